@@ -9,52 +9,52 @@ use tokio::sync::{Barrier, mpsc, oneshot};
 
 use crate::Setup;
 use crate::product::Product;
-use crate::raw::{Job, LAYOUTS, Layout, Raw, RawTurn, group_writer};
+use crate::raw::{LAYOUTS, Layout, QueuedTurn, RawStore, RawTurn, run_group_writer};
 use crate::report::{Line, Section, Target, load_average};
 use crate::stats::{Leg, Series, micros};
-use crate::workload::{Turns, requests, session};
+use crate::workload::{Turns, requests, session_id};
 
 /// One session through the library, one call per turn.
-pub(crate) async fn library_one(dir: &Path, turns: usize) -> Result<Leg> {
+pub(crate) async fn library_single(dir: &Path, turns: usize) -> Result<Leg> {
     let product = Product::open(dir, true).await?;
-    let requests = requests(&Turns::new(7).many(turns))?;
-    let id = session(0)?;
+    let requests = requests(&Turns::new(7).next_turns(turns))?;
+    let id = session_id(0)?;
     let mut latencies = Vec::with_capacity(turns);
     let start = Instant::now();
     for request in requests {
-        let call = Instant::now();
+        let call_start = Instant::now();
         product
             .engine
             .turns
             .start(&product.caller, id.clone(), request)
             .await?;
-        latencies.push(micros(call));
+        latencies.push(micros(call_start));
     }
     let leg = Leg::new(latencies, start.elapsed());
     product.close().await;
     Ok(leg)
 }
 
-/// The limit of [`library_one`].
-fn raw_one(dir: &Path, layout: Layout, turns: usize) -> Result<Leg> {
-    let raw = Raw::open(&dir.join("raw.db"), layout)?;
+/// The limit of [`library_single`].
+fn raw_single(dir: &Path, layout: Layout, turns: usize) -> Result<Leg> {
+    let raw = RawStore::open(&dir.join("raw.db"), layout)?;
     let turns: Vec<RawTurn> = Turns::new(7)
-        .many(turns)
+        .next_turns(turns)
         .iter()
         .map(|t| RawTurn::new(0, t))
         .collect();
     let mut latencies = Vec::with_capacity(turns.len());
     let start = Instant::now();
     for turn in &turns {
-        let call = Instant::now();
+        let call_start = Instant::now();
         raw.commit(turn)?;
-        latencies.push(micros(call));
+        latencies.push(micros(call_start));
     }
     Ok(Leg::new(latencies, start.elapsed()))
 }
 
 /// Many concurrent sessions through the library; each writes its next turn after the answer to the previous one.
-pub(crate) async fn library_many(dir: &Path, sessions: usize, turns: usize) -> Result<Leg> {
+pub(crate) async fn library_concurrent(dir: &Path, sessions: usize, turns: usize) -> Result<Leg> {
     let product = Product::open(dir, true).await?;
     let barrier = Arc::new(Barrier::new(sessions + 1));
     let mut tasks = Vec::new();
@@ -64,14 +64,17 @@ pub(crate) async fn library_many(dir: &Path, sessions: usize, turns: usize) -> R
             product.caller.clone(),
             barrier.clone(),
         );
-        let (id, requests) = (session(n)?, requests(&Turns::new(n as u64).many(turns))?);
+        let (id, requests) = (
+            session_id(n)?,
+            requests(&Turns::new(n as u64).next_turns(turns))?,
+        );
         tasks.push(tokio::spawn(async move {
             barrier.wait().await;
             let mut latencies = Vec::with_capacity(requests.len());
             for request in requests {
-                let call = Instant::now();
+                let call_start = Instant::now();
                 engine.turns.start(&caller, id.clone(), request).await?;
-                latencies.push(micros(call));
+                latencies.push(micros(call_start));
             }
             Ok::<_, anyhow::Error>(latencies)
         }));
@@ -87,33 +90,33 @@ pub(crate) async fn library_many(dir: &Path, sessions: usize, turns: usize) -> R
     Ok(leg)
 }
 
-/// The limit of [`library_many`]: all sessions send their turns to one writer thread.
-async fn raw_many(dir: &Path, layout: Layout, sessions: usize, turns: usize) -> Result<Leg> {
-    let raw = Raw::open(&dir.join("raw.db"), layout)?;
-    let (sender, receiver) = mpsc::channel::<Job>(1024);
-    let writer = std::thread::spawn(move || group_writer(raw, receiver));
+/// The limit of [`library_concurrent`]: all sessions send their turns to one writer thread.
+async fn raw_concurrent(dir: &Path, layout: Layout, sessions: usize, turns: usize) -> Result<Leg> {
+    let raw = RawStore::open(&dir.join("raw.db"), layout)?;
+    let (sender, receiver) = mpsc::channel::<QueuedTurn>(1024);
+    let writer = std::thread::spawn(move || run_group_writer(raw, receiver));
     let barrier = Arc::new(Barrier::new(sessions + 1));
     let mut tasks = Vec::new();
     for n in 0..sessions {
         let (sender, barrier) = (sender.clone(), barrier.clone());
-        let jobs: Vec<RawTurn> = Turns::new(n as u64)
-            .many(turns)
+        let raw_turns: Vec<RawTurn> = Turns::new(n as u64)
+            .next_turns(turns)
             .iter()
             .map(|t| RawTurn::new(n, t))
             .collect();
         tasks.push(tokio::spawn(async move {
             barrier.wait().await;
-            let mut latencies = Vec::with_capacity(jobs.len());
-            for job in jobs {
-                let call = Instant::now();
+            let mut latencies = Vec::with_capacity(raw_turns.len());
+            for turn in raw_turns {
+                let call_start = Instant::now();
                 let (reply, answer) = oneshot::channel();
                 sender
-                    .send((job, reply))
+                    .send((turn, reply))
                     .await
                     .ok()
                     .context("the raw writer thread has ended")?;
                 answer.await?;
-                latencies.push(micros(call));
+                latencies.push(micros(call_start));
             }
             Ok::<_, anyhow::Error>(latencies)
         }));
@@ -131,7 +134,11 @@ async fn raw_many(dir: &Path, layout: Layout, sessions: usize, turns: usize) -> 
 }
 
 /// The series with the best median of a metric: the highest with `highest`, otherwise the lowest.
-pub(crate) fn best(series: &[Series], metric: fn(&Leg) -> f64, highest: bool) -> Result<&Series> {
+pub(crate) fn best_series(
+    series: &[Series],
+    metric: fn(&Leg) -> f64,
+    highest: bool,
+) -> Result<&Series> {
     let value = |s: &&Series| {
         let median = s.median(metric);
         if highest { -median } else { median }
@@ -143,7 +150,7 @@ pub(crate) fn best(series: &[Series], metric: fn(&Leg) -> f64, highest: bool) ->
 }
 
 /// `append1`.
-pub(crate) async fn one(setup: &Setup) -> Result<Section> {
+pub(crate) async fn append1(setup: &Setup) -> Result<Section> {
     let before = load_average();
     let turns = setup.size(2000, 50);
     let mut limits: Vec<Series> = LAYOUTS.iter().map(|l| Series::new(l.name())).collect();
@@ -153,16 +160,16 @@ pub(crate) async fn one(setup: &Setup) -> Result<Section> {
         for (series, layout) in limits.iter_mut().zip(LAYOUTS) {
             series
                 .legs
-                .push(raw_one(setup.dir()?.path(), layout, turns)?);
+                .push(raw_single(setup.dir()?.path(), layout, turns)?);
         }
         behind_writer
             .legs
-            .push(raw_many(setup.dir()?.path(), Layout::Turns, 1, turns).await?);
+            .push(raw_concurrent(setup.dir()?.path(), Layout::Turns, 1, turns).await?);
         product
             .legs
-            .push(library_one(setup.dir()?.path(), turns).await?);
+            .push(library_single(setup.dir()?.path(), turns).await?);
     }
-    let limit = best(&limits, |l| l.p50, false)?;
+    let limit = best_series(&limits, |l| l.p50, false)?;
     let lines = vec![
         Line::series(
             "p50",
@@ -201,7 +208,7 @@ pub(crate) async fn one(setup: &Setup) -> Result<Section> {
 }
 
 /// `append32`.
-pub(crate) async fn many(setup: &Setup) -> Result<Section> {
+pub(crate) async fn append32(setup: &Setup) -> Result<Section> {
     let before = load_average();
     let (sessions, turns) = (32, setup.size(250, 8));
     let mut limits: Vec<Series> = LAYOUTS.iter().map(|l| Series::new(l.name())).collect();
@@ -210,15 +217,15 @@ pub(crate) async fn many(setup: &Setup) -> Result<Section> {
         for (series, layout) in limits.iter_mut().zip(LAYOUTS) {
             series
                 .legs
-                .push(raw_many(setup.dir()?.path(), layout, sessions, turns).await?);
+                .push(raw_concurrent(setup.dir()?.path(), layout, sessions, turns).await?);
         }
         product
             .legs
-            .push(library_many(setup.dir()?.path(), sessions, turns).await?);
+            .push(library_concurrent(setup.dir()?.path(), sessions, turns).await?);
     }
-    let limit = best(&limits, |l| l.per_s, true)?;
+    let limit = best_series(&limits, |l| l.per_s, true)?;
     let rate = product.median(|l| l.per_s);
-    let floor = if setup.quick {
+    let min_rate = if setup.quick {
         Target::Shown
     } else {
         Target::AtLeast(6000.0)
@@ -234,7 +241,7 @@ pub(crate) async fn many(setup: &Setup) -> Result<Section> {
         Line::number(
             "turns a second, absolute",
             rate,
-            floor,
+            min_rate,
             format!("{rate:.0} /s"),
         ),
         Line::series("p50", (&product, limit), |l| l.p50, Target::Shown, "µs"),

@@ -57,23 +57,23 @@ async fn measure_store(
 const TURN_ITEMS: usize = 100;
 
 /// Creates a session of `items` items with a checkpoint that covers all of them; returns its newest seq.
-async fn fill(product: &Product, session: &SessionId, items: usize) -> Result<u64> {
+async fn write_session(product: &Product, session: &SessionId, items: usize) -> Result<u64> {
     let (engine, caller) = (&product.engine, &product.caller);
-    let mut left = items;
-    while left > 0 {
-        let count = left.min(TURN_ITEMS);
-        left -= count;
+    let mut remaining = items;
+    while remaining > 0 {
+        let count = remaining.min(TURN_ITEMS);
+        remaining -= count;
         // Two items are the question and the answer.
         let thoughts =
             (2..count).map(|n| thought_item(&format!("sentence {n} of a call that continues")));
         let mut request = StartTurn {
             items: thoughts.collect(),
-            ..short_turn(&format!("request-{left}"))?
+            ..short_turn(&format!("request-{remaining}"))?
         };
         request.answer_neutral = request.question_neutral.clone();
         engine.turns.start(caller, session.clone(), request).await?;
     }
-    checkpoint(product, caller, session, None, false).await
+    save_checkpoint(product, caller, session, None, false).await
 }
 
 fn thought_item(text: &str) -> ItemBody {
@@ -94,7 +94,7 @@ fn short_turn(request: &str) -> Result<StartTurn> {
 }
 
 /// Writes a checkpoint that covers all items; returns its seq.
-async fn checkpoint(
+async fn save_checkpoint(
     product: &Product,
     caller: &Caller,
     session: &SessionId,

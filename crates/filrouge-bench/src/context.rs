@@ -8,7 +8,7 @@ use filrouge_transcode::{Format, restore};
 
 use crate::Setup;
 use crate::raw::LAYOUTS;
-use crate::reads::{Stores, stores, timed};
+use crate::reads::{Stores, time_calls, write_stores};
 use crate::report::{Line, Section, Target, load_average};
 use crate::stats::Series;
 
@@ -68,8 +68,8 @@ async fn read_items(stores: &Stores) -> Result<()> {
 /// `context`.
 pub(crate) async fn context(setup: &Setup) -> Result<Section> {
     let before = load_average();
-    let long = stores(setup, setup.size(5000, 60)).await?;
-    let short = stores(setup, setup.size(500, 30)).await?;
+    let long = write_stores(setup, setup.size(5000, 60)).await?;
+    let short = write_stores(setup, setup.size(500, 30)).await?;
     let mut limits: Vec<Series> = LAYOUTS
         .iter()
         .map(|l| Series::new(format!("{}, parsed", l.name())))
@@ -84,22 +84,24 @@ pub(crate) async fn context(setup: &Setup) -> Result<Section> {
     let mut newest_short = Series::new("last 20 of the short session, anthropic");
     let calls = setup.size(200, 5);
     for _ in 0..setup.pairs {
-        for (series, raw) in limits.iter_mut().zip(&long.raws) {
+        for (series, raw) in limits.iter_mut().zip(&long.raw_stores) {
             let call = || async {
                 black_box(raw.parsed()?);
                 Ok(())
             };
-            series.legs.push(timed(3, call).await?);
+            series.legs.push(time_calls(3, call).await?);
         }
         for (series, format) in complete.iter_mut().zip(Format::ALL) {
             let call = || restore_context(&long, format, None);
-            series.legs.push(timed(3, call).await?);
+            series.legs.push(time_calls(3, call).await?);
         }
-        plan.legs.push(timed(3, || plan_context(&long)).await?);
-        items.legs.push(timed(3, || read_items(&long)).await?);
+        plan.legs.push(time_calls(3, || plan_context(&long)).await?);
+        items.legs.push(time_calls(3, || read_items(&long)).await?);
         let last = |stores| restore_context(stores, Format::Anthropic, Some(20));
-        newest.legs.push(timed(calls, || last(&long)).await?);
-        newest_short.legs.push(timed(calls, || last(&short)).await?);
+        newest.legs.push(time_calls(calls, || last(&long)).await?);
+        newest_short
+            .legs
+            .push(time_calls(calls, || last(&short)).await?);
     }
     let limit = limits
         .iter()

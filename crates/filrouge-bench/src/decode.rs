@@ -46,9 +46,9 @@ fn run_leg(streams: usize, process_stream: impl Fn() -> Result<()>) -> Result<Le
     let start = Instant::now();
     let mut times = Vec::with_capacity(streams);
     for _ in 0..streams {
-        let call = Instant::now();
+        let call_start = Instant::now();
         process_stream()?;
-        times.push(micros(call));
+        times.push(micros(call_start));
     }
     Ok(Leg::new(times, start.elapsed()))
 }
@@ -56,7 +56,7 @@ fn run_leg(streams: usize, process_stream: impl Fn() -> Result<()>) -> Result<Le
 /// `decode`.
 pub(crate) fn decode(setup: &Setup) -> Result<Section> {
     let before = load_average();
-    let (mut lines, mut all, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut lines, mut all_series, mut notes) = (Vec::new(), Vec::new(), Vec::new());
     for format in StreamFormat::ALL {
         let stream = Stream::new(format, setup.size(1, 50));
         let bytes = stream.bytes.len() as f64;
@@ -79,12 +79,12 @@ pub(crate) fn decode(setup: &Setup) -> Result<Section> {
         };
         for series in &product {
             let median = |series: &Series| format!("{:.0} MB/s", bytes / series.median(|l| l.p50));
-            let (own, limits) = (speeds(series), speeds(&limit));
+            let (product_speeds, limit_speeds) = (speeds(series), speeds(&limit));
             let shown = (median(series), median(&limit));
             lines.push(Line::pairs(
                 &series.name,
-                &own,
-                &limits,
+                &product_speeds,
+                &limit_speeds,
                 Target::AtLeast(0.2),
                 shown,
             ));
@@ -94,8 +94,8 @@ pub(crate) fn decode(setup: &Setup) -> Result<Section> {
             stream.frames.len(),
             bytes / 1e3
         ));
-        all.extend(product);
-        all.push(limit);
+        all_series.extend(product);
+        all_series.push(limit);
     }
     notes.push(
         "one thread; medians over complete streams; limit: serde_json parses the JSON of each event, found beforehand, to IgnoredAny; both speeds count all bytes of the stream".to_owned(),
@@ -103,7 +103,7 @@ pub(crate) fn decode(setup: &Setup) -> Result<Section> {
     Ok(Section {
         name: "decode",
         lines,
-        series: all,
+        series: all_series,
         notes,
         load: (before, load_average()),
     })

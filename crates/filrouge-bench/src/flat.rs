@@ -11,7 +11,7 @@ use crate::Setup;
 use crate::product::Product;
 use crate::report::{Line, Section, Target, load_average};
 use crate::stats::{median, micros};
-use crate::workload::{Turns, requests, session};
+use crate::workload::{Turns, requests, session_id};
 
 /// The number of bytes that this process has passed to write calls.
 fn bytes_written() -> Result<u64> {
@@ -37,20 +37,20 @@ async fn measure_turns(
     turns: &mut Turns,
     n: usize,
 ) -> Result<Cost> {
-    let id = session(session_number)?;
+    let id = session_id(session_number)?;
     let (mut times, mut bytes) = (Vec::new(), Vec::new());
-    for request in requests(&turns.many(n))? {
-        let (before, call) = (bytes_written()?, Instant::now());
+    for request in requests(&turns.next_turns(n))? {
+        let (before, call_start) = (bytes_written()?, Instant::now());
         product
             .engine
             .turns
             .start(&product.caller, id.clone(), request)
             .await?;
-        times.push(micros(call));
+        times.push(micros(call_start));
         bytes.push((bytes_written()? - before) as f64);
     }
-    let checkpointed = 4.0 * median(bytes.iter().copied());
-    bytes.retain(|b| *b <= checkpointed);
+    let checkpoint_bytes = 4.0 * median(bytes.iter().copied());
+    bytes.retain(|b| *b <= checkpoint_bytes);
     Ok(Cost {
         micros: median(times),
         bytes: bytes.iter().sum::<f64>() / bytes.len() as f64,
@@ -59,7 +59,7 @@ async fn measure_turns(
 
 /// One cost per run. The fields `…_wide` are the cost of 200 turns, the others that of ten.
 #[derive(Default)]
-struct Runs {
+struct RunCosts {
     early: Vec<Cost>,
     late: Vec<Cost>,
     early_wide: Vec<Cost>,
@@ -69,30 +69,35 @@ struct Runs {
 }
 
 /// Measures early turns of a session, lets it grow to `grown` turns, and measures late turns.
-async fn run(setup: &Setup, grown: usize, seed: u64, runs: &mut Runs) -> Result<()> {
+async fn measure_run(setup: &Setup, grown: usize, seed: u64, costs: &mut RunCosts) -> Result<()> {
     let dir = setup.dir()?;
     let product = Product::open(dir.path(), false).await?;
     let mut turns = Turns::new(seed);
     let wide = setup.size(200, 10);
     // The first turn creates the session.
     measure_turns(&product, 0, &mut turns, 1).await?;
-    runs.early
+    costs
+        .early
         .push(measure_turns(&product, 0, &mut turns, 10).await?);
-    runs.early_wide
+    costs
+        .early_wide
         .push(measure_turns(&product, 0, &mut turns, wide).await?);
-    for request in requests(&turns.many(grown - 11 - wide))? {
+    for request in requests(&turns.next_turns(grown - 11 - wide))? {
         product
             .engine
             .turns
-            .start(&product.caller, session(0)?, request)
+            .start(&product.caller, session_id(0)?, request)
             .await?;
     }
-    runs.late
+    costs
+        .late
         .push(measure_turns(&product, 0, &mut turns, 10).await?);
-    runs.late_wide
+    costs
+        .late_wide
         .push(measure_turns(&product, 0, &mut turns, wide).await?);
     measure_turns(&product, 1, &mut turns, 1).await?;
-    runs.new_wide
+    costs
+        .new_wide
         .push(measure_turns(&product, 1, &mut turns, wide).await?);
     product.close().await;
     Ok(())
@@ -100,7 +105,7 @@ async fn run(setup: &Setup, grown: usize, seed: u64, runs: &mut Runs) -> Result<
 
 /// Compares a metric of late and early costs.
 fn compare(
-    what: &str,
+    label: &str,
     late: &[Cost],
     early: &[Cost],
     metric: fn(&Cost) -> f64,
@@ -113,16 +118,16 @@ fn compare(
         format!("{:.0} {unit}", median(late.iter().copied())),
         format!("{:.0} {unit}", median(early.iter().copied())),
     );
-    Line::pairs(what, &late, &early, target, shown)
+    Line::pairs(label, &late, &early, target, shown)
 }
 
 /// `flat`.
 pub(crate) async fn flat(setup: &Setup) -> Result<Section> {
     let before = load_average();
     let grown = setup.size(10_000, 100);
-    let mut runs = Runs::default();
+    let mut costs = RunCosts::default();
     for pair in 0..setup.pairs {
-        run(setup, grown, pair as u64, &mut runs).await?;
+        measure_run(setup, grown, pair as u64, &mut costs).await?;
     }
     let bytes: fn(&Cost) -> f64 = |c| c.bytes;
     let time: fn(&Cost) -> f64 = |c| c.micros;
@@ -130,48 +135,48 @@ pub(crate) async fn flat(setup: &Setup) -> Result<Section> {
     let mut lines = vec![
         compare(
             &format!("{late} / turns 2–11, bytes"),
-            &runs.late,
-            &runs.early,
+            &costs.late,
+            &costs.early,
             bytes,
             Target::AtMost(1.1),
             "B",
         ),
         compare(
             &format!("{late} / turns 2–11, time"),
-            &runs.late,
-            &runs.early,
+            &costs.late,
+            &costs.early,
             time,
             Target::AtMost(1.2),
             "µs",
         ),
         compare(
             "200 late turns / 200 early, bytes",
-            &runs.late_wide,
-            &runs.early_wide,
+            &costs.late_wide,
+            &costs.early_wide,
             bytes,
             Target::AtMost(1.1),
             "B",
         ),
         compare(
             "200 late turns / 200 early, time",
-            &runs.late_wide,
-            &runs.early_wide,
+            &costs.late_wide,
+            &costs.early_wide,
             time,
             Target::AtMost(1.2),
             "µs",
         ),
         compare(
             "200 turns of the old session / of a new one in its store, bytes",
-            &runs.late_wide,
-            &runs.new_wide,
+            &costs.late_wide,
+            &costs.new_wide,
             bytes,
             Target::Shown,
             "B",
         ),
         compare(
             "200 turns of the old session / of a new one in its store, time",
-            &runs.late_wide,
-            &runs.new_wide,
+            &costs.late_wide,
+            &costs.new_wide,
             time,
             Target::AtMost(1.2),
             "µs",
@@ -238,7 +243,7 @@ fn memory(setup: &Setup) -> Result<Memory> {
 }
 
 /// Resident kB of this process.
-pub(crate) fn resident() -> Result<u64> {
+pub(crate) fn resident_kb() -> Result<u64> {
     let text = fs::read_to_string("/proc/self/status")?;
     let line = text
         .lines()
@@ -263,22 +268,26 @@ pub(crate) async fn memory_child(setup: &Setup) -> Result<Memory> {
             product
                 .engine
                 .turns
-                .start(&product.caller, session(0)?, turns.one().request()?)
+                .start(
+                    &product.caller,
+                    session_id(0)?,
+                    turns.next_turn().request()?,
+                )
                 .await?;
             items += 4;
         }
-        memory.writing.push((mark, resident()?));
+        memory.writing.push((mark, resident_kb()?));
     }
     let (mut after, mut marks) = (0, marks.into_iter().peekable());
     loop {
         let (page, next) = product
             .engine
             .turns
-            .items(&product.caller, &session(0)?, after, 500)
+            .items(&product.caller, &session_id(0)?, after, 500)
             .await?;
         after = page.last().map_or(after, |i| i.seq);
         if let Some(mark) = marks.next_if(|m| after as usize >= *m) {
-            memory.reading.push((mark, resident()?));
+            memory.reading.push((mark, resident_kb()?));
         }
         if next.is_none() {
             break;

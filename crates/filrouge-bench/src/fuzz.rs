@@ -29,7 +29,7 @@ pub(crate) struct Outcome {
     items: u64,
     /// The time and number of the slowest input.
     slowest: (Duration, u64),
-    /// The numbers of inputs that broke a decoder, and what happened.
+    /// The number of each input that broke a decoder, and the problem.
     findings: Vec<(u64, String)>,
     elapsed: Duration,
 }
@@ -49,7 +49,7 @@ impl Outcome {
     pub(crate) fn into_result(self) -> Result<()> {
         match self.findings.len() {
             0 => Ok(()),
-            many => bail!("{many} inputs broke a decoder"),
+            count => bail!("{count} inputs broke a decoder"),
         }
     }
 }
@@ -68,8 +68,8 @@ impl fmt::Display for Outcome {
             time.as_secs_f64() * 1e3,
             self.findings.len(),
         )?;
-        for (number, what) in self.findings.iter().take(MAX_PRINTED) {
-            writeln!(f, "input {number}: {what}")?;
+        for (number, problem) in self.findings.iter().take(MAX_PRINTED) {
+            writeln!(f, "input {number}: {problem}")?;
         }
         Ok(())
     }
@@ -115,18 +115,20 @@ fn run_inputs(corpus: &Corpus, seed: u64, numbers: impl Iterator<Item = u64>) ->
             }
             Ok(Err(error)) => outcome
                 .findings
-                .push((number, finding(&input, &format!("{error:#}")))),
-            Err(_) => outcome.findings.push((number, finding(&input, "a panic"))),
+                .push((number, describe_finding(&input, &format!("{error:#}")))),
+            Err(_) => outcome
+                .findings
+                .push((number, describe_finding(&input, "a panic"))),
         }
     }
     outcome
 }
 
 /// The text of a finding, with the beginning of the input.
-fn finding(input: &Input, what: &str) -> String {
-    let shown = String::from_utf8_lossy(&input.bytes);
-    let shown: String = shown.chars().take(600).collect();
-    format!("{}: {what}\n{shown}", input.format)
+fn describe_finding(input: &Input, problem: &str) -> String {
+    let beginning = String::from_utf8_lossy(&input.bytes);
+    let beginning: String = beginning.chars().take(600).collect();
+    format!("{}: {problem}\n{beginning}", input.format)
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub(crate) enum Part {
 }
 
 /// A hot store configured as in `serve`, except for the lifetime of its keys.
-fn open(url: &str, ttl: Duration) -> Result<Arc<RedisHot>> {
+fn open_hot_store(url: &str, ttl: Duration) -> Result<Arc<RedisHot>> {
     let bounds = HotBounds {
         ttl,
         ..HotBounds::default()
@@ -51,16 +51,16 @@ fn open(url: &str, ttl: Duration) -> Result<Arc<RedisHot>> {
 pub(crate) async fn hot(setup: &Setup, turns: u64, part: Option<Part>) -> Result<Section> {
     let before = load_average();
     let redis = tokio::task::spawn_blocking(Redis::start).await?;
-    let runs = |one: Part| part.is_none_or(|part| part == one);
-    let mut newest = newest::NewestMeasured::default();
-    let mut durable = durable::Measured::default();
-    let copies = newest::Copies::fill(setup, &redis).await?;
+    let is_selected = |candidate: Part| part.is_none_or(|part| part == candidate);
+    let mut newest = newest::NewestSeries::default();
+    let mut durable = durable::DurableSeries::default();
+    let copies = newest::Copies::write(setup, &redis).await?;
     for pair in 0..setup.pairs {
-        if runs(Part::Newest) {
-            copies.pair(setup, &mut newest).await?;
+        if is_selected(Part::Newest) {
+            copies.run_pair(setup, &mut newest).await?;
         }
-        if runs(Part::Durable) {
-            durable.pair(setup, &redis, pair).await?;
+        if is_selected(Part::Durable) {
+            durable.run_pair(setup, &redis, pair).await?;
         }
     }
     let mut section = Section {
@@ -70,22 +70,22 @@ pub(crate) async fn hot(setup: &Setup, turns: u64, part: Option<Part>) -> Result
         notes: Vec::new(),
         load: (before, before),
     };
-    if runs(Part::Newest) {
+    if is_selected(Part::Newest) {
         section.lines.extend(newest.lines());
         section.series.extend(newest.series());
         section.notes.extend(copies.notes());
     }
     copies.close().await;
-    if runs(Part::Durable) {
+    if is_selected(Part::Durable) {
         section.lines.extend(durable.lines());
         section.series.extend(durable.series());
         section.notes.extend(durable::notes(setup));
     }
-    if runs(Part::Memory) {
+    if is_selected(Part::Memory) {
         redis.cli(&["FLUSHALL"]);
-        let grown = growth::measure(setup, &redis, turns)?;
-        section.lines.extend(grown.lines());
-        section.notes.extend(grown.notes());
+        let growth = growth::measure(setup, &redis, turns)?;
+        section.lines.extend(growth.lines());
+        section.notes.extend(growth.notes());
     }
     section.load.1 = load_average();
     Ok(section)
@@ -108,10 +108,10 @@ mod tests {
     async fn every_leg_has_results() {
         let setup = setup();
         let redis = tokio::task::spawn_blocking(Redis::start).await.unwrap();
-        let copies = newest::Copies::fill(&setup, &redis).await.unwrap();
+        let copies = newest::Copies::write(&setup, &redis).await.unwrap();
         let (mut newest, mut durable) = Default::default();
-        copies.pair(&setup, &mut newest).await.unwrap();
-        durable::Measured::pair(&mut durable, &setup, &redis, 0)
+        copies.run_pair(&setup, &mut newest).await.unwrap();
+        durable::DurableSeries::run_pair(&mut durable, &setup, &redis, 0)
             .await
             .unwrap();
         copies.close().await;
@@ -130,9 +130,9 @@ mod tests {
     async fn memory_is_measured_while_anonymous_sessions_expire() {
         let redis = tokio::task::spawn_blocking(Redis::start).await.unwrap();
         // One session of 20 turns for each of the 32 tasks.
-        let grown = growth_child(&setup(), &redis.url(), 640).await.unwrap();
-        assert_eq!(grown.marks.len(), 10);
-        assert!(grown.marks.iter().all(|mark| mark.redis_bytes > 0));
-        assert!(grown.lines().iter().all(|line| line.ratio > 0.0));
+        let growth = growth_child(&setup(), &redis.url(), 640).await.unwrap();
+        assert_eq!(growth.marks.len(), 10);
+        assert!(growth.marks.iter().all(|mark| mark.redis_bytes > 0));
+        assert!(growth.lines().iter().all(|line| line.ratio > 0.0));
     }
 }

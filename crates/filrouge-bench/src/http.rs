@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
 use crate::Setup;
-use crate::append::{library_many, library_one};
+use crate::append::{library_concurrent, library_single};
 use crate::report::{Line, Section, Target, load_average};
 use crate::stats::{Leg, Series, cpu_seconds};
 
@@ -106,7 +106,7 @@ impl Server {
     }
 
     /// Runs the clients in a separate process.
-    fn load(&self, core: Option<&str>, connections: usize, turns: usize) -> Result<Leg> {
+    fn run_clients(&self, core: Option<&str>, connections: usize, turns: usize) -> Result<Leg> {
         let mut child = command(&std::env::current_exe()?, core);
         child.args(["child-load", "--address", &self.address]);
         child.args([
@@ -153,45 +153,53 @@ fn pinned_library(setup: &Setup, turns: usize) -> Result<Leg> {
 }
 
 /// The legs of one placement of server and clients.
-struct Runs {
+struct PlacementSeries {
     many: Series,
     one: Series,
     library: Series,
-    library_one: Series,
+    library_single: Series,
 }
 
 /// Runs the legs of one placement, `pinned` to cores or not.
-async fn pair(setup: &Setup, binary: &Path, pinned: bool, runs: &mut Runs) -> Result<()> {
+async fn run_pair(
+    setup: &Setup,
+    binary: &Path,
+    pinned: bool,
+    series: &mut PlacementSeries,
+) -> Result<()> {
     let (turns, turns_of_one) = (setup.size(250, 8), setup.size(1000, 20));
     let on_core = |core| pinned.then_some(core);
     let server = Server::start(setup, binary, on_core(SERVER_CORE))?;
-    runs.many
+    series
+        .many
         .legs
-        .push(server.load(on_core(CLIENT_CORE), 32, turns)?);
-    runs.one
+        .push(server.run_clients(on_core(CLIENT_CORE), 32, turns)?);
+    series
+        .one
         .legs
-        .push(server.load(on_core(CLIENT_CORE), 1, turns_of_one)?);
+        .push(server.run_clients(on_core(CLIENT_CORE), 1, turns_of_one)?);
     drop(server);
-    runs.library.legs.push(if pinned {
+    series.library.legs.push(if pinned {
         pinned_library(setup, turns)?
     } else {
-        library_many(setup.dir()?.path(), 32, turns).await?
+        library_concurrent(setup.dir()?.path(), 32, turns).await?
     });
     if !pinned {
-        runs.library_one
+        series
+            .library_single
             .legs
-            .push(library_one(setup.dir()?.path(), turns_of_one).await?);
+            .push(library_single(setup.dir()?.path(), turns_of_one).await?);
     }
     Ok(())
 }
 
-/// No legs yet.
-fn empty_runs(placement: &str) -> Runs {
-    Runs {
+/// The series of one placement, without legs.
+fn empty_series(placement: &str) -> PlacementSeries {
+    PlacementSeries {
         many: Series::new(format!("HTTP, 32 connections, {placement}")),
         one: Series::new(format!("HTTP, 1 connection, {placement}")),
         library: Series::new(format!("library, 32 tasks, {placement}")),
-        library_one: Series::new(format!("library, 1 session, {placement}")),
+        library_single: Series::new(format!("library, 1 session, {placement}")),
     }
 }
 
@@ -200,22 +208,22 @@ pub(crate) async fn http(setup: &Setup) -> Result<Section> {
     let before = load_average();
     let binary = binary(setup)?;
     let can_pin = pinning_works();
-    let (mut pinned, mut unpinned) = (empty_runs("pinned"), empty_runs("unpinned"));
+    let (mut pinned, mut unpinned) = (empty_series("pinned"), empty_series("unpinned"));
     for _ in 0..setup.pairs {
-        pair(setup, &binary, false, &mut unpinned).await?;
+        run_pair(setup, &binary, false, &mut unpinned).await?;
         if can_pin {
-            pair(setup, &binary, true, &mut pinned).await?;
+            run_pair(setup, &binary, true, &mut pinned).await?;
         }
     }
     let rate: fn(&Leg) -> f64 = |l| l.per_s;
-    let half = Target::AtLeast(0.5);
+    let half_target = Target::AtLeast(0.5);
     let mut lines = Vec::new();
     if can_pin {
         lines.push(Line::series(
             "server on its own core / library unpinned",
             (&pinned.many, &unpinned.library),
             rate,
-            half,
+            half_target,
             "/s",
         ));
         lines.push(Line::series(
@@ -230,12 +238,12 @@ pub(crate) async fn http(setup: &Setup) -> Result<Section> {
         "both unpinned",
         (&unpinned.many, &unpinned.library),
         rate,
-        half,
+        half_target,
         "/s",
     ));
     lines.push(Line::series(
         "1 connection / library, p50",
-        (&unpinned.one, &unpinned.library_one),
+        (&unpinned.one, &unpinned.library_single),
         |l| l.p50,
         Target::Shown,
         "µs",
@@ -256,7 +264,7 @@ pub(crate) async fn http(setup: &Setup) -> Result<Section> {
         unpinned.many,
         unpinned.one,
         unpinned.library,
-        unpinned.library_one,
+        unpinned.library_single,
     ];
     if can_pin {
         series.extend([pinned.many, pinned.one, pinned.library]);

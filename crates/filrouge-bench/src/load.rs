@@ -57,10 +57,10 @@ async fn post_turns(address: String, session: String, bodies: Vec<String>) -> Re
     let mut buffer = Vec::with_capacity(64 << 10);
     let mut latencies = Vec::with_capacity(requests.len());
     for request in requests {
-        let call = Instant::now();
+        let call_start = Instant::now();
         stream.write_all(request.as_bytes()).await?;
         let status = read_response(&mut stream, &mut buffer).await?;
-        latencies.push(micros(call));
+        latencies.push(micros(call_start));
         ensure!(
             status == 201,
             "status {status}: {}",
@@ -79,7 +79,7 @@ pub(crate) fn load(address: &str, connections: usize, turns: usize) -> Result<Le
         let work: Vec<(String, Vec<String>)> = (0..connections)
             .map(|n| {
                 let bodies = Turns::new(n as u64)
-                    .many(turns)
+                    .next_turns(turns)
                     .iter()
                     .map(|t| t.body())
                     .collect();

@@ -180,8 +180,8 @@ impl Setup {
 /// Runs one workload.
 async fn measure(setup: &Setup, workload: &Workload) -> Result<Section> {
     match workload {
-        Workload::Append1 => append::one(setup).await,
-        Workload::Append32 => append::many(setup).await,
+        Workload::Append1 => append::append1(setup).await,
+        Workload::Append32 => append::append32(setup).await,
         Workload::Http32 => http::http(setup).await,
         Workload::Postgres => postgres::postgres(setup).await,
         Workload::Hot { turns, part } => hot::hot(setup, *turns, *part).await,
@@ -288,7 +288,7 @@ fn main() -> Result<()> {
     runtime.block_on(async {
         match &command {
             Workload::ChildLibrary { turns } => {
-                write_json(&append::library_many(setup.dir()?.path(), 32, *turns).await?)
+                write_json(&append::library_concurrent(setup.dir()?.path(), 32, *turns).await?)
             }
             Workload::ChildMemory => write_json(&flat::memory_child(&setup).await?),
             Workload::ChildHot { url, turns } => {

@@ -11,19 +11,19 @@ use anyhow::Result;
 use filrouge_testbed::PgBouncer;
 
 use crate::Setup;
-use crate::append::best;
+use crate::append::best_series;
 use crate::product::Product;
 use crate::report::{Line, Section, Target, load_average};
 use crate::stats::{Leg, Series};
 use calls::CallsPerTurn;
-use script::{Keep, Script};
+use script::{Script, StatementSelection};
 use server::{DurableServer, SESSIONS, Store};
 
 /// The number of server connections of PgBouncer.
 const POOL: u32 = 20;
 
 /// One arrangement of the product: how many sessions write concurrently, by which calls, and over which connections.
-struct Shape {
+struct Arrangement {
     name: &'static str,
     sessions: usize,
     calls: CallsPerTurn,
@@ -40,46 +40,46 @@ enum Topology {
     TwoServers,
 }
 
-const SHAPES: [Shape; 7] = [
-    shape("library, 1 session", 1, CallsPerTurn::One, Topology::Socket),
-    shape(
+const ARRANGEMENTS: [Arrangement; 7] = [
+    arrangement("library, 1 session", 1, CallsPerTurn::One, Topology::Socket),
+    arrangement(
         "library, 32 sessions",
         SESSIONS,
         CallsPerTurn::One,
         Topology::Socket,
     ),
-    shape(
+    arrangement(
         "library, 1 session, three calls a turn",
         1,
         CallsPerTurn::Three,
         Topology::Socket,
     ),
-    shape(
+    arrangement(
         "library, 32 sessions, three calls a turn",
         SESSIONS,
         CallsPerTurn::Three,
         Topology::Socket,
     ),
-    shape(
+    arrangement(
         "library behind PgBouncer, 1 session",
         1,
         CallsPerTurn::One,
         Topology::PgBouncer,
     ),
-    shape(
+    arrangement(
         "library behind PgBouncer, 32 sessions",
         SESSIONS,
         CallsPerTurn::One,
         Topology::PgBouncer,
     ),
-    shape(
+    arrangement(
         "two libraries on one database, 16 sessions each",
         SESSIONS,
         CallsPerTurn::One,
         Topology::TwoServers,
     ),
 ];
-// Positions in `SHAPES`.
+// Positions in `ARRANGEMENTS`.
 const ONE: usize = 0;
 const MANY: usize = 1;
 const STEPS_ONE: usize = 2;
@@ -88,13 +88,13 @@ const POOLED_ONE: usize = 4;
 const POOLED_MANY: usize = 5;
 const TWO_SERVERS: usize = 6;
 
-const fn shape(
+const fn arrangement(
     name: &'static str,
     sessions: usize,
     calls: CallsPerTurn,
     topology: Topology,
-) -> Shape {
-    Shape {
+) -> Arrangement {
+    Arrangement {
         name,
         sessions,
         calls,
@@ -102,21 +102,21 @@ const fn shape(
     }
 }
 
-/// The scripts that pgbench runs, with one client and with 32. The limit is the best of the first [`READING`].
-const LIMITS: [(Keep, &str); 4] = [
+/// The scripts that pgbench runs, with one client and with 32. The limit is the best of the first [`READING_LIMITS`].
+const LIMITS: [(StatementSelection, &str); 4] = [
     (
-        Keep::Unlocked,
+        StatementSelection::Unlocked,
         "the same statements without the writers' lock",
     ),
-    (Keep::Silent, "without lock and pg_notify"),
-    (Keep::All, "the same statements"),
+    (StatementSelection::Silent, "without lock and pg_notify"),
+    (StatementSelection::All, "the same statements"),
     (
-        Keep::Writes,
+        StatementSelection::Writes,
         "only the writing statements, without pg_notify",
     ),
 ];
 /// The number of [`LIMITS`], from the first, that read what the product reads.
-const READING: usize = 3;
+const READING_LIMITS: usize = 3;
 
 /// The scripts and the series of [`LIMITS`]; also one client that commits groups of 32 turns.
 struct Limits {
@@ -129,21 +129,26 @@ struct Limits {
 
 impl Limits {
     async fn prepare(server: &DurableServer) -> Result<Self> {
-        let sent = capture::one_turn(server).await?;
-        let types = script::types(server, &server.store().name);
+        let sent = capture::capture_turn(server).await?;
+        let types = script::column_types(server, &server.store().name);
         let scripts = LIMITS
             .iter()
-            .map(|(keep, _)| script::script(&sent, &types, *keep, None))
+            .map(|(selection, _)| script::build_script(&sent, &types, *selection, None))
             .collect::<Result<_>>()?;
         let series = |clients: &str| {
-            let name = |what: &str| Series::new(format!("pgbench, {clients}, {what}"));
-            LIMITS.iter().map(|(_, what)| name(what)).collect()
+            let name = |label: &str| Series::new(format!("pgbench, {clients}, {label}"));
+            LIMITS.iter().map(|(_, label)| name(label)).collect()
         };
         Ok(Self {
             scripts,
             one: series("1 client"),
             many: series("32 clients"),
-            group_script: script::script(&sent, &types, Keep::All, Some(SESSIONS))?,
+            group_script: script::build_script(
+                &sent,
+                &types,
+                StatementSelection::All,
+                Some(SESSIONS),
+            )?,
             group: Series::new("pgbench, 1 client, groups of 32 turns"),
         })
     }
@@ -172,13 +177,13 @@ struct Turns {
 }
 
 /// One leg of the product.
-async fn product_leg(shape: &Shape, store: &Store<'_>, turns: Turns) -> Result<Leg> {
-    let pooler = (shape.topology == Topology::PgBouncer)
+async fn product_leg(arrangement: &Arrangement, store: &Store<'_>, turns: Turns) -> Result<Leg> {
+    let pooler = (arrangement.topology == Topology::PgBouncer)
         .then(|| PgBouncer::before(&store.server.postgres, POOL));
     let url = pooler
         .as_ref()
         .map_or_else(|| store.url(), |pooler| pooler.socket_url(&store.name));
-    let servers = if shape.topology == Topology::TwoServers {
+    let servers = if arrangement.topology == Topology::TwoServers {
         2
     } else {
         1
@@ -190,12 +195,12 @@ async fn product_leg(shape: &Shape, store: &Store<'_>, turns: Turns) -> Result<L
         products.push(Product::open_postgres(&url, dir.path()).await?);
         dirs.push(dir);
     }
-    let turns = if shape.sessions == 1 {
+    let turns = if arrangement.sessions == 1 {
         turns.one
     } else {
         turns.many
     };
-    let leg = calls::run(&products, shape.sessions, turns, shape.calls).await?;
+    let leg = calls::run(&products, arrangement.sessions, turns, arrangement.calls).await?;
     for product in products {
         product.close().await;
     }
@@ -211,13 +216,13 @@ pub(crate) async fn postgres(setup: &Setup) -> Result<Section> {
     };
     let server = DurableServer::start(setup).await?;
     let mut limits = Limits::prepare(&server).await?;
-    let mut products: Vec<Series> = SHAPES.iter().map(|s| Series::new(s.name)).collect();
+    let mut products: Vec<Series> = ARRANGEMENTS.iter().map(|s| Series::new(s.name)).collect();
     for _ in 0..setup.pairs {
         limits.run(setup, &server, turns)?;
-        for (series, shape) in products.iter_mut().zip(&SHAPES) {
+        for (series, arrangement) in products.iter_mut().zip(&ARRANGEMENTS) {
             series
                 .legs
-                .push(product_leg(shape, &server.store(), turns).await?);
+                .push(product_leg(arrangement, &server.store(), turns).await?);
         }
     }
     let notes = vec![
@@ -242,11 +247,23 @@ pub(crate) async fn postgres(setup: &Setup) -> Result<Section> {
 }
 
 fn lines(products: &[Series], limits: &Limits) -> Result<Vec<Line>> {
-    let rate = |what: &str, shape: usize, limit: &Series, target: Target| {
-        Line::series(what, (&products[shape], limit), |l| l.per_s, target, "/s")
+    let rate = |label: &str, arrangement: usize, limit: &Series, target: Target| {
+        Line::series(
+            label,
+            (&products[arrangement], limit),
+            |l| l.per_s,
+            target,
+            "/s",
+        )
     };
-    let p50 = |what: &str, shape: usize, limit: &Series, target: Target| {
-        Line::series(what, (&products[shape], limit), |l| l.p50, target, "µs")
+    let p50 = |label: &str, arrangement: usize, limit: &Series, target: Target| {
+        Line::series(
+            label,
+            (&products[arrangement], limit),
+            |l| l.p50,
+            target,
+            "µs",
+        )
     };
     let many = "turns a second, 32 sessions";
     let one = "p50, 1 session";
@@ -254,13 +271,13 @@ fn lines(products: &[Series], limits: &Limits) -> Result<Vec<Line>> {
         rate(
             many,
             MANY,
-            best(&limits.many[..READING], |l| l.per_s, true)?,
+            best_series(&limits.many[..READING_LIMITS], |l| l.per_s, true)?,
             Target::AtLeast(0.8),
         ),
         p50(
             one,
             ONE,
-            best(&limits.one[..READING], |l| l.p50, false)?,
+            best_series(&limits.one[..READING_LIMITS], |l| l.p50, false)?,
             Target::AtMost(1.5),
         ),
     ];
@@ -276,7 +293,7 @@ fn lines(products: &[Series], limits: &Limits) -> Result<Vec<Line>> {
         &products[ONE],
         Target::Shown,
     ));
-    for (what, shape) in [
+    for (label, arrangement) in [
         (
             "turns a second, 32 sessions, three calls a turn",
             STEPS_MANY,
@@ -284,7 +301,7 @@ fn lines(products: &[Series], limits: &Limits) -> Result<Vec<Line>> {
         ("turns a second, 32 sessions, behind PgBouncer", POOLED_MANY),
         ("turns a second, 2 x 16 sessions, two servers", TWO_SERVERS),
     ] {
-        lines.push(rate(what, shape, &products[MANY], Target::Shown));
+        lines.push(rate(label, arrangement, &products[MANY], Target::Shown));
     }
     lines.push(p50(
         "p50, 1 session, behind PgBouncer",
@@ -308,7 +325,10 @@ mod tests {
             binary: None,
         };
         let section = postgres(&setup).await.unwrap();
-        assert_eq!(section.series.len(), SHAPES.len() + 2 * LIMITS.len() + 1);
+        assert_eq!(
+            section.series.len(),
+            ARRANGEMENTS.len() + 2 * LIMITS.len() + 1
+        );
         for series in &section.series {
             let [leg] = series.legs.as_slice() else {
                 panic!("{series:?}")
@@ -327,9 +347,14 @@ mod tests {
             binary: None,
         };
         let server = DurableServer::start(&setup).await.unwrap();
-        let sent = capture::one_turn(&server).await.unwrap();
+        let sent = capture::capture_turn(&server).await.unwrap();
         let store = server.store();
-        let script = script::script(&sent, &script::types(&server, &store.name), Keep::All, None);
+        let script = script::build_script(
+            &sent,
+            &script::column_types(&server, &store.name),
+            StatementSelection::All,
+            None,
+        );
         let before = rows(&store);
         let (clients, turns_each) = (2, 5);
         pgbench::run(&setup, &store, &script.unwrap(), clients, turns_each).unwrap();

@@ -23,11 +23,11 @@ pub(crate) struct Product {
 }
 
 impl Product {
-    /// Opens the SQLite store in `dir`, with an anchor if `anchored`.
-    pub(crate) async fn open(dir: &Path, anchored: bool) -> Result<Self> {
+    /// Opens the SQLite store in `dir`, with an anchor if `with_anchor`.
+    pub(crate) async fn open(dir: &Path, with_anchor: bool) -> Result<Self> {
         let keyring = keyring(dir)?;
         let ledger = sqlite(dir, &keyring)?;
-        let keeper = match anchored {
+        let keeper = match with_anchor {
             true => Some(keep_anchor(dir, &ledger, keyring).await?),
             false => None,
         };

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::workload::TurnText;
 
-/// How the items of a turn are stored.
+/// The layout of the items of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// One row per item, whose rowid packs session and seq.
@@ -75,12 +75,12 @@ pub(crate) struct Newest {
 }
 
 /// A raw store.
-pub(crate) struct Raw {
+pub(crate) struct RawStore {
     conn: Connection,
     layout: Layout,
 }
 
-impl Raw {
+impl RawStore {
     /// Opens a fresh store with the product's durability: WAL, every commit flushed.
     pub(crate) fn open(path: &Path, layout: Layout) -> Result<Self> {
         let conn = Connection::open(path)?;
@@ -96,16 +96,16 @@ impl Raw {
         Ok(Self { conn, layout })
     }
 
-    fn run(&self, sql: &str) -> Result<()> {
+    fn execute(&self, sql: &str) -> Result<()> {
         self.conn.prepare_cached(sql)?.execute([])?;
         Ok(())
     }
 
     /// Writes one turn in its own commit.
     pub(crate) fn commit(&self, turn: &RawTurn) -> Result<()> {
-        self.run("BEGIN IMMEDIATE")?;
+        self.execute("BEGIN IMMEDIATE")?;
         self.write(turn)?;
-        self.run("COMMIT")
+        self.execute("COMMIT")
     }
 
     /// The pk, the last seq and the number of turns of a session; creates it if it does not exist.
@@ -224,25 +224,25 @@ impl Raw {
 }
 
 /// A turn, and the channel that reports its commit.
-pub(crate) type Job = (RawTurn, oneshot::Sender<()>);
+pub(crate) type QueuedTurn = (RawTurn, oneshot::Sender<()>);
 
 /// Group commit: writes all waiting turns, at most 256, in one commit, then answers their senders. Ends with its
 /// channel.
-pub(crate) fn group_writer(raw: Raw, mut jobs: mpsc::Receiver<Job>) -> Result<()> {
-    let mut group: Vec<Job> = Vec::with_capacity(256);
-    while let Some(first) = jobs.blocking_recv() {
+pub(crate) fn run_group_writer(raw: RawStore, mut queue: mpsc::Receiver<QueuedTurn>) -> Result<()> {
+    let mut group: Vec<QueuedTurn> = Vec::with_capacity(256);
+    while let Some(first) = queue.blocking_recv() {
         group.push(first);
         while group.len() < 256 {
-            match jobs.try_recv() {
-                Ok(job) => group.push(job),
+            match queue.try_recv() {
+                Ok(turn) => group.push(turn),
                 Err(_) => break,
             }
         }
-        raw.run("BEGIN IMMEDIATE")?;
+        raw.execute("BEGIN IMMEDIATE")?;
         for (turn, _) in &group {
             raw.write(turn)?;
         }
-        raw.run("COMMIT")?;
+        raw.execute("COMMIT")?;
         for (_, reply) in group.drain(..) {
             // The caller may be gone.
             let _ = reply.send(());

@@ -10,26 +10,26 @@ use tempfile::TempDir;
 
 use crate::Setup;
 use crate::product::Product;
-use crate::raw::{LAYOUTS, Raw, RawTurn};
+use crate::raw::{LAYOUTS, RawStore, RawTurn};
 use crate::report::{Line, Section, Target, load_average};
 use crate::stats::{Leg, Series, micros};
-use crate::workload::{Turns, requests, session};
+use crate::workload::{Turns, requests, session_id};
 
 /// The same session in the product and in each raw layout.
 pub(crate) struct Stores {
     pub(crate) product: Product,
     pub(crate) session: SessionId,
-    pub(crate) raws: Vec<Raw>,
+    pub(crate) raw_stores: Vec<RawStore>,
     pub(crate) turns: usize,
     _dirs: Vec<TempDir>,
 }
 
 /// Writes the same turns to the product and to each raw layout.
-pub(crate) async fn stores(setup: &Setup, turns: usize) -> Result<Stores> {
-    let texts = Turns::new(11).many(turns);
+pub(crate) async fn write_stores(setup: &Setup, turns: usize) -> Result<Stores> {
+    let texts = Turns::new(11).next_turns(turns);
     let mut dirs = vec![setup.dir()?];
     let product = Product::open(dirs[0].path(), false).await?;
-    let session = session(0)?;
+    let session = session_id(0)?;
     for request in requests(&texts)? {
         product
             .engine
@@ -37,36 +37,36 @@ pub(crate) async fn stores(setup: &Setup, turns: usize) -> Result<Stores> {
             .start(&product.caller, session.clone(), request)
             .await?;
     }
-    let mut raws = Vec::new();
+    let mut raw_stores = Vec::new();
     for layout in LAYOUTS {
         let dir = setup.dir()?;
-        let raw = Raw::open(&dir.path().join("raw.db"), layout)?;
+        let raw = RawStore::open(&dir.path().join("raw.db"), layout)?;
         dirs.push(dir);
         for text in &texts {
             raw.commit(&RawTurn::new(0, text))?;
         }
-        raws.push(raw);
+        raw_stores.push(raw);
     }
     Ok(Stores {
         product,
         session,
-        raws,
+        raw_stores,
         turns,
         _dirs: dirs,
     })
 }
 
 /// Times `n` calls.
-pub(crate) async fn timed<F: Future<Output = Result<()>>>(
+pub(crate) async fn time_calls<F: Future<Output = Result<()>>>(
     n: usize,
     call: impl Fn() -> F,
 ) -> Result<Leg> {
     let mut latencies = Vec::with_capacity(n);
     let start = Instant::now();
     for _ in 0..n {
-        let one = Instant::now();
+        let call_start = Instant::now();
         call().await?;
-        latencies.push(micros(one));
+        latencies.push(micros(call_start));
     }
     Ok(Leg::new(latencies, start.elapsed()))
 }
@@ -97,7 +97,7 @@ impl Stores {
     /// Reads the complete session, which evicts the newest pages from the cache of every connection; the kernel keeps
     /// them.
     async fn evict_newest(&self) -> Result<()> {
-        for raw in &self.raws {
+        for raw in &self.raw_stores {
             black_box(raw.contents(0)?);
         }
         self.all_items(self.turns * 4).await
@@ -145,7 +145,7 @@ impl Stores {
     }
 }
 
-async fn raw_newest(raw: &Raw, turns: usize) -> Result<()> {
+async fn raw_newest(raw: &RawStore, turns: usize) -> Result<()> {
     let newest = raw.newest(turns as i64)?;
     ensure!(
         newest.headers.len() == turns && newest.contents.len() >= turns,
@@ -157,7 +157,7 @@ async fn raw_newest(raw: &Raw, turns: usize) -> Result<()> {
 }
 
 /// Times `n` calls, each after the newest pages were evicted.
-async fn timed_after_eviction<F: Future<Output = Result<()>>>(
+async fn time_calls_after_eviction<F: Future<Output = Result<()>>>(
     stores: &Stores,
     n: usize,
     call: impl Fn() -> F,
@@ -166,9 +166,9 @@ async fn timed_after_eviction<F: Future<Output = Result<()>>>(
     let start = Instant::now();
     for _ in 0..n {
         stores.evict_newest().await?;
-        let one = Instant::now();
+        let call_start = Instant::now();
         call().await?;
-        latencies.push(micros(one));
+        latencies.push(micros(call_start));
     }
     Ok(Leg::new(latencies, start.elapsed()))
 }
@@ -176,7 +176,7 @@ async fn timed_after_eviction<F: Future<Output = Result<()>>>(
 /// `last20`.
 pub(crate) async fn last20(setup: &Setup) -> Result<Section> {
     let before = load_average();
-    let stores = stores(setup, setup.size(5000, 60)).await?;
+    let stores = write_stores(setup, setup.size(5000, 60)).await?;
     let (newest, calls) = (20_usize, setup.size(200, 5));
     let mut limits: Vec<Series> = LAYOUTS.iter().map(|l| Series::new(l.name())).collect();
     let mut turns = Series::new("library, last 20 finalized turns");
@@ -184,23 +184,24 @@ pub(crate) async fn last20(setup: &Setup) -> Result<Section> {
     let mut evicted = Series::new("raw, packed rowid, a row per turn, after reading all");
     let mut evicted_turns = Series::new("library, last 20 finalized turns, after reading all");
     for _ in 0..setup.pairs {
-        for (series, raw) in limits.iter_mut().zip(&stores.raws) {
+        for (series, raw) in limits.iter_mut().zip(&stores.raw_stores) {
             series
                 .legs
-                .push(timed(calls, || raw_newest(raw, newest)).await?);
+                .push(time_calls(calls, || raw_newest(raw, newest)).await?);
         }
-        evicted
-            .legs
-            .push(timed_after_eviction(&stores, 5, || raw_newest(&stores.raws[1], newest)).await?);
+        evicted.legs.push(
+            time_calls_after_eviction(&stores, 5, || raw_newest(&stores.raw_stores[1], newest))
+                .await?,
+        );
         evicted_turns
             .legs
-            .push(timed_after_eviction(&stores, 5, || stores.last_turns(newest)).await?);
+            .push(time_calls_after_eviction(&stores, 5, || stores.last_turns(newest)).await?);
         turns
             .legs
-            .push(timed(calls, || stores.last_turns(newest)).await?);
+            .push(time_calls(calls, || stores.last_turns(newest)).await?);
         items
             .legs
-            .push(timed(calls, || stores.last_items(newest * 4)).await?);
+            .push(time_calls(calls, || stores.last_items(newest * 4)).await?);
     }
     let limit = limits
         .iter()
@@ -261,7 +262,7 @@ pub(crate) async fn last20(setup: &Setup) -> Result<Section> {
 /// `readall`.
 pub(crate) async fn readall(setup: &Setup) -> Result<Section> {
     let before = load_average();
-    let stores = stores(setup, setup.size(5000, 60)).await?;
+    let stores = write_stores(setup, setup.size(5000, 60)).await?;
     let mut limits: Vec<Series> = LAYOUTS
         .iter()
         .map(|l| Series::new(format!("{}, parsed", l.name())))
@@ -269,17 +270,19 @@ pub(crate) async fn readall(setup: &Setup) -> Result<Section> {
     let mut paged = Series::new("library, pages of 500");
     let mut one_page = Series::new("library, one page");
     for _ in 0..setup.pairs {
-        for (series, raw) in limits.iter_mut().zip(&stores.raws) {
+        for (series, raw) in limits.iter_mut().zip(&stores.raw_stores) {
             let call = || async {
                 black_box(raw.parsed()?);
                 Ok(())
             };
-            series.legs.push(timed(3, call).await?);
+            series.legs.push(time_calls(3, call).await?);
         }
-        paged.legs.push(timed(3, || stores.all_items(500)).await?);
+        paged
+            .legs
+            .push(time_calls(3, || stores.all_items(500)).await?);
         one_page
             .legs
-            .push(timed(3, || stores.all_items(stores.turns * 4)).await?);
+            .push(time_calls(3, || stores.all_items(stores.turns * 4)).await?);
     }
     let limit = limits
         .iter()

@@ -63,7 +63,7 @@ pub(crate) struct Line {
 impl Line {
     /// Compares the values of the product with those of the limit, pair by pair; `shown` are the texts of both medians.
     pub(crate) fn pairs(
-        what: &str,
+        label: &str,
         product: &[f64],
         limit: &[f64],
         target: Target,
@@ -75,7 +75,7 @@ impl Line {
         let high = ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let (product, limit) = shown;
         Self {
-            what: what.to_owned(),
+            what: label.to_owned(),
             ratio,
             spread: (low, high),
             target,
@@ -87,7 +87,7 @@ impl Line {
 
     /// Compares a metric of two series.
     pub(crate) fn series(
-        what: &str,
+        label: &str,
         (product, limit): (&Series, &Series),
         metric: fn(&Leg) -> f64,
         target: Target,
@@ -98,7 +98,7 @@ impl Line {
             format!("{:.0} {unit}: {}", limit.median(metric), limit.name),
         );
         Self::pairs(
-            what,
+            label,
             &product.values(metric),
             &limit.values(metric),
             target,
@@ -107,10 +107,10 @@ impl Line {
     }
 
     /// A number without a limit to compare it with.
-    pub(crate) fn number(what: &str, value: f64, target: Target, product: String) -> Self {
+    pub(crate) fn number(label: &str, value: f64, target: Target, product: String) -> Self {
         let met = target.met(value);
         Self {
-            what: what.to_owned(),
+            what: label.to_owned(),
             ratio: value,
             spread: (value, value),
             target,
@@ -130,7 +130,7 @@ pub(crate) struct Section {
     pub(crate) lines: Vec<Line>,
     /// All legs.
     pub(crate) series: Vec<Series>,
-    /// How it was measured, and remarks.
+    /// Remarks on the measurement.
     pub(crate) notes: Vec<String>,
     /// The load average of the last minute, before and at the end.
     pub(crate) load: (f64, f64),

@@ -11,10 +11,10 @@ use filrouge_types::{ItemBody, ProjectId, RawJson, SessionId};
 use crate::Setup;
 use crate::product::Product;
 use crate::report::{Line, Section, Target, load_average};
-use crate::workload::{Turns, session};
+use crate::workload::{Turns, session_id};
 
 /// The size of a closed store on disk: file, WAL and shared memory.
-fn on_disk(dir: &Path) -> Result<u64> {
+fn bytes_on_disk(dir: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -126,7 +126,7 @@ async fn genuine(setup: &Setup) -> Result<(Line, String)> {
         }
     }
     product.close().await;
-    let disk = on_disk(dir.path())?;
+    let disk = bytes_on_disk(dir.path())?;
     let turns: usize = sessions.iter().map(|s| s.turns.len()).sum();
     let items: usize = sessions
         .iter()
@@ -143,7 +143,7 @@ async fn genuine(setup: &Setup) -> Result<(Line, String)> {
     ))
 }
 
-fn ratio(what: &str, disk: u64, received: u64, setup: &Setup) -> Line {
+fn ratio(label: &str, disk: u64, received: u64, setup: &Setup) -> Line {
     let target = if setup.quick {
         Target::Shown
     } else {
@@ -153,7 +153,7 @@ fn ratio(what: &str, disk: u64, received: u64, setup: &Setup) -> Line {
         format!("{:.2} MB on disk", disk as f64 / 1e6),
         format!("{:.2} MB received", received as f64 / 1e6),
     );
-    Line::pairs(what, &[disk as f64], &[received as f64], target, shown)
+    Line::pairs(label, &[disk as f64], &[received as f64], target, shown)
 }
 
 /// Writes synthetic turns, each session in its turn.
@@ -163,18 +163,18 @@ async fn synthetic(setup: &Setup, sessions: usize, turns: usize) -> Result<Line>
     let (mut received, mut texts) = (0, Turns::new(5));
     for _ in 0..turns {
         for n in 0..sessions {
-            let text = texts.one();
+            let text = texts.next_turn();
             received += text.request_id().len() as u64
                 + text.parts().iter().map(|p| p.len() as u64).sum::<u64>();
             product
                 .engine
                 .turns
-                .start(&product.caller, session(n)?, text.request()?)
+                .start(&product.caller, session_id(n)?, text.request()?)
                 .await?;
         }
     }
     product.close().await;
-    let disk = on_disk(dir.path())?;
+    let disk = bytes_on_disk(dir.path())?;
     Ok(ratio(
         &format!("synthetic, {sessions} sessions x {turns} turns"),
         disk,

@@ -18,9 +18,9 @@ pub(crate) struct Leg {
 
 impl Leg {
     /// Computes the results from the latencies of all callers, and the time from the first call to the last answer.
-    pub(crate) fn new(mut micros: Vec<f64>, wall: Duration) -> Self {
+    pub(crate) fn new(mut micros: Vec<f64>, wall_time: Duration) -> Self {
         micros.sort_by(f64::total_cmp);
-        let per_s = micros.len() as f64 / wall.as_secs_f64().max(1e-9);
+        let per_s = micros.len() as f64 / wall_time.as_secs_f64().max(1e-9);
         Self {
             per_s,
             p50: quantile(&micros, 0.5),

@@ -24,14 +24,14 @@ pub(crate) struct Stream {
 }
 
 /// The streamed pieces, each escaped as inside a JSON string.
-struct Script {
+struct StreamScript {
     reasoning: Vec<String>,
     answer: Vec<String>,
     calls: Vec<Vec<String>>,
     random: Rng,
 }
 
-impl Script {
+impl StreamScript {
     /// The pieces, whose numbers are divided by `divisor`.
     fn new(seed: u64, divisor: usize) -> Self {
         let (mut turns, mut random) = (Turns::new(seed), Rng::new(seed));
@@ -79,7 +79,7 @@ fn random_pieces(turns: &mut Turns, random: &mut Rng, pieces: usize) -> Vec<Stri
 impl Stream {
     /// The answer in this format, with the number of its pieces divided by `divisor`.
     pub(crate) fn new(format: StreamFormat, divisor: usize) -> Self {
-        let script = Script::new(7, divisor);
+        let script = StreamScript::new(7, divisor);
         let events = match format {
             StreamFormat::OpenaiChat => openai::chat(script),
             StreamFormat::OpenaiResponses => openai::responses(script),
@@ -116,7 +116,7 @@ impl Stream {
 
 #[cfg(test)]
 mod tests {
-    use filrouge_engine::stream::Ended;
+    use filrouge_engine::stream::StreamEnd;
     use filrouge_transcode::Decoder;
 
     use super::*;
@@ -129,11 +129,11 @@ mod tests {
             decoder.push(stream.bytes.as_bytes());
             decoder.end();
             let transcript = decoder.transcript_mut();
-            assert_eq!(transcript.ended(), Some(&Ended::Continues), "{format}");
+            assert_eq!(transcript.ended(), Some(&StreamEnd::Continues), "{format}");
             assert_eq!(transcript.events().1, 0, "{format}");
             let items = transcript.take_ready();
             let recorded: String = items.iter().map(|r| r.item.parts.as_str()).collect();
-            let script = Script::new(7, 50);
+            let script = StreamScript::new(7, 50);
             for text in [script.reasoning.concat(), script.answer.concat()] {
                 assert!(recorded.contains(&text), "{format}: {recorded}");
             }

@@ -17,7 +17,7 @@ use rusqlite::{Connection, params};
 
 use crate::Setup;
 use crate::product::Product;
-use crate::reads::timed;
+use crate::reads::time_calls;
 use crate::report::{Line, Section, Target, load_average};
 use crate::stats::Series;
 use crate::workload::Turns;
@@ -94,10 +94,10 @@ async fn record_conversation(product: &Product, count: usize) -> Result<String> 
     for number in 1..=i64::try_from(count)? {
         let message = message(number, &texts.text(MESSAGE_BYTES));
         if message.speaker.kind == SpeakerKind::Human {
-            opened.record.message(&message).await?;
+            opened.record.write_message(&message).await?;
             continue;
         }
-        let speech = opened.record.begin(&message).await?;
+        let speech = opened.record.begin_message(&message).await?;
         speech.end(&message, None).await?;
         opened.record.hand_over(&paused).await?;
     }
@@ -156,7 +156,7 @@ fn build_prompt(restored: Restored, count: usize) -> Result<()> {
     let messages = restored.context.messages.len();
     ensure!(messages == count, "{messages} messages instead of {count}");
     let team = team();
-    let restored = ContextManager::restored(restored)?;
+    let restored = ContextManager::from_restored(restored)?;
     let answered = restored.newest(1).first().context("no message")?.id.clone();
     let coder = team.member("coder").context("no coder")?;
     let builder = PromptBuilder::new(&team, Window::default());
@@ -173,7 +173,7 @@ pub(crate) async fn team_session(setup: &Setup) -> Result<Section> {
     let id = record_conversation(&product, count).await?;
     let raw = copy_rows(&product, &id, &dir.path().join("raw.db")).await?;
     ensure!(parse_rows(&raw)? >= count, "rows are missing");
-    let (caller, the_team) = (&product.caller, team());
+    let (caller, bench_team) = (&product.caller, team());
 
     let mut limit = Series::new("raw, a row per item, parsed");
     let mut restored = Series::new("restored, with the next prompt");
@@ -181,15 +181,15 @@ pub(crate) async fn team_session(setup: &Setup) -> Result<Section> {
     let mut listed = Series::new("sessions listed");
     for _ in 0..setup.pairs {
         let call = || async { parse_rows(&raw).map(drop) };
-        limit.legs.push(timed(3, call).await?);
+        limit.legs.push(time_calls(3, call).await?);
         let call = || async {
             let read = read_session(&product.engine, caller, TEAM, &id).await?;
             build_prompt(read, count)
         };
-        restored.legs.push(timed(3, call).await?);
+        restored.legs.push(time_calls(3, call).await?);
         let call = || async {
             let (engine, options) = (product.engine.clone(), OpenOptions::new("bench"));
-            let opened = open_existing(engine, caller.clone(), &the_team, &id, options).await?;
+            let opened = open_existing(engine, caller.clone(), &bench_team, &id, options).await?;
             let paused = State {
                 status: Status::Paused,
                 waiting_for: Some("ann".into()),
@@ -198,7 +198,7 @@ pub(crate) async fn team_session(setup: &Setup) -> Result<Section> {
             opened.record.close(&paused).await?;
             build_prompt(opened.restored, count)
         };
-        opened.legs.push(timed(3, call).await?);
+        opened.legs.push(time_calls(3, call).await?);
         let call = || async {
             let found = sessions(&product.engine, caller, TEAM).await?;
             ensure!(
@@ -208,10 +208,10 @@ pub(crate) async fn team_session(setup: &Setup) -> Result<Section> {
             );
             Ok(())
         };
-        listed.legs.push(timed(3, call).await?);
+        listed.legs.push(time_calls(3, call).await?);
     }
-    let line = |what: &str, series: &Series, target: Target| {
-        Line::series(what, (series, &limit), |l| l.p50, target, "µs")
+    let line = |label: &str, series: &Series, target: Target| {
+        Line::series(label, (series, &limit), |l| l.p50, target, "µs")
     };
     let lines = vec![
         line(

@@ -82,7 +82,7 @@ impl Turns {
     }
 
     /// The next turn.
-    pub(crate) fn one(&mut self) -> TurnText {
+    pub(crate) fn next_turn(&mut self) -> TurnText {
         let mut key = [0; 16];
         key[..8].copy_from_slice(&self.rng.next().to_be_bytes());
         key[8..].copy_from_slice(&self.rng.next().to_be_bytes());
@@ -96,8 +96,8 @@ impl Turns {
     }
 
     /// The next `n` turns.
-    pub(crate) fn many(&mut self, n: usize) -> Vec<TurnText> {
-        (0..n).map(|_| self.one()).collect()
+    pub(crate) fn next_turns(&mut self, n: usize) -> Vec<TurnText> {
+        (0..n).map(|_| self.next_turn()).collect()
     }
 }
 
@@ -175,7 +175,7 @@ pub(crate) fn requests(turns: &[TurnText]) -> Result<Vec<StartTurn>> {
 }
 
 /// The id of session number `n`.
-pub(crate) fn session(n: usize) -> Result<SessionId> {
+pub(crate) fn session_id(n: usize) -> Result<SessionId> {
     SessionId::new(format!("session-{n:04}")).context("an invalid session id")
 }
 
@@ -185,8 +185,8 @@ mod tests {
 
     #[test]
     fn turns_have_their_sizes_and_are_deterministic() {
-        let turn = Turns::new(1).one();
-        assert_eq!(turn.body(), Turns::new(1).one().body());
+        let turn = Turns::new(1).next_turn();
+        assert_eq!(turn.body(), Turns::new(1).next_turn().body());
         let [question, call, result, answer] = turn.parts().map(|p| p.len());
         assert!((400..450).contains(&question) && (90..150).contains(&call));
         assert!((600..700).contains(&result) && (1200..1250).contains(&answer));

@@ -1,4 +1,4 @@
-//! Replaces data in texts and JSON by short notes with its type and size.
+//! Replaces data in texts and JSON by short placeholders with the type and the size of the data.
 //!
 //! In this module, *data* means base64 or a `data:` address of more than 200 characters.
 
@@ -6,21 +6,21 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use crate::json::{string, token_length};
+use crate::json::{decode_string, token_length};
 use crate::{url, words};
 
 /// The maximum length, in characters, at which base64 and `data:` addresses are kept.
-const MAX: usize = 200;
+const MAX_DATA_CHARS: usize = 200;
 
 /// The maximum length, in bytes, of a web address in which base64 is kept, such as a token in its query.
-const MAX_ADDRESS: usize = 2_048;
+const MAX_ADDRESS_BYTES: usize = 2_048;
 
 /// The minimum line length, in characters, of base64 that is wrapped over several lines.
-const MIN_LINE: usize = 40;
+const MIN_LINE_CHARS: usize = 40;
 
 /// Names of JSON members, as written with their quotes. The text of such a member counts as base64 if it has only
 /// base64 characters; it need not look encoded.
-const NAMES: [&str; 7] = [
+const DATA_MEMBER_NAMES: [&str; 7] = [
     "\"data\"",
     "\"file_data\"",
     "\"fileData\"",
@@ -30,58 +30,58 @@ const NAMES: [&str; 7] = [
     "\"blob\"",
 ];
 
-/// Replaces data in a text by notes.
+/// Replaces data in a text by placeholders.
 pub(crate) fn replace_data(text: &str) -> Cow<'_, str> {
-    replaced(text, false)
+    replace(text, false)
 }
 
 /// Like [`replace_data`], but keeps pictures in a Markdown image or link, such as `![x](data:image/png;base64,…)`.
 pub(crate) fn replace_data_except_pictures(text: &str) -> Cow<'_, str> {
-    replaced(text, true)
+    replace(text, true)
 }
 
-/// Replaces data in a decoded JSON string by notes; a string that contains JSON is treated as JSON.
+/// Replaces data in a decoded JSON string by placeholders; a string that contains JSON is treated as JSON.
 pub(crate) fn replace_data_in_string_value(text: &str) -> Cow<'_, str> {
     replace_data_in_member(text, "")
 }
 
-/// Replaces data in the strings of JSON by notes; everything else is unchanged.
+/// Replaces data in the strings of JSON by placeholders; everything else is unchanged.
 pub(crate) fn replace_data_in_json(json: &str) -> Cow<'_, str> {
-    let (mut out, mut kept, mut at, mut name) = (String::new(), 0, 0, "");
+    let (mut out, mut copied, mut at, mut name) = (String::new(), 0, 0, "");
     while let Some(offset) = json.get(at..).and_then(|rest| rest.find('"')) {
         let start = at + offset;
         at = start + token_length(&json[start..]);
         let token = &json[start..at];
         let is_name = json[at..].trim_start().starts_with(':');
-        if token.len() > MAX
-            && let Some(text) = string(token)
+        if token.len() > MAX_DATA_CHARS
+            && let Some(text) = decode_string(token)
             && let Cow::Owned(shown) =
                 replace_data_in_member(&text, if is_name { "" } else { name })
         {
-            out.push_str(&json[kept..start]);
+            out.push_str(&json[copied..start]);
             out.push_str(&serde_json::Value::from(shown).to_string());
-            kept = at;
+            copied = at;
         }
         name = if is_name { token } else { "" };
     }
-    if kept == 0 {
+    if copied == 0 {
         return Cow::Borrowed(json);
     }
-    out.push_str(&json[kept..]);
+    out.push_str(&json[copied..]);
     Cow::Owned(out)
 }
 
-/// Replaces data in a decoded JSON string by notes. `name` is the name of the string's member, as written with its
-/// quotes; it is empty if the string is not the value of a member.
+/// Replaces data in a decoded JSON string by placeholders. `name` is the name of the string's member, as written with
+/// its quotes; it is empty if the string is not the value of a member.
 fn replace_data_in_member<'a>(text: &'a str, name: &str) -> Cow<'a, str> {
-    if text.len() <= MAX {
+    if text.len() <= MAX_DATA_CHARS {
         return Cow::Borrowed(text);
     }
     if address_end(text.as_bytes(), 0).is_some() && !text.contains([' ', '\n']) {
-        return Cow::Owned(note(text));
+        return Cow::Owned(placeholder(text));
     }
-    if is_base64(text.trim(), NAMES.contains(&name)) {
-        return Cow::Owned(note(text.trim()));
+    if is_base64(text.trim(), DATA_MEMBER_NAMES.contains(&name)) {
+        return Cow::Owned(placeholder(text.trim()));
     }
     let is_json = text.starts_with(['{', '[']) && serde_json::from_str::<&RawValue>(text).is_ok();
     if is_json {
@@ -91,36 +91,37 @@ fn replace_data_in_member<'a>(text: &'a str, name: &str) -> Cow<'a, str> {
     }
 }
 
-/// Whether an entire text is base64 of more than [`MAX`] characters. If its member is in [`NAMES`] (`is_named`), the
-/// text may have line breaks. Otherwise it must also look encoded.
+/// Whether an entire text is base64 of more than [`MAX_DATA_CHARS`] characters. If its member is in
+/// [`DATA_MEMBER_NAMES`] (`is_named`), the text may have line breaks. Otherwise it must also look encoded.
 fn is_base64(text: &str, is_named: bool) -> bool {
     let body = text.trim_end_matches('=');
-    let (mut seen, mut hex) = ([false; 256], true);
+    let (mut used, mut is_hex) = ([false; 256], true);
     for byte in body.bytes() {
         let is_line_break = is_named && matches!(byte, b'\n' | b'\r');
         if !is_base64_char(byte) && !is_line_break {
             return false;
         }
-        seen[usize::from(byte)] = true;
-        hex &= byte.is_ascii_hexdigit();
+        used[usize::from(byte)] = true;
+        is_hex &= byte.is_ascii_hexdigit();
     }
-    let kinds = seen.iter().filter(|s| **s).count();
-    text.len() > MAX
+    let distinct = used.iter().filter(|is_used| **is_used).count();
+    text.len() > MAX_DATA_CHARS
         && text.len() - body.len() <= 2
-        && (is_named || (text.len().is_multiple_of(4) && !hex && kinds > 2 && one_alphabet(body)))
+        && (is_named
+            || (text.len().is_multiple_of(4) && !is_hex && distinct > 2 && has_one_alphabet(body)))
 }
 
-/// Replaces data in a text by notes; `keep_pictures` exempts pictures in a Markdown image or link.
-fn replaced(text: &str, keep_pictures: bool) -> Cow<'_, str> {
+/// Replaces data in a text by placeholders; `keep_pictures` exempts pictures in a Markdown image or link.
+fn replace(text: &str, keep_pictures: bool) -> Cow<'_, str> {
     let bytes = text.as_bytes();
-    let (mut out, mut kept, mut at) = (String::new(), 0, 0);
-    while text.len() > MAX && at < bytes.len() {
+    let (mut out, mut copied, mut at) = (String::new(), 0, 0);
+    while text.len() > MAX_DATA_CHARS && at < bytes.len() {
         if !is_base64_char(bytes[at]) {
             at += 1;
             continue;
         }
         let mut start = at;
-        at = run_end(bytes, start);
+        at = base64_end(bytes, start);
         let address = bytes[start..at].len().checked_sub(4);
         let address =
             address.and_then(|skip| Some((start + skip, address_end(bytes, start + skip)?)));
@@ -130,22 +131,22 @@ fn replaced(text: &str, keep_pictures: bool) -> Cow<'_, str> {
         } else {
             looks_encoded(&text[start..at]) && !is_in_web_address(bytes, start, at)
         };
-        if is_data && at - start > MAX {
-            out.push_str(&text[kept..start]);
-            out.push_str(&note(&text[start..at]));
-            kept = at;
+        if is_data && at - start > MAX_DATA_CHARS {
+            out.push_str(&text[copied..start]);
+            out.push_str(&placeholder(&text[start..at]));
+            copied = at;
         }
     }
-    if kept == 0 {
+    if copied == 0 {
         return Cow::Borrowed(text);
     }
-    out.push_str(&text[kept..]);
+    out.push_str(&text[copied..]);
     Cow::Owned(out)
 }
 
-/// The note that replaces `data`: the media type, if `data` is an address that names one, and the length of the encoded
-/// text (not of the decoded bytes).
-fn note(data: &str) -> String {
+/// The placeholder that replaces `data`: the media type, if `data` is an address that names one, and the length of the
+/// encoded text (not of the decoded bytes).
+fn placeholder(data: &str) -> String {
     let size = words::size(data.len());
     match url::media_type(data) {
         Some((kind, true)) if !kind.is_empty() => format!("({kind}, base64, {size})"),
@@ -160,20 +161,20 @@ const fn is_base64_char(byte: u8) -> bool {
 }
 
 fn line_end(bytes: &[u8], at: usize) -> usize {
-    let signs = bytes[at..]
+    let count = bytes[at..]
         .iter()
         .take_while(|b| is_base64_char(**b))
         .count();
-    at + signs
+    at + count
 }
 
 /// The end of the base64 that begins at `at`. It may be wrapped into lines of equal length; the final line may be
 /// shorter.
-fn run_end(bytes: &[u8], at: usize) -> usize {
+fn base64_end(bytes: &[u8], at: usize) -> usize {
     let mut end = line_end(bytes, at);
     let width = end - at;
     let mut last = width;
-    while width >= MIN_LINE && last == width {
+    while width >= MIN_LINE_CHARS && last == width {
         let next = match &bytes[end..] {
             [b'\n', ..] => end + 1,
             [b'\r', b'\n', ..] => end + 2,
@@ -182,7 +183,7 @@ fn run_end(bytes: &[u8], at: usize) -> usize {
         let next_end = line_end(bytes, next);
         last = next_end - next;
         // A short final line must have padding: without it, the line may be a word.
-        if last > width || (last < MIN_LINE && bytes.get(next_end) != Some(&b'=')) {
+        if last > width || (last < MIN_LINE_CHARS && bytes.get(next_end) != Some(&b'=')) {
             break;
         }
         end = next_end;
@@ -197,15 +198,15 @@ fn address_end(bytes: &[u8], at: usize) -> Option<usize> {
     if !scheme.eq_ignore_ascii_case(b"data:") {
         return None;
     }
-    let head = bytes[at..].iter().take(MAX);
+    let head = bytes[at..].iter().take(MAX_DATA_CHARS);
     let comma = at + head.take_while(|b| **b != b',').count();
-    let in_head = |b: &u8| b.is_ascii_graphic() && !matches!(b, b'<' | b'>' | b'(' | b')');
+    let is_head_byte = |b: &u8| b.is_ascii_graphic() && !matches!(b, b'<' | b'>' | b'(' | b')');
     // `data: see below, …` is a sentence: in an address, the text before the comma is empty or has a type or parameter.
     let is_typed = comma == at + 5 || bytes[at..comma].iter().any(|b| matches!(b, b'/' | b';'));
-    if bytes.get(comma) != Some(&b',') || !is_typed || !bytes[at..comma].iter().all(in_head) {
+    if bytes.get(comma) != Some(&b',') || !is_typed || !bytes[at..comma].iter().all(is_head_byte) {
         return None;
     }
-    let ends = |b: &u8| {
+    let is_end = |b: &u8| {
         b.is_ascii_whitespace()
             || matches!(
                 b,
@@ -213,37 +214,37 @@ fn address_end(bytes: &[u8], at: usize) -> Option<usize> {
             )
     };
     let rest = &bytes[comma + 1..];
-    let length = rest.iter().position(ends).unwrap_or(rest.len());
-    Some(run_end(bytes, comma + 1).max(comma + 1 + length))
+    let length = rest.iter().position(is_end).unwrap_or(rest.len());
+    Some(base64_end(bytes, comma + 1).max(comma + 1 + length))
 }
 
-fn one_alphabet(run: &str) -> bool {
+fn has_one_alphabet(run: &str) -> bool {
     !(run.contains(['+', '/']) && run.contains(['-', '_']))
 }
 
 /// Whether a word is base64 rather than a long word, a path or a number.
 fn looks_encoded(run: &str) -> bool {
     let has = |kind: fn(&u8) -> bool| run.as_bytes().iter().any(kind);
-    run.len() > MAX
+    run.len() > MAX_DATA_CHARS
         && has(u8::is_ascii_uppercase)
         && has(u8::is_ascii_lowercase)
         && has(u8::is_ascii_digit)
-        && one_alphabet(run)
+        && has_one_alphabet(run)
 }
 
 fn is_in_web_address(bytes: &[u8], start: usize, end: usize) -> bool {
-    let before = &bytes[end.saturating_sub(MAX_ADDRESS).min(start)..end];
+    let before = &bytes[end.saturating_sub(MAX_ADDRESS_BYTES).min(start)..end];
     let before = &before[..before.len() - (end - start)];
     let word = before
         .iter()
         .rposition(|b| b.is_ascii_whitespace() || matches!(b, b'"' | b'<' | b'('));
     let word = &before[word.map_or(0, |at| at + 1)..];
-    let web = |scheme: &[u8]| {
+    let begins_with = |scheme: &[u8]| {
         word.get(..scheme.len())
             .is_some_and(|w| w.eq_ignore_ascii_case(scheme))
     };
     // Only the scheme and its colon are compared: `/` is a base64 character, so the run itself can contain the `//`.
-    web(b"https:") || web(b"http:")
+    begins_with(b"https:") || begins_with(b"http:")
 }
 
 fn is_picture(text: &str, start: usize, end: usize) -> bool {

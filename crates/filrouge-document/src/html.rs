@@ -5,13 +5,13 @@ mod item;
 mod page;
 mod part;
 mod rich;
-mod shown;
+mod safe_text;
 
 use std::fmt;
 
 use filrouge_types::{Item, Recorded, Turn};
 
-use self::item::entry;
+use self::item::render_entry;
 use self::page::{contents_list, head, masthead, turn_heading};
 use crate::redaction::Redactions;
 use crate::turn_entries::{TurnEntries, readable_parts};
@@ -25,7 +25,7 @@ pub(crate) fn write(recorded: &Recorded, out: &mut dyn fmt::Write) -> fmt::Resul
         contents_list(&recorded.turns, out)?;
     }
     out.write_str("<main id=\"conversation\">\n")?;
-    let redactions = Redactions::of(&recorded.loose);
+    let redactions = Redactions::from_items(&recorded.loose);
     for (turn, items) in &recorded.turns {
         write_turn(turn, items, &redactions, out)?;
     }
@@ -70,9 +70,9 @@ fn write_items(
     out: &mut dyn fmt::Write,
 ) -> fmt::Result {
     let parts_json = readable_parts(items);
-    let entries = TurnEntries::read(turn, items, &parts_json);
-    for (at, shown) in entries.shown() {
-        out.write_str(&entry(&entries, at, shown.item, turn, redactions).into_string())?;
+    let entries = TurnEntries::new(turn, items, &parts_json);
+    for (at, entry) in entries.entries_in_place() {
+        out.write_str(&render_entry(&entries, at, entry.item, turn, redactions).into_string())?;
         out.write_char('\n')?;
     }
     Ok(())

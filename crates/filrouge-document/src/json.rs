@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use crate::data::{replace_data_in_json, replace_data_in_string_value};
 
 /// The text of a JSON string; `None` for any other value.
-pub(crate) fn string(json: &str) -> Option<String> {
+pub(crate) fn decode_string(json: &str) -> Option<String> {
     serde_json::from_str(json).ok()
 }
 
@@ -19,21 +19,21 @@ pub(crate) fn pretty(json: &str) -> String {
     while let Some(at) =
         rest.find(|c: char| matches!(c, '"' | '[' | '{' | ']' | '}' | ',' | ':') || is_space(c))
     {
-        let (before, from) = rest.split_at(at);
+        let (before, remaining) = rest.split_at(at);
         out.push_str(before);
-        let (sign, after) = from.split_at(1);
+        let (symbol, after) = remaining.split_at(1);
         rest = after;
-        match sign {
+        match symbol {
             "\"" => {
-                let (token, after) = from.split_at(token_length(from));
+                let (token, after) = remaining.split_at(token_length(remaining));
                 out.push_str(token);
                 rest = after;
             }
             "[" | "{" => {
-                out.push_str(sign);
+                out.push_str(symbol);
                 let inner = rest.trim_start_matches(is_space);
-                if let Some(after) = inner.strip_prefix(if sign == "[" { ']' } else { '}' }) {
-                    out.push_str(if sign == "[" { "]" } else { "}" });
+                if let Some(after) = inner.strip_prefix(if symbol == "[" { ']' } else { '}' }) {
+                    out.push_str(if symbol == "[" { "]" } else { "}" });
                     rest = after;
                 } else {
                     depth += 1;
@@ -43,7 +43,7 @@ pub(crate) fn pretty(json: &str) -> String {
             "]" | "}" => {
                 depth = depth.saturating_sub(1);
                 new_line(&mut out, depth);
-                out.push_str(sign);
+                out.push_str(symbol);
             }
             "," => {
                 out.push(',');
@@ -58,8 +58,8 @@ pub(crate) fn pretty(json: &str) -> String {
 }
 
 /// The arguments of a tool call in readable form. Some providers write them as a string that contains JSON.
-pub(crate) fn arguments(json: &str) -> String {
-    match string(json) {
+pub(crate) fn format_arguments(json: &str) -> String {
+    match decode_string(json) {
         Some(inner) if serde_json::from_str::<&RawValue>(&inner).is_ok() => pretty(inner.trim()),
         Some(inner) => replace_data_in_string_value(&inner).into_owned(),
         None => pretty(json),
@@ -103,17 +103,17 @@ mod tests {
             pretty(r#"{"b":1.0,"a": [1e400,{},[ ]],"c":"x, [\"\\"}"#),
             "{\n  \"b\": 1.0,\n  \"a\": [\n    1e400,\n    {},\n    []\n  ],\n  \"c\": \"x, [\\\"\\\\\"\n}"
         );
-        assert_eq!(arguments(r#""{\"a\":1}""#), "{\n  \"a\": 1\n}");
-        assert_eq!(arguments(r#""ls -l""#), "ls -l");
+        assert_eq!(format_arguments(r#""{\"a\":1}""#), "{\n  \"a\": 1\n}");
+        assert_eq!(format_arguments(r#""ls -l""#), "ls -l");
         assert_eq!(pretty("\"torn"), "\"torn");
         assert_eq!(pretty("]]"), "\n]\n]");
     }
 
     #[test]
     fn members_keep_their_order_and_duplicates() {
-        let members = Members::of(r#"{"b":1,"a":{},"b":1e999}"#).unwrap();
-        let seen = [(r#""b""#, "1"), (r#""a""#, "{}"), (r#""b""#, "1e999")];
-        assert_eq!(members.0, seen);
-        assert!(Members::of("[1]").is_none());
+        let members = Members::parse(r#"{"b":1,"a":{},"b":1e999}"#).unwrap();
+        let expected = [(r#""b""#, "1"), (r#""a""#, "{}"), (r#""b""#, "1e999")];
+        assert_eq!(members.0, expected);
+        assert!(Members::parse("[1]").is_none());
     }
 }

@@ -21,7 +21,7 @@ use std::fmt;
 
 use filrouge_types::Recorded;
 
-/// Writes the conversation as CommonMark with nothing but headings, lists, block quotes and code.
+/// Writes the conversation as CommonMark that has only headings, lists, block quotes and code.
 ///
 /// Texts are in block quotes. HTML, link definitions and links that run code are escaped with backslashes; a text that
 /// nests too deep or exceeds 1 MiB is in a code block. Control characters become U+FFFD. A name or value

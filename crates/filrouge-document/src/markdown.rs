@@ -9,18 +9,18 @@ use std::fmt;
 
 use filrouge_types::{Item, Recorded, Turn};
 
-use self::inline::{code, plain};
+use self::inline::{escape_line, inline_code};
 use self::item::write_entry;
 use crate::redaction::Redactions;
 use crate::turn_entries::{TurnEntries, readable_parts};
 use crate::words;
 
 pub(crate) fn write(recorded: &Recorded, out: &mut dyn fmt::Write) -> fmt::Result {
-    writeln!(out, "# {}\n", plain(words::title(&recorded.session)))?;
+    writeln!(out, "# {}\n", escape_line(words::title(&recorded.session)))?;
     for (name, value) in words::facts(&recorded.session) {
-        writeln!(out, "- {name}: {}", code(&value))?;
+        writeln!(out, "- {name}: {}", inline_code(&value))?;
     }
-    let redactions = Redactions::of(&recorded.loose);
+    let redactions = Redactions::from_items(&recorded.loose);
     for (turn, items) in &recorded.turns {
         write_turn(turn, items, &redactions, out)?;
     }
@@ -38,7 +38,7 @@ fn write_turn(
     out: &mut dyn fmt::Write,
 ) -> fmt::Result {
     write!(out, "\n## Turn {} · {}", turn.ordinal, turn.status)?;
-    for mark in words::marks(turn) {
+    for mark in words::status_labels(turn) {
         write!(out, " · {mark}")?;
     }
     write!(out, "\n\n{}", words::moment(words::began(turn, items)))?;
@@ -46,7 +46,7 @@ fn write_turn(
         write!(out, " · {duration}")?;
     }
     for (name, value) in words::turn_facts(turn) {
-        write!(out, " · {name} {}", code(value))?;
+        write!(out, " · {name} {}", inline_code(value))?;
     }
     writeln!(out)?;
     // `deleted_at` is the time of the turn's redaction.
@@ -69,8 +69,8 @@ fn write_items(
     out: &mut dyn fmt::Write,
 ) -> fmt::Result {
     let parts_json = readable_parts(items);
-    let entries = TurnEntries::read(turn, items, &parts_json);
-    for (at, entry) in entries.shown() {
+    let entries = TurnEntries::new(turn, items, &parts_json);
+    for (at, entry) in entries.entries_in_place() {
         write_entry(&entries, at, entry.item, turn, redactions, out)?;
     }
     Ok(())

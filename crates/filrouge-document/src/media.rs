@@ -2,27 +2,27 @@
 
 use filrouge_types::Members;
 
-use crate::part::{Kind, take, text};
+use crate::part::{Kind, take_text, take_unique};
 use crate::url;
 
 /// Possible names of the member with a media type.
-const TYPES: [&str; 4] = ["media_type", "mime", "mime_type", "mimeType"];
+const MEDIA_TYPE_NAMES: [&str; 4] = ["media_type", "mime", "mime_type", "mimeType"];
 
 /// Members whose value is an object with the fields that other dialects write into the part itself.
-const INNER: [&str; 3] = ["image_url", "file", "source"];
+const INNER_OBJECTS: [&str; 3] = ["image_url", "file", "source"];
 
 /// A picture; `None` without an address or data.
-pub(crate) fn image(from: &mut Members<'_>) -> Option<Kind<'static>> {
+pub(crate) fn image(members: &mut Members<'_>) -> Option<Kind<'static>> {
     let (mut media_type, mut url) = (None, None);
-    read(from, &mut media_type, &mut url);
+    read_source(members, &mut media_type, &mut url);
     Some(Kind::Image { url: url? })
 }
 
 /// A file, with or without its data.
-pub(crate) fn file(from: &mut Members<'_>) -> Kind<'static> {
+pub(crate) fn file(members: &mut Members<'_>) -> Kind<'static> {
     let (mut media_type, mut url) = (None, None);
-    let mut name = first(from, &["name", "filename"]);
-    if let Some(inner) = read(from, &mut media_type, &mut url) {
+    let mut name = first_text(members, &["name", "filename"]);
+    if let Some(inner) = read_source(members, &mut media_type, &mut url) {
         name = name.or(Some(inner));
     }
     Kind::File {
@@ -32,58 +32,64 @@ pub(crate) fn file(from: &mut Members<'_>) -> Kind<'static> {
     }
 }
 
-fn first(from: &mut Members<'_>, names: &[&str]) -> Option<String> {
-    names.iter().find_map(|n| text(from, n))
+fn first_text(members: &mut Members<'_>, names: &[&str]) -> Option<String> {
+    names.iter().find_map(|n| take_text(members, n))
 }
 
 /// Reads the media type and the address from the part or, if the part has no address, from its inner object
-/// ([`INNER`]). Returns the file name in the inner object. Members of the inner object that are not read are appended
-/// to `from`.
-fn read(
-    from: &mut Members<'_>,
+/// ([`INNER_OBJECTS`]). Returns the file name in the inner object. Members of the inner object that are not read are
+/// appended to `members`.
+fn read_source(
+    members: &mut Members<'_>,
     media_type: &mut Option<String>,
     url: &mut Option<String>,
 ) -> Option<String> {
-    *media_type = first(from, &TYPES);
-    *url = address(from, media_type.as_deref());
+    *media_type = first_text(members, &MEDIA_TYPE_NAMES);
+    *url = address(members, media_type.as_deref());
     if url.is_some() {
         return None;
     }
-    let json = INNER.iter().find_map(|n| take(from, n, has_address))?;
-    let mut inner = Members::of(json)?;
+    let json = INNER_OBJECTS
+        .iter()
+        .find_map(|n| take_unique(members, n, has_address))?;
+    let mut inner = Members::parse(json)?;
     if media_type.is_none() {
-        *media_type = first(&mut inner, &TYPES);
+        *media_type = first_text(&mut inner, &MEDIA_TYPE_NAMES);
     }
     *url = address(&mut inner, media_type.as_deref());
-    let name = first(&mut inner, &["name", "filename"]);
-    // The inner `type` only says which member has the content, so it is dropped.
-    take(&mut inner, "type", |v| {
+    let name = first_text(&mut inner, &["name", "filename"]);
+    // The inner `type` only names the member with the content, so it is dropped.
+    take_unique(&mut inner, "type", |v| {
         matches!(v, "\"base64\"" | "\"url\"")
     });
-    from.0.append(&mut inner.0);
+    members.0.append(&mut inner.0);
     name
 }
 
 fn has_address(json: &str) -> bool {
-    Members::of(json).is_some_and(|mut m| address(&mut m, None).is_some())
+    Members::parse(json).is_some_and(|mut m| address(&mut m, None).is_some())
 }
 
-/// The data of the part or inner object as a `data:` address; without data, its address.
-fn address(from: &mut Members<'_>, media_type: Option<&str>) -> Option<String> {
+/// The data of the part or inner object as a `data:` address, or else its address.
+fn address(members: &mut Members<'_>, media_type: Option<&str>) -> Option<String> {
     let is_data = |json: &str| {
-        let text = crate::json::string(json);
-        text.is_some_and(|t| url::is_data(&t) || url::compact(&t).is_some())
+        let text = crate::json::decode_string(json);
+        text.is_some_and(|t| url::is_data(&t) || url::compact_base64(&t).is_some())
     };
     for name in ["data", "file_data"] {
-        if let Some(text) = take(from, name, is_data).and_then(crate::json::string) {
+        if let Some(text) = take_unique(members, name, is_data).and_then(crate::json::decode_string)
+        {
             if url::is_data(&text) {
                 return Some(text);
             }
-            let kind = media_type.unwrap_or_default().trim();
-            return Some(format!("data:{kind};base64,{}", url::compact(&text)?));
+            let media_type = media_type.unwrap_or_default().trim();
+            return Some(format!(
+                "data:{media_type};base64,{}",
+                url::compact_base64(&text)?
+            ));
         }
     }
-    first(from, &["url", "image_url"])
+    first_text(members, &["url", "image_url"])
 }
 
 #[cfg(test)]
@@ -103,7 +109,7 @@ mod tests {
                 matches!(&part.kind, Kind::Image { url } if url == "data:image/png;base64,AAAA"),
                 "{json}"
             );
-            assert_eq!(part.rest, None);
+            assert_eq!(part.other_members, None);
         }
         for json in [
             r#"[{"type":"file","file":{"filename":"a","file_data":"data:application/pdf;base64,AAAA"}}]"#,
@@ -115,15 +121,15 @@ mod tests {
                     if n == "a" && u == "data:application/pdf;base64,AAAA"),
                 "{json}"
             );
-            assert_eq!(part.rest, None);
+            assert_eq!(part.other_members, None);
         }
     }
 
     #[test]
-    fn members_without_an_address_stay_in_the_rest() {
+    fn members_without_an_address_are_kept() {
         let json = r#"[{"type":"file","name":"a","data":"no base64","source":{"path":"x"}}]"#;
         assert_eq!(
-            parts(json)[0].rest.as_deref(),
+            parts(json)[0].other_members.as_deref(),
             Some(r#"{"data":"no base64","source":{"path":"x"}}"#)
         );
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use filrouge_types::Members;
 use serde_json::value::RawValue;
 
-use crate::json::string;
+use crate::json::decode_string;
 use crate::{media, url};
 
 /// One part of an item's content.
@@ -14,7 +14,7 @@ pub(crate) struct Part<'a> {
     /// The kind, with the members that it interprets.
     pub(crate) kind: Kind<'a>,
     /// The members that `kind` does not contain, as a JSON object.
-    pub(crate) rest: Option<String>,
+    pub(crate) other_members: Option<String>,
 }
 
 /// The kind of a part. Texts are decoded; JSON is kept as written.
@@ -74,12 +74,12 @@ pub(crate) enum Kind<'a> {
     Other(Cow<'a, str>),
 }
 
-/// Parses an item's parts. `json` must not contain escapes of lone surrogates ([`filrouge_types::sound_json`] replaces
-/// them).
+/// Parses an item's parts. `json` must not contain escapes of lone surrogates
+/// ([`filrouge_types::replace_lone_surrogates`] replaces them).
 pub(crate) fn parts(json: &str) -> Vec<Part<'_>> {
     let other = |json| Part {
         kind: Kind::Other(Cow::Borrowed(json)),
-        rest: None,
+        other_members: None,
     };
     match serde_json::from_str::<Vec<&RawValue>>(json) {
         Ok(list) => list
@@ -92,45 +92,50 @@ pub(crate) fn parts(json: &str) -> Vec<Part<'_>> {
 
 /// The parts in the content of a tool result, if the content is a picture or a list of parts; `None` for any other
 /// JSON. A list with parts of unknown types counts only if it also has a picture.
-pub(crate) fn nested(json: &str) -> Option<Vec<Part<'_>>> {
-    if let Some(url) = string(json) {
+pub(crate) fn nested_parts(json: &str) -> Option<Vec<Part<'_>>> {
+    if let Some(url) = decode_string(json) {
         let kind = url::picture(&url).map(|p| Kind::Image { url: p.to_owned() })?;
-        return Some(vec![Part { kind, rest: None }]);
+        return Some(vec![Part {
+            kind,
+            other_members: None,
+        }]);
     }
     let is_image = |p: &Part<'_>| matches!(p.kind, Kind::Image { .. });
     if json.starts_with('{') {
         return parse_known(json).filter(is_image).map(|p| vec![p]);
     }
-    let read = parts(json);
-    let tool = |p: &Part<'_>| matches!(p.kind, Kind::ToolCall { .. } | Kind::ToolResult { .. });
-    let opaque = |p: &Part<'_>| matches!(p.kind, Kind::Other(_));
-    let is_list = json.starts_with('[') && !read.is_empty() && !read.iter().any(tool);
-    (is_list && (!read.iter().any(opaque) || read.iter().any(is_image))).then_some(read)
+    let parsed = parts(json);
+    let is_tool = |p: &Part<'_>| matches!(p.kind, Kind::ToolCall { .. } | Kind::ToolResult { .. });
+    let is_unknown = |p: &Part<'_>| matches!(p.kind, Kind::Other(_));
+    let is_list = json.starts_with('[') && !parsed.is_empty() && !parsed.iter().any(is_tool);
+    (is_list && (!parsed.iter().any(is_unknown) || parsed.iter().any(is_image))).then_some(parsed)
 }
 
 /// Removes and returns a member if its value has the expected form. If a name occurs twice, which is ambiguous, both
 /// members are kept in the rest.
-pub(crate) fn take<'a>(
-    from: &mut Members<'a>,
+pub(crate) fn take_unique<'a>(
+    members: &mut Members<'a>,
     name: &str,
-    fits: impl Fn(&str) -> bool,
+    is_expected: impl Fn(&str) -> bool,
 ) -> Option<&'a str> {
-    let once = from.iter().filter(|(own, _)| *own == name).count() == 1;
-    once.then(|| from.take(name, fits)).flatten()
+    let occurs_once = members.iter().filter(|(other, _)| *other == name).count() == 1;
+    occurs_once
+        .then(|| members.take(name, is_expected))
+        .flatten()
 }
 
 /// Removes and returns the member `name` if it is a string.
-pub(crate) fn text(from: &mut Members<'_>, name: &str) -> Option<String> {
-    take(from, name, |v| v.starts_with('"')).and_then(string)
+pub(crate) fn take_text(members: &mut Members<'_>, name: &str) -> Option<String> {
+    take_unique(members, name, |v| v.starts_with('"')).and_then(decode_string)
 }
 
-fn flag(from: &mut Members<'_>, name: &str) -> Option<bool> {
-    let flag = take(from, name, |v| matches!(v, "true" | "false"))?;
+fn take_flag(members: &mut Members<'_>, name: &str) -> Option<bool> {
+    let flag = take_unique(members, name, |v| matches!(v, "true" | "false"))?;
     Some(flag == "true")
 }
 
 /// The remaining members as a JSON object; `None` when all are null.
-fn rest(members: &Members<'_>) -> Option<String> {
+fn remaining_members(members: &Members<'_>) -> Option<String> {
     if members.iter().all(|(_, v)| v == "null") {
         return None;
     }
@@ -141,47 +146,49 @@ fn rest(members: &Members<'_>) -> Option<String> {
 
 /// Parses a part; `None` unless its type is known and its required members are present.
 fn parse_known(json: &str) -> Option<Part<'_>> {
-    let mut from = Members::of(json)?;
-    let kind = match text(&mut from, "type")?.as_str() {
-        "text" => Kind::Text(text(&mut from, "text")?),
+    let mut members = Members::parse(json)?;
+    let kind = match take_text(&mut members, "type")?.as_str() {
+        "text" => Kind::Text(take_text(&mut members, "text")?),
         "code" => Kind::Code {
-            language: text(&mut from, "language"),
-            text: text(&mut from, "code").or_else(|| text(&mut from, "text"))?,
+            language: take_text(&mut members, "language"),
+            text: take_text(&mut members, "code").or_else(|| take_text(&mut members, "text"))?,
         },
-        "image_url" | "image" => media::image(&mut from)?,
-        "file" => media::file(&mut from),
+        "image_url" | "image" => media::image(&mut members)?,
+        "file" => media::file(&mut members),
         "link" => Kind::Link {
-            url: text(&mut from, "url")?,
-            title: text(&mut from, "title"),
+            url: take_text(&mut members, "url")?,
+            title: take_text(&mut members, "title"),
         },
-        "reasoning" => Kind::Reasoning(text(&mut from, "text")?),
+        "reasoning" => Kind::Reasoning(take_text(&mut members, "text")?),
         "tool_call" => Kind::ToolCall {
-            call_id: text(&mut from, "call_id"),
-            name: text(&mut from, "name")?,
-            args: take(&mut from, "args", |_| true),
+            call_id: take_text(&mut members, "call_id"),
+            name: take_text(&mut members, "name")?,
+            args: take_unique(&mut members, "args", |_| true),
         },
         "tool_result" => Kind::ToolResult {
-            call_id: text(&mut from, "call_id"),
-            ok: flag(&mut from, "ok"),
-            latency_ms: take(&mut from, "latency_ms", is_number),
-            content: take(&mut from, "content", |json| json != "null")
-                .or_else(|| take(&mut from, "error", |json| json != "null"))
-                .or_else(|| take(&mut from, "content", |_| true)),
+            call_id: take_text(&mut members, "call_id"),
+            ok: take_flag(&mut members, "ok"),
+            latency_ms: take_unique(&mut members, "latency_ms", is_number),
+            content: take_unique(&mut members, "content", |json| json != "null")
+                .or_else(|| take_unique(&mut members, "error", |json| json != "null"))
+                .or_else(|| take_unique(&mut members, "content", |_| true)),
         },
-        "error" => error(&mut from)?,
-        "refusal" => Kind::Refusal(text(&mut from, "refusal").or_else(|| text(&mut from, "text"))?),
+        "error" => error(&mut members)?,
+        "refusal" => Kind::Refusal(
+            take_text(&mut members, "refusal").or_else(|| take_text(&mut members, "text"))?,
+        ),
         "redaction" => Kind::Redaction {
-            seqs: serde_json::from_str(take(&mut from, "seqs", ranges)?).ok()?,
-            turn_id: text(&mut from, "turn_id"),
-            by: text(&mut from, "by"),
-            reason: text(&mut from, "reason"),
+            seqs: serde_json::from_str(take_unique(&mut members, "seqs", is_ranges)?).ok()?,
+            turn_id: take_text(&mut members, "turn_id"),
+            by: take_text(&mut members, "by"),
+            reason: take_text(&mut members, "reason"),
         },
-        "turn_status" => Kind::Status(text(&mut from, "status")?),
+        "turn_status" => Kind::Status(take_text(&mut members, "status")?),
         _ => return None,
     };
     Some(Part {
         kind,
-        rest: rest(&from),
+        other_members: remaining_members(&members),
     })
 }
 
@@ -189,26 +196,26 @@ fn is_number(json: &str) -> bool {
     json.starts_with(|c: char| c == '-' || c.is_ascii_digit())
 }
 
-fn ranges(json: &str) -> bool {
+fn is_ranges(json: &str) -> bool {
     serde_json::from_str::<Vec<(u64, u64)>>(json).is_ok()
 }
 
-fn error(from: &mut Members<'_>) -> Option<Kind<'static>> {
-    let (code, message) = (text(from, "code"), text(from, "message"));
+fn error(members: &mut Members<'_>) -> Option<Kind<'static>> {
+    let (code, message) = (take_text(members, "code"), take_text(members, "message"));
     if code.is_none() && message.is_none() {
         return None;
     }
     Some(Kind::Error {
         code,
         message,
-        source: text(from, "source"),
-        retryable: flag(from, "retryable"),
+        source: take_text(members, "source"),
+        retryable: take_flag(members, "retryable"),
     })
 }
 
 impl Part<'_> {
     /// The type of an unknown part without text to read; `None` for any other part.
-    pub(crate) fn bookkeeping(&self) -> Option<String> {
+    pub(crate) fn bookkeeping_type(&self) -> Option<String> {
         let Kind::Other(json) = &self.kind else {
             return None;
         };
@@ -221,13 +228,13 @@ impl Part<'_> {
 /// Whether JSON contains text for a reader, not only names and numbers: a string of several words, or any text in a
 /// member such as `text` or `title`.
 fn has_words(value: &serde_json::Value) -> bool {
-    const TEXTS: [&str; 6] = ["text", "content", "message", "prompt", "title", "summary"];
+    const TEXT_MEMBERS: [&str; 6] = ["text", "content", "message", "prompt", "title", "summary"];
     match value {
         serde_json::Value::String(text) => text.trim().contains(char::is_whitespace),
         serde_json::Value::Array(list) => list.iter().any(has_words),
         serde_json::Value::Object(members) => members.iter().any(|(name, value)| {
-            let is_text =
-                TEXTS.contains(&name.as_str()) && value.as_str().is_some_and(|t| !t.is_empty());
+            let is_text = TEXT_MEMBERS.contains(&name.as_str())
+                && value.as_str().is_some_and(|t| !t.is_empty());
             is_text || has_words(value)
         }),
         _ => false,
@@ -235,20 +242,20 @@ fn has_words(value: &serde_json::Value) -> bool {
 }
 
 impl Kind<'_> {
-    /// A file's declared media type, unless its `data:` address names the same type.
+    /// The declared media type of a file; `None` if its `data:` address names the same type.
     pub(crate) fn type_unless_in_url<'t>(
         declared: Option<&'t str>,
         address: Option<&str>,
     ) -> Option<&'t str> {
-        let own = address.and_then(url::media_type);
-        declared.filter(|t| own.is_none_or(|(kind, _)| !kind.eq_ignore_ascii_case(t.trim())))
+        let url_type = address.and_then(url::media_type);
+        declared.filter(|t| url_type.is_none_or(|(kind, _)| !kind.eq_ignore_ascii_case(t.trim())))
     }
 
     /// The label of a file: its name, or else its address (for a `data:` address, the type and size).
     pub(crate) fn file_label(name: Option<&str>, address: Option<&str>) -> String {
         match (name, address) {
             (Some(name), _) if !name.is_empty() => name.to_owned(),
-            (_, Some(address)) => url::name(address),
+            (_, Some(address)) => url::label(address),
             _ => "unnamed".to_owned(),
         }
     }
@@ -258,7 +265,7 @@ impl Kind<'_> {
 mod tests {
     use super::*;
 
-    fn one(json: &str) -> Part<'_> {
+    fn parse(json: &str) -> Part<'_> {
         parse_known(json).unwrap()
     }
 
@@ -269,15 +276,15 @@ mod tests {
             r#"{"type":"image_url","image_url":"u"}"#,
             r#"{"type":"image_url","image_url":{"url":"u"}}"#,
         ] {
-            let part = one(json);
+            let part = parse(json);
             assert!(
                 matches!(part.kind, Kind::Image { url } if url == "u"),
                 "{json}"
             );
-            assert_eq!(part.rest, None);
+            assert_eq!(part.other_members, None);
         }
-        let part = one(r#"{"type":"image_url","image_url":{"url":"u","detail":"low"}}"#);
-        assert_eq!(part.rest.as_deref(), Some(r#"{"detail":"low"}"#));
+        let part = parse(r#"{"type":"image_url","image_url":{"url":"u","detail":"low"}}"#);
+        assert_eq!(part.other_members.as_deref(), Some(r#"{"detail":"low"}"#));
     }
 
     #[test]
@@ -296,8 +303,8 @@ mod tests {
         assert!(matches!(parts(&list)[1].kind, Kind::Other(ref t) if t == "7"));
         assert!(matches!(parts("{]")[0].kind, Kind::Other(_)));
         assert_eq!(
-            one(r#"{"type":"text","text":"a","x":1.0,"y":null}"#)
-                .rest
+            parse(r#"{"type":"text","text":"a","x":1.0,"y":null}"#)
+                .other_members
                 .as_deref(),
             Some(r#"{"x":1.0,"y":null}"#)
         );
@@ -310,24 +317,24 @@ mod tests {
         ] {
             let json = format!(r#"{{"type":"tool_result","call_id":"c",{members}}}"#);
             assert!(
-                matches!(one(&json).kind, Kind::ToolResult { content, .. } if content == shown),
+                matches!(parse(&json).kind, Kind::ToolResult { content, .. } if content == shown),
                 "{json}"
             );
         }
-        let part = one(r#"{"type":"tool_result","call_id":"c","ok":"no"}"#);
-        assert_eq!(part.rest.as_deref(), Some(r#"{"ok":"no"}"#));
+        let part = parse(r#"{"type":"tool_result","call_id":"c","ok":"no"}"#);
+        assert_eq!(part.other_members.as_deref(), Some(r#"{"ok":"no"}"#));
     }
 
     #[test]
     fn results_may_be_lists_of_parts() {
-        assert!(nested(r#"[{"type":"text","text":"a"}]"#).is_some());
+        assert!(nested_parts(r#"[{"type":"text","text":"a"}]"#).is_some());
         for json in [
             "[]",
             "[1]",
             r#"{"type":"text","text":"a"}"#,
             r#"[{"type":"x"}]"#,
         ] {
-            assert!(nested(json).is_none(), "{json}");
+            assert!(nested_parts(json).is_none(), "{json}");
         }
     }
 }

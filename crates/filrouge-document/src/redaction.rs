@@ -1,10 +1,10 @@
-//! Redactions: when and why items lost their content.
+//! Redactions: the times and the reasons of the erasure of items' contents.
 
-use filrouge_types::{Channel, Item, Timestamp, sound_json};
+use filrouge_types::{Channel, Item, Timestamp, replace_lone_surrogates};
 
 use crate::part::{Kind, parts};
 
-/// One redaction, as its item records it.
+/// One redaction, read from the item that records it.
 #[derive(Debug)]
 pub(crate) struct Redaction {
     /// The items that lost their content, as ranges of a first and a last seq.
@@ -24,11 +24,11 @@ pub(crate) struct Redactions(Vec<Redaction>);
 impl Redactions {
     /// Reads the redactions among the items outside turns. A `redaction` item within a turn was written by a caller, so
     /// it is no evidence of a redaction.
-    pub(crate) fn of(loose: &[Item]) -> Self {
+    pub(crate) fn from_items(loose: &[Item]) -> Self {
         let records = loose
             .iter()
             .filter(|i| i.body.channel == Channel::Redaction);
-        Self(records.flat_map(read).collect())
+        Self(records.flat_map(parse_redactions).collect())
     }
 
     /// The first redaction that covers `seq`.
@@ -42,9 +42,9 @@ impl Redactions {
     }
 }
 
-fn read(item: &Item) -> Vec<Redaction> {
-    let json = sound_json(item.body.parts.as_str());
-    let redaction = |kind| match kind {
+fn parse_redactions(item: &Item) -> Vec<Redaction> {
+    let json = replace_lone_surrogates(item.body.parts.as_str());
+    let to_redaction = |kind| match kind {
         Kind::Redaction { seqs, reason, .. } => Some(Redaction {
             seqs,
             at: item.created_at,
@@ -55,6 +55,6 @@ fn read(item: &Item) -> Vec<Redaction> {
     };
     parts(&json)
         .into_iter()
-        .filter_map(|p| redaction(p.kind))
+        .filter_map(|p| to_redaction(p.kind))
         .collect()
 }

@@ -5,14 +5,14 @@ use std::borrow::Cow;
 use crate::data::replace_data;
 
 /// The maximum size, in bytes, of a text that is rendered as Markdown; a longer one is shown verbatim.
-pub(crate) const MAX_RICH: usize = 1 << 20;
+pub(crate) const MAX_MARKDOWN_BYTES: usize = 1 << 20;
 
 /// The maximum nesting depth of Markdown; browsers and readers support little more.
 pub(crate) const MAX_DEPTH: usize = 64;
 
-/// The text as it may be shown: long base64 and `data:` addresses are replaced by their size, control characters by
-/// U+FFFD.
-pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+/// The text in the form that documents show: long base64 and `data:` addresses are replaced by their size, control
+/// characters by U+FFFD.
+pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
     match replace_data(text) {
         Cow::Borrowed(text) => without_controls(text),
         Cow::Owned(text) => Cow::Owned(without_controls(&text).into_owned()),
@@ -21,14 +21,14 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
 
 /// Makes control characters visible as U+FFFD. Tabs are kept; line endings become line feeds.
 pub(crate) fn without_controls(text: &str) -> Cow<'_, str> {
-    let bad = |c: char| c.is_control() && c != '\t' && c != '\n';
+    let is_shown_control = |c: char| c.is_control() && c != '\t' && c != '\n';
     // The control characters beyond ASCII begin with the byte C2 in UTF-8.
-    let suspect = |b: u8| matches!(b, 0..=8 | 11..=31 | 0x7F | 0xC2);
-    if !text.bytes().any(suspect) || !text.contains(bad) {
+    let may_be_control = |b: u8| matches!(b, 0..=8 | 11..=31 | 0x7F | 0xC2);
+    if !text.bytes().any(may_be_control) || !text.contains(is_shown_control) {
         return Cow::Borrowed(text);
     }
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
-    Cow::Owned(text.replace(bad, "\u{fffd}"))
+    Cow::Owned(text.replace(is_shown_control, "\u{fffd}"))
 }
 
 /// The text on one line; after `max` characters it is cut and ends with `…`.
@@ -56,16 +56,16 @@ pub(crate) fn one_line(text: &str, max: usize) -> String {
 /// Whether a line opens more quotes and lists than [`MAX_DEPTH`]; the time to parse them would grow quadratically.
 pub(crate) fn nests_too_deep(text: &str) -> bool {
     text.lines().any(|line| {
-        let opening = |c: char| {
+        let is_opening = |c: char| {
             matches!(c, '>' | '-' | '+' | '*' | '.' | ')' | ' ' | '\t') || c.is_ascii_digit()
         };
-        let lead = line.find(|c| !opening(c)).unwrap_or(line.len());
-        let deep = |c: &u8| matches!(c, b'>' | b'-' | b'+' | b'*' | b'.' | b')');
+        let lead = line.find(|c| !is_opening(c)).unwrap_or(line.len());
+        let is_nesting = |c: &u8| matches!(c, b'>' | b'-' | b'+' | b'*' | b'.' | b')');
         // A line of only these characters is a thematic break, not a nested list.
-        let rule = |c: &u8| matches!(c, b'-' | b'*' | b' ' | b'\t');
-        let is_rule = line.bytes().all(|c| rule(&c));
+        let is_rule_char = |c: &u8| matches!(c, b'-' | b'*' | b' ' | b'\t');
+        let is_rule = line.bytes().all(|c| is_rule_char(&c));
         let lead = &line.as_bytes()[..lead];
-        !is_rule && lead.iter().filter(|c| deep(c)).count() > MAX_DEPTH
+        !is_rule && lead.iter().filter(|c| is_nesting(c)).count() > MAX_DEPTH
     })
 }
 
@@ -79,9 +79,10 @@ enum Direction {
 /// Closes the changes of text direction that the text leaves open, and replaces closing characters without an opening
 /// one by U+FFFD (Unicode Standard Annex 9, X1–X8). An isolating element such as `bdi` does not suffice: to the browser
 /// it is a pair of the same characters, so a closing character in the text could end the element's isolation.
-pub(crate) fn balanced(text: &str) -> Cow<'_, str> {
-    let changes = |c: char| matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
-    if !text.as_bytes().contains(&0xE2) || !text.contains(changes) {
+pub(crate) fn close_direction_changes(text: &str) -> Cow<'_, str> {
+    let is_direction_change =
+        |c: char| matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
+    if !text.as_bytes().contains(&0xE2) || !text.contains(is_direction_change) {
         return Cow::Borrowed(text);
     }
     let (mut out, mut open) = (String::with_capacity(text.len() + 8), Vec::new());
@@ -101,7 +102,7 @@ pub(crate) fn balanced(text: &str) -> Cow<'_, str> {
                 while open.pop() == Some(Direction::Embedding) {}
                 isolates -= 1;
             }
-            c if changes(c) => shown = '\u{fffd}',
+            c if is_direction_change(c) => shown = '\u{fffd}',
             _ => {}
         }
         out.push(shown);
@@ -124,11 +125,11 @@ mod tests {
     #[test]
     fn control_characters_become_visible() {
         assert_eq!(
-            visible("a\0b\u{1b}[1m\u{7f}\u{85}"),
+            sanitize("a\0b\u{1b}[1m\u{7f}\u{85}"),
             "a\u{fffd}b\u{fffd}[1m\u{fffd}\u{fffd}"
         );
-        assert_eq!(visible("a\r\nb\rc\n\td"), "a\nb\nc\n\td");
-        assert!(matches!(visible("plain\n\ttext"), Cow::Borrowed(_)));
+        assert_eq!(sanitize("a\r\nb\rc\n\td"), "a\nb\nc\n\td");
+        assert!(matches!(sanitize("plain\n\ttext"), Cow::Borrowed(_)));
     }
 
     #[test]
@@ -155,18 +156,24 @@ mod tests {
     #[test]
     fn direction_changes_end_in_the_text_that_opened_them() {
         assert_eq!(
-            balanced("a\u{202E}b\u{2067}c"),
+            close_direction_changes("a\u{202E}b\u{2067}c"),
             "a\u{202E}b\u{2067}c\u{2069}\u{202C}"
         );
         assert_eq!(
-            balanced("\u{2067}\u{202D}x\u{2069}y"),
+            close_direction_changes("\u{2067}\u{202D}x\u{2069}y"),
             "\u{2067}\u{202D}x\u{2069}y"
         );
-        assert_eq!(balanced("\u{2069}\u{202C}"), "\u{fffd}\u{fffd}");
         assert_eq!(
-            balanced("\u{202B}\u{2066}\u{202C}"),
+            close_direction_changes("\u{2069}\u{202C}"),
+            "\u{fffd}\u{fffd}"
+        );
+        assert_eq!(
+            close_direction_changes("\u{202B}\u{2066}\u{202C}"),
             "\u{202B}\u{2066}\u{fffd}\u{2069}\u{202C}"
         );
-        assert!(matches!(balanced("… “plain” €"), Cow::Borrowed(_)));
+        assert!(matches!(
+            close_direction_changes("… “plain” €"),
+            Cow::Borrowed(_)
+        ));
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use filrouge_types::{Channel, Item, Timestamp, Turn, Variant, sound_json};
+use filrouge_types::{Channel, Item, Timestamp, Turn, Variant, replace_lone_surrogates};
 
 use crate::part::{Part, parts};
 use crate::words::began;
@@ -27,9 +27,9 @@ pub(crate) struct TurnEntries<'a> {
     /// For each call with a result, the result's position.
     results: HashMap<PartPosition, PartPosition>,
     /// The results that are shown below a call.
-    moved: HashSet<PartPosition>,
-    /// For each entry, the number of its parts in `moved`.
-    moved_counts: Vec<usize>,
+    attached: HashSet<PartPosition>,
+    /// For each entry, the number of its parts in `attached`.
+    attached_counts: Vec<usize>,
     /// Whether the turn has items in two languages.
     pub(crate) bilingual: bool,
     /// The time in the turn's heading; `None` for the items outside turns.
@@ -52,13 +52,13 @@ pub(crate) struct AttachedResult<'s, 'a> {
 pub(crate) fn readable_parts(items: &[Item]) -> Vec<Cow<'_, str>> {
     items
         .iter()
-        .map(|i| sound_json(i.body.parts.as_str()))
+        .map(|i| replace_lone_surrogates(i.body.parts.as_str()))
         .collect()
 }
 
 impl<'a> TurnEntries<'a> {
     /// Arranges `items`, whose [`readable_parts`] are `parts_json`.
-    pub(crate) fn read(
+    pub(crate) fn new(
         turn: Option<&Turn>,
         items: &'a [Item],
         parts_json: &'a [Cow<'a, str>],
@@ -71,31 +71,31 @@ impl<'a> TurnEntries<'a> {
                 parts: parts(json),
             })
             .collect();
-        let results = pair(&entries);
-        let moved: HashSet<PartPosition> = results.values().copied().collect();
-        let mut moved_counts = vec![0; entries.len()];
-        for (entry, _) in &moved {
-            moved_counts[*entry] += 1;
+        let results = pair_calls_with_results(&entries);
+        let attached: HashSet<PartPosition> = results.values().copied().collect();
+        let mut attached_counts = vec![0; entries.len()];
+        for (entry, _) in &attached {
+            attached_counts[*entry] += 1;
         }
         let bilingual = items.iter().any(|i| i.body.variant != Variant::default());
         Self {
             entries,
             results,
-            moved,
-            moved_counts,
+            attached,
+            attached_counts,
             bilingual,
             began: turn.map(|t| began(t, items)),
         }
     }
 
     /// The entries that are shown at their own position, with their index.
-    pub(crate) fn shown(&self) -> impl Iterator<Item = (usize, &Entry<'a>)> {
-        let at_own_place = |(at, entry): &(usize, &Entry<'a>)| !self.is_shown_elsewhere(*at, entry);
-        self.entries.iter().enumerate().filter(at_own_place)
+    pub(crate) fn entries_in_place(&self) -> impl Iterator<Item = (usize, &Entry<'a>)> {
+        let is_in_place = |(at, entry): &(usize, &Entry<'a>)| !self.is_shown_elsewhere(*at, entry);
+        self.entries.iter().enumerate().filter(is_in_place)
     }
 
     fn is_shown_elsewhere(&self, at: usize, entry: &Entry<'a>) -> bool {
-        !entry.parts.is_empty() && self.moved_counts[at] == entry.parts.len()
+        !entry.parts.is_empty() && self.attached_counts[at] == entry.parts.len()
     }
 
     /// The parts of an entry that are shown at its position, each with the result below it.
@@ -105,12 +105,12 @@ impl<'a> TurnEntries<'a> {
     ) -> impl Iterator<Item = (&Part<'a>, Option<AttachedResult<'_, 'a>>)> {
         let parts = self.entries[at].parts.iter().enumerate();
         parts
-            .filter(move |(i, _)| !self.moved.contains(&(at, *i)))
+            .filter(move |(i, _)| !self.attached.contains(&(at, *i)))
             .map(move |(i, part)| (part, self.result_of((at, i))))
     }
 
     /// The types of an entry's parts, if the entry is a note without any text to read; otherwise `None`.
-    pub(crate) fn bookkeeping(&self, at: usize) -> Option<Vec<String>> {
+    pub(crate) fn bookkeeping_types(&self, at: usize) -> Option<Vec<String>> {
         let entry = &self.entries[at];
         if entry.item.body.channel != Channel::SystemNote
             || entry.item.redacted
@@ -118,7 +118,7 @@ impl<'a> TurnEntries<'a> {
         {
             return None;
         }
-        entry.parts.iter().map(Part::bookkeeping).collect()
+        entry.parts.iter().map(Part::bookkeeping_type).collect()
     }
 
     fn result_of(&self, call: PartPosition) -> Option<AttachedResult<'_, 'a>> {
@@ -135,9 +135,9 @@ impl<'a> TurnEntries<'a> {
 
 /// Pairs calls with results. A result belongs to the first unanswered call that precedes it and has the same call id. A
 /// second result of a call stays at its own position (DESIGN §5).
-fn pair(entries: &[Entry<'_>]) -> HashMap<PartPosition, PartPosition> {
+fn pair_calls_with_results(entries: &[Entry<'_>]) -> HashMap<PartPosition, PartPosition> {
     use crate::part::Kind::{ToolCall, ToolResult};
-    let mut open: HashMap<&str, PartPosition> = HashMap::new();
+    let mut unanswered: HashMap<&str, PartPosition> = HashMap::new();
     let mut results = HashMap::new();
     for (at, entry) in entries.iter().enumerate() {
         for (i, part) in entry.parts.iter().enumerate() {
@@ -145,12 +145,12 @@ fn pair(entries: &[Entry<'_>]) -> HashMap<PartPosition, PartPosition> {
                 ToolCall {
                     call_id: Some(id), ..
                 } => {
-                    open.entry(id).or_insert((at, i));
+                    unanswered.entry(id).or_insert((at, i));
                 }
                 ToolResult {
                     call_id: Some(id), ..
                 } => {
-                    if let Some(call) = open.remove(id.as_str()) {
+                    if let Some(call) = unanswered.remove(id.as_str()) {
                         results.insert(call, (at, i));
                     }
                 }

@@ -10,13 +10,13 @@ use crate::data::replace_data;
 use crate::words;
 
 /// A decoder that ignores the unused bits before padding.
-const LENIENT: GeneralPurpose = GeneralPurpose::new(
+const LENIENT_DECODER: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
 );
 
 /// The maximum size, in bytes, of a text file whose content is shown.
-const MAX_TEXT: usize = 4 << 10;
+const MAX_TEXT_BYTES: usize = 4 << 10;
 
 /// The scheme of an address, if it has one.
 fn scheme(url: &str) -> Option<&str> {
@@ -27,15 +27,15 @@ fn scheme(url: &str) -> Option<&str> {
 /// The address if it may be a link in a document: `http`, `https` or `mailto`, without long base64.
 pub(crate) fn followable(url: &str) -> Option<&str> {
     let url = url.trim();
-    let allowed = |name: &&str| {
+    let is_allowed = |name: &&str| {
         scheme(url).is_some_and(|s| s.eq_ignore_ascii_case(name)) && !url.contains(char::is_control)
     };
-    let holds_data = || matches!(replace_data(url), Cow::Owned(_));
-    (["http", "https", "mailto"].iter().any(allowed) && !holds_data()).then_some(url)
+    let has_data = || matches!(replace_data(url), Cow::Owned(_));
+    (["http", "https", "mailto"].iter().any(is_allowed) && !has_data()).then_some(url)
 }
 
 /// Whether a link in a Markdown text may be kept: one that may be followed, or a relative one.
-pub(crate) fn harmless(url: &str) -> bool {
+pub(crate) fn is_harmless(url: &str) -> bool {
     followable(url).is_some() || (!url.contains(':') && !url.contains(char::is_control))
 }
 
@@ -44,8 +44,9 @@ pub(crate) fn picture(url: &str) -> Option<&str> {
     const KINDS: [&str; 5] = ["png", "jpeg", "jpg", "gif", "webp"];
     let url = url.trim();
     let (head, data) = url.split_once(',')?;
-    let allowed = |kind: &&str| head.eq_ignore_ascii_case(&format!("data:image/{kind};base64"));
-    (KINDS.iter().any(allowed) && matches!(compact(data)?, Cow::Borrowed(_))).then_some(url)
+    let is_allowed = |kind: &&str| head.eq_ignore_ascii_case(&format!("data:image/{kind};base64"));
+    (KINDS.iter().any(is_allowed) && matches!(compact_base64(data)?, Cow::Borrowed(_)))
+        .then_some(url)
 }
 
 /// Whether an address is a `data:` address, which contains the data itself.
@@ -63,20 +64,21 @@ pub(crate) fn media_type(url: &str) -> Option<(&str, bool)> {
 }
 
 /// Removes the line endings from base64 of the standard alphabet with padding (RFC 4648 §4); `None` for any other text.
-pub(crate) fn compact(data: &str) -> Option<Cow<'_, str>> {
+pub(crate) fn compact_base64(data: &str) -> Option<Cow<'_, str>> {
     let data = match data.contains(['\r', '\n']) {
         true => Cow::Owned(data.split(['\r', '\n']).collect()),
         false => Cow::Borrowed(data),
     };
     let body = data.trim_end_matches('=');
-    let sign = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/');
-    let sound = !body.is_empty() && data.len().is_multiple_of(4) && data.len() - body.len() <= 2;
-    (sound && body.bytes().all(sign)).then_some(data)
+    let is_base64 = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/');
+    let has_valid_length =
+        !body.is_empty() && data.len().is_multiple_of(4) && data.len() - body.len() <= 2;
+    (has_valid_length && body.bytes().all(is_base64)).then_some(data)
 }
 
 /// The number of bytes that `data`, the content of a `data:` address, has when decoded.
-fn length(data: &str, base64: bool) -> usize {
-    match compact(data).filter(|_| base64) {
+fn decoded_length(data: &str, base64: bool) -> usize {
+    match compact_base64(data).filter(|_| base64) {
         Some(data) => data.trim_end_matches('=').len() * 3 / 4,
         None => data.len(),
     }
@@ -84,26 +86,26 @@ fn length(data: &str, base64: bool) -> usize {
 
 /// The text of a text file in a base64 `data:` address, if it is short enough to be shown in the document. `declared`
 /// is the media type that the part gives; the type in the address counts only without it.
-pub(crate) fn small_text(url: &str, declared: Option<&str>) -> Option<String> {
-    let (own, base64) = media_type(url)?;
-    let kind = declared.unwrap_or(own).trim().get(..5)?;
+pub(crate) fn short_text(url: &str, declared: Option<&str>) -> Option<String> {
+    let (address_type, base64) = media_type(url)?;
+    let kind = declared.unwrap_or(address_type).trim().get(..5)?;
     if !base64 || !kind.eq_ignore_ascii_case("text/") {
         return None;
     }
-    let data = compact(url.split_once(',')?.1)?;
-    if length(&data, true) > MAX_TEXT {
+    let data = compact_base64(url.split_once(',')?.1)?;
+    if decoded_length(&data, true) > MAX_TEXT_BYTES {
         return None;
     }
-    String::from_utf8(LENIENT.decode(&*data).ok()?).ok()
+    String::from_utf8(LENIENT_DECODER.decode(&*data).ok()?).ok()
 }
 
 /// The label of an address that cannot be a link: the address, or type and size if it is a `data:` address.
-pub(crate) fn name(url: &str) -> String {
+pub(crate) fn label(url: &str) -> String {
     let data = url.split_once(',').map(|(_, data)| data);
     match (media_type(url), data) {
         (Some((kind, base64)), Some(data)) => {
             let kind = if kind.is_empty() { "data" } else { kind };
-            format!("{kind}, {}", words::size(length(data, base64)))
+            format!("{kind}, {}", words::size(decoded_length(data, base64)))
         }
         _ => url.to_owned(),
     }
@@ -134,8 +136,8 @@ mod tests {
         ] {
             assert!(followable(bad).is_none(), "{bad:?}");
         }
-        assert!(harmless("a/b.md#c") && harmless("") && !harmless(" javascript:x"));
-        assert!(!harmless("java\nscript:x") && !harmless("x\u{1}"));
+        assert!(is_harmless("a/b.md#c") && is_harmless("") && !is_harmless(" javascript:x"));
+        assert!(!is_harmless("java\nscript:x") && !is_harmless("x\u{1}"));
     }
 
     #[test]
@@ -154,15 +156,15 @@ mod tests {
         ] {
             assert!(picture(bad).is_none(), "{bad}");
         }
-        assert_eq!(name("data:text/html,<b>"), "text/html, 3 bytes");
-        assert_eq!(name("data:image/png;base64,AAA="), "image/png, 2 bytes");
-        assert_eq!(name("x,y"), "x,y");
+        assert_eq!(label("data:text/html,<b>"), "text/html, 3 bytes");
+        assert_eq!(label("data:image/png;base64,AAA="), "image/png, 2 bytes");
+        assert_eq!(label("x,y"), "x,y");
     }
 
     #[test]
     fn short_text_files_are_read() {
         let read = |data: &str| {
-            small_text(
+            short_text(
                 &format!("data:text/plain;charset=utf-8;base64,{data}"),
                 None,
             )
@@ -172,9 +174,9 @@ mod tests {
         assert_eq!(read(&"QUJD".repeat(1_365)).map(|t| t.len()), Some(4_095));
         assert_eq!(read(&"QUJD".repeat(1_366)), None);
         assert_eq!(
-            small_text("data:;base64,QUJD", Some("text/csv")).as_deref(),
+            short_text("data:;base64,QUJD", Some("text/csv")).as_deref(),
             Some("ABC")
         );
-        assert_eq!(small_text("data:application/pdf;base64,QUJD", None), None);
+        assert_eq!(short_text("data:application/pdf;base64,QUJD", None), None);
     }
 }

@@ -82,7 +82,7 @@ pub(crate) fn variant(item: &Item, bilingual: bool, turn: Option<&Turn>) -> Opti
     }
     let copied = turn.is_some_and(|t| t.answer_translated_is_fallback)
         && item.body.channel == Channel::Final;
-    Some(item.body.variant.shown(copied))
+    Some(item.body.variant.display_name(copied))
 }
 
 /// The facts of a turn, without its number and status: names and values.
@@ -97,21 +97,21 @@ pub(crate) fn turn_facts(turn: &Turn) -> Vec<(&'static str, &str)> {
 }
 
 /// The labels that supplement a turn's status.
-pub(crate) fn marks(turn: &Turn) -> Vec<&'static str> {
-    let mut marks = Vec::new();
+pub(crate) fn status_labels(turn: &Turn) -> Vec<&'static str> {
+    let mut labels = Vec::new();
     if turn.replaced_by_turn_id.is_some() {
-        marks.push("replaced");
+        labels.push("replaced");
     }
     if turn.record_version > 1 {
-        marks.push("replacement");
+        labels.push("replacement");
     }
     if turn.deleted_at.is_some() {
-        marks.push("redacted");
+        labels.push("redacted");
     }
-    marks
+    labels
 }
 
-/// Whether a turn's status deserves a warning.
+/// Whether a turn's status is shown as a warning.
 pub(crate) const fn is_bad(status: TurnStatus) -> bool {
     matches!(
         status,
@@ -131,8 +131,9 @@ pub(crate) fn moment(time: Timestamp) -> String {
 /// The time at which a turn began: the earliest `occurred_at` of its items if all have one; otherwise the time at which
 /// the turn was recorded.
 pub(crate) fn began(turn: &Turn, items: &[Item]) -> Timestamp {
-    let own: Option<Vec<Timestamp>> = items.iter().map(|i| i.body.occurred_at).collect();
-    own.and_then(|times| times.into_iter().min())
+    let times: Option<Vec<Timestamp>> = items.iter().map(|i| i.body.occurred_at).collect();
+    times
+        .and_then(|times| times.into_iter().min())
         .unwrap_or(turn.created_at)
 }
 
@@ -169,22 +170,22 @@ pub(crate) fn size(bytes: usize) -> String {
 
 /// Ranges of seqs, as `item 9` or `items 3 to 9, 12`.
 pub(crate) fn ranges(seqs: &[(u64, u64)]) -> String {
-    let run = |(first, last): &(u64, u64)| match first == last {
+    let format_range = |(first, last): &(u64, u64)| match first == last {
         true => first.to_string(),
         false => format!("{first} to {last}"),
     };
-    let runs: Vec<String> = seqs.iter().map(run).collect();
-    let single = matches!(seqs, [(first, last)] if first == last);
+    let ranges: Vec<String> = seqs.iter().map(format_range).collect();
+    let is_single = matches!(seqs, [(first, last)] if first == last);
     format!(
         "{} {}",
-        if single { "item" } else { "items" },
-        runs.join(", ")
+        if is_single { "item" } else { "items" },
+        ranges.join(", ")
     )
 }
 
 /// The counts in an item's `usage`, on one line; `None` if there are none.
 pub(crate) fn usage(item: &Item) -> Option<String> {
-    let members = Members::of(item.body.usage.as_ref()?.as_str())?;
+    let members = Members::parse(item.body.usage.as_ref()?.as_str())?;
     let counts = members.iter().filter(|(_, v)| !matches!(*v, "null" | "{}"));
     let list: Vec<String> = counts
         .map(|(n, v)| format!("{} {v}", n.replace('_', " ")))

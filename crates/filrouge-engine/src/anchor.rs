@@ -10,20 +10,20 @@ use filrouge_store::{Domain, KeyId, Keyring, Ledger, MAC_BYTES, Position, equal_
 use filrouge_types::{ErrorCode, Failure};
 use serde::{Deserialize, Serialize};
 
-use crate::keyfile::{WriteMode, locked, write_atomic};
+use crate::keyfile::{WriteMode, open_locked, write_atomic};
 
 mod keeper;
-mod known;
+mod seen_store;
 mod witness;
 
 pub use keeper::AnchorKeeper;
-pub use known::{KnownStore, SeenStore};
+pub use seen_store::{SeenStore, SeenStoreFile};
 pub use witness::{Statement, WitnessFile};
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-/// The content of an anchor file. `mac` authenticates all other members.
-struct Stored {
+/// The content of an anchor file. `mac` authenticates all other fields.
+struct StoredAnchor {
     store_id: String,
     commit_no: u64,
     link: [u8; MAC_BYTES],
@@ -95,14 +95,14 @@ impl Anchor {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(unavailable(&self.path, &e)),
         };
-        let changed = || {
+        let changed_failure = || {
             Failure::new(
                 ErrorCode::IntegrityError,
                 format!("the anchor {} was changed", self.path.display()),
             )
             .with_hint("accept the store as it is with `filrouge anchor accept`, once you trust it")
         };
-        let stored: Stored = serde_json::from_str(&text).map_err(|_| changed())?;
+        let stored: StoredAnchor = serde_json::from_str(&text).map_err(|_| changed_failure())?;
         let position = Position {
             commit_no: stored.commit_no,
             link: stored.link,
@@ -114,7 +114,7 @@ impl Anchor {
                 .with_hint("put the keyring file back; a process started before a rotation has to be started again")
         })?;
         if stored.store_id != self.store_id || !equal_macs(&mac, &stored.mac) {
-            return Err(changed());
+            return Err(changed_failure());
         }
         Ok(Some(position))
     }
@@ -125,7 +125,7 @@ impl Anchor {
     /// `store_unavailable` when it cannot be written.
     pub fn set(&self, position: &Position) -> Result<(), Failure> {
         let key_id = self.keyring.active();
-        let stored = Stored {
+        let stored = StoredAnchor {
             store_id: self.store_id.clone(),
             commit_no: position.commit_no,
             link: position.link,
@@ -137,8 +137,8 @@ impl Anchor {
         if let Some(directory) = self.path.parent() {
             fs::create_dir_all(directory).map_err(|e| unavailable(directory, &e))?;
         }
-        // If a power cut restores the previous anchor, fewer rollbacks are detected but none is reported falsely. So
-        // the directory need not be flushed each time.
+        // A power cut may restore the previous anchor. Then fewer rollbacks are detected, but none is reported falsely,
+        // so the directory is not flushed each time.
         write_atomic(&self.path, &bytes, WriteMode::Unsynced)
             .map_err(|e| unavailable(&self.path, &e))
     }
@@ -150,7 +150,7 @@ impl Anchor {
     pub fn advance(&self, position: &Position) -> Result<(), Failure> {
         let _lock = self.lock()?;
         match self.read()? {
-            Some(seen) if seen.commit_no >= position.commit_no => Ok(()),
+            Some(current) if current.commit_no >= position.commit_no => Ok(()),
             _ => self.set(position),
         }
     }
@@ -161,13 +161,13 @@ impl Anchor {
             if let Some(directory) = path.parent() {
                 fs::create_dir_all(directory)?;
             }
-            locked(&path)
+            open_locked(&path)
         };
         open().map_err(|e| unavailable(&path, &e))
     }
 
-    /// Compares the store with the anchor; creates an anchor when there is none. A changed anchor file is no error but
-    /// [`AnchorState::Broken`].
+    /// Compares the store with the anchor; creates an anchor when there is none. A changed anchor file is not an error:
+    /// the result is then [`AnchorState::Broken`].
     ///
     /// # Errors
     /// `key_missing` when the anchor's key is not in the keyring, `store_unavailable` when its file cannot be read or
@@ -187,10 +187,10 @@ impl Anchor {
         if anchored.commit_no == 0 {
             return Ok(AnchorState::Holds);
         }
-        let logged = ledger
+        let log_row = ledger
             .query(move |snapshot| Ok(snapshot.view.log(anchored.commit_no - 1, 1)?.pop()))
             .await?;
-        Ok(match logged {
+        Ok(match log_row {
             Some(row) if row.commit_no == anchored.commit_no && row.link == anchored.link => {
                 AnchorState::Holds
             }

@@ -1,7 +1,7 @@
-//! API keys: who may call a server, for which tenant and in which role (DESIGN §8).
+//! API keys, which authenticate the callers of a server and give each a tenant and a role (DESIGN §8).
 //!
-//! All keys of a store are in one note, so that they are stored and backed up with the data they give access to. Only a
-//! hash of a key's secret is stored.
+//! All keys of a store are in one note, so that they are stored and backed up with the data that they give access to.
+//! Only a hash of a key's secret is stored.
 
 use filrouge_store::Ledger;
 use filrouge_types::{ErrorCode, Failure, IdentityId, TenantId, Timestamp};
@@ -27,7 +27,7 @@ const ATTEMPTS: usize = 20;
 ///
 /// # Errors
 /// When the store does not answer.
-pub async fn exist(ledger: &dyn Ledger) -> Result<bool, Failure> {
+pub async fn any_exist(ledger: &dyn Ledger) -> Result<bool, Failure> {
     match ledger.note(NOTE).await {
         // A damaged note counts as keys; the code that reads the keys reports the damage.
         Err(failure) if failure.code == ErrorCode::IntegrityError => Ok(true),
@@ -51,7 +51,7 @@ filrouge_types::words!(
     }
 );
 
-/// A key as it is stored.
+/// A stored key.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApiKey {
@@ -79,11 +79,11 @@ impl ApiKey {
     /// Whether the key is valid at `now`.
     #[must_use]
     pub fn is_valid(&self, now: Timestamp) -> bool {
-        self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
+        self.revoked_at.is_none() && self.expires_at.is_none_or(|expiry| now < expiry)
     }
 }
 
-/// A key to create; it gives access to the caller's tenant.
+/// The properties of a key to create. The key gives access to the caller's tenant.
 #[derive(Debug, Clone)]
 pub struct NewApiKey {
     /// The operators' name for the key: 1 to 256 bytes without control characters.
@@ -107,15 +107,15 @@ pub struct ApiKeys {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
+struct StoredKeys {
     keys: Vec<ApiKey>,
 }
 
-async fn load(ledger: &dyn Ledger) -> Result<ApiKeys, Failure> {
+async fn load_keys(ledger: &dyn Ledger) -> Result<ApiKeys, Failure> {
     let Some(note) = ledger.note(NOTE).await? else {
         return Ok(ApiKeys::default());
     };
-    let stored: Stored = serde_json::from_slice(&note.value).map_err(|e| {
+    let stored: StoredKeys = serde_json::from_slice(&note.value).map_err(|e| {
         // The message contains only the position, because the content has hashes of secrets.
         let position = format!("line {}, column {}", e.line(), e.column());
         Failure::new(
@@ -129,8 +129,8 @@ async fn load(ledger: &dyn Ledger) -> Result<ApiKeys, Failure> {
     })
 }
 
-fn invalid(what: impl Into<String>) -> Failure {
-    Failure::new(ErrorCode::Invalid, what)
+fn invalid(detail: impl Into<String>) -> Failure {
+    Failure::new(ErrorCode::Invalid, detail)
 }
 
 impl NewApiKey {
@@ -150,7 +150,7 @@ impl NewApiKey {
                 .with_hint("a service names the end user in each request, with Filrouge-Identity")),
         }?;
         match self.expires_at {
-            Some(end) if end <= now => Err(invalid("a key cannot expire in the past")),
+            Some(expiry) if expiry <= now => Err(invalid("a key cannot expire in the past")),
             _ => Ok(()),
         }
     }
@@ -164,21 +164,21 @@ impl Keys {
     pub async fn create(
         &self,
         caller: &Caller,
-        new: NewApiKey,
+        new_key: NewApiKey,
     ) -> Result<(ApiKey, ApiKeyText), Failure> {
         let tenant_id = caller.scope(Permission::Administer)?.tenant;
         let now = self.clock.now();
-        new.check(now)?;
+        new_key.check(now)?;
         let (text, key_id, hash) = ApiKeyText::random(self.entropy.as_ref())?;
         let key = ApiKey {
             key_id,
             hash,
-            name: new.name,
+            name: new_key.name,
             tenant_id,
-            role: new.role,
-            identity_id: new.identity_id,
+            role: new_key.role,
+            identity_id: new_key.identity_id,
             created_at: now,
-            expires_at: new.expires_at,
+            expires_at: new_key.expires_at,
             revoked_at: None,
         };
         self.change_api_keys(|keys| {
@@ -195,7 +195,7 @@ impl Keys {
     /// # Errors
     /// `integrity_error` when the note does not contain API keys, and the ledger's errors.
     pub async fn all(&self) -> Result<ApiKeys, Failure> {
-        load(self.ledger.as_ref()).await
+        load_keys(self.ledger.as_ref()).await
     }
 
     /// The tenant's keys, revoked ones too, oldest first.
@@ -235,7 +235,7 @@ impl Keys {
         Ok(revoked)
     }
 
-    /// Changes the keys by compare-and-set; retries when another writer was first, at most [`ATTEMPTS`] times.
+    /// Changes the keys by compare-and-set; retries up to [`ATTEMPTS`] times when another writer changed them first.
     async fn change_api_keys<R>(
         &self,
         change: impl Fn(&mut Vec<ApiKey>) -> Result<R, Failure>,
@@ -243,7 +243,7 @@ impl Keys {
         for _ in 0..ATTEMPTS {
             let ApiKeys { version, mut keys } = self.all().await?;
             let result = change(&mut keys)?;
-            let value = serde_json::to_vec(&Stored { keys })
+            let value = serde_json::to_vec(&StoredKeys { keys })
                 .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
             if value.len() > NOTE_MAX {
                 return Err(Failure::new(

@@ -1,4 +1,5 @@
-//! The audit: an ordered list of who said what, and which agent and model called which tool with which parameters.
+//! The audit: an ordered list of all items, with their authors, agents and models, and of all tool calls with their
+//! parameters.
 //!
 //! The audit is read from the ledger itself, and every record is verified. One session is read in order of seq. All
 //! sessions are read in order of commits (the change feed), because that is the only order that sessions share.
@@ -11,9 +12,9 @@ use crate::engine::Audit;
 mod calls;
 mod csv;
 mod cursor;
+mod page_reader;
 mod parts;
 mod row;
-mod walk;
 
 pub use cursor::AuditCursor;
 pub use row::{AuditError, AuditRow};
@@ -44,7 +45,7 @@ pub struct AuditQuery {
 
 impl AuditQuery {
     /// Whether the query includes items committed at this moment.
-    fn covers(&self, at: Timestamp) -> bool {
+    fn includes_time(&self, at: Timestamp) -> bool {
         self.since.is_none_or(|since| since <= at) && self.until.is_none_or(|until| at < until)
     }
 
@@ -85,7 +86,7 @@ impl Audit {
         let scope = &caller.scope(Permission::Audit)?;
         let scope = scope.clone();
         self.ledger
-            .query(move |snapshot| walk::page(snapshot, &scope, &query))
+            .query(move |snapshot| page_reader::read_page(snapshot, &scope, &query))
             .await
     }
 }

@@ -6,7 +6,7 @@ mod forged;
 mod import;
 mod item;
 mod read;
-mod refused;
+mod refusal;
 mod sign;
 mod verify;
 

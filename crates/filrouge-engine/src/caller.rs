@@ -10,15 +10,15 @@ use crate::api_keys::Role;
 
 mod permission;
 
-use permission::PermissionRefused;
-pub use permission::{Holder, Needs, Permission, may};
+use permission::PermissionRefusal;
+pub use permission::{CallerRole, Permission, PermissionType, may};
 
 /// The tenant, identity and role on whose behalf a service runs. Every service checks the caller's permission, and
 /// derives from the caller the scope of its reads and writes.
 #[derive(Debug, Clone)]
 pub struct Caller {
     tenant: TenantId,
-    holder: Holder,
+    role: CallerRole,
     identity: Option<IdentityId>,
     name: Option<Arc<str>>,
     token: Option<SessionToken>,
@@ -28,10 +28,10 @@ pub struct Caller {
 impl Caller {
     /// A caller in `tenant`, acting for the end user `identity` if there is one.
     #[must_use]
-    pub const fn new(tenant: TenantId, holder: Holder, identity: Option<IdentityId>) -> Self {
+    pub const fn new(tenant: TenantId, role: CallerRole, identity: Option<IdentityId>) -> Self {
         Self {
             tenant,
-            holder,
+            role,
             identity,
             name: None,
             token: None,
@@ -42,13 +42,13 @@ impl Caller {
     /// The operator: the user of the command line or the library, with every permission in the tenant.
     #[must_use]
     pub const fn operator(tenant: TenantId) -> Self {
-        Self::new(tenant, Holder::Role(Role::Admin), None)
+        Self::new(tenant, CallerRole::Role(Role::Admin), None)
     }
 
     /// The caller of a request to a server without keys: it acts for the end user `identity`, or anonymously.
     #[must_use]
     pub const fn local(tenant: TenantId, identity: Option<IdentityId>) -> Self {
-        Self::new(tenant, Holder::Local, identity)
+        Self::new(tenant, CallerRole::Local, identity)
     }
 
     /// The same caller with the name of its credentials, which is not secret.
@@ -105,28 +105,28 @@ impl Caller {
 
     /// Whether the caller has a permission.
     #[must_use]
-    pub fn may(&self, permission: Permission) -> bool {
+    pub fn has_permission(&self, permission: Permission) -> bool {
         let for_identity = self.identity.is_some();
-        permission.check(self.holder, for_identity).is_ok()
+        permission.check(self.role, for_identity).is_ok()
     }
 
-    /// The user whose sessions lists contain: the operator, who sees the entire tenant, or one end user.
+    /// The viewer of lists of sessions: the operator, who sees the entire tenant, or one end user.
     #[must_use]
     pub fn viewer(&self) -> Viewer {
         match &self.identity {
-            None if self.holder.sees_the_tenant() => Viewer::Operator,
+            None if self.role.sees_entire_tenant() => Viewer::Operator,
             identity => Viewer::EndUser(identity.clone()),
         }
     }
 
-    /// The scope of the caller when it uses `permission`.
+    /// The scope of a read or write that uses `permission`.
     ///
     /// # Errors
     /// `forbidden` when it does not have the permission.
     pub fn scope(&self, permission: Permission) -> Result<Scope, Failure> {
         permission
-            .check(self.holder, self.identity.is_some())
-            .map_err(|refused| refusal(permission, self.holder, refused))?;
+            .check(self.role, self.identity.is_some())
+            .map_err(|refused| forbidden(permission, self.role, refused))?;
         let viewer = match &self.identity {
             None if permission.spans_identities() => Viewer::Operator,
             _ => self.viewer(),
@@ -153,14 +153,14 @@ impl From<&Scope> for Caller {
     }
 }
 
-fn refusal(permission: Permission, holder: Holder, refused: PermissionRefused) -> Failure {
-    let (word, holder) = (permission.as_str(), holder.as_str());
+fn forbidden(permission: Permission, role: CallerRole, refused: PermissionRefusal) -> Failure {
+    let (word, role) = (permission.as_str(), role.as_str());
     let (detail, hint) = match refused {
-        PermissionRefused::Role => (
-            format!("the role {holder} does not have the permission {word}"),
+        PermissionRefusal::Role => (
+            format!("the role {role} does not have the permission {word}"),
             "docs/access.md shows what each role may do",
         ),
-        PermissionRefused::ForIdentity => (
+        PermissionRefusal::ForIdentity => (
             format!("the permission {word} is not granted on behalf of an end user"),
             "leave the header Filrouge-Identity out",
         ),

@@ -17,11 +17,11 @@ mod tests;
 mod unclaimed;
 mod words;
 
-pub use enter::{Entered, Webhook};
-pub(crate) use journal::journal;
+pub use enter::{Webhook, WebhookAdmission};
+pub(crate) use journal::log_call_items;
 pub(crate) use lease::fenced_scope;
 pub use policy::CheckpointPolicy;
 pub use requests::{AcquireLease, RenewLease, ResumeSession, SaveCheckpoint};
 pub use resume::{Fallback, Resumed};
 pub use settings::{CallSettings, Journal};
-pub(crate) use words::{word, word_of};
+pub(crate) use words::{log_word, optional_log_word};

@@ -9,7 +9,7 @@ use filrouge_types::{Failure, Item, Recorded, SessionId, TurnId};
 use crate::caller::{Caller, Permission};
 use crate::engine::Context;
 
-/// The maximum size of the contents, in bytes, that one conversation or one restored context has in memory.
+/// The maximum size, in bytes, of the contents of one conversation or one restored context in memory.
 pub(crate) const CONTENTS_MAX: usize = 256 << 20;
 
 impl Context {
@@ -23,31 +23,31 @@ impl Context {
         session: &SessionId,
     ) -> Result<Recorded, Failure> {
         let scope = &caller.scope(Permission::Read)?;
-        let (viewer, id) = (scope.clone(), session.clone());
+        let (query_scope, id) = (scope.clone(), session.clone());
         self.ledger
             .query_session(scope, session, move |snapshot| {
-                let loaded = snapshot.get(&viewer, &id)?;
-                in_session(&id, read(snapshot, loaded))
+                let loaded = snapshot.get(&query_scope, &id)?;
+                in_session(&id, read_conversation(snapshot, loaded))
             })
             .await
     }
 }
 
-pub(crate) fn read<V: View + ?Sized>(
+pub(crate) fn read_conversation<V: View + ?Sized>(
     snapshot: &VerifiedSnapshot<'_, V>,
     loaded: VerifiedSession,
 ) -> Result<Recorded, Failure> {
     let mut by_turn: HashMap<TurnId, Vec<Item>> = HashMap::new();
     let mut loose = Vec::new();
-    let mut room = CONTENTS_MAX;
-    for item in snapshot.items_between(&loaded, 1, loaded.head.last_seq, &mut room)? {
+    let mut bytes_left = CONTENTS_MAX;
+    for item in snapshot.items_between(&loaded, 1, loaded.head.last_seq, &mut bytes_left)? {
         match item.turn_id {
             Some(turn) => by_turn.entry(turn).or_default().push(item),
             None => loose.push(item),
         }
     }
     let mut turns = Vec::new();
-    snapshot.each_turn(&loaded, |turn| {
+    snapshot.for_each_turn(&loaded, |turn| {
         let items = by_turn.remove(&turn.turn_id).unwrap_or_default();
         turns.push((turn, items));
         Ok(())

@@ -1,5 +1,4 @@
-//! The state that all services share: one ledger, the settings, and what this process keeps in memory, such as
-//! counters.
+//! The state that all services share: one ledger, the settings, and state in memory, such as counters.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
@@ -10,11 +9,11 @@ use filrouge_types::{Clock, ErrorCode, Failure, Turn};
 use serde::Serialize;
 
 use crate::counters::Counters;
-use crate::following::Live;
+use crate::following::CommitNotifier;
 use crate::scopes::TieredLedger;
 use crate::secrets::{Masked, Registry};
 use crate::settings::Settings;
-use crate::spool::Spooling;
+use crate::spool::SpooledLedger;
 use crate::trace::Trace;
 use crate::upkeep::Indexing;
 use crate::validate::Limits;
@@ -30,11 +29,11 @@ pub struct Core {
     pub(crate) counters: Counters,
     pub(crate) index: OnceLock<Indexing>,
     pub(crate) tiers: Option<Arc<TieredLedger>>,
-    pub(crate) spool: Option<Arc<Spooling>>,
-    live: OnceLock<Live>,
+    pub(crate) spool: Option<Arc<SpooledLedger>>,
+    notifier: OnceLock<CommitNotifier>,
 }
 
-pub(crate) fn unexpected() -> Failure {
+pub(crate) fn unexpected_outcome() -> Failure {
     Failure::new(
         ErrorCode::Internal,
         "the ledger returned the outcome of another operation",
@@ -42,13 +41,13 @@ pub(crate) fn unexpected() -> Failure {
 }
 
 /// Serializes a value as JSON.
-pub(crate) fn json<T: Serialize>(value: &T) -> Result<String, Failure> {
+pub(crate) fn to_json<T: Serialize>(value: &T) -> Result<String, Failure> {
     serde_json::to_string(value).map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))
 }
 
-/// The layers of a ledger: the hot store in front of it and the spool, where they exist.
-fn layers_of(ledger: &Arc<dyn Ledger>) -> (Option<Arc<TieredLedger>>, Option<Arc<Spooling>>) {
-    let spool = downcast::<Spooling>(ledger);
+/// Returns the tiered ledger and the spooled ledger that `ledger` consists of, if it has these layers.
+fn layers_of(ledger: &Arc<dyn Ledger>) -> (Option<Arc<TieredLedger>>, Option<Arc<SpooledLedger>>) {
+    let spool = downcast::<SpooledLedger>(ledger);
     let inner = spool.as_ref().map_or(ledger, |spool| spool.inner());
     (downcast(inner), spool)
 }
@@ -76,7 +75,7 @@ impl Core {
             index: OnceLock::new(),
             tiers,
             spool,
-            live: OnceLock::new(),
+            notifier: OnceLock::new(),
         }
     }
 
@@ -84,9 +83,10 @@ impl Core {
         &self.settings.limits
     }
 
-    /// The notifier of followers; the first call starts it.
-    pub(crate) fn live(&self) -> &Live {
-        self.live.get_or_init(|| Live::start(self.ledger.clone()))
+    /// The notifier that wakes followers; the first call starts it.
+    pub(crate) fn commit_notifier(&self) -> &CommitNotifier {
+        self.notifier
+            .get_or_init(|| CommitNotifier::start(self.ledger.clone()))
     }
 
     /// Writes a command, counts it and logs it. If the write erases contents or hides the session from some callers,
@@ -96,13 +96,13 @@ impl Core {
         scope: &Scope,
         write: Write,
     ) -> Result<CommittedWrite, Failure> {
-        match write.retracts() {
+        match write.is_retraction() {
             true => self.write_and_forget(scope, write).await,
             false => self.write_and_log(scope, write).await,
         }
     }
 
-    /// Writes a command, counts it and logs it, without regard to the index.
+    /// Writes a command, counts it and logs it. Does not update the index.
     pub(crate) async fn write_and_log(
         &self,
         scope: &Scope,
@@ -115,11 +115,13 @@ impl Core {
         match &written {
             // A spooled write is logged when it is durable in the ledger.
             Ok(stored) if stored.durability == Durability::Spooled => {}
-            Ok(stored) => trace.iter().for_each(|trace| trace.done(&stored.outcome)),
+            Ok(stored) => trace
+                .iter()
+                .for_each(|trace| trace.log_committed(&stored.outcome)),
             Err(failure) => {
-                let refused = trace.is_some_and(|trace| trace.is_refused_claim(failure));
+                let refused = trace.is_some_and(|trace| trace.log_refused_claim(failure));
                 self.counters.links_refused.add(u64::from(refused));
-                self.counters.write_refused(failure.code);
+                self.counters.count_refused_write(failure.code);
             }
         }
         written
@@ -140,7 +142,7 @@ impl Core {
                 let written = Written::new(*turn, replayed, stored.durability);
                 Ok(self.count_masked(written, masked))
             }
-            _ => Err(unexpected()),
+            _ => Err(unexpected_outcome()),
         }
     }
 
@@ -152,14 +154,14 @@ impl Core {
     ) -> Result<bool, Failure> {
         let stored = self.write(scope, Write::Interrupt(interrupt)).await?;
         match stored.outcome {
-            Outcome::Interrupted(put) => Ok(put.is_some()),
-            _ => Err(unexpected()),
+            Outcome::Interrupted(committed) => Ok(committed.is_some()),
+            _ => Err(unexpected_outcome()),
         }
     }
 
-    /// The keyed form of a request's fingerprint, which the ledger stores. Without the keyring, nobody can compute it
-    /// from a guessed request.
-    pub(crate) fn keyed(&self, fingerprint: [u8; 16]) -> [u8; 16] {
+    /// Returns the keyed form of a request's fingerprint, which the ledger stores. Computing it from a guessed request
+    /// requires the keyring.
+    pub(crate) fn keyed_fingerprint(&self, fingerprint: [u8; 16]) -> [u8; 16] {
         self.ledger.keyring().request_fingerprint(&fingerprint)
     }
 }

@@ -7,9 +7,9 @@ use std::sync::{Mutex, PoisonError};
 use filrouge_types::ErrorCode;
 
 /// The maximum number of names that are counted separately, so that callers cannot create arbitrarily many metrics.
-const NAMES: usize = 64;
+const NAMES_MAX: usize = 64;
 /// The maximum length, in bytes, of a name that is counted separately.
-const NAME_BYTES: usize = 64;
+const NAME_BYTES_MAX: usize = 64;
 /// The name under which all others are counted.
 const OTHER: &str = "other";
 
@@ -54,13 +54,13 @@ impl<K: Ord + Clone> Tally<K> {
 }
 
 impl Tally<String> {
-    /// Counts a name that a caller chose; malformed names, and new ones beyond the first 64, count as `other`.
-    pub(crate) fn add_word(&self, name: &str) {
-        let plain = |b: u8| b.is_ascii_alphanumeric() || b"_.-".contains(&b);
-        let is_word = (1..=NAME_BYTES).contains(&name.len()) && name.bytes().all(plain);
+    /// Counts a name that a caller chose. Malformed names, and new names after the first 64, count as `other`.
+    pub(crate) fn add_name(&self, name: &str) {
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"_.-".contains(&b);
+        let is_valid = (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_plain);
         let counts = self.all();
         let is_counted = counts.iter().any(|(counted, _)| counted == name);
-        let name = if is_counted || is_word && counts.len() < NAMES {
+        let name = if is_counted || is_valid && counts.len() < NAMES_MAX {
             name
         } else {
             OTHER
@@ -86,14 +86,14 @@ pub struct Counters {
     pub members: Tally<String>,
     /// Items that were not recorded because the ledger records only questions and answers, by channel.
     pub items: Tally<String>,
-    /// Leases that were acquired, including those that their holder acquired once more; calls to renew are not counted.
+    /// Acquired leases, including repeated acquisitions by the same holder; renewals are not counted.
     pub leases: Count,
     /// Waits for a lease that timed out.
     pub lease_timeouts: Count,
     /// Requests that did not wait for a lease, and were refused because another holder had it.
     pub leases_refused: Count,
-    /// Events of filrouge itself that were not recorded because the session has no room for them: the last tenth of a
-    /// session's limit of events is reserved for the application's.
+    /// Events of filrouge itself that were not recorded because the session has too many events: the last tenth of a
+    /// session's limit is reserved for events of the application.
     pub events_dropped: Count,
     /// Checkpoints that were written.
     pub checkpoints: Count,
@@ -106,13 +106,13 @@ pub struct Counters {
 
 impl Counters {
     /// Counts an event of filrouge itself that was not recorded, if `code` says that the session had no room for it.
-    pub(crate) fn event_dropped(&self, code: ErrorCode) {
+    pub(crate) fn count_dropped_event(&self, code: ErrorCode) {
         self.events_dropped
             .add(u64::from(code == ErrorCode::LimitExceeded));
     }
 
     /// Counts a refused write, if `code` says that a lease was the reason.
-    pub(crate) fn write_refused(&self, code: ErrorCode) {
+    pub(crate) fn count_refused_write(&self, code: ErrorCode) {
         if let ErrorCode::StaleFence | ErrorCode::LeaseExpired | ErrorCode::LeaseHeld = code {
             self.writes_refused.add(code.as_str(), 1);
         }

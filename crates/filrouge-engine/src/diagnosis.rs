@@ -1,5 +1,5 @@
-//! The exact state of a session after a failure: open turns, drafts, unanswered calls, failed turns, and what an
-//! operator can do about each.
+//! The exact state of a session after a failure: open turns, drafts, unanswered calls and failed turns, each with a
+//! hint for the operator.
 //!
 //! A diagnosis only reads. It shows everything that is readable, and reports data that fails verification as
 //! unreadable.
@@ -19,7 +19,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 
-pub use findings::{Finding, Level, count, span};
+pub use findings::{Finding, Level, format_count, format_duration};
 pub use report::{
     Diagnosis, Draft, DraftPiece, FailedTurn, LastItem, PendingTurn, Recorder, TEXT_MAX, TURNS_MAX,
     TurnError, UnansweredCall, Unreadable, Verification,
@@ -29,8 +29,8 @@ impl Context {
     /// The state of a session with its newest `items` items, from one consistent snapshot of the store.
     ///
     /// # Errors
-    /// `session_not_found`, `session_erased`, and the ledger's errors. Data that differs from what was written is no
-    /// error, but part of the diagnosis.
+    /// `session_not_found`, `session_erased`, and the ledger's errors. Data that differs from the written data is
+    /// reported in the diagnosis, not as an error.
     pub async fn diagnose(
         &self,
         caller: &Caller,
@@ -39,25 +39,25 @@ impl Context {
     ) -> Result<Diagnosis, Failure> {
         let scope = &caller.scope(Permission::Read)?;
         let now = self.clock.now();
-        let (viewer, id) = (scope.clone(), session.clone());
+        let (query_scope, id) = (scope.clone(), session.clone());
         let mut diagnosis = self
             .ledger
             .query_session(scope, session, move |snapshot| {
-                session::examine(snapshot, &viewer, &id, now, items)
+                session::examine(snapshot, &query_scope, &id, now, items)
             })
             .await?;
         for turn in &mut diagnosis.pending {
             if let Some(recorder) = &mut turn.recorder {
                 recorder.gone = self.ledger.has_exited(&recorder.writer);
             }
-            turn.interrupted_in_ms = self.interrupted_in(turn);
+            turn.interrupted_in_ms = self.interrupted_in_ms(turn);
         }
-        diagnosis.findings = findings::derive(&diagnosis);
+        diagnosis.findings = findings::derive_findings(&diagnosis);
         Ok(diagnosis)
     }
 
     /// The time in milliseconds until the sweep may interrupt a turn that stays silent; `None` when it never will.
-    fn interrupted_in(&self, turn: &PendingTurn) -> Option<u64> {
+    fn interrupted_in_ms(&self, turn: &PendingTurn) -> Option<u64> {
         if turn.status != TurnStatus::Open {
             return None;
         }

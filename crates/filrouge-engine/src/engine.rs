@@ -80,7 +80,7 @@ services! {
 
 impl Engine {
     /// The services over `ledger`: a plain ledger, one with a hot store in front ([`crate::scopes::TieredLedger`]), or
-    /// either of them with a spool ([`crate::spool::Spooling`]).
+    /// either of them with a spool ([`crate::spool::SpooledLedger`]).
     #[must_use]
     pub fn new(
         ledger: Arc<dyn Ledger>,
@@ -91,9 +91,9 @@ impl Engine {
         Core::new(ledger, entropy, clock, settings).into()
     }
 
-    /// The same services with an index of the ledger's documents. The search service feeds the index. These services
-    /// only make it drop documents that were redacted or erased, or whose session was linked to an owner, before such a
-    /// write returns.
+    /// The same services with an index of the ledger's documents. The search service adds documents to it. These
+    /// services only remove documents, before the write returns that redacts or erases them or links their session to
+    /// an owner.
     #[must_use]
     pub fn with_index(self, index: Arc<dyn TextIndex>) -> Self {
         // The index is set at most once, when the engine is built.

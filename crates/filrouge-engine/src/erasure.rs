@@ -8,14 +8,14 @@ use filrouge_types::{ErrorCode, Failure, IdentityId, SessionId, Timestamp, Turn,
 use serde::Serialize;
 
 use crate::caller::{Caller, Permission};
-use crate::core::unexpected;
+use crate::core::unexpected_outcome;
 use crate::engine::Erasure;
 use crate::requests::RedactTurn;
 use crate::scopes::HotReceipt;
 use crate::written::Written;
 
-/// The number of sessions that `erase_all` lists at a time.
-const ERASED_AT_ONCE: usize = 100;
+/// The number of sessions that `erase_all` lists with one query.
+const SESSIONS_PER_PAGE: usize = 100;
 
 /// The receipt of an erasure, for the caller.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -84,7 +84,7 @@ impl Erasure {
             .redact(caller, session, target, &request.reason)
             .await?;
         let durability = redacted.durability;
-        let turn = redacted.into_value().turn.ok_or_else(unexpected)?;
+        let turn = redacted.into_value().turn.ok_or_else(unexpected_outcome)?;
         let replayed = turn.replayed;
         Ok(Written::new(*turn, replayed, durability))
     }
@@ -107,7 +107,7 @@ impl Erasure {
                 "reason must not be empty: it explains later why something is missing",
             ));
         }
-        self.limits().label(Some(reason), "reason")?;
+        self.limits().check_label(Some(reason), "reason")?;
         let by = match &scope.viewer {
             Viewer::Operator => "operator",
             Viewer::EndUser(Some(identity)) => identity.as_str(),
@@ -133,7 +133,7 @@ impl Erasure {
                 let replayed = redacted.replayed;
                 Ok(Written::new(redacted, replayed, stored.durability))
             }
-            _ => Err(unexpected()),
+            _ => Err(unexpected_outcome()),
         }
     }
 
@@ -161,21 +161,21 @@ impl Erasure {
                 let receipt = ErasureReceipt::new(session_id, erased, hot);
                 Ok(Written::new(receipt, false, stored.durability))
             }
-            _ => Err(unexpected()),
+            _ => Err(unexpected_outcome()),
         }
     }
 
-    /// Erases all sessions of an identity, or of the entire tenant without one, one after the other. `each` receives
-    /// every receipt. Returns the number of erased sessions. After a failure, another call erases the remaining
+    /// Erases all sessions of an identity, or of the entire tenant without one, one after the other. Calls `on_receipt`
+    /// with every receipt. Returns the number of erased sessions. After a failure, another call erases the remaining
     /// sessions.
     ///
     /// # Errors
-    /// `forbidden` for any caller but the operator, those of `each`, and the ledger's errors.
+    /// `forbidden` for any caller but the operator, those of `on_receipt`, and the ledger's errors.
     pub async fn erase_all(
         &self,
         caller: &Caller,
         identity_id: Option<IdentityId>,
-        mut each: impl FnMut(&ErasureReceipt) -> Result<(), Failure>,
+        mut on_receipt: impl FnMut(&ErasureReceipt) -> Result<(), Failure>,
     ) -> Result<u64, Failure> {
         let scope = &caller.scope(Permission::Erase)?;
         if scope.viewer != Viewer::Operator {
@@ -193,14 +193,14 @@ impl Erasure {
             // An erased session is no longer listed, so the first page always has the next sessions to erase.
             let page = self
                 .ledger
-                .sessions(scope, filter.clone(), None, ERASED_AT_ONCE);
+                .sessions(scope, filter.clone(), None, SESSIONS_PER_PAGE);
             let (sessions, _) = page.await?;
             if sessions.is_empty() {
                 return Ok(count);
             }
             for session in sessions {
                 let receipt = self.erase(caller, session.session_id).await?;
-                each(&receipt)?;
+                on_receipt(&receipt)?;
                 count += 1;
             }
         }

@@ -2,10 +2,12 @@
 
 use filrouge_store::Scope;
 use filrouge_store::command::{NewEvent, Outcome, Write};
-use filrouge_types::{ErrorCode, EventKey, Failure, OWN_EVENTS, RawJson, SessionEvent, SessionId};
+use filrouge_types::{
+    ErrorCode, EventKey, Failure, INTERNAL_EVENT_PREFIX, RawJson, SessionEvent, SessionId,
+};
 
 use crate::caller::{Caller, Permission};
-use crate::core::{Core, unexpected};
+use crate::core::{Core, unexpected_outcome};
 use crate::engine::Events;
 use crate::requests::RecordEvent;
 use crate::written::Written;
@@ -23,11 +25,13 @@ impl Events {
         request: RecordEvent,
     ) -> Result<Written<SessionEvent>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
-        if request.key.is_own() {
-            let what = format!("keys that begin with {OWN_EVENTS:?} are filrouge's own");
-            return Err(Failure::new(ErrorCode::Invalid, what).with_hint("give it another key"));
+        if request.key.is_internal() {
+            let detail =
+                format!("keys that begin with {INTERNAL_EVENT_PREFIX:?} are filrouge's own");
+            return Err(Failure::new(ErrorCode::Invalid, detail).with_hint("give it another key"));
         }
-        self.record_any_event(scope, session_id, request).await
+        self.record_unchecked_event(scope, session_id, request)
+            .await
     }
 
     /// A page of a session's events after event number `after`, in the order in which they were recorded; and the next
@@ -49,7 +53,7 @@ impl Events {
 
 impl Core {
     /// Records an event of filrouge itself: at most one per session for each pair of `kind` and `instance`.
-    pub(crate) async fn record_own_event(
+    pub(crate) async fn record_engine_event(
         &self,
         scope: &Scope,
         session: &SessionId,
@@ -57,7 +61,7 @@ impl Core {
         instance: &str,
         detail: Option<RawJson>,
     ) -> Result<(), Failure> {
-        let key = EventKey::own(kind, instance)
+        let key = EventKey::internal(kind, instance)
             .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
         let event = RecordEvent {
             key,
@@ -65,34 +69,35 @@ impl Core {
             at: None,
             detail,
         };
-        self.record_any_event(scope, session.clone(), event).await?;
+        self.record_unchecked_event(scope, session.clone(), event)
+            .await?;
         Ok(())
     }
 
-    /// As [`Events::record`], but accepts filrouge's own events as well. These are written without the caller's fence.
-    async fn record_any_event(
+    /// As [`Events::record`], but also accepts events of filrouge itself, and writes these without the caller's fence.
+    async fn record_unchecked_event(
         &self,
         scope: &Scope,
         session_id: SessionId,
         request: RecordEvent,
     ) -> Result<Written<SessionEvent>, Failure> {
-        let own = request.key.is_own();
-        let scope = &match own {
+        let is_engine_event = request.key.is_internal();
+        let scope = &match is_engine_event {
             true => scope.clone().with_fence(None),
             false => scope.clone(),
         };
         let limits = self.limits();
-        limits.label(Some(&request.kind), "kind")?;
+        limits.check_label(Some(&request.kind), "kind")?;
         if request.kind.is_empty() {
             return Err(Failure::new(ErrorCode::Invalid, "kind must not be empty"));
         }
-        limits.metadata(request.detail.as_ref(), "detail")?;
+        limits.check_metadata(request.detail.as_ref(), "detail")?;
         let event = NewEvent {
             session_id,
             key: request.key,
             kind: request.kind,
             at: request.at,
-            detail: self.hashed(&scope.tenant, request.detail),
+            detail: self.hash_addresses(&scope.tenant, request.detail),
         };
         let stored = self
             .write(scope, Write::RecordEvent(Box::new(event)))
@@ -101,7 +106,7 @@ impl Core {
             Outcome::Event { event, created } => {
                 Ok(Written::new(*event, !created, stored.durability))
             }
-            _ => Err(unexpected()),
+            _ => Err(unexpected_outcome()),
         }
     }
 }

@@ -16,15 +16,15 @@ mod tail;
 mod turns;
 
 pub use drafts::DraftEvent;
+pub(crate) use live::CommitNotifier;
 pub use live::Follower;
-pub(crate) use live::Live;
 pub use tail::{Tail, TailEvent};
 
 /// The first pause of a waiting reader between a commit and the next poll: all commits within the pause cost one poll.
-const POLL_GAP: Duration = Duration::from_millis(25);
-/// The longest pause. Each poll without news doubles the pause, so that commits of other sessions, which wake every
+const POLL_PAUSE: Duration = Duration::from_millis(25);
+/// The longest pause. Each poll without changes doubles the pause, so that commits of other sessions, which wake every
 /// reader, do not overload the store.
-const POLL_GAP_MAX: Duration = Duration::from_millis(400);
+const POLL_PAUSE_MAX: Duration = Duration::from_millis(400);
 
 /// The scope for changes: the end user's sessions for a caller with an identity, otherwise the entire tenant.
 fn change_scope(caller: &Caller) -> Result<Scope, Failure> {
@@ -49,8 +49,8 @@ impl Following {
         self.ledger.changes(&scope, after, limit).await
     }
 
-    /// As [`Self::changes`], but waits until there are changes. Returns an empty page when there are none until
-    /// `until`.
+    /// As [`Self::changes`], but waits until there are changes. Returns an empty page when there are none before
+    /// `deadline`.
     ///
     /// # Errors
     /// As [`Self::changes`].
@@ -59,31 +59,31 @@ impl Following {
         caller: &Caller,
         mut after: ChangeCursor,
         limit: usize,
-        until: Instant,
+        deadline: Instant,
     ) -> Result<ChangePage, Failure> {
         let scope = change_scope(caller)?;
         let mut commits = self.ledger.commits();
-        let mut gap = POLL_GAP;
+        let mut pause = POLL_PAUSE;
         loop {
             commits.borrow_and_update();
             let page = self.ledger.changes(&scope, after, limit).await?;
             // Changes outside the scope advance the cursor as well, so that they are examined only once.
             after = page.next;
-            if !page.data.is_empty() || Instant::now() >= until {
+            if !page.data.is_empty() || Instant::now() >= deadline {
                 return Ok(page);
             }
             if page.more {
                 continue;
             }
-            let news = async {
+            let next_commit = async {
                 match commits.changed().await {
-                    Ok(()) => sleep(gap).await,
+                    Ok(()) => sleep(pause).await,
                     Err(_) => std::future::pending().await,
                 }
             };
             // After the deadline the feed is polled one last time.
-            let _ = timeout_at(until, news).await;
-            gap = (gap * 2).min(POLL_GAP_MAX);
+            let _ = timeout_at(deadline, next_commit).await;
+            pause = (pause * 2).min(POLL_PAUSE_MAX);
         }
     }
 }

@@ -1,11 +1,9 @@
-//! Conversation history by session and by end user, with the method names of a specification that is older than
-//! filrouge:
-//! *the contract* (DESIGN §7, docs/history-contract.md). It is for applications that keep their history as the contract
-//! says.
+//! Conversation history by session and by end user. The method names are those of *the contract*, a specification older
+//! than filrouge (DESIGN §7, docs/history-contract.md), for applications that follow it.
 //!
 //! This module adds no rules: it calls the services for sessions, turns and links. Unlike in the contract, each call
-//! names the identity on whose behalf it runs. An identity's history looks absent to all others (P6), and once a
-//! session is linked, its id alone gives no access.
+//! names the identity on whose behalf it runs. To all others, an identity's history looks absent (P6), and the id of a
+//! linked session alone gives no access.
 
 use std::sync::Arc;
 
@@ -118,7 +116,7 @@ impl History {
             return Ok(Vec::new());
         }
         match self
-            .newest(&self.caller(identity_id), session_id, limit)
+            .newest_turns(&self.caller(identity_id), session_id, limit)
             .await
         {
             Err(failure) if failure.code == ErrorCode::SessionNotFound => Ok(Vec::new()),
@@ -148,14 +146,14 @@ impl History {
     }
 
     /// The newest turns, from the hot store's copy when one is available and valid.
-    async fn newest(
+    async fn newest_turns(
         &self,
         caller: &Caller,
         session: &SessionId,
         limit: usize,
     ) -> Result<Vec<Turn>, Failure> {
         let turns = &self.engine.turns;
-        let query = page(limit, None);
+        let query = finalized_turns(limit, None);
         let (mut collected, mut cursor) = match turns.recent(caller, session, &query).await? {
             None => turns.list(caller, session, query).await?,
             Some(copy) => {
@@ -165,15 +163,15 @@ impl History {
                 let parsed = copy.turns.iter().map(|turn| serde_json::from_slice(turn));
                 let parsed: Result<Vec<Turn>, _> = parsed.collect();
                 let parsed = parsed.map_err(|e| {
-                    let what = format!("a copied turn cannot be read: {e}");
-                    Failure::new(ErrorCode::Internal, what)
+                    let detail = format!("a copied turn cannot be read: {e}");
+                    Failure::new(ErrorCode::Internal, detail)
                 })?;
                 (parsed, copy.next_cursor)
             }
         };
         // A page of large turns ends before it reaches its limit.
         while collected.len() < limit && cursor.is_some() {
-            let query = page(limit - collected.len(), cursor);
+            let query = finalized_turns(limit - collected.len(), cursor);
             let (mut older, next) = turns.list(caller, session, query).await?;
             older.append(&mut collected);
             (collected, cursor) = (older, next);
@@ -191,15 +189,15 @@ impl History {
         identity_id: IdentityId,
         session_id: SessionId,
     ) -> Result<(), Failure> {
-        if self.link(&identity_id, &session_id).await? {
+        if self.link_existing(&identity_id, &session_id).await? {
             return Ok(());
         }
         let caller = self.caller(Some(identity_id.clone()));
-        let new = CreateSession {
+        let create = CreateSession {
             session_id: Some(session_id.clone()),
             ..CreateSession::default()
         };
-        match self.engine.sessions.create(&caller, new).await {
+        match self.engine.sessions.create(&caller, create).await {
             Ok(session) if session.identity_id.is_some() => return Ok(()),
             Err(failure) if failure.code != ErrorCode::SessionConflict => return Err(failure),
             _ => {}
@@ -209,9 +207,13 @@ impl History {
         link.await.map(drop)
     }
 
-    /// Links the session to the identity before anything is written on its behalf; `false` when the session does not
-    /// exist.
-    async fn link(&self, identity: &IdentityId, session: &SessionId) -> Result<bool, Failure> {
+    /// Links an existing session to the identity, before anything is written on its behalf; `false` when the session
+    /// does not exist.
+    async fn link_existing(
+        &self,
+        identity: &IdentityId,
+        session: &SessionId,
+    ) -> Result<bool, Failure> {
         let caller = self.caller(Some(identity.clone()));
         let sessions = &self.engine.sessions;
         match sessions.get(&caller, session).await {
@@ -237,15 +239,15 @@ impl History {
     /// `turn_mismatch` when the id is not the one derived from session and request, or when another identity owns the
     /// stored turn; `session_conflict` when another identity owns the session; and the store's errors.
     pub async fn insert_turn(&self, turn: Turn) -> Result<(), Failure> {
-        self.check(&turn)?;
+        self.check_insertable(&turn)?;
         let Some(identity) = turn.identity_id.clone() else {
-            let what = "a turn must have an identity to be inserted";
-            return Err(Failure::new(ErrorCode::Invalid, what));
+            let detail = "a turn must have an identity to be inserted";
+            return Err(Failure::new(ErrorCode::Invalid, detail));
         };
-        let is_final = turn.status == TurnStatus::Finalized;
-        if is_final && turn.answer_neutral.is_none() {
-            let what = "a finalized turn must have answer_neutral";
-            return Err(Failure::new(ErrorCode::AnswerMissing, what));
+        let is_finalized = turn.status == TurnStatus::Finalized;
+        if is_finalized && turn.answer_neutral.is_none() {
+            let detail = "a finalized turn must have answer_neutral";
+            return Err(Failure::new(ErrorCode::AnswerMissing, detail));
         }
         let past = PastTurn {
             asked_at: turn.created_at,
@@ -264,10 +266,10 @@ impl History {
             .as_ref()
             .is_some_and(|owner| *owner != identity)
         {
-            let what = format!("turn {} belongs to another identity", turn.turn_id);
-            return Err(Failure::new(ErrorCode::TurnMismatch, what));
+            let detail = format!("turn {} belongs to another identity", turn.turn_id);
+            return Err(Failure::new(ErrorCode::TurnMismatch, detail));
         }
-        if stored.status == TurnStatus::Open && is_final {
+        if stored.status == TurnStatus::Open && is_finalized {
             let request = FinalizeTurn {
                 request_id: Some(turn.request_id),
                 answer_neutral: turn.answer_neutral,
@@ -283,28 +285,28 @@ impl History {
         Ok(())
     }
 
-    /// Checks whether the turn may be inserted.
-    fn check(&self, turn: &Turn) -> Result<(), Failure> {
+    /// Refuses a turn that may not be inserted.
+    fn check_insertable(&self, turn: &Turn) -> Result<(), Failure> {
         if turn.deleted_at.is_some() {
-            let what = format!(
+            let detail = format!(
                 "turn {} was redacted; it is not recorded again",
                 turn.turn_id
             );
-            return Err(Failure::new(ErrorCode::TurnRedacted, what));
+            return Err(Failure::new(ErrorCode::TurnRedacted, detail));
         }
         if !matches!(turn.status, TurnStatus::Open | TurnStatus::Finalized) {
-            let what = format!("a turn that is {} cannot be inserted", turn.status);
-            return Err(Failure::new(ErrorCode::Invalid, what)
+            let detail = format!("a turn that is {} cannot be inserted", turn.status);
+            return Err(Failure::new(ErrorCode::Invalid, detail)
                 .with_hint("insert turns that are open or finalized"));
         }
         let keyring = self.engine.ledger().keyring();
         let derived = keyring.turn_id(&self.tenant, &turn.session_id, &turn.request_id);
         if derived != turn.turn_id {
-            let what = format!(
+            let detail = format!(
                 "turn {derived} belongs to this session and request_id, not {}",
                 turn.turn_id
             );
-            return Err(Failure::new(ErrorCode::TurnMismatch, what)
+            return Err(Failure::new(ErrorCode::TurnMismatch, detail)
                 .with_hint("use the turn_id that start_turn returned"));
         }
         Ok(())
@@ -339,7 +341,7 @@ impl History {
         request: StartTurn,
     ) -> Result<TurnId, Failure> {
         let is_linked = match &identity_id {
-            Some(identity) => self.link(identity, &session_id).await?,
+            Some(identity) => self.link_existing(identity, &session_id).await?,
             None => true,
         };
         let caller = self.caller(identity_id.clone());
@@ -350,7 +352,7 @@ impl History {
         if let Some(identity) = identity_id.filter(|_| !is_linked)
             && turn.first_seq > 1
         {
-            self.link(&identity, &session_id).await?;
+            self.link_existing(&identity, &session_id).await?;
         }
         Ok(turn.turn_id)
     }
@@ -376,8 +378,8 @@ impl History {
                 self.on_request_started(identity, session, start).await?
             }
             (None, _) => {
-                let what = "turn_id is missing: a request is finalized with the turn_id that on_request_started returned";
-                return Err(Failure::new(ErrorCode::Invalid, what)
+                let detail = "turn_id is missing: a request is finalized with the turn_id that on_request_started returned";
+                return Err(Failure::new(ErrorCode::Invalid, detail)
                     .with_hint("call on_request_started before the work begins"));
             }
         };
@@ -386,8 +388,8 @@ impl History {
     }
 }
 
-/// Whether the ledger does not have the session. A hot store that does not answer counts as well: what it has of the
-/// session is moved to the ledger later.
+/// Whether the ledger does not have the session. Also true if the hot store does not answer: its turns of the session
+/// are moved to the ledger later.
 fn is_absent(failure: &Failure) -> bool {
     matches!(
         failure.code,
@@ -395,7 +397,7 @@ fn is_absent(failure: &Failure) -> bool {
     )
 }
 
-fn page(limit: usize, cursor: Option<String>) -> ListTurns {
+fn finalized_turns(limit: usize, cursor: Option<String>) -> ListTurns {
     ListTurns {
         status: Some(TurnStatus::Finalized),
         cursor,
@@ -406,8 +408,8 @@ fn page(limit: usize, cursor: Option<String>) -> ListTurns {
 
 /// The request that would have created this turn.
 fn start_request(turn: &Turn) -> StartTurn {
-    let is_final = turn.status == TurnStatus::Finalized;
-    let translated = turn.answer_translated.as_ref().filter(|_| is_final);
+    let is_finalized = turn.status == TurnStatus::Finalized;
+    let translated = turn.answer_translated.as_ref().filter(|_| is_finalized);
     let answer =
         |text| ItemBody::from_text(Role::Assistant, Channel::Final, Variant::Translated, text);
     StartTurn {
@@ -416,7 +418,7 @@ fn start_request(turn: &Turn) -> StartTurn {
         application: turn.application.clone(),
         metadata: Some(turn.metadata.clone()).filter(|m| m.as_str() != "{}"),
         items: translated.map(answer).into_iter().collect(),
-        answer_neutral: turn.answer_neutral.clone().filter(|_| is_final),
+        answer_neutral: turn.answer_neutral.clone().filter(|_| is_finalized),
         ..StartTurn::new(turn.request_id.clone())
     }
 }

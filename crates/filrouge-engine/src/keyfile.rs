@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
+struct StoredKeyring {
     active: KeyId,
-    keys: BTreeMap<KeyId, Secret>,
+    keys: BTreeMap<KeyId, HexSecret>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Secret(#[serde(with = "filrouge_store::hex")] [u8; 32]);
+struct HexSecret(#[serde(with = "filrouge_store::hex")] [u8; 32]);
 
 fn unavailable(path: &Path, e: &io::Error) -> Failure {
     Failure::new(
@@ -26,10 +26,10 @@ fn unavailable(path: &Path, e: &io::Error) -> Failure {
     )
 }
 
-fn broken(path: &Path, what: impl std::fmt::Display) -> Failure {
+fn malformed(path: &Path, detail: impl std::fmt::Display) -> Failure {
     Failure::new(
         ErrorCode::KeyMissing,
-        format!("{} is no keyring: {what}", path.display()),
+        format!("{} is no keyring: {detail}", path.display()),
     )
     .with_hint("put the keyring file back from a backup")
 }
@@ -37,8 +37,8 @@ fn broken(path: &Path, what: impl std::fmt::Display) -> Failure {
 /// Whether a write may replace the file, and whether it is durable once it returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteMode {
-    /// Creates the file, durably. An existing file is not changed, which is no error.
-    New,
+    /// Creates the file, durably. Leaves an existing file unchanged, without an error.
+    CreateOnly,
     /// Replaces the old file; the new one is durable once the call returns.
     Durable,
     /// Replaces the old file; a power cut may restore the old one.
@@ -60,10 +60,10 @@ pub(crate) fn write_atomic(path: &Path, bytes: &[u8], mode: WriteMode) -> io::Re
     let mut file = options.open(&temporary)?;
     file.write_all(bytes)?;
     file.sync_all()?;
-    if mode == WriteMode::New {
-        let linked = fs::hard_link(&temporary, path);
+    if mode == WriteMode::CreateOnly {
+        let link_result = fs::hard_link(&temporary, path);
         fs::remove_file(&temporary)?;
-        match linked {
+        match link_result {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
             _ => {}
         }
@@ -77,8 +77,8 @@ pub(crate) fn write_atomic(path: &Path, bytes: &[u8], mode: WriteMode) -> io::Re
     }
 }
 
-/// Opens the file, created if absent, under an exclusive lock that is released when the file is dropped.
-pub(crate) fn locked(path: &Path) -> io::Result<File> {
+/// Opens the file, or creates it, and takes an exclusive lock, which is released when the file is dropped.
+pub(crate) fn open_locked(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options
         .create(true)
@@ -105,10 +105,10 @@ pub fn load(path: &Path) -> Result<Keyring, Failure> {
         }
         Err(e) => return Err(unavailable(path, &e)),
     };
-    let stored: Stored = serde_json::from_str(&text).map_err(|e| broken(path, e))?;
+    let stored: StoredKeyring = serde_json::from_str(&text).map_err(|e| malformed(path, e))?;
     let keys = stored.keys.into_iter();
-    let secrets = keys.map(|(id, Secret(secret))| (id, secret)).collect();
-    Keyring::new(secrets, stored.active).map_err(|e| broken(path, e))
+    let secrets = keys.map(|(id, HexSecret(secret))| (id, secret)).collect();
+    Keyring::new(secrets, stored.active).map_err(|e| malformed(path, e))
 }
 
 /// Reads the keyring; creates one with a single key when there is none. When two processes create a keyring at the same
@@ -118,11 +118,11 @@ pub fn load(path: &Path) -> Result<Keyring, Failure> {
 /// As [`load`].
 pub fn load_or_create(path: &Path, entropy: &dyn Entropy) -> Result<Keyring, Failure> {
     if !path.exists() {
-        let keyring = Keyring::single(secret(entropy)?);
+        let keyring = Keyring::single(random_secret(entropy)?);
         if let Some(directory) = path.parent() {
             fs::create_dir_all(directory).map_err(|e| unavailable(directory, &e))?;
         }
-        write_atomic(path, &encode(&keyring)?, WriteMode::New)
+        write_atomic(path, &encode(&keyring)?, WriteMode::CreateOnly)
             .map_err(|e| unavailable(path, &e))?;
     }
     load(path)
@@ -133,21 +133,21 @@ pub fn load_or_create(path: &Path, entropy: &dyn Entropy) -> Result<Keyring, Fai
 /// # Errors
 /// As [`load`].
 pub fn rotate(path: &Path, entropy: &dyn Entropy) -> Result<Keyring, Failure> {
-    // Two concurrent rotations would both add the same id, and one secret would be lost.
+    // Without the lock, two concurrent rotations would add the same id, and one secret would be lost.
     let lock = path.with_extension("lock");
-    let lock = locked(&lock).map_err(|e| unavailable(&lock, &e))?;
+    let lock = open_locked(&lock).map_err(|e| unavailable(&lock, &e))?;
     let keyring = load(path)?;
     let mut secrets = keyring.secrets().clone();
     let id = secrets.keys().next_back().map_or(1, |id| id + 1);
-    secrets.insert(id, secret(entropy)?);
-    let rotated = Keyring::new(secrets, id).map_err(|e| broken(path, e))?;
+    secrets.insert(id, random_secret(entropy)?);
+    let rotated = Keyring::new(secrets, id).map_err(|e| malformed(path, e))?;
     write_atomic(path, &encode(&rotated)?, WriteMode::Durable)
         .map_err(|e| unavailable(path, &e))?;
     drop(lock);
     Ok(rotated)
 }
 
-fn secret(entropy: &dyn Entropy) -> Result<[u8; 32], Failure> {
+fn random_secret(entropy: &dyn Entropy) -> Result<[u8; 32], Failure> {
     let mut bytes = [0; 32];
     entropy.fill(&mut bytes)?;
     Ok(bytes)
@@ -155,8 +155,10 @@ fn secret(entropy: &dyn Entropy) -> Result<[u8; 32], Failure> {
 
 fn encode(keyring: &Keyring) -> Result<Vec<u8>, Failure> {
     let secrets = keyring.secrets().iter();
-    let keys = secrets.map(|(id, secret)| (*id, Secret(*secret))).collect();
-    let stored = Stored {
+    let keys = secrets
+        .map(|(id, secret)| (*id, HexSecret(*secret)))
+        .collect();
+    let stored = StoredKeyring {
         active: keyring.active(),
         keys,
     };
@@ -175,8 +177,8 @@ mod tests {
         let path = dir.path().join("deep/keyring.json");
         assert_eq!(load(&path).unwrap_err().code, ErrorCode::KeyMissing);
         let first = load_or_create(&path, &OsEntropy).unwrap();
-        let again = load_or_create(&path, &OsEntropy).unwrap();
-        assert_eq!(first.secrets(), again.secrets());
+        let reloaded = load_or_create(&path, &OsEntropy).unwrap();
+        assert_eq!(first.secrets(), reloaded.secrets());
         let rotated = rotate(&path, &OsEntropy).unwrap();
         assert_eq!((rotated.active(), rotated.secrets().len()), (2, 2));
         assert_eq!(load(&path).unwrap().active(), 2);

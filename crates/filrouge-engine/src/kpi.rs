@@ -102,7 +102,7 @@ impl Events {
         let scope = &caller.scope(Permission::Administer)?;
         check_operator(scope)?;
         let until = query.until.unwrap_or_else(|| self.clock.now());
-        let since = query.since.unwrap_or_else(|| before(until, WEEK));
+        let since = query.since.unwrap_or_else(|| subtract_micros(until, WEEK));
         let periods = periods(since, until, query.by)?;
         let tenant = scope.tenant.clone();
         let data = self
@@ -148,7 +148,7 @@ fn check_operator(scope: &Scope) -> Result<(), Failure> {
     }
 }
 
-fn before(moment: Timestamp, micros: i64) -> Timestamp {
+fn subtract_micros(moment: Timestamp, micros: i64) -> Timestamp {
     Timestamp::from_micros(moment.as_micros().saturating_sub(micros))
 }
 

@@ -21,6 +21,7 @@ pub mod stream;
 pub mod utterances;
 
 mod calls;
+mod changed_sessions;
 mod conversation;
 mod core;
 mod counters;
@@ -36,7 +37,6 @@ mod sessions;
 mod settings;
 mod stats;
 mod tiers;
-mod touched;
 mod trace;
 mod turns;
 mod upkeep;
@@ -45,9 +45,10 @@ mod written;
 
 pub use caller::Caller;
 pub use calls::{
-    AcquireLease, CallSettings, CheckpointPolicy, Entered, Fallback, Journal, RenewLease,
-    ResumeSession, Resumed, SaveCheckpoint, Webhook,
+    AcquireLease, CallSettings, CheckpointPolicy, Fallback, Journal, RenewLease, ResumeSession,
+    Resumed, SaveCheckpoint, Webhook, WebhookAdmission,
 };
+pub use changed_sessions::{ChangedSession, ChangedSessions, Extent, SessionAtCommit};
 pub use counters::{Count, Counters, Tally};
 pub use engine::{
     Audit, Bundles, Calls, Context, Engine, Erasure, Events, Following, IndexFeed, Keys, Sessions,
@@ -66,7 +67,6 @@ pub use secrets::{
 };
 pub use settings::{RecordPolicies, Settings};
 pub use stats::{Origin, SessionStatistics, Statistics, Tokens, TurnsByStatus, usage_tokens};
-pub use touched::{Extent, SessionAtCommit, Touched, Touches};
 pub use turns::{Appended, IdentityTurns, ImportedTurn, ListTurns, OnBusy, RecordedTurn};
 pub use validate::Limits;
 pub use written::Written;

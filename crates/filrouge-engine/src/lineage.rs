@@ -16,7 +16,7 @@ use walk::Step;
 pub const RELATIVES_MAX: usize = 1000;
 
 /// The number of sessions per read.
-const PAGE: usize = 50;
+const SESSIONS_PER_READ: usize = 50;
 
 /// The part of a session that a lineage shows. Metadata, which may be megabytes, is only in `GET …/sessions/{session_id}`, so
 /// that an answer with a thousand relatives stays small.
@@ -103,10 +103,10 @@ impl Stats {
     /// `session_not_found`, `session_erased`, and the ledger's errors.
     pub async fn lineage(&self, caller: &Caller, session: &SessionId) -> Result<Lineage, Failure> {
         let scope = &caller.scope(Permission::Read)?;
-        let (viewer, id) = (scope.clone(), session.clone());
+        let (query_scope, id) = (scope.clone(), session.clone());
         self.ledger
             .query_session(scope, session, move |snapshot| {
-                lineage(snapshot, &viewer, id)
+                lineage(snapshot, &query_scope, id)
             })
             .await
     }
@@ -117,9 +117,9 @@ fn lineage<V: View + ?Sized>(
     scope: &Scope,
     session_id: SessionId,
 ) -> Result<Lineage, Failure> {
-    let own = Relative::from(snapshot.session(scope, &session_id)?);
-    let mut parent_id = own.parent_session_id.clone();
-    let up = walk::ancestors(session_id.clone(), RELATIVES_MAX, || {
+    let session = Relative::from(snapshot.session(scope, &session_id)?);
+    let mut parent_id = session.parent_session_id.clone();
+    let ancestors = walk::ancestors(session_id.clone(), RELATIVES_MAX, || {
         let Some(id) = parent_id.take() else {
             return Ok(Step::End);
         };
@@ -130,32 +130,34 @@ fn lineage<V: View + ?Sized>(
         let parent = parent.row.with_head(&parent.head);
         Ok::<_, Failure>(Step::To(id, Relative::from(parent)))
     })?;
-    let down = descendants(snapshot, scope, &session_id)?;
-    let other_parent = own.parent_session_id.filter(|p| *p != session_id);
-    let (siblings, too_many) = match &other_parent {
+    let below = descendants(snapshot, scope, &session_id)?;
+    let parent = session.parent_session_id.filter(|p| *p != session_id);
+    let (siblings, too_many) = match &parent {
         Some(parent) => {
-            let (mut found, more) = children(snapshot, scope, parent, RELATIVES_MAX + 1)?;
-            found.retain(|s| s.session_id != session_id);
-            let more = more || found.len() > RELATIVES_MAX;
-            found.truncate(RELATIVES_MAX);
-            (found, more)
+            let (mut sessions, more) = children(snapshot, scope, parent, RELATIVES_MAX + 1)?;
+            sessions.retain(|s| s.session_id != session_id);
+            let more = more || sessions.len() > RELATIVES_MAX;
+            sessions.truncate(RELATIVES_MAX);
+            (sessions, more)
         }
         None => (Vec::new(), false),
     };
-    let below = down.found.into_iter();
-    let descendants = below.map(|(depth, session)| Descendant {
-        session,
-        depth: depth as u64,
-    });
+    let descendants = below
+        .sessions
+        .into_iter()
+        .map(|(depth, session)| Descendant {
+            session,
+            depth: depth as u64,
+        });
     Ok(Lineage {
         session_id,
-        parents: up.found,
+        parents: ancestors.sessions,
         descendants: descendants.collect(),
         siblings,
         forks: Vec::new(),
-        gaps: up.gap.into_iter().collect(),
-        cycle: up.cycle || down.cycle,
-        truncated: up.truncated || down.truncated || too_many,
+        gaps: ancestors.gap.into_iter().collect(),
+        cycle: ancestors.cycle || below.cycle,
+        truncated: ancestors.truncated || below.truncated || too_many,
     })
 }
 
@@ -174,8 +176,7 @@ pub(crate) fn descendants<V: View + ?Sized>(
     })
 }
 
-/// The children of a session in the order of creation, at most the `limit` newest ones, and whether there are older
-/// ones.
+/// The newest `limit` children of a session in the order of creation, and whether the session has older children.
 fn children<V: View + ?Sized>(
     snapshot: &VerifiedSnapshot<'_, V>,
     scope: &Scope,
@@ -186,16 +187,17 @@ fn children<V: View + ?Sized>(
         parent_session_id: Some(parent.clone()),
         ..SessionFilter::default()
     };
-    let mut found: Vec<Relative> = Vec::new();
+    let mut sessions: Vec<Relative> = Vec::new();
     let mut cursor = None;
     loop {
-        let (page, next) = snapshot.sessions(scope, &filter, cursor.as_deref(), PAGE)?;
-        found.extend(page.into_iter().map(Relative::from));
-        if next.is_none() || found.len() > limit {
-            let more = next.is_some() || found.len() > limit;
-            found.truncate(limit);
-            found.reverse();
-            return Ok((found, more));
+        let (page, next) =
+            snapshot.sessions(scope, &filter, cursor.as_deref(), SESSIONS_PER_READ)?;
+        sessions.extend(page.into_iter().map(Relative::from));
+        if next.is_none() || sessions.len() > limit {
+            let more = next.is_some() || sessions.len() > limit;
+            sessions.truncate(limit);
+            sessions.reverse();
+            return Ok((sessions, more));
         }
         cursor = next;
     }

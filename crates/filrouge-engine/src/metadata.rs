@@ -5,18 +5,18 @@ use std::net::{IpAddr, SocketAddr};
 use filrouge_store::Keyring;
 use filrouge_types::{JsonText, RawJson, TenantId, merge_objects, take_members};
 
-/// The members of a turn's metadata that the ledger records. For an ephemeral session the hot store stores all.
+/// The members of a turn's metadata that the ledger records. For an ephemeral session, the hot store keeps all members.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum MetadataPolicy {
     /// All members.
     #[default]
     All,
-    /// Members with these names, and those that filrouge adds itself ([`filrouge_store::hot::OWN_MEMBERS`]).
+    /// Members with these names, and those that filrouge adds itself ([`filrouge_store::hot::INTERNAL_MEMBERS`]).
     Only(Vec<String>),
 }
 
 impl MetadataPolicy {
-    /// The names, if the policy is a list.
+    /// The listed names; `None` if all members are recorded.
     #[must_use]
     pub fn list(&self) -> Option<Vec<String>> {
         match self {
@@ -26,13 +26,13 @@ impl MetadataPolicy {
     }
 }
 
-/// The member that stores an address as a hash.
-const HASH: &str = "ip_hash";
+/// The name of the member that contains the hash of an address.
+const IP_HASH: &str = "ip_hash";
 
 /// Names of members that contain an IP address, in lower case and without `-` and `_`. If an object has several of
-/// them, the first of this list counts. Names for the client's address precede names that may stand for the operator's
-/// own proxy.
-const ADDRESSES: [&str; 7] = [
+/// them, the hash is computed from the one that comes first in this list. Names for the client's address precede names
+/// whose value may be the address of the operator's own proxy.
+const ADDRESS_MEMBERS: [&str; 7] = [
     "clientip",
     "ip",
     "ipaddress",
@@ -45,10 +45,10 @@ const ADDRESSES: [&str; 7] = [
 /// The meaning of `null` in metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Nulls {
-    /// A value without information.
+    /// `null` is an ordinary value.
     Values,
-    /// Removes a member, as in a JSON merge patch (RFC 7396). Within arrays, `null` remains a value without
-    /// information.
+    /// Removes a member, as in a JSON merge patch (RFC 7396). Within arrays, `null` remains an ordinary
+    /// value.
     Remove,
 }
 
@@ -58,16 +58,16 @@ pub fn is_address(name: &str) -> bool {
     address_rank(name).is_some()
 }
 
-/// The index of a member's name in [`ADDRESSES`], if it is there.
+/// The index of a member's name in [`ADDRESS_MEMBERS`]; `None` if the list does not contain it.
 fn address_rank(name: &str) -> Option<usize> {
-    let letters = name.bytes().filter(|b| !matches!(b, b'-' | b'_'));
-    let letters = letters.map(|b| b.to_ascii_lowercase());
-    let mut names = ADDRESSES.iter();
-    names.position(|name| name.bytes().eq(letters.clone()))
+    let normalized = name.bytes().filter(|b| !matches!(b, b'-' | b'_'));
+    let normalized = normalized.map(|b| b.to_ascii_lowercase());
+    let mut names = ADDRESS_MEMBERS.iter();
+    names.position(|name| name.bytes().eq(normalized.clone()))
 }
 
 fn is_address_or_hash(name: &str) -> bool {
-    name == HASH || address_rank(name).is_some()
+    name == IP_HASH || address_rank(name).is_some()
 }
 
 /// Parses the IP address in a text; drops a port, brackets and a zone. An IPv4 address mapped to IPv6 is returned as
@@ -81,7 +81,8 @@ fn address(text: &str) -> Option<IpAddr> {
     address.map(|address| address.to_canonical())
 }
 
-/// The first address that a value lists, as text; `None` for an empty value.
+/// The first element of a value that may list several addresses, in an array or separated by commas, as in
+/// `X-Forwarded-For`. `None` if the value is empty.
 fn first_listed(value: &RawJson) -> Option<String> {
     let text = if value.is_array() {
         let values: Vec<RawJson> = serde_json::from_str(value.as_str()).ok()?;
@@ -99,16 +100,16 @@ fn first_listed(value: &RawJson) -> Option<String> {
     (!first.is_empty()).then(|| first.to_owned())
 }
 
-fn hash_of(text: &str, keyring: &Keyring, tenant: &TenantId) -> RawJson {
+fn hashed_address(text: &str, keyring: &Keyring, tenant: &TenantId) -> RawJson {
     let plain = address(text).map_or_else(|| text.to_owned(), |address| address.to_string());
     let hash = keyring.address_hash(tenant, &plain);
     RawJson::from_checked(format!("\"{}\"", hex::encode(hash)))
 }
 
-/// Replaces IP addresses in metadata: in each object, all members whose name is in [`ADDRESSES`] become one member
-/// `ip_hash`. If such a member's value is not an address, its text is hashed. An existing `ip_hash` is kept; only if
-/// its value is itself an address, it is hashed. Under [`Nulls::Remove`], an address member that is `null` stays;
-/// `ip_hash` then becomes `null` as well, unless another member provides an address.
+/// Replaces IP addresses in metadata: in each object, all members whose name is in [`ADDRESS_MEMBERS`] become one
+/// member `ip_hash`. If such a member's value is not an address, its text is hashed. An existing `ip_hash` is kept;
+/// only if its value is itself an address, it is hashed. Under [`Nulls::Remove`], an address member that is `null`
+/// stays; `ip_hash` then becomes `null` as well, unless another member provides an address.
 #[must_use]
 pub(crate) fn without_addresses(
     metadata: RawJson,
@@ -117,91 +118,92 @@ pub(crate) fn without_addresses(
     tenant: &TenantId,
 ) -> RawJson {
     let text = metadata.as_str();
-    if !marks(text).any(|(_, mark)| mark.is_address_or_hash()) {
+    if !tokens(text).any(|(_, token)| token.is_address_or_hash()) {
         return metadata;
     }
-    struct Open {
+    struct OpenValue {
         start: usize,
         nulls: Nulls,
-        is_touched: bool,
+        has_address: bool,
     }
-    let (mut out, mut from) = (String::with_capacity(text.len()), 0);
-    let mut open: Vec<Open> = Vec::new();
-    for (end, mark) in marks(text) {
-        out.push_str(&text[from..end]);
-        from = end;
-        match mark {
-            Mark::Array => open.push(Open {
-                start: out.len() - 1,
+    let (mut output, mut copied) = (String::with_capacity(text.len()), 0);
+    let mut open: Vec<OpenValue> = Vec::new();
+    for (end, token) in tokens(text) {
+        output.push_str(&text[copied..end]);
+        copied = end;
+        match token {
+            Token::Array => open.push(OpenValue {
+                start: output.len() - 1,
                 nulls: Nulls::Values,
-                is_touched: false,
+                has_address: false,
             }),
-            Mark::Object => open.push(Open {
-                start: out.len() - 1,
-                nulls: open.last().map_or(nulls, |around| around.nulls),
-                is_touched: false,
+            Token::Object => open.push(OpenValue {
+                start: output.len() - 1,
+                nulls: open.last().map_or(nulls, |parent| parent.nulls),
+                has_address: false,
             }),
-            Mark::Name(_) => {
+            Token::Name(_) => {
                 if let Some(object) = open.last_mut() {
-                    object.is_touched |= mark.is_address_or_hash();
+                    object.has_address |= token.is_address_or_hash();
                 }
             }
-            Mark::End => {
-                if let Some(object) = open.pop().filter(|object| object.is_touched) {
-                    let members = RawJson::from_checked(&out[object.start..]);
+            Token::End => {
+                if let Some(object) = open.pop().filter(|object| object.has_address) {
+                    let members = RawJson::from_checked(&output[object.start..]);
                     let hashed = hashed_members(members, object.nulls, keyring, tenant);
-                    out.truncate(object.start);
-                    out.push_str(hashed.as_str());
+                    output.truncate(object.start);
+                    output.push_str(hashed.as_str());
                 }
             }
         }
     }
-    out.push_str(&text[from..]);
-    RawJson::from_checked(out)
+    output.push_str(&text[copied..]);
+    RawJson::from_checked(output)
 }
 
-/// The structural characters of a JSON text.
-enum Mark<'a> {
+/// A token that gives a JSON text its structure. Values other than objects and arrays are skipped.
+enum Token<'a> {
     Object,
     Array,
+    /// The end of an object or array.
     End,
     /// A member's name, as a JSON string.
     Name(&'a str),
 }
 
-impl Mark<'_> {
+impl Token<'_> {
     fn is_address_or_hash(&self) -> bool {
-        let Self::Name(token) = self else {
+        let Self::Name(name) = self else {
             return false;
         };
-        if !token.contains('\\') {
-            return is_address_or_hash(token.trim_matches('"'));
+        if !name.contains('\\') {
+            return is_address_or_hash(name.trim_matches('"'));
         }
-        let plain = JsonText::from_raw(RawJson::from_checked(*token));
-        plain.is_ok_and(|name| is_address_or_hash(&name.to_plain()))
+        let plain = JsonText::from_raw(RawJson::from_checked(*name));
+        plain.is_ok_and(|plain| is_address_or_hash(&plain.to_plain()))
     }
 }
 
-/// The marks of a JSON text, each with the position after it.
-fn marks(text: &str) -> impl Iterator<Item = (usize, Mark<'_>)> {
+/// The structural tokens of a JSON text, each with the position after it.
+fn tokens(text: &str) -> impl Iterator<Item = (usize, Token<'_>)> {
     let bytes = text.as_bytes();
     let mut at = 0;
     std::iter::from_fn(move || {
         loop {
-            let is_mark = |b: &u8| matches!(b, b'"' | b'{' | b'[' | b'}' | b']');
-            let start = at + bytes.get(at..)?.iter().position(is_mark)?;
+            let is_structural = |b: &u8| matches!(b, b'"' | b'{' | b'[' | b'}' | b']');
+            let start = at + bytes.get(at..)?.iter().position(is_structural)?;
             at = start + 1;
             match bytes[start] {
-                b'{' => return Some((at, Mark::Object)),
-                b'[' => return Some((at, Mark::Array)),
+                b'{' => return Some((at, Token::Object)),
+                b'[' => return Some((at, Token::Array)),
                 b'"' => {
                     at = string_end(bytes, at);
                     let mut rest = bytes[at..].iter().skip_while(|b| b.is_ascii_whitespace());
                     if rest.next() == Some(&b':') {
-                        return Some((at, Mark::Name(&text[start..at])));
+                        return Some((at, Token::Name(&text[start..at])));
                     }
                 }
-                _ => return Some((at, Mark::End)),
+                _ => return Some((at, Token::End)),
             }
         }
     })
@@ -209,8 +211,8 @@ fn marks(text: &str) -> impl Iterator<Item = (usize, Mark<'_>)> {
 
 /// The position after a string whose opening quote precedes `at`.
 fn string_end(bytes: &[u8], mut at: usize) -> usize {
-    while let Some(found) = memchr::memchr2(b'"', b'\\', bytes.get(at..).unwrap_or_default()) {
-        at += found;
+    while let Some(offset) = memchr::memchr2(b'"', b'\\', bytes.get(at..).unwrap_or_default()) {
+        at += offset;
         if bytes[at] == b'"' {
             return at + 1;
         }
@@ -225,44 +227,44 @@ fn hashed_members(object: RawJson, nulls: Nulls, keyring: &Keyring, tenant: &Ten
     // Of duplicate names the last one counts, as in most JSON readers.
     let given_hash = address_members
         .iter()
-        .rfind(|(name, _)| name == HASH)
+        .rfind(|(name, _)| name == IP_HASH)
         .map(|(_, v)| v);
     let given_hash = given_hash.filter(|value| value.as_str() != "null");
     let plain = given_hash
         .and_then(first_listed)
         .filter(|text| address(text).is_some());
-    let holds_address = plain.is_some() || address_members.iter().any(|(name, _)| name != HASH);
-    if !holds_address {
+    let has_address = plain.is_some() || address_members.iter().any(|(name, _)| name != IP_HASH);
+    if !has_address {
         return object;
     }
     let first_address = || {
-        let mut found: Vec<(usize, String)> = address_members
+        let mut ranked: Vec<(usize, String)> = address_members
             .iter()
             .rev()
             .filter_map(|(name, value)| Some((address_rank(name)?, first_listed(value)?)))
             .collect();
-        found.sort_by_key(|(rank, _)| *rank);
-        found.into_iter().next().map(|(_, text)| text)
+        ranked.sort_by_key(|(rank, _)| *rank);
+        ranked.into_iter().next().map(|(_, text)| text)
     };
     let hash = match (given_hash, plain) {
-        (Some(_), Some(address)) => Some(hash_of(&address, keyring, tenant)),
+        (Some(_), Some(address)) => Some(hashed_address(&address, keyring, tenant)),
         (Some(given_hash), None) => Some(given_hash.clone()),
-        (None, _) => first_address().map(|text| hash_of(&text, keyring, tenant)),
+        (None, _) => first_address().map(|text| hashed_address(&text, keyring, tenant)),
     };
     let mut members = Vec::new();
     if nulls == Nulls::Remove {
         let removed = address_members
             .iter()
             .filter(|(_, value)| value.as_str() == "null");
-        let removed = removed.filter(|(name, _)| name != HASH);
+        let removed = removed.filter(|(name, _)| name != IP_HASH);
         members.extend(removed.map(|(name, _)| {
             let name = JsonText::from_plain(name);
             format!("{}:null", name.as_token())
         }));
     }
     match hash {
-        Some(hash) => members.push(format!("\"{HASH}\":{}", hash.as_str())),
-        None if nulls == Nulls::Remove => members.push(format!("\"{HASH}\":null")),
+        Some(hash) => members.push(format!("\"{IP_HASH}\":{}", hash.as_str())),
+        None if nulls == Nulls::Remove => members.push(format!("\"{IP_HASH}\":null")),
         None => {}
     }
     if members.is_empty() {

@@ -1,5 +1,5 @@
 //! Decides which part of a conversation the ledger records (DESIGN §7), all of it or only questions and answers, and
-//! counts what is left out.
+//! counts the omitted items and members.
 
 use filrouge_store::Scope;
 use filrouge_store::hot::{FieldRetention, ItemRetention};
@@ -9,24 +9,26 @@ use crate::core::Core;
 use crate::metadata::{Nulls, without_addresses};
 use crate::validate::ValidatedItem;
 
-/// The items and members that one write leaves out.
+/// The items and members of one write that the ledger does not record.
 #[derive(Debug, Default)]
-pub(crate) struct LeftOut {
+pub(crate) struct Omissions {
+    /// The names of the omitted members.
     members: Vec<String>,
+    /// The channels of the omitted items.
     channels: Vec<String>,
 }
 
-impl LeftOut {
-    /// Whether an item of this channel is recorded. If it is not, adds it to the items left out.
-    pub(crate) fn keeps(&mut self, record: ItemRetention, channel: &Channel) -> bool {
-        let keeps = record.keeps(channel);
-        if !keeps {
+impl Omissions {
+    /// Whether an item of this channel is recorded. If it is not, counts it as omitted.
+    pub(crate) fn keep_or_omit(&mut self, retention: ItemRetention, channel: &Channel) -> bool {
+        let is_recorded = retention.keeps(channel);
+        if !is_recorded {
             self.channels.push(channel.as_str().to_owned());
         }
-        keeps
+        is_recorded
     }
 
-    /// The number of items left out.
+    /// The number of omitted items.
     pub(crate) const fn items(&self) -> u64 {
         self.channels.len() as u64
     }
@@ -34,79 +36,83 @@ impl LeftOut {
 
 /// Filters the items to those that are recorded.
 pub(crate) fn kept_items(
-    record: ItemRetention,
+    retention: ItemRetention,
     mut items: Vec<ValidatedItem>,
-    left_out: &mut LeftOut,
+    omissions: &mut Omissions,
 ) -> Vec<ValidatedItem> {
-    items.retain(|item| left_out.keeps(record, &item.body.channel));
+    items.retain(|item| omissions.keep_or_omit(retention, &item.body.channel));
     items
 }
 
 /// Filters a turn's metadata to the members that are recorded.
 pub(crate) fn kept_metadata(
-    keep: &FieldRetention,
+    retention: &FieldRetention,
     metadata: &mut Option<RawJson>,
-    left_out: &mut LeftOut,
+    omissions: &mut Omissions,
 ) {
     if let Some(all) = metadata {
-        let (kept, dropped) = keep.metadata_of(all);
+        let (kept, dropped) = retention.metadata_of(all);
         *all = kept;
-        left_out.members.extend(dropped);
+        omissions.members.extend(dropped);
     }
 }
 
 impl Core {
-    /// The policy that applies to writes of this session. While the session is only in the hot store, everything is
-    /// kept.
-    pub(crate) async fn keep(
+    /// Which fields and items of writes to this session are recorded: all of them, while the session is only in the
+    /// hot store.
+    pub(crate) async fn retention(
         &self,
         scope: &Scope,
         session: &SessionId,
     ) -> Result<FieldRetention, Failure> {
-        let keep = self.settings.keep(&scope.tenant);
-        if keep == FieldRetention::default() || self.is_ephemeral(scope, session).await? {
+        let retention = self.settings.retention(&scope.tenant);
+        if retention == FieldRetention::default() || self.is_ephemeral(scope, session).await? {
             return Ok(FieldRetention::default());
         }
-        Ok(keep)
+        Ok(retention)
     }
 
-    /// Metadata with its addresses hashed.
-    pub(crate) fn hashed(&self, tenant: &TenantId, metadata: Option<RawJson>) -> Option<RawJson> {
+    /// Replaces the addresses in metadata by their hashes.
+    pub(crate) fn hash_addresses(
+        &self,
+        tenant: &TenantId,
+        metadata: Option<RawJson>,
+    ) -> Option<RawJson> {
         let keyring = self.ledger.keyring();
         metadata.map(|metadata| without_addresses(metadata, Nulls::Values, keyring, tenant))
     }
 
-    /// A merge patch of metadata (RFC 7396) with its addresses hashed.
-    pub(crate) fn hashed_patch(&self, tenant: &TenantId, patch: RawJson) -> RawJson {
+    /// Replaces the addresses in a merge patch of metadata (RFC 7396) by their hashes.
+    pub(crate) fn hash_addresses_in_patch(&self, tenant: &TenantId, patch: RawJson) -> RawJson {
         without_addresses(patch, Nulls::Remove, self.ledger.keyring(), tenant)
     }
 
-    /// Items with the addresses in their metadata hashed.
-    pub(crate) fn hashed_items(
+    /// Replaces the addresses in the items' metadata by their hashes.
+    pub(crate) fn hash_addresses_in_items(
         &self,
         tenant: &TenantId,
         mut items: Vec<ValidatedItem>,
     ) -> Vec<ValidatedItem> {
         for ValidatedItem { body, .. } in &mut items {
-            body.metadata = self.hashed(tenant, body.metadata.take());
+            body.metadata = self.hash_addresses(tenant, body.metadata.take());
         }
         items
     }
 
-    /// Counts what a write left out, unless it was a replay.
-    pub(crate) fn count_left_out(&self, left_out: &LeftOut, replayed: bool) {
-        if replayed || left_out.members.is_empty() && left_out.channels.is_empty() {
+    /// Adds the omissions of a write to the engine's counters, unless the write was a replay.
+    pub(crate) fn count_omissions(&self, omissions: &Omissions, replayed: bool) {
+        if replayed || omissions.members.is_empty() && omissions.channels.is_empty() {
             return;
         }
-        for name in &left_out.members {
-            self.counters.members.add_word(name);
+        for name in &omissions.members {
+            self.counters.members.add_name(name);
         }
-        for channel in &left_out.channels {
-            self.counters.items.add_word(channel);
+        for channel in &omissions.channels {
+            self.counters.items.add_name(channel);
         }
         tracing::debug!(
-            metadata = left_out.members.len(),
-            items = left_out.channels.len(),
+            metadata = omissions.members.len(),
+            items = omissions.channels.len(),
             "not recorded in the ledger"
         );
     }

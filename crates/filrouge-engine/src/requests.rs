@@ -73,7 +73,7 @@ impl<'de> Deserialize<'de> for StartTurn {
 }
 
 impl StartTurn {
-    /// A start with only its key, for callers that fill in the rest.
+    /// A request with only its key; the caller fills in the other fields.
     #[must_use]
     pub fn new(request_id: RequestId) -> Self {
         Self {
@@ -276,7 +276,7 @@ pub struct RecordEvent {
     pub detail: Option<RawJson>,
 }
 
-/// Reads at most one item more than a turn can have: enough to detect that there are too many.
+/// Reads at most one item more than a turn may have, which suffices to detect that the request has too many.
 fn items<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<ItemBody>, D::Error> {
     let max = usize::try_from(TURN_ITEMS_MAX).unwrap_or(usize::MAX);
     objects(d, max.saturating_add(1))
@@ -289,7 +289,7 @@ fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     Option::<T>::deserialize(d).map(Some)
 }
 
-/// Reads a value that may be absent, but not `null`.
+/// Reads a value that may be absent but not `null`.
 fn not_null<'de, T: Deserialize<'de>, D: Deserializer<'de>>(d: D) -> Result<Option<T>, D::Error> {
     T::deserialize(d).map(Some)
 }

@@ -26,8 +26,8 @@ mod window;
 pub use estimate::ESTIMATE;
 pub use media::is_text;
 pub use plan::{
-    Args, Block, Call, CallResult, Calls, Content, Mark, Media, MediaSource, Pair, Plan, PlanTurn,
-    Provider, Reasoning, ResultContent, Say, Sealed, Speaker,
+    Args, Block, Call, CallResult, Calls, Content, Mark, Media, MediaSource, Message, Pair, Plan,
+    PlanTurn, Provider, Reasoning, ResultContent, Sealed, Speaker,
 };
 pub use query::{RestoreQuery, Selection, Unanswered};
 pub use report::{Adapted, Disposition, Dispositions, Dropped, Report, Window};
@@ -50,7 +50,10 @@ impl Context {
         self.ledger
             .query_session(scope, session, move |snapshot| {
                 let loaded = snapshot.get(&viewer, &id)?;
-                in_session(&id, window::Reader::new(snapshot, &loaded, query).plan())
+                in_session(
+                    &id,
+                    window::WindowReader::new(snapshot, &loaded, query).plan(),
+                )
             })
             .await
     }

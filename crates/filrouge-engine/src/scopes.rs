@@ -11,7 +11,7 @@
 //! | any other session, an identity writes | the ledger, once the session was moved there from the hot store (login) |
 //!
 //! A request for a durable session waits for the hot store in two cases only: to remove contents from it, and, under
-//! `durable = authenticated`, once in each process to search it for turns from before a login. The request never waits
+//! `durable = authenticated`, once in each process to search it for turns from before a login. The request waits no
 //! longer than the hot store's timeout.
 
 use std::sync::{Arc, Weak};
@@ -50,21 +50,21 @@ pub use view::{HotReceipt, HotState, HotView, RecentTurns, TierCounts};
 
 use copies::{Copies, PendingRemoval, Removal};
 use gate::LedgerGate;
-use recent::FILLS;
-use route::{InLedger, SessionTier, identity_of};
+use recent::CONCURRENT_FILLS;
+use route::{LedgerPresence, Tier, identity_of};
 use tally::TierTally;
-use verified::Sightings;
+use verified::ShownSessions;
 
 /// The maximum number of sessions that are remembered as being in the ledger.
 const IN_LEDGER_MAX: usize = 65_536;
-/// The maximum number of sessions for which the extent of the newest copy is remembered.
-const FILLED: usize = 16_384;
-/// The maximum number of tries to remove an ephemeral session that the ledger's session of the same id hides; and the
-/// pause after the first try, which grows with each further one.
-const REMOVAL_TRIES: (u32, Duration) = (3, Duration::from_millis(50));
+/// The maximum number of sessions for which `TieredLedger::copied_extents` has an entry.
+const COPIED_EXTENTS_MAX: usize = 16_384;
+/// The maximum number of attempts to remove an ephemeral session that a session of the same id in the ledger hides, and
+/// the pause after the first attempt. The pause after the second attempt is twice as long.
+const REMOVAL_ATTEMPTS: (u32, Duration) = (3, Duration::from_millis(50));
 
 /// The maximum time that closing waits for steps (updates of copies) that have not reached the hot store.
-const CLOSING: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A durable ledger with a hot store in front of it.
 pub struct TieredLedger {
@@ -78,17 +78,19 @@ pub struct TieredLedger {
     options: TierOptions,
     tally: Arc<TierTally>,
     copies: Copies,
-    known_in_ledger: Cache<HotKey, InLedger>,
-    verified: Sightings,
+    known_in_ledger: Cache<HotKey, LedgerPresence>,
+    shown_sessions: ShownSessions,
     /// For each session, the seq up to which the newest copy was built, and the limit of turns that was requested for
     /// it.
-    filled: Cache<HotKey, (u64, usize)>,
-    /// Permits for building copies.
-    filling: Arc<Semaphore>,
-    /// The incarnations of ephemeral sessions whose ids were not in the ledger after this process wrote to them.
-    only_hot: Cache<HotKey, u64>,
-    /// Each write that deletes contents locks this for reading until the write is done; closing locks it for writing.
-    clearing: Arc<RwLock<()>>,
+    copied_extents: Cache<HotKey, (u64, usize)>,
+    /// One permit for each copy that may be built at once.
+    fill_permits: Arc<Semaphore>,
+    /// For each ephemeral session that this process has written to, the incarnation for which it has checked, after the
+    /// write, that the ledger has no session of that id.
+    checked_incarnations: Cache<HotKey, u64>,
+    /// A write that deletes contents holds this lock for reading until it is done. Closing locks it for writing, and so
+    /// waits for all of them.
+    deletion_lock: Arc<RwLock<()>>,
 }
 
 #[async_trait]
@@ -98,29 +100,33 @@ impl LedgerLayer for TieredLedger {
     }
 
     async fn write(&self, command: Command) -> Result<CommittedWrite, Failure> {
-        if command.write.retracts() {
+        if command.write.is_retraction() {
             return self.write_uninterrupted(command).await;
         }
         self.write_to_tier(command).await
     }
 
-    async fn inspect(&self, about: QuerySubject<'_>, query: SnapshotQuery) -> Result<(), Failure> {
-        match about {
+    async fn inspect(
+        &self,
+        subject: QuerySubject<'_>,
+        query: SnapshotQuery,
+    ) -> Result<(), Failure> {
+        match subject {
             QuerySubject::Session(scope, session) => {
                 self.inspect_session(scope, session, query).await
             }
-            about => self.ledger.inspect(about, query).await,
+            subject => self.ledger.inspect(subject, query).await,
         }
     }
 
     async fn close(&self) {
-        let settled = async {
-            let _none_under_way = self.clearing.write().await;
-            self.copies.settle().await;
+        let flushed = async {
+            let _no_deletions = self.deletion_lock.write().await;
+            self.copies.flush().await;
         };
-        if tokio::time::timeout(CLOSING, settled).await.is_err() {
+        if tokio::time::timeout(CLOSE_TIMEOUT, flushed).await.is_err() {
             tracing::warn!(
-                steps = self.copies.waiting(),
+                steps = self.copies.queued_steps(),
                 "[SESSIONS][HOT] not all writes reached the hot store before it was closed"
             );
         }
@@ -163,11 +169,11 @@ impl TieredLedger {
             options,
             tally,
             known_in_ledger: Cache::new(IN_LEDGER_MAX),
-            verified: Sightings::new(),
-            filled: Cache::new(FILLED),
-            filling: Arc::new(Semaphore::new(FILLS as usize)),
-            only_hot: Cache::new(IN_LEDGER_MAX),
-            clearing: Arc::default(),
+            shown_sessions: ShownSessions::new(),
+            copied_extents: Cache::new(COPIED_EXTENTS_MAX),
+            fill_permits: Arc::new(Semaphore::new(CONCURRENT_FILLS as usize)),
+            checked_incarnations: Cache::new(IN_LEDGER_MAX),
+            deletion_lock: Arc::default(),
         })
     }
 
@@ -175,8 +181,8 @@ impl TieredLedger {
     #[must_use]
     pub fn counts(&self) -> TierCounts {
         TierCounts {
-            steps_waiting: self.copies.waiting(),
-            removals_waiting: self.copies.unremoved(),
+            steps_waiting: self.copies.queued_steps(),
+            removals_waiting: self.copies.pending_removals(),
             ephemeral: self.ephemeral.counts(),
             ..self.tally.counts()
         }
@@ -184,37 +190,37 @@ impl TieredLedger {
 
     /// Waits until the hot store has received the steps of all writes that have returned, and until copies that are
     /// being built are complete. A step that the hot store does not accept is dropped and counted.
-    pub async fn settle(&self) {
-        self.copies.settle().await;
+    pub async fn flush(&self) {
+        self.copies.flush().await;
         // The semaphore is never closed.
-        let _none = self.filling.acquire_many(FILLS).await;
+        let _all_permits = self.fill_permits.acquire_many(CONCURRENT_FILLS).await;
     }
 
     /// Sends a write to the tier of its session.
     async fn write_to_tier(&self, command: Command) -> Result<CommittedWrite, Failure> {
-        if !self.has_scopes() {
+        if !self.allows_ephemeral() {
             return self.write_to_ledger(command).await;
         }
         match self.tier_of_write(&command).await? {
-            SessionTier::Ledger => self.write_durable(command).await,
-            SessionTier::Hot => self.write_ephemeral(command).await,
+            Tier::Ledger => self.write_durable(command).await,
+            Tier::Hot => self.write_ephemeral(command).await,
         }
     }
 
-    /// Performs a write that deletes contents in both tiers. It completes even if the caller is gone, because stopping
-    /// halfway would leave contents that must be deleted.
+    /// Performs a write that deletes contents in both tiers. It completes even if the caller has disconnected, because
+    /// stopping halfway would leave contents that must be deleted.
     async fn write_uninterrupted(&self, command: Command) -> Result<CommittedWrite, Failure> {
-        let ended = |what: String| Failure::new(ErrorCode::Internal, what);
+        let internal = |detail: String| Failure::new(ErrorCode::Internal, detail);
         let Some(scopes) = self.this.upgrade() else {
-            return Err(ended("the stores are being closed".to_owned()));
+            return Err(internal("the stores are being closed".to_owned()));
         };
-        let under_way = self.clearing.clone().read_owned().await;
+        let guard = self.deletion_lock.clone().read_owned().await;
         let write = async move {
-            let _under_way = under_way;
+            let _guard = guard;
             scopes.write_to_tier(command).await
         };
         let written = tokio::spawn(write.in_current_span()).await;
-        written.unwrap_or_else(|e| Err(ended(format!("the task of a write ended early: {e}"))))
+        written.unwrap_or_else(|e| Err(internal(format!("the task of a write ended early: {e}"))))
     }
 
     /// Writes to the ledger, and updates or removes the session's copy.
@@ -224,7 +230,10 @@ impl TieredLedger {
         };
         let key = self.key(&command.scope, session);
         let scope = command.scope.clone();
-        let pending = command.write.retracts().then(|| self.copies.begin(key));
+        let pending = command
+            .write
+            .is_retraction()
+            .then(|| self.copies.prepare_removal(key));
         let written = self.ledger.write(command).await;
         let stored = match (written, pending) {
             (Ok(stored), Some(pending)) => {
@@ -235,7 +244,7 @@ impl TieredLedger {
             (Err(failure), Some(pending)) => {
                 if failure.code.retry() {
                     // The write may have been committed, so the copy is removed.
-                    self.verified.forget(&key);
+                    self.shown_sessions.forget(&key);
                 } else {
                     pending.cancel();
                 }
@@ -243,12 +252,12 @@ impl TieredLedger {
             }
             (written, None) => written?,
         };
-        self.note_written(key, &scope, &stored.outcome);
+        self.record_written(key, &scope, &stored.outcome);
         self.send_to_copy(key, &stored.outcome);
         Ok(stored)
     }
 
-    /// Removes from the copy what a write has deleted.
+    /// Removes the copy after a write that has deleted contents.
     async fn remove_deleted(
         &self,
         key: HotKey,
@@ -258,17 +267,20 @@ impl TieredLedger {
     ) {
         match outcome {
             Outcome::Erased(erased) => {
-                // A seq after all items of the session: no older copy is accepted.
+                // This seq is after all items of the session, so the hot store accepts no older copy.
                 let removal = Removal::of_session(erased.items + 1);
                 self.remove_copy(key, pending, removal).await;
             }
             Outcome::Redacted(redacted) => {
                 let removal = Removal::of_copy(redacted.redaction_seq);
                 self.remove_copy(key, pending, removal).await;
-                self.note_written(key, scope, outcome);
+                self.record_written(key, scope, outcome);
             }
-            Outcome::Session { put: Some(put), .. } => {
-                self.remove_copy(key, pending, Removal::of_copy(put.last_seq))
+            Outcome::Session {
+                written: Some(written),
+                ..
+            } => {
+                self.remove_copy(key, pending, Removal::of_copy(written.last_seq))
                     .await;
             }
             _ => pending.cancel(),
@@ -277,19 +289,19 @@ impl TieredLedger {
 
     /// Removes the copy. A removal that fails is retried later.
     async fn remove_copy(&self, key: HotKey, pending: PendingRemoval, removal: Removal) {
-        self.verified.forget(&key);
+        self.shown_sessions.forget(&key);
         pending.remove(removal).await;
     }
 
-    /// Records that the caller that wrote has seen the resulting history.
-    fn note_written(&self, key: HotKey, scope: &Scope, outcome: &Outcome) {
-        if let Some(put) = step::written_range(outcome) {
-            let as_of: HistoryVersion = step::after(put);
-            self.verified.note_shown(key, scope, as_of, false);
+    /// Records that the caller of a write was shown the resulting history.
+    fn record_written(&self, key: HotKey, scope: &Scope, outcome: &Outcome) {
+        if let Some(written) = step::written_range(outcome) {
+            let as_of: HistoryVersion = step::version_after(written);
+            self.shown_sessions.record_shown(key, scope, as_of, false);
         }
     }
 
-    /// Queues a write's step for the copy.
+    /// Queues the step of a write, which updates the session's copy.
     fn send_to_copy(&self, key: HotKey, outcome: &Outcome) {
         if step::written_range(outcome).is_none() || !self.copies.accepts_steps() {
             return;
@@ -304,31 +316,31 @@ impl TieredLedger {
     /// Performs a write to a durable session. After an identity's first write to it in this process, searches the hot
     /// store for turns from before the login.
     async fn write_durable(&self, command: Command) -> Result<CommittedWrite, Failure> {
-        let due = self.due_search(&command);
+        let required = self.required_search(&command);
         let stored = self.write_to_ledger(command).await?;
-        if let Some((scope, session, identity)) = due {
+        if let Some((scope, session, identity)) = required {
             let key = self.key(&scope, &session);
             if !self
                 .known_in_ledger
                 .get(&key)
                 .is_some_and(|state| state.searched)
             {
-                self.known_in_ledger.insert(key, InLedger::default());
+                self.known_in_ledger.insert(key, LedgerPresence::default());
                 // An ephemeral session of that id may have been created between the search and this write.
-                self.search(&scope, &session, &identity).await;
+                self.search_hot_store(&scope, &session, &identity).await;
             }
         }
         Ok(stored)
     }
 
     /// The search that a write requires; `None` if the write has no identity, or if the hot store was searched already.
-    fn due_search(&self, command: &Command) -> Option<(Scope, SessionId, IdentityId)> {
+    fn required_search(&self, command: &Command) -> Option<(Scope, SessionId, IdentityId)> {
         let scope = &command.scope;
         let session = command.write.session_id()?;
         let identity = identity_of(command)?;
         let state = self.known_in_ledger.get(&self.key(scope, session));
-        let due = !state.is_some_and(|state| state.searched);
-        due.then(|| (scope.clone(), session.clone(), identity.clone()))
+        let is_required = !state.is_some_and(|state| state.searched);
+        is_required.then(|| (scope.clone(), session.clone(), identity.clone()))
     }
 
     /// Performs a write to an ephemeral session.
@@ -349,37 +361,38 @@ impl TieredLedger {
         // A session of this id may have been created in the ledger at the same time. It hides this ephemeral session,
         // so the write must fail.
         let key = self.key(&command.scope, session);
-        if self.only_hot.get(&key) != Some(edition.incarnation) {
-            if self.in_ledger(&command.scope, session).await?.is_some() {
+        if self.checked_incarnations.get(&key) != Some(edition.incarnation) {
+            let presence = self.ledger_presence(&command.scope, session).await?;
+            if presence.is_some() {
                 // The ephemeral session is removed only if this write created it. An older one has earlier turns, which
                 // a login moves to the owner of the ledger's session.
                 if edition.version == 1 {
-                    self.end(tenant, session, edition).await?;
+                    self.remove_hidden(tenant, session, edition).await?;
                 }
                 return Err(session_conflict());
             }
-            self.only_hot.insert(key, edition.incarnation);
+            self.checked_incarnations.insert(key, edition.incarnation);
         }
         Ok(stored)
     }
 
     /// Removes an ephemeral session that the ledger's session of the same id hides, unless another process has written
     /// to it since `edition`: that process makes the same check.
-    async fn end(
+    async fn remove_hidden(
         &self,
         tenant: &TenantId,
         session: &SessionId,
         edition: Edition,
     ) -> Result<(), Failure> {
-        let (times, pause) = REMOVAL_TRIES;
-        let mut tries = 1;
+        let (attempts_max, pause) = REMOVAL_ATTEMPTS;
+        let mut attempts = 1;
         loop {
-            let gone = self.ephemeral.forget(tenant, session, Some(edition)).await;
-            match self.tally.observe(gone) {
-                Err(_) if tries < times => tokio::time::sleep(pause * tries).await,
-                gone => return gone.map(|_| ()),
+            let removed = self.ephemeral.forget(tenant, session, Some(edition)).await;
+            match self.tally.observe(removed) {
+                Err(_) if attempts < attempts_max => tokio::time::sleep(pause * attempts).await,
+                removed => return removed.map(|_| ()),
             }
-            tries += 1;
+            attempts += 1;
         }
     }
 }

@@ -7,12 +7,12 @@
 //! - *Known secrets*: the values in a turn's `runtime_context` that the allow-list does not name. They are masked
 //!   wherever they reappear in the same turn.
 
+mod compound;
 mod header;
 mod json;
 mod jwt;
 mod mask;
 mod pem;
-mod places;
 mod read;
 mod registry;
 mod requests;

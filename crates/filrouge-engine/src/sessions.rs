@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::caller::{Caller, Permission};
 use crate::calls::fenced_scope;
-use crate::core::unexpected;
+use crate::core::unexpected_outcome;
 use crate::engine::Sessions;
 use crate::requests::{CloseSession as CloseRequest, CreateSession, PatchSession};
 use crate::written::Written;
@@ -29,9 +29,11 @@ impl Sessions {
     ) -> Result<Written<Session>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
         self.limits()
-            .metadata(request.metadata.as_ref(), "metadata")?;
-        self.limits().label(request.title.as_deref(), "title")?;
-        self.limits().label(request.team_id.as_deref(), "team_id")?;
+            .check_metadata(request.metadata.as_ref(), "metadata")?;
+        self.limits()
+            .check_label(request.title.as_deref(), "title")?;
+        self.limits()
+            .check_label(request.team_id.as_deref(), "team_id")?;
         let session_id = match request.session_id {
             Some(id) => id,
             None => self.random_session_id()?,
@@ -43,7 +45,7 @@ impl Sessions {
             team_id: request.team_id,
             title: request.title,
             metadata: self
-                .hashed(&scope.tenant, request.metadata)
+                .hash_addresses(&scope.tenant, request.metadata)
                 .unwrap_or_else(|| RawJson::from_checked("{}")),
         };
         let stored = self.write(scope, Write::CreateSession(new)).await?;
@@ -51,7 +53,7 @@ impl Sessions {
             Outcome::Session {
                 session, created, ..
             } => Ok(Written::new(*session, !created, stored.durability)),
-            _ => Err(unexpected()),
+            _ => Err(unexpected_outcome()),
         }
     }
 
@@ -65,8 +67,8 @@ impl Sessions {
             .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))
     }
 
-    /// Changes those fields of a session that the request contains. With `versions`, only if the session's version is
-    /// one of them.
+    /// Changes those fields of a session that the request contains. If `versions` is given, the session's version must
+    /// be one of them.
     ///
     /// # Errors
     /// `precondition_failed` if the version is none of them, `session_not_found`, `session_erased`, `invalid`,
@@ -82,11 +84,12 @@ impl Sessions {
         let limits = self.limits();
         let text = |field: &Option<Option<Box<str>>>| field.clone().flatten();
         let scope = &fenced_scope(scope, request.fence, request.release)?;
-        limits.label(text(&request.title).as_deref(), "title")?;
-        limits.label(text(&request.state).as_deref(), "state")?;
+        limits.check_label(text(&request.title).as_deref(), "title")?;
+        limits.check_label(text(&request.state).as_deref(), "state")?;
         let metadata = request.metadata;
-        limits.metadata(metadata.iter().flatten().next(), "metadata")?;
-        let metadata = metadata.map(|all| all.map(|patch| self.hashed_patch(&scope.tenant, patch)));
+        limits.check_metadata(metadata.iter().flatten().next(), "metadata")?;
+        let metadata = metadata
+            .map(|value| value.map(|patch| self.hash_addresses_in_patch(&scope.tenant, patch)));
         let patch = Patch {
             session_id,
             patch: SessionPatch {
@@ -115,7 +118,7 @@ impl Sessions {
     ) -> Result<Written<Session>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
         let reason = request.reason;
-        self.limits().label(reason.as_deref(), "reason")?;
+        self.limits().check_label(reason.as_deref(), "reason")?;
         let scope = &fenced_scope(scope, request.fence, request.release)?;
         let close = CloseSession { session_id, reason };
         self.write_session(scope, Write::CloseSession(close)).await
@@ -133,7 +136,10 @@ impl Sessions {
         identity_id: IdentityId,
     ) -> Result<Written<Session>, Failure> {
         let scope = &caller.scope(Permission::Link)?;
-        if caller.identity().is_some_and(|own| *own != identity_id) {
+        if caller
+            .identity()
+            .is_some_and(|identity| *identity != identity_id)
+        {
             return Err(Failure::new(
                 ErrorCode::Forbidden,
                 "the request is on behalf of another end user than its identity_id",
@@ -170,7 +176,7 @@ impl Sessions {
         self.ledger.sessions(scope, filter, cursor, limit).await
     }
 
-    /// Verifies that nothing in a session was changed since it was written. What it finds is in the report.
+    /// Verifies that nothing in a session was changed since it was written. The report lists the findings.
     ///
     /// # Errors
     /// `session_not_found`, `session_ephemeral`, and the store's errors if it does not answer.
@@ -189,7 +195,7 @@ impl Sessions {
     ///
     /// # Errors
     /// `internal` when the system provides no randomness.
-    pub fn fresh_token(&self, caller: &mut Caller) -> Result<Option<SecretString>, Failure> {
+    pub fn generate_token(&self, caller: &mut Caller) -> Result<Option<SecretString>, Failure> {
         // A session that an operator creates is anonymous as well, because it has no owner.
         let anonymous = caller.identity().is_none();
         if !self.settings.require_session_token || !anonymous || caller.token().is_some() {
@@ -198,28 +204,28 @@ impl Sessions {
         let mut bytes = [0; 32];
         self.entropy.fill(&mut bytes)?;
         let text = SecretString::from(hex::encode(bytes));
-        self.show_token(caller, text.expose_secret());
+        self.add_token(caller, text.expose_secret());
         Ok(Some(text))
     }
 
-    /// Adds to the caller the session token `text` that it presented.
-    pub fn show_token(&self, caller: &mut Caller, text: &str) {
+    /// Adds to `caller` the session token that it has presented.
+    pub fn add_token(&self, caller: &mut Caller, text: &str) {
         let token = self.ledger.keyring().session_token(text);
         *caller = caller.clone().with_token(Some(token));
     }
 
-    /// Whether an anonymous caller needs this caller's token to see the session. The answer is the same for an
-    /// operator, who could see the session without it.
+    /// Whether an anonymous caller can see the session only with this caller's token. The result is the same if this
+    /// caller is an operator, who needs no token.
     pub async fn needs_token(&self, caller: &Caller, id: &SessionId) -> bool {
-        let without = Scope::new(caller.tenant().clone(), Viewer::EndUser(None));
-        let with = Scope {
+        let without_token = Scope::new(caller.tenant().clone(), Viewer::EndUser(None));
+        let with_token = Scope {
             token: caller.token(),
-            ..without.clone()
+            ..without_token.clone()
         };
         // If the ledger does not answer, the result is true: a superfluous token does no harm, while a missing one
         // would make the session inaccessible.
-        self.ledger.session(&without, id).await.is_err()
-            && match self.ledger.session(&with, id).await {
+        self.ledger.session(&without_token, id).await.is_err()
+            && match self.ledger.session(&with_token, id).await {
                 Ok(_) => true,
                 Err(failure) => failure.code != ErrorCode::SessionNotFound,
             }
@@ -235,7 +241,7 @@ impl Sessions {
             Outcome::Session { session, .. } => {
                 Ok(Written::new(*session, false, stored.durability))
             }
-            _ => Err(unexpected()),
+            _ => Err(unexpected_outcome()),
         }
     }
 }

@@ -19,13 +19,13 @@ pub struct Settings {
     pub concurrent_turns: ConcurrentTurns,
     /// The time without a write after which an open turn counts as interrupted.
     pub turn_timeout: Duration,
-    /// The time without a heartbeat after which the process that records a stream counts as gone. It sends a heartbeat
-    /// three times within this time, and at least every [`crate::stream::BEAT`]. All processes of a store need the same
-    /// timeout.
+    /// The time without a heartbeat after which the process that records a stream counts as dead. It sends a heartbeat
+    /// three times within this time, and at least every [`crate::stream::HEARTBEAT_EVERY`]. All processes of a store
+    /// need the same timeout.
     pub stream_timeout: Duration,
     /// Members of `runtime_context` that become metadata of the question.
     pub runtime_context_allow: Vec<String>,
-    /// What happens to credentials in users' texts and in arguments of tool calls.
+    /// The treatment of credentials in users' texts and in arguments of tool calls.
     pub credentials: CredentialPolicy,
     /// The members of turns' metadata that the ledger records.
     pub metadata: MetadataPolicy,
@@ -84,7 +84,7 @@ impl RecordPolicies {
 impl Settings {
     /// Which fields and items of a tenant's conversations the ledger records.
     #[must_use]
-    pub fn keep(&self, tenant: &TenantId) -> FieldRetention {
+    pub fn retention(&self, tenant: &TenantId) -> FieldRetention {
         FieldRetention {
             metadata: self.metadata.list(),
             record: self.record.of(tenant),

@@ -7,9 +7,8 @@
 //! | of a live call, under its session's newest fence, which this process has seen the ledger accept | queued: 202 |
 //! | any other | refused with the ledger's failure: 503 |
 //!
-//! While a session has queued writes, its new writes join the queue. An entry (a queued write) is *settled* when it
-//! leaves the queue: the ledger has accepted it, or has refused it and it has become a dead letter, or its session was
-//! erased.
+//! While a session has queued writes, its new writes join the queue. An entry (a queued write) is *done* when it leaves
+//! the queue: the ledger has accepted it, or has refused it so that it became a dead letter, or its session was erased.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,27 +18,27 @@ use filrouge_store::{Entropy, Keyring, Ledger};
 use filrouge_types::{Clock, ErrorCode, Failure};
 use tokio::sync::{Notify, watch};
 
+mod admin;
 mod clear;
 mod drain;
 mod files;
+mod finish;
 mod folder;
 mod frame;
-mod here;
 mod known;
 mod lease;
 mod ledger;
-mod letters;
+mod local_session;
 mod probe;
 mod queue;
-mod settle;
 mod state;
 #[cfg(test)]
 mod tests;
 mod view;
 mod write;
 
-pub use letters::{Letters, Line, LineState};
-pub use view::{SpoolCounts, SpoolView, Waiting};
+pub use admin::{ListedState, ListedWrite, SpoolAdmin};
+pub use view::{SpoolCounts, SpoolView, SpooledSession};
 
 use files::Files;
 use probe::Probe;
@@ -83,7 +82,7 @@ struct Core {
     entropy: Arc<dyn Entropy>,
     clock: Arc<dyn Clock>,
     options: SpoolOptions,
-    /// Code that locks both locks this before `state`.
+    /// Code that locks both `files` and `state` locks this one first.
     files: Mutex<Files>,
     state: Mutex<State>,
     /// Notified when a write is queued.
@@ -92,7 +91,7 @@ struct Core {
     up: Notify,
     probe: Arc<Probe>,
     /// Changes whenever a session's queue becomes empty. The number itself has no meaning.
-    settled: watch::Sender<u64>,
+    drained: watch::Sender<u64>,
 }
 
 impl Core {
@@ -107,13 +106,13 @@ impl Core {
 }
 
 /// A ledger with a spool in front of it: the spool queues writes while the inner ledger does not answer.
-pub struct Spooling {
+pub struct SpooledLedger {
     core: Arc<Core>,
     stop: watch::Sender<bool>,
     drain: Mutex<Option<tokio::task::JoinHandle<()>>>,
 }
 
-impl Spooling {
+impl SpooledLedger {
     /// Opens a spool for the ledger `inner`, whose keys are in `keyring`, and starts the drain. Folders of processes
     /// that have exited are locked by this process and drained as well. Call it within a Tokio runtime.
     ///
@@ -146,11 +145,11 @@ impl Spooling {
             wake: Notify::new(),
             up: Notify::new(),
             probe,
-            settled: watch::Sender::new(0),
+            drained: watch::Sender::new(0),
         });
         core.recover(recovered);
-        let (stop, stopped) = watch::channel(false);
-        let drain = tokio::spawn(drain::run(core.clone(), stopped));
+        let (stop, stop_receiver) = watch::channel(false);
+        let drain = tokio::spawn(drain::run(core.clone(), stop_receiver));
         Ok(Arc::new(Self {
             core,
             stop,
@@ -175,7 +174,7 @@ impl Spooling {
     }
 }
 
-impl Drop for Spooling {
+impl Drop for SpooledLedger {
     fn drop(&mut self) {
         self.stop.send_replace(true);
     }

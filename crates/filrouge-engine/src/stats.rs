@@ -13,13 +13,13 @@ use crate::engine::Stats;
 use crate::lineage::{Relative, descendants};
 
 mod copies;
-mod fact;
+mod item;
 #[cfg(test)]
 mod tests;
 mod usage;
 
+use copies::CountedItems;
 pub use copies::Origin;
-use copies::Seen;
 pub use usage::{Tokens, tokens as usage_tokens};
 
 /// The maximum number of items of descendants that are examined.
@@ -69,8 +69,8 @@ pub struct Statistics {
     pub turns_by_status: TurnsByStatus,
     /// The number of items, including redacted ones.
     pub items: u64,
-    /// The messages between user and agent in the neutral language: questions (one per turn), finals, partials, and the requests
-    /// to and responses of a human in the loop.
+    /// The messages between user and agent in the neutral language: questions (one per turn), finals, partials, and the
+    /// requests to and responses of a human in the loop.
     pub messages: u64,
     /// The number of tool calls.
     pub tool_calls: u64,
@@ -104,8 +104,8 @@ pub struct SessionStatistics {
     pub own: Statistics,
     /// The session with its descendants.
     pub with_descendants: Statistics,
-    /// The session with its descendants, without items that were copied from another session: imported items that are older than
-    /// their session, and items that a session counted earlier contains as well.
+    /// The session with its descendants, without items that were copied from another session: imported items that are
+    /// older than their session, and items that a session counted earlier contains as well.
     pub without_copied: Statistics,
     /// Whether descendants or names were left out because there are too many.
     pub truncated: bool,
@@ -133,29 +133,31 @@ impl Stats {
     }
 }
 
-/// Computes the statistics of a session and its descendants; `room` is the maximum number of items of descendants that
-/// are examined.
+/// Computes the statistics of a session and its descendants; `items_left` is the maximum number of items of descendants
+/// that are examined.
 fn statistics<V: View + ?Sized>(
     snapshot: &VerifiedSnapshot<'_, V>,
     scope: &Scope,
     session_id: SessionId,
-    mut room: u64,
+    mut items_left: u64,
 ) -> Result<SessionStatistics, Failure> {
     let loaded = snapshot.get(scope, &session_id)?;
-    let down = descendants(snapshot, scope, &session_id)?;
-    let mut truncated = down.truncated;
-    let mut seen = Seen::new(!down.found.is_empty());
-    let [mut own, mut without_copied] =
-        in_session(&session_id, of_session(snapshot, &loaded, &mut seen))?;
+    let descendants = descendants(snapshot, scope, &session_id)?;
+    let mut truncated = descendants.truncated;
+    let mut counted_items = CountedItems::new(!descendants.sessions.is_empty());
+    let [mut own, mut without_copied] = in_session(
+        &session_id,
+        session_sums(snapshot, &loaded, &mut counted_items),
+    )?;
     let mut with_descendants = own.clone();
-    for (_, Relative { session_id: id, .. }) in down.found {
+    for (_, Relative { session_id: id, .. }) in descendants.sessions {
         let loaded = snapshot.get(scope, &id)?;
-        let Some(remaining) = room.checked_sub(loaded.head.last_seq) else {
+        let Some(remaining) = items_left.checked_sub(loaded.head.last_seq) else {
             truncated = true;
             break;
         };
-        room = remaining;
-        let [all, original] = in_session(&id, of_session(snapshot, &loaded, &mut seen))?;
+        items_left = remaining;
+        let [all, original] = in_session(&id, session_sums(snapshot, &loaded, &mut counted_items))?;
         with_descendants.add(&all);
         without_copied.add(&original);
     }
@@ -172,7 +174,7 @@ fn statistics<V: View + ?Sized>(
 }
 
 /// The state of a turn while its session's items are counted.
-struct Counted {
+struct TurnState {
     status: TurnStatus,
     /// Whether a newer version replaced the turn.
     replaced: bool,
@@ -184,11 +186,11 @@ struct Counted {
 fn turns<V: View + ?Sized>(
     snapshot: &VerifiedSnapshot<'_, V>,
     session: &VerifiedSession,
-) -> Result<HashMap<TurnId, Counted>, Failure> {
+) -> Result<HashMap<TurnId, TurnState>, Failure> {
     let mut turns = HashMap::new();
     let (mut before, mut newer) = (None, None);
     loop {
-        let rows = snapshot.turn_rows_back(session, before, PAGE)?;
+        let rows = snapshot.turn_rows_descending(session, before, PAGE)?;
         let Some(last) = rows.last() else {
             return Ok(turns);
         };
@@ -196,21 +198,21 @@ fn turns<V: View + ?Sized>(
         for row in rows {
             // The newest version of a turn comes first.
             let replaced = newer.replace(row.ordinal) == Some(row.ordinal);
-            let counted = Counted {
+            let state = TurnState {
                 status: row.status,
                 replaced,
                 original: false,
             };
-            turns.insert(row.turn_id, counted);
+            turns.insert(row.turn_id, state);
         }
     }
 }
 
 /// Two sums over a session: over all its items, and over those that are not copied from another session.
-fn of_session<V: View + ?Sized>(
+fn session_sums<V: View + ?Sized>(
     snapshot: &VerifiedSnapshot<'_, V>,
     session: &VerifiedSession,
-    seen: &mut Seen,
+    counted_items: &mut CountedItems,
 ) -> Result<[Statistics; 2], Failure> {
     let origin = Origin::of(&session.row.metadata);
     let mut turns = turns(snapshot, session)?;
@@ -220,7 +222,7 @@ fn of_session<V: View + ?Sized>(
     };
     let mut original = all.clone();
     for turn in turns.values().filter(|t| !t.replaced) {
-        all.turn(turn.status);
+        all.add_turn(turn.status);
     }
     let (mut after, mut open_question) = (0, None);
     loop {
@@ -228,21 +230,21 @@ fn of_session<V: View + ?Sized>(
         after = page.last().map_or(after, |i| i.seq);
         for item in page {
             let turn = item.turn_id.and_then(|id| turns.get_mut(&id));
-            let fact = match &turn {
+            let contribution = match &turn {
                 Some(turn) if turn.replaced => Statistics {
                     items: 1,
                     ..Statistics::default()
                 },
-                _ => fact::of(&item, &origin, &mut open_question),
+                _ => item::statistics_of(&item, &origin, &mut open_question),
             };
-            all.add(&fact);
-            if seen.is_copy(session.pk, &item, &origin) {
+            all.add(&contribution);
+            if counted_items.is_copy(session.pk, &item, &origin) {
                 continue;
             }
-            original.add(&fact);
+            original.add(&contribution);
             if let Some(turn) = turn.filter(|t| !t.replaced && !t.original) {
                 turn.original = true;
-                original.turn(turn.status);
+                original.add_turn(turn.status);
             }
         }
         if next.is_none() {
@@ -252,46 +254,46 @@ fn of_session<V: View + ?Sized>(
 }
 
 impl Statistics {
-    fn turn(&mut self, status: TurnStatus) {
+    fn add_turn(&mut self, status: TurnStatus) {
         self.turns += 1;
         *self.turns_by_status.count_of(status) += 1;
     }
 
-    fn add(&mut self, more: &Self) {
-        self.sessions += more.sessions;
-        self.turns += more.turns;
-        let mut counts = more.turns_by_status;
+    fn add(&mut self, other: &Self) {
+        self.sessions += other.sessions;
+        self.turns += other.turns;
+        let mut counts = other.turns_by_status;
         for code in 0..=u8::MAX {
             let Some(status) = TurnStatus::from_code(code) else {
                 break;
             };
             *self.turns_by_status.count_of(status) += *counts.count_of(status);
         }
-        self.items += more.items;
-        self.messages += more.messages;
-        self.tool_calls += more.tool_calls;
-        self.tool_errors += more.tool_errors;
-        self.usage_unknown += more.usage_unknown;
-        self.tokens.add(&more.tokens);
-        add_names(&mut self.agents, &more.agents);
-        add_names(&mut self.models, &more.models);
-        let first = [self.first_at, more.first_at];
+        self.items += other.items;
+        self.messages += other.messages;
+        self.tool_calls += other.tool_calls;
+        self.tool_errors += other.tool_errors;
+        self.usage_unknown += other.usage_unknown;
+        self.tokens.add(&other.tokens);
+        add_names(&mut self.agents, &other.agents);
+        add_names(&mut self.models, &other.models);
+        let first = [self.first_at, other.first_at];
         self.first_at = first.into_iter().flatten().min();
-        self.last_at = self.last_at.max(more.last_at);
+        self.last_at = self.last_at.max(other.last_at);
     }
 
     /// Computes the duration and removes names beyond the limit. Returns whether names were removed.
     fn finish(&mut self) -> bool {
         let both = self.first_at.zip(self.last_at);
         self.duration_ms = both.map(|(a, b)| b.as_micros().abs_diff(a.as_micros()) / 1000);
-        let mut more = false;
+        let mut removed = false;
         for names in [&mut self.agents, &mut self.models] {
             if names.len() > NAMES_MAX {
                 names.pop_last();
-                more = true;
+                removed = true;
             }
         }
-        more
+        removed
     }
 }
 

@@ -13,6 +13,6 @@ mod recording;
 mod transcript;
 
 pub use block::{StreamBlock, StreamPart};
-pub use end::{Ended, StreamError, StreamErrorSource};
-pub use recording::{BEAT, DRAFT_EVERY, RecordSettings, Recording};
-pub use transcript::{PieceNo, ReadyItem, Transcript};
+pub use end::{StreamEnd, StreamError, StreamErrorSource};
+pub use recording::{DRAFT_EVERY, HEARTBEAT_EVERY, RecordSettings, Recording};
+pub use transcript::{PieceId, ReadyItem, Transcript};

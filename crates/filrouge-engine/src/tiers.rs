@@ -7,7 +7,7 @@ use filrouge_types::{Failure, SessionId};
 use crate::core::Core;
 use crate::engine::Engine;
 use crate::scopes::{RecentTurns, TieredLedger, session_ephemeral};
-use crate::spool::{Spooling, Waiting};
+use crate::spool::{SpooledLedger, SpooledSession};
 
 impl Engine {
     /// The tiered ledger; `None` if there is no hot store.
@@ -18,14 +18,14 @@ impl Engine {
 
     /// The spool; `None` if there is none.
     #[must_use]
-    pub fn spool(&self) -> Option<&Spooling> {
+    pub fn spool(&self) -> Option<&SpooledLedger> {
         self.core.spool.as_deref()
     }
 }
 
 impl Core {
-    /// A session's newest finalized turns, as lists show them, from the hot store's copy, if that is verified to match
-    /// the ledger. `None` means that the caller must read the ledger instead.
+    /// A session's newest finalized turns, in the form of lists, from the hot store's copy, if the copy is verified to
+    /// match the ledger. `None` means that the caller must read the ledger instead.
     ///
     /// # Errors
     /// `session_not_found`, `integrity_error`, and the ledger's errors.
@@ -62,24 +62,33 @@ impl Core {
         }
     }
 
-    /// Whether a write to this session would now reach only the hot store. That is never so if the spool knows the
-    /// session, because then it is in the ledger.
+    /// Whether a write to this session would now go only to the hot store. This is not the case for a session that can
+    /// continue in the spool, because that session is in the ledger.
     pub(crate) async fn is_ephemeral(
         &self,
         scope: &Scope,
         session: &SessionId,
     ) -> Result<bool, Failure> {
         match &self.tiers {
-            Some(tiers) if !self.spool.as_ref().is_some_and(|s| s.knows(scope, session)) => {
+            Some(tiers)
+                if !self
+                    .spool
+                    .as_ref()
+                    .is_some_and(|s| s.can_continue(scope, session)) =>
+            {
                 tiers.is_ephemeral(scope, session).await
             }
             _ => Ok(false),
         }
     }
 
-    /// What the spool knows of a session with queued writes; `None` if it has none, or if the ledger answers.
-    pub(crate) fn spooled_state(&self, scope: &Scope, session: &SessionId) -> Option<Waiting> {
-        let waiting = self.spool.as_ref()?.waiting(scope, session)?;
-        waiting.down.then_some(waiting)
+    /// The spool's state of a session with queued writes; `None` if the session has none, or if the ledger answers.
+    pub(crate) fn spooled_state(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+    ) -> Option<SpooledSession> {
+        let spooled = self.spool.as_ref()?.spooled_session(scope, session)?;
+        spooled.down.then_some(spooled)
     }
 }

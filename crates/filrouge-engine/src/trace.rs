@@ -11,20 +11,20 @@ use filrouge_store::command::{
 };
 use filrouge_types::{ErrorCode, Failure, IdentityId, SessionId};
 
-use crate::calls::{journal, word};
+use crate::calls::{log_call_items, log_word};
 
 /// A write in progress that may need a log line when it ends.
 pub(crate) struct Trace {
-    /// The name of the write; `None` for one that adds neither items nor a draft.
-    op: Option<&'static str>,
+    /// The name of the write in the log; `None` for one that adds neither items nor a draft.
+    operation: Option<&'static str>,
     command: Command,
     session: SessionId,
-    began: Instant,
+    started_at: Instant,
 }
 
 /// The fields of a log line that come from the write's outcome.
 struct OutcomeFields<'a> {
-    put: Option<&'a WrittenRange>,
+    written: Option<&'a WrittenRange>,
     status: Option<&'static str>,
     replayed: bool,
 }
@@ -32,26 +32,27 @@ struct OutcomeFields<'a> {
 impl Trace {
     /// Starts to time a write; `None` if the write needs no log line.
     pub(crate) fn begin(command: &Command) -> Option<Self> {
-        let op = op(&command.write);
-        if op.is_none() && claimed(command).is_none() {
+        let operation = operation_of(&command.write);
+        if operation.is_none() && claimed_owner(command).is_none() {
             return None;
         }
         Some(Self {
-            op,
+            operation,
             session: command.write.session_id()?.clone(),
             command: command.clone(),
-            began: Instant::now(),
+            started_at: Instant::now(),
         })
     }
 
-    /// If the write failed because another identity owns the session that it claims, logs that. Returns whether it did.
-    pub(crate) fn is_refused_claim(&self, failure: &Failure) -> bool {
-        let foreign = matches!(
+    /// Logs a write that failed because another identity owns the session that the write claims. Returns whether this
+    /// is the case.
+    pub(crate) fn log_refused_claim(&self, failure: &Failure) -> bool {
+        let is_foreign_session = matches!(
             failure.code,
             ErrorCode::SessionLinked | ErrorCode::SessionConflict
         );
-        let claimed = claimed(&self.command).filter(|_| foreign);
-        if let Some(identity_id) = claimed {
+        let claimed_owner = claimed_owner(&self.command).filter(|_| is_foreign_session);
+        if let Some(identity_id) = claimed_owner {
             tracing::warn!(
                 tenant_id = %self.command.scope.tenant,
                 session_id = %self.session,
@@ -60,25 +61,27 @@ impl Trace {
                 "[SESSIONS][LINK_REFUSED]"
             );
         }
-        claimed.is_some()
+        claimed_owner.is_some()
     }
 
-    /// Logs a write that is durable now. A write that changed nothing is not logged.
-    pub(crate) fn done(&self, outcome: &Outcome) {
-        let Some(op) = self.op else { return };
+    /// Logs a write that has become durable. A write that changed nothing is not logged.
+    pub(crate) fn log_committed(&self, outcome: &Outcome) {
+        let Some(operation) = self.operation else {
+            return;
+        };
         if let Write::PutDraft(draft) = &self.command.write {
-            return self.log_draft(op, draft);
+            return self.log_draft(operation, draft);
         }
         if let Some(fields) = fields(outcome) {
-            self.log(op, outcome, &fields);
+            self.log(operation, outcome, &fields);
         }
         // A write under a lease belongs to a live call.
         if self.command.scope.fence.is_some() {
-            journal(&self.command.scope.tenant, &self.session, outcome);
+            log_call_items(&self.command.scope.tenant, &self.session, outcome);
         }
     }
 
-    fn log(&self, op: &str, outcome: &Outcome, fields: &OutcomeFields<'_>) {
+    fn log(&self, operation: &str, outcome: &Outcome, fields: &OutcomeFields<'_>) {
         let (mut turn, mut request, mut stream) = (None, None, None);
         match &self.command.write {
             Write::Append(append) => {
@@ -92,45 +95,49 @@ impl Trace {
             _ => {}
         }
         match outcome {
-            Outcome::Turn(of, _) => (turn, request) = (Some(of.turn_id), Some(&of.request_id)),
-            Outcome::Redacted(redacted) => turn = redacted.turn.as_ref().map(|of| of.turn_id),
+            Outcome::Turn(written, _) => {
+                (turn, request) = (Some(written.turn_id), Some(&written.request_id))
+            }
+            Outcome::Redacted(redacted) => turn = redacted.turn.as_ref().map(|turn| turn.turn_id),
             _ => {}
         }
-        let items = fields.put.map_or(0, |put| put.last_seq + 1 - put.first_seq);
+        let items = fields
+            .written
+            .map_or(0, |written| written.last_seq + 1 - written.first_seq);
         tracing::info!(
-            %op,
-            tenant_id = %word(self.command.scope.tenant.as_str()),
-            session_id = %word(self.session.as_str()),
+            op = %operation,
+            tenant_id = %log_word(self.command.scope.tenant.as_str()),
+            session_id = %log_word(self.session.as_str()),
             turn_id = turn.map(display),
-            request_id = request.map(|id| display(word(id.as_str()))),
+            request_id = request.map(|id| display(log_word(id.as_str()))),
             stream = stream.map(display),
-            first_seq = fields.put.map(|put| put.first_seq),
-            last_seq = fields.put.map(|put| put.last_seq),
+            first_seq = fields.written.map(|written| written.first_seq),
+            last_seq = fields.written.map(|written| written.last_seq),
             items,
             status = fields.status.map(display),
             replayed = fields.replayed,
-            duration_ms = millis(self.began.elapsed()),
+            duration_ms = millis(self.started_at.elapsed()),
             "[SESSIONS][PERSIST_TRACE]"
         );
     }
 
-    fn log_draft(&self, op: &str, draft: &PutDraft) {
+    fn log_draft(&self, operation: &str, draft: &PutDraft) {
         tracing::debug!(
-            %op,
-            tenant_id = %word(self.command.scope.tenant.as_str()),
-            session_id = %word(self.session.as_str()),
+            op = %operation,
+            tenant_id = %log_word(self.command.scope.tenant.as_str()),
+            session_id = %log_word(self.session.as_str()),
             turn_id = %draft.turn_id,
             stream = %draft.stream,
             chunk = draft.number,
             pieces = draft.deltas.len(),
-            duration_ms = millis(self.began.elapsed()),
+            duration_ms = millis(self.started_at.elapsed()),
             "[SESSIONS][PERSIST_TRACE]"
         );
     }
 }
 
 /// The identity that becomes the session's owner if the write creates or links the session.
-const fn claimed(command: &Command) -> Option<&IdentityId> {
+const fn claimed_owner(command: &Command) -> Option<&IdentityId> {
     match &command.write {
         Write::Link(link) => Some(&link.identity_id),
         Write::Start(_) | Write::CreateSession(_) => command.scope.viewer.identity(),
@@ -139,11 +146,11 @@ const fn claimed(command: &Command) -> Option<&IdentityId> {
 }
 
 /// The name of a write; `None` for one that adds neither items nor drafts.
-fn op(write: &Write) -> Option<&'static str> {
+fn operation_of(write: &Write) -> Option<&'static str> {
     Some(match write {
-        Write::Start(start) => started(start),
+        Write::Start(start) => start_operation(start),
         Write::Append(_) => "append",
-        Write::Close(close) => closed(close),
+        Write::Close(close) => close_operation(close),
         Write::Interrupt(_) => "interrupt",
         Write::Redact(_) => "redact",
         Write::Adopt(_) => "import",
@@ -160,7 +167,7 @@ fn op(write: &Write) -> Option<&'static str> {
     })
 }
 
-const fn started(start: &Start) -> &'static str {
+const fn start_operation(start: &Start) -> &'static str {
     // An imported history never reopens a turn.
     if !start.reopen {
         "import"
@@ -171,7 +178,7 @@ const fn started(start: &Start) -> &'static str {
     }
 }
 
-const fn closed(close: &Close) -> &'static str {
+const fn close_operation(close: &Close) -> &'static str {
     match close.ending {
         Ending::Finalize { .. } | Ending::Recorded(_) => "finalize",
         Ending::Fail(_) => "fail",
@@ -181,22 +188,30 @@ const fn closed(close: &Close) -> &'static str {
 
 /// The fields of the log line; `None` for an outcome that changed nothing.
 fn fields(outcome: &Outcome) -> Option<OutcomeFields<'_>> {
-    let fields = |put, status, replayed| OutcomeFields {
-        put,
+    let fields = |written, status, replayed| OutcomeFields {
+        written,
         status,
         replayed,
     };
     Some(match outcome {
-        Outcome::Turn(turn, put) => fields(put.as_ref(), Some(turn.status.as_str()), turn.replayed),
-        Outcome::Appended { replayed, put, .. } => fields(put.as_ref(), None, *replayed),
-        Outcome::Session { session, put, .. } => {
-            fields(put.as_ref(), Some(session.status.as_str()), put.is_none())
+        Outcome::Turn(turn, written) => {
+            fields(written.as_ref(), Some(turn.status.as_str()), turn.replayed)
         }
-        Outcome::Interrupted(Some(put)) => fields(Some(put), Some("interrupted"), false),
+        Outcome::Appended {
+            replayed, written, ..
+        } => fields(written.as_ref(), None, *replayed),
+        Outcome::Session {
+            session, written, ..
+        } => fields(
+            written.as_ref(),
+            Some(session.status.as_str()),
+            written.is_none(),
+        ),
+        Outcome::Interrupted(Some(written)) => fields(Some(written), Some("interrupted"), false),
         Outcome::Redacted(redacted) => {
             let turn = redacted.turn.as_ref();
             fields(
-                redacted.put.as_ref(),
+                redacted.written.as_ref(),
                 turn.map(|t| t.status.as_str()),
                 redacted.replayed,
             )

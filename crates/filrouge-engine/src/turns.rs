@@ -17,7 +17,7 @@ mod start;
 pub use append::Appended;
 pub use busy::OnBusy;
 pub(crate) use busy::busy;
-pub(crate) use close::{cancelled, ending_without_answer, error_part};
+pub(crate) use close::{cancelled_item, ending_without_answer, error_item_parts};
 pub use import::{ImportedTurn, RecordedTurn};
 pub use of_identity::IdentityTurns;
 pub(crate) use start::PastTurn;
@@ -89,15 +89,15 @@ impl Turns {
         let scope = &caller.scope(query.permission())?;
         if let Some(request) = query.request_id.clone() {
             let (viewer, id) = (scope.clone(), session.clone());
-            let found = self.ledger.query_session(scope, session, move |snapshot| {
+            let turn = self.ledger.query_session(scope, session, move |snapshot| {
                 let loaded = snapshot.get(&viewer, &id)?;
                 match snapshot.turn_of_request(&loaded, &request)? {
                     Some(row) => snapshot.project(&loaded, &row).map(Some),
                     None => snapshot.check_all_turn_rows(&loaded).map(|()| None),
                 }
             });
-            let found = found.await?.filter(|turn| query.includes(turn));
-            return Ok((found.into_iter().collect(), None));
+            let turn = turn.await?.filter(|turn| query.includes(turn));
+            return Ok((turn.into_iter().collect(), None));
         }
         let query = TurnQuery {
             status: query.status,
@@ -120,8 +120,8 @@ impl Turns {
         session: &SessionId,
         query: &ListTurns,
     ) -> Result<Option<RecentTurns>, Failure> {
-        let newest = query.status == Some(TurnStatus::Finalized) && query.cursor.is_none();
-        if !newest || query.include_redacted || query.request_id.is_some() {
+        let is_first_page = query.status == Some(TurnStatus::Finalized) && query.cursor.is_none();
+        if !is_first_page || query.include_redacted || query.request_id.is_some() {
             return Ok(None);
         }
         let scope = &caller.scope(Permission::Read)?;

@@ -22,7 +22,7 @@ pub(crate) use index::Indexing;
 const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Upkeep {
-    /// Makes a small query to the store, to find out whether it answers.
+    /// Sends a small query to the store, to check whether it answers.
     ///
     /// # Errors
     /// The ledger's errors. If there is a spool, also `store_unavailable` after 2 s without an answer.
@@ -33,13 +33,13 @@ impl Upkeep {
         if self.spool.is_none() {
             return query.await;
         }
-        let late = |_| {
-            let what = "the store does not answer";
-            Err(Failure::new(ErrorCode::StoreUnavailable, what))
+        let timed_out = |_| {
+            let detail = "the store does not answer";
+            Err(Failure::new(ErrorCode::StoreUnavailable, detail))
         };
         tokio::time::timeout(QUERY_TIMEOUT, query)
             .await
-            .unwrap_or_else(late)
+            .unwrap_or_else(timed_out)
     }
 
     /// The store's last known health.
@@ -90,7 +90,8 @@ impl Upkeep {
         &self.counters
     }
 
-    /// How often values of `runtime_context` could not be remembered, so that they are not masked where they reappear.
+    /// The number of times that values of `runtime_context` could not be kept, so that they are not masked where they
+    /// reappear.
     #[must_use]
     pub fn runtime_context_lost(&self) -> u64 {
         self.secrets.lost()
@@ -99,7 +100,7 @@ impl Upkeep {
     /// Verifies the entire store.
     ///
     /// # Errors
-    /// Only the store's errors if it does not answer. What the verification finds is in the report.
+    /// Only the store's errors if it does not answer. The report lists the findings of the verification.
     pub async fn verify(&self) -> Result<VerificationReport, Failure> {
         self.ledger.verify(None).await
     }

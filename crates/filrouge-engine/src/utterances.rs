@@ -16,7 +16,7 @@ use filrouge_types::{
     TurnId, TurnStatus,
 };
 
-pub use utterance::{TurnEnd, Unfinished, Utterance, UtteranceHead, mark_of};
+pub use utterance::{TurnEnd, UnfinishedUtterance, Utterance, UtteranceHead, mark_of};
 
 use crate::caller::{Caller, Permission};
 use crate::core::Core;
@@ -60,18 +60,18 @@ impl Turns {
             return Err(Failure::new(ErrorCode::Invalid, "items must not be empty"));
         }
         let metadata = request.metadata.as_ref();
-        self.limits().metadata(metadata, "metadata")?;
+        self.limits().check_metadata(metadata, "metadata")?;
         let fingerprint = items_fingerprint(b"open", &request.items);
-        let (items, masked) = self.own_items(scope, request.items)?;
+        let (items, masked) = self.validated_items(scope, request.items)?;
         let event = StartEvent {
             request_id: request.request_id,
             identity_id: scope.viewer.identity().cloned(),
             fingerprint,
             replaces: None,
             application: Application::default(),
-            metadata: self.hashed(&scope.tenant, request.metadata),
+            metadata: self.hash_addresses(&scope.tenant, request.metadata),
         };
-        let session = NewSession::bare(session);
+        let session = NewSession::with_id(session);
         let start = self.seal_start(session, event, items, TurnStatus::Open, None, false)?;
         self.write_turn(scope, Write::Start(Arc::new(start)), &masked)
             .await
@@ -102,12 +102,12 @@ impl Turns {
 
 impl Core {
     /// Checks a caller's items, and masks and hashes what must not be recorded.
-    pub(crate) fn own_items(
+    pub(crate) fn validated_items(
         &self,
         scope: &Scope,
         items: Vec<ItemBody>,
     ) -> Result<(Vec<ItemBody>, Masked), Failure> {
-        let items = self.limits().items(items, Author::Caller)?;
+        let items = self.limits().check_items(items, Author::Caller)?;
         self.masked_items(&scope.tenant, self.masker(None), items)
     }
 }

@@ -6,7 +6,7 @@ use filrouge_store::draft::{is_stream_key, raw_event};
 use filrouge_store::rules::TURN_ITEMS_MAX;
 use filrouge_types::{ErrorCode, Failure, ItemBody, JsonText, Members, RawJson};
 
-/// The limits on sizes, all of them configurable.
+/// The limits on sizes, which are all configurable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// The maximum size of an item in bytes: its contents, usage and metadata together.
@@ -14,7 +14,7 @@ pub struct Limits {
     /// The maximum size in bytes of the metadata of a session or a turn, or of an event's detail. Lists contain this
     /// data.
     pub metadata_bytes: usize,
-    /// The maximum length in bytes of a label: a title, the name of an agent or a model, and the like.
+    /// The maximum length in bytes of a label, such as a title or the name of an agent or a model.
     pub label_bytes: usize,
 }
 
@@ -32,28 +32,28 @@ fn invalid(detail: String) -> Failure {
     Failure::new(ErrorCode::Invalid, detail)
 }
 
-/// Whether a name, a JSON string, is a plain word that is spelled with escapes. A plain word consists of lower-case
-/// letters, digits and underscores, as all names of filrouge do, and needs no escapes. Names with other characters may
-/// have them, because some JSON writers escape slashes, or all characters that are not printable ASCII.
-fn escapes_word(name: &str) -> bool {
+/// Whether a JSON string is a plain word that is spelled with escapes. A plain word consists of lower-case letters,
+/// digits and underscores, as all names of filrouge do, and needs no escapes. Strings with other characters may have
+/// escapes, because some JSON writers escape slashes, or all characters that are not printable ASCII.
+fn is_escaped_word(name: &str) -> bool {
     let word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
-    let read = |name| JsonText::from_raw(RawJson::from_checked(name));
-    name.contains('\\') && read(name).is_ok_and(|name| name.to_plain().bytes().all(word))
+    let decode = |name| JsonText::from_raw(RawJson::from_checked(name));
+    name.contains('\\') && decode(name).is_ok_and(|name| name.to_plain().bytes().all(word))
 }
 
 /// Whether a part spells its type or a member's name with needless escapes, so that code that compares bytes misses it.
 fn has_escaped_words(part: &Members<'_>) -> bool {
     let escapes = |(name, value): &(&str, &str)| {
-        escapes_word(name) || *name == r#""type""# && escapes_word(value)
+        is_escaped_word(name) || *name == r#""type""# && is_escaped_word(value)
     };
     part.0.iter().any(escapes)
 }
 
 /// The type of a part; an error text if the part has no type, several, or one that is not a string.
-fn kind(part: &Members<'_>) -> Result<String, String> {
-    let kinds: Vec<&str> = part.all("type").collect();
-    match kinds[..] {
-        [kind] => serde_json::from_str(kind).map_err(|e| format!("a part's type: {e}")),
+fn part_type(part: &Members<'_>) -> Result<String, String> {
+    let part_types: Vec<&str> = part.all("type").collect();
+    match part_types[..] {
+        [part_type] => serde_json::from_str(part_type).map_err(|e| format!("a part's type: {e}")),
         [] => Err("a part has no type".to_owned()),
         _ => Err("a part has its type twice".to_owned()),
     }
@@ -93,15 +93,16 @@ pub(crate) fn arguments(parts: &str) -> Vec<Range<usize>> {
     if !has(b"tool_call") && !has(b"\\u") {
         return Vec::new();
     }
-    let read: Vec<Members<'_>> = serde_json::from_str(parts).unwrap_or_default();
-    arguments_in(parts, &read)
+    let members: Vec<Members<'_>> = serde_json::from_str(parts).unwrap_or_default();
+    arguments_in(parts, &members)
 }
 
-fn arguments_in(parts: &str, read: &[Members<'_>]) -> Vec<Range<usize>> {
+fn arguments_in(parts: &str, members: &[Members<'_>]) -> Vec<Range<usize>> {
     let is_call = |part: &&Members<'_>| {
-        kind(part).is_ok_and(|kind| matches!(&*kind, "tool_call" | "tool_call_partial"))
+        part_type(part)
+            .is_ok_and(|part_type| matches!(&*part_type, "tool_call" | "tool_call_partial"))
     };
-    let arguments = read
+    let arguments = members
         .iter()
         .filter(is_call)
         .flat_map(|part| part.all("args"));
@@ -116,39 +117,43 @@ fn arguments_in(parts: &str, read: &[Members<'_>]) -> Vec<Range<usize>> {
 /// Checks that parts are an array of objects with a `type`. A caller's parts must not have a [`RESERVED`] type, nor
 /// plain words that are spelled with escapes. Returns the byte ranges of the arguments of tool calls.
 fn check_parts(parts: &RawJson, author: Author) -> Result<Vec<Range<usize>>, Failure> {
-    let read: Result<Vec<Members<'_>>, _> = serde_json::from_str(parts.as_str());
-    let read = read.map_err(|e| e.to_string());
-    let kinds = read.and_then(|parts| {
-        let kinds: Result<Vec<String>, String> = parts.iter().map(kind).collect();
-        Ok((kinds?, parts))
+    let members: Result<Vec<Members<'_>>, _> = serde_json::from_str(parts.as_str());
+    let members = members.map_err(|e| e.to_string());
+    let part_types = members.and_then(|parts| {
+        let part_types: Result<Vec<String>, String> = parts.iter().map(part_type).collect();
+        Ok((part_types?, parts))
     });
-    let (kinds, read) = kinds.map_err(|what| {
+    let (part_types, members) = part_types.map_err(|what| {
         invalid(what).with_hint(
             r#"parts is an array of objects with a "type", such as [{"type":"text","text":"…"}]"#,
         )
     })?;
-    let caller = author == Author::Caller;
-    if caller && kinds.iter().any(|kind| RESERVED.contains(&&**kind)) {
+    let is_caller = author == Author::Caller;
+    if is_caller
+        && part_types
+            .iter()
+            .any(|part_type| RESERVED.contains(&&**part_type))
+    {
         return Err(
             invalid("only filrouge writes parts of this type".to_owned()).with_hint(
                 "use the call that does it: …/redact, …/link, …/close, …/finalize; or use another type",
             ),
         );
     }
-    if kinds.iter().any(String::is_empty) {
+    if part_types.iter().any(String::is_empty) {
         return Err(invalid("a part's type is empty".to_owned()));
     }
-    if caller && read.iter().any(has_escaped_words) {
+    if is_caller && members.iter().any(has_escaped_words) {
         let what = "a part's type, or the name of one of its members, is spelled with escapes";
         return Err(invalid(what.to_owned())
             .with_hint(r#"spell them as they are read, such as "type", not "t\u0079pe""#));
     }
-    Ok(arguments_in(parts.as_str(), &read))
+    Ok(arguments_in(parts.as_str(), &members))
 }
 
-/// The form in which parts are recorded that a provider's stream delivered complete. Parts that a caller would not be
-/// allowed to post are put, unchanged, into one part of the type `raw_event`.
-pub(crate) fn foreign_parts(parts: String) -> String {
+/// Parts that a provider's stream delivered complete, in the form in which they are recorded. Parts that a caller may
+/// not post are put, unchanged, into one part of the type `raw_event`.
+pub(crate) fn streamed_parts(parts: String) -> String {
     let json = RawJson::from_checked(parts);
     match check_parts(&json, Author::Caller) {
         Ok(_) => json.as_str().to_owned(),
@@ -156,14 +161,14 @@ pub(crate) fn foreign_parts(parts: String) -> String {
     }
 }
 
-/// Like [`foreign_parts`], for a single part.
-pub(crate) fn foreign_part(part: &str) -> String {
+/// Like [`streamed_parts`], for a single part.
+pub(crate) fn streamed_part(part: &str) -> String {
     match check_parts(&RawJson::from_checked(format!("[{part}]")), Author::Caller) {
         Ok(_) => part.to_owned(),
         Err(_) => {
             let wrapped = raw_event(part);
-            let one = wrapped.as_str();
-            one[1..one.len() - 1].to_owned()
+            let array = wrapped.as_str();
+            array[1..array.len() - 1].to_owned()
         }
     }
 }
@@ -181,7 +186,7 @@ fn check_count(items: usize) -> Result<(), Failure> {
 impl Limits {
     /// Checks the items of one request: their number, their sizes, and that their parts are an array of objects with a
     /// `type`.
-    pub(crate) fn items(
+    pub(crate) fn check_items(
         &self,
         items: Vec<ItemBody>,
         author: Author,
@@ -193,21 +198,21 @@ impl Limits {
                 detail: format!("items[{index}].parts: {}", failure.detail),
                 ..failure
             })?;
-            self.item(&body, index, author)?;
+            self.check_item(&body, index, author)?;
             Ok(ValidatedItem { body, arguments })
         });
         checked.collect()
     }
 
     /// Checks the number and the sizes of items as they are about to be written. Their parts were checked before.
-    pub(crate) fn sizes(&self, items: &[ItemBody]) -> Result<(), Failure> {
+    pub(crate) fn check_sizes(&self, items: &[ItemBody]) -> Result<(), Failure> {
         check_count(items.len())?;
         let mut items = items.iter().enumerate();
-        items.try_for_each(|(index, item)| self.item(item, index, Author::Engine))
+        items.try_for_each(|(index, item)| self.check_item(item, index, Author::Engine))
     }
 
     /// Checks an item's fields other than its parts, and its total size. `index` is its index in the request.
-    fn item(&self, item: &ItemBody, index: usize, author: Author) -> Result<(), Failure> {
+    fn check_item(&self, item: &ItemBody, index: usize, author: Author) -> Result<(), Failure> {
         if author == Author::Caller && item.item_id.as_ref().is_some_and(is_stream_key) {
             let what = "keys of this form are reserved for items of recorded streams";
             return Err(invalid(format!("items[{index}].item_id: {what}"))
@@ -215,15 +220,15 @@ impl Limits {
         }
         let annotations = item.annotations();
         for (name, json) in annotations.objects {
-            self.object(json.as_ref(), &format!("items[{index}].{name}"))?;
+            self.check_object(json.as_ref(), &format!("items[{index}].{name}"))?;
         }
         for (name, label) in annotations.labels {
-            self.label(label.as_deref(), name)?;
+            self.check_label(label.as_deref(), name)?;
         }
-        self.size(item.bytes(), &format!("items[{index}]"))
+        self.check_size(item.bytes(), &format!("items[{index}]"))
     }
 
-    pub(crate) fn label(&self, text: Option<&str>, field: &str) -> Result<(), Failure> {
+    pub(crate) fn check_label(&self, text: Option<&str>, field: &str) -> Result<(), Failure> {
         match text {
             Some(t) if t.len() > self.label_bytes => Err(Failure::new(
                 ErrorCode::LimitExceeded,
@@ -239,19 +244,23 @@ impl Limits {
     }
 
     /// Checks that a value is a JSON object of bounded size, or absent.
-    pub(crate) fn object(&self, json: Option<&RawJson>, field: &str) -> Result<(), Failure> {
+    pub(crate) fn check_object(&self, json: Option<&RawJson>, field: &str) -> Result<(), Failure> {
         match json {
             Some(json) if !json.is_object() => {
                 Err(invalid(format!("{field} must be a JSON object")))
             }
-            Some(json) => self.size(json.as_str().len(), field),
+            Some(json) => self.check_size(json.as_str().len(), field),
             None => Ok(()),
         }
     }
 
     /// Checks the metadata of a session or a turn, or an event's detail: an object of bounded size, or absent.
-    pub(crate) fn metadata(&self, json: Option<&RawJson>, field: &str) -> Result<(), Failure> {
-        self.object(json, field)?;
+    pub(crate) fn check_metadata(
+        &self,
+        json: Option<&RawJson>,
+        field: &str,
+    ) -> Result<(), Failure> {
+        self.check_object(json, field)?;
         let bytes = json.map_or(0, |j| j.as_str().len());
         if bytes <= self.metadata_bytes {
             return Ok(());
@@ -263,11 +272,11 @@ impl Limits {
     }
 
     /// Checks that a text has a bounded size, or is absent.
-    pub(crate) fn text(&self, text: Option<&JsonText>, field: &str) -> Result<(), Failure> {
-        self.size(text.map_or(0, |t| t.as_token().len()), field)
+    pub(crate) fn check_text(&self, text: Option<&JsonText>, field: &str) -> Result<(), Failure> {
+        self.check_size(text.map_or(0, |t| t.as_token().len()), field)
     }
 
-    fn size(&self, bytes: usize, field: &str) -> Result<(), Failure> {
+    fn check_size(&self, bytes: usize, field: &str) -> Result<(), Failure> {
         if bytes <= self.item_bytes {
             return Ok(());
         }
@@ -291,11 +300,11 @@ mod tests {
         let empty = ItemBody::new(Role::User, Channel::Question, RawJson::from_checked("[]"));
         let mut items = vec![empty; 3];
         items.push(ItemBody::new(Role::Assistant, Channel::ToolCall, parts));
-        Limits::default().items(items, author).err()
+        Limits::default().check_items(items, author).err()
     }
 
     #[test]
-    fn arguments_of_calls_are_found_in_place() {
+    fn the_ranges_of_the_arguments_of_calls_are_found() {
         let parts = r#"[ {"type":"text","args":1},{"type":"tool_call","args" : {"a":"\u00e9"},"args":[2]},
             {"args":3,"type":"tool\u005fcall_partial"},{"type":"tool_result","args":4}]"#;
         let body = ItemBody::new(
@@ -303,10 +312,10 @@ mod tests {
             Channel::ToolCall,
             RawJson::parse(parts).unwrap(),
         );
-        let checked = Limits::default().items(vec![body.clone()], Author::Engine);
+        let checked = Limits::default().check_items(vec![body.clone()], Author::Engine);
         for item in [checked.unwrap().remove(0), body.into()] {
-            let found: Vec<&str> = item.arguments.into_iter().map(|at| &parts[at]).collect();
-            assert_eq!(found, [r#"{"a":"\u00e9"}"#, "[2]", "3"]);
+            let arguments: Vec<&str> = item.arguments.into_iter().map(|at| &parts[at]).collect();
+            assert_eq!(arguments, [r#"{"a":"\u00e9"}"#, "[2]", "3"]);
         }
     }
 

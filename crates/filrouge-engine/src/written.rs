@@ -36,15 +36,15 @@ impl<T> Written<T> {
         }
     }
 
-    /// The written value alone.
+    /// Returns only the written value.
     pub fn into_value(self) -> T {
         self.value
     }
 
     /// The same result with another value.
-    pub fn map<U>(self, make: impl FnOnce(T) -> U) -> Written<U> {
+    pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Written<U> {
         Written {
-            value: make(self.value),
+            value: convert(self.value),
             replayed: self.replayed,
             masked: self.masked,
             durability: self.durability,

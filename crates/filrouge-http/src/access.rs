@@ -7,7 +7,7 @@ use axum::http::Response;
 use axum::middleware::Next;
 use axum::response::IntoResponse;
 
-use crate::wire::Mounted;
+use crate::wire::MountedWires;
 
 mod authority;
 mod bearer;
@@ -19,24 +19,23 @@ mod session_token;
 
 pub use authority::{AccessSettings, Authority};
 pub(crate) use bearer::SESSION_TOKEN;
-pub use filrouge_engine::caller::{Needs, Permission, may};
+pub use filrouge_engine::caller::{Permission, PermissionType, may};
 pub use jwt::{JwksSource, JwtAlgorithm, JwtError, JwtSettings};
 pub use principal::Principal;
 pub use session_token::{add_session_token, presented as presented_session_token};
 
-/// Authenticates a request, and passes it on with its principal. Of a request for a public path only the host name is
-/// checked.
+/// Authenticates a request, and passes it on with its principal. For a public path, only the host name is checked.
 pub(crate) async fn authenticate(
-    State(mounted): State<Mounted>,
+    State(mounted): State<MountedWires>,
     mut request: Request,
     next: Next,
 ) -> Response<Body> {
-    bearer::hide(request.headers_mut());
+    bearer::mark_sensitive(request.headers_mut());
     let authority = mounted.http.authority();
     if mounted.is_public(request.uri().path()) {
         return match authority.check_host(request.headers()) {
             Ok(()) => next.run(request).await,
-            Err(foreign) => foreign.into_response(),
+            Err(problem) => problem.into_response(),
         };
     }
     match authority.authenticate(request.headers()).await {

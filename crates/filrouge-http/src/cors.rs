@@ -8,36 +8,36 @@ use axum::http::{HeaderValue, header};
 use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer};
 
 use crate::access::SESSION_TOKEN;
-use crate::answer::{AS_OF_SEQ, DURABILITY, MASKED, SOURCE};
 use crate::request_id::FILROUGE_REQUEST_ID;
+use crate::response::{AS_OF_SEQ, DURABILITY, MASKED, SOURCE};
 
 /// How long a browser may cache the response to a preflight request.
-const KEPT: Duration = Duration::from_secs(600);
+const PREFLIGHT_MAX_AGE: Duration = Duration::from_secs(600);
 
 /// An origin whose browser pages may call the server, such as `https://app.example.org`. It has a port unless that is
 /// the scheme's default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedOrigin(pub(crate) HeaderValue);
 
-/// The text is not an origin.
+/// The error for a text that is not an origin.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no origin such as https://app.example.org or http://localhost:5173")]
-pub struct NoOrigin(String);
+pub struct InvalidOrigin(String);
 
 impl FromStr for AllowedOrigin {
-    type Err = NoOrigin;
+    type Err = InvalidOrigin;
 
-    fn from_str(text: &str) -> Result<Self, NoOrigin> {
-        let no_origin = || NoOrigin(text.to_owned());
-        let url = reqwest::Url::parse(text).map_err(|_| no_origin())?;
-        let is_page = matches!(url.scheme(), "http" | "https");
+    fn from_str(text: &str) -> Result<Self, InvalidOrigin> {
+        let invalid_origin = || InvalidOrigin(text.to_owned());
+        let url = reqwest::Url::parse(text).map_err(|_| invalid_origin())?;
+        let is_web = matches!(url.scheme(), "http" | "https");
         // The text must have the form in which browsers send origins, because origins are compared by bytes.
-        if !is_page || url.origin().ascii_serialization() != text {
-            return Err(no_origin());
+        if !is_web || url.origin().ascii_serialization() != text {
+            return Err(invalid_origin());
         }
         HeaderValue::from_str(text)
             .map(Self)
-            .map_err(|_| no_origin())
+            .map_err(|_| invalid_origin())
     }
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn layer(origins: &[AllowedOrigin]) -> CorsLayer {
             SESSION_TOKEN,
             FILROUGE_REQUEST_ID,
         ])
-        .max_age(KEPT)
+        .max_age(PREFLIGHT_MAX_AGE)
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 mod body;
 mod query;
+mod reworded;
 mod scope;
-mod words;
 
 pub use body::{Body, OptionalBody, RawBody};
 pub use query::{AnyQuery, Cursor, LIMIT_MAX, Limit, NoParameters, Query, WAIT_MAX_MS, wait};
-pub use scope::{InSession, InTenant, InTurn};
+pub use scope::{SessionAccess, TenantAccess, TurnAccess};

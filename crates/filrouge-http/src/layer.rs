@@ -13,9 +13,9 @@ use crate::metrics::Metrics;
 
 /// The state of the HTTP layer. Clones are handles to the same state. It dereferences to the engine.
 #[derive(Clone)]
-pub struct HttpLayer(Arc<Parts>);
+pub struct HttpLayer(Arc<Shared>);
 
-struct Parts {
+struct Shared {
     engine: Arc<Engine>,
     authority: Authority,
     limits: Limits,
@@ -37,7 +37,7 @@ impl HttpLayer {
     #[must_use]
     pub fn new(engine: Arc<Engine>, authority: Authority, limits: LimitSettings) -> Self {
         let metrics = Arc::new(Metrics::default());
-        Self(Arc::new(Parts {
+        Self(Arc::new(Shared {
             engine,
             authority,
             limits: Limits::new(limits, metrics.clone()),
@@ -70,16 +70,16 @@ impl HttpLayer {
         &self.0.metrics
     }
 
-    /// A flag that becomes true when the server begins to stop. Streams must end then; their clients can resume from
-    /// their position elsewhere. A request that is still in progress 10 s later is cut off.
+    /// Returns a flag that becomes true when the server begins to stop. Streams must end then; their clients can resume
+    /// at their position on another server. A request that is still in progress 10 s later is cut off.
     #[must_use]
     pub fn stopping(&self) -> watch::Receiver<bool> {
         self.0.stopping.subscribe()
     }
 
     /// Waits until the server begins to stop.
-    pub async fn stopped(&self) {
-        // The wait fails if the sender was dropped, which means that the server stops, too.
+    pub async fn wait_until_stopping(&self) {
+        // The wait fails if the sender was dropped; the server stops in that case, too.
         let _ = self.stopping().wait_for(|stopping| *stopping).await;
     }
 
@@ -88,13 +88,13 @@ impl HttpLayer {
         self.0.stopping.send_replace(true);
     }
 
-    /// All metrics as OpenMetrics text: the layer's, and after them those of `more`.
+    /// All metrics as OpenMetrics text: the layer's, and after them those of `other`.
     ///
     /// # Errors
     /// If a metric cannot be encoded.
-    pub fn scrape(&self, more: &Registry) -> Result<String, std::fmt::Error> {
-        let held = self.limits().body_bytes_in_flight();
+    pub fn scrape(&self, other: &Registry) -> Result<String, std::fmt::Error> {
+        let body_bytes = self.limits().body_bytes_in_flight();
         self.metrics()
-            .encode(held, self.authority().refused(), more)
+            .encode(body_bytes, self.authority().refused(), other)
     }
 }

@@ -4,7 +4,7 @@
 //! A wire consists of routes over [`HttpLayer`]; [`mount`] wraps them in this layer.
 
 pub mod access;
-pub mod answer;
+
 mod cors;
 pub mod extract;
 mod layer;
@@ -14,13 +14,14 @@ mod observe;
 pub mod outgoing;
 pub mod problem;
 mod request_id;
+pub mod response;
 #[cfg(feature = "otel")]
 mod telemetry;
 mod transport;
 mod wire;
 
-pub use cors::{AllowedOrigin, NoOrigin};
+pub use cors::{AllowedOrigin, InvalidOrigin};
 pub use layer::HttpLayer;
 pub use metrics::Metrics;
 pub use transport::{ListenError, bind, serve};
-pub use wire::{Failures, Wire, mount};
+pub use wire::{FailureFormat, Wire, mount};

@@ -11,13 +11,13 @@ use tokio::sync::Semaphore;
 
 use crate::metrics::Metrics;
 
-mod answers;
 mod budget;
+mod large_responses;
 mod rate;
 
-pub use answers::LargeAnswer;
 pub use budget::{Budget, Reservation, SMALL_BODY};
-pub use rate::{RateSubject, Retry};
+pub use large_responses::LargeResponsePermit;
+pub use rate::{RateLimited, RateSubject};
 
 /// A request rate with a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,24 +83,24 @@ impl Default for LimitSettings {
     }
 }
 
-/// Enforces the limits.
+/// Enforces the configured limits.
 pub struct Limits {
     settings: LimitSettings,
     bodies: Arc<Budget>,
     rates: rate::Rates,
     streams: Arc<Budget>,
-    answers: Arc<Semaphore>,
+    large_responses: Arc<Semaphore>,
     metrics: Arc<Metrics>,
 }
 
 impl Limits {
     pub(crate) fn new(settings: LimitSettings, metrics: Arc<Metrics>) -> Self {
-        let answers = settings.large_answers.clamp(1, Semaphore::MAX_PERMITS);
+        let permits = settings.large_answers.clamp(1, Semaphore::MAX_PERMITS);
         Self {
             bodies: Budget::new(settings.bodies_in_flight_bytes, settings.body_bytes),
             rates: rate::Rates::new(&settings),
             streams: Budget::per_caller(settings.streams_per_key),
-            answers: Arc::new(Semaphore::new(answers)),
+            large_responses: Arc::new(Semaphore::new(permits)),
             settings,
             metrics,
         }
@@ -113,7 +113,7 @@ impl Limits {
     }
 
     /// A reservation for the body of one request; it is empty at first.
-    pub fn body(&self) -> Reservation {
+    pub fn body_reservation(&self) -> Reservation {
         self.bodies.reservation()
     }
 
@@ -124,51 +124,52 @@ impl Limits {
     }
 
     /// Whether any rate is configured, so that requests must be counted.
-    pub fn counts(&self) -> bool {
-        self.rates.any()
+    pub fn has_rates(&self) -> bool {
+        self.rates.is_any_configured()
     }
 
     /// Counts one request against the rate of its key, then of its identity, then of its session. If one of them
     /// refuses the request, those before it have counted it nevertheless.
     ///
     /// # Errors
-    /// [`Retry`] with the time after which the request is accepted, unless another request is counted before.
-    pub fn check(&self, subject: &RateSubject<'_>) -> Result<(), Retry> {
+    /// [`RateLimited`] with the time after which a retry is accepted, unless other requests use up the rate first.
+    pub fn check(&self, subject: &RateSubject<'_>) -> Result<(), RateLimited> {
         self.rates
             .check(subject)
-            .inspect_err(|retry| self.metrics.rate_limited(retry.kind()))
+            .inspect_err(|refusal| self.metrics.count_rate_limited(refusal.kind()))
     }
 
-    /// A slot for one more stream of the key; it is released when dropped. `None` stands for all callers without a key.
+    /// Reserves a slot for one more stream of the key; it is released when dropped. `None`: all callers without a key
+    /// count as one.
     ///
     /// # Errors
-    /// [`Retry`] if the key has the maximum number of open streams.
-    pub fn stream(&self, key: Option<&str>) -> Result<StreamSlot, Retry> {
+    /// [`RateLimited`] if the key has the maximum number of open streams.
+    pub fn open_stream(&self, key: Option<&str>) -> Result<StreamSlot, RateLimited> {
         let reservation = self.streams.reservation();
         reservation.set_caller(key.unwrap_or_default(), false);
         if !reservation.grow(1) {
-            let what = "this key has reached its maximum number of open streams";
-            let retry = Retry::new(what, "streams", Duration::from_secs(5));
-            self.metrics.rate_limited(retry.kind());
-            return Err(retry);
+            let message = "this key has reached its maximum number of open streams";
+            let refusal = RateLimited::new(message, "streams", Duration::from_secs(5));
+            self.metrics.count_rate_limited(refusal.kind());
+            return Err(refusal);
         }
-        let open = self.metrics.tail_readers.clone();
-        open.inc();
+        let open_streams = self.metrics.tail_readers.clone();
+        open_streams.inc();
         Ok(StreamSlot {
-            open,
+            open_streams,
             _reservation: reservation,
         })
     }
 
     /// Waits for a permit to build a large response, at most half of `answer_timeout`. The permit is released when it
-    /// is dropped. [`LargeAnswer::hold_in`] keeps it until the response was passed to the operating system.
+    /// is dropped. [`LargeResponsePermit::hold_in`] keeps it until the response was passed to the operating system.
     ///
     /// # Errors
     /// `overloaded` if no permit was released in that time.
-    pub async fn large_answer(&self) -> Result<LargeAnswer, Failure> {
-        let turn = self.answers.clone().acquire_owned();
-        match tokio::time::timeout(self.settings.answer_timeout / 2, turn).await {
-            Ok(Ok(_permit)) => Ok(LargeAnswer { _permit }),
+    pub async fn large_response_permit(&self) -> Result<LargeResponsePermit, Failure> {
+        let permit = self.large_responses.clone().acquire_owned();
+        match tokio::time::timeout(self.settings.answer_timeout / 2, permit).await {
+            Ok(Ok(_permit)) => Ok(LargeResponsePermit { _permit }),
             _ => Err(Failure::new(
                 ErrorCode::Overloaded,
                 "too many large answers are being built",
@@ -177,21 +178,21 @@ impl Limits {
     }
 
     /// Forgets callers that made no requests for so long that their full burst is available again. Called every 10 s.
-    pub fn shrink(&self) {
-        self.rates.shrink();
+    pub fn forget_idle_callers(&self) {
+        self.rates.forget_idle();
     }
 }
 
 /// The slot of one open stream; it is released when dropped.
 #[derive(Debug)]
 pub struct StreamSlot {
-    open: Gauge,
+    open_streams: Gauge,
     _reservation: Reservation,
 }
 
 impl Drop for StreamSlot {
     fn drop(&mut self) {
-        self.open.dec();
+        self.open_streams.dec();
     }
 }
 
@@ -207,17 +208,17 @@ mod tests {
             ..LimitSettings::default()
         };
         let limits = Limits::new(settings, metrics.clone());
-        let one = limits.stream(Some("k")).unwrap();
-        let two = limits.stream(Some("k")).unwrap();
-        assert_eq!(limits.stream(Some("k")).unwrap_err().kind(), "streams");
-        let other = limits.stream(None).unwrap();
+        let first = limits.open_stream(Some("k")).unwrap();
+        let second = limits.open_stream(Some("k")).unwrap();
+        assert_eq!(limits.open_stream(Some("k")).unwrap_err().kind(), "streams");
+        let without_key = limits.open_stream(None).unwrap();
         assert_eq!(metrics.tail_readers.get(), 3);
-        drop(one);
-        let three = limits.stream(Some("k")).unwrap();
-        drop((two, three, other));
+        drop(first);
+        let third = limits.open_stream(Some("k")).unwrap();
+        drop((second, third, without_key));
         assert_eq!(metrics.tail_readers.get(), 0);
         assert!(
-            !limits.streams.knows_callers(),
+            !limits.streams.has_reservations(),
             "keys without open streams are forgotten"
         );
     }

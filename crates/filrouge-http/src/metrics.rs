@@ -50,54 +50,54 @@ fn histogram() -> Histogram {
 }
 
 /// Registers a new metric, whose value is zero.
-fn put<M: Metric + Default + Clone>(r: &mut Registry, name: &str, help: &str) -> M {
+fn register<M: Metric + Default + Clone>(registry: &mut Registry, name: &str, help: &str) -> M {
     let metric = M::default();
-    r.register(name, help, metric.clone());
+    registry.register(name, help, metric.clone());
     metric
 }
 
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("filrouge");
-        let r = &mut registry;
         let durations = Family::new_with_constructor(histogram as fn() -> Histogram);
         let help = "Time from a request's head to the beginning of its answer";
         let name = "http_request_duration";
-        r.register_with_unit(name, help, Unit::Seconds, durations.clone());
+        registry.register_with_unit(name, help, Unit::Seconds, durations.clone());
         let body_bytes = Gauge::default();
         let help = "Size of the request bodies in memory";
-        r.register_with_unit("http_bodies", help, Unit::Bytes, body_bytes.clone());
-        let slow = "Connections that were dropped because the peer was too slow, by phase";
+        registry.register_with_unit("http_bodies", help, Unit::Bytes, body_bytes.clone());
+        let r = &mut registry;
+        let dropped = "Connections that were dropped because the peer was too slow, by phase";
         Self {
-            requests: put(r, "http_requests", "Requests that were answered"),
+            requests: register(r, "http_requests", "Requests that were answered"),
             durations,
-            in_flight: put(
+            in_flight: register(
                 r,
                 "http_requests_in_flight",
                 "Requests whose answer has not begun",
             ),
-            panics: put(r, "http_panics", "Requests that ended in a panic"),
-            bodies_refused: put(
+            panics: register(r, "http_panics", "Requests that ended in a panic"),
+            bodies_refused: register(
                 r,
                 "http_bodies_refused",
                 "Request bodies that were refused, by reason",
             ),
             body_bytes,
-            rate_limited: put(
+            rate_limited: register(
                 r,
                 "rate_limited",
                 "Requests that exceeded a rate, by the rate's subject",
             ),
-            connections: put(r, "connections", "Connections that are open"),
-            connections_refused: put(
+            connections: register(r, "connections", "Connections that are open"),
+            connections_refused: register(
                 r,
                 "connections_refused",
                 "Connections that were refused, by reason",
             ),
-            connections_dropped: put(r, "connections_dropped", slow),
-            tail_readers: put(r, "tail_readers", "Streams that are open"),
-            tail_drops: put(r, "tail_drops", "Streams that the server ended, by reason"),
-            unauthenticated: put(r, "unauthenticated", "Requests without valid credentials"),
+            connections_dropped: register(r, "connections_dropped", dropped),
+            tail_readers: register(r, "tail_readers", "Streams that are open"),
+            tail_drops: register(r, "tail_drops", "Streams that the server ended, by reason"),
+            unauthenticated: register(r, "unauthenticated", "Requests without valid credentials"),
             registry: Mutex::new(registry),
         }
     }
@@ -110,18 +110,18 @@ impl Metrics {
 
     /// Registers a metric of another part of the server, whose value is zero. Its name gets the prefix `filrouge_`, and
     /// if it is a counter, also the suffix `_total`. Values of labels must come from the program, never from callers.
-    pub fn put<M: Metric + Default + Clone>(&self, name: &str, help: &str) -> M {
-        put(&mut self.registry(), name, help)
+    pub fn register<M: Metric + Default + Clone>(&self, name: &str, help: &str) -> M {
+        register(&mut self.registry(), name, help)
     }
 
     /// Counts a request as in flight, until the returned value is dropped.
-    pub(crate) fn enter(&self) -> InFlight {
+    pub(crate) fn begin_request(&self) -> InFlight {
         self.in_flight.inc();
         InFlight(self.in_flight.clone())
     }
 
     /// Counts a request whose response begins. `route` is the route's template, never the path.
-    pub(crate) fn answered(
+    pub(crate) fn count_response(
         &self,
         method: &'static str,
         route: &str,
@@ -140,32 +140,32 @@ impl Metrics {
             .observe(duration.as_secs_f64());
     }
 
-    pub(crate) fn panicked(&self) {
+    pub(crate) fn count_panic(&self) {
         self.panics.inc();
     }
 
-    pub(crate) fn body_refused(&self, reason: &'static str) {
+    pub(crate) fn count_refused_body(&self, reason: &'static str) {
         count(&self.bodies_refused, "reason", reason);
     }
 
-    pub(crate) fn rate_limited(&self, subject: &'static str) {
+    pub(crate) fn count_rate_limited(&self, subject: &'static str) {
         count(&self.rate_limited, "subject", subject);
     }
 
-    pub(crate) fn connection_refused(&self, reason: &'static str) {
+    pub(crate) fn count_refused_connection(&self, reason: &'static str) {
         count(&self.connections_refused, "reason", reason);
     }
 
-    pub(crate) fn connection_dropped(&self, reason: &'static str) {
+    pub(crate) fn count_dropped_connection(&self, reason: &'static str) {
         count(&self.connections_dropped, "reason", reason);
     }
 
     /// Counts a stream that the server ended. `reason` is one of a fixed set of words.
-    pub fn tail_dropped(&self, reason: &'static str) {
+    pub fn count_dropped_tail(&self, reason: &'static str) {
         count(&self.tail_drops, "reason", reason);
     }
 
-    /// The text of a scrape: these metrics, and after them those of `more`. `body_bytes` is the size of all request
+    /// Returns the text of a scrape: these metrics, and after them those of `other`. `body_bytes` is the size of all request
     /// bodies in memory now, `refused` the number of requests without valid credentials so far.
     ///
     /// # Errors
@@ -174,21 +174,21 @@ impl Metrics {
         &self,
         body_bytes: usize,
         refused: u64,
-        more: &Registry,
+        other: &Registry,
     ) -> Result<String, fmt::Error> {
-        let held = i64::try_from(body_bytes).unwrap_or(i64::MAX);
-        self.body_bytes.set(held);
+        let in_memory = i64::try_from(body_bytes).unwrap_or(i64::MAX);
+        self.body_bytes.set(in_memory);
         let unauthenticated = self.unauthenticated.inner();
         unauthenticated.store(refused, Ordering::Relaxed);
         let mut out = String::new();
         text::encode_registry(&mut out, &self.registry())?;
-        text::encode(&mut out, more)?;
+        text::encode(&mut out, other)?;
         Ok(out)
     }
 }
 
-fn count(family: &Family<Labels, Counter>, label: &'static str, word: &str) {
-    family.get_or_create(&vec![(label, word.to_owned())]).inc();
+fn count(family: &Family<Labels, Counter>, label: &'static str, value: &str) {
+    family.get_or_create(&vec![(label, value.to_owned())]).inc();
 }
 
 /// A request whose response has not begun; it counts as in flight until this is dropped.
@@ -207,13 +207,13 @@ mod tests {
     #[test]
     fn a_scrape_shows_what_was_counted() {
         let metrics = Metrics::default();
-        let extra: Counter = metrics.put("deliveries", "Sent");
-        extra.inc();
-        metrics.answered("GET", "/a/{b}", 204, Duration::from_millis(3));
-        metrics.tail_dropped("slow");
-        let under_way = metrics.enter();
+        let deliveries: Counter = metrics.register("deliveries", "Sent");
+        deliveries.inc();
+        metrics.count_response("GET", "/a/{b}", 204, Duration::from_millis(3));
+        metrics.count_dropped_tail("slow");
+        let in_flight = metrics.begin_request();
         let text = metrics.encode(5, 2, &Registry::default()).unwrap();
-        drop(under_way);
+        drop(in_flight);
         for line in [
             r#"filrouge_http_requests_total{method="GET",route="/a/{b}",status="2xx"} 1"#,
             r#"filrouge_http_request_duration_seconds_count{method="GET",route="/a/{b}",status="2xx"} 1"#,

@@ -19,7 +19,7 @@ use tracing::{Instrument, Span, field};
 use crate::layer::HttpLayer;
 use crate::problem::Problem;
 use crate::request_id::HttpRequestId;
-use crate::wire::Mounted;
+use crate::wire::MountedWires;
 
 /// The label of a method in metrics and logs. All methods that are not listed share the label `other`.
 fn method_label(method: &Method) -> &'static str {
@@ -35,15 +35,15 @@ fn method_label(method: &Method) -> &'static str {
     }
 }
 
-/// The layer around all routes: handles one request.
-pub(crate) async fn request(
-    State(mounted): State<Mounted>,
+/// Handles one request, as the layer around all routes.
+pub(crate) async fn handle_request(
+    State(mounted): State<MountedWires>,
     mut request: Request,
     next: Next,
 ) -> Response<Body> {
-    let (began, http) = (Instant::now(), &mounted.http);
-    let under_way = http.metrics().enter();
-    let id = HttpRequestId::of(request.headers());
+    let (start, http) = (Instant::now(), &mounted.http);
+    let in_flight = http.metrics().begin_request();
+    let id = HttpRequestId::from_headers(request.headers());
     let method = method_label(request.method());
     let route = request.extensions().get::<MatchedPath>();
     let route = route.map_or_else(|| "unmatched".to_owned(), |path| path.as_str().to_owned());
@@ -57,50 +57,57 @@ pub(crate) async fn request(
     );
     #[cfg(feature = "otel")]
     crate::telemetry::begin(&span, &request, method, &route);
-    // The reservation for the request's body. Everything that is built from the body may keep a clone; the last one
-    // that is dropped releases it.
-    let body = Arc::new(http.limits().body());
+    // The reservation for the request's body. Whatever keeps data of the body may keep a clone; the reservation is
+    // released when the last clone is dropped.
+    let body = Arc::new(http.limits().body_reservation());
     request.extensions_mut().insert(body.clone());
     // A request whose body is a provider's stream lasts as long as the provider sends; it has limits of its own.
-    let bounded = !mounted.is_unbounded(&route);
-    let answering = answer(http, bounded, request, next);
-    let mut response = answering.instrument(span.clone()).await;
+    let has_time_limit = !mounted.is_unbounded(&route);
+    let handling = run_within_limits(http, has_time_limit, request, next);
+    let mut response = handling.instrument(span.clone()).await;
     drop(body);
-    drop(under_way);
-    id.put(response.headers_mut());
+    drop(in_flight);
+    id.add_to(response.headers_mut());
     #[cfg(feature = "otel")]
     crate::telemetry::end(&span, &response);
-    let (status, took) = (response.status().as_u16(), began.elapsed());
-    http.metrics().answered(method, &route, status, took);
-    finish(&span, status, took.as_secs_f64() * 1000.0);
+    let (status, duration) = (response.status().as_u16(), start.elapsed());
+    http.metrics()
+        .count_response(method, &route, status, duration);
+    log_response(&span, status, duration.as_secs_f64() * 1000.0);
     response
 }
 
-async fn answer(http: &HttpLayer, bounded: bool, request: Request, next: Next) -> Response<Body> {
+async fn run_within_limits(
+    http: &HttpLayer,
+    has_time_limit: bool,
+    request: Request,
+    next: Next,
+) -> Response<Body> {
     let settings = http.limits().settings();
-    let within = settings.body_timeout + settings.answer_timeout;
-    let answering = AssertUnwindSafe(next.run(request)).catch_unwind();
-    let answered = match bounded {
-        true => tokio::time::timeout(within, answering).await,
-        false => Ok(answering.await),
+    let time_limit = settings.body_timeout + settings.answer_timeout;
+    let handling = AssertUnwindSafe(next.run(request)).catch_unwind();
+    let outcome = match has_time_limit {
+        true => tokio::time::timeout(time_limit, handling).await,
+        false => Ok(handling.await),
     };
-    match answered {
+    match outcome {
         Ok(Ok(response)) => response,
         // The message of the panic may quote data of the request, so it is not reported.
         Ok(Err(_)) => {
-            http.metrics().panicked();
+            http.metrics().count_panic();
             Problem::new(ErrorCode::Internal, "the program is at fault").into_response()
         }
         Err(_) => {
-            let what = "no answer in time; whether a write was done is not known";
-            let problem = Problem::new(ErrorCode::Overloaded, what);
-            let hinted = problem.with_hint("repeat it with the same keys");
-            hinted.into_response()
+            let detail = "no answer in time; whether a write was done is not known";
+            let problem = Problem::new(ErrorCode::Overloaded, detail);
+            problem
+                .with_hint("repeat it with the same keys")
+                .into_response()
         }
     }
 }
 
-fn finish(span: &Span, status: u16, duration_ms: f64) {
+fn log_response(span: &Span, status: u16, duration_ms: f64) {
     span.record("status", status);
     span.record("duration_ms", duration_ms);
     span.in_scope(|| {
@@ -147,11 +154,11 @@ mod tests {
         };
         let authority = Authority::start(engine.clone(), clock, settings);
         let http = HttpLayer::new(engine, authority.await.unwrap(), LimitSettings::default());
-        let at_fault = || async {
+        let panics = || async {
             assert!(std::hint::black_box(false), "what was sent");
         };
         let wire = Wire {
-            routes: Router::new().route("/at-fault", get(at_fault)),
+            routes: Router::new().route("/at-fault", get(panics)),
             ..Wire::default()
         };
         let request = Request::get("/at-fault").header("host", "localhost");

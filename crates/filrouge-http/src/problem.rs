@@ -24,7 +24,7 @@ pub struct ProblemBody<'a> {
     #[schema(minimum = 400, maximum = 599)]
     status: u16,
     /// The code by which programs classify failures.
-    #[schema(schema_with = codes)]
+    #[schema(schema_with = code_schema)]
     code: &'static str,
     /// The cause of this failure.
     detail: &'a str,
@@ -53,12 +53,12 @@ pub struct ProblemBody<'a> {
     expires_at: Option<Timestamp>,
 }
 
-fn codes() -> Object {
-    let words = ErrorCode::ALL.iter().map(|code| code.as_str());
+fn code_schema() -> Object {
+    let codes = ErrorCode::ALL.iter().map(|code| code.as_str());
     ObjectBuilder::new()
         .schema_type(Type::String)
         .description(Some("The code by which programs classify failures."))
-        .enum_values(Some(words))
+        .enum_values(Some(codes))
         .build()
 }
 
@@ -87,13 +87,13 @@ impl Problem {
 
     /// Sets how many seconds the caller should wait before it retries.
     #[must_use]
-    pub fn retry_after(self, seconds: u32) -> Self {
+    pub fn with_retry_after(self, seconds: u32) -> Self {
         Self(self.0, Some(seconds))
     }
 }
 
-/// The detail and the hint that callers get. Why the hot store failed is only for the operator, in the log and in
-/// `/readyz`, so that detail is replaced.
+/// Returns the detail and the hint for callers. The cause of a failure of the hot store is only for the operator, in
+/// the log and in `/readyz`, so its detail is replaced.
 pub fn detail_and_hint(failure: &Failure) -> (&str, Option<&str>) {
     match failure.code {
         ErrorCode::HotUnavailable => (
@@ -104,31 +104,30 @@ pub fn detail_and_hint(failure: &Failure) -> (&str, Option<&str>) {
     }
 }
 
-/// The seconds until a lease expires, rounded up, at least 1.
+/// Returns the seconds until a lease expires, rounded up, at least 1.
 fn seconds_left(lease: &Lease) -> u32 {
-    let until = lease.expires_at.map_or(0, |at| at.as_micros());
-    let left = until.saturating_sub(SystemClock.now().as_micros());
-    let seconds = u64::try_from(left).unwrap_or(0).div_ceil(1_000_000);
+    let end = lease.expires_at.map_or(0, |at| at.as_micros());
+    let micros_left = end.saturating_sub(SystemClock.now().as_micros());
+    let seconds = u64::try_from(micros_left).unwrap_or(0).div_ceil(1_000_000);
     u32::try_from(seconds.max(1)).unwrap_or(u32::MAX)
 }
 
-/// The failure that a response reports. A response carries it as an extension until the layer around all wires writes
-/// the body.
+/// The failure that a response reports: an extension of the response until the layer around all wires writes the body.
 #[derive(Clone)]
-pub(crate) struct Failed(pub(crate) Arc<Failure>);
+pub(crate) struct ReportedFailure(pub(crate) Arc<Failure>);
 
 /// A failure in the format of a wire's protocol: the media type and the text of the body.
 pub type FailureText = (&'static str, Vec<u8>);
 
 /// Formats a failure as `application/problem+json`.
-pub(crate) fn written(failure: &Failure) -> FailureText {
-    written_with(failure, failure.code.status())
+pub(crate) fn format_problem(failure: &Failure) -> FailureText {
+    format_with_status(failure, failure.code.status())
 }
 
-/// Like [`written`], but with this status instead of the code's own.
-pub(crate) fn written_with(failure: &Failure, status: u16) -> FailureText {
+/// Like [`format_problem`], but with this status instead of the code's own.
+pub(crate) fn format_with_status(failure: &Failure, status: u16) -> FailureText {
     let (detail, hint) = detail_and_hint(failure);
-    let held = failure.held.as_deref();
+    let lease = failure.held.as_deref();
     let body = ProblemBody {
         r#type: format!("urn:filrouge:error:{}", failure.code),
         title: failure.code.title(),
@@ -137,10 +136,10 @@ pub(crate) fn written_with(failure: &Failure, status: u16) -> FailureText {
         detail,
         hint,
         actual_seq: failure.actual_seq,
-        session_id: failure.place.as_ref().map(|p| p.session_id.as_str()),
-        seq: failure.place.as_ref().and_then(|p| p.seq),
-        holder: held.and_then(|lease| lease.holder.as_deref()),
-        expires_at: held.and_then(|lease| lease.expires_at),
+        session_id: failure.location.as_ref().map(|p| p.session_id.as_str()),
+        seq: failure.location.as_ref().and_then(|p| p.seq),
+        holder: lease.and_then(|lease| lease.holder.as_deref()),
+        expires_at: lease.and_then(|lease| lease.expires_at),
     };
     let text = serde_json::to_vec(&body).unwrap_or_default();
     ("application/problem+json", text)
@@ -162,11 +161,13 @@ impl IntoResponse for Problem {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         if failure.code.retry() {
-            let held = failure.held.as_deref();
-            let seconds = self.1.or_else(|| held.map(seconds_left));
+            let lease = failure.held.as_deref();
+            let seconds = self.1.or_else(|| lease.map(seconds_left));
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds.unwrap_or(1)));
         }
-        response.extensions_mut().insert(Failed(self.0.into()));
+        response
+            .extensions_mut()
+            .insert(ReportedFailure(self.0.into()));
         response
     }
 }

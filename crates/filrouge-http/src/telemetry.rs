@@ -21,9 +21,9 @@ mod names {
 }
 
 /// The headers of a request, from which only those of the trace context are read.
-struct Context<'a>(&'a HeaderMap);
+struct TraceHeaders<'a>(&'a HeaderMap);
 
-impl Extractor for Context<'_> {
+impl Extractor for TraceHeaders<'_> {
     fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).and_then(|value| value.to_str().ok())
     }
@@ -33,20 +33,20 @@ impl Extractor for Context<'_> {
     }
 }
 
-/// The session's id as spelled in the path, if the route has one. It must be the route's first parameter.
-fn conversation<'a>(route: &str, path: &'a str) -> Option<&'a str> {
+/// Returns the session's id as spelled in the path, if the route has one. It must be the route's first parameter.
+fn session_in_path<'a>(route: &str, path: &'a str) -> Option<&'a str> {
     let (before, _) = route.split_once("{session_id}")?;
     path.strip_prefix(before)?.split('/').next()
 }
 
 /// Makes the span part of the caller's trace, and sets its method, route and conversation.
 pub(crate) fn begin(span: &Span, request: &Request, method: &'static str, route: &str) {
-    let parent = get_text_map_propagator(|p| p.extract(&Context(request.headers())));
+    let remote_parent = get_text_map_propagator(|p| p.extract(&TraceHeaders(request.headers())));
     // This fails without a layer for OpenTelemetry; then there is no trace to continue.
-    let _ = span.set_parent(parent);
+    let _ = span.set_parent(remote_parent);
     span.set_attribute(names::METHOD, method);
     span.set_attribute(names::ROUTE, route.to_owned());
-    if let Some(session) = conversation(route, request.uri().path()) {
+    if let Some(session) = session_in_path(route, request.uri().path()) {
         span.set_attribute(names::CONVERSATION_ID, session.to_owned());
     }
 }
@@ -68,10 +68,13 @@ mod tests {
     fn the_conversation_is_the_session_of_the_path() {
         let turns = "/api/v1/sessions/{session_id}/turns";
         assert_eq!(
-            conversation(turns, "/api/v1/sessions/a%2Fb/turns"),
+            session_in_path(turns, "/api/v1/sessions/a%2Fb/turns"),
             Some("a%2Fb")
         );
-        assert_eq!(conversation("/api/v1/sessions", "/api/v1/sessions"), None);
-        assert_eq!(conversation("/healthz", "/healthz"), None);
+        assert_eq!(
+            session_in_path("/api/v1/sessions", "/api/v1/sessions"),
+            None
+        );
+        assert_eq!(session_in_path("/healthz", "/healthz"), None);
     }
 }

@@ -16,12 +16,12 @@ use crate::metrics::Metrics;
 
 mod bodies;
 mod connection;
-mod own_answer;
+mod own_response;
 mod phase;
 mod socket;
 
 /// How long requests in progress may take once the server begins to stop.
-const STOP_WITHIN: Duration = Duration::from_secs(10);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long no connections are accepted after the operating system failed to accept one, for example for lack of
 /// descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -70,13 +70,13 @@ pub async fn bind(address: SocketAddr, authority: &Authority) -> Result<TcpListe
 /// Serves the router of [`crate::mount`] until [`HttpLayer::stop`] is called. Then waits until the requests in progress
 /// are answered, but at most 10 s.
 pub async fn serve(listener: TcpListener, router: Router, http: HttpLayer) {
-    let total = http.limits().settings().connections.clamp(1, 1 << 24);
-    let slots = Arc::new(Semaphore::new(total));
+    let slot_count = http.limits().settings().connections.clamp(1, 1 << 24);
+    let slots = Arc::new(Semaphore::new(slot_count));
     let transport = Arc::new(Transport { router, http });
     let accepting = async {
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => admit(stream, &transport, &slots),
+                Ok((stream, _)) => start_connection(stream, &transport, &slots),
                 Err(error) => pause_after_error(&error, transport.http.metrics()).await,
             }
         }
@@ -84,26 +84,26 @@ pub async fn serve(listener: TcpListener, router: Router, http: HttpLayer) {
     let forgetting = async {
         loop {
             tokio::time::sleep(FORGET_EVERY).await;
-            transport.http.limits().shrink();
+            transport.http.limits().forget_idle_callers();
         }
     };
     tokio::select! {
         () = accepting => {}
         () = forgetting => {}
-        () = transport.http.stopped() => {}
+        () = transport.http.wait_until_stopping() => {}
     }
     drop(listener);
-    let all = u32::try_from(total).unwrap_or(u32::MAX);
-    let late = tokio::time::timeout(STOP_WITHIN, slots.acquire_many(all)).await;
-    if late.is_err() {
+    let all_slots = u32::try_from(slot_count).unwrap_or(u32::MAX);
+    let finished = tokio::time::timeout(STOP_TIMEOUT, slots.acquire_many(all_slots)).await;
+    if finished.is_err() {
         tracing::warn!("requests are still under way; they are cut off");
     }
 }
 
-fn admit(stream: TcpStream, transport: &Arc<Transport>, slots: &Arc<Semaphore>) {
+fn start_connection(stream: TcpStream, transport: &Arc<Transport>, slots: &Arc<Semaphore>) {
     let Ok(slot) = slots.clone().try_acquire_owned() else {
-        transport.http.metrics().connection_refused("full");
-        own_answer::refuse(&stream);
+        transport.http.metrics().count_refused_connection("full");
+        own_response::refuse_connection(&stream);
         return;
     };
     if let Err(error) = stream.set_nodelay(true) {
@@ -116,8 +116,8 @@ fn admit(stream: TcpStream, transport: &Arc<Transport>, slots: &Arc<Semaphore>) 
     });
 }
 
-/// Handles an error of accepting a connection. That a peer disconnected too early is ignored. Any other error is likely
-/// to recur at once, so this pauses.
+/// Handles an error of accepting a connection. Ignores that a peer disconnected too early. Pauses after any other
+/// error, because it is likely to recur at once.
 async fn pause_after_error(error: &io::Error, metrics: &Metrics) {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     if matches!(
@@ -126,7 +126,7 @@ async fn pause_after_error(error: &io::Error, metrics: &Metrics) {
     ) {
         return;
     }
-    metrics.connection_refused("system");
+    metrics.count_refused_connection("system");
     tracing::warn!(%error, "no connection can be accepted");
     tokio::time::sleep(ACCEPT_PAUSE).await;
 }

@@ -10,7 +10,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use filrouge_types::{ErrorCode, Failure};
 
 use crate::layer::HttpLayer;
-use crate::problem::{Failed, FailureText, Problem, written};
+use crate::problem::{FailureText, Problem, ReportedFailure, format_problem};
 use crate::{access, cors, observe};
 
 /// The routes of one protocol.
@@ -24,20 +24,20 @@ pub struct Wire {
     /// limits.
     pub unbounded: &'static [&'static str],
     /// The format of failures below a path. `None`: `application/problem+json`.
-    pub failures: Option<Failures>,
+    pub failure_format: Option<FailureFormat>,
 }
 
 /// The prefix of a wire's paths, and the function that formats a failure for its protocol.
-pub type Failures = (&'static str, fn(&Failure) -> FailureText);
+pub type FailureFormat = (&'static str, fn(&Failure) -> FailureText);
 
 /// The state of the layers around all wires.
 #[derive(Clone)]
-pub(crate) struct Mounted {
+pub(crate) struct MountedWires {
     pub(crate) http: HttpLayer,
     pub(crate) wires: Arc<[Wire]>,
 }
 
-impl Mounted {
+impl MountedWires {
     pub(crate) fn is_public(&self, path: &str) -> bool {
         self.wires.iter().any(|wire| wire.public.contains(&path))
     }
@@ -49,17 +49,17 @@ impl Mounted {
     }
 
     /// Returns the function that formats failures for a request's path.
-    fn failures(&self, path: &str) -> fn(&Failure) -> FailureText {
-        let mut shapes = self.wires.iter().filter_map(|wire| wire.failures);
-        let own = shapes.find(|(prefix, _)| path.starts_with(prefix));
-        own.map_or(written, |(_, shape)| shape)
+    fn failure_format(&self, path: &str) -> fn(&Failure) -> FailureText {
+        let mut formats = self.wires.iter().filter_map(|wire| wire.failure_format);
+        let format = formats.find(|(prefix, _)| path.starts_with(prefix));
+        format.map_or(format_problem, |(_, format)| format)
     }
 }
 
-/// Merges the routes of all wires, and adds authentication, limits, logs and metrics. `elsewhere` is the hint in the
-/// error for a path that no wire serves.
-pub fn mount(http: &HttpLayer, wires: Vec<Wire>, elsewhere: &'static str) -> Router {
-    let mounted = Mounted {
+/// Merges the routes of all wires, and adds authentication, limits, logs and metrics. `unknown_path_hint` is the hint
+/// in the error for a path that no wire serves.
+pub fn mount(http: &HttpLayer, wires: Vec<Wire>, unknown_path_hint: &'static str) -> Router {
+    let mounted = MountedWires {
         http: http.clone(),
         wires: wires.into(),
     };
@@ -68,19 +68,19 @@ pub fn mount(http: &HttpLayer, wires: Vec<Wire>, elsewhere: &'static str) -> Rou
         .fold(Router::new(), Router::merge)
         .fallback(async move || {
             let problem = Problem::new(ErrorCode::RouteNotFound, "there is no such route");
-            problem.with_hint(elsewhere)
+            problem.with_hint(unknown_path_hint)
         })
         .method_not_allowed_fallback(async || {
-            let what = "the route does not know this method";
-            Problem::new(ErrorCode::MethodNotAllowed, what)
+            let detail = "the route does not know this method";
+            Problem::new(ErrorCode::MethodNotAllowed, detail)
         })
         .layer(from_fn_with_state(mounted.clone(), access::authenticate))
-        .layer(from_fn_with_state(mounted.clone(), observe::request));
-    // The router adds `Allow`, the list of a route's methods, to a response 405. `failures` reads this header, so it
-    // must be a layer outside the router.
+        .layer(from_fn_with_state(mounted.clone(), observe::handle_request));
+    // The router adds `Allow`, the list of a route's methods, to a response 405. `format_failures` reads this header,
+    // so it must be a layer outside the router.
     let router = Router::new()
         .fallback_service(router)
-        .layer(from_fn_with_state(mounted, failures));
+        .layer(from_fn_with_state(mounted, format_failures));
     match http.authority().origins() {
         [] => router,
         origins => router.layer(cors::layer(origins)),
@@ -89,20 +89,24 @@ pub fn mount(http: &HttpLayer, wires: Vec<Wire>, elsewhere: &'static str) -> Rou
 
 /// Formats a failure as the wire of the request's path does. If the route exists but not with the request's method, the
 /// hint lists the route's methods.
-async fn failures(State(mounted): State<Mounted>, request: Request, next: Next) -> Response<Body> {
-    let shape = mounted.failures(request.uri().path());
+async fn format_failures(
+    State(mounted): State<MountedWires>,
+    request: Request,
+    next: Next,
+) -> Response<Body> {
+    let format = mounted.failure_format(request.uri().path());
     let mut response = next.run(request).await;
-    let Some(Failed(failure)) = response.extensions_mut().remove() else {
+    let Some(ReportedFailure(failure)) = response.extensions_mut().remove() else {
         return response;
     };
     let mut failure = Failure::clone(&failure);
     let allowed = response.headers().get(header::ALLOW);
     if response.status() == StatusCode::METHOD_NOT_ALLOWED
-        && let Some(known) = allowed.and_then(|known| known.to_str().ok())
+        && let Some(methods) = allowed.and_then(|methods| methods.to_str().ok())
     {
-        failure = failure.with_hint(format!("known methods: {}", known.replace(',', ", ")));
+        failure = failure.with_hint(format!("known methods: {}", methods.replace(',', ", ")));
     }
-    let (media_type, text) = shape(&failure);
+    let (media_type, text) = format(&failure);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     headers.remove(header::CONTENT_LENGTH);

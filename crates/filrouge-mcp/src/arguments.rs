@@ -7,60 +7,78 @@ use serde_json::Value;
 
 use crate::refusal::Refusal;
 
-/// Parses `given`, the parameters of a call of `tool`. `schema` is the JSON Schema of these parameters.
+/// Parses `arguments`, the parameters of a call of `tool`. `schema` is the JSON Schema of these parameters.
 ///
 /// # Errors
 /// [`Refusal`] with the code `unknown_parameter` or `invalid_argument`.
-pub(crate) fn read<T: DeserializeOwned>(
+pub(crate) fn parse_arguments<T: DeserializeOwned>(
     tool: &str,
     schema: &JsonObject,
-    given: JsonObject,
+    arguments: JsonObject,
 ) -> Result<T, Refusal> {
-    let known: Vec<&str> = schema
+    let parameter_names: Vec<&str> = schema
         .get("properties")
         .and_then(Value::as_object)
-        .map(|all| all.keys().map(String::as_str).collect())
+        .map(|properties| properties.keys().map(String::as_str).collect())
         .unwrap_or_default();
-    if let Some(unknown) = given.keys().find(|name| !known.contains(&name.as_str())) {
+    if let Some(unknown) = arguments
+        .keys()
+        .find(|name| !parameter_names.contains(&name.as_str()))
+    {
         let message = format!("{tool} has no parameter {unknown:?}");
         return Err(Refusal::new(
             "unknown_parameter",
             message,
-            hint(tool, unknown, &known),
+            unknown_parameter_hint(tool, unknown, &parameter_names),
         ));
     }
     // A parameter with the value null counts as absent.
-    let given: JsonObject = given.into_iter().filter(|(_, v)| !v.is_null()).collect();
-    serde_path_to_error::deserialize(Value::Object(given)).map_err(|error| {
+    let arguments: JsonObject = arguments
+        .into_iter()
+        .filter(|(_, v)| !v.is_null())
+        .collect();
+    serde_path_to_error::deserialize(Value::Object(arguments)).map_err(|error| {
         let path = error.path().to_string();
-        let why = error.into_inner();
+        let cause = error.into_inner();
         let message = match path.as_str() {
-            "." | "" => why.to_string(),
-            path => format!("{path}: {why}"),
+            "." | "" => cause.to_string(),
+            path => format!("{path}: {cause}"),
         };
-        Refusal::invalid(message, expected(tool, schema, &path, &known))
+        Refusal::invalid(
+            message,
+            invalid_value_hint(tool, schema, &path, &parameter_names),
+        )
     })
 }
 
-/// The hint for an unknown parameter: all known ones and, if one differs only in case, `_` or `-`, that one first.
-fn hint(tool: &str, unknown: &str, known: &[&str]) -> String {
-    let plain = |name: &str| name.replace(['_', '-'], "").to_lowercase();
-    let similar = known.iter().find(|name| plain(name) == plain(unknown));
-    let all = known.join(", ");
+/// Returns the hint for an unknown parameter: first the known one that differs only in case, `_` or `-`, if there is
+/// one, then all known ones.
+fn unknown_parameter_hint(tool: &str, unknown: &str, parameter_names: &[&str]) -> String {
+    let normalized = |name: &str| name.replace(['_', '-'], "").to_lowercase();
+    let similar = parameter_names
+        .iter()
+        .find(|name| normalized(name) == normalized(unknown));
+    let names = parameter_names.join(", ");
     match similar {
-        Some(similar) => format!("did you mean {similar:?}? {tool} knows: {all}"),
-        None => format!("{tool} knows: {all}"),
+        Some(similar) => format!("did you mean {similar:?}? {tool} knows: {names}"),
+        None => format!("{tool} knows: {names}"),
     }
 }
 
-/// The hint for an invalid value: the description of the parameter at `path`, or all known parameters if it has none.
-fn expected(tool: &str, schema: &JsonObject, path: &str, known: &[&str]) -> String {
+/// Returns the hint for an invalid value: the description of the parameter at `path`, or all known parameters if it has
+/// none.
+fn invalid_value_hint(
+    tool: &str,
+    schema: &JsonObject,
+    path: &str,
+    parameter_names: &[&str],
+) -> String {
     let name = path.split(['.', '[']).next().unwrap_or_default();
-    let described = schema
+    let description = schema
         .get("properties")
-        .and_then(|all| all.get(name)?.get("description")?.as_str());
-    match described {
+        .and_then(|properties| properties.get(name)?.get("description")?.as_str());
+    match description {
         Some(description) => format!("{name}: {description}"),
-        None => format!("{tool} knows: {}", known.join(", ")),
+        None => format!("{tool} knows: {}", parameter_names.join(", ")),
     }
 }

@@ -15,7 +15,7 @@ use crate::refusal::Refusal;
 
 /// The maximum number of concurrent calls; others wait. Each call uses a thread, and keeps the data that it reads in
 /// memory.
-const AT_ONCE: usize = 16;
+const CONCURRENT_CALLS_MAX: usize = 16;
 
 /// The histories that a call may read.
 #[derive(Clone)]
@@ -30,16 +30,16 @@ pub struct Corpus {
 #[derive(Clone)]
 pub enum Histories {
     /// The same histories for every call: those of the one person who runs this process.
-    All(Box<Corpus>),
+    Shared(Box<Corpus>),
     /// The histories of the HTTP request's caller. The HTTP layer adds them to each request as
-    /// [`OfCaller`](crate::OfCaller); a call without them is refused.
-    OfCaller,
+    /// [`CallerCorpus`](crate::CallerCorpus); a call without them is refused.
+    PerCaller,
 }
 
 /// What is known about the caller's own session: the session in which the agent makes its calls. All members are `None`
 /// unless the agent runs on this machine.
 #[derive(Clone, Default)]
-pub struct Own {
+pub struct CallerSession {
     /// The value of the environment variable `FILROUGE_SESSION_ID`.
     pub session_id: Option<String>,
     /// The agent's working folder, with symbolic links resolved.
@@ -53,7 +53,7 @@ pub struct Own {
 pub(crate) struct Call<'a> {
     pub(crate) library: &'a Library,
     pub(crate) searcher: &'a Searcher,
-    pub(crate) own: &'a Own,
+    pub(crate) caller_session: &'a CallerSession,
     /// The tool's name.
     pub(crate) tool: &'static str,
     /// Set when the caller has disconnected or cancelled.
@@ -61,30 +61,35 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// The current time, from which `7d` (seven days ago) is counted.
+    /// Returns the current time, from which `7d` (seven days ago) is counted.
     pub(crate) fn now(&self) -> Timestamp {
-        let own = self.own.clock.as_ref();
-        own.map_or_else(|| SystemClock.now(), |clock| clock.now())
+        let clock = self.caller_session.clock.as_ref();
+        clock.map_or_else(|| SystemClock.now(), |clock| clock.now())
     }
 
-    /// Returns the id of the session `named`, or of the caller's own session if `named` is `None` or one of [`OWN`].
+    /// Returns the id of the session `requested`, or of the caller's own session if it is `None` or one of
+    /// [`OWN_SESSION_NAMES`].
     ///
     /// # Errors
     /// [`Refusal`] with the code `own_session_unknown`.
-    pub(crate) fn session(&self, named: Option<&str>) -> Result<String, Refusal> {
-        // Whether a named session exists is not checked here: the query that follows reports an unknown session.
-        if let Some(named) = named.filter(|id| !OWN.contains(id)) {
-            return Ok(named.to_owned());
+    pub(crate) fn resolve_session(&self, requested: Option<&str>) -> Result<String, Refusal> {
+        // This does not check that the session exists: the query that follows reports an unknown session.
+        if let Some(requested) = requested.filter(|id| !OWN_SESSION_NAMES.contains(id)) {
+            return Ok(requested.to_owned());
         }
         let caller = Caller {
             named: None,
-            from_environment: self.own.session_id.as_deref(),
-            folder: self.own.folder.as_deref(),
+            from_environment: self.caller_session.session_id.as_deref(),
+            folder: self.caller_session.folder.as_deref(),
             tool: Some(self.tool),
-            now: self.own.clock.as_ref().map(|clock| clock.now().as_millis()),
+            now: self
+                .caller_session
+                .clock
+                .as_ref()
+                .map(|clock| clock.now().as_millis()),
         };
-        let own = own_session(self.library, &caller);
-        own.map_err(|why| {
+        let session_id = own_session(self.library, &caller);
+        session_id.map_err(|why| {
             Refusal::new(
                 "own_session_unknown",
                 why.to_string(),
@@ -95,46 +100,46 @@ impl Call<'_> {
 }
 
 /// The names that agents may give for their own session.
-const OWN: [&str; 3] = ["", "own", "self"];
+const OWN_SESSION_NAMES: [&str; 3] = ["", "own", "self"];
 
-/// Runs calls on blocking threads, at most [`AT_ONCE`] at a time. Clones share the limit.
+/// Runs calls on blocking threads, at most [`CONCURRENT_CALLS_MAX`] at a time. Clones share the limit.
 #[derive(Clone)]
 pub(crate) struct BlockingPool(Arc<Semaphore>);
 
 impl BlockingPool {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Semaphore::new(AT_ONCE)))
+        Self(Arc::new(Semaphore::new(CONCURRENT_CALLS_MAX)))
     }
 
-    /// Runs `work`, which blocks, and returns its result. `gone` completes when the client cancels the call: then this
-    /// sets the flag that `work` receives and returns without waiting for `work`.
+    /// Runs `work`, which blocks, and returns its result. `cancelled` completes when the client cancels the call.
+    /// Then this sets the flag that `work` receives, and returns without waiting for `work`.
     ///
     /// # Errors
     /// [`Refusal`]: that of `work`, `cancelled`, or `internal` if `work` panics.
-    pub(crate) async fn answer<T: Send + 'static>(
+    pub(crate) async fn run<T: Send + 'static>(
         &self,
-        gone: impl Future<Output = ()>,
+        cancelled: impl Future<Output = ()>,
         work: impl FnOnce(&Arc<AtomicBool>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
-        let stopped = Arc::new(AtomicBool::new(false));
-        let stop_flag = stopped.clone();
+        let stop_flag = Arc::new(AtomicBool::new(false));
+        let work_flag = stop_flag.clone();
         let pool = self.0.clone();
-        let done = async move {
-            let permit = pool.acquire_owned().await.map_err(|_| ended())?;
+        let result = async move {
+            let permit = pool.acquire_owned().await.map_err(|_| internal_error())?;
             let work = move || {
-                let answer = work(&stop_flag);
+                let answer = work(&work_flag);
                 drop(permit);
                 answer
             };
             tokio::task::spawn_blocking(work)
                 .await
-                .map_err(|_| ended())?
+                .map_err(|_| internal_error())?
         };
         // Sets the flag also when this future is dropped.
-        let _stop = StopOnDrop(stopped);
+        let _stop = StopOnDrop(stop_flag);
         tokio::select! {
-            answer = done => answer,
-            () = gone => Err(Refusal::new("cancelled", "the call was cancelled", "")),
+            answer = result => answer,
+            () = cancelled => Err(Refusal::new("cancelled", "the call was cancelled", "")),
         }
     }
 }
@@ -148,7 +153,7 @@ impl Drop for StopOnDrop {
     }
 }
 
-fn ended() -> Refusal {
+fn internal_error() -> Refusal {
     Refusal::new(
         "internal",
         "the call ended without an answer",

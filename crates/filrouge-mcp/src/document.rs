@@ -7,46 +7,46 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct Window<'a> {
     stopped: &'a AtomicBool,
     /// The page's first character, counted from 0.
-    from: usize,
+    start: usize,
     /// The character after the page.
-    to: usize,
+    end: usize,
     /// The number of characters written so far.
-    seen: usize,
-    kept: Vec<u8>,
+    written_chars: usize,
+    page_bytes: Vec<u8>,
 }
 
 impl<'a> Window<'a> {
-    /// Creates a window on the page of `chars` characters that begins at character `from`, counted from 0. Writes fail
+    /// Creates a window on the page of `chars` characters that begins at character `start`, counted from 0. Writes fail
     /// once `stopped` is set.
-    pub(crate) const fn new(from: usize, chars: usize, stopped: &'a AtomicBool) -> Self {
+    pub(crate) const fn new(start: usize, chars: usize, stopped: &'a AtomicBool) -> Self {
         Self {
             stopped,
-            from,
-            to: from.saturating_add(chars),
-            seen: 0,
-            kept: Vec::new(),
+            start,
+            end: start.saturating_add(chars),
+            written_chars: 0,
+            page_bytes: Vec::new(),
         }
     }
 
     /// The kept characters.
     pub(crate) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.kept).into_owned()
+        String::from_utf8_lossy(&self.page_bytes).into_owned()
     }
 
     /// The number of characters written so far: after the last write, the length of the document.
     pub(crate) const fn total(&self) -> usize {
-        self.seen
+        self.written_chars
     }
 
     /// The position of the character after the page; `None` when the page reaches the end of the document. Valid after
     /// the last write.
-    pub(crate) fn next(&self) -> Option<usize> {
-        (self.to < self.seen).then_some(self.to)
+    pub(crate) fn next_page_start(&self) -> Option<usize> {
+        (self.end < self.written_chars).then_some(self.end)
     }
 }
 
 /// Whether a byte is a continuation byte of UTF-8: not the first one of its character.
-const fn continues(byte: u8) -> bool {
+const fn is_continuation(byte: u8) -> bool {
     byte & 0b1100_0000 == 0b1000_0000
 }
 
@@ -56,23 +56,24 @@ impl Write for Window<'_> {
             // Not `Interrupted`: `write_all` would retry it.
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        let (mut first, mut end) = (None, bytes.len());
-        for (at, byte) in bytes.iter().enumerate() {
+        let (mut page_start, mut page_end) = (None, bytes.len());
+        for (index, byte) in bytes.iter().enumerate() {
             // A character may be split over two writes, so continuation bytes belong to the character counted before
             // them, even if an earlier write contained its first byte.
-            if !continues(*byte) {
-                self.seen += 1;
+            if !is_continuation(*byte) {
+                self.written_chars += 1;
             }
-            let inside = self.seen > self.from && self.seen <= self.to;
-            if inside && first.is_none() {
-                first = Some(at);
+            let is_in_page = self.written_chars > self.start && self.written_chars <= self.end;
+            if is_in_page && page_start.is_none() {
+                page_start = Some(index);
             }
-            if !inside && first.is_some() && end == bytes.len() {
-                end = at;
+            if !is_in_page && page_start.is_some() && page_end == bytes.len() {
+                page_end = index;
             }
         }
-        if let Some(kept) = first.and_then(|first| bytes.get(first..end)) {
-            self.kept.extend_from_slice(kept);
+        if let Some(page_bytes) = page_start.and_then(|page_start| bytes.get(page_start..page_end))
+        {
+            self.page_bytes.extend_from_slice(page_bytes);
         }
         Ok(bytes.len())
     }
@@ -91,24 +92,25 @@ mod tests {
         let never_stopped = AtomicBool::new(false);
         let document = "añ漢字🙂\nb".repeat(7);
         for (chars, chunk) in [(1, 1), (2, 3), (5, 4), (1000, 2), (49, 1000)] {
-            let (mut joined, mut from) = (String::new(), 0);
+            let (mut concatenated, mut start) = (String::new(), 0);
             loop {
-                let mut window = Window::new(from, chars, &never_stopped);
+                let mut window = Window::new(start, chars, &never_stopped);
                 for bytes in document.as_bytes().chunks(chunk) {
                     window.write_all(bytes).unwrap();
                 }
                 let page = window.text();
                 assert!(page.chars().count() <= chars);
-                joined.push_str(&page);
+                concatenated.push_str(&page);
                 assert_eq!(window.total(), document.chars().count());
-                match window.next() {
-                    Some(next) => from = next,
+                match window.next_page_start() {
+                    Some(next_start) => start = next_start,
                     None => break,
                 }
             }
-            assert_eq!(joined, document, "{chars} {chunk}");
+            assert_eq!(concatenated, document, "{chars} {chunk}");
         }
     }
+
     #[test]
     fn a_stopped_window_refuses_writes() {
         let stopped = AtomicBool::new(false);

@@ -17,7 +17,7 @@ pub(crate) struct Fault {
 
 impl Fault {
     /// The fault for input that is not JSON or is too long (-32700).
-    pub(crate) fn unread(why: impl Into<String>) -> Self {
+    pub(crate) fn parse_error(why: impl Into<String>) -> Self {
         Self {
             id: None,
             error: ErrorData::parse_error(why.into(), None),
@@ -25,7 +25,7 @@ impl Fault {
     }
 
     /// The fault for JSON that is not a valid request (-32600).
-    pub(crate) fn invalid(why: impl Into<String>) -> Self {
+    pub(crate) fn invalid_request(why: impl Into<String>) -> Self {
         Self {
             id: None,
             error: ErrorData::invalid_request(why.into(), None),
@@ -39,18 +39,18 @@ impl Fault {
 /// [`Fault`]: -32700 for invalid JSON, -32600 for an invalid request, -32602 for parameters of a wrong form.
 pub(crate) fn check_form(bytes: &[u8]) -> Result<(), Fault> {
     let text = std::str::from_utf8(bytes);
-    let text = text.map_err(|_| Fault::unread("the message is not UTF-8"))?;
+    let text = text.map_err(|_| Fault::parse_error("the message is not UTF-8"))?;
     // RFC 8259 allows parsers to ignore a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let message: Value = serde_json::from_str(text)
-        .map_err(|why| Fault::unread(format!("the message is no JSON: {why}")))?;
+        .map_err(|why| Fault::parse_error(format!("the message is no JSON: {why}")))?;
     let Value::Object(message) = message else {
         let why = if message.is_array() {
             "a batch of messages is not answered: send each message separately"
         } else {
             "a message is a JSON object"
         };
-        return Err(Fault::invalid(why));
+        return Err(Fault::invalid_request(why));
     };
     let Some(method) = message.get("method").and_then(Value::as_str) else {
         // A response, or an object that the SDK refuses.
@@ -63,7 +63,7 @@ pub(crate) fn check_form(bytes: &[u8]) -> Result<(), Fault> {
         Value::String(id) => RequestId::String(id.as_str().into()),
         id => match id.as_i64() {
             Some(id) => RequestId::Number(id),
-            None => return Err(Fault::invalid("id is a string or a whole number")),
+            None => return Err(Fault::invalid_request("id is a string or a whole number")),
         },
     };
     let params = message.get("params").unwrap_or(&Value::Null);
@@ -83,7 +83,7 @@ pub(crate) fn check_form(bytes: &[u8]) -> Result<(), Fault> {
     }
 }
 
-/// Why `params` cannot be parsed as `T`; `None` if they can.
+/// Returns why `params` cannot be parsed as `T`; `None` if they can.
 fn parameter_error<T: DeserializeOwned>(params: &Value) -> Option<String> {
     let why = serde_path_to_error::deserialize::<_, T>(params).err()?;
     let path = why.path().to_string();

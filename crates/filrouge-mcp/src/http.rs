@@ -24,13 +24,13 @@ mod names;
 /// The histories of one request's caller. The layer that authenticates callers adds this value to the request's
 /// extensions.
 #[derive(Clone)]
-pub struct OfCaller(pub Corpus);
+pub struct CallerCorpus(pub Corpus);
 
 /// Names of this machine: always accepted in `Host` and `Origin`.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// The maximum size of a request's body in bytes.
-const BODY_BYTES: usize = 1024 * 1024;
+const BODY_MAX_BYTES: usize = 1024 * 1024;
 
 /// Answers MCP requests over HTTP. Clones share the service.
 #[derive(Clone)]
@@ -49,11 +49,11 @@ impl fmt::Debug for HttpService {
 impl HttpService {
     /// Creates a service in which `server` answers. `hosts` are the names accepted in `Host` and `Origin` besides those
     /// of this machine: `example.org` (any port) or `example.org:8080`. Requests with other names get 403, so that no
-    /// page in a browser reaches the server through DNS rebinding.
+    /// page in a browser reaches the server by DNS rebinding, where the page's host name resolves to this machine.
     #[must_use]
     pub fn new(server: McpServer, hosts: Vec<String>) -> Self {
-        let own = LOOPBACK.into_iter().map(str::to_owned);
-        let hosts = own.chain(hosts).collect();
+        let loopback = LOOPBACK.into_iter().map(str::to_owned);
+        let hosts = loopback.chain(hosts).collect();
         // No MCP sessions: each request carries its caller's identity.
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
@@ -61,7 +61,7 @@ impl HttpService {
             // The module `names` checks hosts and origins instead.
             .disable_allowed_hosts()
             .disable_allowed_origins()
-            .with_max_request_body_bytes(BODY_BYTES);
+            .with_max_request_body_bytes(BODY_MAX_BYTES);
         let factory = move || Ok(server.clone());
         let sessions = Arc::new(NeverSessionManager::default());
         Self {
@@ -79,10 +79,10 @@ impl HttpService {
     {
         // The names are checked here because the SDK would log each refused one, which is a stranger's input, as a
         // warning. The SDK still refuses a request without a host.
-        if !names::are_known(request.uri(), request.headers(), &self.hosts) {
+        if !names::are_accepted(request.uri(), request.headers(), &self.hosts) {
             tracing::debug!("a request with a foreign Host or Origin was refused");
             let text = "Forbidden: Host or Origin is not one of this server's names";
-            return plain(StatusCode::FORBIDDEN, text.to_owned());
+            return text_reply(StatusCode::FORBIDDEN, text.to_owned());
         }
         let (mut parts, body) = request.into_parts();
         accept_json(&mut parts.headers);
@@ -90,9 +90,9 @@ impl HttpService {
             let request = Request::from_parts(parts, Empty::<Bytes>::new());
             return self.service.handle(request).await;
         }
-        let body = match read(body).await {
+        let body = match read_body(body).await {
             Ok(body) => body,
-            Err(refused) => return refused,
+            Err(refusal) => return refusal,
         };
         if let Err(fault) = check_form(&body) {
             return fault_reply(fault);
@@ -104,7 +104,7 @@ impl HttpService {
 
 type Reply = Response<BoxBody<Bytes, Infallible>>;
 
-fn plain(status: StatusCode, text: String) -> Reply {
+fn text_reply(status: StatusCode, text: String) -> Reply {
     let mut reply = Response::new(Full::new(Bytes::from(text)).boxed());
     *reply.status_mut() = status;
     reply
@@ -119,54 +119,57 @@ fn fault_reply(fault: Fault) -> Reply {
     };
     let message = JsonRpcError::new(fault.id, fault.error);
     let text = serde_json::to_string(&message).unwrap_or_default();
-    let mut reply = plain(status, text);
+    let mut reply = text_reply(status, text);
     let json = HeaderValue::from_static("application/json");
     reply.headers_mut().insert(header::CONTENT_TYPE, json);
     reply
 }
 
-/// Reads a body of at most [`BODY_BYTES`].
+/// Reads a body of at most [`BODY_MAX_BYTES`].
 ///
 /// # Errors
 /// The response to send: 413 for a larger body, 400 for one that cannot be read.
-async fn read<B>(body: B) -> Result<Bytes, Reply>
+async fn read_body<B>(body: B) -> Result<Bytes, Reply>
 where
     B: Body,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let read = Limited::new(body, BODY_BYTES).collect().await;
-    read.map(Collected::to_bytes).map_err(|why| {
+    let collected = Limited::new(body, BODY_MAX_BYTES).collect().await;
+    collected.map(Collected::to_bytes).map_err(|why| {
         if why.is::<LengthLimitError>() {
-            let text = format!("Payload Too Large: request body exceeds {BODY_BYTES} bytes");
-            return plain(StatusCode::PAYLOAD_TOO_LARGE, text);
+            let text = format!("Payload Too Large: request body exceeds {BODY_MAX_BYTES} bytes");
+            return text_reply(StatusCode::PAYLOAD_TOO_LARGE, text);
         }
         let text = format!("the request's body cannot be read: {why}");
-        plain(StatusCode::BAD_REQUEST, text)
+        text_reply(StatusCode::BAD_REQUEST, text)
     })
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    let kind = headers
+    let media_type = headers
         .get(header::CONTENT_TYPE)
-        .and_then(|kind| kind.to_str().ok());
-    let essence = kind.map(|kind| kind.split(';').next().unwrap_or(kind).trim());
+        .and_then(|value| value.to_str().ok());
+    let essence = media_type.map(|text| text.split(';').next().unwrap_or(text).trim());
     essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"))
 }
 
 /// Makes a client that accepts JSON acceptable to the SDK. The protocol requires that a client also accepts an event
 /// stream, but this server always responds with JSON.
 fn accept_json(headers: &mut HeaderMap) {
-    let mut given = headers.get_all(header::ACCEPT).iter().peekable();
-    let kinds = |given: &HeaderValue| {
-        let kinds = given.to_str().unwrap_or_default().split(',');
-        let kinds = kinds.map(|kind| kind.split(';').next().unwrap_or(kind).trim());
+    let mut values = headers.get_all(header::ACCEPT).iter().peekable();
+    let accepts_json = |value: &HeaderValue| {
+        let media_types = value.to_str().unwrap_or_default().split(',');
+        let media_types =
+            media_types.map(|media_type| media_type.split(';').next().unwrap_or(media_type).trim());
         let known = ["application/json", "application/*", "*/*"];
-        kinds
-            .into_iter()
-            .any(|kind| known.iter().any(|known| kind.eq_ignore_ascii_case(known)))
+        media_types.into_iter().any(|media_type| {
+            known
+                .iter()
+                .any(|known| media_type.eq_ignore_ascii_case(known))
+        })
     };
-    if given.peek().is_none() || given.any(kinds) {
-        let both = HeaderValue::from_static("application/json, text/event-stream");
-        headers.insert(header::ACCEPT, both);
+    if values.peek().is_none() || values.any(accepts_json) {
+        let both_types = HeaderValue::from_static("application/json, text/event-stream");
+        headers.insert(header::ACCEPT, both_types);
     }
 }

@@ -11,17 +11,20 @@ pub(crate) const RECALL: &str = "recall";
 /// The name of the prompt's only argument.
 const QUESTION: &str = "question";
 
-/// The descriptions of all prompts.
-pub(crate) fn all() -> Vec<Prompt> {
+/// Returns the descriptions of all prompts.
+pub(crate) fn descriptions() -> Vec<Prompt> {
     let question = PromptArgument::new(QUESTION)
         .with_title("Question")
         .with_description("What to recall; by default what this session lost by compaction")
         .with_required(false);
-    let what = "Finds what was said and decided earlier, in this session or in others";
-    vec![Prompt::new(RECALL, Some(what), Some(vec![question])).with_title("Recall earlier context")]
+    let description = "Finds what was said and decided earlier, in this session or in others";
+    vec![
+        Prompt::new(RECALL, Some(description), Some(vec![question]))
+            .with_title("Recall earlier context"),
+    ]
 }
 
-/// The text of the prompt `recall` for the given arguments.
+/// Returns the text of the prompt `recall` for the given arguments.
 ///
 /// # Errors
 /// [`Refusal`] for an unknown argument, or a question that is not a string.
@@ -30,29 +33,31 @@ pub(crate) fn recall(arguments: Option<JsonObject>) -> Result<GetPromptResult, R
     let question = match arguments.remove(QUESTION) {
         None | Some(Value::Null) => None,
         Some(Value::String(question)) => Some(question).filter(|q| !q.trim().is_empty()),
-        Some(_) => return Err(refused("question is a text")),
+        Some(_) => return Err(invalid_argument("question is a text")),
     };
     if let Some(unknown) = arguments.keys().next() {
-        return Err(refused(&format!("recall has no argument {unknown:?}")));
+        return Err(invalid_argument(&format!(
+            "recall has no argument {unknown:?}"
+        )));
     }
     let text = match question {
         Some(question) => format!(
-            "Find out from earlier sessions: {}\n\n{HOW}",
+            "Find out from earlier sessions: {}\n\n{PROCEDURE}",
             quoted(&question)
         ),
         None => format!(
-            "Find out what this session knew before its context was compacted, and continue it.\n\n{HOW}"
+            "Find out what this session knew before its context was compacted, and continue it.\n\n{PROCEDURE}"
         ),
     };
     let message = PromptMessage::new_text(Role::User, text);
     Ok(GetPromptResult::new(vec![message]).with_description("How to find earlier context"))
 }
 
-fn refused(message: &str) -> Refusal {
+fn invalid_argument(message: &str) -> Refusal {
     Refusal::invalid(message, "recall takes one text, question, or nothing")
 }
 
-const HOW: &str = "\
+const PROCEDURE: &str = "\
 Work with the tools of filrouge, in this order, and stop as soon as you know:
 1. get_compacted_context without parameters: what compaction removed from this session, in its original words. \
 If it says that your own session is unknown, find it with list_sessions and give sessionID.

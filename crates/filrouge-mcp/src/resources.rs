@@ -2,14 +2,14 @@
 
 use filrouge_sources::library::export::Form;
 use filrouge_sources::library::history::MAX_CHARS;
-use filrouge_sources::library::list::{Ask, Row, Sessions, list};
+use filrouge_sources::library::list::{ListRequest, Row, Sessions, list};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use rmcp::model::{ListResourcesResult, Resource, ResourceContents, ResourceTemplate};
 
 use crate::call::Call;
 use crate::refusal::Refusal;
-use crate::text::{moment, provenance, quoted};
-use crate::tools::page;
+use crate::text::{format_time, provenance, quoted};
+use crate::tools::export_page;
 
 const SCHEME: &str = "session://";
 /// The only variable of [`TEMPLATE`].
@@ -18,7 +18,7 @@ pub(crate) const ID: &str = "id";
 pub(crate) const TEMPLATE: &str = "session://{id}";
 const MARKDOWN: &str = "text/markdown";
 /// The maximum number of completions that the protocol allows in one response.
-const COMPLETIONS: usize = 100;
+const COMPLETIONS_MAX: usize = 100;
 
 /// The characters of an id that are percent-encoded in a URI: all but the unreserved ones of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
@@ -27,14 +27,14 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'~');
 
-/// The URI of a session.
-fn address(id: &str) -> String {
+/// Returns the URI of a session.
+fn session_uri(id: &str) -> String {
     format!("{SCHEME}{}", utf8_percent_encode(id, RESERVED))
 }
 
-/// The id of the session that a URI names; `None` if the URI is not that of a session.
-fn id_of(address: &str) -> Option<String> {
-    let encoded = address.strip_prefix(SCHEME)?;
+/// Returns the id of the session that a URI names; `None` if the URI is not that of a session.
+fn id_from_uri(uri: &str) -> Option<String> {
+    let encoded = uri.strip_prefix(SCHEME)?;
     let id = percent_decode_str(encoded).decode_utf8().ok()?;
     // The decoder leaves a percent sign without two hex digits unchanged. Each valid encoding shortens the text by two
     // bytes, so the lengths differ by two per percent sign only if all are valid.
@@ -42,7 +42,7 @@ fn id_of(address: &str) -> Option<String> {
     (is_valid && !id.is_empty()).then(|| id.into_owned())
 }
 
-/// The description of [`TEMPLATE`] for clients.
+/// Returns the description of [`TEMPLATE`] for clients.
 pub(crate) fn template() -> ResourceTemplate {
     ResourceTemplate::new(TEMPLATE, "session")
         .with_title("A recorded session")
@@ -52,52 +52,56 @@ pub(crate) fn template() -> ResourceTemplate {
         .with_mime_type(MARKDOWN)
 }
 
-/// A page of the list of sessions, the last changed first.
+/// Returns a page of the list of sessions, the last changed first.
 ///
 /// # Errors
 /// [`Refusal`] for an invalid cursor.
-pub(crate) fn page_of_sessions(
+pub(crate) fn list_page(
     call: &Call<'_>,
     cursor: Option<String>,
 ) -> Result<ListResourcesResult, Refusal> {
-    let ask = Ask {
+    let request = ListRequest {
         cursor,
         mask: true,
-        ..Ask::default()
+        ..ListRequest::default()
     };
     let Sessions {
         sessions,
         next_cursor,
         ..
-    } = list(call.library, &ask)?;
+    } = list(call.library, &request)?;
     let all = sessions.iter().map(resource).collect();
     let mut result = ListResourcesResult::with_all_items(all);
     result.next_cursor = next_cursor;
     Ok(result)
 }
 
-fn resource(row: &Row) -> Resource {
-    let described = format!("{} session, updated {}", row.source, moment(row.updated));
-    let resource = Resource::new(address(&row.id), row.id.clone())
-        .with_description(described)
+fn resource(header: &Row) -> Resource {
+    let description = format!(
+        "{} session, updated {}",
+        header.source,
+        format_time(header.updated)
+    );
+    let resource = Resource::new(session_uri(&header.id), header.id.clone())
+        .with_description(description)
         .with_mime_type(MARKDOWN);
-    match &row.title {
+    match &header.title {
         Some(title) => resource.with_title(title),
         None => resource,
     }
 }
 
-/// Reads the session that the URI `address` names: the first [`MAX_CHARS`] characters, and if the session is longer,
+/// Reads the session that `uri` names: the first [`MAX_CHARS`] characters, and if the session is longer,
 /// how to continue.
 ///
 /// # Errors
 /// [`Refusal`]: `session_not_found` if the URI names no session, or an error of the library.
-pub(crate) fn read(call: &Call<'_>, address: &str) -> Result<ResourceContents, Refusal> {
-    let Some(id) = id_of(address) else {
-        let message = format!("{address:?} is not the address of a session");
+pub(crate) fn read_session(call: &Call<'_>, uri: &str) -> Result<ResourceContents, Refusal> {
+    let Some(id) = id_from_uri(uri) else {
+        let message = format!("{uri:?} is not the address of a session");
         return Err(Refusal::new("session_not_found", message, TEMPLATE));
     };
-    let page = page(call, &id, Some(Form::Markdown), None, MAX_CHARS)?;
+    let page = export_page(call, &id, Some(Form::Markdown), None, MAX_CHARS)?;
     let mut text = format!("{}\n\n{}", provenance(&page.source), page.content);
     if let Some(cursor) = &page.next_cursor {
         let (id, cursor, total) = (quoted(&id), quoted(cursor), page.total_chars);
@@ -105,11 +109,11 @@ pub(crate) fn read(call: &Call<'_>, address: &str) -> Result<ResourceContents, R
             "\n\nCut after character {MAX_CHARS} of {total}; continue with the tool export_session, sessionID {id}, cursor {cursor}.\n"
         ));
     }
-    Ok(ResourceContents::text(text, address).with_mime_type(MARKDOWN))
+    Ok(ResourceContents::text(text, uri).with_mime_type(MARKDOWN))
 }
 
-/// The first [`COMPLETIONS`] ids that begin with `start`, those of the last changed sessions first, and the number of
-/// all such ids.
+/// Returns the first [`COMPLETIONS_MAX`] ids that begin with `start`, those of the last changed sessions first, and the
+/// number of all ids that begin with it.
 pub(crate) fn completions(call: &Call<'_>, start: &str) -> (Vec<String>, usize) {
     let catalog = call.library.catalog();
     let headers = catalog.entries.iter().map(|entry| &entry.header);
@@ -117,7 +121,7 @@ pub(crate) fn completions(call: &Call<'_>, start: &str) -> (Vec<String>, usize) 
         .filter(|header| header.id.starts_with(start))
         .collect();
     matching.sort_unstable_by(|a, b| (b.updated, &a.id).cmp(&(a.updated, &b.id)));
-    let ids = matching.iter().take(COMPLETIONS);
+    let ids = matching.iter().take(COMPLETIONS_MAX);
     (
         ids.map(|header| header.id.to_string()).collect(),
         matching.len(),
@@ -131,9 +135,9 @@ mod tests {
     #[test]
     fn any_id_is_restored_from_its_uri() {
         for id in ["ses_1", "a b/c%:ü", "../..", "会話"] {
-            let address = address(id);
-            assert!(address.is_ascii(), "{address}");
-            assert_eq!(id_of(&address).as_deref(), Some(id));
+            let uri = session_uri(id);
+            assert!(uri.is_ascii(), "{uri}");
+            assert_eq!(id_from_uri(&uri).as_deref(), Some(id));
         }
         for bad in [
             "session://",
@@ -142,7 +146,7 @@ mod tests {
             "session://%zz",
             "session://%ff",
         ] {
-            assert_eq!(id_of(bad), None, "{bad}");
+            assert_eq!(id_from_uri(bad), None, "{bad}");
         }
     }
 }

@@ -7,15 +7,15 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, transform::transform_subschemas};
 use serde_json::Value;
 
-/// The schema of a tool's parameters, without `$ref`. No type is "or null": a caller omits a parameter to give no
-/// value.
-pub(crate) fn of_arguments<T: JsonSchema>() -> Arc<JsonObject> {
+/// Returns the schema of a tool's parameters, without `$ref`. No type is "or null": a caller omits a parameter to give
+/// no value.
+pub(crate) fn arguments_schema<T: JsonSchema>() -> Arc<JsonObject> {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
     settings.meta_schema = None;
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
-    without_null(&mut schema);
-    let mut object = object(schema);
+    remove_null(&mut schema);
+    let mut object = into_object(schema);
     object.remove("title");
     object.remove("description");
     object
@@ -24,19 +24,19 @@ pub(crate) fn of_arguments<T: JsonSchema>() -> Arc<JsonObject> {
     Arc::new(object)
 }
 
-/// The schema of a tool's serialized answer. Members that serialization may omit are not required.
-pub(crate) fn of_answer<T: JsonSchema>() -> Arc<JsonObject> {
+/// Returns the schema of a tool's serialized answer. Members that serialization may omit are not required.
+pub(crate) fn answer_schema<T: JsonSchema>() -> Arc<JsonObject> {
     let mut settings = SchemaSettings::draft2020_12().for_serialize();
     settings.meta_schema = None;
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
-    portable(&mut schema);
-    let mut object = object(schema);
+    make_portable(&mut schema);
+    let mut object = into_object(schema);
     // Clients require this member in the schema.
     object.insert("type".to_owned(), "object".into());
     Arc::new(object)
 }
 
-fn object(schema: Schema) -> JsonObject {
+fn into_object(schema: Schema) -> JsonObject {
     match schema.to_value() {
         Value::Object(object) => object,
         _ => JsonObject::new(),
@@ -45,27 +45,27 @@ fn object(schema: Schema) -> JsonObject {
 
 /// Replaces each list of types by an `anyOf` of single types, and removes formats. Some clients support neither lists
 /// of types nor Rust's number formats.
-fn portable(schema: &mut Schema) {
-    transform_subschemas(&mut portable, schema);
+fn make_portable(schema: &mut Schema) {
+    transform_subschemas(&mut make_portable, schema);
     let Some(object) = schema.as_object_mut() else {
         return;
     };
     object.remove("format");
     if let Some(Value::Array(kinds)) = object.get("type") {
-        let one = |kind: &Value| {
-            let mut one = JsonObject::new();
-            one.insert("type".to_owned(), kind.clone());
-            Value::Object(one)
+        let single_type = |kind: &Value| {
+            let mut schema = JsonObject::new();
+            schema.insert("type".to_owned(), kind.clone());
+            Value::Object(schema)
         };
-        let any = kinds.iter().map(one).collect();
+        let any = kinds.iter().map(single_type).collect();
         object.remove("type");
         object.insert("anyOf".to_owned(), Value::Array(any));
     }
 }
 
 /// Removes the type "null", formats and default values.
-fn without_null(schema: &mut Schema) {
-    transform_subschemas(&mut without_null, schema);
+fn remove_null(schema: &mut Schema) {
+    transform_subschemas(&mut remove_null, schema);
     let Some(object) = schema.as_object_mut() else {
         return;
     };
@@ -82,7 +82,7 @@ fn without_null(schema: &mut Schema) {
         kinds.retain(|kind| !kind.is_null());
     }
     if let Some(Value::Array(any)) = object.get_mut("anyOf") {
-        any.retain(|one| one.get("type").is_none_or(|kind| kind != "null"));
+        any.retain(|schema| schema.get("type").is_none_or(|kind| kind != "null"));
         if let [Value::Object(only)] = any.as_slice() {
             let only = only.clone();
             object.remove("anyOf");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use http::request::Parts;
-#[expect(deprecated, reason = "older generations ask for it")]
+#[expect(deprecated, reason = "older versions of the protocol use it")]
 use rmcp::model::SetLevelRequestParams;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult,
@@ -16,10 +16,10 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
 
-use crate::call::{BlockingPool, Call, Corpus, Histories, Own};
-use crate::http::OfCaller;
+use crate::call::{BlockingPool, Call, CallerSession, Corpus, Histories};
+use crate::http::CallerCorpus;
 use crate::refusal::Refusal;
-use crate::tools::Answered;
+use crate::tools::ToolAnswer;
 use crate::{prompts, resources, tools};
 
 /// The instructions for the agent's model, which the client receives when it connects.
@@ -29,38 +29,40 @@ const INSTRUCTIONS: &str = include_str!("instructions.md");
 #[derive(Clone)]
 pub struct McpServer {
     histories: Histories,
-    own: Arc<Own>,
+    caller_session: Arc<CallerSession>,
     pool: BlockingPool,
 }
 
 impl McpServer {
-    /// Creates a server for `histories`. `own` describes the session of the agent that calls it.
+    /// Creates a server for `histories`. `caller_session` describes the session of the agent that calls it.
     #[must_use]
-    pub fn new(histories: Histories, own: Own) -> Self {
+    pub fn new(histories: Histories, caller_session: CallerSession) -> Self {
         Self {
             histories,
-            own: Arc::new(own),
+            caller_session: Arc::new(caller_session),
             pool: BlockingPool::new(),
         }
     }
 
-    /// The histories that this call may read.
+    /// Returns the histories that this call may read.
     ///
     /// # Errors
     /// [`Refusal`] `internal` if the HTTP layer did not add them to the request.
     fn corpus(&self, context: &RequestContext<RoleServer>) -> Result<Corpus, Refusal> {
         match &self.histories {
-            Histories::All(corpus) => Ok(Corpus::clone(corpus)),
-            Histories::OfCaller => {
+            Histories::Shared(corpus) => Ok(Corpus::clone(corpus)),
+            Histories::PerCaller => {
                 let parts = context.extensions.get::<Parts>();
-                let found = parts.and_then(|parts| parts.extensions.get::<OfCaller>());
-                found.map(|OfCaller(corpus)| corpus.clone()).ok_or_else(|| {
-                    Refusal::new(
-                        "internal",
-                        "the call has no caller",
-                        "this is a fault of filrouge",
-                    )
-                })
+                let caller_corpus = parts.and_then(|parts| parts.extensions.get::<CallerCorpus>());
+                caller_corpus
+                    .map(|CallerCorpus(corpus)| corpus.clone())
+                    .ok_or_else(|| {
+                        Refusal::new(
+                            "internal",
+                            "the call has no caller",
+                            "this is a fault of filrouge",
+                        )
+                    })
             }
         }
     }
@@ -74,25 +76,26 @@ impl McpServer {
         work: impl FnOnce(&Call<'_>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
         let Corpus { library, searcher } = self.corpus(&context)?;
-        let own = self.own.clone();
+        let caller_session = self.caller_session.clone();
         let work = move |stopped: &Arc<AtomicBool>| {
             // This library lists each source at most once for the call, however often the call needs the list.
             let library = library.for_one_query(Some(stopped.clone()));
             let call = Call {
                 library: &library,
                 searcher: &searcher,
-                own: &own,
+                caller_session: &caller_session,
                 tool,
                 stopped,
             };
             work(&call)
         };
-        self.pool.answer(context.ct.cancelled(), work).await
+        self.pool.run(context.ct.cancelled(), work).await
     }
 }
 
-/// A refusal as an error of the protocol, for methods other than `tools/call`, whose results cannot contain a refusal.
-fn fault(refusal: Refusal) -> ErrorData {
+/// Converts a refusal to an error of the protocol, for methods other than `tools/call`, whose results cannot contain a
+/// refusal.
+fn to_error_data(refusal: Refusal) -> ErrorData {
     let data = serde_json::to_value(&refusal).ok();
     match refusal.code {
         "session_not_found" => ErrorData::resource_not_found(refusal.message, data),
@@ -101,19 +104,19 @@ fn fault(refusal: Refusal) -> ErrorData {
     }
 }
 
-/// A refusal as the result of a tool, which the model reads.
-fn refused(refusal: &Refusal) -> CallToolResult {
+/// Converts a refusal to the result of a tool, which the model reads.
+fn refusal_result(refusal: &Refusal) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(refusal.text())])
 }
 
-fn answered(answer: Answered) -> CallToolResult {
+fn answer_result(answer: ToolAnswer) -> CallToolResult {
     let mut result = CallToolResult::success(vec![ContentBlock::text(answer.text)]);
     result.structured_content = Some(answer.structured);
     result
 }
 
 /// Refuses a request for a second page, for lists that have a single page.
-fn one_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
+fn refuse_cursor(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
     match request.and_then(|request| request.cursor) {
         None => Ok(()),
         Some(_) => Err(ErrorData::invalid_params("there is only one page", None)),
@@ -128,17 +131,17 @@ impl ServerHandler for McpServer {
             .enable_resources()
             .enable_tools()
             .build();
-        let this = Implementation::new("filrouge", env!("CARGO_PKG_VERSION"))
+        let implementation = Implementation::new("filrouge", env!("CARGO_PKG_VERSION"))
             .with_title("filrouge")
             .with_description("Recorded sessions of coding agents, to search and to read");
         InitializeResult::new(capabilities)
-            .with_server_info(this)
+            .with_server_info(implementation)
             .with_instructions(INSTRUCTIONS)
     }
 
     /// Accepts every log level and ignores it: logs go to the process's stderr, never to the client. The server does
     /// not announce that it sends logs, but clients of older versions of the protocol may send this request.
-    #[expect(deprecated, reason = "older generations ask for it")]
+    #[expect(deprecated, reason = "older versions of the protocol use it")]
     async fn set_level(
         &self,
         _: SetLevelRequestParams,
@@ -152,13 +155,13 @@ impl ServerHandler for McpServer {
         request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        one_page(request)?;
-        let all = tools::ALL.iter().map(|tool| tool.described.clone());
+        refuse_cursor(request)?;
+        let all = tools::ALL.iter().map(|tool| tool.description.clone());
         Ok(ListToolsResult::with_all_items(all.collect()))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        tools::named(name).map(|tool| tool.described.clone())
+        tools::find(name).map(|tool| tool.description.clone())
     }
 
     async fn call_tool(
@@ -166,19 +169,19 @@ impl ServerHandler for McpServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(tool) = tools::named(&request.name) else {
+        let Some(tool) = tools::find(&request.name) else {
             let known: Vec<&str> = tools::ALL.iter().map(|tool| tool.name).collect();
             let (name, known) = (&request.name, known.join(", "));
             let message = format!("there is no tool {name:?}; there are: {known}");
             return Err(ErrorData::invalid_params(message, None));
         };
-        let given = request.arguments.unwrap_or_default();
+        let arguments = request.arguments.unwrap_or_default();
         let answer = self
-            .call(context, tool.name, move |call| tool.run(call, given))
+            .call(context, tool.name, move |call| tool.run(call, arguments))
             .await;
         Ok(match answer {
-            Ok(answer) => answered(answer).into(),
-            Err(refusal) => refused(&refusal).into(),
+            Ok(answer) => answer_result(answer).into(),
+            Err(refusal) => refusal_result(&refusal).into(),
         })
     }
 
@@ -187,8 +190,8 @@ impl ServerHandler for McpServer {
         request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        one_page(request)?;
-        Ok(ListPromptsResult::with_all_items(prompts::all()))
+        refuse_cursor(request)?;
+        Ok(ListPromptsResult::with_all_items(prompts::descriptions()))
     }
 
     async fn get_prompt(
@@ -201,7 +204,7 @@ impl ServerHandler for McpServer {
             let message = format!("there is no prompt {name:?}; there is: recall");
             return Err(ErrorData::invalid_params(message, None));
         }
-        let prompt = prompts::recall(request.arguments).map_err(fault)?;
+        let prompt = prompts::recall(request.arguments).map_err(to_error_data)?;
         Ok(prompt.into())
     }
 
@@ -211,8 +214,10 @@ impl ServerHandler for McpServer {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let cursor = request.and_then(|request| request.cursor);
-        let page = move |call: &Call<'_>| resources::page_of_sessions(call, cursor);
-        self.call(context, "resources", page).await.map_err(fault)
+        let page = move |call: &Call<'_>| resources::list_page(call, cursor);
+        self.call(context, "resources", page)
+            .await
+            .map_err(to_error_data)
     }
 
     async fn list_resource_templates(
@@ -220,7 +225,7 @@ impl ServerHandler for McpServer {
         request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        one_page(request)?;
+        refuse_cursor(request)?;
         let all = vec![resources::template()];
         Ok(ListResourceTemplatesResult::with_all_items(all))
     }
@@ -230,8 +235,11 @@ impl ServerHandler for McpServer {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let read = move |call: &Call<'_>| resources::read(call, &request.uri);
-        let contents = self.call(context, "resources", read).await.map_err(fault)?;
+        let read = move |call: &Call<'_>| resources::read_session(call, &request.uri);
+        let contents = self
+            .call(context, "resources", read)
+            .await
+            .map_err(to_error_data)?;
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
 
@@ -246,11 +254,14 @@ impl ServerHandler for McpServer {
             return Ok(CompleteResult::default());
         }
         let start = request.argument.value;
-        let find = move |call: &Call<'_>| Ok(resources::completions(call, &start));
-        let (ids, total) = self.call(context, "resources", find).await.map_err(fault)?;
-        let more = ids.len() < total;
+        let complete_ids = move |call: &Call<'_>| Ok(resources::completions(call, &start));
+        let (ids, total) = self
+            .call(context, "resources", complete_ids)
+            .await
+            .map_err(to_error_data)?;
+        let has_more = ids.len() < total;
         let total = u32::try_from(total).ok();
-        let completion = CompletionInfo::with_pagination(ids, total, more)
+        let completion = CompletionInfo::with_pagination(ids, total, has_more)
             .map_err(|why| ErrorData::new(ErrorCode::INTERNAL_ERROR, why, None))?;
         Ok(CompleteResult::new(completion))
     }

@@ -1,5 +1,5 @@
 //! The protocol's transport "stdio": each line of standard input or output is one message, and logs go elsewhere. The
-//! server stops at the end of its input, or when nobody reads its output any more. An invalid line gets an error as its
+//! server stops at the end of its input, or when nobody reads its output any more. An invalid line gets an error
 //! response.
 
 use std::future::Future;
@@ -23,7 +23,7 @@ use crate::faults::{Fault, check_form};
 use crate::server::McpServer;
 
 /// The maximum size of a received message in bytes.
-const LINE_BYTES: usize = 4 * 1024 * 1024;
+const LINE_MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// Why the server stopped before the end of its input.
 #[derive(Debug, thiserror::Error)]
@@ -59,12 +59,12 @@ where
         input: BufReader::new(input),
         line: BytesMut::new(),
         too_long: false,
-        ended: false,
+        input_ended: false,
         codec: JsonRpcMessageCodec::new(),
         output: AsyncRwTransport::new_server(tokio::io::empty(), output),
-        answering: None,
-        gone: Arc::default(),
-        begun: false,
+        error_write: None,
+        output_closed: Arc::default(),
+        is_begun: false,
     };
     match serve_server(server, transport).await {
         Ok(running) => {
@@ -80,8 +80,8 @@ where
 }
 
 /// Checks each line before the SDK receives it: lines that the SDK would drop silently get an error as their response.
-/// Notifications and responses before the first request that [`begins`] the connection are dropped, because the SDK
-/// would end the connection for them.
+/// Notifications and responses before the first request that [`begins_connection`] the connection are dropped, because
+/// the SDK would end the connection for them.
 struct CheckedLines<R, W: AsyncWrite> {
     input: BufReader<R>,
     /// The line being read.
@@ -89,23 +89,23 @@ struct CheckedLines<R, W: AsyncWrite> {
     /// Whether the line being read is too long; then the rest of it is skipped.
     too_long: bool,
     /// Whether the input has ended.
-    ended: bool,
+    input_ended: bool,
     codec: JsonRpcMessageCodec<RxJsonRpcMessage<RoleServer>>,
     output: AsyncRwTransport<RoleServer, Empty, W>,
-    /// The writing of the error for an invalid line; `None` when no such error is being written.
-    answering: Option<Answering>,
-    /// Notified when a write fails because nobody reads the output.
-    gone: Arc<Notify>,
-    /// Whether a request has begun the connection; see [`begins`].
-    begun: bool,
+    /// Writes the error for an invalid line; `None` while no error is being written.
+    error_write: Option<ErrorWrite>,
+    /// Notified when a write fails because nobody reads the output any more.
+    output_closed: Arc<Notify>,
+    /// Whether a request has begun the connection; see [`begins_connection`].
+    is_begun: bool,
 }
 
 /// Writes an error; completes with whether it was written.
-type Answering = Pin<Box<dyn Future<Output = bool> + Send>>;
+type ErrorWrite = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 /// Whether a message begins the connection: `initialize`, the handshake of older versions of the protocol, or a request
 /// with the metadata that the versions without a handshake require. `ping` and `discover` do not.
-fn begins(message: &ClientJsonRpcMessage) -> bool {
+fn begins_connection(message: &ClientJsonRpcMessage) -> bool {
     let ClientJsonRpcMessage::Request(request) = message else {
         return false;
     };
@@ -125,33 +125,35 @@ where
     R: AsyncRead + Send + Unpin,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    fn answer_fault(&mut self, fault: Fault) {
+    fn begin_error_write(&mut self, fault: Fault) {
         let answer = TxJsonRpcMessage::<RoleServer>::error(fault.error, fault.id);
         let sending = self.output.send(answer);
-        self.answering = Some(Box::pin(async move { sending.await.is_ok() }));
+        self.error_write = Some(Box::pin(async move { sending.await.is_ok() }));
     }
 
     /// Reads the next line that is not blank, and checks its form; `None` after the end of the input, or when it cannot
     /// be read. The last line needs no line end. Cancel-safe.
-    async fn line(&mut self) -> Option<Result<BytesMut, Fault>> {
-        while !self.ended {
-            let read = self.input.fill_buf().await.ok()?;
-            let end = read.iter().position(|byte| *byte == b'\n');
-            let piece = read.get(..end.unwrap_or(read.len())).unwrap_or_default();
-            self.ended = read.is_empty();
-            self.too_long |= self.line.len() + piece.len() > LINE_BYTES;
+    async fn next_line(&mut self) -> Option<Result<BytesMut, Fault>> {
+        while !self.input_ended {
+            let buffered = self.input.fill_buf().await.ok()?;
+            let end = buffered.iter().position(|byte| *byte == b'\n');
+            let chunk = buffered
+                .get(..end.unwrap_or(buffered.len()))
+                .unwrap_or_default();
+            self.input_ended = buffered.is_empty();
+            self.too_long |= self.line.len() + chunk.len() > LINE_MAX_BYTES;
             if !self.too_long {
-                self.line.extend_from_slice(piece);
+                self.line.extend_from_slice(chunk);
             }
-            let used = piece.len() + usize::from(end.is_some());
-            self.input.consume(used);
-            if end.is_none() && !self.ended {
+            let consumed = chunk.len() + usize::from(end.is_some());
+            self.input.consume(consumed);
+            if end.is_none() && !self.input_ended {
                 continue;
             }
             let line = std::mem::take(&mut self.line);
             if std::mem::take(&mut self.too_long) {
-                let why = format!("a message has at most {LINE_BYTES} bytes");
-                return Some(Err(Fault::unread(why)));
+                let message = format!("a message has at most {LINE_MAX_BYTES} bytes");
+                return Some(Err(Fault::parse_error(message)));
             }
             if !line.trim_ascii().is_empty() {
                 return Some(check_form(&line).map(|()| line));
@@ -172,13 +174,13 @@ where
         &mut self,
         message: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let (sent, gone) = (self.output.send(message), self.gone.clone());
+        let (sending, output_closed) = (self.output.send(message), self.output_closed.clone());
         async move {
-            let sent = sent.await;
-            if sent.is_err() {
-                gone.notify_one();
+            let result = sending.await;
+            if result.is_err() {
+                output_closed.notify_one();
             }
-            sent
+            result
         }
     }
 
@@ -186,23 +188,23 @@ where
     /// written, is kept for the next call.
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
-            if let Some(answering) = &mut self.answering {
-                let written = answering.await;
-                self.answering = None;
+            if let Some(error_write) = &mut self.error_write {
+                let written = error_write.await;
+                self.error_write = None;
                 if !written {
                     return None;
                 }
             }
-            let gone = self.gone.clone();
+            let output_closed = self.output_closed.clone();
             let line = tokio::select! {
                 biased;
-                () = gone.notified() => return None,
-                line = self.line() => line?,
+                () = output_closed.notified() => return None,
+                line = self.next_line() => line?,
             };
             let mut line = match line {
                 Ok(line) => line,
                 Err(fault) => {
-                    self.answer_fault(fault);
+                    self.begin_error_write(fault);
                     continue;
                 }
             };
@@ -212,12 +214,12 @@ where
                 // A notification that the SDK does not know is ignored, not refused.
                 Ok(None) => continue,
                 Err(_) => {
-                    self.answer_fault(Fault::invalid("Invalid request"));
+                    self.begin_error_write(Fault::invalid_request("Invalid request"));
                     continue;
                 }
             };
-            self.begun = self.begun || begins(&message);
-            if self.begun || matches!(message, ClientJsonRpcMessage::Request(_)) {
+            self.is_begun = self.is_begun || begins_connection(&message);
+            if self.is_begun || matches!(message, ClientJsonRpcMessage::Request(_)) {
                 return Some(message);
             }
             tracing::debug!("a message before the first request was left out");

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use rmcp::model::{JsonObject, Tool as Described, ToolAnnotations};
+use rmcp::model::{JsonObject, Tool as ToolDescription, ToolAnnotations};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -23,12 +23,12 @@ mod search_sessions;
 mod tool;
 
 use count::Count;
-pub(crate) use export_session::page;
-use tool::{OfSession, Program, Tool, budget, count};
+pub(crate) use export_session::export_page;
+use tool::{Program, SessionArguments, Tool, page_chars, row_limit};
 
 /// An answer as structured data and as readable text.
 #[derive(Debug)]
-pub(crate) struct Answered {
+pub(crate) struct ToolAnswer {
     pub(crate) structured: Value,
     pub(crate) text: String,
 }
@@ -42,76 +42,84 @@ struct WithProvenance<T> {
     answer: T,
 }
 
-type Run = fn(&Call<'_>, &JsonObject, JsonObject) -> Result<Answered, Refusal>;
+type RunFn = fn(&Call<'_>, &JsonObject, JsonObject) -> Result<ToolAnswer, Refusal>;
 
 /// A tool of the list [`ALL`], without its types.
-pub(crate) struct Entry {
+pub(crate) struct ToolEntry {
     pub(crate) name: &'static str,
     /// The description that clients receive.
-    pub(crate) described: Described,
+    pub(crate) description: ToolDescription,
     /// The schema of the parameters.
     schema: Arc<JsonObject>,
-    run: Run,
+    run: RunFn,
 }
 
-impl Entry {
-    fn of<T: Tool>() -> Self {
-        let schema = schema::of_arguments::<T::Arguments>();
+impl ToolEntry {
+    fn new<T: Tool>() -> Self {
+        let schema = schema::arguments_schema::<T::Arguments>();
         let hints = ToolAnnotations::with_title(T::TITLE)
             .read_only(true)
             .destructive(false)
             .idempotent(true)
             .open_world(false);
-        let described = Described::new(T::NAME, T::DESCRIPTION, schema.clone())
+        let description = ToolDescription::new(T::NAME, T::DESCRIPTION, schema.clone())
             .with_title(T::TITLE)
-            .with_raw_output_schema(schema::of_answer::<WithProvenance<T::Answer>>())
+            .with_raw_output_schema(schema::answer_schema::<WithProvenance<T::Answer>>())
             .with_annotations(hints);
         Self {
             name: T::NAME,
-            described,
+            description,
             schema,
             run: run::<T>,
         }
     }
 
-    /// Runs the tool with the parameters `given`.
+    /// Runs the tool with the given parameters.
     ///
     /// # Errors
     /// [`Refusal`], which the calling model reads.
-    pub(crate) fn run(&self, call: &Call<'_>, given: JsonObject) -> Result<Answered, Refusal> {
-        (self.run)(call, &self.schema, given)
+    pub(crate) fn run(
+        &self,
+        call: &Call<'_>,
+        arguments: JsonObject,
+    ) -> Result<ToolAnswer, Refusal> {
+        (self.run)(call, &self.schema, arguments)
     }
 }
 
 fn run<T: Tool>(
     call: &Call<'_>,
     schema: &JsonObject,
-    given: JsonObject,
-) -> Result<Answered, Refusal> {
-    let answer = T::answer(call, arguments::read(T::NAME, schema, given)?)?;
+    arguments: JsonObject,
+) -> Result<ToolAnswer, Refusal> {
+    let answer = T::answer(
+        call,
+        arguments::parse_arguments(T::NAME, schema, arguments)?,
+    )?;
     let provenance = provenance(&answer.origin());
     let mut text = format!("{provenance}\n");
     answer.write(&mut text);
     let structured = serde_json::to_value(WithProvenance { provenance, answer });
-    let structured = structured
-        .map_err(|why| Refusal::new("internal", why.to_string(), "this is a fault of filrouge"))?;
-    Ok(Answered { structured, text })
+    let structured = structured.map_err(|error| {
+        Refusal::new("internal", error.to_string(), "this is a fault of filrouge")
+    })?;
+    Ok(ToolAnswer { structured, text })
 }
 
 /// All tools, in the order in which an agent usually needs them.
-pub(crate) static ALL: LazyLock<[Entry; 7]> = LazyLock::new(|| {
+pub(crate) static ALL: LazyLock<[ToolEntry; 7]> = LazyLock::new(|| {
     [
-        Entry::of::<list_sessions::ListSessions>(),
-        Entry::of::<search_sessions::SearchSessions>(),
-        Entry::of::<get_session_history::GetSessionHistory>(),
-        Entry::of::<get_compacted_context::GetCompactedContext>(),
-        Entry::of::<get_session_lineage::GetSessionLineage>(),
-        Entry::of::<get_session_stats::GetSessionStats>(),
-        Entry::of::<export_session::ExportSession>(),
+        ToolEntry::new::<list_sessions::ListSessions>(),
+        ToolEntry::new::<search_sessions::SearchSessions>(),
+        ToolEntry::new::<get_session_history::GetSessionHistory>(),
+        ToolEntry::new::<get_compacted_context::GetCompactedContext>(),
+        ToolEntry::new::<get_session_lineage::GetSessionLineage>(),
+        ToolEntry::new::<get_session_stats::GetSessionStats>(),
+        ToolEntry::new::<export_session::ExportSession>(),
     ]
 });
 
-/// The tool with this name.
-pub(crate) fn named(name: &str) -> Option<&'static Entry> {
+/// Returns the tool with this name.
+pub(crate) fn find(name: &str) -> Option<&'static ToolEntry> {
     ALL.iter().find(|tool| tool.name == name)
 }

@@ -13,13 +13,14 @@ use serde_json::Value;
 pub(crate) struct When(Moment);
 
 impl When {
-    /// The moment, or the start of the day, in milliseconds since 1970. `7d` is counted back from `now`.
-    pub(crate) fn from(self, now: Timestamp) -> i64 {
+    /// Returns the moment, or the start of the day, in milliseconds since 1970. `7d` is counted back from `now`.
+    pub(crate) fn start_ms(self, now: Timestamp) -> i64 {
         self.0.start(now).as_millis()
     }
 
-    /// The first millisecond after the moment or the day, in milliseconds since 1970: an end date includes that day.
-    pub(crate) fn until(self, now: Timestamp) -> i64 {
+    /// Returns the first millisecond after the moment or the day, in milliseconds since 1970: an end date includes that
+    /// day.
+    pub(crate) fn end_ms(self, now: Timestamp) -> i64 {
         let end = self.0.end(now).as_millis();
         match self.0 {
             Moment::Day(_) => end,
@@ -28,11 +29,12 @@ impl When {
     }
 }
 
-/// A JSON number as an integer, in any notation, such as `2.0` or `1e3`; `None` if it is not an integer in range.
-pub(crate) fn integer(given: &Value) -> Option<i64> {
-    given.as_i64().or_else(|| {
+/// Returns a JSON number as an integer, in any notation, such as `2.0` or `1e3`; `None` if it is not an integer in
+/// range.
+pub(crate) fn integer(value: &Value) -> Option<i64> {
+    value.as_i64().or_else(|| {
         // Beyond about 9e15 a float does not represent every integer exactly.
-        let float = given
+        let float = value
             .as_f64()
             .filter(|f| f.fract() == 0.0 && f.abs() <= 9e15);
         #[expect(clippy::cast_possible_truncation, reason = "checked above")]
@@ -43,17 +45,17 @@ pub(crate) fn integer(given: &Value) -> Option<i64> {
 impl TryFrom<Value> for When {
     type Error = String;
 
-    fn try_from(given: Value) -> Result<Self, String> {
-        let moment = match &given {
+    fn try_from(value: Value) -> Result<Self, String> {
+        let moment = match &value {
             Value::String(text) => text.parse::<Moment>(),
             Value::Number(number) => {
                 let no_integer =
                     || format!("{number} is no whole number in range; {}", Moment::FORMS);
-                Moment::from_millis(integer(&given).ok_or_else(no_integer)?)
+                Moment::from_millis(integer(&value).ok_or_else(no_integer)?)
             }
             _ => {
                 let known = "epoch milliseconds, an ISO 8601 date or time, or how long ago";
-                return Err(format!("{given} is none of {known}"));
+                return Err(format!("{value} is none of {known}"));
             }
         };
         moment.map(Self).map_err(|e| e.to_string())
@@ -99,7 +101,7 @@ mod tests {
         ] {
             let when = read(json).unwrap();
             assert_eq!(
-                (when.from(NOW), when.until(NOW)),
+                (when.start_ms(NOW), when.end_ms(NOW)),
                 (noon, noon + 1),
                 "{json}"
             );
@@ -107,13 +109,13 @@ mod tests {
         for json in ["\"2025-12-28\"", "\"20251228\""] {
             let day = read(json).unwrap();
             let first = noon - 43_200_000;
-            assert_eq!(day.from(NOW), first);
-            assert_eq!(day.until(NOW), first + 86_400_000);
+            assert_eq!(day.start_ms(NOW), first);
+            assert_eq!(day.end_ms(NOW), first + 86_400_000);
         }
-        assert_eq!(read("0").unwrap().from(NOW), 0);
-        assert_eq!(read("-1").unwrap().from(NOW), -1);
+        assert_eq!(read("0").unwrap().start_ms(NOW), 0);
+        assert_eq!(read("-1").unwrap().start_ms(NOW), -1);
         let week = read("\"7d\"").unwrap();
-        assert_eq!(week.from(NOW), -7 * 86_400_000);
+        assert_eq!(week.start_ms(NOW), -7 * 86_400_000);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 type Position = (u64, usize);
 
 /// The id of an OpenAI item: `item_SEQ` for the first one derived from a recorded item, `item_SEQ_N` for later ones.
-fn id((seq, n): Position) -> String {
+fn format_id((seq, n): Position) -> String {
     match n {
         0 => format!("item_{seq}"),
         _ => format!("item_{seq}_{n}"),
@@ -16,25 +16,25 @@ fn id((seq, n): Position) -> String {
 }
 
 /// The position that an OpenAI item's id names; `None` for a malformed id.
-pub(crate) fn position(text: &str) -> Option<Position> {
+pub(crate) fn parse_id(text: &str) -> Option<Position> {
     let numbers = text.strip_prefix("item_")?;
     let (seq, n) = numbers.split_once('_').unwrap_or((numbers, "0"));
     let position = (seq.parse().ok()?, n.parse().ok()?);
-    (position.0 > 0 && id(position) == text).then_some(position)
+    (position.0 > 0 && format_id(position) == text).then_some(position)
 }
 
-/// Derives the OpenAI items from recorded ones, and returns those whose position `wanted` accepts.
-pub(crate) fn shown(items: &[Item], wanted: impl Fn(Position) -> bool) -> Vec<Value> {
-    let mut all = Vec::new();
+/// Derives the OpenAI items from recorded ones, and returns those whose position `is_wanted` accepts.
+pub(crate) fn openai_items(items: &[Item], is_wanted: impl Fn(Position) -> bool) -> Vec<Value> {
+    let mut openai_items = Vec::new();
     for item in items {
         for (n, mut derived) in derive_items(item).into_iter().enumerate() {
-            derived["id"] = id((item.seq, n)).into();
-            if wanted((item.seq, n)) {
-                all.push(derived);
+            derived["id"] = format_id((item.seq, n)).into();
+            if is_wanted((item.seq, n)) {
+                openai_items.push(derived);
             }
         }
     }
-    all
+    openai_items
 }
 
 /// Derives one or more OpenAI items from a recorded item, without ids. Each tool call, tool result and reasoning part
@@ -43,10 +43,13 @@ pub(crate) fn shown(items: &[Item], wanted: impl Fn(Position) -> bool) -> Vec<Va
 fn derive_items(item: &Item) -> Vec<Value> {
     let mut derived: Vec<Value> = Vec::new();
     for part in Part::all(&item.body.parts) {
-        let mut one = item_of_part(item, &part);
-        match (derived.last_mut().and_then(content), content(&mut one)) {
-            (Some(open), Some(more)) => open.append(more),
-            _ => derived.push(one),
+        let mut openai_item = derive_item(item, &part);
+        match (
+            derived.last_mut().and_then(content),
+            content(&mut openai_item),
+        ) {
+            (Some(content), Some(added)) => content.append(added),
+            _ => derived.push(openai_item),
         }
     }
     if derived.is_empty() {
@@ -60,7 +63,7 @@ fn content(item: &mut Value) -> Option<&mut Vec<Value>> {
     item.get_mut("content")?.as_array_mut()
 }
 
-fn item_of_part(item: &Item, part: &Part<'_>) -> Value {
+fn derive_item(item: &Item, part: &Part<'_>) -> Value {
     let member = |name| part.text(name).unwrap_or_default();
     let text = part.text("text").unwrap_or_else(|| part.display_text());
     match (member("type").as_str(), item.body.role) {

@@ -12,16 +12,16 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use filrouge_http::access::may;
-use filrouge_http::answer::json as answer;
-use filrouge_http::extract::InSession;
+use filrouge_http::extract::SessionAccess;
 use filrouge_http::problem::{FailureText, Problem, detail_and_hint};
+use filrouge_http::response::json as json_response;
 use filrouge_http::{HttpLayer, Wire};
 use filrouge_types::{ErrorCode, Failure, RawJson};
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::items::{position, shown};
+use crate::items::{openai_items, parse_id};
 
 const CONVERSATION: &str = "/openai/v1/conversations/{session_id}";
 const ITEMS: &str = "/openai/v1/conversations/{session_id}/items";
@@ -30,17 +30,17 @@ const ITEMS: &str = "/openai/v1/conversations/{session_id}/items";
 #[must_use]
 pub fn wire(http: HttpLayer) -> Wire {
     let routes = Router::new()
-        .route(CONVERSATION, get(show))
-        .route(ITEMS, get(list));
+        .route(CONVERSATION, get(get_conversation))
+        .route(ITEMS, get(list_items));
     Wire {
         routes: routes.with_state(http),
-        failures: Some(("/openai/v1/", failure)),
+        failure_format: Some(("/openai/v1/", format_failure)),
         ..Wire::default()
     }
 }
 
 /// Formats a failure as OpenAI's API does.
-fn failure(failure: &Failure) -> FailureText {
+fn format_failure(failure: &Failure) -> FailureText {
     let (detail, hint) = detail_and_hint(failure);
     let message = hint.map_or_else(|| detail.to_owned(), |hint| format!("{detail}; {hint}"));
     let code = failure.code;
@@ -55,25 +55,27 @@ fn failure(failure: &Failure) -> FailureText {
 
 /// Returns a session as a conversation. In OpenAI's API all values of metadata are strings, so a value of another type
 /// is returned as its JSON text.
-async fn show(
+async fn get_conversation(
     State(http): State<HttpLayer>,
-    at: InSession<may::Read>,
+    access: SessionAccess<may::Read>,
 ) -> Result<Response, Problem> {
-    let session = http.sessions.get(&at.caller, &at.session).await?;
+    let session = http.sessions.get(&access.caller, &access.session).await?;
     let metadata: BTreeMap<String, RawJson> =
         serde_json::from_str(session.metadata.as_str()).unwrap_or_default();
-    let metadata = metadata.iter().map(|(name, json)| (name, text(json)));
+    let metadata = metadata
+        .iter()
+        .map(|(name, json)| (name, metadata_text(json)));
     let conversation = json!({
         "id": session.session_id,
         "object": "conversation",
         "created_at": session.created_at.as_millis().div_euclid(1000),
         "metadata": metadata.collect::<BTreeMap<_, _>>(),
     });
-    answer(&conversation)
+    json_response(&conversation)
 }
 
 /// The content of a JSON string, or the JSON text of another value.
-fn text(json: &RawJson) -> String {
+fn metadata_text(json: &RawJson) -> String {
     serde_json::from_str(json.as_str()).unwrap_or_else(|_| json.as_str().to_owned())
 }
 
@@ -95,50 +97,56 @@ struct ListQuery {
 
 /// Lists the items of a conversation after the item `after`. `limit` is 20 by default and at most 100; the default
 /// order is newest first.
-async fn list(
+async fn list_items(
     State(http): State<HttpLayer>,
-    at: InSession<may::Read, ListQuery>,
+    access: SessionAccess<may::Read, ListQuery>,
 ) -> Result<Response, Problem> {
-    let invalid = |what: &str| Problem::new(ErrorCode::Invalid, what);
-    let limit = at.query.limit.unwrap_or(20);
+    let invalid = |message: &str| Problem::new(ErrorCode::Invalid, message);
+    let limit = access.query.limit.unwrap_or(20);
     if !(1..=100).contains(&limit) {
         return Err(invalid("limit: no whole number from 1 to 100"));
     }
-    let after = at.query.after.as_deref().map(position);
+    let after = access.query.after.as_deref().map(parse_id);
     if after == Some(None) {
         return Err(invalid("after: no id of an item in a list"));
     }
     let after = after.flatten();
-    let (caller, session) = (&at.caller, &at.session);
+    let (caller, session) = (&access.caller, &access.session);
     let turns = &http.turns;
     // One recorded item may yield several OpenAI items. The recorded item of `after` is read again, because some of its
     // OpenAI items may come after `after`; hence one row more than `limit`.
     let mut rows = limit + 1;
-    let (mut data, more) = if at.query.order == Some(Order::Asc) {
+    let (mut data, more) = if access.query.order == Some(Order::Asc) {
         let after = after.unwrap_or_default();
-        let mut from = after.0.saturating_sub(1);
+        let mut after_seq = after.0.saturating_sub(1);
         loop {
-            let (items, next) = turns.items(caller, session, from, rows as usize).await?;
-            let data = shown(&items, |position| position > after);
+            let (items, next) = turns
+                .items(caller, session, after_seq, rows as usize)
+                .await?;
+            let data = openai_items(&items, |position| position > after);
             if !data.is_empty() || next.is_none() {
                 break (data, next.is_some());
             }
-            from += 1;
+            after_seq += 1;
         }
     } else {
-        let newest = http.sessions.get(caller, session).await?.last_seq;
+        let newest_seq = http.sessions.get(caller, session).await?.last_seq;
         let before = after.unwrap_or((u64::MAX, 0));
-        let top = newest.min(before.0 - u64::from(before.1 == 0));
-        // Seqs are dense, so the `rows` items that end at seq `top` begin after seq `top - rows`. If the store's byte
-        // limit ends the page before `top`, try half as many rows.
+        let last_seq = newest_seq.min(before.0 - u64::from(before.1 == 0));
+        // Seqs are dense, so the `rows` items that end at seq `last_seq` begin after seq `last_seq - rows`. If the
+        // store's byte limit ends the page before `last_seq`, try half as many rows.
         loop {
-            let from = top.saturating_sub(rows);
-            let (items, _) = turns.items(caller, session, from, rows as usize).await?;
-            if rows == 1 || items.last().is_none_or(|item| item.seq >= top) {
-                let mut data = shown(&items, |position| position.0 <= top && position < before);
+            let after_seq = last_seq.saturating_sub(rows);
+            let (items, _) = turns
+                .items(caller, session, after_seq, rows as usize)
+                .await?;
+            if rows == 1 || items.last().is_none_or(|item| item.seq >= last_seq) {
+                let mut data = openai_items(&items, |position| {
+                    position.0 <= last_seq && position < before
+                });
                 data.reverse();
                 let first = items.first().map_or(0, |item| item.seq);
-                break (data, first > 1 && first == from + 1);
+                break (data, first > 1 && first == after_seq + 1);
             }
             rows /= 2;
         }
@@ -147,5 +155,5 @@ async fn list(
     data.truncate(limit as usize);
     let [first, last] = [data.first(), data.last()].map(|item| Some(item?["id"].clone()));
     let list = json!({ "object": "list", "data": data, "first_id": first, "last_id": last, "has_more": has_more });
-    answer(&list)
+    json_response(&list)
 }

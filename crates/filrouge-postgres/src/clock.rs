@@ -5,36 +5,36 @@ use std::time::{Duration, Instant};
 
 use filrouge_types::{Clock, SystemClock, Timestamp};
 
-/// The database's answers that took longer than this are too imprecise to use.
-const SLOWEST: Duration = Duration::from_secs(1);
+/// An answer of the database that took longer than this is too imprecise to use.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// A clock that continues from the newest time that the database reported. Until then it returns the system's time.
 ///
-/// Its value is the reported time, and the local instant at which that time was correct.
+/// Contains the reported time, and the local instant at which that time was correct.
 #[derive(Debug, Default)]
 pub struct DatabaseClock(Mutex<Option<(Timestamp, Instant)>>);
 
 impl DatabaseClock {
     /// Records `database_time`, the database's answer to a query sent at `sent_at`. The time was correct at some moment
-    /// between `sent_at` and now; the middle is assumed. An answer that took longer than [`SLOWEST`], for example
-    /// because the process was suspended, is recorded only if it is the first.
+    /// between `sent_at` and now; the middle is assumed. An answer that took longer than [`ANSWER_TIME_MAX`], for
+    /// example because the process was suspended, is recorded only if it is the first.
     pub(crate) fn update(&self, sent_at: Instant, database_time: Timestamp) {
-        let took = Instant::now() - sent_at;
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if took <= SLOWEST || last.is_none() {
-            *last = Some((database_time, sent_at + took / 2));
+        let answer_time = Instant::now() - sent_at;
+        let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if answer_time <= ANSWER_TIME_MAX || newest.is_none() {
+            *newest = Some((database_time, sent_at + answer_time / 2));
         }
     }
 }
 
 impl Clock for DatabaseClock {
     fn now(&self) -> Timestamp {
-        let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((database_time, at)) = last else {
+        let newest = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((database_time, at)) = newest else {
             return SystemClock.now();
         };
-        let since = i64::try_from(at.elapsed().as_micros()).unwrap_or(i64::MAX);
-        Timestamp::from_micros(database_time.as_micros().saturating_add(since))
+        let elapsed_micros = i64::try_from(at.elapsed().as_micros()).unwrap_or(i64::MAX);
+        Timestamp::from_micros(database_time.as_micros().saturating_add(elapsed_micros))
     }
 }
 
@@ -55,7 +55,7 @@ mod tests {
         let clock = DatabaseClock::default();
         let sent_at = Instant::now();
         clock.update(sent_at, Timestamp::from_micros(5_000_000));
-        let long_ago = sent_at.checked_sub(SLOWEST * 9).unwrap_or(sent_at);
+        let long_ago = sent_at.checked_sub(ANSWER_TIME_MAX * 9).unwrap_or(sent_at);
         clock.update(long_ago, Timestamp::from_micros(900_000_000));
         let now = clock.now().as_micros();
         assert!(now < 900_000_000, "{now}");

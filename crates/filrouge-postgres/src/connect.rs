@@ -1,4 +1,4 @@
-//! Connects to a PostgreSQL server or to a pooler in front of one, such as PgBouncer, and detects which of the two.
+//! Connects to a PostgreSQL server or to a pooler in front of one, such as PgBouncer, and detects poolers.
 
 use std::future::poll_fn;
 use std::io;
@@ -20,14 +20,14 @@ use crate::session::{Session, Sql};
 use crate::target::{self, Target};
 use crate::tls;
 
-/// The oldest supported server version.
+/// The oldest supported server version, 14, in the form of the setting `server_version_num`.
 const SERVER_MIN: i32 = 140_000;
 
 /// Opens connections to one store.
 pub(crate) struct Connector {
     target: Target,
     /// The index, in `target.servers`, of the server to which the newest connection was opened; it is tried first.
-    last: AtomicUsize,
+    preferred_server: AtomicUsize,
     /// How long a statement may wait for a lock. Set once per connection or, behind a pooler, in each transaction.
     lock_timeout: Duration,
     /// How long the server keeps an open transaction that is idle, before it ends the connection.
@@ -38,15 +38,15 @@ pub(crate) struct Connector {
 
 /// The idle timeout of writing transactions. It is short, because a process that is suspended in the middle of a write
 /// must not block the other writers.
-const IDLE_WRITING: Duration = Duration::from_secs(5);
+const WRITE_IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The idle timeout of reading transactions. It is long, because an idle reader delays only vacuum, and its caller may
 /// still be processing rows.
-const IDLE_READING: Duration = Duration::from_secs(600);
+const READ_IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Planner settings that force index lookups. PostgreSQL plans each statement once per connection, for all parameter
 /// values, possibly while the tables are still empty. For empty tables the planner prefers to scan an entire table, or
 /// all rows of a session, and the connection would keep this plan after the tables have grown.
-const PLANS: &str =
+const PLANNER_SETTINGS: &str =
     "; SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
     SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
 
@@ -54,46 +54,46 @@ impl Connector {
     pub(crate) fn new(target: Target, lock_timeout: Duration) -> Self {
         Self {
             target,
-            last: AtomicUsize::new(0),
+            preferred_server: AtomicUsize::new(0),
             lock_timeout,
-            idle_timeout: IDLE_WRITING,
+            idle_timeout: WRITE_IDLE_TIMEOUT,
             statements_sent: Arc::default(),
         }
     }
 
-    /// A copy of this connector whose transactions may be idle for as long as reads need.
-    pub(crate) fn reading(&self) -> Self {
+    /// Returns a copy of this connector whose transactions have the longer idle timeout of reads.
+    pub(crate) fn for_reading(&self) -> Self {
         Self {
             target: self.target.clone(),
-            last: AtomicUsize::new(self.last.load(Ordering::Relaxed)),
+            preferred_server: AtomicUsize::new(self.preferred_server.load(Ordering::Relaxed)),
             lock_timeout: self.lock_timeout,
-            idle_timeout: IDLE_READING,
+            idle_timeout: READ_IDLE_TIMEOUT,
             statements_sent: self.statements_sent.clone(),
         }
     }
 
-    /// The number of statements sent over all connections, including those for reading.
+    /// Returns the number of statements sent over all connections, including those for reading.
     pub(crate) fn statements_sent(&self) -> u64 {
         self.statements_sent.load(Ordering::Relaxed)
     }
 
-    /// SQL that sets the settings of a database session or, if `local` is `LOCAL` and not empty, of one transaction.
-    /// They override the settings of the role and of the database. Thus commits are as durable as filrouge's responses
-    /// state, and a name means the same table everywhere, even if a role has the same name as the schema.
-    fn settings(&self, local: &str) -> String {
+    /// Returns SQL that overrides the settings of the role and of the database: in this database session if `scope` is
+    /// empty, in one transaction if it is `LOCAL`. So a commit is flushed before it is acknowledged, and a table name
+    /// means the same table everywhere, even if a role has the same name as the schema.
+    fn settings(&self, scope: &str) -> String {
         format!(
-            "SET {local} search_path = pg_catalog; SET {local} idle_in_transaction_session_timeout = {}; SET {local} lock_timeout = {};
+            "SET {scope} search_path = pg_catalog; SET {scope} idle_in_transaction_session_timeout = {}; SET {scope} lock_timeout = {};
              SELECT set_config('synchronous_commit', 'on', {}) WHERE current_setting('synchronous_commit') = 'off'",
             self.idle_timeout.as_millis(),
             self.lock_timeout.as_millis(),
-            !local.is_empty()
+            !scope.is_empty()
         )
     }
 
     /// Connects to the database. Prepares `statements`, except behind a pooler.
     pub(crate) async fn connect(&self, statements: &[&'static Sql]) -> Result<Connection, Failure> {
-        let (client, _) = self.open().await?;
-        with_timeout(self.set_up(client, statements)).await
+        let (client, _) = self.open_client().await?;
+        with_timeout(self.prepare_connection(client, statements)).await
     }
 
     /// Like [`Self::connect`], but also returns a channel with the number of each commit that any server makes. Returns
@@ -102,8 +102,8 @@ impl Connector {
         &self,
         statements: &[&'static Sql],
     ) -> Result<(Connection, Option<mpsc::UnboundedReceiver<u64>>), Failure> {
-        let (client, commit_numbers) = self.open().await?;
-        let connection = with_timeout(self.set_up(client, statements)).await?;
+        let (client, commit_numbers) = self.open_client().await?;
+        let connection = with_timeout(self.prepare_connection(client, statements)).await?;
         if connection.pooled {
             return Ok((connection, None));
         }
@@ -114,52 +114,52 @@ impl Connector {
 
     /// Connects to the first server that accepts writes. Also returns the channel of commit notifications, which stays
     /// empty without `LISTEN`.
-    async fn open(&self) -> Result<Opened, Failure> {
+    async fn open_client(&self) -> Result<OpenedClient, Failure> {
         let servers = &self.target.servers;
-        let first = self.last.load(Ordering::Relaxed);
+        let first = self.preferred_server.load(Ordering::Relaxed);
         let mut failures = Vec::new();
         for n in (first..servers.len()).chain(0..first) {
-            match self.reach(&servers[n]).await {
+            match self.try_addresses(&servers[n]).await {
                 Ok(opened) => {
-                    self.last.store(n, Ordering::Relaxed);
+                    self.preferred_server.store(n, Ordering::Relaxed);
                     return Ok(opened);
                 }
-                Err(failure) => failures.push((target::name(&servers[n]), failure)),
+                Err(failure) => failures.push((target::display_name(&servers[n]), failure)),
             }
         }
-        Err(combined(failures))
+        Err(combined_failure(failures))
     }
 
     /// Tries each address of `server` until one works. `connect_timeout` limits each attempt, including the first
     /// query: a hanging server accepts connections but does not answer.
-    async fn reach(&self, server: &Config) -> Result<Opened, Failure> {
-        let limit = server.get_connect_timeout().copied();
-        let limit = limit.unwrap_or(target::CONNECT_TIMEOUT);
-        let hangs = || {
-            let seconds = limit.as_secs();
+    async fn try_addresses(&self, server: &Config) -> Result<OpenedClient, Failure> {
+        let timeout = server.get_connect_timeout().copied();
+        let timeout = timeout.unwrap_or(target::CONNECT_TIMEOUT);
+        let no_answer = || {
+            let seconds = timeout.as_secs();
             unavailable(format!("PostgreSQL: no answer within {seconds} s"))
         };
         let mut failure = unavailable("PostgreSQL: the host has no address");
-        let resolved = tokio::time::timeout(limit, addresses(server)).await;
-        for config in resolved.map_err(|_| hangs())?? {
-            let tried = tokio::time::timeout(limit, self.attempt(&config)).await;
-            match tried.unwrap_or_else(|_| Err(hangs())) {
+        let resolved = tokio::time::timeout(timeout, addresses(server)).await;
+        for config in resolved.map_err(|_| no_answer())?? {
+            let result = tokio::time::timeout(timeout, self.connect_to(&config)).await;
+            match result.unwrap_or_else(|_| Err(no_answer())) {
                 Ok(opened) => return Ok(opened),
-                Err(why) => failure = why,
+                Err(error) => failure = error,
             }
         }
         Err(failure)
     }
 
     /// Connects to one address, and starts the task that drives the connection.
-    async fn attempt(&self, config: &Config) -> Result<Opened, Failure> {
-        let upgrade = self.target.tls.upgrade();
-        let encrypted = upgrade.begun();
-        let connected = config.connect(upgrade).await;
-        let (client, mut connection) =
-            connected.map_err(|e| cannot_connect(&e, config, encrypted.load(Ordering::Relaxed)))?;
+    async fn connect_to(&self, config: &Config) -> Result<OpenedClient, Failure> {
+        let connector = self.target.tls.recording_connector();
+        let encrypted = connector.handshake_begun();
+        let connected = config.connect(connector).await;
+        let (client, mut connection) = connected
+            .map_err(|e| connect_failure(&e, config, encrypted.load(Ordering::Relaxed)))?;
         if target::is_remote(config) && !encrypted.load(Ordering::Relaxed) {
-            self.target.tls.warn(&target::name(config));
+            self.target.tls.warn(&target::display_name(config));
         }
         let (sender, commit_numbers) = mpsc::unbounded_channel();
         tokio::spawn(async move {
@@ -178,42 +178,43 @@ impl Connector {
                 }
             }
         });
-        Ok((check(client).await?, commit_numbers))
+        Ok((check_server(client).await?, commit_numbers))
     }
 
     /// Detects a pooler. Without one, sets the settings and prepares `statements`; behind one, every transaction must
     /// begin with the settings.
-    async fn set_up(
+    async fn prepare_connection(
         &self,
         client: Client,
         statements: &[&'static Sql],
     ) -> Result<Connection, Failure> {
         let pooled = is_pooled(&client).await?;
         let mut session = Session::new(client, self.statements_sent.clone());
-        let local = if pooled {
+        let transaction_settings = if pooled {
             format!("; {}", self.settings("LOCAL"))
         } else {
-            let set = session.run(&(self.settings("") + PLANS)).await;
-            set.map_err(|e| failure(&e))?;
+            let result = session.run(&(self.settings("") + PLANNER_SETTINGS)).await;
+            result.map_err(|e| failure(&e))?;
             session.prepare(statements).await.map_err(|e| failure(&e))?;
             String::new()
         };
         Ok(Connection {
             session,
             pooled,
-            local,
+            transaction_settings,
         })
     }
 }
 
-/// Limits the time of `setup`: a server may hang after its first answers, or a pooler have no free connection to it.
+/// Limits the time of `setup`: a server may hang after its first answers, or a pooler may have no free connection to
+/// the server.
 async fn with_timeout<T>(setup: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let result = tokio::time::timeout(target::CONNECT_TIMEOUT, setup).await;
     result.unwrap_or_else(|_| Err(unavailable("PostgreSQL does not answer")))
 }
 
 /// Refuses servers that are too old, use another encoding than UTF-8, or do not accept writes.
-async fn check(client: Client) -> Result<Client, Failure> {
+async fn check_server(client: Client) -> Result<Client, Failure> {
     let row = client
         .query_typed_one(
             "SELECT current_setting('server_version_num')::int, pg_is_in_recovery(),
@@ -224,12 +225,12 @@ async fn check(client: Client) -> Result<Client, Failure> {
         .map_err(|e| failure(&e))?;
     let (version, standby, encoding): (i32, bool, String) = (row.get(0), row.get(1), row.get(2));
     if version < SERVER_MIN {
-        let what = format!("PostgreSQL {} is too old, 14 is needed", version / 10_000);
-        return Err(Failure::new(ErrorCode::Invalid, what));
+        let detail = format!("PostgreSQL {} is too old, 14 is needed", version / 10_000);
+        return Err(Failure::new(ErrorCode::Invalid, detail));
     }
     if encoding != "UTF8" {
-        let what = format!("the database's encoding is {encoding}");
-        return Err(Failure::new(ErrorCode::Invalid, what)
+        let detail = format!("the database's encoding is {encoding}");
+        return Err(Failure::new(ErrorCode::Invalid, detail)
             .with_hint("create the database with ENCODING 'UTF8' TEMPLATE template0"));
     }
     if standby {
@@ -247,11 +248,11 @@ async fn addresses(server: &Config) -> Result<Vec<Config>, Failure> {
         return Ok(vec![server.clone()]);
     };
     let port = server.get_ports().first().copied().unwrap_or_default();
-    let found = tokio::net::lookup_host((host.as_str(), port)).await;
-    let found = found.map_err(|e| {
+    let resolved = tokio::net::lookup_host((host.as_str(), port)).await;
+    let resolved = resolved.map_err(|e| {
         unavailable(format!("PostgreSQL: {e}")).with_hint("check the host in --store")
     })?;
-    let configs = found.map(|address| {
+    let configs = resolved.map(|address| {
         let mut config = server.clone();
         config.hostaddr(address.ip());
         config
@@ -259,13 +260,13 @@ async fn addresses(server: &Config) -> Result<Vec<Config>, Failure> {
     Ok(configs.collect())
 }
 
-/// The failure when no server was usable, from the failure of each. If the code of any is `store_unavailable`, this is
-/// the code of the result, so that callers retry.
-fn combined(mut failures: Vec<(String, Failure)>) -> Failure {
+/// Combines the failures of all servers. The result has the code `store_unavailable` if any failure has it, so that
+/// callers retry.
+fn combined_failure(mut failures: Vec<(String, Failure)>) -> Failure {
     if failures.len() == 1
-        && let Some((_, only)) = failures.pop()
+        && let Some((_, failure)) = failures.pop()
     {
-        return only;
+        return failure;
     }
     let codes: Vec<_> = failures.iter().map(|(_, failure)| failure.code).collect();
     let code = match codes.first() {
@@ -275,18 +276,18 @@ fn combined(mut failures: Vec<(String, Failure)>) -> Failure {
     let hint = failures
         .iter()
         .find_map(|(_, failure)| failure.hint.clone());
-    let all: Vec<_> = failures
+    let details: Vec<_> = failures
         .iter()
         .map(|(server, failure)| format!("{server}: {}", failure.detail))
         .collect();
-    let failure = Failure::new(code, all.join("; "));
+    let failure = Failure::new(code, details.join("; "));
     match hint {
         Some(hint) => failure.with_hint(hint),
         None => failure,
     }
 }
 
-fn cannot_connect(error: &tokio_postgres::Error, config: &Config, encrypted: bool) -> Failure {
+fn connect_failure(error: &tokio_postgres::Error, config: &Config, encrypted: bool) -> Failure {
     let failure = failure(error);
     if let Some(hint) = tls::hint(error) {
         return unavailable(failure.detail).with_hint(hint);
@@ -309,7 +310,7 @@ fn cannot_connect(error: &tokio_postgres::Error, config: &Config, encrypted: boo
 }
 
 /// A new connection, and the numbers of the commits that PostgreSQL notifies it of.
-type Opened = (Client, mpsc::UnboundedReceiver<u64>);
+type OpenedClient = (Client, mpsc::UnboundedReceiver<u64>);
 
 /// A connection that is ready for statements.
 pub(crate) struct Connection {
@@ -317,53 +318,53 @@ pub(crate) struct Connection {
     /// Whether there is a pooler before the server. Then each transaction may run in another session of the server.
     pub(crate) pooled: bool,
     /// SQL with the settings of a transaction, to append to each `BEGIN`; empty without a pooler.
-    pub(crate) local: String,
+    pub(crate) transaction_settings: String,
 }
 
-/// Whether there is a pooler before the server. A pooler issues its own cancel keys, so the process id in ours is then
-/// not that of the server process that answers.
+/// Whether there is a pooler before the server. A pooler issues its own cancel keys. Then the process id in the
+/// connection's cancel key differs from that of the server process that answers.
 async fn is_pooled(client: &Client) -> Result<bool, Failure> {
     let row = client.query_typed_one("SELECT pg_backend_pid()", &[]).await;
-    let answering: i32 = row.map_err(|e| failure(&e))?.get(0);
-    Ok(reported_pid(client).await != Some(answering))
+    let server_pid: i32 = row.map_err(|e| failure(&e))?.get(0);
+    Ok(cancel_key_pid(client).await != Some(server_pid))
 }
 
-/// The process id in the connection's cancel key. The driver does not expose the key, so this lets it write a cancel
-/// request into a pipe, never to the server, and reads the id from the request.
-async fn reported_pid(client: &Client) -> Option<i32> {
-    let (ours, mut theirs) = tokio::io::duplex(64);
+/// Returns the process id in the connection's cancel key. The driver reveals the key only in a
+/// cancel request. This function sends one into a pipe, never to the server, and reads the id from it.
+async fn cancel_key_pid(client: &Client) -> Option<i32> {
+    let (client_end, mut server_end) = tokio::io::duplex(64);
     let token = client.cancel_token();
-    let cancel = token.cancel_query_raw(ours, Through);
+    let cancel = token.cancel_query_raw(client_end, PassThrough);
     let read = async {
-        // The request is: length, code, process id, secret. A TLS request (length, code) may precede it.
-        let length = theirs.read_i32().await.ok()?;
-        let _code = theirs.read_i32().await.ok()?;
+        // The request is: length, code, process id, secret. A TLS request (length 8, code) may precede it; `S` accepts it.
+        let length = server_end.read_i32().await.ok()?;
+        let _code = server_end.read_i32().await.ok()?;
         if length == 8 {
-            theirs.write_all(b"S").await.ok()?;
-            theirs.read_i64().await.ok()?;
+            server_end.write_all(b"S").await.ok()?;
+            server_end.read_i64().await.ok()?;
         }
-        theirs.read_i32().await.ok()
+        server_end.read_i32().await.ok()
     };
     let (_, pid) = tokio::join!(cancel, read);
     pid
 }
 
 /// A TLS connector that does not encrypt: it returns the stream unchanged.
-struct Through;
+struct PassThrough;
 
-impl TlsConnect<DuplexStream> for Through {
-    type Stream = Plain;
+impl TlsConnect<DuplexStream> for PassThrough {
+    type Stream = PlainStream;
     type Error = io::Error;
-    type Future = std::future::Ready<io::Result<Plain>>;
+    type Future = std::future::Ready<io::Result<PlainStream>>;
 
     fn connect(self, stream: DuplexStream) -> Self::Future {
-        std::future::ready(Ok(Plain(stream)))
+        std::future::ready(Ok(PlainStream(stream)))
     }
 }
 
-struct Plain(DuplexStream);
+struct PlainStream(DuplexStream);
 
-impl AsyncRead for Plain {
+impl AsyncRead for PlainStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -373,7 +374,7 @@ impl AsyncRead for Plain {
     }
 }
 
-impl AsyncWrite for Plain {
+impl AsyncWrite for PlainStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -391,7 +392,7 @@ impl AsyncWrite for Plain {
     }
 }
 
-impl TlsStream for Plain {
+impl TlsStream for PlainStream {
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }

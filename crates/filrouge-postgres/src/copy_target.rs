@@ -4,7 +4,7 @@
 //! id of the run that may write. The transaction that finishes the copy deletes both.
 
 use filrouge_store::View;
-use filrouge_store::copy::{CopyRow, CopyTarget, StartedCopy, TargetContents, taken_over};
+use filrouge_store::copy::{CopyRow, CopyTarget, StartedCopy, TargetContents, overtaken_run};
 use filrouge_store::random_id;
 use filrouge_store::rows::SessionPk;
 use filrouge_types::{ErrorCode, Failure};
@@ -21,15 +21,15 @@ use crate::session::{Driver, Param};
 
 mod send_rows;
 
-/// A database into which a store is copied. Nothing is created before [`CopyTarget::begin`]. The methods block, so they
+/// A database into which a store is copied. Creates nothing before [`CopyTarget::begin`]. The methods block, so they
 /// must not be called on a worker thread of an async runtime.
 pub struct PostgresCopyTarget {
     options: Options,
-    open: Option<Open>,
+    connection: Option<CopyConnection>,
 }
 
 /// The connection of a copy.
-struct Open {
+struct CopyConnection {
     driver: Driver,
     connection: Connection,
     /// The random id of this run; `None` before `begin`.
@@ -43,24 +43,24 @@ impl PostgresCopyTarget {
         options.make = true;
         Self {
             options,
-            open: None,
+            connection: None,
         }
     }
 
     /// Returns the connection; connects at the first call.
-    fn open(&mut self) -> Result<&mut Open, Failure> {
-        if self.open.is_none() {
+    fn connection(&mut self) -> Result<&mut CopyConnection, Failure> {
+        if self.connection.is_none() {
             let driver = Driver::on_current_thread()?;
             let connector = Connector::new(self.options.server.clone(), self.options.lock_timeout);
             let connection = driver.wait(connector.connect(&[]))?;
-            self.open = Some(Open {
+            self.connection = Some(CopyConnection {
                 driver,
                 connection,
                 run: None,
             });
         }
-        let not = || Failure::new(ErrorCode::Internal, "the copy has no connection");
-        self.open.as_mut().ok_or_else(not)
+        let not_connected = || Failure::new(ErrorCode::Internal, "the copy has no connection");
+        self.connection.as_mut().ok_or_else(not_connected)
     }
 }
 
@@ -68,7 +68,7 @@ impl Drop for PostgresCopyTarget {
     fn drop(&mut self) {
         // A runtime that is dropped waits for its tasks. This target may be dropped on a thread that must not block,
         // for example when the source of the copy did not answer, so the runtime is shut down without waiting.
-        if let Some(Driver::Runtime(runtime)) = self.open.take().map(|open| open.driver) {
+        if let Some(Driver::Runtime(runtime)) = self.connection.take().map(|copy| copy.driver) {
             runtime.shutdown_background();
         }
     }
@@ -89,12 +89,12 @@ async fn contents(client: &Client) -> Result<TargetContents, Failure> {
     })
 }
 
-async fn put(client: &Client, name: &str, value: &str) -> Result<(), Failure> {
+async fn put_store_value(client: &Client, name: &str, value: &str) -> Result<(), Failure> {
     let sql = "INSERT INTO filrouge.store (name, value) VALUES ($1, $2)
          ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value";
     let params: [(Param<'_>, Type); 2] = [(&name, Type::TEXT), (&value, Type::TEXT)];
-    let put = client.query_typed(sql, &params).await;
-    put.map(drop).map_err(|e| failure(&e))
+    let result = client.query_typed(sql, &params).await;
+    result.map(drop).map_err(|e| failure(&e))
 }
 
 /// Marks the store as an unfinished copy of `source` that the run `run` writes. The caller's transaction excludes other
@@ -102,7 +102,7 @@ async fn put(client: &Client, name: &str, value: &str) -> Result<(), Failure> {
 ///
 /// # Errors
 /// Fails if the store contains anything else.
-async fn mark(client: &Client, source: &str, run: &str) -> Result<bool, Failure> {
+async fn mark_unfinished(client: &Client, source: &str, run: &str) -> Result<bool, Failure> {
     let lock = client.batch_execute("LOCK TABLE filrouge.store IN SHARE ROW EXCLUSIVE MODE");
     lock.await.map_err(|e| failure(&e))?;
     // A filrouge server that has this store open checks for the mark, under the lock of writers, before it writes.
@@ -115,15 +115,15 @@ async fn mark(client: &Client, source: &str, run: &str) -> Result<bool, Failure>
         .await
         .map_err(|e| failure(&e))?;
     let resumed = contents(client).await?.is_resumable(source)?;
-    put(client, "copying", source).await?;
-    put(client, "copier", run).await?;
+    put_store_value(client, "copying", source).await?;
+    put_store_value(client, "copier", run).await?;
     Ok(resumed)
 }
 
-impl Open {
+impl CopyConnection {
     fn run(&self, sql: &str) -> Result<(), Failure> {
-        let ran = self.driver.wait(self.connection.session.run(sql));
-        ran.map_err(|e| failure(&e))
+        let result = self.driver.wait(self.connection.session.run(sql));
+        result.map_err(|e| failure(&e))
     }
 
     /// Runs `work` in one transaction, which the SQL `begin` starts. Rolls back if `work` fails.
@@ -132,13 +132,13 @@ impl Open {
         begin: &str,
         work: impl FnOnce() -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        self.run(&format!("{begin}{}", self.connection.local))?;
-        let done = work().and_then(|done| self.run("COMMIT").map(|()| done));
-        if done.is_err() {
+        self.run(&format!("{begin}{}", self.connection.transaction_settings))?;
+        let result = work().and_then(|value| self.run("COMMIT").map(|()| value));
+        if result.is_err() {
             // If the connection is lost, the server rolls back.
             let _ = self.run("ROLLBACK");
         }
-        done
+        result
     }
 
     /// Runs `work` in one transaction. Fails if this run has not begun, or another run has since begun to write this
@@ -151,7 +151,7 @@ impl Open {
             let row = row.map_err(|e| failure(&e))?;
             let copier: Option<String> = row.map(|row| row.get(0));
             if copier.is_none() || copier != self.run {
-                return Err(taken_over());
+                return Err(overtaken_run());
             }
             work()
         })
@@ -160,19 +160,21 @@ impl Open {
 
 impl CopyTarget for PostgresCopyTarget {
     fn contents(&mut self) -> Result<TargetContents, Failure> {
-        let open = self.open()?;
-        open.driver.wait(contents(open.connection.session.client()))
+        let copy = self.connection()?;
+        copy.driver.wait(contents(copy.connection.session.client()))
     }
 
     fn begin(&mut self, source: &str) -> Result<StartedCopy, Failure> {
         let options = self.options.clone();
         let run = random_id(options.entropy.as_ref())?;
-        let open = self.open()?;
-        let client = open.connection.session.client();
-        let store_id = open.driver.wait(migrate::migrate(client, &options))?;
-        let marked = open.transact("BEGIN", || open.driver.wait(mark(client, source, &run)));
-        let resumed = marked?;
-        open.run = Some(run);
+        let copy = self.connection()?;
+        let client = copy.connection.session.client();
+        let store_id = copy.driver.wait(migrate::migrate(client, &options))?;
+        let result = copy.transact("BEGIN", || {
+            copy.driver.wait(mark_unfinished(client, source, &run))
+        });
+        let resumed = result?;
+        copy.run = Some(run);
         Ok(StartedCopy { store_id, resumed })
     }
 
@@ -180,29 +182,29 @@ impl CopyTarget for PostgresCopyTarget {
         &mut self,
         query: &mut dyn FnMut(&dyn View) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let open = self.open()?;
-        open.transact("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", || {
+        let copy = self.connection()?;
+        copy.transact("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", || {
             query(&Rows {
-                session: &open.connection.session,
-                driver: &open.driver,
+                session: &copy.connection.session,
+                driver: &copy.driver,
                 read_ahead: ReadAhead::default(),
             })
         })
     }
 
     fn put(&mut self, rows: &[CopyRow]) -> Result<(), Failure> {
-        let open = self.open()?;
-        open.write(|| {
-            let sent = open
+        let copy = self.connection()?;
+        copy.write(|| {
+            let result = copy
                 .driver
-                .wait(send_rows::send(&open.connection.session, rows));
-            sent.map_err(|e| failure(&e))
+                .wait(send_rows::send_rows(&copy.connection.session, rows));
+            result.map_err(|e| failure(&e))
         })
     }
 
     fn finish(&mut self, _newest: SessionPk) -> Result<(), Failure> {
         // `_newest` is not needed: on PostgreSQL a new session gets the number after the greatest existing one.
-        let open = self.open()?;
-        open.write(|| open.run("DELETE FROM filrouge.store WHERE name IN ('copying', 'copier')"))
+        let copy = self.connection()?;
+        copy.write(|| copy.run("DELETE FROM filrouge.store WHERE name IN ('copying', 'copier')"))
     }
 }

@@ -11,16 +11,16 @@ pub(crate) fn failure(error: &Error) -> Failure {
         if error.is_closed() || is_io(error) {
             return Failure::new(
                 ErrorCode::StoreUnavailable,
-                format!("PostgreSQL: {}", chain(error)),
+                format!("PostgreSQL: {}", error_chain(error)),
             );
         }
         // The remaining errors mean that a value has an unexpected type.
         return Failure::new(
             ErrorCode::IntegrityError,
-            format!("PostgreSQL: {}", chain(error)),
+            format!("PostgreSQL: {}", error_chain(error)),
         );
     };
-    let code = code(db.code());
+    let code = error_code(db.code());
     let failure = Failure::new(
         code,
         format!("PostgreSQL {}: {}", db.code().code(), db.message()),
@@ -31,7 +31,7 @@ pub(crate) fn failure(error: &Error) -> Failure {
     }
 }
 
-/// Like [`failure`], but if a privilege is missing, the failure's hint is `hint`.
+/// Like [`failure`], but uses `hint` as the hint for a missing privilege.
 pub(crate) fn failure_with_privilege_hint(error: &Error, hint: &str) -> Failure {
     let failure = failure(error);
     match error.code() {
@@ -40,7 +40,7 @@ pub(crate) fn failure_with_privilege_hint(error: &Error, hint: &str) -> Failure 
     }
 }
 
-fn code(state: &SqlState) -> ErrorCode {
+fn error_code(state: &SqlState) -> ErrorCode {
     if *state == SqlState::DISK_FULL {
         return ErrorCode::StoreFull;
     }
@@ -49,7 +49,7 @@ fn code(state: &SqlState) -> ErrorCode {
     }
     // The migrations created the tables and columns, so these errors mean that something other than filrouge changed
     // them.
-    let changed = [
+    let foreign_change_states = [
         SqlState::DATA_CORRUPTED,
         SqlState::INDEX_CORRUPTED,
         SqlState::UNDEFINED_TABLE,
@@ -57,10 +57,10 @@ fn code(state: &SqlState) -> ErrorCode {
         SqlState::INVALID_SCHEMA_NAME,
         SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
     ];
-    if changed.contains(state) {
+    if foreign_change_states.contains(state) {
         return ErrorCode::IntegrityError;
     }
-    match class(state) {
+    match sqlstate_class(state) {
         // Connection, authentication, database name, transaction rollback, resources, intervention, system.
         "08" | "28" | "3D" | "40" | "53" | "55" | "57" | "58" => ErrorCode::StoreUnavailable,
         _ if *state == SqlState::INSUFFICIENT_PRIVILEGE
@@ -81,7 +81,7 @@ fn hint(state: &SqlState) -> Option<&'static str> {
     if *state == SqlState::LOCK_NOT_AVAILABLE {
         return Some("another server holds a lock of the store; try again soon, with the same key");
     }
-    match class(state) {
+    match sqlstate_class(state) {
         "28" => Some(
             "check the user and the password (--store, FILROUGE_STORE_PASSWORD or PGPASSWORD), and the server's pg_hba.conf",
         ),
@@ -91,7 +91,7 @@ fn hint(state: &SqlState) -> Option<&'static str> {
 }
 
 /// The class of a SQLSTATE: its first two characters.
-fn class(state: &SqlState) -> &str {
+fn sqlstate_class(state: &SqlState) -> &str {
     state.code().get(..2).unwrap_or_default()
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn is_lost(error: &Error) -> bool {
         Some(state) => {
             // A server that shuts down ends connections with an error of class 57. A transaction that was idle for too
             // long also ends its connection.
-            matches!(class(state), "08" | "57") && *state != SqlState::QUERY_CANCELED
+            matches!(sqlstate_class(state), "08" | "57") && *state != SqlState::QUERY_CANCELED
                 || *state == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
                 || is_standby(error)
         }
@@ -126,9 +126,9 @@ pub(crate) fn is_locked(error: &Error) -> bool {
 pub(crate) fn is_transient(error: &Error) -> bool {
     error.as_db_error().is_some_and(|db| {
         // Another transaction has used the same commit number: this one lost the lock of writers in the meantime.
-        let overtaken =
+        let is_overtaken =
             *db.code() == SqlState::UNIQUE_VIOLATION && db.table() == Some("commit_log");
-        class(db.code()) == "40" || overtaken
+        sqlstate_class(db.code()) == "40" || is_overtaken
     })
 }
 
@@ -143,8 +143,8 @@ fn is_io(error: &Error) -> bool {
     false
 }
 
-/// The error's text with those of its causes. It never contains the values of a statement.
-fn chain(error: &Error) -> String {
+/// Returns the error's text and those of its causes. The text never contains the values of a statement.
+fn error_chain(error: &Error) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
@@ -155,15 +155,15 @@ fn chain(error: &Error) -> String {
     text
 }
 
-/// The failure for a stored row that cannot be decoded. `what` names the kind of row.
-pub(crate) fn malformed(what: &str) -> Failure {
+/// The failure for a stored row that cannot be decoded. `kind` is the kind of row.
+pub(crate) fn malformed(kind: &str) -> Failure {
     Failure::new(
         ErrorCode::IntegrityError,
-        format!("a stored {what} is malformed"),
+        format!("a stored {kind} is malformed"),
     )
 }
 
 /// The failure for a store that does not answer.
-pub(crate) fn unavailable(what: impl Into<String>) -> Failure {
-    Failure::new(ErrorCode::StoreUnavailable, what)
+pub(crate) fn unavailable(detail: impl Into<String>) -> Failure {
+    Failure::new(ErrorCode::StoreUnavailable, detail)
 }

@@ -14,33 +14,33 @@ use crate::connect::{Connection, Connector};
 use crate::error::unavailable;
 use crate::guard::Guard;
 use crate::rows::{self, NEWEST_LOG, Rows, column};
-use crate::session::{Driver, Sql, within};
-use crate::transact::first_answer;
+use crate::session::{Driver, Sql, answer_within};
+use crate::transact::first_answer_timeout;
 use crate::vacuum::{Erasure, Vacuum};
 
 /// The polling interval while a caller waits for commits and PostgreSQL sends no notifications.
-const POLL_EVERY: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The polling interval otherwise. Polling keeps the anchor current, and finds commits whose notification was lost.
-const IDLE_EVERY: Duration = Duration::from_secs(1);
+const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 /// The delay between a notification and the reading of commits, so that commits which follow closely are read together.
-const SETTLE: Duration = Duration::from_millis(2);
+const GATHER_DELAY: Duration = Duration::from_millis(2);
 /// The delay before the watch connects again after its connection was lost or could not be opened.
-const RETRY_EVERY: Duration = Duration::from_millis(500);
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// The delay between attempts to open a connection with notifications, while the watch polls through a pooler.
-const LISTEN_EVERY: Duration = Duration::from_secs(3);
-/// The minimum interval between two comparisons of the sessions with the commit log while there are new commits.
-const COMPARE_EVERY: Duration = Duration::from_secs(1);
+const LISTEN_INTERVAL: Duration = Duration::from_secs(3);
+/// The minimum interval between two comparisons of the sessions with the commit log, while commits arrive.
+const COMPARE_INTERVAL: Duration = Duration::from_secs(1);
 /// Comparisons may take at most 1/50 of the time: after a slow one, the interval is this many times its duration.
 const COMPARE_SHARE: u32 = 50;
 /// The interval between two comparisons while there are no new commits. They are still needed, because another program
 /// that changes the store makes no commit of filrouge.
-const COMPARE_AT_REST: Duration = Duration::from_secs(30);
+const IDLE_COMPARE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How long to try to open a connection with notifications if the watch can poll through a pooler instead.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The watch for commits of other servers: its configuration.
-pub(crate) struct Follow {
+/// The configuration of the watch for commits of other servers.
+pub(crate) struct CommitWatch {
     pub(crate) driver: Driver,
     /// Connects to the PostgreSQL server itself, even if there is a pooler, because a pooler delivers no notifications.
     pub(crate) connector: Arc<Connector>,
@@ -56,10 +56,10 @@ pub(crate) struct Follow {
 }
 
 /// The newest comparison of the sessions with the commit log.
-struct Compared {
-    at: Instant,
+struct Comparison {
+    compared_at: Instant,
     /// The minimum interval until the next comparison.
-    every: Duration,
+    min_interval: Duration,
     /// The newest verified commit at that time.
     commit_no: u64,
     /// Whether the newest row of the log has since turned out to be malformed.
@@ -68,20 +68,20 @@ struct Compared {
 
 /// The state of the watch, kept across connections.
 struct WatchState {
-    compared: Compared,
+    comparison: Comparison,
     vacuum: Vacuum,
 }
 
 /// A connection, and the numbers of commits that it is notified of; `None` if it receives no notifications.
 type Listening = (Connection, Option<mpsc::UnboundedReceiver<u64>>);
 
-impl Follow {
+impl CommitWatch {
     /// Watches until the ledger is dropped.
     pub(crate) fn run(self) {
         let mut state = WatchState {
-            compared: Compared {
-                at: Instant::now(),
-                every: COMPARE_EVERY,
+            comparison: Comparison {
+                compared_at: Instant::now(),
+                min_interval: COMPARE_INTERVAL,
                 commit_no: 0,
                 broken: false,
             },
@@ -89,7 +89,7 @@ impl Follow {
         };
         let mut warned = false;
         while self.guard.strong_count() > 0 {
-            if let Err(error) = self.follow(&mut state) {
+            if let Err(error) = self.watch_with_fallback(&mut state) {
                 if !warned {
                     tracing::warn!(%error, "the watch for other servers' commits was interrupted; it will be retried");
                 }
@@ -97,13 +97,13 @@ impl Follow {
             } else {
                 warned = false;
             }
-            std::thread::sleep(RETRY_EVERY);
+            std::thread::sleep(RETRY_DELAY);
         }
     }
 
     /// Watches over a connection to the server itself. If that cannot be opened and there is a pooler, first watches
     /// through the pooler until it can. Returns when the connection is lost or the ledger was dropped.
-    fn follow(&self, state: &mut WatchState) -> Result<(), Failure> {
+    fn watch_with_fallback(&self, state: &mut WatchState) -> Result<(), Failure> {
         let listen = listen(&self.connector);
         let listening = match &self.fallback {
             None => self.driver.wait(listen),
@@ -118,30 +118,30 @@ impl Follow {
             (Err(failure), None) => return Err(failure),
             (Err(failure), Some(fallback)) => {
                 let connection = self.driver.wait(fallback.connect(&STATEMENTS))?;
-                self.report_notifications(Some(&failure));
-                let relisten = Relisten::new(&self.connector);
-                match self.watch((connection, None), fallback, Some(relisten), state)? {
+                self.record_notifications(Some(&failure));
+                let listen_retry = ListenRetry::new(&self.connector);
+                match self.watch((connection, None), fallback, Some(listen_retry), state)? {
                     Some(listening) => listening,
                     None => return Ok(()),
                 }
             }
         };
-        let pooled = unavailable("the direct URL leads to a pooler too");
-        let notified = self.fallback.is_none() || listening.1.is_some();
-        self.report_notifications((!notified).then_some(&pooled));
+        let pooler_failure = unavailable("the direct URL leads to a pooler too");
+        let has_notifications = self.fallback.is_none() || listening.1.is_some();
+        self.record_notifications((!has_notifications).then_some(&pooler_failure));
         self.watch(listening, &self.connector, None, state)
             .map(drop)
     }
 
-    /// Records whether notifications arrive: `why` is `None` if they do, else the reason why not.
-    fn report_notifications(&self, why: Option<&Failure>) {
+    /// Records whether notifications arrive. `failure` is the reason why they do not.
+    fn record_notifications(&self, failure: Option<&Failure>) {
         if let Some(guard) = self.guard.upgrade() {
-            guard.note_notifications(why);
+            guard.record_notifications(failure);
         }
     }
 
-    /// Watches over one connection. Returns the connection of `relisten` once that has connected, or `None` when the
-    /// ledger was dropped.
+    /// Watches over one connection. Returns the connection of `listen_retry` once that has connected, or `None` when
+    /// the ledger was dropped.
     ///
     /// # Errors
     /// Fails when the connection is lost.
@@ -149,7 +149,7 @@ impl Follow {
         &self,
         (mut connection, mut notifications): Listening,
         connector: &Arc<Connector>,
-        mut relisten: Option<Relisten>,
+        mut listen_retry: Option<ListenRetry>,
         state: &mut WatchState,
     ) -> Result<Option<Listening>, Failure> {
         connection.session.set_answer_timeout(self.answer_timeout);
@@ -159,8 +159,8 @@ impl Follow {
             let Some(guard) = self.guard.upgrade() else {
                 return Ok(None);
             };
-            self.follow_commits(&connection, &guard, &mut state.compared)?;
-            if state_read_at.is_none_or(|at| at.elapsed() >= IDLE_EVERY) {
+            self.verify_commits(&connection, &guard, &mut state.comparison)?;
+            if state_read_at.is_none_or(|at| at.elapsed() >= IDLE_INTERVAL) {
                 vacuum_due = self.read_store_state(&connection, &guard)?;
                 state_read_at = Some(Instant::now());
             }
@@ -168,25 +168,27 @@ impl Follow {
             let has_waiters = guard.log.commits().receiver_count() > 0;
             drop(guard);
             let pause = match (&notifications, has_waiters) {
-                (None, true) => POLL_EVERY,
-                _ => IDLE_EVERY,
+                (None, true) => POLL_INTERVAL,
+                _ => IDLE_INTERVAL,
             };
             let awaited = notifications.as_mut().filter(|_| has_waiters);
-            // True only if an erasure wants the state of the store read now. After a notification the loop does the
-            // same as after the pause.
-            let woken = self.driver.wait(async {
+            // True only if an erasure waits until the state of the store is read. After a notification the loop does
+            // the same as after the pause.
+            let erasure_waits = self.driver.wait(async {
                 tokio::select! {
                     () = self.erasure.wake.notified() => true,
                     _ = tokio::time::timeout(pause, self.next_commit(awaited)) => false,
                 }
             });
-            if woken {
+            if erasure_waits {
                 state_read_at = None;
             }
             if connection.session.client().is_closed() {
                 return Err(unavailable("the connection was lost"));
             }
-            let attempt = relisten.as_mut().map(|relisten| relisten.poll());
+            let attempt = listen_retry
+                .as_mut()
+                .map(|listen_retry| listen_retry.take_connection());
             if let Some(Some(listening)) = attempt.map(|attempt| self.driver.wait(attempt)) {
                 return Ok(Some(listening));
             }
@@ -199,23 +201,23 @@ impl Follow {
         let pending = self.erasure.pending();
         let answer = connection
             .session
-            .answered(connection.session.query(&STORE_STATE, &[]));
+            .with_answer_timeout(connection.session.query(&STORE_STATE, &[]));
         let rows = self.driver.wait(answer)?;
         let Some(row) = rows.first() else {
             return Ok(false);
         };
         let schema: Option<String> = column(row, 0)?;
-        guard.note_schema(schema.as_deref());
-        let due: bool = column(row, 1)?;
-        if !due {
+        guard.record_schema(schema.as_deref());
+        let is_due: bool = column(row, 1)?;
+        if !is_due {
             // Another server has vacuumed since.
-            self.erasure.settle(pending);
+            self.erasure.record_attempt(pending);
         }
-        Ok(due)
+        Ok(is_due)
     }
 
-    /// Waits for a notification of a commit that this process has not verified yet, and then for [`SETTLE`]. Without
-    /// notifications, waits forever.
+    /// Waits for a notification of a commit that this process has not verified yet, and then for [`GATHER_DELAY`].
+    /// Without notifications, waits forever.
     async fn next_commit(&self, notifications: Option<&mut mpsc::UnboundedReceiver<u64>>) {
         let Some(notifications) = notifications else {
             return std::future::pending().await;
@@ -223,7 +225,7 @@ impl Follow {
         while let Some(commit_no) = notifications.recv().await {
             let verified = self.guard.upgrade().map(|g| g.log.position().commit_no);
             if verified.is_none_or(|verified| commit_no > verified) {
-                tokio::time::sleep(SETTLE).await;
+                tokio::time::sleep(GATHER_DELAY).await;
                 return;
             }
         }
@@ -231,11 +233,11 @@ impl Follow {
     }
 
     /// Reads the database's time, and verifies new commits in one snapshot.
-    fn follow_commits(
+    fn verify_commits(
         &self,
         connection: &Connection,
         guard: &Guard,
-        compared: &mut Compared,
+        comparison: &mut Comparison,
     ) -> Result<(), Failure> {
         let rows = Rows {
             session: &connection.session,
@@ -243,54 +245,54 @@ impl Follow {
             read_ahead: rows::ReadAhead::default(),
         };
         if let Some(clock) = &self.clock {
-            compare_clocks(&rows, clock)?;
+            read_database_time(&rows, clock)?;
         }
         let verified = guard.log.newest();
         let begin = format!(
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY{}",
-            connection.local
+            connection.transaction_settings
         );
         let run = |sql: &str| {
-            let timeout = first_answer(self.answer_timeout);
+            let timeout = first_answer_timeout(self.answer_timeout);
             self.driver
-                .wait(within(timeout, connection.session.run(sql)))
+                .wait(answer_within(timeout, connection.session.run(sql)))
         };
         run(&begin)?;
-        let result = examine(&rows, guard, compared, verified);
+        let result = verify_snapshot(&rows, guard, comparison, verified);
         run("ROLLBACK")?;
         result
     }
 }
 
 /// Attempts, in the background, to open a connection with notifications.
-struct Relisten {
+struct ListenRetry {
     connector: Arc<Connector>,
     /// When the next attempt is due.
-    next: Instant,
+    next_attempt: Instant,
     /// The attempt in progress.
-    trying: Option<JoinHandle<Result<Listening, Failure>>>,
+    attempt: Option<JoinHandle<Result<Listening, Failure>>>,
 }
 
-impl Relisten {
+impl ListenRetry {
     fn new(connector: &Arc<Connector>) -> Self {
         Self {
             connector: connector.clone(),
-            next: Instant::now() + LISTEN_EVERY,
-            trying: None,
+            next_attempt: Instant::now() + LISTEN_INTERVAL,
+            attempt: None,
         }
     }
 
     /// Returns the connection once an attempt has succeeded, and starts the next attempt when it is due.
-    async fn poll(&mut self) -> Option<Listening> {
-        if let Some(tried) = self.trying.take_if(|trying| trying.is_finished()) {
-            self.next = Instant::now() + LISTEN_EVERY;
-            if let Ok(Ok(listening)) = tried.await {
+    async fn take_connection(&mut self) -> Option<Listening> {
+        if let Some(attempt) = self.attempt.take_if(|attempt| attempt.is_finished()) {
+            self.next_attempt = Instant::now() + LISTEN_INTERVAL;
+            if let Ok(Ok(listening)) = attempt.await {
                 return Some(listening);
             }
         }
-        if self.trying.is_none() && Instant::now() >= self.next {
+        if self.attempt.is_none() && Instant::now() >= self.next_attempt {
             let connector = self.connector.clone();
-            self.trying = Some(tokio::spawn(async move { listen(&connector).await }));
+            self.attempt = Some(tokio::spawn(async move { listen(&connector).await }));
         }
         None
     }
@@ -302,30 +304,32 @@ async fn listen(connector: &Connector) -> Result<Listening, Failure> {
 
 /// Verifies the commits after `verified`, the newest commit that was verified before the snapshot `rows` began. If it
 /// is due, compares the sessions with the commit log.
-fn examine(
+fn verify_snapshot(
     rows: &Rows<'_>,
     guard: &Guard,
-    compared: &mut Compared,
+    comparison: &mut Comparison,
     verified: Option<LogRow>,
 ) -> Result<(), Failure> {
     match rows.newest_log() {
         Ok(newest) => guard
             .log
-            .follow(rows, verified, newest.as_ref(), Vec::new())?,
+            .verify_new_commits(rows, verified, newest.as_ref(), Vec::new())?,
         // The newest row of the log is malformed. The comparison, which is now due, reports this.
-        Err(failure) if failure.code == ErrorCode::IntegrityError => compared.broken = true,
+        Err(failure) if failure.code == ErrorCode::IntegrityError => comparison.broken = true,
         Err(failure) => return Err(failure),
     }
     let commit_no = guard.log.position().commit_no;
-    let due = compared.broken || commit_no != compared.commit_no;
-    let age = compared.at.elapsed();
-    if due && age >= compared.every || age >= COMPARE_AT_REST.max(compared.every) {
-        let begun = Instant::now();
+    let is_due = comparison.broken || commit_no != comparison.commit_no;
+    let age = comparison.compared_at.elapsed();
+    if is_due && age >= comparison.min_interval
+        || age >= IDLE_COMPARE_INTERVAL.max(comparison.min_interval)
+    {
+        let started_at = Instant::now();
         guard.log.compare(rows)?;
-        let cost = begun.elapsed();
-        *compared = Compared {
-            at: Instant::now(),
-            every: COMPARE_EVERY.max(cost * COMPARE_SHARE),
+        let cost = started_at.elapsed();
+        *comparison = Comparison {
+            compared_at: Instant::now(),
+            min_interval: COMPARE_INTERVAL.max(cost * COMPARE_SHARE),
             commit_no,
             broken: false,
         };
@@ -334,9 +338,9 @@ fn examine(
 }
 
 /// Reads the database server's time into `clock`.
-pub(crate) fn compare_clocks(rows: &Rows<'_>, clock: &DatabaseClock) -> Result<(), Failure> {
+pub(crate) fn read_database_time(rows: &Rows<'_>, clock: &DatabaseClock) -> Result<(), Failure> {
     let sent_at = std::time::Instant::now();
-    if let Some(row) = rows.one(&NOW, &[])? {
+    if let Some(row) = rows.query_opt(&NOW, &[])? {
         clock.update(sent_at, Timestamp::from_micros(column(&row, 0)?));
     }
     Ok(())

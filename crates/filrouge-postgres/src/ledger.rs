@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use crate::clock::DatabaseClock;
 use crate::connect::Connector;
 use crate::error::{failure, unavailable};
-use crate::follow::Follow;
+use crate::follow::CommitWatch;
 use crate::guard::Guard;
 use crate::migrate;
 use crate::options::Options;
@@ -25,11 +25,11 @@ use crate::readers::Readers;
 use crate::rows::{ReadAhead, Rows, SessionLookup};
 use crate::session::Driver;
 use crate::target::Target;
-use crate::transact::first_answer;
+use crate::transact::first_answer_timeout;
 use crate::writer::{Writer, statements};
 
 /// The number of connections reserved for reads of the filrouge server's own data, such as API keys.
-const RESERVED: u32 = 1;
+const RESERVED_CONNECTIONS: u32 = 1;
 
 /// A durable ledger in one PostgreSQL database; several servers may have it open at once.
 pub struct PostgresLedger {
@@ -67,43 +67,44 @@ impl PostgresLedger {
     pub fn open(options: Options) -> Result<Self, Failure> {
         let connector = Arc::new(Connector::new(options.server.clone(), options.lock_timeout));
         let guard = Arc::new(Guard::new(options.keyring.clone(), options.check));
-        let database = options.clock.is_none().then(Arc::<DatabaseClock>::default);
-        let clock: Arc<dyn Clock> = match (&options.clock, &database) {
+        let database_clock = options.clock.is_none().then(Arc::<DatabaseClock>::default);
+        let clock: Arc<dyn Clock> = match (&options.clock, &database_clock) {
             (Some(clock), _) => clock.clone(),
-            (None, Some(database)) => database.clone(),
+            (None, Some(database_clock)) => database_clock.clone(),
             (None, None) => Arc::new(DatabaseClock::default()),
         };
-        let (opened, wait) = std::sync::mpsc::channel();
+        let (facts_sender, facts_receiver) = std::sync::mpsc::channel();
         let work = {
             let (connector, guard, clock) = (connector.clone(), guard.clone(), clock.clone());
-            let (options, database) = (options.clone(), database.clone());
+            let (options, database_clock) = (options.clone(), database_clock.clone());
             move |requests| {
-                let result = open_writer(&options, connector, guard, clock, database.as_ref());
+                let result =
+                    open_writer(&options, connector, guard, clock, database_clock.as_ref());
                 match result {
                     Ok((writer, facts)) => {
-                        // Cannot fail: the thread that opens the ledger waits for this message.
-                        let _ = opened.send(Ok(facts));
+                        // Sending cannot fail: the thread that opens the ledger waits for this message.
+                        let _ = facts_sender.send(Ok(facts));
                         writer.run(requests);
                     }
-                    Err(failure) => drop(opened.send(Err(failure))),
+                    Err(failure) => drop(facts_sender.send(Err(failure))),
                 }
             }
         };
         let writes = WriteQueue::start(work)?;
-        let facts = wait
+        let facts = facts_receiver
             .recv()
             .map_err(|_| Failure::new(ErrorCode::Internal, "opening the store panicked"))??;
-        follow(&options, &guard, database)?;
-        let reading = Arc::new(connector.reading());
+        start_watch(&options, &guard, database_clock)?;
+        let read_connector = Arc::new(connector.for_reading());
         let readers = |max_queries| {
             let (guard, keyring) = (guard.clone(), options.keyring.clone());
-            let connector = reading.clone();
-            let (check, timeout) = (options.check, first_answer(options.answer_timeout));
+            let connector = read_connector.clone();
+            let (check, timeout) = (options.check, first_answer_timeout(options.answer_timeout));
             Readers::new(connector, max_queries, guard, keyring, check, timeout).map(Arc::new)
         };
         Ok(Self {
             readers: readers(options.readers)?,
-            reserved: readers(RESERVED)?,
+            reserved: readers(RESERVED_CONNECTIONS)?,
             guard,
             keyring: options.keyring,
             connector,
@@ -124,41 +125,41 @@ impl PostgresLedger {
 }
 
 /// Connects, migrates the schema, compares the store's heads with its commit log, and builds the writer. Runs on the
-/// writer's thread. `database` is `None` if the options contain a clock.
+/// writer's thread. `database_clock` is `None` if the options contain a clock.
 fn open_writer(
     options: &Options,
     connector: Arc<Connector>,
     guard: Arc<Guard>,
     clock: Arc<dyn Clock>,
-    database: Option<&Arc<DatabaseClock>>,
+    database_clock: Option<&Arc<DatabaseClock>>,
 ) -> Result<(Writer, StoreFacts), Failure> {
     let driver = Driver::on_current_thread()?;
     let mut connection = driver.wait(connector.connect(&[]))?;
     let client = connection.session.client();
     let store_id = driver.wait(migrate::migrate(client, options))?;
     driver.wait(migrate::refuse_unfinished(client))?;
-    let (durability, version) = driver.wait(server(client))?;
+    let (durability, version) = driver.wait(read_server_facts(client))?;
     let rows = Rows {
         session: &connection.session,
         driver: &driver,
         read_ahead: ReadAhead::default(),
     };
-    if let Some(database) = database {
-        crate::follow::compare_clocks(&rows, database)?;
+    if let Some(database_clock) = database_clock {
+        crate::follow::read_database_time(&rows, database_clock)?;
     }
     let run = |sql: &str| {
-        let ran = driver.wait(connection.session.run(sql));
-        ran.map_err(|e| failure(&e))
+        let result = driver.wait(connection.session.run(sql));
+        result.map_err(|e| failure(&e))
     };
     run(&format!(
         "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY{}",
-        connection.local
+        connection.transaction_settings
     ))?;
-    guard.log.begin(&rows)?;
+    guard.log.initialize(&rows)?;
     run("ROLLBACK")?;
     if !connection.pooled {
-        let prepared = driver.wait(connection.session.prepare(&statements()));
-        prepared.map_err(|e| failure(&e))?;
+        let result = driver.wait(connection.session.prepare(&statements()));
+        result.map_err(|e| failure(&e))?;
     }
     connection
         .session
@@ -171,7 +172,7 @@ fn open_writer(
         keyring: options.keyring.clone(),
         entropy: options.entropy.clone(),
         clock,
-        uses_database_time: database.is_some(),
+        uses_database_time: database_clock.is_some(),
         lock: writer_lock_key(&store_id),
         answer_timeout: options.answer_timeout,
         settle_timeout: options.settle_timeout,
@@ -187,7 +188,9 @@ fn open_writer(
 }
 
 /// Reads the durability of a commit under the database server's settings, and the server's version.
-async fn server(client: &tokio_postgres::Client) -> Result<(Durability, String), Failure> {
+async fn read_server_facts(
+    client: &tokio_postgres::Client,
+) -> Result<(Durability, String), Failure> {
     let sql = "SELECT current_setting('fsync')::bool, current_setting('server_version')";
     let row = client.query_typed_one(sql, &[]).await;
     let row = row.map_err(|e| failure(&e))?;
@@ -201,24 +204,25 @@ async fn server(client: &tokio_postgres::Client) -> Result<(Durability, String),
 /// The key of the advisory lock of a store's writers. The transaction that holds this lock is the store's only writer.
 pub(crate) fn writer_lock_key(store_id: &str) -> i64 {
     let hash = filrouge_store::chain::fingerprint(&[b"writers", store_id.as_bytes()]);
-    let mut half = [0; 8];
-    half.copy_from_slice(&hash[..8]);
-    i64::from_be_bytes(half)
+    let mut first_half = [0; 8];
+    first_half.copy_from_slice(&hash[..8]);
+    i64::from_be_bytes(first_half)
 }
 
 /// Starts the thread that watches for commits of other servers until the ledger is dropped.
-fn follow(
+fn start_watch(
     options: &Options,
     guard: &Arc<Guard>,
     clock: Option<Arc<DatabaseClock>>,
 ) -> Result<(), Failure> {
-    let to = |target: &Target| Arc::new(Connector::new(target.clone(), options.lock_timeout));
-    let server = to(&options.server);
+    let new_connector =
+        |target: &Target| Arc::new(Connector::new(target.clone(), options.lock_timeout));
+    let server = new_connector(&options.server);
     let (connector, fallback) = match &options.direct {
-        Some(direct) => (to(direct), Some(server)),
+        Some(direct) => (new_connector(direct), Some(server)),
         None => (server, None),
     };
-    let follow = Follow {
+    let watch = CommitWatch {
         driver: Driver::on_current_thread()?,
         connector,
         fallback,
@@ -228,8 +232,12 @@ fn follow(
         answer_timeout: options.answer_timeout,
     };
     let thread = std::thread::Builder::new().name("filrouge-follow".to_owned());
-    let thread = thread.spawn(move || follow.run()).map(drop);
-    thread.map_err(|e| unavailable(format!("no thread to follow other servers: {e}")))
+    let thread = thread.spawn(move || watch.run()).map(drop);
+    thread.map_err(|e| {
+        unavailable(format!(
+            "no thread to watch for other servers' commits: {e}"
+        ))
+    })
 }
 
 #[async_trait]
@@ -241,13 +249,17 @@ impl Ledger for PostgresLedger {
         })
     }
 
-    async fn inspect(&self, about: QuerySubject<'_>, query: SnapshotQuery) -> Result<(), Failure> {
-        match about {
+    async fn inspect(
+        &self,
+        subject: QuerySubject<'_>,
+        query: SnapshotQuery,
+    ) -> Result<(), Failure> {
+        match subject {
             QuerySubject::Store => self.readers.inspect(None, query).await,
             QuerySubject::ServerData => self.reserved.inspect(None, query).await,
             QuerySubject::Session(scope, session) => {
-                let about = SessionLookup::by(&scope.tenant, session, Some(scope));
-                self.readers.inspect(Some(about), query).await
+                let lookup = SessionLookup::new(&scope.tenant, session, Some(scope));
+                self.readers.inspect(Some(lookup), query).await
             }
         }
     }
@@ -293,7 +305,7 @@ impl Ledger for PostgresLedger {
         let suspects = self.guard.log.suspects();
         let outdated = self.guard.outdated().map(|failure| failure.detail);
         Health {
-            read_only: outdated.or_else(|| self.guard.refused()),
+            read_only: outdated.or_else(|| self.guard.write_refusal()),
             integrity: (!suspects.is_empty()).then(|| suspects.to_string()),
         }
     }
@@ -305,14 +317,14 @@ impl Ledger for PostgresLedger {
         }
     }
 
-    fn distrust(&self, what: String) {
-        self.guard.log.suspect(Suspects::everything(what));
+    fn distrust(&self, reason: String) {
+        self.guard.log.add_suspects(Suspects::entire_store(reason));
     }
 
     async fn close(&self) {
         self.readers.close().await;
         self.reserved.close().await;
         self.writes.close().await;
-        self.guard.erasure().finish().await;
+        self.guard.erasure().wait_for_attempt().await;
     }
 }

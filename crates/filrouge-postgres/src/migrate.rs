@@ -1,7 +1,7 @@
 //! Schema migrations. All pending migrations run in one transaction under a lock. If several servers start at once, one
 //! of them migrates. If its process is killed, the database has either the old schema or the new one.
 
-use filrouge_store::copy::unfinished;
+use filrouge_store::copy::unfinished_copy;
 use filrouge_store::record::MacCheck;
 use filrouge_store::schema::format_1;
 use filrouge_types::{ErrorCode, Failure};
@@ -16,11 +16,12 @@ mod keys;
 mod tests;
 
 /// A migration: its name, and its SQL statements.
-type Step = (&'static str, &'static str);
+type Migration = (&'static str, &'static str);
 
 /// All migrations, in order. Each has its own file, which is never edited after a release, and sets the row `schema` of
 /// the table `store` to its number, counted from 1.
-pub(crate) const MIGRATIONS: &[Step] = &[("ledger", include_str!("migrations/0001_ledger.sql"))];
+pub(crate) const MIGRATIONS: &[Migration] =
+    &[("ledger", include_str!("migrations/0001_ledger.sql"))];
 
 /// The version of the schema that this program writes.
 pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
@@ -30,7 +31,7 @@ pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
 const FORMAT: &str = "2";
 
 /// The key of the advisory lock for migrations: "filrouge" in ASCII.
-const LOCK: i64 = 0x6669_6c72_6f75_6765;
+const MIGRATION_LOCK: i64 = 0x6669_6c72_6f75_6765;
 
 /// The store's id and schema version, from the table `store`.
 struct Identity {
@@ -39,7 +40,7 @@ struct Identity {
 }
 
 /// The failure if the schema `filrouge` was created by another program, or changed by hand.
-fn foreign() -> Failure {
+fn foreign_schema() -> Failure {
     Failure::new(
         ErrorCode::Invalid,
         "the schema filrouge of this database is another program's",
@@ -47,7 +48,7 @@ fn foreign() -> Failure {
     .with_hint("choose another database for the store")
 }
 
-/// What a database contains, as far as filrouge is concerned.
+/// The contents of a database that concern filrouge.
 enum Contents {
     /// No tables of filrouge. `schema`: whether an empty schema named `filrouge` exists.
     Nothing { schema: bool },
@@ -55,7 +56,7 @@ enum Contents {
     Store(Identity),
 }
 
-/// Determines what the database contains.
+/// Determines whether the database contains a store.
 ///
 /// # Errors
 /// `invalid` for a store of format 1, or a schema that is not filrouge's.
@@ -75,7 +76,7 @@ async fn contents(client: &Client) -> Result<Contents, Failure> {
         (false, _) => {
             return Ok(Contents::Nothing { schema: row.get(0) });
         }
-        (true, false) => return Err(foreign()),
+        (true, false) => return Err(foreign_schema()),
         (true, true) if row.get(1) => return Err(no_usage()),
         (true, true) => {}
     }
@@ -83,7 +84,7 @@ async fn contents(client: &Client) -> Result<Contents, Failure> {
     let rows = client.query_typed(sql, &[]).await.map_err(|e| {
         // `IntegrityError` means here that the columns have other names or types.
         match failure(&e) {
-            failure if failure.code == ErrorCode::IntegrityError => foreign(),
+            failure if failure.code == ErrorCode::IntegrityError => foreign_schema(),
             failure => failure,
         }
     })?;
@@ -101,15 +102,15 @@ async fn contents(client: &Client) -> Result<Contents, Failure> {
             Ok(Contents::Store(Identity { store_id, version }))
         }
         (Some(_), Some(_), None) => Err(format_1()),
-        _ => Err(foreign()),
+        _ => Err(foreign_schema()),
     }
 }
 
-/// The failure for a store whose schema is newer than `known`, the newest that this program knows.
-pub(crate) fn newer(version: usize, known: usize) -> Failure {
+/// The failure for a store whose schema is newer than `newest_known`, the newest that this program knows.
+pub(crate) fn newer_schema_failure(version: usize, newest_known: usize) -> Failure {
     Failure::new(
         ErrorCode::Invalid,
-        format!("the store has schema {version}, this filrouge knows {known}"),
+        format!("the store has schema {version}, this filrouge knows {newest_known}"),
     )
     .with_hint("use the newer filrouge that wrote it")
 }
@@ -140,10 +141,10 @@ pub(crate) async fn store_id(client: &Client) -> Result<Option<String>, Failure>
 /// `invalid` if the schema is newer than this program.
 async fn identity(client: &Client) -> Result<Option<Identity>, Failure> {
     match contents(client).await? {
-        Contents::Store(found) if found.version > SCHEMA_VERSION => {
-            Err(newer(found.version, SCHEMA_VERSION))
+        Contents::Store(store) if store.version > SCHEMA_VERSION => {
+            Err(newer_schema_failure(store.version, SCHEMA_VERSION))
         }
-        Contents::Store(found) => Ok(Some(found)),
+        Contents::Store(store) => Ok(Some(store)),
         Contents::Nothing { .. } => Ok(None),
     }
 }
@@ -176,7 +177,7 @@ pub(crate) async fn store_value(client: &Client, name: &str) -> Result<Option<St
 /// Refuses a store that is the target of an unfinished copy.
 pub(crate) async fn refuse_unfinished(client: &Client) -> Result<(), Failure> {
     match store_value(client, "copying").await? {
-        Some(_) => Err(unfinished("the store in this database")),
+        Some(_) => Err(unfinished_copy("the store in this database")),
         None => Ok(()),
     }
 }
@@ -188,17 +189,23 @@ pub(crate) async fn refuse_unfinished(client: &Client) -> Result<(), Failure> {
 /// `invalid` when the schema is another program's or a newer filrouge's; `key_missing` when the store is written with
 /// other keys; the store's failures.
 pub(crate) async fn migrate(client: &Client, options: &Options) -> Result<String, Failure> {
-    migrate_by(client, options, MIGRATIONS).await
+    migrate_with(client, options, MIGRATIONS).await
 }
 
-/// Like [`migrate`], but with the migrations `steps`.
-async fn migrate_by(client: &Client, options: &Options, steps: &[Step]) -> Result<String, Failure> {
-    let known = steps.len();
+/// Like [`migrate`], but with the given migrations.
+async fn migrate_with(
+    client: &Client,
+    options: &Options,
+    migrations: &[Migration],
+) -> Result<String, Failure> {
+    let newest_known = migrations.len();
     let store_id = match contents(client).await? {
-        Contents::Store(found) if found.version > known => return Err(newer(found.version, known)),
-        Contents::Store(found) if found.version == known => found.store_id,
+        Contents::Store(store) if store.version > newest_known => {
+            return Err(newer_schema_failure(store.version, newest_known));
+        }
+        Contents::Store(store) if store.version == newest_known => store.store_id,
         Contents::Nothing { .. } if !options.make => return Err(no_store()),
-        _ => in_locked_transaction(client, apply(client, options, steps)).await?,
+        _ => in_locked_transaction(client, apply_migrations(client, options, migrations)).await?,
     };
     if options.check == MacCheck::Keyed {
         keys::check(client, &options.keyring, &store_id).await?;
@@ -206,7 +213,7 @@ async fn migrate_by(client: &Client, options: &Options, steps: &[Step]) -> Resul
     Ok(store_id)
 }
 
-async fn run(client: &Client, sql: &str) -> Result<(), Failure> {
+async fn execute(client: &Client, sql: &str) -> Result<(), Failure> {
     client.batch_execute(sql).await.map_err(|e| failure(&e))
 }
 
@@ -215,29 +222,37 @@ async fn in_locked_transaction<T>(
     client: &Client,
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
-    let begin = format!("BEGIN; SET LOCAL lock_timeout = 0; SELECT pg_advisory_xact_lock({LOCK})");
-    run(client, &begin).await?;
+    let begin = format!(
+        "BEGIN; SET LOCAL lock_timeout = 0; SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"
+    );
+    execute(client, &begin).await?;
     match work.await {
-        Ok(done) => {
-            run(client, "COMMIT").await?;
-            Ok(done)
+        Ok(value) => {
+            execute(client, "COMMIT").await?;
+            Ok(value)
         }
         Err(failure) => {
-            run(client, "ROLLBACK").await?;
+            execute(client, "ROLLBACK").await?;
             Err(failure)
         }
     }
 }
 
-/// Runs the pending migrations of `steps`, and returns the store's id. A new store gets the keys of `options`. The
+/// Runs the pending ones of `migrations`, and returns the store's id. A new store gets the keys of `options`. The
 /// caller has begun a transaction under the lock for migrations.
-async fn apply(client: &Client, options: &Options, steps: &[Step]) -> Result<String, Failure> {
-    let known = steps.len();
+async fn apply_migrations(
+    client: &Client,
+    options: &Options,
+    migrations: &[Migration],
+) -> Result<String, Failure> {
+    let newest_known = migrations.len();
     // Another server may have migrated while this one waited for the lock.
     let (applied, privilege_hint) = match contents(client).await? {
-        Contents::Store(found) if found.version > known => return Err(newer(found.version, known)),
-        Contents::Store(found) => (
-            found.version,
+        Contents::Store(store) if store.version > newest_known => {
+            return Err(newer_schema_failure(store.version, newest_known));
+        }
+        Contents::Store(store) => (
+            store.version,
             "run `filrouge migrate up` with the role that owns the schema filrouge",
         ),
         Contents::Nothing { schema: true } => (
@@ -249,11 +264,11 @@ async fn apply(client: &Client, options: &Options, steps: &[Step]) -> Result<Str
             "GRANT CREATE ON DATABASE to the role, or run `filrouge migrate up` with one that has it",
         ),
     };
-    let sql: String = steps[applied..].iter().map(|(_, sql)| *sql).collect();
-    let ran = client.batch_execute(&sql).await;
-    ran.map_err(|e| failure_with_privilege_hint(&e, privilege_hint))?;
+    let sql: String = migrations[applied..].iter().map(|(_, sql)| *sql).collect();
+    let result = client.batch_execute(&sql).await;
+    result.map_err(|e| failure_with_privilege_hint(&e, privilege_hint))?;
     let Contents::Store(Identity { store_id, .. }) = contents(client).await? else {
-        return Err(foreign());
+        return Err(foreign_schema());
     };
     if applied == 0 {
         keys::write(client, &options.keyring, &store_id).await?;

@@ -53,7 +53,7 @@ impl Options {
         entropy: Arc<dyn Entropy>,
     ) -> Result<Self, Failure> {
         Ok(Self {
-            server: Target::of(url)?,
+            server: Target::parse(url)?,
             direct: None,
             password: None,
             keyring,
@@ -74,7 +74,7 @@ impl Options {
     /// # Errors
     /// As for [`Self::new`].
     pub fn with_direct(mut self, url: &str) -> Result<Self, Failure> {
-        let mut direct = Target::of(url)?;
+        let mut direct = Target::parse(url)?;
         if let Some(password) = &self.password {
             direct.set_password(password);
         }
@@ -129,11 +129,14 @@ mod tests {
     #[test]
     fn the_password_applies_to_both_urls_in_either_order() {
         let (store, direct) = ("postgres://a@pool/d", "postgres://a@one,two/d");
-        let before = options_for(store)
+        let password_first = options_for(store)
             .with_password("geheim")
             .with_direct(direct);
-        let after = options_for(store).with_direct(direct).unwrap();
-        for options in [before.unwrap(), after.with_password("geheim")] {
+        let password_last = options_for(store).with_direct(direct).unwrap();
+        for options in [
+            password_first.unwrap(),
+            password_last.with_password("geheim"),
+        ] {
             assert_eq!(passwords(&options.server), [Some(&b"geheim"[..])]);
             let direct = options.direct.as_ref().unwrap();
             assert_eq!(passwords(direct), [Some(&b"geheim"[..]); 2]);

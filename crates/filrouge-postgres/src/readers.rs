@@ -18,8 +18,8 @@ use crate::connect::Connector;
 use crate::error::unavailable;
 use crate::guard::Guard;
 use crate::pool::PooledConnector;
-use crate::rows::{BY_NAME, ReadAhead, Rows, SessionLookup, column, read_log};
-use crate::session::{Driver, Session, Sql, within};
+use crate::rows::{BY_ID, ReadAhead, Rows, SessionLookup, column, read_log};
+use crate::session::{Driver, Session, Sql, answer_within};
 
 /// The first query of a snapshot. It reads whether the server is a standby, and the newest commit.
 static SNAPSHOT_START: Sql = Sql::new(
@@ -43,11 +43,11 @@ pub(crate) struct Readers {
     transaction_timeout: Duration,
 }
 
-/// How long closing waits for running queries.
+/// The time limit for running queries when the pool is closed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The maximum number of attempts to begin a snapshot, each over another connection: the pool may return a lost one.
-const TRIES: usize = 3;
+const ATTEMPTS_MAX: usize = 3;
 
 impl Readers {
     pub(crate) fn new(
@@ -59,10 +59,10 @@ impl Readers {
         transaction_timeout: Duration,
     ) -> Result<Self, Failure> {
         let max_queries = max_queries.max(1);
-        static PLANNED: [&Sql; 2] = [&SNAPSHOT_START, &BY_NAME];
+        static PREPARED: [&Sql; 2] = [&SNAPSHOT_START, &BY_ID];
         let connector = PooledConnector {
             connector,
-            statements: &PLANNED,
+            statements: &PREPARED,
             answer_timeout: None,
         };
         let pool = connector.pool(max_queries as usize, transaction_timeout)?;
@@ -81,11 +81,11 @@ impl Readers {
     /// and the caller may shut it down next.
     pub(crate) async fn close(&self) {
         self.pool.close();
-        let ended = tokio::time::timeout(
+        let all_ended = tokio::time::timeout(
             CLOSE_TIMEOUT,
             self.active_queries.acquire_many(self.max_queries),
         );
-        if !matches!(ended.await, Ok(Ok(_))) {
+        if !matches!(all_ended.await, Ok(Ok(_))) {
             tracing::warn!("the store is closed while it is still being read");
         }
     }
@@ -104,37 +104,37 @@ impl Readers {
         let pool = self.pool.clone();
         let reader = tokio::spawn(async move { pool.get().await }).await;
         let reader = reader.map_err(|_| Failure::new(ErrorCode::Internal, "connecting failed"))?;
-        let reader = reader.map_err(no_reader)?;
+        let reader = reader.map_err(pool_failure)?;
         let permit = self.active_queries.clone().acquire_owned().await;
-        let permit = permit.map_err(|_| no_reader(PoolError::Closed))?;
-        let (answered, answer) = oneshot::channel();
+        let permit = permit.map_err(|_| pool_failure(PoolError::Closed))?;
+        let (sender, receiver) = oneshot::channel();
         let (readers, handle) = (self.clone(), Handle::current());
         tokio::task::spawn_blocking(move || {
             let driver = Driver::Handle(handle);
-            let mut lent = Lent(Some(reader));
-            let result = readers.run_query(&mut lent, &driver, lookup, query);
+            let mut borrowed = BorrowedConnection(Some(reader));
+            let result = readers.run_query(&mut borrowed, &driver, lookup, query);
             // The caller need not wait for the end of the transaction. Sending fails only if the caller has stopped
             // waiting.
-            let _ = answered.send(result);
-            lent.give_back(&driver, readers.transaction_timeout);
+            let _ = sender.send(result);
+            borrowed.return_to_pool(&driver, readers.transaction_timeout);
             drop(permit);
         });
-        let result = answer.await;
+        let result = receiver.await;
         result.map_err(|_| Failure::new(ErrorCode::Internal, "a read panicked"))?
     }
 
     /// Begins a snapshot, verifies the commits that are new in it, and runs `query`. Retries only the beginning.
     fn run_query(
         &self,
-        lent: &mut Lent,
+        borrowed: &mut BorrowedConnection,
         driver: &Driver,
         lookup: Option<SessionLookup>,
         query: SnapshotQuery,
     ) -> Result<(), Failure> {
-        let (mut tried, begun) = (1, Instant::now());
+        let (mut attempts, started_at) = (1, Instant::now());
         let (verified, newest, session) = loop {
             let verified = self.guard.log.newest();
-            match lent.begin(driver, self.transaction_timeout, lookup.as_ref()) {
+            match borrowed.begin(driver, self.transaction_timeout, lookup.as_ref()) {
                 // A malformed newest commit counts as missing: `compare_newest` then reports that commits were removed.
                 Ok((newest, session)) => {
                     break (
@@ -143,27 +143,32 @@ impl Readers {
                         session,
                     );
                 }
-                Err(failure) if tried == TRIES || begun.elapsed() >= self.transaction_timeout => {
+                Err(failure)
+                    if attempts == ATTEMPTS_MAX
+                        || started_at.elapsed() >= self.transaction_timeout =>
+                {
                     return Err(failure);
                 }
-                Err(_) => tried += 1,
+                Err(_) => attempts += 1,
             }
-            lent.drop_connection();
+            borrowed.drop_connection();
             let reader = driver.wait(self.pool.get());
-            lent.0 = Some(reader.map_err(no_reader)?);
+            borrowed.0 = Some(reader.map_err(pool_failure)?);
         };
-        let looked_up = lookup.map(|lookup| (lookup, session));
+        let lookup_result = lookup.map(|lookup| (lookup, session));
         let view = Rows {
-            session: lent.session()?,
+            session: borrowed.session()?,
             driver,
-            read_ahead: ReadAhead::in_snapshot(looked_up),
+            read_ahead: ReadAhead::in_snapshot(lookup_result),
         };
-        let known = verified.as_ref().map_or(0, |row| row.commit_no);
-        let fetched = newest.iter().filter(|row| row.commit_no > known);
+        let verified_commit_no = verified.as_ref().map_or(0, |row| row.commit_no);
+        let fetched = newest
+            .iter()
+            .filter(|row| row.commit_no > verified_commit_no);
         let fetched = fetched.cloned().collect();
         self.guard
             .log
-            .follow(&view, verified, newest.as_ref(), fetched)?;
+            .verify_new_commits(&view, verified, newest.as_ref(), fetched)?;
         let suspects = self.guard.log.suspects();
         query(&VerifiedSnapshot {
             view: &view,
@@ -172,16 +177,17 @@ impl Readers {
             suspects: &suspects,
             heads: self.guard.log.head_check(),
         });
-        self.guard.log.suspect_found();
+        self.guard.log.add_found_suspects();
         Ok(())
     }
 }
 
-/// A connection borrowed from the pool; `None` after it was returned or closed. Only [`Lent::give_back`] returns it to
-/// the pool. If this is dropped before, the transaction may still be open, so the connection is closed.
-struct Lent(Option<Reader>);
+/// A connection borrowed from the pool; `None` after it was returned or closed. Only
+/// [`BorrowedConnection::return_to_pool`] returns it to the pool. If this is dropped before, the transaction may still
+/// be open, so the connection is closed.
+struct BorrowedConnection(Option<Reader>);
 
-impl Lent {
+impl BorrowedConnection {
     fn session(&self) -> Result<&Session, Failure> {
         let reader = self.0.as_ref();
         reader
@@ -198,10 +204,14 @@ impl Lent {
         lookup: Option<&SessionLookup>,
     ) -> Result<(Option<Row>, Option<Row>), Failure> {
         let session = self.session()?;
-        let local = self.0.as_ref().map_or("", |r| r.local.as_str());
-        let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY{local}");
-        let begun = async {
-            let looked_up = async {
+        let transaction_settings = self
+            .0
+            .as_ref()
+            .map_or("", |r| r.transaction_settings.as_str());
+        let begin =
+            format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY{transaction_settings}");
+        let start = async {
+            let find_session = async {
                 match lookup {
                     Some(lookup) => lookup.query(session).await,
                     None => Ok(None),
@@ -209,10 +219,10 @@ impl Lent {
             };
             let snapshot = session.query(&SNAPSHOT_START, &[]);
             let ((), newest, session_row) =
-                try_join!(biased; session.run(&begin), snapshot, looked_up)?;
+                try_join!(biased; session.run(&begin), snapshot, find_session)?;
             Ok::<_, tokio_postgres::Error>((newest.into_iter().next(), session_row))
         };
-        let (newest, session_row) = driver.wait(within(transaction_timeout, begun))?;
+        let (newest, session_row) = driver.wait(answer_within(transaction_timeout, start))?;
         // A pooler may have switched to a standby, which may lack the newest commits of its primary.
         if let Some(row) = &newest
             && column(row, 0)?
@@ -223,11 +233,11 @@ impl Lent {
     }
 
     /// Ends the transaction, and returns the connection to the pool. Closes the connection if this fails.
-    fn give_back(mut self, driver: &Driver, transaction_timeout: Duration) {
-        let ended = self
-            .session()
-            .and_then(|session| driver.wait(within(transaction_timeout, session.run("ROLLBACK"))));
-        if ended.is_ok() {
+    fn return_to_pool(mut self, driver: &Driver, transaction_timeout: Duration) {
+        let result = self.session().and_then(|session| {
+            driver.wait(answer_within(transaction_timeout, session.run("ROLLBACK")))
+        });
+        if result.is_ok() {
             drop(self.0.take());
         }
     }
@@ -240,13 +250,13 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for BorrowedConnection {
     fn drop(&mut self) {
         self.drop_connection();
     }
 }
 
-fn no_reader(error: PoolError<Failure>) -> Failure {
+fn pool_failure(error: PoolError<Failure>) -> Failure {
     match error {
         PoolError::Backend(failure) => failure,
         PoolError::Closed => {

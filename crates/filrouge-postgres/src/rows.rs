@@ -3,7 +3,7 @@
 use filrouge_store::command::{Scope, SessionFilter};
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
-    CheckpointRow, DraftChunk, DraftRow, EventPlace, EventRow, KeyRow, LogRow, NoteRow,
+    CheckpointRow, DraftChunk, DraftRow, EventPosition, EventRow, KeyRow, LogRow, NoteRow,
     RECORDS_BYTES, SessionPk, StoredSession, TurnRow, View, event_key, item_key, request_key,
 };
 use filrouge_types::{
@@ -33,7 +33,7 @@ pub(crate) use event::read_event;
 pub(crate) use log::{NEWEST_LOG, read_log};
 pub(crate) use read_ahead::ReadAhead;
 pub(crate) use record::read_record;
-pub(crate) use session::{BY_NAME, SessionLookup, read_stored};
+pub(crate) use session::{BY_ID, SessionLookup, read_stored};
 pub(crate) use turn::{open_since, read_turn};
 
 /// A view of the store over one connection. The caller begins and ends the transaction.
@@ -44,8 +44,8 @@ pub(crate) struct Rows<'c> {
     pub(crate) read_ahead: ReadAhead,
 }
 
-pub(crate) fn int(n: u64) -> i64 {
-    // All stored numbers are below 2^63 (docs/format.md), so a larger one may become `i64::MAX`: it matches no row.
+pub(crate) fn sql_int(n: u64) -> i64 {
+    // All stored numbers are below 2^63 (docs/format.md). A larger number becomes `i64::MAX`, which matches no row.
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn column<T: FromSqlOwned>(row: &Row, index: usize) -> Result<T, Fail
     row.try_get(index).map_err(|e| failure(&e))
 }
 
-pub(crate) fn uint(row: &Row, index: usize) -> Result<u64, Failure> {
+pub(crate) fn read_u64(row: &Row, index: usize) -> Result<u64, Failure> {
     let n: i64 = column(row, index)?;
     u64::try_from(n).map_err(|_| malformed("number"))
 }
@@ -65,27 +65,27 @@ pub(crate) fn bytes(row: &Row, index: usize) -> Result<&[u8], Failure> {
 }
 
 impl Rows<'_> {
-    pub(crate) fn many(
+    pub(crate) fn query_all(
         &self,
         sql: &'static Sql,
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, Failure> {
         let query = self.session.query(sql, params);
-        self.driver.wait(self.session.answered(query))
+        self.driver.wait(self.session.with_answer_timeout(query))
     }
 
-    pub(crate) fn one(
+    pub(crate) fn query_opt(
         &self,
         sql: &'static Sql,
         params: &[Param<'_>],
     ) -> Result<Option<Row>, Failure> {
-        Ok(self.many(sql, params)?.into_iter().next())
+        Ok(self.query_all(sql, params)?.into_iter().next())
     }
 
     /// Runs a query for a single number; returns 0 if there is no row.
-    fn number(&self, sql: &'static Sql, params: &[Param<'_>]) -> Result<u64, Failure> {
-        let row = self.one(sql, params)?;
-        row.map_or(Ok(0), |row| uint(&row, 0))
+    fn query_number(&self, sql: &'static Sql, params: &[Param<'_>]) -> Result<u64, Failure> {
+        let row = self.query_opt(sql, params)?;
+        row.map_or(Ok(0), |row| read_u64(&row, 0))
     }
 }
 
@@ -96,10 +96,10 @@ impl View for Rows<'_> {
         id: &SessionId,
         scope: Option<&Scope>,
     ) -> Result<Option<StoredSession>, Failure> {
-        let lookup = SessionLookup::by(tenant, id, scope);
+        let lookup = SessionLookup::new(tenant, id, scope);
         match self.read_ahead.session(&lookup) {
             Some(read) => read,
-            None => session::by_name(self, &lookup),
+            None => session::by_id(self, &lookup),
         }
     }
 
@@ -139,20 +139,20 @@ impl View for Rows<'_> {
         turn::page(self, pk, (from, to), descending, limit)
     }
 
-    fn turn_rows(&self, pk: SessionPk) -> Result<u64, Failure> {
+    fn turn_row_count(&self, pk: SessionPk) -> Result<u64, Failure> {
         static SQL: Sql = Sql::new(
             "SELECT count(*) FROM filrouge.turn WHERE session_pk = $1",
             &[Type::INT8],
         );
-        self.number(&SQL, &[&int(pk)])
+        self.query_number(&SQL, &[&sql_int(pk)])
     }
 
-    fn silent_turns(
+    fn idle_turns(
         &self,
         before: Timestamp,
         limit: usize,
     ) -> Result<Vec<(SessionPk, TurnRow)>, Failure> {
-        turn::silent(self, before, limit)
+        turn::idle(self, before, limit)
     }
 
     fn records(&self, pk: SessionPk, seq: u64, limit: usize) -> Result<Vec<RecordRow>, Failure> {
@@ -174,12 +174,12 @@ impl View for Rows<'_> {
         key::seq(self, pk, request_key(id))
     }
 
-    fn item_keys(&self, pk: SessionPk) -> Result<u64, Failure> {
+    fn item_key_count(&self, pk: SessionPk) -> Result<u64, Failure> {
         static SQL: Sql = Sql::new(
             "SELECT count(*) FROM filrouge.item_key WHERE session_pk = $1",
             &[Type::INT8],
         );
-        self.number(&SQL, &[&int(pk)])
+        self.query_number(&SQL, &[&sql_int(pk)])
     }
 
     fn key_rows(
@@ -200,19 +200,19 @@ impl View for Rows<'_> {
     }
 
     fn newest_log(&self) -> Result<Option<LogRow>, Failure> {
-        let newest = self.one(&NEWEST_LOG, &[])?;
+        let newest = self.query_opt(&NEWEST_LOG, &[])?;
         newest.map(|row| read_log(&row, 0)).transpose()
     }
 
-    fn each_session(
+    fn for_each_session(
         &self,
-        see: &mut dyn FnMut(SessionPk, Option<StoredSession>),
+        visit: &mut dyn FnMut(SessionPk, Option<StoredSession>),
     ) -> Result<(), Failure> {
-        session::each(self, see)
+        session::for_each(self, visit)
     }
 
-    fn structure(&self) -> Result<Vec<String>, Failure> {
-        structure::faults(self)
+    fn check_structure(&self) -> Result<Vec<String>, Failure> {
+        structure::find_faults(self)
     }
 
     fn event(&self, pk: SessionPk, key: &EventKey) -> Result<Option<EventRow>, Failure> {
@@ -231,16 +231,16 @@ impl View for Rows<'_> {
         &self,
         from: Timestamp,
         to: Timestamp,
-        after: Option<EventPlace>,
+        after: Option<EventPosition>,
         limit: usize,
     ) -> Result<Vec<(SessionPk, EventRow)>, Failure> {
-        let events = event::at(self, from, to, after, limit)?;
-        self.read_ahead.sessions_of(self, &events)?;
+        let events = event::by_time(self, from, to, after, limit)?;
+        self.read_ahead.fetch_sessions(self, &events)?;
         Ok(events)
     }
 
     fn checkpoint(&self, pk: SessionPk, seq: u64) -> Result<Option<CheckpointRow>, Failure> {
-        checkpoint::at(self, pk, seq)
+        checkpoint::by_seq(self, pk, seq)
     }
 
     fn checkpoint_seqs(&self, pk: SessionPk) -> Result<Vec<u64>, Failure> {
@@ -260,7 +260,7 @@ impl View for Rows<'_> {
     }
 
     fn drafts(&self, pk: SessionPk) -> Result<Vec<DraftRow>, Failure> {
-        draft::of_session(self, pk)
+        draft::for_session(self, pk)
     }
 
     fn draft_chunks(
@@ -285,9 +285,9 @@ impl View for Rows<'_> {
              UNION SELECT session_pk FROM filrouge.session_agent UNION SELECT session_pk FROM filrouge.checkpoint",
             &[],
         );
-        self.many(&SQL, &[])?
+        self.query_all(&SQL, &[])?
             .iter()
-            .map(|row| uint(row, 0))
+            .map(|row| read_u64(row, 0))
             .collect()
     }
 }

@@ -25,15 +25,15 @@ pub fn schema(options: &Options) -> Result<Schema, Failure> {
 pub fn migrate_up(options: &Options) -> Result<Schema, Failure> {
     let mut options = options.clone();
     options.make = true;
-    let up = |driver: &Driver, client: &Client| {
-        let before = driver.wait(read_schema(client))?;
-        if before.version > 0 {
+    let run = |driver: &Driver, client: &Client| {
+        let schema = driver.wait(read_schema(client))?;
+        if schema.version > 0 {
             driver.wait(migrate::refuse_unfinished(client))?;
         }
         driver.wait(migrate::migrate(client, &options))?;
-        Ok(before)
+        Ok(schema)
     };
-    with_client(&options, up)
+    with_client(&options, run)
 }
 
 /// Whether there is a store that belongs to a keyring. If an administrator created the store by running the migrations'
@@ -59,7 +59,7 @@ pub fn store_id(options: &Options) -> Result<Option<String>, Failure> {
 
 async fn read_schema(client: &Client) -> Result<Schema, Failure> {
     let version = migrate::version(client).await?;
-    Ok(Schema::of(version as u64, MIGRATIONS))
+    Ok(Schema::new(version as u64, MIGRATIONS))
 }
 
 /// Runs `work` over a new connection. Uses a new thread, because the caller may be on a thread of an async runtime,
@@ -68,15 +68,15 @@ pub(crate) fn with_client<T: Send>(
     options: &Options,
     work: impl FnOnce(&Driver, &Client) -> Result<T, Failure> + Send,
 ) -> Result<T, Failure> {
-    let done = std::thread::scope(|scope| {
-        let work = scope.spawn(|| {
+    let result = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
             let driver = Driver::on_current_thread()?;
             let connector = Connector::new(options.server.clone(), options.lock_timeout);
             let connection = driver.wait(connector.connect(&[]))?;
             work(&driver, connection.session.client())
         });
-        work.join()
+        thread.join()
     });
-    let failed = |_| Failure::new(ErrorCode::Internal, "reading the schema panicked");
-    done.map_err(failed)?
+    let panicked = |_| Failure::new(ErrorCode::Internal, "reading the schema panicked");
+    result.map_err(panicked)?
 }

@@ -60,25 +60,25 @@ impl Session {
 
     /// Waits for the answer to `query`, up to this connection's time limit. After a timeout the connection must not be
     /// used any more.
-    pub(crate) async fn answered<T>(
+    pub(crate) async fn with_answer_timeout<T>(
         &self,
         query: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Failure> {
         let answer = match self.answer_timeout {
-            Some(timeout) => within(timeout, query).await,
+            Some(timeout) => answer_within(timeout, query).await,
             None => query.await.map_err(|e| failure(&e)),
         };
         self.failed.fetch_or(answer.is_err(), Ordering::Relaxed);
         answer
     }
 
-    /// Whether a statement has failed since the last call of [`Self::note_begin`].
+    /// Returns whether a statement has failed since the last call of [`Self::record_begin`].
     pub(crate) fn failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
 
     /// Records that a transaction begins.
-    pub(crate) fn note_begin(&self) {
+    pub(crate) fn record_begin(&self) {
         self.failed.store(false, Ordering::Relaxed);
     }
 
@@ -147,7 +147,7 @@ impl Session {
 }
 
 /// Waits at most `timeout` for the answer to `query`.
-pub(crate) async fn within<T>(
+pub(crate) async fn answer_within<T>(
     timeout: Duration,
     query: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Failure> {

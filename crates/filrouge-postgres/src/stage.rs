@@ -7,8 +7,8 @@ use std::cell::RefCell;
 use filrouge_store::command::{Scope, SessionFilter};
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
-    CheckpointRow, DraftChunk, DraftRow, EventPlace, EventRow, KeyRow, LogRow, NoteRow, SessionPk,
-    StoredSession, TurnRow, View, event_key, item_key, request_key,
+    CheckpointRow, DraftChunk, DraftRow, EventPosition, EventRow, KeyRow, LogRow, NoteRow,
+    SessionPk, StoredSession, TurnRow, View, event_key, item_key, request_key,
 };
 use filrouge_store::write_queue::GroupTx;
 use filrouge_types::{
@@ -21,20 +21,20 @@ use crate::session::Sql;
 
 mod cache;
 mod pending;
+mod prefetch;
 mod put;
-mod wanted;
 
 use cache::Cache;
 pub(crate) use pending::Pending;
-pub(crate) use wanted::{Fetched, LOCK, Wanted};
+pub(crate) use prefetch::{Fetched, LOCK, Prefetch};
 
 /// The rows of one transaction of the writer: those fetched, and those written so far.
 pub(crate) struct Stage<'c> {
     rows: Rows<'c>,
     cache: Cache,
     pending: RefCell<Pending>,
-    /// The number of write operations so far: unchanged after a command that wrote nothing.
-    puts: u64,
+    /// The number of write operations so far. A command that writes nothing leaves it unchanged.
+    write_count: u64,
 }
 
 impl<'c> Stage<'c> {
@@ -43,7 +43,7 @@ impl<'c> Stage<'c> {
             rows,
             cache: Cache::new(fetched),
             pending: RefCell::default(),
-            puts: 0,
+            write_count: 0,
         }
     }
 
@@ -53,11 +53,11 @@ impl<'c> Stage<'c> {
     }
 
     /// Sends all buffered rows, and returns the database's rows.
-    fn flushed(&self) -> Result<&Rows<'c>, Failure> {
+    fn flush(&self) -> Result<&Rows<'c>, Failure> {
         let mut pending = self.pending.borrow_mut();
         if !pending.is_empty() {
             let session = self.rows.session;
-            let send = session.answered(pending.send(session));
+            let send = session.with_answer_timeout(pending.send(session));
             self.rows.driver.wait(send)?;
             *pending = Pending::default();
         }
@@ -67,7 +67,7 @@ impl<'c> Stage<'c> {
 
 impl GroupTx for Stage<'_> {
     fn rows_written(&self) -> u64 {
-        self.puts
+        self.write_count
     }
 
     fn is_unusable(&self) -> bool {
@@ -84,14 +84,14 @@ impl View for Stage<'_> {
     ) -> Result<Option<StoredSession>, Failure> {
         match self.cache.session(tenant, id) {
             Some(found) => Ok(found
-                .filter(|stored| scope.is_none_or(|scope| scope.sees(&stored.row)))
+                .filter(|stored| scope.is_none_or(|scope| scope.can_see(&stored.row)))
                 .cloned()),
-            None => self.flushed()?.session(tenant, id, scope),
+            None => self.flush()?.session(tenant, id, scope),
         }
     }
 
     fn session_by_pk(&self, pk: SessionPk) -> Result<Option<StoredSession>, Failure> {
-        self.flushed()?.session_by_pk(pk)
+        self.flush()?.session_by_pk(pk)
     }
 
     fn sessions(
@@ -101,18 +101,18 @@ impl View for Stage<'_> {
         before: Option<SessionPk>,
         limit: usize,
     ) -> Result<Vec<StoredSession>, Failure> {
-        self.flushed()?.sessions(scope, filter, before, limit)
+        self.flush()?.sessions(scope, filter, before, limit)
     }
 
     fn turn(&self, pk: SessionPk, id: &TurnId) -> Result<Option<TurnRow>, Failure> {
         match self.cache.turn(pk, id) {
             Some(found) => Ok(found.cloned()),
-            None => self.flushed()?.turn(pk, id),
+            None => self.flush()?.turn(pk, id),
         }
     }
 
     fn session_of_turn(&self, id: &TurnId) -> Result<Option<SessionPk>, Failure> {
-        self.flushed()?.session_of_turn(id)
+        self.flush()?.session_of_turn(id)
     }
 
     fn turns(
@@ -132,51 +132,51 @@ impl View for Stage<'_> {
                 return Ok(vec![turn.clone()]);
             }
         }
-        self.flushed()?.turns(pk, from, to, descending, limit)
+        self.flush()?.turns(pk, from, to, descending, limit)
     }
 
-    fn turn_rows(&self, pk: SessionPk) -> Result<u64, Failure> {
-        self.flushed()?.turn_rows(pk)
+    fn turn_row_count(&self, pk: SessionPk) -> Result<u64, Failure> {
+        self.flush()?.turn_row_count(pk)
     }
 
-    fn silent_turns(
+    fn idle_turns(
         &self,
         before: Timestamp,
         limit: usize,
     ) -> Result<Vec<(SessionPk, TurnRow)>, Failure> {
-        self.flushed()?.silent_turns(before, limit)
+        self.flush()?.idle_turns(before, limit)
     }
 
     fn records(&self, pk: SessionPk, seq: u64, limit: usize) -> Result<Vec<RecordRow>, Failure> {
         match self.cache.records(pk, seq, limit) {
             Some(found) => Ok(found),
-            None => self.flushed()?.records(pk, seq, limit),
+            None => self.flush()?.records(pk, seq, limit),
         }
     }
 
     fn newest_seq(&self, pk: SessionPk) -> Result<u64, Failure> {
         match self.cache.newest_seq(pk) {
             Some(seq) => Ok(seq),
-            None => self.flushed()?.newest_seq(pk),
+            None => self.flush()?.newest_seq(pk),
         }
     }
 
     fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>, Failure> {
         match self.cache.key(pk, item_key(id)) {
             Some(seq) => Ok(seq),
-            None => self.flushed()?.item_seq(pk, id),
+            None => self.flush()?.item_seq(pk, id),
         }
     }
 
     fn request_seq(&self, pk: SessionPk, id: &RequestId) -> Result<Option<u64>, Failure> {
         match self.cache.key(pk, request_key(id)) {
             Some(seq) => Ok(seq),
-            None => self.flushed()?.request_seq(pk, id),
+            None => self.flush()?.request_seq(pk, id),
         }
     }
 
-    fn item_keys(&self, pk: SessionPk) -> Result<u64, Failure> {
-        self.flushed()?.item_keys(pk)
+    fn item_key_count(&self, pk: SessionPk) -> Result<u64, Failure> {
+        self.flush()?.item_key_count(pk)
     }
 
     fn key_rows(
@@ -185,15 +185,15 @@ impl View for Stage<'_> {
         after: Option<[u8; 16]>,
         limit: usize,
     ) -> Result<Vec<KeyRow>, Failure> {
-        self.flushed()?.key_rows(pk, after, limit)
+        self.flush()?.key_rows(pk, after, limit)
     }
 
     fn agents(&self, pk: SessionPk) -> Result<Vec<Box<str>>, Failure> {
-        self.flushed()?.agents(pk)
+        self.flush()?.agents(pk)
     }
 
     fn log(&self, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure> {
-        self.flushed()?.log(after, limit)
+        self.flush()?.log(after, limit)
     }
 
     fn newest_log(&self) -> Result<Option<LogRow>, Failure> {
@@ -201,32 +201,32 @@ impl View for Stage<'_> {
         Ok(self.cache.newest_log().cloned())
     }
 
-    fn each_session(
+    fn for_each_session(
         &self,
-        see: &mut dyn FnMut(SessionPk, Option<StoredSession>),
+        visit: &mut dyn FnMut(SessionPk, Option<StoredSession>),
     ) -> Result<(), Failure> {
-        self.flushed()?.each_session(see)
+        self.flush()?.for_each_session(visit)
     }
 
-    fn structure(&self) -> Result<Vec<String>, Failure> {
-        self.flushed()?.structure()
+    fn check_structure(&self) -> Result<Vec<String>, Failure> {
+        self.flush()?.check_structure()
     }
 
     fn event(&self, pk: SessionPk, key: &EventKey) -> Result<Option<EventRow>, Failure> {
         match self.cache.side_rows().event(pk, event_key(key)) {
             Some(found) => Ok(found.cloned()),
-            None => self.flushed()?.event(pk, key),
+            None => self.flush()?.event(pk, key),
         }
     }
 
     fn events(&self, pk: SessionPk, after: u64, limit: usize) -> Result<Vec<EventRow>, Failure> {
-        self.flushed()?.events(pk, after, limit)
+        self.flush()?.events(pk, after, limit)
     }
 
     fn newest_event(&self, pk: SessionPk) -> Result<u64, Failure> {
         match self.cache.side_rows().newest_event(pk) {
             Some(number) => Ok(number),
-            None => self.flushed()?.newest_event(pk),
+            None => self.flush()?.newest_event(pk),
         }
     }
 
@@ -234,43 +234,43 @@ impl View for Stage<'_> {
         &self,
         from: Timestamp,
         to: Timestamp,
-        after: Option<EventPlace>,
+        after: Option<EventPosition>,
         limit: usize,
     ) -> Result<Vec<(SessionPk, EventRow)>, Failure> {
-        self.flushed()?.events_at(from, to, after, limit)
+        self.flush()?.events_at(from, to, after, limit)
     }
 
     fn checkpoint(&self, pk: SessionPk, seq: u64) -> Result<Option<CheckpointRow>, Failure> {
         match self.cache.side_rows().checkpoint(pk, seq) {
             Some(found) => Ok(found.cloned()),
-            None => self.flushed()?.checkpoint(pk, seq),
+            None => self.flush()?.checkpoint(pk, seq),
         }
     }
 
     fn checkpoint_seqs(&self, pk: SessionPk) -> Result<Vec<u64>, Failure> {
         match self.cache.side_rows().checkpoint_seqs(pk) {
             Some(seqs) => Ok(seqs),
-            None => self.flushed()?.checkpoint_seqs(pk),
+            None => self.flush()?.checkpoint_seqs(pk),
         }
     }
 
     fn note(&self, name: &str) -> Result<Option<NoteRow>, Failure> {
-        self.flushed()?.note(name)
+        self.flush()?.note(name)
     }
 
     fn notes(&self) -> Result<Vec<Option<NoteRow>>, Failure> {
-        self.flushed()?.notes()
+        self.flush()?.notes()
     }
 
     fn draft(&self, pk: SessionPk, place: u64) -> Result<Option<DraftRow>, Failure> {
         match self.cache.draft(pk, place) {
             Some(found) => Ok(found.cloned()),
-            None => self.flushed()?.draft(pk, place),
+            None => self.flush()?.draft(pk, place),
         }
     }
 
     fn drafts(&self, pk: SessionPk) -> Result<Vec<DraftRow>, Failure> {
-        self.flushed()?.drafts(pk)
+        self.flush()?.drafts(pk)
     }
 
     fn draft_chunks(
@@ -279,15 +279,15 @@ impl View for Stage<'_> {
         place: u64,
         after: u64,
     ) -> Result<Vec<DraftChunk>, Failure> {
-        self.flushed()?.draft_chunks(pk, place, after)
+        self.flush()?.draft_chunks(pk, place, after)
     }
 
     fn all_drafts(&self) -> Result<Vec<(SessionPk, DraftRow)>, Failure> {
-        self.flushed()?.all_drafts()
+        self.flush()?.all_drafts()
     }
 
     fn session_pks(&self) -> Result<Vec<SessionPk>, Failure> {
-        self.flushed()?.session_pks()
+        self.flush()?.session_pks()
     }
 }
 
@@ -300,13 +300,13 @@ pub(crate) static LOG_AT: Sql = Sql::new(
 /// The statements that groups of writes use, which are prepared when the connection is opened.
 pub(crate) static STATEMENTS: &[&Sql] = &[
     &LOG_AT,
-    &wanted::LOCK,
-    &wanted::NEWEST,
-    &wanted::SESSIONS,
-    &wanted::KEYS,
-    &wanted::RECORDS,
-    &wanted::EVENTS,
-    &wanted::CHECKPOINTS,
+    &prefetch::LOCK,
+    &prefetch::NEWEST,
+    &prefetch::SESSIONS,
+    &prefetch::KEYS,
+    &prefetch::RECORDS,
+    &prefetch::EVENTS,
+    &prefetch::CHECKPOINTS,
     &pending::INSERT_SESSIONS,
     &pending::UPDATE_SESSIONS,
     &pending::PUT_HEADS,
@@ -314,7 +314,7 @@ pub(crate) static STATEMENTS: &[&Sql] = &[
     &pending::UPDATE_TURNS,
     &pending::INSERT_RECORDS,
     &pending::INSERT_KEYS,
-    &pending::NOTE_AGENTS,
+    &pending::INSERT_AGENTS,
     &pending::PUT_DRAFTS,
     &pending::DELETE_DRAFTS,
     &pending::INSERT_CHUNKS,

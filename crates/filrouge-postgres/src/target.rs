@@ -9,7 +9,7 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{ChannelBinding, Host, SslMode};
 
 use crate::tls::Tls;
-use crate::url::{Parts, invalid};
+use crate::url::{UrlParts, invalid};
 
 /// The time limit for connecting to a server, unless the URL's parameter `connect_timeout` sets another.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -34,7 +34,7 @@ pub(crate) struct Target {
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list()
-            .entries(self.servers.iter().map(name))
+            .entries(self.servers.iter().map(display_name))
             .finish()
     }
 }
@@ -44,9 +44,9 @@ impl Target {
     ///
     /// # Errors
     /// `invalid` for a malformed URL, a parameter with an invalid value, or a file that cannot be read.
-    pub(crate) fn of(url: &str) -> Result<Self, Failure> {
-        let parts = Parts::of(url)?;
-        let tls = Tls::of(&parts)?;
+    pub(crate) fn parse(url: &str) -> Result<Self, Failure> {
+        let parts = UrlParts::parse(url)?;
+        let tls = Tls::from_parts(&parts)?;
         let mut config = Config::new();
         // Unlike libpq, filrouge has no default for the user, such as the name of the system's account.
         config.user(parts.user()?.ok_or_else(|| invalid("it names no user"))?);
@@ -61,9 +61,9 @@ impl Target {
         if let Some(options) = parts.parameter("options")? {
             config.options(options);
         }
-        session_attributes(&parts)?;
-        channel_binding(&mut config, &parts)?;
-        timing(&mut config, &parts)?;
+        check_session_attributes(&parts)?;
+        set_channel_binding(&mut config, &parts)?;
+        set_timeouts(&mut config, &parts)?;
         let addresses = parts.addresses()?;
         let servers = addresses.into_iter().map(|(host, port)| {
             let mut config = config.clone();
@@ -92,8 +92,8 @@ impl Target {
     }
 }
 
-/// The host and port of a server, for messages.
-pub(crate) fn name(server: &Config) -> String {
+/// Returns the host and port of a server, for messages.
+pub(crate) fn display_name(server: &Config) -> String {
     let port = server.get_ports().first().copied().unwrap_or_default();
     match server.get_hosts().first() {
         Some(Host::Tcp(host)) if host.contains(':') => format!("[{host}]:{port}"),
@@ -114,7 +114,7 @@ pub(crate) fn is_remote(server: &Config) -> bool {
 }
 
 /// Checks the parameter `target_session_attrs`. Values that could lead to a server without writes are refused.
-fn session_attributes(parts: &Parts<'_>) -> Result<(), Failure> {
+fn check_session_attributes(parts: &UrlParts<'_>) -> Result<(), Failure> {
     match parts.parameter("target_session_attrs")?.as_deref() {
         None | Some("any" | "read-write" | "primary") => Ok(()),
         Some(_) => Err(invalid(
@@ -123,7 +123,7 @@ fn session_attributes(parts: &Parts<'_>) -> Result<(), Failure> {
     }
 }
 
-fn channel_binding(config: &mut Config, parts: &Parts<'_>) -> Result<(), Failure> {
+fn set_channel_binding(config: &mut Config, parts: &UrlParts<'_>) -> Result<(), Failure> {
     let binding = match parts.parameter("channel_binding")?.as_deref() {
         None | Some("prefer") => ChannelBinding::Prefer,
         Some("disable") => ChannelBinding::Disable,
@@ -138,8 +138,8 @@ fn channel_binding(config: &mut Config, parts: &Parts<'_>) -> Result<(), Failure
     Ok(())
 }
 
-fn timing(config: &mut Config, parts: &Parts<'_>) -> Result<(), Failure> {
-    let seconds = |name| Ok(at_least_one(parts, name)?.map(Duration::from_secs));
+fn set_timeouts(config: &mut Config, parts: &UrlParts<'_>) -> Result<(), Failure> {
+    let seconds = |name| Ok(positive_parameter(parts, name)?.map(Duration::from_secs));
     config.connect_timeout(seconds("connect_timeout")?.unwrap_or(CONNECT_TIMEOUT));
     match parts.parameter("keepalives")?.as_deref() {
         None | Some("1") => config.keepalives(true),
@@ -149,15 +149,15 @@ fn timing(config: &mut Config, parts: &Parts<'_>) -> Result<(), Failure> {
     config.keepalives_idle(seconds("keepalives_idle")?.unwrap_or(KEEPALIVES_IDLE));
     let interval = seconds("keepalives_interval")?;
     config.keepalives_interval(interval.unwrap_or(KEEPALIVES_INTERVAL));
-    let retries = at_least_one(parts, "keepalives_retries")?;
+    let retries = positive_parameter(parts, "keepalives_retries")?;
     config.keepalives_retries(retries.unwrap_or(KEEPALIVES_RETRIES));
-    let milliseconds = at_least_one(parts, "tcp_user_timeout")?;
+    let milliseconds = positive_parameter(parts, "tcp_user_timeout")?;
     config.tcp_user_timeout(milliseconds.map_or(USER_TIMEOUT, Duration::from_millis));
     Ok(())
 }
 
 /// The URL's parameter `name` as a number from 1 to 2³¹ − 1, the limit of libpq; `None` if the URL does not contain it.
-fn at_least_one<T>(parts: &Parts<'_>, name: &str) -> Result<Option<T>, Failure>
+fn positive_parameter<T>(parts: &UrlParts<'_>, name: &str) -> Result<Option<T>, Failure>
 where
     T: From<u32>,
 {
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn a_server_is_remote_unless_it_is_loopback_or_a_socket() {
         let remote = |host: &str| {
-            let target = Target::of(&format!("postgres://u@{host}/d")).unwrap();
+            let target = Target::parse(&format!("postgres://u@{host}/d")).unwrap();
             target.servers.iter().map(is_remote).collect::<Vec<_>>()
         };
         assert_eq!(

@@ -24,13 +24,13 @@ mod state;
 mod statement;
 mod vectors;
 
-use change::Changes;
+use change::IndexChange;
 use connections::{Connections, Purpose, Transaction};
 
 /// The maximum number of connections for queries: a query may run while another one fetches bodies.
-const READERS: usize = 4;
+const READ_CONNECTIONS_MAX: usize = 4;
 /// The maximum number of connections for writes: one for a change, and one for a deletion that is requested meanwhile.
-const WRITERS: usize = 2;
+const WRITE_CONNECTIONS_MAX: usize = 2;
 
 /// The search index of the ledger in one PostgreSQL database; several servers may have it open at once.
 ///
@@ -50,11 +50,23 @@ impl PostgresIndex {
     /// `invalid` for a schema that is not this program's; `store_unavailable`.
     pub fn open(options: &Options, handle: &Handle) -> Result<Self, Failure> {
         let connector = Arc::new(Connector::new(options.server.clone(), options.lock_timeout));
-        let reading = Arc::new(connector.reading());
+        let read_connector = Arc::new(connector.for_reading());
         let (timeout, handle) = (options.answer_timeout, || handle.clone());
         let index = Self {
-            readers: Connections::new(reading, READERS, Purpose::Reading, timeout, handle())?,
-            writers: Connections::new(connector, WRITERS, Purpose::Writing, timeout, handle())?,
+            readers: Connections::new(
+                read_connector,
+                READ_CONNECTIONS_MAX,
+                Purpose::Reading,
+                timeout,
+                handle(),
+            )?,
+            writers: Connections::new(
+                connector,
+                WRITE_CONNECTIONS_MAX,
+                Purpose::Writing,
+                timeout,
+                handle(),
+            )?,
             index_has_shards: AtomicBool::default(),
         };
         index.check_format()?;
@@ -68,19 +80,20 @@ impl PostgresIndex {
             "SELECT value FROM filrouge.store WHERE name = 'schema'",
             &[],
         );
-        static IS_OURS: Sql = Sql::new("SELECT format = 1 FROM filrouge.search_state", &[]);
-        let is_ours = self.read(|tx| {
-            let schema = tx.one(&SCHEMA, &[])?;
+        static HAS_CURRENT_FORMAT: Sql =
+            Sql::new("SELECT format = 1 FROM filrouge.search_state", &[]);
+        let has_current_format = self.read(|tx| {
+            let schema = tx.query_opt(&SCHEMA, &[])?;
             let schema: Option<String> = schema.map(|row| column(&row, 0)).transpose()?;
             if schema.as_deref() != Some(&SCHEMA_VERSION.to_string()) {
-                let what = "the store's schema is not this filrouge's";
-                return Err(Failure::new(ErrorCode::Invalid, what)
+                let detail = "the store's schema is not this filrouge's";
+                return Err(Failure::new(ErrorCode::Invalid, detail)
                     .with_hint("bring it up to date with `filrouge migrate up`"));
             }
-            let format = tx.one(&IS_OURS, &[])?;
+            let format = tx.query_opt(&HAS_CURRENT_FORMAT, &[])?;
             format.map_or(Ok(false), |row| column(&row, 0))
         })?;
-        if !is_ours {
+        if !has_current_format {
             self.clear()?;
         }
         self.detect_trigram_index()?;
@@ -102,12 +115,12 @@ impl PostgresIndex {
     pub fn lacks(&self) -> Result<Option<String>, Failure> {
         static SQL: Sql = Sql::new("SELECT filrouge.search_prepare(false)", &[]);
         self.read(|tx| {
-            let row = tx.one(&SQL, &[])?;
+            let row = tx.query_opt(&SQL, &[])?;
             row.map_or(Ok(None), |row| column(&row, 0))
         })
     }
 
-    /// Detects whether the trigram index contains the numbers of shards and realms.
+    /// Detects whether the trigram index also contains the numbers of shards and realms.
     fn detect_trigram_index(&self) -> Result<(), Failure> {
         static SQL: Sql = Sql::new(
             "SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass('filrouge.search_words')
@@ -115,7 +128,7 @@ impl PostgresIndex {
             &[],
         );
         let has_shards = self.read(|tx| {
-            let row = tx.one(&SQL, &[])?;
+            let row = tx.query_opt(&SQL, &[])?;
             row.map_or(Ok(false), |row| column(&row, 0))
         })?;
         self.index_has_shards.store(has_shards, Ordering::Relaxed);
@@ -127,8 +140,8 @@ impl PostgresIndex {
         work: impl FnOnce(&Transaction<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let transaction = self.readers.begin()?;
-        let done = work(&transaction);
-        transaction.end(done)
+        let result = work(&transaction);
+        transaction.finish(result)
     }
 
     /// Runs `work`, which changes the index, in a transaction under the lock of the index.
@@ -137,17 +150,17 @@ impl PostgresIndex {
         work: impl FnOnce(&Transaction<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let transaction = self.writers.begin()?;
-        let done = change::lock(&transaction).and_then(|()| work(&transaction));
-        transaction.end(done)
+        let result = change::lock(&transaction).and_then(|()| work(&transaction));
+        transaction.finish(result)
     }
 }
 
 impl TextIndex for PostgresIndex {
-    fn state(&self, which: SessionSelection<'_>) -> Result<IndexState, Failure> {
+    fn state(&self, selection: SessionSelection<'_>) -> Result<IndexState, Failure> {
         self.read(|tx| {
             Ok(IndexState {
-                seen: state::version(tx)?,
-                sessions: state::sessions(tx, which)?,
+                seen: state::read_version(tx)?,
+                sessions: state::read_sessions(tx, selection)?,
             })
         })
     }
@@ -160,11 +173,11 @@ impl TextIndex for PostgresIndex {
     ) -> Result<bool, Failure> {
         self.write(|tx| {
             if let Some(expected) = expected
-                && state::version(tx)? != *expected
+                && state::read_version(tx)? != *expected
             {
                 return Ok(false);
             }
-            Changes::new(tx).apply(updates, position).map(|()| true)
+            IndexChange::new(tx).apply(updates, position).map(|()| true)
         })
     }
 
@@ -172,7 +185,7 @@ impl TextIndex for PostgresIndex {
     /// ledger, PostgreSQL keeps old row versions until a filrouge server vacuums the tables, within a minute or two
     /// (docs/format.md).
     fn forget(&self, realm: &[u8], key: &str) -> Result<u64, Failure> {
-        self.write(|tx| change::forget(tx, realm, key))
+        self.write(|tx| change::forget_session(tx, realm, key))
     }
 
     fn clear(&self) -> Result<(), Failure> {
@@ -183,8 +196,8 @@ impl TextIndex for PostgresIndex {
     fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure> {
         let has_shards = self.index_has_shards.load(Ordering::Relaxed);
         self.read(|tx| match query.wanted {
-            CandidateFilter::All(terms) => find::all(tx, query, terms, has_shards),
-            CandidateFilter::Any(terms) => find::any(tx, query, terms, has_shards),
+            CandidateFilter::All(terms) => find::matching_all(tx, query, terms, has_shards),
+            CandidateFilter::Any(terms) => find::matching_any(tx, query, terms, has_shards),
             CandidateFilter::Nearest(embedder, vector, limit) => {
                 vectors::nearest(tx, (embedder, vector), query, limit)
             }
@@ -197,20 +210,20 @@ impl TextIndex for PostgresIndex {
     fn bodies(
         &self,
         documents: &[DocumentNo],
-        each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
+        visit: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
     ) -> Result<(), Failure> {
-        self.read(|tx| find::bodies(tx, documents, each))
+        self.read(|tx| find::read_bodies(tx, documents, visit))
     }
 
     /// Makes PostgreSQL analyze a new index once. All other maintenance is done by autovacuum, so the result is always
     /// false: no work is left.
     fn tidy(&self) -> Result<bool, Failure> {
         let transaction = self.writers.begin()?;
-        let done = state::analyze(&transaction);
-        transaction.end(done).map(|()| false)
+        let result = state::analyze_if_new(&transaction);
+        transaction.finish(result).map(|()| false)
     }
 
     fn status(&self) -> Result<IndexStatus, Failure> {
-        self.read(state::status)
+        self.read(state::read_status)
     }
 }

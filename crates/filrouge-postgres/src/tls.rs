@@ -19,7 +19,7 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::url::{Parts, invalid};
+use crate::url::{UrlParts, invalid};
 
 /// The value of `sslmode`: whether connections are encrypted, and how strictly the server's certificate is verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,11 +32,11 @@ enum Mode {
 }
 
 /// The value of `sslrootcert` that means the CA certificates of the operating system.
-const SYSTEM: &str = "system";
+const SYSTEM_ROOTS: &str = "system";
 
 impl Mode {
-    fn of(parts: &Parts<'_>, roots: Option<&str>) -> Result<Self, Failure> {
-        let system = roots == Some(SYSTEM);
+    fn from_parts(parts: &UrlParts<'_>, roots: Option<&str>) -> Result<Self, Failure> {
+        let system = roots == Some(SYSTEM_ROOTS);
         let mode = match parts.parameter("sslmode")?.as_deref() {
             None if system => Self::VerifyFull,
             None | Some("prefer") => Self::Prefer,
@@ -79,13 +79,15 @@ pub(crate) struct Tls {
 
 impl Tls {
     /// Determines the settings of a URL, and reads the files of certificates that it names.
-    pub(crate) fn of(parts: &Parts<'_>) -> Result<Self, Failure> {
+    pub(crate) fn from_parts(parts: &UrlParts<'_>) -> Result<Self, Failure> {
         let roots = parts.parameter("sslrootcert")?;
-        let mode = Mode::of(parts, roots.as_deref())?;
+        let mode = Mode::from_parts(parts, roots.as_deref())?;
         let provider = Arc::new(ring::default_provider());
         let verifier = match roots.as_deref() {
-            Some(path) if path != SYSTEM => Some(webpki(&provider, roots_of(path)?)?),
-            _ if mode >= Mode::VerifyCa => Some(webpki(&provider, roots_of_system())?),
+            Some(path) if path != SYSTEM_ROOTS => {
+                Some(webpki_verifier(&provider, roots_from_file(path)?)?)
+            }
+            _ if mode >= Mode::VerifyCa => Some(webpki_verifier(&provider, system_roots())?),
             _ => None,
         };
         let verifier = Verifier {
@@ -120,11 +122,11 @@ impl Tls {
         }
     }
 
-    /// The connector for one connection.
-    pub(crate) fn upgrade(&self) -> Upgrade {
-        Upgrade {
-            with: self.config.clone(),
-            begun: Arc::default(),
+    /// Returns the TLS connector for one connection.
+    pub(crate) fn recording_connector(&self) -> RecordingMakeConnect {
+        RecordingMakeConnect {
+            inner_connect: self.config.clone(),
+            handshake_begun: Arc::default(),
         }
     }
 
@@ -139,7 +141,7 @@ impl Tls {
     }
 }
 
-fn webpki(
+fn webpki_verifier(
     provider: &Arc<CryptoProvider>,
     roots: RootCertStore,
 ) -> Result<Arc<WebPkiServerVerifier>, Failure> {
@@ -151,7 +153,7 @@ fn webpki(
         })
 }
 
-fn roots_of(path: &str) -> Result<RootCertStore, Failure> {
+fn roots_from_file(path: &str) -> Result<RootCertStore, Failure> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates("sslrootcert", path)? {
         roots
@@ -161,7 +163,7 @@ fn roots_of(path: &str) -> Result<RootCertStore, Failure> {
     Ok(roots)
 }
 
-fn roots_of_system() -> RootCertStore {
+fn system_roots() -> RootCertStore {
     let found = rustls_native_certs::load_native_certs();
     for error in &found.errors {
         tracing::warn!(%error, "some of the system's CA certificates cannot be read");
@@ -179,7 +181,7 @@ fn roots_of_system() -> RootCertStore {
 
 type ClientCertificate = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-fn client_certificate(parts: &Parts<'_>) -> Result<Option<ClientCertificate>, Failure> {
+fn client_certificate(parts: &UrlParts<'_>) -> Result<Option<ClientCertificate>, Failure> {
     let (chain, key) = (parts.parameter("sslcert")?, parts.parameter("sslkey")?);
     match (chain, key) {
         (None, None) => Ok(None),
@@ -194,13 +196,13 @@ fn client_certificate(parts: &Parts<'_>) -> Result<Option<ClientCertificate>, Fa
 }
 
 fn certificates(name: &str, path: &str) -> Result<Vec<CertificateDer<'static>>, Failure> {
-    let all = CertificateDer::pem_file_iter(path)
+    let certificates = CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|e| unreadable(name, path, &e))?;
-    if all.is_empty() {
+    if certificates.is_empty() {
         return Err(invalid(format!("{name} {path:?} holds no PEM certificate")));
     }
-    Ok(all)
+    Ok(certificates)
 }
 
 fn unreadable(name: &str, path: &str, error: &rustls::pki_types::pem::Error) -> Failure {
@@ -269,47 +271,48 @@ impl ServerCertVerifier for Verifier {
 }
 
 /// The TLS connector of one connection, which records whether a TLS handshake was begun.
-pub(crate) struct Upgrade {
-    with: MakeRustlsConnect,
-    begun: Arc<AtomicBool>,
+pub(crate) struct RecordingMakeConnect {
+    inner_connect: MakeRustlsConnect,
+    handshake_begun: Arc<AtomicBool>,
 }
 
-impl Upgrade {
+impl RecordingMakeConnect {
     /// A flag that is set when the TLS handshake begins.
-    pub(crate) fn begun(&self) -> Arc<AtomicBool> {
-        self.begun.clone()
+    pub(crate) fn handshake_begun(&self) -> Arc<AtomicBool> {
+        self.handshake_begun.clone()
     }
 }
 
-type Rustls = <MakeRustlsConnect as MakeTlsConnect<Socket>>::TlsConnect;
+type RustlsConnect = <MakeRustlsConnect as MakeTlsConnect<Socket>>::TlsConnect;
 
-impl MakeTlsConnect<Socket> for Upgrade {
+impl MakeTlsConnect<Socket> for RecordingMakeConnect {
     type Stream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
-    type TlsConnect = UpgradeConnector;
+    type TlsConnect = RecordingConnect;
     type Error = Infallible;
 
-    fn make_tls_connect(&mut self, domain: &str) -> Result<UpgradeConnector, Infallible> {
-        let with = MakeTlsConnect::<Socket>::make_tls_connect(&mut self.with, domain)?;
-        Ok(UpgradeConnector {
-            with,
-            begun: self.begun.clone(),
+    fn make_tls_connect(&mut self, domain: &str) -> Result<RecordingConnect, Infallible> {
+        let inner_connect =
+            MakeTlsConnect::<Socket>::make_tls_connect(&mut self.inner_connect, domain)?;
+        Ok(RecordingConnect {
+            inner_connect,
+            handshake_begun: self.handshake_begun.clone(),
         })
     }
 }
 
-pub(crate) struct UpgradeConnector {
-    with: Rustls,
-    begun: Arc<AtomicBool>,
+pub(crate) struct RecordingConnect {
+    inner_connect: RustlsConnect,
+    handshake_begun: Arc<AtomicBool>,
 }
 
-impl TlsConnect<Socket> for UpgradeConnector {
-    type Stream = <Rustls as TlsConnect<Socket>>::Stream;
-    type Error = <Rustls as TlsConnect<Socket>>::Error;
-    type Future = <Rustls as TlsConnect<Socket>>::Future;
+impl TlsConnect<Socket> for RecordingConnect {
+    type Stream = <RustlsConnect as TlsConnect<Socket>>::Stream;
+    type Error = <RustlsConnect as TlsConnect<Socket>>::Error;
+    type Future = <RustlsConnect as TlsConnect<Socket>>::Future;
 
     fn connect(self, stream: Socket) -> Self::Future {
-        self.begun.store(true, Ordering::Relaxed);
-        self.with.connect(stream)
+        self.handshake_begun.store(true, Ordering::Relaxed);
+        self.inner_connect.connect(stream)
     }
 }
 
@@ -322,16 +325,16 @@ pub(crate) fn hint(error: &tokio_postgres::Error) -> Option<&'static str> {
             .and_then(std::io::Error::get_ref)
             .and_then(|inner| inner.downcast_ref::<Error>());
         if let Some(inner) = inner {
-            return Some(advice(inner));
+            return Some(hint_for(inner));
         }
         source = cause.source();
     }
     None
 }
 
-fn advice(error: &Error) -> &'static str {
+fn hint_for(error: &Error) -> &'static str {
     match error {
-        Error::InvalidCertificate(what) => match what {
+        Error::InvalidCertificate(cause) => match cause {
             CertificateError::UnknownIssuer | CertificateError::BadSignature => {
                 "name the file of the CA that signed the server's certificate in sslrootcert"
             }

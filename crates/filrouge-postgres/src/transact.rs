@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use filrouge_store::copy::unfinished;
+use filrouge_store::copy::unfinished_copy;
 use filrouge_store::rows::View;
 use filrouge_store::write_queue::{Aborted, GroupOutcome, Request, apply_group, is_store_failure};
 use filrouge_types::{ErrorCode, Failure};
@@ -12,9 +12,9 @@ use tokio::try_join;
 use tokio_postgres::Error;
 
 use crate::error::{failure, is_lost, is_standby, is_transient, unavailable};
-use crate::rows::{ReadAhead, Rows, int, read_log};
+use crate::rows::{ReadAhead, Rows, read_log, sql_int};
 use crate::session::{Param, Session};
-use crate::stage::{LOCK, LOG_AT, Pending, Stage, Wanted};
+use crate::stage::{LOCK, LOG_AT, Pending, Prefetch, Stage};
 use crate::vacuum;
 use crate::writer::Writer;
 
@@ -30,8 +30,8 @@ pub(crate) enum NotCommitted {
 }
 
 impl NotCommitted {
-    pub(crate) fn lost(failure: Failure, done: Option<Box<GroupOutcome>>) -> Self {
-        Self::Lost(Box::new(failure), done)
+    pub(crate) fn lost(failure: Failure, outcome: Option<Box<GroupOutcome>>) -> Self {
+        Self::Lost(Box::new(failure), outcome)
     }
 }
 
@@ -66,31 +66,31 @@ impl Writer {
         &self,
         future: impl Future<Output = Result<T, Error>>,
     ) -> Result<Result<T, Error>, Failure> {
-        let within = async { tokio::time::timeout(self.answer_timeout, future).await };
+        let limited = async { tokio::time::timeout(self.answer_timeout, future).await };
         self.driver
-            .wait(within)
+            .wait(limited)
             .map_err(|_| unavailable("PostgreSQL does not answer"))
     }
 
     /// Like [`Self::wait`], for a request that begins a transaction and then waits for the lock. The request notifies
     /// when `BEGIN` is answered. This first answer has a shorter time limit: if it does not come, a pooler may be
     /// waiting for its server, which is down.
-    fn wait_begun<T>(
+    fn wait_for_transaction<T>(
         &self,
         request: impl AsyncFnOnce(&Notify) -> Result<T, Error>,
     ) -> Result<Result<T, Error>, Failure> {
-        let (begun, first) = (Notify::new(), first_answer(self.answer_timeout));
-        let within = async {
+        let (begun, first_timeout) = (Notify::new(), first_answer_timeout(self.answer_timeout));
+        let limited = async {
             let mut request = pin!(request(&begun));
             tokio::select! {
                 biased;
                 answer = &mut request => return Ok(answer),
-                begun = tokio::time::timeout(first, begun.notified()) => begun?,
+                begun = tokio::time::timeout(first_timeout, begun.notified()) => begun?,
             }
             tokio::time::timeout(self.answer_timeout, request).await
         };
         self.driver
-            .wait(within)
+            .wait(limited)
             .map_err(|_| unavailable("PostgreSQL does not answer"))
     }
 
@@ -99,13 +99,13 @@ impl Writer {
         &mut self,
         group: &[Request],
     ) -> Result<Option<Box<GroupOutcome>>, NotCommitted> {
-        let done = self.begin_and_apply(group);
-        match done {
-            Ok((done, pending)) => self.commit(done, &pending).map(Some),
-            Err(NotCommitted::Lost(failure, done)) => Err(NotCommitted::Lost(failure, done)),
-            Err(ended) => {
+        let outcome = self.begin_and_apply(group);
+        match outcome {
+            Ok((outcome, pending)) => self.commit(outcome, &pending).map(Some),
+            Err(NotCommitted::Lost(failure, outcome)) => Err(NotCommitted::Lost(failure, outcome)),
+            Err(error) => {
                 self.roll_back();
-                Err(ended)
+                Err(error)
             }
         }
     }
@@ -124,24 +124,24 @@ impl Writer {
         // then, the transaction's rows would seem to lack it, as if somebody had removed it.
         let verified = self.guard.log.newest();
         let verified_no = verified.as_ref().map_or(0, |row| row.commit_no);
-        let wanted = Wanted::by(group.iter().map(|r| &r.command), &self.keyring);
-        let begin = format!("{BEGIN}{}", connection.local);
+        let prefetch = Prefetch::for_commands(group.iter().map(|r| &r.command), &self.keyring);
+        let begin = format!("{BEGIN}{}", connection.transaction_settings);
         let session = &connection.session;
-        session.note_begin();
-        let fetched = self.wait_begun(async |begun| {
+        session.record_begin();
+        let fetched = self.wait_for_transaction(async |begun| {
             let begin = async {
                 session.run(&begin).await?;
                 begun.notify_one();
                 Ok(())
             };
-            wanted.fetch(session, begin, self.lock, verified_no).await
+            prefetch.fetch(session, begin, self.lock, verified_no).await
         });
         let fetched = fetched.map_err(|f| NotCommitted::lost(f, None))?;
         let mut fetched = fetched.map_err(|e| classify(&e))?.map_err(Aborted::Write)?;
         if fetched.copying {
-            return Err(Aborted::Store(unfinished("the store in this database")).into());
+            return Err(Aborted::Store(unfinished_copy("the store in this database")).into());
         }
-        let records = self.wait(wanted.fetch_records(&connection.session, &mut fetched));
+        let records = self.wait(prefetch.fetch_records(&connection.session, &mut fetched));
         let records = records.map_err(|f| NotCommitted::lost(f, None))?;
         records.map_err(|e| classify(&e))?.map_err(Aborted::Write)?;
         let rows = || Rows {
@@ -151,14 +151,14 @@ impl Writer {
         };
         if fetched.commits.is_empty() && verified.is_some() {
             // The verified commit was removed. The guard compares it with the newest commit that still exists.
-            let newest = rows().newest_log().map_err(lost_or_store)?;
+            let newest = rows().newest_log().map_err(classify_failure)?;
             fetched.commits.extend(newest);
         }
         let commits = fetched.commits.clone();
         self.guard
             .log
-            .follow(&rows(), verified, fetched.commits.first(), commits)
-            .map_err(lost_or_store)?;
+            .verify_new_commits(&rows(), verified, fetched.commits.first(), commits)
+            .map_err(classify_failure)?;
         // The database's clock decides whether a lease has ended, whatever this process's own clock shows.
         let database_time = fetched.now.filter(|_| self.uses_database_time);
         let now = database_time.unwrap_or_else(|| self.clock.now());
@@ -166,8 +166,8 @@ impl Writer {
         let verified = (&self.guard.log, &*self.keyring);
         let applied = apply_group(&mut stage, group, verified, (self.entropy.as_ref(), now));
         match applied {
-            Ok(done) => Ok((Box::new(done), stage.into_pending())),
-            Err(Aborted::Store(failure)) => Err(lost_or_store(failure)),
+            Ok(outcome) => Ok((Box::new(outcome), stage.into_pending())),
+            Err(Aborted::Store(failure)) => Err(classify_failure(failure)),
             Err(aborted) => Err(aborted.into()),
         }
     }
@@ -175,7 +175,7 @@ impl Writer {
     /// Sends the buffered rows and commits, in one round trip.
     fn commit(
         &mut self,
-        done: Box<GroupOutcome>,
+        outcome: Box<GroupOutcome>,
         pending: &Pending,
     ) -> Result<Box<GroupOutcome>, NotCommitted> {
         let Some(connection) = &self.connection else {
@@ -183,16 +183,17 @@ impl Writer {
         };
         let session = &connection.session;
         let send = async {
-            let note = note_erasure(session, &done);
-            try_join!(biased; pending.send(session), note, session.run("COMMIT")).map(drop)
+            let vacuum_request = request_vacuum(session, &outcome);
+            try_join!(biased; pending.send(session), vacuum_request, session.run("COMMIT"))
+                .map(drop)
         };
         match self.wait(send) {
-            Ok(Ok(())) => Ok(done),
+            Ok(Ok(())) => Ok(outcome),
             // Without a log row the group wrote nothing, so nothing can be lost.
-            Err(_) if done.log.is_none() => Ok(done),
-            Err(failure) => Err(NotCommitted::lost(failure, Some(done))),
+            Err(_) if outcome.log.is_none() => Ok(outcome),
+            Err(failure) => Err(NotCommitted::lost(failure, Some(outcome))),
             Ok(Err(error)) if is_lost(&error) && !is_standby(&error) => {
-                Err(NotCommitted::lost(failure(&error), Some(done)))
+                Err(NotCommitted::lost(failure(&error), Some(outcome)))
             }
             Ok(Err(error)) => {
                 // PostgreSQL refused a statement, so COMMIT rolled back the transaction.
@@ -207,18 +208,21 @@ impl Writer {
     /// certainly was not.
     pub(crate) fn find_commit(
         &mut self,
-        done: Box<GroupOutcome>,
+        outcome: Box<GroupOutcome>,
     ) -> Result<Option<Box<GroupOutcome>>, NotCommitted> {
-        let Some(row) = done.log.clone() else {
-            return Ok(Some(done));
+        let Some(row) = outcome.log.clone() else {
+            return Ok(Some(outcome));
         };
         let Some(connection) = &self.connection else {
-            return Err(NotCommitted::lost(unavailable("not connected"), Some(done)));
+            return Err(NotCommitted::lost(
+                unavailable("not connected"),
+                Some(outcome),
+            ));
         };
-        let begin = format!("{BEGIN}{}", connection.local);
+        let begin = format!("{BEGIN}{}", connection.transaction_settings);
         let session = &connection.session;
-        let answer = self.wait_begun(async |begun| {
-            let number = int(row.commit_no);
+        let answer = self.wait_for_transaction(async |begun| {
+            let number = sql_int(row.commit_no);
             let (lock, number): ([Param<'_>; 1], [Param<'_>; 1]) = ([&self.lock], [&number]);
             let begin = async {
                 session.run(&begin).await?;
@@ -238,26 +242,26 @@ impl Writer {
             Ok(Ok(log_rows)) => log_rows,
             Ok(Err(error)) => {
                 self.connection = None;
-                return Err(NotCommitted::lost(failure(&error), Some(done)));
+                return Err(NotCommitted::lost(failure(&error), Some(outcome)));
             }
-            Err(failure) => return Err(NotCommitted::lost(failure, Some(done))),
+            Err(failure) => return Err(NotCommitted::lost(failure, Some(outcome))),
         };
-        let found = log_rows
+        let commit = log_rows
             .first()
             .map(|row| read_log(row, 0))
             .transpose()
             .map_err(Aborted::Store)?;
-        if found.is_none_or(|found| found.link != row.link) {
+        if commit.is_none_or(|commit| commit.link != row.link) {
             return Ok(None);
         }
         // The commit is in the log, but with synchronous replication the standbys may not have it yet: the connection
         // may have been lost while the commit waited for them. Once they acknowledge a later commit, they also have
         // this one.
-        let later = "UPDATE filrouge.store SET value = value WHERE name = 'store_id'";
-        match self.wait(session.run(later)) {
-            Ok(Ok(())) => Ok(Some(done)),
-            Ok(Err(error)) => Err(NotCommitted::lost(failure(&error), Some(done))),
-            Err(failure) => Err(NotCommitted::lost(failure, Some(done))),
+        let later_commit = "UPDATE filrouge.store SET value = value WHERE name = 'store_id'";
+        match self.wait(session.run(later_commit)) {
+            Ok(Ok(())) => Ok(Some(outcome)),
+            Ok(Err(error)) => Err(NotCommitted::lost(failure(&error), Some(outcome))),
+            Err(failure) => Err(NotCommitted::lost(failure, Some(outcome))),
         }
     }
 
@@ -273,25 +277,25 @@ impl Writer {
 }
 
 /// The time limit for the answer to `BEGIN`: short, because only the network and a pooler can delay this answer.
-pub(crate) fn first_answer(answer_timeout: Duration) -> Duration {
+pub(crate) fn first_answer_timeout(answer_timeout: Duration) -> Duration {
     answer_timeout.min(Duration::from_secs(5))
 }
 
-/// If the group erases contents, writes the note that requests a vacuum.
-async fn note_erasure(session: &Session, done: &GroupOutcome) -> Result<(), Error> {
-    let Some(log) = done.log.as_ref().filter(|_| done.erases) else {
+/// If the group erases contents, writes the vacuum request.
+async fn request_vacuum(session: &Session, outcome: &GroupOutcome) -> Result<(), Error> {
+    let Some(log) = outcome.log.as_ref().filter(|_| outcome.erases) else {
         return Ok(());
     };
     let commit_no = log.commit_no.to_string();
     session
-        .query(&vacuum::WRITE_NOTE, &[&commit_no])
+        .query(&vacuum::REQUEST_VACUUM, &[&commit_no])
         .await
         .map(drop)
 }
 
 /// Classifies a failure of the store while the rules ran, before COMMIT. If the store was unavailable, the group can be
 /// retried over another connection.
-fn lost_or_store(failure: Failure) -> NotCommitted {
+fn classify_failure(failure: Failure) -> NotCommitted {
     if matches!(
         failure.code,
         ErrorCode::StoreUnavailable | ErrorCode::StoreReadOnly

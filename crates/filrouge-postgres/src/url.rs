@@ -37,17 +37,17 @@ static URLS: ServerUrls = ServerUrls {
 };
 
 /// A parsed URL.
-pub(crate) struct Parts<'a>(ServerUrl<'a>);
+pub(crate) struct UrlParts<'a>(ServerUrl<'a>);
 
-/// The failure for an invalid URL. `what` may contain names of parameters, but no other part of the URL, because the
+/// The failure for an invalid URL. `detail` may contain names of parameters, but no other part of the URL, because the
 /// URL may contain a password.
-pub(crate) fn invalid(what: impl std::fmt::Display) -> Failure {
-    URLS.invalid(what)
+pub(crate) fn invalid(detail: impl std::fmt::Display) -> Failure {
+    URLS.invalid(detail)
 }
 
-impl<'a> Parts<'a> {
+impl<'a> UrlParts<'a> {
     /// Parses `url`.
-    pub(crate) fn of(url: &'a str) -> Result<Self, Failure> {
+    pub(crate) fn parse(url: &'a str) -> Result<Self, Failure> {
         Ok(Self(URLS.parse(url)?))
     }
 
@@ -57,27 +57,33 @@ impl<'a> Parts<'a> {
     }
 
     pub(crate) fn user(&self) -> Result<Option<String>, Failure> {
-        self.once(self.0.user, "user")
+        self.unique_value(self.0.user, "user")
     }
 
     pub(crate) fn password(&self) -> Result<Option<String>, Failure> {
-        self.once(self.0.password, "password")
+        self.unique_value(self.0.password, "password")
     }
 
     pub(crate) fn database(&self) -> Result<Option<String>, Failure> {
-        self.once(self.0.path.get(1..), "dbname")
+        self.unique_value(self.0.path.get(1..), "dbname")
     }
 
-    /// Returns a value that the URL may contain either before its query (`before`) or in the query, as the parameter
-    /// `name`. Refuses a URL with both. An empty value counts as absent.
-    fn once(&self, before: Option<&str>, name: &str) -> Result<Option<String>, Failure> {
-        let before = before.filter(|text| !text.is_empty());
-        let before = before.map(|text| URLS.decoded(text, name)).transpose()?;
-        let after = self.parameter(name)?.filter(|text| !text.is_empty());
-        if before.is_some() && after.is_some() {
+    /// Returns a value that the URL may contain either before its query (`in_address`) or in the query, as the
+    /// parameter `name`. Refuses a URL with both. An empty value counts as absent.
+    fn unique_value(
+        &self,
+        in_address: Option<&str>,
+        name: &str,
+    ) -> Result<Option<String>, Failure> {
+        let in_address = in_address.filter(|text| !text.is_empty());
+        let in_address = in_address
+            .map(|text| URLS.decoded(text, name))
+            .transpose()?;
+        let in_query = self.parameter(name)?.filter(|text| !text.is_empty());
+        if in_address.is_some() && in_query.is_some() {
             return Err(invalid(format!("{name} is given twice")));
         }
-        Ok(before.or(after))
+        Ok(in_address.or(in_query))
     }
 
     /// The addresses of servers, in the order in which they are tried. Each is a port, and a host name, an IP address,
@@ -109,7 +115,7 @@ fn addresses(url: &ServerUrl<'_>) -> Result<Vec<(String, u16)>, Failure> {
 }
 
 /// The URL with its password as `***`, for messages and logs. If [`Options::new`](crate::Options::new) cannot parse the
-/// URL, only the scheme is shown, because it is unknown where the password ends.
+/// URL, returns only the scheme, because the end of the password is unknown.
 #[must_use]
 pub fn redacted(url: &str) -> String {
     URLS.redacted(url, |parts| addresses(parts).map(drop))

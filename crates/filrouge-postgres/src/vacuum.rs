@@ -1,9 +1,9 @@
 //! Removes erased contents from the tables. PostgreSQL keeps old row versions until a vacuum, and autovacuum may run
 //! much later (docs/format.md).
 //!
-//! A commit that redacts or erases contents also writes a vacuum request: the row `erasing` of the table `store`, which
-//! this module calls a note. Any filrouge server that reads the note vacuums the tables, and then deletes the note. If
-//! the server ends in between, another one vacuums.
+//! A commit that redacts or erases contents also writes a vacuum request: the row `erasing` of the table `store`. Any
+//! filrouge server that reads the request vacuums the tables, and then deletes the request. If that server stops in
+//! between, another server vacuums.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ use crate::rows::column;
 use crate::session::{Driver, Session, Sql};
 
 /// The minimum interval between the beginnings of two vacuums.
-const EVERY: Duration = Duration::from_secs(60);
+const VACUUM_INTERVAL: Duration = Duration::from_secs(60);
 /// The delay before a retry of a vacuum that other transactions blocked.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// How long a ledger that is closed waits for a vacuum.
@@ -29,37 +29,37 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How many times a vacuum checks whether older snapshots have ended, before it counts as blocked. Most end soon.
 const SNAPSHOT_CHECKS: u32 = 30;
 /// The delay between two checks for older snapshots.
-const CHECK_EVERY: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// The time limit of a vacuum.
 const VACUUM_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// Writes the note that requests a vacuum, in the transaction that erases contents.
-pub(crate) static WRITE_NOTE: Sql = Sql::new(
+/// Writes the vacuum request, in the transaction that erases contents.
+pub(crate) static REQUEST_VACUUM: Sql = Sql::new(
     "INSERT INTO filrouge.store (name, value) VALUES ('erasing', $1)
      ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value",
     &[Type::TEXT],
 );
-/// Reads the note, and the id of the transaction that wrote it.
-static READ_NOTE: Sql = Sql::new(
+/// Reads the vacuum request, and the id of the transaction that wrote it.
+static READ_REQUEST: Sql = Sql::new(
     "SELECT value, xmin::text FROM filrouge.store WHERE name = 'erasing'",
     &[],
 );
 /// Reads whether the snapshot of any other process is older than a given transaction, and so may still see the rows
 /// that the transaction erased.
-static IS_VISIBLE: Sql = Sql::new(
+static ERASED_ROWS_VISIBLE: Sql = Sql::new(
     "SELECT EXISTS (SELECT FROM pg_stat_activity a
          WHERE (a.datname = current_database() OR a.datname IS NULL) AND a.pid <> pg_backend_pid()
          AND a.backend_type IS DISTINCT FROM 'autovacuum worker'
          AND (age(a.backend_xmin) >= age($1::text::xid) OR age(a.backend_xid) >= age($1::text::xid)))",
     &[Type::TEXT],
 );
-/// Deletes the note, unless a newer commit has changed it and so requests another vacuum.
-static DELETE_NOTE: Sql = Sql::new(
+/// Deletes the vacuum request, unless a newer commit has changed it and so requests another vacuum.
+static DELETE_REQUEST: Sql = Sql::new(
     "DELETE FROM filrouge.store WHERE name = 'erasing' AND value = $1",
     &[Type::TEXT],
 );
-/// Reads which of the tables to vacuum this role may not vacuum. `VACUUM` would skip them with only a warning.
-static FORBIDDEN: Sql = Sql::new(
+/// Reads the names of the tables that this role may not vacuum. `VACUUM` would skip them with only a warning.
+static FORBIDDEN_TABLES: Sql = Sql::new(
     "SELECT string_agg(c.oid::regclass::text, ', ' ORDER BY c.oid)
      FROM pg_class c CROSS JOIN (SELECT datdba, current_setting('server_version_num')::int >= 170000 AS maintain
          FROM pg_database WHERE datname = current_database()) d
@@ -72,16 +72,17 @@ static FORBIDDEN: Sql = Sql::new(
 );
 /// Vacuums the tables. This waits for locks, up to the connection's limit: it must not skip a locked table, because the
 /// table would then count as vacuumed.
-const VACUUM: &str = "VACUUM filrouge.record, filrouge.turn, filrouge.session, filrouge.item_key,
+const VACUUM_TABLES: &str = "VACUUM filrouge.record, filrouge.turn, filrouge.session, filrouge.item_key,
      filrouge.event, filrouge.session_agent, filrouge.draft, filrouge.draft_chunk, filrouge.checkpoint,
      filrouge.search_document, filrouge.search_vector, filrouge.search_session, filrouge.search_shard";
 
-/// The state of this process's erasures: what the vacuum must still do, and for what a ledger that is closed must wait.
+/// The erasures of this process after which the tables were not vacuumed yet. A ledger that is closed waits for the
+/// vacuum.
 #[derive(Default)]
 pub(crate) struct Erasure {
     /// The newest commit of this process that erased contents, if no vacuum was attempted since; otherwise 0.
     pending: watch::Sender<u64>,
-    /// Whether the ledger is being closed: then a vacuum need not wait for [`EVERY`].
+    /// Whether the ledger is being closed: then a vacuum need not wait for [`VACUUM_INTERVAL`].
     closing: AtomicBool,
     /// Wakes the watch, which then checks once whether a vacuum is due.
     pub(crate) wake: Notify,
@@ -89,7 +90,7 @@ pub(crate) struct Erasure {
 
 impl Erasure {
     /// Records that commit `commit_no` erases contents.
-    pub(crate) fn begin(&self, commit_no: u64) {
+    pub(crate) fn record_erasure(&self, commit_no: u64) {
         self.pending.send_modify(|p| *p = commit_no.max(*p));
         self.wake.notify_one();
     }
@@ -100,7 +101,7 @@ impl Erasure {
     }
 
     /// Records that a vacuum was attempted after all commits up to `commit_no`.
-    pub(crate) fn settle(&self, commit_no: u64) {
+    pub(crate) fn record_attempt(&self, commit_no: u64) {
         self.pending.send_modify(|p| {
             if *p <= commit_no {
                 *p = 0;
@@ -110,12 +111,12 @@ impl Erasure {
 
     /// Waits up to [`CLOSE_TIMEOUT`] until a vacuum was attempted after this process's newest erasure. Called when the
     /// ledger is closed.
-    pub(crate) async fn finish(&self) {
+    pub(crate) async fn wait_for_attempt(&self) {
         self.closing.store(true, Ordering::Release);
         self.wake.notify_one();
         let mut pending = self.pending.subscribe();
-        let settled = tokio::time::timeout(CLOSE_TIMEOUT, pending.wait_for(|p| *p == 0)).await;
-        if settled.is_err() {
+        let attempted = tokio::time::timeout(CLOSE_TIMEOUT, pending.wait_for(|p| *p == 0)).await;
+        if attempted.is_err() {
             tracing::warn!(
                 "the tables are not vacuumed yet after contents were erased; the next server does it"
             );
@@ -137,7 +138,7 @@ enum VacuumResult {
 pub(crate) struct Vacuum {
     erasure: Arc<Erasure>,
     /// The earliest time of the next attempt.
-    next: Option<Instant>,
+    next_attempt: Option<Instant>,
     /// The thread of the newest attempt, until its result was read.
     running: Option<JoinHandle<VacuumResult>>,
     /// Whether a warning about a missing privilege was logged.
@@ -148,34 +149,35 @@ impl Vacuum {
     pub(crate) const fn new(erasure: Arc<Erasure>) -> Self {
         Self {
             erasure,
-            next: None,
+            next_attempt: None,
             running: None,
             warned: false,
         }
     }
 
-    /// Starts a vacuum on a separate thread, because it may take long. `due`: the store contains the note. Does nothing
-    /// while a vacuum runs, or too soon after the previous one.
+    /// Starts a vacuum on a separate thread, because it may take long. `due`: the store contains a vacuum request. Does
+    /// nothing while a vacuum runs, or too soon after the previous one.
     pub(crate) fn run_if_due(&mut self, connector: &Arc<Connector>, due: bool) {
         if self.running.as_ref().is_some_and(|r| !r.is_finished()) {
             return;
         }
-        if let Some(ended) = self.running.take() {
-            let result = ended.join();
+        if let Some(finished) = self.running.take() {
+            let result = finished.join();
             let failed = |_| VacuumResult::Failed(unavailable("the vacuum ended by a panic"));
-            self.finish(result.unwrap_or_else(failed));
+            self.record_result(result.unwrap_or_else(failed));
         }
         let now = Instant::now();
-        let closes = self.erasure.closing.load(Ordering::Acquire) && self.erasure.pending() > 0;
-        if !due || !closes && self.next.is_some_and(|next| now < next) {
+        let close_waits =
+            self.erasure.closing.load(Ordering::Acquire) && self.erasure.pending() > 0;
+        if !due || !close_waits && self.next_attempt.is_some_and(|next| now < next) {
             return;
         }
-        self.next = Some(now + EVERY);
+        self.next_attempt = Some(now + VACUUM_INTERVAL);
         let (connector, erasure) = (connector.clone(), self.erasure.clone());
         let work = move || {
-            let before = erasure.pending();
-            let result = vacuum(&connector).unwrap_or_else(VacuumResult::Failed);
-            erasure.settle(before);
+            let erased_before = erasure.pending();
+            let result = run_vacuum(&connector).unwrap_or_else(VacuumResult::Failed);
+            erasure.record_attempt(erased_before);
             erasure.wake.notify_one();
             result
         };
@@ -187,7 +189,7 @@ impl Vacuum {
     }
 
     /// Logs the result of an attempt, and determines when the next one may begin.
-    fn finish(&mut self, result: VacuumResult) {
+    fn record_result(&mut self, result: VacuumResult) {
         match result {
             VacuumResult::Done => self.warned = false,
             VacuumResult::Blocked(why) => {
@@ -195,7 +197,7 @@ impl Vacuum {
                     why,
                     "the vacuum after an erasure is blocked; it will be retried"
                 );
-                self.next = Some(Instant::now() + RETRY_AFTER);
+                self.next_attempt = Some(Instant::now() + RETRY_AFTER);
             }
             VacuumResult::Forbidden(tables) if !self.warned => {
                 tracing::warn!(
@@ -214,55 +216,59 @@ impl Vacuum {
     }
 }
 
-fn vacuum(connector: &Connector) -> Result<VacuumResult, Failure> {
+fn run_vacuum(connector: &Connector) -> Result<VacuumResult, Failure> {
     let driver = Driver::on_current_thread()?;
     let mut connection = driver.wait(connector.connect(&[]))?;
     connection.session.set_answer_timeout(VACUUM_TIMEOUT);
-    driver.wait(vacuum_over(&connection))
+    driver.wait(vacuum_with(&connection))
 }
 
-async fn vacuum_over(connection: &Connection) -> Result<VacuumResult, Failure> {
+async fn vacuum_with(connection: &Connection) -> Result<VacuumResult, Failure> {
     let session = &connection.session;
-    let note = session.answered(session.query(&READ_NOTE, &[])).await?;
-    let Some(note) = note.first() else {
-        // The note is gone: another server has vacuumed.
+    let request = session
+        .with_answer_timeout(session.query(&READ_REQUEST, &[]))
+        .await?;
+    let Some(request) = request.first() else {
+        // Without a request, another server has vacuumed.
         return Ok(VacuumResult::Done);
     };
-    let (value, xid): (String, String) = (column(note, 0)?, column(note, 1)?);
-    let forbidden = session.answered(session.query(&FORBIDDEN, &[])).await?;
+    let (value, xid): (String, String) = (column(request, 0)?, column(request, 1)?);
+    let forbidden = session
+        .with_answer_timeout(session.query(&FORBIDDEN_TABLES, &[]))
+        .await?;
     let forbidden = forbidden.first().map(|row| column(row, 0)).transpose()?;
     if let Some(Some(tables)) = forbidden {
         return Ok(VacuumResult::Forbidden(tables));
     }
-    if !is_unseen(session, &xid).await? {
+    if !wait_until_unseen(session, &xid).await? {
         return Ok(VacuumResult::Blocked(
             "an older snapshot sees what was erased",
         ));
     }
-    let done = tokio::time::timeout(VACUUM_TIMEOUT, session.run(VACUUM)).await;
+    let done = tokio::time::timeout(VACUUM_TIMEOUT, session.run(VACUUM_TABLES)).await;
     match done.map_err(|_| unavailable("PostgreSQL does not answer"))? {
         Err(error) if is_locked(&error) => return Ok(VacuumResult::Blocked("a table is locked")),
         done => done.map_err(|e| failure(&e))?,
     }
     session
-        .answered(session.query(&DELETE_NOTE, &[&value]))
+        .with_answer_timeout(session.query(&DELETE_REQUEST, &[&value]))
         .await?;
     Ok(VacuumResult::Done)
 }
 
-/// Waits until no snapshot sees the rows that the transaction `xid` erased; before that, a vacuum would keep them.
+/// Waits until no snapshot sees the rows that the transaction `xid` erased: until then, a vacuum would keep them.
 /// Returns false if this takes too long.
-async fn is_unseen(session: &Session, xid: &str) -> Result<bool, Failure> {
+async fn wait_until_unseen(session: &Session, xid: &str) -> Result<bool, Failure> {
     for _ in 0..SNAPSHOT_CHECKS {
         let visible = session
-            .answered(session.query(&IS_VISIBLE, &[&xid]))
+            .with_answer_timeout(session.query(&ERASED_ROWS_VISIBLE, &[&xid]))
             .await?;
         if let Some(row) = visible.first()
             && !column::<bool>(row, 0)?
         {
             return Ok(true);
         }
-        tokio::time::sleep(CHECK_EVERY).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
     Ok(false)
 }

@@ -46,26 +46,26 @@ pub(crate) struct Writer {
 /// The statements of a writer, which are prepared when its connection is opened.
 pub(crate) fn statements() -> Vec<&'static Sql> {
     let mut statements = STATEMENTS.to_vec();
-    statements.push(&vacuum::WRITE_NOTE);
+    statements.push(&vacuum::REQUEST_VACUUM);
     statements
 }
 
-/// The state of the retries of a group whose connection was lost during its transaction.
+/// The retries of a group whose connection was lost during its transaction.
 #[derive(Default)]
-struct Lost {
+struct RetryState {
     /// The deadline of retries, set at the first failure.
-    until: Option<Instant>,
-    /// The failure that caused the loss. It explains more than a later failure to connect.
-    why: Option<Failure>,
+    deadline: Option<Instant>,
+    /// The failure that caused the loss. It is more informative than a later failure to connect.
+    cause: Option<Failure>,
     /// The outcome of the group, if its transaction may have been committed.
-    unsettled: Option<Box<GroupOutcome>>,
+    unresolved: Option<Box<GroupOutcome>>,
 }
 
-impl Lost {
-    /// Whether retries have lasted for `long`. The first call sets the deadline.
-    fn is_over(&mut self, long: Duration) -> bool {
+impl RetryState {
+    /// Returns whether the retries have lasted for `limit`. The first call sets the deadline.
+    fn has_expired(&mut self, limit: Duration) -> bool {
         let now = Instant::now();
-        now >= *self.until.get_or_insert(now + long)
+        now >= *self.deadline.get_or_insert(now + limit)
     }
 }
 
@@ -74,42 +74,45 @@ impl Writer {
     pub(crate) fn run(mut self, mut requests: Requests) {
         while let Some(first) = self.driver.wait(requests.recv()) {
             serve(collect(first, &mut requests), &mut |group| {
-                self.settle(group)
+                self.commit_with_retries(group)
             });
         }
     }
 
     /// Runs the group's transaction. If the connection is lost during the transaction, finds out over a new connection
     /// whether it was committed, and if not, runs it again.
-    fn settle(&mut self, group: &[Request]) -> Result<Vec<Result<Outcome, Failure>>, Aborted> {
-        let mut lost = Lost::default();
+    fn commit_with_retries(
+        &mut self,
+        group: &[Request],
+    ) -> Result<Vec<Result<Outcome, Failure>>, Aborted> {
+        let mut retries = RetryState::default();
         loop {
-            match self.attempt(group, &mut lost) {
-                Ok(Some(done)) => {
-                    if lost.until.is_some() {
+            match self.attempt(group, &mut retries) {
+                Ok(Some(outcome)) => {
+                    if retries.deadline.is_some() {
                         tracing::info!(
                             "the write during which the connection was lost is completed"
                         );
                     }
-                    self.guard.note_write(None);
-                    if let Some(log) = done.log.as_ref().filter(|_| done.erases) {
-                        self.guard.erasure().begin(log.commit_no);
+                    self.guard.record_write(None);
+                    if let Some(log) = outcome.log.as_ref().filter(|_| outcome.erases) {
+                        self.guard.erasure().record_erasure(log.commit_no);
                     }
-                    self.guard.log.advance(done.log);
-                    return Ok(done.outcomes);
+                    self.guard.log.advance(outcome.log);
+                    return Ok(outcome.outcomes);
                 }
                 // The lost transaction was certainly not committed: run it again.
                 Ok(None) => {}
                 Err(NotCommitted::Aborted(aborted)) => {
-                    self.note_abort(&aborted);
+                    self.record_abort(&aborted);
                     return Err(*aborted);
                 }
-                Err(NotCommitted::Lost(failure, done)) => {
+                Err(NotCommitted::Lost(failure, outcome)) => {
                     self.connection = None;
-                    let first = lost.until.is_none();
-                    if lost.is_over(self.settle_timeout) {
+                    let first = retries.deadline.is_none();
+                    if retries.has_expired(self.settle_timeout) {
                         tracing::warn!(%failure, "giving up a write during which the connection was lost");
-                        return Err(self.give_up(*failure, done.is_some()));
+                        return Err(self.give_up(*failure, outcome.is_some()));
                     }
                     if first {
                         tracing::warn!(
@@ -117,11 +120,11 @@ impl Writer {
                             "the connection to PostgreSQL was lost during a write; the write will be completed over a new one"
                         );
                     }
-                    (lost.why, lost.unsettled) = (Some(*failure), done);
+                    (retries.cause, retries.unresolved) = (Some(*failure), outcome);
                     std::thread::sleep(RETRY_EVERY);
                 }
                 Err(NotCommitted::Conflict(failure)) => {
-                    if lost.is_over(self.settle_timeout) {
+                    if retries.has_expired(self.settle_timeout) {
                         return Err(self.give_up(*failure, false));
                     }
                     std::thread::sleep(RETRY_EVERY / 10);
@@ -130,49 +133,54 @@ impl Writer {
         }
     }
 
-    /// Makes one attempt: runs the transaction or, if an earlier one may have been committed, finds out whether it was.
+    /// Makes one attempt: runs the transaction. If an earlier attempt may have been committed, first finds out whether
+    /// it was.
     fn attempt(
         &mut self,
         group: &[Request],
-        lost: &mut Lost,
+        retries: &mut RetryState,
     ) -> Result<Option<Box<GroupOutcome>>, NotCommitted> {
-        match (self.ensure_connection(lost.until), lost.unsettled.take()) {
-            (Ok(()), Some(done)) => self.find_commit(done),
+        match (
+            self.ensure_connection(retries.deadline),
+            retries.unresolved.take(),
+        ) {
+            (Ok(()), Some(outcome)) => self.find_commit(outcome),
             (Ok(()), None) => match self.guard.outdated() {
                 Some(failure) => Err(Aborted::Store(failure).into()),
                 None => self.transact(group),
             },
             // Nothing of the group was sent, so the callers get the error at once.
-            (Err(failure), _) if lost.until.is_none() => {
-                Err(Aborted::Store(given_up(failure, false)).into())
+            (Err(failure), _) if retries.deadline.is_none() => {
+                Err(Aborted::Store(give_up_failure(failure, false)).into())
             }
-            (Err(failure), done) => {
-                Err(NotCommitted::lost(lost.why.take().unwrap_or(failure), done))
-            }
+            (Err(failure), outcome) => Err(NotCommitted::lost(
+                retries.cause.take().unwrap_or(failure),
+                outcome,
+            )),
         }
     }
 
-    /// Ends the retries. `committing`: the transaction may have been committed.
-    fn give_up(&self, failure: Failure, committing: bool) -> Aborted {
-        self.guard.note_write(Some(&failure));
-        Aborted::Store(given_up(failure, committing))
+    /// Ends the retries. `maybe_committed`: the transaction may have been committed.
+    fn give_up(&self, failure: Failure, maybe_committed: bool) -> Aborted {
+        self.guard.record_write(Some(&failure));
+        Aborted::Store(give_up_failure(failure, maybe_committed))
     }
 
-    fn note_abort(&self, aborted: &Aborted) {
+    fn record_abort(&self, aborted: &Aborted) {
         if let Aborted::Store(failure) = aborted
             && is_store_failure(failure)
             && self.guard.outdated().is_none()
         {
-            self.guard.note_write(Some(failure));
+            self.guard.record_write(Some(failure));
         }
     }
 
-    /// Connects, unless a connection is open. Without `deadline`, the time limit is that for retries.
+    /// Connects, unless a connection is open. Without `deadline`, the time limit is `settle_timeout`.
     fn ensure_connection(&mut self, deadline: Option<Instant>) -> Result<(), Failure> {
         if self
             .connection
             .as_ref()
-            .is_some_and(|l| l.session.client().is_closed())
+            .is_some_and(|connection| connection.session.client().is_closed())
         {
             self.connection = None;
         }
@@ -202,19 +210,19 @@ impl Writer {
         let query = async { tokio::time::timeout(self.answer_timeout, query).await };
         let schema = self.driver.wait(query);
         let schema = schema.map_err(|_| unavailable("PostgreSQL does not answer"))??;
-        self.guard.note_schema(schema.as_deref());
+        self.guard.record_schema(schema.as_deref());
         Ok(())
     }
 }
 
-/// The error that callers get after the last retry. `committing`: it is unknown whether the write was committed.
-fn given_up(failure: Failure, committing: bool) -> Failure {
-    if committing {
-        let what = format!(
+/// The error that callers get after the last retry. `maybe_committed`: it is unknown whether the write was committed.
+fn give_up_failure(failure: Failure, maybe_committed: bool) -> Failure {
+    if maybe_committed {
+        let detail = format!(
             "it is unknown whether the write was committed: {}",
             failure.detail
         );
-        return Failure::new(ErrorCode::StoreUnavailable, what)
+        return Failure::new(ErrorCode::StoreUnavailable, detail)
             .with_hint("retry with the same key: a committed write is not repeated");
     }
     let hint = match &failure.hint {

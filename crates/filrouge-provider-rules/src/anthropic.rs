@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::media::{self, Accept};
+use crate::media::{self, AcceptedTypes};
 use crate::shape::{Findings, Object, array, is_word, rules, tag};
 
 rules! {
@@ -26,16 +26,16 @@ rules! {
     /// history that ends with the assistant's turn, although a user message will follow.
     TRAILING_WHITESPACE = "trailing-whitespace";
     /// A block occurs only in messages of its role. Messages API reference, input messages; API: "`tool_use` blocks can
-    /// only be in `assistant` messages", "`tool_result` blocks can only be in `user` messages", and so for thinking
-    /// (assistant), images and documents (user).
+    /// only be in `assistant` messages", "`tool_result` blocks can only be in `user` messages". The same applies to
+    /// thinking (assistant), images and documents (user).
     BLOCK_ROLE = "block-role";
     /// API: "messages.1.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'".
     TOOL_USE_ID = "tool-use-id";
     /// API: "messages.1.content.1: `tool_use` ids must be unique".
     TOOL_USE_ID_REUSED = "tool-use-id-reused";
-    /// A name that a tool could be defined with: ^[a-zA-Z0-9_-]{1,128}$ (Define tools guide; API:
-    /// "tools.18.custom.name: String should have at most 128 characters"). Stricter: of a call in the history the API
-    /// says only "tool_use.name: String should have at least 1 character" and "at most 200 characters".
+    /// The name matches the pattern of tool definitions: ^[a-zA-Z0-9_-]{1,128}$ (Define tools guide; API:
+    /// "tools.18.custom.name: String should have at most 128 characters"). Stricter: for a call in the history, the API
+    /// requires only "tool_use.name: String should have at least 1 character" and "at most 200 characters".
     TOOL_NAME = "tool-name";
     /// API: "messages.1: `tool_use` ids were found without `tool_result` blocks immediately after: toolu_.... Each
     /// `tool_use` block must have a corresponding `tool_result` block in the next message."
@@ -66,7 +66,7 @@ rules! {
     THINKING_FIRST = "thinking-first";
 }
 
-const BLOCKS: &[&str] = &[
+const BLOCK_TYPES: &[&str] = &[
     "text",
     "image",
     "document",
@@ -76,28 +76,29 @@ const BLOCKS: &[&str] = &[
     "redacted_thinking",
 ];
 /// The maximum length of a tool name, in characters.
-const NAME_LIMIT: usize = 128;
+const MAX_NAME_CHARS: usize = 128;
 
 /// The state of the check after the messages so far.
 #[derive(Default)]
-struct Walk<'v> {
+struct CheckState<'v> {
     /// The ids of all tool_use blocks so far.
-    ids: HashSet<&'v str>,
+    call_ids: HashSet<&'v str>,
     /// The path of the previous message.
-    at: String,
+    path: String,
     /// The ids of the calls of the previous message.
-    open: Vec<&'v str>,
+    previous_calls: Vec<&'v str>,
     /// The ids of the calls of the current message.
     calls: Vec<&'v str>,
     /// The ids of the calls whose results are in the current message.
     results: Vec<&'v str>,
 }
 
-impl<'v> Walk<'v> {
-    fn result(&mut self, id: &'v str, at: &str, findings: &mut Findings) {
-        if !self.open.contains(&id) {
-            let what = format!("{id:?} is no tool_use of the previous message");
-            findings.add(at, TOOL_RESULT_STRAY, what);
+impl<'v> CheckState<'v> {
+    /// Records the result of the call `id` in the current message.
+    fn add_result(&mut self, id: &'v str, at: &str, findings: &mut Findings) {
+        if !self.previous_calls.contains(&id) {
+            let description = format!("{id:?} is no tool_use of the previous message");
+            findings.add(at, TOOL_RESULT_STRAY, description);
         } else if self.results.contains(&id) {
             findings.add(
                 at,
@@ -109,15 +110,20 @@ impl<'v> Walk<'v> {
         }
     }
 
-    /// Ends the current message, whose path is `at`: all calls of the previous message must have results in it.
-    fn turn(&mut self, at: String, findings: &mut Findings) {
-        for id in self.open.drain(..).filter(|id| !self.results.contains(id)) {
-            let what = format!("{id:?} has no tool_result in the next message");
-            findings.add(&self.at, TOOL_USE_UNANSWERED, what);
+    /// Ends the current message, whose path is `at`. Adds a finding for each call of the previous message that has no
+    /// result in the current one.
+    fn end_message(&mut self, at: String, findings: &mut Findings) {
+        for id in self
+            .previous_calls
+            .drain(..)
+            .filter(|id| !self.results.contains(id))
+        {
+            let description = format!("{id:?} has no tool_result in the next message");
+            findings.add(&self.path, TOOL_USE_UNANSWERED, description);
         }
         self.results.clear();
-        self.open.append(&mut self.calls);
-        self.at = at;
+        self.previous_calls.append(&mut self.calls);
+        self.path = at;
     }
 }
 
@@ -125,88 +131,98 @@ pub(crate) fn check(messages: &Value, findings: &mut Findings) {
     let Some(messages) = array(messages, "messages", findings) else {
         return;
     };
-    let mut walk = Walk::default();
-    let mut before = None;
+    let mut state = CheckState::default();
+    let mut previous_role = None;
     for (index, value) in messages.iter().enumerate() {
         let at = format!("messages[{index}]");
         let role = tag(value, "role", &["user", "assistant"], &at, findings);
         if index == 0 && role == Some("assistant") {
             findings.add(&at, FIRST_ROLE, "the first message is not the user's");
         }
-        if role.is_some() && role == before {
+        if role.is_some() && role == previous_role {
             findings.add(&at, ALTERNATION, "the same role as the message before");
         }
-        before = role;
+        previous_role = role;
         if let Some(message) = Object::open(value, &at, &["role", "content"], &[], findings) {
-            content(&message, role, &mut walk, findings);
+            check_content(&message, role, &mut state, findings);
             if role == Some("assistant") && index + 1 == messages.len() {
-                trailing(&message, findings);
+                check_trailing_whitespace(&message, findings);
             }
         }
-        walk.turn(at, findings);
+        state.end_message(at, findings);
     }
-    walk.turn(String::new(), findings);
+    // An empty last message reports the calls of the final message, which have no results.
+    state.end_message(String::new(), findings);
 }
 
-fn content<'v>(
+fn check_content<'v>(
     message: &Object<'v>,
     role: Option<&str>,
-    walk: &mut Walk<'v>,
+    state: &mut CheckState<'v>,
     findings: &mut Findings,
 ) {
     let at = message.path("content");
     if let Some(text) = message.get("content").and_then(Value::as_str) {
-        visible(text, &at, findings);
+        check_visible_text(text, &at, findings);
     }
     let blocks = message.parts("content", CONTENT_EMPTY, true, findings);
-    let mut words = Vec::with_capacity(blocks.len());
+    let mut block_types = Vec::with_capacity(blocks.len());
     for (index, value) in blocks.iter().enumerate() {
         let at = format!("{at}[{index}]");
-        let word = tag(value, "type", BLOCKS, &at, findings);
-        if let Some(word) = word {
-            block(word, value, &at, walk, findings);
-            placed(word, role, &at, findings);
-            let after_other = words.iter().any(|before| *before != Some("tool_result"));
-            if word == "tool_result" && after_other {
+        let block_type = tag(value, "type", BLOCK_TYPES, &at, findings);
+        if let Some(block_type) = block_type {
+            check_block(block_type, value, &at, state, findings);
+            check_block_role(block_type, role, &at, findings);
+            let after_other = block_types
+                .iter()
+                .any(|earlier| *earlier != Some("tool_result"));
+            if block_type == "tool_result" && after_other {
                 findings.add(&at, TOOL_RESULT_ORDER, "follows another block");
             }
         }
-        words.push(word);
+        block_types.push(block_type);
     }
-    thinking_order(&words, &at, findings);
+    check_thinking_order(&block_types, &at, findings);
 }
 
-fn thinking_order(words: &[Option<&str>], at: &str, findings: &mut Findings) {
-    let thinks = |word: &Option<&str>| matches!(word, Some("thinking" | "redacted_thinking"));
-    if !words.iter().any(thinks) {
+fn check_thinking_order(block_types: &[Option<&str>], at: &str, findings: &mut Findings) {
+    let is_thinking =
+        |block_type: &Option<&str>| matches!(block_type, Some("thinking" | "redacted_thinking"));
+    if !block_types.iter().any(is_thinking) {
         return;
     }
-    if !words.first().is_some_and(thinks) {
+    if !block_types.first().is_some_and(is_thinking) {
         let at = format!("{at}[0]");
         findings.add(&at, THINKING_FIRST, "thinking follows later in the message");
     }
-    if words.last().is_some_and(thinks) {
-        let at = format!("{at}[{}]", words.len() - 1);
+    if block_types.last().is_some_and(is_thinking) {
+        let at = format!("{at}[{}]", block_types.len() - 1);
         findings.add(&at, THINKING_LAST, "is the last block");
     }
 }
 
-fn placed(word: &str, role: Option<&str>, at: &str, findings: &mut Findings) {
-    let home = match word {
+fn check_block_role(block_type: &str, role: Option<&str>, at: &str, findings: &mut Findings) {
+    let required_role = match block_type {
         "tool_use" | "thinking" | "redacted_thinking" => "assistant",
         "tool_result" | "image" | "document" => "user",
         _ => return,
     };
-    if let Some(role) = role.filter(|role| *role != home) {
-        let what = format!("{word} in a message of the {role}");
-        findings.add(at, BLOCK_ROLE, what);
+    if let Some(role) = role.filter(|role| *role != required_role) {
+        let description = format!("{block_type} in a message of the {role}");
+        findings.add(at, BLOCK_ROLE, description);
     }
 }
 
-fn block<'v>(word: &str, value: &'v Value, at: &str, walk: &mut Walk<'v>, findings: &mut Findings) {
-    match word {
-        "tool_use" => tool_use(value, at, walk, findings),
-        "tool_result" => tool_result(value, at, walk, findings),
+fn check_block<'v>(
+    block_type: &str,
+    value: &'v Value,
+    at: &str,
+    state: &mut CheckState<'v>,
+    findings: &mut Findings,
+) {
+    match block_type {
+        "tool_use" => check_tool_use(value, at, state, findings),
+        "tool_result" => check_tool_result(value, at, state, findings),
         "thinking" => {
             let required = ["type", "thinking", "signature"];
             if let Some(block) = Object::open(value, at, &required, &[], findings) {
@@ -219,91 +235,106 @@ fn block<'v>(word: &str, value: &'v Value, at: &str, walk: &mut Walk<'v>, findin
                 block.filled("data", REDACTED_DATA, findings);
             }
         }
-        _ => plain(word, value, at, findings),
+        _ => check_content_block(block_type, value, at, findings),
     }
 }
 
 /// Checks a text, image or document block.
-fn plain(word: &str, value: &Value, at: &str, findings: &mut Findings) {
-    match word {
+fn check_content_block(block_type: &str, value: &Value, at: &str, findings: &mut Findings) {
+    match block_type {
         "text" => {
             let block = Object::open(value, at, &["type", "text"], &[], findings);
             let text = block
                 .as_ref()
                 .and_then(|block| block.text("text", findings));
             if let Some(text) = text {
-                visible(text, &format!("{at}.text"), findings);
+                check_visible_text(text, &format!("{at}.text"), findings);
             }
         }
         "image" => {
             let block = Object::open(value, at, &["type", "source"], &[], findings);
             if let Some(block) = block.filter(|block| block.has("source")) {
-                source(&block, &["base64", "url", "file"], Accept::Images, findings);
+                check_source(
+                    &block,
+                    &["base64", "url", "file"],
+                    AcceptedTypes::Images,
+                    findings,
+                );
             }
         }
-        _ => document(value, at, findings),
+        _ => check_document(value, at, findings),
     }
 }
 
-/// Whether the API treats a character as whitespace. As Python does, it also treats four control characters so.
-fn is_space(c: char) -> bool {
+/// Whether the API treats a character as whitespace. Like Python, it includes four control characters.
+fn is_whitespace_for_api(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
 
-fn visible(text: &str, at: &str, findings: &mut Findings) {
+fn check_visible_text(text: &str, at: &str, findings: &mut Findings) {
     if text.is_empty() {
         findings.add(at, CONTENT_EMPTY, "is empty");
-    } else if text.chars().all(is_space) {
+    } else if text.chars().all(is_whitespace_for_api) {
         findings.add(at, TEXT_WHITESPACE, "is whitespace only");
     }
 }
 
-fn trailing(message: &Object<'_>, findings: &mut Findings) {
+fn check_trailing_whitespace(message: &Object<'_>, findings: &mut Findings) {
     let last = match message.get("content") {
         Some(Value::Array(blocks)) => blocks.last().and_then(|block| block.get("text")),
         other => other,
     };
     let text = last.and_then(Value::as_str).unwrap_or_default();
-    if text.ends_with(is_space) && !text.chars().all(is_space) {
-        let what = "the last message ends with whitespace";
-        findings.add(&message.path("content"), TRAILING_WHITESPACE, what);
+    if text.ends_with(is_whitespace_for_api) && !text.chars().all(is_whitespace_for_api) {
+        let description = "the last message ends with whitespace";
+        findings.add(&message.path("content"), TRAILING_WHITESPACE, description);
     }
 }
 
-fn tool_use<'v>(value: &'v Value, at: &str, walk: &mut Walk<'v>, findings: &mut Findings) {
+fn check_tool_use<'v>(
+    value: &'v Value,
+    at: &str,
+    state: &mut CheckState<'v>,
+    findings: &mut Findings,
+) {
     let required = ["type", "id", "name", "input"];
     let Some(block) = Object::open(value, at, &required, &[], findings) else {
         return;
     };
     block.free_object("input", findings);
     let name = block.text("name", findings);
-    if let Some(name) = name.filter(|name| !is_word(name, NAME_LIMIT)) {
-        let what = format!("{name:?} does not match ^[a-zA-Z0-9_-]{{1,128}}$");
-        findings.add(&block.path("name"), TOOL_NAME, what);
+    if let Some(name) = name.filter(|name| !is_word(name, MAX_NAME_CHARS)) {
+        let description = format!("{name:?} does not match ^[a-zA-Z0-9_-]{{1,128}}$");
+        findings.add(&block.path("name"), TOOL_NAME, description);
     }
     let Some(id) = block.text("id", findings) else {
         return;
     };
     if !is_word(id, usize::MAX) {
-        let what = format!("{id:?} does not match ^[a-zA-Z0-9_-]+$");
-        findings.add(&block.path("id"), TOOL_USE_ID, what);
+        let description = format!("{id:?} does not match ^[a-zA-Z0-9_-]+$");
+        findings.add(&block.path("id"), TOOL_USE_ID, description);
     }
-    if walk.ids.insert(id) {
-        walk.calls.push(id);
+    if state.call_ids.insert(id) {
+        state.calls.push(id);
     } else {
-        let what = format!("{id:?} again");
-        findings.add(&block.path("id"), TOOL_USE_ID_REUSED, what);
+        let description = format!("{id:?} again");
+        findings.add(&block.path("id"), TOOL_USE_ID_REUSED, description);
     }
 }
 
-fn tool_result<'v>(value: &'v Value, at: &str, walk: &mut Walk<'v>, findings: &mut Findings) {
+fn check_tool_result<'v>(
+    value: &'v Value,
+    at: &str,
+    state: &mut CheckState<'v>,
+    findings: &mut Findings,
+) {
     let (required, optional) = (["type", "tool_use_id"], ["content", "is_error"]);
     let Some(block) = Object::open(value, at, &required, &optional, findings) else {
         return;
     };
     let error = block.flag("is_error", findings);
     if let Some(id) = block.text("tool_use_id", findings) {
-        walk.result(id, at, findings);
+        state.add_result(id, at, findings);
     }
     let at = block.path("content");
     if error && !block.has("content") {
@@ -313,16 +344,16 @@ fn tool_result<'v>(value: &'v Value, at: &str, walk: &mut Walk<'v>, findings: &m
     let parts = block.parts("content", rule, !error, findings);
     for (index, part) in parts.iter().enumerate() {
         let at = format!("{at}[{index}]");
-        if let Some(word) = tag(part, "type", &["text", "image", "document"], &at, findings) {
-            plain(word, part, &at, findings);
-            if error && word != "text" {
-                findings.add(&at, ERROR_RESULT, format!("{word} in an error"));
+        if let Some(block_type) = tag(part, "type", &["text", "image", "document"], &at, findings) {
+            check_content_block(block_type, part, &at, findings);
+            if error && block_type != "text" {
+                findings.add(&at, ERROR_RESULT, format!("{block_type} in an error"));
             }
         }
     }
 }
 
-fn document(value: &Value, at: &str, findings: &mut Findings) {
+fn check_document(value: &Value, at: &str, findings: &mut Findings) {
     let optional = ["title", "context", "citations"];
     let Some(block) = Object::open(value, at, &["type", "source"], &optional, findings) else {
         return;
@@ -336,47 +367,52 @@ fn document(value: &Value, at: &str, findings: &mut Findings) {
     }
     if block.has("source") {
         let types = ["base64", "text", "url", "content", "file"];
-        source(&block, &types, Accept::Pdf, findings);
+        check_source(&block, &types, AcceptedTypes::Pdf, findings);
     }
 }
 
-fn source(block: &Object<'_>, types: &[&str], accept: Accept, findings: &mut Findings) {
+fn check_source(
+    block: &Object<'_>,
+    types: &[&str],
+    accepted: AcceptedTypes,
+    findings: &mut Findings,
+) {
     let Some(value) = block.get("source") else {
         return;
     };
     let at = block.path("source");
-    let Some(word) = tag(value, "type", types, &at, findings) else {
+    let Some(source_type) = tag(value, "type", types, &at, findings) else {
         return;
     };
-    let members: &[&str] = match word {
+    let source_members: &[&str] = match source_type {
         "base64" | "text" => &["type", "media_type", "data"],
         "url" => &["type", "url"],
         "file" => &["type", "file_id"],
         _ => &["type", "content"],
     };
-    let Some(source) = Object::open(value, &at, members, &[], findings) else {
+    let Some(source) = Object::open(value, &at, source_members, &[], findings) else {
         return;
     };
-    let accept = if word == "text" {
-        Accept::Plain
+    let accepted = if source_type == "text" {
+        AcceptedTypes::Plain
     } else {
-        accept
+        accepted
     };
     if let Some(name) = source.text("media_type", findings) {
-        media::media_type(name, accept, &source.path("media_type"), findings);
+        media::check_media_type(name, accepted, &source.path("media_type"), findings);
     }
-    match word {
+    match source_type {
         "base64" => {
             if let Some(data) = source.text("data", findings) {
-                media::base64(data, &source.path("data"), findings);
+                media::check_base64(data, &source.path("data"), findings);
             }
         }
         "url" => {
             if let Some(url) = source.text("url", findings) {
-                media::link(url, &["http", "https"], &source.path("url"), findings);
+                media::check_link(url, &["http", "https"], &source.path("url"), findings);
             }
         }
-        "content" => nested(&source, findings),
+        "content" => check_nested_content(&source, findings),
         _ => {
             for key in ["data", "file_id"] {
                 source.filled(key, CONTENT_EMPTY, findings);
@@ -386,12 +422,12 @@ fn source(block: &Object<'_>, types: &[&str], accept: Accept, findings: &mut Fin
 }
 
 /// Checks the content of a document whose source has the type `content`: a string, or text and image blocks.
-fn nested(source: &Object<'_>, findings: &mut Findings) {
+fn check_nested_content(source: &Object<'_>, findings: &mut Findings) {
     let parts = source.parts("content", CONTENT_EMPTY, false, findings);
     for (index, part) in parts.iter().enumerate() {
         let at = format!("{}[{index}]", source.path("content"));
-        if let Some(word) = tag(part, "type", &["text", "image"], &at, findings) {
-            plain(word, part, &at, findings);
+        if let Some(block_type) = tag(part, "type", &["text", "image"], &at, findings) {
+            check_content_block(block_type, part, &at, findings);
         }
     }
 }

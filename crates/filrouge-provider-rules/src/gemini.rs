@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use crate::media::{self, Accept};
+use crate::media::{self, AcceptedTypes};
 use crate::shape::{Findings, Object, array, rules, tag};
 
 rules! {
@@ -60,7 +60,8 @@ rules! {
     THOUGHT_ALONE = "thought-alone";
 }
 
-const KINDS: &[&str] = &[
+/// The members of a part of which exactly one is present.
+const DATA_MEMBERS: &[&str] = &[
     "text",
     "inlineData",
     "fileData",
@@ -69,15 +70,16 @@ const KINDS: &[&str] = &[
 ];
 /// The placeholders that the Thought signatures guide allows for calls without a signature. Unlike signatures, they are
 /// not base64.
-const STAND_INS: &[&str] = &[
+const SIGNATURE_PLACEHOLDERS: &[&str] = &[
     "skip_thought_signature_validator",
     "context_engineering_is_the_way_to_go",
 ];
 /// The maximum length of a function name, in characters.
-const NAME_LIMIT: usize = 64;
+const MAX_NAME_CHARS: usize = 64;
 
-/// A function call or a function response.
-struct Exchange<'v> {
+/// The name and the id of a function call or a function response.
+struct CallOrResponse<'v> {
+    /// The path of the call or response.
     at: String,
     name: Option<&'v str>,
     id: Option<&'v str>,
@@ -88,10 +90,10 @@ struct Exchange<'v> {
 struct Turn<'v> {
     /// The path of the turn.
     at: String,
-    calls: Vec<Exchange<'v>>,
-    responses: Vec<Exchange<'v>>,
+    calls: Vec<CallOrResponse<'v>>,
+    responses: Vec<CallOrResponse<'v>>,
     /// The number of parts that are neither calls nor responses.
-    others: usize,
+    other_parts: usize,
     /// The number of thoughts.
     thoughts: usize,
 }
@@ -100,30 +102,32 @@ pub(crate) fn check(contents: &Value, findings: &mut Findings) {
     let Some(contents) = array(contents, "contents", findings) else {
         return;
     };
-    let mut before = Turn::default();
-    let mut role_before = None;
+    let mut previous = Turn::default();
+    let mut previous_role = None;
     for (index, value) in contents.iter().enumerate() {
         let at = format!("contents[{index}]");
         let role = tag(value, "role", &["user", "model"], &at, findings);
         if index == 0 && role == Some("model") {
             findings.add(&at, FIRST_ROLE, "the first turn is not the user's");
         }
-        if role.is_some() && role == role_before {
+        if role.is_some() && role == previous_role {
             findings.add(&at, ALTERNATION, "the same role as the turn before");
         }
         let content = Object::open(value, &at, &["role", "parts"], &[], findings);
-        let turn = content.map_or_else(Turn::default, |content| parts(&content, role, findings));
-        if !turn.calls.is_empty() && role_before != Some("user") {
+        let turn = content.map_or_else(Turn::default, |content| {
+            check_parts(&content, role, findings)
+        });
+        if !turn.calls.is_empty() && previous_role != Some("user") {
             findings.add(&at, CALL_POSITION, "calls not right after a user turn");
         }
-        answered(&before, &turn, findings);
-        before = turn;
-        role_before = role;
+        check_responses(&previous, &turn, findings);
+        previous = turn;
+        previous_role = role;
     }
-    answered(&before, &Turn::default(), findings);
+    check_responses(&previous, &Turn::default(), findings);
 }
 
-fn parts<'v>(content: &Object<'v>, role: Option<&str>, findings: &mut Findings) -> Turn<'v> {
+fn check_parts<'v>(content: &Object<'v>, role: Option<&str>, findings: &mut Findings) -> Turn<'v> {
     let mut turn = Turn {
         at: content.at.clone(),
         ..Turn::default()
@@ -136,7 +140,7 @@ fn parts<'v>(content: &Object<'v>, role: Option<&str>, findings: &mut Findings) 
     }
     for (index, value) in list.iter().enumerate() {
         let at = format!("{}[{index}]", content.path("parts"));
-        part(value, role, &at, &mut turn, findings);
+        check_part(value, role, &at, &mut turn, findings);
     }
     if !list.is_empty() && turn.thoughts == list.len() {
         findings.add(&content.at, THOUGHT_ALONE, "every part is a thought");
@@ -144,61 +148,65 @@ fn parts<'v>(content: &Object<'v>, role: Option<&str>, findings: &mut Findings) 
     turn
 }
 
-fn part<'v>(
+fn check_part<'v>(
     value: &'v Value,
     role: Option<&str>,
     at: &str,
     turn: &mut Turn<'v>,
     findings: &mut Findings,
 ) {
-    let optional = [KINDS, &["thought", "thoughtSignature"]].concat();
+    let optional = [DATA_MEMBERS, &["thought", "thoughtSignature"]].concat();
     let Some(part) = Object::open(value, at, &[], &optional, findings) else {
         return;
     };
-    let given: Vec<&str> = KINDS.iter().copied().filter(|key| part.has(key)).collect();
-    let [word] = given[..] else {
-        let what = format!("holds {} of {}", given.len(), KINDS.join(", "));
-        return findings.add(at, PART_KIND, what);
+    let present: Vec<&str> = DATA_MEMBERS
+        .iter()
+        .copied()
+        .filter(|key| part.has(key))
+        .collect();
+    let [member] = present[..] else {
+        let description = format!("holds {} of {}", present.len(), DATA_MEMBERS.join(", "));
+        return findings.add(at, PART_KIND, description);
     };
-    thought(&part, word, turn, findings);
-    let thinks = part.has("thought") || part.has("thoughtSignature");
-    let home = match word {
+    check_thought(&part, member, turn, findings);
+    let is_thought = part.has("thought") || part.has("thoughtSignature");
+    let required_role = match member {
         "functionResponse" => Some("user"),
         "functionCall" => Some("model"),
-        _ => thinks.then_some("model"),
+        _ => is_thought.then_some("model"),
     };
-    if let (Some(home), Some(role)) = (home, role)
-        && (home != role || (thinks && role == "user"))
+    if let (Some(required_role), Some(role)) = (required_role, role)
+        && (required_role != role || (is_thought && role == "user"))
     {
         findings.add(at, PART_ROLE, format!("not in a turn of the {role}"));
     }
-    match word {
-        "functionCall" => function_call(&part, turn, findings),
-        "functionResponse" => function_response(&part, turn, findings),
+    match member {
+        "functionCall" => check_function_call(&part, turn, findings),
+        "functionResponse" => check_function_response(&part, turn, findings),
         _ => {
-            turn.others += 1;
-            data(&part, word, findings);
+            turn.other_parts += 1;
+            check_data(&part, member, findings);
         }
     }
 }
 
-fn thought(part: &Object<'_>, word: &str, turn: &mut Turn<'_>, findings: &mut Findings) {
+fn check_thought(part: &Object<'_>, member: &str, turn: &mut Turn<'_>, findings: &mut Findings) {
     if part.flag("thought", findings) {
         turn.thoughts += 1;
-        if word != "text" {
-            let what = format!("{word} as a thought");
-            findings.add(&part.at, PART_KIND, what);
+        if member != "text" {
+            let description = format!("{member} as a thought");
+            findings.add(&part.at, PART_KIND, description);
         }
     }
     if let Some(signature) = part.text("thoughtSignature", findings)
-        && !STAND_INS.contains(&signature)
+        && !SIGNATURE_PLACEHOLDERS.contains(&signature)
     {
-        media::base64(signature, &part.path("thoughtSignature"), findings);
+        media::check_base64(signature, &part.path("thoughtSignature"), findings);
     }
 }
 
-fn data(part: &Object<'_>, word: &str, findings: &mut Findings) {
-    let members: (&[&str], &[&str]) = match word {
+fn check_data(part: &Object<'_>, member: &str, findings: &mut Findings) {
+    let data_members: (&[&str], &[&str]) = match member {
         "inlineData" => (&["mimeType", "data"], &[]),
         "fileData" => (&["fileUri"], &["mimeType"]),
         _ => {
@@ -206,32 +214,32 @@ fn data(part: &Object<'_>, word: &str, findings: &mut Findings) {
             return;
         }
     };
-    let Some(value) = part.get(word) else {
+    let Some(value) = part.get(member) else {
         return;
     };
-    let at = part.path(word);
-    let Some(data) = Object::open(value, &at, members.0, members.1, findings) else {
+    let at = part.path(member);
+    let Some(data) = Object::open(value, &at, data_members.0, data_members.1, findings) else {
         return;
     };
     if let Some(name) = data.text("mimeType", findings) {
-        media::media_type(name, Accept::Any, &data.path("mimeType"), findings);
+        media::check_media_type(name, AcceptedTypes::Any, &data.path("mimeType"), findings);
     }
     if let Some(bytes) = data.text("data", findings) {
-        media::base64(bytes, &data.path("data"), findings);
+        media::check_base64(bytes, &data.path("data"), findings);
     }
     if let Some(uri) = data.text("fileUri", findings) {
         let schemes = ["https", "http", "gs"];
-        media::link(uri, &schemes, &data.path("fileUri"), findings);
+        media::check_link(uri, &schemes, &data.path("fileUri"), findings);
     }
 }
 
-fn exchange<'v>(object: &Object<'v>, findings: &mut Findings) -> Exchange<'v> {
+fn check_name_and_id<'v>(object: &Object<'v>, findings: &mut Findings) -> CallOrResponse<'v> {
     let name = object.text("name", findings);
     if let Some(name) = name.filter(|name| !is_function_name(name)) {
-        let what = format!("{name:?} does not match ^[a-zA-Z_][a-zA-Z0-9_.:-]{{0,63}}$");
-        findings.add(&object.path("name"), FUNCTION_NAME, what);
+        let description = format!("{name:?} does not match ^[a-zA-Z_][a-zA-Z0-9_.:-]{{0,63}}$");
+        findings.add(&object.path("name"), FUNCTION_NAME, description);
     }
-    Exchange {
+    CallOrResponse {
         at: object.at.clone(),
         name,
         id: object.filled("id", FUNCTION_CALL_ID, findings),
@@ -240,12 +248,12 @@ fn exchange<'v>(object: &Object<'v>, findings: &mut Findings) -> Exchange<'v> {
 
 fn is_function_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
-    name.len() <= NAME_LIMIT
+    name.len() <= MAX_NAME_CHARS
         && name.bytes().all(allowed)
         && name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
 }
 
-fn function_call<'v>(part: &Object<'v>, turn: &mut Turn<'v>, findings: &mut Findings) {
+fn check_function_call<'v>(part: &Object<'v>, turn: &mut Turn<'v>, findings: &mut Findings) {
     let Some(value) = part.get("functionCall") else {
         return;
     };
@@ -254,14 +262,14 @@ fn function_call<'v>(part: &Object<'v>, turn: &mut Turn<'v>, findings: &mut Find
         return;
     };
     call.free_object("args", findings);
-    let call = exchange(&call, findings);
+    let call = check_name_and_id(&call, findings);
     if call.id.is_some() && turn.calls.iter().any(|other| other.id == call.id) {
         findings.add(&at, FUNCTION_CALL_ID, "its id is another call's");
     }
     turn.calls.push(call);
 }
 
-fn function_response<'v>(part: &Object<'v>, turn: &mut Turn<'v>, findings: &mut Findings) {
+fn check_function_response<'v>(part: &Object<'v>, turn: &mut Turn<'v>, findings: &mut Findings) {
     let Some(value) = part.get("functionResponse") else {
         return;
     };
@@ -271,13 +279,13 @@ fn function_response<'v>(part: &Object<'v>, turn: &mut Turn<'v>, findings: &mut 
         return;
     };
     response.free_object("response", findings);
-    turn.responses.push(exchange(&response, findings));
+    turn.responses.push(check_name_and_id(&response, findings));
 }
 
-/// Compares the calls of the turn `before` with the responses of the next turn, `turn`.
-fn answered(before: &Turn<'_>, turn: &Turn<'_>, findings: &mut Findings) {
-    let (calls, responses) = (&before.calls, &turn.responses);
-    if !responses.is_empty() && (turn.others > 0 || !turn.calls.is_empty()) {
+/// Compares the calls of the turn `previous` with the responses of the next turn, `turn`.
+fn check_responses(previous: &Turn<'_>, turn: &Turn<'_>, findings: &mut Findings) {
+    let (calls, responses) = (&previous.calls, &turn.responses);
+    if !responses.is_empty() && (turn.other_parts > 0 || !turn.calls.is_empty()) {
         findings.add(&turn.at, RESPONSE_MIXED, "responses beside other parts");
     }
     if calls.is_empty() {
@@ -286,22 +294,22 @@ fn answered(before: &Turn<'_>, turn: &Turn<'_>, findings: &mut Findings) {
         }
     } else if responses.is_empty() {
         findings.add(
-            &before.at,
+            &previous.at,
             CALL_UNANSWERED,
             "no responses in the turn after",
         );
     } else if calls.len() != responses.len() {
-        let what = format!("{} responses to {} calls", responses.len(), calls.len());
-        findings.add(&turn.at, RESPONSE_COUNT, what);
+        let description = format!("{} responses to {} calls", responses.len(), calls.len());
+        findings.add(&turn.at, RESPONSE_COUNT, description);
     } else {
         for (call, response) in calls.iter().zip(responses) {
             if call.name != response.name {
-                let what = format!("{:?} answers {:?}", response.name, call.name);
-                findings.add(&response.at, RESPONSE_NAME, what);
+                let description = format!("{:?} answers {:?}", response.name, call.name);
+                findings.add(&response.at, RESPONSE_NAME, description);
             }
             if call.id != response.id {
-                let what = format!("{:?} answers {:?}", response.id, call.id);
-                findings.add(&response.at, RESPONSE_ID, what);
+                let description = format!("{:?} answers {:?}", response.id, call.id);
+                findings.add(&response.at, RESPONSE_ID, description);
             }
         }
     }

@@ -1,5 +1,5 @@
 //! The rules of the providers for conversation histories. Tests check the histories that filrouge writes with these
-//! rules, so this crate shares no code with the code that writes histories.
+//! rules, so this crate shares no code with filrouge's writers of histories.
 //!
 //! Each provider's rules are in one module. Each rule is a constant whose documentation quotes the provider's
 //! documentation or API error from which the rule comes. [`check_history`] applies the rules. [`sdk`] applies a second,
@@ -10,7 +10,7 @@
 //! documentation says so ("Stricter").
 #![allow(
     rustdoc::broken_intra_doc_links,
-    reason = "the providers' error texts are quoted as they are, brackets included"
+    reason = "the providers' error texts are quoted unchanged, brackets included"
 )]
 
 pub mod anthropic;
@@ -84,20 +84,24 @@ impl FromStr for Provider {
     }
 }
 
-/// One breach of one rule.
+/// One violation of one rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// The place of the violation: a path such as `messages[3].content[0]`.
+    /// The path of the violation, such as `messages[3].content[0]`.
     pub at: String,
-    /// The broken rule's name, one of [`rules`].
+    /// The name of the broken rule, one of [`rules`].
     pub rule: &'static str,
     /// The description of the violation, as text for people.
-    pub what: String,
+    pub description: String,
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: {}: {}", self.at, self.rule, self.what)
+        write!(
+            formatter,
+            "{}: {}: {}",
+            self.at, self.rule, self.description
+        )
     }
 }
 
@@ -121,14 +125,14 @@ pub fn check_history(provider: Provider, messages: &Value) -> Vec<Violation> {
     findings.into_violations()
 }
 
-/// The names of all rules that [`check_history`] applies to `provider`: those of [`shape`], and those of the provider.
+/// The names of all rules that [`check_history`] applies to `provider`: the rules of [`shape`] and of the provider.
 #[must_use]
 pub fn rules(provider: Provider) -> Vec<&'static str> {
-    let own = match provider {
+    let provider_rules = match provider {
         Provider::OpenaiChat => openai_chat::RULES,
         Provider::OpenaiResponses => openai_responses::RULES,
         Provider::Anthropic => anthropic::RULES,
         Provider::Gemini => gemini::RULES,
     };
-    shape::RULES.iter().chain(own).copied().collect()
+    shape::RULES.iter().chain(provider_rules).copied().collect()
 }

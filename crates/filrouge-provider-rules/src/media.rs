@@ -3,24 +3,25 @@
 use crate::shape::{BASE64, Findings, MEDIA_TYPE, URL};
 
 /// The image types that OpenAI and Anthropic accept.
-pub(crate) const IMAGES: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/webp"];
+pub(crate) const IMAGE_TYPES: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/webp"];
 
-/// The media types that are accepted at one place.
+/// The media types that are accepted at one position of a history.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Accept {
+pub(crate) enum AcceptedTypes {
     Images,
     Pdf,
     Plain,
     Any,
 }
 
-pub(crate) fn base64(data: &str, at: &str, findings: &mut Findings) {
-    if let Err(what) = standard_base64(data) {
-        findings.add(at, BASE64, what);
+pub(crate) fn check_base64(data: &str, at: &str, findings: &mut Findings) {
+    if let Err(description) = validate_base64(data) {
+        findings.add(at, BASE64, description);
     }
 }
 
-fn standard_base64(data: &str) -> Result<(), &'static str> {
+/// Returns why `data` is not canonical, padded base64 of the standard alphabet.
+fn validate_base64(data: &str) -> Result<(), &'static str> {
     let bytes = data.as_bytes();
     if bytes.is_empty() {
         return Err("is empty");
@@ -32,10 +33,10 @@ fn standard_base64(data: &str) -> Result<(), &'static str> {
     if padding > 2 {
         return Err("has more than two padding characters");
     }
-    let digits = &bytes[..bytes.len() - padding];
-    let mut last = 0;
-    for byte in digits {
-        last = digit(*byte).ok_or("has a character outside the standard alphabet")?;
+    let symbols = &bytes[..bytes.len() - padding];
+    let mut last = 0; // the 6-bit value of the last symbol
+    for byte in symbols {
+        last = base64_value(*byte).ok_or("has a character outside the standard alphabet")?;
     }
     let unused = match padding {
         1 => last & 0b11,
@@ -48,7 +49,8 @@ fn standard_base64(data: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-fn digit(byte: u8) -> Option<u8> {
+/// The 6-bit value of a symbol of the standard alphabet.
+fn base64_value(byte: u8) -> Option<u8> {
     match byte {
         b'A'..=b'Z' => Some(byte - b'A'),
         b'a'..=b'z' => Some(byte - b'a' + 26),
@@ -59,31 +61,41 @@ fn digit(byte: u8) -> Option<u8> {
     }
 }
 
-pub(crate) fn media_type(name: &str, accept: Accept, at: &str, findings: &mut Findings) {
-    let known = match accept {
-        Accept::Images => IMAGES.contains(&name),
-        Accept::Pdf => name == "application/pdf",
-        Accept::Plain => name == "text/plain",
-        Accept::Any => is_media_type(name),
+pub(crate) fn check_media_type(
+    name: &str,
+    accepted: AcceptedTypes,
+    at: &str,
+    findings: &mut Findings,
+) {
+    let is_accepted = match accepted {
+        AcceptedTypes::Images => IMAGE_TYPES.contains(&name),
+        AcceptedTypes::Pdf => name == "application/pdf",
+        AcceptedTypes::Plain => name == "text/plain",
+        AcceptedTypes::Any => is_media_type(name),
     };
-    if !known {
+    if !is_accepted {
         findings.add(at, MEDIA_TYPE, format!("{name:?} is not accepted here"));
     }
 }
 
 fn is_media_type(name: &str) -> bool {
-    let token = |text: &str| {
+    let is_token = |text: &str| {
         !text.is_empty()
             && text
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&byte))
     };
     name.split_once('/')
-        .is_some_and(|(top, sub)| token(top) && token(sub))
+        .is_some_and(|(top, sub)| is_token(top) && is_token(sub))
 }
 
 /// Checks a `data:TYPE;base64,DATA` URL.
-pub(crate) fn data_url(url: &str, accept: Accept, at: &str, findings: &mut Findings) {
+pub(crate) fn check_data_url(
+    url: &str,
+    accepted: AcceptedTypes,
+    at: &str,
+    findings: &mut Findings,
+) {
     let parts = url
         .strip_prefix("data:")
         .and_then(|rest| rest.split_once(";base64,"));
@@ -91,29 +103,29 @@ pub(crate) fn data_url(url: &str, accept: Accept, at: &str, findings: &mut Findi
         findings.add(at, URL, "is no data:TYPE;base64,DATA URL");
         return;
     };
-    media_type(name, accept, at, findings);
-    base64(data, at, findings);
+    check_media_type(name, accepted, at, findings);
+    check_base64(data, at, findings);
 }
 
-/// Checks that a URL is absolute, and has one of `schemes`, such as `https`.
-pub(crate) fn link(url: &str, schemes: &[&str], at: &str, findings: &mut Findings) {
+/// Checks that a URL is absolute and has one of `schemes`, such as `https`.
+pub(crate) fn check_link(url: &str, schemes: &[&str], at: &str, findings: &mut Findings) {
     let rest = schemes.iter().find_map(|scheme| {
         url.strip_prefix(scheme)
             .and_then(|rest| rest.strip_prefix("://"))
     });
-    let clean = !url.contains(|c: char| c.is_whitespace() || c.is_control());
-    let host = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
-    if !(clean && host) {
-        let what = format!("is no absolute {} URL", schemes.join(" or "));
-        findings.add(at, URL, what);
+    let has_no_whitespace = !url.contains(|c: char| c.is_whitespace() || c.is_control());
+    let has_host = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
+    if !(has_no_whitespace && has_host) {
+        let description = format!("is no absolute {} URL", schemes.join(" or "));
+        findings.add(at, URL, description);
     }
 }
 
 /// Checks the URL of an image: an http or https URL, or a data URL that contains the image.
-pub(crate) fn image_url(url: &str, at: &str, findings: &mut Findings) {
+pub(crate) fn check_image_url(url: &str, at: &str, findings: &mut Findings) {
     if url.starts_with("data:") {
-        data_url(url, Accept::Images, at, findings);
+        check_data_url(url, AcceptedTypes::Images, at, findings);
     } else {
-        link(url, &["http", "https"], at, findings);
+        check_link(url, &["http", "https"], at, findings);
     }
 }

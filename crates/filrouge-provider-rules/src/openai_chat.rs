@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use crate::media::{self, Accept};
+use crate::media::{self, AcceptedTypes};
 use crate::shape::{Findings, Object, array, is_word, rules, tag};
 
 rules! {
@@ -31,7 +31,7 @@ rules! {
     /// must not be empty either.
     CALL_ID = "call-id";
     /// Ids of calls are unique within a message, and an id is not used again if its call was never answered: otherwise
-    /// it would be unclear which call a tool message answers. Stricter: the API has no specific error for this.
+    /// a tool message could answer either call. Stricter: the API has no specific error for this.
     CALL_ID_REUSED = "call-id-reused";
     /// API: "Invalid 'messages[1].tool_calls[0].function.name': string does not match pattern. Expected a string that
     /// matches the pattern '^[a-zA-Z0-9_-]+$'."; API reference, function name: "maximum length of 64".
@@ -51,17 +51,17 @@ rules! {
     /// not found in 'tool_calls' of previous message."
     TOOL_CALL_ID_UNKNOWN = "tool-call-id-unknown";
     /// API reference, file part: `file_id` is "The ID of an uploaded file", `file_data` and `filename` are "used when
-    /// passing the file to the model as a string". Stricter: exactly one of the two ways, and the data is a data URL.
+    /// passing the file to the model as a string". Stricter: exactly one of the two forms, and the data is a data URL.
     FILE_SOURCE = "file-source";
 }
 
 const ROLES: &[&str] = &["system", "developer", "user", "assistant", "tool"];
 /// The maximum length of a call id, in characters.
-const ID_LIMIT: usize = 40;
+const MAX_ID_CHARS: usize = 40;
 /// The maximum length of a function or participant name, in characters.
-const NAME_LIMIT: usize = 64;
+const MAX_NAME_CHARS: usize = 64;
 
-/// The calls of the newest assistant message.
+/// The calls of the newest assistant message, and earlier calls without an answer.
 #[derive(Default)]
 struct Calls<'v> {
     /// The path of the message's `tool_calls`.
@@ -70,34 +70,37 @@ struct Calls<'v> {
     answered: HashMap<&'v str, bool>,
     /// The ids in the order of the calls.
     order: Vec<&'v str>,
-    /// The ids of calls of earlier assistant messages that were never answered.
+    /// The ids of unanswered calls of earlier assistant messages.
     abandoned: HashSet<&'v str>,
 }
 
 impl<'v> Calls<'v> {
-    /// Ends the sequence of tool messages: calls without an answer are violations.
-    fn close(&mut self, findings: &mut Findings) {
+    /// Ends the sequence of tool messages: adds a finding for each call without an answer.
+    fn end_answers(&mut self, findings: &mut Findings) {
         for id in std::mem::take(&mut self.order) {
             if self.answered.get(id) == Some(&false) {
-                let what = format!("{id:?} is not answered by the tool messages right after");
-                findings.add(&self.at, CALL_UNANSWERED, what);
+                let description =
+                    format!("{id:?} is not answered by the tool messages right after");
+                findings.add(&self.at, CALL_UNANSWERED, description);
                 self.abandoned.insert(id);
             }
         }
         self.answered.clear();
     }
 
-    fn open(&mut self, id: &'v str, at: &str, findings: &mut Findings) {
-        let again = self.answered.insert(id, false).is_some();
-        if again || self.abandoned.contains(id) {
+    /// Adds a call of the newest assistant message.
+    fn add_call(&mut self, id: &'v str, at: &str, findings: &mut Findings) {
+        let is_duplicate = self.answered.insert(id, false).is_some();
+        if is_duplicate || self.abandoned.contains(id) {
             findings.add(at, CALL_ID_REUSED, format!("{id:?} is in use"));
         }
-        if !again {
+        if !is_duplicate {
             self.order.push(id);
         }
     }
 
-    fn answer(&mut self, id: &'v str, at: &str, findings: &mut Findings) {
+    /// Adds a tool message that answers the call `id`.
+    fn add_answer(&mut self, id: &'v str, at: &str, findings: &mut Findings) {
         if self.answered.is_empty() {
             findings.add(at, TOOL_MESSAGE_STRAY, "no message with tool_calls before");
             return;
@@ -124,48 +127,53 @@ pub(crate) fn check(messages: &Value, findings: &mut Findings) {
         let at = format!("messages[{index}]");
         let role = tag(message, "role", ROLES, &at, findings);
         if role != Some("tool") {
-            calls.close(findings);
+            calls.end_answers(findings);
         }
         match role {
-            Some("assistant") => assistant(message, &at, &mut calls, findings),
-            Some("tool") => tool(message, &at, &mut calls, findings),
-            Some(role) => plain(role, message, &at, findings),
+            Some("assistant") => check_assistant(message, &at, &mut calls, findings),
+            Some("tool") => check_tool_message(message, &at, &mut calls, findings),
+            Some(role) => check_plain_message(role, message, &at, findings),
             None => {}
         }
     }
-    calls.close(findings);
+    calls.end_answers(findings);
 }
 
-fn plain(role: &str, message: &Value, at: &str, findings: &mut Findings) {
+fn check_plain_message(role: &str, message: &Value, at: &str, findings: &mut Findings) {
     let Some(message) = Object::open(message, at, &["role", "content"], &["name"], findings) else {
         return;
     };
-    participant(&message, findings);
+    check_participant_name(&message, findings);
     let types: &[&str] = if role == "user" {
         &["text", "image_url", "input_audio", "file"]
     } else {
         &["text"]
     };
-    content(&message, types, false, findings);
+    check_content(&message, types, false, findings);
 }
 
-fn participant(message: &Object<'_>, findings: &mut Findings) {
+fn check_participant_name(message: &Object<'_>, findings: &mut Findings) {
     let Some(name) = message.text("name", findings) else {
         return;
     };
-    let refused = |c: char| c.is_whitespace() || "<|\\/>".contains(c);
-    if name.is_empty() || name.chars().count() > NAME_LIMIT || name.contains(refused) {
-        let what = format!("{name:?} is not accepted");
-        findings.add(&message.path("name"), PARTICIPANT_NAME, what);
+    let is_refused = |c: char| c.is_whitespace() || "<|\\/>".contains(c);
+    if name.is_empty() || name.chars().count() > MAX_NAME_CHARS || name.contains(is_refused) {
+        let description = format!("{name:?} is not accepted");
+        findings.add(&message.path("name"), PARTICIPANT_NAME, description);
     }
 }
 
-fn assistant<'v>(message: &'v Value, at: &str, calls: &mut Calls<'v>, findings: &mut Findings) {
+fn check_assistant<'v>(
+    message: &'v Value,
+    at: &str,
+    calls: &mut Calls<'v>,
+    findings: &mut Findings,
+) {
     let optional = ["content", "refusal", "tool_calls", "name"];
     let Some(message) = Object::open(message, at, &["role"], &optional, findings) else {
         return;
     };
-    participant(&message, findings);
+    check_participant_name(&message, findings);
     let refusal = message.nullable_text("refusal", findings);
     if refusal == Some("") {
         findings.add(&message.path("refusal"), CONTENT_EMPTY, "is empty");
@@ -175,30 +183,30 @@ fn assistant<'v>(message: &'v Value, at: &str, calls: &mut Calls<'v>, findings: 
             findings.add(at, CONTENT_MISSING, "no content, tool_calls or refusal");
         }
     } else {
-        content(&message, &["text", "refusal"], false, findings);
+        check_content(&message, &["text", "refusal"], false, findings);
     }
     calls.at = message.path("tool_calls");
-    let list = message.list("tool_calls", findings);
-    if list.is_some_and(<[Value]>::is_empty) {
+    let tool_calls = message.list("tool_calls", findings);
+    if tool_calls.is_some_and(<[Value]>::is_empty) {
         findings.add(&calls.at, TOOL_CALLS_EMPTY, "is an empty array");
     }
-    for (index, call) in list.unwrap_or_default().iter().enumerate() {
+    for (index, call) in tool_calls.unwrap_or_default().iter().enumerate() {
         let at = format!("{}[{index}]", message.path("tool_calls"));
-        tool_call(call, &at, calls, findings);
+        check_tool_call(call, &at, calls, findings);
     }
 }
 
-fn tool_call<'v>(call: &'v Value, at: &str, calls: &mut Calls<'v>, findings: &mut Findings) {
+fn check_tool_call<'v>(call: &'v Value, at: &str, calls: &mut Calls<'v>, findings: &mut Findings) {
     let Some(call) = Object::open(call, at, &["id", "type", "function"], &[], findings) else {
         return;
     };
     call.choice("type", &["function"], findings);
     if let Some(id) = call.text("id", findings) {
-        if id.is_empty() || id.chars().count() > ID_LIMIT {
-            let what = format!("{id:?} is not 1 to {ID_LIMIT} characters long");
-            findings.add(&call.path("id"), CALL_ID, what);
+        if id.is_empty() || id.chars().count() > MAX_ID_CHARS {
+            let description = format!("{id:?} is not 1 to {MAX_ID_CHARS} characters long");
+            findings.add(&call.path("id"), CALL_ID, description);
         }
-        calls.open(id, &call.path("id"), findings);
+        calls.add_call(id, &call.path("id"), findings);
     }
     let Some(function) = call.get("function") else {
         return;
@@ -209,39 +217,44 @@ fn tool_call<'v>(call: &'v Value, at: &str, calls: &mut Calls<'v>, findings: &mu
         return;
     };
     let name = function.text("name", findings);
-    if let Some(name) = name.filter(|name| !is_word(name, NAME_LIMIT)) {
-        let what = format!("{name:?} does not match ^[a-zA-Z0-9_-]{{1,64}}$");
-        findings.add(&function.path("name"), FUNCTION_NAME, what);
+    if let Some(name) = name.filter(|name| !is_word(name, MAX_NAME_CHARS)) {
+        let description = format!("{name:?} does not match ^[a-zA-Z0-9_-]{{1,64}}$");
+        findings.add(&function.path("name"), FUNCTION_NAME, description);
     }
     function.json_object("arguments", ARGUMENTS, findings);
 }
 
-fn tool<'v>(message: &'v Value, at: &str, calls: &mut Calls<'v>, findings: &mut Findings) {
+fn check_tool_message<'v>(
+    message: &'v Value,
+    at: &str,
+    calls: &mut Calls<'v>,
+    findings: &mut Findings,
+) {
     let required = ["role", "content", "tool_call_id"];
     let Some(message) = Object::open(message, at, &required, &[], findings) else {
         return;
     };
-    content(&message, &["text"], true, findings);
+    check_content(&message, &["text"], true, findings);
     if let Some(id) = message.text("tool_call_id", findings) {
-        calls.answer(id, at, findings);
+        calls.add_answer(id, at, findings);
     }
 }
 
-/// Checks the member `content`: a string, or parts of the given types. `blank`: an empty string is allowed.
-fn content(message: &Object<'_>, types: &[&str], blank: bool, findings: &mut Findings) {
-    let parts = message.parts("content", CONTENT_EMPTY, blank, findings);
+/// Checks the member `content`: a string, or parts of the given types. `allow_empty`: an empty string is allowed.
+fn check_content(message: &Object<'_>, types: &[&str], allow_empty: bool, findings: &mut Findings) {
+    let parts = message.parts("content", CONTENT_EMPTY, allow_empty, findings);
     for (index, value) in parts.iter().enumerate() {
         let at = format!("{}[{index}]", message.path("content"));
         if tag(value, "type", types, &at, findings) == Some("refusal") && parts.len() > 1 {
-            findings.add(&at, REFUSAL_PART, "stands beside other parts");
+            findings.add(&at, REFUSAL_PART, "occurs beside other parts");
         }
-        part(value, &at, findings);
+        check_part(value, &at, findings);
     }
 }
 
-fn part(value: &Value, at: &str, findings: &mut Findings) {
+fn check_part(value: &Value, at: &str, findings: &mut Findings) {
     let member = match value.get("type").and_then(Value::as_str) {
-        Some(word @ ("text" | "refusal" | "image_url" | "input_audio" | "file")) => word,
+        Some(part_type @ ("text" | "refusal" | "image_url" | "input_audio" | "file")) => part_type,
         _ => return,
     };
     let Some(part) = Object::open(value, at, &["type", member], &[], findings) else {
@@ -251,13 +264,13 @@ fn part(value: &Value, at: &str, findings: &mut Findings) {
         "text" | "refusal" => {
             part.filled(member, CONTENT_EMPTY, findings);
         }
-        "image_url" => image(&part, findings),
-        "input_audio" => audio(&part, findings),
-        _ => file(&part, findings),
+        "image_url" => check_image(&part, findings),
+        "input_audio" => check_audio(&part, findings),
+        _ => check_file(&part, findings),
     }
 }
 
-fn image(part: &Object<'_>, findings: &mut Findings) {
+fn check_image(part: &Object<'_>, findings: &mut Findings) {
     let Some(value) = part.get("image_url") else {
         return;
     };
@@ -267,11 +280,11 @@ fn image(part: &Object<'_>, findings: &mut Findings) {
     };
     image.choice("detail", &["auto", "low", "high", "original"], findings);
     if let Some(url) = image.text("url", findings) {
-        media::image_url(url, &image.path("url"), findings);
+        media::check_image_url(url, &image.path("url"), findings);
     }
 }
 
-fn audio(part: &Object<'_>, findings: &mut Findings) {
+fn check_audio(part: &Object<'_>, findings: &mut Findings) {
     let Some(value) = part.get("input_audio") else {
         return;
     };
@@ -281,11 +294,11 @@ fn audio(part: &Object<'_>, findings: &mut Findings) {
     };
     audio.choice("format", &["wav", "mp3"], findings);
     if let Some(data) = audio.text("data", findings) {
-        media::base64(data, &audio.path("data"), findings);
+        media::check_base64(data, &audio.path("data"), findings);
     }
 }
 
-fn file(part: &Object<'_>, findings: &mut Findings) {
+fn check_file(part: &Object<'_>, findings: &mut Findings) {
     let Some(value) = part.get("file") else {
         return;
     };
@@ -294,13 +307,13 @@ fn file(part: &Object<'_>, findings: &mut Findings) {
     let Some(file) = Object::open(value, &at, &[], &members, findings) else {
         return;
     };
-    let has = members.map(|member| file.has(member));
-    if !matches!(has, [true, false, false] | [false, true, true]) {
+    let present = members.map(|member| file.has(member));
+    if !matches!(present, [true, false, false] | [false, true, true]) {
         findings.add(&at, FILE_SOURCE, "neither file_id nor file_data + filename");
     }
     file.filled("file_id", FILE_SOURCE, findings);
     file.filled("filename", FILE_SOURCE, findings);
     if let Some(data) = file.text("file_data", findings) {
-        media::data_url(data, Accept::Any, &file.path("file_data"), findings);
+        media::check_data_url(data, AcceptedTypes::Any, &file.path("file_data"), findings);
     }
 }

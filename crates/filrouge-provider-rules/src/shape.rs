@@ -38,11 +38,11 @@ rules! {
     BASE64 = "base64";
     /// A link is an absolute http or https URL. OpenAI: "Invalid 'input[0].content[1].image_url'. Expected a valid URL,
     /// but got a value with an invalid format."; Anthropic, Vision guide: an image "hosted online"; Gemini, REST
-    /// reference, FileData: a URI, which may also be a gs:// one.
+    /// reference, FileData: a URI, which may also be a gs:// URI.
     URL = "url";
-    /// Inline data names a media type the provider's documents list. OpenAI (Images and vision guide): png, jpeg, gif,
-    /// webp; Anthropic: "Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'"; Gemini: an IANA media
-    /// type.
+    /// Inline data has a media type that the provider's documents list. OpenAI (Images and vision guide): png, jpeg,
+    /// gif, webp; Anthropic: "Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'"; Gemini: an IANA
+    /// media type.
     MEDIA_TYPE = "media-type";
 }
 
@@ -51,11 +51,11 @@ rules! {
 pub(crate) struct Findings(Vec<Violation>);
 
 impl Findings {
-    pub(crate) fn add(&mut self, at: &str, rule: &'static str, what: impl Into<String>) {
+    pub(crate) fn add(&mut self, at: &str, rule: &'static str, description: impl Into<String>) {
         self.0.push(Violation {
             at: at.to_owned(),
             rule,
-            what: what.into(),
+            description: description.into(),
         });
     }
 
@@ -64,8 +64,8 @@ impl Findings {
     }
 }
 
-/// The name of a value's JSON type, for messages.
-pub(crate) fn kind(value: &Value) -> &'static str {
+/// The name of a value's JSON type, for descriptions of violations.
+pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
@@ -88,16 +88,17 @@ pub(crate) fn array<'v>(
     findings.add(
         at,
         WRONG_TYPE,
-        format!("expected an array, got {}", kind(value)),
+        format!("expected an array, got {}", type_name(value)),
     );
     None
 }
 
-/// The string member `key` of the object `value` if it is one of `known`; otherwise adds a finding and returns `None`.
+/// The string member `key` of the object `value` if it is one of `allowed`; otherwise adds a finding and returns
+/// `None`.
 pub(crate) fn tag<'v>(
     value: &'v Value,
     key: &str,
-    known: &[&str],
+    allowed: &[&str],
     at: &str,
     findings: &mut Findings,
 ) -> Option<&'v str> {
@@ -105,7 +106,7 @@ pub(crate) fn tag<'v>(
         findings.add(
             at,
             WRONG_TYPE,
-            format!("expected an object, got {}", kind(value)),
+            format!("expected an object, got {}", type_name(value)),
         );
         return None;
     };
@@ -117,7 +118,7 @@ pub(crate) fn tag<'v>(
         at: at.to_owned(),
         map,
     };
-    object.choice(key, known, findings)
+    object.choice(key, allowed, findings)
 }
 
 /// A JSON object. [`Object::open`] has checked the names of its members.
@@ -142,7 +143,7 @@ impl<'v> Object<'v> {
             findings.add(
                 at,
                 WRONG_TYPE,
-                format!("expected an object, got {}", kind(value)),
+                format!("expected an object, got {}", type_name(value)),
             );
             return None;
         };
@@ -173,9 +174,9 @@ impl<'v> Object<'v> {
         self.map.contains_key(key)
     }
 
-    fn wrong(&self, key: &str, expected: &str, value: &Value, findings: &mut Findings) {
-        let what = format!("expected {expected}, got {}", kind(value));
-        findings.add(&self.path(key), WRONG_TYPE, what);
+    fn add_wrong_type(&self, key: &str, expected: &str, value: &Value, findings: &mut Findings) {
+        let description = format!("expected {expected}, got {}", type_name(value));
+        findings.add(&self.path(key), WRONG_TYPE, description);
     }
 
     /// The string member `key`. `None` if the member is absent, or if it has another type; the latter adds a finding.
@@ -184,7 +185,7 @@ impl<'v> Object<'v> {
         if value.is_string() {
             return value.as_str();
         }
-        self.wrong(key, "a string", value, findings);
+        self.add_wrong_type(key, "a string", value, findings);
         None
     }
 
@@ -202,23 +203,23 @@ impl<'v> Object<'v> {
             None => false,
             Some(Value::Bool(flag)) => *flag,
             Some(value) => {
-                self.wrong(key, "a boolean", value, findings);
+                self.add_wrong_type(key, "a boolean", value, findings);
                 false
             }
         }
     }
 
-    /// If present, the member `key` must be an object; its members are not checked.
+    /// Checks that the member `key`, if present, is an object. Does not check its members.
     pub(crate) fn free_object(&self, key: &str, findings: &mut Findings) {
         if let Some(value) = self.get(key).filter(|value| !value.is_object()) {
-            self.wrong(key, "an object", value, findings);
+            self.add_wrong_type(key, "an object", value, findings);
         }
     }
 
-    /// If present, the member `key` must be a non-negative integer.
-    pub(crate) fn whole(&self, key: &str, findings: &mut Findings) {
+    /// Checks that the member `key`, if present, is a non-negative integer.
+    pub(crate) fn integer(&self, key: &str, findings: &mut Findings) {
         if let Some(value) = self.get(key).filter(|value| !value.is_u64()) {
-            self.wrong(key, "a whole number", value, findings);
+            self.add_wrong_type(key, "a whole number", value, findings);
         }
     }
 
@@ -228,12 +229,12 @@ impl<'v> Object<'v> {
     }
 
     /// The parts of the member `key`, which is an array of parts, or a string, which has no parts. An empty array
-    /// breaks `rule`. An empty string breaks `rule` unless `blank` is true.
+    /// breaks `rule`. An empty string breaks `rule` unless `allow_empty` is true.
     pub(crate) fn parts(
         &self,
         key: &str,
         rule: &'static str,
-        blank: bool,
+        allow_empty: bool,
         findings: &mut Findings,
     ) -> &'v [Value] {
         let at = self.path(key);
@@ -244,27 +245,27 @@ impl<'v> Object<'v> {
                 }
                 return parts;
             }
-            Some(Value::String(text)) if blank || !text.is_empty() => {}
+            Some(Value::String(text)) if allow_empty || !text.is_empty() => {}
             Some(Value::String(_)) => findings.add(&at, rule, "is an empty string"),
-            Some(value) => self.wrong(key, "a string or an array", value, findings),
+            Some(value) => self.add_wrong_type(key, "a string or an array", value, findings),
             None => {}
         }
         &[]
     }
 
-    /// The string member `key`, which must be one of `known`; otherwise adds a finding and returns `None`.
+    /// The string member `key`, which must be one of `allowed`; otherwise adds a finding and returns `None`.
     pub(crate) fn choice(
         &self,
         key: &str,
-        known: &[&str],
+        allowed: &[&str],
         findings: &mut Findings,
     ) -> Option<&'v str> {
         let value = self.text(key, findings)?;
-        if known.contains(&value) {
+        if allowed.contains(&value) {
             return Some(value);
         }
-        let what = format!("{value:?} is none of {}", known.join(", "));
-        findings.add(&self.path(key), UNKNOWN_VALUE, what);
+        let description = format!("{value:?} is none of {}", allowed.join(", "));
+        findings.add(&self.path(key), UNKNOWN_VALUE, description);
         None
     }
 
@@ -293,17 +294,17 @@ impl<'v> Object<'v> {
             Ok(other) => findings.add(
                 &self.path(key),
                 rule,
-                format!("is JSON, but {}", kind(&other)),
+                format!("is JSON, but {}", type_name(&other)),
             ),
             Err(error) => findings.add(&self.path(key), rule, format!("is no JSON: {error}")),
         }
     }
 }
 
-/// Whether `text` consists of 1 to `longest` ASCII letters, ASCII digits, `_` and `-`.
-pub(crate) fn is_word(text: &str, longest: usize) -> bool {
+/// Whether `text` consists of 1 to `max_chars` ASCII letters, ASCII digits, `_` and `-`.
+pub(crate) fn is_word(text: &str, max_chars: usize) -> bool {
     !text.is_empty()
-        && text.len() <= longest
+        && text.len() <= max_chars
         && text
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')

@@ -4,7 +4,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long requests are blocked after a failure.
+/// The time for which requests are blocked after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// A circuit breaker.
@@ -15,27 +15,27 @@ pub(crate) struct Breaker(Mutex<State>);
 struct State {
     /// While requests are blocked: the reason, and the earliest time of the next probe. `None` while they are
     /// permitted.
-    broken: Option<(String, Instant)>,
+    blocked: Option<(String, Instant)>,
     /// Whether a probe is in progress.
     probing: bool,
 }
 
-/// Permission for one request. A permit that is dropped without a call of [`Permit::answered`] or [`Permit::failed`]
-/// reports nothing.
+/// Permission for one request. A permit that is dropped without a call of [`Permit::record_answer`] or
+/// [`Permit::record_failure`] reports nothing.
 pub(crate) struct Permit<'a> {
     breaker: &'a Breaker,
-    probe: bool,
+    is_probe: bool,
 }
 
 impl Breaker {
     /// Requests permission for one request. `Err` is the reason why requests are blocked.
-    pub(crate) fn enter(&self) -> Result<Permit<'_>, String> {
-        let permit = |probe| Permit {
+    pub(crate) fn request_permit(&self) -> Result<Permit<'_>, String> {
+        let permit = |is_probe| Permit {
             breaker: self,
-            probe,
+            is_probe,
         };
         let mut state = self.state();
-        match &state.broken {
+        match &state.blocked {
             None => Ok(permit(false)),
             Some((why, until)) if state.probing || Instant::now() < *until => Err(why.clone()),
             Some(_) => {
@@ -46,8 +46,8 @@ impl Breaker {
     }
 
     /// The reason why requests are blocked; `None` while they are permitted.
-    pub(crate) fn why(&self) -> Option<String> {
-        self.state().broken.as_ref().map(|(why, _)| why.clone())
+    pub(crate) fn blocked_reason(&self) -> Option<String> {
+        self.state().blocked.as_ref().map(|(why, _)| why.clone())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -58,18 +58,22 @@ impl Breaker {
 
 impl Permit<'_> {
     /// Records that Redis answered.
-    pub(crate) fn answered(self) {
+    pub(crate) fn record_answer(self) {
         // Only the answer to a probe ends the blocking: other requests may have been sent before the failure.
-        if self.probe && self.breaker.state().broken.take().is_some() {
+        if self.is_probe && self.breaker.state().blocked.take().is_some() {
             tracing::info!("[SESSIONS][HOT_UP] Redis answers again");
         }
     }
 
     /// Records that Redis did not answer.
-    pub(crate) fn failed(self, why: &str) {
+    pub(crate) fn record_failure(self, why: &str) {
         let until = Instant::now() + PAUSE;
         // The guard must be dropped before the permit, whose `drop` locks the state.
-        let before = self.breaker.state().broken.replace((why.to_owned(), until));
+        let before = self
+            .breaker
+            .state()
+            .blocked
+            .replace((why.to_owned(), until));
         if before.is_none() {
             tracing::warn!(why, "[SESSIONS][HOT_DOWN] Redis is not used");
         }
@@ -78,7 +82,7 @@ impl Permit<'_> {
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        if self.probe {
+        if self.is_probe {
             self.breaker.state().probing = false;
         }
     }

@@ -14,48 +14,52 @@ use redis::{
     Value,
 };
 
-use crate::error::Trouble;
+use crate::error::RequestFailure;
 use crate::options::Options;
 use crate::url::{Address, Target, invalid};
 
 /// The maximum number of retries of the client library for clusters: after a redirection, or while no node serves a
 /// slot.
-const RETRIES: u32 = 6;
+const MAX_RETRIES: u32 = 6;
 
 /// Opens connections to a single server, or to a cluster.
 enum Opener {
-    One(Box<Client>, AsyncConnectionConfig),
+    Single(Box<Client>, AsyncConnectionConfig),
     Cluster(Box<ClusterClient>),
 }
 
 /// An open connection to a single server, or to a cluster. Clones share the connection.
 #[derive(Clone)]
 pub(crate) enum Connection {
-    One(MultiplexedConnection),
+    Single(MultiplexedConnection),
     Cluster(ClusterConnection),
 }
 
 impl Connection {
     /// Sends commands in one pipeline, and returns one answer for each. Errors of the server are among the answers.
     pub(crate) async fn send(&mut self, commands: &[&Cmd]) -> RedisResult<Vec<Value>> {
-        let to: &mut (dyn ConnectionLike + Send) = match self {
-            Self::One(connection) => connection,
+        let connection: &mut (dyn ConnectionLike + Send) = match self {
+            Self::Single(connection) => connection,
             Self::Cluster(connection) => connection,
         };
         if let [command] = commands {
-            return Ok(vec![single_answer(to.req_packed_command(command).await)?]);
+            return Ok(vec![server_error_as_value(
+                connection.req_packed_command(command).await,
+            )?]);
         }
         let mut pipeline = Pipeline::with_capacity(commands.len());
         for command in commands {
             pipeline.add_command((*command).clone());
         }
-        to.req_packed_commands(&pipeline, 0, commands.len()).await
+        connection
+            .req_packed_commands(&pipeline, 0, commands.len())
+            .await
     }
 }
 
 impl Connection {
     /// Sends a command to every master of a cluster, or to the single server. Returns one answer for each.
-    pub(crate) async fn ask_masters(&mut self, command: &Cmd) -> RedisResult<Vec<Value>> {
+    pub(crate) async fn send_to_masters(&mut self, command: &Cmd) -> RedisResult<Vec<Value>> {
         let Self::Cluster(connection) = self else {
             return self.send(&[command]).await;
         };
@@ -67,9 +71,9 @@ impl Connection {
     }
 }
 
-/// Turns an error of the server into a value, as for commands in a pipeline: the client library returns it as an error
-/// if only one command was sent.
-fn single_answer(answer: RedisResult<Value>) -> RedisResult<Value> {
+/// Turns an error of the server into a value. In a pipeline, the client library does this; for a single command, it
+/// returns an error.
+fn server_error_as_value(answer: RedisResult<Value>) -> RedisResult<Value> {
     match answer {
         Ok(value) => Ok(value),
         Err(error) => redis::ServerError::try_from(error).map(Value::ServerError),
@@ -90,7 +94,7 @@ pub(crate) struct Connections {
 }
 
 /// A connection that one request uses.
-pub(crate) struct Lent {
+pub(crate) struct BorrowedConnection {
     pub(crate) connection: Connection,
     number: u64,
     /// Whether the connection was open before this request: then it may have been lost since.
@@ -100,9 +104,9 @@ pub(crate) struct Lent {
 impl Connections {
     /// Parses the options; opens no connection.
     pub(crate) fn new(options: &Options) -> Result<Self, Failure> {
-        let target = Target::of(&options.url)?;
+        let target = Target::parse(&options.url)?;
         Ok(Self {
-            opener: Arc::new(opener(&target, options)?),
+            opener: Arc::new(new_opener(&target, options)?),
             current: Arc::default(),
             opening: Arc::default(),
             cluster: target.cluster,
@@ -113,44 +117,44 @@ impl Connections {
 
     /// Returns the connection; opens one if none is open. A separate task opens it, so that a request that stops
     /// waiting does not cancel the attempt.
-    pub(crate) async fn get(&self) -> RedisResult<Lent> {
-        if let Some(lent) = lent(&self.current, true) {
-            return Ok(lent);
+    pub(crate) async fn get(&self) -> RedisResult<BorrowedConnection> {
+        if let Some(borrowed) = borrow_current(&self.current, true) {
+            return Ok(borrowed);
         }
         let (opener, current) = (Arc::clone(&self.opener), Arc::clone(&self.current));
         let (opening, timeout) = (Arc::clone(&self.opening), self.timeout);
         let attempt = tokio::spawn(async move {
-            let _alone = opening.lock().await;
-            if let Some(lent) = lent(&current, true) {
-                return Ok(lent);
+            let _guard = opening.lock().await;
+            if let Some(borrowed) = borrow_current(&current, true) {
+                return Ok(borrowed);
             }
             // The time limit is longer than that of a request: a cluster has several nodes, and some of them may be
             // down.
             let opened = tokio::time::timeout(timeout * 8, opener.open()).await;
             let connection = opened.map_err(|_| RedisError::from(timed_out()))??;
-            locked(&current).1 = Some(connection);
-            lent(&current, false).ok_or_else(|| RedisError::from(timed_out()))
+            lock(&current).1 = Some(connection);
+            borrow_current(&current, false).ok_or_else(|| RedisError::from(timed_out()))
         });
-        let lost = |_| RedisError::from((ErrorKind::Client, "the connection was not opened"));
-        attempt.await.map_err(lost)?
+        let not_opened = |_| RedisError::from((ErrorKind::Client, "the connection was not opened"));
+        attempt.await.map_err(not_opened)?
     }
 
     /// Classifies an error from opening the connection.
-    pub(crate) fn trouble(&self, error: &RedisError) -> Trouble {
-        Trouble::opening(error, self.cluster, self.db)
+    pub(crate) fn classify_connect_error(&self, error: &RedisError) -> RequestFailure {
+        RequestFailure::from_connect_error(error, self.cluster, self.db)
     }
 
-    /// Drops a lent connection, if it is still the current one.
-    pub(crate) fn drop_lent(&self, lent: &Lent) {
-        let mut current = locked(&self.current);
-        if current.0 == lent.number {
-            *current = (lent.number + 1, None);
+    /// Drops a borrowed connection, if it is still the current one.
+    pub(crate) fn drop_borrowed(&self, borrowed: &BorrowedConnection) {
+        let mut current = lock(&self.current);
+        if current.0 == borrowed.number {
+            *current = (borrowed.number + 1, None);
         }
     }
 
     /// Drops the current connection.
     pub(crate) fn drop_current(&self) {
-        let mut current = locked(&self.current);
+        let mut current = lock(&self.current);
         if current.1.is_some() {
             *current = (current.0 + 1, None);
         }
@@ -159,14 +163,14 @@ impl Connections {
 
 type Current = Mutex<(u64, Option<Connection>)>;
 
-fn locked(current: &Current) -> std::sync::MutexGuard<'_, (u64, Option<Connection>)> {
+fn lock(current: &Current) -> std::sync::MutexGuard<'_, (u64, Option<Connection>)> {
     // The value is valid even if the lock is poisoned, because no code panics while it changes the value.
     current.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn lent(current: &Current, reused: bool) -> Option<Lent> {
-    let current = locked(current);
-    Some(Lent {
+fn borrow_current(current: &Current, reused: bool) -> Option<BorrowedConnection> {
+    let current = lock(current);
+    Some(BorrowedConnection {
         connection: current.1.clone()?,
         number: current.0,
         reused,
@@ -180,16 +184,16 @@ fn timed_out() -> std::io::Error {
 impl Opener {
     async fn open(&self) -> RedisResult<Connection> {
         Ok(match self {
-            Self::One(client, config) => {
+            Self::Single(client, config) => {
                 let opened = client.get_multiplexed_async_connection_with_config(config);
-                Connection::One(opened.await?)
+                Connection::Single(opened.await?)
             }
             Self::Cluster(client) => Connection::Cluster(client.get_async_connection().await?),
         })
     }
 }
 
-fn opener(target: &Target, options: &Options) -> Result<Opener, Failure> {
+fn new_opener(target: &Target, options: &Options) -> Result<Opener, Failure> {
     if target.tls {
         // The client library uses the TLS provider of the process. If one is already installed, it is kept.
         let installed = rustls::crypto::ring::default_provider().install_default();
@@ -197,19 +201,21 @@ fn opener(target: &Target, options: &Options) -> Result<Opener, Failure> {
     }
     let certificates = certificates(target)?;
     let connection_infos = connection_infos(target, options);
-    let wrong = |error: RedisError| invalid(error.category());
+    let invalid_settings = |error: RedisError| invalid(error.category());
     if target.cluster {
         let millis = u64::try_from(options.timeout.as_millis()).unwrap_or(u64::MAX);
         let mut builder = ClusterClientBuilder::new(connection_infos)
             .connection_timeout(options.timeout)
             .response_timeout(options.timeout)
-            .retries(RETRIES)
+            .retries(MAX_RETRIES)
             .min_retry_wait(5)
             .max_retry_wait((millis / 8).max(10));
         if let Some(certificates) = certificates {
             builder = builder.certs(certificates);
         }
-        return Ok(Opener::Cluster(Box::new(builder.build().map_err(wrong)?)));
+        return Ok(Opener::Cluster(Box::new(
+            builder.build().map_err(invalid_settings)?,
+        )));
     }
     let info = connection_infos
         .into_iter()
@@ -223,7 +229,10 @@ fn opener(target: &Target, options: &Options) -> Result<Opener, Failure> {
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(options.timeout))
         .set_response_timeout(None);
-    Ok(Opener::One(Box::new(client.map_err(wrong)?), config))
+    Ok(Opener::Single(
+        Box::new(client.map_err(invalid_settings)?),
+        config,
+    ))
 }
 
 /// Reads the certificates of trusted authorities, if the URL names a file. The file is read only once, so later changes

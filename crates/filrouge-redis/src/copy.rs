@@ -5,38 +5,38 @@ use filrouge_store::hot::{HistoryVersion, HotBounds, HotTurn, Recent, RecentFill
 use redis::{Cmd, Value};
 
 /// The length of the part of a member before its record: `t`, the 20 digits of the ordinal, and `:`.
-const HEAD: usize = 22;
+const MEMBER_PREFIX_BYTES: usize = 22;
 
 /// Formats 1 as `00000000000000000001`, so that numbers sort as texts in the same order as by value.
 pub(crate) fn digits(number: u64) -> String {
     format!("{number:020}")
 }
 
-fn member(turn: &HotTurn) -> Vec<u8> {
-    let mut member = Vec::with_capacity(HEAD + turn.record.len());
+fn turn_member(turn: &HotTurn) -> Vec<u8> {
+    let mut member = Vec::with_capacity(MEMBER_PREFIX_BYTES + turn.record.len());
     member.extend_from_slice(format!("t{:020}:", turn.ordinal).as_bytes());
     member.extend_from_slice(&turn.record);
     member
 }
 
 /// Adds the arguments of `advance.lua` for an update, except the time to live.
-pub(crate) fn write_update(to: &mut Cmd, update: &RecentUpdate, bounds: &HotBounds) {
-    to.arg(bounds.turns).arg(bounds.bytes);
+pub(crate) fn push_update_args(command: &mut Cmd, update: &RecentUpdate, bounds: &HotBounds) {
+    command.arg(bounds.turns).arg(bounds.bytes);
     for as_of in [&update.before, &update.after] {
-        to.arg(digits(as_of.seq)).arg(hex::encode(as_of.link));
+        command.arg(digits(as_of.seq)).arg(hex::encode(as_of.link));
     }
     match &update.puts {
-        Some(turn) => to.arg(digits(turn.ordinal)).arg(member(turn)),
-        None => to.arg("").arg(""),
+        Some(turn) => command.arg(digits(turn.ordinal)).arg(turn_member(turn)),
+        None => command.arg("").arg(""),
     };
     for ordinal in &update.removes {
-        to.arg(digits(*ordinal));
+        command.arg(digits(*ordinal));
     }
 }
 
 /// Adds the arguments of `fill.lua`, except the time to live: the metadata of the copy, and the newest turns that fit
 /// into the bounds.
-pub(crate) fn write_fill(to: &mut Cmd, fill: &RecentFill, bounds: &HotBounds) {
+pub(crate) fn push_fill_args(command: &mut Cmd, fill: &RecentFill, bounds: &HotBounds) {
     let (mut bytes, mut kept) = (0_u64, 0_usize);
     for turn in fill.turns.iter().rev() {
         let total = bytes.saturating_add(turn.record.len() as u64);
@@ -54,16 +54,16 @@ pub(crate) fn write_fill(to: &mut Cmd, fill: &RecentFill, bounds: &HotBounds) {
         (None, None) => format!("{:020}0", u64::MAX),
     };
     let (seq, link) = (digits(fill.as_of.seq), hex::encode(fill.as_of.link));
-    to.arg(&seq);
-    to.arg(format!("z1 {seq} {link} {low} {} {bytes}", kept.len()));
+    command.arg(&seq);
+    command.arg(format!("z1 {seq} {link} {low} {} {bytes}", kept.len()));
     for turn in kept {
-        to.arg(member(turn));
+        command.arg(turn_member(turn));
     }
 }
 
 /// Parses a copy from its members in descending order: the metadata, then the newest turns, at most `limit`. `None` if
 /// there is no copy, or it is invalid; `Err` if no hot store wrote the members.
-pub(crate) fn read(answer: Value, limit: usize) -> Result<Option<Recent>, Damaged> {
+pub(crate) fn parse(answer: Value, limit: usize) -> Result<Option<Recent>, Damaged> {
     let Value::Array(members) = answer else {
         return Err(Damaged);
     };
@@ -74,11 +74,11 @@ pub(crate) fn read(answer: Value, limit: usize) -> Result<Option<Recent>, Damage
     let Some(metadata) = members.next().transpose()? else {
         return Ok(None);
     };
-    let Some((as_of, count, complete)) = read_metadata(&metadata)? else {
+    let Some((as_of, count, complete)) = parse_metadata(&metadata)? else {
         return Ok(None);
     };
     let mut turns = members
-        .map(|member| read_turn(member?))
+        .map(|member| parse_turn(member?))
         .collect::<Result<Vec<_>, _>>()?;
     if turns.len() as u64 != count.min(limit as u64) {
         return Err(Damaged);
@@ -94,7 +94,7 @@ pub(crate) struct Damaged;
 
 /// Parses the metadata, the last member of a copy: the version of the history, the number of turns, and whether the
 /// copy contains all turns of the session. `None` if the copy is marked as invalid.
-fn read_metadata(member: &[u8]) -> Result<Option<(HistoryVersion, u64, bool)>, Damaged> {
+fn parse_metadata(member: &[u8]) -> Result<Option<(HistoryVersion, u64, bool)>, Damaged> {
     let text = std::str::from_utf8(member).map_err(|_| Damaged)?;
     let words: Vec<&str> = text.split(' ').collect();
     let ["z1", seq, link, low, count, _bytes] = words[..] else {
@@ -110,14 +110,14 @@ fn read_metadata(member: &[u8]) -> Result<Option<(HistoryVersion, u64, bool)>, D
     Ok(Some((HistoryVersion { seq, link }, count, complete)))
 }
 
-fn read_turn(mut member: Vec<u8>) -> Result<HotTurn, Damaged> {
-    let head = member.get(..HEAD).ok_or(Damaged)?;
-    let text = std::str::from_utf8(head).map_err(|_| Damaged)?;
+fn parse_turn(mut member: Vec<u8>) -> Result<HotTurn, Damaged> {
+    let prefix = member.get(..MEMBER_PREFIX_BYTES).ok_or(Damaged)?;
+    let text = std::str::from_utf8(prefix).map_err(|_| Damaged)?;
     let ordinal = text.strip_prefix('t').and_then(|t| t.strip_suffix(':'));
     let ordinal = ordinal
         .and_then(|digits| digits.parse().ok())
         .ok_or(Damaged)?;
-    member.drain(..HEAD);
+    member.drain(..MEMBER_PREFIX_BYTES);
     Ok(HotTurn {
         ordinal,
         record: member,

@@ -19,11 +19,11 @@ impl RedisCounts {
     /// Increments the counter that `counter` selects. Returns the count if it should be logged: the first failure, then
     /// at growing intervals (powers of two).
     pub(crate) fn increment(
-        all: &Mutex<Self>,
+        counts: &Mutex<Self>,
         counter: impl FnOnce(&mut Self) -> &mut u64,
     ) -> Option<u64> {
-        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counter(&mut all);
+        let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counter(&mut counts);
         *count += 1;
         count.is_power_of_two().then_some(*count)
     }

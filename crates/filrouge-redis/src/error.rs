@@ -3,9 +3,9 @@
 use filrouge_types::{ErrorCode, Failure};
 use redis::{ErrorKind, RedisError, ServerError};
 
-/// A failure, classified by what it means for later requests.
+/// The failure of a request, classified by its consequence for later requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub(crate) enum RequestFailure {
     /// The server cannot answer any request at the moment: the next one would fail too.
     Down(String),
     /// This request was refused; others may succeed.
@@ -34,21 +34,21 @@ const NO_WRITES: [&str; 3] = ["MISCONF", "NOREPLICAS", "OOM"];
 /// The error codes for values that no hot store wrote. Redis has no code `DAMAGED`: our scripts return it.
 const DAMAGED: [&str; 2] = ["WRONGTYPE", "DAMAGED"];
 
-const WANTS_PASSWORD: &str = "Redis wants a password (FILROUGE_HOT_PASSWORD)";
+const PASSWORD_REQUIRED: &str = "Redis wants a password (FILROUGE_HOT_PASSWORD)";
 const WRONG_PASSWORD: &str = "Redis refuses the user or the password (FILROUGE_HOT_PASSWORD)";
 
-impl Trouble {
+impl RequestFailure {
     /// Classifies an error that Redis returned.
-    pub(crate) fn answered(error: &ServerError) -> Self {
-        Self::coded(error.code())
+    pub(crate) fn from_server_error(error: &ServerError) -> Self {
+        Self::from_code(error.code())
     }
 
-    fn coded(code: &str) -> Self {
+    fn from_code(code: &str) -> Self {
         if DAMAGED.contains(&code) {
             Self::Damaged
         } else if DOWN.contains(&code) {
             Self::Down(match code {
-                "NOAUTH" => WANTS_PASSWORD.to_owned(),
+                "NOAUTH" => PASSWORD_REQUIRED.to_owned(),
                 "WRONGPASS" => WRONG_PASSWORD.to_owned(),
                 _ => format!("Redis answers {code}"),
             })
@@ -61,10 +61,10 @@ impl Trouble {
         }
     }
 
-    /// Classifies an error from opening a connection: the next attempt would fail too. If the server refused a command,
-    /// it was one that the client library sends first, to read the slots of a cluster or to select the database `db`.
-    pub(crate) fn opening(error: &RedisError, cluster: bool, db: i64) -> Self {
-        match Self::of(error) {
+    /// Classifies an error from opening a connection: the next attempt would fail too. A refused command is one of
+    /// those that the client library sends first: to read the slots of a cluster, or to select the database `db`.
+    pub(crate) fn from_connect_error(error: &RedisError, cluster: bool, db: i64) -> Self {
+        match Self::from_client_error(error) {
             Self::Refused(_) if cluster => Self::Down("Redis is not a cluster".to_owned()),
             Self::Refused(_) if db != 0 => Self::Down(format!(
                 "Redis has no database {db}, or wants a password for it (FILROUGE_HOT_PASSWORD)"
@@ -75,9 +75,9 @@ impl Trouble {
     }
 
     /// Classifies an error of the client library: an error of the server, a missing answer, or another one.
-    pub(crate) fn of(error: &RedisError) -> Self {
+    pub(crate) fn from_client_error(error: &RedisError) -> Self {
         match (error.code(), error.kind()) {
-            (Some(code), _) => Self::coded(code),
+            (Some(code), _) => Self::from_code(code),
             (None, ErrorKind::AuthenticationFailed) => Self::Down(WRONG_PASSWORD.to_owned()),
             (None, _) if error.is_timeout() => {
                 Self::Down("Redis does not answer in time".to_owned())
@@ -88,10 +88,10 @@ impl Trouble {
 }
 
 /// The failure that callers of the hot store get: `hot_unavailable`.
-pub(crate) fn unavailable(what: impl Into<String>) -> Failure {
-    Failure::new(ErrorCode::HotUnavailable, what)
+pub(crate) fn unavailable(message: impl Into<String>) -> Failure {
+    Failure::new(ErrorCode::HotUnavailable, message)
 }
 
-pub(crate) fn damaged() -> Failure {
+pub(crate) fn damaged_value() -> Failure {
     unavailable("a value in Redis was not written by a hot store")
 }

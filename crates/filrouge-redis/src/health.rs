@@ -4,14 +4,14 @@ use filrouge_store::hot::HotHealth;
 use filrouge_types::Failure;
 use redis::Value;
 
-use crate::call::{Ask, Caller};
+use crate::client::{RedisClient, Request};
 
 /// The value of `maxmemory-policy` with which a server evicts no keys.
 const EVICTS_NOTHING: &str = "noeviction";
 
-/// Reads the health; if this fails, the result says why.
-pub(crate) async fn query(caller: &Caller) -> HotHealth {
-    match read_health(caller).await {
+/// Reads the health. If this fails, the result contains the reason.
+pub(crate) async fn read(client: &RedisClient) -> HotHealth {
+    match try_read(client).await {
         Ok(health) => health,
         Err(failure) => HotHealth {
             unavailable: Some(failure.detail),
@@ -20,17 +20,17 @@ pub(crate) async fn query(caller: &Caller) -> HotHealth {
     }
 }
 
-async fn read_health(caller: &Caller) -> Result<HotHealth, Failure> {
+async fn try_read(client: &RedisClient) -> Result<HotHealth, Failure> {
     let mut health = HotHealth::default();
     let mut nodes = Vec::new();
     for section in ["server", "memory"] {
         let mut command = redis::cmd("INFO");
         command.arg(section);
-        let answers = caller.answers(Ask::Masters(command)).await?;
+        let answers = client.send_all(Request::AllMasters(command)).await?;
         nodes.clear();
         for answer in answers {
-            if let Value::BulkString(text) = caller.unless_error(answer)? {
-                let node = Node::read(&String::from_utf8_lossy(&text));
+            if let Value::BulkString(text) = client.unless_error(answer)? {
+                let node = Node::parse(&String::from_utf8_lossy(&text));
                 health.version = node.version.clone().or(health.version);
                 nodes.push(node);
             }
@@ -41,11 +41,13 @@ async fn read_health(caller: &Caller) -> Result<HotHealth, Failure> {
     health.unbounded = nodes.iter().any(|node| node.max_memory == Some(0));
     health.evicts_nothing = nodes.iter().any(Node::evicts_nothing);
     let full = nodes.iter().find(|node| node.is_full());
-    health.refuses_writes = full.map(Node::full_message).or_else(|| caller.writes.why());
+    health.refuses_writes = full
+        .map(Node::full_message)
+        .or_else(|| client.writes.refusal_reason());
     Ok(health)
 }
 
-/// The state of one server, as far as it reports it.
+/// The state of one server; `None` for values that it does not report.
 struct Node {
     version: Option<String>,
     /// The used memory, in bytes.
@@ -57,7 +59,7 @@ struct Node {
 
 impl Node {
     /// Parses an answer to `INFO`: lines of the form `name:value`.
-    fn read(text: &str) -> Self {
+    fn parse(text: &str) -> Self {
         let value = |name: &str| {
             let mut lines = text.lines().filter_map(|line| line.split_once(':'));
             lines
@@ -79,9 +81,9 @@ impl Node {
 
     /// Whether the server refuses commands that need memory, because it uses more than its limit and evicts no keys.
     fn is_full(&self) -> bool {
-        let bound = self.max_memory.filter(|max_memory| *max_memory > 0);
+        let limit = self.max_memory.filter(|max_memory| *max_memory > 0);
         self.evicts_nothing()
-            && bound.is_some_and(|max_memory| self.used.is_some_and(|used| used > max_memory))
+            && limit.is_some_and(|max_memory| self.used.is_some_and(|used| used > max_memory))
     }
 
     fn full_message(&self) -> String {

@@ -26,7 +26,7 @@
 //! further requests: reads and removals may succeed. Failures are classified by the codes of Redis's errors.
 
 mod breaker;
-mod call;
+mod client;
 mod connect;
 mod copy;
 mod counts;

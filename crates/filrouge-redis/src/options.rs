@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use filrouge_store::hot::HotBounds;
 
-/// How to connect to Redis, and how to use it.
+/// The connection settings and the limits of a hot store on Redis.
 #[derive(Clone)]
 pub struct Options {
     /// `redis://[user:password@]host:port[/db]`, `rediss://…` for TLS (with `?cacert=/path` for a private certificate

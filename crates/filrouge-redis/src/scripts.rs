@@ -1,5 +1,5 @@
-//! The Lua scripts, one file each. Every call contains the text of its script, so it does not matter whether Redis
-//! still has the script in its cache.
+//! The Lua scripts, one file each. Every call contains the text of its script, so the script need not be in the cache
+//! of Redis.
 
 use filrouge_store::hot::HotKey;
 use redis::Cmd;
@@ -24,14 +24,14 @@ pub(crate) struct Script(&'static str);
 
 impl Script {
     /// Begins a call of the script for one key. The caller adds the arguments.
-    pub(crate) fn on(&self, key: &str) -> Cmd {
+    pub(crate) fn call_on(&self, key: &str) -> Cmd {
         let mut command = redis::cmd("EVAL");
         command.arg(self.0).arg(1).arg(key);
         command
     }
 }
 
-/// The name of a key in Redis. `which` is `e` for an ephemeral session, `r` for a copy of recent turns.
-pub(crate) fn name(prefix: &str, key: &HotKey, which: char) -> String {
-    format!("{prefix}:{{{key}}}:{which}")
+/// The name of a key in Redis. `suffix` is `e` for an ephemeral session, `r` for a copy of recent turns.
+pub(crate) fn key_name(prefix: &str, key: &HotKey, suffix: char) -> String {
+    format!("{prefix}:{{{key}}}:{suffix}")
 }

@@ -26,25 +26,25 @@ fn field_name(name: &[u8]) -> Vec<u8> {
 
 /// Creates the random nonce of a commit. It shows that a commit is repeated, and distinguishes the state that the
 /// commit creates from every other state.
-pub(crate) fn nonce() -> Result<u64, Failure> {
+pub(crate) fn new_nonce() -> Result<u64, Failure> {
     let mut nonce = [0; 8];
     OsEntropy.fill(&mut nonce)?;
     Ok(u64::from_be_bytes(nonce))
 }
 
 /// Adds the last arguments of `commit.lua`: the change.
-pub(crate) fn write_change(to: &mut Cmd, change: &Change) {
-    to.arg(change.removes.len());
+pub(crate) fn push_change_args(command: &mut Cmd, change: &Change) {
+    command.arg(change.removes.len());
     for name in &change.removes {
-        to.arg(field_name(name));
+        command.arg(field_name(name));
     }
     for field in &change.puts {
-        to.arg(field_name(&field.name)).arg(&field.value);
+        command.arg(field_name(&field.name)).arg(&field.value);
     }
 }
 
 /// Parses the value of the field [`EDITION`]; `None` if there is no session.
-pub(crate) fn read_edition(answer: Value) -> Result<Option<Edition>, Damaged> {
+pub(crate) fn parse_edition_answer(answer: Value) -> Result<Option<Edition>, Damaged> {
     match answer {
         Value::Nil => Ok(None),
         Value::BulkString(bytes) => parse_edition(&bytes).map(Some).ok_or(Damaged),
@@ -65,12 +65,12 @@ fn parse_edition(bytes: &[u8]) -> Option<Edition> {
 }
 
 /// Parses the names and values of all fields of a session; `None` if there is no session.
-pub(crate) fn read(answer: Value) -> Result<Option<HotSession>, Damaged> {
-    let Value::Array(words) = answer else {
+pub(crate) fn parse(answer: Value) -> Result<Option<HotSession>, Damaged> {
+    let Value::Array(fields_and_values) = answer else {
         return Err(Damaged);
     };
-    let (mut edition, mut fields) = (None, Vec::with_capacity(words.len() / 2));
-    let mut words = words.into_iter();
+    let (mut edition, mut fields) = (None, Vec::with_capacity(fields_and_values.len() / 2));
+    let mut words = fields_and_values.into_iter();
     while let (Some(name), Some(value)) = (words.next(), words.next()) {
         let (Value::BulkString(mut name), Value::BulkString(value)) = (name, value) else {
             return Err(Damaged);

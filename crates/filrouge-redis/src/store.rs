@@ -12,24 +12,24 @@ use filrouge_types::Failure;
 use redis::{Cmd, Value};
 
 use crate::breaker::Breaker;
-use crate::call::{Ask, Caller, Group};
+use crate::client::{Group, RedisClient, Request};
 use crate::connect::Connections;
 use crate::copy::{self, Damaged};
 use crate::counts::RedisCounts;
-use crate::error::Trouble;
+use crate::error::RequestFailure;
 use crate::options::Options;
-use crate::scripts::{ADVANCE, COMMIT, FILL, FORGET, FORGET_RECENT, name};
-use crate::writes::Writes;
+use crate::scripts::{ADVANCE, COMMIT, FILL, FORGET, FORGET_RECENT, key_name};
+use crate::writes::WriteState;
 use crate::{health, session, url};
 
 /// The maximum number of updates in one request. More updates are sent as several requests, each with the full time
 /// limit.
-const UPDATES_MAX: usize = 256;
-const PREFIX_MAX: usize = 64;
+const MAX_UPDATES: usize = 256;
+const MAX_PREFIX_BYTES: usize = 64;
 
 /// A hot store on Redis. It connects when it is first used, and again after the connection was lost.
 pub struct RedisHot {
-    caller: Caller,
+    client: RedisClient,
     prefix: String,
     bounds: HotBounds,
 }
@@ -41,18 +41,18 @@ impl RedisHot {
     /// `invalid` for a malformed URL or prefix, and for certificates that cannot be read.
     pub fn open(options: &Options) -> Result<Self, Failure> {
         let prefix = &options.prefix;
-        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:/".contains(&byte);
-        if prefix.is_empty() || prefix.len() > PREFIX_MAX || !prefix.bytes().all(allowed) {
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:/".contains(&byte);
+        if prefix.is_empty() || prefix.len() > MAX_PREFIX_BYTES || !prefix.bytes().all(is_allowed) {
             return Err(url::invalid(
                 "the prefix of keys is not 1 to 64 letters, digits and _-.:/",
             ));
         }
         Ok(Self {
-            caller: Caller {
+            client: RedisClient {
                 connections: Connections::new(options)?,
                 breaker: Breaker::default(),
                 counts: Mutex::default(),
-                writes: Writes::default(),
+                writes: WriteState::default(),
                 timeout: options.timeout,
             },
             prefix: prefix.clone(),
@@ -63,16 +63,16 @@ impl RedisHot {
     /// The counts of failures so far.
     #[must_use]
     pub fn counts(&self) -> RedisCounts {
-        let counts = self.caller.counts.lock();
+        let counts = self.client.counts.lock();
         *counts.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn session_key(&self, key: &HotKey) -> String {
-        name(&self.prefix, key, 'e')
+        key_name(&self.prefix, key, 'e')
     }
 
     fn copy_key(&self, key: &HotKey) -> String {
-        name(&self.prefix, key, 'r')
+        key_name(&self.prefix, key, 'r')
     }
 
     /// The time to live of a key in milliseconds: at least one, because Redis refuses zero.
@@ -83,27 +83,27 @@ impl RedisHot {
     }
 
     /// Runs a script, or a command that returns a number, and returns the number.
-    async fn number(&self, command: Cmd) -> Result<i64, Failure> {
-        let answer = self.caller.one(command).await?;
-        self.read_number(answer)
+    async fn send_for_number(&self, command: Cmd) -> Result<i64, Failure> {
+        let answer = self.client.send_one(command).await?;
+        self.parse_number(answer)
     }
 
-    fn read_number(&self, answer: Value) -> Result<i64, Failure> {
-        match self.caller.unless_error(answer)? {
+    fn parse_number(&self, answer: Value) -> Result<i64, Failure> {
+        match self.client.unless_error(answer)? {
             // A script returns 3 if it has replaced a value that no hot store wrote.
             Value::Int(number) => {
                 if number == 3 {
-                    self.caller.damaged();
+                    self.client.record_damage();
                 }
                 Ok(number)
             }
-            _ => Err(self.caller.damaged()),
+            _ => Err(self.client.record_damage()),
         }
     }
 
-    /// Returns what was read; counts and logs a value that no hot store wrote.
-    fn undamaged<T>(&self, read: Result<T, Damaged>) -> Result<T, Failure> {
-        read.map_err(|Damaged| self.caller.damaged())
+    /// Returns the parsed value; counts and logs a value that no hot store wrote.
+    fn check_undamaged<T>(&self, read: Result<T, Damaged>) -> Result<T, Failure> {
+        read.map_err(|Damaged| self.client.record_damage())
     }
 }
 
@@ -120,15 +120,15 @@ impl HotStore for RedisHot {
     async fn edition(&self, key: &HotKey) -> Result<Option<Edition>, Failure> {
         let mut command = redis::cmd("HGET");
         command.arg(self.session_key(key)).arg(session::EDITION);
-        let answer = self.caller.one(command).await?;
-        self.undamaged(session::read_edition(answer))
+        let answer = self.client.send_one(command).await?;
+        self.check_undamaged(session::parse_edition_answer(answer))
     }
 
     async fn load(&self, key: &HotKey) -> Result<Option<HotSession>, Failure> {
         let mut command = redis::cmd("HGETALL");
         command.arg(self.session_key(key));
-        let answer = self.caller.one(command).await?;
-        self.undamaged(session::read(answer))
+        let answer = self.client.send_one(command).await?;
+        self.check_undamaged(session::parse(answer))
     }
 
     async fn commit(
@@ -138,7 +138,7 @@ impl HotStore for RedisHot {
         incarnation: u64,
         change: Change,
     ) -> Result<Option<Edition>, Failure> {
-        let nonce = session::nonce()?;
+        let nonce = session::new_nonce()?;
         let next = match expected {
             None => Edition {
                 incarnation,
@@ -151,7 +151,7 @@ impl HotStore for RedisHot {
                 nonce,
             },
         };
-        let mut call = COMMIT.on(&self.session_key(key));
+        let mut call = COMMIT.call_on(&self.session_key(key));
         call.arg(self.ttl())
             .arg(
                 expected
@@ -160,9 +160,9 @@ impl HotStore for RedisHot {
                     .unwrap_or_default(),
             )
             .arg(session::format_edition(&next));
-        session::write_change(&mut call, &change);
-        let answer = self.number(call).await?;
-        self.caller.writes.accepted();
+        session::push_change_args(&mut call, &change);
+        let answer = self.send_for_number(call).await?;
+        self.client.writes.record_success();
         Ok((answer == 1).then_some(next))
     }
 
@@ -170,11 +170,11 @@ impl HotStore for RedisHot {
         let Some(expected) = expected else {
             let mut command = redis::cmd("UNLINK");
             command.arg(self.session_key(key));
-            return self.number(command).await.map(|_| true);
+            return self.send_for_number(command).await.map(|_| true);
         };
-        let mut call = FORGET.on(&self.session_key(key));
+        let mut call = FORGET.call_on(&self.session_key(key));
         call.arg(session::format_edition(&expected));
-        Ok(self.number(call).await? == 1)
+        Ok(self.send_for_number(call).await? == 1)
     }
 
     async fn recent(&self, key: &HotKey, limit: usize) -> Result<Option<Recent>, Failure> {
@@ -182,75 +182,83 @@ impl HotStore for RedisHot {
         let limit = limit.min(max_turns);
         let mut command = redis::cmd("ZREVRANGE");
         command.arg(self.copy_key(key)).arg(0).arg(limit);
-        let answers = self.caller.answers(Ask::Of(vec![vec![command]])).await?;
+        let answers = self
+            .client
+            .send_all(Request::Commands(vec![vec![command]]))
+            .await?;
         let read = match answers.into_iter().next().unwrap_or(Value::Nil) {
-            Value::ServerError(error) => match Trouble::answered(&error) {
-                Trouble::Damaged => Err(Damaged),
-                other => return Err(self.caller.refused(&other)),
+            Value::ServerError(error) => match RequestFailure::from_server_error(&error) {
+                RequestFailure::Damaged => Err(Damaged),
+                other => return Err(self.client.record_refusal(&other)),
             },
-            answer => copy::read(answer, limit),
+            answer => copy::parse(answer, limit),
         };
         if let Err(Damaged) = read {
             // A copy that cannot be read is dropped; only the newest seq that it contained is kept, if it can be
             // parsed.
-            self.caller.one(self.forget_recent_call(key, 0)).await?;
+            self.client
+                .send_one(self.forget_recent_call(key, 0))
+                .await?;
         }
-        self.undamaged(read)
+        self.check_undamaged(read)
     }
 
     async fn advance(&self, updates: Vec<(HotKey, RecentUpdate)>) -> Result<(), Failure> {
-        for chunk in updates.chunks(UPDATES_MAX) {
-            let answers = self.caller.answers(Ask::Of(self.calls(chunk))).await?;
+        for chunk in updates.chunks(MAX_UPDATES) {
+            let answers = self
+                .client
+                .send_all(Request::Commands(self.advance_calls(chunk)))
+                .await?;
             // All answers are checked, and so all damaged values are counted, before the first failure is returned.
-            let mut read = Ok(());
+            let mut result = Ok(());
             for answer in answers {
-                read = read.and(self.read_number(answer).map(|_| ()));
+                result = result.and(self.parse_number(answer).map(|_| ()));
             }
-            read?;
-            self.caller.writes.accepted();
+            result?;
+            self.client.writes.record_success();
         }
         Ok(())
     }
 
     async fn fill(&self, key: &HotKey, fill: RecentFill) -> Result<(), Failure> {
-        let mut call = FILL.on(&self.copy_key(key));
+        let mut call = FILL.call_on(&self.copy_key(key));
         call.arg(self.ttl());
-        copy::write_fill(&mut call, &fill, &self.bounds);
-        self.number(call).await?;
-        self.caller.writes.accepted();
+        copy::push_fill_args(&mut call, &fill, &self.bounds);
+        self.send_for_number(call).await?;
+        self.client.writes.record_success();
         Ok(())
     }
 
     async fn forget_recent(&self, key: &HotKey, seq: u64) -> Result<(), Failure> {
-        self.number(self.forget_recent_call(key, seq))
+        self.send_for_number(self.forget_recent_call(key, seq))
             .await
             .map(|_| ())
     }
 
     async fn health(&self) -> HotHealth {
-        health::query(&self.caller).await
+        health::read(&self.client).await
     }
 
     fn failure(&self) -> Option<String> {
-        self.caller.breaker.why()
+        self.client.breaker.blocked_reason()
     }
 }
 
 impl RedisHot {
     fn forget_recent_call(&self, key: &HotKey, seq: u64) -> Cmd {
-        let mut call = FORGET_RECENT.on(&self.copy_key(key));
+        let mut call = FORGET_RECENT.call_on(&self.copy_key(key));
         call.arg(self.ttl()).arg(copy::digits(seq));
         call
     }
 
     /// The calls of `advance.lua` for updates, grouped by session. The updates of one session keep their order.
-    fn calls(&self, updates: &[(HotKey, RecentUpdate)]) -> Vec<Group> {
+    fn advance_calls(&self, updates: &[(HotKey, RecentUpdate)]) -> Vec<Group> {
         let mut group_indexes = HashMap::new();
         let mut groups: Vec<Group> = Vec::new();
         for (key, update) in updates {
-            let mut call = ADVANCE.on(&self.copy_key(key));
+            let mut call = ADVANCE.call_on(&self.copy_key(key));
             call.arg(self.ttl());
-            copy::write_update(&mut call, update, &self.bounds);
+            copy::push_update_args(&mut call, update, &self.bounds);
             let index = *group_indexes.entry(*key).or_insert(groups.len());
             match groups.get_mut(index) {
                 Some(group) => group.push(call),

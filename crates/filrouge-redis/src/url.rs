@@ -41,27 +41,27 @@ pub(crate) struct Target {
     pub(crate) authorities: Option<String>,
 }
 
-/// The failure for an invalid URL. `what` may contain names of parameters, but no other part of the URL, because the
+/// The failure for an invalid URL. `problem` may contain names of parameters, but no other part of the URL, because the
 /// URL may contain a password.
-pub(crate) fn invalid(what: impl std::fmt::Display) -> Failure {
-    URLS.invalid(what)
+pub(crate) fn invalid(problem: impl std::fmt::Display) -> Failure {
+    URLS.invalid(problem)
 }
 
 impl Target {
     /// Parses `url`.
-    pub(crate) fn of(url: &str) -> Result<Self, Failure> {
-        Self::read(&URLS.parse(url)?)
+    pub(crate) fn parse(url: &str) -> Result<Self, Failure> {
+        Self::from_parts(&URLS.parse(url)?)
     }
 
-    fn read(url: &ServerUrl<'_>) -> Result<Self, Failure> {
+    fn from_parts(url: &ServerUrl<'_>) -> Result<Self, Failure> {
         let cluster = match url.parameter("cluster")?.as_deref() {
             None | Some("false") => false,
             Some("true") => true,
             Some(_) => return Err(invalid("cluster is neither true nor false")),
         };
         let address = address(url)?;
-        let several = matches!(&address, Address::Hosts(hosts) if hosts.len() > 1);
-        if several && !cluster {
+        let has_several_hosts = matches!(&address, Address::Hosts(hosts) if hosts.len() > 1);
+        if has_several_hosts && !cluster {
             return Err(invalid(
                 "it names several hosts, and does not say cluster=true",
             ));
@@ -76,7 +76,7 @@ impl Target {
                 "a cluster is reached over hosts, and has the database 0 only",
             ));
         }
-        let some = |text: Option<&str>, name| -> Result<Option<String>, Failure> {
+        let decode_nonempty = |text: Option<&str>, name| -> Result<Option<String>, Failure> {
             let text = text.filter(|text| !text.is_empty());
             text.map(|text| URLS.decoded(text, name)).transpose()
         };
@@ -84,8 +84,8 @@ impl Target {
             address,
             tls: url.scheme == TLS,
             cluster,
-            user: some(url.user, "user")?,
-            password: some(url.password, "password")?,
+            user: decode_nonempty(url.user, "user")?,
+            password: decode_nonempty(url.password, "password")?,
             db,
             authorities,
         })
@@ -126,5 +126,5 @@ fn db(url: &ServerUrl<'_>) -> Result<i64, Failure> {
 /// because it is unknown where the password ends.
 #[must_use]
 pub fn redacted(url: &str) -> String {
-    URLS.redacted(url, |parts| Target::read(parts).map(drop))
+    URLS.redacted(url, |parts| Target::from_parts(parts).map(drop))
 }

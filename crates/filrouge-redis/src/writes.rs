@@ -5,21 +5,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The reason of the newest refusal, if no write has succeeded since.
 #[derive(Default)]
-pub(crate) struct Writes(Mutex<Option<String>>);
+pub(crate) struct WriteState(Mutex<Option<String>>);
 
-impl Writes {
+impl WriteState {
     /// Records a refused write.
-    pub(crate) fn refused(&self, why: &str) {
+    pub(crate) fn record_refusal(&self, why: &str) {
         *self.newest_refusal() = Some(why.to_owned());
     }
 
     /// Records a successful write.
-    pub(crate) fn accepted(&self) {
+    pub(crate) fn record_success(&self) {
         *self.newest_refusal() = None;
     }
 
     /// The reason why the newest write was refused; `None` if it succeeded.
-    pub(crate) fn why(&self) -> Option<String> {
+    pub(crate) fn refusal_reason(&self) -> Option<String> {
         self.newest_refusal().clone()
     }
 

@@ -38,8 +38,8 @@ pub struct Excerpt {
     pub(crate) claim: Option<Claim>,
 }
 
-/// What a search knows about a text of the ledger that it found in the copy of an index. The text is shown only if a
-/// verified record of the ledger confirms this.
+/// The claim of an index that a record of the ledger contains a text. The text is shown only if a verified record
+/// confirms the claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Claim {
     /// The seq of the message's first item; `None` for a title.

@@ -20,11 +20,11 @@ fn user_message(id: &str, parts: Vec<Part>) -> Message {
     samples::message(id, Role::User, parts)
 }
 
-fn query(query: &str) -> Ask {
-    Ask {
+fn query(query: &str) -> SearchRequest {
+    SearchRequest {
         query: query.to_owned(),
         mask: true,
-        ..Ask::default()
+        ..SearchRequest::default()
     }
 }
 
@@ -48,9 +48,9 @@ fn words_match_anywhere_in_one_message() {
         user_message("m3", vec![samples::text("a", "haystack")]),
     ];
     let library = library(vec![("s1", 1, vec![split]), ("s2", 2, others.to_vec())]);
-    let found = search(&library, &query("haystack needle")).unwrap();
-    assert_eq!((found.total_sessions, found.total_matches), (1, 1));
-    let excerpts: Vec<_> = found.sessions[0]
+    let results = search(&library, &query("haystack needle")).unwrap();
+    assert_eq!((results.total_sessions, results.total_matches), (1, 1));
+    let excerpts: Vec<_> = results.sessions[0]
         .excerpts
         .iter()
         .map(|e| (&*e.place, &*e.field, &*e.text))
@@ -92,8 +92,8 @@ fn arguments_are_found_as_written_and_with_escapes_resolved() {
         (r#""command""#, 2, "«command»"),
         ("/hi\"$/", 19, "«hi\"»"),
     ] {
-        let found = search(&library, &query(words)).unwrap();
-        let excerpt = &found.sessions[0].excerpts[0];
+        let results = search(&library, &query(words)).unwrap();
+        let excerpt = &results.sessions[0].excerpts[0];
         assert_eq!(
             (excerpt.field.as_str(), excerpt.offset),
             ("tool_input", offset),
@@ -112,14 +112,14 @@ fn pages_show_every_match_of_a_session() {
         )
     });
     let library = library(vec![("s", 1, messages.collect()), ("t", 2, vec![])]);
-    let mut ask = Ask {
+    let mut request = SearchRequest {
         session_id: Some("s".to_owned()),
         excerpts: 3,
         ..query("hit")
     };
-    let mut seen = Vec::new();
+    let mut ids = Vec::new();
     for more in [true, true, false] {
-        let page = search(&library, &ask).unwrap();
+        let page = search(&library, &request).unwrap();
         assert_eq!(
             (
                 page.total_sessions,
@@ -128,21 +128,21 @@ fn pages_show_every_match_of_a_session() {
             ),
             (1, 7, more)
         );
-        seen.extend(
+        ids.extend(
             page.sessions[0]
                 .excerpts
                 .iter()
                 .map(|e| e.message_id.clone().unwrap()),
         );
-        ask.cursor = page.next_cursor;
+        request.cursor = page.next_cursor;
     }
-    assert_eq!(seen, ["m0", "m1", "m2", "m3", "m4", "m5", "m6"]);
-    ask = Ask {
+    assert_eq!(ids, ["m0", "m1", "m2", "m3", "m4", "m5", "m6"]);
+    request = SearchRequest {
         session_id: Some("x".to_owned()),
         ..query("hit")
     };
     assert_eq!(
-        search(&library, &ask).unwrap_err().code(),
+        search(&library, &request).unwrap_err().code(),
         "session_not_found"
     );
 }
@@ -150,26 +150,26 @@ fn pages_show_every_match_of_a_session() {
 #[test]
 fn titles_match_and_recently_changed_sessions_rank_first() {
     let library = library(vec![("a", 5, vec![]), ("b", 9, vec![]), ("c", 9, vec![])]);
-    let found = search(
+    let results = search(
         &library,
-        &Ask {
+        &SearchRequest {
             limit: 2,
             order: Order::Newest,
             ..query("title OF")
         },
     )
     .unwrap();
-    let ids: Vec<_> = found
+    let ids: Vec<_> = results
         .sessions
         .iter()
         .map(|h| h.session.id.as_str())
         .collect();
     assert_eq!(
-        (ids, found.total_sessions, found.total_matches),
+        (ids, results.total_sessions, results.total_matches),
         (vec!["b", "c"], 3, 3)
     );
-    assert_eq!(found.sessions[0].excerpts[0].text, "«Title» of b");
-    let excluded = Ask {
+    assert_eq!(results.sessions[0].excerpts[0].text, "«Title» of b");
+    let excluded = SearchRequest {
         exclude_session: Some("b".to_owned()),
         ..query("title")
     };
@@ -191,8 +191,8 @@ fn no_part_of_a_credential_is_shown() {
         "/\"x\".*/",
         "/.* it/",
     ] {
-        let found = search(&library, &query(words)).unwrap();
-        let excerpts = &found.sessions[0].excerpts;
+        let results = search(&library, &query(words)).unwrap();
+        let excerpts = &results.sessions[0].excerpts;
         assert!(
             excerpts
                 .iter()
@@ -200,16 +200,19 @@ fn no_part_of_a_credential_is_shown() {
             "{words}: {excerpts:?}"
         );
     }
-    let found = search(&library, &query("\"my key\"")).unwrap();
-    assert_eq!(found.sessions[0].excerpts[0].text, "«my key» is [masked]…");
+    let results = search(&library, &query("\"my key\"")).unwrap();
+    assert_eq!(
+        results.sessions[0].excerpts[0].text,
+        "«my key» is [masked]…"
+    );
     // A credential cannot be guessed piece by piece either: a right guess and a wrong guess have the same result. This
     // is so for the guess alone, next to other text, and as an exclusion.
     let guess = |right: &str, wrong: &str| {
         let [right, wrong] = [right, wrong].map(|words| {
-            let found = search(&library, &query(words)).unwrap();
-            let texts = found.sessions.iter().flat_map(|hit| &hit.excerpts);
-            let texts: Vec<String> = texts.map(|one| one.text.clone()).collect();
-            (found.total_sessions, found.total_matches, texts)
+            let results = search(&library, &query(words)).unwrap();
+            let texts = results.sessions.iter().flat_map(|hit| &hit.excerpts);
+            let texts: Vec<String> = texts.map(|excerpt| excerpt.text.clone()).collect();
+            (results.total_sessions, results.total_matches, texts)
         });
         assert_eq!(right, wrong);
         right.0
@@ -226,12 +229,12 @@ fn no_part_of_a_credential_is_shown() {
     ] {
         assert_eq!(guess(right, wrong), sessions, "{right}");
     }
-    let open = Ask {
+    let unmasked = SearchRequest {
         mask: false,
         ..query("fG7hJ9aB3d")
     };
     assert!(
-        search(&library, &open).unwrap().sessions[0].excerpts[0]
+        search(&library, &unmasked).unwrap().sessions[0].excerpts[0]
             .text
             .contains("aB3dE5«fG7hJ9aB3d»E5f")
     );
@@ -244,40 +247,44 @@ fn invalid_queries_are_refused_with_a_position() {
         1,
         vec![user_message("m", vec![samples::text("p", "x")])],
     )]);
-    let why = |words: &str| search(&library, &query(words)).unwrap_err().to_string();
+    let error_message = |words: &str| search(&library, &query(words)).unwrap_err().to_string();
     assert_eq!(
-        why("/é(b/"),
+        error_message("/é(b/"),
         "query, character 3: the regular expression is wrong at \"(b\": unclosed group"
     );
     assert!(
-        why("a \"b").starts_with("query, character 3: the phrase that begins here is not closed")
+        error_message("a \"b")
+            .starts_with("query, character 3: the phrase that begins here is not closed")
     );
-    assert!(why("/(?:\\w{100}){100}/").contains("too large"));
-    assert!(why(&format!("/{}a{}/", "(".repeat(60), ")".repeat(60))).contains("nest"));
-    assert!(why("  ").contains("query is empty"));
-    assert!(why("-x").contains("something to look for"));
-    for wrong in [
-        Ask {
+    assert!(error_message("/(?:\\w{100}){100}/").contains("too large"));
+    assert!(error_message(&format!("/{}a{}/", "(".repeat(60), ")".repeat(60))).contains("nest"));
+    assert!(error_message("  ").contains("query is empty"));
+    assert!(error_message("-x").contains("something to look for"));
+    for invalid in [
+        SearchRequest {
             limit: 501,
             ..query("x")
         },
-        Ask {
+        SearchRequest {
             excerpts: 1001,
             ..query("x")
         },
     ] {
         assert_eq!(
-            search(&library, &wrong).unwrap_err().code(),
+            search(&library, &invalid).unwrap_err().code(),
             "invalid_argument"
         );
     }
-    let everything = Ask {
+    let everything = SearchRequest {
         role: Some(Role::User),
         ..query("")
     };
-    let found = search(&library, &everything).unwrap();
+    let results = search(&library, &everything).unwrap();
     assert_eq!(
-        (found.total_matches, &*found.sessions[0].excerpts[0].text),
+        (
+            results.total_matches,
+            &*results.sessions[0].excerpts[0].text
+        ),
         (1, "x")
     );
     assert!(
@@ -297,8 +304,8 @@ fn a_path_between_slashes_is_reported_as_a_regex() {
             vec![samples::text("p", "see /usr/lib/x")],
         )],
     )]);
-    let found = search(&library, &query("/usr/lib/")).unwrap();
-    assert_eq!((found.total_matches, found.notices.len()), (1, 1));
+    let results = search(&library, &query("/usr/lib/")).unwrap();
+    assert_eq!((results.total_matches, results.notices.len()), (1, 1));
     assert!(
         search(&library, &query("\"/usr/lib/\""))
             .unwrap()
@@ -319,16 +326,16 @@ fn unreadable_sessions_are_reported() {
         unreadable: Some("torn".into()),
         ..MemorySource::default()
     };
-    for id in ["torn", "whole"] {
+    for id in ["torn", "complete"] {
         let one = user_message("m", vec![samples::text("p", "a quince")]);
         source.put(samples::header(id, 1), samples::conversation(vec![one]));
     }
     let library = Library::new(vec![Arc::new(source)], 1 << 20);
-    let found = search(&library, &query("quince")).unwrap();
-    assert_eq!(found.total_sessions, 1);
+    let results = search(&library, &query("quince")).unwrap();
+    assert_eq!(results.total_sessions, 1);
     let notice = "sessions that could not be read, or not completely: 1";
-    assert_eq!(found.notices, [notice]);
-    let other = Ask {
+    assert_eq!(results.notices, [notice]);
+    let other = SearchRequest {
         exclude_session: Some("torn".into()),
         ..query("quince")
     };
@@ -342,20 +349,20 @@ fn likely_mistakes_are_reported() {
         1,
         vec![user_message("m", vec![samples::text("p", "x /a/zz")])],
     )]);
-    let notices = |ask: &Ask| search(&library, ask).unwrap().notices;
-    let flags = notices(&query("/a/zz"));
+    let notices = |request: &SearchRequest| search(&library, request).unwrap().notices;
+    let flag_notices = notices(&query("/a/zz"));
     assert!(
-        flags.len() == 1 && flags[0].contains("'z' is no flag"),
-        "{flags:?}"
+        flag_notices.len() == 1 && flag_notices[0].contains("'z' is no flag"),
+        "{flag_notices:?}"
     );
-    for plain in ["x", "/usr/lib", "/a/b2", "/a/i"] {
-        let notices = notices(&query(plain));
+    for query_text in ["x", "/usr/lib", "/a/b2", "/a/i"] {
+        let notices = notices(&query(query_text));
         assert!(
-            !notices.iter().any(|one| one.contains("flag")),
-            "{plain}: {notices:?}"
+            !notices.iter().any(|notice| notice.contains("flag")),
+            "{query_text}: {notices:?}"
         );
     }
-    let excluding = |id: &str| Ask {
+    let excluding = |id: &str| SearchRequest {
         exclude_session: Some(id.to_owned()),
         ..query("x")
     };

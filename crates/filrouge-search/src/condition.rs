@@ -15,25 +15,25 @@ pub(crate) const NAMES: [&str; 9] = [
 /// The reason why a query is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("query, character {at}: {text}")]
-pub struct Wrong {
+pub struct InvalidQuery {
     /// The position of the error in the query, in characters, counted from 1.
     pub at: usize,
     /// The error, and the accepted alternatives.
     pub text: String,
 }
 
-impl Wrong {
+impl InvalidQuery {
     pub(crate) fn new(at: usize, text: impl Into<String>) -> Self {
         let text = text.into();
         Self { at, text }
     }
 }
 
-/// One filter, from the query or from a field of [`crate::Ask`].
+/// One filter, from the query or from a field of [`crate::SearchRequest`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Condition {
-    pub(crate) what: Attribute,
-    /// Whether the filter excludes what it matches. Otherwise it requires it.
+    pub(crate) attribute: Attribute,
+    /// Whether the filter excludes matching documents. Otherwise, it requires a match.
     pub(crate) excluded: bool,
 }
 
@@ -44,30 +44,30 @@ pub(crate) enum Attribute {
     /// A project by its id, name or folder.
     Project(String),
     Tool(String),
-    Role(Speaker),
+    Role(Author),
     Source(String),
     Session(String),
     /// A time range in milliseconds since 1970: at or after the first time, and before the second. `None` means no
     /// limit.
-    Within(Option<i64>, Option<i64>),
+    TimeRange(Option<i64>, Option<i64>),
 }
 
 /// The author that the filter `role:` names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Speaker {
+pub(crate) enum Author {
     /// The author of messages with this role.
-    Of(Role),
+    WithRole(Role),
     /// A tool, as the author of the outputs, errors and titles of its calls.
     Tool,
 }
 
-/// A filter as it is written in the query.
+/// A filter of the query, before its value is parsed.
 #[derive(Debug)]
 pub(crate) struct FilterText<'a> {
     pub(crate) name: &'static str,
     pub(crate) value: String,
     pub(crate) excluded: bool,
-    /// The name as it is written, with the colon.
+    /// The name with its colon, as in the query.
     pub(crate) text: &'a str,
     /// The position of the name in the query, in characters, counted from 1.
     pub(crate) at: usize,
@@ -79,57 +79,68 @@ impl FilterText<'_> {
     /// Parses the value.
     ///
     /// # Errors
-    /// [`Wrong`], at the position of the value. It names the accepted values.
-    pub(crate) fn read(&self, date_context: &DateContext) -> Result<Condition, Wrong> {
+    /// [`InvalidQuery`], at the position of the value. It names the accepted values.
+    pub(crate) fn parse(&self, date_context: &DateContext) -> Result<Condition, InvalidQuery> {
         let value = self.value.trim();
         if value.is_empty() {
-            return Err(self.wrong("needs a value after it"));
+            return Err(self.invalid_value("needs a value after it"));
         }
-        let what = match self.name {
+        let attribute = match self.name {
             "agent" => Attribute::Agent(value.to_owned()),
             "project" => Attribute::Project(value.to_owned()),
             "tool" => Attribute::Tool(value.to_owned()),
             "session" => Attribute::Session(value.to_owned()),
-            "role" => Attribute::Role(self.speaker(value)?),
-            "source" => Attribute::Source(self.source(value)?),
-            _ => self.time(value, date_context)?,
+            "role" => Attribute::Role(self.parse_author(value)?),
+            "source" => Attribute::Source(self.parse_source(value)?),
+            _ => self.parse_time(value, date_context)?,
         };
         let excluded = self.excluded;
-        Ok(Condition { what, excluded })
+        Ok(Condition {
+            attribute,
+            excluded,
+        })
     }
 
-    fn speaker(&self, value: &str) -> Result<Speaker, Wrong> {
+    fn parse_author(&self, value: &str) -> Result<Author, InvalidQuery> {
         Ok(match value.to_ascii_lowercase().as_str() {
-            "user" => Speaker::Of(Role::User),
-            "assistant" => Speaker::Of(Role::Assistant),
-            "system" => Speaker::Of(Role::System),
-            "tool" => Speaker::Tool,
-            _ => return Err(self.wrong("is not a role: give user, assistant, system or tool")),
-        })
-    }
-
-    fn source(&self, value: &str) -> Result<String, Wrong> {
-        let known = sources().find(|name| name.eq_ignore_ascii_case(value));
-        known.map(str::to_owned).ok_or_else(|| {
-            let known = sources().collect::<Vec<_>>().join(", ");
-            self.wrong(&format!("is no source: give {known}"))
-        })
-    }
-
-    fn time(&self, value: &str, date_context: &DateContext) -> Result<Attribute, Wrong> {
-        let wrong = || self.wrong(&format!("is no day and no time; {}", dates::FORMS));
-        let time_range = date_context.time_range(value).ok_or_else(wrong)?;
-        Ok(match self.name {
-            "before" => Attribute::Within(None, Some(time_range.since)),
-            "after" => Attribute::Within(Some(time_range.since), None),
+            "user" => Author::WithRole(Role::User),
+            "assistant" => Author::WithRole(Role::Assistant),
+            "system" => Author::WithRole(Role::System),
+            "tool" => Author::Tool,
             _ => {
-                let days = date_context.whole_days(time_range).ok_or_else(wrong)?;
-                Attribute::Within(Some(days.since), Some(days.until))
+                return Err(
+                    self.invalid_value("is not a role: give user, assistant, system or tool")
+                );
             }
         })
     }
 
-    fn wrong(&self, text: &str) -> Wrong {
+    fn parse_source(&self, value: &str) -> Result<String, InvalidQuery> {
+        let source = sources().find(|name| name.eq_ignore_ascii_case(value));
+        source.map(str::to_owned).ok_or_else(|| {
+            let names = sources().collect::<Vec<_>>().join(", ");
+            self.invalid_value(&format!("is no source: give {names}"))
+        })
+    }
+
+    fn parse_time(
+        &self,
+        value: &str,
+        date_context: &DateContext,
+    ) -> Result<Attribute, InvalidQuery> {
+        let invalid = || self.invalid_value(&format!("is no day and no time; {}", dates::FORMS));
+        let time_range = date_context.time_range(value).ok_or_else(invalid)?;
+        Ok(match self.name {
+            "before" => Attribute::TimeRange(None, Some(time_range.since)),
+            "after" => Attribute::TimeRange(Some(time_range.since), None),
+            _ => {
+                let days = date_context.whole_days(time_range).ok_or_else(invalid)?;
+                Attribute::TimeRange(Some(days.since), Some(days.until))
+            }
+        })
+    }
+
+    fn invalid_value(&self, text: &str) -> InvalidQuery {
         let Self { text: name, .. } = self;
         let value = if self.value.is_empty() {
             String::new()
@@ -137,37 +148,37 @@ impl FilterText<'_> {
             format!(" {:?}", self.value.chars().take(40).collect::<String>())
         };
         let quoted = format!("in quotes, \"{name}…\" is searched for literally");
-        Wrong::new(self.value_at, format!("{name}{value} {text}; {quoted}"))
+        InvalidQuery::new(self.value_at, format!("{name}{value} {text}; {quoted}"))
     }
 }
 
-/// Describes the filters, so that the caller sees how they were understood; `None` if there are none.
-pub(crate) fn described(conditions: &[Condition]) -> Option<String> {
+/// Describes the filters for a notice, which shows the caller how they were parsed; `None` if there are none.
+pub(crate) fn describe(conditions: &[Condition]) -> Option<String> {
     let words = conditions.iter().map(|one| {
         let minus = if one.excluded { "-" } else { "" };
-        format!("{minus}{}", one.what.described())
+        format!("{minus}{}", one.attribute.describe())
     });
     let words: Vec<String> = words.collect();
     (!words.is_empty()).then(|| format!("filters of the query: {}", words.join(", ")))
 }
 
 impl Attribute {
-    fn described(&self) -> String {
+    fn describe(&self) -> String {
         match self {
             Self::Agent(value) => format!("agent:{value:?}"),
             Self::Project(value) => format!("project:{value:?}"),
             Self::Tool(value) => format!("tool:{value:?}"),
             Self::Source(value) => format!("source:{value}"),
             Self::Session(value) => format!("session:{value:?}"),
-            Self::Role(speaker) => format!("role:{}", speaker.as_str()),
-            Self::Within(since, until) => {
+            Self::Role(author) => format!("role:{}", author.as_str()),
+            Self::TimeRange(since, until) => {
                 let mut words = String::new();
                 if let Some(since) = since {
-                    let _ = write!(words, "from {}", time(*since));
+                    let _ = write!(words, "from {}", iso_time(*since));
                 }
                 if let Some(until) = until {
                     let space = if words.is_empty() { "" } else { " " };
-                    let _ = write!(words, "{space}before {}", time(*until));
+                    let _ = write!(words, "{space}before {}", iso_time(*until));
                 }
                 format!("({words})")
             }
@@ -175,18 +186,18 @@ impl Attribute {
     }
 }
 
-impl Speaker {
+impl Author {
     const fn as_str(self) -> &'static str {
         match self {
-            Self::Of(Role::User) => "user",
-            Self::Of(Role::Assistant) => "assistant",
-            Self::Of(Role::System) => "system",
+            Self::WithRole(Role::User) => "user",
+            Self::WithRole(Role::Assistant) => "assistant",
+            Self::WithRole(Role::System) => "system",
             Self::Tool => "tool",
         }
     }
 }
 
-fn time(millis: i64) -> String {
+fn iso_time(millis: i64) -> String {
     let at = jiff::Timestamp::from_millisecond(millis);
     at.map_or_else(|_| millis.to_string(), |at| at.to_string())
 }

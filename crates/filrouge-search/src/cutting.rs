@@ -6,40 +6,40 @@ use std::ops::Range;
 use unicode_normalization::char::is_combining_mark;
 
 /// The number of characters shown before a match, and of those shown after it.
-const AROUND: usize = 80;
+const CONTEXT_CHARS: usize = 80;
 /// The maximum number of characters of a match that are shown.
-const MATCH_MAX: usize = 300;
+const MAX_MATCH_CHARS: usize = 300;
 /// The maximum number of additional characters shown so that a cut does not split a grapheme.
-const GRAPHEME_EXTRA: usize = 16;
+const MAX_GRAPHEME_EXTRA: usize = 16;
 /// The text that replaces a credential. It does not show the credential's length or form, because a search for parts of
 /// a credential must reveal nothing.
 const MASK: &str = "[masked]";
 
 /// Returns an excerpt: the match at `matched` with the text around it. Also returns the position in `text` at which the
 /// excerpt ends. `hidden` contains the ranges of credentials, in order.
-pub(crate) fn around(
+pub(crate) fn excerpt_around(
     text: &str,
     matched: Range<usize>,
     hidden: &[Range<usize>],
 ) -> (String, usize) {
-    let matched = widened(matched, hidden);
-    let from = credential_at(back(text, matched.start), hidden).start;
-    let to = credential_at(ahead(text, matched.end, AROUND), hidden).end;
-    let shown = credential_at(ahead(text, matched.start, MATCH_MAX), hidden)
+    let matched = extend_over_credentials(matched, hidden);
+    let from = credential_at(position_before(text, matched.start), hidden).start;
+    let to = credential_at(position_after(text, matched.end, CONTEXT_CHARS), hidden).end;
+    let shown = credential_at(position_after(text, matched.start, MAX_MATCH_CHARS), hidden)
         .end
         .min(matched.end);
     let mut out = String::new();
     if from > 0 {
         out.push('…');
     }
-    push(&mut out, text, from..matched.start, hidden);
+    push_masked(&mut out, text, from..matched.start, hidden);
     out.push('«');
-    push(&mut out, text, matched.start..shown, hidden);
+    push_masked(&mut out, text, matched.start..shown, hidden);
     if shown < matched.end {
         out.push('…');
     }
     out.push('»');
-    push(&mut out, text, matched.end..to, hidden);
+    push_masked(&mut out, text, matched.end..to, hidden);
     if to < text.len() {
         out.push('…');
     }
@@ -48,9 +48,9 @@ pub(crate) fn around(
 
 /// Returns the beginning of a text as an excerpt without a match.
 pub(crate) fn beginning(text: &str, hidden: &[Range<usize>]) -> String {
-    let to = credential_at(ahead(text, 0, 2 * AROUND), hidden).end;
+    let to = credential_at(position_after(text, 0, 2 * CONTEXT_CHARS), hidden).end;
     let mut out = String::new();
-    push(&mut out, text, 0..to, hidden);
+    push_masked(&mut out, text, 0..to, hidden);
     if to < text.len() {
         out.push('…');
     }
@@ -58,25 +58,25 @@ pub(crate) fn beginning(text: &str, hidden: &[Range<usize>]) -> String {
 }
 
 /// Sorts ranges and merges those that overlap or touch.
-pub(crate) fn joined(mut all: Vec<Range<usize>>) -> Vec<Range<usize>> {
-    all.sort_by_key(|one| one.start);
-    let mut joined: Vec<Range<usize>> = Vec::with_capacity(all.len());
-    for one in all {
-        match joined.last_mut() {
-            Some(last) if one.start <= last.end => last.end = last.end.max(one.end),
-            _ => joined.push(one),
+pub(crate) fn merge_ranges(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    ranges.sort_by_key(|one| one.start);
+    let mut merged: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
         }
     }
-    joined
+    merged
 }
 
 /// Extends the range of a match so that it contains every credential with which it overlaps.
-fn widened(mut matched: Range<usize>, hidden: &[Range<usize>]) -> Range<usize> {
-    for one in hidden {
+fn extend_over_credentials(mut matched: Range<usize>, hidden: &[Range<usize>]) -> Range<usize> {
+    for credential in hidden {
         // An empty match inside a credential counts, too.
-        let overlaps = one.start < matched.end && matched.start < one.end;
-        if overlaps || one.contains(&matched.start) {
-            matched = matched.start.min(one.start)..matched.end.max(one.end);
+        let overlaps = credential.start < matched.end && matched.start < credential.end;
+        if overlaps || credential.contains(&matched.start) {
+            matched = matched.start.min(credential.start)..matched.end.max(credential.end);
         }
     }
     matched
@@ -84,18 +84,19 @@ fn widened(mut matched: Range<usize>, hidden: &[Range<usize>]) -> Range<usize> {
 
 /// The range of the credential that a cut at this position would split, or the empty range at the position.
 fn credential_at(at: usize, hidden: &[Range<usize>]) -> Range<usize> {
-    let within = |one: &&Range<usize>| one.start < at && at < one.end;
-    hidden.iter().find(within).cloned().unwrap_or(at..at)
+    let is_split = |range: &&Range<usize>| range.start < at && at < range.end;
+    hidden.iter().find(is_split).cloned().unwrap_or(at..at)
 }
 
-/// The position about [`AROUND`] characters before `at`.
-fn back(text: &str, at: usize) -> usize {
+/// The position about [`CONTEXT_CHARS`] characters before `at`.
+fn position_before(text: &str, at: usize) -> usize {
     let before = text.get(..at).unwrap_or_default();
-    let mut around = before.char_indices().rev();
+    let mut preceding = before.char_indices().rev();
     let mut first = (at, text.get(at..).and_then(|t| t.chars().next()));
-    for (shown, (start, c)) in around.by_ref().enumerate() {
-        let is_boundary = || !first.1.is_some_and(|first| joins(c, first));
-        if shown >= AROUND && (is_boundary() || shown >= AROUND + GRAPHEME_EXTRA) {
+    for (shown, (start, c)) in preceding.by_ref().enumerate() {
+        let is_boundary = || !first.1.is_some_and(|first| is_one_grapheme(c, first));
+        if shown >= CONTEXT_CHARS && (is_boundary() || shown >= CONTEXT_CHARS + MAX_GRAPHEME_EXTRA)
+        {
             break;
         }
         first = (start, Some(c));
@@ -104,12 +105,12 @@ fn back(text: &str, at: usize) -> usize {
 }
 
 /// The position about `chars` characters after `at`.
-fn ahead(text: &str, at: usize, chars: usize) -> usize {
+fn position_after(text: &str, at: usize, chars: usize) -> usize {
     let after = text.get(at..).unwrap_or_default();
     let mut last = None;
     for (shown, (end, c)) in after.char_indices().enumerate() {
-        let is_boundary = || !last.is_some_and(|last| joins(last, c));
-        if shown >= chars && (is_boundary() || shown >= chars + GRAPHEME_EXTRA) {
+        let is_boundary = || !last.is_some_and(|last| is_one_grapheme(last, c));
+        if shown >= chars && (is_boundary() || shown >= chars + MAX_GRAPHEME_EXTRA) {
             return at + end;
         }
         last = Some(c);
@@ -118,7 +119,7 @@ fn ahead(text: &str, at: usize, chars: usize) -> usize {
 }
 
 /// Whether two adjacent characters belong to one grapheme, such as a letter and its mark, or two parts of an emoji.
-fn joins(first: char, second: char) -> bool {
+fn is_one_grapheme(first: char, second: char) -> bool {
     const JOINER: char = '\u{200d}';
     first == JOINER
         || matches!(second, JOINER | '\u{fe00}'..='\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}')
@@ -127,8 +128,8 @@ fn joins(first: char, second: char) -> bool {
 
 /// Appends a piece of the text, with credentials masked. Line feeds and other control characters become spaces, so that
 /// the excerpt is one line.
-fn push(out: &mut String, text: &str, piece: Range<usize>, hidden: &[Range<usize>]) {
-    let plain = |out: &mut String, piece: Range<usize>| {
+fn push_masked(out: &mut String, text: &str, piece: Range<usize>, hidden: &[Range<usize>]) {
+    let push_plain = |out: &mut String, piece: Range<usize>| {
         let piece = text.get(piece).unwrap_or_default();
         out.extend(
             piece
@@ -137,14 +138,14 @@ fn push(out: &mut String, text: &str, piece: Range<usize>, hidden: &[Range<usize
         );
     };
     let mut at = piece.start;
-    for one in hidden {
-        if one.start >= at && one.end <= piece.end {
-            plain(out, at..one.start);
+    for credential in hidden {
+        if credential.start >= at && credential.end <= piece.end {
+            push_plain(out, at..credential.start);
             out.push_str(MASK);
-            at = one.end;
+            at = credential.end;
         }
     }
-    plain(out, at..piece.end);
+    push_plain(out, at..piece.end);
 }
 
 fn is_break_or_control(c: char) -> bool {
@@ -161,7 +162,7 @@ mod tests {
             Some(at..at + part.len())
         };
         let hidden: Vec<Range<usize>> = hidden.iter().filter_map(range_of).collect();
-        around(text, range_of(&hit).unwrap(), &hidden).0
+        excerpt_around(text, range_of(&hit).unwrap(), &hidden).0
     }
 
     #[test]
@@ -203,7 +204,9 @@ mod tests {
         }
         // The length of an excerpt is limited even if the text contains a long sequence of marks.
         let marks = format!("{0}a{0} hit {0}a{0}", "\u{301}".repeat(300));
-        assert!(cut(&marks, "hit", &[]).chars().count() < 2 * (AROUND + GRAPHEME_EXTRA) + 10);
+        assert!(
+            cut(&marks, "hit", &[]).chars().count() < 2 * (CONTEXT_CHARS + MAX_GRAPHEME_EXTRA) + 10
+        );
     }
 
     #[test]
@@ -229,6 +232,6 @@ mod tests {
 
     #[test]
     fn ranges_that_touch_are_merged() {
-        assert_eq!(joined(vec![5..7, 0..2, 6..9, 9..10]), [0..2, 5..10]);
+        assert_eq!(merge_ranges(vec![5..7, 0..2, 6..9, 9..10]), [0..2, 5..10]);
     }
 }

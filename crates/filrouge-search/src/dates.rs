@@ -14,7 +14,7 @@ pub(crate) const FORMS: &str = "give a day such as 2025-12-28, 28-december, 28-d
      month such as december or 2025-12, a time such as 2025-12-28T14:30:00Z, or how long ago such as 7d";
 
 /// The last representable time, in milliseconds since 1970: [`jiff::Timestamp::MAX`].
-const LAST: i64 = 253_402_207_200_999;
+const MAX_MILLIS: i64 = 253_402_207_200_999;
 
 /// The time zone in which days begin and end.
 #[derive(Debug, Clone, Default)]
@@ -61,13 +61,15 @@ impl DateContext {
         let day = match &*word {
             "today" | "aujourd'hui" | "aujourdhui" => Some(today),
             "yesterday" | "hier" => today.yesterday().ok(),
-            word => weekday(word).and_then(|wanted| last(today, |day| day.weekday() == wanted, 7)),
+            word => {
+                weekday(word).and_then(|wanted| latest_day(today, |day| day.weekday() == wanted, 7))
+            }
         };
         if let Some(day) = day {
-            return self.days(day, day);
+            return self.day_range(day, day);
         }
-        self.of_parts(&word, today)
-            .or_else(|| self.moment(text.trim()))
+        self.parse_parts(&word, today)
+            .or_else(|| self.parse_moment(text.trim()))
     }
 
     /// Extends a time range to entire days.
@@ -77,7 +79,7 @@ impl DateContext {
             Some(at.to_zoned(self.zone.get()).date())
         };
         let last = time_range.until.max(time_range.since.saturating_add(1)) - 1;
-        self.days(day(time_range.since)?, day(last)?)
+        self.day_range(day(time_range.since)?, day(last)?)
     }
 
     fn today(&self) -> Option<Date> {
@@ -86,71 +88,73 @@ impl DateContext {
     }
 
     /// The time range of the days from `first` to `last`, inclusive.
-    fn days(&self, first: Date, last: Date) -> Option<TimeRange> {
+    fn day_range(&self, first: Date, last: Date) -> Option<TimeRange> {
         Some(TimeRange {
-            since: self.begin(first)?,
-            until: last.tomorrow().map_or(Some(LAST), |day| self.begin(day))?,
+            since: self.start_of_day(first)?,
+            until: last
+                .tomorrow()
+                .map_or(Some(MAX_MILLIS), |day| self.start_of_day(day))?,
         })
     }
 
     /// The beginning of a day. In some time zones the beginning of the calendar's last two days is not representable:
-    /// then returns [`LAST`].
-    fn begin(&self, day: Date) -> Option<i64> {
-        let last = || (day >= Date::MAX.yesterday().ok()?).then_some(LAST);
-        self.at(day.at(0, 0, 0, 0)).or_else(last)
+    /// then returns [`MAX_MILLIS`].
+    fn start_of_day(&self, day: Date) -> Option<i64> {
+        let max_if_last = || (day >= Date::MAX.yesterday().ok()?).then_some(MAX_MILLIS);
+        self.millis_of(day.at(0, 0, 0, 0)).or_else(max_if_last)
     }
 
-    fn at(&self, civil: DateTime) -> Option<i64> {
+    fn millis_of(&self, civil: DateTime) -> Option<i64> {
         let zoned = civil.to_zoned(self.zone.get()).ok()?;
         Some(zoned.timestamp().as_millisecond())
     }
 
     /// The time range of a date that consists of a year, a month and a day, or of some of them: at least the year or
     /// the name of the month.
-    fn of_parts(&self, word: &str, today: Date) -> Option<TimeRange> {
+    fn parse_parts(&self, word: &str, today: Date) -> Option<TimeRange> {
         let parts = word.split(['-', '/', ' ']).filter(|part| !part.is_empty());
-        let parts: Vec<Part> = parts.map(Part::of).collect::<Option<_>>()?;
-        let month_of = |first: Date| self.days(first, first.last_of_month());
+        let parts: Vec<Part> = parts.map(Part::parse).collect::<Option<_>>()?;
+        let month_range = |first: Date| self.day_range(first, first.last_of_month());
         match *parts.as_slice() {
             [Part::Year(year)] => {
                 let first = Date::new(year, 1, 1).ok()?;
-                self.days(first, first.last_of_year())
+                self.day_range(first, first.last_of_year())
             }
             [Part::Month(month)] => {
                 let year = today.year() - i16::from(month > today.month());
-                month_of(Date::new(year, month, 1).ok()?)
+                month_range(Date::new(year, month, 1).ok()?)
             }
             [Part::Year(year), Part::Month(month)] | [Part::Month(month), Part::Year(year)] => {
-                month_of(Date::new(year, month, 1).ok()?)
+                month_range(Date::new(year, month, 1).ok()?)
             }
-            [Part::Year(year), Part::Day(month)] => month_of(Date::new(year, month, 1).ok()?),
+            [Part::Year(year), Part::Day(month)] => month_range(Date::new(year, month, 1).ok()?),
             [Part::Day(day), Part::Month(month)] | [Part::Month(month), Part::Day(day)] => {
                 // 29 February occurs at least once in eight years.
                 let years = (0..=8).map(|ago| Date::new(today.year() - ago, month, day));
                 let day = years.flatten().find(|day| *day <= today)?;
-                self.days(day, day)
+                self.day_range(day, day)
             }
             [Part::Year(year), Part::Day(month), Part::Day(day)]
             | [Part::Year(year), Part::Month(month), Part::Day(day)]
             | [Part::Day(day), Part::Month(month), Part::Year(year)]
             | [Part::Month(month), Part::Day(day), Part::Year(year)] => {
                 let day = Date::new(year, month, day).ok()?;
-                self.days(day, day)
+                self.day_range(day, day)
             }
             _ => None,
         }
     }
 
     /// The time range of a point in time, which is in the caller's time zone if the text contains no offset, or of
-    /// another form that [`Self::other`] accepts.
-    fn moment(&self, text: &str) -> Option<TimeRange> {
+    /// another form that [`Self::parse_other_form`] accepts.
+    fn parse_moment(&self, text: &str) -> Option<TimeRange> {
         let is_time = text.contains(['T', 't', ' ', ':']);
         let civil = || text.parse::<DateTime>().ok().filter(|_| is_time);
         let since = match text.parse::<jiff::Timestamp>() {
             Ok(at) => at.as_millisecond(),
             Err(_) => match civil() {
-                Some(civil) => self.at(civil)?,
-                None => return self.other(text),
+                Some(civil) => self.millis_of(civil)?,
+                None => return self.parse_other_form(text),
             },
         };
         let until = since;
@@ -159,11 +163,11 @@ impl DateContext {
 
     /// The time range of a text in one of the other forms that [`Moment`] accepts: `20251228`, `7d`, or milliseconds
     /// since 1970.
-    fn other(&self, text: &str) -> Option<TimeRange> {
+    fn parse_other_form(&self, text: &str) -> Option<TimeRange> {
         let moment: Moment = text.parse().ok()?;
         if let Moment::Day(_) = moment {
             let day: Date = text.parse().ok()?;
-            return self.days(day, day);
+            return self.day_range(day, day);
         }
         let since = moment.start(self.now).as_millis();
         let until = since;
@@ -171,10 +175,10 @@ impl DateContext {
     }
 }
 
-/// The latest day for which `wanted` returns true, among `today` and the days before it, `days` days in all.
-fn last(today: Date, wanted: impl Fn(Date) -> bool, days: i64) -> Option<Date> {
+/// The latest day for which `is_wanted` returns true, among `today` and the days before it, `days` days in all.
+fn latest_day(today: Date, is_wanted: impl Fn(Date) -> bool, days: i64) -> Option<Date> {
     let mut before = (0..days).filter_map(|ago| today.checked_sub(ago.days()).ok());
-    before.find(|day| wanted(*day))
+    before.find(|day| is_wanted(*day))
 }
 
 /// A part of a date.
@@ -189,7 +193,7 @@ enum Part {
 }
 
 impl Part {
-    fn of(word: &str) -> Option<Self> {
+    fn parse(word: &str) -> Option<Self> {
         if let Some(month) = month(word.trim_end_matches('.')) {
             return Some(Self::Month(month));
         }
@@ -251,7 +255,7 @@ mod tests {
         }
     }
 
-    fn read(text: &str, hours: i8) -> Option<(String, String)> {
+    fn parsed_range(text: &str, hours: i8) -> Option<(String, String)> {
         let time_range = date_context(hours).time_range(text)?;
         let at = |millis| {
             let at = jiff::Timestamp::from_millisecond(millis).unwrap();
@@ -292,18 +296,18 @@ mod tests {
             ("sun", "2026-11-15", "2026-11-16"),
         ] {
             let expected = (format!("{since} 00:00"), format!("{until} 00:00"));
-            assert_eq!(read(text, 0), Some(expected), "{text}");
+            assert_eq!(parsed_range(text, 0), Some(expected), "{text}");
         }
     }
 
     #[test]
     fn the_last_days_of_the_calendar_are_accepted() {
-        assert_eq!(jiff::Timestamp::MAX.as_millisecond(), LAST);
+        assert_eq!(jiff::Timestamp::MAX.as_millisecond(), MAX_MILLIS);
         for hours in [-12, 0, 14] {
             for text in ["9999-12-31", "9999-12-30", "9999-12", "9999"] {
                 let time_range = date_context(hours).time_range(text).unwrap();
                 assert!(
-                    time_range.until <= LAST && time_range.since <= time_range.until,
+                    time_range.until <= MAX_MILLIS && time_range.since <= time_range.until,
                     "{text}"
                 );
                 assert!(time_range.until > 253_402_000_000_000, "{text}");
@@ -313,8 +317,11 @@ mod tests {
 
     #[test]
     fn days_follow_the_time_zone_of_the_caller() {
-        assert_eq!(read("today", 2).unwrap().0, "2026-11-22 00:00");
-        assert_eq!(read("22-november", 2).unwrap().0, "2026-11-22 00:00");
+        assert_eq!(parsed_range("today", 2).unwrap().0, "2026-11-22 00:00");
+        assert_eq!(
+            parsed_range("22-november", 2).unwrap().0,
+            "2026-11-22 00:00"
+        );
         assert_eq!(
             date_context(2).time_range("today").unwrap().since,
             date_context(0)
@@ -328,10 +335,13 @@ mod tests {
             "2026-11-21 12:00:00",
             "2026-11-21T10:00:00Z",
         ] {
-            assert_eq!(read(text, 2), Some(noon.clone()), "{text}");
+            assert_eq!(parsed_range(text, 2), Some(noon.clone()), "{text}");
         }
-        assert_eq!(read("7d", 0).unwrap().0, "2026-11-14 22:30");
-        assert_eq!(read("1795300200000", 0).unwrap().0, "2026-11-21 22:30");
+        assert_eq!(parsed_range("7d", 0).unwrap().0, "2026-11-14 22:30");
+        assert_eq!(
+            parsed_range("1795300200000", 0).unwrap().0,
+            "2026-11-21 22:30"
+        );
         let day = date_context(0)
             .whole_days(date_context(0).time_range("7d").unwrap())
             .unwrap();
@@ -371,7 +381,7 @@ mod tests {
             "99999-12-01",
             "2025-12-28T25:00",
         ] {
-            assert_eq!(read(text, 0), None, "{text}");
+            assert_eq!(parsed_range(text, 0), None, "{text}");
         }
     }
 }

@@ -10,7 +10,7 @@ pub mod minilm;
 
 use filrouge_types::{ErrorCode, Failure};
 
-pub use fill::fill;
+pub use fill::embed_documents;
 pub(crate) use fill::without_credentials;
 #[cfg(any(test, feature = "hashing"))]
 pub use hashing::Hashing;
@@ -78,7 +78,7 @@ impl From<EmbedError> for Failure {
 /// only on the number of elements, not on the largest element of the vector. So the products of quantized vectors with
 /// the same number of elements can be compared directly.
 #[must_use]
-pub fn quantized(exact: &[f32]) -> Vec<i8> {
+pub fn quantize(exact: &[f32]) -> Vec<i8> {
     #[allow(clippy::cast_precision_loss, reason = "no vector is that long")]
     let scale = (exact.len() as f32).sqrt() * 20.0;
     // The conversion `as` saturates, and turns NaN into 0.

@@ -9,11 +9,11 @@ use crate::cutting;
 use crate::fields::Field;
 use crate::matcher::Matcher;
 use crate::search_document::{Piece, SearchDocument};
-use crate::term::Folding;
-use crate::view::View;
+use crate::term::FoldedText;
+use crate::unescaped_json::UnescapedJson;
 
 /// Builds excerpts.
-pub(crate) struct Cutter<'a> {
+pub(crate) struct ExcerptBuilder<'a> {
     pub(crate) matcher: &'a Matcher<'a>,
     /// Whether credentials are masked.
     pub(crate) mask: bool,
@@ -22,35 +22,35 @@ pub(crate) struct Cutter<'a> {
     pub(crate) is_ledger: bool,
 }
 
-/// The place of an excerpt: a piece of a message or of a title. `piece` is `None` if the document has no suitable
-/// piece; the excerpt is then empty.
+/// The passage that an excerpt shows: a piece of a message or of a title. `piece` is `None` if the document has no
+/// suitable piece; the excerpt is then empty.
 struct Passage<'m> {
     session: &'m str,
     doc: &'m SearchDocument<'m>,
     piece: Option<&'m Piece<'m>>,
 }
 
-impl Cutter<'_> {
+impl ExcerptBuilder<'_> {
     /// Builds the excerpts of a message or a title: one for each term of the query that the document contains. A match
     /// that the excerpt before it already shows gets no excerpt of its own. For a query that has only filters, the
     /// excerpt is the beginning of the first text.
-    pub(crate) fn of_matches(&self, session: &str, doc: &SearchDocument<'_>) -> Vec<Excerpt> {
-        let counts_in = |p: &&Piece<'_>| self.matcher.counts_in(p.field, p.tool.as_deref());
-        let mut pieces = doc.pieces.iter().filter(counts_in);
+    pub(crate) fn match_excerpts(&self, session: &str, doc: &SearchDocument<'_>) -> Vec<Excerpt> {
+        let is_searched = |p: &&Piece<'_>| self.matcher.is_searched(p.field, p.tool.as_deref());
+        let mut pieces = doc.pieces.iter().filter(is_searched);
         let passage = |piece| Passage {
             session,
             doc,
             piece,
         };
-        let (mut left, mut excerpts) = (self.matcher.wanted, Vec::new());
-        if left == 0 {
+        let (mut remaining, mut excerpts) = (self.matcher.required, Vec::new());
+        if remaining == 0 {
             let first = pieces.find(|piece| !piece.text.trim().is_empty());
             return vec![self.beginning(&passage(first))];
         }
         for piece in pieces {
-            let cuts = self.of_piece(piece, &mut left).into_iter();
+            let cuts = self.cut_piece(piece, &mut remaining).into_iter();
             excerpts.extend(cuts.map(|cut| self.excerpt(&passage(Some(piece)), cut)));
-            if left == 0 {
+            if remaining == 0 {
                 break;
             }
         }
@@ -59,10 +59,10 @@ impl Cutter<'_> {
 
     /// Builds the excerpts of a message that was found by meaning. They show the terms of the query that the message
     /// contains or, if it contains none, its beginning.
-    pub(crate) fn of_near(&self, session: &str, doc: &SearchDocument<'_>) -> Vec<Excerpt> {
-        let excerpts = match self.matcher.wanted {
+    pub(crate) fn similar_excerpts(&self, session: &str, doc: &SearchDocument<'_>) -> Vec<Excerpt> {
+        let excerpts = match self.matcher.required {
             0 => Vec::new(),
-            _ => self.of_matches(session, doc),
+            _ => self.match_excerpts(session, doc),
         };
         if excerpts.is_empty() {
             return vec![self.first_text(session, doc)];
@@ -88,40 +88,47 @@ impl Cutter<'_> {
         self.excerpt(passage, (0, cut))
     }
 
-    /// Builds the excerpts of one piece, each with its offset in characters, for every term in `left` that the piece
-    /// contains. `left` has one bit per term of the query; the bits of those terms are cleared.
-    fn of_piece(&self, piece: &Piece<'_>, left: &mut u64) -> Vec<(usize, String)> {
-        let mut cuts = self.cut(&piece.text, None, left);
-        let view = View::of(&piece.text).filter(|_| *left != 0 && piece.field.is_json());
-        if let Some(view) = view {
-            cuts.extend(self.cut(&piece.text, Some(&view), left));
+    /// Builds the excerpts of one piece, each with its offset in characters, for every term in `remaining` that the
+    /// piece contains. `remaining` has one bit per term of the query; the bits of those terms are cleared.
+    fn cut_piece(&self, piece: &Piece<'_>, remaining: &mut u64) -> Vec<(usize, String)> {
+        let mut cuts = self.cut(&piece.text, None, remaining);
+        let unescaped =
+            UnescapedJson::new(&piece.text).filter(|_| *remaining != 0 && piece.field.is_json());
+        if let Some(unescaped) = unescaped {
+            cuts.extend(self.cut(&piece.text, Some(&unescaped), remaining));
         }
         cuts
     }
 
-    /// Builds the excerpts of a text as it is written or, with `view`, of the text with its JSON escapes resolved.
-    /// `left` is used as in [`Cutter::of_piece`].
-    fn cut(&self, written: &str, view: Option<&View>, left: &mut u64) -> Vec<(usize, String)> {
-        let text = Folding::of(view.map_or(written, |view| &view.text));
-        let may = self.matcher.may_contain(&text, *left);
-        if may == 0 {
+    /// Builds the excerpts of a text as it is written or, with `unescaped`, of the text with its JSON escapes resolved.
+    /// `remaining` is used as in [`ExcerptBuilder::cut_piece`].
+    fn cut(
+        &self,
+        written: &str,
+        unescaped: Option<&UnescapedJson>,
+        remaining: &mut u64,
+    ) -> Vec<(usize, String)> {
+        let text = FoldedText::new(unescaped.map_or(written, |unescaped| &unescaped.text));
+        let possible = self.matcher.may_contain(&text, *remaining);
+        if possible == 0 {
             return Vec::new();
         }
-        let sought = (0..u64::BITS).filter(|bit| may >> bit & 1 == 1);
-        let hidden = self.matcher.hidden(written, view);
+        let bits = (0..u64::BITS).filter(|bit| possible >> bit & 1 == 1);
+        let hidden = self.matcher.hidden(written, unescaped);
         let hits =
-            sought.filter_map(|bit| Some((self.matcher.first_match(bit, &text, &hidden)?, bit)));
+            bits.filter_map(|bit| Some((self.matcher.first_match(bit, &text, &hidden)?, bit)));
         let mut hits: Vec<(Range<usize>, u32)> = hits.collect();
         hits.sort_by_key(|(hit, _)| hit.start);
         let (mut cuts, mut shown) = (Vec::new(), 0);
         for (hit, bit) in hits {
-            *left &= !(1 << bit);
+            *remaining &= !(1 << bit);
             if shown > 0 && hit.end <= shown {
                 continue;
             }
-            let start = view.map_or(hit.start, |view| view.written_position(hit.start));
+            let start =
+                unescaped.map_or(hit.start, |unescaped| unescaped.written_position(hit.start));
             let before = written.get(..start).unwrap_or_default();
-            let (cut, end) = cutting::around(text.text, hit, &hidden);
+            let (cut, end) = cutting::excerpt_around(text.text, hit, &hidden);
             cuts.push((before.chars().count(), cut));
             shown = end;
         }
@@ -132,7 +139,7 @@ impl Cutter<'_> {
         let (doc, piece) = (passage.doc, passage.piece);
         let is_message = doc.role.is_some();
         let tool = piece.and_then(|piece| piece.tool.as_deref());
-        let begun = piece.and_then(|piece| piece.at);
+        let part_time = piece.and_then(|piece| piece.at);
         let seq = piece.and_then(|piece| piece.seq).or(doc.seq);
         Excerpt {
             message_id: is_message.then(|| doc.id.to_string()),
@@ -145,7 +152,7 @@ impl Cutter<'_> {
             field: piece.map_or(Field::Text, |p| p.field).as_str().to_owned(),
             role: doc.role,
             tool: clean::optional_text(tool, self.mask),
-            created: begun.or(is_message.then_some(doc.created)),
+            created: part_time.or(is_message.then_some(doc.created)),
             seq: seq.filter(|_| self.is_ledger),
             offset,
             text,

@@ -35,18 +35,18 @@ pub(crate) struct Expression {
     max_unchecked: usize,
 }
 
-/// The compiled expression would exceed a limit.
+/// The error for an expression whose compiled form exceeds a limit.
 #[derive(Debug)]
 pub(crate) struct TooLarge;
 
 impl Expression {
     pub(crate) fn new(hir: &Hir) -> Result<Self, TooLarge> {
-        let limited = thompson::Config::new().nfa_size_limit(Some(PROGRAM_BYTES));
-        let states = NFA::compiler().configure(limited).build_from_hir(hir);
-        let limited = meta::Config::new()
+        let config = thompson::Config::new().nfa_size_limit(Some(PROGRAM_BYTES));
+        let states = NFA::compiler().configure(config).build_from_hir(hir);
+        let config = meta::Config::new()
             .nfa_size_limit(Some(PROGRAM_BYTES))
             .hybrid_cache_capacity(CACHE_BYTES);
-        let regex = Regex::builder().configure(limited).build_from_hir(hir);
+        let regex = Regex::builder().configure(config).build_from_hir(hir);
         Ok(Self {
             regex: regex.map_err(|_| TooLarge)?,
             states: states.map_err(|_| TooLarge)?,
@@ -56,10 +56,10 @@ impl Expression {
     }
 
     /// Whether a text has a match; false also when the search is cancelled before it finds one.
-    pub(crate) fn is_in(&self, text: &str, stopped: Stopped<'_>) -> bool {
+    pub(crate) fn is_match(&self, text: &str, stopped: Stopped<'_>) -> bool {
         match self.is_short(text) {
             true => self.regex.is_match(text),
-            false => self.steps(text, stopped, true).is_some(),
+            false => self.find_by_states(text, stopped, true).is_some(),
         }
     }
 
@@ -68,7 +68,7 @@ impl Expression {
     pub(crate) fn find(&self, text: &str, stopped: Stopped<'_>) -> Option<Range<usize>> {
         match self.is_short(text) {
             true => Some(self.regex.find(text)?.range()),
-            false => self.steps(text, stopped, false),
+            false => self.find_by_states(text, stopped, false),
         }
     }
 
@@ -77,31 +77,36 @@ impl Expression {
         text.len().saturating_mul(self.states.states().len()) <= self.max_unchecked
     }
 
-    /// Whether a match in a piece of a text is always a match in the whole text.
-    pub(crate) const fn is_in_whole(&self) -> bool {
+    /// Whether every match in a piece of a text is also a match in the complete text.
+    pub(crate) const fn is_context_free(&self) -> bool {
         !self.has_assertions
     }
 
-    /// Follows the states through a text, and returns the leftmost match. With `any`, stops as soon as it knows that a
-    /// match exists, and returns a match that may be shorter. Returns `None` when `stopped` returns true.
-    fn steps(&self, text: &str, stopped: Stopped<'_>, any: bool) -> Option<Range<usize>> {
-        let (mut here, mut next) = (
-            ActiveStates::of(&self.states),
-            ActiveStates::of(&self.states),
+    /// Follows the states through a text, and returns the leftmost match. With `accept_any`, stops as soon as it knows
+    /// that a match exists, and returns a match that may be shorter. Returns `None` when `stopped` returns true.
+    fn find_by_states(
+        &self,
+        text: &str,
+        stopped: Stopped<'_>,
+        accept_any: bool,
+    ) -> Option<Range<usize>> {
+        let (mut current, mut next) = (
+            ActiveStates::new(&self.states),
+            ActiveStates::new(&self.states),
         );
         let mut found = None;
         for at in 0..=text.len() {
             if at % CHECK_EVERY == 0 && stopped() {
                 return None;
             }
-            if found.is_some() && here.threads.is_empty() {
+            if found.is_some() && current.threads.is_empty() {
                 break;
             }
             if found.is_none() && text.is_char_boundary(at) {
-                here.add(&self.states, text, self.states.start_anchored(), (at, at));
+                current.add(&self.states, text, self.states.start_anchored(), (at, at));
             }
             let byte = text.as_bytes().get(at).copied();
-            for (state, start) in &here.threads {
+            for (state, start) in &current.threads {
                 let to = match self.states.state(*state) {
                     State::Match { .. } => {
                         found = Some(*start..at);
@@ -119,10 +124,10 @@ impl Expression {
                     next.add(&self.states, text, to, (*start, at + 1));
                 }
             }
-            if any && found.is_some() {
+            if accept_any && found.is_some() {
                 break;
             }
-            std::mem::swap(&mut here, &mut next);
+            std::mem::swap(&mut current, &mut next);
             next.clear();
         }
         found
@@ -133,26 +138,26 @@ impl Expression {
 struct ActiveStates {
     threads: Vec<(StateID, usize)>,
     /// For every state, the number of the step at which it was last active.
-    seen: Vec<u64>,
+    last_active: Vec<u64>,
     /// The number of the current step.
-    now: u64,
+    step: u64,
     /// The states that [`ActiveStates::add`] still has to add; empty between its calls.
     stack: Vec<StateID>,
 }
 
 impl ActiveStates {
-    fn of(states: &NFA) -> Self {
+    fn new(states: &NFA) -> Self {
         Self {
             threads: Vec::new(),
-            seen: vec![0; states.states().len()],
-            now: 1,
+            last_active: vec![0; states.states().len()],
+            step: 1,
             stack: Vec::new(),
         }
     }
 
     fn clear(&mut self) {
         self.threads.clear();
-        self.now += 1;
+        self.step += 1;
     }
 
     /// Adds a state, and all states that it leads to without consuming a byte. `start` is where the match begins, `at`
@@ -160,8 +165,8 @@ impl ActiveStates {
     fn add(&mut self, states: &NFA, text: &str, state: StateID, (start, at): (usize, usize)) {
         self.stack.push(state);
         while let Some(state) = self.stack.pop() {
-            match self.seen.get_mut(state.as_usize()) {
-                Some(seen) if *seen != self.now => *seen = self.now,
+            match self.last_active.get_mut(state.as_usize()) {
+                Some(last_active) if *last_active != self.step => *last_active = self.step,
                 _ => continue,
             }
             match states.state(state) {
@@ -225,7 +230,7 @@ mod tests {
             let expression = stepping(PATTERNS[number]);
             let expected = expression.regex.find(&text).map(|found| found.range());
             prop_assert_eq!(expression.find(&text, &|| false), expected.clone());
-            prop_assert_eq!(expression.is_in(&text, &|| false), expected.is_some());
+            prop_assert_eq!(expression.is_match(&text, &|| false), expected.is_some());
         }
     }
 
@@ -235,7 +240,7 @@ mod tests {
         let text = "abcd".repeat(100_000) + "z";
         let checks = AtomicUsize::new(0);
         let stopped = || checks.fetch_add(1, Ordering::Relaxed) >= 3;
-        assert!(!expression.is_in(&text, &stopped));
+        assert!(!expression.is_match(&text, &stopped));
         assert_eq!(expression.find(&text, &stopped), None);
         assert_eq!(checks.load(Ordering::Relaxed), 5);
     }

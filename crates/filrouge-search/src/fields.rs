@@ -54,13 +54,13 @@ impl Field {
 
 /// Passes the texts of a part to `each`, in reading order.
 pub(crate) fn each_text_of_part<'a>(part: &'a Part, each: &mut dyn FnMut(Field, &'a str)) {
-    let mut all = |field, texts: &'a [Box<str>]| texts.iter().for_each(|t| each(field, t));
+    let mut each_of = |field, texts: &'a [Box<str>]| texts.iter().for_each(|t| each(field, t));
     match &part.kind {
-        PartKind::Patch { files } => return all(Field::Patch, files),
-        PartKind::Tool(tool) => all(Field::File, &tool.files),
+        PartKind::Patch { files } => return each_of(Field::Patch, files),
+        PartKind::Tool(tool) => each_of(Field::File, &tool.files),
         _ => {}
     }
-    let mut some = |field, text: &'a Option<Box<str>>| {
+    let mut each_present = |field, text: &'a Option<Box<str>>| {
         if let Some(text) = text {
             each(field, text);
         }
@@ -69,17 +69,17 @@ pub(crate) fn each_text_of_part<'a>(part: &'a Part, each: &mut dyn FnMut(Field, 
         PartKind::Text { text, .. } => each(Field::Text, text),
         PartKind::Reasoning { text } => each(Field::Reasoning, text),
         PartKind::Tool(tool) => {
-            some(Field::ToolTitle, &tool.title);
-            some(Field::ToolOutput, &tool.output);
-            some(Field::ToolError, &tool.error);
+            each_present(Field::ToolTitle, &tool.title);
+            each_present(Field::ToolOutput, &tool.output);
+            each_present(Field::ToolError, &tool.error);
             each(Field::ToolInput, &tool.input);
             each(Field::Tool, &tool.name);
         }
         PartKind::File { name, url, .. } => {
-            some(Field::File, name);
-            some(Field::File, url);
+            each_present(Field::File, name);
+            each_present(Field::File, url);
         }
-        PartKind::Compaction { summary, .. } => some(Field::Summary, summary),
+        PartKind::Compaction { summary, .. } => each_present(Field::Summary, summary),
         PartKind::Other { name, json } if !is_bookkeeping(name) => each(Field::Other, json),
         PartKind::Patch { .. } | PartKind::Other { .. } => {}
     }

@@ -4,38 +4,38 @@ use filrouge_sources::library::ProjectFilter;
 use filrouge_sources::{Header, Role};
 use filrouge_store::text_index::TITLE;
 
-use crate::condition::{Attribute, Condition, Speaker};
+use crate::condition::{Attribute, Author, Condition};
 use crate::search_document::{SearchDocument, kind};
 
 /// The filters of a search, from the query and from the fields of the request. A message must pass all of them.
 pub(crate) struct Filter<'a> {
-    conditions: Vec<ReadyCondition<'a>>,
+    conditions: Vec<PreparedCondition<'a>>,
 }
 
-/// One filter. `project` is set if it filters by project. With `excluded`, whatever has the attribute does not pass.
-struct ReadyCondition<'a> {
-    what: &'a Attribute,
+/// One filter. `project` is set if it filters by project. With `excluded`, documents with the attribute do not pass.
+struct PreparedCondition<'a> {
+    attribute: &'a Attribute,
     excluded: bool,
     project: Option<ProjectFilter<'a>>,
 }
 
 impl<'a> Filter<'a> {
-    pub(crate) fn of(conditions: &'a [Condition]) -> Self {
-        let ready = |one: &'a Condition| ReadyCondition {
-            what: &one.what,
+    pub(crate) fn new(conditions: &'a [Condition]) -> Self {
+        let prepare = |one: &'a Condition| PreparedCondition {
+            attribute: &one.attribute,
             excluded: one.excluded,
-            project: match &one.what {
-                Attribute::Project(wanted) => Some(ProjectFilter::of(wanted)),
+            project: match &one.attribute {
+                Attribute::Project(wanted) => Some(ProjectFilter::new(wanted)),
                 _ => None,
             },
         };
         Self {
-            conditions: conditions.iter().map(ready).collect(),
+            conditions: conditions.iter().map(prepare).collect(),
         }
     }
 
     /// Whether no filter requires anything: there are none, or all exclude.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(crate) fn requires_nothing(&self) -> bool {
         self.conditions.iter().all(|one| one.excluded)
     }
 
@@ -46,8 +46,8 @@ impl<'a> Filter<'a> {
 
     /// With `true`, the sessions that filters exclude; with `false`, the sessions that filters require.
     pub(crate) fn sessions(&self, excluded: bool) -> impl Iterator<Item = &'a str> {
-        let all = self.conditions.iter();
-        all.filter_map(move |one| match one.what {
+        let conditions = self.conditions.iter();
+        conditions.filter_map(move |one| match one.attribute {
             Attribute::Session(id) if one.excluded == excluded => Some(id.as_str()),
             _ => None,
         })
@@ -55,7 +55,7 @@ impl<'a> Filter<'a> {
 
     /// Whether sessions of a source may pass. `name` is the source's name.
     pub(crate) fn may_pass_source(&self, name: &str) -> bool {
-        self.conditions.iter().all(|one| match one.what {
+        self.conditions.iter().all(|one| match one.attribute {
             Attribute::Source(wanted) => (wanted == name) != one.excluded,
             _ => true,
         })
@@ -63,7 +63,7 @@ impl<'a> Filter<'a> {
 
     /// Whether a filter names an agent.
     pub(crate) fn names_agent(&self) -> bool {
-        let agent = |one: &ReadyCondition<'_>| matches!(one.what, Attribute::Agent(_));
+        let agent = |one: &PreparedCondition<'_>| matches!(one.attribute, Attribute::Agent(_));
         self.conditions.iter().any(agent)
     }
 
@@ -74,18 +74,18 @@ impl<'a> Filter<'a> {
 
     /// The latest start among the required time ranges, in milliseconds: messages before it do not pass.
     pub(crate) fn since(&self) -> Option<i64> {
-        self.spans().filter_map(|(since, _)| since).max()
+        self.time_ranges().filter_map(|(since, _)| since).max()
     }
 
     /// The earliest end among the required time ranges, in milliseconds: messages at this time or later do not pass.
     pub(crate) fn until(&self) -> Option<i64> {
-        self.spans().filter_map(|(_, until)| until).min()
+        self.time_ranges().filter_map(|(_, until)| until).min()
     }
 
-    fn spans(&self) -> impl Iterator<Item = (Option<i64>, Option<i64>)> {
+    fn time_ranges(&self) -> impl Iterator<Item = (Option<i64>, Option<i64>)> {
         let required = self.conditions.iter().filter(|one| !one.excluded);
-        required.filter_map(|one| match one.what {
-            Attribute::Within(since, until) => Some((*since, *until)),
+        required.filter_map(|one| match one.attribute {
+            Attribute::TimeRange(since, until) => Some((*since, *until)),
             _ => None,
         })
     }
@@ -95,14 +95,20 @@ impl<'a> Filter<'a> {
         let roles = [Role::User, Role::Assistant, Role::System].into_iter();
         let roles = roles.filter(|role| self.may_pass_role(*role));
         let roles = roles.fold(0, |bits, role| bits | 1 << kind(Some(role)));
-        let titles = self.conditions.iter().all(ReadyCondition::may_be_title);
+        let titles = self
+            .conditions
+            .iter()
+            .all(PreparedCondition::may_pass_title);
         roles | u32::from(titles) << TITLE
     }
 
     /// Whether a filter depends on a message's agent or time: [`Filter::kinds`] cannot check such a filter.
     pub(crate) fn depends_on_messages(&self) -> bool {
-        let depends = |one: &ReadyCondition<'_>| {
-            matches!(one.what, Attribute::Agent(_) | Attribute::Within(..))
+        let depends = |one: &PreparedCondition<'_>| {
+            matches!(
+                one.attribute,
+                Attribute::Agent(_) | Attribute::TimeRange(..)
+            )
         };
         self.conditions.iter().any(depends)
     }
@@ -114,8 +120,8 @@ impl<'a> Filter<'a> {
 
     /// Whether messages of a role may pass.
     pub(crate) fn may_pass_role(&self, role: Role) -> bool {
-        self.conditions.iter().all(|one| match one.what {
-            Attribute::Role(Speaker::Of(wanted)) => (*wanted == role) != one.excluded,
+        self.conditions.iter().all(|one| match one.attribute {
+            Attribute::Role(Author::WithRole(wanted)) => (*wanted == role) != one.excluded,
             _ => true,
         })
     }
@@ -131,23 +137,23 @@ impl<'a> Filter<'a> {
     }
 
     fn passes_title(&self, agent: Option<&str>) -> bool {
-        let mut all = self.conditions.iter();
-        all.all(|one| one.may_be_title() && one.passes_agent(agent))
+        let mut conditions = self.conditions.iter();
+        conditions.all(|one| one.may_pass_title() && one.passes_agent(agent))
     }
 
     fn passes_message(&self, agent: Option<&str>, role: Role, created: i64) -> bool {
-        let mut all = self.conditions.iter();
+        let mut conditions = self.conditions.iter();
         self.may_pass_role(role)
-            && all.all(|one| one.passes_agent(agent) && one.passes_time(created))
+            && conditions.all(|one| one.passes_agent(agent) && one.passes_time(created))
     }
 }
 
-impl ReadyCondition<'_> {
+impl PreparedCondition<'_> {
     fn passes_session(&self, header: &Header) -> bool {
-        let matches = match self.what {
+        let matches = match self.attribute {
             Attribute::Source(source) => *source == header.source,
             Attribute::Session(id) => *id == *header.id,
-            Attribute::Project(_) => self.project.as_ref().is_some_and(|p| p.has(header)),
+            Attribute::Project(_) => self.project.as_ref().is_some_and(|p| p.contains(header)),
             _ => return true,
         };
         matches != self.excluded
@@ -155,16 +161,16 @@ impl ReadyCondition<'_> {
 
     /// Whether the filter can accept a title. A title has no role, time or tool, so a filter that requires one of these
     /// rejects every title.
-    const fn may_be_title(&self) -> bool {
+    const fn may_pass_title(&self) -> bool {
         self.excluded
             || !matches!(
-                self.what,
-                Attribute::Role(_) | Attribute::Tool(_) | Attribute::Within(..)
+                self.attribute,
+                Attribute::Role(_) | Attribute::Tool(_) | Attribute::TimeRange(..)
             )
     }
 
     fn passes_agent(&self, agent: Option<&str>) -> bool {
-        match self.what {
+        match self.attribute {
             Attribute::Agent(wanted) => {
                 agent.is_some_and(|agent| agent.eq_ignore_ascii_case(wanted)) != self.excluded
             }
@@ -173,11 +179,11 @@ impl ReadyCondition<'_> {
     }
 
     fn passes_time(&self, created: i64) -> bool {
-        match *self.what {
-            Attribute::Within(since, until) => {
-                let is_in = since.is_none_or(|since| created >= since)
+        match *self.attribute {
+            Attribute::TimeRange(since, until) => {
+                let is_in_range = since.is_none_or(|since| created >= since)
                     && until.is_none_or(|until| created < until);
-                is_in != self.excluded
+                is_in_range != self.excluded
             }
             _ => true,
         }

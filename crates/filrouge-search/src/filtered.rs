@@ -66,18 +66,18 @@ fn library() -> Library {
     Library::new(vec![Arc::new(source)], 1 << 20)
 }
 
-fn ask(query: &str) -> Ask {
-    Ask {
+fn request(query: &str) -> SearchRequest {
+    SearchRequest {
         query: query.to_owned(),
         now: Some(TODAY + DAY / 2),
         mask: true,
-        ..Ask::default()
+        ..SearchRequest::default()
     }
 }
 
 /// The places of a query's matches, sorted.
 fn places(query: &str) -> Vec<String> {
-    let found = search(&library(), &ask(query)).unwrap();
+    let found = search(&library(), &request(query)).unwrap();
     let places = found.sessions.iter().flat_map(|hit| &hit.excerpts);
     let mut places: Vec<String> = places.map(|one| one.place.clone()).collect();
     assert_eq!(places.len(), found.total_matches, "{query}");
@@ -129,25 +129,25 @@ fn filters_restrict_a_search() {
 fn filters_of_the_query_and_of_the_fields_both_apply() {
     let found = |query: &str, agent: &str| {
         let agent = Some(agent.to_owned());
-        let ask = Ask {
+        let request = SearchRequest {
             agent,
-            ..ask(query)
+            ..request(query)
         };
-        search(&library(), &ask).unwrap().total_matches
+        search(&library(), &request).unwrap().total_matches
     };
     assert_eq!(found("quince", "build"), 2);
     assert_eq!(found("quince tool:bash", "build"), 1);
     assert_eq!(found("quince agent:plan", "build"), 0);
-    let results = search(&library(), &ask("quince -tool:bash on:yesterday")).unwrap();
+    let results = search(&library(), &request("quince -tool:bash on:yesterday")).unwrap();
     let expected = "filters of the query: -tool:\"bash\", \
                     (from 2026-11-20T00:00:00Z before 2026-11-21T00:00:00Z)";
     assert_eq!(results.notices, [expected]);
-    let why = |query: &str| search(&library(), &ask(query)).unwrap_err();
-    assert_eq!(why("quince session:nobody").code(), "session_not_found");
-    let wrong = why("quince role:nobody").to_string();
-    assert!(wrong.starts_with("query, character 13: role: \"nobody\" is not a role"));
+    let error = |query: &str| search(&library(), &request(query)).unwrap_err();
+    assert_eq!(error("quince session:nobody").code(), "session_not_found");
+    let message = error("quince role:nobody").to_string();
+    assert!(message.starts_with("query, character 13: role: \"nobody\" is not a role"));
     assert!(
-        why("-tool:bash")
+        error("-tool:bash")
             .to_string()
             .contains("something to look for")
     );
@@ -156,9 +156,9 @@ fn filters_of_the_query_and_of_the_fields_both_apply() {
 #[test]
 fn days_follow_the_time_zone() {
     let zone = TimeZone::fixed(jiff::tz::offset(-2));
-    let zoned = Ask {
+    let zoned = SearchRequest {
         zone: Zone::Of(zone),
-        ..ask("quince on:yesterday session:s1")
+        ..request("quince on:yesterday session:s1")
     };
     let found = search(&library(), &zoned).unwrap();
     let excerpts = found.sessions[0].excerpts.iter();
@@ -206,11 +206,13 @@ fn text_in_another_spelling_is_found_and_shown_as_written() {
         ("/Café/", vec!["Où est le «Café» ?"]),
         ("/cafe/", vec![]),
     ] {
-        let found = search(&library, &ask(query)).unwrap();
+        let found = search(&library, &request(query)).unwrap();
         let hits = found.sessions.iter().flat_map(|hit| &hit.excerpts);
         let hits: Vec<_> = hits.map(|one| one.text.as_str()).collect();
         assert_eq!(hits, excerpts, "{query}");
     }
-    let alone = search(&library, &ask("x \u{301}")).unwrap_err().to_string();
-    assert!(alone.starts_with("query, character 3: "), "{alone}");
+    let message = search(&library, &request("x \u{301}"))
+        .unwrap_err()
+        .to_string();
+    assert!(message.starts_with("query, character 3: "), "{message}");
 }

@@ -2,7 +2,6 @@
 //! results. A search uses indexes for the sessions whose current state is indexed, and scans the other sessions.
 
 mod answer;
-mod ask;
 #[cfg(test)]
 mod behavior;
 mod condition;
@@ -20,24 +19,25 @@ mod find;
 mod index_terms;
 pub mod ledger;
 mod matcher;
+mod parsed_search;
 mod query;
-mod question;
 mod rank;
 mod reading;
+mod request;
 mod search_document;
 mod term;
 #[cfg(test)]
 mod tests;
-mod view;
+mod unescaped_json;
 mod weigh;
 
 pub use answer::{Excerpt, Hit, Results};
-pub use ask::{Ask, Mode, Order};
 pub use dates::Zone;
 pub use fields::Field;
 #[cfg(test)]
 pub(crate) use find::search;
 pub use find::{LedgerSearch, Searcher, started_at};
 pub use jiff::tz::TimeZone;
-pub use query::Wrong;
+pub use query::InvalidQuery;
+pub use request::{Mode, Order, SearchRequest};
 pub use search_document::{Malformed, Piece, SearchDocument, kind};

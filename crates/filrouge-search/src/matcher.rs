@@ -7,30 +7,30 @@ use std::ops::Range;
 use filrouge_engine::credentials;
 use filrouge_store::text_index::{fold, unfolded_range};
 
-use crate::condition::{Attribute, Condition, Speaker};
+use crate::condition::{Attribute, Author, Condition};
 use crate::cutting;
 use crate::expression::Stopped;
 use crate::fields::Field;
-use crate::query::{Query, Wrong};
+use crate::query::{InvalidQuery, Query};
 use crate::search_document::{Piece, SearchDocument};
-use crate::term::{Compiled, Folding, Sought};
-use crate::view::View;
+use crate::term::{CompiledTerm, FoldedText, TermFinder};
+use crate::unescaped_json::UnescapedJson;
 
 /// The terms of a query, compiled. A set of terms is a number with one bit per term, in the order of the query.
 pub(crate) struct Matcher<'s> {
-    terms: Vec<Compiled>,
+    terms: Vec<CompiledTerm>,
     /// The terms that a message must contain, as bits.
-    pub(crate) wanted: u64,
+    pub(crate) required: u64,
     /// The terms that a message must not contain, as bits.
-    excluded_bits: u64,
-    /// The tools that filters name. With `false`, wanted terms are searched for only in calls of this tool; with
+    excluded: u64,
+    /// The tools that filters name. With `false`, required terms are searched for only in calls of this tool; with
     /// `true`, only outside of its calls.
     tools: Vec<(Box<str>, bool)>,
-    /// One element for each filter `role:tool`. With `false`, wanted terms are searched for only in results of tools;
+    /// One element for each filter `role:tool`. With `false`, required terms are searched for only in results of tools;
     /// with `true`, only outside of results.
     results: Vec<bool>,
-    /// Whether [`Compiled::is_in_whole`] is true of all terms.
-    in_whole: bool,
+    /// Whether [`CompiledTerm::is_context_free`] is true of all terms.
+    all_context_free: bool,
     /// Whether text that has the form of a credential is not searched, because results mask it.
     mask: bool,
     /// Once this returns true, matches may be missed without an error; callers must therefore check it themselves.
@@ -44,30 +44,30 @@ impl<'s> Matcher<'s> {
         conditions: &[Condition],
         mask: bool,
         stopped: Stopped<'s>,
-    ) -> Result<Self, Wrong> {
-        let (mut wanted, mut excluded_bits) = (0, 0);
+    ) -> Result<Self, InvalidQuery> {
+        let (mut required, mut excluded) = (0, 0);
         for (bit, term) in query.terms.iter().enumerate() {
             let bits = if term.excluded {
-                &mut excluded_bits
+                &mut excluded
             } else {
-                &mut wanted
+                &mut required
             };
             *bits |= 1 << bit;
         }
-        let tools = conditions.iter().filter_map(|one| match &one.what {
+        let tools = conditions.iter().filter_map(|one| match &one.attribute {
             Attribute::Tool(name) => Some((name.as_str().into(), one.excluded)),
             _ => None,
         });
         let results = conditions.iter().filter_map(|one| {
-            matches!(one.what, Attribute::Role(Speaker::Tool)).then_some(one.excluded)
+            matches!(one.attribute, Attribute::Role(Author::Tool)).then_some(one.excluded)
         });
-        let terms = query.terms.iter().map(Compiled::of);
-        let terms: Vec<Compiled> = terms.collect::<Result<_, _>>()?;
+        let terms = query.terms.iter().map(CompiledTerm::new);
+        let terms: Vec<CompiledTerm> = terms.collect::<Result<_, _>>()?;
         Ok(Self {
-            in_whole: terms.iter().all(Compiled::is_in_whole),
+            all_context_free: terms.iter().all(CompiledTerm::is_context_free),
             terms,
-            wanted,
-            excluded_bits,
+            required,
+            excluded,
             tools: tools.collect(),
             results: results.collect(),
             mask,
@@ -75,78 +75,81 @@ impl<'s> Matcher<'s> {
         })
     }
 
-    /// Returns the index terms of the wanted terms, each as a list of literals. [`SearchDocument::folded`] of every
-    /// document that contains all wanted terms contains at least one literal of each list.
+    /// Returns the index terms of the required terms, each as a list of literals. [`SearchDocument::folded`] of every
+    /// document that contains all required terms contains at least one literal of each list.
     pub(crate) fn literals(&self) -> Vec<Vec<String>> {
         let bits = self.terms.iter().enumerate();
-        let wanted = bits.filter(|(bit, _)| self.wanted >> bit & 1 == 1);
-        wanted.flat_map(|(_, term)| term.literals.clone()).collect()
+        let required = bits.filter(|(bit, _)| self.required >> bit & 1 == 1);
+        required
+            .flat_map(|(_, term)| term.literals.clone())
+            .collect()
     }
 
     /// Whether the query excludes a term.
     pub(crate) const fn excludes_terms(&self) -> bool {
-        self.excluded_bits != 0
+        self.excluded != 0
     }
 
     /// Whether a message that contains exactly these terms matches.
     pub(crate) const fn accepts(&self, bits: u64) -> bool {
-        bits & self.wanted == self.wanted && bits & self.excluded_bits == 0
+        bits & self.required == self.required && bits & self.excluded == 0
     }
 
-    /// Returns those of the terms `sought` that a text contains: as written or, if `field` is JSON, with its escapes
+    /// Returns those of `terms` that a text contains: as written or, if `field` is JSON, with its escapes
     /// resolved.
-    pub(crate) fn terms_in_text(&self, field: Field, text: &Folding<'_>, sought: u64) -> u64 {
-        let sought = sought & (self.wanted | self.excluded_bits);
-        let found = self.terms_in_version(text, text.text, None, sought);
-        let left = sought & !found;
-        if left == 0 || !field.is_json() {
+    pub(crate) fn terms_in_text(&self, field: Field, text: &FoldedText<'_>, terms: u64) -> u64 {
+        let terms = terms & (self.required | self.excluded);
+        let found = self.terms_in_version(text, text.text, None, terms);
+        let remaining = terms & !found;
+        if remaining == 0 || !field.is_json() {
             return found;
         }
-        match View::of(text.text) {
-            Some(view) => {
-                let read = Folding::of(&view.text);
-                found | self.terms_in_version(&read, text.text, Some(&view), left)
+        match UnescapedJson::new(text.text) {
+            Some(unescaped) => {
+                let unescaped_text = FoldedText::new(&unescaped.text);
+                found
+                    | self.terms_in_version(&unescaped_text, text.text, Some(&unescaped), remaining)
             }
             None => found,
         }
     }
 
-    /// Returns those of the terms `sought` that `text` contains outside of credentials. `text` is the text as written
-    /// or, with `view`, the text with its escapes resolved; `written` is always the text as written.
+    /// Returns those of `terms` that `text` contains outside of credentials. `text` is the text as written
+    /// or, with `unescaped`, the text with its escapes resolved; `written` is always the text as written.
     fn terms_in_version(
         &self,
-        text: &Folding<'_>,
+        text: &FoldedText<'_>,
         written: &str,
-        view: Option<&View>,
-        sought: u64,
+        unescaped: Option<&UnescapedJson>,
+        terms: u64,
     ) -> u64 {
-        let sought = self.may_contain(text, sought);
-        if sought == 0 {
+        let terms = self.may_contain(text, terms);
+        if terms == 0 {
             return 0;
         }
-        let hidden = self.hidden(written, view);
+        let hidden = self.hidden(written, unescaped);
         match hidden.is_empty() {
-            true if self.in_whole => sought,
-            true => self.holds(text, sought),
+            true if self.all_context_free => terms,
+            true => self.terms_in_visible_piece(text, terms),
             false => visible_pieces(text.text, &hidden).fold(0, |found, (_, piece)| {
-                found | self.holds(&Folding::of(piece), sought & !found)
+                found | self.terms_in_visible_piece(&FoldedText::new(piece), terms & !found)
             }),
         }
     }
 
-    /// Returns those of the terms `sought` that the pieces of a text between its credentials may contain. It searches
+    /// Returns those of `terms` that the pieces of a text between its credentials may contain. It searches
     /// the complete text, so that most texts are excluded before credentials are located.
-    pub(crate) fn may_contain(&self, text: &Folding<'_>, sought: u64) -> u64 {
-        self.which(sought, |term| term.may_be_in(text, self.stopped))
+    pub(crate) fn may_contain(&self, text: &FoldedText<'_>, terms: u64) -> u64 {
+        self.filter_terms(terms, |term| term.may_be_in(text, self.stopped))
     }
 
-    fn holds(&self, piece: &Folding<'_>, sought: u64) -> u64 {
-        self.which(sought, |term| term.is_in(piece, self.stopped))
+    fn terms_in_visible_piece(&self, piece: &FoldedText<'_>, terms: u64) -> u64 {
+        self.filter_terms(terms, |term| term.is_in(piece, self.stopped))
     }
 
-    fn which(&self, sought: u64, holds: impl Fn(&Compiled) -> bool) -> u64 {
-        let terms = self.terms.iter().enumerate();
-        let found = terms.filter(|(bit, term)| sought >> bit & 1 == 1 && holds(term));
+    fn filter_terms(&self, terms: u64, is_kept: impl Fn(&CompiledTerm) -> bool) -> u64 {
+        let numbered = self.terms.iter().enumerate();
+        let found = numbered.filter(|(bit, term)| terms >> bit & 1 == 1 && is_kept(term));
         found.fold(0, |found, (bit, _)| found | 1 << bit)
     }
 
@@ -155,52 +158,60 @@ impl<'s> Matcher<'s> {
     pub(crate) fn first_match(
         &self,
         term: u32,
-        text: &Folding<'_>,
+        text: &FoldedText<'_>,
         hidden: &[Range<usize>],
     ) -> Option<Range<usize>> {
         let term = self.terms.get(usize::try_from(term).ok()?)?;
-        let found = |piece: &Folding<'_>| match &term.sought {
-            sought @ Sought::Regex(_) => sought.find(piece.text, self.stopped),
-            sought => Some(unfolded_range(
+        let found = |piece: &FoldedText<'_>| match &term.finder {
+            finder @ TermFinder::Regex(_) => finder.find(piece.text, self.stopped),
+            finder => Some(unfolded_range(
                 piece.text,
-                sought.find(piece.folded(), self.stopped)?,
+                finder.find(piece.folded(), self.stopped)?,
             )),
         };
         if hidden.is_empty() {
             return found(text);
         }
         visible_pieces(text.text, hidden).find_map(|(start, piece)| {
-            let found = found(&Folding::of(piece))?;
+            let found = found(&FoldedText::new(piece))?;
             Some(start + found.start..start + found.end)
         })
     }
 
-    /// Returns the ranges of credentials in a text as written or, with `view`, in the text with its escapes resolved.
-    /// Returns none if credentials are not masked.
-    pub(crate) fn hidden(&self, written: &str, view: Option<&View>) -> Vec<Range<usize>> {
+    /// Returns the ranges of credentials in a text as written or, with `unescaped`, in the text with its escapes
+    /// resolved. Returns none if credentials are not masked.
+    pub(crate) fn hidden(
+        &self,
+        written: &str,
+        unescaped: Option<&UnescapedJson>,
+    ) -> Vec<Range<usize>> {
         if !self.mask {
             return Vec::new();
         }
-        let Some(view) = view else {
+        let Some(unescaped) = unescaped else {
             return credentials(written);
         };
-        let mut hidden = credentials(&view.text);
-        let there = credentials(written).into_iter();
-        hidden.extend(there.map(|r| view.view_position(r.start)..view.view_position(r.end)));
-        cutting::joined(hidden)
+        let mut hidden = credentials(&unescaped.text);
+        let written_ranges = credentials(written).into_iter();
+        hidden.extend(
+            written_ranges.map(|r| {
+                unescaped.unescaped_position(r.start)..unescaped.unescaped_position(r.end)
+            }),
+        );
+        cutting::merge_ranges(hidden)
     }
 
-    /// Whether wanted terms are searched for in a text of this kind. `tool` is the tool whose call contains the text,
+    /// Whether required terms are searched for in a text of this kind. `tool` is the tool whose call contains the text,
     /// if any.
-    pub(crate) fn counts_in(&self, field: Field, tool: Option<&str>) -> bool {
-        let is_of = |name: &str| tool.is_some_and(|tool| tool.eq_ignore_ascii_case(name));
+    pub(crate) fn is_searched(&self, field: Field, tool: Option<&str>) -> bool {
+        let is_tool = |name: &str| tool.is_some_and(|tool| tool.eq_ignore_ascii_case(name));
         let is_result = tool.is_some()
             && matches!(
                 field,
                 Field::ToolOutput | Field::ToolError | Field::ToolTitle
             );
         let mut tools = self.tools.iter();
-        tools.all(|(name, excluded)| is_of(name) != *excluded)
+        tools.all(|(name, excluded)| is_tool(name) != *excluded)
             && self.results.iter().all(|excluded| is_result != *excluded)
     }
 
@@ -208,21 +219,21 @@ impl<'s> Matcher<'s> {
     pub(crate) fn terms_in_folded(
         &self,
         piece: &Piece<'_>,
-        text: &Folding<'_>,
-        sought: u64,
+        text: &FoldedText<'_>,
+        terms: u64,
     ) -> u64 {
-        let searched = if self.counts_in(piece.field, piece.tool.as_deref()) {
-            self.wanted | self.excluded_bits
+        let searched_terms = if self.is_searched(piece.field, piece.tool.as_deref()) {
+            self.required | self.excluded
         } else {
-            self.excluded_bits
+            self.excluded
         };
-        self.terms_in_text(piece.field, text, sought & searched)
+        self.terms_in_text(piece.field, text, terms & searched_terms)
     }
 
-    /// Returns those of the terms `sought` that a piece contains. Wanted terms count only if they are searched for in
-    /// this piece: see [`Matcher::counts_in`].
-    pub(crate) fn terms_in_piece(&self, piece: &Piece<'_>, sought: u64) -> u64 {
-        self.terms_in_folded(piece, &Folding::of(&piece.text), sought)
+    /// Returns those of `terms` that a piece contains. Required terms count only if they are searched for in
+    /// this piece: see [`Matcher::is_searched`].
+    pub(crate) fn terms_in_piece(&self, piece: &Piece<'_>, terms: u64) -> u64 {
+        self.terms_in_folded(piece, &FoldedText::new(&piece.text), terms)
     }
 
     /// Returns which of `terms` a message contains outside of credentials, one bit each. Each of `terms` is a list of
@@ -230,10 +241,10 @@ impl<'s> Matcher<'s> {
     pub(crate) fn visible_words(&self, terms: &[Vec<String>], doc: &SearchDocument<'_>) -> u64 {
         let mut found = 0;
         for piece in &doc.pieces {
-            let view = View::of(&piece.text).filter(|_| piece.field.is_json());
-            for view in std::iter::once(None).chain(view.as_ref().map(Some)) {
-                let text = view.map_or(&*piece.text, |view| &view.text);
-                for (_, visible) in visible_pieces(text, &self.hidden(&piece.text, view)) {
+            let unescaped = UnescapedJson::new(&piece.text).filter(|_| piece.field.is_json());
+            for unescaped in std::iter::once(None).chain(unescaped.as_ref().map(Some)) {
+                let text = unescaped.map_or(&*piece.text, |unescaped| &unescaped.text);
+                for (_, visible) in visible_pieces(text, &self.hidden(&piece.text, unescaped)) {
                     let folded = fold(visible);
                     for (bit, words) in terms.iter().enumerate() {
                         let is_in = words.iter().any(|word| folded.contains(word.as_str()));
@@ -248,15 +259,15 @@ impl<'s> Matcher<'s> {
     /// Whether a message contains no excluded term.
     pub(crate) fn has_no_excluded_term(&self, doc: &SearchDocument<'_>) -> bool {
         let mut pieces = doc.pieces.iter();
-        !self.excludes_terms()
-            || pieces.all(|piece| self.terms_in_piece(piece, self.excluded_bits) == 0)
+        !self.excludes_terms() || pieces.all(|piece| self.terms_in_piece(piece, self.excluded) == 0)
     }
 
-    /// Whether wanted terms are searched for in any text of a message or a title.
-    pub(crate) fn counts_anywhere(&self, doc: &SearchDocument<'_>) -> bool {
+    /// Whether required terms are searched for in any text of a message or a title.
+    pub(crate) fn has_searched_text(&self, doc: &SearchDocument<'_>) -> bool {
         let mut pieces = doc.pieces.iter();
-        let looked_in = pieces.any(|piece| self.counts_in(piece.field, piece.tool.as_deref()));
-        looked_in || doc.pieces.is_empty() && self.counts_in(Field::Text, None)
+        let has_searched_piece =
+            pieces.any(|piece| self.is_searched(piece.field, piece.tool.as_deref()));
+        has_searched_piece || doc.pieces.is_empty() && self.is_searched(Field::Text, None)
     }
 
     /// Whether the query distinguishes texts by their tools.
@@ -266,10 +277,10 @@ impl<'s> Matcher<'s> {
 
     /// Whether a message or a title matches.
     pub(crate) fn is_in(&self, doc: &SearchDocument<'_>) -> bool {
-        self.counts_anywhere(doc) && self.accepts(self.terms_in_document(doc))
+        self.has_searched_text(doc) && self.accepts(self.terms_in_document(doc))
     }
 
-    /// Returns the terms that a message or a title contains. Wanted terms count only in pieces in which they are
+    /// Returns the terms that a message or a title contains. Required terms count only in pieces in which they are
     /// searched for.
     fn terms_in_document(&self, doc: &SearchDocument<'_>) -> u64 {
         doc.pieces

@@ -8,7 +8,7 @@
 //! meaning is searched for literally in quotes: `"-v"`, `"/usr/lib/"`, `"agent:x"`. Within quotes `\"` is a quotation
 //! mark.
 
-pub use crate::condition::Wrong;
+pub use crate::condition::InvalidQuery;
 use crate::condition::{Condition, FilterText};
 use crate::dates::DateContext;
 use crate::reading::QueryReader;
@@ -27,21 +27,21 @@ pub(crate) struct Query {
     /// The filters in the order of the query.
     pub(crate) conditions: Vec<Condition>,
     /// Set if the query has the form of a regular expression except for this invalid flag. It is then read as words.
-    pub(crate) strange_flag: Option<char>,
+    pub(crate) invalid_flag: Option<char>,
 }
 
 impl Query {
     /// Creates the query that consists of one regular expression, without slashes and flags.
     ///
     /// # Errors
-    /// [`Wrong`] for an expression that is empty or too long.
-    pub(crate) fn of_regex(pattern: &str) -> Result<Self, Wrong> {
+    /// [`InvalidQuery`] for an expression that is empty or too long.
+    pub(crate) fn from_regex(pattern: &str) -> Result<Self, InvalidQuery> {
         if pattern.is_empty() {
-            return Err(Wrong::new(1, "the regular expression is empty"));
+            return Err(InvalidQuery::new(1, "the regular expression is empty"));
         }
         if pattern.chars().count() > MAX_CHARS {
             let text = format!("a regular expression has at most {MAX_CHARS} characters");
-            return Err(Wrong::new(MAX_CHARS + 1, text));
+            return Err(InvalidQuery::new(MAX_CHARS + 1, text));
         }
         let term = Term {
             kind: Kind::Regex(Flags::default()),
@@ -59,26 +59,26 @@ impl Query {
 /// Parses a query.
 ///
 /// # Errors
-/// [`Wrong`] for a phrase that is not closed, a filter with an invalid value, and for a query that exceeds a limit.
-/// Regular expressions are not checked here.
-pub(crate) fn parse(query: &str, date_context: &DateContext) -> Result<Query, Wrong> {
+/// [`InvalidQuery`] for a phrase that is not closed, a filter with an invalid value, and for a query that exceeds a
+/// limit. Regular expressions are not checked here.
+pub(crate) fn parse(query: &str, date_context: &DateContext) -> Result<Query, InvalidQuery> {
     if query.chars().count() > MAX_CHARS {
         let text = format!("a query has at most {MAX_CHARS} characters");
-        return Err(Wrong::new(MAX_CHARS + 1, text));
+        return Err(InvalidQuery::new(MAX_CHARS + 1, text));
     }
     let mut parsing = Parsing::default();
     let mut reader = QueryReader::new(query);
     while let Some(filter) = reader.filter()? {
-        parsing.add(&filter, date_context)?;
+        parsing.add_filter(&filter, date_context)?;
     }
     match reader.regex() {
         Some(Ok(term)) => parsing.query.terms.push(term),
-        Some(Err(letter)) => parsing.query.strange_flag = Some(letter),
+        Some(Err(letter)) => parsing.query.invalid_flag = Some(letter),
         None => {}
     }
     loop {
         if let Some(filter) = reader.filter()? {
-            parsing.add(&filter, date_context)?;
+            parsing.add_filter(&filter, date_context)?;
         } else if let Some(term) = reader.term()? {
             parsing.add_term(term)?;
         } else {
@@ -92,33 +92,37 @@ pub(crate) fn parse(query: &str, date_context: &DateContext) -> Result<Query, Wr
 struct Parsing {
     query: Query,
     /// The names of filters that were read and may occur only once.
-    names: Vec<&'static str>,
+    unique_names: Vec<&'static str>,
 }
 
 impl Parsing {
-    fn add(&mut self, filter: &FilterText<'_>, date_context: &DateContext) -> Result<(), Wrong> {
+    fn add_filter(
+        &mut self,
+        filter: &FilterText<'_>,
+        date_context: &DateContext,
+    ) -> Result<(), InvalidQuery> {
         let name = filter.name;
         if !filter.excluded {
-            if self.names.contains(&name) {
+            if self.unique_names.contains(&name) {
                 let text = format!(
                     "{name}: is given twice; it may occur once (-{name}: any number of times)"
                 );
-                return Err(Wrong::new(filter.at, text));
+                return Err(InvalidQuery::new(filter.at, text));
             }
-            self.names.push(name);
+            self.unique_names.push(name);
         }
         if self.query.conditions.len() == MAX_TERMS {
             let text = format!("a query has at most {MAX_TERMS} filters");
-            return Err(Wrong::new(filter.at, text));
+            return Err(InvalidQuery::new(filter.at, text));
         }
-        self.query.conditions.push(filter.read(date_context)?);
+        self.query.conditions.push(filter.parse(date_context)?);
         Ok(())
     }
 
-    fn add_term(&mut self, term: Term) -> Result<(), Wrong> {
+    fn add_term(&mut self, term: Term) -> Result<(), InvalidQuery> {
         if self.query.terms.len() == MAX_TERMS {
             let text = format!("a query has at most {MAX_TERMS} words and phrases");
-            return Err(Wrong::new(term.at, text));
+            return Err(InvalidQuery::new(term.at, text));
         }
         self.query.terms.push(term);
         Ok(())

@@ -74,7 +74,7 @@ pub(crate) struct Evidence {
     /// Whether one message contains all words of the query as whole words.
     pub(crate) whole_words: bool,
     /// Whether the words of the query occur next to each other, in the order of the query.
-    pub(crate) near: bool,
+    pub(crate) adjacent: bool,
 }
 
 impl Evidence {
@@ -85,7 +85,7 @@ impl Evidence {
         title: false,
         weight: Weight::ToolOutput,
         whole_words: false,
-        near: false,
+        adjacent: false,
     };
 
     /// Adds the evidence of another message of the session.
@@ -95,7 +95,7 @@ impl Evidence {
         self.title |= other.title;
         self.weight = self.weight.max(other.weight);
         self.whole_words |= other.whole_words;
-        self.near |= other.near;
+        self.adjacent |= other.adjacent;
     }
 
     /// Returns the score of a session that last changed at `updated`, for a search at `now`, both in milliseconds since
@@ -106,17 +106,17 @@ impl Evidence {
             now.saturating_sub(updated).max(0) as f64 / DAY_MS,
             self.matches as f64,
         );
-        let if_so = |so: bool, points: f64| if so { points } else { 0.0 };
-        if_so(self.title, 3.0)
+        let points_if = |holds: bool, points: f64| if holds { points } else { 0.0 };
+        points_if(self.title, 3.0)
             + self.weight.points()
-            + if_so(self.whole_words, 1.0)
-            + if_so(self.near, 1.5)
+            + points_if(self.whole_words, 1.0)
+            + points_if(self.adjacent, 1.5)
             + 0.4 * matches.ln_1p()
             + 1.0 / (1.0 + age / 30.0)
     }
 }
 
-/// Returns a score in the form that is compared and written into cursors: an integer. A greater one is better.
+/// Converts a score to the integer that is compared and written into cursors. A greater one is better.
 pub(crate) fn rounded(score: f64) -> i64 {
     #[allow(clippy::cast_possible_truncation)]
     let rounded = (score * 1e9).round() as i64;
@@ -162,18 +162,18 @@ mod tests {
     #[test]
     fn titles_phrases_and_newer_sessions_come_first() {
         let plain = evidence(Field::Text, Role::User);
-        let (title, near) = (
+        let (title, adjacent) = (
             Evidence {
                 title: true,
                 ..plain
             },
             Evidence {
-                near: true,
+                adjacent: true,
                 ..plain
             },
         );
-        assert!(title.score(NOW, NOW) > near.score(NOW, NOW));
-        assert!(near.score(NOW, NOW) > plain.score(NOW, NOW));
+        assert!(title.score(NOW, NOW) > adjacent.score(NOW, NOW));
+        assert!(adjacent.score(NOW, NOW) > plain.score(NOW, NOW));
         assert!(plain.score(NOW, NOW) > plain.score(NOW - 86_400_000, NOW));
         // Many matches in tool output rank below one match in the user's text.
         let many = Evidence {

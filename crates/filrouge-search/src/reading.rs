@@ -1,10 +1,10 @@
 //! Reads a query from left to right.
 
-use crate::condition::{FilterText, NAMES, Wrong};
+use crate::condition::{FilterText, InvalidQuery, NAMES};
 
-/// If a query between slashes ends with letters that are not all flags, at most this many letters count as an attempt
-/// to write flags; more are the end of a path.
-const FLAGS: usize = 2;
+/// A text such as `/a/zz` has letters after its last slash that are not all flags. At most this many letters count as
+/// mistaken flags; more are the end of a path.
+const MAX_MISTAKEN_FLAGS: usize = 2;
 
 /// One search term.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(crate) struct Flags {
 
 /// Reads a complete text as a regular expression between slashes; `None` if it is not one. `Err` contains an invalid
 /// flag, if the text is a regular expression except for it.
-fn regex(query: &str) -> Option<Result<Term, char>> {
+fn parse_regex(query: &str) -> Option<Result<Term, char>> {
     let (pattern, letters) = query.trim().strip_prefix('/')?.rsplit_once('/')?;
     if pattern.is_empty() {
         return None;
@@ -56,9 +56,9 @@ fn regex(query: &str) -> Option<Result<Term, char>> {
             'x' => flags.verbose = true,
             'm' => {}
             letter => {
-                let few =
-                    letters.len() <= FLAGS && letters.chars().all(|c| c.is_ascii_alphabetic());
-                return few.then_some(Err(letter));
+                let is_mistaken_flag = letters.len() <= MAX_MISTAKEN_FLAGS
+                    && letters.chars().all(|c| c.is_ascii_alphabetic());
+                return is_mistaken_flag.then_some(Err(letter));
             }
         }
     }
@@ -70,7 +70,7 @@ fn regex(query: &str) -> Option<Result<Term, char>> {
     }))
 }
 
-/// A position in a query: the unread rest of the query, and where it begins, in characters from 1.
+/// A reader of a query: the unread part, and the position at which it begins, in characters from 1.
 #[derive(Clone)]
 pub(crate) struct QueryReader<'a> {
     rest: &'a str,
@@ -85,10 +85,10 @@ impl<'a> QueryReader<'a> {
     /// Reads the filter at this position; `None` if there is none.
     ///
     /// # Errors
-    /// [`Wrong`] for a quoted value that is not closed.
-    pub(crate) fn filter(&mut self) -> Result<Option<FilterText<'a>>, Wrong> {
-        self.space();
-        let Some(name) = named(self.rest) else {
+    /// [`InvalidQuery`] for a quoted value that is not closed.
+    pub(crate) fn filter(&mut self) -> Result<Option<FilterText<'a>>, InvalidQuery> {
+        self.skip_space();
+        let Some(name) = filter_name(self.rest) else {
             return Ok(None);
         };
         let (at, excluded) = (self.at, self.rest.starts_with('-'));
@@ -102,7 +102,7 @@ impl<'a> QueryReader<'a> {
                 value
             }
             None => {
-                let word = self.take(|c| !c.is_whitespace());
+                let word = self.take_while(|c| !c.is_whitespace());
                 if word == "\"\"" { "" } else { word }.to_owned()
             }
         };
@@ -119,46 +119,46 @@ impl<'a> QueryReader<'a> {
     /// Reads the rest of the query as a regular expression, up to the filters with which the query may end. Returns
     /// `None` if it is not one; `Err` contains an invalid flag. In both cases, nothing was read.
     pub(crate) fn regex(&mut self) -> Option<Result<Term, char>> {
-        self.space();
+        self.skip_space();
         let spaces = self.rest.match_indices(char::is_whitespace);
         let mut before = spaces.filter_map(|(at, space)| {
             let (before, after) = self.rest.split_at_checked(at + space.len())?;
-            named(after)?;
-            let all = QueryReader::new(after).only_filters();
-            let is_regex = matches!(regex(before.trim_end()), Some(Ok(_)));
-            (is_regex && all).then_some(before)
+            filter_name(after)?;
+            let ends_with_filters = QueryReader::new(after).has_only_filters();
+            let is_regex = matches!(parse_regex(before.trim_end()), Some(Ok(_)));
+            (is_regex && ends_with_filters).then_some(before)
         });
-        let whole = before.next().unwrap_or(self.rest);
-        let (at, chars) = (self.at, whole.chars().count());
-        let found = regex(whole.trim_end())?;
-        if found.is_ok() {
+        let regex_text = before.next().unwrap_or(self.rest);
+        let (at, chars) = (self.at, regex_text.chars().count());
+        let term = parse_regex(regex_text.trim_end())?;
+        if term.is_ok() {
             self.skip(chars);
         }
         let at = at + 1;
-        Some(found.map(|term| Term { at, ..term }))
+        Some(term.map(|term| Term { at, ..term }))
     }
 
     /// Whether the rest of the query consists of filters.
-    fn only_filters(mut self) -> bool {
+    fn has_only_filters(mut self) -> bool {
         while let Ok(Some(_)) = self.filter() {}
         self.rest.is_empty()
     }
 
     /// Skips white space.
-    fn space(&mut self) {
-        self.take(char::is_whitespace);
+    fn skip_space(&mut self) {
+        self.take_while(char::is_whitespace);
     }
 
     /// Reads the word or phrase at this position; `None` at the end of the query.
     ///
     /// # Errors
-    /// [`Wrong`] for a phrase that is not closed.
-    pub(crate) fn term(&mut self) -> Result<Option<Term>, Wrong> {
-        self.space();
+    /// [`InvalidQuery`] for a phrase that is not closed.
+    pub(crate) fn term(&mut self) -> Result<Option<Term>, InvalidQuery> {
+        self.skip_space();
         if self.rest.is_empty() {
             return Ok(None);
         }
-        let excluded = excludes(self.rest);
+        let excluded = is_exclusion(self.rest);
         if excluded {
             self.skip(1);
         }
@@ -176,7 +176,7 @@ impl<'a> QueryReader<'a> {
         let at = self.at;
         Ok(Some(Term {
             kind: Kind::Word,
-            text: self.take(|c| !c.is_whitespace()).to_owned(),
+            text: self.take_while(|c| !c.is_whitespace()).to_owned(),
             excluded,
             at,
         }))
@@ -186,8 +186,8 @@ impl<'a> QueryReader<'a> {
     /// text between them are no phrase, but a word.
     ///
     /// # Errors
-    /// [`Wrong`] for a phrase that is not closed, and for one that contains only white space.
-    fn phrase(&self) -> Result<Option<String>, Wrong> {
+    /// [`InvalidQuery`] for a phrase that is not closed, and for one that contains only white space.
+    fn phrase(&self) -> Result<Option<String>, InvalidQuery> {
         let Some(inside) = self.rest.strip_prefix('"') else {
             return Ok(None);
         };
@@ -197,7 +197,7 @@ impl<'a> QueryReader<'a> {
                 Some('"') if text.is_empty() => return Ok(None),
                 Some('"') if text.trim().is_empty() => {
                     let text = "the phrase that begins here holds nothing but white space (which is found by /\\s/)";
-                    return Err(Wrong::new(self.at, text));
+                    return Err(InvalidQuery::new(self.at, text));
                 }
                 Some('"') => return Ok(Some(text)),
                 Some('\\') if chars.next_if_eq(&'"').is_some() => text.push('"'),
@@ -205,7 +205,7 @@ impl<'a> QueryReader<'a> {
                 None => {
                     let text = "the phrase that begins here is not closed: expected \" at its end \
                                 (a quotation mark itself is found by /\"/)";
-                    return Err(Wrong::new(self.at, text));
+                    return Err(InvalidQuery::new(self.at, text));
                 }
             }
         }
@@ -217,9 +217,9 @@ impl<'a> QueryReader<'a> {
         self.skip(text.chars().count() + text.matches('"').count() + 2);
     }
 
-    /// Reads characters while `wanted` returns true.
-    fn take(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
-        let end = self.rest.find(|c| !wanted(c)).unwrap_or(self.rest.len());
+    /// Reads characters while `is_wanted` returns true.
+    fn take_while(&mut self, is_wanted: impl Fn(char) -> bool) -> &'a str {
+        let end = self.rest.find(|c| !is_wanted(c)).unwrap_or(self.rest.len());
         let (taken, rest) = self.rest.split_at_checked(end).unwrap_or((self.rest, ""));
         self.at += taken.chars().count();
         self.rest = rest;
@@ -227,25 +227,25 @@ impl<'a> QueryReader<'a> {
     }
 
     fn skip(&mut self, chars: usize) {
-        let mut left = self.rest.chars();
-        self.at += left.by_ref().take(chars).count();
-        self.rest = left.as_str();
+        let mut unread = self.rest.chars();
+        self.at += unread.by_ref().take(chars).count();
+        self.rest = unread.as_str();
     }
 }
 
 /// Whether a term begins with a `-` that excludes it. Options (`--flag`) and arrows (`->`) are words.
-fn excludes(term: &str) -> bool {
+fn is_exclusion(term: &str) -> bool {
     let after = term.strip_prefix('-').and_then(|t| t.chars().next());
     after.is_some_and(|c| !c.is_whitespace() && !matches!(c, '-' | '>' | '='))
 }
 
 /// Returns the name of the filter with which a text begins; `None` if there is none. `tool::call` and `source://x` are
 /// words.
-fn named(text: &str) -> Option<&'static str> {
+fn filter_name(text: &str) -> Option<&'static str> {
     let text = text.strip_prefix('-').unwrap_or(text);
-    let is_here = |name: &&&str| {
+    let is_at_start = |name: &&&str| {
         let after = text.strip_prefix(**name).and_then(|t| t.strip_prefix(':'));
         after.is_some_and(|value| !value.starts_with(':') && !value.starts_with("//"))
     };
-    NAMES.iter().find(is_here).copied()
+    NAMES.iter().find(is_at_start).copied()
 }

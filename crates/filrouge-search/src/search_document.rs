@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::feed::digest;
 use crate::fields::{self, Field};
-use crate::view::View;
+use crate::unescaped_json::UnescapedJson;
 
 /// The version of the encoded form.
 const VERSION: u8 = 3;
@@ -81,9 +81,9 @@ pub const fn kind(role: Option<Role>) -> u8 {
 impl<'a> SearchDocument<'a> {
     /// Creates the document of a message.
     #[must_use]
-    pub fn of(message: &'a Message) -> Self {
+    pub fn from_message(message: &'a Message) -> Self {
         let mut texts = Vec::with_capacity(message.parts.len());
-        pieces(&message.parts, message.error.as_ref(), &mut texts);
+        push_pieces(&message.parts, message.error.as_ref(), &mut texts);
         Self {
             id: Cow::Borrowed(&message.id),
             role: Some(message.role),
@@ -96,7 +96,7 @@ impl<'a> SearchDocument<'a> {
 
     /// Creates the document of a session's title, if the session has a title.
     #[must_use]
-    pub fn of_title(header: &'a Header) -> Option<Self> {
+    pub fn from_title(header: &'a Header) -> Option<Self> {
         let title = header.title.as_deref()?;
         Some(Self {
             id: Cow::Borrowed(""),
@@ -104,7 +104,7 @@ impl<'a> SearchDocument<'a> {
             created: header.created,
             seq: None,
             agent: header.agent.as_deref().map(Cow::Borrowed),
-            pieces: vec![Piece::of_message(Field::Title, title)],
+            pieces: vec![Piece::outside_parts(Field::Title, title)],
         })
     }
 
@@ -118,18 +118,20 @@ impl<'a> SearchDocument<'a> {
     /// twice: as written, and with its escapes resolved.
     #[must_use]
     pub fn folded(&self) -> String {
-        let mut all = String::new();
+        let mut folded = String::new();
         for piece in &self.pieces {
-            push_folded(&piece.text, &mut all);
-            if let Some(view) = View::of(&piece.text).filter(|_| piece.field.is_json()) {
-                push_folded(&view.text, &mut all);
+            push_folded(&piece.text, &mut folded);
+            if let Some(unescaped) =
+                UnescapedJson::new(&piece.text).filter(|_| piece.field.is_json())
+            {
+                push_folded(&unescaped.text, &mut folded);
             }
         }
-        all
+        folded
     }
 
     /// Returns the [`process_hash`] of one of its texts, together with the attributes that are shown with the text.
-    /// `None` stands for an excerpt without a text.
+    /// `None` is for an excerpt without a text.
     pub(crate) fn piece_hash(&self, piece: Option<&Piece<'_>>) -> u64 {
         process_hash(&(&self.id, self.kind(), self.created, piece))
     }
@@ -147,13 +149,13 @@ impl<'a> SearchDocument<'a> {
         postcard::to_extend(self, vec![VERSION]).unwrap_or_default()
     }
 
-    /// Decodes what [`SearchDocument::encode`] wrote; the texts borrow from `bytes`.
+    /// Decodes the output of [`SearchDocument::encode`]; the texts borrow from `bytes`.
     ///
     /// # Errors
     /// [`Malformed`] for anything else.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        let members = bytes.strip_prefix(&[VERSION]).ok_or(Malformed)?;
-        match postcard::take_from_bytes(members) {
+        let encoded = bytes.strip_prefix(&[VERSION]).ok_or(Malformed)?;
+        match postcard::take_from_bytes(encoded) {
             Ok((doc, [])) => Ok(doc),
             _ => Err(Malformed),
         }
@@ -161,14 +163,14 @@ impl<'a> SearchDocument<'a> {
 
     /// Returns the document for an index. `key` is its key, which no other document of the session has. `unit` is the
     /// number of the unit that contains it, the part of a session whose documents the index replaces together.
-    pub(crate) fn document(&self, key: &str, unit: u64) -> NewDocument {
+    pub(crate) fn to_index_document(&self, key: &str, unit: u64) -> NewDocument {
         let body = self.encode();
         NewDocument {
             key: key.into(),
             unit,
             kind: self.kind(),
             created: self.created,
-            digest: digest::of_bytes(&body),
+            digest: digest::hash_bytes(&body),
             folded: self.folded(),
             body,
         }
@@ -177,7 +179,7 @@ impl<'a> SearchDocument<'a> {
 
 impl<'a> Piece<'a> {
     /// Creates the piece for a text that belongs to no part.
-    const fn of_message(field: Field, text: &'a str) -> Self {
+    const fn outside_parts(field: Field, text: &'a str) -> Self {
         Self {
             field,
             part: None,
@@ -190,20 +192,20 @@ impl<'a> Piece<'a> {
 }
 
 /// Adds the texts of a message's parts, and those of the error with which it ended, to `texts`.
-pub(crate) fn pieces<'a>(
+pub(crate) fn push_pieces<'a>(
     parts: &'a [Part],
     error: Option<&'a MessageError>,
     texts: &mut Vec<Piece<'a>>,
 ) {
-    parts.iter().for_each(|part| of_part(part, texts));
+    parts.iter().for_each(|part| push_part_pieces(part, texts));
     if let Some(error) = error {
         fields::each_text_of_error(error, &mut |field, text| {
-            texts.push(Piece::of_message(field, text));
+            texts.push(Piece::outside_parts(field, text));
         });
     }
 }
 
-fn of_part<'a>(part: &'a Part, pieces: &mut Vec<Piece<'a>>) {
+fn push_part_pieces<'a>(part: &'a Part, pieces: &mut Vec<Piece<'a>>) {
     let (tool, result) = match &part.kind {
         PartKind::Tool(tool) => (Some(&*tool.name), tool.result),
         _ => (None, None),
@@ -223,7 +225,7 @@ fn of_part<'a>(part: &'a Part, pieces: &mut Vec<Piece<'a>>) {
 /// Returns a literal in the form that it has in [`SearchDocument::folded`].
 pub(crate) fn folded_literal(literal: &str) -> String {
     let mut out = String::new();
-    push_spaced(&fold(literal), &mut out);
+    push_with_single_spaces(&fold(literal), &mut out);
     out
 }
 
@@ -232,20 +234,20 @@ fn push_folded(text: &str, out: &mut String) {
     if !out.is_empty() {
         out.push(SEPARATOR);
     }
-    push_spaced(&fold(text), out);
+    push_with_single_spaces(&fold(text), out);
 }
 
 /// Adds a text in which one space replaces every run of white space and separators.
-fn push_spaced(text: &str, out: &mut String) {
-    let mut spaced = false;
+fn push_with_single_spaces(text: &str, out: &mut String) {
+    let mut after_space = false;
     for c in text.chars() {
-        let space = c.is_whitespace() || c == SEPARATOR;
-        if !space {
+        let is_space = c.is_whitespace() || c == SEPARATOR;
+        if !is_space {
             out.push(c);
-        } else if !spaced {
+        } else if !after_space {
             out.push(' ');
         }
-        spaced = space;
+        after_space = is_space;
     }
 }
 
@@ -337,7 +339,7 @@ mod tests {
             agent: None,
             pieces: texts
                 .iter()
-                .map(|(field, text)| Piece::of_message(*field, text))
+                .map(|(field, text)| Piece::outside_parts(*field, text))
                 .collect(),
         };
         assert_eq!(

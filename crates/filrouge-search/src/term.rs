@@ -11,28 +11,28 @@ use regex_syntax::{Parser, ParserBuilder};
 
 use crate::expression::{Expression, Stopped, TooLarge};
 use crate::index_terms;
-use crate::query::{Flags, Kind, Term, Wrong};
+use crate::query::{Flags, InvalidQuery, Kind, Term};
 use crate::search_document::folded_literal;
 
 /// The maximum nesting depth of groups in an expression.
-const NESTING: u32 = 50;
+const MAX_NESTING: u32 = 50;
 
 /// A term, prepared for searching.
-pub(crate) struct Compiled {
-    pub(crate) sought: Sought,
+pub(crate) struct CompiledTerm {
+    pub(crate) finder: TermFinder,
     /// The term's index terms: [`crate::SearchDocument::folded`] of each document that contains the term contains at
     /// least one literal of every index term.
     pub(crate) literals: Vec<index_terms::Term>,
 }
 
 /// A text with its folded form, which is computed on first use.
-pub(crate) struct Folding<'t> {
+pub(crate) struct FoldedText<'t> {
     pub(crate) text: &'t str,
     folded: OnceCell<Cow<'t, str>>,
 }
 
-impl<'t> Folding<'t> {
-    pub(crate) const fn of(text: &'t str) -> Self {
+impl<'t> FoldedText<'t> {
+    pub(crate) const fn new(text: &'t str) -> Self {
         Self {
             text,
             folded: OnceCell::new(),
@@ -45,16 +45,16 @@ impl<'t> Folding<'t> {
 }
 
 /// The way in which a term is searched for.
-pub(crate) enum Sought {
+pub(crate) enum TermFinder {
     /// Literally, in folded text.
     Word(Box<Finder<'static>>),
     /// Literally, in folded text, except that any white space matches any other.
-    Spaced(Box<Expression>),
+    Phrase(Box<Expression>),
     /// In the text as written.
     Regex(Box<Expression>),
 }
 
-impl Sought {
+impl TermFinder {
     /// Returns the first match in a text. For words and phrases, `text` must be folded.
     pub(crate) fn find(&self, text: &str, stopped: Stopped<'_>) -> Option<Range<usize>> {
         match self {
@@ -62,102 +62,104 @@ impl Sought {
                 let at = word.find(text.as_bytes())?;
                 Some(at..at + word.needle().len())
             }
-            Self::Spaced(expression) | Self::Regex(expression) => expression.find(text, stopped),
+            Self::Phrase(expression) | Self::Regex(expression) => expression.find(text, stopped),
         }
     }
 }
 
-impl Compiled {
-    pub(crate) fn of(term: &Term) -> Result<Self, Wrong> {
+impl CompiledTerm {
+    pub(crate) fn new(term: &Term) -> Result<Self, InvalidQuery> {
         match term.kind {
-            Kind::Regex(flags) => Self::of_regex(term, flags),
-            Kind::Word | Kind::Phrase => Self::of_words(term),
+            Kind::Regex(flags) => Self::from_regex(term, flags),
+            Kind::Word | Kind::Phrase => Self::from_words(term),
         }
     }
 
     /// Whether a text contains the term.
-    pub(crate) fn is_in(&self, text: &Folding<'_>, stopped: Stopped<'_>) -> bool {
-        match &self.sought {
-            Sought::Regex(expression) => expression.is_in(text.text, stopped),
-            sought => sought.find(text.folded(), stopped).is_some(),
+    pub(crate) fn is_in(&self, text: &FoldedText<'_>, stopped: Stopped<'_>) -> bool {
+        match &self.finder {
+            TermFinder::Regex(expression) => expression.is_match(text.text, stopped),
+            finder => finder.find(text.folded(), stopped).is_some(),
         }
     }
 
     /// Whether a match in a piece of a text is always a match in the complete text. This is not true of an expression
     /// with assertions, which may match only because a piece ends.
-    pub(crate) const fn is_in_whole(&self) -> bool {
-        match &self.sought {
-            Sought::Regex(expression) => expression.is_in_whole(),
+    pub(crate) const fn is_context_free(&self) -> bool {
+        match &self.finder {
+            TermFinder::Regex(expression) => expression.is_context_free(),
             _ => true,
         }
     }
 
     /// Whether some piece of a text may contain the term. False only if no piece contains it.
-    pub(crate) fn may_be_in(&self, text: &Folding<'_>, stopped: Stopped<'_>) -> bool {
-        match &self.sought {
-            Sought::Regex(expression) if !expression.is_in_whole() => self.is_near(text),
+    pub(crate) fn may_be_in(&self, text: &FoldedText<'_>, stopped: Stopped<'_>) -> bool {
+        match &self.finder {
+            TermFinder::Regex(expression) if !expression.is_context_free() => {
+                self.has_index_terms(text)
+            }
             _ => self.is_in(text, stopped),
         }
     }
 
     /// Whether a text contains a literal of each index term. Index terms with a space are ignored, because the text may
     /// contain other white space instead.
-    fn is_near(&self, text: &Folding<'_>) -> bool {
-        let plain = |term: &&index_terms::Term| !term.iter().any(|one| one.contains(' '));
-        let has = |term: &index_terms::Term| {
+    fn has_index_terms(&self, text: &FoldedText<'_>) -> bool {
+        let has_no_space = |term: &&index_terms::Term| !term.iter().any(|one| one.contains(' '));
+        let is_contained = |term: &index_terms::Term| {
             let mut literals = term.iter();
             literals.any(|literal| text.folded().contains(literal.as_str()))
         };
-        self.literals.iter().filter(plain).all(has)
+        self.literals.iter().filter(has_no_space).all(is_contained)
     }
 
-    fn of_words(term: &Term) -> Result<Self, Wrong> {
+    fn from_words(term: &Term) -> Result<Self, InvalidQuery> {
         let folded = fold(&term.text);
         if folded.is_empty() {
             let text = "this term has only accents, which a search ignores: add the letters that they belong to";
-            return Err(Wrong::new(term.at, text));
+            return Err(InvalidQuery::new(term.at, text));
         }
-        let sought = if folded.contains(char::is_whitespace) {
-            let hir = parse(term, &spaced(&folded), Flags::default())?;
-            Sought::Spaced(expression(&hir, term)?)
+        let finder = if folded.contains(char::is_whitespace) {
+            let hir = parse_regex(term, &phrase_pattern(&folded), Flags::default())?;
+            TermFinder::Phrase(compile(&hir, term)?)
         } else {
-            Sought::Word(Box::new(Finder::new(folded.as_bytes()).into_owned()))
+            TermFinder::Word(Box::new(Finder::new(folded.as_bytes()).into_owned()))
         };
         Ok(Self {
-            sought,
+            finder,
             literals: vec![vec![folded_literal(&term.text)]],
         })
     }
 
-    fn of_regex(term: &Term, flags: Flags) -> Result<Self, Wrong> {
-        let hir = parse(term, &term.text, flags)?;
+    fn from_regex(term: &Term, flags: Flags) -> Result<Self, InvalidQuery> {
+        let hir = parse_regex(term, &term.text, flags)?;
         Ok(Self {
-            sought: Sought::Regex(expression(&hir, term)?),
+            finder: TermFinder::Regex(compile(&hir, term)?),
             literals: index_terms::terms(&hir),
         })
     }
 }
 
-fn expression(hir: &Hir, term: &Term) -> Result<Box<Expression>, Wrong> {
+fn compile(hir: &Hir, term: &Term) -> Result<Box<Expression>, InvalidQuery> {
     let expression = Expression::new(hir).map_err(|TooLarge| too_large(term))?;
     Ok(Box::new(expression))
 }
 
-fn too_large(term: &Term) -> Wrong {
+fn too_large(term: &Term) -> InvalidQuery {
     let text = "the expression is too large once its repetitions are expanded";
-    Wrong::new(term.at, text)
+    InvalidQuery::new(term.at, text)
 }
 
-fn parse(term: &Term, pattern: &str, flags: Flags) -> Result<Hir, Wrong> {
+fn parse_regex(term: &Term, pattern: &str, flags: Flags) -> Result<Hir, InvalidQuery> {
     let mut parser: Parser = ParserBuilder::new()
         .case_insensitive(flags.any_case)
         .dot_matches_new_line(flags.dot_all)
         .ignore_whitespace(flags.verbose)
         .multi_line(true)
-        .nest_limit(NESTING)
+        .nest_limit(MAX_NESTING)
         .build();
     parser.parse(pattern).map_err(|why| {
-        let (at, what) = match &why {
+        let (at, problem) = match &why {
             regex_syntax::Error::Parse(why) => (why.span().start.offset, why.kind().to_string()),
             regex_syntax::Error::Translate(why) => {
                 (why.span().start.offset, why.kind().to_string())
@@ -166,20 +168,20 @@ fn parse(term: &Term, pattern: &str, flags: Flags) -> Result<Hir, Wrong> {
         };
         let before = pattern.get(..at).unwrap_or_default().chars().count();
         let near: String = pattern.chars().skip(before).take(12).collect();
-        let place = if near.is_empty() {
+        let location = if near.is_empty() {
             "at the end".to_owned()
         } else {
             format!("at {near:?}")
         };
-        Wrong::new(
+        InvalidQuery::new(
             term.at + before,
-            format!("the regular expression is wrong {place}: {what}"),
+            format!("the regular expression is wrong {location}: {problem}"),
         )
     })
 }
 
 /// Returns the pattern that finds a phrase, in which any white space matches any other.
-fn spaced(phrase: &str) -> String {
+fn phrase_pattern(phrase: &str) -> String {
     let (mut pattern, mut rest) = (String::new(), phrase);
     while let Some(at) = rest.find(char::is_whitespace) {
         let (word, space) = rest.split_at_checked(at).unwrap_or((rest, ""));

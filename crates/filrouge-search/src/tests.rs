@@ -13,10 +13,10 @@ use unicode_normalization::UnicodeNormalization;
 
 use super::fields::Field;
 use super::query::{Kind, Term};
-use super::view::View;
+use super::unescaped_json::UnescapedJson;
 use super::*;
 use crate::answer::{Hit, Results};
-use crate::find::EXCERPTS;
+use crate::find::DEFAULT_EXCERPTS;
 use crate::matcher::Matcher;
 use crate::search_document::SearchDocument;
 use filrouge_sources::library::{Library, samples};
@@ -116,17 +116,17 @@ fn any_history() -> impl Strategy<Value = Vec<(Arc<Header>, Conversation)>> {
     })
 }
 
-/// A piece of an existing text, as a user might type it.
+/// A random piece of an existing text, in the form of a query's word or phrase.
 fn piece(sessions: &[(Arc<Header>, Conversation)], dice: &mut Dice) -> Option<String> {
-    let mut all: Vec<String> = sessions
+    let mut texts_of_sessions: Vec<String> = sessions
         .iter()
         .filter_map(|s| s.0.title.as_deref())
         .map(str::to_owned)
         .collect();
     let messages = sessions.iter().flat_map(|s| &s.1.messages);
-    all.extend(messages.flat_map(texts).map(|(_, text)| text));
-    let text: Vec<char> = all
-        .get(dice.roll(all.len() as u64) as usize)?
+    texts_of_sessions.extend(messages.flat_map(texts).map(|(_, text)| text));
+    let text: Vec<char> = texts_of_sessions
+        .get(dice.roll(texts_of_sessions.len() as u64) as usize)?
         .chars()
         .collect();
     let start = dice.roll(text.len() as u64 + 1) as usize;
@@ -142,47 +142,50 @@ fn piece(sessions: &[(Arc<Header>, Conversation)], dice: &mut Dice) -> Option<St
     if piece.trim().is_empty() || fold(&piece).is_empty() {
         return None;
     }
-    let word = !piece.contains(char::is_whitespace) && !piece.starts_with(['"', '-']);
-    Some(match word {
+    let is_word = !piece.contains(char::is_whitespace) && !piece.starts_with(['"', '-']);
+    Some(match is_word {
         true => piece,
         false => format!("\"{}\"", piece.replace('"', "\\\"")),
     })
 }
 
 /// A random query of words and phrases of these sessions, with a random filter; `None` if the query is invalid.
-fn random_ask(sessions: &[(Arc<Header>, Conversation)], dice: &mut Dice) -> Option<Ask> {
+fn random_request(
+    sessions: &[(Arc<Header>, Conversation)],
+    dice: &mut Dice,
+) -> Option<SearchRequest> {
     let mut words = vec![piece(sessions, dice)?];
     for _ in 0..dice.roll(3) {
         let minus = if dice.roll(3) == 0 { "-" } else { "" };
         words.extend(piece(sessions, dice).map(|word| format!("{minus}{word}")));
     }
-    let mut ask = Ask {
+    let mut request = SearchRequest {
         query: words.join(" "),
         limit: 1 + dice.roll(3) as usize,
         order: crate::Order::Newest,
-        ..Ask::default()
+        ..SearchRequest::default()
     };
     match dice.roll(8) {
-        0 => ask.role = Some(Role::User),
-        1 => ask.tool = Some("read".to_owned()),
-        2 => ask.agent = Some("build".to_owned()),
-        3 => (ask.since, ask.until) = (Some(4), Some(15)),
+        0 => request.role = Some(Role::User),
+        1 => request.tool = Some("read".to_owned()),
+        2 => request.agent = Some("build".to_owned()),
+        3 => (request.since, request.until) = (Some(4), Some(15)),
         _ => {}
     }
-    let query = query::parse(&ask.query, &ask.date_context()).ok()?;
+    let query = query::parse(&request.query, &request.date_context()).ok()?;
     // A query is refused if a term consists of accents only.
     Matcher::new(&query, &[], false, &|| false).ok()?;
     let is_word = |term: &Term| !matches!(term.kind, Kind::Regex(_));
-    query.terms.iter().all(is_word).then_some(ask)
+    query.terms.iter().all(is_word).then_some(request)
 }
 
 /// Searches page by page. Returns all hits, and the first page.
-fn all_pages(library: &Library, mut ask: Ask) -> (Vec<Hit>, Results) {
-    let first = search(library, &ask).unwrap();
+fn all_pages(library: &Library, mut request: SearchRequest) -> (Vec<Hit>, Results) {
+    let first = search(library, &request).unwrap();
     let (mut hits, mut next) = (first.sessions.clone(), first.next_cursor.clone());
     while let Some(cursor) = next {
-        ask.cursor = Some(cursor);
-        let page = search(library, &ask).unwrap();
+        request.cursor = Some(cursor);
+        let page = search(library, &request).unwrap();
         assert!(
             !page.sessions.is_empty(),
             "the cursor leads to an empty page"
@@ -199,19 +202,19 @@ proptest! {
     #[test]
     fn a_search_finds_what_the_reference_finds(sessions in any_history(), seed in any::<u64>()) {
         let mut dice = Dice(seed);
-        let Some(ask) = random_ask(&sessions, &mut dice) else {
+        let Some(request) = random_request(&sessions, &mut dice) else {
             return Ok(());
         };
-        let expected = match_counts(&sessions, &ask);
+        let expected = match_counts(&sessions, &request);
         let source = GeneratedSource { sessions };
         let library = Library::new(vec![Arc::new(source)], 1 << 20);
-        let (hits, first) = all_pages(&library, ask.clone());
+        let (hits, first) = all_pages(&library, request.clone());
         let found: Vec<_> = hits.iter().map(|h| (h.session.id.clone(), h.matches)).collect();
-        prop_assert_eq!(&found, &expected, "{:?}", ask);
+        prop_assert_eq!(&found, &expected, "{:?}", request);
         prop_assert_eq!(first.total_sessions, expected.len());
         prop_assert_eq!(first.total_matches, expected.iter().map(|e| e.1).sum::<usize>());
         for hit in hits {
-            prop_assert!(!hit.excerpts.is_empty() && hit.excerpts.len() <= EXCERPTS);
+            prop_assert!(!hit.excerpts.is_empty() && hit.excerpts.len() <= DEFAULT_EXCERPTS);
             for excerpt in hit.excerpts {
                 prop_assert!(excerpt.text.contains('«') && excerpt.text.contains('»'), "{:?}", excerpt);
             }
@@ -221,7 +224,7 @@ proptest! {
     #[test]
     fn matching_documents_contain_the_index_terms(text in hostile_text(14), words in hostile_text(5), pattern in 0..REGEXES.len()) {
         for query in [REGEXES[pattern].to_owned(), format!("\"{}\"", words.replace('"', ""))] {
-            let Ok(query) = query::parse(&query, &Ask::default().date_context()) else {
+            let Ok(query) = query::parse(&query, &SearchRequest::default().date_context()) else {
                 continue;
             };
             let Ok(matcher) = Matcher::new(&query, &[], false, &|| false) else {
@@ -229,10 +232,10 @@ proptest! {
             };
             let part = [samples::text("p", &text)];
             let message = samples::message("m", Role::User, part.to_vec());
-            let doc = SearchDocument::of(&message);
+            let doc = SearchDocument::from_message(&message);
             let folded = doc.folded();
             let contains = |alternatives: &Vec<String>| alternatives.iter().any(|one| folded.contains(one.as_str()));
-            if matcher.wanted != 0 && matcher.is_in(&doc) {
+            if matcher.required != 0 && matcher.is_in(&doc) {
                 prop_assert!(matcher.literals().iter().all(contains), "{:?} in {:?}", matcher.literals(), folded);
             }
         }
@@ -241,7 +244,7 @@ proptest! {
     #[test]
     fn a_view_resolves_any_spelling_of_a_string(text in hostile_text(20), seed in any::<u64>()) {
         let input = format!("{{\"q\":{}}}", spell(&text, &mut Dice(seed)));
-        let read = View::of(&input).map_or(input.clone(), |view| view.text);
+        let read = UnescapedJson::new(&input).map_or(input.clone(), |unescaped| unescaped.text);
         prop_assert_eq!(read, format!("{{\"q\":\"{}\"}}", text));
     }
 }

@@ -4,18 +4,18 @@ use filrouge_sources::Role;
 use memchr::memmem::Finder;
 
 use crate::matcher::Matcher;
+use crate::parsed_search::ParsedSearch;
 use crate::query::Kind;
-use crate::question::Question;
 use crate::rank::{Evidence, Weight};
 use crate::search_document::{Piece, SearchDocument, folded_literal};
-use crate::term::Folding;
+use crate::term::FoldedText;
 
 /// The words and phrases of a search, prepared for ranking.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
-    each: Vec<Word>,
+    words: Vec<Word>,
     /// A finder of all words next to each other, in the order of the query; `None` if there are fewer than two.
-    together: Option<Finder<'static>>,
+    adjacent_words: Option<Finder<'static>>,
 }
 
 /// A folded word or phrase.
@@ -25,30 +25,30 @@ struct Word {
     bit: u64,
     finder: Finder<'static>,
     /// Whether the word begins with a letter or a digit, and whether it ends with one.
-    letters: (bool, bool),
+    edge_letters: (bool, bool),
 }
 
 impl Words {
-    pub(crate) fn of(question: &Question<'_>) -> Self {
-        let terms = question.terms().iter().enumerate();
+    pub(crate) fn new(search: &ParsedSearch<'_>) -> Self {
+        let terms = search.terms().iter().enumerate();
         let words =
             terms.filter(|(_, term)| !term.excluded && !matches!(term.kind, Kind::Regex(_)));
         let words: Vec<(u64, String)> = words
             .map(|(bit, term)| (1 << bit, folded_literal(&term.text)))
             .collect();
-        let together = (words.len() > 1).then(|| {
+        let adjacent_words = (words.len() > 1).then(|| {
             let words: Vec<&str> = words.iter().map(|(_, word)| word.as_str()).collect();
             Finder::new(&words.join(" ")).into_owned()
         });
-        let each = words.iter().map(|(bit, word)| Word::of(*bit, word));
+        let prepared = words.iter().map(|(bit, word)| Word::new(*bit, word));
         Self {
-            each: each.collect(),
-            together,
+            words: prepared.collect(),
+            adjacent_words,
         }
     }
 
     fn bits(&self) -> u64 {
-        self.each.iter().fold(0, |all, word| all | word.bit)
+        self.words.iter().fold(0, |all, word| all | word.bit)
     }
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct MessageMatches {
     bits: [u64; Weight::ALL.len()],
     /// The terms that occur as whole words, as bits.
     whole_words: u64,
-    near: bool,
+    adjacent: bool,
 }
 
 impl MessageMatches {
@@ -71,22 +71,23 @@ impl MessageMatches {
         piece: &Piece<'_>,
         role: Option<Role>,
     ) {
-        let text = Folding::of(&piece.text);
+        let text = FoldedText::new(&piece.text);
         let bits = matcher.terms_in_folded(piece, &text, u64::MAX);
-        if let Some(known) = self.bits.get_mut(Weight::of(piece.field, role) as usize) {
-            *known |= bits;
+        if let Some(weight_bits) = self.bits.get_mut(Weight::of(piece.field, role) as usize) {
+            *weight_bits |= bits;
         }
         if bits & words.bits() == 0 {
             return;
         }
-        let left = bits & !self.whole_words;
-        for word in words.each.iter().filter(|word| left & word.bit != 0) {
+        let unseen = bits & !self.whole_words;
+        for word in words.words.iter().filter(|word| unseen & word.bit != 0) {
             if word.occurs_whole(text.folded()) {
                 self.whole_words |= word.bit;
             }
         }
-        let together = words.together.as_ref().filter(|_| !self.near);
-        self.near |= together.is_some_and(|all| all.find(text.folded().as_bytes()).is_some());
+        let adjacent_words = words.adjacent_words.as_ref().filter(|_| !self.adjacent);
+        self.adjacent |=
+            adjacent_words.is_some_and(|all| all.find(text.folded().as_bytes()).is_some());
     }
 
     /// Returns the terms that were found, as bits.
@@ -100,11 +101,11 @@ impl MessageMatches {
             return None;
         }
         // The weight of the least significant text that is needed to cover all terms.
-        let mut left = matcher.wanted;
+        let mut uncovered = matcher.required;
         let needed = Weight::ALL.into_iter().rev().zip(self.bits.iter().rev());
         let weight = needed.into_iter().find_map(|(weight, bits)| {
-            left &= !bits;
-            (left == 0).then_some(weight)
+            uncovered &= !bits;
+            (uncovered == 0).then_some(weight)
         });
         Some(Evidence {
             matches: 1,
@@ -112,7 +113,7 @@ impl MessageMatches {
             title: false,
             weight: weight.unwrap_or_default(),
             whole_words: words.bits() != 0 && self.whole_words & words.bits() == words.bits(),
-            near: self.near,
+            adjacent: self.adjacent,
         })
     }
 }
@@ -123,7 +124,7 @@ pub(crate) fn weigh(
     words: &Words,
     doc: &SearchDocument<'_>,
 ) -> Option<Evidence> {
-    if !matcher.counts_anywhere(doc) {
+    if !matcher.has_searched_text(doc) {
         return None;
     }
     let mut matches = MessageMatches::default();
@@ -138,21 +139,21 @@ pub(crate) fn weigh(
 }
 
 impl Word {
-    fn of(bit: u64, word: &str) -> Self {
+    fn new(bit: u64, word: &str) -> Self {
         let mut chars = word.chars();
         let first = chars.next();
         Self {
             bit,
             finder: Finder::new(word).into_owned(),
-            letters: (is_letter(first), is_letter(chars.next_back().or(first))),
+            edge_letters: (is_letter(first), is_letter(chars.next_back().or(first))),
         }
     }
 
     /// Whether the word occurs in a folded text without a letter or digit directly before or after it.
     fn occurs_whole(&self, text: &str) -> bool {
-        let (first, last) = self.letters;
-        let mut places = self.finder.find_iter(text.as_bytes());
-        places.any(|at| {
+        let (first, last) = self.edge_letters;
+        let mut occurrences = self.finder.find_iter(text.as_bytes());
+        occurrences.any(|at| {
             let before = text.get(..at).and_then(|t| t.chars().next_back());
             let after = at + self.finder.needle().len();
             let after = text.get(after..).and_then(|t| t.chars().next());
@@ -170,7 +171,7 @@ mod tests {
     use super::*;
 
     fn occurs_whole(text: &str, word: &str) -> bool {
-        Word::of(1, word).occurs_whole(text)
+        Word::new(1, word).occurs_whole(text)
     }
 
     #[test]

@@ -10,7 +10,7 @@ use filrouge_http::HttpLayer;
 use filrouge_http::access::Authority;
 use filrouge_http::limits::LimitSettings;
 
-use crate::mcp::{McpSettings, Mounted};
+use crate::mcp::{McpSettings, McpState};
 use crate::recordings::Recordings;
 use crate::search::SearchSettings;
 
@@ -23,7 +23,7 @@ pub struct App {
     /// The recordings of provider streams in progress.
     pub(crate) recordings: Arc<Recordings>,
     /// The MCP service and its histories.
-    pub(crate) mcp: Arc<Mounted>,
+    pub(crate) mcp: Arc<McpState>,
     /// The indexes and the embedder of searches.
     pub(crate) search: SearchSettings,
 }
@@ -58,7 +58,7 @@ impl App {
         Self {
             anchor: anchor.map(Arc::new),
             recordings: Arc::new(Recordings::new(http.metrics())),
-            mcp: Arc::new(Mounted::new(mcp)),
+            mcp: Arc::new(McpState::new(mcp)),
             search,
             http,
         }
@@ -71,7 +71,7 @@ impl App {
         Some(failure.detail)
     }
 
-    /// Returns what is wrong with the anchor or the witness; `None` if nothing is, or if there is no anchor.
+    /// Returns the failure of the anchor or the witness; `None` if both work, or if there is no anchor.
     pub(crate) fn anchor_failure(&self) -> Option<String> {
         self.anchor.as_ref().and_then(|keeper| keeper.failure())
     }

@@ -1,11 +1,11 @@
 //! The service for agents over the Model Context Protocol.
 
-use filrouge_mcp::{Histories, HttpService, McpServer, Own};
+use filrouge_mcp::{CallerSession, Histories, HttpService, McpServer};
 use filrouge_sources::Library;
 
-mod alone;
+mod standalone;
 
-pub use alone::serve_mcp;
+pub use standalone::serve_mcp;
 
 /// The histories that `/mcp` serves besides the ledger, and the host names that it accepts.
 #[derive(Clone)]
@@ -27,14 +27,14 @@ impl Default for McpSettings {
 }
 
 /// The service, with the histories that all callers share.
-pub(crate) struct Mounted {
+pub(crate) struct McpState {
     pub(crate) library: Library,
     pub(crate) service: HttpService,
 }
 
-impl Mounted {
+impl McpState {
     pub(crate) fn new(settings: McpSettings) -> Self {
-        let server = McpServer::new(Histories::OfCaller, Own::default());
+        let server = McpServer::new(Histories::PerCaller, CallerSession::default());
         Self {
             library: settings.library,
             service: HttpService::new(server, settings.hosts),

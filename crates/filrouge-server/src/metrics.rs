@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use filrouge_engine::scopes::TieredLedger;
-use filrouge_engine::spool::Spooling;
+use filrouge_engine::spool::SpooledLedger;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::routes::readiness;
 
 /// Registers metrics without labels. A row has the kind, the name, the help text and the value.
-macro_rules! rows {
+macro_rules! register_all {
     ($registry:ident: $($kind:ident $name:literal $help:literal = $value:expr;)+) => {$(
         $registry.register($name, $help, $kind::new($value));
     )+};
@@ -37,27 +37,28 @@ fn register_labeled<const N: usize, V: Into<String>>(
     registry.register(name, help, family);
 }
 
-/// Returns the metrics with their current values.
-pub(crate) async fn scraped(app: &App) -> Registry {
-    let mut all = Registry::with_prefix("filrouge");
-    store(app, &mut all).await;
-    secrets(app, &mut all);
-    scopes(app, &mut all);
-    calls(app, &mut all);
-    spool(app, &mut all);
-    search(app, &mut all);
-    all
+/// Collects the metrics with their current values.
+pub(crate) async fn collect(app: &App) -> Registry {
+    let mut registry = Registry::with_prefix("filrouge");
+    add_store(app, &mut registry).await;
+    add_secrets(app, &mut registry);
+    add_scopes(app, &mut registry);
+    add_calls(app, &mut registry);
+    add_spool(app, &mut registry);
+    add_search(app, &mut registry);
+    registry
 }
 
-async fn store(app: &App, all: &mut Registry) {
+/// Adds the metrics of the store and of the server's readiness.
+async fn add_store(app: &App, registry: &mut Registry) {
     let upkeep = &app.upkeep;
     let (readiness, hot_up) = readiness(app).await;
     let load = upkeep.load();
-    let broken = |why: &Option<String>| i64::from(why.is_some());
-    rows! { all:
-        ConstGauge "store_read_only" "1 when the store accepts no writes" = broken(&readiness.read_only);
-        ConstGauge "store_integrity_failed" "1 when the store is known to differ from what was written" = broken(&readiness.integrity);
-        ConstGauge "anchor_failed" "1 when the anchor cannot be advanced, or the store awaits `filrouge anchor accept`" = broken(&readiness.anchor);
+    let is_reported = |why: &Option<String>| i64::from(why.is_some());
+    register_all! { registry:
+        ConstGauge "store_read_only" "1 when the store accepts no writes" = is_reported(&readiness.read_only);
+        ConstGauge "store_integrity_failed" "1 when the store is known to differ from what was written" = is_reported(&readiness.integrity);
+        ConstGauge "anchor_failed" "1 when the anchor cannot be advanced, or the store awaits `filrouge anchor accept`" = is_reported(&readiness.anchor);
         ConstGauge "degraded" "1 when /readyz says degraded" = i64::from(readiness.is_degraded());
         ConstGauge "hot_up" "1 when the hot store answers" = i64::from(hot_up);
         ConstGauge "store_commit" "Number of the newest durable commit" = upkeep.position().commit_no;
@@ -66,9 +67,10 @@ async fn store(app: &App, all: &mut Registry) {
     }
 }
 
-fn secrets(app: &App, all: &mut Registry) {
+/// Adds the metrics of masked and refused credentials (DESIGN §8).
+fn add_secrets(app: &App, registry: &mut Registry) {
     let upkeep = &app.upkeep;
-    rows! { all:
+    register_all! { registry:
         ConstCounter "runtime_context_dropped" "Members of runtime_context that were dropped" = upkeep.counters().runtime_context_dropped.get();
         ConstCounter "runtime_context_lost" "Values of runtime_context that were too long or too many to be masked" = upkeep.runtime_context_lost();
     }
@@ -80,15 +82,20 @@ fn secrets(app: &App, all: &mut Registry) {
     let refused = outcome("refused", upkeep.counters().refused.all());
     let help = "Credentials that were masked, or that writes were refused for, by shape";
     let labels = ["shape", "outcome"];
-    register_labeled(all, ("credentials", help), labels, masked.chain(refused));
+    register_labeled(
+        registry,
+        ("credentials", help),
+        labels,
+        masked.chain(refused),
+    );
 }
 
 /// Adds the metrics of the hot store, and of what is not recorded in the ledger (DESIGN §7).
-fn scopes(app: &App, all: &mut Registry) {
+fn add_scopes(app: &App, registry: &mut Registry) {
     let upkeep = &app.upkeep;
     let tiers = app.tiers();
     let counts = tiers.map(TieredLedger::counts).unwrap_or_default();
-    rows! { all:
+    register_all! { registry:
         ConstCounter "hot_fills" "Copies of recent turns that were rebuilt from the ledger" = counts.recent_fills;
         ConstGauge "hot_steps_waiting" "Writes that copies have not received yet" = counts.steps_waiting;
         ConstCounter "hot_removals_failed" "Removals from the hot store that failed" = counts.removals_failed;
@@ -111,32 +118,32 @@ fn scopes(app: &App, all: &mut Registry) {
         (["as_of"], counts.recent_as_of),
     ];
     let help = "Queries for recent turns, by the state of the copy in the hot store";
-    register_labeled(all, ("hot_reads", help), ["outcome"], reads);
+    register_labeled(registry, ("hot_reads", help), ["outcome"], reads);
     let steps = [
         (["sent"], counts.steps_sent),
         (["dropped"], counts.steps_dropped),
     ];
     let help = "Writes that copies of recent turns received, or did not receive";
-    register_labeled(all, ("hot_steps", help), ["outcome"], steps);
+    register_labeled(registry, ("hot_steps", help), ["outcome"], steps);
     let turns = [
         (["login"], counts.backfilled_turns),
         (["late"], counts.late_turns),
     ];
     let help = "Turns that were moved from the hot store to the ledger";
-    register_labeled(all, ("backfilled_turns", help), ["when"], turns);
-    let one = |(word, count)| ([word], count);
-    let members = upkeep.counters().members.all().into_iter().map(one);
+    register_labeled(registry, ("backfilled_turns", help), ["when"], turns);
+    let to_labels = |(value, count)| ([value], count);
+    let members = upkeep.counters().members.all().into_iter().map(to_labels);
     let help = "Members of metadata that were not recorded in the ledger, by name";
-    register_labeled(all, ("metadata_dropped", help), ["key"], members);
-    let items = upkeep.counters().items.all().into_iter().map(one);
+    register_labeled(registry, ("metadata_dropped", help), ["key"], members);
+    let items = upkeep.counters().items.all().into_iter().map(to_labels);
     let help = "Items that were not recorded in the ledger, by channel";
-    register_labeled(all, ("items_not_recorded", help), ["channel"], items);
+    register_labeled(registry, ("items_not_recorded", help), ["channel"], items);
 }
 
 /// Adds the metrics of live calls (DESIGN §6).
-fn calls(app: &App, all: &mut Registry) {
+fn add_calls(app: &App, registry: &mut Registry) {
     let counts = app.upkeep.counters();
-    rows! { all:
+    register_all! { registry:
         ConstCounter "leases" "Leases that were acquired, including repeats by the holder" = counts.leases.get();
         ConstCounter "lease_timeouts" "Waits for leases that timed out" = counts.lease_timeouts.get();
         ConstCounter "leases_refused" "Leases that were refused at once because another holder had them" = counts.leases_refused.get();
@@ -146,18 +153,18 @@ fn calls(app: &App, all: &mut Registry) {
     let refused = counts.writes_refused.all().into_iter();
     let refused = refused.map(|(code, count)| ([code], count));
     let help = "Writes that were refused because of a lease, by code";
-    register_labeled(all, ("lease_refusals", help), ["code"], refused);
+    register_labeled(registry, ("lease_refusals", help), ["code"], refused);
     let resumes = counts.resumes.all().into_iter();
     let resumes = resumes.map(|((source, fallback), count)| ([source, fallback], count));
     let help = "Resumed sessions, by source and by what replaced the newest checkpoint";
-    register_labeled(all, ("resumes", help), ["source", "fallback"], resumes);
+    register_labeled(registry, ("resumes", help), ["source", "fallback"], resumes);
 }
 
 /// Adds the metrics of the spool (DESIGN §6, "Ledger down").
-fn spool(app: &App, all: &mut Registry) {
-    let view = app.spool().map(Spooling::view);
+fn add_spool(app: &App, registry: &mut Registry) {
+    let view = app.spool().map(SpooledLedger::view);
     let view = view.unwrap_or_default();
-    rows! { all:
+    register_all! { registry:
         ConstGauge "spool_entries" "Writes that wait for the ledger" = view.entries;
         ConstGauge "spool_sessions" "Sessions with writes that wait for the ledger" = view.sessions;
         ConstGauge "spool_bytes" "Bytes of the writes that wait for the ledger" = view.bytes;
@@ -172,11 +179,11 @@ fn spool(app: &App, all: &mut Registry) {
 }
 
 /// Adds the metrics of the ledger's search index (DESIGN §10).
-fn search(app: &App, all: &mut Registry) {
+fn add_search(app: &App, registry: &mut Registry) {
     let feed = app.search.feed.as_ref();
     let counts = feed.map(|feed| feed.counts()).unwrap_or_default();
     let up = feed.is_some_and(|feed| feed.failure().is_none());
-    rows! { all:
+    register_all! { registry:
         ConstGauge "search_index_up" "1 when the search index of the ledger is kept up to date" = i64::from(up);
         ConstGauge "search_index_behind_commits" "Commits that the search index does not include yet" = counts.lag_commits;
         ConstCounter "search_index_documents" "Messages and titles that were added to the search index" = counts.documents;

@@ -16,9 +16,9 @@ use tokio::time::timeout;
 use filrouge_http::Metrics;
 
 /// How long a request that ends a turn waits until the turn's recording has written its pending content.
-const FLUSH_WITHIN: Duration = Duration::from_secs(2);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A request to flush: the recording sends through it once it has written its pending content.
+/// A request to flush: the recording answers it through this channel once it has written its pending content.
 pub(crate) type Flush = oneshot::Sender<()>;
 
 /// All recordings of a server.
@@ -27,7 +27,7 @@ pub(crate) struct Recordings {
     /// For each turn that is being recorded, the channel through which a flush is requested.
     flushes: Mutex<HashMap<TurnId, mpsc::Sender<Flush>>>,
     /// The number of recordings in progress.
-    under_way: watch::Sender<usize>,
+    in_progress: watch::Sender<usize>,
     gauge: Gauge,
     ended: Family<Vec<(&'static str, String)>, Counter>,
     bytes: Counter,
@@ -37,20 +37,20 @@ pub(crate) struct Recordings {
 
 impl Recordings {
     pub(crate) fn new(metrics: &Metrics) -> Self {
-        let ended =
+        let ended_help =
             "Provider streams that were recorded, by format and by the final state of their turns";
-        let unknown = "Events of provider streams that no decoder knew";
+        let unknown_help = "Events of provider streams that no decoder knew";
         Self {
             flushes: Mutex::default(),
-            under_way: watch::Sender::new(0),
-            gauge: metrics.put(
+            in_progress: watch::Sender::new(0),
+            gauge: metrics.register(
                 "streams_under_way",
                 "Provider streams that are being recorded",
             ),
-            ended: metrics.put("streams", ended),
-            bytes: metrics.put("stream_bytes", "Bytes of provider streams"),
-            unknown_events: metrics.put("stream_unknown_events", unknown),
-            drafts: metrics.put("stream_drafts", "Drafts that were written"),
+            ended: metrics.register("streams", ended_help),
+            bytes: metrics.register("stream_bytes", "Bytes of provider streams"),
+            unknown_events: metrics.register("stream_unknown_events", unknown_help),
+            drafts: metrics.register("stream_drafts", "Drafts that were written"),
         }
     }
 
@@ -60,11 +60,11 @@ impl Recordings {
     }
 
     /// Registers the recording of a turn until the returned handle is dropped. The handle receives requests to flush.
-    pub(crate) fn register(&self, turn: TurnId) -> Registered<'_> {
+    pub(crate) fn register(&self, turn: TurnId) -> FlushHandle<'_> {
         let (sender, requests) = mpsc::channel(4);
         self.flushes().insert(turn, sender.clone());
-        Registered {
-            all: self,
+        FlushHandle {
+            recordings: self,
             turn,
             sender,
             requests,
@@ -72,7 +72,7 @@ impl Recordings {
     }
 
     /// Whether this process is recording a turn.
-    pub(crate) fn records(&self, turn: TurnId) -> bool {
+    pub(crate) fn is_recording(&self, turn: TurnId) -> bool {
         self.flushes().contains_key(&turn)
     }
 
@@ -82,33 +82,33 @@ impl Recordings {
         let Some(recording) = self.flushes().get(&turn).cloned() else {
             return;
         };
-        let (done, written) = oneshot::channel();
+        let (sender, flushed) = oneshot::channel();
         let flushing = async {
             // A recording that has ended has no pending content.
-            if recording.send(done).await.is_ok() {
-                let _ = written.await;
+            if recording.send(sender).await.is_ok() {
+                let _ = flushed.await;
             }
         };
-        if timeout(FLUSH_WITHIN, flushing).await.is_err() {
+        if timeout(FLUSH_TIMEOUT, flushing).await.is_err() {
             tracing::warn!(turn_id = %turn, "a recording did not write its pending content in time");
         }
     }
 
     /// Counts a recording until the returned value is dropped.
-    pub(crate) fn begin(&self) -> UnderWay<'_> {
-        self.under_way.send_modify(|count| *count += 1);
+    pub(crate) fn begin(&self) -> RecordingInProgress<'_> {
+        self.in_progress.send_modify(|count| *count += 1);
         self.gauge.inc();
-        UnderWay {
-            all: self,
+        RecordingInProgress {
+            recordings: self,
             counted: (0, 0),
         }
     }
 
     /// Waits until no recording is in progress.
-    pub(crate) async fn ended(&self) {
+    pub(crate) async fn wait_until_ended(&self) {
         // This cannot fail: `self` owns the sender.
         let _ = self
-            .under_way
+            .in_progress
             .subscribe()
             .wait_for(|count| *count == 0)
             .await;
@@ -116,14 +116,14 @@ impl Recordings {
 }
 
 /// A registered recording that can be asked to flush.
-pub(crate) struct Registered<'r> {
-    all: &'r Recordings,
+pub(crate) struct FlushHandle<'r> {
+    recordings: &'r Recordings,
     turn: TurnId,
     sender: mpsc::Sender<Flush>,
     requests: mpsc::Receiver<Flush>,
 }
 
-impl Registered<'_> {
+impl FlushHandle<'_> {
     /// Waits for a request to flush.
     pub(crate) async fn flush_requested(&mut self) -> Flush {
         match self.requests.recv().await {
@@ -134,51 +134,51 @@ impl Registered<'_> {
     }
 }
 
-impl Drop for Registered<'_> {
+impl Drop for FlushHandle<'_> {
     fn drop(&mut self) {
-        let mut flushes = self.all.flushes();
+        let mut flushes = self.recordings.flushes();
         // The turn's next recording may already have replaced this one.
-        let own = |sender: &mpsc::Sender<Flush>| sender.same_channel(&self.sender);
-        if flushes.get(&self.turn).is_some_and(own) {
+        let is_own = |sender: &mpsc::Sender<Flush>| sender.same_channel(&self.sender);
+        if flushes.get(&self.turn).is_some_and(is_own) {
             flushes.remove(&self.turn);
         }
     }
 }
 
 /// A recording in progress, for the counters.
-pub(crate) struct UnderWay<'r> {
-    all: &'r Recordings,
+pub(crate) struct RecordingInProgress<'r> {
+    recordings: &'r Recordings,
     /// The numbers of unknown events and drafts that were added to the counters so far.
     counted: (u64, u64),
 }
 
-impl UnderWay<'_> {
+impl RecordingInProgress<'_> {
     /// Counts received bytes.
-    pub(crate) fn received(&self, bytes: usize) {
-        self.all.bytes.inc_by(bytes as u64);
+    pub(crate) fn count_bytes(&self, bytes: usize) {
+        self.recordings.bytes.inc_by(bytes as u64);
     }
 
-    /// Updates the counters. `now` has the numbers of unknown events and drafts of this recording so far.
-    pub(crate) fn counts(&mut self, now: (u64, u64)) {
-        let before = std::mem::replace(&mut self.counted, now);
-        let (unknown, drafts) = (&self.all.unknown_events, &self.all.drafts);
-        unknown.inc_by(now.0.saturating_sub(before.0));
-        drafts.inc_by(now.1.saturating_sub(before.1));
+    /// Updates the counters. `current` has the numbers of unknown events and drafts of this recording so far.
+    pub(crate) fn update_counts(&mut self, current: (u64, u64)) {
+        let previous = std::mem::replace(&mut self.counted, current);
+        let (unknown_events, drafts) = (&self.recordings.unknown_events, &self.recordings.drafts);
+        unknown_events.inc_by(current.0.saturating_sub(previous.0));
+        drafts.inc_by(current.1.saturating_sub(previous.1));
     }
 
     /// Counts the end of the recording. `outcome` is the turn's status, the code of the lease error that ended the
     /// recording, or `lost` after any other failure.
-    pub(crate) fn ended(&self, format: &str, outcome: &str) {
+    pub(crate) fn count_end(&self, format: &str, outcome: &str) {
         let labels = [("format", format), ("outcome", outcome)];
         let labels = labels.map(|(name, value)| (name, value.to_owned()));
-        self.all.ended.get_or_create(&labels.into()).inc();
+        self.recordings.ended.get_or_create(&labels.into()).inc();
     }
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for RecordingInProgress<'_> {
     fn drop(&mut self) {
-        self.all.gauge.dec();
-        self.all.under_way.send_modify(|count| *count -= 1);
+        self.recordings.gauge.dec();
+        self.recordings.in_progress.send_modify(|count| *count -= 1);
     }
 }
 
@@ -188,17 +188,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_turns_next_recording_is_flushed_while_the_previous_one_ends() {
-        let all = Recordings::new(&Metrics::default());
+        let recordings = Recordings::new(&Metrics::default());
         let turn = TurnId::from_derived([1; 16]);
-        let before = all.register(turn);
-        let mut next = all.register(turn);
-        drop(before);
-        assert!(all.records(turn));
+        let previous = recordings.register(turn);
+        let mut next = recordings.register(turn);
+        drop(previous);
+        assert!(recordings.is_recording(turn));
         let flushed = async { next.flush_requested().await.send(()).is_ok() };
-        let ((), answered) = tokio::join!(all.flush(turn), flushed);
+        let ((), answered) = tokio::join!(recordings.flush(turn), flushed);
         assert!(answered);
         drop(next);
-        assert!(!all.records(turn));
-        all.flush(turn).await;
+        assert!(!recordings.is_recording(turn));
+        recordings.flush(turn).await;
     }
 }

@@ -41,7 +41,7 @@ pub(crate) fn api() -> OpenApiRouter<App> {
         .routes(routes!(sessions::close))
         .routes(routes!(sessions::link))
         .routes(routes!(
-            calls::take,
+            calls::acquire,
             calls::renew,
             calls::show,
             calls::release
@@ -80,11 +80,11 @@ pub(crate) fn api() -> OpenApiRouter<App> {
 
 /// Returns the native routes over `app`, including `/mcp`, as a wire.
 pub(crate) fn wire(app: App) -> Wire {
-    let routes = Router::from(api()).route(mcp::PATH, post(mcp::call));
+    let routes = Router::from(api()).route(mcp::PATH, post(mcp::handle));
     Wire {
         routes: routes.with_state(app),
         public: &["/healthz", "/readyz", "/openapi.json"],
         unbounded: &[stream::PATH],
-        failures: None,
+        failure_format: None,
     }
 }

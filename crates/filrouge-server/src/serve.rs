@@ -12,11 +12,11 @@ use crate::webhooks::Webhooks;
 
 /// How often the sweep checks for turns with abandoned streams.
 const SWEEP_STREAMS_EVERY: Duration = Duration::from_secs(5);
-/// In one of this many rounds, the sweep checks for all abandoned turns, not only for those with streams.
+/// In one of this many checks, the sweep looks for all abandoned turns, not only for those with streams.
 const SWEEP_EVERY: u32 = 6;
 /// How long recordings may take to end after the last connection was closed. This is longer than a write waits for a
 /// store that does not answer.
-const RECORDINGS_WITHIN: Duration = Duration::from_secs(15);
+const RECORDINGS_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Serves requests and delivers webhooks until `stop` completes; then finishes work in progress, and closes the ledger.
 ///
@@ -29,10 +29,10 @@ pub async fn serve(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
     let sweeper = tokio::spawn(sweep(app.clone()));
-    let reporting = app.clone();
+    let stopping_app = app.clone();
     let stopper = tokio::spawn(async move {
         stop.await;
-        reporting.stop();
+        stopping_app.stop();
     });
     let wires = vec![
         routes::wire(app.clone()),
@@ -44,8 +44,8 @@ pub async fn serve(
     filrouge_http::serve(listener, router, HttpLayer::clone(&app)).await;
     app.stop();
     while deliveries.join_next().await.is_some() {}
-    let ended = app.recordings.ended();
-    if tokio::time::timeout(RECORDINGS_WITHIN, ended)
+    let recordings_ended = app.recordings.wait_until_ended();
+    if tokio::time::timeout(RECORDINGS_TIMEOUT, recordings_ended)
         .await
         .is_err()
     {
@@ -59,12 +59,12 @@ pub async fn serve(
 }
 
 async fn sweep(app: App) {
-    for round in (0..SWEEP_EVERY).cycle() {
-        let swept = match round {
+    for counter in (0..SWEEP_EVERY).cycle() {
+        let result = match counter {
             0 => app.upkeep.sweep().await,
             _ => app.upkeep.sweep_streams().await,
         };
-        match swept {
+        match result {
             Ok(0) => {}
             Ok(turns) => tracing::info!(turns, "silent turns were marked as interrupted"),
             Err(error) => tracing::error!(%error, "silent turns cannot be swept"),

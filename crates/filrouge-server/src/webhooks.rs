@@ -16,11 +16,11 @@ mod backoff;
 mod batch;
 mod claim;
 mod counters;
-mod dead;
+mod dead_letters;
 mod message;
-mod post;
 mod redelivery;
 mod secret;
+mod sender;
 mod settings;
 mod state;
 mod status;
@@ -37,7 +37,7 @@ pub use status::{DeadLetter, WebhookAction, WebhookStatus, change_webhook, webho
 use backoff::Backoff;
 use counters::Counters;
 use filrouge_http::Metrics;
-use post::HttpPost;
+use sender::HttpSender;
 use worker::Worker;
 
 /// Why webhooks cannot be delivered.
@@ -54,7 +54,7 @@ pub enum WebhookError {
 /// The webhooks of a server, before they start.
 #[derive(Default)]
 pub struct Webhooks {
-    all: Vec<(WebhookSettings, HttpPost)>,
+    webhooks: Vec<(WebhookSettings, HttpSender)>,
     /// The name of this process in claims.
     holder: String,
 }
@@ -65,13 +65,13 @@ impl Webhooks {
     /// # Errors
     /// [`WebhookError`].
     pub fn new(settings: Vec<WebhookSettings>) -> Result<Self, WebhookError> {
-        let mut all = Vec::with_capacity(settings.len());
+        let mut webhooks = Vec::with_capacity(settings.len());
         for webhook in settings {
-            let post = HttpPost::new(&webhook.url, webhook.timeout)?;
-            all.push((webhook, post));
+            let sender = HttpSender::new(&webhook.url, webhook.timeout)?;
+            webhooks.push((webhook, sender));
         }
         let holder = state::new_holder(&OsEntropy).map_err(|e| WebhookError::Entropy(e.detail))?;
-        Ok(Self { all, holder })
+        Ok(Self { webhooks, holder })
     }
 
     /// Starts one task per webhook, which delivers until `stopping` becomes true. A message in progress then gets a few
@@ -82,25 +82,25 @@ impl Webhooks {
         metrics: &Metrics,
         stopping: &watch::Receiver<bool>,
     ) -> JoinSet<()> {
-        let mut all = JoinSet::new();
-        if self.all.is_empty() {
-            return all;
+        let mut tasks = JoinSet::new();
+        if self.webhooks.is_empty() {
+            return tasks;
         }
-        let counters = Counters::registered(metrics);
-        for (settings, post) in self.all {
+        let counters = Counters::register(metrics);
+        for (settings, sender) in self.webhooks {
             let worker = Worker {
-                counters: counters.of(settings.feed.name.as_str()),
+                counters: counters.for_webhook(settings.feed.name.as_str()),
                 settings,
                 ledger: ledger.clone(),
-                post,
+                sender,
                 clock: Arc::new(SystemClock),
                 backoff: Backoff::new(Arc::new(OsEntropy)),
                 holder: self.holder.clone(),
                 position: None,
-                failing: None,
+                last_failure: None,
             };
-            all.spawn(worker.run(stopping.clone()));
+            tasks.spawn(worker.run(stopping.clone()));
         }
-        all
+        tasks
     }
 }

@@ -24,13 +24,13 @@ pub(crate) const FILE_BYTES_MAX: u64 = 64 << 20;
 /// the ledger accepts ids of at most 256 bytes.
 const ID_BYTES_MAX: usize = 248;
 
-const FOLDER: OFlags = OFlags::RDONLY
+const OPEN_FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);
 
 // Without NONBLOCK, opening a pipe would block until another process opens it for writing. The type of the opened file
 // is checked afterwards.
-const FILE: OFlags = OFlags::RDONLY
+const OPEN_FILE: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
@@ -53,9 +53,9 @@ pub(crate) fn canonical(path: &Path) -> PathBuf {
         .unwrap_or_else(|_| path.to_owned())
 }
 
-/// The entries to list from a folder.
+/// The kind of entries that a listing of a folder returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum EntryKind {
     /// Files; their id is the name without `.json`.
     Json,
     /// Folders; their id is the name.
@@ -74,7 +74,7 @@ impl Files {
     /// # Errors
     /// The operating system's error.
     pub(crate) fn root(&self) -> Result<Folder, std::io::Error> {
-        let fd = open(&self.root, FOLDER, Mode::empty())?;
+        let fd = open(&self.root, OPEN_FOLDER, Mode::empty())?;
         Ok(Folder {
             fd,
             path: self.root.clone(),
@@ -86,10 +86,10 @@ impl Files {
         let mut folder = match self.root() {
             Ok(root) => root,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(unreadable(&self.root, &e)),
+            Err(e) => return Err(unreadable_report(&self.root, &e)),
         };
-        for step in below.components() {
-            let Component::Normal(name) = step else {
+        for component in below.components() {
+            let Component::Normal(name) = component else {
                 let path = self.root.join(below);
                 return Err(Skipped::new(&path, SkipReason::BadName, "not a plain name"));
             };
@@ -103,17 +103,17 @@ impl Files {
 
     /// The ids of the `.json` files in `below`, sorted; an absent folder has none.
     pub(crate) fn ids(&self, below: &Path, skipped: &mut Vec<Skipped>) -> Vec<String> {
-        self.list(below, Wanted::Json, skipped)
+        self.list(below, EntryKind::Json, skipped)
     }
 
     /// The names of the folders in `below`, sorted; an absent folder has none.
     pub(crate) fn folders(&self, below: &Path, skipped: &mut Vec<Skipped>) -> Vec<String> {
-        self.list(below, Wanted::Folders, skipped)
+        self.list(below, EntryKind::Folders, skipped)
     }
 
-    fn list(&self, below: &Path, wanted: Wanted, skipped: &mut Vec<Skipped>) -> Vec<String> {
+    fn list(&self, below: &Path, entry_kind: EntryKind, skipped: &mut Vec<Skipped>) -> Vec<String> {
         match self.folder(below) {
-            Ok(Some(folder)) => folder.list(wanted, skipped),
+            Ok(Some(folder)) => folder.list(entry_kind, skipped),
             Ok(None) => Vec::new(),
             Err(why) => {
                 skipped.push(why);
@@ -142,45 +142,50 @@ impl Folder {
     pub(crate) fn below(&self, name: impl AsRef<OsStr>) -> Result<Option<Self>, Skipped> {
         let name = name.as_ref();
         let path = self.path.join(name);
-        match openat(&self.fd, name, FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
+        match openat(
+            &self.fd,
+            name,
+            OPEN_FOLDER | OFlags::NOFOLLOW,
+            Mode::empty(),
+        ) {
             Ok(fd) => Ok(Some(Self { fd, path })),
             Err(Errno::NOENT) => Ok(None),
-            Err(Errno::NOTDIR | Errno::LOOP) => Err(self.odd(name, path, "not a folder")),
-            Err(e) => Err(unreadable(&path, &e.into())),
+            Err(Errno::NOTDIR | Errno::LOOP) => Err(self.not_a_folder(name, path, "not a folder")),
+            Err(e) => Err(unreadable_report(&path, &e.into())),
         }
     }
 
-    /// The report for an entry `name` that cannot be opened as a folder: a symbolic link, or else `what`.
-    fn odd(&self, name: &OsStr, path: PathBuf, what: &str) -> Skipped {
+    /// The report for the entry `name`, which cannot be opened as a folder: that it is a symbolic link, or else `what`.
+    fn not_a_folder(&self, name: &OsStr, path: PathBuf, what: &str) -> Skipped {
         match statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) if kind(&stat) == FileType::Symlink => symlink(&path),
+            Ok(stat) if file_type(&stat) == FileType::Symlink => symlink_report(&path),
             _ => Skipped::new(&path, SkipReason::WrongKind, what),
         }
     }
 
     /// The ids of its `.json` files, sorted.
     pub(crate) fn ids(&self, skipped: &mut Vec<Skipped>) -> Vec<String> {
-        self.list(Wanted::Json, skipped)
+        self.list(EntryKind::Json, skipped)
     }
 
-    fn list(&self, wanted: Wanted, skipped: &mut Vec<Skipped>) -> Vec<String> {
-        let mut found = Vec::new();
-        let mut left_out = Vec::new();
-        let read = self.entries(|name, kind| match self.entry(name, kind, wanted) {
-            Ok(id) => found.push(id),
-            Err(why) => left_out.push(why),
+    fn list(&self, entry_kind: EntryKind, skipped: &mut Vec<Skipped>) -> Vec<String> {
+        let mut ids = Vec::new();
+        let mut reports = Vec::new();
+        let read = self.for_each_entry(|name, kind| match self.entry_id(name, kind, entry_kind) {
+            Ok(id) => ids.push(id),
+            Err(why) => reports.push(why),
         });
         if let Err(e) = read {
-            left_out.push(unreadable(&self.path, &e.into()));
+            reports.push(unreadable_report(&self.path, &e.into()));
         }
-        found.sort_unstable();
-        left_out.sort();
-        skipped.append(&mut left_out);
-        found
+        ids.sort_unstable();
+        reports.sort();
+        skipped.append(&mut reports);
+        ids
     }
 
     /// Calls `each` with every entry of the folder.
-    fn entries(&self, mut each: impl FnMut(&CStr, FileType)) -> Result<(), Errno> {
+    fn for_each_entry(&self, mut each: impl FnMut(&CStr, FileType)) -> Result<(), Errno> {
         for child in Dir::read_from(&self.fd)? {
             let child = child?;
             if !matches!(child.file_name().to_bytes(), b"." | b"..") {
@@ -190,45 +195,54 @@ impl Folder {
         Ok(())
     }
 
-    fn entry(&self, name: &CStr, mut found: FileType, wanted: Wanted) -> Result<String, Skipped> {
+    /// The id of an entry of the wanted kind; an error for any other entry.
+    fn entry_id(
+        &self,
+        name: &CStr,
+        mut entry_type: FileType,
+        entry_kind: EntryKind,
+    ) -> Result<String, Skipped> {
         let path = || self.path.join(OsStr::from_bytes(name.to_bytes()));
-        if found == FileType::Unknown {
-            found = match statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(stat) => kind(&stat),
-                Err(e) => return Err(unreadable(&path(), &e.into())),
+        if entry_type == FileType::Unknown {
+            entry_type = match statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => file_type(&stat),
+                Err(e) => return Err(unreadable_report(&path(), &e.into())),
             };
         }
-        let what = match (found, wanted) {
-            (FileType::Symlink, _) => return Err(symlink(&path())),
-            (FileType::RegularFile, Wanted::Json) | (FileType::Directory, Wanted::Folders) => None,
-            (_, Wanted::Json) => Some("not a file"),
-            (_, Wanted::Folders) => Some("not a folder"),
+        let mismatch = match (entry_type, entry_kind) {
+            (FileType::Symlink, _) => return Err(symlink_report(&path())),
+            (FileType::RegularFile, EntryKind::Json)
+            | (FileType::Directory, EntryKind::Folders) => None,
+            (_, EntryKind::Json) => Some("not a file"),
+            (_, EntryKind::Folders) => Some("not a folder"),
         };
-        if let Some(what) = what {
-            return Err(Skipped::new(&path(), SkipReason::WrongKind, what));
+        if let Some(mismatch) = mismatch {
+            return Err(Skipped::new(&path(), SkipReason::WrongKind, mismatch));
         }
         let text = name.to_str().ok();
-        let id = match wanted {
-            Wanted::Json => text.and_then(|n| n.strip_suffix(".json")),
-            Wanted::Folders => text,
+        let id = match entry_kind {
+            EntryKind::Json => text.and_then(|n| n.strip_suffix(".json")),
+            EntryKind::Folders => text,
         };
-        let bad = || Skipped::new(&path(), SkipReason::BadName, "not a valid id");
-        id.filter(|id| is_id(id)).map(str::to_owned).ok_or_else(bad)
+        let bad_name = || Skipped::new(&path(), SkipReason::BadName, "not a valid id");
+        id.filter(|id| is_id(id))
+            .map(str::to_owned)
+            .ok_or_else(bad_name)
     }
 
     /// The metadata (`stat`) of the file `<id>.json`, without following a link; `None` if it cannot be read, for
     /// example because the file does not exist.
     pub(crate) fn stat(&self, id: &str) -> Option<Stat> {
-        self.stat_of(&[id, ".json"].concat())
+        self.stat_entry(&[id, ".json"].concat())
     }
 
     /// Like [`Self::stat`], of the entry `name`.
-    pub(crate) fn stat_of(&self, name: &str) -> Option<Stat> {
+    pub(crate) fn stat_entry(&self, name: &str) -> Option<Stat> {
         statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()
     }
 
     /// The metadata of the folder itself.
-    pub(crate) fn own_stat(&self) -> Option<Stat> {
+    pub(crate) fn stat_folder(&self) -> Option<Stat> {
         fstat(&self.fd).ok()
     }
 
@@ -250,14 +264,14 @@ impl Folder {
     fn read(&self, id: &str) -> Result<Vec<u8>, Skipped> {
         let name = format!("{id}.json");
         let skip = |reason, detail: &str| Skipped::new(&self.file(id), reason, detail);
-        let failed = |e: Errno| unreadable(&self.file(id), &e.into());
-        let fd = match openat(&self.fd, &name, FILE, Mode::empty()) {
+        let failed = |e: Errno| unreadable_report(&self.file(id), &e.into());
+        let fd = match openat(&self.fd, &name, OPEN_FILE, Mode::empty()) {
             Ok(fd) => fd,
-            Err(Errno::LOOP) => return Err(symlink(&self.file(id))),
+            Err(Errno::LOOP) => return Err(symlink_report(&self.file(id))),
             Err(e) => return Err(failed(e)),
         };
         let stat = fstat(&fd).map_err(failed)?;
-        if kind(&stat) != FileType::RegularFile {
+        if file_type(&stat) != FileType::RegularFile {
             return Err(skip(SkipReason::WrongKind, "not a file"));
         }
         let size = u64::try_from(stat.st_size).unwrap_or(0);
@@ -265,7 +279,7 @@ impl Folder {
         let mut bytes = Vec::with_capacity(size.min(FILE_BYTES_MAX) as usize + 1);
         let mut file = File::from(fd).take(FILE_BYTES_MAX + 1);
         file.read_to_end(&mut bytes)
-            .map_err(|e| unreadable(&self.file(id), &e))?;
+            .map_err(|e| unreadable_report(&self.file(id), &e))?;
         if bytes.len() as u64 > FILE_BYTES_MAX {
             let detail = format!("over {FILE_BYTES_MAX} bytes");
             return Err(skip(SkipReason::TooLarge, &detail));
@@ -278,7 +292,7 @@ impl Folder {
 }
 
 /// The type of a file.
-pub(crate) fn kind(stat: &Stat) -> FileType {
+pub(crate) fn file_type(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
@@ -288,7 +302,7 @@ pub(crate) fn kind(stat: &Stat) -> FileType {
 pub(crate) type FileState = (u64, i64, (i64, i64), (i64, i64));
 
 #[allow(clippy::unnecessary_cast, reason = "the fields differ between systems")]
-pub(crate) fn state(stat: &Stat) -> FileState {
+pub(crate) fn file_state(stat: &Stat) -> FileState {
     let modified = (stat.st_mtime as i64, stat.st_mtime_nsec as i64);
     let changed = (stat.st_ctime as i64, stat.st_ctime_nsec as i64);
     (stat.st_ino as u64, stat.st_size as i64, modified, changed)
@@ -296,22 +310,26 @@ pub(crate) fn state(stat: &Stat) -> FileState {
 
 /// The longest tick of a file system's clock, in milliseconds, if the file system stores fractions of a second. Two
 /// writes within one tick leave the same file times.
-const TICK_MS: i64 = 20;
+const FINE_TICK_MS: i64 = 20;
 /// The longest tick, in milliseconds, if the file system stores only whole seconds, or only even ones.
 const COARSE_TICK_MS: i64 = 2_000;
 
 /// Whether the file changed so recently that a further write could leave its change time the same. `now` is the current
 /// time in milliseconds since 1970.
 pub(crate) fn is_hot((.., (seconds, nanos)): &FileState, now: i64) -> bool {
-    let tick = if *nanos == 0 { COARSE_TICK_MS } else { TICK_MS };
+    let tick = if *nanos == 0 {
+        COARSE_TICK_MS
+    } else {
+        FINE_TICK_MS
+    };
     seconds.saturating_mul(1_000) + nanos / 1_000_000 + tick >= now
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> Skipped {
+fn unreadable_report(path: &Path, error: &std::io::Error) -> Skipped {
     Skipped::new(path, SkipReason::Unreadable, error.to_string())
 }
 
-fn symlink(path: &Path) -> Skipped {
+fn symlink_report(path: &Path) -> Skipped {
     Skipped::new(path, SkipReason::Symlink, "symbolic links are not followed")
 }
 

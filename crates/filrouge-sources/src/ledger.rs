@@ -27,7 +27,7 @@ pub use units::{Units, header, loose_unit, units};
 /// The maximum number of listed sessions, the newest first.
 const LIST_MAX: usize = 10_000;
 /// The number of sessions per request.
-const PAGE: usize = 500;
+const PAGE_SIZE: usize = 500;
 
 /// The sessions of a ledger that a caller sees.
 ///
@@ -51,14 +51,16 @@ impl LedgerSource {
         }
     }
 
-    /// The newest sessions, at most [`LIST_MAX`], and whether there are more.
-    async fn newest(&self) -> Result<(Vec<Arc<Header>>, bool), Failure> {
+    /// Lists the newest sessions, at most [`LIST_MAX`], and whether there are more.
+    async fn newest_sessions(&self) -> Result<(Vec<Arc<Header>>, bool), Failure> {
         let (mut headers, mut cursor) = (Vec::new(), None);
         loop {
-            let room = (LIST_MAX - headers.len()).min(PAGE);
+            let page_size = (LIST_MAX - headers.len()).min(PAGE_SIZE);
             let filter = SessionFilter::default();
             let sessions = &self.engine.sessions;
-            let (page, next) = sessions.list(&self.caller, filter, cursor, room).await?;
+            let (page, next) = sessions
+                .list(&self.caller, filter, cursor, page_size)
+                .await?;
             headers.extend(page.iter().map(|session| Arc::new(rows::header(session))));
             if next.is_none() || headers.len() >= LIST_MAX {
                 return Ok((headers, next.is_some()));
@@ -68,36 +70,36 @@ impl LedgerSource {
     }
 
     /// Reads a session's turns and items, which the ledger has verified.
-    fn verified(&self, id: &str) -> Result<Recorded, ReadError> {
+    fn read_verified(&self, id: &str) -> Result<Recorded, ReadError> {
         let Ok(session) = id.parse::<SessionId>() else {
             return Err(ReadError::Gone);
         };
-        let read = self.engine.context.conversation(&self.caller, &session);
+        let future = self.engine.context.conversation(&self.caller, &session);
         self.runtime
-            .block_on(read)
-            .map_err(|why| read_error(id, &why))
+            .block_on(future)
+            .map_err(|failure| read_error(id, &failure))
     }
 }
 
-/// Maps an engine failure. A session that is damaged or too large fails alone; if the store does not answer, every
-/// session fails.
-fn read_error(id: &str, why: &Failure) -> ReadError {
-    match why.code {
+/// Maps an engine failure. If a session is damaged or too large, only that session fails; if the store does not answer,
+/// every session fails.
+fn read_error(id: &str, failure: &Failure) -> ReadError {
+    match failure.code {
         ErrorCode::SessionNotFound | ErrorCode::SessionErased => ReadError::Gone,
         ErrorCode::IntegrityError | ErrorCode::LimitExceeded => {
             // This path is only displayed, never opened.
             let path = format!("{NAME}:{id}");
-            let detail = why.detail.as_str();
+            let detail = failure.detail.as_str();
             Skipped::new(Path::new(&path), SkipReason::Unreadable, detail).into()
         }
-        _ => ReadError::Unavailable(why.detail.clone()),
+        _ => ReadError::Unavailable(failure.detail.clone()),
     }
 }
 
-fn unavailable(why: &Failure) -> SourceError {
+fn source_error(failure: &Failure) -> SourceError {
     SourceError::Unreadable {
         path: NAME.into(),
-        reason: why.detail.clone(),
+        reason: failure.detail.clone(),
     }
 }
 
@@ -111,24 +113,24 @@ impl Source for LedgerSource {
         None
     }
 
-    /// Lists the newest 10,000 sessions. They have no fingerprints, so that nothing that one caller may see is cached
-    /// for another. An imported session has the times and the folder that its program recorded.
+    /// Lists the newest 10,000 sessions. They have no fingerprints, so a session that one caller may see is never
+    /// cached for another caller. An imported session has the times and the folder that its program recorded.
     fn list(&self) -> Result<Arc<Listing>, SourceError> {
-        let read = self.runtime.block_on(self.newest());
-        let (headers, truncated) = read.map_err(|why| unavailable(&why))?;
+        let result = self.runtime.block_on(self.newest_sessions());
+        let (headers, truncated) = result.map_err(|failure| source_error(&failure))?;
         let listing = Listing {
             headers,
             truncated,
             ..Listing::default()
         };
-        Ok(Arc::new(listing.in_order()))
+        Ok(Arc::new(listing.sorted()))
     }
 
     fn read(&self, id: &str) -> Result<Conversation, ReadError> {
-        Ok(messages::conversation(self.verified(id)?))
+        Ok(messages::conversation(self.read_verified(id)?))
     }
 
     fn recorded(&self, id: &str) -> Result<Option<Recorded>, ReadError> {
-        self.verified(id).map(Some)
+        self.read_verified(id).map(Some)
     }
 }

@@ -14,13 +14,13 @@ use crate::{SkipReason, Skipped};
 
 /// The times that are accepted, in milliseconds since 1970: the years 1 to 9999, because RFC 3339 cannot represent
 /// others.
-const MILLIS: std::ops::RangeInclusive<i64> = -62_135_596_800_000..=253_402_207_200_000;
+const MILLIS_RANGE: std::ops::RangeInclusive<i64> = -62_135_596_800_000..=253_402_207_200_000;
 
 /// The reason why a text or a line cannot be used, and the details as text for people.
 pub(crate) type Refusal = (SkipReason, String);
 
 /// Converts a refusal to a report.
-pub(crate) fn skip(path: &Path, (reason, detail): Refusal) -> Skipped {
+pub(crate) fn refusal_report(path: &Path, (reason, detail): Refusal) -> Skipped {
     Skipped::new(path, reason, detail)
 }
 
@@ -62,8 +62,9 @@ impl<'de> Deserialize<'de> for Entries<'de> {
 impl<'a> Object<'a> {
     /// Parses a text that is one JSON object. Fails if a key occurs twice.
     pub(crate) fn parse(text: &'a str) -> Result<Self, Refusal> {
-        let entries: Entries<'a> = serde_json::from_str(text).map_err(|e| refusal(text, &e))?;
-        if let Some(key) = duplicate(&entries.0) {
+        let entries: Entries<'a> =
+            serde_json::from_str(text).map_err(|e| parse_refusal(text, &e))?;
+        if let Some(key) = repeated_key(&entries.0) {
             return Err((
                 SkipReason::DuplicateKey,
                 format!("the key {key:?} occurs twice"),
@@ -80,29 +81,29 @@ impl<'a> Object<'a> {
     }
 
     /// The value of `key`.
-    pub(crate) fn at(&self, key: &str) -> Raw<'a> {
+    pub(crate) fn field(&self, key: &str) -> Raw<'a> {
         let found = self.0.iter().find(|(k, _)| k.0 == key);
-        Raw::of(found.map(|(_, json)| *json))
+        Raw::new(found.map(|(_, json)| *json))
     }
 
-    /// The raw value of `key`; `None` when absent or null.
+    /// The original text of the value of `key`; `None` when absent or null.
     pub(crate) fn get(&self, key: &str) -> Option<&'a str> {
-        self.at(key).json()
+        self.field(key).json()
     }
 
-    /// The raw value of `key` when it is a string.
+    /// The original text of the value of `key` if it is a string.
     pub(crate) fn token(&self, key: &str) -> Option<&'a str> {
-        self.at(key).token()
+        self.field(key).token()
     }
 
     /// The string of `key`, unescaped.
     pub(crate) fn text(&self, key: &str) -> Option<Cow<'a, str>> {
-        self.at(key).text()
+        self.field(key).text()
     }
 
     /// The string of `key`, unless it is empty.
     pub(crate) fn boxed(&self, key: &str) -> Option<Box<str>> {
-        self.at(key).boxed()
+        self.field(key).boxed()
     }
 
     /// Whether `key` is present and not null.
@@ -120,7 +121,7 @@ impl<'a> Object<'a> {
 
     /// Whether the value of `key` is `true`.
     pub(crate) fn is_true(&self, key: &str) -> bool {
-        self.at(key).is_true()
+        self.field(key).is_true()
     }
 
     /// The number of `key` as milliseconds, within the years that RFC 3339 can represent.
@@ -138,34 +139,34 @@ impl<'a> Object<'a> {
     }
 
     /// The first key.
-    pub(crate) fn key(&self) -> Option<&str> {
+    pub(crate) fn first_key(&self) -> Option<&str> {
         self.0.first().map(|(key, _)| &*key.0)
     }
 
     /// All entries except those whose keys are in `excluded`, in their original text.
     pub(crate) fn without(&self, excluded: &[&str]) -> Writer {
-        let mut rest = Writer::default();
+        let mut remaining = Writer::default();
         for (key, raw) in &self.0 {
             if !excluded.contains(&&*key.0) {
-                rest.raw(&key.0, raw);
+                remaining.raw(&key.0, raw);
             }
         }
-        rest
+        remaining
     }
 }
 
 /// A key that occurs twice, if there is one. For small objects, and most are small, comparing all pairs is faster than
 /// hashing.
-fn duplicate<'e>(entries: &'e [(Key<'_>, &RawValue)]) -> Option<&'e str> {
+fn repeated_key<'e>(entries: &'e [(Key<'_>, &RawValue)]) -> Option<&'e str> {
     if entries.len() <= 16 {
         let keys = entries.iter().enumerate();
-        let again =
+        let repeated =
             keys.filter(|(at, (key, _))| entries[..*at].iter().any(|(other, _)| other == key));
-        return again.map(|(_, (key, _))| &*key.0).next();
+        return repeated.map(|(_, (key, _))| &*key.0).next();
     }
     let mut keys = HashSet::with_capacity(entries.len());
-    let again = entries.iter().find(|(key, _)| !keys.insert(&*key.0));
-    again.map(|(key, _)| &*key.0)
+    let repeated = entries.iter().find(|(key, _)| !keys.insert(&*key.0));
+    repeated.map(|(key, _)| &*key.0)
 }
 
 /// A number as milliseconds, within the years that RFC 3339 can represent.
@@ -173,11 +174,11 @@ pub(crate) fn millis(number: &serde_json::Number) -> Option<i64> {
     // Programs do not write fractions of a millisecond. `as` saturates, and the range check refuses such values.
     let integer = number.as_i64();
     let millis = integer.or_else(|| number.as_f64().map(|f| f as i64))?;
-    MILLIS.contains(&millis).then_some(millis)
+    MILLIS_RANGE.contains(&millis).then_some(millis)
 }
 
 /// The text of a JSON string token; invalid Unicode becomes U+FFFD. Empty if `token` is not a string token.
-pub(crate) fn plain(token: &str) -> String {
+pub(crate) fn token_text(token: &str) -> String {
     match JsonText::from_raw(RawJson::from_checked(token)) {
         Ok(text) => text.to_plain(),
         Err(_) => String::new(),
@@ -186,12 +187,13 @@ pub(crate) fn plain(token: &str) -> String {
 
 /// Checks that `text` is one JSON value that the ledger accepts, and returns it trimmed.
 pub(crate) fn check_value(text: &str) -> Result<&str, Refusal> {
-    let raw: &RawValue = serde_json::from_str(text).map_err(|e| refusal(text, &e))?;
+    let raw: &RawValue = serde_json::from_str(text).map_err(|e| parse_refusal(text, &e))?;
     check_depth(raw.get())?;
     Ok(raw.get())
 }
 
-/// Checks that JSON is not nested deeper than the ledger accepts, less the levels that the conversion to an item adds.
+/// Checks that JSON is not nested deeper than the ledger accepts. Of the ledger's limit, 8 levels are reserved for the
+/// conversion to an item, which adds levels.
 pub(crate) fn check_depth(json: &str) -> Result<(), Refusal> {
     let levels = MAX_NESTING - 8;
     check_nesting_within(json.as_bytes(), levels).map_err(|_| {
@@ -203,12 +205,12 @@ pub(crate) fn check_depth(json: &str) -> Result<(), Refusal> {
 }
 
 /// Converts an error of the JSON parser.
-fn refusal(text: &str, error: &serde_json::Error) -> Refusal {
-    let place = format!("line {}, column {}", error.line(), error.column());
+fn parse_refusal(text: &str, error: &serde_json::Error) -> Refusal {
+    let position = format!("line {}, column {}", error.line(), error.column());
     if text.contains('\0') {
-        (SkipReason::Torn, format!("contains NUL bytes ({place})"))
+        (SkipReason::Torn, format!("contains NUL bytes ({position})"))
     } else if error.is_eof() {
-        (SkipReason::Torn, format!("ends too early ({place})"))
+        (SkipReason::Torn, format!("ends too early ({position})"))
     } else if error.is_data() {
         (SkipReason::Malformed, "not a JSON object".to_owned())
     } else {
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_distinguished() {
+    fn each_kind_of_invalid_text_has_its_own_reason() {
         let reason = |text: &str| Object::parse(text).err().unwrap().0;
         assert_eq!(reason("{\"a\": \"b"), SkipReason::Torn);
         assert_eq!(reason("{\"a\":1}\0\0"), SkipReason::Torn);

@@ -2,38 +2,38 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Applies `each` to every element and returns the results in the order of the elements. If there are at least `enough`
-/// elements for each of two threads, two threads share the work, element by element; otherwise the calling thread does
-/// all of it.
+/// Applies `apply` to every element and returns the results in the order of the elements. If there are at least
+/// `min_per_thread` elements for each of two threads, two threads share the work, element by element; otherwise the
+/// calling thread does all of it.
 pub fn on_two_threads<T: Sync, R: Send>(
-    all: &[T],
-    enough: usize,
-    each: impl Fn(&T) -> R + Sync,
+    elements: &[T],
+    min_per_thread: usize,
+    apply: impl Fn(&T) -> R + Sync,
 ) -> Vec<R> {
-    if all.len() < 2 * enough {
-        return all.iter().map(each).collect();
+    if elements.len() < 2 * min_per_thread {
+        return elements.iter().map(apply).collect();
     }
     let next = AtomicUsize::new(0);
     let work = || {
-        let mut done = Vec::with_capacity(all.len() / 2);
+        let mut results = Vec::with_capacity(elements.len() / 2);
         loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(one) = all.get(at) else {
-                return done;
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(element) = elements.get(index) else {
+                return results;
             };
-            done.push((at, each(one)));
+            results.push((index, apply(element)));
         }
     };
-    let mut done = std::thread::scope(|threads| {
+    let mut results = std::thread::scope(|threads| {
         let other = threads.spawn(work);
-        let mut done = work();
+        let mut results = work();
         match other.join() {
-            Ok(mut rest) => done.append(&mut rest),
+            Ok(mut other_results) => results.append(&mut other_results),
             Err(panic) => std::panic::resume_unwind(panic),
         }
-        done
+        results
     });
-    // `done` consists of two sorted runs, which the stable sort merges.
-    done.sort_by_key(|(at, _)| *at);
-    done.into_iter().map(|(_, one)| one).collect()
+    // `results` consists of two sorted runs, which the stable sort merges.
+    results.sort_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
 }

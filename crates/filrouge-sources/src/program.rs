@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::{Source, SourceError};
 
-/// The sources at a path.
+/// The result of opening a path: its sources.
 pub type Opened = Result<Vec<Arc<dyn Source>>, SourceError>;
 
 /// A program whose history is read.
@@ -13,7 +13,7 @@ pub type Opened = Result<Vec<Arc<dyn Source>>, SourceError>;
 pub struct Program {
     /// Its name in settings, commands and answers: [`Source::name`].
     pub name: &'static str,
-    /// The files that are read, for help texts.
+    /// A description of the files that are read, for help texts.
     pub help: &'static str,
     /// Advice on the path to pass when its history is not found.
     pub hint: &'static str,
@@ -40,8 +40,8 @@ pub trait Surroundings {
 impl dyn Surroundings + '_ {
     /// The folder that an environment variable names, or else the folder `in_home` in the user's home.
     pub(crate) fn folder(&self, variable: &str, in_home: &str) -> Option<PathBuf> {
-        let named = self.path_in(variable);
-        named.or_else(|| self.home().map(|home| home.join(in_home)))
+        let from_variable = self.path_in(variable);
+        from_variable.or_else(|| self.home().map(|home| home.join(in_home)))
     }
 }
 

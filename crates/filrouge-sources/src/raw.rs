@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use filrouge_types::Timestamp;
 use serde_json::value::RawValue;
 
-use crate::object::{Object, plain};
+use crate::object::{Object, token_text};
 
 /// A value of any type, in its original JSON. Every field of a record is read as this type, so that a field of an
 /// unexpected type does not make the record unreadable.
@@ -14,7 +14,7 @@ pub(crate) struct Raw<'a>(Option<&'a str>);
 
 impl<'a> Raw<'a> {
     /// Creates the value of a JSON text; `None` and `null` both give an absent value.
-    pub(crate) fn of(json: Option<&'a str>) -> Self {
+    pub(crate) fn new(json: Option<&'a str>) -> Self {
         Self(json.filter(|json| *json != "null"))
     }
 
@@ -35,7 +35,7 @@ impl<'a> Raw<'a> {
         Some(if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
             Cow::Borrowed(inner)
         } else {
-            Cow::Owned(serde_json::from_str(token).unwrap_or_else(|_| plain(token)))
+            Cow::Owned(serde_json::from_str(token).unwrap_or_else(|_| token_text(token)))
         })
     }
 
@@ -68,7 +68,7 @@ impl<'a> Raw<'a> {
     /// The values of a list; `None` for anything else.
     pub(crate) fn list(self) -> Option<Vec<Raw<'a>>> {
         let values: Vec<&RawValue> = serde_json::from_str(self.0?).ok()?;
-        let values = values.into_iter().map(|value| Raw::of(Some(value.get())));
+        let values = values.into_iter().map(|value| Raw::new(Some(value.get())));
         Some(values.collect())
     }
 
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_value_of_another_type_is_absent() {
-        let field = |json: &'static str| Object::parse(json).ok().unwrap().at("a");
+        let field = |json: &'static str| Object::parse(json).ok().unwrap().field("a");
         assert!(matches!(
             field(r#"{"a":"x"}"#).text(),
             Some(Cow::Borrowed("x"))
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn times_are_read_in_every_usual_form() {
-        let time = |text: &str| Raw::of(Some(&format!("\"{text}\""))).time();
+        let time = |text: &str| Raw::new(Some(&format!("\"{text}\""))).time();
         assert_eq!(time("2026-09-12T20:37:51Z"), Some(1_789_245_471_000));
         assert_eq!(time("2026-09-12T20:37:51.6275Z"), Some(1_789_245_471_627));
         for bad in [

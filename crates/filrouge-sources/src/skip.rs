@@ -88,8 +88,8 @@ fn lossy_path<S: Serializer>(path: &Path, s: S) -> Result<S::Ok, S::Error> {
 #[must_use]
 pub fn count_by_reason(skipped: &[Skipped]) -> BTreeMap<SkipReason, usize> {
     let mut counts = BTreeMap::new();
-    for one in skipped {
-        *counts.entry(one.reason).or_insert(0) += 1;
+    for report in skipped {
+        *counts.entry(report.reason).or_insert(0) += 1;
     }
     counts
 }
@@ -103,12 +103,15 @@ mod tests {
         let words: std::collections::BTreeSet<_> =
             SkipReason::ALL.iter().map(|r| r.as_str()).collect();
         assert_eq!(words.len(), SkipReason::ALL.len());
-        let one = Skipped::new(Path::new("a/b.json"), SkipReason::Torn, "ends at byte 3");
-        assert_eq!(one.to_string(), "a/b.json: torn: ends at byte 3");
+        let report = Skipped::new(Path::new("a/b.json"), SkipReason::Torn, "ends at byte 3");
+        assert_eq!(report.to_string(), "a/b.json: torn: ends at byte 3");
         assert_eq!(
-            serde_json::to_string(&one).unwrap(),
+            serde_json::to_string(&report).unwrap(),
             r#"{"path":"a/b.json","reason":"torn","detail":"ends at byte 3"}"#
         );
-        assert_eq!(count_by_reason(&[one.clone(), one])[&SkipReason::Torn], 2);
+        assert_eq!(
+            count_by_reason(&[report.clone(), report])[&SkipReason::Torn],
+            2
+        );
     }
 }

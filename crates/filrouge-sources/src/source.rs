@@ -11,19 +11,20 @@ use filrouge_types::Recorded;
 use crate::turns_of::turns_of;
 use crate::{Changes, Conversation, LoadedSession, SkipReason, Skipped};
 
-/// A value that changes whenever a session's stored history changes: its record, its messages and their parts. Equal
-/// fingerprints mean that a reader gets the same conversation and the same header. Fingerprints are the same in every
+/// A value that changes whenever a session's stored history changes: its record, its messages and their parts. If two
+/// fingerprints are equal, a reader gets the same conversation and the same header. Fingerprints are the same in every
 /// process and after a restart, so they are used as keys of caches and indexes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint(pub u64, pub u64);
 
 impl Fingerprint {
-    /// The fingerprint of everything that `value` hashes.
+    /// Computes the fingerprint of `value` from everything that its `Hash` implementation covers.
     #[must_use]
-    pub fn of(value: &impl Hash) -> Self {
+    pub fn compute(value: &impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
         value.hash(&mut hasher);
         let first = hasher.finish();
+        // One more byte changes the hash, so that the two halves differ.
         0xf1_u8.hash(&mut hasher);
         Self(first, hasher.finish())
     }
@@ -48,7 +49,7 @@ pub struct Header {
     pub project_name: Option<Box<str>>,
     /// Its project's main folder.
     pub worktree: Option<Box<str>>,
-    /// The folder it ran in.
+    /// The folder in which the session ran.
     pub directory: Option<Box<str>>,
     /// Its title.
     pub title: Option<Box<str>>,
@@ -96,19 +97,23 @@ pub struct Listing {
 impl Listing {
     /// Sorts the listing.
     #[must_use]
-    pub(crate) fn in_order(mut self) -> Self {
+    pub(crate) fn sorted(mut self) -> Self {
         self.headers.sort_by(|a, b| a.sort_key().cmp(&b.sort_key()));
         self.skipped.sort();
         self
     }
 
     /// Adds the listing of an older storage. A session whose id was already added is not added again, but reported as
-    /// shadowed. `seen` contains the generation of each session added so far.
-    pub(crate) fn add(&mut self, older: &Self, seen: &mut HashMap<Box<str>, &'static str>) {
+    /// shadowed. `generations` contains the generation of each session added so far.
+    pub(crate) fn add_older(
+        &mut self,
+        older: &Self,
+        generations: &mut HashMap<Box<str>, &'static str>,
+    ) {
         for header in &older.headers {
-            match seen.entry(header.id.clone()) {
-                hash_map::Entry::Occupied(read) => {
-                    self.shadowed.push(shadowed(header, read.get()));
+            match generations.entry(header.id.clone()) {
+                hash_map::Entry::Occupied(newer) => {
+                    self.shadowed.push(shadowed(header, newer.get()));
                 }
                 hash_map::Entry::Vacant(vacant) => {
                     vacant.insert(header.generation);
@@ -130,25 +135,25 @@ impl Listing {
     }
 }
 
-/// The report for a session that is not read from this storage, because one of generation `read` has it too.
-pub(crate) fn shadowed(header: &Header, read: &str) -> Skipped {
+/// The report for a session that is not read from this storage, because the storage of generation `newer` has it too.
+pub(crate) fn shadowed(header: &Header, newer: &str) -> Skipped {
     Skipped {
         path: format!("{} in {}", header.id, header.generation).into(),
         reason: SkipReason::Shadowed,
-        detail: format!("read from {read}"),
+        detail: format!("read from {newer}"),
     }
 }
 
 /// A history that is read in place and never written to (DESIGN §10): all storages of a program at one path.
 ///
-/// All methods block and can be called from several threads. The files may change at any moment: each answer describes
-/// one moment, and a record that cannot be read fails alone.
+/// All methods block and can be called from several threads. The files may change at any moment: each result describes
+/// one moment, and a record that cannot be read affects no other record.
 pub trait Source: Send + Sync {
     /// The program that wrote the history: `opencode`, `claude-code`, `codex`, or `ledger`.
     fn name(&self) -> &'static str;
 
     /// The canonical path of the history; the absolute path if nothing exists there. The search index of the history is
-    /// named after it. `None`, as for the ledger: the history has no such index, and each query lists it anew.
+    /// named after it. `None` if the history has no such index, as the ledger; each query then lists the history anew.
     fn path(&self) -> Option<&Path>;
 
     /// Lists the current sessions.
@@ -158,7 +163,7 @@ pub trait Source: Send + Sync {
     fn list(&self) -> Result<Arc<Listing>, SourceError>;
 
     /// The fingerprint of a listed session. It can be older than the state that a later [`Source::read`] returns, but
-    /// never newer. `None`: the session is read anew for every query, and neither cached nor indexed by its
+    /// never newer. If it is `None`, the session is read anew for every query, and is neither cached nor indexed by its
     /// fingerprint.
     fn fingerprint(&self, header: &Header) -> Option<Fingerprint> {
         header.fingerprint
@@ -171,7 +176,7 @@ pub trait Source: Send + Sync {
     /// record can no longer be used.
     fn read(&self, id: &str) -> Result<Conversation, ReadError>;
 
-    /// A session in the ledger's form, as turns and items; `None` for a source of another program.
+    /// Reads a session in the ledger's form, as turns and items; `None` for a source of another program.
     ///
     /// # Errors
     /// [`ReadError`], as [`Source::read`].
@@ -215,8 +220,8 @@ pub enum ReadError {
 }
 
 impl From<SourceError> for ReadError {
-    fn from(why: SourceError) -> Self {
-        Self::Unavailable(why.to_string())
+    fn from(error: SourceError) -> Self {
+        Self::Unavailable(error.to_string())
     }
 }
 
@@ -250,7 +255,7 @@ pub enum SourceError {
 
 impl SourceError {
     /// Converts an I/O error for a path.
-    pub(crate) fn of_io(path: &Path, error: &io::Error) -> Self {
+    pub(crate) fn from_io(path: &Path, error: &io::Error) -> Self {
         let path = path.to_owned();
         match error.kind() {
             io::ErrorKind::NotFound => Self::NotFound { path },

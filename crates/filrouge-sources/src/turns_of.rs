@@ -33,15 +33,15 @@ pub(crate) use items::{ItemDraft, latency};
 
 /// The messages of one turn, by index.
 #[derive(Default)]
-struct Group {
+struct TurnMessages {
     /// The id of the turn's question if the question exists but cannot be read. It becomes the id of the turn.
     unreadable_question: Option<Box<str>>,
     /// The message with which the turn begins; `None` if it begins with an answer.
     question: Option<usize>,
     /// Injected messages before the question; only the first turn has some.
-    before: Vec<usize>,
+    injected_before: Vec<usize>,
     /// All other messages.
-    rest: Vec<usize>,
+    others: Vec<usize>,
 }
 
 /// The differences between programs, and the data that items keep in addition to the neutral form.
@@ -86,14 +86,14 @@ pub(crate) trait Records {
 
     /// Adds the message's own data to its items, which can be changed, added or removed.
     fn complete_message(&self, message: &Message, drafts: &mut Vec<ItemDraft>) {
-        items::complete(message, drafts);
+        items::complete_drafts(message, drafts);
     }
 }
 
 /// The records of a program whose data the neutral form contains completely; the path is the session's file.
-struct Neutral<'a>(&'a Path);
+struct NeutralRecords<'a>(&'a Path);
 
-impl Records for Neutral<'_> {
+impl Records for NeutralRecords<'_> {
     fn place(&self, _: &Message, _: Option<&Part>) -> PathBuf {
         self.0.to_owned()
     }
@@ -101,18 +101,18 @@ impl Records for Neutral<'_> {
 
 /// Converts a session to turns. `path` is the file that reports name.
 pub(crate) fn turns_of(header: &Header, conversation: &Conversation, path: &Path) -> LoadedSession {
-    let session = (header.clone(), metadata_of(header));
-    load(session, conversation, &Neutral(path))
+    let session = (header.clone(), header_metadata(header));
+    load_session(session, conversation, &NeutralRecords(path))
 }
 
 /// Builds a loaded session from a conversation, and from its header with the program's metadata.
-pub(crate) fn load(
+pub(crate) fn load_session(
     (session, notes): (Header, Writer),
     conversation: &Conversation,
     records: &dyn Records,
 ) -> LoadedSession {
     let program = session.source;
-    let (turns, skipped) = turns(program, conversation, records);
+    let (turns, skipped) = build_turns(program, conversation, records);
     let mut metadata = Writer::default();
     metadata.nested(program, notes);
     LoadedSession {
@@ -123,8 +123,8 @@ pub(crate) fn load(
     }
 }
 
-/// The turns of a conversation, and reports of everything that was left out.
-pub(crate) fn turns(
+/// Builds the turns of a conversation, and reports of everything that was left out.
+pub(crate) fn build_turns(
     program: &'static str,
     conversation: &Conversation,
     records: &dyn Records,
@@ -132,22 +132,22 @@ pub(crate) fn turns(
     let mut items = Items {
         program,
         records,
-        seen: HashSet::new(),
+        item_ids: HashSet::new(),
         skipped: conversation.skipped.clone(),
     };
     let messages = &conversation.messages;
-    let groups = group_turns(messages, records);
-    let newest = groups.len().saturating_sub(1);
+    let turn_messages = group_turns(messages, records);
+    let newest = turn_messages.len().saturating_sub(1);
     let mut turns = Vec::new();
-    for (index, group) in groups.iter().enumerate() {
-        turns.extend(turn(messages, group, index == newest, &mut items));
+    for (index, group) in turn_messages.iter().enumerate() {
+        turns.extend(build_turn(messages, group, index == newest, &mut items));
     }
     items.skipped.sort();
     (turns, items.skipped)
 }
 
 /// The header's facts that are not stored elsewhere.
-fn metadata_of(header: &Header) -> Writer {
+fn header_metadata(header: &Header) -> Writer {
     let mut notes = Writer::default();
     notes.text("generation", header.generation);
     if let Some(fork_of) = &header.fork_of {
@@ -167,79 +167,82 @@ fn is_question(message: &Message) -> bool {
 }
 
 /// Assigns the messages to turns.
-fn group_turns(messages: &[Message], records: &dyn Records) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+fn group_turns(messages: &[Message], records: &dyn Records) -> Vec<TurnMessages> {
+    let mut turn_messages: Vec<TurnMessages> = Vec::new();
     let mut before = Vec::new();
     for (index, message) in messages.iter().enumerate() {
         let question = records.begins_turn(message).then_some(index);
         let unreadable = records.unreadable_question(message);
-        let begins = match groups.last() {
+        let begins_turn = match turn_messages.last() {
             None => question.is_some() || records.can_begin_first_turn(message),
             Some(group) => {
                 question.is_some()
                     || (unreadable.is_some() && unreadable != group.unreadable_question.as_deref())
             }
         };
-        if begins {
-            groups.push(Group {
+        if begins_turn {
+            turn_messages.push(TurnMessages {
                 unreadable_question: unreadable.map(Into::into),
                 question,
-                before: std::mem::take(&mut before),
-                rest: question.is_none().then_some(index).into_iter().collect(),
+                injected_before: std::mem::take(&mut before),
+                others: question.is_none().then_some(index).into_iter().collect(),
             });
-        } else if let Some(group) = groups.last_mut() {
-            group.rest.push(index);
+        } else if let Some(group) = turn_messages.last_mut() {
+            group.others.push(index);
         } else {
             before.push(index);
         }
     }
     if !before.is_empty() {
-        groups.push(Group {
-            before,
-            ..Group::default()
+        turn_messages.push(TurnMessages {
+            injected_before: before,
+            ..TurnMessages::default()
         });
     }
-    groups
+    turn_messages
 }
 
 /// Builds one turn; `None` if none of its content can be recorded. `newest`: whether it is the last turn of the
 /// conversation.
-fn turn(
+fn build_turn(
     messages: &[Message],
-    group: &Group,
+    group: &TurnMessages,
     newest: bool,
     items: &mut Items<'_>,
 ) -> Option<ForeignTurn> {
     let get = |index: &usize| messages.get(*index);
     let questions: Vec<&Message> = group
-        .before
+        .injected_before
         .iter()
         .chain(&group.question)
         .filter_map(get)
         .collect();
-    let rest: Vec<&Message> = group.rest.iter().filter_map(get).collect();
+    let others: Vec<&Message> = group.others.iter().filter_map(get).collect();
     let records = items.records;
-    let (open, done): (Vec<&Message>, Vec<&Message>) =
-        rest.iter().partition(|message| records.is_open(message));
-    let newest_answer = rest.iter().rfind(|m| m.role == Role::Assistant);
-    let still_open = newest_answer.is_some_and(|last| records.is_open(last));
-    let last = done
+    let (open, complete): (Vec<&Message>, Vec<&Message>) =
+        others.iter().partition(|message| records.is_open(message));
+    let newest_answer = others.iter().rfind(|m| m.role == Role::Assistant);
+    let still_open = newest_answer.is_some_and(|last_answer| records.is_open(last_answer));
+    let last_answer = complete
         .iter()
         .rposition(|message| message.role == Role::Assistant);
-    let more = last.is_some_and(|at| records.has_more(done[at], still_open));
-    let outcome = match last.map(|at| &done[at].error) {
+    let has_more = last_answer.is_some_and(|at| records.has_more(complete[at], still_open));
+    let outcome = match last_answer.map(|at| &complete[at].error) {
         Some(Some(error)) if !still_open && error.is_stop() => TurnStatus::Cancelled,
         Some(Some(_)) if !still_open => TurnStatus::Failed,
         // In an older turn no further answer will follow, because the user has asked something else since.
-        Some(None) if !more || !(still_open || newest) => TurnStatus::Finalized,
+        Some(None) if !has_more || !(still_open || newest) => TurnStatus::Finalized,
         _ => TurnStatus::Interrupted,
     };
-    let question: Vec<_> = questions.iter().flat_map(|m| items.of_message(m)).collect();
+    let question: Vec<_> = questions
+        .iter()
+        .flat_map(|m| items.convert_message(m))
+        .collect();
     let mut answers: Vec<ItemDraft> = Vec::new();
-    for (index, message) in done.iter().enumerate() {
-        let mut drafts = items.of_message(message);
-        if Some(index) == last {
-            mark_answer(&mut drafts, more, outcome);
+    for (index, message) in complete.iter().enumerate() {
+        let mut drafts = items.convert_message(message);
+        if Some(index) == last_answer {
+            mark_answer(&mut drafts, has_more, outcome);
         }
         answers.append(&mut drafts);
     }
@@ -247,7 +250,7 @@ fn turn(
         let detail = format!("message {:?} is not complete", message.id);
         items.skip(message, None, SkipReason::Incomplete, detail);
     }
-    let first = questions.last().or_else(|| rest.first())?;
+    let first = questions.last().or_else(|| others.first())?;
     let request = group.unreadable_question.as_ref().unwrap_or(&first.id);
     let request_id = RequestId::new(&**request);
     let request_id = match records.keeps_all() {
@@ -258,7 +261,10 @@ fn turn(
     if question.is_empty() && answers.is_empty() {
         return None;
     }
-    let ended = done.iter().filter_map(|message| message.completed).max();
+    let ended = complete
+        .iter()
+        .filter_map(|message| message.completed)
+        .max();
     let finish =
         |drafts: Vec<ItemDraft>| drafts.into_iter().map(|draft| draft.finish(items.program));
     Some(ForeignTurn {
@@ -268,45 +274,45 @@ fn turn(
         outcome,
         created: Timestamp::from_millis(first.created)?,
         ended: ended.and_then(Timestamp::from_millis),
-        metadata: metadata(items.program, questions.iter().chain(&done), &open),
+        metadata: turn_metadata(items.program, questions.iter().chain(&complete), &open),
     })
 }
 
 /// Whether the message calls a tool after its last text.
 fn calls_last(message: &Message) -> bool {
-    let last = message
+    let last_answer = message
         .parts
         .iter()
         .rev()
         .find(|part| matches!(part.kind, PartKind::Tool(_) | PartKind::Text { .. }));
-    last.is_some_and(|part| matches!(part.kind, PartKind::Tool(_)))
+    last_answer.is_some_and(|part| matches!(part.kind, PartKind::Tool(_)))
 }
 
 /// Marks the answer of a turn among the items of the turn's last complete message of the agent: its last text gets the
 /// channel `final` or `partial`, by the outcome. `more`: whether the agent would have continued; the text is then not
 /// the answer.
-fn mark_answer(drafts: &mut [ItemDraft], more: bool, outcome: TurnStatus) {
+fn mark_answer(drafts: &mut [ItemDraft], has_more: bool, outcome: TurnStatus) {
     let channel = match outcome {
-        TurnStatus::Finalized if !more => Channel::Final,
+        TurnStatus::Finalized if !has_more => Channel::Final,
         TurnStatus::Failed | TurnStatus::Cancelled => Channel::Partial,
         _ => return,
     };
-    if let Some(last) = drafts.iter_mut().rev().find(|draft| draft.can_answer) {
-        last.item.channel = channel;
+    if let Some(last_answer) = drafts.iter_mut().rev().find(|draft| draft.can_answer) {
+        last_answer.item.channel = channel;
     }
 }
 
 /// The metadata of a turn: the ids of its complete messages and of its open ones.
-fn metadata<'m>(
+fn turn_metadata<'m>(
     program: &str,
-    done: impl Iterator<Item = &'m &'m Message>,
+    complete: impl Iterator<Item = &'m &'m Message>,
     open: &[&Message],
 ) -> RawJson {
     let list = |ids: Vec<&str>| serde_json::Value::from(ids).to_string();
     let mut notes = Writer::default();
     notes.raw(
         "messages",
-        &list(done.map(|message| &*message.id).collect()),
+        &list(complete.map(|message| &*message.id).collect()),
     );
     if !open.is_empty() {
         notes.raw(

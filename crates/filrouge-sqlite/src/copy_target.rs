@@ -9,7 +9,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use filrouge_store::View;
-use filrouge_store::copy::{self, CopyRow, CopyTarget, TargetContents, taken_over, unfinished};
+use filrouge_store::copy::{
+    self, CopyRow, CopyTarget, TargetContents, overtaken_run, unfinished_copy,
+};
 use filrouge_store::random_id;
 use filrouge_store::rows::{SessionPk, Tx};
 use filrouge_types::{ErrorCode, Failure};
@@ -33,7 +35,7 @@ struct RunningCopy {
     /// This run's name.
     run: String,
     /// The file's device and inode.
-    file: (u64, u64),
+    file_id: (u64, u64),
 }
 
 impl SqliteCopyTarget {
@@ -46,10 +48,10 @@ impl SqliteCopyTarget {
         }
     }
 
-    /// The copy that [`CopyTarget::begin`] began.
+    /// Returns the copy that [`CopyTarget::begin`] began.
     fn running(&mut self) -> Result<&mut RunningCopy, Failure> {
-        let not = || Failure::new(ErrorCode::Internal, "the copy was not begun");
-        self.running.as_mut().ok_or_else(not)
+        let not_begun = || Failure::new(ErrorCode::Internal, "the copy was not begun");
+        self.running.as_mut().ok_or_else(not_begun)
     }
 }
 
@@ -61,7 +63,7 @@ fn store_value(conn: &Connection, name: &str) -> Result<Option<String>, Failure>
 }
 
 /// Writes a value into the table `store`.
-fn put(conn: &Connection, name: &str, value: &str) -> Result<(), Failure> {
+fn put_store_value(conn: &Connection, name: &str, value: &str) -> Result<(), Failure> {
     let sql =
         "INSERT INTO store (name, value) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2";
     conn.execute(sql, [name, value]).map_err(failure)?;
@@ -71,7 +73,7 @@ fn put(conn: &Connection, name: &str, value: &str) -> Result<(), Failure> {
 /// Refuses a store whose copy has not finished.
 pub(crate) fn refuse_unfinished(conn: &Connection, path: &Path) -> Result<(), Failure> {
     match store_value(conn, "copying")? {
-        Some(_) => Err(unfinished(&path.display().to_string())),
+        Some(_) => Err(unfinished_copy(&path.display().to_string())),
         None => Ok(()),
     }
 }
@@ -80,7 +82,7 @@ pub(crate) fn refuse_unfinished(conn: &Connection, path: &Path) -> Result<(), Fa
 /// program.
 fn contents(conn: &Connection) -> Result<TargetContents, Failure> {
     let file = migrate::identify(conn)?;
-    if !file.ours {
+    if !file.is_filrouge {
         return Ok(TargetContents::Nothing);
     }
     if let Some(source) = store_value(conn, "copying")? {
@@ -98,13 +100,13 @@ fn contents(conn: &Connection) -> Result<TargetContents, Failure> {
     Ok(TargetContents::Nothing)
 }
 
-/// The device and inode of the file at `path`.
-fn file(path: &Path) -> Result<(u64, u64), Failure> {
-    let found = fs::metadata(path).map_err(|e| {
-        let what = format!("{}: {e}", path.display());
-        Failure::new(ErrorCode::StoreUnavailable, what)
+/// Returns the device and inode of the file at `path`.
+fn file_id(path: &Path) -> Result<(u64, u64), Failure> {
+    let metadata = fs::metadata(path).map_err(|e| {
+        let detail = format!("{}: {e}", path.display());
+        Failure::new(ErrorCode::StoreUnavailable, detail)
     })?;
-    Ok((found.dev(), found.ino()))
+    Ok((metadata.dev(), metadata.ino()))
 }
 
 impl RunningCopy {
@@ -114,7 +116,7 @@ impl RunningCopy {
         let tx = self.conn.transaction_with_behavior(behavior);
         let tx = tx.map_err(failure)?;
         if store_value(&tx, "copier")?.as_ref() != Some(&self.run) {
-            return Err(taken_over());
+            return Err(overtaken_run());
         }
         Ok(tx)
     }
@@ -141,12 +143,12 @@ impl CopyTarget for SqliteCopyTarget {
         let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate);
         let tx = tx.map_err(failure)?;
         let resumed = contents(&tx)?.is_resumable(source)?;
-        put(&tx, "copying", source)?;
-        put(&tx, "copier", &run)?;
+        put_store_value(&tx, "copying", source)?;
+        put_store_value(&tx, "copier", &run)?;
         tx.commit().map_err(failure)?;
         let store_id = migrate::store_id(&conn)?;
-        let file = file(path)?;
-        self.running = Some(RunningCopy { conn, run, file });
+        let file_id = file_id(path)?;
+        self.running = Some(RunningCopy { conn, run, file_id });
         Ok(copy::StartedCopy { store_id, resumed })
     }
 
@@ -169,9 +171,9 @@ impl CopyTarget for SqliteCopyTarget {
     fn finish(&mut self, newest: SessionPk) -> Result<(), Failure> {
         let (path, busy_timeout) = (self.options.path.clone(), self.options.busy_timeout);
         let running = self.running()?;
-        if file(&path)? != running.file {
-            let what = format!("{} was replaced during the copy", path.display());
-            return Err(Failure::new(ErrorCode::StoreUnavailable, what));
+        if file_id(&path)? != running.file_id {
+            let detail = format!("{} was replaced during the copy", path.display());
+            return Err(Failure::new(ErrorCode::StoreUnavailable, detail));
         }
         let tx = running.transaction()?;
         raise_session_counter(&tx, newest).map_err(failure)?;
@@ -179,7 +181,7 @@ impl CopyTarget for SqliteCopyTarget {
             .map_err(failure)?;
         // An earlier run may have copied contents that were erased in the source since; the WAL may still contain them.
         let commit = Rows(&tx).newest_log()?;
-        erasure::note(&tx, commit.map_or(0, |row| row.commit_no)).map_err(failure)?;
+        erasure::write_note(&tx, commit.map_or(0, |row| row.commit_no)).map_err(failure)?;
         tx.commit().map_err(failure)?;
         // The copy is finished, even if the WAL cannot be emptied now: the next opening of the store then empties it.
         let emptied = Erasure::resume(&running.conn, busy_timeout);
@@ -208,7 +210,7 @@ fn put_row(target: &mut Rows<'_>, row: &CopyRow) -> Result<(), Failure> {
         CopyRow::Turn(pk, row) => target.insert_turn(*pk, row),
         CopyRow::Record(pk, row) => target.insert_record(*pk, row),
         CopyRow::Key(pk, row) => target.insert_key(*pk, row.key, row.seq),
-        CopyRow::Agent(pk, agent) => target.note_agent(*pk, agent),
+        CopyRow::Agent(pk, agent) => target.insert_agent(*pk, agent),
         CopyRow::Event(pk, row) => target.insert_event(*pk, row),
         CopyRow::Checkpoint(pk, row) => target.put_checkpoint(*pk, row),
         CopyRow::Draft(pk, row) => target.put_draft(*pk, row),

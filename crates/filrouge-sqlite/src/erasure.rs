@@ -19,12 +19,12 @@ const READERS_TIMEOUT: Duration = Duration::from_millis(500);
 /// Redactions whose contents may still be in the WAL.
 pub(crate) struct Erasure {
     /// The commit that the note names; `None` if there is no note.
-    pending: Option<String>,
+    pending_commit: Option<String>,
     busy_timeout: Duration,
 }
 
 /// Writes the note in the transaction of the commit `commit_no`, which erases contents.
-pub(crate) fn note(conn: &Connection, commit_no: u64) -> rusqlite::Result<()> {
+pub(crate) fn write_note(conn: &Connection, commit_no: u64) -> rusqlite::Result<()> {
     let sql = "INSERT INTO store (name, value) VALUES ('erasing', ?1)
          ON CONFLICT DO UPDATE SET value = ?1";
     conn.prepare_cached(sql)?.execute([commit_no.to_string()])?;
@@ -35,55 +35,57 @@ impl Erasure {
     /// Reads the note when a store is opened, and empties the WAL if an ended process left it.
     pub(crate) fn resume(conn: &Connection, busy_timeout: Duration) -> Result<Self, Failure> {
         let mut erasure = Self {
-            pending: read_note(conn).map_err(failure)?,
+            pending_commit: read_note(conn).map_err(failure)?,
             busy_timeout,
         };
-        if erasure.pending.is_some() {
-            erasure.attempt(conn, READERS_TIMEOUT).map_err(failure)?;
+        if erasure.pending_commit.is_some() {
+            erasure
+                .try_empty_wal(conn, READERS_TIMEOUT)
+                .map_err(failure)?;
         }
         Ok(erasure)
     }
 
     /// Empties the WAL after the commit of a redaction; waits up to [`READERS_TIMEOUT`] for readers that prevent this.
     pub(crate) fn begin(&mut self, conn: &Connection, commit_no: u64) -> rusqlite::Result<()> {
-        self.pending = Some(commit_no.to_string());
-        self.attempt(conn, READERS_TIMEOUT)
+        self.pending_commit = Some(commit_no.to_string());
+        self.try_empty_wal(conn, READERS_TIMEOUT)
     }
 
-    /// Reads a note that another process may have written. That process may have exited before it emptied the WAL, so
-    /// this one empties it too.
-    pub(crate) fn take_over(&mut self, conn: &Connection) -> rusqlite::Result<()> {
-        if self.pending.is_none() {
-            self.pending = read_note(conn)?;
+    /// Adopts a note that another process may have written: that process may have exited before it emptied the WAL, so
+    /// this process empties it too.
+    pub(crate) fn adopt_note(&mut self, conn: &Connection) -> rusqlite::Result<()> {
+        if self.pending_commit.is_none() {
+            self.pending_commit = read_note(conn)?;
         }
         Ok(())
     }
 
     /// Empties the WAL without waiting, if an earlier attempt failed. Called after each later commit.
     pub(crate) fn retry_pending(&mut self, conn: &Connection) -> rusqlite::Result<()> {
-        match self.pending {
-            Some(_) => self.attempt(conn, Duration::ZERO),
+        match self.pending_commit {
+            Some(_) => self.try_empty_wal(conn, Duration::ZERO),
             None => Ok(()),
         }
     }
 
     /// Empties the WAL when the writer stops; waits up to [`READERS_TIMEOUT`] for readers.
     pub(crate) fn finish(&mut self, conn: &Connection) -> rusqlite::Result<()> {
-        self.attempt(conn, READERS_TIMEOUT)
+        self.try_empty_wal(conn, READERS_TIMEOUT)
     }
 
     /// Tries to empty the WAL, and then deletes the note. Fails only if the disk failed; any other failure is logged,
     /// and a later call retries.
-    fn attempt(&mut self, conn: &Connection, timeout: Duration) -> rusqlite::Result<()> {
+    fn try_empty_wal(&mut self, conn: &Connection, timeout: Duration) -> rusqlite::Result<()> {
         conn.busy_timeout(timeout)?;
-        let emptied = empty(conn);
+        let emptied = truncate_wal(conn);
         conn.busy_timeout(self.busy_timeout)?;
-        let done = emptied.and_then(|emptied| match &self.pending {
+        let result = emptied.and_then(|emptied| match &self.pending_commit {
             Some(note) if emptied => delete_note(conn, note).map(|()| true),
             _ => Ok(emptied),
         });
-        match done {
-            Ok(true) => self.pending = None,
+        match result {
+            Ok(true) => self.pending_commit = None,
             Ok(false) => tracing::debug!("readers prevent emptying the WAL; it will be retried"),
             // The writer must see a failed flush. No other error endangers a commit.
             Err(error) if is_io_failure(&error) => return Err(error),
@@ -93,7 +95,7 @@ impl Erasure {
     }
 }
 
-/// The commit that the note names: the newest one that erased contents and after which the WAL has not been emptied.
+/// Reads the commit that the note names: the newest one that erased contents, if the WAL was not emptied after it.
 fn read_note(conn: &Connection) -> rusqlite::Result<Option<String>> {
     let sql = "SELECT value FROM store WHERE name = 'erasing'";
     conn.prepare_cached(sql)?
@@ -102,14 +104,13 @@ fn read_note(conn: &Connection) -> rusqlite::Result<Option<String>> {
 }
 
 /// Checkpoints the WAL and empties it; returns `false` when another connection prevents it.
-fn empty(conn: &Connection) -> rusqlite::Result<bool> {
+fn truncate_wal(conn: &Connection) -> rusqlite::Result<bool> {
     let mut statement = conn.prepare_cached("PRAGMA wal_checkpoint(TRUNCATE)")?;
     let busy: i64 = statement.query_row([], |row| row.get(0))?;
     Ok(busy == 0)
 }
 
-/// Deletes the note if it is still `note`. A newer note was written by another process, which may not have emptied the
-/// WAL yet.
+/// Deletes the note if it is still `note`. Another process wrote a newer note, and may not have emptied the WAL yet.
 fn delete_note(conn: &Connection, note: &str) -> rusqlite::Result<()> {
     let sql = "DELETE FROM store WHERE name = 'erasing' AND value = ?1";
     conn.prepare_cached(sql)?.execute([note])?;

@@ -26,7 +26,7 @@ use rusqlite::{Connection, OpenFlags, params_from_iter};
 pub use error::{ForeignError, ForeignKind};
 pub use row::Row;
 
-use files::{FileStates, immutable_address, in_wal_mode, wal_of};
+use files::{FileStates, immutable_uri, is_in_wal_mode, wal_path};
 
 /// The largest value that is read, in bytes. A row of 458 MB was seen in an OpenCode database.
 pub const VALUE_BYTES_MAX: i32 = 64 << 20;
@@ -37,7 +37,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// After a wait for a lock has timed out, queries do not wait for locks for this time. One answer runs several queries,
 /// which would otherwise all wait.
-const BUSY_AGAIN: Duration = Duration::from_secs(2);
+const BUSY_PAUSE: Duration = Duration::from_secs(2);
 
 /// The maximum number of connections kept for later reads.
 const IDLE_MAX: usize = 3;
@@ -53,15 +53,15 @@ pub struct ForeignDatabase {
     /// The time at which a wait for a lock last timed out.
     timed_out_at: Mutex<Option<Instant>>,
     /// Connections that no reader uses now.
-    idle: Mutex<Vec<Opened>>,
+    idle: Mutex<Vec<ForeignConnection>>,
 }
 
 /// A fingerprint of the database's state: while it is unchanged, nothing was committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DatabaseFingerprint(FileStates);
 
-/// A connection.
-struct Opened {
+/// A connection to the database.
+struct ForeignConnection {
     sqlite: Connection,
     /// The state of the files when the connection was opened.
     files: FileStates,
@@ -84,16 +84,16 @@ impl ForeignDatabase {
     pub fn open(path: &Path) -> Result<Self, ForeignError> {
         let path = path
             .canonicalize()
-            .map_err(|e| ForeignError::of_io(path, &e))?;
+            .map_err(|e| ForeignError::from_io(path, &e))?;
         let meta = path
             .metadata()
-            .map_err(|e| ForeignError::of_io(&path, &e))?;
+            .map_err(|e| ForeignError::from_io(&path, &e))?;
         // Opening a pipe would wait for its writer.
         if !meta.is_file() {
             return Err(ForeignError::new(ForeignKind::NotADatabase, &path, ""));
         }
         Ok(Self {
-            wal: wal_of(&path),
+            wal: wal_path(&path),
             path,
             busy_timeout: BUSY_TIMEOUT,
             timed_out_at: Mutex::default(),
@@ -101,15 +101,15 @@ impl ForeignDatabase {
         })
     }
 
-    /// A fingerprint that changes with every commit of other programs, and when the file is replaced. Costs a few
-    /// microseconds. `None` while a further write could leave the modification time unchanged, because a file
+    /// Returns a fingerprint that changes with every commit of other programs, and when the file is replaced. Costs a
+    /// few microseconds. `None` while a further write could leave the modification time unchanged, because a file
     /// system's clock advances in ticks.
     ///
     /// # Errors
     /// [`ForeignError`]
     pub fn fingerprint(&self) -> Result<Option<DatabaseFingerprint>, ForeignError> {
-        let files = self.files()?;
-        Ok(files.settled().then_some(DatabaseFingerprint(files)))
+        let files = self.file_states()?;
+        Ok(files.is_settled().then_some(DatabaseFingerprint(files)))
     }
 
     /// Runs several queries in one snapshot. `run` is called a second time when another program has written meanwhile
@@ -121,133 +121,144 @@ impl ForeignDatabase {
         &self,
         mut run: impl FnMut(&Reader<'_>) -> Result<T, ForeignError>,
     ) -> Result<T, ForeignError> {
-        self.noting_timeouts(|| self.read_now(&mut run))
+        self.record_timeout(|| self.read_unrecorded(&mut run))
     }
 
     /// Runs `query`, and records whether a wait for a lock timed out. If so, later queries do not wait for
-    /// [`BUSY_AGAIN`].
-    fn noting_timeouts<T>(
+    /// [`BUSY_PAUSE`].
+    fn record_timeout<T>(
         &self,
         query: impl FnOnce() -> Result<T, ForeignError>,
     ) -> Result<T, ForeignError> {
         let outcome = query();
         let mut timed_out_at = lock(&self.timed_out_at);
-        let is_busy = matches!(&outcome, Err(why) if why.kind == ForeignKind::Busy);
-        let again = timed_out_at.is_none_or(|at| at.elapsed() >= BUSY_AGAIN);
+        let is_busy = matches!(&outcome, Err(error) if error.kind == ForeignKind::Busy);
+        let is_pause_over = timed_out_at.is_none_or(|at| at.elapsed() >= BUSY_PAUSE);
         if !is_busy {
             *timed_out_at = None;
-        } else if again {
+        } else if is_pause_over {
             *timed_out_at = Some(Instant::now());
         }
         outcome
     }
 
-    /// The time that a query waits for a lock now.
+    /// Returns the time that a query waits for a lock now.
     fn current_timeout(&self) -> Duration {
         let timed_out_at = *lock(&self.timed_out_at);
-        match timed_out_at.is_some_and(|at| at.elapsed() < BUSY_AGAIN) {
+        match timed_out_at.is_some_and(|at| at.elapsed() < BUSY_PAUSE) {
             true => Duration::ZERO,
             false => self.busy_timeout,
         }
     }
 
     /// Like [`Self::read`], without recording timeouts.
-    fn read_now<T>(
+    fn read_unrecorded<T>(
         &self,
         run: &mut impl FnMut(&Reader<'_>) -> Result<T, ForeignError>,
     ) -> Result<T, ForeignError> {
-        let opened = self.take(true)?;
-        let outcome = self.in_snapshot(&opened, run);
-        if !opened.immutable || self.files()? == opened.files {
-            self.release(opened);
+        let connection = self.acquire(true)?;
+        let outcome = self.in_snapshot(&connection, run);
+        if !connection.immutable || self.file_states()? == connection.files {
+            self.release(connection);
             return outcome;
         }
         tracing::debug!("a database was written while it was read; reading it again");
-        drop(opened);
-        let opened = self.take(false)?;
-        let outcome = self.in_snapshot(&opened, run);
-        self.release(opened);
+        drop(connection);
+        let connection = self.acquire(false)?;
+        let outcome = self.in_snapshot(&connection, run);
+        self.release(connection);
         outcome
     }
 
-    fn files(&self) -> Result<FileStates, ForeignError> {
-        FileStates::now(&self.path, &self.wal).map_err(|e| ForeignError::of_io(&self.path, &e))
+    fn file_states(&self) -> Result<FileStates, ForeignError> {
+        FileStates::read(&self.path, &self.wal).map_err(|e| ForeignError::from_io(&self.path, &e))
     }
 
     fn in_snapshot<T>(
         &self,
-        opened: &Opened,
+        connection: &ForeignConnection,
         run: &mut impl FnMut(&Reader<'_>) -> Result<T, ForeignError>,
     ) -> Result<T, ForeignError> {
-        let failed = |e: rusqlite::Error| ForeignError::of_sqlite(&self.path, &e);
-        let transaction = opened.sqlite.unchecked_transaction().map_err(failed)?;
+        let to_error = |e: rusqlite::Error| ForeignError::from_sqlite(&self.path, &e);
+        let transaction = connection
+            .sqlite
+            .unchecked_transaction()
+            .map_err(to_error)?;
         let reader = Reader {
             path: &self.path,
-            sqlite: &opened.sqlite,
+            sqlite: &connection.sqlite,
         };
         let outcome = run(&reader)?;
-        transaction.finish().map_err(failed)?;
+        transaction.finish().map_err(to_error)?;
         Ok(outcome)
     }
 
     /// Returns a connection to the current file, if possible an idle one. `may_be_immutable`: whether it may be an
     /// immutable connection.
-    fn take(&self, may_be_immutable: bool) -> Result<Opened, ForeignError> {
-        let files = self.files()?;
+    fn acquire(&self, may_be_immutable: bool) -> Result<ForeignConnection, ForeignError> {
+        let files = self.file_states()?;
         let mut idle = lock(&self.idle);
-        idle.retain(|o| match o.immutable {
+        idle.retain(|c| match c.immutable {
             // An immutable connection's page cache is valid only for the state in which the file was opened.
-            true => o.files == files,
-            false => o.files.same_inodes(&files),
+            true => c.files == files,
+            false => c.files.has_same_inodes(&files),
         });
-        let at = idle.iter().position(|o| may_be_immutable || !o.immutable);
-        if let Some(at) = at {
-            let opened = idle.swap_remove(at);
+        let index = idle.iter().position(|c| may_be_immutable || !c.immutable);
+        if let Some(index) = index {
+            let connection = idle.swap_remove(index);
             drop(idle);
-            return self.with_timeout(opened);
+            return self.with_timeout(connection);
         }
         drop(idle);
-        let wal_mode = || in_wal_mode(&self.path).map_err(|e| ForeignError::of_io(&self.path, &e));
+        let wal_mode =
+            || is_in_wal_mode(&self.path).map_err(|e| ForeignError::from_io(&self.path, &e));
         let immutable = may_be_immutable && files.is_log_empty() && wal_mode()?;
         self.connect(files, immutable)
     }
 
     /// Sets the current timeout of an idle connection.
-    fn with_timeout(&self, opened: Opened) -> Result<Opened, ForeignError> {
-        let set = opened.sqlite.busy_timeout(self.current_timeout());
-        set.map_err(|e| ForeignError::of_sqlite(&self.path, &e))?;
-        Ok(opened)
+    fn with_timeout(
+        &self,
+        connection: ForeignConnection,
+    ) -> Result<ForeignConnection, ForeignError> {
+        let result = connection.sqlite.busy_timeout(self.current_timeout());
+        result.map_err(|e| ForeignError::from_sqlite(&self.path, &e))?;
+        Ok(connection)
     }
 
-    fn release(&self, opened: Opened) {
+    fn release(&self, connection: ForeignConnection) {
         let mut idle = lock(&self.idle);
         if idle.len() < IDLE_MAX {
-            idle.push(opened);
+            idle.push(connection);
         }
     }
 
-    fn connect(&self, before: FileStates, immutable: bool) -> Result<Opened, ForeignError> {
-        let failed = |e: rusqlite::Error| ForeignError::of_sqlite(&self.path, &e);
+    fn connect(
+        &self,
+        before: FileStates,
+        immutable: bool,
+    ) -> Result<ForeignConnection, ForeignError> {
+        let to_error = |e: rusqlite::Error| ForeignError::from_sqlite(&self.path, &e);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let sqlite = match immutable {
             true => Connection::open_with_flags(
-                immutable_address(&self.path),
+                immutable_uri(&self.path),
                 flags | OpenFlags::SQLITE_OPEN_URI,
             ),
             false => Connection::open_with_flags(&self.path, flags),
         };
-        let sqlite = sqlite.map_err(failed)?;
-        configure(&sqlite, self.current_timeout()).map_err(failed)?;
-        let files = self.files()?;
+        let sqlite = sqlite.map_err(to_error)?;
+        configure(&sqlite, self.current_timeout()).map_err(to_error)?;
+        let files = self.file_states()?;
         // If these differ, the file was replaced while it was opened, and it is unknown which of the two files this
         // connection reads.
-        if !files.same_database(&before) {
+        if !files.is_same_database(&before) {
             return Err(ForeignError::new(ForeignKind::Busy, &self.path, ""));
         }
-        // An immutable connection counts as one to the older state. If the file has changed since, `read_now` discards
-        // the connection after its first use.
+        // An immutable connection counts as one to the older state. If the file has changed since, `read_unrecorded`
+        // discards the connection after its first use.
         let files = if immutable { before } else { files };
-        Ok(Opened {
+        Ok(ForeignConnection {
             sqlite,
             files,
             immutable,
@@ -288,10 +299,12 @@ impl Reader<'_> {
         values: &[&str],
         mut each: impl FnMut(&Row<'_>) -> ControlFlow<()>,
     ) -> Result<(), ForeignError> {
-        let failed = |e: rusqlite::Error| ForeignError::of_sqlite(self.path, &e);
-        let mut statement = self.sqlite.prepare_cached(sql).map_err(failed)?;
-        let mut rows = statement.query(params_from_iter(values)).map_err(failed)?;
-        while let Some(row) = rows.next().map_err(failed)? {
+        let to_error = |e: rusqlite::Error| ForeignError::from_sqlite(self.path, &e);
+        let mut statement = self.sqlite.prepare_cached(sql).map_err(to_error)?;
+        let mut rows = statement
+            .query(params_from_iter(values))
+            .map_err(to_error)?;
+        while let Some(row) = rows.next().map_err(to_error)? {
             if each(&Row(row)).is_break() {
                 break;
             }
@@ -299,7 +312,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The names of a table's columns in order; empty when the table does not exist.
+    /// Returns the names of a table's columns in order; empty when the table does not exist.
     ///
     /// # Errors
     /// [`ForeignError`]

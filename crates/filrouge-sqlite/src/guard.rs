@@ -30,7 +30,7 @@ pub(crate) struct Guard {
     /// Without keys, it detects no foreign changes; the operator was warned.
     pub(crate) log: VerifiedLog,
     clock: Arc<dyn Clock>,
-    watch: Mutex<Watch>,
+    watch: Mutex<ChangeWatch>,
     /// True from the start of a commit of this process until `watch` has recorded it.
     committing: AtomicBool,
     /// The reason why this process no longer writes to the store; `None` while it does.
@@ -40,10 +40,10 @@ pub(crate) struct Guard {
 }
 
 /// What is known about changes of the file.
-struct Watch {
+struct ChangeWatch {
     conn: Connection,
     /// The file's `data_version` up to which all changes are accounted for.
-    seen: Option<i64>,
+    seen_version: Option<i64>,
     /// The time of the last comparison of all sessions, in microseconds since 1970.
     compared_at: i64,
     /// The current minimum time between two comparisons, in microseconds.
@@ -52,8 +52,8 @@ struct Watch {
     comparison_due: bool,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic of an earlier holder of the lock is ignored, because each guarded value is replaced as a unit.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic of an earlier holder of the lock is ignored: each guarded value is replaced as a unit.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -67,9 +67,9 @@ impl Guard {
     ) -> Result<Self, Failure> {
         let guard = Self {
             log: VerifiedLog::new(keyring, check),
-            watch: Mutex::new(Watch {
+            watch: Mutex::new(ChangeWatch {
                 conn,
-                seen: None,
+                seen_version: None,
                 compared_at: clock.now().as_micros(),
                 compare_every: COMPARE_EVERY_MICROS,
                 comparison_due: false,
@@ -79,29 +79,29 @@ impl Guard {
             read_only: Mutex::default(),
             full: AtomicBool::new(false),
         };
-        let mut watch = locked(&guard.watch);
+        let mut watch = lock(&guard.watch);
         let conn = &watch.conn;
         let seen = in_snapshot(conn, |rows| {
-            guard.log.begin(rows)?;
+            guard.log.initialize(rows)?;
             data_version(rows.0)
         })?;
-        watch.seen = Some(seen);
+        watch.seen_version = Some(seen);
         drop(watch);
         Ok(guard)
     }
 
     /// The reason why this process no longer writes to the store; `None` while it does.
     pub(crate) fn read_only(&self) -> Option<String> {
-        locked(&self.read_only).clone()
+        lock(&self.read_only).clone()
     }
 
     /// Records whether the disk had room for the newest write.
-    pub(crate) fn set_room(&self, room: bool) {
-        self.full.store(!room, Ordering::Relaxed);
+    pub(crate) fn record_disk_room(&self, has_room: bool) {
+        self.full.store(!has_room, Ordering::Relaxed);
     }
 
     /// The reason why the store accepts no writes now; `None` if it accepts them.
-    pub(crate) fn why_no_writes(&self) -> Option<String> {
+    pub(crate) fn write_refusal_reason(&self) -> Option<String> {
         let full = || "the disk is full; writes are accepted again once space is free".to_owned();
         self.read_only()
             .or_else(|| self.full.load(Ordering::Relaxed).then(full))
@@ -110,22 +110,22 @@ impl Guard {
     /// Makes the store read-only for this process, which acknowledges no further write.
     pub(crate) fn stop_writing(&self, why: String) {
         tracing::error!(%why, "a flush failed: the store accepts no writes until it is opened again");
-        locked(&self.read_only).get_or_insert(why);
+        lock(&self.read_only).get_or_insert(why);
     }
 
     /// Marks the start of a commit: the writer holds the file's write lock and has checked for foreign changes.
-    pub(crate) fn committing(&self) {
+    pub(crate) fn begin_commit(&self) {
         self.committing.store(true, Ordering::SeqCst);
     }
 
-    /// Marks the end of a commit. `row` is its log row if it is durable; `None` if it failed. `unchanged`: no other
-    /// process has changed the file since the commit began.
-    pub(crate) fn committed(&self, row: Option<LogRow>, unchanged: bool) {
-        let mut watch = locked(&self.watch);
+    /// Marks the end of a commit. `row` is its log row if it is durable; `None` if it failed. `is_file_unchanged`: no
+    /// other process has changed the file since the commit began.
+    pub(crate) fn end_commit(&self, row: Option<LogRow>, is_file_unchanged: bool) {
+        let mut watch = lock(&self.watch);
         if let Some(row) = row {
             self.log.advance(Some(row));
-            if unchanged {
-                watch.seen = data_version(&watch.conn).ok();
+            if is_file_unchanged {
+                watch.seen_version = data_version(&watch.conn).ok();
             }
         }
         self.committing.store(false, Ordering::SeqCst);
@@ -137,14 +137,14 @@ impl Guard {
         if self.log.is_unverified() {
             return Ok(());
         }
-        let mut watch = locked(&self.watch);
+        let mut watch = lock(&self.watch);
         let version = data_version(&watch.conn)?;
         let now = self.clock.now().as_micros();
         let interval_over = (now - watch.compared_at).abs() >= watch.compare_every;
-        let changed = watch.seen != Some(version);
+        let has_changed = watch.seen_version != Some(version);
         // While this process commits, the change is its own: after it acquired the write lock, it checked for changes
         // by others.
-        if !(changed || watch.comparison_due && interval_over)
+        if !(has_changed || watch.comparison_due && interval_over)
             || self.committing.load(Ordering::SeqCst)
         {
             return Ok(());
@@ -152,29 +152,31 @@ impl Guard {
         // The newest verified commit is read before the snapshot begins, so the snapshot must contain it.
         let verified = self.log.newest();
         let conn = &watch.conn;
-        let (version, compared) = in_snapshot(conn, |rows| {
+        let (version, comparison_time) = in_snapshot(conn, |rows| {
             let version = data_version(rows.0)?;
             match rows.newest_log() {
                 Ok(newest) => {
                     let log = &self.log;
-                    log.follow(rows, verified.clone(), newest.as_ref(), Vec::new())?;
+                    log.verify_new_commits(rows, verified.clone(), newest.as_ref(), Vec::new())?;
                 }
                 Err(failure) if failure.code == ErrorCode::IntegrityError => {
-                    self.log.suspect(Suspects::everything(failure.detail));
+                    self.log
+                        .add_suspects(Suspects::entire_store(failure.detail));
                 }
                 Err(failure) => return Err(failure),
             }
-            let explained = !changed || self.log.position() != Position::of(verified.as_ref());
-            if explained && !interval_over {
+            let verified = Position::of_commit(verified.as_ref());
+            let is_explained = !has_changed || self.log.position() != verified;
+            if is_explained && !interval_over {
                 return Ok((version, None));
             }
-            let begun = Instant::now();
+            let start = Instant::now();
             self.log.compare(rows)?;
-            Ok((version, Some(begun.elapsed())))
+            Ok((version, Some(start.elapsed())))
         })?;
-        watch.seen = Some(version);
-        watch.comparison_due = compared.is_none();
-        if let Some(cost) = compared {
+        watch.seen_version = Some(version);
+        watch.comparison_due = comparison_time.is_none();
+        if let Some(cost) = comparison_time {
             let cost = i64::try_from(cost.as_micros()).unwrap_or(i64::MAX);
             watch.compared_at = now;
             watch.compare_every = COMPARE_EVERY_MICROS.max(cost.saturating_mul(COMPARE_SHARE));
@@ -194,9 +196,9 @@ pub(crate) fn in_snapshot<R>(
     let begun = conn
         .prepare_cached("SELECT count(*) FROM store")
         .and_then(|mut s| s.query_row([], |row| row.get::<_, i64>(0)));
-    let answer = begun.map_err(failure).and_then(|_| query(&Rows(conn)));
+    let result = begun.map_err(failure).and_then(|_| query(&Rows(conn)));
     let ended = run("ROLLBACK").map_err(failure);
-    answer.and_then(|a| ended.map(|_| a))
+    result.and_then(|value| ended.map(|_| value))
 }
 
 /// SQLite's `data_version`: a number that changes when another connection has changed the file.

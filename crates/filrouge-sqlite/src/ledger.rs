@@ -9,7 +9,7 @@ use filrouge_store::ledger::SnapshotQuery;
 use filrouge_store::read::VerifiedSnapshot;
 use filrouge_store::record::MacCheck;
 use filrouge_store::verify::Suspects;
-use filrouge_store::write_queue::{WriteQueue, closed};
+use filrouge_store::write_queue::{WriteQueue, closed_failure};
 use filrouge_store::{
     Backend, Command, CommittedWrite, Durability, Health, Keyring, Ledger, Position, QuerySubject,
     StoreLoad,
@@ -87,7 +87,7 @@ impl SqliteLedger {
             Some(parts) => start_writer(parts, &guard, &options)?,
             None => WriteQueue::refusing(),
         };
-        follow(&guard)?;
+        start_change_checks(&guard)?;
         Ok(Self {
             shared: Arc::new(Shared {
                 guard,
@@ -108,10 +108,10 @@ impl SqliteLedger {
 
     /// Runs a query once one of `slots` is free.
     async fn run_query(&self, slots: Arc<Semaphore>, query: SnapshotQuery) -> Result<(), Failure> {
-        let slot = slots.acquire_owned().await.map_err(|_| closed())?;
+        let slot = slots.acquire_owned().await.map_err(|_| closed_failure())?;
         let shared = self.shared.clone();
         let work = tokio::task::spawn_blocking(move || {
-            let result = shared.inspect(query);
+            let result = shared.run_in_snapshot(query);
             drop(slot);
             result
         });
@@ -132,8 +132,8 @@ fn open_for_writing(options: &Options) -> Result<(String, WriterParts), Failure>
     refuse_unfinished(&conn, &options.path)?;
     let store_id = migrate::store_id(&conn)?;
     let erasure = Erasure::resume(&conn, options.busy_timeout)?;
-    let seen = data_version(&conn)?;
-    Ok((store_id, (conn, erasure, seen)))
+    let version = data_version(&conn)?;
+    Ok((store_id, (conn, erasure, version)))
 }
 
 /// Reads the store's id without changing the store.
@@ -145,14 +145,14 @@ fn read_store_id(options: &Options) -> Result<String, Failure> {
 }
 
 fn start_writer(
-    (conn, erasure, seen): WriterParts,
+    (conn, erasure, version): WriterParts,
     guard: &Arc<Guard>,
     options: &Options,
 ) -> Result<WriteQueue, Failure> {
     let writer = Writer {
         conn,
         erasure,
-        seen,
+        checked_version: version,
         guard: guard.clone(),
         keyring: options.keyring.clone(),
         entropy: options.entropy.clone(),
@@ -162,8 +162,8 @@ fn start_writer(
 }
 
 /// Starts a thread that checks for commits of other processes as long as the ledger exists. It checks only while
-/// somebody waits for commits, that is, while `commits` has a receiver.
-fn follow(guard: &Arc<Guard>) -> Result<(), Failure> {
+/// `commits` has a receiver, that is, while a task waits for commits.
+fn start_change_checks(guard: &Arc<Guard>) -> Result<(), Failure> {
     let guard = Arc::downgrade(guard);
     let work = move || {
         loop {
@@ -179,14 +179,14 @@ fn follow(guard: &Arc<Guard>) -> Result<(), Failure> {
     };
     let thread = std::thread::Builder::new().name("filrouge-follow".to_owned());
     thread.spawn(work).map(drop).map_err(|e| {
-        let what = format!("no thread to follow other processes: {e}");
-        Failure::new(ErrorCode::StoreUnavailable, what)
+        let detail = format!("no thread to follow other processes: {e}");
+        Failure::new(ErrorCode::StoreUnavailable, detail)
     })
 }
 
 impl Shared {
     /// Runs a query in one snapshot.
-    fn inspect(&self, query: SnapshotQuery) -> Result<(), Failure> {
+    fn run_in_snapshot(&self, query: SnapshotQuery) -> Result<(), Failure> {
         // The pool can be empty: a connection whose query panicked was not returned to it.
         let reader = match self.pool().pop() {
             Some(reader) => reader,
@@ -202,7 +202,7 @@ impl Shared {
                 suspects: &suspects,
                 heads: self.guard.log.head_check(),
             });
-            self.guard.log.suspect_found();
+            self.guard.log.add_found_suspects();
             Ok(())
         });
         if reader.is_autocommit() {
@@ -225,8 +225,12 @@ impl Ledger for SqliteLedger {
         })
     }
 
-    async fn inspect(&self, about: QuerySubject<'_>, query: SnapshotQuery) -> Result<(), Failure> {
-        let slots = match about {
+    async fn inspect(
+        &self,
+        subject: QuerySubject<'_>,
+        query: SnapshotQuery,
+    ) -> Result<(), Failure> {
+        let slots = match subject {
             QuerySubject::ServerData => &self.reserved_slot,
             QuerySubject::Store | QuerySubject::Session(..) => &self.slots,
         };
@@ -272,7 +276,7 @@ impl Ledger for SqliteLedger {
     fn health(&self) -> Health {
         let suspects = self.shared.guard.log.suspects();
         Health {
-            read_only: self.shared.guard.why_no_writes(),
+            read_only: self.shared.guard.write_refusal_reason(),
             integrity: (!suspects.is_empty()).then(|| suspects.to_string()),
         }
     }
@@ -284,8 +288,9 @@ impl Ledger for SqliteLedger {
         }
     }
 
-    fn distrust(&self, what: String) {
-        self.shared.guard.log.suspect(Suspects::everything(what));
+    fn distrust(&self, reason: String) {
+        let suspects = Suspects::entire_store(reason);
+        self.shared.guard.log.add_suspects(suspects);
     }
 
     async fn close(&self) {
@@ -293,6 +298,6 @@ impl Ledger for SqliteLedger {
         self.reserved_slot.close();
         self.writes.close().await;
         self.shared.pool().clear();
-        self.presence.leave();
+        self.presence.release();
     }
 }

@@ -67,9 +67,9 @@ impl Options {
 /// # Errors
 /// `store_unavailable` when they cannot be created.
 pub fn prepare(path: &Path) -> Result<(), Failure> {
-    let failed = |path: &Path, e: &std::io::Error| {
-        let what = format!("{}: {e}", path.display());
-        Failure::new(ErrorCode::StoreUnavailable, what)
+    let unavailable = |path: &Path, e: &std::io::Error| {
+        let detail = format!("{}: {e}", path.display());
+        Failure::new(ErrorCode::StoreUnavailable, detail)
             .with_hint("check that the directory may be written")
     };
     if let Some(directory) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
@@ -77,11 +77,14 @@ pub fn prepare(path: &Path) -> Result<(), Failure> {
             .recursive(true)
             .mode(0o700)
             .create(directory)
-            .map_err(|e| failed(directory, &e))?;
+            .map_err(|e| unavailable(directory, &e))?;
     }
-    let mut open = std::fs::OpenOptions::new();
-    open.create(true).append(true).mode(0o600);
-    open.open(path).map(drop).map_err(|e| failed(path, &e))
+    let mut options = std::fs::OpenOptions::new();
+    options.create(true).append(true).mode(0o600);
+    options
+        .open(path)
+        .map(drop)
+        .map_err(|e| unavailable(path, &e))
 }
 
 /// The time between two attempts to turn WAL mode on.
@@ -109,9 +112,9 @@ pub(crate) fn connect(
 ) -> Result<Connection, Failure> {
     let flags = flags | OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags).map_err(|e| {
-        let mut f = failure(e);
-        f.detail = format!("{}: {}", path.display(), f.detail);
-        f.with_hint("check that the directory exists and may be written")
+        let mut failure = failure(e);
+        failure.detail = format!("{}: {}", path.display(), failure.detail);
+        failure.with_hint("check that the directory exists and may be written")
     })?;
     conn.busy_timeout(busy_timeout).map_err(failure)?;
     conn.set_prepared_statement_cache_capacity(64);
@@ -154,11 +157,11 @@ pub(crate) fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, 
 /// Turns WAL mode on and returns the resulting mode. Retries until `busy_timeout`, because SQLite does not wait here
 /// for another process that does the same.
 pub(crate) fn wal_mode(conn: &Connection, busy_timeout: Duration) -> Result<String, Failure> {
-    let until = Instant::now() + busy_timeout;
+    let deadline = Instant::now() + busy_timeout;
     loop {
         let mode = conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0));
         match mode {
-            Err(error) if is_busy(&error) && Instant::now() < until => {
+            Err(error) if is_busy(&error) && Instant::now() < deadline => {
                 std::thread::sleep(WAL_RETRY);
             }
             mode => return mode.map_err(failure),
@@ -200,7 +203,7 @@ pub(crate) fn passive_reader(path: &Path, busy_timeout: Duration) -> Result<Conn
     let conn = connect(path, busy_timeout, OpenFlags::empty())?;
     // If the WAL has data, closing the connection must not copy it into the database. Otherwise closing may do its
     // usual work: it removes the files that SQLite created for reading.
-    if wal_of(path).metadata().is_ok_and(|wal| wal.len() > 0) {
+    if wal_path(path).metadata().is_ok_and(|wal| wal.len() > 0) {
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
             .map_err(failure)?;
     }
@@ -209,7 +212,7 @@ pub(crate) fn passive_reader(path: &Path, busy_timeout: Duration) -> Result<Conn
     Ok(conn)
 }
 
-fn wal_of(path: &Path) -> PathBuf {
+fn wal_path(path: &Path) -> PathBuf {
     // SQLite resolves links before it names the WAL.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut name = path.into_os_string();

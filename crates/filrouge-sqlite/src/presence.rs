@@ -15,7 +15,7 @@ const UNLOCKED: &str = "~";
 pub(crate) struct Presence {
     folder: PathBuf,
     entropy: Arc<dyn Entropy>,
-    own: Mutex<Option<Registration>>,
+    registration: Mutex<Option<Registration>>,
 }
 
 /// This process's name, and the lock on its file if it was acquired.
@@ -34,22 +34,24 @@ impl Presence {
         Self {
             folder: folder.into(),
             entropy,
-            own: Mutex::new(None),
+            registration: Mutex::new(None),
         }
     }
 
-    fn own(&self) -> MutexGuard<'_, Option<Registration>> {
+    fn registration(&self) -> MutexGuard<'_, Option<Registration>> {
         // The value is replaced as a unit.
-        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+        self.registration
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// This process's unique name. The first call chooses it and locks its file. If that fails, the name is
     /// [`UNLOCKED`], for which [`Self::has_exited`] is always false: other processes then learn only from missing
     /// heartbeats that this process has ended.
     pub(crate) fn name(&self) -> String {
-        let mut own = self.own();
-        if let Some(own) = &*own {
-            return own.name.clone();
+        let mut current = self.registration();
+        if let Some(registration) = &*current {
+            return registration.name.clone();
         }
         let registration = self.register().unwrap_or_else(|error| {
             tracing::warn!(
@@ -62,7 +64,7 @@ impl Presence {
                 _lock: None,
             }
         });
-        own.insert(registration).name.clone()
+        current.insert(registration).name.clone()
     }
 
     fn register(&self) -> Result<Registration, String> {
@@ -89,7 +91,12 @@ impl Presence {
 
     /// Whether the process with this name has certainly exited.
     pub(crate) fn has_exited(&self, name: &str) -> bool {
-        if !is_name(name) || self.own().as_ref().is_some_and(|own| own.name == name) {
+        if !has_name_form(name)
+            || self
+                .registration()
+                .as_ref()
+                .is_some_and(|registration| registration.name == name)
+        {
             return false;
         }
         let path = self.folder.join(name);
@@ -113,17 +120,17 @@ impl Presence {
     }
 
     /// Releases the lock and removes the file, when the ledger is closed.
-    pub(crate) fn leave(&self) {
-        if let Some(own) = self.own().take() {
+    pub(crate) fn release(&self) {
+        if let Some(registration) = self.registration().take() {
             // If this fails, an empty file remains, which another process removes.
-            let _ = fs::remove_file(self.folder.join(&own.name));
+            let _ = fs::remove_file(self.folder.join(&registration.name));
             let _ = fs::remove_dir(&self.folder);
         }
     }
 }
 
 /// Whether `name` has the form of a generated name; only such a name is used as a file name.
-fn is_name(name: &str) -> bool {
+fn has_name_form(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-')
 }
 
@@ -132,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_live_process_is_not_gone() {
+    fn a_live_process_has_not_exited() {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().join("f.db");
         let presence = || Presence::new(&store, Arc::new(filrouge_store::OsEntropy));
@@ -149,7 +156,7 @@ mod tests {
         assert!(b.has_exited(&name));
         assert!(b.has_exited(&name), "its file was removed");
         let name = b.name();
-        b.leave();
+        b.release();
         assert!(!folder.path().join("f.db-writers").exists());
         assert!(presence().has_exited(&name));
     }
@@ -167,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_cannot_lock_is_not_gone() {
+    fn a_process_that_cannot_lock_has_not_exited() {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().join("f.db");
         fs::write(folder.path().join("f.db-writers"), b"no folder").unwrap();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use filrouge_store::command::{Scope, SessionFilter, Viewer};
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
-    CheckpointRow, DraftChunk, DraftRow, EventPlace, EventRow, KeyRow, LogRow, NoteRow,
+    CheckpointRow, DraftChunk, DraftRow, EventPosition, EventRow, KeyRow, LogRow, NoteRow,
     RECORDS_BYTES, SessionPk, StoredSession, TurnRow, View, item_key, request_key,
 };
 use filrouge_types::{
@@ -26,7 +26,7 @@ mod session;
 mod turn;
 mod write;
 
-use order::in_order;
+use order::check_order;
 use session::{SESSION_COLUMNS, read_stored};
 use turn::{all_turns, open_since, read_turn};
 
@@ -41,12 +41,12 @@ pub(crate) fn statements() -> u64 {
 /// The rows of a store, read and written through one connection in a transaction that the caller has begun.
 pub(crate) struct Rows<'c>(pub(crate) &'c Connection);
 
-fn int(n: u64) -> i64 {
+fn sql_int(n: u64) -> i64 {
     // All stored numbers are below 2^63 (docs/format.md); a larger one matches no row.
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-fn uint(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+fn read_u64(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     let n: i64 = row.get(column)?;
     u64::try_from(n).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, n))
 }
@@ -54,7 +54,7 @@ fn uint(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
 /// The id of a turn's row: the session's number in the upper 32 bits, and the turn's place in the session in the lower
 /// 32 bits.
 fn turn_row_id(pk: SessionPk, place: u64) -> i64 {
-    int((pk << 32) | place.min(u64::from(u32::MAX)))
+    sql_int((pk << 32) | place.min(u64::from(u32::MAX)))
 }
 
 impl Rows<'_> {
@@ -64,7 +64,7 @@ impl Rows<'_> {
     }
 
     /// Reads at most one row.
-    fn one<T, P: Params>(
+    fn query_optional<T, P: Params>(
         &self,
         sql: &str,
         params: P,
@@ -76,7 +76,7 @@ impl Rows<'_> {
     }
 
     /// Reads all rows.
-    fn many<T, P: Params>(
+    fn query_all<T, P: Params>(
         &self,
         sql: &str,
         params: P,
@@ -87,25 +87,25 @@ impl Rows<'_> {
             .map_err(failure)
     }
 
-    /// Calls `see` with each row, so that not all rows are in memory at once.
-    fn each(
+    /// Calls `visit` with each row, so that not all rows are in memory at once.
+    fn for_each_row(
         &self,
         sql: &str,
-        mut see: impl FnMut(&Row<'_>) -> rusqlite::Result<()>,
+        mut visit: impl FnMut(&Row<'_>) -> rusqlite::Result<()>,
     ) -> Result<(), Failure> {
-        let mut each = || {
+        let mut visit_all = || {
             let mut statement = self.prepare(sql)?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
-                see(row)?;
+                visit(row)?;
             }
             Ok(())
         };
-        each().map_err(failure)
+        visit_all().map_err(failure)
     }
 
     /// Executes a statement that returns no rows.
-    fn run<P: Params>(&self, sql: &str, params: P) -> Result<(), Failure> {
+    fn execute<P: Params>(&self, sql: &str, params: P) -> Result<(), Failure> {
         self.prepare(sql)
             .and_then(|mut s| s.execute(params))
             .map_err(failure)?;
@@ -115,7 +115,10 @@ impl Rows<'_> {
 
 /// Decodes the columns commit_no, data; `None` if the row is malformed.
 fn read_log(row: &Row<'_>) -> rusqlite::Result<Option<LogRow>> {
-    Ok(LogRow::decode(uint(row, 0)?, row.get_ref(1)?.as_blob()?))
+    Ok(LogRow::decode(
+        read_u64(row, 0)?,
+        row.get_ref(1)?.as_blob()?,
+    ))
 }
 
 impl View for Rows<'_> {
@@ -126,23 +129,23 @@ impl View for Rows<'_> {
         scope: Option<&Scope>,
     ) -> Result<Option<StoredSession>, Failure> {
         // The owner is part of the WHERE clause, unless the query has no scope or the viewer is the operator.
-        let owned = scope.is_some_and(|s| s.viewer != Viewer::Operator);
+        let is_restricted = scope.is_some_and(|s| s.viewer != Viewer::Operator);
         let identity = scope.and_then(|s| s.viewer.identity()).map(|i| i.as_str());
         let token = scope.and_then(|s| s.token).map(|t| t.0);
         let sql = select_session(
             "s.tenant_id = ?1 AND s.session_id = ?2 AND (NOT ?3 OR s.identity_id = ?4
              OR s.identity_id IS NULL AND (s.token IS NULL OR s.token = ?5))",
         );
-        self.one(
+        self.query_optional(
             &sql,
-            params![tenant.as_str(), id.as_str(), owned, identity, token],
+            params![tenant.as_str(), id.as_str(), is_restricted, identity, token],
             read_stored,
         )?
         .transpose()
     }
 
     fn session_by_pk(&self, pk: SessionPk) -> Result<Option<StoredSession>, Failure> {
-        self.one(&select_session("s.pk = ?1"), [int(pk)], read_stored)?
+        self.query_optional(&select_session("s.pk = ?1"), [sql_int(pk)], read_stored)?
             .transpose()
     }
 
@@ -157,10 +160,10 @@ impl View for Rows<'_> {
     }
 
     fn turn(&self, pk: SessionPk, id: &TurnId) -> Result<Option<TurnRow>, Failure> {
-        let found = self.one(
+        let found = self.query_optional(
             "SELECT id, turn_id, data, open_since FROM turn WHERE turn_id = ?1",
             [id.as_bytes().as_slice()],
-            |row| Ok((uint(row, 0)? >> 32, read_turn(row)?)),
+            |row| Ok((read_u64(row, 0)? >> 32, read_turn(row)?)),
         )?;
         match found {
             Some((turn_pk, turn)) if turn_pk == pk => {
@@ -172,8 +175,8 @@ impl View for Rows<'_> {
 
     fn session_of_turn(&self, id: &TurnId) -> Result<Option<SessionPk>, Failure> {
         let sql = "SELECT id FROM turn WHERE turn_id = ?1";
-        self.one(sql, [id.as_bytes().as_slice()], |row| {
-            Ok(uint(row, 0)? >> 32)
+        self.query_optional(sql, [id.as_bytes().as_slice()], |row| {
+            Ok(read_u64(row, 0)? >> 32)
         })
     }
 
@@ -193,44 +196,44 @@ impl View for Rows<'_> {
         if from > to {
             return Ok(Vec::new());
         }
-        let rows = self.many(
+        let rows = self.query_all(
             sql,
             [
                 turn_row_id(pk, from),
                 turn_row_id(pk, to),
-                int(limit as u64),
+                sql_int(limit as u64),
             ],
             read_turn,
         )?;
         let turns = all_turns(rows)?;
         let keys = turns.iter().map(|(pk, turn)| (pk << 32) | turn.place());
-        let within = (turn_row_id(pk, from), turn_row_id(pk, to));
-        let within = (within.0.unsigned_abs(), within.1.unsigned_abs());
-        in_order(keys, within, descending, "turns")?;
+        let range = (turn_row_id(pk, from), turn_row_id(pk, to));
+        let range = (range.0.unsigned_abs(), range.1.unsigned_abs());
+        check_order(keys, range, descending, "turns")?;
         Ok(turns.into_iter().map(|(_, t)| t).collect())
     }
 
-    fn turn_rows(&self, pk: SessionPk) -> Result<u64, Failure> {
+    fn turn_row_count(&self, pk: SessionPk) -> Result<u64, Failure> {
         let sql = "SELECT count(*) FROM turn WHERE id BETWEEN ?1 AND ?2";
-        let n = self.one(
+        let n = self.query_optional(
             sql,
             [turn_row_id(pk, 0), turn_row_id(pk, u64::MAX)],
-            |row| uint(row, 0),
+            |row| read_u64(row, 0),
         )?;
         Ok(n.unwrap_or(0))
     }
 
-    fn silent_turns(
+    fn idle_turns(
         &self,
         before: Timestamp,
         limit: usize,
     ) -> Result<Vec<(SessionPk, TurnRow)>, Failure> {
         let sql = "SELECT id, turn_id, data, open_since FROM turn WHERE open_since < ?1 ORDER BY open_since LIMIT ?2";
-        let rows = self.many(sql, [before.as_micros(), int(limit as u64)], read_turn)?;
-        let all = rows.len();
+        let rows = self.query_all(sql, [before.as_micros(), sql_int(limit as u64)], read_turn)?;
+        let row_count = rows.len();
         let turns: Vec<_> = rows.into_iter().flatten().collect();
-        if turns.len() < all {
-            let malformed = all - turns.len();
+        if turns.len() < row_count {
+            let malformed = row_count - turns.len();
             tracing::error!(
                 malformed,
                 "stored open turns are malformed; `verify` names them"
@@ -247,14 +250,14 @@ impl View for Rows<'_> {
              ORDER BY k.first_seq LIMIT ?3";
         let read = || -> rusqlite::Result<Vec<RecordRow>> {
             let mut statement = self.prepare(sql)?;
-            let mut rows = statement.query([int(pk), int(seq), int(limit as u64)])?;
+            let mut rows = statement.query([sql_int(pk), sql_int(seq), sql_int(limit as u64)])?;
             let (mut records, mut bytes) = (Vec::new(), 0);
             while bytes < RECORDS_BYTES
                 && let Some(row) = rows.next()?
             {
                 let record = RecordRow {
-                    first_seq: uint(row, 0)?,
-                    count: uint(row, 1)?,
+                    first_seq: read_u64(row, 0)?,
+                    count: read_u64(row, 1)?,
                     head: row.get(2)?,
                     body: row.get(3)?,
                 };
@@ -265,12 +268,12 @@ impl View for Rows<'_> {
         };
         let records = read().map_err(failure)?;
         let keys = records.iter().map(|r| r.first_seq);
-        in_order(keys, (0, u64::MAX), false, "items")?;
+        check_order(keys, (0, u64::MAX), false, "items")?;
         Ok(records)
     }
 
-    fn structure(&self) -> Result<Vec<String>, Failure> {
-        let found = self.many("PRAGMA integrity_check(20)", [], |row| {
+    fn check_structure(&self) -> Result<Vec<String>, Failure> {
+        let found = self.query_all("PRAGMA integrity_check(20)", [], |row| {
             row.get::<_, String>(0)
         })?;
         Ok(found.into_iter().filter(|line| line != "ok").collect())
@@ -280,7 +283,9 @@ impl View for Rows<'_> {
         let sql = "SELECT k.first_seq + k.count - 1 FROM record_key k
              WHERE k.session_pk = ?1 AND EXISTS (SELECT 1 FROM record WHERE id = k.record_id)
              ORDER BY k.first_seq DESC LIMIT 1";
-        Ok(self.one(sql, [int(pk)], |row| uint(row, 0))?.unwrap_or(0))
+        Ok(self
+            .query_optional(sql, [sql_int(pk)], |row| read_u64(row, 0))?
+            .unwrap_or(0))
     }
 
     fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>, Failure> {
@@ -291,9 +296,11 @@ impl View for Rows<'_> {
         self.key_seq(pk, request_key(id))
     }
 
-    fn item_keys(&self, pk: SessionPk) -> Result<u64, Failure> {
+    fn item_key_count(&self, pk: SessionPk) -> Result<u64, Failure> {
         let sql = "SELECT count(*) FROM item_key WHERE session_pk = ?1";
-        Ok(self.one(sql, [int(pk)], |row| uint(row, 0))?.unwrap_or(0))
+        Ok(self
+            .query_optional(sql, [sql_int(pk)], |row| read_u64(row, 0))?
+            .unwrap_or(0))
     }
 
     fn key_rows(
@@ -311,18 +318,18 @@ impl View for Rows<'_> {
 
     fn log(&self, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure> {
         let sql = "SELECT commit_no, data FROM commit_log WHERE commit_no > ?1 ORDER BY commit_no LIMIT ?2";
-        let rows = self.many(sql, [int(after), int(limit as u64)], read_log)?;
+        let rows = self.query_all(sql, [sql_int(after), sql_int(limit as u64)], read_log)?;
         let rows: Vec<LogRow> = rows
             .into_iter()
             .map(|r| r.ok_or_else(|| malformed("commit")))
             .collect::<Result<_, Failure>>()?;
         let keys = rows.iter().map(|r| r.commit_no);
-        in_order(keys, (after.saturating_add(1), u64::MAX), false, "commits")?;
+        check_order(keys, (after.saturating_add(1), u64::MAX), false, "commits")?;
         Ok(rows)
     }
 
     fn newest_log(&self) -> Result<Option<LogRow>, Failure> {
-        let found = self.one(
+        let found = self.query_optional(
             "SELECT commit_no, data FROM commit_log ORDER BY commit_no DESC LIMIT 1",
             [],
             read_log,
@@ -332,19 +339,19 @@ impl View for Rows<'_> {
             .transpose()
     }
 
-    fn each_session(
+    fn for_each_session(
         &self,
         see: &mut dyn FnMut(SessionPk, Option<StoredSession>),
     ) -> Result<(), Failure> {
         let mut visit = |pk: SessionPk, stored| see(pk, stored);
-        self.each(&select_session("true"), |row| {
+        self.for_each_row(&select_session("true"), |row| {
             let stored = read_stored(row)?.ok();
-            visit(uint(row, 0)?, stored);
+            visit(read_u64(row, 0)?, stored);
             Ok(())
         })?;
         let sql = "SELECT pk FROM head WHERE NOT EXISTS (SELECT 1 FROM session WHERE pk = head.pk)";
-        self.each(sql, |row| {
-            visit(uint(row, 0)?, None);
+        self.for_each_row(sql, |row| {
+            visit(read_u64(row, 0)?, None);
             Ok(())
         })
     }
@@ -365,7 +372,7 @@ impl View for Rows<'_> {
         &self,
         from: Timestamp,
         to: Timestamp,
-        after: Option<EventPlace>,
+        after: Option<EventPosition>,
         limit: usize,
     ) -> Result<Vec<(SessionPk, EventRow)>, Failure> {
         event::page_at(self, (from, to), after, limit)
@@ -392,7 +399,7 @@ impl View for Rows<'_> {
     }
 
     fn drafts(&self, pk: SessionPk) -> Result<Vec<DraftRow>, Failure> {
-        draft::of_session(self, pk)
+        draft::for_session(self, pk)
     }
 
     fn draft_chunks(
@@ -412,7 +419,7 @@ impl View for Rows<'_> {
         let sql = "SELECT pk FROM session UNION SELECT pk FROM head UNION SELECT id >> 32 FROM turn
              UNION SELECT session_pk FROM record_key UNION SELECT session_pk FROM item_key
              UNION SELECT session_pk FROM event UNION SELECT session_pk FROM checkpoint UNION SELECT turn >> 32 FROM draft UNION SELECT turn >> 32 FROM draft_chunk";
-        self.many(sql, [], |row| uint(row, 0))
+        self.query_all(sql, [], |row| read_u64(row, 0))
     }
 }
 

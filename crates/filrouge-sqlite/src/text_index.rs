@@ -37,10 +37,10 @@ use filrouge_store::text_index::{
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::{Connection, Transaction, params};
 
-use apply::Change;
+use apply::IndexChange;
 use document_cache::ResolvedScope;
 use files::{FileId, IndexFile};
-use rows::{SESSION, all, indexed, one, run};
+use rows::{SESSION, execute, query_all, query_optional, read_session};
 
 use crate::error::{failure, malformed};
 
@@ -51,7 +51,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct SqliteIndex {
     path: PathBuf,
     /// The open file.
-    files: RwLock<Arc<IndexFile>>,
+    file: RwLock<Arc<IndexFile>>,
 }
 
 impl SqliteIndex {
@@ -62,15 +62,15 @@ impl SqliteIndex {
     /// `invalid` when the file is not an index: it is not changed. The store's failures.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, Failure> {
         let path = path.into();
-        let files = IndexFile::open(&path, BUSY_TIMEOUT, None)?;
+        let file = IndexFile::open(&path, BUSY_TIMEOUT, None)?;
         let index = Self {
             path,
-            files: RwLock::new(Arc::new(files)),
+            file: RwLock::new(Arc::new(file)),
         };
         if index.read(|_, conn| forget::is_due(conn))? {
             // The process that began this removal has already reported to its caller that the removal was unfinished,
             // so a failure is only logged.
-            if let Err(failure) = forget::erase(&*index.files()?) {
+            if let Err(failure) = forget::truncate_log(&*index.current_file()?) {
                 tracing::warn!(%failure, "traces of what was forgotten are still in the index's log");
             }
         }
@@ -83,36 +83,39 @@ impl SqliteIndex {
         &self.path
     }
 
-    /// The open file; reopened when another file has replaced it.
-    fn files(&self) -> Result<Arc<IndexFile>, Failure> {
-        let files = self
-            .files
+    /// Returns the open file. Reopens it when another file has replaced it.
+    fn current_file(&self) -> Result<Arc<IndexFile>, Failure> {
+        let file = self
+            .file
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        if files::file_id(&self.path) == Some(files.id()) {
-            return Ok(files);
+        if files::file_id(&self.path) == Some(file.id()) {
+            return Ok(file);
         }
-        self.reopened(None)
+        self.reopen(None)
     }
 
     /// Opens the file again if another file has replaced it. If it is the file `damaged`, replaces it by an empty
     /// index.
-    fn reopened(&self, damaged: Option<FileId>) -> Result<Arc<IndexFile>, Failure> {
-        let mut files = self.files.write().unwrap_or_else(PoisonError::into_inner);
-        let now = files::file_id(&self.path);
-        if now != Some(files.id()) || damaged == now {
-            *files = Arc::new(IndexFile::open(&self.path, BUSY_TIMEOUT, damaged)?);
+    fn reopen(&self, damaged: Option<FileId>) -> Result<Arc<IndexFile>, Failure> {
+        let mut file = self.file.write().unwrap_or_else(PoisonError::into_inner);
+        let current_id = files::file_id(&self.path);
+        if current_id != Some(file.id()) || damaged == current_id {
+            *file = Arc::new(IndexFile::open(&self.path, BUSY_TIMEOUT, damaged)?);
         }
-        Ok(files.clone())
+        Ok(file.clone())
     }
 
     /// Runs `work` on the open file. If the file turns out to be damaged, replaces it by an empty index and fails with
     /// `store_unavailable`.
-    fn with<R>(&self, work: impl FnOnce(&IndexFile) -> Result<R, Failure>) -> Result<R, Failure> {
-        let files = self.files()?;
-        work(&files).map_err(|error| match error.code {
-            ErrorCode::IntegrityError => match self.reopened(Some(files.id())) {
+    fn with_file<R>(
+        &self,
+        work: impl FnOnce(&IndexFile) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
+        let file = self.current_file()?;
+        work(&file).map_err(|error| match error.code {
+            ErrorCode::IntegrityError => match self.reopen(Some(file.id())) {
                 Ok(_) => Failure::new(
                     ErrorCode::StoreUnavailable,
                     format!(
@@ -130,21 +133,21 @@ impl SqliteIndex {
         &self,
         query: impl FnOnce(&IndexFile, &Connection) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
-        self.with(|files| files.read(|conn| query(files, conn)))
+        self.with_file(|file| file.read(|conn| query(file, conn)))
     }
 
     fn write<R>(
         &self,
         change: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
-        self.with(|files| files.write(change))
+        self.with_file(|file| file.write(change))
     }
 }
 
-/// The position in the change feed that the index has reached, and its counter of removals.
-fn version(conn: &Connection) -> Result<IndexVersion, Failure> {
+/// Reads the position in the change feed that the index has reached, and its counter of removals.
+fn read_version(conn: &Connection) -> Result<IndexVersion, Failure> {
     let sql = "SELECT position, forgotten FROM state";
-    let version = one(conn, sql, [], |row| {
+    let version = query_optional(conn, sql, [], |row| {
         Ok(IndexVersion {
             position: row.get::<_, Option<Vec<u8>>>(0)?.map(Into::into),
             forgotten: row.get::<_, i64>(1)?.cast_unsigned(),
@@ -159,17 +162,17 @@ fn apply(
     updates: &[IndexUpdate],
     position: Option<&[u8]>,
 ) -> Result<(), Failure> {
-    let mut change = Change::begin(conn)?;
+    let mut change = IndexChange::begin(conn)?;
     change.apply(updates)?;
-    change.end()?;
+    change.finish()?;
     if let Some(position) = position {
-        run(conn, "UPDATE state SET position = ?1", [position])?;
+        execute(conn, "UPDATE state SET position = ?1", [position])?;
     }
     Ok(())
 }
 
 /// Deletes all rows except the state and the counters of numbers, so that no number is used again.
-fn empty(tx: &Transaction<'_>) -> Result<(), Failure> {
+fn delete_all(tx: &Transaction<'_>) -> Result<(), Failure> {
     for table in [
         "spelling",
         "posting",
@@ -188,47 +191,57 @@ fn empty(tx: &Transaction<'_>) -> Result<(), Failure> {
             .map_err(failure)?;
     }
     let sql = "UPDATE state SET position = NULL, forgotten = forgotten + 1, erasing = 1";
-    run(tx, sql, [])?;
+    execute(tx, sql, [])?;
     log::release_pages(tx, 0)
 }
 
-/// The selected sessions.
-fn sessions(
+/// Reads the selected sessions.
+fn read_sessions(
     conn: &Connection,
-    which: SessionSelection<'_>,
+    selection: SessionSelection<'_>,
 ) -> Result<Vec<IndexedSession>, Failure> {
-    let mut found = Vec::new();
-    match which {
+    let mut sessions = Vec::new();
+    match selection {
         SessionSelection::Within(reach) => {
-            found = ResolvedScope::find(conn, reach)?.sessions(conn)?;
+            sessions = ResolvedScope::resolve(conn, reach)?.sessions(conn)?;
         }
         SessionSelection::Numbers(_, numbers) => {
             let sql = format!("{SESSION} WHERE s.id = ?1");
             for no in numbers {
-                found.extend(one(conn, &sql, [no.cast_signed()], indexed)?);
+                sessions.extend(query_optional(
+                    conn,
+                    &sql,
+                    [no.cast_signed()],
+                    read_session,
+                )?);
             }
         }
         SessionSelection::Named(keys) => {
             let sql = format!("{SESSION} WHERE s.realm = ?1 AND s.key = ?2");
             for (realm, key) in keys {
-                found.extend(one(conn, &sql, params![realm, key], indexed)?);
+                sessions.extend(query_optional(
+                    conn,
+                    &sql,
+                    params![realm, key],
+                    read_session,
+                )?);
             }
         }
         SessionSelection::Unread(limit) => {
             let sql = format!("{SESSION} WHERE s.stamp_a = 0 AND s.stamp_b = 0 LIMIT ?1");
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            found = all(conn, &sql, [limit], indexed)?;
+            sessions = query_all(conn, &sql, [limit], read_session)?;
         }
     }
-    Ok(found)
+    Ok(sessions)
 }
 
 impl TextIndex for SqliteIndex {
-    fn state(&self, which: SessionSelection<'_>) -> Result<IndexState, Failure> {
+    fn state(&self, selection: SessionSelection<'_>) -> Result<IndexState, Failure> {
         self.read(|_, conn| {
             Ok(IndexState {
-                seen: version(conn)?,
-                sessions: sessions(conn, which)?,
+                seen: read_version(conn)?,
+                sessions: read_sessions(conn, selection)?,
             })
         })
     }
@@ -241,7 +254,7 @@ impl TextIndex for SqliteIndex {
     ) -> Result<bool, Failure> {
         self.write(|tx| {
             if let Some(expected) = expected
-                && version(tx)? != *expected
+                && read_version(tx)? != *expected
             {
                 return Ok(false);
             }
@@ -250,32 +263,32 @@ impl TextIndex for SqliteIndex {
     }
 
     fn forget(&self, realm: &[u8], key: &str) -> Result<u64, Failure> {
-        self.with(|files| {
-            let count = files.write(|tx| forget::forget(tx, realm, key))?;
-            files.drop_vocabularies();
-            forget::erase(files)?;
+        self.with_file(|file| {
+            let count = file.write(|tx| forget::forget(tx, realm, key))?;
+            file.drop_vocabularies();
+            forget::truncate_log(file)?;
             Ok(count)
         })
     }
 
     fn clear(&self) -> Result<(), Failure> {
-        self.with(|files| {
-            files.write(empty)?;
-            files.drop_vocabularies();
-            forget::erase(files)
+        self.with_file(|file| {
+            file.write(delete_all)?;
+            file.drop_vocabularies();
+            forget::truncate_log(file)
         })
     }
 
     fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure> {
-        self.read(|files, conn| match query.wanted {
+        self.read(|file, conn| match query.wanted {
             CandidateFilter::All(_) | CandidateFilter::Any(_) => {
-                candidates::find(files, conn, query)
+                candidates::find(file, conn, query)
             }
             CandidateFilter::Nearest(embedder, vector, limit) => {
-                vectors::nearest((files, conn), (embedder, vector), query, limit)
+                vectors::nearest((file, conn), (embedder, vector), query, limit)
             }
             CandidateFilter::WithoutVector(embedder, limit) => {
-                vectors::without_vector(files, conn, embedder, query.kinds, limit)
+                vectors::without_vector(file, conn, embedder, query.kinds, limit)
             }
         })
     }
@@ -289,33 +302,34 @@ impl TextIndex for SqliteIndex {
     }
 
     fn tidy(&self) -> Result<bool, Failure> {
-        self.with(|files| {
-            if files.read(forget::is_due)? {
-                forget::erase(files)?;
+        self.with_file(|file| {
+            if file.read(forget::is_due)? {
+                forget::truncate_log(file)?;
             }
-            files.write(|tx| Ok(tidy::step(tx)? || log::shrink(tx)?))
+            file.write(|tx| Ok(tidy::step(tx)? || log::shrink(tx)?))
         })
     }
 
     fn status(&self) -> Result<IndexStatus, Failure> {
-        self.read(|files, conn| {
+        self.read(|file, conn| {
             // The counts are kept per shard and updated by each change.
             let sql =
                 "SELECT total(sessions), total(documents), total(text), total(pending) FROM shard";
-            let count = |row: &rusqlite::Row<'_>, at| row.get::<_, f64>(at).map(|n| n as u64);
-            let status = one(conn, sql, [], |row| {
+            let count =
+                |row: &rusqlite::Row<'_>, column| row.get::<_, f64>(column).map(|n| n as u64);
+            let status = query_optional(conn, sql, [], |row| {
                 Ok(IndexStatus {
                     format: u32::try_from(files::FORMAT).unwrap_or(0),
                     sessions: count(row, 0)?,
                     documents: count(row, 1)?,
                     text_bytes: count(row, 2)?,
-                    bytes: files.bytes(),
+                    bytes: file.bytes(),
                     pending: count(row, 3)?,
                     vectors: Vec::new(),
                 })
             })?;
             let sql = "SELECT name, documents FROM embedder WHERE documents > 0 ORDER BY name";
-            let vectors = all(conn, sql, [], |row| {
+            let vectors = query_all(conn, sql, [], |row| {
                 Ok((
                     row.get::<_, String>(0)?.into(),
                     row.get::<_, i64>(1)?.cast_unsigned(),

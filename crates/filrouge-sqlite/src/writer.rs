@@ -23,7 +23,7 @@ pub(crate) struct Writer {
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) clock: Arc<dyn Clock>,
     /// The file's `data_version` up to which the writer has checked for foreign changes.
-    pub(crate) seen: i64,
+    pub(crate) checked_version: i64,
     /// Redactions that may still be in the WAL.
     pub(crate) erasure: Erasure,
 }
@@ -44,15 +44,15 @@ impl Writer {
 
     /// Runs one transaction, unless an earlier flush has failed. Records whether the disk was full.
     fn serve(&mut self, group: &[Request]) -> Result<Vec<Result<Outcome, Failure>>, Aborted> {
-        if let Some(why) = self.guard.read_only() {
-            return Err(Aborted::Store(read_only(&why)));
+        if let Some(reason) = self.guard.read_only() {
+            return Err(Aborted::Store(read_only_failure(&reason)));
         }
         let done = self.transact(group);
         // After any other failure, it stays unknown whether the disk has room, so the last known state remains.
         if let Err(Aborted::Write(failure) | Aborted::Store(failure)) = &done
             && failure.code == ErrorCode::StoreFull
         {
-            self.guard.set_room(false);
+            self.guard.record_disk_room(false);
         }
         done
     }
@@ -77,34 +77,35 @@ impl Writer {
         result
     }
 
-    fn commit(&mut self, log: Option<LogRow>, erases: bool) -> Result<(), Failure> {
-        self.guard.committing();
+    fn commit(&mut self, log: Option<LogRow>, has_erasures: bool) -> Result<(), Failure> {
+        self.guard.begin_commit();
         let commit_no = log.as_ref().map(|row| row.commit_no);
         let commit = self
             .conn
             .prepare_cached("COMMIT")
             .and_then(|mut s| s.execute([]));
-        // The WAL is emptied before the call of `committed`, so that the guard attributes this change of the file to
+        // The WAL is emptied before the call of `end_commit`, so that the guard attributes this change of the file to
         // this process.
         let commit = commit.and_then(|_| match commit_no {
-            Some(number) if erases => self.erasure.begin(&self.conn, number),
+            Some(number) if has_erasures => self.erasure.begin(&self.conn, number),
             Some(_) => self.erasure.retry_pending(&self.conn),
             None => Ok(()),
         });
         match commit {
             Ok(()) => {
                 if commit_no.is_some() {
-                    self.guard.set_room(true);
+                    self.guard.record_disk_room(true);
                 }
-                let unchanged = data_version(&self.conn).is_ok_and(|now| now == self.seen);
-                self.guard.committed(log, unchanged);
+                let is_file_unchanged =
+                    data_version(&self.conn).is_ok_and(|version| version == self.checked_version);
+                self.guard.end_commit(log, is_file_unchanged);
                 Ok(())
             }
             Err(error) => {
-                self.guard.committed(None, false);
+                self.guard.end_commit(None, false);
                 if is_io_failure(&error) {
                     self.guard.stop_writing(error.to_string());
-                    Err(read_only(&error.to_string()))
+                    Err(read_only_failure(&error.to_string()))
                 } else {
                     Err(failure(error))
                 }
@@ -119,7 +120,8 @@ impl Writer {
         let mut rows = Rows(&self.conn);
         let done = apply_group(&mut rows, group, (verified, &self.keyring), (source, now))?;
         if let Some(row) = done.log.as_ref().filter(|_| done.erases) {
-            erasure::note(&self.conn, row.commit_no).map_err(|e| Aborted::Store(failure(e)))?;
+            let noted = erasure::write_note(&self.conn, row.commit_no);
+            noted.map_err(|e| Aborted::Store(failure(e)))?;
         }
         Ok(done)
     }
@@ -128,10 +130,10 @@ impl Writer {
     fn check_foreign_changes(&mut self) -> Result<(), Failure> {
         let version = data_version(&self.conn)?;
         self.guard.check_foreign_changes()?;
-        if version != self.seen {
-            self.erasure.take_over(&self.conn).map_err(failure)?;
+        if version != self.checked_version {
+            self.erasure.adopt_note(&self.conn).map_err(failure)?;
         }
-        self.seen = version;
+        self.checked_version = version;
         Ok(())
     }
 
@@ -145,10 +147,10 @@ impl Writer {
     }
 }
 
-pub(crate) fn read_only(why: &str) -> Failure {
+pub(crate) fn read_only_failure(reason: &str) -> Failure {
     Failure::new(
         ErrorCode::StoreReadOnly,
-        format!("a flush failed, so nothing more is acknowledged: {why}"),
+        format!("a flush failed, so nothing more is acknowledged: {reason}"),
     )
     .with_hint("check the disk, then start filrouge again; retry the write with the same key")
 }

@@ -56,8 +56,8 @@ impl WriteBytes for Vec<u8> {
 pub(crate) struct ByteReader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> ByteReader<'a> {
-    /// Reads one value that must occupy all bytes; `None` when the bytes do not follow the encoding or some are left
-    /// over.
+    /// Reads one value that must occupy all bytes; `None` when the bytes do not follow the encoding or when bytes
+    /// remain after the value.
     pub(crate) fn read_all<T>(
         bytes: &'a [u8],
         read: impl FnOnce(&mut Self) -> Result<T, Malformed>,
@@ -88,6 +88,7 @@ impl<'a> ByteReader<'a> {
             false => Ok(None),
         }
     }
+
     pub(crate) const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -161,7 +162,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_without_panic(bytes: Vec<u8>) {
+        fn arbitrary_bytes_do_not_panic(bytes: Vec<u8>) {
             let mut r = ByteReader(&bytes);
             while r.number().is_ok() && r.bytes().is_ok() {}
         }

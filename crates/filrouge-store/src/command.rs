@@ -1,4 +1,4 @@
-//! Writes as commands to a ledger (DESIGN §4).
+//! The commands that write to a ledger (DESIGN §4).
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ mod outcome;
 mod session;
 mod shared;
 
-pub use lease::{Acquire, FencingToken, LeaseRequest, PutCheckpoint, TakeLease};
+pub use lease::{Acquire, FencingToken, LeaseCommand, LeaseRequest, PutCheckpoint};
 pub use outcome::{Outcome, WrittenRange};
 pub use session::{
     CloseSession, Erase, Erased, Link, NewEvent, Patch, PutNote, SessionPatch, SessionToken,
@@ -29,9 +29,9 @@ pub use session::{
 /// The user on whose behalf a command or query runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Viewer {
-    /// An end user: sees their own sessions and anonymous ones. `None` is an anonymous user.
+    /// An end user, who sees their own sessions and anonymous ones. `None` is an anonymous user.
     EndUser(Option<IdentityId>),
-    /// The operator of the store: sees all sessions of the tenant.
+    /// The operator of the store, who sees all sessions of the tenant.
     Operator,
 }
 
@@ -46,7 +46,7 @@ impl Viewer {
     }
 }
 
-/// On whose behalf a command or query runs, with what the caller presented. Every command and query has one.
+/// The tenant and user of a command or query, with the session secret and the fencing token that the caller presented.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scope {
     /// The tenant.
@@ -79,10 +79,10 @@ impl Scope {
         self
     }
 
-    /// Whether the viewer may see a session of this tenant (P6): their own, or an anonymous one. An anonymous session
-    /// with a secret is visible only with that secret (DESIGN §7).
+    /// Whether the viewer may see a session of this tenant (P6). End users see their own sessions and anonymous ones.
+    /// An anonymous session with a secret is visible only with that secret (DESIGN §7).
     #[must_use]
-    pub fn sees(&self, session: &SessionRow) -> bool {
+    pub fn can_see(&self, session: &SessionRow) -> bool {
         match (&self.viewer, &session.identity_id) {
             (Viewer::Operator, _) => true,
             (Viewer::EndUser(_), None) => session.token.is_none() || session.token == self.token,
@@ -93,7 +93,7 @@ impl Scope {
     /// Whether lists show the session to the viewer. End users find their own sessions. Anonymous callers find the
     /// anonymous sessions whose secret they presented or, if they presented none, those without a secret.
     #[must_use]
-    pub fn lists(&self, session: &SessionRow) -> bool {
+    pub fn can_list(&self, session: &SessionRow) -> bool {
         match &self.viewer {
             Viewer::Operator => true,
             Viewer::EndUser(Some(viewer)) => session.identity_id.as_ref() == Some(viewer),
@@ -120,9 +120,9 @@ pub struct NewSession {
 }
 
 impl NewSession {
-    /// A session of which only the id is given, as the start of a turn creates it.
+    /// A session with this id and no other data. The start of a turn creates sessions in this form.
     #[must_use]
-    pub fn bare(session_id: SessionId) -> Self {
+    pub fn with_id(session_id: SessionId) -> Self {
         Self {
             session_id,
             parent_session_id: None,
@@ -180,8 +180,8 @@ pub struct Start {
     pub batch: Batch,
     /// The turn's status after the batch: open, or the status in the close event of its last item.
     pub status: TurnStatus,
-    /// Whether this write reopens the turn if a turn with the same request id exists and was interrupted. `false` when
-    /// a history is imported.
+    /// Whether this write reopens an interrupted turn that the same request id has started. `false` when a history is
+    /// imported.
     pub reopen: bool,
     /// The policy for open turns.
     pub concurrent_turns: ConcurrentTurns,
@@ -196,7 +196,7 @@ pub struct Append {
     pub turn_id: TurnId,
     /// The items.
     pub batch: Batch,
-    /// The newest seq that the session must have; `None` allows any.
+    /// The session's newest seq that the caller expects; `None` allows any.
     pub expected_seq: Option<u64>,
     /// The part of the draft that the items do not replace; `None` if the items do not come from a recording.
     #[serde(skip)]
@@ -211,9 +211,9 @@ pub struct DraftProgress {
     /// The number of the chunk that stores the remainder.
     pub number: u64,
     /// The deltas of the remainder.
-    pub rest: Vec<Delta>,
+    pub remainder: Vec<Delta>,
     /// Whether the recording has ended; if so, the draft is deleted.
-    pub over: bool,
+    pub has_ended: bool,
 }
 
 /// Adds text to the draft of an open turn. It is also the heartbeat of the recording (DESIGN §4).
@@ -225,11 +225,12 @@ pub struct PutDraft {
     pub turn_id: TurnId,
     /// The recording.
     pub stream: StreamId,
-    /// Whether this chunk begins the recording. It is then refused while another recording of the turn is in progress.
-    pub begins: bool,
+    /// Whether this chunk starts the recording. If so, the write is refused while another recording of the turn is in
+    /// progress.
+    pub starts_recording: bool,
     /// The name of the process that records ([`crate::Ledger::writer`]).
     pub writer: Box<str>,
-    /// The number of the chunk; a chunk that is already stored is not added again.
+    /// The number of the chunk; a chunk with a stored number is not added again.
     pub number: u64,
     /// The new deltas; empty for a heartbeat without text.
     pub deltas: Vec<Delta>,
@@ -238,7 +239,7 @@ pub struct PutDraft {
 /// The way a turn ends.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Ending {
-    /// Finalizes the turn with an answer. If none is given, the turn's existing final item becomes the answer.
+    /// Finalizes the turn with an answer. If no answer is given, the turn's existing final item becomes the answer.
     Finalize {
         /// The neutral answer.
         neutral: Option<JsonText>,
@@ -274,17 +275,17 @@ pub struct Close {
     pub session_id: SessionId,
     /// The turn.
     pub turn_id: TurnId,
-    /// The turn's request id, checked when given.
+    /// The id of the request that started the turn. If given, it is compared with the stored one.
     pub request_id: Option<RequestId>,
     /// The ending.
     pub ending: Ending,
-    /// Metadata to merge into the turn's. A member replaces the member of the same name.
+    /// Metadata to merge into the turn's metadata. A member replaces the member of the same name.
     pub metadata: Option<RawJson>,
     /// The fingerprint of the request's body.
     #[serde(with = "crate::hex")]
     pub fingerprint: [u8; 16],
-    /// The recording that ends the turn; its entries replace the draft. `None` if another caller ends the turn; the
-    /// text of the draft then becomes items.
+    /// The recording that ends the turn; its entries replace the draft. `None` if another caller ends the turn: then
+    /// the text of the draft becomes items.
     #[serde(skip)]
     pub stream: Option<StreamId>,
 }
@@ -344,8 +345,7 @@ pub struct Adopt {
     pub side_rows: SideRows,
 }
 
-/// A session's rows besides its items and turns. They are adopted with the items when an ephemeral session moves to the
-/// ledger.
+/// A session's lease and checkpoints. They are adopted with the items when an ephemeral session moves to the ledger.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SideRows {
     /// The newest lease.
@@ -363,12 +363,12 @@ pub struct Redacted {
     pub redaction_seq: u64,
     /// The time of that item, by the store's clock.
     pub at: Timestamp,
-    /// Whether all requested items had been redacted before.
+    /// Whether all requested items were redacted before this write.
     pub replayed: bool,
-    /// The turn's current state, when a turn was the target.
+    /// The turn's current state, if a turn was the target.
     pub turn: Option<Box<Turn>>,
     /// The items that the write added; `None` for a replay.
-    pub put: Option<WrittenRange>,
+    pub written: Option<WrittenRange>,
 }
 
 /// A write. Items and drafts are behind an [`Arc`], so that a retry needs no copy of them.
@@ -386,10 +386,10 @@ pub enum Write {
     /// Marks a turn as interrupted.
     #[serde(skip)]
     Interrupt(Interrupt),
-    /// Erases contents.
+    /// Erases contents of items.
     #[serde(skip)]
     Redact(Redact),
-    /// Adopts a session from elsewhere.
+    /// Adopts a session that was recorded elsewhere.
     #[serde(skip)]
     Adopt(Arc<Adopt>),
     /// Changes a session's listed fields.
@@ -409,11 +409,11 @@ pub enum Write {
     /// Writes a note.
     #[serde(skip)]
     PutNote(PutNote),
-    /// Adds to a draft.
+    /// Adds text to the draft of an open turn.
     #[serde(skip)]
     PutDraft(Arc<PutDraft>),
     /// Acquires, renews or releases the lease of a session.
-    Lease(Box<TakeLease>),
+    Lease(Box<LeaseCommand>),
     /// Writes a checkpoint.
     PutCheckpoint(Box<PutCheckpoint>),
 }
@@ -436,7 +436,7 @@ impl Write {
             Self::Erase(erase) => &erase.session_id,
             Self::RecordEvent(event) => &event.session_id,
             Self::PutDraft(draft) => &draft.session_id,
-            Self::Lease(lease) => &lease.session_id,
+            Self::Lease(command) => &command.session_id,
             Self::PutCheckpoint(put) => &put.session_id,
             Self::PutNote(_) => return None,
         })
@@ -446,7 +446,7 @@ impl Write {
 impl Write {
     /// Whether the write erases contents, or hides the session from viewers who could see it before.
     #[must_use]
-    pub const fn retracts(&self) -> bool {
+    pub const fn is_retraction(&self) -> bool {
         matches!(self, Self::Redact(_) | Self::Erase(_) | Self::Link(_))
     }
 
@@ -454,7 +454,8 @@ impl Write {
     /// use it to limit the size of a transaction.
     #[must_use]
     pub fn content_len(&self) -> usize {
-        let entries = |entries: &[Entry]| entries.iter().map(|e| e.item.parts.as_str().len()).sum();
+        let parts_len =
+            |entries: &[Entry]| entries.iter().map(|e| e.item.parts.as_str().len()).sum();
         match self {
             Self::Start(start) => start.batch.stored_len(),
             Self::Append(append) => append.batch.stored_len(),
@@ -468,7 +469,7 @@ impl Write {
                     .flatten()
                     .map(|t| t.as_token().len())
                     .sum(),
-                ending => entries(ending.entries()),
+                ending => parts_len(ending.entries()),
             },
             Self::Adopt(adopt) => {
                 let items = adopt.items.iter();

@@ -2,8 +2,8 @@
 //!
 //! Each head and each note contributes a secret term: a pseudorandom function of the session's number or the note's
 //! name, and of the row's MAC. The digest is the sum of all terms. A write subtracts the old term of a row and adds the
-//! new one. A commit stores the sum masked under a fresh nonce. So a reader of the database learns neither a term nor
-//! the difference of two terms, and cannot choose older rows whose sum is the same.
+//! new one. A commit stores the sum masked under a fresh nonce. So the stored digests reveal neither a term nor the
+//! difference of two terms, and nobody can choose older rows with the same sum.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use filrouge_types::{ErrorCode, Failure};
 use crate::keyring::{Entropy, KeyId, Keyring, MAC_BYTES};
 use crate::rows::SessionPk;
 
-/// Bytes of a stored digest: the id of its key, the nonce and the masked sum.
+/// The length of a stored digest in bytes: the id of its key (4), the nonce (16) and the masked sum (16).
 pub(crate) const DIGEST_BYTES: usize = 36;
 
 /// The row that contributes a term.
@@ -47,7 +47,7 @@ impl Digest {
         Self(self.0.wrapping_sub(term(keyring, row, mac)))
     }
 
-    /// The form that a commit stores.
+    /// The masked digest, which a commit stores.
     ///
     /// # Errors
     /// `internal` when the random source fails.
@@ -55,11 +55,12 @@ impl Digest {
         let mut nonce = [0; 16];
         entropy.fill(&mut nonce)?;
         let sum = self.0.wrapping_add(mask(keyring, &nonce));
-        let key_id = keyring.root();
+        let key_id = keyring.root_id();
         Ok(MaskedDigest { key_id, nonce, sum })
     }
 }
 
+/// The term that a row with this MAC contributes.
 fn term(keyring: &Keyring, row: DigestRow<'_>, mac: &[u8; MAC_BYTES]) -> u128 {
     match row {
         DigestRow::Head(pk) => keyring.digest_number(&[b"h", &pk.to_be_bytes(), mac]),
@@ -67,6 +68,7 @@ fn term(keyring: &Keyring, row: DigestRow<'_>, mac: &[u8; MAC_BYTES]) -> u128 {
     }
 }
 
+/// The number that masks the sum under this nonce.
 fn mask(keyring: &Keyring, nonce: &[u8; 16]) -> u128 {
     keyring.digest_number(&[b"m", nonce])
 }
@@ -80,24 +82,24 @@ pub struct MaskedDigest {
 }
 
 impl MaskedDigest {
-    /// The sum; `None` when it was masked under another key than the keyring's lowest one.
+    /// The sum; `None` when it was masked under a key other than the keyring's root key.
     #[must_use]
     pub fn unmasked(&self, keyring: &Keyring) -> Option<Digest> {
         let sum = self.sum.wrapping_sub(mask(keyring, &self.nonce));
-        (self.key_id == keyring.root()).then_some(Digest(sum))
+        (self.key_id == keyring.root_id()).then_some(Digest(sum))
     }
 
-    /// The sum, to which the next commit applies its changes.
+    /// The sum, for the next commit, which applies its changes to it.
     ///
     /// # Errors
-    /// `key_missing` when the sum was masked under another key than the keyring's lowest one.
-    pub(crate) fn continued(&self, keyring: &Keyring) -> Result<Digest, Failure> {
+    /// `key_missing` when the sum was masked under a key other than the keyring's root key.
+    pub(crate) fn unmasked_for_write(&self, keyring: &Keyring) -> Result<Digest, Failure> {
         self.unmasked(keyring).ok_or_else(|| {
-            let what = format!(
+            let detail = format!(
                 "the keyring lacks key {}, the first key of the store",
                 self.key_id
             );
-            Failure::new(ErrorCode::KeyMissing, what)
+            Failure::new(ErrorCode::KeyMissing, detail)
                 .with_hint("restore the keyring; without its first key a store is only readable")
         })
     }

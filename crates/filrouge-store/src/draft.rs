@@ -1,5 +1,5 @@
-//! Drafts: text that an open turn's stream has shown and that is not an item yet (DESIGN §3, §4). Drafts have no seq
-//! and are not chained. The transaction that writes a draft's text as items deletes the draft.
+//! Drafts: text of an open turn's stream that has not become items yet (DESIGN §3, §4). Drafts have no seq and are not
+//! chained. The transaction that writes a draft's text as items deletes the draft.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,7 +11,7 @@ mod partial;
 
 pub(crate) use codec::{decode, encode};
 pub(crate) use partial::answer_so_far;
-pub use partial::{arguments, checked, is_flat, partial_entries, raw_event};
+pub use partial::{arguments, checked_parts, is_flat, partial_entries, raw_event};
 
 /// The id of one recording of a stream. The keys of the recording's items begin with it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,9 +40,11 @@ impl StreamId {
 /// Whether a key has the form that only recordings assign.
 #[must_use]
 pub fn is_stream_key(id: &ItemId) -> bool {
-    let rest = id.as_str().strip_prefix("st_");
-    let name = rest.and_then(|rest| rest.split_once('.'));
-    name.is_some_and(|(name, _)| name.len() == 16 && name.bytes().all(|b| b.is_ascii_hexdigit()))
+    let suffix = id.as_str().strip_prefix("st_");
+    let stream_and_number = suffix.and_then(|suffix| suffix.split_once('.'));
+    stream_and_number.is_some_and(|(stream, _)| {
+        stream.len() == 16 && stream.bytes().all(|b| b.is_ascii_hexdigit())
+    })
 }
 
 filrouge_types::words!(
@@ -101,7 +103,7 @@ pub struct Delta {
     pub number: u64,
     /// The index of the piece among the parts of that item.
     pub part: u64,
-    /// The piece's head, given with its first text and whenever it changes.
+    /// The piece's head; given in the piece's first delta and whenever it changes.
     pub head: Option<PieceHead>,
     /// Whether the text replaces the piece's earlier text.
     pub replaces: bool,
@@ -118,9 +120,9 @@ pub struct DraftPiece {
     pub number: u64,
     /// The index of the piece among the parts of that item.
     pub part: u64,
-    /// Its head.
+    /// The metadata of the piece.
     pub head: PieceHead,
-    /// Its text, escaped as inside a JSON string; for a complete piece, its JSON.
+    /// The text of the piece, escaped as inside a JSON string; for a complete piece, its JSON.
     pub text: String,
     /// Whether the piece is complete.
     pub done: bool,
@@ -134,7 +136,7 @@ pub fn assemble(deltas: impl IntoIterator<Item = Delta>) -> Option<Vec<DraftPiec
     let mut indexes: HashMap<(u64, u64), usize> = HashMap::new();
     for delta in deltas {
         let key = (delta.number, delta.part);
-        let existing = indexes.get(&key).and_then(|at| pieces.get_mut(*at));
+        let existing = indexes.get(&key).and_then(|index| pieces.get_mut(*index));
         match (existing, delta.head) {
             (Some(piece), head) => {
                 if let Some(head) = head {
@@ -167,26 +169,26 @@ pub fn assemble(deltas: impl IntoIterator<Item = Delta>) -> Option<Vec<DraftPiec
 #[must_use]
 pub fn chars(inner: &str) -> u64 {
     let mut count = 0;
-    let mut rest = inner.as_bytes();
-    let mut high = false;
-    while let Some(byte) = rest.first() {
+    let mut remaining = inner.as_bytes();
+    let mut follows_high_surrogate = false;
+    while let Some(byte) = remaining.first() {
         let (len, unit) = match byte {
-            b'\\' if rest.get(1) == Some(&b'u') => (6, unit(rest)),
+            b'\\' if remaining.get(1) == Some(&b'u') => (6, code_unit(remaining)),
             b'\\' => (2, None),
             _ => (1, None),
         };
-        let low = unit.is_some_and(|u| (0xdc00..0xe000).contains(&u));
-        // The low half of a surrogate pair and UTF-8 continuation bytes belong to a character that is already counted.
-        let counted = byte & 0xc0 == 0x80 || (low && high);
-        count += u64::from(!counted);
-        high = unit.is_some_and(|u| (0xd800..0xdc00).contains(&u));
-        rest = rest.get(len..).unwrap_or_default();
+        let is_low_surrogate = unit.is_some_and(|u| (0xdc00..0xe000).contains(&u));
+        // The low half of a surrogate pair and a UTF-8 continuation byte belong to the character before.
+        let is_continuation = byte & 0xc0 == 0x80 || (is_low_surrogate && follows_high_surrogate);
+        count += u64::from(!is_continuation);
+        follows_high_surrogate = unit.is_some_and(|u| (0xd800..0xdc00).contains(&u));
+        remaining = remaining.get(len..).unwrap_or_default();
     }
     count
 }
 
 /// The UTF-16 code unit of a `\uXXXX` escape at the beginning of `escape`.
-fn unit(escape: &[u8]) -> Option<u32> {
+fn code_unit(escape: &[u8]) -> Option<u32> {
     let digits = std::str::from_utf8(escape.get(2..6)?).ok()?;
     u32::from_str_radix(digits, 16).ok()
 }
@@ -197,7 +199,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn characters_are_counted_as_a_reader_counts_them() {
+    fn escapes_and_surrogate_pairs_count_as_one_character() {
         for (inner, expected) in [
             ("", 0),
             ("abc", 3),
@@ -214,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_complete_piece_in_an_answer_is_a_part() {
+    fn a_complete_piece_of_an_answer_becomes_a_part() {
         let image = r#"{"type":"image_url","url":"u"}"#;
         for channel in [Channel::Final, Channel::from_word("alternative")] {
             let piece = DraftPiece {
@@ -231,9 +233,9 @@ mod tests {
                 text: image.to_owned(),
                 done: true,
             };
-            let mut alone = piece.clone();
-            alone.text = format!("[{image}]");
-            for piece in [piece, alone] {
+            let mut array_piece = piece.clone();
+            array_piece.text = format!("[{image}]");
+            for piece in [piece, array_piece] {
                 let entries = partial_entries(StreamId([1; 8]), &[piece]);
                 assert_eq!(entries[0].item.parts.as_str(), format!("[{image}]"));
             }
@@ -310,7 +312,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_without_panic(bytes: Vec<u8>) {
+        fn arbitrary_bytes_do_not_panic(bytes: Vec<u8>) {
             let _ = decode(&bytes);
         }
     }

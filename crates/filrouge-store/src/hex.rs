@@ -1,4 +1,4 @@
-//! Bytes as lower-case hexadecimal digits. The module can be named in `serde(with = …)`.
+//! Bytes as lower-case hexadecimal digits, for use in `serde(with = …)`.
 
 use serde::{Deserialize, Deserializer, Serializer, de};
 
@@ -8,8 +8,8 @@ use serde::{Deserialize, Deserializer, Serializer, de};
 pub fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     hex::decode_to_slice(text, &mut bytes).ok()?;
-    let upper = text.bytes().any(|digit| digit.is_ascii_uppercase());
-    (!upper).then_some(bytes)
+    let has_upper_case = text.bytes().any(|digit| digit.is_ascii_uppercase());
+    (!has_upper_case).then_some(bytes)
 }
 
 /// Serializes the bytes as digits.
@@ -26,6 +26,6 @@ pub fn serialize<const N: usize, S: Serializer>(bytes: &[u8; N], s: S) -> Result
 /// Fails for a text that is not `N` bytes in lower-case digits.
 pub fn deserialize<'de, const N: usize, D: Deserializer<'de>>(d: D) -> Result<[u8; N], D::Error> {
     let digits = String::deserialize(d)?;
-    let what = "not lower-case hexadecimal of the right length";
-    from_hex(&digits).ok_or_else(|| de::Error::custom(what))
+    let detail = "not lower-case hexadecimal of the right length";
+    from_hex(&digits).ok_or_else(|| de::Error::custom(detail))
 }

@@ -22,12 +22,12 @@ pub mod suite;
 pub use ephemeral::{
     EphemeralCounts, EphemeralSessions, FieldRetention, Gate, ItemRetention, OpenGate,
 };
-pub use keep::OWN_MEMBERS;
+pub use keep::INTERNAL_MEMBERS;
 pub use memory::{MemoryCounts, MemoryHot};
 
-/// A session's name in a hot store: a hash of ledger, tenant and session. The name contains the ledger because several
-/// ledgers can use one server; a hash is short for ids of any length and alphabet. In a Redis cluster, the name is the
-/// hash tag.
+/// A session's name in a hot store: a hash of the ids of ledger, tenant and session. It includes the ledger because
+/// several ledgers can use one server. A hash is short for ids of any length and alphabet. In a Redis cluster, the name
+/// is the hash tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HotKey(pub [u8; 16]);
 
@@ -53,11 +53,11 @@ impl std::fmt::Display for HotKey {
     }
 }
 
-/// The version of an ephemeral session. A session that is created again after it expired or was removed is another
+/// The version of an ephemeral session. A session that is created again, after it expired or was removed, is a new
 /// incarnation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Edition {
-    /// A number chosen when the session is created: the greater incarnation was created later.
+    /// A number that is chosen when the session is created. A later incarnation has a greater number.
     pub incarnation: u64,
     /// The number of commits of this incarnation, from 1.
     pub version: u64,
@@ -92,8 +92,8 @@ pub struct Change {
     pub puts: Vec<Field>,
 }
 
-/// The version of the history that a copy of recent turns was made from: the newest item's seq and link. Histories with
-/// equal links are identical, including redactions.
+/// A version of a session's history: the newest item's seq and link. Histories with equal links are identical,
+/// including redactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistoryVersion {
     /// The newest item's seq.
@@ -105,16 +105,16 @@ pub struct HistoryVersion {
 /// A finalized turn in a copy of recent turns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HotTurn {
-    /// Its ordinal.
+    /// The turn's ordinal.
     pub ordinal: u64,
-    /// Its public record as JSON.
+    /// The turn's public record as JSON.
     pub record: Vec<u8>,
 }
 
 /// The change that one ledger write makes to a session's recent turns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecentUpdate {
-    /// The history before the write; a copy of any other version becomes invalid.
+    /// The history before the write. A copy of any other version becomes invalid.
     pub before: HistoryVersion,
     /// The history after the write.
     pub after: HistoryVersion,
@@ -174,8 +174,8 @@ pub struct HotBounds {
     pub ttl: std::time::Duration,
     /// The maximum number of turns of a session.
     pub turns: u64,
-    /// The maximum bytes of a session's values. To stay within it, a copy of recent turns and an ephemeral session drop
-    /// their oldest turns. An ephemeral session refuses a single turn that is larger.
+    /// The maximum size of a session's values in bytes. A copy of recent turns and an ephemeral session drop their
+    /// oldest turns to stay within it. An ephemeral session refuses a single turn that is larger.
     pub bytes: u64,
 }
 
@@ -236,13 +236,13 @@ pub trait HotStore: Send + Sync {
     /// Stores a fresh copy, unless the store has seen a newer version.
     async fn fill(&self, key: &HotKey, fill: RecentFill) -> Result<(), Failure>;
 
-    /// Removes a copy and rejects later fills and updates that are older than `seq`.
+    /// Removes a copy. Afterwards fills and updates that are older than `seq` are rejected.
     async fn forget_recent(&self, key: &HotKey, seq: u64) -> Result<(), Failure>;
 
     /// Queries the store's health.
     async fn health(&self) -> HotHealth;
 
-    /// The reason why the store is currently unused, if any. Does not query the store.
+    /// The reason why filrouge currently does not use the store, if any. Does not query the store.
     fn failure(&self) -> Option<String> {
         None
     }
@@ -252,8 +252,8 @@ pub trait HotStore: Send + Sync {
 /// two.
 #[must_use]
 pub fn turn_expired(id: &TurnId) -> Failure {
-    let what = format!("turn {id} is no longer kept");
-    Failure::new(filrouge_types::ErrorCode::TurnExpired, what).with_hint(
+    let detail = format!("turn {id} is no longer kept");
+    Failure::new(filrouge_types::ErrorCode::TurnExpired, detail).with_hint(
         "a session without an identity is kept for a while after it was last written to: start the turn again",
     )
 }

@@ -16,7 +16,7 @@ mod queries;
 
 pub use layer::LedgerLayer;
 
-/// A durable commit, as an anchor records it.
+/// The number and the link of a durable commit, as an anchor records them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     /// The commit's number; 0 before the first.
@@ -28,7 +28,7 @@ pub struct Position {
 impl Position {
     /// The position of this commit; number 0 for `None`.
     #[must_use]
-    pub fn of(row: Option<&LogRow>) -> Self {
+    pub fn of_commit(row: Option<&LogRow>) -> Self {
         Self {
             commit_no: row.map_or(0, |row| row.commit_no),
             link: row.map_or([0; MAC_BYTES], |row| row.link),
@@ -55,7 +55,7 @@ filrouge_types::words!(
 pub struct Health {
     /// The reason why the store refuses writes; `None` when it accepts them.
     pub read_only: Option<String>,
-    /// The integrity error that was found, if any.
+    /// The integrity error of the store, if one was found.
     pub integrity: Option<String>,
 }
 
@@ -139,17 +139,17 @@ pub trait Ledger: Any + Send + Sync {
     /// returns.
     fn commits(&self) -> watch::Receiver<u64>;
 
-    /// This process's name among the processes that record streams into the store; empty for a single-process store.
+    /// This process's name among the processes that record streams into the store; empty if only one process may write.
     fn writer(&self) -> String;
 
-    /// Whether the recording process with this name ([`Self::writer`]) has certainly exited. `false` for an unknown
-    /// process; then only the heartbeat of its recording shows whether it is alive.
+    /// Whether the recording process with this name ([`Self::writer`]) has certainly exited. `false` if the process is
+    /// unknown; then only the heartbeat of its recording shows whether it is alive.
     fn has_exited(&self, writer: &str) -> bool;
 
-    /// The store's id, assigned at creation; its anchor contains it.
+    /// The store's id, assigned at creation. The store's anchor contains it.
     fn store_id(&self) -> &str;
 
-    /// The keyring that authenticates its data.
+    /// The keyring that authenticates the store's data.
     fn keyring(&self) -> &Keyring;
 
     /// The store's health.
@@ -158,9 +158,9 @@ pub trait Ledger: Any + Send + Sync {
     /// The store's counters; zeros for a store that keeps none.
     fn load(&self) -> StoreLoad;
 
-    /// Refuses all further reads and writes, because the store is older than its anchor. `what` is the reason that
-    /// failures and [`Self::health`] state.
-    fn distrust(&self, what: String);
+    /// Refuses all further reads and writes, because the store is older than its anchor. Failures and
+    /// [`Self::health`] state the reason.
+    fn distrust(&self, reason: String);
 
     /// Finishes pending work and releases the store.
     async fn close(&self);

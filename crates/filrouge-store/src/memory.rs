@@ -35,7 +35,7 @@ pub struct MemoryLedger {
     commits: watch::Sender<u64>,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Rows are written only after all checks have passed, so a panic leaves no partial write.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -69,8 +69,8 @@ impl MemoryLedger {
     /// # Errors
     /// Those of the rules.
     pub fn apply(&self, command: &Command, now: Timestamp) -> Result<Outcome, Failure> {
-        let mut rows = locked(&self.rows);
-        let suspects = locked(&self.suspects).clone();
+        let mut rows = lock(&self.rows);
+        let suspects = lock(&self.suspects).clone();
         let ctx = RuleContext {
             keyring: &self.keyring,
             entropy: self.entropy.as_ref(),
@@ -86,14 +86,14 @@ impl MemoryLedger {
         Ok(outcome)
     }
 
-    /// Runs `see` on a snapshot of the ledger.
+    /// Runs `query` on a snapshot of the ledger.
     pub fn with_snapshot<T>(
         &self,
-        see: impl for<'a> FnOnce(&VerifiedSnapshot<'a, dyn View + 'a>) -> T,
+        query: impl for<'a> FnOnce(&VerifiedSnapshot<'a, dyn View + 'a>) -> T,
     ) -> T {
-        let rows = locked(&self.rows);
-        let suspects = locked(&self.suspects).clone();
-        see(&VerifiedSnapshot {
+        let rows = lock(&self.rows);
+        let suspects = lock(&self.suspects).clone();
+        query(&VerifiedSnapshot {
             view: &*rows,
             keyring: &self.keyring,
             check: MacCheck::Keyed,
@@ -103,7 +103,7 @@ impl MemoryLedger {
     }
 
     /// Creates, in this ledger, a part of a session that another ledger stores. The part begins after the item at
-    /// `last_seq` and has no earlier data except the lease and the newest checkpoint.
+    /// `last_seq`. Of the earlier data it has only the lease and the newest checkpoint.
     ///
     /// # Errors
     /// Those of the rows.
@@ -114,9 +114,9 @@ impl MemoryLedger {
         last_seq: u64,
         checkpoint: Option<&Checkpoint>,
     ) -> Result<(), Failure> {
-        let mut rows = locked(&self.rows);
+        let mut rows = lock(&self.rows);
         let pk = rows.insert_session(row)?;
-        rows.floors.insert(pk, last_seq + 1);
+        rows.first_seqs.insert(pk, last_seq + 1);
         if let Some(checkpoint) = checkpoint {
             let row = CheckpointRow::sealed(checkpoint.clone(), &self.keyring, pk);
             rows.put_checkpoint(pk, &row)?;
@@ -125,7 +125,7 @@ impl MemoryLedger {
         let mut head = HeadRow::empty(row.fingerprint(), row.created_at);
         head.last_seq = last_seq;
         head.lease = lease;
-        head.checkpoints = HeadCheckpoints::of(&seqs);
+        head.checkpoints = HeadCheckpoints::from_seqs(&seqs);
         rows.put_head(pk, &head.sealed(&self.keyring, pk))
     }
 
@@ -141,7 +141,7 @@ impl MemoryLedger {
         id: TurnId,
         now: Timestamp,
     ) -> Result<(), Failure> {
-        let mut rows = locked(&self.rows);
+        let mut rows = lock(&self.rows);
         let stored = rows.session(tenant, session, None)?;
         let (pk, mut head) = stored
             .and_then(|stored| Some((stored.pk, stored.head?)))
@@ -172,7 +172,7 @@ impl Ledger for MemoryLedger {
     }
 
     fn position(&self) -> Position {
-        let rows = locked(&self.rows);
+        let rows = lock(&self.rows);
         rows.log.values().next_back().map_or(
             Position {
                 commit_no: 0,
@@ -222,16 +222,16 @@ impl Ledger for MemoryLedger {
     }
 
     fn health(&self) -> Health {
-        let suspects = locked(&self.suspects);
+        let suspects = lock(&self.suspects);
         Health {
             read_only: None,
             integrity: (!suspects.is_empty()).then(|| suspects.to_string()),
         }
     }
 
-    fn distrust(&self, what: String) {
-        let mut suspects = locked(&self.suspects);
-        *suspects = suspects.and(Suspects::everything(what));
+    fn distrust(&self, reason: String) {
+        let mut suspects = lock(&self.suspects);
+        *suspects = suspects.merged_with(Suspects::entire_store(reason));
     }
 
     async fn close(&self) {}

@@ -25,19 +25,19 @@ mod text;
 pub use absent::{session_conflict, session_erased, session_not_found, turn_not_found};
 pub use changes::{ChangeCursor, ChangeKind, ChangePage, SessionChange};
 pub use checkpoints::NewestCheckpoint;
-pub use drafts::DraftNews;
+pub use drafts::DraftUpdate;
 pub use items::ItemPage;
 pub use lists::{SessionPage, TurnOrder, TurnPage, TurnQuery};
 pub(crate) use project::NewBatch;
-pub use project::turn_len;
+pub use project::turn_content_len;
 pub(crate) use redactions::{Redactions, redacted_seqs};
-pub use text::merged;
+pub use text::merge_metadata;
 
 /// A consistent view of a store that verifies every row it returns.
 pub struct VerifiedSnapshot<'a, V: ?Sized> {
-    /// The rows.
+    /// The rows of the store, not yet verified.
     pub view: &'a V,
-    /// The keys.
+    /// The keys that verify the rows.
     pub keyring: &'a Keyring,
     /// Whether MACs are checked.
     pub check: MacCheck,
@@ -49,16 +49,16 @@ pub struct VerifiedSnapshot<'a, V: ?Sized> {
 
 /// A verified session, with the data that verifies its items.
 pub struct VerifiedSession {
-    /// Its number.
+    /// The session's number in the store.
     pub pk: SessionPk,
-    /// Its row.
+    /// The session's row.
     pub row: SessionRow,
-    /// Its head.
+    /// The session's head.
     pub head: HeadRow,
-    /// The part that all links of this session have in common.
+    /// The inputs that all links of this session have in common.
     pub scope: LinkScope,
-    /// The link of its newest item when the session was read; new items are chained to it.
-    pub before: Link,
+    /// The link of the session's newest item at the time of the read. New items are chained to it.
+    pub link_when_read: Link,
 }
 
 impl VerifiedSession {
@@ -69,8 +69,8 @@ impl VerifiedSession {
     }
 
     /// An integrity failure of this session, at the item `seq` if it is given.
-    pub fn broken(&self, seq: Option<u64>, what: impl std::fmt::Display) -> Failure {
-        Failure::integrity(self.name(), seq, what)
+    pub fn integrity_failure(&self, seq: Option<u64>, detail: impl std::fmt::Display) -> Failure {
+        Failure::integrity(self.name(), seq, detail)
     }
 }
 
@@ -90,7 +90,7 @@ pub fn in_session<T>(id: &SessionId, result: Result<T, Failure>) -> Result<T, Fa
     result.map_err(|failure| match failure {
         Failure {
             code: ErrorCode::IntegrityError,
-            place: None,
+            location: None,
             hint,
             detail,
             ..
@@ -130,7 +130,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         };
         match session.row.erased {
             None => Ok(Some(SessionOrTombstone::Live(Box::new(session)))),
-            Some(erased) if self.owned(scope, &erased) => {
+            Some(erased) if self.could_see(scope, &erased) => {
                 Ok(Some(SessionOrTombstone::Erased(erased)))
             }
             Some(_) => {
@@ -152,25 +152,25 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         scope: &Scope,
         id: &SessionId,
     ) -> Result<Option<VerifiedSession>, Failure> {
-        let found = self.look_up(&scope.tenant, id, None)?;
-        match found.as_ref().and_then(|s| s.row.erased) {
-            Some(erased) if self.owned(scope, &erased) => Err(session_erased(id)),
+        let session = self.look_up(&scope.tenant, id, None)?;
+        match session.as_ref().and_then(|s| s.row.erased) {
+            Some(erased) if self.could_see(scope, &erased) => Err(session_erased(id)),
             Some(_) => Err(session_conflict()),
-            None => Ok(found),
+            None => Ok(session),
         }
     }
 
-    /// Whether the caller could see the session before its erasure, by the rule of [`Scope::sees`].
-    fn owned(&self, scope: &Scope, erased: &Erased) -> bool {
-        let is = |owner: [u8; MAC_BYTES]| equal_macs(&owner, &erased.owner);
+    /// Whether the caller could see the session before its erasure, by the rule of [`Scope::can_see`].
+    fn could_see(&self, scope: &Scope, erased: &Erased) -> bool {
+        let is_owner = |owner: [u8; MAC_BYTES]| equal_macs(&owner, &erased.owner);
         scope.viewer == Viewer::Operator
-            || is(self.keyring.owner(None, None))
-            || is(self.keyring.owner(None, scope.token))
-            || is(self.keyring.owner(scope.viewer.identity(), None))
+            || is_owner(self.keyring.owner(None, None))
+            || is_owner(self.keyring.owner(None, scope.token))
+            || is_owner(self.keyring.owner(scope.viewer.identity(), None))
     }
 
-    /// Whether lists show the caller the erased session, by the rule of [`Scope::lists`].
-    pub(crate) fn lists_erased(&self, scope: &Scope, erased: &Erased) -> bool {
+    /// Whether lists show the caller the erased session, by the rule of [`Scope::can_list`].
+    pub(crate) fn can_list_erased(&self, scope: &Scope, erased: &Erased) -> bool {
         let owner = match &scope.viewer {
             Viewer::Operator => return true,
             Viewer::EndUser(Some(viewer)) => self.keyring.owner(Some(viewer), None),
@@ -179,34 +179,37 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         equal_macs(&owner, &erased.owner)
     }
 
+    /// Looks up a session, or the tombstone of one. `None` if no such session exists or `scope` may not see it.
     fn look_up(
         &self,
         tenant: &TenantId,
         id: &SessionId,
         scope: Option<&Scope>,
     ) -> Result<Option<VerifiedSession>, Failure> {
-        let found = match self.view.session(tenant, id, scope) {
-            Ok(Some(stored)) => self.load(stored).map(Some),
-            // A verified session of another owner counts as absent (P6), even while other sessions are suspect.
+        let result = match self.view.session(tenant, id, scope) {
+            Ok(Some(stored)) => self.verified_session(stored).map(Some),
+            // A verified session of another owner looks absent (P6), even while other sessions are suspect.
             Ok(None) if scope.is_some() && self.is_genuine(tenant, id) => Ok(None),
             Ok(None) => self.check_absent(tenant, id).map(|()| None),
             Err(failure) => Err(failure),
         };
-        in_session(id, found)
+        in_session(id, result)
     }
 
+    /// Fails if an absent session was deleted or renamed outside filrouge.
     fn check_absent(&self, tenant: &TenantId, id: &SessionId) -> Result<(), Failure> {
         self.suspects.check_absent(tenant, id)?;
         self.heads
             .check_absent(self.view, self.keyring, (tenant, id))
     }
 
+    /// Whether the session exists and passes verification.
     fn is_genuine(&self, tenant: &TenantId, id: &SessionId) -> bool {
         let stored = self.view.session(tenant, id, None);
-        stored.is_ok_and(|s| s.is_some_and(|s| self.load(s).is_ok()))
+        stored.is_ok_and(|s| s.is_some_and(|s| self.verified_session(s).is_ok()))
     }
 
-    /// Like [`Self::find`], but an absent session is a failure.
+    /// The session, verified; an absent session is a failure.
     ///
     /// # Errors
     /// Those of [`Self::find`], and `session_not_found`.
@@ -215,20 +218,23 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     }
 
     /// Verifies a stored session: its head by the MAC, and its row by the head.
-    pub(crate) fn load(&self, stored: StoredSession) -> Result<VerifiedSession, Failure> {
+    pub(crate) fn verified_session(
+        &self,
+        stored: StoredSession,
+    ) -> Result<VerifiedSession, Failure> {
         let StoredSession { pk, row, head } = stored;
-        let broken = |what: &str| Failure::integrity(row.session_id.as_str(), None, what);
+        let refuse = |detail: &str| Failure::integrity(row.session_id.as_str(), None, detail);
         self.suspects.check(pk, &row.session_id)?;
-        let head = head.ok_or_else(|| broken("its head is missing or malformed"))?;
+        let head = head.ok_or_else(|| refuse("its head is missing or malformed"))?;
         if self.check == MacCheck::Keyed {
-            match head.verified(self.keyring, pk) {
+            match head.mac_matches(self.keyring, pk) {
                 Some(true) => {}
-                Some(false) => return Err(broken("its head was changed (the MAC does not match)")),
+                Some(false) => return Err(refuse("its head was changed (the MAC does not match)")),
                 None => return Err(key_missing(row.session_id.as_str())),
             }
         }
         if row.fingerprint() != head.session {
-            return Err(broken("its row was changed"));
+            return Err(refuse("its row was changed"));
         }
         let name = (&row.tenant_id, &row.session_id);
         self.heads
@@ -236,44 +242,46 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         let scope = LinkScope::new(&row.tenant_id, &row.session_id);
         Ok(VerifiedSession {
             pk,
-            before: head.link,
+            link_when_read: head.link,
             row,
             head,
             scope,
         })
     }
 
-    /// Decodes and verifies one record of a session, and checks that a redaction names each item without content.
+    /// Decodes and verifies one record of a session. Also checks that a redaction names each item without content;
     /// `redactions` caches the session's redactions.
-    pub(crate) fn decode_with(
+    pub(crate) fn decode_record(
         &self,
         session: &VerifiedSession,
         row: &RecordRow,
         redactions: &mut Redactions,
     ) -> Result<Decoded, Failure> {
-        let decoded = self.decode_alone(session, row)?;
+        let decoded = self.decode_without_redactions(session, row)?;
         self.check_redactions(session, &decoded.redacted, redactions)?;
         Ok(decoded)
     }
 
-    /// Like [`Self::decode_with`], but leaves the check of redactions to the caller.
-    pub(crate) fn decode_alone(
+    /// Decodes and verifies one record of a session; the check of redactions is left to the caller.
+    pub(crate) fn decode_without_redactions(
         &self,
         session: &VerifiedSession,
         row: &RecordRow,
     ) -> Result<Decoded, Failure> {
         decode(row, &session.scope, self.keyring, self.check)
-            .map_err(|fault| self.fault(session, &fault))
+            .map_err(|fault| self.record_failure(session, &fault))
     }
 
-    fn fault(&self, session: &VerifiedSession, fault: &RecordFault) -> Failure {
-        match fault.what {
+    /// The failure for a record that cannot be decoded or verified.
+    fn record_failure(&self, session: &VerifiedSession, fault: &RecordFault) -> Failure {
+        match fault.kind {
             RecordFaultKind::KeyMissing(_) => key_missing(session.name()),
-            what => session.broken(Some(fault.seq), what),
+            kind => session.integrity_failure(Some(fault.seq), kind),
         }
     }
 
-    /// A verified turn of the session; `None` when the session has no turn with this id and no turn row is missing.
+    /// A turn of the session, verified; `None` when the session has no turn with this id. Also checks that no turn row
+    /// is missing.
     ///
     /// # Errors
     /// `turn_mismatch` when the turn belongs to another session that the caller may see; `integrity_error`.
@@ -283,33 +291,30 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         scope: &Scope,
         id: &TurnId,
     ) -> Result<Option<TurnRow>, Failure> {
-        let found = self.stored_turn(session, id)?;
-        if found.is_some() {
-            return Ok(found);
+        let row = self.stored_turn(session, id)?;
+        if row.is_some() {
+            return Ok(row);
         }
-        self.check_no_other_has(session, scope, id)?;
-        if self.view.turn_rows(session.pk)? != session.head.turn_rows {
-            return Err(session.broken(None, "turns are missing or were added"));
+        self.check_not_in_other_session(session, scope, id)?;
+        if self.view.turn_row_count(session.pk)? != session.head.turn_rows {
+            return Err(session.integrity_failure(None, "turns are missing or were added"));
         }
         Ok(None)
     }
 
-    /// Like [`Self::find_turn`], but checks neither whether turn rows are missing, which requires counting all of them,
-    /// nor whether another session has the turn. The start of a turn calls it, because the turn is nearly always new
-    /// (P8).
+    /// Like [`Self::find_turn`], without the checks that count all turn rows and look for the turn in other sessions.
+    /// The start of a turn calls it, because the turn is nearly always new (P8).
     pub(crate) fn stored_turn(
         &self,
         session: &VerifiedSession,
         id: &TurnId,
     ) -> Result<Option<TurnRow>, Failure> {
-        let found = self.view.turn(session.pk, id)?;
-        found
-            .map(|row| self.verified_turn(session, row))
-            .transpose()
+        let row = self.view.turn(session.pk, id)?;
+        row.map(|row| self.verified_turn(session, row)).transpose()
     }
 
     /// Fails with `turn_mismatch` when the turn belongs to another session that the caller may see.
-    fn check_no_other_has(
+    fn check_not_in_other_session(
         &self,
         session: &VerifiedSession,
         scope: &Scope,
@@ -320,7 +325,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         };
         match self.view.session_by_pk(pk)? {
             Some(other)
-                if other.row.tenant_id == session.row.tenant_id && scope.sees(&other.row) =>
+                if other.row.tenant_id == session.row.tenant_id && scope.can_see(&other.row) =>
             {
                 Err(Failure::new(
                     ErrorCode::TurnMismatch,
@@ -349,7 +354,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         session: &VerifiedSession,
         row: &TurnRow,
     ) -> Result<(), Failure> {
-        let mac_matches = row.verified(self.keyring, session.pk);
+        let mac_matches = row.mac_matches(self.keyring, session.pk);
         self.check_mac(session, mac_matches, Some(row.first_seq), || {
             format!("turn {} was changed (its MAC does not match)", row.turn_id)
         })
@@ -366,45 +371,46 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         match mac_matches {
             _ if self.check == MacCheck::Unverified => Ok(()),
             Some(true) => Ok(()),
-            Some(false) => Err(session.broken(seq, changed())),
+            Some(false) => Err(session.integrity_failure(seq, changed())),
             None => Err(key_missing(session.name())),
         }
     }
 
-    /// Checks that an open turn's row covers the turn's newest item. If somebody had put back an older version of the
-    /// row, it would not. Only a limited number of records after the item is read, because a turn's items are usually
+    /// Checks that an open turn's row covers the turn's newest item. An older version of the row, put back outside
+    /// filrouge, would not cover it. Only a limited number of later records is read, because a turn's items are usually
     /// close together; `verify` reads all records.
     fn check_no_later_items(
         &self,
         session: &VerifiedSession,
         turn: &TurnRow,
     ) -> Result<(), Failure> {
-        let next = turn.last_seq + 1;
-        if next > session.head.last_seq {
+        let next_seq = turn.last_seq + 1;
+        if next_seq > session.head.last_seq {
             return Ok(());
         }
         let rows = self
             .view
-            .records(session.pk, next, RECORDS_AFTER_OPEN_TURN)?;
+            .records(session.pk, next_seq, RECORDS_AFTER_OPEN_TURN)?;
         if rows.is_empty() {
-            return Err(session.broken(Some(next), RecordFaultKind::Missing));
+            return Err(session.integrity_failure(Some(next_seq), RecordFaultKind::Missing));
         }
-        let later = |row: &&RecordRow| row.first_seq >= next && row.turn_id() == Some(turn.turn_id);
-        match rows.iter().find(later) {
+        let is_later =
+            |row: &&RecordRow| row.first_seq >= next_seq && row.turn_id() == Some(turn.turn_id);
+        match rows.iter().find(is_later) {
             Some(row) => {
-                let what = format!(
+                let detail = format!(
                     "turn {} has items that its row does not cover",
                     turn.turn_id
                 );
-                Err(session.broken(Some(row.first_seq), what))
+                Err(session.integrity_failure(Some(row.first_seq), detail))
             }
             None => Ok(()),
         }
     }
 }
 
-/// The number of records that are read, after the newest item that an open turn's row covers, to find an item of the
-/// turn that the row does not cover. It limits the cost of reading a turn that has long been open.
+/// The number of records that are read to find later items of an open turn. It limits the cost of reading a turn that
+/// has long been open.
 const RECORDS_AFTER_OPEN_TURN: usize = 64;
 
 pub(crate) fn key_missing(session: &str) -> Failure {
@@ -414,11 +420,12 @@ pub(crate) fn key_missing(session: &str) -> Failure {
     )
     .with_hint("put the keyring file back, or read with --unverified")
 }
+
 /// The range of all places ([`TurnRow::place`]) of a session's turns.
 pub(crate) const ALL_PLACES: (u64, u64) = (0, (ORDINAL_MAX << 8) | 0xff);
 
-/// The link before the item with this seq: the genesis link for the first item; `None` for a later item, before which a
-/// stored link exists.
+/// The link before the item with this seq: the genesis link for the first item, `None` for a later item, whose record
+/// stores the link.
 pub(crate) const fn genesis_for(seq: u64) -> Option<&'static Link> {
     if seq <= 1 { Some(&GENESIS) } else { None }
 }

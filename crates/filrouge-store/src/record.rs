@@ -19,14 +19,14 @@ mod seqs;
 #[cfg(test)]
 mod tests;
 
-pub use adopt::adopted;
-pub(crate) use adopt::relinked;
+pub use adopt::adopt_record;
+pub(crate) use adopt::compute_link;
 pub use batch::{Batch, Compression, Entry, SealedRecord, is_repeated, item_fingerprint};
 pub use decode::{
     ChainedItem, CommitmentProof, Decoded, MacCheck, RecordFault, RecordFaultKind, decode,
     decode_chained,
 };
-pub use erase::erased;
+pub use erase::erase_contents;
 pub use event::{CloseEvent, Event, StartEvent, salted};
 pub use seqs::Seqs;
 
@@ -37,7 +37,7 @@ pub struct RecordRow {
     pub first_seq: u64,
     /// The number of its items.
     pub count: u64,
-    /// The fixed part: format, algorithms, key id, time, turn, previous link, MAC.
+    /// The fixed part: format, algorithms, key id, time, turn, previous link and MAC.
     pub head: Vec<u8>,
     /// The packed items.
     pub body: Vec<u8>,
@@ -50,7 +50,7 @@ impl RecordRow {
         self.first_seq.saturating_add(self.count.saturating_sub(1))
     }
 
-    /// The length of its unpacked items in bytes, not verified; it bounds the size of a read.
+    /// The length of its unpacked items in bytes, not verified. It limits the size of a read.
     #[must_use]
     pub fn unpacked_len(&self) -> usize {
         Head::read(&self.head)
@@ -58,7 +58,7 @@ impl RecordRow {
             .max(self.body.len())
     }
 
-    /// Its turn, not verified: use it to select records, never return it to a caller.
+    /// The turn of its items, not verified: use it to select records, never return it to a caller.
     #[must_use]
     pub fn turn_id(&self) -> Option<TurnId> {
         Head::read(&self.head).ok().and_then(|h| h.turn_id)
@@ -77,8 +77,8 @@ struct Head {
 }
 
 impl Head {
-    /// The encoded fields except the MAC, which covers them.
-    fn unsigned(&self) -> Vec<u8> {
+    /// Encodes the fields except the MAC, which covers them.
+    fn encode_unsigned(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(88);
         out.byte(FORMAT);
         out.byte(chain::SHA256);
@@ -102,9 +102,9 @@ impl Head {
         out
     }
 
-    /// The stored bytes, signed with the record's key. The caller guarantees that the key is in the ring.
-    fn signed(&self, keyring: &Keyring, first_seq: u64, count: u64, last: &Link) -> Vec<u8> {
-        let mut bytes = self.unsigned();
+    /// Encodes the stored bytes, signed with the record's key. The caller guarantees that the key is in the keyring.
+    fn encode_signed(&self, keyring: &Keyring, first_seq: u64, count: u64, last: &Link) -> Vec<u8> {
+        let mut bytes = self.encode_unsigned();
         let mac = record_mac(keyring, self.key_id, first_seq, count, &bytes, last);
         bytes.extend_from_slice(&mac.unwrap_or_default());
         bytes
@@ -160,7 +160,7 @@ fn record_mac(
     keyring.mac(key, Domain::Record, &[seqs.as_flattened(), unsigned, last])
 }
 
-/// The context of a record in its session; the rules create it inside the transaction.
+/// The context of a new record in its session. The rules create it inside the transaction.
 pub struct RecordPlacement<'a> {
     /// The session's link scope.
     pub scope: &'a LinkScope,
@@ -206,7 +206,7 @@ impl RecordPlacement<'_> {
             RecordRow {
                 first_seq,
                 count,
-                head: head.signed(self.keyring, first_seq, count, &last),
+                head: head.encode_signed(self.keyring, first_seq, count, &last),
                 body: record.body.clone(),
             },
             last,

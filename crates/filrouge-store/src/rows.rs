@@ -44,10 +44,10 @@ pub const ORDINAL_MAX: u64 = (1 << 24) - 1;
 /// The highest record version of a turn.
 pub const VERSION_MAX: u64 = 1 << 8;
 
-/// The fields of a session that lists show. They change seldom; [`HeadRow`] contains those that change often.
+/// The fields of a session that lists show. They rarely change; [`HeadRow`] contains the fields that change often.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRow {
-    /// Its tenant.
+    /// The session's tenant.
     pub tenant_id: TenantId,
     /// Its id.
     pub session_id: SessionId,
@@ -67,7 +67,7 @@ pub struct SessionRow {
     pub state: Option<Box<str>>,
     /// The application's data.
     pub metadata: RawJson,
-    /// The time of its creation.
+    /// The time of the session's creation.
     pub created_at: Timestamp,
     /// The hash of an anonymous session's secret, if it has one.
     pub token: Option<SessionToken>,
@@ -79,16 +79,16 @@ impl SessionRow {
     /// The hash of all columns. The head stores it, so that the head's MAC also authenticates this row.
     #[must_use]
     pub fn fingerprint(&self) -> [u8; 16] {
-        let optional = |text: Option<&str>| match text {
+        let encode_optional = |text: Option<&str>| match text {
             Some(text) => [b"1", text.as_bytes()].concat(),
             None => b"0".to_vec(),
         };
-        let identity = optional(self.identity_id.as_ref().map(IdentityId::as_str));
-        let parent = optional(self.parent_session_id.as_ref().map(SessionId::as_str));
-        let project = optional(self.project_id.as_ref().map(ProjectId::as_str));
-        let team = optional(self.team_id.as_deref());
-        let title = optional(self.title.as_deref());
-        let state = optional(self.state.as_deref());
+        let identity = encode_optional(self.identity_id.as_ref().map(IdentityId::as_str));
+        let parent = encode_optional(self.parent_session_id.as_ref().map(SessionId::as_str));
+        let project = encode_optional(self.project_id.as_ref().map(ProjectId::as_str));
+        let team = encode_optional(self.team_id.as_deref());
+        let title = encode_optional(self.title.as_deref());
+        let state = encode_optional(self.state.as_deref());
         let created_at = self.created_at.as_micros().to_be_bytes();
         let status = [self.status.code()];
         let token = self.token.map(|t| [b"t", t.0.as_slice()].concat());
@@ -164,7 +164,7 @@ impl SessionRow {
 }
 
 impl Erased {
-    /// The stored bytes.
+    /// Encodes the stored bytes.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![crate::codec::FORMAT];
@@ -175,7 +175,7 @@ impl Erased {
         out
     }
 
-    /// Reads stored bytes; `None` when they are malformed.
+    /// Decodes stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         ByteReader::read_all(bytes, |r| {
@@ -193,48 +193,49 @@ impl Erased {
 /// A session as stored, not yet verified.
 #[derive(Debug, Clone)]
 pub struct StoredSession {
-    /// Its number in the store.
+    /// The session's number in the store.
     pub pk: SessionPk,
-    /// Its row.
+    /// The session's row.
     pub row: SessionRow,
-    /// Its head; `None` when the head is missing or malformed.
+    /// The session's head; `None` when it is missing or malformed.
     pub head: Option<HeadRow>,
 }
 
 /// The position of an event among the events of all sessions: the event's time, its session's number, and the event's
 /// number in the session.
-pub type EventPlace = (Timestamp, SessionPk, u64);
+pub type EventPosition = (Timestamp, SessionPk, u64);
 
-/// The bytes of rows at which one read, or one page, ends. It limits the memory of a read and the size of a response.
+/// The total size of rows, in bytes, at which one read or one page ends. It limits the memory of a read and the size of
+/// a response.
 pub const RECORDS_BYTES: usize = 8 << 20;
 
-/// The rows until their sizes reach [`RECORDS_BYTES`], plus one row: enough for a page that ends at the limit and to
-/// detect that another page exists.
+/// Collects rows until their sizes reach [`RECORDS_BYTES`], plus one row. The additional row shows that another page
+/// exists.
 ///
 /// # Errors
 /// Those of the rows.
-pub fn until_full<T>(
+pub fn collect_until_full<T>(
     rows: impl IntoIterator<Item = Result<T, Failure>>,
     len: impl Fn(&T) -> usize,
 ) -> Result<Vec<T>, Failure> {
-    let (mut found, mut bytes) = (Vec::new(), 0);
+    let (mut collected, mut bytes) = (Vec::new(), 0);
     for row in rows {
-        let (row, full) = (row?, bytes >= RECORDS_BYTES);
+        let (row, is_full) = (row?, bytes >= RECORDS_BYTES);
         bytes += len(&row);
-        found.push(row);
-        if full {
+        collected.push(row);
+        if is_full {
             break;
         }
     }
-    Ok(found)
+    Ok(collected)
 }
 
 /// One consistent snapshot of a ledger. All methods return rows as stored, not yet verified.
 ///
 /// Every method fails with `store_unavailable` (or another code of the backend) when the store does not answer.
 pub trait View {
-    /// The session `id` of `tenant` if `scope` may see it; without a scope, of any owner. An erased session is returned
-    /// for every scope.
+    /// The session `id` of `tenant` if `scope` may see it; without a scope, regardless of its owner. An erased session
+    /// is returned for every scope.
     fn session(
         &self,
         tenant: &TenantId,
@@ -243,8 +244,8 @@ pub trait View {
     ) -> Result<Option<StoredSession>, Failure>;
     /// The session with number `pk`.
     fn session_by_pk(&self, pk: SessionPk) -> Result<Option<StoredSession>, Failure>;
-    /// The sessions that `scope` lists, newest first, below `before`, at most `limit`; erased ones are left out. May
-    /// end earlier, like [`until_full`].
+    /// The sessions that `scope` can list, newest first, with numbers below `before`, at most `limit`; erased ones are
+    /// left out. May return fewer, like [`collect_until_full`].
     fn sessions(
         &self,
         scope: &Scope,
@@ -266,26 +267,26 @@ pub trait View {
         limit: usize,
     ) -> Result<Vec<TurnRow>, Failure>;
     /// The number of a session's turn rows.
-    fn turn_rows(&self, pk: SessionPk) -> Result<u64, Failure>;
-    /// Open turns not touched since `before`, oldest first, at most `limit`. Unreadable rows are logged and left out,
-    /// so that one does not block the others.
-    fn silent_turns(
+    fn turn_row_count(&self, pk: SessionPk) -> Result<u64, Failure>;
+    /// Open turns whose last write was before `before`, oldest first, at most `limit`. Unreadable rows are logged and
+    /// left out, so that the readable ones are still returned.
+    fn idle_turns(
         &self,
         before: Timestamp,
         limit: usize,
     ) -> Result<Vec<(SessionPk, TurnRow)>, Failure>;
-    /// The records from the one that contains `seq` on, ascending, at most `limit`. May end earlier, but with at least
-    /// one record, once their bodies reach [`RECORDS_BYTES`].
+    /// The records from the one that contains `seq` on, ascending, at most `limit`. May return fewer, but at least one,
+    /// once their bodies reach [`RECORDS_BYTES`].
     fn records(&self, pk: SessionPk, seq: u64, limit: usize) -> Result<Vec<RecordRow>, Failure>;
     /// The last seq of the newest record; 0 when there is none.
     fn newest_seq(&self, pk: SessionPk) -> Result<u64, Failure>;
-    /// The seq of the item with this key.
+    /// The seq of the item with this id.
     fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>, Failure>;
     /// The first seq of the turn that a request started. Only sessions with [`HeadRow::adopted`] store this; `None` in
     /// all others.
     fn request_seq(&self, pk: SessionPk, id: &RequestId) -> Result<Option<u64>, Failure>;
     /// The number of item keys and request keys of a session.
-    fn item_keys(&self, pk: SessionPk) -> Result<u64, Failure>;
+    fn item_key_count(&self, pk: SessionPk) -> Result<u64, Failure>;
     /// The item keys and request keys of a session above `after`, ascending, at most `limit`.
     fn key_rows(
         &self,
@@ -293,34 +294,35 @@ pub trait View {
         after: Option<[u8; 16]>,
         limit: usize,
     ) -> Result<Vec<KeyRow>, Failure>;
-    /// The names of the agents that have spoken in a session ([`Tx::note_agent`]), sorted by their bytes.
+    /// The names of the agents that have spoken in a session ([`Tx::insert_agent`]), sorted by their bytes.
     fn agents(&self, pk: SessionPk) -> Result<Vec<Box<str>>, Failure>;
     /// Commit log rows numbered above `after`, ascending, at most `limit`.
     fn log(&self, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure>;
     /// The newest row of the commit log.
     fn newest_log(&self) -> Result<Option<LogRow>, Failure>;
-    /// Calls `see` with every session number in the store and its session, which is `None` when the session's row is
+    /// Calls `visit` with every session number in the store and its session, which is `None` when the session's row is
     /// missing or malformed.
-    fn each_session(
+    fn for_each_session(
         &self,
-        see: &mut dyn FnMut(SessionPk, Option<StoredSession>),
+        visit: &mut dyn FnMut(SessionPk, Option<StoredSession>),
     ) -> Result<(), Failure>;
-    /// The backend's own findings about its structure, such as an index that lacks a row; scans the entire store.
-    fn structure(&self) -> Result<Vec<String>, Failure>;
+    /// Checks the structure of the store, such as whether an index lacks a row, and returns the errors. Scans the
+    /// entire store.
+    fn check_structure(&self) -> Result<Vec<String>, Failure>;
     /// The event of a session with this key.
     fn event(&self, pk: SessionPk, key: &EventKey) -> Result<Option<EventRow>, Failure>;
-    /// The events of a session numbered above `after`, ascending, at most `limit`.
-    /// May end earlier, like [`until_full`].
+    /// The events of a session numbered above `after`, ascending, at most `limit`. May return fewer, like
+    /// [`collect_until_full`].
     fn events(&self, pk: SessionPk, after: u64, limit: usize) -> Result<Vec<EventRow>, Failure>;
     /// The number of a session's newest event; 0 when there is none.
     fn newest_event(&self, pk: SessionPk) -> Result<u64, Failure>;
     /// Events of all sessions with a time in `from..to`, ordered by time, session and number, after `after`, at most
-    /// `limit`. May end earlier, like [`until_full`].
+    /// `limit`. May return fewer, like [`collect_until_full`].
     fn events_at(
         &self,
         from: Timestamp,
         to: Timestamp,
-        after: Option<EventPlace>,
+        after: Option<EventPosition>,
         limit: usize,
     ) -> Result<Vec<(SessionPk, EventRow)>, Failure>;
     /// The checkpoint of a session at this seq.
@@ -342,8 +344,8 @@ pub trait View {
         place: u64,
         after: u64,
     ) -> Result<Vec<DraftChunk>, Failure>;
-    /// All drafts of the store: those of streams in progress, and those that a recording process left when it exited.
-    /// Unreadable rows are logged and omitted.
+    /// All drafts of the store: drafts of streams in progress, and drafts of recording processes that have exited.
+    /// Unreadable rows are logged and left out.
     fn all_drafts(&self) -> Result<Vec<(SessionPk, DraftRow)>, Failure>;
     /// All session numbers that occur in any row.
     fn session_pks(&self) -> Result<Vec<SessionPk>, Failure>;
@@ -357,8 +359,9 @@ pub trait View {
         let _ = pk;
         Ok(1)
     }
-    /// Whether rows can expire or be trimmed, so that an absent row may have existed before. True only for a hot store.
-    fn forgets(&self) -> bool {
+    /// Whether rows can expire or be trimmed, so that an absent row may have existed before. `true` only for a hot
+    /// store.
+    fn can_expire(&self) -> bool {
         false
     }
 }
@@ -375,11 +378,12 @@ pub trait Tx: View {
     fn update_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure>;
     /// Inserts a record.
     fn insert_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure>;
-    /// Updates an existing record. Only redaction does so; otherwise records are immutable.
+    /// Updates an existing record. Only a redaction does this; records are otherwise immutable.
     fn update_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure>;
-    /// Inserts an item's key.
+    /// Inserts an item's key, by which the item's seq is found.
     fn insert_item_key(&mut self, pk: SessionPk, id: &ItemId, seq: u64) -> Result<(), Failure>;
-    /// Inserts a request's key in an adopted session, whose turn ids were not derived by this installation.
+    /// Inserts a request's key, by which its turn is found in an adopted session whose turn ids this installation did
+    /// not derive.
     fn insert_request_key(
         &mut self,
         pk: SessionPk,
@@ -388,8 +392,9 @@ pub trait Tx: View {
     ) -> Result<(), Failure>;
     /// Updates a session's existing row.
     fn update_session(&mut self, pk: SessionPk, row: &SessionRow) -> Result<(), Failure>;
-    /// Notes that an agent has spoken in a session. Derived data, for finding sessions.
-    fn note_agent(&mut self, pk: SessionPk, agent: &str) -> Result<(), Failure>;
+    /// Records that an agent has spoken in a session, if this is not recorded yet. Queries find sessions by their
+    /// agents.
+    fn insert_agent(&mut self, pk: SessionPk, agent: &str) -> Result<(), Failure>;
     /// Inserts an event.
     fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<(), Failure>;
     /// Inserts or replaces the checkpoint at its seq.

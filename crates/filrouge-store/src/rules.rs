@@ -60,7 +60,7 @@ pub fn apply<T: Tx>(
         Write::Erase(erase) => erase::apply(w, erase),
         Write::RecordEvent(event) => event::apply(w, event),
         Write::PutDraft(draft) => draft::put(w, draft),
-        Write::Lease(take) => lease::take(w, take),
+        Write::Lease(command) => lease::apply(w, command),
         Write::PutCheckpoint(put) => checkpoint::put(w, put),
         Write::PutNote(note) => note::apply(w, note),
     };

@@ -19,9 +19,9 @@ pub struct Schema {
 pub struct Migration {
     /// The version of the store after this migration.
     pub number: u64,
-    /// Its name, a single word.
+    /// The name of the migration, a single word.
     pub name: &'static str,
-    /// Its statements.
+    /// The SQL statements of the migration.
     #[serde(skip)]
     pub sql: &'static str,
     /// Whether the store has run it.
@@ -29,10 +29,10 @@ pub struct Migration {
 }
 
 impl Schema {
-    /// The schema of a store that has this version. `migrations` has the name and the statements of each migration; the
-    /// first one leads to version 1.
+    /// The schema of a store with this version. `migrations` contains the name and the statements of each migration;
+    /// the first migration leads to version 1.
     #[must_use]
-    pub fn of(version: u64, migrations: &[(&'static str, &'static str)]) -> Self {
+    pub fn new(version: u64, migrations: &[(&'static str, &'static str)]) -> Self {
         let steps = (1..)
             .zip(migrations)
             .map(|(number, (name, sql))| Migration {

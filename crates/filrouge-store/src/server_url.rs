@@ -14,10 +14,9 @@ pub struct ServerUrls {
     pub schemes: &'static [&'static str],
     /// The parameters that a URL may have.
     pub parameters: &'static [&'static str],
-    /// Characters that must be percent-encoded outside user and password, and the failure text that says how to write
-    /// them.
+    /// Characters that must be percent-encoded outside user and password, and the failure's text about their notation.
     pub reserved: (&'static [char], &'static str),
-    /// The port of a host for which the URL names none.
+    /// The default port, for a host without a port in the URL.
     pub port: u16,
     /// The hint of every failure: how to write such a URL.
     pub hint: &'static str,
@@ -41,10 +40,10 @@ pub struct ServerUrl<'a> {
 }
 
 impl ServerUrls {
-    /// A failure about a URL. `what` may quote only the parameter names of the URL.
-    pub fn invalid(&self, what: impl std::fmt::Display) -> Failure {
-        let what = format!("the {} URL: {what}", self.server);
-        Failure::new(ErrorCode::Invalid, what).with_hint(self.hint)
+    /// A failure about a URL. `detail` may quote only the parameter names of the URL.
+    pub fn invalid(&self, detail: impl std::fmt::Display) -> Failure {
+        let detail = format!("the {} URL: {detail}", self.server);
+        Failure::new(ErrorCode::Invalid, detail).with_hint(self.hint)
     }
 
     /// Splits `url` into its pieces.
@@ -55,7 +54,7 @@ impl ServerUrls {
     /// # Errors
     /// `invalid` for another scheme, an unknown or repeated parameter, or a character where it is not allowed.
     pub fn parse<'a>(&'static self, url: &'a str) -> Result<ServerUrl<'a>, Failure> {
-        let (scheme, rest) = self
+        let (scheme, after_scheme) = self
             .schemes
             .iter()
             .find_map(|scheme| Some((*scheme, url.strip_prefix(scheme)?)))
@@ -65,15 +64,19 @@ impl ServerUrls {
                     self.schemes.join(" nor with ")
                 ))
             })?;
-        let (before, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (authority, path) = before.split_at(before.find('/').unwrap_or(before.len()));
+        let (before_query, query) = after_scheme.split_once('?').unwrap_or((after_scheme, ""));
+        let (authority, path) =
+            before_query.split_at(before_query.find('/').unwrap_or(before_query.len()));
         let (credentials, hosts) = match authority.split_once('@') {
             Some((credentials, hosts)) => (Some(credentials), hosts),
             None => (None, authority),
         };
-        let (odd, instead) = self.reserved;
-        if [hosts, path, query].iter().any(|piece| piece.contains(odd)) {
-            return Err(self.invalid(instead));
+        let (reserved, refusal) = self.reserved;
+        if [hosts, path, query]
+            .iter()
+            .any(|piece| piece.contains(reserved))
+        {
+            return Err(self.invalid(refusal));
         }
         let (user, password) = match credentials.map(|c| c.split_once(':').ok_or(c)) {
             None => (None, None),
@@ -87,43 +90,43 @@ impl ServerUrls {
             password,
             hosts,
             path,
-            query: self.query(query)?,
+            query: self.parse_query(query)?,
         })
     }
 
     /// Splits the query into its parameters, still percent-encoded; refuses unknown and repeated ones.
-    fn query<'a>(&self, query: &'a str) -> Result<Vec<(&'a str, &'a str)>, Failure> {
-        let mut all: Vec<(&str, &str)> = Vec::new();
+    fn parse_query<'a>(&self, query: &'a str) -> Result<Vec<(&'a str, &'a str)>, Failure> {
+        let mut parameters: Vec<(&str, &str)> = Vec::new();
         for piece in query.split('&').filter(|piece| !piece.is_empty()) {
             let (name, value) = piece.split_once('=').unwrap_or((piece, ""));
             if !self.parameters.contains(&name) {
                 // Text that does not look like a name may be a piece of a password.
-                let looks = name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+                let looks_like_name = name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
                 return Err(self
-                    .invalid(match looks && piece.contains('=') {
+                    .invalid(match looks_like_name && piece.contains('=') {
                         true => format!("the parameter {name} is unknown"),
                         false => "a parameter is unknown".to_owned(),
                     })
                     .with_hint(format!("known: {}", self.parameters.join(", "))));
             }
-            if all.iter().any(|(known, _)| *known == name) {
+            if parameters.iter().any(|(known, _)| *known == name) {
                 return Err(self.invalid(format!("{name} is given twice")));
             }
-            all.push((name, value));
+            parameters.push((name, value));
         }
-        Ok(all)
+        Ok(parameters)
     }
 
-    /// The URL for people and logs, with its password as `***`. `sound` is the backend's check of a parsed URL. For a
-    /// text that cannot be parsed or fails this check, the result is only the scheme and `***`, because it is unknown
-    /// where the password ends.
+    /// The URL for people and logs, with its password as `***`. `check` is the backend's check of a parsed URL. If the
+    /// text cannot be parsed or fails this check, the end of the password is unknown, and the result is the scheme and
+    /// `***`.
     pub fn redacted(
         &'static self,
         url: &str,
-        sound: impl FnOnce(&ServerUrl<'_>) -> Result<(), Failure>,
+        check: impl FnOnce(&ServerUrl<'_>) -> Result<(), Failure>,
     ) -> String {
         match self.parse(url) {
-            Ok(parts) if sound(&parts).is_ok() => parts.shown(),
+            Ok(parts) if check(&parts).is_ok() => parts.without_password(),
             _ => {
                 let scheme = self.schemes.iter().find(|scheme| url.starts_with(**scheme));
                 format!("{}***", scheme.copied().unwrap_or_default())
@@ -167,35 +170,35 @@ impl ServerUrl<'_> {
     /// # Errors
     /// As [`ServerUrls::decoded`].
     pub fn parameter(&self, name: &str) -> Result<Option<String>, Failure> {
-        let found = self.query.iter().find(|(known, _)| *known == name);
+        let parameter = self.query.iter().find(|(known, _)| *known == name);
         let decoded = |(_, value): &(&str, &str)| self.syntax.decoded(value, name);
-        found.map(decoded).transpose()
+        parameter.map(decoded).transpose()
     }
 
-    /// The decoded hosts, each with its port. A host without a port gets the port `usual`, or if `usual` is empty, the
-    /// default port of such servers. Each is written `host`, `host:port`, `[IPv6]` or `[IPv6]:port`.
+    /// The decoded hosts, each with its port. A host without a port gets the port `default_port`, or if this is empty,
+    /// the default port of the server's kind. Each is written `host`, `host:port`, `[IPv6]` or `[IPv6]:port`.
     ///
     /// # Errors
     /// `invalid` for an empty host or any other notation.
-    pub fn hosts(&self, usual: &str) -> Result<Vec<(String, u16)>, Failure> {
+    pub fn hosts(&self, default_port: &str) -> Result<Vec<(String, u16)>, Failure> {
         self.hosts
             .split(',')
-            .map(|one| self.host(one, usual))
+            .map(|host| self.parse_host(host, default_port))
             .collect()
     }
 
-    fn host(&self, text: &str, usual: &str) -> Result<(String, u16), Failure> {
+    fn parse_host(&self, text: &str, default_port: &str) -> Result<(String, u16), Failure> {
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => {
-                let closed = rest.split_once(']');
+                let bracketed = rest.split_once(']');
                 let (host, after) =
-                    closed.ok_or_else(|| self.syntax.invalid("a [ of the host has no ]"))?;
+                    bracketed.ok_or_else(|| self.syntax.invalid("a [ of the host has no ]"))?;
                 match after.strip_prefix(':') {
                     Some(port) => (host, Some(port)),
                     None if after.is_empty() => (host, None),
                     None => {
-                        let what = "only a port may follow the host's ]";
-                        return Err(self.syntax.invalid(what));
+                        let detail = "only a port may follow the host's ]";
+                        return Err(self.syntax.invalid(detail));
                     }
                 }
             }
@@ -207,12 +210,12 @@ impl ServerUrl<'_> {
         if host.is_empty() {
             return Err(self.syntax.invalid("it names no host"));
         }
-        let port = self.syntax.parse_port(port.unwrap_or(usual))?;
+        let port = self.syntax.parse_port(port.unwrap_or(default_port))?;
         Ok((self.syntax.decoded(host, "host")?, port))
     }
 
     /// The URL with `***` for each password, before the hosts and in the query.
-    fn shown(&self) -> String {
+    fn without_password(&self) -> String {
         let mut text = self.scheme.to_owned();
         if let Some(user) = self.user {
             text.push_str(user);

@@ -13,7 +13,7 @@ pub mod memory;
 mod narrows;
 
 pub use fold::{fold, unfolded_range};
-pub use narrows::{is_dense, narrows};
+pub use narrows::{can_narrow, is_dense};
 
 use std::collections::HashMap;
 use std::ptr;
@@ -50,9 +50,9 @@ pub enum IndexScope {
 impl IndexScope {
     /// Whether this scope includes the documents of `shard`.
     #[must_use]
-    pub fn holds(&self, shard: &Shard) -> bool {
+    pub fn contains(&self, shard: &Shard) -> bool {
         match self {
-            Self::Shard(own) => own == shard,
+            Self::Shard(owner_shard) => owner_shard == shard,
             Self::Realm(realm) => *realm == shard.realm,
         }
     }
@@ -61,9 +61,9 @@ impl IndexScope {
 /// A session as indexed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexedSession {
-    /// Its number.
+    /// The session's number.
     pub no: SessionNo,
-    /// Its shard.
+    /// The session's shard.
     pub shard: Shard,
     /// Its metadata.
     pub entry: SessionEntry,
@@ -74,8 +74,8 @@ pub struct IndexedSession {
 pub struct SessionEntry {
     /// Its id; unique in its realm.
     pub key: Box<str>,
-    /// The version of the session that was indexed. The caller that feeds the index defines the meaning of the numbers;
-    /// `[0, 0]` means that the session was forgotten and must be read again.
+    /// The version of the session that was indexed. The caller that feeds the index defines the meaning of the numbers,
+    /// except `[0, 0]`: the session was forgotten and must be read again.
     pub stamp: [u64; 2],
     /// The time of its last change, in milliseconds since 1970.
     pub updated: i64,
@@ -88,8 +88,8 @@ pub struct SessionEntry {
 pub struct NewDocument {
     /// Its id; unique in its session.
     pub key: Box<str>,
-    /// The number of the part of the session that has the document. A part is re-read as a unit when it changes; 0 if
-    /// the session has only one.
+    /// The number of the part of the session that has the document. A changed part is read again as a unit. 0 if the
+    /// session has only one part.
     pub unit: u64,
     /// Its kind: a role, or [`TITLE`]; below 32.
     pub kind: u8,
@@ -108,7 +108,7 @@ pub struct NewDocument {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Coverage {
     /// All documents.
-    Whole,
+    All,
     /// All documents of these units, and those whose key the update contains.
     Units(Vec<u64>),
 }
@@ -122,7 +122,7 @@ pub struct SessionUpdate {
     pub entry: SessionEntry,
     /// The part of the session that was read.
     pub coverage: Coverage,
-    /// The documents of that part; of several with one key the last one is used.
+    /// The documents of that part. If several have the same key, the last one is used.
     pub documents: Vec<NewDocument>,
 }
 
@@ -130,32 +130,36 @@ pub struct SessionUpdate {
 pub type StoredDocument<'t> = (&'t str, u64, u64);
 
 impl SessionUpdate {
-    /// Compares the update with the stored documents; returns the positions of the stored ones to remove, and the
+    /// Compares the update with the stored documents. Returns the positions of the stored documents to remove, and the
     /// documents to add.
     #[must_use]
     pub fn difference<'t>(
         &self,
         stored: impl Iterator<Item = StoredDocument<'t>>,
     ) -> (Vec<usize>, Vec<&NewDocument>) {
-        let mut last: HashMap<&str, &NewDocument> =
+        let mut new_by_key: HashMap<&str, &NewDocument> =
             self.documents.iter().map(|d| (&*d.key, d)).collect();
         let mut removed = Vec::new();
-        for (at, (key, unit, digest)) in stored.enumerate() {
-            match last.get(key) {
-                Some(new) if (new.unit, new.digest) == (unit, digest) => drop(last.remove(key)),
-                None if !self.coverage.holds(unit) => {}
-                _ => removed.push(at),
+        for (position, (key, unit, digest)) in stored.enumerate() {
+            match new_by_key.get(key) {
+                Some(new) if (new.unit, new.digest) == (unit, digest) => {
+                    new_by_key.remove(key);
+                }
+                None if !self.coverage.contains_unit(unit) => {}
+                _ => removed.push(position),
             }
         }
-        let is_new = |d: &&NewDocument| last.get(&*d.key).is_some_and(|last| ptr::eq(*last, *d));
+        let is_new =
+            |d: &&NewDocument| new_by_key.get(&*d.key).is_some_and(|new| ptr::eq(*new, *d));
         (removed, self.documents.iter().filter(is_new).collect())
     }
 }
 
 impl Coverage {
-    fn holds(&self, unit: u64) -> bool {
+    /// Whether the update covers documents of this unit.
+    fn contains_unit(&self, unit: u64) -> bool {
         match self {
-            Self::Whole => true,
+            Self::All => true,
             Self::Units(units) => units.contains(&unit),
         }
     }
@@ -167,7 +171,7 @@ pub enum IndexUpdate {
     /// A session was re-read.
     Session(SessionUpdate),
     /// A session no longer exists.
-    Gone(Key),
+    Removed(Key),
     /// Vectors of documents, by the embedder with this id. Vectors of removed documents are ignored. An empty vector
     /// records that the embedder yields none for this document.
     Vectors(Box<str>, Vec<(DocumentNo, Vec<i8>)>),
@@ -183,7 +187,7 @@ pub struct CandidateQuery<'a> {
     pub reach: &'a IndexScope,
     /// If given, only documents of these sessions match.
     pub sessions: Option<&'a [SessionNo]>,
-    /// The requested kinds: bit `n` stands for the kind `n`.
+    /// The requested kinds: bit `n` selects the kind `n`.
     pub kinds: u32,
     /// If given, only documents created at or after this time (milliseconds since 1970) match; titles always match.
     pub since: Option<i64>,
@@ -194,18 +198,18 @@ pub struct CandidateQuery<'a> {
 }
 
 /// The condition that makes a document a candidate. A term is a list of folded literals; a document meets it if it
-/// contains at least one of them. The caller leaves out terms by which an index cannot narrow ([`narrows()`]).
+/// contains at least one of them. The caller leaves out terms by which an index cannot narrow ([`can_narrow`]).
 #[derive(Debug, Clone, Copy)]
 pub enum CandidateFilter<'a> {
     /// A candidate meets all terms; without terms, every document is a candidate. Newest first.
     All(&'a [Vec<String>]),
     /// A candidate meets at least one term. Sorted by the number of met terms, then newest first.
     Any(&'a [Vec<String>]),
-    /// Has an embedder's id, a vector and a limit. The candidates are the documents whose vectors by this embedder have
-    /// the greatest products with the vector: at most as many as the limit, greatest first.
+    /// An embedder's id, a vector and a limit. The candidates are the documents whose vectors by this embedder have the
+    /// greatest products with the vector: at most as many as the limit, greatest first.
     Nearest(&'a str, &'a [i8], usize),
-    /// Has an embedder's id and a limit. The candidates are documents of all owners for which no vector by this
-    /// embedder is stored: at most as many as the limit, newest first.
+    /// An embedder's id and a limit. The candidates are documents of all owners without a stored vector by this
+    /// embedder: at most as many as the limit, newest first.
     WithoutVector(&'a str, usize),
 }
 
@@ -250,10 +254,10 @@ impl CandidateQuery<'_> {
     #[must_use]
     pub fn accepts(&self, candidate: &Candidate) -> bool {
         let bit = 1_u32.checked_shl(u32::from(candidate.kind)).unwrap_or(0);
-        let title = candidate.kind == TITLE;
+        let is_title = candidate.kind == TITLE;
         self.kinds & bit != 0
-            && (title || self.since.is_none_or(|since| candidate.created >= since))
-            && (title || self.until.is_none_or(|until| candidate.created < until))
+            && (is_title || self.since.is_none_or(|since| candidate.created >= since))
+            && (is_title || self.until.is_none_or(|until| candidate.created < until))
             && self
                 .sessions
                 .is_none_or(|sessions| sessions.contains(&candidate.session))
@@ -266,8 +270,8 @@ pub fn product(a: &[i8], b: &[i8]) -> Option<i32> {
     if a.is_empty() || a.len() != b.len() {
         return None;
     }
-    let each = a.iter().zip(b);
-    Some(each.map(|(a, b)| i32::from(*a) * i32::from(*b)).sum())
+    let pairs = a.iter().zip(b);
+    Some(pairs.map(|(a, b)| i32::from(*a) * i32::from(*b)).sum())
 }
 
 /// The size of an index.
@@ -332,7 +336,7 @@ pub trait TextIndex: Send + Sync {
     ///
     /// # Errors
     /// As stated at the trait; likewise for all other methods.
-    fn state(&self, which: SessionSelection<'_>) -> Result<IndexState, Failure>;
+    fn state(&self, selection: SessionSelection<'_>) -> Result<IndexState, Failure>;
 
     /// Applies updates atomically and records the feed position; `None` keeps the recorded one. Returns whether the
     /// updates were applied.
@@ -369,15 +373,15 @@ pub trait TextIndex: Send + Sync {
     /// As stated at the trait.
     fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure>;
 
-    /// Calls `each` with the number and the body of each of these documents, in the order of `documents`, until `each`
-    /// returns `false`. Missing documents are skipped.
+    /// Calls `visit` with the number and the body of each of these documents, in the order of `documents`, until
+    /// `visit` returns `false`. Missing documents are skipped.
     ///
     /// # Errors
     /// As stated at the trait.
     fn bodies(
         &self,
         documents: &[DocumentNo],
-        each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
+        visit: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
     ) -> Result<(), Failure>;
 
     /// Runs one maintenance step that keeps queries fast (a few to some tens of milliseconds); returns whether more

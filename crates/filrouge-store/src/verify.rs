@@ -27,6 +27,11 @@ pub(crate) use rebuilt::RebuiltSession;
 pub use suspects::Suspects;
 pub use verified_log::VerifiedLog;
 
+/// The number of records per read.
+const RECORDS_PER_READ: usize = 256;
+/// The number of turn rows or commits per read.
+const ROWS_PER_READ: usize = 1024;
+
 /// A callback for progress: receives the number of checked sessions and the total; an error stops the verification.
 pub type OnProgress<'a> = &'a mut dyn FnMut(u64, u64) -> Result<(), Failure>;
 
@@ -68,18 +73,18 @@ pub enum Verdict {
 
 impl VerificationReport {
     /// Records an integrity failure or a missing key as a finding; returns other failures to the caller.
-    fn note(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
+    fn add_result(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
         match result {
             Err(f) if matches!(f.code, ErrorCode::IntegrityError | ErrorCode::KeyMissing) => {
-                self.add(f.into());
+                self.add_finding(f.into());
                 Ok(())
             }
-            other => other,
+            result => result,
         }
     }
 
-    /// Adds a finding. A finding that names no session may recur for each session, so it is added only once.
-    fn add(&mut self, finding: Finding) {
+    /// Adds a finding. A finding without a session may recur for each session, so it is added only once.
+    fn add_finding(&mut self, finding: Finding) {
         if finding.session_id.is_some() || !self.findings.contains(&finding) {
             self.findings.push(finding);
         }
@@ -111,32 +116,33 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ) -> Result<(), Failure> {
         report.sessions += 1;
         let mut rebuilt = RebuiltSession::default();
-        let (mut next, mut previous) = (1, GENESIS);
-        while next <= session.head.last_seq {
-            let rows = self.view.records(session.pk, next, 256)?;
+        let (mut next_seq, mut previous_link) = (1, GENESIS);
+        while next_seq <= session.head.last_seq {
+            let rows = self.view.records(session.pk, next_seq, RECORDS_PER_READ)?;
             if rows.is_empty() {
-                return Err(session.broken(Some(next), "the item is missing"));
+                return Err(session.integrity_failure(Some(next_seq), "the item is missing"));
             }
             for row in &rows {
-                // Decoding does not check redactions here: `misredacted` compares those of the entire session below.
-                let decoded = self.decode_alone(session, row)?;
+                // This check leaves out redactions: `first_redaction_error` compares all of them at the end.
+                let decoded = self.decode_without_redactions(session, row)?;
                 rebuilt.contentless.extend(decoded.redacted.iter().copied());
-                if row.first_seq != next {
-                    return Err(
-                        session.broken(Some(next.min(row.first_seq)), "the item is missing")
-                    );
+                if row.first_seq != next_seq {
+                    return Err(session.integrity_failure(
+                        Some(next_seq.min(row.first_seq)),
+                        "the item is missing",
+                    ));
                 }
-                if decoded.previous != previous {
-                    return Err(session.broken(Some(next), "the chain is broken"));
+                if decoded.previous_link != previous_link {
+                    return Err(session.integrity_failure(Some(next_seq), "the chain is broken"));
                 }
-                previous = decoded.last;
-                next = row.last_seq() + 1;
+                previous_link = decoded.last_link;
+                next_seq = row.last_seq() + 1;
                 for (item, events) in &decoded.items {
                     report.items += 1;
                     if let Some(id) = &item.body.item_id {
                         rebuilt.keys += 1;
                         if self.view.item_seq(session.pk, id)? != Some(item.seq) {
-                            return Err(session.broken(
+                            return Err(session.integrity_failure(
                                 Some(item.seq),
                                 "the item's key is missing or points elsewhere",
                             ));
@@ -147,19 +153,19 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
                 }
             }
         }
-        if previous != session.head.link
+        if previous_link != session.head.link
             || self.view.newest_seq(session.pk)? != session.head.last_seq
         {
-            return Err(session.broken(
+            return Err(session.integrity_failure(
                 Some(session.head.last_seq),
                 "the items do not end where the head says",
             ));
         }
-        if let Some((seq, what)) = rebuilt.misredacted() {
-            return Err(session.broken(Some(seq), what));
+        if let Some((seq, detail)) = rebuilt.first_redaction_error() {
+            return Err(session.integrity_failure(Some(seq), detail));
         }
-        if self.view.item_keys(session.pk)? != rebuilt.keys {
-            return Err(session.broken(None, "there are item keys without items"));
+        if self.view.item_key_count(session.pk)? != rebuilt.keys {
+            return Err(session.integrity_failure(None, "there are item keys without items"));
         }
         self.compare_turns(session, &rebuilt, report)?;
         self.verify_drafts(session)?;
@@ -180,12 +186,13 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             let Event::Start(start) = event else { continue };
             let (tenant, name) = (&session.row.tenant_id, &session.row.session_id);
             let derived = self.keyring.turn_id(tenant, name, &start.request_id);
-            let found = self.view.request_seq(session.pk, &start.request_id)?;
-            rebuilt.keys += u64::from(found.is_some());
-            let by_id = item.turn_id == Some(derived) || self.check == MacCheck::Unverified;
-            if found.map_or(!by_id, |seq| seq != item.seq) {
-                let what = "the request's key is missing or points elsewhere";
-                return Err(session.broken(Some(item.seq), what));
+            let key_seq = self.view.request_seq(session.pk, &start.request_id)?;
+            rebuilt.keys += u64::from(key_seq.is_some());
+            let is_found_by_id =
+                item.turn_id == Some(derived) || self.check == MacCheck::Unverified;
+            if key_seq.map_or(!is_found_by_id, |seq| seq != item.seq) {
+                let detail = "the request's key is missing or points elsewhere";
+                return Err(session.integrity_failure(Some(item.seq), detail));
             }
         }
         Ok(())
@@ -199,95 +206,97 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         report: &mut VerificationReport,
     ) -> Result<(), Failure> {
         let mut from = ALL_PLACES.0;
-        let mut seen = 0;
+        let mut stored_count = 0;
         loop {
             let rows = self
                 .view
-                .turns(session.pk, from, ALL_PLACES.1, false, 1024)?;
+                .turns(session.pk, from, ALL_PLACES.1, false, ROWS_PER_READ)?;
             if rows.is_empty() {
                 break;
             }
             for row in rows {
                 from = row.place() + 1;
-                seen += 1;
+                stored_count += 1;
                 report.turns += 1;
                 let row = self.verified_turn(session, row)?;
                 if rebuilt
                     .turns
                     .get(&row.turn_id)
-                    .is_none_or(|t| !t.row.agrees(&row))
+                    .is_none_or(|t| !t.row.has_same_state(&row))
                 {
-                    let what = format!("the row of turn {} does not match its items", row.turn_id);
-                    return Err(session.broken(Some(row.first_seq), what));
+                    let detail =
+                        format!("the row of turn {} does not match its items", row.turn_id);
+                    return Err(session.integrity_failure(Some(row.first_seq), detail));
                 }
             }
         }
-        let open = rebuilt
+        let open_count = rebuilt
             .turns
             .values()
             .filter(|t| t.row.status == TurnStatus::Open)
             .count() as u64;
-        if seen != rebuilt.turns.len() as u64
-            || session.head.turn_rows != seen
-            || session.head.turn_count != rebuilt.ordinals
-            || session.head.open_turns != open
+        if stored_count != rebuilt.turns.len() as u64
+            || session.head.turn_rows != stored_count
+            || session.head.turn_count != rebuilt.turn_count
+            || session.head.open_turns != open_count
         {
-            return Err(session.broken(None, "turns are missing or were added"));
+            return Err(session.integrity_failure(None, "turns are missing or were added"));
         }
         Ok(())
     }
 
-    /// Verifies the session `only`, or the entire store if it is `None`; continues after a broken session.
+    /// Verifies one session; with `None`, verifies the entire store, and continues after a session that fails
+    /// verification.
     ///
     /// # Errors
     /// Fails only when the store does not answer; integrity errors are in the report.
     pub fn verify(
         &self,
-        only: Option<(&crate::Scope, &SessionId)>,
+        session: Option<(&crate::Scope, &SessionId)>,
     ) -> Result<VerificationReport, Failure> {
-        let Some((scope, id)) = only else {
+        let Some((scope, id)) = session else {
             return self.verify_all(&mut |_, _| Ok(()));
         };
         let mut report = VerificationReport::default();
-        self.note_session(self.get(scope, id), &mut report)?;
+        self.verify_and_report(self.get(scope, id), &mut report)?;
         Ok(report)
     }
 
-    /// Verifies the entire store; `watch` receives the number of checked sessions and the total.
+    /// Verifies the entire store; `on_progress` receives the number of checked sessions and the total.
     ///
     /// # Errors
-    /// Fails when the store does not answer, or with an error of `watch`, which stops the verification.
-    pub fn verify_all(&self, watch: OnProgress<'_>) -> Result<VerificationReport, Failure> {
+    /// Fails when the store does not answer, or with an error of `on_progress`, which stops the verification.
+    pub fn verify_all(&self, on_progress: OnProgress<'_>) -> Result<VerificationReport, Failure> {
         let mut report = VerificationReport::default();
-        match self.view.structure() {
-            Ok(found) => report.findings.extend(
-                found
+        match self.view.check_structure() {
+            Ok(details) => report.findings.extend(
+                details
                     .into_iter()
-                    .map(|what| Finding::of(ErrorCode::IntegrityError, None, what)),
+                    .map(|detail| Finding::new(ErrorCode::IntegrityError, None, detail)),
             ),
-            Err(failure) => report.note(Err(failure))?,
+            Err(failure) => report.add_result(Err(failure))?,
         }
         let event_counts = match self.verify_log(&mut report) {
             Err(failure) => {
-                report.note(Err(failure))?;
+                report.add_result(Err(failure))?;
                 BTreeMap::new()
             }
             Ok(event_counts) => event_counts,
         };
         let mut pks: BTreeSet<SessionPk> = event_counts.keys().copied().collect();
         match self.view.session_pks() {
-            Ok(found) => pks.extend(found),
-            Err(failure) => report.note(Err(failure))?,
+            Ok(stored_pks) => pks.extend(stored_pks),
+            Err(failure) => report.add_result(Err(failure))?,
         }
-        for (done, pk) in (0..).zip(&pks) {
-            watch(done, pks.len() as u64)?;
-            self.verify_pk(*pk, event_counts.get(pk).copied(), &mut report)?;
+        for (checked, pk) in (0..).zip(&pks) {
+            on_progress(checked, pks.len() as u64)?;
+            self.verify_session_number(*pk, event_counts.get(pk).copied(), &mut report)?;
         }
         self.verify_notes(&mut report)?;
-        let suspects = self.compare_heads()?.and(self.suspects.clone());
-        for (session_id, what) in suspects.findings() {
+        let suspects = self.compare_heads()?.merged_with(self.suspects.clone());
+        for (session_id, detail) in suspects.findings() {
             if session_id.is_none() || report.findings.iter().all(|f| f.session_id != session_id) {
-                report.add(Finding::of(ErrorCode::IntegrityError, session_id, what));
+                report.add_finding(Finding::new(ErrorCode::IntegrityError, session_id, detail));
             }
         }
         Ok(report)
@@ -305,45 +314,46 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         }
     }
 
-    /// Verifies a session, and records its failure, or the failure to load it, as a finding.
-    fn note_session(
+    /// Verifies a session. Records its integrity failure, or that of reading it, as a finding.
+    fn verify_and_report(
         &self,
         session: Result<VerifiedSession, Failure>,
         report: &mut VerificationReport,
     ) -> Result<(), Failure> {
         let result =
             session.and_then(|s| in_session(&s.row.session_id, self.verify_session(&s, report)));
-        report.note(result)
+        report.add_result(result)
     }
 
-    /// Verifies all rows of one session number. `events` is the number of its events in the log; `None` if no commit
-    /// created the session.
-    fn verify_pk(
+    /// Verifies all rows of one session number. `logged_events` is the number of the session's events in the log;
+    /// `None` if no commit created the session.
+    fn verify_session_number(
         &self,
         pk: SessionPk,
-        events: Option<u64>,
+        logged_events: Option<u64>,
         report: &mut VerificationReport,
     ) -> Result<(), Failure> {
         match self.view.session_by_pk(pk) {
-            Ok(Some(stored)) if let Some(events) = events => {
-                let (before, findings) = (report.events, report.findings.len());
+            Ok(Some(stored)) if let Some(logged_events) = logged_events => {
+                let (events_before, findings_before) = (report.events, report.findings.len());
                 let id = stored.row.session_id.clone();
-                self.note_session(self.load(stored), report)?;
-                let seen = report.events - before;
+                self.verify_and_report(self.verified_session(stored), report)?;
+                let stored_events = report.events - events_before;
                 // A session with another finding may have events that were not examined, so they are not counted.
-                if seen != events && report.findings.len() == findings {
-                    let what = format!("{events} events were recorded, {seen} are stored");
-                    let failure = Failure::integrity(id.as_str(), None, what);
+                if stored_events != logged_events && report.findings.len() == findings_before {
+                    let detail =
+                        format!("{logged_events} events were recorded, {stored_events} are stored");
+                    let failure = Failure::integrity(id.as_str(), None, detail);
                     report.findings.push(failure.into());
                 }
                 Ok(())
             }
             Ok(Some(stored)) => {
                 let id = Some(stored.row.session_id.to_string());
-                let what = "no commit created this session".to_owned();
+                let detail = "no commit created this session".to_owned();
                 report
                     .findings
-                    .push(Finding::of(ErrorCode::IntegrityError, id, what));
+                    .push(Finding::new(ErrorCode::IntegrityError, id, detail));
                 Ok(())
             }
             Ok(None) => {
@@ -351,25 +361,26 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
                     Ok(self.view.drafts(pk)?.len() + self.view.checkpoint_seqs(pk)?.len())
                 };
                 let side_rows = match count_side_rows() {
-                    Ok(found) => found as u64,
-                    Err(failure) => return report.note(Err(failure)),
+                    Ok(count) => count as u64,
+                    Err(failure) => return report.add_result(Err(failure)),
                 };
-                let orphans = side_rows + self.view.newest_seq(pk)? + self.view.turn_rows(pk)?;
-                if orphans + self.view.item_keys(pk)? + self.view.newest_event(pk)? > 0 {
-                    let what = format!(
+                let orphans =
+                    side_rows + self.view.newest_seq(pk)? + self.view.turn_row_count(pk)?;
+                if orphans + self.view.item_key_count(pk)? + self.view.newest_event(pk)? > 0 {
+                    let detail = format!(
                         "there are rows of session number {pk}, whose session row is missing"
                     );
                     report
                         .findings
-                        .push(Finding::of(ErrorCode::IntegrityError, None, what));
+                        .push(Finding::new(ErrorCode::IntegrityError, None, detail));
                 }
                 Ok(())
             }
-            Err(failure) => report.note(Err(failure)),
+            Err(failure) => report.add_result(Err(failure)),
         }
     }
 
-    /// Verifies the entire commit log; returns the number of events of each session that the log names.
+    /// Verifies the entire commit log. Returns the number of events of each session that the log names.
     fn verify_log(
         &self,
         report: &mut VerificationReport,
@@ -379,7 +390,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         loop {
             let rows = self
                 .view
-                .log(previous.as_ref().map_or(0, |p| p.commit_no), 1024)?;
+                .log(previous.as_ref().map_or(0, |p| p.commit_no), ROWS_PER_READ)?;
             if rows.is_empty() {
                 return Ok(event_counts);
             }
@@ -392,11 +403,11 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
                     None => Some(ErrorCode::KeyMissing),
                 };
                 if let Some(code) = code {
-                    let what = format!("the commit log is broken at commit {}", row.commit_no);
-                    report.findings.push(Finding::of(code, None, what));
+                    let detail = format!("the commit log is broken at commit {}", row.commit_no);
+                    report.findings.push(Finding::new(code, None, detail));
                 }
                 for entry in row.entries().unwrap_or_default() {
-                    count(&mut event_counts, &entry);
+                    count_events(&mut event_counts, &entry);
                 }
                 previous = Some(row);
             }
@@ -404,8 +415,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     }
 }
 
-/// Adds the events of a log entry to the counts per session.
-fn count(event_counts: &mut BTreeMap<SessionPk, u64>, entry: &LogEntry) {
+/// Applies a log entry to the counts of events per session.
+fn count_events(event_counts: &mut BTreeMap<SessionPk, u64>, entry: &LogEntry) {
     if matches!(entry.change, Change::Note(_)) {
         return;
     }

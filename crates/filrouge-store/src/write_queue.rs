@@ -54,7 +54,7 @@ fn unavailable(what: &str) -> Failure {
 
 /// The failure of an operation on a closed store.
 #[must_use]
-pub fn closed() -> Failure {
+pub fn closed_failure() -> Failure {
     unavailable("the store is closed").with_hint("the server is stopping; try again soon")
 }
 
@@ -94,9 +94,9 @@ impl WriteQueue {
     /// The refusals of the rules, and failures of the store.
     pub async fn write(&self, command: Command) -> Result<Outcome, Failure> {
         let (reply, answer) = oneshot::channel();
-        let sender = self.sender().ok_or_else(closed)?;
+        let sender = self.sender().ok_or_else(closed_failure)?;
         let sent = sender.send(Request { command, reply }).await;
-        sent.map_err(|_| closed())?;
+        sent.map_err(|_| closed_failure())?;
         drop(sender);
         answer.await.map_err(|_| {
             unavailable("the writer stopped before it answered")

@@ -20,20 +20,21 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::record::AgentError;
-use crate::team::{Command, PROMPT};
+use crate::team::{Command, PROMPT_PLACEHOLDER};
 pub use exit::AgentExit;
 use group::Group;
-use stderr::Tail;
+use stderr::StderrTail;
 use text::Decoder;
 
-/// How agents are stopped.
+/// The settings for stopping agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AgentSettings {
     /// Time between SIGTERM and SIGKILL.
     pub grace: Duration,
-    /// How long to continue reading after an agent has ended, if a process that it started keeps its output open.
+    /// The maximum time to continue reading after an agent has ended, while a process that it started keeps its output
+    /// open.
     pub linger: Duration,
-    /// How many bytes of the end of stderr are kept.
+    /// The maximum number of bytes that are kept of the end of stderr.
     pub stderr_bytes: usize,
 }
 
@@ -62,16 +63,16 @@ pub struct Agent {
     /// The buffer into which output is read.
     buffer: Box<[u8]>,
     decoder: Decoder,
-    /// How the process ended; `None` while it runs.
+    /// The exit status of the process; `None` while it runs.
     status: Option<io::Result<ExitStatus>>,
     timed_out: bool,
     timeout: Duration,
-    /// When the agent times out; once its process has ended, when its output is no longer read.
+    /// The time at which the agent times out; once its process has ended, the time at which reading stops.
     deadline: Instant,
     settings: AgentSettings,
     /// The task that writes the prompt to stdin; `None` if the prompt is in an argument.
     prompt: Option<JoinHandle<()>>,
-    stderr: Tail,
+    stderr: StderrTail,
 }
 
 impl Agent {
@@ -85,12 +86,15 @@ impl Agent {
         prompt: String,
         settings: AgentSettings,
     ) -> Result<Self, AgentError> {
-        let mut group = Group::new().await.map_err(|error| exit::no_group(&error))?;
+        let mut group = Group::new()
+            .await
+            .map_err(|error| exit::group_start_error(&error))?;
         let mut process = tokio::process::Command::new(&*command.program);
-        let in_argument = command.takes_argument();
+        let in_argument = command.has_prompt_argument();
         for argument in &command.arguments {
-            if argument.contains(PROMPT) {
-                process.arg(argument.replace(PROMPT, &prompt.replace('\0', "\u{fffd}")));
+            if argument.contains(PROMPT_PLACEHOLDER) {
+                process
+                    .arg(argument.replace(PROMPT_PLACEHOLDER, &prompt.replace('\0', "\u{fffd}")));
             } else {
                 process.arg(&**argument);
             }
@@ -114,7 +118,7 @@ impl Agent {
             Ok(child) => child,
             Err(error) => {
                 group.end().await;
-                return Err(exit::not_started(command, &error));
+                return Err(exit::program_start_error(command, &error));
             }
         };
         let now = Instant::now();
@@ -122,7 +126,7 @@ impl Agent {
         Ok(Self {
             group,
             stdout: child.stdout.take(),
-            stderr: Tail::of(child.stderr.take(), settings.stderr_bytes),
+            stderr: StderrTail::start(child.stderr.take(), settings.stderr_bytes),
             prompt: stdin.map(|stdin| tokio::spawn(write(stdin, prompt))),
             child,
             buffer: vec![0; READ_BYTES].into(),
@@ -146,10 +150,10 @@ impl Agent {
     pub async fn next(&mut self) -> Option<String> {
         loop {
             if self.timed_out || self.stdout.is_none() && self.status.is_some() {
-                let rest = self.decoder.finish();
-                return (!rest.is_empty()).then_some(rest);
+                let remaining = self.decoder.finish();
+                return (!remaining.is_empty()).then_some(remaining);
             }
-            let until = self.deadline;
+            let deadline = self.deadline;
             tokio::select! {
                 count = read(self.stdout.as_mut(), &mut self.buffer), if self.stdout.is_some() => {
                     let bytes = self.buffer.get(..count).unwrap_or_default();
@@ -165,7 +169,7 @@ impl Agent {
                     self.status = Some(status);
                     self.deadline = Instant::now() + self.settings.linger;
                 }
-                () = sleep_until(until) => {
+                () = sleep_until(deadline) => {
                     self.timed_out = self.status.is_none();
                     self.stdout = None;
                 }
@@ -173,18 +177,18 @@ impl Agent {
         }
     }
 
-    /// Stops any remaining processes and returns how the agent ended. Call it after [`next`](Self::next) returned
+    /// Stops any remaining processes and returns the exit of the agent. Call it after [`next`](Self::next) returned
     /// `None`.
     pub async fn end(mut self) -> AgentExit {
-        let why = match self.status.take() {
-            Some(status) => exit::exited(status),
+        let failure = match self.status.take() {
+            Some(status) => exit::exit_failure(status),
             None => {
                 self.terminate().await;
-                self.timed_out.then(|| exit::timed_out(self.timeout))
+                self.timed_out.then(|| exit::timeout_failure(self.timeout))
             }
         };
         self.group.end().await;
-        AgentExit::of(why, &self.stderr.take().await, self.decoder.replaced())
+        AgentExit::new(failure, &self.stderr.text().await, self.decoder.replaced())
     }
 
     /// Stops the agent now, with every process that it started: SIGTERM first, SIGKILL after

@@ -22,7 +22,7 @@ pub struct Restored {
 /// not survive it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Context {
-    /// All messages, in the order they were said.
+    /// All messages, in the order in which they were said.
     pub messages: Vec<Message>,
     /// The task that the team works on; at most [`TEAM_TASK_BYTES_MAX`] bytes.
     pub team_task: Option<Box<str>>,
@@ -34,7 +34,7 @@ pub struct ContextManager {
     messages: Vec<Message>,
     positions: HashMap<MessageId, usize>,
     /// The N of the newest id `msg-N`: the next message gets the number after it.
-    highest: u64,
+    highest_number: u64,
     team_task: Option<Box<str>>,
 }
 
@@ -57,13 +57,13 @@ impl ContextManager {
     ///
     /// # Errors
     /// `invalid`: two messages have the same id; `limit_exceeded`: the task is longer than [`TEAM_TASK_BYTES_MAX`].
-    pub fn restored(restored: Restored) -> Result<Self, Failure> {
+    pub fn from_restored(restored: Restored) -> Result<Self, Failure> {
         let Context {
             messages,
             team_task,
         } = restored.context;
         let mut context = Self {
-            highest: restored.highest_message,
+            highest_number: restored.highest_message,
             ..Self::default()
         };
         context.set_team_task(team_task.as_deref())?;
@@ -78,22 +78,22 @@ impl ContextManager {
     /// # Errors
     /// `invalid`: a message with this id exists.
     pub fn add(&mut self, message: Message) -> Result<(), Failure> {
-        let at = self.messages.len();
+        let index = self.messages.len();
         if self.positions.contains_key(&message.id) {
-            let what = format!("there are two messages {:?}", message.id);
-            return Err(Failure::new(ErrorCode::Invalid, what));
+            let detail = format!("there are two messages {:?}", message.id);
+            return Err(Failure::new(ErrorCode::Invalid, detail));
         }
-        self.positions.insert(message.id.clone(), at);
+        self.positions.insert(message.id.clone(), index);
         let number = message_number(&message.id).unwrap_or(0);
-        self.highest = self.highest.max(number);
+        self.highest_number = self.highest_number.max(number);
         self.messages.push(message);
         Ok(())
     }
 
     /// Allocates the next message's id. An id is never reused, even if its message is dropped.
-    pub fn next_id(&mut self) -> MessageId {
-        self.highest = self.highest.saturating_add(1);
-        format!("msg-{}", self.highest).into()
+    pub fn allocate_id(&mut self) -> MessageId {
+        self.highest_number = self.highest_number.saturating_add(1);
+        format!("msg-{}", self.highest_number).into()
     }
 
     /// Sets the task that the team works on; `None` and blank text clear it.
@@ -103,12 +103,12 @@ impl ContextManager {
     pub fn set_team_task(&mut self, task: Option<&str>) -> Result<(), Failure> {
         let task = task.map(str::trim).filter(|task| !task.is_empty());
         if let Some(task) = task.filter(|task| task.len() > TEAM_TASK_BYTES_MAX) {
-            let what = format!(
+            let detail = format!(
                 "the team task has {} bytes, at most {TEAM_TASK_BYTES_MAX} are allowed",
                 task.len()
             );
             let hint = "put the long part into a file, and name that in the task";
-            return Err(Failure::new(ErrorCode::LimitExceeded, what).with_hint(hint));
+            return Err(Failure::new(ErrorCode::LimitExceeded, detail).with_hint(hint));
         }
         self.team_task = task.map(Into::into);
         Ok(())
@@ -120,7 +120,7 @@ impl ContextManager {
         self.team_task.as_deref()
     }
 
-    /// All messages, in the order they were said.
+    /// All messages, in the order in which they were said.
     #[must_use]
     pub fn messages(&self) -> &[Message] {
         &self.messages
@@ -146,15 +146,15 @@ impl ContextManager {
 
     /// The indexes of the message's ancestors, the nearest first, at most `count`. A parent that is not earlier than
     /// its reply ends the chain, because foreign snapshots may contain cycles.
-    pub(crate) fn chain(&self, id: &str, count: usize) -> Vec<usize> {
+    pub(crate) fn ancestor_indexes(&self, id: &str, count: usize) -> Vec<usize> {
         let mut chain = Vec::new();
-        let mut at = self.position(id);
-        while let Some(below) = at.filter(|_| chain.len() < count) {
-            let message = self.messages.get(below);
+        let mut parent_index = self.position(id);
+        while let Some(index) = parent_index.filter(|_| chain.len() < count) {
+            let message = self.messages.get(index);
             let parent = message.and_then(|m| m.routing.parent.as_ref());
-            at = parent.and_then(|parent| self.position(parent));
-            at = at.filter(|above| *above < below);
-            chain.extend(at);
+            parent_index = parent.and_then(|parent| self.position(parent));
+            parent_index = parent_index.filter(|parent| *parent < index);
+            chain.extend(parent_index);
         }
         chain
     }

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! let (coordinator, mut events) = Coordinator::start(clock, Settings::default(), team, record, restored)?;
-//! coordinator.say("[NEXT: bob] how far are we?").await?;          // kept; now bob speaks
+//! coordinator.say("[NEXT: bob] how far are we?").await?;          // recorded; now bob speaks
 //! while let Some(event) = events.recv().await { … }              // until TeamEvent::HandedOver
 //! coordinator.cancel().await?;                                   // at any time: stops the speaker
-//! coordinator.leave().await?;                                    // the session can continue tomorrow; stop() ends it
+//! coordinator.leave().await?;                                    // the session can be resumed; stop() ends it
 //! ```
 //!
 //! Rules, in this order:
@@ -17,7 +17,8 @@
 //! - When the queue is empty, the first human has the floor. This also applies when a message names only unknown
 //!   members, when an agent has failed, when a turn was cancelled, and when agents have spoken
 //!   [`max_agent_turns`](crate::team::Team::max_agent_turns) times without a human.
-//! - The [`Record`] keeps everything in the order it happens. A failed write pauses the conversation and is reported.
+//! - The [`Record`] records everything in the order in which it happens. A failed write pauses the conversation and is
+//!   reported.
 
 mod commands;
 mod conversation;
@@ -39,14 +40,14 @@ use crate::record::{Record, Status};
 use crate::team::Team;
 use commands::SessionCommand;
 use conversation::Conversation;
-pub use event::{Drifted, NotKept, TeamEvent, Warning};
+pub use event::{FormerSpeaker, TeamEvent, UnrecordedContent, Warning};
 
 /// Settings of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// How much of the history agents receive.
+    /// The part of the history that agents receive.
     pub window: Window,
-    /// How agents are stopped.
+    /// The settings for stopping agents.
     pub agent: AgentSettings,
     /// Size limit of a message, in bytes of its JSON form; an agent that says more is stopped.
     pub message_bytes: usize,
@@ -78,7 +79,7 @@ impl Coordinator {
     /// their channel is unbounded.
     ///
     /// # Errors
-    /// `invalid`: the history is not valid ([`ContextManager::restored`]), or the team has no human.
+    /// `invalid`: the history is not valid ([`ContextManager::from_restored`]), or the team has no human.
     pub fn start(
         clock: Arc<dyn Clock>,
         settings: Settings,
@@ -86,11 +87,11 @@ impl Coordinator {
         record: Arc<dyn Record>,
         restored: Option<Restored>,
     ) -> Result<(Self, mpsc::UnboundedReceiver<TeamEvent>), Failure> {
-        let (events, received) = mpsc::unbounded_channel();
+        let (events, receiver) = mpsc::unbounded_channel();
         let team = Arc::new(team);
         let is_new = restored.is_none();
-        let context = ContextManager::restored(restored.unwrap_or_default())?;
-        let drift = drifted(&team, &context);
+        let context = ContextManager::from_restored(restored.unwrap_or_default())?;
+        let drift = former_speakers(&team, &context);
         let context = Arc::new(Mutex::new(context));
         let conversation = Conversation::new(
             Arc::clone(&team),
@@ -110,18 +111,18 @@ impl Coordinator {
             context,
             commands,
         };
-        Ok((coordinator, received))
+        Ok((coordinator, receiver))
     }
 
     /// Adds a message of the human who has the floor, else of the first human. Returns the message's id once the
-    /// message is kept. While an agent speaks, the members who are to answer the message are queued.
+    /// message is recorded. While an agent speaks, the members who are to answer the message are queued.
     ///
     /// A text that has only markers, none of which names an addressee, adds no message: the markers take effect, and
     /// the result is `None`.
     ///
     /// # Errors
     /// `invalid`: the text is blank; `limit_exceeded`: it is longer than [`Settings::message_bytes`]; the ledger's
-    /// errors. On an error nothing was said.
+    /// errors. On an error no message is added.
     pub async fn say(&self, text: &str) -> Result<Option<MessageId>, Failure> {
         let text = text.into();
         self.send(|reply| SessionCommand::Say(text, reply)).await
@@ -164,7 +165,7 @@ impl Coordinator {
             .await
     }
 
-    /// Leaves the session: as [`stop`](Self::stop), but closes it as paused, to continue another day.
+    /// Leaves the session: as [`stop`](Self::stop), but closes it as paused, so that it can be resumed.
     ///
     /// # Errors
     /// As [`stop`](Self::stop).
@@ -191,7 +192,7 @@ impl Coordinator {
         self.context().newest(count).to_vec()
     }
 
-    /// How many messages there are.
+    /// The number of messages.
     #[must_use]
     pub fn message_count(&self) -> usize {
         self.context().messages().len()
@@ -206,33 +207,33 @@ impl Coordinator {
         &self,
         command: impl FnOnce(commands::Reply<T>) -> SessionCommand,
     ) -> Result<T, Failure> {
-        let closed = || invalid("the session was closed").with_hint("open it again");
+        let session_closed = || invalid("the session was closed").with_hint("open it again");
         let (reply_tx, reply_rx) = oneshot::channel();
         self.commands
             .send(command(reply_tx))
-            .map_err(|_| closed())?;
-        reply_rx.await.map_err(|_| closed())?
+            .map_err(|_| session_closed())?;
+        reply_rx.await.map_err(|_| session_closed())?
     }
 }
 
 /// The speakers in the history who are not members of the team, each once.
-fn drifted(team: &Team, context: &ContextManager) -> Vec<Drifted> {
-    let mut drift: Vec<Drifted> = Vec::new();
+fn former_speakers(team: &Team, context: &ContextManager) -> Vec<FormerSpeaker> {
+    let mut former_speakers: Vec<FormerSpeaker> = Vec::new();
     for message in context.messages() {
         let speaker = &message.speaker;
         let is_known = speaker.kind == SpeakerKind::System
             || team.member(&speaker.id).is_some()
-            || drift.iter().any(|one| one.id == speaker.id);
+            || former_speakers.iter().any(|former| former.id == speaker.id);
         if !is_known {
-            drift.push(Drifted {
+            former_speakers.push(FormerSpeaker {
                 id: speaker.id.clone(),
                 name: speaker.name.clone(),
             });
         }
     }
-    drift
+    former_speakers
 }
 
-fn invalid(what: impl Into<String>) -> Failure {
-    Failure::new(ErrorCode::Invalid, what)
+fn invalid(detail: impl Into<String>) -> Failure {
+    Failure::new(ErrorCode::Invalid, detail)
 }

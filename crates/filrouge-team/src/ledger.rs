@@ -26,31 +26,31 @@ pub use read::LeftOut;
 pub use session_import::{Imported, import};
 pub use session_lease::holder_label;
 
-pub(crate) use session_import::other_id;
-pub(crate) use session_lease::is_gone;
+pub(crate) use session_import::alternative_id;
+pub(crate) use session_lease::has_holder_exited;
 
 use crate::context::{Restored, TEAM_TASK_BYTES_MAX};
 use crate::message::{Message, MessageId};
 use crate::record::{Record, Speech, State, Status};
 use crate::snapshot::{SessionSnapshot, SnapshotWarning, Snapshots};
 use crate::team::Team;
-use read::read;
+use read::read_conversation;
 use session_lease::{Heartbeat, SessionLease};
 use turn::Progress;
 
-/// How many warnings are kept until the caller retrieves them.
-const WARNINGS: usize = 16;
+/// The maximum number of warnings that are kept until the caller retrieves them.
+const WARNINGS_MAX: usize = 16;
 
-/// How a session is opened.
+/// The options for opening a session.
 #[derive(Clone)]
 pub struct OpenOptions {
-    /// The name of the lease's holder, such as `ann@laptop, process 4711`. Others who try to open the session see it.
+    /// The name of the lease's holder, such as `ann@laptop, process 4711`. Others that try to open the session see it.
     pub holder: Box<str>,
-    /// How long the lease lasts without a renewal.
+    /// The duration of the lease without a renewal.
     pub ttl: Duration,
-    /// How long to wait for a session that someone else has open.
+    /// The maximum wait for a session that another process has open.
     pub wait: Duration,
-    /// Where the session's snapshot file is written; `None`: it has none.
+    /// The location of the session's snapshot file; `None` for no file.
     pub snapshots: Option<Snapshots>,
 }
 
@@ -68,7 +68,7 @@ impl OpenOptions {
 }
 
 /// An opened session: its record, and the state from which the conversation continues.
-pub struct Opened {
+pub struct OpenSession {
     /// Records the session from now on.
     pub record: LedgerRecord,
     /// The messages and the team task from which the conversation continues.
@@ -93,7 +93,7 @@ pub struct Opened {
 /// Records one session in the ledger. Without [`Record::close`], nobody else can open the session until its lease
 /// expires or this process ends.
 pub struct LedgerRecord {
-    shared: Arc<Shared>,
+    writer: Arc<SessionWriter>,
     _heartbeat: Heartbeat,
 }
 
@@ -111,12 +111,12 @@ pub(crate) struct CheckpointState {
     #[serde(flatten)]
     state: State,
     members: Vec<CheckpointMember>,
-    /// How many messages the session has, up to the checkpoint.
+    /// The number of messages of the session up to the checkpoint.
     pub(crate) message_count: u64,
 }
 
-/// An open session: its lease, and how far it is recorded.
-struct Shared {
+/// Writes an open session under its lease.
+struct SessionWriter {
     engine: Arc<Engine>,
     session: SessionId,
     lease: Arc<SessionLease>,
@@ -128,7 +128,7 @@ struct Shared {
     progress: tokio::sync::Mutex<Progress>,
 }
 
-fn members_of(team: &Team) -> Vec<CheckpointMember> {
+fn checkpoint_members(team: &Team) -> Vec<CheckpointMember> {
     let members = team.members.iter();
     members
         .map(|member| CheckpointMember {
@@ -142,40 +142,45 @@ impl LedgerRecord {
     /// Returns the newest warnings since the last call, at most 16.
     #[must_use]
     pub fn take_warnings(&self) -> Vec<SnapshotWarning> {
-        let warnings = self.shared.warnings.lock();
+        let warnings = self.writer.warnings.lock();
         std::mem::take(&mut *warnings.unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The fence of the session's lease.
     #[must_use]
     pub fn fence(&self) -> u64 {
-        self.shared.lease.fence()
+        self.writer.lease.fence()
     }
 }
 
-impl Shared {
+impl SessionWriter {
     /// Records the state as a checkpoint, unless it equals the last recorded one and nothing was written since.
-    async fn checkpoint(&self, progress: &mut Progress, state: &State) -> Result<(), Failure> {
-        self.task(progress, state.team_task.as_deref()).await?;
+    async fn write_checkpoint(
+        &self,
+        progress: &mut Progress,
+        state: &State,
+    ) -> Result<(), Failure> {
+        self.write_task(progress, state.team_task.as_deref())
+            .await?;
         match &progress.state {
-            Some(kept) if kept == state => return Ok(()),
+            Some(recorded) if recorded == state => return Ok(()),
             // The newest seq has a checkpoint already, and a seq has only one. The note creates a new seq.
-            Some(_) => self.note(progress, item::note_item("state")).await?,
+            Some(_) => self.write_note(progress, item::note_item("state")).await?,
             None => {}
         }
-        self.count(progress).await?;
-        let content = CheckpointState {
+        self.count_messages(progress).await?;
+        let checkpoint = CheckpointState {
             team_id: self.team_id.clone(),
             state: state.clone(),
             members: self.members.clone(),
             message_count: progress.count,
         };
-        let json = RawJson::write(&content);
-        let unwritable = |e| Failure::new(ErrorCode::Internal, format!("the state as JSON: {e}"));
+        let json = RawJson::write(&checkpoint);
+        let to_failure = |e| Failure::new(ErrorCode::Internal, format!("the state as JSON: {e}"));
         let request = SaveCheckpoint {
             seq: None,
             label: Some(state.status.as_str().into()),
-            state: json.map_err(unwritable)?,
+            state: json.map_err(to_failure)?,
             fence: None,
             release: false,
         };
@@ -188,48 +193,50 @@ impl Shared {
         Ok(())
     }
 
-    /// Counts the messages written since the last count; counts all of them anew after a redaction.
-    async fn count(&self, progress: &mut Progress) -> Result<(), Failure> {
+    /// Counts the messages written since the last count; after a redaction, counts all messages again.
+    async fn count_messages(&self, progress: &mut Progress) -> Result<(), Failure> {
         let caller = self.lease.caller()?;
-        let news = read(&self.engine, &caller, &self.session, progress.counted_to).await?;
-        progress.count += news.messages.len() as u64;
-        if news.redactions > 0 {
-            let all = read(&self.engine, &caller, &self.session, 0).await?;
-            progress.count = all.messages.len() as u64;
+        let new_items =
+            read_conversation(&self.engine, &caller, &self.session, progress.counted_to).await?;
+        progress.count += new_items.messages.len() as u64;
+        if new_items.redactions > 0 {
+            let conversation = read_conversation(&self.engine, &caller, &self.session, 0).await?;
+            progress.count = conversation.messages.len() as u64;
         }
-        progress.counted_to = progress.counted_to.max(news.last_seq);
+        progress.counted_to = progress.counted_to.max(new_items.last_seq);
         Ok(())
     }
 
     /// Writes the snapshot file from the ledger's content, unless the session has no messages. A failure is only a
     /// warning.
-    async fn snapshot(&self, progress: &Progress) {
+    async fn write_snapshot(&self, progress: &Progress) {
         let Some(snapshots) = self.snapshots.clone().filter(|_| progress.count > 0) else {
             return;
         };
-        let written = match self.full_snapshot().await {
+        let written = match self.read_snapshot().await {
             Ok(snapshot) => snapshots.save(snapshot).await,
             Err(failure) => Err(SnapshotWarning::io(
                 snapshots.folder(),
                 &std::io::Error::other(failure),
             )),
         };
-        let Err(failed) = written else { return };
-        tracing::warn!(path = %failed.path.display(), code = failed.what.code(), "the snapshot file was not written");
+        let Err(warning) = written else { return };
+        tracing::warn!(path = %warning.path.display(), code = warning.problem.code(), "the snapshot file was not written");
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-        if warnings.len() == WARNINGS {
+        if warnings.len() == WARNINGS_MAX {
             warnings.remove(0);
         }
-        warnings.push(failed);
+        warnings.push(warning);
     }
 
-    async fn full_snapshot(&self) -> Result<SessionSnapshot, Failure> {
-        let all = read(&self.engine, &self.lease.caller()?, &self.session, 0).await?;
-        Ok(all.into_snapshot(&self.team_id, &self.session, self.created_at))
+    async fn read_snapshot(&self) -> Result<SessionSnapshot, Failure> {
+        let conversation =
+            read_conversation(&self.engine, &self.lease.caller()?, &self.session, 0).await?;
+        Ok(conversation.into_snapshot(&self.team_id, &self.session, self.created_at))
     }
 
     /// Sets the session's status, which lists show.
-    async fn status(&self, status: SessionStatus) -> Result<(), Failure> {
+    async fn set_status(&self, status: SessionStatus) -> Result<(), Failure> {
         let patch = PatchSession {
             status: Some(status),
             ..PatchSession::default()
@@ -241,64 +248,65 @@ impl Shared {
 
     async fn hand_over(&self, progress: &mut Progress, state: &State) -> Result<(), Failure> {
         self.end_turn(progress).await?;
-        self.checkpoint(progress, state).await
+        self.write_checkpoint(progress, state).await
     }
 
     async fn close(&self, progress: &mut Progress, state: &State) -> Result<(), Failure> {
         self.end_turn(progress).await?;
         if state.status == Status::Completed {
-            self.task(progress, state.team_task.as_deref()).await?;
+            self.write_task(progress, state.team_task.as_deref())
+                .await?;
             let (caller, session) = (self.lease.caller_after_check().await?, self.session.clone());
-            let ended = CloseSession::default();
-            self.engine.sessions.close(&caller, session, ended).await?;
+            let close = CloseSession::default();
+            self.engine.sessions.close(&caller, session, close).await?;
             // Closing has appended an item, so the recorded state is no longer the newest.
             progress.state = None;
         } else {
-            self.status(SessionStatus::Paused).await?;
+            self.set_status(SessionStatus::Paused).await?;
         }
-        self.checkpoint(progress, state).await
+        self.write_checkpoint(progress, state).await
     }
 }
 
 #[async_trait]
 impl Record for LedgerRecord {
     fn session_id(&self) -> &str {
-        self.shared.session.as_str()
+        self.writer.session.as_str()
     }
 
-    async fn message(&self, message: &Message) -> Result<(), Failure> {
-        let mut progress = self.shared.progress.lock().await;
-        self.shared.message(&mut progress, message).await
+    async fn write_message(&self, message: &Message) -> Result<(), Failure> {
+        let mut progress = self.writer.progress.lock().await;
+        self.writer.write_message(&mut progress, message).await
     }
 
-    async fn begin(&self, message: &Message) -> Result<Box<dyn Speech>, Failure> {
-        let mut progress = self.shared.progress.lock().await;
-        let speech = self.shared.begin(&mut progress, message).await?;
+    async fn begin_message(&self, message: &Message) -> Result<Box<dyn Speech>, Failure> {
+        let mut progress = self.writer.progress.lock().await;
+        let speech = self.writer.begin_message(&mut progress, message).await?;
         Ok(Box::new(speech))
     }
 
-    async fn task(&self, task: Option<&str>) -> Result<(), Failure> {
+    async fn write_task(&self, task: Option<&str>) -> Result<(), Failure> {
         if let Some(bytes) = task.map(str::len).filter(|b| *b > TEAM_TASK_BYTES_MAX) {
-            let what = format!(
+            let detail = format!(
                 "the team task has {bytes} bytes, at most {TEAM_TASK_BYTES_MAX} are allowed"
             );
-            return Err(Failure::new(ErrorCode::LimitExceeded, what));
+            return Err(Failure::new(ErrorCode::LimitExceeded, detail));
         }
-        let mut progress = self.shared.progress.lock().await;
-        self.shared.task(&mut progress, task).await
+        let mut progress = self.writer.progress.lock().await;
+        self.writer.write_task(&mut progress, task).await
     }
 
     async fn hand_over(&self, state: &State) -> Result<(), Failure> {
-        let mut progress = self.shared.progress.lock().await;
-        self.shared.hand_over(&mut progress, state).await?;
-        self.shared.snapshot(&progress).await;
+        let mut progress = self.writer.progress.lock().await;
+        self.writer.hand_over(&mut progress, state).await?;
+        self.writer.write_snapshot(&progress).await;
         Ok(())
     }
 
     async fn close(&self, state: &State) -> Result<(), Failure> {
-        let mut progress = self.shared.progress.lock().await;
-        self.shared.close(&mut progress, state).await?;
-        self.shared.snapshot(&progress).await;
-        self.shared.lease.release().await
+        let mut progress = self.writer.progress.lock().await;
+        self.writer.close(&mut progress, state).await?;
+        self.writer.write_snapshot(&progress).await;
+        self.writer.lease.release().await
     }
 }

@@ -1,6 +1,6 @@
-//! Markers and mentions: a message's text itself names the next speakers (DESIGN §11).
+//! Markers and mentions in a message's text, which name the next speakers (DESIGN §11).
 //!
-//! | marker | what it does |
+//! | marker | effect |
 //! |---|---|
 //! | `[NEXT: name, name]` | these members speak next, in this order |
 //! | `[NEXT: name !P1]` or `[NEXT: name interrupt]` | to the front of the queue |
@@ -29,9 +29,9 @@ mod visible;
 use std::ops::Range;
 
 use crate::message::{Addressee, Intent, MessageId, Routing};
-use crate::team::{Member, Team, alike};
+use crate::team::{Member, Team, comparison_key};
 use scan::{Keyword, Scanner, Token};
-use visible::Visible;
+use visible::VisibleText;
 
 /// The maximum number of markers of a message; further ones are text.
 pub const MARKERS_MAX: usize = 32;
@@ -45,7 +45,7 @@ pub const HELD_BYTES_MAX: usize = 16 << 10;
 
 /// A text whose markers are separated from its content.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Marked {
+pub struct ParsedText {
     /// The text without markers and without trailing blanks.
     pub content: Box<str>,
     /// The markers as they were written, without brackets.
@@ -67,7 +67,7 @@ pub struct Addressed {
     pub intent: Option<Intent>,
 }
 
-/// Which members leave the queue.
+/// The members that leave the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Dropped {
     /// All members.
@@ -76,10 +76,10 @@ pub enum Dropped {
     Members(Vec<Box<str>>),
 }
 
-impl Marked {
-    /// Reads an entire text. `speaker` is the id of its speaker.
+impl ParsedText {
+    /// Parses an entire text. `speaker` is the id of its speaker.
     #[must_use]
-    pub fn read(text: &str, team: &Team, speaker: &str) -> Self {
+    pub fn parse(text: &str, team: &Team, speaker: &str) -> Self {
         let mut reader = MarkerReader::new();
         reader.push(text);
         reader.finish(team, speaker).1
@@ -91,15 +91,18 @@ impl Marked {
         let addressed = self.addressed.iter();
         Routing {
             markers: self.markers.clone(),
-            addressees: addressed.clone().map(|one| one.addressee.clone()).collect(),
+            addressees: addressed
+                .clone()
+                .map(|addressed| addressed.addressee.clone())
+                .collect(),
             parent,
-            intent: addressed.filter_map(|one| one.intent).min(),
+            intent: addressed.filter_map(|addressed| addressed.intent).min(),
         }
     }
 
     /// The addressed names that no member has.
     pub fn unresolved(&self) -> impl Iterator<Item = &str> {
-        let addressees = self.addressed.iter().map(|one| &one.addressee);
+        let addressees = self.addressed.iter().map(|addressed| &addressed.addressee);
         let unknown = addressees.filter(|addressee| addressee.member_id.is_none());
         unknown.map(|addressee| &*addressee.identifier)
     }
@@ -110,9 +113,9 @@ impl Marked {
 #[derive(Debug, Default)]
 pub struct MarkerReader {
     scanner: Scanner,
-    /// The text that is held back.
+    /// Text whose meaning is not decided yet.
     held: String,
-    visible: Visible,
+    visible: VisibleText,
     keywords: Vec<(Keyword, Box<str>)>,
     markers: Vec<Box<str>>,
 }
@@ -128,85 +131,85 @@ impl MarkerReader {
     pub fn push(&mut self, text: &str) -> String {
         self.held.push_str(text);
         self.scan(false);
-        self.visible.new_text()
+        self.visible.take_new_text()
     }
 
     /// Ends the text: returns the visible text that `push` has not returned, and the complete result. `speaker` is the
     /// id of the text's speaker.
     #[must_use]
-    pub fn finish(mut self, team: &Team, speaker: &str) -> (String, Marked) {
+    pub fn finish(mut self, team: &Team, speaker: &str) -> (String, ParsedText) {
         self.scan(true);
-        let rest = self.visible.new_text();
-        let mut marked = Marked {
+        let remaining_text = self.visible.take_new_text();
+        let mut parsed = ParsedText {
             markers: std::mem::take(&mut self.markers),
-            ..Marked::default()
+            ..ParsedText::default()
         };
         let mut has_names = false;
         for (keyword, body) in &self.keywords {
             match keyword {
-                Keyword::Next => has_names |= next(&mut marked, body, team),
-                Keyword::Drop => dropped(&mut marked, body, team),
+                Keyword::Next => has_names |= add_next(&mut parsed, body, team),
+                Keyword::Drop => add_dropped(&mut parsed, body, team),
                 Keyword::TeamTask => {
                     let task = Some(body.trim()).filter(|task| !task.is_empty());
-                    marked.team_task = task.map(Into::into).or(marked.team_task);
+                    parsed.team_task = task.map(Into::into).or(parsed.team_task);
                 }
                 Keyword::From => {}
             }
         }
         let (content, code) = self.visible.finish();
         if !has_names {
-            mentioned(&mut marked, &content, &code, team, speaker);
+            add_mentioned(&mut parsed, &content, &code, team, speaker);
         }
-        marked.content = content.into();
-        (rest, marked)
+        parsed.content = content.into();
+        (remaining_text, parsed)
     }
 
-    /// Reads the held text as far as its meaning is clear; `last`: no more text follows.
-    fn scan(&mut self, last: bool) {
+    /// Scans the held text up to the point where its meaning is undecided. `is_last` means that no more text follows.
+    fn scan(&mut self, is_last: bool) {
         let held = std::mem::take(&mut self.held);
-        let mut rest = held.as_str();
-        while !rest.is_empty() {
+        let mut remaining = held.as_str();
+        while !remaining.is_empty() {
             self.scanner.markers_are_text = self.keywords.len() >= MARKERS_MAX;
-            let Some((token, len)) = self.scanner.next(rest, last) else {
+            let Some((token, len)) = self.scanner.next(remaining, is_last) else {
                 break;
             };
-            let (text, after) = rest.split_at_checked(len).unwrap_or((rest, ""));
+            let (text, after) = remaining.split_at_checked(len).unwrap_or((remaining, ""));
             match token {
-                Token::Text => self.visible.text(text),
-                Token::Code => self.visible.code(text),
+                Token::Text => self.visible.push_text(text),
+                Token::Code => self.visible.push_code(text),
                 Token::Marker(keyword, body) => {
-                    self.visible.marker();
+                    self.visible.mark_removed_marker();
                     let body = text.get(body).unwrap_or_default();
                     let inside = text.get(1..len - 1).unwrap_or_default();
                     self.markers.push(inside.trim().into());
                     self.keywords.push((keyword, body.into()));
                 }
             }
-            rest = after;
+            remaining = after;
         }
-        self.held = rest.to_owned();
+        self.held = remaining.to_owned();
     }
 }
 
 /// Adds the members that a `NEXT` names; returns whether it names any.
-fn next(marked: &mut Marked, body: &str, team: &Team) -> bool {
-    let mut any = false;
-    for written in names(body) {
-        any = true;
-        let (name, intent, member) = resolved(written, team);
-        address(marked, name, intent, member);
+fn add_next(parsed: &mut ParsedText, body: &str, team: &Team) -> bool {
+    let mut has_names = false;
+    for written in split_names(body) {
+        has_names = true;
+        let (name, intent, member) = resolve_entry(written, team);
+        add_addressee(parsed, name, intent, member);
     }
-    any
+    has_names
 }
 
-/// Adds what a `DROP` removes: all members, or those that it names.
-fn dropped(marked: &mut Marked, body: &str, team: &Team) {
+/// Adds the members that a `DROP` removes: all, or those that it names.
+fn add_dropped(parsed: &mut ParsedText, body: &str, team: &Team) {
     if body.trim().is_empty() {
-        marked.dropped = Some(Dropped::All);
-    } else if marked.dropped != Some(Dropped::All) {
-        let members = names(body).filter_map(|name| team.find(name.trim_start_matches('@')));
+        parsed.dropped = Some(Dropped::All);
+    } else if parsed.dropped != Some(Dropped::All) {
+        let members = split_names(body).filter_map(|name| team.find(name.trim_start_matches('@')));
         let ids = members.map(|member| member.id.clone());
-        match &mut marked.dropped {
+        match &mut parsed.dropped {
             Some(Dropped::Members(existing)) => existing.extend(ids),
             other => *other = Some(Dropped::Members(ids.collect())),
         }
@@ -214,8 +217,8 @@ fn dropped(marked: &mut Marked, body: &str, team: &Team) {
 }
 
 /// Adds the members that the content mentions, except its speaker.
-fn mentioned(
-    marked: &mut Marked,
+fn add_mentioned(
+    parsed: &mut ParsedText,
     content: &str,
     code: &[Range<usize>],
     team: &Team,
@@ -223,43 +226,43 @@ fn mentioned(
 ) {
     for (written, member) in mention::mentions(content, code, team) {
         if &*member.id != speaker {
-            address(marked, written, None, Some(member));
+            add_addressee(parsed, written, None, Some(member));
         }
     }
 }
 
-fn names(body: &str) -> impl Iterator<Item = &str> {
+fn split_names(body: &str) -> impl Iterator<Item = &str> {
     let parts = body.split([',', ';', '，', '、', '；', '،']);
     parts.map(str::trim).filter(|part| !part.is_empty())
 }
 
 /// Splits an entry of a name list into the name and the intent after it; also returns the member with this name. If the
 /// entire entry is a member's name, its last word is not an intent.
-fn resolved<'w, 't>(
+fn resolve_entry<'w, 't>(
     written: &'w str,
     team: &'t Team,
 ) -> (&'w str, Option<Intent>, Option<&'t Member>) {
-    let bare = |name: &'w str| name.trim().trim_start_matches('@').trim_start();
-    if let Some(member) = team.find(bare(written)) {
-        return (bare(written), None, Some(member));
+    let bare_name = |name: &'w str| name.trim().trim_start_matches('@').trim_start();
+    if let Some(member) = team.find(bare_name(written)) {
+        return (bare_name(written), None, Some(member));
     }
-    let cut = written.rfind(|c: char| c == '!' || c == '！' || c.is_whitespace());
-    let split = cut.and_then(|cut| written.split_at_checked(cut));
-    let named = split.and_then(|(name, after)| {
+    let separator = written.rfind(|c: char| c == '!' || c == '！' || c.is_whitespace());
+    let split = separator.and_then(|index| written.split_at_checked(index));
+    let name_and_intent = split.and_then(|(name, after)| {
         let word = after.trim_start_matches(|c: char| c == '!' || c == '！' || c.is_whitespace());
-        let name = bare(name.trim_end_matches(['!', '！']));
-        intent(word)
+        let name = bare_name(name.trim_end_matches(['!', '！']));
+        parse_intent(word)
             .filter(|_| !name.is_empty())
             .map(|intent| (name, intent))
     });
-    match named {
+    match name_and_intent {
         Some((name, intent)) => (name, Some(intent), team.find(name)),
-        None => (bare(written), None, None),
+        None => (bare_name(written), None, None),
     }
 }
 
-fn intent(word: &str) -> Option<Intent> {
-    match alike(word).as_str() {
+fn parse_intent(word: &str) -> Option<Intent> {
+    match comparison_key(word).as_str() {
         "p1" | "interrupt" => Some(Intent::Interrupt),
         "p2" | "reply" => Some(Intent::Reply),
         "p3" | "extend" => Some(Intent::Extend),
@@ -268,18 +271,23 @@ fn intent(word: &str) -> Option<Intent> {
 }
 
 /// Adds an addressee; one who is named twice is added once, with the stronger intent.
-fn address(marked: &mut Marked, written: &str, intent: Option<Intent>, member: Option<&Member>) {
-    let same = |one: &&mut Addressed| match (member, &one.addressee.member_id) {
+fn add_addressee(
+    parsed: &mut ParsedText,
+    written: &str,
+    intent: Option<Intent>,
+    member: Option<&Member>,
+) {
+    let is_same = |addressed: &&mut Addressed| match (member, &addressed.addressee.member_id) {
         (Some(member), Some(id)) => *id == member.id,
-        (None, None) => alike(&one.addressee.identifier) == alike(written),
+        (None, None) => comparison_key(&addressed.addressee.identifier) == comparison_key(written),
         _ => false,
     };
-    if let Some(existing) = marked.addressed.iter_mut().find(same) {
+    if let Some(existing) = parsed.addressed.iter_mut().find(is_same) {
         let intents = [existing.intent, intent].into_iter().flatten();
         existing.intent = intents.min();
         return;
     }
-    marked.addressed.push(Addressed {
+    parsed.addressed.push(Addressed {
         addressee: Addressee {
             identifier: written.into(),
             member_id: member.map(|member| member.id.clone()),

@@ -19,11 +19,11 @@ pub struct Message {
     pub content: Box<str>,
     /// Its addressees, and the message it answers.
     pub routing: Routing,
-    /// Why it is incomplete; `None` if it is complete.
+    /// The reason why it is incomplete; `None` if it is complete.
     pub cut: Option<Cut>,
 }
 
-/// Why a message is incomplete.
+/// The reason why a message is incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cut {
@@ -65,7 +65,7 @@ pub struct Routing {
     /// The markers as they were written, without brackets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub markers: Vec<Box<str>>,
-    /// Those whom the markers name, or else those whom the text mentions; unknown names are included.
+    /// The members that the markers name, or else those that the text mentions; includes unknown names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub addressees: Vec<Addressee>,
     /// The message that this one answers; `None` if there is none.
@@ -79,7 +79,7 @@ pub struct Routing {
 impl Routing {
     /// The routing of an answer to `parent`, without addressees.
     #[must_use]
-    pub fn to(parent: Option<MessageId>) -> Self {
+    pub fn answering(parent: Option<MessageId>) -> Self {
         Self {
             parent,
             ..Self::default()

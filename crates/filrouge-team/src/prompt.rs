@@ -12,7 +12,7 @@ use crate::message::{Message, SpeakerKind};
 use crate::team::{Member, MemberKind, Team};
 pub use template::{Template, TemplateError};
 
-/// How much of the conversation an agent receives: the newest complete messages that fit both limits.
+/// The limits of the conversation that an agent receives: the newest complete messages that fit both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     /// The maximum number of messages.
@@ -31,7 +31,7 @@ impl Default for Window {
 }
 
 /// The maximum number of bytes of history in a prompt that is an argument: Linux refuses arguments of 128 KiB.
-const ARGUMENT_BYTES: usize = 96 << 10;
+const ARGUMENT_BYTES_MAX: usize = 96 << 10;
 
 /// The maximum number of ancestors of the answered message that are shown.
 pub const CHAIN_MAX: usize = 32;
@@ -65,20 +65,20 @@ impl<'t> PromptBuilder<'t> {
         answered: &str,
     ) -> Result<String, Failure> {
         let message = context.by_id(answered).ok_or_else(|| {
-            let what = format!("there is no message {answered:?} to answer");
-            Failure::new(ErrorCode::Invalid, what)
+            let detail = format!("there is no message {answered:?} to answer");
+            Failure::new(ErrorCode::Invalid, detail)
         })?;
-        let history = history::written(context, answered, self.window_of(member));
+        let history = history::render(context, answered, self.member_window(member));
         let template = match &member.kind {
             MemberKind::Agent(command) => command.template.as_ref(),
             MemberKind::Human => None,
         };
         let Some(template) = template else {
-            return Ok(self.standard(context.team_task(), member, &history, message));
+            return Ok(self.standard_prompt(context.team_task(), member, &history, message));
         };
         let mut members = String::new();
-        self.members(&mut members, member);
-        Ok(template.filled(|placeholder| match placeholder {
+        self.write_members(&mut members, member);
+        Ok(template.fill(|placeholder| match placeholder {
             "name" => &member.name,
             "role" => member.role.as_deref().unwrap_or_default(),
             "team" => &self.team.name,
@@ -92,10 +92,10 @@ impl<'t> PromptBuilder<'t> {
     }
 
     /// The window for a member: smaller if the prompt is an argument.
-    fn window_of(&self, member: &Member) -> Window {
+    fn member_window(&self, member: &Member) -> Window {
         match &member.kind {
-            MemberKind::Agent(command) if command.takes_argument() => Window {
-                bytes: self.window.bytes.min(ARGUMENT_BYTES),
+            MemberKind::Agent(command) if command.has_prompt_argument() => Window {
+                bytes: self.window.bytes.min(ARGUMENT_BYTES_MAX),
                 ..self.window
             },
             _ => self.window,
@@ -103,7 +103,7 @@ impl<'t> PromptBuilder<'t> {
     }
 
     /// The prompt of a member without a template.
-    fn standard(
+    fn standard_prompt(
         &self,
         task: Option<&str>,
         member: &Member,
@@ -111,11 +111,11 @@ impl<'t> PromptBuilder<'t> {
         message: &Message,
     ) -> String {
         let mut text = String::new();
-        self.introduction(&mut text, member);
-        self.speaking_rules(&mut text, member);
+        self.write_introduction(&mut text, member);
+        self.write_speaking_rules(&mut text, member);
         if let Some(task) = task {
             text.push_str("\n# Team task\n\n");
-            history::indented(&mut text, task);
+            history::write_indented(&mut text, task);
         }
         if !history.is_empty() {
             let _ = write!(text, "\n# Conversation so far\n\n{}\n", history.trim_end());
@@ -129,7 +129,7 @@ impl<'t> PromptBuilder<'t> {
         text
     }
 
-    fn introduction(&self, text: &mut String, member: &Member) {
+    fn write_introduction(&self, text: &mut String, member: &Member) {
         let _ = writeln!(
             text,
             "You are {}, a member of the team \"{}\". Answer the message at the end as {}, with your message alone.",
@@ -142,11 +142,11 @@ impl<'t> PromptBuilder<'t> {
             let _ = writeln!(text, "The team: {description}");
         }
         text.push_str("\n# Members\n\n");
-        self.members(text, member);
+        self.write_members(text, member);
         text.push('\n');
     }
 
-    fn speaking_rules(&self, text: &mut String, member: &Member) {
+    fn write_speaking_rules(&self, text: &mut String, member: &Member) {
         let human = self.team.first_human().map_or("the human", |m| &*m.name);
         let mut others = self.team.members.iter().filter(|m| m.id != member.id);
         let other = others.find(|m| m.is_agent()).map_or(human, |m| &*m.name);
@@ -164,22 +164,22 @@ When you name nobody, {human} has the floor. These markers are removed from your
         );
     }
 
-    fn members(&self, text: &mut String, you: &Member) {
-        for (at, member) in self.team.members.iter().enumerate() {
+    fn write_members(&self, text: &mut String, reader: &Member) {
+        for (index, member) in self.team.members.iter().enumerate() {
             let kind = if member.is_agent() { "agent" } else { "human" };
-            let end = if at == 0 { "" } else { "\n" };
-            let _ = write!(text, "{end}- {} ({kind})", member.name);
+            let line_end = if index == 0 { "" } else { "\n" };
+            let _ = write!(text, "{line_end}- {} ({kind})", member.name);
             if let Some(role) = &member.role {
                 let _ = write!(text, ": {role}");
             }
-            if member.id == you.id {
+            if member.id == reader.id {
                 text.push_str(" — you");
             }
         }
     }
 }
 
-const fn kind_word(kind: SpeakerKind) -> &'static str {
+const fn kind_name(kind: SpeakerKind) -> &'static str {
     match kind {
         SpeakerKind::Human => "human",
         SpeakerKind::Agent => "agent",

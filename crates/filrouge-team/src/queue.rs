@@ -17,7 +17,7 @@ pub struct Route {
     pub intent: Intent,
 }
 
-/// The next speakers: interrupts before replies before extensions, and first come, first served within each.
+/// The next speakers: interrupts before replies before extensions; within each, in the order of arrival.
 #[derive(Debug, Clone, Default)]
 pub struct RoutingQueue {
     routes: VecDeque<Route>,
@@ -32,20 +32,21 @@ impl RoutingQueue {
 
     /// Queues a member by priority. A member queued twice for the same message stays once, with the better priority.
     pub fn push(&mut self, route: Route) {
-        let same = |one: &Route| one.member_id == route.member_id && one.parent == route.parent;
-        if let Some(at) = self.routes.iter().position(same) {
-            let better = self
+        let is_same =
+            |queued: &Route| queued.member_id == route.member_id && queued.parent == route.parent;
+        if let Some(index) = self.routes.iter().position(is_same) {
+            let is_better = self
                 .routes
-                .get(at)
-                .is_some_and(|one| route.intent < one.intent);
-            if !better {
+                .get(index)
+                .is_some_and(|queued| route.intent < queued.intent);
+            if !is_better {
                 return;
             }
-            self.routes.remove(at);
+            self.routes.remove(index);
         }
         let end = self
             .routes
-            .partition_point(|one| one.intent <= route.intent);
+            .partition_point(|queued| queued.intent <= route.intent);
         self.routes.insert(end, route);
     }
 
@@ -62,16 +63,16 @@ impl RoutingQueue {
 
     /// Empties the queue; returns how many entries it had.
     pub fn clear(&mut self) -> usize {
-        let waited = self.routes.len();
+        let count = self.routes.len();
         self.routes.clear();
-        waited
+        count
     }
 
     /// Removes a member; returns how many entries they had.
     pub fn remove(&mut self, member_id: &str) -> usize {
-        let waited = self.routes.len();
+        let count = self.routes.len();
         self.routes.retain(|route| &*route.member_id != member_id);
-        waited - self.routes.len()
+        count - self.routes.len()
     }
 
     /// Whether the queue is empty.
@@ -115,24 +116,24 @@ mod tests {
             requests in prop::collection::vec((0..4u8, 0..4u8, intents()), 0..40)
         ) {
             let mut queue = RoutingQueue::new();
-            // Per member and message: the best requested priority, and when it was first requested.
-            let mut wanted: Vec<(Intent, usize, Route)> = Vec::new();
-            for (at, (member, parent, intent)) in requests.into_iter().enumerate() {
+            // For each member and message: the best requested priority, and the order of its first request.
+            let mut expected: Vec<(Intent, usize, Route)> = Vec::new();
+            for (arrival, (member, parent, intent)) in requests.into_iter().enumerate() {
                 let new = route(member, parent, intent);
                 queue.push(new.clone());
-                let existing = wanted.iter().position(|(_, _, one)| {
-                    one.member_id == new.member_id && one.parent == new.parent
+                let existing = expected.iter().position(|(_, _, route)| {
+                    route.member_id == new.member_id && route.parent == new.parent
                 });
                 match existing {
-                    Some(i) if wanted[i].0 <= intent => {}
-                    Some(i) => wanted[i] = (intent, at, new),
-                    None => wanted.push((intent, at, new)),
+                    Some(i) if expected[i].0 <= intent => {}
+                    Some(i) => expected[i] = (intent, arrival, new),
+                    None => expected.push((intent, arrival, new)),
                 }
             }
-            wanted.sort_by_key(|(intent, at, _)| (*intent, *at));
+            expected.sort_by_key(|(intent, arrival, _)| (*intent, *arrival));
             let served: Vec<Route> = std::iter::from_fn(|| queue.pop()).collect();
-            let wanted: Vec<Route> = wanted.into_iter().map(|(_, _, route)| route).collect();
-            prop_assert_eq!(served, wanted);
+            let expected: Vec<Route> = expected.into_iter().map(|(_, _, route)| route).collect();
+            prop_assert_eq!(served, expected);
         }
     }
 

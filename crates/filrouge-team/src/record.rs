@@ -44,21 +44,21 @@ pub trait Record: Send + Sync {
     ///
     /// # Errors
     /// The ledger's: the message is then not recorded.
-    async fn message(&self, message: &Message) -> Result<(), Failure>;
+    async fn write_message(&self, message: &Message) -> Result<(), Failure>;
 
     /// Begins an agent's message: `message` has no content yet. Its text is recorded while it grows, so that a crash
     /// leaves an interrupted message.
     ///
     /// # Errors
     /// The ledger's.
-    async fn begin(&self, message: &Message) -> Result<Box<dyn Speech>, Failure>;
+    async fn begin_message(&self, message: &Message) -> Result<Box<dyn Speech>, Failure>;
 
     /// Records the team task; `None` clears it. Like a message, it survives a crash.
     ///
     /// # Errors
     /// `limit_exceeded` for a task of more than [`TEAM_TASK_BYTES_MAX`](crate::context::TEAM_TASK_BYTES_MAX) bytes, and
     /// the ledger's: the previous task then stays.
-    async fn task(&self, task: Option<&str>) -> Result<(), Failure>;
+    async fn write_task(&self, task: Option<&str>) -> Result<(), Failure>;
 
     /// Ends the turn, records the state in which a human has the floor, and writes the snapshot file.
     ///
@@ -95,13 +95,13 @@ pub trait Speech: Send {
     ) -> Result<(), Failure>;
 }
 
-/// Why an agent failed.
+/// The failure of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentError {
     /// `agent_exit`, `agent_signal`, `agent_timeout`, `agent_not_started`, `agent_output`.
     pub code: &'static str,
     /// The failure in words for people: the exit code, the end of stderr.
     pub detail: Box<str>,
-    /// Why the message is cut.
+    /// The reason why the message is cut.
     pub cut: Cut,
 }

@@ -6,18 +6,18 @@ use filrouge_engine::Engine;
 use filrouge_store::command::SessionFilter;
 use filrouge_types::{ErrorCode, Failure, Lease, Session, SessionId, SessionStatus, Timestamp};
 
-use crate::ledger::item::{self, Read};
-use crate::ledger::open::{check_team, checkpoint_state, created_at, session_id};
-use crate::ledger::read::{ReadConversation, read};
-use crate::ledger::{holder_label, is_gone};
+use crate::ledger::item::{self, ParsedItem};
+use crate::ledger::open::{check_team, checkpoint_state, created_at, parse_session_id};
+use crate::ledger::read::{ReadConversation, read_conversation};
+use crate::ledger::{has_holder_exited, holder_label};
 use crate::message::Message;
 
-/// How many sessions one page has.
-const PAGE: usize = 200;
-/// How many items are read at first to find the first or the newest message of a session.
-const PROBE: usize = 16;
+/// The number of sessions per page.
+const PAGE_SESSIONS: usize = 200;
+/// The number of items that are read at first to find the first or the newest message of a session.
+const PROBE_ITEMS: usize = 16;
 /// The maximum number of characters of [`TeamSession::first_words`].
-const WORDS: usize = 80;
+const FIRST_WORDS_CHARS_MAX: usize = 80;
 
 /// A session of a team, in the state in which it would be opened now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,17 +36,17 @@ pub struct TeamSession {
     pub first_words: Option<Box<str>>,
     /// The name of the speaker of its newest message.
     pub last_speaker: Option<Box<str>>,
-    /// The holder that has it open; `None` if nobody has.
-    pub held: Option<HeldBy>,
+    /// The process that has it open; `None` if no process has.
+    pub lease_holder: Option<LeaseHolder>,
 }
 
 /// The holder of an open session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeldBy {
+pub struct LeaseHolder {
     /// The name that the holder gave when it opened the session.
-    pub holder: Box<str>,
-    /// When the lease ends, unless it is renewed.
-    pub until: Option<Timestamp>,
+    pub name: Box<str>,
+    /// The time at which the lease expires unless it is renewed.
+    pub expires_at: Option<Timestamp>,
 }
 
 /// A team's sessions.
@@ -74,11 +74,15 @@ pub async fn sessions(
     let mut listed = TeamSessions::default();
     let mut cursor = None;
     loop {
-        let page = engine.sessions.list(caller, filter.clone(), cursor, PAGE);
+        let page = engine
+            .sessions
+            .list(caller, filter.clone(), cursor, PAGE_SESSIONS);
         let (page, next) = page.await?;
         for session in page {
             match summarize(engine, caller, &session).await {
-                Ok(seen) if seen.session.message_count > 0 => listed.sessions.push(seen.session),
+                Ok(summary) if summary.session.message_count > 0 => {
+                    listed.sessions.push(summary.session)
+                }
                 Ok(_) => {}
                 // The session was erased after the page was read.
                 Err(failure)
@@ -98,8 +102,8 @@ pub async fn sessions(
         }
     }
     listed.sessions.sort_by(|a, b| {
-        let newest = (b.last_activity, b.created_at).cmp(&(a.last_activity, a.created_at));
-        newest.then_with(|| b.session_id.cmp(&a.session_id))
+        let newest_first = (b.last_activity, b.created_at).cmp(&(a.last_activity, a.created_at));
+        newest_first.then_with(|| b.session_id.cmp(&a.session_id))
     });
     Ok(listed)
 }
@@ -114,7 +118,7 @@ pub async fn session(
     team_id: &str,
     id: &str,
 ) -> Result<TeamSession, Failure> {
-    let id = session_id(id)?;
+    let id = parse_session_id(id)?;
     let session = engine.sessions.get(caller, &id).await?;
     check_team(&session, team_id)?;
     Ok(summarize(engine, caller, &session).await?.session)
@@ -134,27 +138,27 @@ pub(crate) async fn summarize(
     session: &Session,
 ) -> Result<Summary, Failure> {
     let id = &session.session_id;
-    let counted = match engine.calls.latest_checkpoint(caller, id).await {
+    let checkpointed = match engine.calls.latest_checkpoint(caller, id).await {
         Ok(checkpoint) => {
             checkpoint_state(&checkpoint).map(|content| (checkpoint.seq, content.message_count))
         }
         Err(failure) if failure.code == ErrorCode::CheckpointNotFound => None,
         Err(failure) => return Err(failure),
     };
-    let (after, before) = counted.unwrap_or((0, 0));
-    let mut tail = read(engine, caller, id, after).await?;
+    let (after, checkpoint_count) = checkpointed.unwrap_or((0, 0));
+    let mut tail = read_conversation(engine, caller, id, after).await?;
     add_unfinished(engine, caller, id, &mut tail).await?;
     let first = match after {
         0 => tail.messages.first().map(first_words),
-        _ => first_message(engine, caller, id).await?,
+        _ => first_message_words(engine, caller, id).await?,
     };
-    let message_count = before + tail.messages.len() as u64;
-    let (mut from, mut span) = (after, PROBE as u64);
-    while tail.messages.is_empty() && message_count > 0 && from > 0 {
+    let message_count = checkpoint_count + tail.messages.len() as u64;
+    let (mut start, mut range) = (after, PROBE_ITEMS as u64);
+    while tail.messages.is_empty() && message_count > 0 && start > 0 {
         // The newest message is before the checkpoint: search backwards, doubling the range.
-        from = from.saturating_sub(span);
-        span *= 2;
-        tail = read(engine, caller, id, from).await?;
+        start = start.saturating_sub(range);
+        range *= 2;
+        tail = read_conversation(engine, caller, id, start).await?;
     }
     let last = tail.messages.last();
     let created = created_at(session);
@@ -169,22 +173,21 @@ pub(crate) async fn summarize(
             message_count,
             first_words: first,
             last_speaker: last.map(|message| message.speaker.name.clone()),
-            held: held_by(engine, &lease),
+            lease_holder: live_lease_holder(engine, &lease),
         },
     })
 }
 
 /// The holder of a session's lease, unless its process has certainly exited.
-fn held_by(engine: &Engine, lease: &Lease) -> Option<HeldBy> {
+fn live_lease_holder(engine: &Engine, lease: &Lease) -> Option<LeaseHolder> {
     let holder = lease.holder.as_deref()?;
-    (!is_gone(engine, lease)).then(|| HeldBy {
-        holder: holder_label(holder).into(),
-        until: lease.expires_at,
+    (!has_holder_exited(engine, lease)).then(|| LeaseHolder {
+        name: holder_label(holder).into(),
+        expires_at: lease.expires_at,
     })
 }
 
-/// Adds unfinished messages, which are drafts so far: the next process that opens the session restores them as
-/// messages.
+/// Adds unfinished messages, which are still drafts: the next process that opens the session restores them as messages.
 async fn add_unfinished(
     engine: &Engine,
     caller: &Caller,
@@ -200,16 +203,16 @@ async fn add_unfinished(
 }
 
 /// The first words of the session's first message.
-async fn first_message(
+async fn first_message_words(
     engine: &Engine,
     caller: &Caller,
     id: &SessionId,
 ) -> Result<Option<Box<str>>, Failure> {
     let mut after = 0;
     loop {
-        let (items, next) = engine.turns.items(caller, id, after, PROBE).await?;
+        let (items, next) = engine.turns.items(caller, id, after, PROBE_ITEMS).await?;
         for item in &items {
-            if let Read::Message { message, .. } = item::read(item) {
+            if let ParsedItem::Message { message, .. } = item::parse_item(item) {
                 return Ok(Some(first_words(&message)));
             }
         }
@@ -229,12 +232,12 @@ pub(crate) fn first_words(message: &Message) -> Box<str> {
             line.push(' ');
         }
         line.push_str(word);
-        if line.len() > WORDS * 4 {
+        if line.len() > FIRST_WORDS_CHARS_MAX * 4 {
             break;
         }
     }
     let line: String = line.chars().filter(|c| !c.is_control()).collect();
-    match line.char_indices().nth(WORDS) {
+    match line.char_indices().nth(FIRST_WORDS_CHARS_MAX) {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default().trim_end()).into(),
         None => line.into(),
     }

@@ -1,6 +1,6 @@
 //! Snapshot files (DESIGN §11): the messages of a session, one file per session, for people and other programs. The
-//! ledger is authoritative: a file that cannot be written stops nothing, and a file that cannot be read is reported and
-//! left alone.
+//! ledger is authoritative: a file that cannot be written is only a warning, and a file that cannot be read is reported
+//! and not changed.
 //!
 //! The path of a file is `<folder>/<team id>/<createdAt in ms>-<session id>.json`. In an id, letters, digits, `_`, `-`
 //! and `.` are unchanged; all other bytes, and a leading dot, become `%XX`. A result longer than 120 bytes is cut and
@@ -31,7 +31,7 @@ use crate::message::Message;
 pub const SCHEMA_VERSION: &str = "1.0";
 
 /// The largest file that is read, in bytes.
-const FILE_BYTES: u64 = 512 << 20;
+const FILE_BYTES_MAX: u64 = 512 << 20;
 
 /// A session in the form of a snapshot file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub struct SessionSnapshot {
 impl SessionSnapshot {
     /// A snapshot of these messages.
     #[must_use]
-    pub fn of(
+    pub fn new(
         team_id: Box<str>,
         session_id: Box<str>,
         created_at: Timestamp,
@@ -87,14 +87,14 @@ pub trait Seal: Send + Sync {
     fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, String>;
 }
 
-/// Where snapshot files are stored, and how they are encrypted.
+/// The folder of snapshot files, and their encryption.
 #[derive(Clone)]
 pub struct Snapshots {
     folder: PathBuf,
     seal: Option<Arc<dyn Seal>>,
 }
 
-/// Why a snapshot file cannot be used. The file is never changed.
+/// The reason why a snapshot file cannot be used. The file is never changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
@@ -114,7 +114,7 @@ pub enum Problem {
     #[error("the snapshot belongs to team {0:?}")]
     OtherTeam(String),
     /// It is larger than the limit.
-    #[error("the file has {0} bytes, at most {most} are read", most = FILE_BYTES)]
+    #[error("the file has {0} bytes, at most {most} are read", most = FILE_BYTES_MAX)]
     TooLarge(u64),
     /// It is encrypted, and no key or the wrong key was given.
     #[error("the file is encrypted: {0}")]
@@ -147,12 +147,12 @@ impl Problem {
 
 /// A snapshot file that could not be written or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}: {what}", path.display())]
+#[error("{}: {problem}", path.display())]
 pub struct SnapshotWarning {
     /// The file, or the folder.
     pub path: PathBuf,
     /// The problem.
-    pub what: Problem,
+    pub problem: Problem,
 }
 
 impl Snapshots {
@@ -167,7 +167,7 @@ impl Snapshots {
 
     /// The same snapshot files, but encrypted by `seal`.
     #[must_use]
-    pub fn sealed(mut self, seal: Arc<dyn Seal>) -> Self {
+    pub fn encrypted_by(mut self, seal: Arc<dyn Seal>) -> Self {
         self.seal = Some(seal);
         self
     }
@@ -180,14 +180,14 @@ impl Snapshots {
 
     /// The folder of a team's files.
     #[must_use]
-    pub fn folder_of(&self, team_id: &str) -> PathBuf {
-        self.folder.join(name::spelled(team_id))
+    pub fn team_folder(&self, team_id: &str) -> PathBuf {
+        self.folder.join(name::encode_id(team_id))
     }
 
     /// The file of a session.
     #[must_use]
-    pub fn path_of(&self, team_id: &str, created_at: Timestamp, session_id: &str) -> PathBuf {
+    pub fn file_path(&self, team_id: &str, created_at: Timestamp, session_id: &str) -> PathBuf {
         let name = name::file_name(created_at, session_id, self.seal.is_some());
-        self.folder_of(team_id).join(name)
+        self.team_folder(team_id).join(name)
     }
 }

@@ -21,7 +21,7 @@ pub struct Team {
     pub members: Vec<Member>,
     /// The task that a new session begins with.
     pub task: Option<Box<str>>,
-    /// How many messages of agents may follow one another before a human has the floor.
+    /// The maximum number of consecutive messages of agents before a human has the floor.
     pub max_agent_turns: u32,
 }
 
@@ -47,7 +47,7 @@ pub enum MemberKind {
     Agent(Command),
 }
 
-/// How an agent is run.
+/// The command of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
     /// The program; a path with a `/` is relative to the team file's folder.
@@ -60,7 +60,7 @@ pub struct Command {
     pub folder: Option<Box<str>>,
     /// The template of its prompt; `None`: the standard prompt.
     pub template: Option<Template>,
-    /// How long it may run before it is stopped.
+    /// The time after which it is stopped.
     pub timeout: Duration,
 }
 
@@ -78,15 +78,15 @@ impl Team {
         self.members.iter().find(|member| &*member.id == id)
     }
 
-    /// Finds the member whose name, or else whose id, is `written`; case and width make no difference.
+    /// Finds the member whose name, or else whose id, is `name`; case and width make no difference.
     #[must_use]
-    pub fn find(&self, written: &str) -> Option<&Member> {
-        let key = alike(written);
-        let named = |member: &&Member| alike(&member.name) == key;
-        let by_id = |member: &&Member| alike(&member.id) == key;
+    pub fn find(&self, name: &str) -> Option<&Member> {
+        let key = comparison_key(name);
+        let by_name = |member: &&Member| comparison_key(&member.name) == key;
+        let by_id = |member: &&Member| comparison_key(&member.id) == key;
         let mut members = self.members.iter();
         members
-            .find(named)
+            .find(by_name)
             .or_else(|| self.members.iter().find(by_id))
     }
 
@@ -98,13 +98,15 @@ impl Team {
 }
 
 /// The placeholder of the prompt in an argument.
-pub(crate) const PROMPT: &str = "{prompt}";
+pub(crate) const PROMPT_PLACEHOLDER: &str = "{prompt}";
 
 impl Command {
     /// Whether the prompt is part of an argument, rather than on stdin.
     #[must_use]
-    pub fn takes_argument(&self) -> bool {
-        self.arguments.iter().any(|one| one.contains(PROMPT))
+    pub fn has_prompt_argument(&self) -> bool {
+        self.arguments
+            .iter()
+            .any(|argument| argument.contains(PROMPT_PLACEHOLDER))
     }
 }
 
@@ -133,9 +135,9 @@ impl Member {
 /// in lower case, joined by `-`, and 8 hex digits of its SHA-256, so that names which differ only in case or script
 /// have different ids.
 #[must_use]
-pub fn id_of(name: &str) -> Box<str> {
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if !name.is_empty() && name.chars().all(plain) {
+pub fn derive_id(name: &str) -> Box<str> {
+    let is_slug_char = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if !name.is_empty() && name.chars().all(is_slug_char) {
         return name.into();
     }
     let mut id = String::new();
@@ -154,11 +156,14 @@ pub fn id_of(name: &str) -> Box<str> {
 }
 
 /// The comparison key of a name: case, width, runs of blanks and invisible joiners make no difference.
-pub(crate) fn alike(text: &str) -> String {
-    let seen = text
+pub(crate) fn comparison_key(text: &str) -> String {
+    let without_joiners = text
         .chars()
         .filter(|c| !matches!(c, '\u{200c}' | '\u{200d}'));
-    let upper: String = seen.nfkc().flat_map(char::to_uppercase).collect();
+    let upper: String = without_joiners
+        .nfkc()
+        .flat_map(char::to_uppercase)
+        .collect();
     let folded: String = upper.nfkc().flat_map(char::to_lowercase).nfkc().collect();
     let mut key = String::with_capacity(folded.len());
     for word in folded.split_whitespace() {
@@ -177,7 +182,7 @@ mod tests {
     #[test]
     fn slugs_are_their_own_ids() {
         for slug in ["bob", "gpt-5", "a", "-", "42"] {
-            assert_eq!(&*id_of(slug), slug);
+            assert_eq!(&*derive_id(slug), slug);
         }
     }
 
@@ -194,16 +199,19 @@ mod tests {
             "Ada Lovelace",
             "ada-lovelace",
         ];
-        let ids: std::collections::BTreeSet<_> = names.iter().map(|name| id_of(name)).collect();
+        let ids: std::collections::BTreeSet<_> = names.iter().map(|name| derive_id(name)).collect();
         assert_eq!(ids.len(), names.len());
-        assert!(id_of("Ada Lovelace").starts_with("ada-lovelace-"));
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        assert!(ids.iter().all(|id| !id.is_empty() && id.chars().all(plain)));
+        assert!(derive_id("Ada Lovelace").starts_with("ada-lovelace-"));
+        let is_slug_char = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        assert!(
+            ids.iter()
+                .all(|id| !id.is_empty() && id.chars().all(is_slug_char))
+        );
     }
 
     #[test]
     fn similar_names_compare_equal() {
-        for (one, other) in [
+        for (a, b) in [
             ("Bob", "bOB"),
             ("Ｂｏｂ", "bob"),
             ("Straße", "STRASSE"),
@@ -211,8 +219,8 @@ mod tests {
             ("e\u{301}mile", "Émile"),
             ("Ada  Lovelace", "ada\u{3000}lovelace"),
         ] {
-            assert_eq!(alike(one), alike(other), "{one} {other}");
+            assert_eq!(comparison_key(a), comparison_key(b), "{a} {b}");
         }
-        assert_ne!(alike("Bob"), alike("Bobb"));
+        assert_ne!(comparison_key("Bob"), comparison_key("Bobb"));
     }
 }

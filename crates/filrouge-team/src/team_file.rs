@@ -14,22 +14,22 @@ use crate::team::Team;
 /// The largest team file, in bytes.
 pub const TEAM_FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// The default of `max_agent_turns`: how many messages of agents may follow one another.
+/// The default of `max_agent_turns`: the maximum number of consecutive messages of agents.
 pub const MAX_AGENT_TURNS: u32 = 50;
 
 /// The format of a team file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum Format {
     /// TOML.
     Toml,
     /// JSON.
     Json,
 }
 
-impl Form {
+impl Format {
     /// The format by the file's extension; without a known one, by the first character.
     #[must_use]
-    pub fn of(path: &Path, text: &str) -> Self {
+    pub fn detect(path: &Path, text: &str) -> Self {
         let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
         if extension == "json" {
             Self::Json
@@ -49,15 +49,15 @@ struct TeamFile {
     task: Option<String>,
     max_agent_turns: Option<u32>,
     #[serde(default)]
-    members: Vec<Object<MemberFile>>,
+    members: Vec<Object<FileMember>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct MemberFile {
+struct FileMember {
     name: String,
     role: Option<String>,
-    kind: Kind,
+    kind: FileMemberKind,
     command: Option<String>,
     args: Option<Vec<String>>,
     env: Option<BTreeMap<String, String>>,
@@ -68,7 +68,7 @@ struct MemberFile {
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Kind {
+enum FileMemberKind {
     Human,
     Agent,
 }
@@ -77,13 +77,13 @@ impl Team {
     /// Reads a team file. Paths in it are relative to its folder.
     ///
     /// # Errors
-    /// `bad_request`: the file cannot be read, or is longer than [`TEAM_FILE_BYTES_MAX`]; else as [`Team::of`].
+    /// `bad_request`: the file cannot be read, or is longer than [`TEAM_FILE_BYTES_MAX`]; else as [`Team::parse`].
     pub fn read(path: &Path) -> Result<Self, Failure> {
-        let shown = path.display();
-        let cannot_read = |why: &dyn std::fmt::Display| {
+        let displayed_path = path.display();
+        let cannot_read = |reason: &dyn std::fmt::Display| {
             Failure::new(
                 ErrorCode::BadRequest,
-                format!("the team file {shown} cannot be read: {why}"),
+                format!("the team file {displayed_path} cannot be read: {reason}"),
             )
         };
         let absolute = std::path::absolute(path).map_err(|e| cannot_read(&e))?;
@@ -99,8 +99,8 @@ impl Team {
             return Err(cannot_read(&"it has more than 1 MiB"));
         }
         let folder = absolute.parent().unwrap_or(&absolute);
-        Self::of(&text, Form::of(path, &text), folder).map_err(|mut failure| {
-            failure.detail = format!("{shown}: {}", failure.detail);
+        Self::parse(&text, Format::detect(path, &text), folder).map_err(|mut failure| {
+            failure.detail = format!("{displayed_path}: {}", failure.detail);
             failure
         })
     }
@@ -110,28 +110,28 @@ impl Team {
     /// # Errors
     /// `bad_request`: the text is not TOML or JSON, or has unknown fields; names the line. `invalid`: the described
     /// team cannot work; names the field. Neither shows values of `env`.
-    pub fn of(text: &str, form: Form, folder: &Path) -> Result<Self, Failure> {
+    pub fn parse(text: &str, format: Format, folder: &Path) -> Result<Self, Failure> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let file = match form {
-            Form::Toml => from_toml(text)?,
-            Form::Json => from_json(text)?,
+        let file = match format {
+            Format::Toml => from_toml(text)?,
+            Format::Json => from_json(text)?,
         };
-        check::team(file, folder)
+        check::build_team(file, folder)
     }
 }
 
 fn from_toml(text: &str) -> Result<TeamFile, Failure> {
     let deserializer = toml::Deserializer::parse(text)
-        .map_err(|error| unreadable(line_of(text, &error), "", error.message()))?;
+        .map_err(|error| parse_failure(line_of(text, &error), "", error.message()))?;
     let read = serde_path_to_error::deserialize(deserializer).map_err(|error| {
         let path = error.path().to_string();
         let error = error.into_inner();
-        unreadable(line_of(text, &error), &path, error.message())
+        parse_failure(line_of(text, &error), &path, error.message())
     });
     read.map(|Object(file)| file)
 }
 
-/// The line of an error, from 1; `None` if the parser does not state its place.
+/// The line of an error, from 1; `None` if the parser does not state its position.
 fn line_of(text: &str, error: &toml::de::Error) -> Option<usize> {
     let before = text.get(..error.span()?.start)?;
     Some(before.matches('\n').count() + 1)
@@ -142,24 +142,24 @@ fn from_json(text: &str) -> Result<TeamFile, Failure> {
     let read = serde_path_to_error::deserialize(&mut deserializer);
     let Object(file) = read.map_err(|error| {
         let path = error.path().to_string();
-        unreadable_json(&path, &error.into_inner())
+        json_parse_failure(&path, &error.into_inner())
     })?;
     deserializer
         .end()
-        .map_err(|error| unreadable_json("", &error))?;
+        .map_err(|error| json_parse_failure("", &error))?;
     Ok(file)
 }
 
-fn unreadable_json(path: &str, error: &serde_json::Error) -> Failure {
+fn json_parse_failure(path: &str, error: &serde_json::Error) -> Failure {
     let message = error.to_string();
-    let place = format!(" at line {} column {}", error.line(), error.column());
-    let message = message.strip_suffix(&place).unwrap_or(&message);
-    unreadable((error.line() > 0).then(|| error.line()), path, message)
+    let location = format!(" at line {} column {}", error.line(), error.column());
+    let message = message.strip_suffix(&location).unwrap_or(&message);
+    parse_failure((error.line() > 0).then(|| error.line()), path, message)
 }
 
 /// The failure with a parser's message, its line and the field. For `env` the message is replaced, because the parser
 /// may quote values, which may be secrets.
-fn unreadable(line: Option<usize>, path: &str, message: &str) -> Failure {
+fn parse_failure(line: Option<usize>, path: &str, message: &str) -> Failure {
     let line = line.map_or_else(String::new, |line| format!("line {line}: "));
     let path = path.trim_end_matches('.');
     let field = if path.is_empty() {

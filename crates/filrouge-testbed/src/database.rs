@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 
-use crate::cluster::Cluster;
+use crate::postgres_server::PostgresServer;
 use crate::psql::sql;
 use crate::{Address, Row, folder, shared};
 
@@ -13,7 +13,7 @@ use crate::{Address, Row, folder, shared};
 /// The server runs with `fsync = off`: tests of durability need a [`crate::Server`].
 #[derive(Debug)]
 pub struct Database {
-    server: &'static Cluster,
+    server: &'static PostgresServer,
     name: String,
 }
 
@@ -36,16 +36,16 @@ impl Database {
         let template = format!("template_{:016x}", hash(name));
         // Waits for another process that is preparing the same template.
         let lock = folder::lock_exclusively("template");
-        let ready =
+        let is_ready =
             format!("SELECT 1 FROM pg_database WHERE datname = '{template}' AND datistemplate");
-        if sql(&server.socket(), "postgres", &ready).is_empty() {
+        if sql(&server.socket(), "postgres", &is_ready).is_empty() {
             prepare_template(server, &template, prepare);
         }
         drop(lock);
         Self::create(server, &template)
     }
 
-    fn create(server: &'static Cluster, template: &str) -> Self {
+    fn create(server: &'static PostgresServer, template: &str) -> Self {
         let name = format!("test_{:016x}", RandomState::new().hash_one(template));
         let statement = format!("CREATE DATABASE {name} TEMPLATE {template}");
         sql(&server.socket(), "postgres", &statement);
@@ -87,7 +87,7 @@ impl Database {
 
     /// Ends every connection to this database (`pg_terminate_backend`); returns their number.
     pub fn terminate_backends(&self) -> usize {
-        terminate(self.server, &self.name)
+        terminate_backends_of(self.server, &self.name)
     }
 }
 
@@ -102,22 +102,22 @@ impl Drop for Database {
     fn drop(&mut self) {
         if std::thread::panicking() {
             // The test has already failed: an error here must not hide the cause.
-            let dropped = std::panic::catch_unwind(|| self.remove());
+            let dropped = std::panic::catch_unwind(|| self.drop_database());
             drop(dropped);
         } else {
-            self.remove();
+            self.drop_database();
         }
     }
 }
 
 impl Database {
-    fn remove(&self) {
+    fn drop_database(&self) {
         let statement = format!("DROP DATABASE {} WITH (FORCE)", self.name);
         sql(&self.server.socket(), "postgres", &statement);
     }
 }
 
-fn prepare_template(server: &Cluster, template: &str, prepare: impl FnOnce(&str)) {
+fn prepare_template(server: &PostgresServer, template: &str, prepare: impl FnOnce(&str)) {
     let run = |statements: &str| sql(&server.socket(), "postgres", statements);
     // Removes the remains of a failed preparation.
     run(&format!("DROP DATABASE IF EXISTS {template} WITH (FORCE)"));
@@ -127,11 +127,11 @@ fn prepare_template(server: &Cluster, template: &str, prepare: impl FnOnce(&str)
     run(&format!(
         "ALTER DATABASE {template} ALLOW_CONNECTIONS false"
     ));
-    while terminate(server, template) > 0 {}
+    while terminate_backends_of(server, template) > 0 {}
     run(&format!("ALTER DATABASE {template} IS_TEMPLATE true"));
 }
 
-fn terminate(server: &Cluster, database: &str) -> usize {
+fn terminate_backends_of(server: &PostgresServer, database: &str) -> usize {
     let statement = format!(
         "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity \
          WHERE datname = '{database}' AND pid <> pg_backend_pid() AND backend_type = 'client backend'"

@@ -16,9 +16,9 @@ const WATCHDOG: &str = include_str!("watchdog.sh");
 /// appended to the root.
 const MAX_ROOT_LEN: usize = 70;
 
-/// How long servers keep running after the last process that uses their folder has exited.
+/// The time for which servers keep running after the last process that uses their folder has exited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Grace {
+pub(crate) enum GracePeriod {
     None,
     Seconds20,
 }
@@ -33,7 +33,7 @@ pub(crate) fn root() -> &'static Path {
         if root.as_os_str().len() > MAX_ROOT_LEN {
             root = Path::new("/tmp").join(&name);
         }
-        create(&root);
+        create_folder(&root);
         let owner = root.symlink_metadata().expect("metadata");
         assert!(
             owner.is_dir() && owner.uid() == uid,
@@ -48,19 +48,19 @@ pub(crate) fn root() -> &'static Path {
 /// programs, which may create the servers' user.
 pub(crate) fn server_folder(name: &str) -> PathBuf {
     let folder = root().join(name);
-    create(&folder);
+    create_folder(&folder);
     give_to_servers(&folder);
     folder
 }
 
 /// Creates a folder that servers may write to; keeps an existing one.
 pub(crate) fn create_for_servers(folder: &Path) {
-    create(folder);
+    create_folder(folder);
     give_to_servers(folder);
 }
 
 /// Creates a folder that all users may enter; keeps an existing one.
-fn create(folder: &Path) {
+fn create_folder(folder: &Path) {
     match std::fs::create_dir(folder) {
         Ok(()) => make_readable(folder),
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
@@ -75,8 +75,8 @@ fn give_to_servers(path: &Path) {
     }
 }
 
-/// Lets all users read a file or enter a folder, whatever the umask: if root runs the tests, servers run as another
-/// user.
+/// Lets all users read a file or enter a folder, regardless of the umask: if root runs the tests, servers run as
+/// another user.
 fn make_readable(path: &Path) {
     let mode = if path.is_dir() { 0o755 } else { 0o644 };
     std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("permissions");
@@ -124,10 +124,10 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Creates a folder. `lock` proves that the caller holds [`lock_exclusively`]`("lock")`, so that [`sweep`] does not
-    /// mistake a folder under creation for an abandoned one.
-    pub(crate) fn new(grace: Grace, lock: &File) -> Self {
-        let _held: &File = lock;
+    /// Creates a folder. `lock` proves that the caller holds [`lock_exclusively`]`("lock")`, so that [`remove_unused`]
+    /// does not take a folder under creation for an unused one.
+    pub(crate) fn new(grace_period: GracePeriod, lock: &File) -> Self {
+        let _proof: &File = lock;
         let path = tempfile::Builder::new()
             .prefix("p")
             .tempdir_in(server_folder("run"))
@@ -137,11 +137,11 @@ impl Folder {
         give_to_servers(&path);
         let users = open_lock_file(&path.join("users"));
         users.lock_shared().expect("a lock");
-        let watchdog = spawn_watchdog(&path, grace);
-        let watchdog = match grace {
-            Grace::None => Some(watchdog),
-            Grace::Seconds20 => {
-                reap(watchdog);
+        let watchdog = spawn_watchdog(&path, grace_period);
+        let watchdog = match grace_period {
+            GracePeriod::None => Some(watchdog),
+            GracePeriod::Seconds20 => {
+                wait_on_thread(watchdog);
                 None
             }
         };
@@ -154,7 +154,7 @@ impl Folder {
 
     /// Joins a folder that another process has created, if it still exists. `lock` is as for [`Folder::new`].
     pub(crate) fn join(path: &Path, lock: &File) -> Option<Self> {
-        let _held: &File = lock;
+        let _proof: &File = lock;
         let users = File::open(path.join("users")).ok()?;
         users.lock_shared().expect("a lock");
         Some(Self {
@@ -187,14 +187,14 @@ impl Drop for Folder {
 
 /// Starts the process that ends the servers in `folder` once no process uses them. Its process group is its own, so it
 /// survives an interrupted test run.
-fn spawn_watchdog(folder: &Path, grace: Grace) -> Child {
+fn spawn_watchdog(folder: &Path, grace_period: GracePeriod) -> Child {
     assert!(
         in_path("flock").is_some(),
         "missing: flock. Install the package util-linux"
     );
-    let seconds = match grace {
-        Grace::None => "0",
-        Grace::Seconds20 => "20",
+    let seconds = match grace_period {
+        GracePeriod::None => "0",
+        GracePeriod::Seconds20 => "20",
     };
     let mut watchdog = command(Path::new("/bin/sh"))
         .args(["-s", "--"])
@@ -217,14 +217,14 @@ fn spawn_watchdog(folder: &Path, grace: Grace) -> Child {
 }
 
 /// Waits for a child on a separate thread, so that it leaves no zombie. The child may outlive this process.
-fn reap(mut child: Child) {
+fn wait_on_thread(mut child: Child) {
     std::thread::spawn(move || child.wait());
 }
 
 /// Removes servers and folders that no process uses, except `current`: crashed machines and killed watchdogs leave
 /// them. `lock` is as for [`Folder::new`].
-pub(crate) fn sweep(current: Option<&Path>, lock: &File) {
-    let _held: &File = lock;
+pub(crate) fn remove_unused(current: Option<&Path>, lock: &File) {
+    let _proof: &File = lock;
     for entry in std::fs::read_dir(server_folder("run")).expect("a folder") {
         let path = entry.expect("an entry").path();
         if !path.is_dir() || Some(path.as_path()) == current {
@@ -236,7 +236,7 @@ pub(crate) fn sweep(current: Option<&Path>, lock: &File) {
         };
         if users.try_lock().is_ok() {
             drop(users);
-            reap(spawn_watchdog(&path, Grace::None));
+            wait_on_thread(spawn_watchdog(&path, GracePeriod::None));
         }
     }
 }

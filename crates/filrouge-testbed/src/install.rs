@@ -67,7 +67,7 @@ fn install(apt: &Path, package: &str) -> Result<(), String> {
 /// A change of a system file, undone on drop.
 struct FileChange {
     path: PathBuf,
-    before: Option<Vec<u8>>,
+    original: Option<Vec<u8>>,
 }
 
 impl FileChange {
@@ -80,27 +80,27 @@ impl FileChange {
         run(Command::new("chmod").arg(format!("{mode:o}")).arg(path));
         Some(Self {
             path: path.to_owned(),
-            before: None,
+            original: None,
         })
     }
 
     /// Appends text to a file; creates a missing one.
     fn append(path: &Path, text: &str) -> Self {
-        let before = std::fs::read(path).ok();
-        let mut after = before.clone().unwrap_or_default();
-        after.extend_from_slice(text.as_bytes());
-        std::fs::write(path, after).expect("cannot write a system file");
+        let original = std::fs::read(path).ok();
+        let mut changed = original.clone().unwrap_or_default();
+        changed.extend_from_slice(text.as_bytes());
+        std::fs::write(path, changed).expect("cannot write a system file");
         Self {
             path: path.to_owned(),
-            before,
+            original,
         }
     }
 }
 
 impl Drop for FileChange {
     fn drop(&mut self) {
-        let restored = match &self.before {
-            Some(before) => std::fs::write(&self.path, before),
+        let restored = match &self.original {
+            Some(original) => std::fs::write(&self.path, original),
             None => std::fs::remove_file(&self.path),
         };
         if let (Err(e), false) = (restored, std::thread::panicking()) {

@@ -6,7 +6,7 @@
 //! - [`Server`]: a private server, to be stopped, paused and restarted.
 //! - [`PgBouncer`]: transaction pooling in front of a [`Database`] or a [`Server`].
 //! - [`Redis`]: a private server; [`RedisCluster`]: three masters, optionally with replicas.
-//! - [`Cut`]: a proxy that loses connections at the worst moment.
+//! - [`FaultProxy`]: a proxy that loses a connection at a chosen moment.
 //!
 //! PostgreSQL is searched for in `PATH` and `/usr/lib/postgresql`, Redis in `PATH`. Missing programs are installed
 //! where that is possible (root on Debian); otherwise the test fails with the names of the packages. PostgreSQL refuses
@@ -20,12 +20,12 @@
 )]
 
 mod binaries;
-mod cluster;
-mod cut;
 mod database;
+mod fault_proxy;
 mod folder;
 mod install;
 mod pgbouncer;
+mod postgres_server;
 mod psql;
 mod redis;
 mod server;
@@ -33,8 +33,8 @@ mod shared;
 
 use std::net::SocketAddr;
 
-pub use cut::{Cut, Loss};
 pub use database::Database;
+pub use fault_proxy::{FaultProxy, Loss};
 pub use pgbouncer::PgBouncer;
 pub use redis::{Redis, RedisCluster};
 pub use server::{Options, Server};

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::binaries::{command, pgbouncer};
-use crate::cluster::free_port;
-use crate::folder::{self, Folder, Grace};
+use crate::folder::{self, Folder, GracePeriod};
+use crate::postgres_server::free_port;
 use crate::{Address, USER};
 
 /// The number of ports tried before PgBouncer is considered unable to start.
@@ -41,7 +41,7 @@ impl PgBouncer {
         let server: Address = server.into();
         // Called first, because the installation may create the user that servers run as.
         pgbouncer();
-        let folder = Folder::new(Grace::None, &folder::lock_exclusively("lock"));
+        let folder = Folder::new(GracePeriod::None, &folder::lock_exclusively("lock"));
         for _ in 0..PORT_ATTEMPTS {
             let port = free_port();
             configure(&folder, port, &server, pool_size, settings);
@@ -168,15 +168,15 @@ fn start(folder: &Folder, port: u16) -> Option<Child> {
         .stderr(Stdio::null())
         .spawn()
         .expect("pgbouncer");
-    let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(30) {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(30) {
         if child.try_wait().expect("a child process").is_some() {
             return None;
         }
-        // PgBouncer writes this file after it opened its sockets, so another process on the port is not mistaken for
-        // it.
-        let listens = folder.path().join("pgbouncer.pid").exists();
-        if listens && TcpStream::connect(("127.0.0.1", port)).is_ok() {
+        // PgBouncer writes this file after it opened its sockets. The file shows that the listener on the port is
+        // PgBouncer.
+        let has_pid_file = folder.path().join("pgbouncer.pid").exists();
+        if has_pid_file && TcpStream::connect(("127.0.0.1", port)).is_ok() {
             return Some(child);
         }
         std::thread::sleep(Duration::from_millis(5));

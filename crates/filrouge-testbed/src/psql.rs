@@ -6,8 +6,8 @@ use std::process::Stdio;
 use crate::binaries::{command, postgres};
 use crate::{Address, Row};
 
-/// What `psql` prints for NULL; no test uses this text as a value.
-const NULL: &str = "\u{2400}null\u{2400}";
+/// The text that `psql` prints for NULL; no test uses this text as a value.
+const NULL_TEXT: &str = "\u{2400}null\u{2400}";
 
 /// Runs statements, each in its own transaction unless they begin one; returns the rows of all of them, in order.
 ///
@@ -16,7 +16,7 @@ const NULL: &str = "\u{2400}null\u{2400}";
 pub(crate) fn sql(address: &Address, database: &str, statements: &str) -> Vec<Row> {
     let mut child = command(&postgres().join("psql"))
         .args(["-X", "-q", "-t", "--csv", "-v", "ON_ERROR_STOP=1"])
-        .args(["-P", &format!("null={NULL}"), "-f", "-"])
+        .args(["-P", &format!("null={NULL_TEXT}"), "-f", "-"])
         .arg(address.url(database))
         .env("PGCLIENTENCODING", "UTF8")
         .env("PGOPTIONS", "--client-min-messages=warning")
@@ -37,11 +37,11 @@ pub(crate) fn sql(address: &Address, database: &str, statements: &str) -> Vec<Ro
         "{statements}\n{}",
         String::from_utf8_lossy(&out.stderr)
     );
-    rows(&String::from_utf8(out.stdout).expect("UTF-8"))
+    parse_rows(&String::from_utf8(out.stdout).expect("UTF-8"))
 }
 
 /// Parses CSV: values with commas, quotes or line ends are quoted, and quotes in them are doubled.
-fn rows(csv: &str) -> Vec<Row> {
+fn parse_rows(csv: &str) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut row = Row::new();
     let mut value = String::new();
@@ -51,9 +51,9 @@ fn rows(csv: &str) -> Vec<Row> {
         match c {
             '"' if quoted && characters.next_if_eq(&'"').is_some() => value.push('"'),
             '"' => quoted = !quoted,
-            ',' if !quoted => row.push(not_null(&mut value)),
+            ',' if !quoted => row.push(take_value(&mut value)),
             '\n' if !quoted => {
-                row.push(not_null(&mut value));
+                row.push(take_value(&mut value));
                 rows.push(std::mem::take(&mut row));
             }
             c => value.push(c),
@@ -62,8 +62,8 @@ fn rows(csv: &str) -> Vec<Row> {
     rows
 }
 
-fn not_null(value: &mut String) -> Option<String> {
-    Some(std::mem::take(value)).filter(|value| value != NULL)
+fn take_value(value: &mut String) -> Option<String> {
+    Some(std::mem::take(value)).filter(|value| value != NULL_TEXT)
 }
 
 #[cfg(test)]
@@ -74,12 +74,12 @@ mod tests {
     fn csv_output_of_psql_is_parsed() {
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(
-            rows(&format!("1,{NULL},\n\"a,\"\"b\"\"\nc\",\"\"\"\"\n")),
+            parse_rows(&format!("1,{NULL_TEXT},\n\"a,\"\"b\"\"\nc\",\"\"\"\"\n")),
             [
                 vec![some("1"), None, some("")],
                 vec![some("a,\"b\"\nc"), some("\"")]
             ]
         );
-        assert!(rows("").is_empty());
+        assert!(parse_rows("").is_empty());
     }
 }

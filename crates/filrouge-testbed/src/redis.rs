@@ -10,7 +10,7 @@ pub use cluster::RedisCluster;
 use node::Node;
 
 use crate::binaries;
-use crate::folder::{self, Folder, Grace};
+use crate::folder::{self, Folder, GracePeriod};
 
 /// The number of ports tried before a server is considered unable to start.
 const PORT_ATTEMPTS: usize = 5;
@@ -37,7 +37,7 @@ impl Redis {
     #[must_use]
     pub fn with_settings(settings: &[(&str, &str)]) -> Self {
         binaries::redis();
-        let folder = Folder::new(Grace::None, &folder::lock_exclusively("lock"));
+        let folder = Folder::new(GracePeriod::None, &folder::lock_exclusively("lock"));
         let path = folder.path().join("redis");
         for _ in 0..PORT_ATTEMPTS {
             // Another process may have taken the port.

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::binaries;
-use crate::cluster::Cluster;
-use crate::folder::{self, Folder, Grace};
+use crate::folder::{self, Folder, GracePeriod};
+use crate::postgres_server::PostgresServer;
 use crate::psql::sql;
 use crate::{Address, Row};
 
@@ -25,7 +25,7 @@ pub struct Options {
 /// process ends in any way.
 #[derive(Debug)]
 pub struct Server {
-    cluster: Cluster,
+    postgres: PostgresServer,
 }
 
 impl Server {
@@ -34,9 +34,9 @@ impl Server {
     pub fn start(options: Options) -> Self {
         // Called first, because the installation may create the user that servers run as.
         binaries::postgres();
-        let folder = Folder::new(Grace::None, &folder::lock_exclusively("lock"));
-        let cluster = Cluster::start(folder, options.durable, &options.settings);
-        Self { cluster }
+        let folder = Folder::new(GracePeriod::None, &folder::lock_exclusively("lock"));
+        let postgres = PostgresServer::start(folder, options.durable, &options.settings);
+        Self { postgres }
     }
 
     /// Creates an empty database; returns its name.
@@ -53,19 +53,19 @@ impl Server {
     /// The URL of `database` over the server's socket, whose folder is the percent-encoded host.
     #[must_use]
     pub fn url(&self, database: &str) -> String {
-        self.cluster.socket().url(database)
+        self.postgres.socket().url(database)
     }
 
     /// The URL of `database` over loopback.
     #[must_use]
     pub fn tcp_url(&self, database: &str) -> String {
-        Address::from(self.cluster.tcp()).url(database)
+        Address::from(self.postgres.tcp()).url(database)
     }
 
     /// The server's loopback address.
     #[must_use]
     pub fn tcp(&self) -> SocketAddr {
-        self.cluster.tcp()
+        self.postgres.tcp()
     }
 
     /// Runs statements in `database` as the superuser, each in its own transaction unless they begin one; returns the
@@ -74,13 +74,13 @@ impl Server {
     /// # Panics
     /// If a statement fails, with the output of `psql`; the later statements do not run.
     pub fn sql(&self, database: &str, statements: &str) -> Vec<Row> {
-        sql(&self.cluster.socket(), database, statements)
+        sql(&self.postgres.socket(), database, statements)
     }
 
     /// Writes a file in the server's data folder, such as `pg_hba.conf`, a certificate or its key; only the server can
     /// read it. It takes effect after [`Server::reload`].
     pub fn put(&self, name: &str, contents: &str) {
-        self.cluster.put(name, contents);
+        self.postgres.put(name, contents);
     }
 
     /// Makes the server reload its configuration, `pg_hba.conf` and certificates; they apply to connections opened
@@ -101,12 +101,12 @@ impl Server {
 
     /// `pg_ctl stop -m immediate`: every process ends at once, and the next start recovers.
     pub fn stop_immediate(&self) {
-        self.cluster.stop_immediate();
+        self.postgres.stop_immediate();
     }
 
     /// Starts the server after a stop, on the same port and socket. It has recovered when this returns.
     pub fn restart(&self) {
-        self.cluster.restart();
+        self.postgres.restart();
     }
 
     /// Freezes every process of the server (`SIGSTOP`): connections stay open, but nothing answers.
@@ -114,7 +114,7 @@ impl Server {
         // The postmaster is stopped first, so that it starts no more children.
         let postmaster = self.pid();
         signal(postmaster, Signal::STOP);
-        for child in children(postmaster) {
+        for child in child_pids(postmaster) {
             signal(child, Signal::STOP);
         }
     }
@@ -122,7 +122,7 @@ impl Server {
     /// Undoes [`Server::pause`].
     pub fn resume(&self) {
         let postmaster = self.pid();
-        for child in children(postmaster) {
+        for child in child_pids(postmaster) {
             signal(child, Signal::CONT);
         }
         signal(postmaster, Signal::CONT);
@@ -134,21 +134,21 @@ impl Server {
     /// If the server is stopped.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.cluster.pid().expect("a running server")
+        self.postgres.pid().expect("a running server")
     }
 }
 
 impl From<&Server> for Address {
     /// The server's socket.
     fn from(server: &Server) -> Self {
-        server.cluster.socket()
+        server.postgres.socket()
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         // The folder's watchdog ends a server that cannot be stopped here.
-        let Some(_running) = self.cluster.pid() else {
+        let Some(_running) = self.postgres.pid() else {
             return;
         };
         if std::thread::panicking() {
@@ -177,7 +177,7 @@ fn signal(pid: u32, signal: Signal) {
 }
 
 /// Returns the child processes of `parent`.
-fn children(parent: u32) -> Vec<u32> {
+fn child_pids(parent: u32) -> Vec<u32> {
     let parent_of = |pid: u32| -> Option<u32> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // The line is `PID (NAME) STATE PARENT …`, and the name may contain any characters.

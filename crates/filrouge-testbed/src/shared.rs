@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use crate::binaries;
-use crate::cluster::Cluster;
-use crate::folder::{self, Folder, Grace};
+use crate::folder::{self, Folder, GracePeriod};
+use crate::postgres_server::PostgresServer;
 
 /// Joins the shared server, or starts it; it runs at least as long as this process.
-pub(crate) fn server() -> &'static Cluster {
-    static SERVER: OnceLock<Cluster> = OnceLock::new();
+pub(crate) fn server() -> &'static PostgresServer {
+    static SERVER: OnceLock<PostgresServer> = OnceLock::new();
     SERVER.get_or_init(|| {
         // Called first, because the installation may take a while, and may create the user that servers run as.
         binaries::postgres();
@@ -18,19 +18,20 @@ pub(crate) fn server() -> &'static Cluster {
         let current = folder::root().join("current");
         let lock = folder::lock_exclusively("lock");
         let text = std::fs::read_to_string(&current).unwrap_or_default();
-        join(&text, &lock).unwrap_or_else(|| {
-            folder::sweep(None, &lock);
-            let cluster = Cluster::start(Folder::new(Grace::Seconds20, &lock), false, &[]);
-            let line = format!("{} {}\n", cluster.port(), cluster.path().display());
+        join_named(&text, &lock).unwrap_or_else(|| {
+            folder::remove_unused(None, &lock);
+            let server =
+                PostgresServer::start(Folder::new(GracePeriod::Seconds20, &lock), false, &[]);
+            let line = format!("{} {}\n", server.port(), server.path().display());
             folder::write(&current, &line);
-            cluster
+            server
         })
     })
 }
 
 /// Joins the server that a line of the file names; `None` if it does not run.
-fn join(line: &str, lock: &File) -> Option<Cluster> {
+fn join_named(line: &str, lock: &File) -> Option<PostgresServer> {
     let (port, path) = line.trim_end().split_once(' ')?;
     let folder = Folder::join(&PathBuf::from(path), lock)?;
-    Cluster::join(folder, port.parse().ok()?)
+    PostgresServer::join_running(folder, port.parse().ok()?)
 }

@@ -3,17 +3,17 @@
 use filrouge_types::JsonText;
 
 /// Appends `plain` as the content of a JSON string, without quotes.
-pub(crate) fn escape(out: &mut String, plain: &str) {
+pub(crate) fn push_escaped(out: &mut String, plain: &str) {
     out.push_str(JsonText::from_plain(plain).inner());
 }
 
 /// Appends `plain` as a JSON string.
-pub(crate) fn string(out: &mut String, plain: &str) {
+pub(crate) fn push_string(out: &mut String, plain: &str) {
     out.push_str(JsonText::from_plain(plain).as_token());
 }
 
 /// Appends the comma before an element, unless it is the first of its array or object.
-pub(crate) fn next(out: &mut String) {
+pub(crate) fn push_comma(out: &mut String) {
     if !out.ends_with(['[', '{']) {
         out.push(',');
     }
@@ -21,12 +21,12 @@ pub(crate) fn next(out: &mut String) {
 
 /// Trims trailing white space, raw or escaped, from `inner`, the content of a JSON string.
 pub(crate) fn trim_end(inner: &str) -> &str {
-    let mut rest = inner;
+    let mut kept = inner;
     loop {
-        rest = rest.trim_end_matches(is_space);
-        match blank_escape(rest) {
-            Some(length) => rest = &rest[..rest.len() - length],
-            None => return rest,
+        kept = kept.trim_end_matches(is_space);
+        match trailing_space_escape(kept) {
+            Some(length) => kept = &kept[..kept.len() - length],
+            None => return kept,
         }
     }
 }
@@ -37,8 +37,8 @@ pub(crate) fn is_space(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}')
 }
 
-/// The length of the escape at the end of `inner`, if it stands for white space.
-fn blank_escape(inner: &str) -> Option<usize> {
+/// The length of the escape at the end of `inner`, if its character is white space.
+fn trailing_space_escape(inner: &str) -> Option<usize> {
     let bytes = inner.as_bytes();
     let length = match bytes {
         [.., b'\\', b'n' | b'r' | b't' | b'f'] => 2,
@@ -63,13 +63,13 @@ mod tests {
 
     #[test]
     fn plain_text_is_escaped_as_json_requires() {
-        let all: String = (0..=0x7f)
+        let characters: String = (0..=0x7f)
             .map(char::from)
             .chain("é\u{2028}🧵".chars())
             .collect();
         let mut out = String::new();
-        string(&mut out, &all);
-        assert_eq!(serde_json::from_str::<String>(&out).unwrap(), all);
+        push_string(&mut out, &characters);
+        assert_eq!(serde_json::from_str::<String>(&out).unwrap(), characters);
     }
 
     #[test]

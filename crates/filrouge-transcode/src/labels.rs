@@ -11,46 +11,48 @@ use filrouge_types::TurnId;
 
 /// A provider's rules for ids and names.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Rules {
+pub(crate) struct LabelRules {
     /// Whether an id is accepted; `None` where ids are not written.
-    pub(crate) id: Option<fn(&str) -> bool>,
+    pub(crate) accepts_id: Option<fn(&str) -> bool>,
     /// Whether a name may begin with this byte.
-    pub(crate) first: fn(u8) -> bool,
+    pub(crate) can_begin: fn(u8) -> bool,
     /// Whether a name may contain this byte.
-    pub(crate) inner: fn(u8) -> bool,
+    pub(crate) can_contain: fn(u8) -> bool,
     /// The maximum length of a name, in bytes.
-    pub(crate) longest: usize,
+    pub(crate) max_name_bytes: usize,
 }
 
 pub(crate) const fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
-impl Rules {
+impl LabelRules {
     fn accepts_name(&self, name: &str) -> bool {
         let mut bytes = name.bytes();
-        bytes.next().is_some_and(self.first) && bytes.all(self.inner) && name.len() <= self.longest
+        bytes.next().is_some_and(self.can_begin)
+            && bytes.all(self.can_contain)
+            && name.len() <= self.max_name_bytes
     }
 
-    /// Replaces each character of `name` that the provider refuses with `_`, and cuts the result to `longest` bytes. A
-    /// name that cannot begin as it does gets a leading `_`; an empty one becomes `tool`.
-    fn accepted_name(&self, name: &str, longest: usize) -> String {
-        let mut cut_name = String::with_capacity(longest);
+    /// Replaces each character of `name` that the provider refuses with `_`, and cuts the result to `max_name_bytes`
+    /// bytes. A name whose first byte the provider refuses gets a leading `_`; an empty name becomes `tool`.
+    fn accepted_name(&self, name: &str, max_name_bytes: usize) -> String {
+        let mut cut_name = String::with_capacity(max_name_bytes);
         for c in name.chars() {
             let accepted = u8::try_from(c)
                 .ok()
                 .filter(u8::is_ascii)
-                .filter(|b| (self.inner)(*b));
+                .filter(|b| (self.can_contain)(*b));
             let c = accepted.map_or('_', char::from);
-            if cut_name.is_empty() && !u8::try_from(c).is_ok_and(self.first) {
+            if cut_name.is_empty() && !u8::try_from(c).is_ok_and(self.can_begin) {
                 cut_name.push('_');
             }
             cut_name.push(c);
-            if cut_name.len() >= longest {
+            if cut_name.len() >= max_name_bytes {
                 break;
             }
         }
-        cut_name.truncate(longest);
+        cut_name.truncate(max_name_bytes);
         if cut_name.is_empty() {
             "tool".to_owned()
         } else {
@@ -76,8 +78,8 @@ pub(crate) struct Labels<'a> {
 
 impl Labels<'_> {
     /// Reports the replaced labels. Call it after the content was written: only the first change of each item is
-    /// reported, and a change of its content matters more.
-    pub(crate) fn note(self, dispositions: &mut Dispositions) {
+    /// reported, and a change of its content is more important.
+    pub(crate) fn report_changes(self, dispositions: &mut Dispositions) {
         for (seq, change) in self.changes {
             dispositions.adapt(seq, change);
         }
@@ -85,14 +87,14 @@ impl Labels<'_> {
 }
 
 /// Determines a label that the provider accepts for each call.
-pub(crate) fn labels<'a>(turns: &'a [PlanTurn], rules: &Rules) -> Labels<'a> {
-    let calls: Vec<(TurnId, &Call)> = turns.iter().flat_map(calls).collect();
-    let names = names(&calls, rules);
-    let mut ids = Ids::new(&calls, rules);
+pub(crate) fn assign_labels<'a>(turns: &'a [PlanTurn], rules: &LabelRules) -> Labels<'a> {
+    let calls: Vec<(TurnId, &Call)> = turns.iter().flat_map(turn_calls).collect();
+    let names = replacement_names(&calls, rules);
+    let mut ids = IdAssigner::new(&calls, rules);
     let mut labels = Vec::with_capacity(calls.len());
     let mut changes = Vec::new();
     for (turn, call) in &calls {
-        let id = ids.take(turn, &call.call_id);
+        let id = ids.assign(turn, &call.call_id);
         let name = match names.get(&*call.name) {
             Some(name) => {
                 changes.push((call.seq, "tool_name_replaced"));
@@ -101,9 +103,9 @@ pub(crate) fn labels<'a>(turns: &'a [PlanTurn], rules: &Rules) -> Labels<'a> {
             None => Cow::Borrowed(&*call.name),
         };
         if matches!(id, Cow::Owned(_)) {
-            let both = [Some(call.seq), call.result.seq];
+            let seqs = [Some(call.seq), call.result.seq];
             changes.extend(
-                both.into_iter()
+                seqs.into_iter()
                     .flatten()
                     .map(|seq| (seq, "call_id_replaced")),
             );
@@ -113,33 +115,36 @@ pub(crate) fn labels<'a>(turns: &'a [PlanTurn], rules: &Rules) -> Labels<'a> {
     Labels { labels, changes }
 }
 
-fn calls(turn: &PlanTurn) -> impl Iterator<Item = (TurnId, &Call)> {
+fn turn_calls(turn: &PlanTurn) -> impl Iterator<Item = (TurnId, &Call)> {
     let groups = turn.blocks.iter().filter_map(|block| match block {
         Block::Calls(calls) => Some(&calls.calls),
-        Block::Say(_) => None,
+        Block::Message(_) => None,
     });
     groups.flatten().map(|call| (turn.turn_id, call))
 }
 
 /// The distinct replacements of the names that the provider refuses, by name.
-fn names<'a>(calls: &[(TurnId, &'a Call)], rules: &Rules) -> HashMap<&'a str, String> {
+fn replacement_names<'a>(
+    calls: &[(TurnId, &'a Call)],
+    rules: &LabelRules,
+) -> HashMap<&'a str, String> {
     let recorded: HashSet<&str> = calls.iter().map(|(_, call)| &*call.name).collect();
-    let mut bad: Vec<&str> = recorded
+    let mut refused: Vec<&str> = recorded
         .iter()
         .copied()
         .filter(|name| !rules.accepts_name(name))
         .collect();
-    bad.sort_unstable();
-    let mut used: HashSet<String> = HashSet::with_capacity(bad.len());
-    let mut names = HashMap::with_capacity(bad.len());
-    for name in bad {
-        let mut derived = rules.accepted_name(name, rules.longest);
+    refused.sort_unstable();
+    let mut used: HashSet<String> = HashSet::with_capacity(refused.len());
+    let mut names = HashMap::with_capacity(refused.len());
+    for name in refused {
+        let mut derived = rules.accepted_name(name, rules.max_name_bytes);
         let mut salt = 0;
         while recorded.contains(derived.as_str()) || used.contains(&derived) {
             let hash = hash(&[name.as_bytes(), &u64::to_le_bytes(salt)]) >> 32;
             derived = format!(
                 "{}_{hash:08x}",
-                rules.accepted_name(name, rules.longest - 9)
+                rules.accepted_name(name, rules.max_name_bytes - 9)
             );
             salt += 1;
         }
@@ -150,7 +155,7 @@ fn names<'a>(calls: &[(TurnId, &'a Call)], rules: &Rules) -> HashMap<&'a str, St
 }
 
 /// Determines distinct ids.
-struct Ids<'a> {
+struct IdAssigner<'a> {
     accepts: Option<fn(&str) -> bool>,
     /// All recorded ids, none of which a derived id may equal.
     recorded: HashSet<&'a str>,
@@ -158,19 +163,23 @@ struct Ids<'a> {
     used: HashSet<Cow<'a, str>>,
 }
 
-impl<'a> Ids<'a> {
-    fn new(calls: &[(TurnId, &'a Call)], rules: &Rules) -> Self {
-        let some = if rules.id.is_some() { calls } else { &[] };
+impl<'a> IdAssigner<'a> {
+    fn new(calls: &[(TurnId, &'a Call)], rules: &LabelRules) -> Self {
+        let id_calls = if rules.accepts_id.is_some() {
+            calls
+        } else {
+            &[]
+        };
         Self {
-            accepts: rules.id,
-            recorded: some.iter().map(|(_, call)| &*call.call_id).collect(),
-            used: HashSet::with_capacity(some.len()),
+            accepts: rules.accepts_id,
+            recorded: id_calls.iter().map(|(_, call)| &*call.call_id).collect(),
+            used: HashSet::with_capacity(id_calls.len()),
         }
     }
 
     /// The id under which a call is written: the recorded one if the provider accepts it and no earlier call has it,
     /// else a derived one.
-    fn take(&mut self, turn: &TurnId, id: &'a str) -> Cow<'a, str> {
+    fn assign(&mut self, turn: &TurnId, id: &'a str) -> Cow<'a, str> {
         let Some(accepts) = self.accepts else {
             return Cow::Borrowed("");
         };
@@ -208,11 +217,11 @@ fn hash(pieces: &[&[u8]]) -> u64 {
 mod tests {
     use super::*;
 
-    const RULES: Rules = Rules {
-        id: None,
-        first: |b| b.is_ascii_alphabetic() || b == b'_',
-        inner: is_word,
-        longest: 12,
+    const RULES: LabelRules = LabelRules {
+        accepts_id: None,
+        can_begin: |b| b.is_ascii_alphabetic() || b == b'_',
+        can_contain: is_word,
+        max_name_bytes: 12,
     };
 
     #[test]
@@ -226,7 +235,7 @@ mod tests {
             ("-é-", "_-_-"),
         ];
         for (name, expected) in cases {
-            let derived = RULES.accepted_name(name, RULES.longest);
+            let derived = RULES.accepted_name(name, RULES.max_name_bytes);
             assert_eq!(derived, expected);
             assert!(RULES.accepts_name(&derived));
         }

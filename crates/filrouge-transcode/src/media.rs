@@ -9,7 +9,7 @@ pub(crate) const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "i
 /// The only document type that every provider accepts.
 pub(crate) const PDF: &str = "application/pdf";
 /// The maximum number of characters of a medium's name in a text.
-const LONGEST_LABEL: usize = 200;
+const LABEL_CHARS_MAX: usize = 200;
 
 /// A medium in a form that can be sent to a provider; which forms and types are accepted depends on the provider.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +28,7 @@ pub(crate) struct Link<'a> {
     /// `http` or `https`.
     pub(crate) scheme: &'static str,
     /// The address after `scheme:`.
-    pub(crate) rest: &'a str,
+    pub(crate) after_scheme: &'a str,
     pub(crate) mime: Option<&'a str>,
 }
 
@@ -38,13 +38,17 @@ impl Link<'_> {
         out.push('"');
         out.push_str(self.scheme);
         out.push(':');
-        crate::json::escape(out, self.rest);
+        crate::json::push_escaped(out, self.after_scheme);
         out.push('"');
     }
 
     /// Whether the address is that of a PDF, by its media type or, without one, by the end of its path.
     pub(crate) fn is_pdf(&self) -> bool {
-        let path = self.rest.split(['?', '#']).next().unwrap_or_default();
+        let path = self
+            .after_scheme
+            .split(['?', '#'])
+            .next()
+            .unwrap_or_default();
         match self.mime {
             Some(mime) => mime == PDF,
             None => path.to_ascii_lowercase().ends_with(".pdf"),
@@ -53,37 +57,37 @@ impl Link<'_> {
 }
 
 /// The sendable form of `media`; `None` if no provider could read it.
-pub(crate) fn source(media: &Media) -> Option<Source<'_>> {
+pub(crate) fn sendable_source(media: &Media) -> Option<Source<'_>> {
     match &media.source {
         MediaSource::Base64(data) if is_base64(data) => Some(Source::Base64 {
-            mime: mime(media)?,
+            mime: media_type(media)?,
             data,
         }),
-        MediaSource::Url(url) => link(url, mime(media)).map(Source::Link),
+        MediaSource::Url(url) => parse_link(url, media_type(media)).map(Source::Link),
         // An id does not name its provider. Only OpenAI accepts ids of files outside of a beta; its ids are recognized
         // by their shape (Anthropic's begin with `file_`, Google's with `files/`).
         MediaSource::Id(id) => {
-            let own = id.starts_with("file-") || id.starts_with("assistant-");
-            let clean = id
+            let is_openai_id = id.starts_with("file-") || id.starts_with("assistant-");
+            let has_only_valid_chars = id
                 .bytes()
                 .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
-            (own && clean).then_some(Source::OpenaiFile(id))
+            (is_openai_id && has_only_valid_chars).then_some(Source::OpenaiFile(id))
         }
         MediaSource::Base64(_) | MediaSource::Elsewhere(_) => None,
     }
 }
 
 /// The media type without its parameters; `None` if it is missing or malformed.
-fn mime(media: &Media) -> Option<&str> {
+fn media_type(media: &Media) -> Option<&str> {
     let mime = media.mime.as_deref()?.split(';').next()?.trim();
-    let token = |text: &str| {
+    let is_token = |text: &str| {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&b);
         !text.is_empty() && text.bytes().all(allowed)
     };
     let (top, sub) = mime.split_once('/')?;
     match mime {
         "image/jpg" => Some("image/jpeg"),
-        _ => (token(top) && token(sub)).then_some(mime),
+        _ => (is_token(top) && is_token(sub)).then_some(mime),
     }
 }
 
@@ -94,25 +98,29 @@ pub(crate) fn is_base64(data: &str) -> bool {
 }
 
 /// Parses an absolute `http` or `https` address; `None` for any other text.
-fn link<'a>(url: &'a str, mime: Option<&'a str>) -> Option<Link<'a>> {
-    let (scheme, rest) = url.split_once(':')?;
+fn parse_link<'a>(url: &'a str, mime: Option<&'a str>) -> Option<Link<'a>> {
+    let (scheme, after_scheme) = url.split_once(':')?;
     let scheme = ["https", "http"]
         .into_iter()
         .find(|s| s.eq_ignore_ascii_case(scheme))?;
-    let host = rest.strip_prefix("//")?;
-    let clean = !url.contains(|c: char| c.is_whitespace() || c.is_control());
+    let host = after_scheme.strip_prefix("//")?;
+    let has_only_valid_chars = !url.contains(|c: char| c.is_whitespace() || c.is_control());
     let has_host = !host.is_empty() && !host.starts_with('/');
-    (clean && has_host).then_some(Link { scheme, rest, mime })
+    (has_only_valid_chars && has_host).then_some(Link {
+        scheme,
+        after_scheme,
+        mime,
+    })
 }
 
 /// Whether the medium is plain text.
-pub(crate) fn is_plain(media: &Media) -> bool {
-    mime(media) == Some("text/plain")
+pub(crate) fn is_plain_text(media: &Media) -> bool {
+    media_type(media) == Some("text/plain")
 }
 
 /// The text of a file, if its bytes and its media type are those of a text, and it is not blank.
-pub(crate) fn decoded(media: &Media) -> Option<String> {
-    let Some(Source::Base64 { mime, data }) = source(media) else {
+pub(crate) fn decode_text(media: &Media) -> Option<String> {
+    let Some(Source::Base64 { mime, data }) = sendable_source(media) else {
         return None;
     };
     if !is_text(mime) {
@@ -123,8 +131,8 @@ pub(crate) fn decoded(media: &Media) -> Option<String> {
 }
 
 /// The text of a file whose bytes are text, after a line that names the file.
-pub(crate) fn textual(media: &Media) -> Option<String> {
-    let text = decoded(media)?;
+pub(crate) fn text_with_heading(media: &Media) -> Option<String> {
+    let text = decode_text(media)?;
     Some(format!("{}\n{text}", placeholder("file", media)))
 }
 
@@ -132,7 +140,7 @@ pub(crate) fn textual(media: &Media) -> Option<String> {
 pub(crate) fn file_name(media: &Media) -> &str {
     match media.name.as_deref() {
         Some(name) if !name.trim().is_empty() => name,
-        _ if mime(media) == Some(PDF) => "file.pdf",
+        _ if media_type(media) == Some(PDF) => "file.pdf",
         _ => "file",
     }
 }
@@ -141,9 +149,15 @@ pub(crate) fn file_name(media: &Media) -> &str {
 pub(crate) fn placeholder(kind: &str, media: &Media) -> String {
     let address = match &media.source {
         MediaSource::Base64(_) => "",
-        MediaSource::Url(at) | MediaSource::Id(at) | MediaSource::Elsewhere(at) => at,
+        MediaSource::Url(address) | MediaSource::Id(address) | MediaSource::Elsewhere(address) => {
+            address
+        }
     };
-    let is_data = |at: &str| at.get(..5).is_some_and(|s| s.eq_ignore_ascii_case("data:"));
+    let is_data = |address: &str| {
+        address
+            .get(..5)
+            .is_some_and(|s| s.eq_ignore_ascii_case("data:"))
+    };
     let address = if is_data(address) { "" } else { address };
     let name = media.name.as_deref().unwrap_or_default();
     let label = if name.trim().is_empty() {
@@ -154,9 +168,9 @@ pub(crate) fn placeholder(kind: &str, media: &Media) -> String {
     let mut text = format!("[{kind}");
     if !label.trim().is_empty() {
         text.push_str(": ");
-        text.extend(label.chars().take(LONGEST_LABEL));
+        text.extend(label.chars().take(LABEL_CHARS_MAX));
     }
-    if let Some(mime) = mime(media) {
+    if let Some(mime) = media_type(media) {
         text.push_str(" (");
         text.push_str(mime);
         text.push(')');
@@ -178,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn placeholders_name_but_never_quote() {
+    fn placeholders_name_a_medium_without_its_content() {
         let url = MediaSource::Url("https://h/a.png".into());
         let cases = [
             (
@@ -207,33 +221,35 @@ mod tests {
     #[test]
     fn only_media_that_every_reader_accepts_are_sent() {
         let data = |data: &str, mime| {
-            source(&media(MediaSource::Base64(data.into()), mime, None)).is_some()
+            sendable_source(&media(MediaSource::Base64(data.into()), mime, None)).is_some()
         };
         assert!(data("aGk=", Some("image/png")) && data("aA==", Some("text/plain; charset=utf-8")));
         assert!(!data("aGl=", Some("image/png")) && !data("aB==", Some("image/png")));
         assert!(!data("aGk=", None) && !data("", Some("image/png")) && !data("aGk=", Some("png")));
-        let url = |url: &str| source(&media(MediaSource::Url(url.into()), None, None)).is_some();
+        let url =
+            |url: &str| sendable_source(&media(MediaSource::Url(url.into()), None, None)).is_some();
         assert!(url("HTTPS://h/x") && url("http://h"));
         assert!(!url("https:///x") && !url("https://") && !url("https://h/a b") && !url("https:h"));
-        let id = |id: &str| source(&media(MediaSource::Id(id.into()), None, None)).is_some();
+        let id =
+            |id: &str| sendable_source(&media(MediaSource::Id(id.into()), None, None)).is_some();
         assert!(id("file-1") && !id("file_011C") && !id("files/1") && !id("file-\"1"));
     }
 
     #[test]
     fn a_text_file_is_written_as_its_text() {
-        let of = |data: &str, mime| {
-            textual(&media(
+        let text_of = |data: &str, mime| {
+            text_with_heading(&media(
                 MediaSource::Base64(data.into()),
                 Some(mime),
                 Some("a.md"),
             ))
         };
         assert_eq!(
-            of("aGk=", "text/markdown").as_deref(),
+            text_of("aGk=", "text/markdown").as_deref(),
             Some("[file: a.md (text/markdown)]\nhi")
         );
-        assert_eq!(of("aGk=", "application/zip"), None);
-        assert_eq!(of("/w==", "text/plain"), None);
-        assert_eq!(of("ICA=", "text/plain"), None);
+        assert_eq!(text_of("aGk=", "application/zip"), None);
+        assert_eq!(text_of("/w==", "text/plain"), None);
+        assert_eq!(text_of("ICA=", "text/plain"), None);
     }
 }

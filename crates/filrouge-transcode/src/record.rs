@@ -10,7 +10,9 @@ use std::time::Duration;
 use filrouge_engine::Caller;
 use filrouge_engine::Engine;
 use filrouge_engine::Written;
-use filrouge_engine::stream::{Ended, RecordSettings, Recording, StreamError, StreamErrorSource};
+use filrouge_engine::stream::{
+    RecordSettings, Recording, StreamEnd, StreamError, StreamErrorSource,
+};
 use filrouge_store::draft::StreamId;
 use filrouge_types::{ErrorCode, Failure, JsonText, RawJson, SessionId, Turn, TurnId, TurnStatus};
 use futures_core::Stream;
@@ -18,8 +20,8 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::stream::{Decoder, StreamFormat};
 
-/// How often [`record`] checks whether another caller has ended the turn.
-const CHECK_EVERY: Duration = Duration::from_secs(1);
+/// The interval at which [`record`] checks whether another caller has ended the turn.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A stream to record, and its destination.
 #[derive(Debug, Clone)]
@@ -48,7 +50,7 @@ pub enum GiveUp {
 }
 
 impl GiveUp {
-    /// The client disconnected before the stream ended.
+    /// The reason that the client disconnected before the stream ended.
     #[must_use]
     pub fn client_gone() -> Self {
         Self::Failed(StreamError {
@@ -60,14 +62,14 @@ impl GiveUp {
         })
     }
 
-    /// Reading the bytes failed before the end of the stream.
+    /// The reason that reading the bytes failed before the end of the stream.
     #[must_use]
     pub fn truncated(why: &impl Display) -> Self {
-        let why = JsonText::from_plain(&why.to_string());
-        let what = "the stream broke off before its end";
+        let detail = JsonText::from_plain(&why.to_string());
+        let message = "the stream broke off before its end";
         Self::Failed(StreamError {
-            raw: Some(RawJson::from_checked(why.as_token())),
-            ..StreamError::of_stream("stream_truncated", what)
+            raw: Some(RawJson::from_checked(detail.as_token())),
+            ..StreamError::new("stream_truncated", message)
         })
     }
 }
@@ -96,8 +98,8 @@ impl RecordingStep {
 /// Records one stream into an open turn, from bytes in any chunks.
 ///
 /// Its driver calls [`Self::tick`] at [`Self::due`], passes the results of [`Self::push`] and [`Self::tick`] to
-/// [`Self::after`], and finally calls either [`Self::end`] or [`Self::give_up`]. The function [`record`] is such a
-/// driver. If a recorder is dropped, the sweep interrupts its turn.
+/// [`Self::continue_after`], and finally calls either [`Self::end`] or [`Self::give_up`]. The function [`record`] is
+/// such a driver. If a recorder is dropped, the sweep interrupts its turn.
 pub struct Recorder {
     decoder: Decoder,
     recording: Recording,
@@ -112,19 +114,21 @@ impl Recorder {
     pub async fn begin(
         engine: &Arc<Engine>,
         caller: &Caller,
-        what: RecordStream,
+        request: RecordStream,
     ) -> Result<Self, Failure> {
         let settings = RecordSettings {
-            format: what.format.as_str(),
-            finalize: what.finalize,
-            agent: what.agent,
+            format: request.format.as_str(),
+            finalize: request.finalize,
+            agent: request.agent,
         };
         let max_item_bytes = engine.limits().item_bytes;
-        let recording = engine
-            .streams
-            .record(caller, what.session_id, what.turn_id, settings);
+        let recording =
+            engine
+                .streams
+                .record(caller, request.session_id, request.turn_id, settings);
         Ok(Self {
-            decoder: Decoder::new(what.format).with_frame_bytes(max_item_bytes.saturating_mul(2)),
+            decoder: Decoder::new(request.format)
+                .with_frame_bytes(max_item_bytes.saturating_mul(2)),
             recording: recording.await?,
             max_item_bytes,
         })
@@ -138,8 +142,8 @@ impl Recorder {
 
     /// The approximate number of buffered bytes.
     #[must_use]
-    pub fn held(&self) -> usize {
-        self.decoder.held()
+    pub fn buffered_bytes(&self) -> usize {
+        self.decoder.buffered_bytes()
     }
 
     /// The numbers of unknown events and of written drafts so far.
@@ -162,10 +166,10 @@ impl Recorder {
     pub async fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.decoder.push(bytes);
         let transcript = self.decoder.transcript_mut();
-        if transcript.ended().is_none() && transcript.held() > self.max_item_bytes {
-            let what = "a piece of the answer is larger than an item may be";
-            let error = StreamError::of_stream("stream_too_large", what);
-            transcript.end(Ended::Failed(error));
+        if transcript.ended().is_none() && transcript.memory_bytes() > self.max_item_bytes {
+            let message = "a piece of the answer is larger than an item may be";
+            let error = StreamError::new("stream_too_large", message);
+            transcript.end(StreamEnd::Failed(error));
         }
         self.recording.advance(transcript).await?;
         self.recording.tick(transcript).await
@@ -214,8 +218,8 @@ impl Recorder {
                 return self.recording.interrupt(transcript).await;
             }
             GiveUp::Interrupted => return self.end().await,
-            GiveUp::Cancelled => Ended::Cancelled,
-            GiveUp::Failed(error) => Ended::Failed(error),
+            GiveUp::Cancelled => StreamEnd::Cancelled,
+            GiveUp::Failed(error) => StreamEnd::Failed(error),
         };
         self.decoder.break_off(ended);
         self.recording.end(self.decoder.transcript_mut()).await
@@ -227,14 +231,17 @@ impl Recorder {
     ///
     /// # Errors
     /// As [`Recording::refused`].
-    pub async fn after(
+    pub async fn continue_after(
         self: Box<Self>,
         written: Result<(), Failure>,
     ) -> Result<RecordingStep, Failure> {
         Ok(match written {
             Err(failure) => {
                 let transcript = self.decoder.transcript();
-                RecordingStep::ended(self.recording.refused(transcript, failure).await?, false)
+                RecordingStep::ended(
+                    self.recording.handle_refusal(transcript, failure).await?,
+                    false,
+                )
             }
             Ok(()) if self.has_ended() => RecordingStep::ended(self.end().await?, true),
             Ok(()) => RecordingStep::Continues(self),
@@ -246,7 +253,7 @@ impl Recorder {
     ///
     /// # Errors
     /// `session_erased`. Any other failure to read the turn is ignored, because the next write reports it.
-    pub async fn changed(self: Box<Self>) -> Result<RecordingStep, Failure> {
+    pub async fn recheck_turn(self: Box<Self>) -> Result<RecordingStep, Failure> {
         match self.recording.current_turn().await {
             Ok(turn) if turn.status != TurnStatus::Open => Ok(RecordingStep::ended(turn, false)),
             Err(failure) if failure.code == ErrorCode::SessionErased => Err(failure),
@@ -281,8 +288,8 @@ impl Recorder {
 /// ) -> Result<Turn, Failure> {
 ///     let caller = Caller::operator(tenant);
 ///     let (format, finalize, agent) = (StreamFormat::Anthropic, true, None);
-///     let what = RecordStream { session_id, turn_id, format, finalize, agent };
-///     let recorded = record(engine, &caller, what, body, pending()).await?;
+///     let request = RecordStream { session_id, turn_id, format, finalize, agent };
+///     let recorded = record(engine, &caller, request, body, pending()).await?;
 ///     Ok(recorded.into_value())
 /// }
 /// ```
@@ -292,7 +299,7 @@ impl Recorder {
 pub async fn record<S, B, E>(
     engine: &Arc<Engine>,
     caller: &Caller,
-    what: RecordStream,
+    request: RecordStream,
     body: S,
     give_up: impl Future<Output = GiveUp>,
 ) -> Result<Written<Turn>, Failure>
@@ -301,26 +308,26 @@ where
     B: AsRef<[u8]>,
     E: Display,
 {
-    let mut recorder = Box::new(Recorder::begin(engine, caller, what).await?);
-    let mut next_check = Instant::now() + CHECK_EVERY;
+    let mut recorder = Box::new(Recorder::begin(engine, caller, request).await?);
+    let mut next_check = Instant::now() + CHECK_INTERVAL;
     let (mut body, mut give_up) = (pin!(body), pin!(give_up));
     loop {
         let step = tokio::select! {
-            bytes = next(body.as_mut()) => match bytes {
+            bytes = next_chunk(body.as_mut()) => match bytes {
                 None => return recorder.end().await,
                 Some(Err(error)) => return recorder.give_up(GiveUp::truncated(&error)).await,
                 Some(Ok(bytes)) => {
                     let written = recorder.push(bytes.as_ref()).await;
-                    recorder.after(written).await?
+                    recorder.continue_after(written).await?
                 }
             },
             () = sleep_until(recorder.due()) => {
                 let written = recorder.tick().await;
-                recorder.after(written).await?
+                recorder.continue_after(written).await?
             }
             () = sleep_until(next_check) => {
-                next_check = Instant::now() + CHECK_EVERY;
-                recorder.changed().await?
+                next_check = Instant::now() + CHECK_INTERVAL;
+                recorder.recheck_turn().await?
             }
             why = give_up.as_mut() => return recorder.give_up(why).await,
         };
@@ -331,6 +338,6 @@ where
     }
 }
 
-async fn next<S: Stream>(mut body: Pin<&mut S>) -> Option<S::Item> {
+async fn next_chunk<S: Stream>(mut body: Pin<&mut S>) -> Option<S::Item> {
     std::future::poll_fn(|cx| body.as_mut().poll_next(cx)).await
 }

@@ -7,16 +7,16 @@ mod pairs;
 mod responses;
 
 use filrouge_engine::restore::{
-    Args, Block, CallResult, Calls, Content, Dispositions, Plan, PlanTurn, Reasoning, Report,
-    ResultContent, Say, Sealed, Speaker,
+    Args, Block, CallResult, Calls, Content, Dispositions, Message, Plan, PlanTurn, Reasoning,
+    Report, ResultContent, Sealed, Speaker,
 };
 use filrouge_types::RawJson;
 use serde::Serialize;
 
 use crate::format::Format;
 use crate::json;
-use crate::labels::{Label, Rules, labels};
-use crate::text::{Text, join, note};
+use crate::labels::{Label, LabelRules, assign_labels};
+use crate::text::{Text, push_joined, report_change};
 
 /// A restored conversation in a provider's format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -57,15 +57,15 @@ pub fn render(plan: Plan, format: Format) -> Context {
             return finish(out, dispositions);
         }
     };
-    let labels = labels(&turns, &write.0);
+    let labels = assign_labels(&turns, &write.0);
     let steps = steps(summary.as_ref(), &turns, &labels.labels, &mut dispositions);
     write.1(&steps, &mut dispositions, &mut out);
-    labels.note(&mut dispositions);
+    labels.report_changes(&mut dispositions);
     finish(out, dispositions)
 }
 
 /// A format's rules for labels, and the function that writes the steps.
-type Write = (Rules, fn(&[Step<'_>], &mut Dispositions, &mut String));
+type Write = (LabelRules, fn(&[Step<'_>], &mut Dispositions, &mut String));
 
 fn finish(mut out: String, dispositions: Dispositions) -> Context {
     out.push(']');
@@ -78,14 +78,14 @@ fn finish(mut out: String, dispositions: Dispositions) -> Context {
 /// One step of the conversation.
 enum Step<'a> {
     /// A speaker's message, which is not empty.
-    Say(Speaker, &'a Say),
+    Message(Speaker, &'a Message),
     /// The agent calls one or more tools; the labels are those of the calls, in their order.
     Calls(&'a Calls, &'a [Label<'a>]),
 }
 
 /// The steps of the summary and all turns. Reports what a step leaves out.
 fn steps<'a>(
-    summary: Option<&'a Say>,
+    summary: Option<&'a Message>,
     turns: &'a [PlanTurn],
     mut labels: &'a [Label<'a>],
     dispositions: &mut Dispositions,
@@ -96,14 +96,16 @@ fn steps<'a>(
     steps.extend(summary.and_then(|summary| message_step(Speaker::User, summary, dispositions)));
     for block in turns.iter().flat_map(|t| &t.blocks) {
         match block {
-            Block::Say(say) => steps.extend(message_step(say.speaker, say, dispositions)),
+            Block::Message(message) => {
+                steps.extend(message_step(message.speaker, message, dispositions))
+            }
             Block::Calls(calls) => {
-                let (own, rest) = labels.split_at(calls.calls.len());
-                labels = rest;
-                if own.is_empty() {
+                let (call_labels, remaining) = labels.split_at(calls.calls.len());
+                labels = remaining;
+                if call_labels.is_empty() {
                     omit_reasoning(&calls.reasoning, NOT_IN_FORMAT, dispositions);
                 } else {
-                    steps.push(Step::Calls(calls, own));
+                    steps.push(Step::Calls(calls, call_labels));
                 }
             }
         }
@@ -115,14 +117,14 @@ fn steps<'a>(
 /// than the agent, is left out.
 fn message_step<'a>(
     speaker: Speaker,
-    say: &'a Say,
+    message: &'a Message,
     dispositions: &mut Dispositions,
 ) -> Option<Step<'a>> {
-    let empty = say.contents.is_empty();
-    if empty || speaker != Speaker::Assistant {
-        omit_reasoning(&say.reasoning, NOT_IN_FORMAT, dispositions);
+    let is_empty = message.contents.is_empty();
+    if is_empty || speaker != Speaker::Assistant {
+        omit_reasoning(&message.reasoning, NOT_IN_FORMAT, dispositions);
     }
-    (!empty).then_some(Step::Say(speaker, say))
+    (!is_empty).then_some(Step::Message(speaker, message))
 }
 
 /// Reports that `reasoning` is left out.
@@ -147,7 +149,7 @@ const fn foreign_reason(thought: &Reasoning) -> &'static str {
 }
 
 /// Appends arguments as a JSON object; returns whether they were no object and had to be wrapped in one.
-fn args_object(args: &Args, out: &mut String) -> bool {
+fn push_args_object(args: &Args, out: &mut String) -> bool {
     match args {
         Args::Object(object) => {
             out.push_str(object.as_str());
@@ -168,50 +170,50 @@ fn args_object(args: &Args, out: &mut String) -> bool {
 
 /// Appends arguments as a JSON string that contains an object; returns whether they were no object and had to be
 /// wrapped in one.
-fn args_string(args: &Args, out: &mut String) -> bool {
+fn push_args_string(args: &Args, out: &mut String) -> bool {
     let mut object = String::new();
-    let wrapped = args_object(args, &mut object);
-    json::string(out, &object);
+    let wrapped = push_args_object(args, &mut object);
+    json::push_string(out, &object);
     wrapped
 }
 
-/// A medium that a result's text only refers to. It is written after all results.
-struct Following<'a> {
+/// A medium that a result's text only refers to. It is written after all results of the step.
+struct DeferredMedium<'a> {
     /// The number in that text, from 1.
     number: usize,
     content: &'a Content,
     label: &'a Label<'a>,
 }
 
-impl Following<'_> {
+impl DeferredMedium<'_> {
     /// The text that precedes the medium.
     fn heading(&self) -> String {
-        let (kind, number) = (kind(self.content), self.number);
+        let (kind, number) = (medium_kind(self.content), self.number);
         let Label { id, name } = self.label;
         format!("[{kind} {number}: from the result of {name}, call {id}]")
     }
 }
 
-/// Adds a medium of a tool's result to `following`, and returns the text that takes its place in the result. `seq` is
+/// Adds a medium of a tool's result to `deferred`, and returns the text that takes its place in the result. `seq` is
 /// the result's item.
-fn refer_to<'a>(
+fn defer_medium<'a>(
     content: &'a Content,
     seq: Option<u64>,
     label: &'a Label<'a>,
-    following: &mut Vec<Following<'a>>,
+    deferred: &mut Vec<DeferredMedium<'a>>,
     dispositions: &mut Dispositions,
 ) -> Text<'a> {
-    note(dispositions, seq, "media_after_result");
-    let number = following.len() + 1;
-    following.push(Following {
+    report_change(dispositions, seq, "media_after_result");
+    let number = deferred.len() + 1;
+    deferred.push(DeferredMedium {
         number,
         content,
         label,
     });
-    Text::Plain(format!("[{} {number} follows]", kind(content)).into())
+    Text::Plain(format!("[{} {number} follows]", medium_kind(content)).into())
 }
 
-const fn kind(content: &Content) -> &'static str {
+const fn medium_kind(content: &Content) -> &'static str {
     match content {
         Content::Image(_) => "image",
         _ => "file",
@@ -226,10 +228,10 @@ fn push_result<'a>(
 ) {
     let has_content = match &result.content {
         ResultContent::Value(value) => {
-            json::escape(out, value.as_str());
+            json::push_escaped(out, value.as_str());
             true
         }
-        ResultContent::Contents(contents) => join(out, contents.iter().map(as_text)),
+        ResultContent::Contents(contents) => push_joined(out, contents.iter().map(as_text)),
     };
     if !has_content {
         out.push_str(if result.ok { NO_OUTPUT } else { NO_MESSAGE });

@@ -23,11 +23,17 @@ pub async fn restore(
     format: Format,
     query: RestoreQuery,
 ) -> Result<Context, Failure> {
-    let began = Instant::now();
+    let start = Instant::now();
     let plan = engine.context.restore(caller, session, query).await?;
-    let read = began.elapsed();
+    let read_time = start.elapsed();
     let context = render(plan, format);
-    log(caller, session, format, &context, (read, began.elapsed()));
+    log(
+        caller,
+        session,
+        format,
+        &context,
+        (read_time, start.elapsed()),
+    );
     Ok(context)
 }
 
@@ -36,7 +42,7 @@ fn log(
     session: &SessionId,
     format: Format,
     context: &Context,
-    (read, total): (Duration, Duration),
+    (read_time, total_time): (Duration, Duration),
 ) {
     let report = &context.report;
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
@@ -55,8 +61,8 @@ fn log(
         reasons = reasons.join(","),
         cut = report.window.cut,
         bytes = context.messages.as_str().len(),
-        read_us = micros(read),
-        render_us = micros(total.saturating_sub(read)),
+        read_us = micros(read_time),
+        render_us = micros(total_time.saturating_sub(read_time)),
         "[RESTORE][LOAD]"
     );
 }

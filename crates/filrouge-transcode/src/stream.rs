@@ -4,7 +4,7 @@
 //! No input makes a decoder fail: unknown events are kept unchanged and counted, and input that is not a stream at all
 //! ends as a failed response. How the bytes are split into chunks makes no difference to the result.
 
-use filrouge_engine::stream::{Ended, StreamError, Transcript};
+use filrouge_engine::stream::{StreamEnd, StreamError, Transcript};
 
 mod ag_ui;
 mod anthropic;
@@ -34,10 +34,10 @@ filrouge_types::words!(
 );
 
 /// The decoder of one format's events.
-trait Events: Send {
+trait EventDecoder: Send {
     /// Decodes one event. `name` is the SSE event name (empty if there is none), `data` its JSON. It is not called for
     /// events after the terminal event.
-    fn event(&mut self, name: &str, data: &str, out: &mut Transcript);
+    fn decode_event(&mut self, name: &str, data: &str, out: &mut Transcript);
 
     /// Ends the input of a response that had no terminal event. A format without terminal events ends the response
     /// here, if the answer is complete.
@@ -45,21 +45,21 @@ trait Events: Send {
 }
 
 /// The default limit of one event, in bytes.
-const FRAME_BYTES: usize = 32 << 20;
+const DEFAULT_FRAME_BYTES_MAX: usize = 32 << 20;
 
 /// Decodes one response.
 pub struct Decoder {
     format: StreamFormat,
     framing: Framing,
-    events: Box<dyn Events>,
+    event_decoder: Box<dyn EventDecoder>,
     transcript: Transcript,
 }
 
 impl Decoder {
-    /// A decoder for one response in this format.
+    /// Creates a decoder for one response in this format.
     #[must_use]
     pub fn new(format: StreamFormat) -> Self {
-        let events: Box<dyn Events> = match format {
+        let event_decoder: Box<dyn EventDecoder> = match format {
             StreamFormat::OpenaiChat => Box::<openai_chat::Chat>::default(),
             StreamFormat::OpenaiResponses => Box::<openai_responses::Responses>::default(),
             StreamFormat::Anthropic => Box::<anthropic::Messages>::default(),
@@ -68,8 +68,8 @@ impl Decoder {
         };
         Self {
             format,
-            framing: Framing::new(FRAME_BYTES),
-            events,
+            framing: Framing::new(DEFAULT_FRAME_BYTES_MAX),
+            event_decoder,
             transcript: Transcript::default(),
         }
     }
@@ -83,40 +83,41 @@ impl Decoder {
 
     /// Decodes the next bytes, in chunks of any size.
     pub fn push(&mut self, bytes: &[u8]) {
-        let (events, transcript) = (&mut self.events, &mut self.transcript);
-        self.framing
-            .push(bytes, &mut |frame| feed(frame, events.as_mut(), transcript));
+        let (decoder, transcript) = (&mut self.event_decoder, &mut self.transcript);
+        self.framing.push(bytes, &mut |frame| {
+            decode_frame(frame, decoder.as_mut(), transcript)
+        });
     }
 
     /// Ends the input. A response that is incomplete at this point has failed.
     pub fn end(&mut self) {
-        let (events, transcript) = (&mut self.events, &mut self.transcript);
+        let (decoder, transcript) = (&mut self.event_decoder, &mut self.transcript);
         self.framing
-            .end(&mut |frame| feed(frame, events.as_mut(), transcript));
+            .end(&mut |frame| decode_frame(frame, decoder.as_mut(), transcript));
         if self.transcript.ended().is_none() {
-            self.events.end(&mut self.transcript);
+            self.event_decoder.end(&mut self.transcript);
         }
         if self.transcript.ended().is_none() {
             let error = match self.transcript.events() {
-                (0, 0) => StreamError::of_stream("stream_empty", "the stream contained no event"),
-                (all, unknown) if all == unknown => {
-                    let what = format!("no event of the stream has the format {}", self.format);
-                    StreamError::of_stream("stream_malformed", &what)
+                (0, 0) => StreamError::new("stream_empty", "the stream contained no event"),
+                (total, unknown) if total == unknown => {
+                    let message = format!("no event of the stream has the format {}", self.format);
+                    StreamError::new("stream_malformed", &message)
                 }
-                _ => StreamError::of_stream(
+                _ => StreamError::new(
                     "stream_truncated",
                     "the stream ended before its terminal event",
                 ),
             };
-            self.transcript.end(Ended::Failed(error));
+            self.transcript.end(StreamEnd::Failed(error));
         }
     }
 
     /// Ends a stream that was cut off for an external reason. `why` is ignored if the response already had its terminal
     /// event.
-    pub fn break_off(&mut self, why: Ended) {
+    pub fn break_off(&mut self, why: StreamEnd) {
         if self.transcript.ended().is_none() {
-            self.events.end(&mut self.transcript);
+            self.event_decoder.end(&mut self.transcript);
         }
         self.transcript.end(why);
     }
@@ -134,18 +135,18 @@ impl Decoder {
 
     /// The approximate number of buffered bytes.
     #[must_use]
-    pub fn held(&self) -> usize {
-        self.framing.held() + self.transcript.held()
+    pub fn buffered_bytes(&self) -> usize {
+        self.framing.buffered_bytes() + self.transcript.memory_bytes()
     }
 }
 
 /// Passes a frame to the decoder of its format. After the end of the response, frames are ignored.
-fn feed(frame: Frame<'_>, events: &mut dyn Events, out: &mut Transcript) {
+fn decode_frame(frame: Frame<'_>, decoder: &mut dyn EventDecoder, out: &mut Transcript) {
     match frame {
         Frame::TooLarge => {
-            let what = "an event is larger than the limit";
-            let error = StreamError::of_stream("stream_too_large", what);
-            out.end(Ended::Failed(error));
+            let message = "an event is larger than the limit";
+            let error = StreamError::new("stream_too_large", message);
+            out.end(StreamEnd::Failed(error));
         }
         _ if out.ended().is_some() => {}
         Frame::Foreign(bytes) => {
@@ -156,7 +157,7 @@ fn feed(frame: Frame<'_>, events: &mut dyn Events, out: &mut Transcript) {
             out.event();
             match std::str::from_utf8(data) {
                 Ok(data) => {
-                    events.event(name, data, out);
+                    decoder.decode_event(name, data, out);
                     out.finish_complete_blocks();
                 }
                 Err(_) => out.unknown(&String::from_utf8_lossy(data)),
@@ -180,28 +181,31 @@ mod tests {
 
     #[test]
     fn input_that_is_not_a_stream_fails() {
-        let ended = |bytes: &[u8]| {
+        let error_code = |bytes: &[u8]| {
             let mut decoder = Decoder::new(StreamFormat::OpenaiChat);
             decoder.push(bytes);
             decoder.end();
             match decoder.transcript().ended() {
-                Some(Ended::Failed(error)) => error.code.to_string(),
+                Some(StreamEnd::Failed(error)) => error.code.to_string(),
                 other => format!("{other:?}"),
             }
         };
-        assert_eq!(ended(b""), "stream_empty");
-        assert_eq!(ended(b": comment\n\n"), "stream_empty");
-        assert_eq!(ended(b"<html>502 Bad Gateway</html>\n"), "stream_malformed");
-        assert_eq!(ended(b"\xff\xfe\x00"), "stream_malformed");
+        assert_eq!(error_code(b""), "stream_empty");
+        assert_eq!(error_code(b": comment\n\n"), "stream_empty");
+        assert_eq!(
+            error_code(b"<html>502 Bad Gateway</html>\n"),
+            "stream_malformed"
+        );
+        assert_eq!(error_code(b"\xff\xfe\x00"), "stream_malformed");
     }
 
     #[test]
-    fn foreign_input_fails_with_the_expected_formats_name() {
+    fn foreign_input_fails_with_the_name_of_the_expected_format() {
         for format in StreamFormat::ALL {
             let mut decoder = Decoder::new(format);
             decoder.push(b"<html>502 Bad Gateway</html>\n");
             decoder.end();
-            let Some(Ended::Failed(error)) = decoder.transcript().ended() else {
+            let Some(StreamEnd::Failed(error)) = decoder.transcript().ended() else {
                 panic!("{format}");
             };
             let message = format!("no event of the stream has the format {format}");

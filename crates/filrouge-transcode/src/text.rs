@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-use filrouge_engine::restore::{Content, Dispositions, Say};
+use filrouge_engine::restore::{Content, Dispositions, Message};
 use filrouge_types::JsonText;
 
 use crate::json;
 use crate::media;
 
 /// The heading before a summary of older turns, escaped as in a JSON string.
-const SUMMARY: &str = "[Summary of the earlier conversation]\\n";
+const SUMMARY_HEADING: &str = "[Summary of the earlier conversation]\\n";
 
 /// The text that replaces a blank text.
 const BLANK: &str = "[blank]";
@@ -30,9 +30,9 @@ impl Text<'_> {
     pub(crate) fn push(&self, out: &mut String) {
         match self {
             Self::Token(token) => out.push_str(token.inner()),
-            Self::Plain(plain) => json::escape(out, plain),
+            Self::Plain(plain) => json::push_escaped(out, plain),
             Self::Summary(token) => {
-                out.push_str(SUMMARY);
+                out.push_str(SUMMARY_HEADING);
                 out.push_str(token.inner());
             }
         }
@@ -41,7 +41,11 @@ impl Text<'_> {
 
 /// Reports that the item `seq` was changed in the way that `change` names. Without a seq, there is no item and no
 /// report.
-pub(crate) fn note(dispositions: &mut Dispositions, seq: Option<u64>, change: &'static str) {
+pub(crate) fn report_change(
+    dispositions: &mut Dispositions,
+    seq: Option<u64>,
+    change: &'static str,
+) {
     if let Some(seq) = seq {
         dispositions.adapt(seq, change);
     }
@@ -49,9 +53,13 @@ pub(crate) fn note(dispositions: &mut Dispositions, seq: Option<u64>, change: &'
 
 /// The text itself, or [`BLANK`] for a text of white space and ASCII separators alone. A plan contains no text of white
 /// space alone, but some providers also refuse ASCII separators as blank.
-fn visible<'a>(token: &'a JsonText, seq: Option<u64>, dispositions: &mut Dispositions) -> Text<'a> {
+fn non_blank<'a>(
+    token: &'a JsonText,
+    seq: Option<u64>,
+    dispositions: &mut Dispositions,
+) -> Text<'a> {
     if json::trim_end(token.inner()).is_empty() {
-        note(dispositions, seq, "blank_as_text");
+        report_change(dispositions, seq, "blank_as_text");
         return Text::Plain(Cow::Borrowed(BLANK));
     }
     Text::Token(token)
@@ -64,27 +72,28 @@ pub(crate) fn as_text<'a>(
     dispositions: &mut Dispositions,
 ) -> Text<'a> {
     match content {
-        Content::Text(token) => visible(token, seq, dispositions),
+        Content::Text(token) => non_blank(token, seq, dispositions),
         Content::Summary(token) => Text::Summary(token),
         Content::Mark(mark) => Text::Plain(Cow::Borrowed(mark.text())),
         Content::Refusal(token) => {
-            note(dispositions, seq, "refusal_as_text");
-            visible(token, seq, dispositions)
+            report_change(dispositions, seq, "refusal_as_text");
+            non_blank(token, seq, dispositions)
         }
         Content::Image(image) => {
-            note(dispositions, seq, "image_as_text");
+            report_change(dispositions, seq, "image_as_text");
             Text::Plain(media::placeholder("image", image).into())
         }
         Content::File(file) => {
-            note(dispositions, seq, "file_as_text");
-            let text = media::textual(file).unwrap_or_else(|| media::placeholder("file", file));
+            report_change(dispositions, seq, "file_as_text");
+            let text =
+                media::text_with_heading(file).unwrap_or_else(|| media::placeholder("file", file));
             Text::Plain(text.into())
         }
     }
 }
 
 /// Appends texts as the content of one JSON string, separated by line feeds; `false` if there is none.
-pub(crate) fn join<'a>(out: &mut String, texts: impl Iterator<Item = Text<'a>>) -> bool {
+pub(crate) fn push_joined<'a>(out: &mut String, texts: impl Iterator<Item = Text<'a>>) -> bool {
     let mut any = false;
     for text in texts {
         if any {
@@ -98,13 +107,13 @@ pub(crate) fn join<'a>(out: &mut String, texts: impl Iterator<Item = Text<'a>>) 
 
 /// Appends a note of the application as the content of a JSON string, for providers whose histories have no role for
 /// the application.
-pub(crate) fn push_note(say: &Say, dispositions: &mut Dispositions, out: &mut String) {
-    note(dispositions, say.seq, "note_as_user_text");
+pub(crate) fn push_note(message: &Message, dispositions: &mut Dispositions, out: &mut String) {
+    report_change(dispositions, message.seq, "note_as_user_text");
     out.push_str("<system_note>\\n");
-    let texts = say
+    let texts = message
         .contents
         .iter()
-        .map(|c| as_text(c, say.seq, dispositions));
-    join(out, texts);
+        .map(|c| as_text(c, message.seq, dispositions));
+    push_joined(out, texts);
     out.push_str("\\n</system_note>");
 }

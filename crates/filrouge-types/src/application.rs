@@ -29,10 +29,10 @@ impl Variant {
         usize::from(self.code())
     }
 
-    /// The variant as documents show it. `copied` says whether the text is a copy of the text in the other language; it
-    /// only affects `Translated`.
+    /// The name of the variant in documents. `copied` states whether the text is a copy of the text in the other
+    /// language; it only affects `Translated`.
     #[must_use]
-    pub const fn shown(self, copied: bool) -> &'static str {
+    pub const fn display_name(self, copied: bool) -> &'static str {
         match self {
             Self::Translated if copied => "translated, a copy of the neutral answer",
             _ => self.as_str(),
@@ -47,7 +47,7 @@ pub const ANSWER_IS_COPY: &str = "answer_neutral_is_fallback";
 
 /// Metadata whose only member is the flag `name`, set to `true`.
 #[must_use]
-pub fn flagged(name: &str) -> RawJson {
+pub fn flag_metadata(name: &str) -> RawJson {
     RawJson::from_checked(format!(r#"{{"{name}":true}}"#))
 }
 
@@ -134,7 +134,7 @@ impl Application {
 /// messages are those of a single struct with all members.
 #[derive(Debug, Default)]
 pub struct ApplicationReader {
-    seen: Vec<&'static str>,
+    read_names: Vec<&'static str>,
     /// The fields that were read; an absent one has its default.
     pub read: Application,
 }
@@ -151,20 +151,20 @@ impl ApplicationReader {
     }
 
     /// Reads the value of the application's member `name`; fails if the member occurred before.
-    fn value<'de, A: MapAccess<'de>>(
+    fn read_value<'de, A: MapAccess<'de>>(
         &mut self,
         name: &'static str,
-        from: &mut A,
+        map: &mut A,
     ) -> Result<(), A::Error> {
-        if self.seen.contains(&name) {
+        if self.read_names.contains(&name) {
             return Err(A::Error::duplicate_field(name));
         }
-        self.seen.push(name);
-        let at = Application::NAMES.iter().position(|label| *label == name);
-        let label = at.and_then(|at| self.read.labels_mut().into_iter().nth(at));
+        self.read_names.push(name);
+        let index = Application::NAMES.iter().position(|label| *label == name);
+        let label = index.and_then(|index| self.read.labels_mut().into_iter().nth(index));
         match label {
-            Some(label) => *label = from.next_value()?,
-            None => self.read.translate_chat = from.next_value()?,
+            Some(label) => *label = map.next_value()?,
+            None => self.read.translate_chat = map.next_value()?,
         }
         Ok(())
     }
@@ -234,8 +234,10 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for WithoutApplication<'_, A> {
             let fields = self.fields;
             let name = NameSeed(fields, &mut seed);
             match self.inner.next_key_seed(name)? {
-                Some(Name::Word(word)) => self.reader.value(word, &mut self.inner)?,
-                Some(Name::Field(name)) => return Ok(Some(name)),
+                Some(MemberName::Application(word)) => {
+                    self.reader.read_value(word, &mut self.inner)?
+                }
+                Some(MemberName::Struct(name)) => return Ok(Some(name)),
                 None => return Ok(None),
             }
         }
@@ -246,12 +248,12 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for WithoutApplication<'_, A> {
     }
 }
 
-/// The name of a member, by its owner.
-enum Name<K> {
+/// The name of a member of the application or of the struct.
+enum MemberName<K> {
     /// A member of the application.
-    Word(&'static str),
+    Application(&'static str),
     /// A field of the struct.
-    Field(K),
+    Struct(K),
 }
 
 /// Deserializes the name of a member. Contains the struct's field names, and the seed with which the struct reads the
@@ -259,23 +261,25 @@ enum Name<K> {
 struct NameSeed<'a, K>(&'static [&'static str], &'a mut Option<K>);
 
 impl<'de, K: DeserializeSeed<'de>> DeserializeSeed<'de> for NameSeed<'_, K> {
-    type Value = Name<K::Value>;
+    type Value = MemberName<K::Value>;
 
     fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<Self::Value, D::Error> {
         let Self(fields, seed) = self;
         let name = String::deserialize(d)?;
         let words = Application::NAMES.into_iter();
         if let Some(word) = words.clone().find(|word| *word == name) {
-            return Ok(Name::Word(word));
+            return Ok(MemberName::Application(word));
         }
         match seed.take().filter(|_| fields.contains(&name.as_str())) {
-            Some(seed) => seed.deserialize(name.into_deserializer()).map(Name::Field),
+            Some(seed) => seed
+                .deserialize(name.into_deserializer())
+                .map(MemberName::Struct),
             None => {
                 let known = fields.iter().copied().chain(words);
                 let known: Vec<String> = known.map(|name| format!("`{name}`")).collect();
                 let known = known.join(", ");
-                let what = format!("unknown field `{name}`, expected one of {known}");
-                Err(D::Error::custom(what))
+                let detail = format!("unknown field `{name}`, expected one of {known}");
+                Err(D::Error::custom(detail))
             }
         }
     }

@@ -45,7 +45,7 @@ macro_rules! codes {
 codes! {
     /// The request cannot be parsed.
     BadRequest = "bad_request" 400 false "The request cannot be read",
-    /// The request carries no credentials, or none that are valid.
+    /// The request carries no valid credentials.
     Unauthenticated = "unauthenticated" 401 false "Credentials are needed",
     /// The caller's address, origin or permissions do not allow the request.
     Forbidden = "forbidden" 403 false "Not allowed",
@@ -57,7 +57,7 @@ codes! {
     TurnNotFound = "turn_not_found" 404 false "No such turn",
     /// The session has no such checkpoint.
     CheckpointNotFound = "checkpoint_not_found" 404 false "No such checkpoint",
-    /// The tenant does not exist, or it is not the caller's.
+    /// The tenant does not exist, or the caller belongs to another tenant.
     TenantNotFound = "tenant_not_found" 404 false "No such tenant",
     /// The route does not support this method.
     MethodNotAllowed = "method_not_allowed" 405 false "Method not allowed",
@@ -71,7 +71,7 @@ codes! {
     SessionLinked = "session_linked" 409 false "The session is linked to another identity",
     /// The same idempotency key arrived with another body.
     IdempotencyMismatch = "idempotency_mismatch" 409 false "The key was used with another body",
-    /// Some items of the batch are recorded already, and some are not.
+    /// Only some items of the batch are already recorded.
     PartialReplay = "partial_replay" 409 false "Some items of the batch are recorded already",
     /// `expected_seq` is not the session's newest seq.
     SeqConflict = "seq_conflict" 409 false "The session has newer items",
@@ -165,15 +165,15 @@ pub struct Failure {
     pub hint: Option<String>,
     /// The newest seq, for [`ErrorCode::SeqConflict`].
     pub actual_seq: Option<u64>,
-    /// The position of the damaged data, for [`ErrorCode::IntegrityError`].
-    pub place: Option<Box<Place>>,
+    /// The location of the damaged data, for [`ErrorCode::IntegrityError`].
+    pub location: Option<Box<DataLocation>>,
     /// The lease that is held, for [`ErrorCode::LeaseTimeout`] and [`ErrorCode::LeaseHeld`].
     pub held: Option<Box<Lease>>,
 }
 
-/// A place in the ledger.
+/// The location of damaged data in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct DataLocation {
     /// The session.
     pub session_id: String,
     /// The seq in the session; `None` for the entire session.
@@ -188,23 +188,23 @@ impl Failure {
             detail: detail.into(),
             hint: None,
             actual_seq: None,
-            place: None,
+            location: None,
             held: None,
         }
     }
 
     /// The failure for stored data that was changed (DESIGN §9). It names the session and the first affected seq;
-    /// without a seq, the entire session is affected. `what` describes the change.
-    pub fn integrity(session: &str, seq: Option<u64>, what: impl fmt::Display) -> Self {
-        let at = seq.map_or_else(String::new, |seq| format!(", seq {seq}"));
+    /// without a seq, the entire session is affected. `detail` describes the change.
+    pub fn integrity(session: &str, seq: Option<u64>, detail: impl fmt::Display) -> Self {
+        let seq_text = seq.map_or_else(String::new, |seq| format!(", seq {seq}"));
         Self {
-            place: Some(Box::new(Place {
+            location: Some(Box::new(DataLocation {
                 session_id: session.to_owned(),
                 seq,
             })),
             ..Self::new(
                 ErrorCode::IntegrityError,
-                format!("session {session:?}{at}: {what}"),
+                format!("session {session:?}{seq_text}: {detail}"),
             )
         }
     }
@@ -223,9 +223,9 @@ mod tests {
 
     #[test]
     fn codes_are_unique_words_with_error_statuses() {
-        let mut seen = std::collections::BTreeSet::new();
+        let mut codes = std::collections::BTreeSet::new();
         for code in ErrorCode::ALL {
-            assert!(seen.insert(code.as_str()), "{code} twice");
+            assert!(codes.insert(code.as_str()), "{code} twice");
             assert!(
                 code.as_str()
                     .bytes()

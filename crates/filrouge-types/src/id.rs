@@ -132,21 +132,21 @@ text_id!(
 );
 
 /// The prefix of the keys of events that filrouge itself records. A caller's event key with this prefix is refused.
-pub const OWN_EVENTS: &str = "filrouge:";
+pub const INTERNAL_EVENT_PREFIX: &str = "filrouge:";
 
 impl EventKey {
     /// The key of an event that filrouge records: at most one per session for each pair of `kind` and `subject`.
     ///
     /// # Errors
     /// [`IdError`] when the key would not be a valid id, for example because it is too long.
-    pub fn own(kind: &str, subject: impl fmt::Display) -> Result<Self, IdError> {
-        Self::new(format!("{OWN_EVENTS}{kind}:{subject}"))
+    pub fn internal(kind: &str, subject: impl fmt::Display) -> Result<Self, IdError> {
+        Self::new(format!("{INTERNAL_EVENT_PREFIX}{kind}:{subject}"))
     }
 
     /// Whether filrouge itself recorded the event.
     #[must_use]
-    pub fn is_own(&self) -> bool {
-        self.as_str().starts_with(OWN_EVENTS)
+    pub fn is_internal(&self) -> bool {
+        self.as_str().starts_with(INTERNAL_EVENT_PREFIX)
     }
 }
 

@@ -40,15 +40,15 @@ pub fn check_nesting(json: &[u8]) -> Result<(), JsonError> {
 /// [`JsonError::TooDeep`].
 pub fn check_nesting_within(json: &[u8], levels: usize) -> Result<(), JsonError> {
     let mut depth = 0_usize;
-    let mut rest = json;
-    while let Some(at) = rest
+    let mut remaining = json;
+    while let Some(index) = remaining
         .iter()
         .position(|b| matches!(b, b'"' | b'[' | b'{' | b']' | b'}'))
     {
-        let byte = rest[at];
-        rest = &rest[at + 1..];
+        let byte = remaining[index];
+        remaining = &remaining[index + 1..];
         match byte {
-            b'"' => rest = after_string(rest),
+            b'"' => remaining = after_string(remaining),
             b'[' | b'{' => {
                 depth += 1;
                 if depth > levels {
@@ -61,29 +61,29 @@ pub fn check_nesting_within(json: &[u8], levels: usize) -> Result<(), JsonError>
     Ok(())
 }
 
-/// Replaces each escape of a lone surrogate, which UTF-8 cannot encode, by the escape of U+FFFD. All other bytes are
-/// unchanged.
+/// Replaces the escape of each lone surrogate, which UTF-8 cannot encode, by the escape of U+FFFD. Keeps all other
+/// bytes unchanged.
 #[must_use]
-pub fn sound_json(json: &str) -> Cow<'_, str> {
+pub fn replace_lone_surrogates(json: &str) -> Cow<'_, str> {
     let bytes = json.as_bytes();
     if memchr::memmem::find(bytes, b"\\u").is_none() {
         return Cow::Borrowed(json);
     }
-    let (mut sound, mut copied, mut at) = (String::new(), 0, 0);
-    while let Some(offset) = memchr::memchr(b'\\', &bytes[at..]) {
-        let escape = at + offset;
-        at = (escape + 2).min(bytes.len());
+    let (mut replaced, mut copied, mut next) = (String::new(), 0, 0);
+    while let Some(offset) = memchr::memchr(b'\\', &bytes[next..]) {
+        let escape = next + offset;
+        next = (escape + 2).min(bytes.len());
         match code_unit(bytes, escape) {
             Some(0xd800..=0xdbff)
                 if matches!(code_unit(bytes, escape + 6), Some(0xdc00..=0xdfff)) =>
             {
-                at = escape + 12;
+                next = escape + 12;
             }
             Some(0xd800..=0xdfff) => {
-                sound.push_str(&json[copied..escape]);
-                sound.push_str("\\ufffd");
+                replaced.push_str(&json[copied..escape]);
+                replaced.push_str("\\ufffd");
                 copied = escape + 6;
-                at = copied;
+                next = copied;
             }
             _ => {}
         }
@@ -91,8 +91,8 @@ pub fn sound_json(json: &str) -> Cow<'_, str> {
     if copied == 0 {
         return Cow::Borrowed(json);
     }
-    sound.push_str(&json[copied..]);
-    Cow::Owned(sound)
+    replaced.push_str(&json[copied..]);
+    Cow::Owned(replaced)
 }
 
 /// The UTF-16 code unit of the `\uXXXX` escape at byte `at`; `None` if there is no such escape.
@@ -101,14 +101,14 @@ fn code_unit(json: &[u8], at: usize) -> Option<u16> {
     u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
-/// The bytes after a JSON string. `rest` begins after the string's opening quote.
-fn after_string(mut rest: &[u8]) -> &[u8] {
-    while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
-        let quote = rest[at] == b'"';
-        let skip = if quote { 1 } else { 2 };
-        rest = rest.get(at + skip..).unwrap_or_default();
-        if quote {
-            return rest;
+/// The bytes after a JSON string. `remaining` begins after the string's opening quote.
+fn after_string(mut remaining: &[u8]) -> &[u8] {
+    while let Some(index) = memchr::memchr2(b'"', b'\\', remaining) {
+        let is_quote = remaining[index] == b'"';
+        let skip = if is_quote { 1 } else { 2 };
+        remaining = remaining.get(index + skip..).unwrap_or_default();
+        if is_quote {
+            return remaining;
         }
     }
     &[]
@@ -171,13 +171,13 @@ impl fmt::Debug for RawJson {
 }
 
 /// The struct name by which serde_json recognizes text that is already JSON.
-const RAW: &str = "$serde_json::private::RawValue";
+const RAW_VALUE_NAME: &str = "$serde_json::private::RawValue";
 
 /// Serializes checked JSON unchanged. Serializing a [`RawValue`] would do the same, but building one parses the text
 /// again.
 fn write_raw<S: Serializer>(json: &str, s: S) -> Result<S::Ok, S::Error> {
-    let mut raw = s.serialize_struct(RAW, 1)?;
-    raw.serialize_field(RAW, json)?;
+    let mut raw = s.serialize_struct(RAW_VALUE_NAME, 1)?;
+    raw.serialize_field(RAW_VALUE_NAME, json)?;
     raw.end()
 }
 
@@ -289,14 +289,14 @@ impl JsonText {
         }
     }
 
-    /// Joins strings with a line feed between them, escapes unresolved; `None` without any string.
+    /// Joins strings with a line feed between them, escapes unresolved; `None` for an empty list.
     #[must_use]
     pub fn join(texts: &[Self]) -> Option<Self> {
         match texts {
             [] => None,
-            [one] => Some(one.clone()),
-            many => {
-                let inner: Vec<&str> = many.iter().map(Self::inner).collect();
+            [only] => Some(only.clone()),
+            texts => {
+                let inner: Vec<&str> = texts.iter().map(Self::inner).collect();
                 let joined = format!("\"{}\"", inner.join("\\n"));
                 Some(Self::from_entire(RawJson(joined.into())))
             }
@@ -304,7 +304,7 @@ impl JsonText {
     }
 }
 
-/// Reads a JSON string as bytes, as serde_json does for byte strings: then a lone surrogate is not an error.
+/// Reads a JSON string as bytes, so that serde_json accepts a lone surrogate.
 mod serde_bytes_lossy {
     use std::fmt;
 
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_is_bounded() {
+    fn nesting_is_limited() {
         let deep = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
         assert!(RawJson::parse(&deep(MAX_NESTING)).is_ok());
         assert_eq!(
@@ -399,7 +399,7 @@ mod tests {
 
     #[test]
     fn only_lone_surrogates_are_replaced() {
-        for (json, sound) in [
+        for (json, expected) in [
             (r#""a\ud83d\ude00b""#, r#""a\ud83d\ude00b""#),
             (r#""a\ud83e\uddf5b""#, r#""a\ud83e\uddf5b""#),
             (r#""\ud800""#, r#""\ufffd""#),
@@ -411,11 +411,11 @@ mod tests {
             (r#""\udc00é""#, r#""\ufffdé""#),
             ("[1]", "[1]"),
         ] {
-            assert_eq!(sound_json(json), sound);
-            serde_json::from_str::<serde_json::Value>(&sound_json(json)).unwrap();
+            assert_eq!(replace_lone_surrogates(json), expected);
+            serde_json::from_str::<serde_json::Value>(&replace_lone_surrogates(json)).unwrap();
         }
         for torn in ["\\", "\\u", "\\ud80", "\\é", "\\ud800\\"] {
-            let _ = sound_json(torn);
+            let _ = replace_lone_surrogates(torn);
         }
     }
 
@@ -433,16 +433,15 @@ mod tests {
     }
 
     #[test]
-    fn a_text_within_other_json_is_that_text() {
+    fn a_text_within_other_json_equals_the_same_separate_text() {
         let json = || RawJson::from_checked(r#"[{"text":"caf\u00e9"}]"#);
         let inside = JsonText::within(json(), 9..20).unwrap();
-        let alone: JsonText = serde_json::from_str(r#""caf\u00e9""#).unwrap();
-        assert_eq!((&inside, inside.as_token()), (&alone, r#""caf\u00e9""#));
+        let separate: JsonText = serde_json::from_str(r#""caf\u00e9""#).unwrap();
+        assert_eq!((&inside, inside.as_token()), (&separate, r#""caf\u00e9""#));
         assert_eq!(inside.clone().to_plain(), "café");
-        assert_eq!(serde_json::to_string(&inside).unwrap(), alone.as_token());
-        let hash =
-            |text: &JsonText| std::collections::HashSet::from([text.clone()]).contains(&alone);
-        assert!(hash(&inside));
+        assert_eq!(serde_json::to_string(&inside).unwrap(), separate.as_token());
+        let texts = std::collections::HashSet::from([inside.clone()]);
+        assert!(texts.contains(&separate));
         for (from, to) in [(0, 3), (8, 20), (9, 9), (9, 10), (9, 500), (20, 9)] {
             assert!(JsonText::within(json(), from..to).is_err());
         }

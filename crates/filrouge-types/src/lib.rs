@@ -22,16 +22,18 @@ pub mod unassigned;
 mod words;
 
 pub use application::{
-    ANSWER_IS_COPY, Application, ApplicationReader, QUESTION_IS_COPY, TurnLabel, Variant, flagged,
+    ANSWER_IS_COPY, Application, ApplicationReader, QUESTION_IS_COPY, TurnLabel, Variant,
+    flag_metadata,
 };
-pub use error::{ErrorCode, Failure, Place};
+pub use error::{DataLocation, ErrorCode, Failure};
 pub use id::{
-    EventKey, IdError, IdentityId, ItemId, OWN_EVENTS, ProjectId, RequestId, SessionId, TenantId,
-    TurnId,
+    EventKey, INTERNAL_EVENT_PREFIX, IdError, IdentityId, ItemId, ProjectId, RequestId, SessionId,
+    TenantId, TurnId,
 };
 pub use item::{Annotations, Channel, Item, ItemBody, Role};
 pub use json::{
-    JsonError, JsonText, MAX_NESTING, RawJson, check_nesting, check_nesting_within, sound_json,
+    JsonError, JsonText, MAX_NESTING, RawJson, check_nesting, check_nesting_within,
+    replace_lone_surrogates,
 };
 pub use lease::{Checkpoint, Lease};
 pub use members::Members;

@@ -44,8 +44,8 @@ fn is_named(token: &str, name: &str) -> bool {
             && serde_json::from_str::<String>(token).is_ok_and(|plain| plain == name)
 }
 
-/// A name with its escapes resolved; U+FFFD replaces what Unicode cannot encode.
-fn plain(token: &str) -> Cow<'_, str> {
+/// A name with its escapes resolved; U+FFFD replaces lone surrogates.
+fn resolve_escapes(token: &str) -> Cow<'_, str> {
     if !token.contains('\\') {
         return token.trim_matches('"').into();
     }
@@ -56,13 +56,15 @@ fn plain(token: &str) -> Cow<'_, str> {
 impl<'a> Members<'a> {
     /// The members of an object; `None` when `json` is not an object.
     #[must_use]
-    pub fn of(json: &'a str) -> Option<Self> {
+    pub fn parse(json: &'a str) -> Option<Self> {
         serde_json::from_str(json).ok()
     }
 
     /// The names with their escapes resolved and the values as written, in order.
     pub fn iter(&self) -> impl Iterator<Item = (Cow<'a, str>, &'a str)> {
-        self.0.iter().map(|(name, value)| (plain(name), *value))
+        self.0
+            .iter()
+            .map(|(name, value)| (resolve_escapes(name), *value))
     }
 
     /// The values of all members with this name, with or without escapes.
@@ -80,13 +82,16 @@ impl<'a> Members<'a> {
         self.all(name).next_back().filter(|value| *value != "null")
     }
 
-    /// Removes the member with this name and returns its value, if `fits` accepts the value. Otherwise nothing is
-    /// removed.
-    pub fn take(&mut self, name: &str, fits: impl Fn(&str) -> bool) -> Option<&'a str> {
-        let at = self.0.iter().rposition(|(own, _)| is_named(own, name))?;
-        let (_, value) = *self.0.get(at)?;
-        fits(value).then(|| {
-            self.0.remove(at);
+    /// Removes the member with this name and returns its value, if `accepts` accepts the value. Otherwise removes
+    /// nothing.
+    pub fn take(&mut self, name: &str, accepts: impl Fn(&str) -> bool) -> Option<&'a str> {
+        let index = self
+            .0
+            .iter()
+            .rposition(|(token, _)| is_named(token, name))?;
+        let (_, value) = *self.0.get(index)?;
+        accepts(value).then(|| {
+            self.0.remove(index);
             value
         })
     }

@@ -5,11 +5,12 @@ use std::collections::HashMap;
 
 use crate::{JsonText, Members, RawJson};
 
-/// The members of an object; any other value has none.
+/// The members of an object; none for any other value.
 fn members(json: &RawJson) -> Members<'_> {
-    Members::of(json.as_str()).unwrap_or_default()
+    Members::parse(json.as_str()).unwrap_or_default()
 }
 
+/// Writes an object with these members.
 fn write<'a, V: AsRef<str> + 'a>(members: impl IntoIterator<Item = (&'a str, V)>) -> RawJson {
     let members = members.into_iter();
     let members: Vec<String> = members
@@ -21,34 +22,36 @@ fn write<'a, V: AsRef<str> + 'a>(members: impl IntoIterator<Item = (&'a str, V)>
 /// A member's name for comparison. Names are equal regardless of escapes. A name with a lone surrogate, which Unicode
 /// cannot encode, equals only a name with the same spelling.
 #[derive(PartialEq, Eq, Hash)]
-enum Name {
-    Plain(String),
-    Spelled(String),
+enum NameKey {
+    /// The name with its escapes resolved.
+    Resolved(String),
+    /// The name as spelled, because Unicode cannot encode it.
+    Spelling(String),
 }
 
-impl Name {
-    fn of(name: &str) -> Self {
+impl NameKey {
+    fn new(name: &str) -> Self {
         match serde_json::from_str(name) {
-            Ok(plain) => Self::Plain(plain),
-            Err(_) => Self::Spelled(name.to_owned()),
+            Ok(plain) => Self::Resolved(plain),
+            Err(_) => Self::Spelling(name.to_owned()),
         }
     }
 }
 
 /// Members indexed by name: the cost of a change does not depend on the number of members.
-struct Named<'a> {
+struct IndexedMembers<'a> {
     /// The JSON of each name and value; `None` for a member that was removed.
     members: Vec<Option<(&'a str, Cow<'a, str>)>>,
     /// The positions of each name in `members`, ascending.
-    positions: HashMap<Name, Vec<usize>>,
+    positions: HashMap<NameKey, Vec<usize>>,
 }
 
-impl<'a> Named<'a> {
-    fn of(json: &'a RawJson) -> Self {
+impl<'a> IndexedMembers<'a> {
+    fn parse(json: &'a RawJson) -> Self {
         let members = members(json).0;
-        let mut positions: HashMap<Name, Vec<usize>> = HashMap::with_capacity(members.len());
-        for (at, (name, _)) in members.iter().enumerate() {
-            positions.entry(Name::of(name)).or_default().push(at);
+        let mut positions: HashMap<NameKey, Vec<usize>> = HashMap::with_capacity(members.len());
+        for (index, (name, _)) in members.iter().enumerate() {
+            positions.entry(NameKey::new(name)).or_default().push(index);
         }
         let members = members.into_iter();
         let members = members.map(|(name, value)| Some((name, value.into())));
@@ -59,13 +62,13 @@ impl<'a> Named<'a> {
     }
 
     /// The value that JSON readers use for a name: the last one.
-    fn get(&self, name: &Name) -> Option<&str> {
-        let at = *self.positions.get(name)?.last()?;
-        self.members[at].as_ref().map(|(_, value)| &**value)
+    fn get(&self, name: &NameKey) -> Option<&str> {
+        let index = *self.positions.get(name)?.last()?;
+        self.members[index].as_ref().map(|(_, value)| &**value)
     }
 
     /// Sets a value at the name's first position, or appends it; later duplicates of the name are removed.
-    fn set(&mut self, name: &'a str, key: Name, value: Cow<'a, str>) {
+    fn set(&mut self, name: &'a str, key: NameKey, value: Cow<'a, str>) {
         match self.positions.get_mut(&key) {
             Some(positions) => {
                 for at in positions.drain(1..) {
@@ -83,7 +86,7 @@ impl<'a> Named<'a> {
         }
     }
 
-    fn remove(&mut self, name: &Name) {
+    fn remove(&mut self, name: &NameKey) {
         for at in self.positions.remove(name).unwrap_or_default() {
             self.members[at] = None;
         }
@@ -98,11 +101,11 @@ impl<'a> Named<'a> {
 /// not an object counts as `{}`.
 #[must_use]
 pub fn merge_objects(first: &RawJson, second: &RawJson) -> RawJson {
-    let mut all = Named::of(first);
+    let mut merged = IndexedMembers::parse(first);
     for (name, value) in members(second).0 {
-        all.set(name, Name::of(name), value.into());
+        merged.set(name, NameKey::new(name), value.into());
     }
-    all.write()
+    merged.write()
 }
 
 /// Applies a JSON merge patch (RFC 7396) to `target`. A member of the patch that is `null` removes the target's member.
@@ -110,20 +113,20 @@ pub fn merge_objects(first: &RawJson, second: &RawJson) -> RawJson {
 /// patch that is not an object counts as `{}`.
 #[must_use]
 pub fn merge_patch(target: &RawJson, patch: &RawJson) -> RawJson {
-    let mut all = Named::of(target);
+    let mut patched = IndexedMembers::parse(target);
     for (name, value) in members(patch).0 {
-        let key = Name::of(name);
+        let key = NameKey::new(name);
         match value.as_bytes().first() {
-            Some(b'n') => all.remove(&key),
+            Some(b'n') => patched.remove(&key),
             Some(b'{') => {
-                let old = RawJson::from_checked(all.get(&key).unwrap_or("{}"));
+                let old = RawJson::from_checked(patched.get(&key).unwrap_or("{}"));
                 let merged = merge_patch(&old, &RawJson::from_checked(value));
-                all.set(name, key, merged.as_str().to_owned().into());
+                patched.set(name, key, merged.as_str().to_owned().into());
             }
-            _ => all.set(name, key, value.into()),
+            _ => patched.set(name, key, value.into()),
         }
     }
-    all.write()
+    patched.write()
 }
 
 /// Selects those members of an object whose names are in `names`. Also returns the number of the other members.
@@ -131,16 +134,19 @@ pub fn merge_patch(target: &RawJson, patch: &RawJson) -> RawJson {
 pub fn select_members(json: &RawJson, names: &[String]) -> (RawJson, usize) {
     let all = members(json).0;
     let count = all.len();
-    let listed =
+    let is_listed =
         |name: &str| serde_json::from_str::<String>(name).is_ok_and(|name| names.contains(&name));
-    let kept: Vec<_> = all.into_iter().filter(|(name, _)| listed(name)).collect();
+    let kept: Vec<_> = all
+        .into_iter()
+        .filter(|(name, _)| is_listed(name))
+        .collect();
     let others = count - kept.len();
     (write(kept), others)
 }
 
 /// Takes the members whose names `accepts` accepts out of an object. Returns the object of the remaining members, and
-/// the taken members in order. In the names of taken members, and in those passed to `accepts`, U+FFFD replaces what
-/// Unicode cannot encode.
+/// the taken members in order. In the names of taken members, and in those passed to `accepts`, U+FFFD replaces lone
+/// surrogates.
 #[must_use]
 pub fn take_members(
     json: &RawJson,
@@ -197,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn patches_are_those_of_rfc_7396() {
+    fn merge_patch_follows_rfc_7396() {
         for (target, patch, result) in [
             (r#"{"a":"b"}"#, r#"{"a":"c"}"#, r#"{"a":"c"}"#),
             (r#"{"a":"b"}"#, r#"{"b":"c"}"#, r#"{"a":"b","b":"c"}"#),

@@ -8,8 +8,8 @@ use jiff::tz::TimeZone;
 
 use crate::Timestamp;
 
-/// The maximum duration before now: a thousand years. A longer one is certainly a typing error.
-const LONGEST_AGO: Duration = Duration::from_secs(1_000 * 31_557_600);
+/// The maximum duration before now: a thousand years. A longer duration is a typing error.
+const AGO_MAX: Duration = Duration::from_secs(1_000 * 31_557_600);
 const DAY_MICROS: i64 = 86_400_000_000;
 
 /// A moment as a person or an agent wrote it. A time without an offset is in UTC.
@@ -46,14 +46,14 @@ impl Moment {
     ///
     /// # Errors
     /// [`MomentError`] for a number that looks like seconds or is too large.
-    pub fn from_millis(given: i64) -> Result<Self, MomentError> {
+    pub fn from_millis(millis: i64) -> Result<Self, MomentError> {
         // As seconds, these numbers are moments from 2001 to 5138. As milliseconds, they are moments from 1970 to 1973,
-        // which are hardly meant.
-        if (1_000_000_000..100_000_000_000).contains(&given) {
-            return Err(MomentError::Seconds(given));
+        // which callers hardly mean.
+        if (1_000_000_000..100_000_000_000).contains(&millis) {
+            return Err(MomentError::Seconds(millis));
         }
-        let at = Timestamp::from_millis(given).map(Self::At);
-        at.ok_or_else(|| MomentError::TooLarge(given.to_string()))
+        let at = Timestamp::from_millis(millis).map(Self::At);
+        at.ok_or_else(|| MomentError::TooLarge(millis.to_string()))
     }
 
     /// The moment as the start of a range (inclusive).
@@ -85,8 +85,8 @@ impl FromStr for Moment {
     fn from_str(text: &str) -> Result<Self, MomentError> {
         let text = text.trim();
         let digits = text.strip_prefix('-').unwrap_or(text);
-        // Only numbers of more than eight digits are milliseconds: shorter ones can be a year, or an ISO 8601 date such
-        // as `20251228`.
+        // Only a number of more than eight digits is in milliseconds. A shorter number can be a year, or an ISO 8601
+        // date such as `20251228`.
         if digits.len() > 8 && digits.bytes().all(|byte| byte.is_ascii_digit()) {
             let number = text.parse();
             return Self::from_millis(number.map_err(|_| MomentError::TooLarge(text.into()))?);
@@ -99,7 +99,7 @@ impl FromStr for Moment {
             Err(_) => {
                 let day = text.parse::<Date>().ok();
                 let day = day.and_then(|day| in_utc(day.at(0, 0, 0, 0)));
-                let ago = || duration(text).filter(|ago| *ago <= LONGEST_AGO);
+                let ago = || duration(text).filter(|ago| *ago <= AGO_MAX);
                 day.map(Self::Day).or_else(|| ago().map(Self::Ago))
             }
         };
@@ -107,8 +107,9 @@ impl FromStr for Moment {
     }
 }
 
+/// The moment of a civil time in UTC; `None` if it is out of range.
 fn in_utc(civil: DateTime) -> Option<Timestamp> {
-    // A time at the end of the year 9999 can be after jiff's last moment, which is then used instead.
+    // A time at the end of the year 9999 can be after jiff's last moment. Then the last moment is used instead.
     let at = match civil.to_zoned(TimeZone::UTC) {
         Ok(zoned) => zoned.timestamp(),
         Err(_) if civil.year() == DateTime::MAX.year() => jiff::Timestamp::MAX,
@@ -172,7 +173,7 @@ mod tests {
 
     #[test]
     fn errors_list_the_accepted_forms() {
-        for wrong in [
+        for invalid in [
             "28 décembre",
             "",
             "tomorrow",
@@ -185,8 +186,8 @@ mod tests {
             "9999999w",
             "99999999999999d",
         ] {
-            let why = read(wrong).unwrap_err();
-            assert!(why.ends_with(Moment::FORMS), "{wrong:?}: {why}");
+            let why = read(invalid).unwrap_err();
+            assert!(why.ends_with(Moment::FORMS), "{invalid:?}: {why}");
         }
         assert_eq!(
             "1766923200".parse::<Moment>(),
@@ -206,7 +207,7 @@ mod tests {
         ] {
             assert_eq!(duration(text), Some(Duration::from_secs(seconds)), "{text}");
         }
-        for wrong in [
+        for invalid in [
             "",
             "d",
             "30",
@@ -219,7 +220,7 @@ mod tests {
             "é",
             "1é",
         ] {
-            assert_eq!(duration(wrong), None, "{wrong:?}");
+            assert_eq!(duration(invalid), None, "{invalid:?}");
         }
     }
 }

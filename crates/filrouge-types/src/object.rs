@@ -33,8 +33,8 @@ pub fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(d: D) -> Result<T,
 }
 
 /// Deserializes a list of JSON objects. For use in a custom `deserialize_with`. Only the first `limit` objects are
-/// kept, so that a very long list takes no more memory than one of the allowed length. The others are skipped without
-/// an error.
+/// kept, so that a very long list needs no more memory than a list of the allowed length. The other objects are skipped
+/// without an error.
 ///
 /// # Errors
 /// Fails when the value is not a list, or one of the kept elements is not an object or not a valid `T`.
@@ -108,21 +108,24 @@ mod tests {
     #[test]
     fn an_array_is_not_an_object() {
         let read = |text: &str| serde_json::from_str::<Object<Outer>>(text);
-        let good = read(r#"{"list":[{"raw": [1,  2]}],"one":{"raw":1e400}}"#)
+        let accepted = read(r#"{"list":[{"raw": [1,  2]}],"one":{"raw":1e400}}"#)
             .unwrap()
             .0;
         assert_eq!(
-            (good.list[0].raw.as_str(), good.one.raw.as_str()),
+            (accepted.list[0].raw.as_str(), accepted.one.raw.as_str()),
             ("[1,  2]", "1e400")
         );
-        for bad in [
+        for refused in [
             r#"[[],{"raw":1}]"#,
             r#"{"list":[[1]],"one":{"raw":1}}"#,
             r#"{"list":[],"one":[1]}"#,
         ] {
             assert!(
-                read(bad).unwrap_err().to_string().contains("a JSON object"),
-                "{bad}"
+                read(refused)
+                    .unwrap_err()
+                    .to_string()
+                    .contains("a JSON object"),
+                "{refused}"
             );
         }
     }

@@ -13,11 +13,12 @@ pub struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// The parts of an item; elements that are not objects are left out.
+    /// Parses the parts of an item; elements that are not objects are left out.
     #[must_use]
     pub fn all(parts: &'a RawJson) -> Vec<Self> {
-        let all: Vec<&RawValue> = serde_json::from_str(parts.as_str()).unwrap_or_default();
-        all.into_iter()
+        let elements: Vec<&RawValue> = serde_json::from_str(parts.as_str()).unwrap_or_default();
+        elements
+            .into_iter()
             .filter_map(|raw| Self::read(raw.get()))
             .collect()
     }
@@ -25,7 +26,7 @@ impl<'a> Part<'a> {
     /// One part; `None` when it is not an object.
     #[must_use]
     pub fn read(raw: &'a str) -> Option<Self> {
-        let members = Members::of(raw)?;
+        let members = Members::parse(raw)?;
         Some(Self { raw, members })
     }
 
@@ -82,11 +83,11 @@ impl<'a> Part<'a> {
                 .find_map(member_text)
                 .unwrap_or_default(),
             "error" => join(&["code", "message"], ": "),
-            "tool_call_partial" => named(&kind, &join(&["name", "args"], " ")),
+            "tool_call_partial" => with_kind(&kind, &join(&["name", "args"], " ")),
             _ => {
                 let text = self.text("text");
                 let names = join(&["status", "filename", "name", "url", "reason"], " ");
-                named(&kind, &text.unwrap_or(names))
+                with_kind(&kind, &text.unwrap_or(names))
             }
         }
     }
@@ -98,7 +99,7 @@ fn on_one_line(json: &str) -> String {
 }
 
 /// The type in brackets, followed by the text if there is one.
-fn named(kind: &str, text: &str) -> String {
+fn with_kind(kind: &str, text: &str) -> String {
     format!("[{kind}] {text}").trim_end().to_owned()
 }
 
@@ -110,7 +111,7 @@ impl ItemBody {
         self.text_and_rest().map(|(text, _)| text)
     }
 
-    /// The text as in [`Self::text`], and whether the item has any other part: one of another type, or a `text` part
+    /// The text of [`Self::text`], and whether the item also has other parts: parts of another type, or a `text` part
     /// without a text.
     #[must_use]
     pub fn text_and_rest(&self) -> Option<(JsonText, bool)> {

@@ -4,9 +4,9 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {what} {name:?}; known: {known}")]
 pub struct UnknownName {
-    /// What the list contains, such as `role`.
+    /// The kind of the words in the list, such as `role`.
     pub what: &'static str,
-    /// The word that was given.
+    /// The unknown word.
     pub name: String,
     /// The words of the list, separated by commas.
     pub known: String,
@@ -36,8 +36,8 @@ macro_rules! words {
             type Err = $crate::UnknownName;
 
             fn from_str(word: &str) -> Result<Self, Self::Err> {
-                let found = Self::ALL.into_iter().find(|value| value.as_str() == word);
-                found.ok_or_else(|| $crate::UnknownName {
+                let value = Self::ALL.into_iter().find(|value| value.as_str() == word);
+                value.ok_or_else(|| $crate::UnknownName {
                     what: $what,
                     name: word.to_owned(),
                     known: Self::ALL.map(Self::as_str).join(", "),

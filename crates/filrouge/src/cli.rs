@@ -24,10 +24,10 @@ pub(crate) use index::Index;
 pub(crate) use models::{InstallModel, Models};
 pub(crate) use operation::{
     Anchor, Config, Doctor, DoctorSession, DoctorSpool, DoctorWebhooks, Keyring, Keys, Migrate,
-    MigrateWhat, NewKey,
+    MigrateCommand, NewKey,
 };
 pub(crate) use sessions::{ListSessions, Sessions, ShowSession};
-pub(crate) use sources::{Install, InstallScope, Mcp, McpClient, Search, Sources, programs};
+pub(crate) use sources::{Install, InstallScope, Mcp, McpClient, Search, Sources, program_names};
 pub(crate) use stats::{KpiFormat, Stats};
 pub(crate) use team::{Deploy, Team, TeamSnapshots};
 pub(crate) use transfer::{Export, ExportFormat, Import};
@@ -80,7 +80,7 @@ pub(crate) enum Command {
         listen: Option<SocketAddr>,
         #[arg(long = "source", value_name = "NAME[:PATH]", help = format!(
             "Also expose this history over MCP to every caller: {}; with :PATH if it is not in its default folder. \
-             Repeatable", programs()
+             Repeatable", program_names()
         ))]
         sources: Vec<SourceName>,
     },
@@ -105,7 +105,7 @@ pub(crate) enum Command {
         #[arg(long, value_name = "ADDR")]
         listen: Option<SocketAddr>,
         #[command(subcommand)]
-        what: Option<Mcp>,
+        command: Option<Mcp>,
     },
     /// Show a session's ancestors, and the sessions it started
     Lineage {
@@ -152,7 +152,7 @@ pub(crate) enum Command {
         sessions: usize,
         /// Check only this subject
         #[command(subcommand)]
-        what: Option<Doctor>,
+        command: Option<Doctor>,
     },
     /// Show and accept the anchor, the record of the newest state outside the data folder
     #[command(subcommand)]
@@ -187,12 +187,12 @@ pub(crate) enum Command {
     },
 }
 
-/// The parser of an argument with a closed list of values. `words` are the names that the values of `T` have in JSON,
-/// each with its help.
-fn one_of<T: DeserializeOwned + Clone + Send + Sync + 'static>(
-    words: &'static [(&'static str, &'static str)],
+/// The parser of an argument with a closed list of values. `names_with_help` lists the names that
+/// the values of `T` have in JSON, each with its help.
+fn value_parser_of<T: DeserializeOwned + Clone + Send + Sync + 'static>(
+    names_with_help: &'static [(&'static str, &'static str)],
 ) -> impl TypedValueParser<Value = T> {
-    let names = words.iter();
+    let names = names_with_help.iter();
     let names = names.map(|(word, help)| PossibleValue::new(*word).help(*help));
     PossibleValuesParser::new(names).try_map(|word| serde_json::from_value(word.into()))
 }

@@ -79,9 +79,9 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     // Most commands only succeed or fail; the others report a finding by their exit code.
     match cli.command {
         Command::Serve { sources, .. } => serve::run(&config, &sources).await?,
-        Command::Sessions(what) => sessions(&config, what).await?,
+        Command::Sessions(command) => sessions(&config, command).await?,
         Command::Search(args) => search::run(&config, args).await?,
-        Command::Index(what) => match what {
+        Command::Index(command) => match command {
             Index::Status { sources } => index_status::run(&config, &sources).await?,
             Index::Update { sources } => return index_update::run(&config, &sources, false).await,
             Index::Rebuild { sources } => return index_update::run(&config, &sources, true).await,
@@ -89,8 +89,8 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Mcp {
             sources,
             listen,
-            what,
-        } => match what {
+            command,
+        } => match command {
             Some(Mcp::Install(args)) => mcp_install::run(&config, &cli.options, &args)?,
             None => mcp::run(&config, &sources.sources, listen).await?,
         },
@@ -108,7 +108,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             id,
             sources,
             unmasked,
-        } => match sources.ledger_alone() {
+        } => match sources.is_ledger_only() {
             true => {
                 refuse_for_ledger(&[("--unmasked", unmasked)])?;
                 lineage::run(&config, &id).await?;
@@ -119,21 +119,21 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Audit(args) => audit::run(&config, args).await?,
         Command::Redact(args) => redact::run(&config, &args).await?,
         Command::Erase(args) => erase::run(&config, &args).await?,
-        Command::Team(what) => return team(&config, what).await,
-        Command::Doctor { what, sessions } => {
-            return match what {
+        Command::Team(command) => return team(&config, command).await,
+        Command::Doctor { command, sessions } => {
+            return match command {
                 None => doctor::run(&config, sessions).await,
                 Some(Doctor::Webhooks(args)) => doctor_webhooks::run(&config, &args).await,
                 Some(Doctor::Spool(args)) => doctor_spool::run(&config, &args),
                 Some(Doctor::Session(args)) => doctor_session::run(&config, &args).await,
             };
         }
-        Command::Anchor(what) => return anchor::run(&config, &what).await,
-        Command::Keyring(what) => keyring::run(&config, &what)?,
-        Command::Keys(what) => keys::run(&config, what).await?,
+        Command::Anchor(command) => return anchor::run(&config, &command).await,
+        Command::Keyring(command) => keyring::run(&config, &command)?,
+        Command::Keys(command) => keys::run(&config, command).await?,
         Command::Copy { from, to } => return copy::run(&config, &from, &to).await,
         Command::Migrate(args) => migrate::run(&config, &args)?,
-        Command::Models(what) => match what {
+        Command::Models(command) => match command {
             Models::Install(args) => models_install::run(&config, &args)?,
             Models::List => models_list::run(&config)?,
             Models::Check { texts } => models_check::run(&config, &texts)?,
@@ -147,14 +147,14 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 /// Runs a command about sessions. If `--source` names another program's history, the command queries all named
 /// histories in one neutral form. Otherwise it queries the ledger directly, which stores more about its sessions than
 /// the neutral form has.
-async fn sessions(config: &Config, what: Sessions) -> anyhow::Result<()> {
-    match what {
-        Sessions::List(args) if args.sources.ledger_alone() => {
+async fn sessions(config: &Config, command: Sessions) -> anyhow::Result<()> {
+    match command {
+        Sessions::List(args) if args.sources.is_ledger_only() => {
             refuse_for_ledger(&[("--unmasked", args.unmasked)])?;
             sessions_list::run(config, args).await
         }
         Sessions::List(args) => source_list::run(config, args).await,
-        Sessions::Show(args) if args.sources.ledger_alone() => {
+        Sessions::Show(args) if args.sources.is_ledger_only() => {
             let only_other_sources = [
                 ("--max-chars", args.max_chars.is_some()),
                 ("--cursor", args.cursor.is_some()),
@@ -170,16 +170,16 @@ async fn sessions(config: &Config, what: Sessions) -> anyhow::Result<()> {
     }
 }
 
-/// Refuses options that do not apply to the ledger. Each option has its name, and whether it was given.
+/// Refuses options that do not apply to the ledger. `options` has each option's name, and whether it was given.
 fn refuse_for_ledger(options: &[(&str, bool)]) -> Result<(), Usage> {
     match options.iter().find(|(_, given)| *given) {
-        Some((option, _)) => Err(source::not_for_ledger(option)),
+        Some((option, _)) => Err(source::ledger_option_error(option)),
         None => Ok(()),
     }
 }
 
-async fn team(config: &Config, what: Team) -> anyhow::Result<ExitCode> {
-    match what {
+async fn team(config: &Config, command: Team) -> anyhow::Result<ExitCode> {
+    match command {
         Team::Deploy(args) => team_deploy::run(config, args).await,
         Team::Snapshots(TeamSnapshots::List { team }) => {
             team_snapshots_list::run(config, team.as_deref())
@@ -209,10 +209,10 @@ async fn import(config: &Config, args: Import) -> anyhow::Result<()> {
 
 async fn export(config: &Config, args: Export) -> anyhow::Result<()> {
     if config.json && !matches!(args.format, ExportFormat::Json) {
-        let what = "--json and another --format do not go together";
-        return Err(Usage::new(what).with_hint("leave one of them out").into());
+        let detail = "--json and another --format do not go together";
+        return Err(Usage::new(detail).with_hint("leave one of them out").into());
     }
-    if !args.sources.ledger_alone() {
+    if !args.sources.is_ledger_only() {
         return source_export::run(config, args).await;
     }
     refuse_for_ledger(&[("--unmasked", args.unmasked)])?;
@@ -220,9 +220,9 @@ async fn export(config: &Config, args: Export) -> anyhow::Result<()> {
 }
 
 async fn statistics(config: &Config, args: Stats) -> anyhow::Result<()> {
-    let ledger = args.sources.ledger_alone();
+    let is_ledger = args.sources.is_ledger_only();
     match args.id {
-        Some(id) if ledger => {
+        Some(id) if is_ledger => {
             refuse_for_ledger(&[("--unmasked", args.unmasked)])?;
             stats::run(config, &id).await
         }
@@ -237,37 +237,38 @@ async fn statistics(config: &Config, args: Stats) -> anyhow::Result<()> {
     }
 }
 
-/// Starts the log on stderr. `FILROUGE_LOG` filters its lines: by default a `server` logs from level info on, any other
+/// Starts the log on stderr. `FILROUGE_LOG` filters its lines: by default a server logs from level info on, any other
 /// command from level warn on. `FILROUGE_LOG_FORMAT=json` makes them JSON lines.
 ///
 /// Other crates log only warnings and errors, even if the filter selects more: their detailed logs contain headers and
 /// bytes, which include credentials.
-fn start_log(server: bool) {
+fn start_log(is_server: bool) {
     use tracing_subscriber::filter::FilterExt;
     use tracing_subscriber::layer::{Layer, SubscriberExt};
     use tracing_subscriber::util::SubscriberInitExt;
-    let default = if server { "info" } else { "warn" };
+    let default = if is_server { "info" } else { "warn" };
     let filter = tracing_subscriber::EnvFilter::try_from_env("FILROUGE_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
-    let own = tracing_subscriber::filter::filter_fn(|line| {
-        line.target().starts_with("filrouge") || *line.level() <= tracing::Level::WARN
+    let is_own_or_warning = tracing_subscriber::filter::filter_fn(|metadata| {
+        metadata.target().starts_with("filrouge") || *metadata.level() <= tracing::Level::WARN
     });
-    let lines = tracing_subscriber::fmt::layer()
+    let line_layer = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_target(false);
-    let lines = if std::env::var("FILROUGE_LOG_FORMAT").is_ok_and(|f| f == "json") {
-        lines.json().boxed()
+    let line_layer = if std::env::var("FILROUGE_LOG_FORMAT").is_ok_and(|f| f == "json") {
+        line_layer.json().boxed()
     } else {
-        lines
+        line_layer
             .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
             .boxed()
     };
-    let log = tracing_subscriber::registry().with(lines.with_filter(filter.and(own)));
+    let log =
+        tracing_subscriber::registry().with(line_layer.with_filter(filter.and(is_own_or_warning)));
     #[cfg(feature = "otel")]
-    let log = log.with(spans(server));
+    let log = log.with(span_layer(is_server));
     log.init();
     #[cfg(not(feature = "otel"))]
-    if server && std::env::var_os("FILROUGE_OTLP_ENDPOINT").is_some_and(|e| !e.is_empty()) {
+    if is_server && std::env::var_os("FILROUGE_OTLP_ENDPOINT").is_some_and(|e| !e.is_empty()) {
         tracing::warn!(
             "FILROUGE_OTLP_ENDPOINT is set, and this filrouge was built without the feature otel: no spans are sent"
         );
@@ -276,12 +277,12 @@ fn start_log(server: bool) {
 
 /// The layer that exports a server's spans, if `FILROUGE_OTLP_ENDPOINT` is set; `None` for any other command.
 #[cfg(feature = "otel")]
-fn spans<S>(server: bool) -> Option<impl tracing_subscriber::Layer<S>>
+fn span_layer<S>(is_server: bool) -> Option<impl tracing_subscriber::Layer<S>>
 where
     S: tracing::Subscriber + for<'span> tracing_subscriber::registry::LookupSpan<'span>,
 {
     let endpoint = std::env::var("FILROUGE_OTLP_ENDPOINT").ok()?;
-    if !server || endpoint.is_empty() {
+    if !is_server || endpoint.is_empty() {
         return None;
     }
     match crate::telemetry::layer(&endpoint) {

@@ -35,8 +35,8 @@ mod webhooks;
 
 pub(crate) use access::AccessConfig;
 pub(crate) use hot::{HotConfig, HotUrl};
-use layers::{Layers, xdg};
-pub(crate) use layers::{SettingRow, base, home, path_in};
+use layers::{Layers, xdg_folder};
+pub(crate) use layers::{SettingRow, base_folder, env_path, home_folder};
 pub(crate) use search::{IndexConfig, SearchConfig};
 pub(crate) use sources::SourceName;
 pub(crate) use store::{HiddenUrl, StoreUrl};
@@ -59,8 +59,8 @@ pub(crate) struct Config {
     pub(crate) anchor: PathBuf,
     /// The file to which a server appends statements for a witness, if one is configured.
     pub(crate) witness: Option<PathBuf>,
-    /// The interval at which a server appends these statements.
-    pub(crate) witness_every: Duration,
+    /// The interval between two such statements.
+    pub(crate) witness_interval: Duration,
     /// The engine's settings.
     pub(crate) settings: Settings,
     /// The histories that are queried by default; `None` for all that exist.
@@ -91,11 +91,11 @@ fn read_file(path: &Path, must_exist: bool) -> Result<Option<String>, Usage> {
 
 fn listen(layers: &mut Layers<'_>) -> Result<SocketAddr, Usage> {
     let read = |text: &str| {
-        let wrong = |_| format!("{text:?} is no address such as 127.0.0.1:7717");
-        text.parse().map_err(wrong)
+        let to_error = |_| format!("{text:?} is no address such as 127.0.0.1:7717");
+        text.parse().map_err(to_error)
     };
     let default = || Ok(SocketAddr::from(([127, 0, 0, 1], 7717)));
-    let setting = ("listen", layers::Form::Text);
+    let setting = ("listen", layers::ValueType::Text);
     layers.read(setting, default, read, SocketAddr::to_string)
 }
 
@@ -105,15 +105,15 @@ impl Config {
     /// # Errors
     /// [`Usage`] naming the layer and the setting that is wrong.
     pub(crate) fn read(options: &Options, listen: Option<SocketAddr>) -> Result<Self, Usage> {
-        let named = options
+        let explicit_path = options
             .config
             .clone()
             .or_else(|| env::var_os("FILROUGE_CONFIG").map(PathBuf::from));
-        let path = match &named {
+        let path = match &explicit_path {
             Some(path) => path.clone(),
-            None => xdg("XDG_CONFIG_HOME", ".config")?.join("config.toml"),
+            None => xdg_folder("XDG_CONFIG_HOME", ".config")?.join("config.toml"),
         };
-        let text = read_file(&path, named.is_some())?;
+        let text = read_file(&path, explicit_path.is_some())?;
         let path = text.is_some().then_some(path);
         let flags = [
             ("store", options.store.clone()),
@@ -134,48 +134,49 @@ impl Config {
         })
     }
 
-    /// Reads the settings, in the order in which `config show` lists them.
+    /// Reads the settings in the order in which `config show` lists them.
     fn from_layers(mut layers: Layers<'_>) -> Result<Self, Usage> {
-        let all = &mut layers;
         let mut engine = Settings::default();
-        let data = || xdg("XDG_DATA_HOME", ".local/share");
-        let store = all.text("store", || {
+        let data = || xdg_folder("XDG_DATA_HOME", ".local/share");
+        let store = layers.text("store", || {
             Ok(StoreUrl::Sqlite(data()?.join("filrouge.db")))
         })?;
-        let store_direct = all.optional("store_direct", store::postgres)?;
-        let listen = listen(all)?;
-        let tenant = all.text("tenant", || Ok(TenantId::default_tenant()))?;
-        let keyring = all.path("keyring", || {
-            Ok(xdg("XDG_CONFIG_HOME", ".config")?.join("keyring.json"))
+        let store_direct = layers.optional("store_direct", store::parse_postgres_url)?;
+        let listen = listen(&mut layers)?;
+        let tenant = layers.text("tenant", || Ok(TenantId::default_tenant()))?;
+        let keyring = layers.path("keyring", || {
+            Ok(xdg_folder("XDG_CONFIG_HOME", ".config")?.join("keyring.json"))
         })?;
-        let anchor = all.path("anchor", || {
-            Ok(xdg("XDG_STATE_HOME", ".local/state")?.join("anchor"))
+        let anchor = layers.path("anchor", || {
+            Ok(xdg_folder("XDG_STATE_HOME", ".local/state")?.join("anchor"))
         })?;
-        let witness = all
+        let witness = layers
             .optional("witness", layers::non_empty)?
             .map(PathBuf::from);
-        let witness_every = all.seconds("witness_every_s", 1..=86_400, Duration::from_secs(60))?;
-        engine.turn_timeout = all.seconds("turn_timeout_s", 0..=u64::MAX, engine.turn_timeout)?;
+        let witness_interval =
+            layers.seconds("witness_every_s", 1..=86_400, Duration::from_secs(60))?;
+        engine.turn_timeout =
+            layers.seconds("turn_timeout_s", 0..=u64::MAX, engine.turn_timeout)?;
         engine.stream_timeout =
-            all.seconds("stream_timeout_s", 1..=u64::MAX, engine.stream_timeout)?;
+            layers.seconds("stream_timeout_s", 1..=u64::MAX, engine.stream_timeout)?;
         engine.concurrent_turns =
-            all.text("concurrent_turns", || Ok(ConcurrentTurns::default()))?;
-        engine.credentials = all.text("secrets.credentials", || Ok(Default::default()))?;
-        let sources = sources::read(all)?;
-        engine.calls = calls::read(all)?;
+            layers.text("concurrent_turns", || Ok(ConcurrentTurns::default()))?;
+        engine.credentials = layers.text("secrets.credentials", || Ok(Default::default()))?;
+        let sources = sources::read(&mut layers)?;
+        engine.calls = calls::read(&mut layers)?;
         Ok(Self {
             file: None,
-            spool: spool::read(all)?,
-            hot: HotConfig::read(all, &mut engine)?,
-            access: AccessConfig::read(all, &tenant, &mut engine)?,
-            limits: limits::read(all, &mut engine.limits)?,
-            mcp_hosts: mcp::read(all)?,
-            search: SearchConfig::read(all)?,
-            team: TeamConfig::read(all)?,
-            webhooks: webhooks::read(all, &tenant)?,
+            spool: spool::read(&mut layers)?,
+            hot: HotConfig::read(&mut layers, &mut engine)?,
+            access: AccessConfig::read(&mut layers, &tenant, &mut engine)?,
+            limits: limits::read(&mut layers, &mut engine.limits)?,
+            mcp_hosts: mcp::read(&mut layers)?,
+            search: SearchConfig::read(&mut layers)?,
+            team: TeamConfig::read(&mut layers)?,
+            webhooks: webhooks::read(&mut layers, &tenant)?,
             settings: Settings {
                 record: RecordPolicies {
-                    tenants: hot::tenants(all)?,
+                    tenants: hot::read_tenants(&mut layers)?,
                     ..engine.record
                 },
                 ..engine
@@ -187,7 +188,7 @@ impl Config {
             keyring,
             anchor,
             witness,
-            witness_every,
+            witness_interval,
             sources,
             rows: layers.finish()?,
             json: false,
@@ -211,14 +212,14 @@ impl Config {
     pub(crate) fn tier_options(&self) -> TierOptions {
         let settings = &self.settings;
         let tenants = settings.record.tenants.keys();
-        let kept_in = tenants.map(|tenant| (tenant.clone(), settings.keep(tenant)));
+        let retention = tenants.map(|tenant| (tenant.clone(), settings.retention(tenant)));
         TierOptions {
             durable: self.hot.durable,
             keep: FieldRetention {
                 metadata: settings.metadata.list(),
                 record: settings.record.default,
             },
-            keep_in: kept_in.collect(),
+            keep_by_tenant: retention.collect(),
             turn_timeout: settings.turn_timeout,
         }
     }

@@ -36,7 +36,7 @@ impl Usage {
 ///
 /// # Errors
 /// [`Usage`] when `text` is malformed.
-pub(crate) fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, Usage> {
+pub(crate) fn parse<T: FromStr<Err: Display>>(text: &str) -> Result<T, Usage> {
     text.parse().map_err(|e: T::Err| Usage::new(e.to_string()))
 }
 
@@ -49,26 +49,26 @@ pub(crate) fn parse_option<T: FromStr<Err: Display>>(
     text: Option<&str>,
 ) -> Result<Option<T>, Usage> {
     let parse = |text: &str| text.parse();
-    let wrong = |e: T::Err| Usage::new(format!("{option}: {e}"));
-    text.map(parse).transpose().map_err(wrong)
+    let to_usage = |e: T::Err| Usage::new(format!("{option}: {e}"));
+    text.map(parse).transpose().map_err(to_usage)
 }
 
-/// The exit code: 0 when all is well, else 1.
-pub(crate) fn code(is_well: bool) -> ExitCode {
-    match is_well {
+/// The exit code: 0 for success, else 1.
+pub(crate) fn code(is_success: bool) -> ExitCode {
+    match is_success {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }
 }
 
-/// The error when a thing that the command names does not exist, such as a key.
+/// The error when the object that the command names, such as a key, does not exist.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.detail)]
-pub(crate) struct Absent(Failure);
+pub(crate) struct NotFound(Failure);
 
-impl Absent {
-    /// Converts the failure of a call for which [`ErrorCode::Invalid`] can only mean that the named thing does not
-    /// exist.
+impl NotFound {
+    /// Converts the failure of a call for which [`ErrorCode::Invalid`] can only mean that the named object does
+    /// not exist.
     pub(crate) fn if_invalid(failure: Failure) -> anyhow::Error {
         if failure.code == ErrorCode::Invalid {
             Self(failure).into()
@@ -80,8 +80,10 @@ impl Absent {
 
 /// The text of an error with its causes, and the hint. A cause that the text already quotes is not repeated.
 pub(crate) fn detail_and_hint(error: &anyhow::Error) -> (String, Option<String>) {
-    let absent = error.downcast_ref::<Absent>().map(|absent| &absent.0);
-    if let Some(failure) = error.downcast_ref::<Failure>().or(absent) {
+    let not_found = error
+        .downcast_ref::<NotFound>()
+        .map(|not_found| &not_found.0);
+    if let Some(failure) = error.downcast_ref::<Failure>().or(not_found) {
         return (failure.detail.clone(), failure.hint.clone());
     }
     let hint = error
@@ -109,7 +111,7 @@ pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
         failure.code.as_str()
     } else if usage.is_some() {
         "usage"
-    } else if error.is::<Absent>() {
+    } else if error.is::<NotFound>() {
         "not_found"
     } else {
         "failed"
@@ -126,8 +128,8 @@ pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
         let hint = hint.map_or_else(String::new, |h| format!("\nhint: {h}"));
         writeln!(stderr, "error[{code}]: {detail}{hint}")
     };
-    let wrong_usage = usage.is_some() || failure.is_some_and(|f| f.code == ErrorCode::Invalid);
-    if wrong_usage {
+    let is_wrong_usage = usage.is_some() || failure.is_some_and(|f| f.code == ErrorCode::Invalid);
+    if is_wrong_usage {
         ExitCode::from(2)
     } else {
         ExitCode::FAILURE

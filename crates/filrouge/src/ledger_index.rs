@@ -13,12 +13,12 @@ use tokio::runtime::Handle;
 use crate::config::{Config, StoreUrl};
 
 /// The suffix of the index file's name.
-const ENDING: &str = ".index";
+const SUFFIX: &str = ".index";
 
 /// The path of the index of an SQLite database.
 pub(crate) fn index_file(database: &Path) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
-    name.push(ENDING);
+    name.push(SUFFIX);
     PathBuf::from(name)
 }
 
@@ -30,29 +30,29 @@ pub(crate) fn index_location(store: &StoreUrl) -> String {
     }
 }
 
-/// Opens the index; `None` if there is none. With `creates`, a missing index is created if the settings enable it. An
+/// Opens the index; `None` if there is none. With `create`, a missing index is created if the settings enable it. An
 /// existing index file is opened even if the settings disable it, because erased contents must be removed from it too.
 ///
 /// # Errors
 /// When the index exists and cannot be opened, or cannot be created.
 pub(crate) async fn open(
     config: &Config,
-    creates: bool,
+    create: bool,
 ) -> anyhow::Result<Option<Arc<dyn TextIndex>>> {
-    let creates = creates && config.search.index.on;
+    let create = create && config.search.index.enabled;
     match &config.store {
         // There is no index: searches scan the messages.
         StoreUrl::Memory => Ok(None),
         StoreUrl::Sqlite(path) => {
             let file = index_file(path);
-            if !creates && !file.exists() {
+            if !create && !file.exists() {
                 return Ok(None);
             }
             let opened = tokio::task::spawn_blocking(move || SqliteIndex::open(file)).await?;
             Ok(Some(Arc::new(opened?)))
         }
         StoreUrl::Postgres(url) => {
-            if !config.search.index.on {
+            if !config.search.index.enabled {
                 return Ok(None);
             }
             // Any key is accepted here, because no authenticated data is read.

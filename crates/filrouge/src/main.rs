@@ -28,8 +28,8 @@ fn main() -> ExitCode {
         Err(e) => return exit::report(&anyhow::Error::new(e).context("no runtime"), false),
     };
     let json = cli.options.json;
-    // Boxed to shorten compilation: otherwise the code of all commands is generated once for each way in which the
-    // runtime can wait.
+    // Boxed to shorten compilation: otherwise the compiler generates the code of all commands once for each of the
+    // runtime's schedulers.
     let run: Pin<Box<dyn Future<Output = _>>> = Box::pin(commands::run(cli));
     match runtime.block_on(run) {
         Ok(code) => code,

@@ -16,25 +16,25 @@ pub(crate) fn after(now: Timestamp, duration: Duration) -> Option<Timestamp> {
 
 /// The period from `--since` to `--until`; `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct Period {
     /// The first moment.
     pub(crate) since: Option<Timestamp>,
     /// The first moment after the period. If `--until` is a day, the period includes that day.
     pub(crate) until: Option<Timestamp>,
 }
 
-impl Span {
+impl Period {
     /// Reads both options; `7d` means seven days before `now`.
     ///
     /// # Errors
-    /// [`Usage`] naming the option, for a text that is no moment, or one in a year that cannot be written.
-    pub(crate) fn read(
+    /// [`Usage`] naming the option, for a text that is not a moment or that RFC 3339 cannot express.
+    pub(crate) fn parse(
         since: Option<&str>,
         until: Option<&str>,
         now: Timestamp,
     ) -> Result<Self, Usage> {
-        let since = since.map(|text| moment("--since", text, |at| at.start(now)));
-        let until = until.map(|text| moment("--until", text, |at| at.end(now)));
+        let since = since.map(|text| parse_moment("--since", text, |moment| moment.start(now)));
+        let until = until.map(|text| parse_moment("--until", text, |moment| moment.end(now)));
         Ok(Self {
             since: since.transpose()?,
             until: until.transpose()?,
@@ -42,10 +42,14 @@ impl Span {
     }
 }
 
-fn moment(option: &str, text: &str, at: impl Fn(Moment) -> Timestamp) -> Result<Timestamp, Usage> {
-    let read = text.parse::<Moment>().map(at);
-    // A number of milliseconds can be a moment in a year that RFC 3339 cannot express.
-    let writable = read.ok().filter(|at| at.to_string().parse() == Ok(*at));
+fn parse_moment(
+    option: &str,
+    text: &str,
+    bound: impl Fn(Moment) -> Timestamp,
+) -> Result<Timestamp, Usage> {
+    let parsed = text.parse::<Moment>().map(bound);
+    // A number of milliseconds can be a moment in a year above 9999, which RFC 3339 cannot express.
+    let writable = parsed.ok().filter(|at| at.to_string().parse() == Ok(*at));
     writable.ok_or_else(|| {
         Usage::new(format!("{option}: {text:?} is no time")).with_hint(Moment::FORMS)
     })
@@ -58,7 +62,7 @@ mod tests {
     #[test]
     fn a_moment_is_a_time_a_day_or_a_duration() {
         let now = Timestamp::from_micros(100_000_000);
-        let read = |text| Span::read(Some(text), Some(text), now).ok();
+        let read = |text| Period::parse(Some(text), Some(text), now).ok();
         for (text, since, until) in [
             ("10s", 90, 90),
             ("1m", 40, 40),
@@ -68,13 +72,13 @@ mod tests {
             ("2000000000000", 2_000_000_000, 2_000_000_000),
         ] {
             let second = |seconds: i64| Some(Timestamp::from_micros(seconds * 1_000_000));
-            let span = Span {
+            let period = Period {
                 since: second(since),
                 until: second(until),
             };
-            assert_eq!(read(text), Some(span), "{text}");
+            assert_eq!(read(text), Some(period), "{text}");
         }
-        for wrong in [
+        for invalid in [
             "",
             "yesterday",
             "-1d",
@@ -82,9 +86,9 @@ mod tests {
             "99999999999999d",
             "9007199254740991",
         ] {
-            let refused = Span::read(Some(wrong), None, now).err();
+            let refused = Period::parse(Some(invalid), None, now).err();
             assert!(refused.is_some_and(|u| u.detail.starts_with("--since: ")));
-            let refused = Span::read(None, Some(wrong), now).err();
+            let refused = Period::parse(None, Some(invalid), now).err();
             assert!(refused.is_some_and(|u| u.detail.starts_with("--until: ")));
         }
     }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use filrouge_engine::Caller;
 use filrouge_engine::anchor::{
-    Anchor, AnchorKeeper, AnchorState, KnownStore, SeenStore, WitnessFile,
+    Anchor, AnchorKeeper, AnchorState, SeenStore, SeenStoreFile, WitnessFile,
 };
 use filrouge_engine::scopes::TieredLedger;
-use filrouge_engine::spool::Spooling;
+use filrouge_engine::spool::SpooledLedger;
 use filrouge_engine::{Engine, keyfile};
 use filrouge_postgres::PostgresLedger;
 use filrouge_redis::RedisHot;
@@ -25,17 +25,17 @@ use crate::config::{Config, HiddenUrl, HotUrl, StoreUrl};
 use crate::exit::Usage;
 use crate::ledger_index;
 
-/// Whether a command needs an existing store.
+/// The action when the store does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Need {
-    /// The store must exist.
-    Existing,
+pub(crate) enum IfMissing {
+    /// A missing store is an error.
+    Fail,
     /// A missing store is created.
-    Any,
+    Create,
 }
 
 /// An open store with its engine.
-pub(crate) struct Opened {
+pub(crate) struct OpenStore {
     pub(crate) engine: Arc<Engine>,
     pub(crate) ledger: Arc<dyn Ledger>,
     /// The result of comparing the store with its anchor; `None` for a store in memory, and with `--unverified`.
@@ -44,7 +44,7 @@ pub(crate) struct Opened {
     pub(crate) keeper: Option<AnchorKeeper>,
 }
 
-impl Opened {
+impl OpenStore {
     /// Closes the ledger. Then stops the keeper, which records the ledger's newest commit in the anchor.
     pub(crate) async fn close(self) {
         self.ledger.close().await;
@@ -90,7 +90,7 @@ pub(crate) fn holds_data(path: &Path) -> bool {
 }
 
 /// An open ledger that is not yet compared with its anchor; the anchor, the clock and the keys that belong to it.
-pub(crate) struct Ready {
+pub(crate) struct OpenLedger {
     pub(crate) ledger: Arc<dyn Ledger>,
     /// `None` for a store in memory.
     pub(crate) anchor: Option<Anchor>,
@@ -99,18 +99,21 @@ pub(crate) struct Ready {
 }
 
 /// The record of the store that this machine has seen at the configured URL; `None` for a store in memory.
-pub(crate) fn known_store(config: &Config) -> anyhow::Result<Option<KnownStore>> {
+pub(crate) fn known_store(config: &Config) -> anyhow::Result<Option<SeenStoreFile>> {
     known_store_at(&config.anchor, &config.store)
 }
 
 /// As [`known_store`], for the store at `url`. The record is in the folder `anchors`.
-pub(crate) fn known_store_at(anchors: &Path, url: &StoreUrl) -> anyhow::Result<Option<KnownStore>> {
+pub(crate) fn known_store_at(
+    anchors: &Path,
+    url: &StoreUrl,
+) -> anyhow::Result<Option<SeenStoreFile>> {
     let url = match url {
         StoreUrl::Memory => return Ok(None),
         StoreUrl::Sqlite(path) => format!("sqlite:{}", std::path::absolute(path)?.display()),
         StoreUrl::Postgres(url) => url.to_string(),
     };
-    Ok(Some(KnownStore::new(anchors, &url)))
+    Ok(Some(SeenStoreFile::new(anchors, &url)))
 }
 
 /// The id of the store at the configured URL, read without opening the store; `None` if there is no store.
@@ -121,8 +124,8 @@ pub(crate) fn stored_id(config: &Config) -> anyhow::Result<Option<String>> {
         StoreUrl::Sqlite(path) => Ok(filrouge_sqlite::stored_id(path, BUSY_TIMEOUT)?),
         StoreUrl::Postgres(url) => {
             // Reading the id needs no keys.
-            let none = Arc::new(Keyring::single([0; 32]));
-            let options = url.options(none)?;
+            let unused_keyring = Arc::new(Keyring::single([0; 32]));
+            let options = url.options(unused_keyring)?;
             Ok(filrouge_postgres::store_id(&options).map_err(|f| with_url(url, f))?)
         }
     }
@@ -131,11 +134,11 @@ pub(crate) fn stored_id(config: &Config) -> anyhow::Result<Option<String>> {
 /// The maximum wait for another process when an SQLite store is examined or migrated without being opened.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Fails if this machine has seen a store with commits at the configured URL, and another store, or none, is there now.
-/// `found` returns the id of the store that is there now. Checks nothing with `--unverified`.
+/// Fails if this machine has seen a store with commits at the configured URL, and the URL now has another store or
+/// none. `current_id` returns the id of the store that the URL has now. Checks nothing with `--unverified`.
 fn refuse_vanished(
     config: &Config,
-    found: impl FnOnce() -> anyhow::Result<Option<String>>,
+    current_id: impl FnOnce() -> anyhow::Result<Option<String>>,
 ) -> anyhow::Result<()> {
     if config.unverified {
         return Ok(());
@@ -144,22 +147,24 @@ fn refuse_vanished(
         return Ok(());
     };
     if let Some(seen) = known.read()? {
-        known.check(&seen, found()?.as_deref())?;
+        known.check(&seen, current_id()?.as_deref())?;
     }
     Ok(())
 }
 
 /// Opens the ledger; fails if the known store is gone or was replaced. The anchor is not compared yet.
-pub(crate) fn ledger(config: &Config, need: Need) -> anyhow::Result<Ready> {
-    let may_create = need == Need::Any || matches!(config.store, StoreUrl::Sqlite(_));
+pub(crate) fn ledger(config: &Config, if_missing: IfMissing) -> anyhow::Result<OpenLedger> {
+    let may_create = if_missing == IfMissing::Create || matches!(config.store, StoreUrl::Sqlite(_));
     if may_create {
         refuse_vanished(config, || stored_id(config))?;
     }
-    match ledger_as_found(config, need) {
-        Ok(ready) => {
-            // The store may have been replaced since; and if nothing can be created, it was not checked before.
-            refuse_vanished(config, || Ok(Some(ready.ledger.store_id().to_owned())))?;
-            Ok(ready)
+    match ledger_unchecked(config, if_missing) {
+        Ok(open_ledger) => {
+            // The store may have been replaced since the first check, which is skipped if nothing can be created.
+            refuse_vanished(config, || {
+                Ok(Some(open_ledger.ledger.store_id().to_owned()))
+            })?;
+            Ok(open_ledger)
         }
         Err(error) => {
             refuse_vanished(config, || stored_id(config))?;
@@ -168,28 +173,31 @@ pub(crate) fn ledger(config: &Config, need: Need) -> anyhow::Result<Ready> {
     }
 }
 
-/// As [`ledger`], but also accepts another store than the one that this machine has seen.
-pub(crate) fn ledger_as_found(config: &Config, need: Need) -> anyhow::Result<Ready> {
-    if need == Need::Any {
+/// As [`ledger`], but also accepts a store that replaced the one that this machine has seen.
+pub(crate) fn ledger_unchecked(
+    config: &Config,
+    if_missing: IfMissing,
+) -> anyhow::Result<OpenLedger> {
+    if if_missing == IfMissing::Create {
         refuse_unverified(config)?;
     }
     match &config.store {
         StoreUrl::Memory => in_memory(),
-        StoreUrl::Sqlite(path) => sqlite(config, path, need),
-        StoreUrl::Postgres(url) => postgres(config, url, need),
+        StoreUrl::Sqlite(path) => sqlite(config, path, if_missing),
+        StoreUrl::Postgres(url) => postgres(config, url, if_missing),
     }
 }
 
-fn in_memory() -> anyhow::Result<Ready> {
+fn in_memory() -> anyhow::Result<OpenLedger> {
     let mut secret = [0; 32];
     filrouge_store::Entropy::fill(&OsEntropy, &mut secret).map_err(anyhow::Error::msg)?;
     let keyring = Arc::new(Keyring::single(secret));
     let clock = Arc::new(SystemClock);
-    // A random id, so that no other process, and no later one, reads what this one leaves in a hot store.
+    // The id is random, so that no other process reads the entries that this one leaves in a hot store.
     let store_id = filrouge_store::random_id(&OsEntropy)?;
     let ledger = MemoryLedger::new(keyring.clone(), Arc::new(OsEntropy), clock.clone())
         .with_store_id(store_id);
-    Ok(Ready {
+    Ok(OpenLedger {
         ledger: Arc::new(ledger),
         anchor: None,
         clock,
@@ -197,9 +205,9 @@ fn in_memory() -> anyhow::Result<Ready> {
     })
 }
 
-fn sqlite(config: &Config, path: &Path, need: Need) -> anyhow::Result<Ready> {
-    if need == Need::Existing && !path.exists() {
-        return Err(absent(path.display()).into());
+fn sqlite(config: &Config, path: &Path, if_missing: IfMissing) -> anyhow::Result<OpenLedger> {
+    if if_missing == IfMissing::Fail && !path.exists() {
+        return Err(missing_store(path.display()).into());
     }
     let keyring = Arc::new(keyring(config, holds_data(path))?);
     filrouge_sqlite::prepare(path)?;
@@ -210,7 +218,7 @@ fn sqlite(config: &Config, path: &Path, need: Need) -> anyhow::Result<Ready> {
     }
     let ledger = SqliteLedger::open(options)?;
     let anchor = Anchor::new(&config.anchor, ledger.store_id(), keyring.clone());
-    Ok(Ready {
+    Ok(OpenLedger {
         ledger: Arc::new(ledger),
         anchor: Some(anchor),
         clock,
@@ -219,9 +227,9 @@ fn sqlite(config: &Config, path: &Path, need: Need) -> anyhow::Result<Ready> {
 }
 
 /// The error for a store that must exist and does not.
-pub(crate) fn absent(place: impl Display) -> Failure {
-    let what = format!("there is no store at {place}");
-    Failure::new(ErrorCode::StoreUnavailable, what).with_hint(
+pub(crate) fn missing_store(location: impl Display) -> Failure {
+    let detail = format!("there is no store at {location}");
+    Failure::new(ErrorCode::StoreUnavailable, detail).with_hint(
         "record something first: `filrouge serve`, or `filrouge import`; or name another --store",
     )
 }
@@ -243,34 +251,34 @@ pub(crate) fn store_exists(config: &Config) -> anyhow::Result<bool> {
         StoreUrl::Sqlite(path) => Ok(path.exists()),
         StoreUrl::Postgres(url) => {
             // This check needs no keys.
-            let none = Arc::new(Keyring::single([0; 32]));
-            let options = url.options(none)?;
+            let unused_keyring = Arc::new(Keyring::single([0; 32]));
+            let options = url.options(unused_keyring)?;
             Ok(filrouge_postgres::has_keys(&options).map_err(|f| with_url(url, f))?)
         }
         StoreUrl::Memory => Ok(false),
     }
 }
 
-fn postgres(config: &Config, url: &HiddenUrl, need: Need) -> anyhow::Result<Ready> {
+fn postgres(config: &Config, url: &HiddenUrl, if_missing: IfMissing) -> anyhow::Result<OpenLedger> {
     // A keyring is created only for a new store. If another machine created the store, this machine needs a copy of
-    // that machine's keyring. The store is asked only if this machine has no keyring.
+    // that machine's keyring. The store is queried only if this machine has no keyring.
     let exists = config.keyring.exists() || store_exists(config)?;
-    if need == Need::Existing && !exists {
-        return Err(absent(url).into());
+    if if_missing == IfMissing::Fail && !exists {
+        return Err(missing_store(url).into());
     }
     let keyring = Arc::new(keyring(config, exists)?);
     let mut options = url.options(keyring.clone())?;
     if let Some(direct) = &config.store_direct {
-        options = options.with_direct(direct.as_given())?;
+        options = options.with_direct(direct.unmasked())?;
     }
-    options.make = need == Need::Any;
+    options.make = if_missing == IfMissing::Create;
     if config.unverified {
         options.check = MacCheck::Unverified;
     }
     let ledger = PostgresLedger::open(options).map_err(|f| with_url(url, f))?;
     let anchor = Anchor::new(&config.anchor, ledger.store_id(), keyring.clone());
     let clock = ledger.clock();
-    Ok(Ready {
+    Ok(OpenLedger {
         ledger: Arc::new(ledger),
         anchor: Some(anchor),
         clock,
@@ -308,7 +316,7 @@ fn hot_store(
                 prefix: hot.prefix.clone(),
                 bounds: hot.bounds,
                 timeout: hot.timeout,
-                ..filrouge_redis::Options::new(url.as_given())
+                ..filrouge_redis::Options::new(url.unmasked())
             };
             Some(Arc::new(RedisHot::open(&options)?))
         }
@@ -332,42 +340,42 @@ fn tiered(
     // A ledger in memory always answers, so it needs no spool.
     let may_not_answer = process == Process::Server && config.store != StoreUrl::Memory;
     if may_not_answer && config.spool.bytes > 0 {
-        ledger = Spooling::open(ledger, keyring, entropy, clock, config.spool.clone())?;
+        ledger = SpooledLedger::open(ledger, keyring, entropy, clock, config.spool.clone())?;
     }
     Ok(ledger)
 }
 
-/// Opens the store, compares it with its anchor, and keeps the anchor up to date until [`Opened::close`].
+/// Opens the store, compares it with its anchor, and keeps the anchor up to date until [`OpenStore::close`].
 ///
 /// A store that contradicts its anchor is opened, so that `doctor` can report why, but it refuses all requests.
-pub(crate) async fn open(config: &Config, need: Need) -> anyhow::Result<Opened> {
-    open_in(config, need, Process::Command, Index::Unused).await
+pub(crate) async fn open(config: &Config, if_missing: IfMissing) -> anyhow::Result<OpenStore> {
+    open_for_process(config, if_missing, Process::Command, Index::Unused).await
 }
 
 /// As [`open`], with the ledger's search index: for searches, and for erasures, which also clear the index.
 pub(crate) async fn open_indexed(
     config: &Config,
-    need: Need,
+    if_missing: IfMissing,
     index: Index,
-) -> anyhow::Result<Opened> {
-    open_in(config, need, Process::Command, index).await
+) -> anyhow::Result<OpenStore> {
+    open_for_process(config, if_missing, Process::Command, index).await
 }
 
 /// As [`open`], for a server: opens the search index, has a hot store even in memory, creates a missing store.
-pub(crate) async fn open_to_serve(config: &Config) -> anyhow::Result<Opened> {
-    open_in(config, Need::Any, Process::Server, Index::Create).await
+pub(crate) async fn open_to_serve(config: &Config) -> anyhow::Result<OpenStore> {
+    open_for_process(config, IfMissing::Create, Process::Server, Index::Create).await
 }
 
 /// Opens the store, runs `work` as the operator, and closes the store even if `work` failed.
 pub(crate) async fn with<T>(
     config: &Config,
-    need: Need,
-    work: impl AsyncFnOnce(&Opened, &Caller) -> anyhow::Result<T>,
+    if_missing: IfMissing,
+    work: impl AsyncFnOnce(&OpenStore, &Caller) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    let opened = open(config, need).await?;
-    let done = work(&opened, &operator(config)).await;
+    let opened = open(config, if_missing).await?;
+    let result = work(&opened, &operator(config)).await;
     opened.close().await;
-    done
+    result
 }
 
 /// Whether the ledger's search index is opened.
@@ -381,44 +389,45 @@ pub(crate) enum Index {
     Create,
 }
 
-async fn open_in(
+async fn open_for_process(
     config: &Config,
-    need: Need,
+    if_missing: IfMissing,
     process: Process,
     index: Index,
-) -> anyhow::Result<Opened> {
-    let Ready {
+) -> anyhow::Result<OpenStore> {
+    let OpenLedger {
         ledger,
         anchor,
         clock,
         keyring,
-    } = ledger(config, need)?;
+    } = ledger(config, if_missing)?;
     let mut anchor_state = None;
     let mut keeper = None;
     if let Some(anchor) = anchor.filter(|_| !config.unverified) {
-        // Recorded first: `check` creates the missing anchor, and the process may be killed in between.
+        // The store is recorded first: `check` creates the missing anchor, and a crash may happen between the two.
         let mut unconfirmed = None;
         if !anchor.path().exists() {
-            unconfirmed = note_store(config, ledger.as_ref(), true).await?;
+            unconfirmed = record_known_store(config, ledger.as_ref(), true).await?;
         }
         let state = anchor.check(ledger.as_ref()).await?;
-        if let AnchorState::Broken(what) = &state {
-            ledger.distrust(what.clone());
+        if let AnchorState::Broken(reason) = &state {
+            ledger.distrust(reason.clone());
         } else {
             if state == AnchorState::Holds {
-                unconfirmed = note_store(config, ledger.as_ref(), false).await?;
+                unconfirmed = record_known_store(config, ledger.as_ref(), false).await?;
             }
-            if let Some(why) = &unconfirmed {
-                tracing::warn!(path = %anchor.path().display(), "{why}");
+            if let Some(warning) = &unconfirmed {
+                tracing::warn!(path = %anchor.path().display(), "{warning}");
             }
-            let mut started = AnchorKeeper::start(anchor, ledger.clone())?;
+            let mut new_keeper = AnchorKeeper::start(anchor, ledger.clone())?;
             if process == Process::Server
                 && let Some(path) = config.witness.clone()
             {
                 let witness = WitnessFile::new(path, ledger.store_id().to_owned());
-                started = started.with_witness(witness, config.witness_every, ledger.clone())?;
+                new_keeper =
+                    new_keeper.with_witness(witness, config.witness_interval, ledger.clone())?;
             }
-            keeper = Some(started.with_unconfirmed(unconfirmed));
+            keeper = Some(new_keeper.with_unconfirmed_reason(unconfirmed));
         }
         anchor_state = Some(state);
     }
@@ -439,7 +448,7 @@ async fn open_in(
     {
         engine = engine.with_index(index);
     }
-    Ok(Opened {
+    Ok(OpenStore {
         engine: Arc::new(engine),
         ledger,
         anchor_state,
@@ -449,7 +458,7 @@ async fn open_in(
 
 /// Records which store this machine has seen at the configured URL. Returns a warning if the store already had commits
 /// when its anchor was created, and no operator has accepted it since: a rollback before that time cannot be detected.
-async fn note_store(
+async fn record_known_store(
     config: &Config,
     ledger: &dyn Ledger,
     is_anchor_missing: bool,
@@ -457,16 +466,16 @@ async fn note_store(
     let Some(known) = known_store(config)? else {
         return Ok(None);
     };
-    let before = known.read()?.filter(|s| s.store_id == ledger.store_id());
-    let had_keys = before.as_ref().is_some_and(|s| s.has_keys);
-    let was_unconfirmed = before.as_ref().is_some_and(|s| s.unconfirmed);
+    let previous = known.read()?.filter(|s| s.store_id == ledger.store_id());
+    let had_keys = previous.as_ref().is_some_and(|s| s.has_keys);
+    let was_unconfirmed = previous.as_ref().is_some_and(|s| s.unconfirmed);
     let seen = SeenStore {
         url: config.store.to_string(),
         store_id: ledger.store_id().to_owned(),
-        has_keys: had_keys || filrouge_engine::api_keys::exist(ledger).await?,
+        has_keys: had_keys || filrouge_engine::api_keys::any_exist(ledger).await?,
         unconfirmed: was_unconfirmed || is_anchor_missing && ledger.position().commit_no > 0,
     };
-    if before.as_ref() != Some(&seen) {
+    if previous.as_ref() != Some(&seen) {
         known.write(&seen)?;
     }
     Ok(seen.unconfirmed.then(|| {
@@ -476,7 +485,7 @@ async fn note_store(
 }
 
 /// Records that the store at the configured URL has API keys, so that their loss is noticed if the store is lost.
-pub(crate) fn note_keys(config: &Config) -> anyhow::Result<()> {
+pub(crate) fn record_has_keys(config: &Config) -> anyhow::Result<()> {
     if let Some(known) = known_store(config)?
         && let Some(seen) = known.read()?.filter(|seen| !seen.has_keys)
     {
@@ -494,7 +503,7 @@ mod tests {
 
     #[test]
     fn every_ledger_in_memory_has_its_own_id() {
-        let names = [0, 1].map(|_| in_memory().unwrap().ledger.store_id().to_owned());
-        assert_ne!(names[0], names[1]);
+        let ids = [0, 1].map(|_| in_memory().unwrap().ledger.store_id().to_owned());
+        assert_ne!(ids[0], ids[1]);
     }
 }

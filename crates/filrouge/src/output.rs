@@ -11,37 +11,37 @@ use serde::Serialize;
 use crate::exit::Usage;
 
 /// A buffered stdout.
-pub(crate) type Out = BufWriter<StdoutLock<'static>>;
+pub(crate) type Stdout = BufWriter<StdoutLock<'static>>;
 
 /// Opens a buffered stdout.
-pub(crate) fn stdout() -> Out {
+pub(crate) fn stdout() -> Stdout {
     BufWriter::new(io::stdout().lock())
 }
 
 /// Writes text to stdout.
-pub(crate) fn print(text: impl FnOnce(&mut Out) -> io::Result<()>) -> anyhow::Result<()> {
+pub(crate) fn print(text: impl FnOnce(&mut Stdout) -> io::Result<()>) -> anyhow::Result<()> {
     let mut out = stdout();
     text(&mut out)?;
     out.flush()?;
     Ok(())
 }
 
-/// Prints an answer: with `json` as a JSON document, else as `text` writes it.
+/// Prints a result: with `json` as a JSON document, else in the form that `text` writes.
 pub(crate) fn show(
     json: bool,
-    answer: &impl Serialize,
-    text: impl FnOnce(&mut Out) -> io::Result<()>,
+    result: &impl Serialize,
+    text: impl FnOnce(&mut Stdout) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     match json {
-        true => document(answer),
+        true => print_json(result),
         false => print(text),
     }
 }
 
-/// Builds a table without lines between its cells. The columns in the range `numbers` are aligned to the right.
+/// Builds a table without lines between its cells. The columns in the range `numeric_columns` are aligned to the right.
 pub(crate) fn table<R>(
     header: impl IntoIterator<Item = impl Into<Cell>>,
-    numbers: Range<usize>,
+    numeric_columns: Range<usize>,
     rows: impl IntoIterator<Item = R>,
 ) -> Table
 where
@@ -50,11 +50,11 @@ where
     let mut table = Table::new();
     let header: Vec<Cell> = header.into_iter().map(Into::into).collect();
     table.load_style(NOTHING).set_header(header);
-    let numbers = table
+    let numeric_columns = table
         .column_iter_mut()
-        .skip(numbers.start)
-        .take(numbers.len());
-    for column in numbers {
+        .skip(numeric_columns.start)
+        .take(numeric_columns.len());
+    for column in numeric_columns {
         column.set_cell_alignment(CellAlignment::Right);
     }
     for row in rows {
@@ -67,7 +67,11 @@ where
 ///
 /// # Errors
 /// [`Usage`] with the text `no_terminal` when stdin is not a terminal.
-pub(crate) fn confirmed(question: &str, yes: &[&str], no_terminal: &str) -> anyhow::Result<bool> {
+pub(crate) fn ask_confirmation(
+    question: &str,
+    yes: &[&str],
+    no_terminal: &str,
+) -> anyhow::Result<bool> {
     let stdin = io::stdin();
     if !stdin.is_terminal() {
         return Err(Usage::new(no_terminal).with_hint("give --yes").into());
@@ -94,7 +98,7 @@ fn read_confirmation(
 }
 
 /// Prints one JSON document and a line feed.
-pub(crate) fn document<T: Serialize>(value: &T) -> anyhow::Result<()> {
+pub(crate) fn print_json<T: Serialize>(value: &T) -> anyhow::Result<()> {
     let mut out = stdout();
     serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
     writeln!(out)?;
@@ -103,7 +107,7 @@ pub(crate) fn document<T: Serialize>(value: &T) -> anyhow::Result<()> {
 }
 
 /// A progress bar on stderr, shown only on a terminal.
-pub(crate) fn bar(template: &str) -> ProgressBar {
+pub(crate) fn progress_bar(template: &str) -> ProgressBar {
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
@@ -111,8 +115,8 @@ pub(crate) fn bar(template: &str) -> ProgressBar {
     bar
 }
 
-/// Prints a sentence for the user on stderr.
-pub(crate) fn say(text: impl std::fmt::Display) {
+/// Prints a message for the user on stderr.
+pub(crate) fn print_stderr(text: impl std::fmt::Display) {
     // A failed write to stderr cannot be reported.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
@@ -135,7 +139,7 @@ fn controls_terminal(c: char) -> bool {
 }
 
 /// A moment in UTC, to the second, such as `2026-11-21 09:30:00`.
-pub(crate) fn second(at: Timestamp) -> String {
+pub(crate) fn utc_time(at: Timestamp) -> String {
     let text = at.to_string();
     text.split('.').next().unwrap_or("").replace('T', " ")
 }

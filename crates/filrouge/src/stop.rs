@@ -2,13 +2,13 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Receives Ctrl-C and SIGTERM. Once it is installed, they no longer end the process by themselves.
-pub(crate) struct Stop {
+/// Receives Ctrl-C and SIGTERM. After [`Self::install`], these signals no longer end the process.
+pub(crate) struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
 }
 
-impl Stop {
+impl StopSignals {
     pub(crate) fn install() -> std::io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,

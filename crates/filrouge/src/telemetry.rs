@@ -14,7 +14,7 @@ use tracing_subscriber::layer::Layer;
 use tracing_subscriber::registry::LookupSpan;
 
 /// The time limit for a request to the collector.
-const WITHIN: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The provider whose remaining spans [`finish`] sends.
 static PROVIDER: OnceLock<SdkTracerProvider> = OnceLock::new();
@@ -24,14 +24,14 @@ static PROVIDER: OnceLock<SdkTracerProvider> = OnceLock::new();
 fn client() -> anyhow::Result<reqwest::blocking::Client> {
     // If a crypto provider is already installed, the client uses that one.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let make = || {
+    let build = || {
         reqwest::blocking::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
-            .timeout(WITHIN)
+            .timeout(TIMEOUT)
             .build()
     };
-    let client = std::thread::spawn(make).join();
+    let client = std::thread::spawn(build).join();
     Ok(client.map_err(|_| anyhow::anyhow!("no HTTP client for spans"))??)
 }
 
@@ -48,7 +48,7 @@ where
         .with_http()
         .with_http_client(client()?)
         .with_endpoint(format!("{}/v1/traces", endpoint.trim_end_matches('/')))
-        .with_timeout(WITHIN)
+        .with_timeout(TIMEOUT)
         .build()?;
     let version = opentelemetry::KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
     let resource = Resource::builder_empty()
@@ -67,17 +67,17 @@ where
         .with_tracer(tracer)
         .with_location(false)
         .with_threads(false)
-        .with_filter(filter_fn(|line| {
-            line.target().starts_with("filrouge") && *line.level() <= Level::INFO
+        .with_filter(filter_fn(|metadata| {
+            metadata.target().starts_with("filrouge") && *metadata.level() <= Level::INFO
         })))
 }
 
-/// Sends the remaining spans when the server ends, and waits for at most [`WITHIN`].
+/// Sends the remaining spans when the server ends, and waits for at most [`TIMEOUT`].
 pub(crate) async fn finish() {
     let Some(provider) = PROVIDER.get().cloned() else {
         return;
     };
-    let sent = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(WITHIN)).await;
+    let sent = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(TIMEOUT)).await;
     if !matches!(sent, Ok(Ok(()))) {
         tracing::warn!("the last spans could not be sent");
     }

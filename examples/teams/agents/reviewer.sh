@@ -1,5 +1,5 @@
 #!/bin/sh
-# Asks the human about a gap in the plan. Without the marker it would be the turn of the human as well.
+# Asks the human about a gap in the plan. The marker `[NEXT: You]` is optional: the turn of the human follows anyway.
 prompt=$(cat)
 task=$(printf '%s\n' "$prompt" | sed -n '/^# Team task$/,/^# /p' | sed -n '3p')
 

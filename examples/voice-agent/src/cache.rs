@@ -1,5 +1,5 @@
-//! This process's copies of its calls. The cache saves replays and is never authoritative: the store is asked with the
-//! cached seq whether it has newer items.
+//! This process's copies of its calls. The cache saves replays and is never authoritative: each read sends the cached
+//! seq, and the store returns any newer items.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use filrouge_types::SessionId;
 
 use crate::fsm::Dialogue;
 
-/// How long an unused copy is kept if the cache is full.
+/// The age from which an unchanged copy is evicted when the cache is full.
 const KEEP_UNUSED: Duration = Duration::from_secs(15 * 60);
 /// The maximum number of calls in the cache.
 const MAX_CALLS: usize = 10_000;
@@ -33,11 +33,12 @@ impl Cache {
         self.calls().get(call).map(|(_, cached)| cached.clone())
     }
 
-    /// Caches a call. When the cache is full, evicts calls that were unused for long; if none was, caches nothing.
+    /// Caches a call. If the cache is full, evicts the copies older than [`KEEP_UNUSED`]; if it is still full, caches
+    /// nothing.
     pub(crate) fn put(&self, call: &SessionId, cached: CachedCall) {
         let mut calls = self.calls();
         if calls.len() >= MAX_CALLS {
-            calls.retain(|_, (at, _)| at.elapsed() < KEEP_UNUSED);
+            calls.retain(|_, (changed_at, _)| changed_at.elapsed() < KEEP_UNUSED);
         }
         if calls.len() < MAX_CALLS {
             calls.insert(call.clone(), (Instant::now(), cached));

@@ -1,8 +1,8 @@
-//! The appointments: a note of the store with each booked slot and the call that holds it, changed by compare-and-set.
+//! The appointments: a note of the store lists each booked slot with its call, and is changed by compare-and-set.
 //!
-//! No slot is booked twice, however many instances book at once. A call holds at most one slot: repeating a booking
-//! changes nothing, and booking another slot releases the first. The note also has each call's highest fence, so that
-//! an instance that has lost a call can no longer book for it.
+//! No slot is booked twice, even if several instances book at once. A call holds at most one slot: repeating a booking
+//! changes nothing, and booking another slot releases the first. The note also stores each call's highest fence: an
+//! instance whose lease of a call was acquired by another can no longer book for that call.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,12 +23,12 @@ const TIMES: [Time; 4] = [
     time(14, 0, 0, 0),
     time(16, 0, 0, 0),
 ];
-/// How many days are offered.
+/// The number of days, from the first one, on which slots are offered.
 const DAYS: i64 = 14;
-/// How many slots are proposed at once.
-const PROPOSED: usize = 3;
-/// How long fences are kept, in microseconds. An instance that was frozen for longer may still book, but releases the
-/// slot itself when its turn is refused.
+/// The number of slots in a proposal.
+const PROPOSED_SLOTS: usize = 3;
+/// The time for which a fence is kept, in microseconds. An instance that was frozen for longer can still book, but
+/// releases the slot when the store refuses its turn.
 const KEEP_FENCES_MICROS: i64 = 3600 * 1_000_000;
 const MONTHS: [&str; 12] = [
     "janvier",
@@ -101,9 +101,9 @@ pub(crate) struct Holder {
     fence: u64,
 }
 
-type Booked = BTreeMap<Slot, Holder>;
+type BookedSlots = BTreeMap<Slot, Holder>;
 
-/// A call's newest fence, and when the calendar first saw it, in microseconds.
+/// A call's newest fence, and the time at which the calendar first received it, in microseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct NewestFence {
     fence: u64,
@@ -113,12 +113,12 @@ struct NewestFence {
 /// The content of the note.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct CalendarNote {
-    booked: Booked,
+    booked: BookedSlots,
     fences: BTreeMap<String, NewestFence>,
 }
 
 impl CalendarNote {
-    /// Checks the fence of a writer that books for a call, and records it if it is new.
+    /// Checks the fence of an instance that books for a call, and stores the fence if it is new.
     ///
     /// # Errors
     /// `stale_fence` if another process has held the call since.
@@ -126,8 +126,8 @@ impl CalendarNote {
         let call = call.as_str();
         let newest = self.fences.get(call).map_or(0, |newest| newest.fence);
         if newest > fence {
-            let what = format!("call {call:?} is held by another process");
-            return Err(Failure::new(ErrorCode::StaleFence, what));
+            let detail = format!("call {call:?} is held by another process");
+            return Err(Failure::new(ErrorCode::StaleFence, detail));
         }
         if newest < fence {
             self.fences
@@ -154,7 +154,7 @@ impl Calendar {
         }
     }
 
-    /// The first free slots for a call, except those in `except`; only on this weekday if one is given.
+    /// Returns the first slots that are free for a call, except those in `except`; with `day`, only on that weekday.
     pub(crate) async fn free(
         &self,
         call: &SessionId,
@@ -167,7 +167,7 @@ impl Calendar {
         let days: Vec<Date> = days
             .filter(|date| match (date.weekday(), day) {
                 (Weekday::Saturday | Weekday::Sunday, _) => false,
-                (weekday, wanted) => wanted.is_none_or(|wanted| wanted == weekday),
+                (weekday, requested) => requested.is_none_or(|day| day == weekday),
             })
             .collect();
         let free = TIMES
@@ -180,7 +180,7 @@ impl Calendar {
         };
         Ok(free
             .filter(|slot| !except.contains(slot) && !is_taken(slot))
-            .take(PROPOSED)
+            .take(PROPOSED_SLOTS)
             .collect())
     }
 
@@ -219,8 +219,8 @@ impl Calendar {
         self.change(|note| {
             let is_own = |holder: &Holder| holder.call == call.as_str() && holder.fence <= fence;
             note.booked.retain(|_, holder| !is_own(holder));
-            // A failure means that another process holds the call under a newer fence, whose slot stays.
-            let _newer = note.check_fence(call, fence, now);
+            // Fails if another process holds the call under a newer fence, whose slot stays.
+            let _stale_fence = note.check_fence(call, fence, now);
             Ok(())
         })
         .await
@@ -233,9 +233,9 @@ impl Calendar {
     ) -> Result<R, Failure> {
         loop {
             let (mut note, version) = self.read_note().await?;
-            let before = note.clone();
+            let previous = note.clone();
             let result = change(&mut note)?;
-            if note == before {
+            if note == previous {
                 return Ok(result);
             }
             let value = serde_json::to_vec(&note).map_err(unreadable)?;
@@ -249,7 +249,7 @@ impl Calendar {
     ///
     /// # Errors
     /// The ledger's.
-    pub(crate) async fn booked(&self) -> Result<Booked, Failure> {
+    pub(crate) async fn booked(&self) -> Result<BookedSlots, Failure> {
         Ok(self.read_note().await?.0.booked)
     }
 

@@ -1,7 +1,8 @@
 //! Handles a call's webhook, from the lease to the spoken answer.
 //!
-//! The order: enter (the lease, the checkpoint and the tail in one read), step, one turn, and a checkpoint if one is
-//! due. The last write releases the call. This process's copy of a call is used only while the store has nothing newer.
+//! Each webhook enters the call (one read returns the lease, the newest checkpoint and the items after it), runs a
+//! step, and writes one turn and, if it is due, a checkpoint. The last write releases the call. The cached copy of a
+//! call is used only while the store has nothing newer.
 
 mod end;
 mod resume;
@@ -14,38 +15,40 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use filrouge_engine::Caller;
-use filrouge_engine::{CheckpointPolicy, Engine, Entered, OnBusy, Resumed, StartTurn, Webhook};
+use filrouge_engine::{
+    CheckpointPolicy, Engine, OnBusy, Resumed, StartTurn, Webhook, WebhookAdmission,
+};
 use filrouge_types::{ErrorCode, Failure, ItemBody, JsonText, RawJson, RequestId, SessionId, Turn};
 use serde::Serialize;
 
 use crate::cache::{Cache, CachedCall};
 use crate::calendar::Calendar;
 use crate::config::{Config, DelayPoint};
-use crate::fsm::{CalendarAnswer, CalendarRequest, Dialogue, Heard, Next};
+use crate::fsm::{CalendarAnswer, CalendarRequest, Dialogue, HeardUtterance, StepResult};
 use crate::replay::calendar_items;
-use crate::store::Opened;
+use crate::store::OpenStore;
 
 /// The phrase in a call that has ended.
 pub(crate) const VOCAL_RESUME_ALREADY_TERMINATED: &str =
     "Votre demande a déjà été prise en compte. Au revoir.";
-/// The phrase while the call cannot continue, so that the caller does not hear silence.
+/// The phrase that the caller hears instead of silence while the call cannot continue.
 pub(crate) const FILLER: &str = "Un instant, s'il vous plaît.";
 
-/// How many times a webhook is attempted if its lease is lost before anything was written.
-const ATTEMPTS: u32 = 3;
+/// The maximum number of attempts of a webhook whose lease is lost before anything was written.
+const ATTEMPTS_MAX: u32 = 3;
 
 /// The caller's utterance.
 pub(crate) enum Utterance {
-    /// The text, or the call of a tool as text.
+    /// One utterance, or the call of a tool as text.
     Words(String),
-    /// All of the caller's messages so far; those that were heard before are skipped.
+    /// All of the caller's messages so far; those that were already handled are skipped.
     Messages(Vec<String>),
 }
 
 /// The answer to a webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reply {
-    /// Speak this text; the ledger has it up to this seq.
+    /// Speak this text, which the ledger contains up to `seq`.
     Speak { text: String, seq: u64 },
     /// The call has already ended.
     Terminated,
@@ -73,25 +76,25 @@ pub(crate) struct Counters {
     not_recorded: AtomicU64,
 }
 
-/// A webhook as received. All its attempts hold the call under the same name, so that a retry takes the lease only from
-/// an earlier attempt.
+/// A webhook as received. All its attempts use the same holder name, so a retry may acquire the lease of an earlier
+/// attempt, but of no other webhook.
 struct Delivery<'a> {
     call: &'a SessionId,
     request: &'a RequestId,
-    heard: &'a Heard,
+    heard: &'a HeardUtterance,
     utterance: &'a Utterance,
     holder: String,
 }
 
 /// A held call and its state.
-struct Held {
+struct HeldCall {
     fence: u64,
     holder: Box<str>,
     dialogue: Dialogue,
     policy: CheckpointPolicy,
     last_seq: u64,
-    /// The state of the newest checkpoint in the store.
-    label: Option<Box<str>>,
+    /// The label of the newest checkpoint in the store: the state of the dialogue at that checkpoint.
+    checkpoint_label: Option<Box<str>>,
     /// Whether the recorded state of the call cannot be read.
     unreadable: bool,
 }
@@ -104,15 +107,15 @@ pub(crate) struct Calls {
     cache: Cache,
     config: Config,
     counters: Counters,
-    /// Calls whose end a task of this process still has to record.
+    /// Calls whose end a background task of this process still retries to record.
     ending: Mutex<HashSet<SessionId>>,
 }
 
 impl Calls {
-    pub(crate) fn new(opened: &Opened, config: Config) -> Self {
-        let (ledger, clock) = (opened.engine.shared_ledger(), opened.clock.clone());
+    pub(crate) fn new(open_store: &OpenStore, config: Config) -> Self {
+        let (ledger, clock) = (open_store.engine.shared_ledger(), open_store.clock.clone());
         Self {
-            engine: opened.engine.clone(),
+            engine: open_store.engine.clone(),
             calendar: Calendar::new(ledger, clock, &config.tenant, config.calendar_from),
             caller: Caller::operator(config.tenant.clone()),
             cache: Cache::default(),
@@ -130,12 +133,12 @@ impl Calls {
         &self.config
     }
 
-    /// Handles one webhook. There is always an answer, whatever fails.
+    /// Handles one webhook. After any failure, the answer is a phrase or nothing, never an error.
     pub(crate) async fn answer(
         &self,
         call: &SessionId,
         request: &RequestId,
-        heard: &Heard,
+        heard: &HeardUtterance,
         utterance: &Utterance,
     ) -> Reply {
         let delivery = Delivery {
@@ -143,12 +146,12 @@ impl Calls {
             request,
             heard,
             utterance,
-            holder: self.holder(),
+            holder: self.new_holder_name(),
         };
-        for _ in 0..ATTEMPTS {
+        for _ in 0..ATTEMPTS_MAX {
             match self.attempt(&delivery).await {
                 Ok(reply) => return reply,
-                // The process that took the call over may have answered this same webhook.
+                // Another process may have acquired the lease and answered this same webhook.
                 Err(failure) if lease_was_lost(failure.code) => {
                     self.counters.leases_lost.fetch_add(1, Relaxed);
                     self.cache.remove(call);
@@ -156,9 +159,9 @@ impl Calls {
                 }
                 Err(failure) if failure.code == ErrorCode::SessionTerminated => {
                     let last = self.last_answer(call, heard, utterance).await;
-                    return last.unwrap_or_else(|| self.refused(call, &failure));
+                    return last.unwrap_or_else(|| self.refusal_reply(call, &failure));
                 }
-                Err(failure) => return self.refused(call, &failure),
+                Err(failure) => return self.refusal_reply(call, &failure),
             }
         }
         self.filler()
@@ -177,9 +180,9 @@ impl Calls {
             },
         };
         let resumed = match self.engine.calls.enter(&self.caller, webhook).await? {
-            Entered::Work(resumed) => *resumed,
-            Entered::Answered(turn) => return Ok(recorded_reply(&turn)),
-            Entered::Busy => return Ok(Reply::Nothing),
+            WebhookAdmission::Work(resumed) => *resumed,
+            WebhookAdmission::Answered(turn) => return Ok(recorded_reply(&turn)),
+            WebhookAdmission::Busy => return Ok(Reply::Nothing),
         };
         let (fence, holder) = (resumed.fence, resumed.holder.clone());
         let result = self.handle(delivery, resumed, cached).await;
@@ -193,7 +196,7 @@ impl Calls {
         result
     }
 
-    /// Handles a webhook whose call is held.
+    /// Handles a webhook whose call this process holds.
     async fn handle(
         &self,
         delivery: &Delivery<'_>,
@@ -208,8 +211,8 @@ impl Calls {
         };
         if held.dialogue.state.is_terminal() {
             self.save_checkpoint(call, &held).await;
-            let repeats = held.dialogue.was_transcribed(delivery.heard.route, &text);
-            return Ok(match repeats {
+            let is_repeat = held.dialogue.was_transcribed(delivery.heard.route, &text);
+            return Ok(match is_repeat {
                 true => held.dialogue.repeat(held.last_seq),
                 false => self.terminated(),
             });
@@ -217,30 +220,32 @@ impl Calls {
         if held.dialogue.is_copy(delivery.heard.route) {
             return Ok(Reply::Copy);
         }
-        let heard = Heard {
+        let heard = HeardUtterance {
             text,
             ..delivery.heard.clone()
         };
-        let before = held.dialogue.clone();
+        let previous = held.dialogue.clone();
         self.config.delay_at(call, DelayPoint::Step).await;
         let (answer, items) = self.step(call, &mut held, &heard).await?;
         self.config.delay_at(call, DelayPoint::Turn).await;
-        held.policy.wrote();
-        let proposed_slots = before.proposed != held.dialogue.proposed;
+        held.policy.count_write();
+        let proposed_slots = previous.proposed != held.dialogue.proposed;
         let label = held.dialogue.state.as_str();
-        let due = held
-            .policy
-            .is_due(held.label.as_deref(), Some(label), proposed_slots);
+        let is_checkpoint_due = held.policy.is_due(
+            held.checkpoint_label.as_deref(),
+            Some(label),
+            proposed_slots,
+        );
         let turn = StartTurn {
             question_neutral: Some(JsonText::from_plain(&heard.text)),
             runtime_context: Some(to_raw_json(&heard)?),
             items,
             answer_neutral: Some(JsonText::from_plain(&answer)),
             fence: Some(held.fence),
-            release: !due,
+            release: !is_checkpoint_due,
             ..StartTurn::new(request.clone())
         };
-        let is_first = before.turns == 0;
+        let is_first = previous.turns == 0;
         // Concurrently, so that both are written in one commit.
         let (turn, ()) = tokio::join!(
             self.engine.turns.start(&self.caller, call.clone(), turn),
@@ -255,12 +260,12 @@ impl Calls {
             }
         };
         if turn.replayed {
-            // The process that took the call over meanwhile has answered this same webhook.
+            // Another process acquired the lease meanwhile, and has answered this same webhook.
             self.cache.remove(call);
             return Ok(recorded_reply(&turn));
         }
         held.last_seq = turn.last_seq;
-        if due {
+        if is_checkpoint_due {
             self.config.delay_at(call, DelayPoint::Checkpoint).await;
             self.save_checkpoint(call, &held).await;
         }
@@ -275,23 +280,25 @@ impl Calls {
     async fn step(
         &self,
         call: &SessionId,
-        held: &mut Held,
-        heard: &Heard,
+        held: &mut HeldCall,
+        heard: &HeardUtterance,
     ) -> Result<(String, Vec<ItemBody>), Failure> {
         let mut items = Vec::new();
-        let mut next = match held.unreadable {
+        let mut step_result = match held.unreadable {
             true => held.dialogue.transfer("unknown_state"),
             false => held.dialogue.hear(heard),
         };
         loop {
-            let request = match next {
-                Next::Say(answer) => return Ok((answer, items)),
-                Next::AskCalendar(request) => request,
+            let request = match step_result {
+                StepResult::Say(answer) => return Ok((answer, items)),
+                StepResult::AskCalendar(request) => request,
             };
             let answer = self.ask_calendar(call, held.fence, &request).await?;
-            let pair = calendar_items(items.len() / 2 + 1, &request, &answer);
-            items.extend(pair.map(|(role, channel, parts)| ItemBody::new(role, channel, parts)));
-            next = held.dialogue.calendar_answered(&request, answer);
+            let calendar_exchange = calendar_items(items.len() / 2 + 1, &request, &answer);
+            items.extend(
+                calendar_exchange.map(|(role, channel, parts)| ItemBody::new(role, channel, parts)),
+            );
+            step_result = held.dialogue.calendar_answered(&request, answer);
         }
     }
 
@@ -334,7 +341,7 @@ impl Dialogue {
     }
 }
 
-/// The reply with the recorded answer of a turn.
+/// Returns the recorded answer of a turn as a reply.
 fn recorded_reply(turn: &Turn) -> Reply {
     let text = turn.answer_neutral.as_ref().map(JsonText::to_plain);
     Reply::Speak {

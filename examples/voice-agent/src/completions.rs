@@ -1,8 +1,8 @@
-//! Answers to `chat/completions` in OpenAI's form: a stream of chunks, or one object.
+//! Formats answers to `chat/completions` in OpenAI's format: a stream of chunks, or one object.
 
 use serde_json::{Value, json};
 
-/// The event of one chunk.
+/// Formats one chunk as a server-sent event.
 fn chunk(model: &str, id: &str, delta: Value, finish: Option<&str>) -> String {
     let choice = json!({ "index": 0, "delta": delta, "finish_reason": finish });
     let chunk =
@@ -10,8 +10,8 @@ fn chunk(model: &str, id: &str, delta: Value, finish: Option<&str>) -> String {
     format!("data: {chunk}\n\n")
 }
 
-/// The events of an answer, sentence by sentence, so that speech can begin with the first one. The answer is complete
-/// before its first word is spoken, because only recorded text is spoken.
+/// Formats an answer as one event per sentence, so that speech can begin with the first one. The whole answer is
+/// recorded before the first event is sent.
 pub(crate) fn stream(model: &str, id: &str, text: &str) -> String {
     let mut events = chunk(
         model,
@@ -26,7 +26,7 @@ pub(crate) fn stream(model: &str, id: &str, text: &str) -> String {
     events + "data: [DONE]\n\n"
 }
 
-/// The same answer as one object.
+/// Formats an answer as one object.
 pub(crate) fn complete(model: &str, id: &str, text: &str) -> Value {
     let message = json!({ "role": "assistant", "content": text });
     let choice = json!({ "index": 0, "message": message, "finish_reason": "stop" });

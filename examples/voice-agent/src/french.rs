@@ -8,14 +8,14 @@ pub(crate) use choice::Choice;
 
 /// The meaning of an utterance.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Understood {
+pub(crate) struct Interpretation {
     pub(crate) yes: bool,
     pub(crate) no: bool,
-    /// Whether it contains a no, even next to a yes.
+    /// Whether the utterance contains a no; unlike `no`, also true next to a yes.
     pub(crate) negated: bool,
     /// The choice among proposed slots.
     pub(crate) choice: Choice,
-    /// A telephone number: a plus and digits.
+    /// A telephone number: `+` and digits.
     pub(crate) phone: Option<String>,
     /// Whether the caller wants a human being.
     pub(crate) human: bool,
@@ -56,46 +56,50 @@ const DAYS: &[(&str, Weekday)] = &[
     ("dimanche", Weekday::Sunday),
 ];
 
-/// Interprets an utterance. If it contains both yes and no, neither counts.
-pub(crate) fn understand(text: &str) -> Understood {
+/// Interprets an utterance. If it contains both yes and no, `yes` and `no` are false.
+pub(crate) fn interpret(text: &str) -> Interpretation {
     let words = words(text);
     let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
     let (yes, no) = (has(YES), has_no(&words));
-    Understood {
+    Interpretation {
         yes: yes && !no,
         no: no && !yes,
         negated: no,
-        choice: choice::choice(text),
+        choice: choice::interpret_choice(text),
         phone: phone(text),
         human: has(HUMAN),
     }
 }
 
-/// Whether the words contain a refusal; « pas de souci » and « pourquoi pas » are none.
+/// Whether the words contain a refusal; « pas de souci » and « pourquoi pas » are not refusals.
 fn has_no(words: &[String]) -> bool {
-    let word_at = |at: Option<usize>| at.and_then(|at| words.get(at)).map(String::as_str);
-    words.iter().enumerate().any(|(at, word)| {
+    let word_at =
+        |index: Option<usize>| index.and_then(|index| words.get(index)).map(String::as_str);
+    words.iter().enumerate().any(|(index, word)| {
         let is_polite = word == "pas"
-            && (word_at(at.checked_sub(1)) == Some("pourquoi")
-                || matches!(word_at(Some(at + 2)), Some("souci" | "soucis" | "probleme")));
+            && (word_at(index.checked_sub(1)) == Some("pourquoi")
+                || matches!(
+                    word_at(Some(index + 2)),
+                    Some("souci" | "soucis" | "probleme")
+                ));
         NO.contains(&word.as_str()) && !is_polite
     })
 }
 
-/// The ordinal that a word names, from 1. « un », which is also an article, names none.
-fn number_of(word: &str) -> Option<usize> {
-    let at = NUMBERS.iter().position(|names| names.contains(&word));
-    at.map(|at| at + 1)
+/// The number that a word names, from 1. Ignores « un », which is also an article.
+fn ordinal_of(word: &str) -> Option<usize> {
+    let index = NUMBERS.iter().position(|names| names.contains(&word));
+    index.map(|index| index + 1)
 }
 
-fn day_of(word: &str) -> Option<Weekday> {
-    let found = DAYS.iter().find(|(name, _)| *name == word);
-    found.map(|(_, day)| *day)
+fn weekday_of(word: &str) -> Option<Weekday> {
+    let entry = DAYS.iter().find(|(name, _)| *name == word);
+    entry.map(|(_, day)| *day)
 }
 
 /// Whether two texts have the same words.
-pub(crate) fn same_words(one: &str, other: &str) -> bool {
-    words(one) == words(other)
+pub(crate) fn same_words(a: &str, b: &str) -> bool {
+    words(a) == words(b)
 }
 
 /// Whether a text ends with the words of another.
@@ -106,40 +110,42 @@ pub(crate) fn ends_with(text: &str, end: &str) -> bool {
 
 /// The French name of a day of the week.
 pub(crate) fn day_name(day: Weekday) -> &'static str {
-    let found = DAYS.iter().find(|(_, other)| *other == day);
-    found.map_or("", |(name, _)| name)
+    let entry = DAYS.iter().find(|(_, other)| *other == day);
+    entry.map_or("", |(name, _)| name)
 }
 
 /// The first day of the week that a text names in French.
 pub(crate) fn day_named(name: &str) -> Option<Weekday> {
-    words(name).iter().find_map(|word| day_of(word))
+    words(name).iter().find_map(|word| weekday_of(word))
 }
 
-/// A telephone number: nine to fifteen digits, French ones with the country's prefix.
+/// Parses a telephone number of nine to fifteen digits. A French number (`0` and nine digits) gets the prefix `+33`.
 pub(crate) fn phone(text: &str) -> Option<String> {
     let digits: String = text.chars().filter(char::is_ascii_digit).collect();
     if !(9..=15).contains(&digits.len()) {
         return None;
     }
     Some(match digits.strip_prefix('0') {
-        Some(rest) if digits.len() == 10 => format!("+33{rest}"),
+        Some(remaining) if digits.len() == 10 => format!("+33{remaining}"),
         _ => format!("+{digits}"),
     })
 }
 
-/// The name that the caller gives, without « je m'appelle » and the like; `None` if the text is not a name.
+/// Returns the caller's name, without leading words such as « je m'appelle »; `None` unless one to four words remain.
 pub(crate) fn name(text: &str) -> Option<String> {
     const LEADING: &[&str] = &[
         "oui", "bonjour", "je", "m", "appelle", "suis", "mon", "nom", "est", "moi", "c", "madame",
         "monsieur",
     ];
     let spoken = text.split(|c: char| !(c.is_alphabetic() || c == '-'));
-    let rest: Vec<String> = spoken
+    let remaining: Vec<String> = spoken
         .filter(|word| !word.is_empty())
-        .skip_while(|word| LEADING.contains(&plain(word).as_str()))
+        .skip_while(|word| LEADING.contains(&normalize(word).as_str()))
         .map(capitalized)
         .collect();
-    (1..=4).contains(&rest.len()).then(|| rest.join(" "))
+    (1..=4)
+        .contains(&remaining.len())
+        .then(|| remaining.join(" "))
 }
 
 /// The word with an upper-case first letter.
@@ -151,7 +157,7 @@ fn capitalized(word: &str) -> String {
 
 /// The words of a text, in lower case without accents.
 fn words(text: &str) -> Vec<String> {
-    plain(text)
+    normalize(text)
         .split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
         .map(str::to_owned)
@@ -159,8 +165,8 @@ fn words(text: &str) -> Vec<String> {
 }
 
 /// The text in lower case without accents.
-fn plain(text: &str) -> String {
-    let bare = |c: char| match c {
+fn normalize(text: &str) -> String {
+    let without_accent = |c: char| match c {
         'à' | 'â' => 'a',
         'é' | 'è' | 'ê' | 'ë' => 'e',
         'î' | 'ï' => 'i',
@@ -169,7 +175,7 @@ fn plain(text: &str) -> String {
         'ç' => 'c',
         other => other,
     };
-    text.to_lowercase().chars().map(bare).collect()
+    text.to_lowercase().chars().map(without_accent).collect()
 }
 
 #[cfg(test)]
@@ -177,16 +183,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn yes_and_no_are_understood() {
-        assert!(understand("D'accord").yes && understand("Non merci").no);
-        let both = understand("oui, enfin non");
+    fn yes_no_and_transfer_requests_are_interpreted() {
+        assert!(interpret("D'accord").yes && interpret("Non merci").no);
+        let both = interpret("oui, enfin non");
         assert!(!both.yes && !both.no && both.negated);
-        assert!(!understand("pas de souci").negated && !understand("pourquoi pas").negated);
-        assert!(understand("passez-moi un conseiller").human);
+        assert!(!interpret("pas de souci").negated && !interpret("pourquoi pas").negated);
+        assert!(interpret("passez-moi un conseiller").human);
     }
 
     #[test]
-    fn names_and_numbers_are_understood() {
+    fn names_and_telephone_numbers_are_interpreted() {
         assert_eq!(
             name("Je m'appelle jeanne Petit-Jean").as_deref(),
             Some("Jeanne Petit-Jean")

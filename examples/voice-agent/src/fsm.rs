@@ -1,7 +1,7 @@
 //! The dialogue: START → QUALIF → SLOTS → WAIT_CONFIRM → CONFIRMED | TRANSFERRED.
 //!
-//! A step depends only on the dialogue, the utterance and the calendar's answers; the ledger records the latter two. So
-//! replaying the items after a checkpoint through the same steps restores the dialogue.
+//! A step depends only on the dialogue, the utterance and the calendar's answers. The ledger records utterances and
+//! calendar answers, so replaying the items after a checkpoint restores the dialogue.
 
 mod choosing;
 mod state;
@@ -12,21 +12,21 @@ use jiff::civil::Weekday;
 use serde::{Deserialize, Serialize};
 
 use crate::calendar::Slot;
-use crate::french::{self, Choice, Understood, understand};
+use crate::french::{self, Choice, Interpretation, interpret};
 
 pub(crate) use state::{State, TERMINAL};
 
-/// The number of consecutive utterances that are not understood after which a human being takes over.
+/// After this number of consecutive utterances that are not understood, the call is transferred to a human being.
 const MAX_RETRIES: u32 = 3;
-/// The number of failures of the calendar after which a human being takes over.
+/// After this number of failures of the calendar, the call is transferred to a human being.
 const MAX_CALENDAR_FAILURES: u32 = 20;
 
-const WELCOME: &str = "Bonjour, cabinet du docteur Martin. Notre échange est conservé pour préparer votre rendez-vous : êtes-vous d'accord ?";
-const NAME: &str = "À quel nom dois-je prendre le rendez-vous ?";
-const REASON: &str = "Quel est le motif de votre visite ?";
-const NUMBER: &str = "À quel numéro peut-on vous joindre ?";
-const HUMAN: &str = "Je vous passe un conseiller, ne quittez pas.";
-const CALENDAR_SILENT: &str = "L'agenda met un peu de temps à répondre. Restez en ligne, je réessaie : vous êtes toujours là ?";
+const WELCOME_PHRASE: &str = "Bonjour, cabinet du docteur Martin. Notre échange est conservé pour préparer votre rendez-vous : êtes-vous d'accord ?";
+const NAME_QUESTION: &str = "À quel nom dois-je prendre le rendez-vous ?";
+const REASON_QUESTION: &str = "Quel est le motif de votre visite ?";
+const NUMBER_QUESTION: &str = "À quel numéro peut-on vous joindre ?";
+const TRANSFER_PHRASE: &str = "Je vous passe un conseiller, ne quittez pas.";
+const CALENDAR_UNREACHABLE_PHRASE: &str = "L'agenda met un peu de temps à répondre. Restez en ligne, je réessaie : vous êtes toujours là ?";
 
 /// The route on which an utterance arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,7 +63,7 @@ pub(crate) enum Tool {
 /// The content of a webhook. The turn records `text` as its question, and the other members as metadata of the
 /// question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Heard {
+pub(crate) struct HeardUtterance {
     #[serde(skip)]
     pub(crate) text: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,9 +101,9 @@ pub(crate) enum CalendarAnswer {
     Unreachable,
 }
 
-/// What a step does next.
+/// The result of a step of the dialogue.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum StepResult {
     Say(String),
     AskCalendar(CalendarRequest),
 }
@@ -117,7 +117,7 @@ pub(crate) struct Dialogue {
     pub(crate) name: Option<String>,
     pub(crate) reason: Option<String>,
     pub(crate) contact: Option<String>,
-    /// Whether the caller wants to be called at a number other than their own.
+    /// Whether the caller has declined to be called back at their own number.
     other_number: bool,
     pub(crate) proposed: Vec<Slot>,
     rejected: Vec<Slot>,
@@ -130,7 +130,7 @@ pub(crate) struct Dialogue {
     #[serde(rename = "agenda_failures")]
     calendar_failures: u32,
     pub(crate) turns: u64,
-    /// The number of the caller's messages that were heard.
+    /// The number of the caller's messages that were handled.
     pub(crate) heard: usize,
     route: Option<Route>,
     /// The last utterance, if it was a transcript and no completion has arrived since.
@@ -141,20 +141,20 @@ pub(crate) struct Dialogue {
 }
 
 impl Dialogue {
-    /// Whether an utterance on this route only copies one that also arrives as a completion. Completions win, because
-    /// only they are spoken.
+    /// Whether an utterance on this route also arrives as a completion. The completion is handled, because only its
+    /// answer is spoken.
     pub(crate) fn is_copy(&self, route: Route) -> bool {
         route == Route::Transcript && self.route == Some(Route::Completions)
     }
 
-    /// Whether a completion's words were just heard as a transcript: it then gets the same answer.
+    /// Whether the last transcript has the words of this completion, which then gets the same answer.
     pub(crate) fn was_transcribed(&self, route: Route, text: &str) -> bool {
         let transcript = self.last_transcript.as_deref();
         route == Route::Completions && transcript.is_some_and(|t| french::same_words(t, text))
     }
 
-    /// The words of the caller's messages that were not heard yet, including messages during a filler. When completions
-    /// arrive for the first time, the words up to the newest transcript count as heard.
+    /// Returns the words of the caller's messages that are not handled yet, including messages sent during a filler. At
+    /// the first completion, the messages up to the newest transcript count as handled.
     pub(crate) fn unheard(&self, messages: &[String]) -> String {
         if let Some(transcript) = &self.last_transcript {
             if french::ends_with(&messages.join(" "), transcript) {
@@ -164,17 +164,17 @@ impl Dialogue {
                 .iter()
                 .rposition(|m| french::ends_with(m, transcript));
             let last = messages.len().saturating_sub(1);
-            return messages[heard.map_or(last, |at| at + 1)..].join(" ");
+            return messages[heard.map_or(last, |index| index + 1)..].join(" ");
         }
-        let from = self.heard.min(messages.len().saturating_sub(1));
-        messages[from..].join(" ")
+        let first_unheard = self.heard.min(messages.len().saturating_sub(1));
+        messages[first_unheard..].join(" ")
     }
 
-    /// Processes an utterance.
-    pub(crate) fn hear(&mut self, heard: &Heard) -> Next {
+    /// Processes an utterance; returns the answer or a request to the calendar.
+    pub(crate) fn hear(&mut self, heard: &HeardUtterance) -> StepResult {
         self.turns += 1;
         self.heard = self.heard.max(heard.messages);
-        let repeats = self.was_transcribed(heard.route, &heard.text);
+        let is_repeat = self.was_transcribed(heard.route, &heard.text);
         match heard.route {
             Route::Tool => {}
             Route::Completions => (self.route, self.last_transcript) = (Some(heard.route), None),
@@ -183,8 +183,8 @@ impl Dialogue {
                 self.last_transcript = Some(heard.text.clone());
             }
         }
-        if repeats {
-            return Next::Say(self.last_utterance.clone());
+        if is_repeat {
+            return StepResult::Say(self.last_utterance.clone());
         }
         if self.caller.is_none() {
             self.caller.clone_from(&heard.caller);
@@ -195,24 +195,24 @@ impl Dialogue {
         }
     }
 
-    fn hear_words(&mut self, text: &str) -> Next {
-        let understood = understand(text);
-        if understood.human {
+    fn hear_words(&mut self, text: &str) -> StepResult {
+        let interpretation = interpret(text);
+        if interpretation.human {
             return self.transfer("caller_asked");
         }
         match self.state {
             State::Start => {
                 self.state = State::Qualif;
-                self.say(WELCOME)
+                self.say(WELCOME_PHRASE)
             }
-            State::Qualif => self.qualify(text, &understood),
-            State::Slots => self.request_slots(understood.choice.day),
-            State::WaitConfirm => self.choose(&understood),
-            State::Confirmed | State::Transferred => self.say(HUMAN),
+            State::Qualif => self.qualify(text, &interpretation),
+            State::Slots => self.request_slots(interpretation.choice.day),
+            State::WaitConfirm => self.choose(&interpretation),
+            State::Confirmed | State::Transferred => self.say(TRANSFER_PHRASE),
         }
     }
 
-    fn hear_tool(&mut self, tool: &Tool) -> Next {
+    fn hear_tool(&mut self, tool: &Tool) -> StepResult {
         match tool {
             Tool::ProposeSlots {
                 name,
@@ -231,21 +231,21 @@ impl Dialogue {
                     .or_else(|| self.caller.clone());
                 self.request_slots(day.as_deref().and_then(french::day_named))
             }
-            Tool::BookSlot { choice } => self.choose(&Understood {
+            Tool::BookSlot { choice } => self.choose(&Interpretation {
                 choice: Choice {
                     number: Some(*choice),
                     ..Choice::default()
                 },
-                ..Understood::default()
+                ..Interpretation::default()
             }),
             Tool::Transfer {} => self.transfer("model_asked"),
         }
     }
 
     /// Processes the answer to the open question: consent, name, reason or number.
-    fn qualify(&mut self, text: &str, understood: &Understood) -> Next {
+    fn qualify(&mut self, text: &str, interpretation: &Interpretation) -> StepResult {
         if self.consent.is_none() {
-            match (understood.yes, understood.no) {
+            match (interpretation.yes, interpretation.no) {
                 (true, _) => self.consent = Some(true),
                 (_, true) => {
                     self.consent = Some(false);
@@ -264,13 +264,13 @@ impl Dialogue {
                 reason => self.reason = Some(reason.to_owned()),
             }
         } else {
-            let own = self
+            let own_number = self
                 .caller
                 .clone()
-                .filter(|_| !self.other_number && understood.yes);
-            match understood.phone.clone().or(own) {
+                .filter(|_| !self.other_number && interpretation.yes);
+            match interpretation.phone.clone().or(own_number) {
                 Some(number) => self.contact = Some(number),
-                None if understood.no && !self.other_number => self.other_number = true,
+                None if interpretation.no && !self.other_number => self.other_number = true,
                 None => return self.not_understood(),
             }
         }
@@ -281,18 +281,18 @@ impl Dialogue {
         }
     }
 
-    /// The question that is still to be answered.
+    /// The open question of the current state.
     fn question(&self) -> String {
         match self.state {
-            State::Start => WELCOME.to_owned(),
-            State::Qualif if self.consent.is_none() => WELCOME.to_owned(),
-            State::Qualif if self.name.is_none() => NAME.to_owned(),
-            State::Qualif if self.reason.is_none() => REASON.to_owned(),
+            State::Start => WELCOME_PHRASE.to_owned(),
+            State::Qualif if self.consent.is_none() => WELCOME_PHRASE.to_owned(),
+            State::Qualif if self.name.is_none() => NAME_QUESTION.to_owned(),
+            State::Qualif if self.reason.is_none() => REASON_QUESTION.to_owned(),
             State::Qualif => match &self.caller {
                 Some(caller) if !self.other_number => {
                     format!("Peut-on vous joindre au {caller} ?")
                 }
-                _ => NUMBER.to_owned(),
+                _ => NUMBER_QUESTION.to_owned(),
             },
             State::WaitConfirm => self.proposal(),
             State::Slots | State::Confirmed | State::Transferred => String::new(),
@@ -302,7 +302,7 @@ impl Dialogue {
     fn proposal(&self) -> String {
         let numbered = self.proposed.iter().enumerate();
         let numbered: Vec<String> = numbered
-            .map(|(at, slot)| format!("{}, {slot}", at + 1))
+            .map(|(index, slot)| format!("{}, {slot}", index + 1))
             .collect();
         format!(
             "Je vous propose : {}. Dites « oui » pour le premier, un numéro, ou « non » pour d'autres dates.",
@@ -311,9 +311,9 @@ impl Dialogue {
     }
 
     /// Requests free slots from the calendar.
-    fn request_slots(&mut self, day: Option<Weekday>) -> Next {
+    fn request_slots(&mut self, day: Option<Weekday>) -> StepResult {
         self.state = State::Slots;
-        Next::AskCalendar(CalendarRequest::Free {
+        StepResult::AskCalendar(CalendarRequest::Free {
             except: self.rejected.clone(),
             day: day.map(french::day_name),
         })
@@ -324,7 +324,7 @@ impl Dialogue {
         &mut self,
         request: &CalendarRequest,
         answer: CalendarAnswer,
-    ) -> Next {
+    ) -> StepResult {
         match (request, answer) {
             (CalendarRequest::Free { day: Some(_), .. }, CalendarAnswer::Free(slots))
                 if slots.is_empty() =>
@@ -355,14 +355,14 @@ impl Dialogue {
                 self.calendar_failures += 1;
                 match self.calendar_failures {
                     MAX_CALENDAR_FAILURES.. => self.transfer("agenda_unreachable"),
-                    _ => self.say(CALENDAR_SILENT),
+                    _ => self.say(CALENDAR_UNREACHABLE_PHRASE),
                 }
             }
         }
     }
 
     /// Repeats the open question, or hands the call over after too many retries.
-    fn not_understood(&mut self) -> Next {
+    fn not_understood(&mut self) -> StepResult {
         self.retries += 1;
         self.not_understood += 1;
         match self.retries {
@@ -372,15 +372,15 @@ impl Dialogue {
     }
 
     /// Hands the call over to a human being.
-    pub(crate) fn transfer(&mut self, reason: &str) -> Next {
+    pub(crate) fn transfer(&mut self, reason: &str) -> StepResult {
         self.state = State::Transferred;
         self.transfer_reason = Some(reason.to_owned());
-        self.say(HUMAN)
+        self.say(TRANSFER_PHRASE)
     }
 
-    /// Speaks a text, and remembers it.
-    fn say(&mut self, text: impl Into<String>) -> Next {
+    /// Answers with a text, and stores it as the last utterance.
+    fn say(&mut self, text: impl Into<String>) -> StepResult {
         self.last_utterance = text.into();
-        Next::Say(self.last_utterance.clone())
+        StepResult::Say(self.last_utterance.clone())
     }
 }

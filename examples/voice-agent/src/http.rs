@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::calls::{Calls, Reply};
 use crate::{completions, vapi};
 
-type Answer = Response<Body>;
+type HttpResponse = Response<Body>;
 
 pub(crate) fn router(calls: Arc<Calls>) -> Router {
     Router::new()
@@ -25,51 +25,53 @@ pub(crate) fn router(calls: Arc<Calls>) -> Router {
         .with_state(calls)
 }
 
-fn answer(status: u16, kind: &'static str, body: impl Into<Body>) -> Answer {
-    let mut answer = Response::new(body.into());
-    *answer.status_mut() =
+fn response(status: u16, content_type: &'static str, body: impl Into<Body>) -> HttpResponse {
+    let mut response = Response::new(body.into());
+    *response.status_mut() =
         StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let kind = header::HeaderValue::from_static(kind);
-    answer.headers_mut().insert(header::CONTENT_TYPE, kind);
-    answer
+    let content_type = header::HeaderValue::from_static(content_type);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, content_type);
+    response
 }
 
-fn json_answer(status: u16, body: &Value) -> Answer {
-    answer(status, "application/json", body.to_string())
+fn json_response(status: u16, body: &Value) -> HttpResponse {
+    response(status, "application/json", body.to_string())
 }
 
 /// Runs a webhook to its end, even if its sender disconnects.
-async fn run_to_end(webhook: impl Future<Output = Answer> + Send + 'static) -> Answer {
-    let done = tokio::spawn(webhook).await;
-    done.unwrap_or_else(|_| json_answer(500, &json!({ "error": "the webhook failed" })))
+async fn run_to_end(webhook: impl Future<Output = HttpResponse> + Send + 'static) -> HttpResponse {
+    let result = tokio::spawn(webhook).await;
+    result.unwrap_or_else(|_| json_response(500, &json!({ "error": "the webhook failed" })))
 }
 
-async fn server_message(State(calls): State<Arc<Calls>>, body: Bytes) -> Answer {
+async fn server_message(State(calls): State<Arc<Calls>>, body: Bytes) -> HttpResponse {
     run_to_end(async move {
         match vapi::server_message(&calls, &body).await {
-            (status, Some(body)) => json_answer(status, &body),
-            (status, None) => answer(status, "application/json", Body::empty()),
+            (status, Some(body)) => json_response(status, &body),
+            (status, None) => response(status, "application/json", Body::empty()),
         }
     })
     .await
 }
 
-async fn chat(State(calls): State<Arc<Calls>>, headers: HeaderMap, body: Bytes) -> Answer {
+async fn chat(State(calls): State<Arc<Calls>>, headers: HeaderMap, body: Bytes) -> HttpResponse {
     let request: vapi::ChatRequest = match serde_json::from_slice(&body) {
         Ok(request) => request,
-        Err(error) => return json_answer(422, &json!({ "error": error.to_string() })),
+        Err(error) => return json_response(422, &json!({ "error": error.to_string() })),
     };
     let id = headers.get("x-call-id").and_then(|id| id.to_str().ok());
     let id = id.map(str::to_owned);
     run_to_end(async move { completion(&calls, &request, id.as_deref()).await }).await
 }
 
-async fn completion(calls: &Calls, request: &vapi::ChatRequest, id: Option<&str>) -> Answer {
+async fn completion(calls: &Calls, request: &vapi::ChatRequest, id: Option<&str>) -> HttpResponse {
     let Some(reply) = vapi::chat(calls, request, id).await else {
-        return json_answer(422, &json!({ "error": "call.id is missing" }));
+        return json_response(422, &json!({ "error": "call.id is missing" }));
     };
     let Some(text) = vapi::spoken(&reply) else {
-        return answer(204, "application/json", Body::empty());
+        return response(204, "application/json", Body::empty());
     };
     let model = request.model.as_deref().unwrap_or("voice-agent");
     let id = match &reply {
@@ -77,37 +79,37 @@ async fn completion(calls: &Calls, request: &vapi::ChatRequest, id: Option<&str>
         _ => "chatcmpl-0".to_owned(),
     };
     match request.stream {
-        true => answer(
+        true => response(
             200,
             "text/event-stream",
             completions::stream(model, &id, text),
         ),
-        false => json_answer(200, &completions::complete(model, &id, text)),
+        false => json_response(200, &completions::complete(model, &id, text)),
     }
 }
 
-async fn call(State(calls): State<Arc<Calls>>, Path(id): Path<String>) -> Answer {
+async fn call(State(calls): State<Arc<Calls>>, Path(id): Path<String>) -> HttpResponse {
     let Ok(id) = SessionId::new(id) else {
-        return json_answer(404, &json!({ "error": "no such call" }));
+        return json_response(404, &json!({ "error": "no such call" }));
     };
     json_result(calls.inspect(&id).await)
 }
 
-async fn calendar(State(calls): State<Arc<Calls>>) -> Answer {
+async fn calendar(State(calls): State<Arc<Calls>>) -> HttpResponse {
     json_result(calls.calendar().await)
 }
 
-fn json_result(result: Result<Value, filrouge_types::Failure>) -> Answer {
+fn json_result(result: Result<Value, filrouge_types::Failure>) -> HttpResponse {
     match result {
-        Ok(value) => json_answer(200, &value),
-        Err(failure) => json_answer(
+        Ok(value) => json_response(200, &value),
+        Err(failure) => json_response(
             failure.code.status(),
             &json!({ "error": failure.to_string() }),
         ),
     }
 }
 
-async fn status(State(calls): State<Arc<Calls>>) -> Answer {
+async fn status(State(calls): State<Arc<Calls>>) -> HttpResponse {
     let status = json!({ "instance": calls.config().instance, "counters": calls.counters(), "spool": calls.spool() });
-    json_answer(200, &status)
+    json_response(200, &status)
 }

@@ -34,24 +34,24 @@ fn main() -> anyhow::Result<()> {
 
 async fn serve() -> anyhow::Result<()> {
     let config = config::Config::from_environment()?;
-    let opened = store::open(&config).await?;
+    let open_store = store::open(&config).await?;
     let listener = tokio::net::TcpListener::bind(config.listen).await?;
-    let mut out = std::io::stdout();
-    writeln!(out, "listening on http://{}", listener.local_addr()?)?;
-    out.flush()?;
-    let calls = Arc::new(calls::Calls::new(&opened, config));
+    let mut stdout = std::io::stdout();
+    writeln!(stdout, "listening on http://{}", listener.local_addr()?)?;
+    stdout.flush()?;
+    let calls = Arc::new(calls::Calls::new(&open_store, config));
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let stop = async move {
+    let shutdown = async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
     };
     axum::serve(listener, http::router(calls))
-        .with_graceful_shutdown(stop)
+        .with_graceful_shutdown(shutdown)
         .await?;
-    opened.ledger.close().await;
-    drop(opened.keeper);
+    open_store.ledger.close().await;
+    drop(open_store.keeper);
     Ok(())
 }

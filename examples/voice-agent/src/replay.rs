@@ -4,7 +4,7 @@ use filrouge_types::{Channel, Item, RawJson, Role, Variant};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::fsm::{CalendarAnswer, CalendarRequest, Dialogue, Heard, Next};
+use crate::fsm::{CalendarAnswer, CalendarRequest, Dialogue, HeardUtterance, StepResult};
 
 /// The name under which the ledger records the calendar as a tool.
 const CALENDAR: &str = "agenda";
@@ -45,24 +45,24 @@ pub(crate) fn calendar_items(
 /// One turn, read from its items.
 #[derive(Default)]
 struct RecordedTurn {
-    heard: Option<Heard>,
+    heard: Option<HeardUtterance>,
     calendar_answers: Vec<CalendarAnswer>,
     answer: Option<String>,
 }
 
 /// The result of a replay.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Replayed {
+pub(crate) struct ReplayResult {
     /// The number of replayed turns.
     pub(crate) turns: u64,
-    /// The number of replayed turns with another answer than the ledger has; the caller heard the one in the ledger.
+    /// The number of turns whose replayed answer differs from the recorded one. The caller heard the recorded one.
     pub(crate) differing: u64,
 }
 
-/// Replays items through the dialogue, oldest first; `None` if they cannot be read. Turns without an answer are
-/// skipped: the caller heard none.
-pub(crate) fn replay(dialogue: &mut Dialogue, items: &[Item]) -> Option<Replayed> {
-    let mut replayed = Replayed::default();
+/// Replays items through the dialogue, oldest first; returns `None` if they cannot be read. Skips turns without an
+/// answer: the caller heard none.
+pub(crate) fn replay(dialogue: &mut Dialogue, items: &[Item]) -> Option<ReplayResult> {
+    let mut result = ReplayResult::default();
     for turn in items.chunk_by(|a, b| a.turn_id == b.turn_id) {
         let RecordedTurn {
             heard,
@@ -73,22 +73,22 @@ pub(crate) fn replay(dialogue: &mut Dialogue, items: &[Item]) -> Option<Replayed
             continue;
         };
         let mut calendar_answers = calendar_answers.into_iter();
-        let mut next = dialogue.hear(&heard?);
+        let mut step = dialogue.hear(&heard?);
         let replayed_answer = loop {
-            match next {
-                Next::Say(text) => break text,
-                Next::AskCalendar(request) => {
-                    next = dialogue.calendar_answered(&request, calendar_answers.next()?);
+            match step {
+                StepResult::Say(text) => break text,
+                StepResult::AskCalendar(request) => {
+                    step = dialogue.calendar_answered(&request, calendar_answers.next()?);
                 }
             }
         };
-        replayed.turns += 1;
+        result.turns += 1;
         if replayed_answer != answer {
-            replayed.differing += 1;
+            result.differing += 1;
             dialogue.last_utterance = answer;
         }
     }
-    Some(replayed)
+    Some(result)
 }
 
 /// Reads one turn from its items.
@@ -100,7 +100,7 @@ fn read_turn(items: &[Item]) -> Option<RecordedTurn> {
     {
         match item.body.channel {
             Channel::Question => {
-                let mut heard: Heard =
+                let mut heard: HeardUtterance =
                     serde_json::from_str(item.body.metadata.as_ref()?.as_str()).ok()?;
                 heard.text = first_part(item)?.text;
                 turn.heard = Some(heard);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_engine::anchor::{Anchor, AnchorKeeper, AnchorState};
-use filrouge_engine::spool::{SpoolOptions, Spooling};
+use filrouge_engine::spool::{SpoolOptions, SpooledLedger};
 use filrouge_engine::{CallSettings, Engine, Settings, keyfile};
 use filrouge_postgres::{Options, PostgresLedger};
 use filrouge_sqlite::SqliteLedger;
@@ -15,11 +15,11 @@ use filrouge_types::{Clock, SystemClock};
 use crate::config::{Config, Store};
 use crate::fsm::TERMINAL;
 
-/// The time limit of the database: a webhook has little more time than this for its answer.
+/// The time limit of each database operation: a caller waits a few seconds for an answer at most.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An open store.
-pub(crate) struct Opened {
+pub(crate) struct OpenStore {
     pub(crate) engine: Arc<Engine>,
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -30,15 +30,15 @@ pub(crate) struct Opened {
 /// Opens the configured store; creates it if it does not exist.
 ///
 /// # Errors
-/// If it cannot be opened, or is older than the state that this instance last saw.
-pub(crate) async fn open(config: &Config) -> anyhow::Result<Opened> {
+/// If it cannot be opened, or does not match the anchor in `state_dir`.
+pub(crate) async fn open(config: &Config) -> anyhow::Result<OpenStore> {
     std::fs::create_dir_all(&config.state_dir)?;
     let (ledger, clock, anchor) = open_ledger(config)?;
     let keeper = match anchor {
         None => None,
         Some(anchor) => match anchor.check(ledger.as_ref()).await? {
-            AnchorState::Broken(what) => {
-                anyhow::bail!("the store does not match its anchor: {what}")
+            AnchorState::Broken(reason) => {
+                anyhow::bail!("the store does not match its anchor: {reason}")
             }
             AnchorState::Created | AnchorState::Holds => {
                 Some(AnchorKeeper::start(anchor, ledger.clone())?)
@@ -58,7 +58,7 @@ pub(crate) async fn open(config: &Config) -> anyhow::Result<Opened> {
         ..Settings::default()
     };
     let engine = Engine::new(ledger.clone(), Arc::new(OsEntropy), clock.clone(), settings);
-    Ok(Opened {
+    Ok(OpenStore {
         engine: Arc::new(engine),
         ledger,
         clock,
@@ -66,13 +66,13 @@ pub(crate) async fn open(config: &Config) -> anyhow::Result<Opened> {
     })
 }
 
-/// Opens the spool in front of a remote database; `None` for other stores. While the database is unreachable, the spool queues
-/// writes of the calls that this instance handled last.
+/// Opens the spool in front of a remote database; returns `None` for other stores. While the database is unreachable,
+/// the spool queues the writes of the calls that this instance handled last.
 fn open_spool(
     config: &Config,
     ledger: &Arc<dyn Ledger>,
     clock: &Arc<dyn Clock>,
-) -> anyhow::Result<Option<Arc<Spooling>>> {
+) -> anyhow::Result<Option<Arc<SpooledLedger>>> {
     if !matches!(config.store, Store::Postgres(_)) {
         return Ok(None);
     }
@@ -80,18 +80,18 @@ fn open_spool(
     let options = SpoolOptions::new(config.state_dir.join("spool"));
     let entropy = Arc::new(OsEntropy);
     let (ledger, clock) = (ledger.clone(), clock.clone());
-    Ok(Some(Spooling::open(
+    Ok(Some(SpooledLedger::open(
         ledger, keyring, entropy, clock, options,
     )?))
 }
 
-/// A ledger and its clock, and its anchor; a ledger in memory has none.
+/// A ledger, its clock and its anchor; a ledger in memory has no anchor.
 type LedgerParts = (Arc<dyn Ledger>, Arc<dyn Clock>, Option<Anchor>);
 
-/// Opens the ledger, and returns the anchor that it has yet to be checked against.
+/// Opens the ledger; returns its anchor, which the caller checks.
 fn open_ledger(config: &Config) -> anyhow::Result<LedgerParts> {
     let entropy = Arc::new(OsEntropy);
-    let system: Arc<dyn Clock> = Arc::new(SystemClock);
+    let system_clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let keyring = || keyfile::load_or_create(&config.keyring, &OsEntropy).map(Arc::new);
     let with_anchor = |ledger: Arc<dyn Ledger>, clock, keyring| {
         let anchor = Anchor::new(&config.state_dir, ledger.store_id(), keyring);
@@ -102,22 +102,26 @@ fn open_ledger(config: &Config) -> anyhow::Result<LedgerParts> {
             let mut secret = [0; 32];
             OsEntropy.fill(&mut secret).map_err(anyhow::Error::msg)?;
             let keyring = Arc::new(Keyring::single(secret));
-            let ledger = MemoryLedger::new(keyring, entropy, system.clone());
-            (Arc::new(ledger), system, None)
+            let ledger = MemoryLedger::new(keyring, entropy, system_clock.clone());
+            (Arc::new(ledger), system_clock, None)
         }
         Store::Sqlite(path) => {
             let keyring = keyring()?;
             filrouge_sqlite::prepare(path)?;
             let options =
-                filrouge_sqlite::Options::new(path, keyring.clone(), entropy, system.clone());
-            with_anchor(Arc::new(SqliteLedger::open(options)?), system, keyring)
+                filrouge_sqlite::Options::new(path, keyring.clone(), entropy, system_clock.clone());
+            with_anchor(
+                Arc::new(SqliteLedger::open(options)?),
+                system_clock,
+                keyring,
+            )
         }
         Store::Postgres(url) => {
             let keyring = keyring()?;
             let mut options = Options::new(url, keyring.clone(), entropy)?;
             options.lock_timeout = TIMEOUT;
             options.answer_timeout = TIMEOUT;
-            // How long a write is retried after a lost connection.
+            // The maximum time for which a write is retried after a lost connection.
             options.settle_timeout = TIMEOUT;
             let ledger = PostgresLedger::open(options)?;
             let clock = ledger.clock();

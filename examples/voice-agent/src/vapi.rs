@@ -1,4 +1,4 @@
-//! Webhooks in Vapi's form (docs.vapi.ai: server messages, custom LLM).
+//! Handles webhooks in Vapi's format (docs.vapi.ai: server messages, custom LLM).
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::calls::{Calls, FILLER, Reply, Utterance, VOCAL_RESUME_ALREADY_TERMINATED};
-use crate::fsm::{Heard, Route, Tool};
+use crate::fsm::{HeardUtterance, Route, Tool};
 
 /// The call object, with the members that the agent needs.
 #[derive(Debug, Default, Deserialize)]
@@ -58,7 +58,7 @@ struct Message {
     ended_reason: Option<String>,
 }
 
-/// A call of a tool: name and parameters, or in OpenAI's form.
+/// A call of a tool: `name` and `parameters`, or `function` in OpenAI's format.
 #[derive(Debug, Deserialize)]
 struct ToolCall {
     id: String,
@@ -78,8 +78,8 @@ struct Function {
 }
 
 impl ToolCall {
-    /// The tool with its parameters, and the call as text.
-    fn tool(&self) -> Result<(Tool, String), serde_json::Error> {
+    /// Parses the tool with its parameters; also returns the call as text.
+    fn parse_tool(&self) -> Result<(Tool, String), serde_json::Error> {
         let (name, arguments) = match (&self.function, &self.name) {
             (Some(function), _) => (function.name.clone(), Some(&function.arguments)),
             (None, name) => (name.clone().unwrap_or_default(), self.parameters.as_ref()),
@@ -97,22 +97,23 @@ impl ToolCall {
 }
 
 /// An HTTP response: the status, and JSON unless the body is empty.
-pub(crate) type Answer = (u16, Option<Value>);
+pub(crate) type VapiResponse = (u16, Option<Value>);
 
-fn refused(reason: &str) -> Answer {
+fn bad_request(reason: &str) -> VapiResponse {
     (422, Some(json!({ "error": reason })))
 }
 
 /// Handles a server message.
-pub(crate) async fn server_message(calls: &Arc<Calls>, body: &[u8]) -> Answer {
+pub(crate) async fn server_message(calls: &Arc<Calls>, body: &[u8]) -> VapiResponse {
     let message = match serde_json::from_slice::<ServerMessage>(body) {
         Ok(body) => body.message,
-        Err(error) => return refused(&error.to_string()),
+        Err(error) => return bad_request(&error.to_string()),
     };
     let Some(call) = call_id(&message.call) else {
-        return refused("message.call.id is missing");
+        return bad_request("message.call.id is missing");
     };
-    let caller = number(&message.call).or(message.customer.as_ref().and_then(|c| c.number.clone()));
+    let caller =
+        caller_number(&message.call).or(message.customer.as_ref().and_then(|c| c.number.clone()));
     match message.kind.as_str() {
         "transcript" | "transcript[transcriptType=\"final\"]" => {
             transcript(calls, &call, caller, &message).await
@@ -120,22 +121,22 @@ pub(crate) async fn server_message(calls: &Arc<Calls>, body: &[u8]) -> Answer {
         "tool-calls" => tool_calls(calls, &call, caller, &message.tool_call_list).await,
         "status-update" => match message.status.as_deref() {
             Some("in-progress") => {
-                calls.started(&call).await;
+                calls.record_start(&call).await;
                 (200, Some(json!({})))
             }
-            Some("ended") => ended(calls, &call, &message).await,
+            Some("ended") => handle_end(calls, &call, &message).await,
             _ => (200, Some(json!({}))),
         },
-        "end-of-call-report" => ended(calls, &call, &message).await,
-        // All other messages expect no answer.
+        "end-of-call-report" => handle_end(calls, &call, &message).await,
+        // Other messages are acknowledged and ignored.
         _ => (200, Some(json!({}))),
     }
 }
 
-/// Handles the end of a call; answers 503, which asks the platform to repeat the message, until the end is recorded.
-async fn ended(calls: &Arc<Calls>, call: &SessionId, message: &Message) -> Answer {
+/// Handles the end of a call; until the end is recorded, returns 503, after which the platform repeats the message.
+async fn handle_end(calls: &Arc<Calls>, call: &SessionId, message: &Message) -> VapiResponse {
     let reason = message.ended_reason.as_deref().unwrap_or("unknown");
-    match calls.ended(call, reason).await {
+    match calls.record_end(call, reason).await {
         true => (200, Some(json!({}))),
         false => (
             503,
@@ -144,14 +145,14 @@ async fn ended(calls: &Arc<Calls>, call: &SessionId, message: &Message) -> Answe
     }
 }
 
-/// Handles a transcript of the caller: final ones are heard, once for each timestamp. Without a timestamp a repetition
-/// cannot be recognized, so it is heard as well.
+/// Handles a transcript of the caller. Only final ones are heard, once for each timestamp; a repetition without a
+/// timestamp cannot be recognized and is heard again.
 async fn transcript(
     calls: &Calls,
     call: &SessionId,
     caller: Option<String>,
     message: &Message,
-) -> Answer {
+) -> VapiResponse {
     let is_final = message
         .transcript_type
         .as_deref()
@@ -161,14 +162,14 @@ async fn transcript(
     else {
         return (200, Some(json!({})));
     };
-    let at = match message.timestamp.as_ref().filter(|at| !at.is_null()) {
-        Some(at) => at.to_string(),
+    let delivery_id = match message.timestamp.as_ref().filter(|t| !t.is_null()) {
+        Some(timestamp) => timestamp.to_string(),
         None => uuid::Uuid::now_v7().to_string(),
     };
-    let key = format!("transcript:{at}:{:016x}", hash(words.as_bytes()));
-    let heard = heard(Route::Transcript, caller);
+    let key = format!("transcript:{delivery_id}:{:016x}", fnv1a(words.as_bytes()));
+    let heard = new_utterance(Route::Transcript, caller);
     let Ok(request) = RequestId::new(key) else {
-        return refused("message.timestamp is too long");
+        return bad_request("message.timestamp is too long");
     };
     let reply = calls
         .answer(call, &request, &heard, &Utterance::Words(words.clone()))
@@ -180,31 +181,33 @@ async fn transcript(
     }
 }
 
-/// Handles tool calls in order, each once for its id. If one cannot be handled now, the later ones wait as well, and
-/// the earlier ones are answered.
+/// Handles tool calls in order, each id once. Stops at the first one that cannot be handled now, and answers those
+/// before it.
 async fn tool_calls(
     calls: &Calls,
     call: &SessionId,
     caller: Option<String>,
     list: &[ToolCall],
-) -> Answer {
+) -> VapiResponse {
     let mut results = Vec::new();
-    for one in list {
-        let (Ok((tool, words)), Ok(request)) =
-            (one.tool(), RequestId::new(format!("tool:{}", one.id)))
-        else {
-            results.push(json!({ "toolCallId": one.id, "error": "unknown tool or parameters" }));
+    for tool_call in list {
+        let (Ok((tool, words)), Ok(request)) = (
+            tool_call.parse_tool(),
+            RequestId::new(format!("tool:{}", tool_call.id)),
+        ) else {
+            results
+                .push(json!({ "toolCallId": tool_call.id, "error": "unknown tool or parameters" }));
             continue;
         };
-        let heard = Heard {
+        let heard = HeardUtterance {
             tool: Some(tool),
-            ..heard(Route::Tool, caller.clone())
+            ..new_utterance(Route::Tool, caller.clone())
         };
         let reply = calls
             .answer(call, &request, &heard, &Utterance::Words(words))
             .await;
         match spoken(&reply) {
-            Some(text) => results.push(json!({ "toolCallId": one.id, "result": text })),
+            Some(text) => results.push(json!({ "toolCallId": tool_call.id, "result": text })),
             None => break,
         }
     }
@@ -215,8 +218,8 @@ async fn tool_calls(
 }
 
 /// An utterance on this route, without text or tool.
-fn heard(route: Route, caller: Option<String>) -> Heard {
-    Heard {
+fn new_utterance(route: Route, caller: Option<String>) -> HeardUtterance {
+    HeardUtterance {
         text: String::new(),
         tool: None,
         caller,
@@ -289,14 +292,15 @@ pub(crate) async fn chat(calls: &Calls, request: &ChatRequest, id: Option<&str>)
         .iter()
         .filter(|message| message.role == "user");
     let messages: Vec<String> = from_caller.map(|message| message.content.text()).collect();
-    // The request has no id: its key is the number of messages and a hash of the last one.
+    // The request has no id: its key is the number of messages and a hash of the last message.
     let last = messages.last().map_or("", String::as_str);
-    let key = format!("chat:{}:{:016x}", messages.len(), hash(last.as_bytes()));
-    let heard = Heard {
+    let key = format!("chat:{}:{:016x}", messages.len(), fnv1a(last.as_bytes()));
+    let heard = HeardUtterance {
         messages: messages.len(),
-        ..heard(
+        ..new_utterance(
             Route::Completions,
-            number(&request.call).or(request.customer.as_ref().and_then(|c| c.number.clone())),
+            caller_number(&request.call)
+                .or(request.customer.as_ref().and_then(|c| c.number.clone())),
         )
     };
     let request = RequestId::new(key).ok()?;
@@ -311,12 +315,12 @@ fn call_id(call: &CallObject) -> Option<SessionId> {
     SessionId::new(call.id.as_deref()?).ok()
 }
 
-fn number(call: &CallObject) -> Option<String> {
+fn caller_number(call: &CallObject) -> Option<String> {
     call.customer.as_ref()?.number.clone()
 }
 
-/// FNV-1a: the same in every instance and version.
-fn hash(bytes: &[u8]) -> u64 {
+/// The FNV-1a hash, which is the same in every instance and version.
+fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })

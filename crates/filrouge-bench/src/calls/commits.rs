@@ -4,7 +4,7 @@ use anyhow::Result;
 use filrouge_engine::ResumeSession;
 use filrouge_types::SessionId;
 
-use super::{AppendItems, FinalizeTurn, checkpoint, short_turn, thought_item};
+use super::{AppendItems, FinalizeTurn, save_checkpoint, short_turn, thought_item};
 use crate::product::Product;
 use crate::report::{Line, Section, Target};
 
@@ -13,7 +13,7 @@ pub(super) async fn measure(product: &Product, name: &str, section: &mut Section
     let commit_no = || product.ledger.position().commit_no;
     // As after the first webhook of a call: the session exists and has a checkpoint.
     write_turn(product, &session, "before", None).await?;
-    checkpoint(product, &product.caller, &session, None, false).await?;
+    save_checkpoint(product, &product.caller, &session, None, false).await?;
     let before = commit_no();
     write_turn(product, &session, "alone", None).await?;
     let unleased = commit_no() - before;
@@ -25,7 +25,7 @@ pub(super) async fn measure(product: &Product, name: &str, section: &mut Section
     let (engine, caller) = (&product.engine, &product.caller);
     let fence = engine.calls.resume(caller, &session, request).await?.fence;
     write_turn(product, &session, "held", Some(fence)).await?;
-    checkpoint(product, caller, &session, Some(fence), true).await?;
+    save_checkpoint(product, caller, &session, Some(fence), true).await?;
     let leased = commit_no() - before;
     section.lines.push(Line::number(
         &format!("{name}: commits of a webhook beyond its three writes"),

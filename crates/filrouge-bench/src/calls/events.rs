@@ -55,18 +55,20 @@ pub(super) async fn measure(
         calls * EVENTS_PER_CALL
     ));
     for _ in 0..setup.pairs {
-        let call = Instant::now();
+        let call_start = Instant::now();
         let status = product.engine.events.technical_status(&caller).await?;
-        let took = micros(call);
+        let duration = micros(call_start);
         ensure!(status.figures.calls == calls as u64, "{status:?}");
-        series.legs.push(Leg::new(vec![took], call.elapsed()));
+        series
+            .legs
+            .push(Leg::new(vec![duration], call_start.elapsed()));
     }
-    let took = series.median(|l| l.p50);
+    let duration = series.median(|l| l.p50);
     section.lines.push(Line::number(
         &format!("{name}: technical-status, µs per event"),
-        took / (calls * EVENTS_PER_CALL) as f64,
+        duration / (calls * EVENTS_PER_CALL) as f64,
         Target::Shown,
-        format!("{:.0} ms for {}", took / 1e3, calls * EVENTS_PER_CALL),
+        format!("{:.0} ms for {}", duration / 1e3, calls * EVENTS_PER_CALL),
     ));
     section.notes.push(format!(
         "{name}: {calls} calls of {EVENTS_PER_CALL} events each, written in {:.1} s by {CONCURRENT_CALLS} callers",

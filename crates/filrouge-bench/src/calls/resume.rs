@@ -6,15 +6,15 @@ use anyhow::{Result, ensure};
 use filrouge_engine::ResumeSession;
 use filrouge_types::SessionId;
 
-use super::fill;
+use super::write_session;
 use crate::Setup;
 use crate::product::Product;
 use crate::report::{Line, Section, Target};
 use crate::stats::{Leg, Series, micros};
 
 /// The number of items in the long and in the short session.
-const LONG: usize = 10_000;
-const SHORT: usize = 10;
+const LONG_ITEMS: usize = 10_000;
+const SHORT_ITEMS: usize = 10;
 
 pub(super) async fn measure(
     setup: &Setup,
@@ -22,11 +22,11 @@ pub(super) async fn measure(
     name: &str,
     section: &mut Section,
 ) -> Result<()> {
-    let sizes = [setup.size(LONG, 300), SHORT];
+    let sizes = [setup.size(LONG_ITEMS, 300), SHORT_ITEMS];
     let mut sessions = Vec::new();
     for size in sizes {
         let session = SessionId::new(format!("call-of-{size:05}-items"))?;
-        let last_seq = fill(product, &session, size).await?;
+        let last_seq = write_session(product, &session, size).await?;
         ensure!(last_seq >= size as u64, "{last_seq} items of {size}");
         sessions.push((session, last_seq));
     }
@@ -41,14 +41,14 @@ pub(super) async fn measure(
                 times[n].push(resume_once(product, session, &holder, *last_seq).await?);
             }
         }
-        let wall = start.elapsed();
+        let wall_time = start.elapsed();
         for (series, times) in series.iter_mut().zip(times) {
-            series.legs.push(Leg::new(times, wall));
+            series.legs.push(Leg::new(times, wall_time));
         }
     }
     let [long, short] = &series;
     section.lines.push(Line::series(
-        &format!("{name}: resume, {} items / {SHORT}, p50", sizes[0]),
+        &format!("{name}: resume, {} items / {SHORT_ITEMS}, p50", sizes[0]),
         (long, short),
         |l| l.p50,
         Target::AtMost(1.5),
@@ -71,9 +71,9 @@ async fn resume_once(
         create: false,
         ..ResumeSession::new(holder)
     };
-    let call = Instant::now();
+    let call_start = Instant::now();
     let resumed = engine.calls.resume(caller, session, request).await?;
-    let took = micros(call);
+    let duration = micros(call_start);
     ensure!(
         resumed.last_seq == last_seq && resumed.tail.is_empty(),
         "{resumed:?}"
@@ -86,5 +86,5 @@ async fn resume_once(
         .calls
         .release(caller, session, holder, Some(resumed.fence))
         .await?;
-    Ok(took)
+    Ok(duration)
 }

@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_postgres::NoTls;
 
-use super::fill;
+use super::write_session;
 use crate::Setup;
 use crate::http::{Server, binary};
 use crate::load::read_response;
@@ -19,7 +19,7 @@ use crate::report::{Line, Section, Target};
 use crate::stats::{Leg, Series, micros};
 
 /// The measured operations, which alternate.
-const LEGS: [&str; 7] = [
+const OPERATIONS: [&str; 7] = [
     "HTTP on PostgreSQL: resume",
     "HTTP on PostgreSQL: release",
     "HTTP on PostgreSQL: lease alone (write)",
@@ -30,7 +30,7 @@ const LEGS: [&str; 7] = [
 ];
 /// The path of the call's session.
 const SESSION_PATH: &str = "/api/v1/sessions/call-over-http";
-// Positions in `LEGS`.
+// Positions in `OPERATIONS`.
 const RESUME: usize = 0;
 const WRITE: usize = 2;
 const READ: usize = 3;
@@ -63,18 +63,18 @@ impl HttpClient {
             self.address,
             body.len()
         );
-        let call = Instant::now();
+        let call_start = Instant::now();
         self.stream.write_all(request.as_bytes()).await?;
         let status = read_response(&mut self.stream, &mut self.buffer).await?;
-        let took = micros(call);
+        let duration = micros(call_start);
         let text = String::from_utf8_lossy(&self.buffer);
         ensure!(status < 300, "{method} {path}: {text}");
         let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-        Ok((took, serde_json::from_str(body)?))
+        Ok((duration, serde_json::from_str(body)?))
     }
 
     /// The number of SQL statements that the server has sent so far.
-    async fn statements(&mut self) -> Result<u64> {
+    async fn statement_count(&mut self) -> Result<u64> {
         let request = format!("GET /metrics HTTP/1.1\r\nhost: {}\r\n\r\n", self.address);
         self.stream.write_all(request.as_bytes()).await?;
         read_response(&mut self.stream, &mut self.buffer).await?;
@@ -98,7 +98,7 @@ pub(super) async fn measure(
     let dir = store.anchor_dir()?;
     let session = SessionId::new("call-over-http")?;
     let product = Product::open_postgres(&store.url(), dir.path()).await?;
-    let last_seq = fill(&product, &session, 100).await?;
+    let last_seq = write_session(&product, &session, 100).await?;
     product.close().await;
     let server = Server::start_on(&binary(setup)?, None, dir, &store.url())?;
     let mut http = HttpClient::connect(&server.address).await?;
@@ -113,35 +113,35 @@ pub(super) async fn measure(
     let write = client
         .prepare("UPDATE written SET value = value + 1 WHERE pk = 1")
         .await?;
-    let mut series = LEGS.map(Series::new);
+    let mut series = OPERATIONS.map(Series::new);
     for pair in 0..setup.pairs {
-        let mut times: [Vec<f64>; LEGS.len()] = Default::default();
+        let mut times: [Vec<f64>; OPERATIONS.len()] = Default::default();
         let start = Instant::now();
         for round in 0..setup.size(200, 5) {
             let holder = format!("holder-{pair}-{round}");
             let durations = call_routes(&mut http, &holder, last_seq).await?;
-            for (times, took) in times.iter_mut().zip(durations) {
-                times.push(took);
+            for (times, duration) in times.iter_mut().zip(durations) {
+                times.push(duration);
             }
-            let call = Instant::now();
+            let call_start = Instant::now();
             let row = client
                 .query_one(&read, &[&"default", &session.as_str()])
                 .await?;
-            times[SELECT].push(micros(call));
+            times[SELECT].push(micros(call_start));
             ensure!(row.len() > 5, "{row:?}");
-            let call = Instant::now();
+            let call_start = Instant::now();
             client
                 .query_one(&read, &[&"default", &session.as_str()])
                 .await?;
             client.execute(&write, &[]).await?;
-            times[COMMIT].push(micros(call));
+            times[COMMIT].push(micros(call_start));
         }
-        let wall = start.elapsed();
+        let wall_time = start.elapsed();
         for (series, times) in series.iter_mut().zip(times) {
-            series.legs.push(Leg::new(times, wall));
+            series.legs.push(Leg::new(times, wall_time));
         }
     }
-    let statements = statements_of_a_resume(&mut http, last_seq).await?;
+    let statements = count_resume_statements(&mut http, last_seq).await?;
     drop(client);
     drop(server);
     connection.await.context("the connection's task")??;
@@ -157,16 +157,16 @@ pub(super) async fn measure(
 }
 
 /// The fewest statements of several resumes, because the server's background work adds some.
-async fn statements_of_a_resume(http: &mut HttpClient, last_seq: u64) -> Result<u64> {
+async fn count_resume_statements(http: &mut HttpClient, last_seq: u64) -> Result<u64> {
     let mut fewest = u64::MAX;
     for round in 0..5 {
         let holder = format!("counted-{round}");
         let body = format!(r#"{{"holder":"{holder}","known_seq":{last_seq}}}"#);
-        let before = http.statements().await?;
+        let before = http.statement_count().await?;
         let (_, resumed) = http
             .call("POST", &format!("{SESSION_PATH}/resume"), &body)
             .await?;
-        fewest = fewest.min(http.statements().await? - before);
+        fewest = fewest.min(http.statement_count().await? - before);
         release(http, &holder, &resumed).await?;
     }
     Ok(fewest)
@@ -179,7 +179,7 @@ async fn release(http: &mut HttpClient, holder: &str, lease: &Value) -> Result<f
     Ok(http.call("DELETE", &path, "").await?.0)
 }
 
-/// Sends one request to each route; returns their durations in µs, in the order of [`LEGS`].
+/// Sends one request to each route; returns their durations in µs, in the order of [`OPERATIONS`].
 async fn call_routes(http: &mut HttpClient, holder: &str, last_seq: u64) -> Result<[f64; 5]> {
     let body = format!(r#"{{"holder":"{holder}","known_seq":{last_seq}}}"#);
     let (resume, resumed) = http
@@ -200,10 +200,10 @@ async fn call_routes(http: &mut HttpClient, holder: &str, last_seq: u64) -> Resu
 }
 
 fn lines(series: &[Series]) -> Vec<Line> {
-    let line = |what: &str, leg: usize, limit: usize, target: Target| {
+    let line = |label: &str, operation: usize, limit: usize, target: Target| {
         Line::series(
-            what,
-            (&series[leg], &series[limit]),
+            label,
+            (&series[operation], &series[limit]),
             |l| l.p50,
             target,
             "µs",

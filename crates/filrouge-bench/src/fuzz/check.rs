@@ -1,7 +1,7 @@
 //! The conditions on a decoder's output for any input.
 
 use anyhow::{Context, Result, ensure};
-use filrouge_engine::stream::{Ended, ReadyItem, StreamBlock, StreamError};
+use filrouge_engine::stream::{ReadyItem, StreamBlock, StreamEnd, StreamError};
 use filrouge_store::draft::{DraftPiece, PieceHead, PieceKind, StreamId, partial_entries};
 use filrouge_transcode::Decoder;
 use filrouge_types::{ItemBody, JsonText, Object, RawJson};
@@ -11,11 +11,11 @@ use super::input::Input;
 
 /// The memory that a decoder may hold: this many bytes per input byte, which allows for escapes that are escaped a
 /// second time and for buffers that double.
-const HELD_PER_BYTE: usize = 16;
+const MAX_HELD_PER_BYTE: usize = 16;
 /// The memory that a decoder may hold in addition.
-const HELD_BASE: usize = 64 << 10;
+const MAX_HELD_BASE: usize = 64 << 10;
 /// One input in this many is also decoded in other chunks, and one in this many with another spelling of its events.
-const RECHECKED: usize = 3;
+const RECHECK_INTERVAL: usize = 3;
 
 /// The numbers of events and items that a decoder found in one input.
 pub(super) struct Counts {
@@ -29,9 +29,9 @@ struct PartShape {
     kind: Box<str>,
 }
 
-/// How a stream ends.
+/// The end of a stream.
 #[derive(Clone, Copy)]
-enum End {
+enum Ending {
     Complete,
     Cancelled,
     Disconnected,
@@ -45,12 +45,12 @@ pub(super) fn check(input: &Input) -> Result<Counts> {
         random: input.random.clone(),
     };
     let end = match input.random.below(6) {
-        0 => End::Cancelled,
-        1 => End::Disconnected,
-        _ => End::Complete,
+        0 => Ending::Cancelled,
+        1 => Ending::Disconnected,
+        _ => Ending::Complete,
     };
     let (decoder, items) = decode(&mut input, end)?;
-    if input.random.below(RECHECKED) == 0 {
+    if input.random.below(RECHECK_INTERVAL) == 0 {
         let (other, other_items) = decode(&mut input, end)?;
         ensure_equal("items in other chunks", &items, &other_items)?;
         let summary = |decoder: &Decoder| {
@@ -65,7 +65,7 @@ pub(super) fn check(input: &Input) -> Result<Counts> {
         };
         ensure_equal("ends in other chunks", &summary(&decoder), &summary(&other))?;
     }
-    if input.random.below(RECHECKED) == 0 && decoder.transcript().events().1 == 0 {
+    if input.random.below(RECHECK_INTERVAL) == 0 && decoder.transcript().events().1 == 0 {
         input.bytes = respell(&input.bytes);
         let (other, other_items) = decode(&mut input, end)?;
         if other.transcript().events().1 == 0 {
@@ -102,13 +102,20 @@ fn respell(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-fn ensure_equal<T: std::fmt::Debug + PartialEq>(what: &str, one: &T, other: &T) -> Result<()> {
-    ensure!(one == other, "different {what}:\n{one:?}\n{other:?}");
+fn ensure_equal<T: std::fmt::Debug + PartialEq>(
+    subject: &str,
+    first: &T,
+    second: &T,
+) -> Result<()> {
+    ensure!(
+        first == second,
+        "different {subject}:\n{first:?}\n{second:?}"
+    );
     Ok(())
 }
 
 /// Decodes an input in random chunks, and checks the decoder after each of them.
-fn decode(input: &mut Input, end: End) -> Result<(Decoder, Vec<ReadyItem>)> {
+fn decode(input: &mut Input, end: Ending) -> Result<(Decoder, Vec<ReadyItem>)> {
     let chunks = input.chunks();
     let mut decoder = Decoder::new(input.format);
     let (mut items, mut pushed) = (Vec::new(), 0);
@@ -120,17 +127,20 @@ fn decode(input: &mut Input, end: End) -> Result<(Decoder, Vec<ReadyItem>)> {
         if number % chunks_per_draft == 0 {
             check_drafts(&decoder)?;
         }
-        let (held, limit) = (decoder.held(), HELD_PER_BYTE * pushed + HELD_BASE);
+        let (held, limit) = (
+            decoder.buffered_bytes(),
+            MAX_HELD_PER_BYTE * pushed + MAX_HELD_BASE,
+        );
         ensure!(
             held <= limit,
             "the decoder holds {held} bytes after {pushed} bytes of input"
         );
     }
     match end {
-        End::Complete => decoder.end(),
-        End::Cancelled => decoder.break_off(Ended::Cancelled),
-        End::Disconnected => {
-            decoder.break_off(Ended::Failed(StreamError::of_stream("gone", "gone")));
+        Ending::Complete => decoder.end(),
+        Ending::Cancelled => decoder.break_off(StreamEnd::Cancelled),
+        Ending::Disconnected => {
+            decoder.break_off(StreamEnd::Failed(StreamError::new("gone", "gone")));
         }
     }
     check_drafts(&decoder)?;
@@ -235,10 +245,10 @@ fn json_string(token: &str) -> Result<JsonText> {
     Ok(JsonText::from_raw(RawJson::parse(token)?)?)
 }
 
-/// Checks how the stream ended, and the response's final report.
+/// Checks the end of the stream, and the response's final report.
 fn check_end(decoder: &Decoder) -> Result<()> {
     let transcript = decoder.transcript();
-    if let Ended::Failed(error) = transcript.ended().context("the stream has not ended")? {
+    if let StreamEnd::Failed(error) = transcript.ended().context("the stream has not ended")? {
         json_string(error.message.as_token())?;
         ensure!(!error.code.is_empty(), "an error without a code");
         if let Some(raw) = &error.raw {

@@ -9,7 +9,7 @@ use filrouge_transcode::StreamFormat;
 use super::input::tokens;
 
 /// The streams of one format.
-pub(super) struct Streams {
+pub(super) struct FormatStreams {
     pub(super) format: StreamFormat,
     pub(super) complete: Vec<Vec<u8>>,
     /// The events of all streams, each with its trailing empty line.
@@ -20,7 +20,7 @@ pub(super) struct Streams {
 
 /// The streams of all formats.
 pub(super) struct Corpus {
-    pub(super) formats: Vec<Streams>,
+    pub(super) formats: Vec<FormatStreams>,
 }
 
 impl Corpus {
@@ -28,13 +28,13 @@ impl Corpus {
     pub(super) fn read() -> Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../filrouge-transcode/tests/transcode/fixtures/streams");
-        let read = |format| Streams::read(&root, format);
+        let read = |format| FormatStreams::read(&root, format);
         let formats: Result<Vec<_>> = StreamFormat::ALL.into_iter().map(read).collect();
         Ok(Self { formats: formats? })
     }
 }
 
-impl Streams {
+impl FormatStreams {
     fn read(root: &Path, format: StreamFormat) -> Result<Self> {
         let folder = root.join(format.as_str());
         let context = || folder.display().to_string();
@@ -43,7 +43,7 @@ impl Streams {
             paths.push(entry?.path());
         }
         paths.sort();
-        let mut this = Self {
+        let mut streams = Self {
             format,
             complete: Vec::new(),
             events: Vec::new(),
@@ -51,17 +51,17 @@ impl Streams {
         };
         for path in paths {
             match path.extension().and_then(|e| e.to_str()) {
-                Some("sse") => this.add(fs::read(&path)?, false),
-                Some("json") => this.add(fs::read(&path)?, true),
+                Some("sse") => streams.add(fs::read(&path)?, false),
+                Some("json") => streams.add(fs::read(&path)?, true),
                 _ => {}
             }
         }
         ensure!(
-            this.events.len() > this.complete.len(),
+            streams.events.len() > streams.complete.len(),
             "{}: streams without events",
             context()
         );
-        Ok(this)
+        Ok(streams)
     }
 
     fn add(&mut self, bytes: Vec<u8>, is_json: bool) {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use filrouge_transcode::StreamFormat;
 
-use super::corpus::{Corpus, Streams};
+use super::corpus::{Corpus, FormatStreams};
 use crate::workload::Rng;
 
 /// JSON tokens, valid and invalid, that replace others.
@@ -123,7 +123,7 @@ impl Input {
         let mut bytes = if random.below(3) == 0 {
             random_events(streams, &mut random)
         } else {
-            pick(&streams.complete, &mut random).clone()
+            random_element(&streams.complete, &mut random).clone()
         };
         for _ in 0..random.below(7) {
             damage(&mut bytes, streams, &mut random);
@@ -153,12 +153,12 @@ impl Input {
     }
 }
 
-fn pick<'a, T>(all: &'a [T], random: &mut Rng) -> &'a T {
-    &all[random.below(all.len())]
+fn random_element<'a, T>(elements: &'a [T], random: &mut Rng) -> &'a T {
+    &elements[random.below(elements.len())]
 }
 
 /// Events of a format in random order, and values built from its tokens.
-fn random_events(streams: &Streams, random: &mut Rng) -> Vec<u8> {
+fn random_events(streams: &FormatStreams, random: &mut Rng) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..1 + random.below(24) {
         if random.below(12) == 0 {
@@ -167,7 +167,7 @@ fn random_events(streams: &Streams, random: &mut Rng) -> Vec<u8> {
             bytes.extend_from_slice(b"\n\n");
             continue;
         }
-        let mut event = pick(&streams.events, random).clone();
+        let mut event = random_element(&streams.events, random).clone();
         for _ in 0..random.below(3) {
             replace_token(&mut event, streams, random);
         }
@@ -177,11 +177,11 @@ fn random_events(streams: &Streams, random: &mut Rng) -> Vec<u8> {
 }
 
 /// Appends a random JSON value; its keys may be no strings.
-fn random_value(streams: &Streams, random: &mut Rng, depth: usize, out: &mut Vec<u8>) {
+fn random_value(streams: &FormatStreams, random: &mut Rng, depth: usize, out: &mut Vec<u8>) {
     let members = random.below(6);
     match random.below(if depth > 4 { 2 } else { 6 }) {
-        0 => out.extend_from_slice(pick(VALUES, random).as_bytes()),
-        1 | 2 => out.extend_from_slice(pick(&streams.tokens, random).as_slice()),
+        0 => out.extend_from_slice(random_element(VALUES, random).as_bytes()),
+        1 | 2 => out.extend_from_slice(random_element(&streams.tokens, random).as_slice()),
         3 => {
             out.push(b'[');
             for at in 0..members {
@@ -194,7 +194,7 @@ fn random_value(streams: &Streams, random: &mut Rng, depth: usize, out: &mut Vec
             out.push(b'{');
             for at in 0..members {
                 out.extend_from_slice(if at > 0 { b"," } else { b"" });
-                out.extend_from_slice(pick(&streams.tokens, random).as_slice());
+                out.extend_from_slice(random_element(&streams.tokens, random).as_slice());
                 out.push(b':');
                 random_value(streams, random, depth + 1, out);
             }
@@ -215,7 +215,7 @@ fn random_range(bytes: &[u8], random: &mut Rng) -> Range<usize> {
 }
 
 /// Damages the bytes in one of many ways.
-fn damage(bytes: &mut Vec<u8>, streams: &Streams, random: &mut Rng) {
+fn damage(bytes: &mut Vec<u8>, streams: &FormatStreams, random: &mut Rng) {
     let at = random.below(bytes.len() + 1);
     match random.below(16) {
         0 => {
@@ -235,14 +235,14 @@ fn damage(bytes: &mut Vec<u8>, streams: &Streams, random: &mut Rng) {
             drop(bytes.splice(at..at, twice));
         }
         5 => {
-            let other = pick(&streams.complete, random);
+            let other = random_element(&streams.complete, random);
             let part = other[random_range(other, random)].to_vec();
             drop(bytes.splice(at..at, part));
         }
-        6 => drop(bytes.splice(at..at, pick(INSERTS, random).iter().copied())),
+        6 => drop(bytes.splice(at..at, random_element(INSERTS, random).iter().copied())),
         7 => replace_line_ends(bytes, random),
         8 | 9 => change_event(bytes, streams, random),
-        10 => deepen(bytes, random),
+        10 => nest_deeper(bytes, random),
         _ => replace_token(bytes, streams, random),
     }
 }
@@ -262,7 +262,7 @@ fn replace_line_ends(bytes: &mut Vec<u8>, random: &mut Rng) {
 }
 
 /// Removes, inserts, duplicates or replaces an event.
-fn change_event(bytes: &mut Vec<u8>, streams: &Streams, random: &mut Rng) {
+fn change_event(bytes: &mut Vec<u8>, streams: &FormatStreams, random: &mut Rng) {
     let at = random.below(bytes.len() + 1);
     let is_end = |pair: &[u8]| pair == b"\n\n";
     let next = |from: usize| {
@@ -274,14 +274,18 @@ fn change_event(bytes: &mut Vec<u8>, streams: &Streams, random: &mut Rng) {
     let event = match random.below(4) {
         0 => Vec::new(),
         1 => bytes[begin..end].repeat(2),
-        2 => [&bytes[begin..end], &pick(&streams.events, random)[..]].concat(),
-        _ => pick(&streams.events, random).clone(),
+        2 => [
+            &bytes[begin..end],
+            &random_element(&streams.events, random)[..],
+        ]
+        .concat(),
+        _ => random_element(&streams.events, random).clone(),
     };
     drop(bytes.splice(begin..end, event));
 }
 
 /// Nests a value in lists or objects: about as deep as is accepted, far deeper, or a little.
-fn deepen(bytes: &mut Vec<u8>, random: &mut Rng) {
+fn nest_deeper(bytes: &mut Vec<u8>, random: &mut Rng) {
     let Some(token) = random_token(bytes, random) else {
         return;
     };
@@ -301,18 +305,18 @@ fn deepen(bytes: &mut Vec<u8>, random: &mut Rng) {
 }
 
 /// Replaces a token by another one.
-fn replace_token(bytes: &mut Vec<u8>, streams: &Streams, random: &mut Rng) {
+fn replace_token(bytes: &mut Vec<u8>, streams: &FormatStreams, random: &mut Rng) {
     let Some(token) = random_token(bytes, random) else {
         return;
     };
     let long;
     let new: &[u8] = match random.below(12) {
-        0..5 => pick(VALUES, random).as_bytes(),
+        0..5 => random_element(VALUES, random).as_bytes(),
         5 => {
             long = format!("\"{}\"", "long ".repeat(random.below(2000)));
             long.as_bytes()
         }
-        _ => pick(&streams.tokens, random).as_slice(),
+        _ => random_element(&streams.tokens, random).as_slice(),
     };
     drop(bytes.splice(token, new.iter().copied()));
 }

@@ -17,7 +17,7 @@ use crate::Setup;
 use crate::product::Product;
 use crate::report::{Line, Target};
 use crate::stats::{Leg, Series, cpu_seconds, median, micros};
-use crate::workload::{Turns, requests, session};
+use crate::workload::{Turns, requests, session_id};
 
 /// The hot stores in front of SQLite.
 const FRONTS: [(Option<DurablePolicy>, &str); 3] = [
@@ -29,21 +29,21 @@ const FRONTS: [(Option<DurablePolicy>, &str); 3] = [
     ),
 ];
 /// The position of SQLite alone in `FRONTS`.
-const PLAIN: usize = 0;
+const SQLITE_ALONE: usize = 0;
 
 /// The legs with each of [`FRONTS`], by one task and by many.
-pub(super) struct Measured {
+pub(super) struct DurableSeries {
     one: Vec<Series>,
     many: Vec<Series>,
     /// CPU time per turn in the legs with many tasks, of this process and Redis, µs.
     cpu: [Vec<f64>; FRONTS.len()],
 }
 
-impl Default for Measured {
+impl Default for DurableSeries {
     fn default() -> Self {
         let series = |sessions: &str| {
-            let named = |what: &str| Series::new(format!("{what}, {sessions}"));
-            FRONTS.iter().map(|(_, what)| named(what)).collect()
+            let named = |label: &str| Series::new(format!("{label}, {sessions}"));
+            FRONTS.iter().map(|(_, label)| named(label)).collect()
         };
         Self {
             one: series("1 session"),
@@ -58,7 +58,7 @@ fn sizes(setup: &Setup) -> (usize, usize) {
     (setup.size(1000, 10), setup.size(125, 3))
 }
 
-/// How the legs were measured.
+/// The notes on the measurement.
 pub(super) fn notes(setup: &Setup) -> Vec<String> {
     let (one, many) = sizes(setup);
     vec![format!(
@@ -75,19 +75,19 @@ async fn write_turn(
 ) -> Result<()> {
     let request_id = request.request_id.clone();
     let answer = request.answer_neutral.clone();
-    let open = StartTurn {
+    let start = StartTurn {
         answer_neutral: None,
         ..request
     };
-    let turn = engine.turns.start(caller, id.clone(), open).await?;
-    let close = FinalizeTurn {
+    let turn = engine.turns.start(caller, id.clone(), start).await?;
+    let finalize = FinalizeTurn {
         request_id: Some(request_id),
         answer_neutral: answer.or_else(|| Some(JsonText::from_plain("none"))),
         ..FinalizeTurn::default()
     };
     engine
         .turns
-        .finalize(caller, id.clone(), turn.turn_id, close)
+        .finalize(caller, id.clone(), turn.turn_id, finalize)
         .await?;
     Ok(())
 }
@@ -103,14 +103,17 @@ async fn write_sessions(
     let mut tasks = Vec::new();
     for n in 0..sessions {
         let (engine, caller, barrier) = (product.engine.clone(), caller.clone(), barrier.clone());
-        let (id, requests) = (session(n)?, requests(&Turns::new(n as u64).many(turns))?);
+        let (id, requests) = (
+            session_id(n)?,
+            requests(&Turns::new(n as u64).next_turns(turns))?,
+        );
         tasks.push(tokio::spawn(async move {
             barrier.wait().await;
             let mut latencies = Vec::with_capacity(requests.len());
             for request in requests {
-                let call = Instant::now();
+                let call_start = Instant::now();
                 write_turn(&engine, &caller, &id, request).await?;
-                latencies.push(micros(call));
+                latencies.push(micros(call_start));
             }
             Ok::<_, anyhow::Error>(latencies)
         }));
@@ -131,22 +134,22 @@ async fn check_copies(
     sessions: usize,
     turns: usize,
 ) -> Result<()> {
-    tiered.settle().await;
+    tiered.flush().await;
     let tenant = product.caller.tenant();
     for n in 0..sessions {
-        let key = HotKey::new(product.ledger.store_id(), tenant, &session(n)?);
-        let held = hot.recent(&key, turns).await?.map(|r| r.turns.len() as u64);
+        let key = HotKey::new(product.ledger.store_id(), tenant, &session_id(n)?);
+        let copied_turns = hot.recent(&key, turns).await?.map(|r| r.turns.len() as u64);
         let expected = (turns as u64).min(hot.bounds().turns);
         ensure!(
-            held == Some(expected),
-            "a copy has {held:?} turns instead of {expected}"
+            copied_turns == Some(expected),
+            "a copy has {copied_turns:?} turns instead of {expected}"
         );
     }
     Ok(())
 }
 
 /// Runs one leg; returns also the CPU time per turn.
-async fn leg(
+async fn run_leg(
     setup: &Setup,
     redis: &Redis,
     front: Option<DurablePolicy>,
@@ -154,7 +157,7 @@ async fn leg(
     turns: usize,
 ) -> Result<(Leg, f64)> {
     let dir = setup.dir()?;
-    let hot = super::open(&redis.url(), Duration::from_secs(60))?;
+    let hot = super::open_hot_store(&redis.url(), Duration::from_secs(60))?;
     let (product, tiered) = match front {
         None => (Product::open(dir.path(), true).await?, None),
         Some(durable) => {
@@ -176,28 +179,33 @@ async fn leg(
 
 /// The CPU time that this process and Redis have used so far, µs.
 fn cpu_micros(redis: &Redis) -> Result<f64> {
-    let own = cpu_seconds(std::process::id())?;
+    let own_seconds = cpu_seconds(std::process::id())?;
     let info = redis.cli(&["INFO", "cpu"]);
     let used = info
         .lines()
         .filter(|l| l.starts_with("used_cpu_sys:") || l.starts_with("used_cpu_user:"))
         .filter_map(|l| l.split(':').nth(1));
-    let theirs: f64 = used
+    let redis_seconds: f64 = used
         .map(|n| n.trim().parse::<f64>())
         .sum::<Result<_, _>>()?;
-    Ok((own + theirs) * 1e6)
+    Ok((own_seconds + redis_seconds) * 1e6)
 }
 
-impl Measured {
+impl DurableSeries {
     /// Runs one leg with each of [`FRONTS`], starting with another one in each pair.
-    pub(super) async fn pair(&mut self, setup: &Setup, redis: &Redis, pair: usize) -> Result<()> {
+    pub(super) async fn run_pair(
+        &mut self,
+        setup: &Setup,
+        redis: &Redis,
+        pair: usize,
+    ) -> Result<()> {
         let (one, many) = sizes(setup);
         for n in 0..FRONTS.len() {
             let n = (n + pair) % FRONTS.len();
             let front = FRONTS[n].0;
-            let (leg_of_one, _) = leg(setup, redis, front, 1, one).await?;
+            let (leg_of_one, _) = run_leg(setup, redis, front, 1, one).await?;
             self.one[n].legs.push(leg_of_one);
-            let (leg_of_many, cpu) = leg(setup, redis, front, TASKS, many).await?;
+            let (leg_of_many, cpu) = run_leg(setup, redis, front, TASKS, many).await?;
             self.many[n].legs.push(leg_of_many);
             self.cpu[n].push(cpu);
         }
@@ -212,14 +220,14 @@ impl Measured {
             };
             lines.push(Line::series(
                 &format!("a durable turn with Redis, {policy}, 1 session, p50"),
-                (&self.one[n], &self.one[PLAIN]),
+                (&self.one[n], &self.one[SQLITE_ALONE]),
                 |l| l.p50,
                 Target::AtMost(1.15),
                 "µs",
             ));
             lines.push(Line::series(
                 &format!("durable turns a second with Redis, {policy}, 32 sessions"),
-                (&self.many[n], &self.many[PLAIN]),
+                (&self.many[n], &self.many[SQLITE_ALONE]),
                 |l| l.per_s,
                 Target::AtLeast(1.0 / 1.15),
                 "/s",
@@ -228,9 +236,9 @@ impl Measured {
             lines.push(Line::pairs(
                 &format!("CPU time of such a turn, {policy}, Redis included"),
                 &self.cpu[n],
-                &self.cpu[PLAIN],
+                &self.cpu[SQLITE_ALONE],
                 Target::Shown,
-                (shown(n), shown(PLAIN)),
+                (shown(n), shown(SQLITE_ALONE)),
             ));
         }
         lines

@@ -17,19 +17,19 @@ use serde::{Deserialize, Serialize};
 
 use super::TASKS;
 use crate::Setup;
-use crate::flat::resident;
+use crate::flat::resident_kb;
 use crate::product::Product;
 use crate::report::{Line, Target};
 use crate::workload::{TurnText, Turns};
 
 /// The number of turns in a session; then its task begins another session.
-const TURNS_EACH: u64 = 20;
+const TURNS_PER_SESSION: u64 = 20;
 /// The time from the last write of a session until it expires.
 const TTL: Duration = Duration::from_secs(10);
 /// The number of turns after which a process holds as many sessions as it may (64 MiB of their rows).
 const FULL_AFTER: u64 = 60_000;
 /// The number of memory measurements.
-const MARKS: u64 = 10;
+const MARK_COUNT: u64 = 10;
 
 /// Memory after this many turns.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -61,7 +61,7 @@ pub(super) fn measure(setup: &Setup, redis: &Redis, turns: u64) -> Result<Growth
     Ok(serde_json::from_slice(&out.stdout)?)
 }
 
-/// What all tasks share.
+/// The state that all tasks share.
 struct Tasks {
     history: History,
     turns: u64,
@@ -84,7 +84,7 @@ impl Tasks {
     }
 
     /// Writes one turn; reads the earlier ones, of which there must be `before`.
-    async fn turn(&self, session: &SessionId, text: &TurnText, before: usize) -> Result<()> {
+    async fn write_turn(&self, session: &SessionId, text: &TurnText, before: usize) -> Result<()> {
         let request_id = RequestId::new(text.request_id())?;
         let started = StartTurn {
             question_neutral: Some(JsonText::from_plain(&text.question)),
@@ -123,15 +123,16 @@ impl Tasks {
     }
 
     /// Writes session after session, until all turns have been started.
-    async fn run(&self, task: usize) -> Result<()> {
+    async fn write_sessions(&self, task: usize) -> Result<()> {
         let mut texts = Turns::new(task as u64);
         for n in 0_u64.. {
             let session = SessionId::new(format!("task-{task}-session-{n}"))?;
-            for before in 0..TURNS_EACH {
+            for before in 0..TURNS_PER_SESSION {
                 if self.started.fetch_add(1, Ordering::Relaxed) >= self.turns {
                     return Ok(());
                 }
-                self.turn(&session, &texts.one(), before as usize).await?;
+                self.write_turn(&session, &texts.next_turn(), before as usize)
+                    .await?;
                 self.done.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -140,7 +141,11 @@ impl Tasks {
 }
 
 /// Measures memory now, and prints it.
-async fn mark(connection: &mut MultiplexedConnection, turns: u64, start: Instant) -> Result<Mark> {
+async fn measure_mark(
+    connection: &mut MultiplexedConnection,
+    turns: u64,
+    start: Instant,
+) -> Result<Mark> {
     let info: String = redis::cmd("INFO")
         .arg("memory")
         .query_async(connection)
@@ -149,7 +154,7 @@ async fn mark(connection: &mut MultiplexedConnection, turns: u64, start: Instant
     let mark = Mark {
         turns,
         seconds: start.elapsed().as_secs_f64(),
-        resident_kb: resident()?,
+        resident_kb: resident_kb()?,
         redis_bytes: used.context("no used_memory in INFO")?.trim().parse()?,
         redis_keys: redis::cmd("DBSIZE").query_async(connection).await?,
     };
@@ -169,7 +174,7 @@ async fn mark(connection: &mut MultiplexedConnection, turns: u64, start: Instant
 /// Writes the turns with tasks that check the earlier turns before each one.
 pub(crate) async fn child(setup: &Setup, url: &str, turns: u64) -> Result<Growth> {
     let dir = setup.dir()?;
-    let hot = super::open(url, TTL)?;
+    let hot = super::open_hot_store(url, TTL)?;
     let (product, tiered) =
         Product::open_tiered(dir.path(), hot, DurablePolicy::Authenticated).await?;
     let tenant = product.caller.tenant().clone();
@@ -186,18 +191,18 @@ pub(crate) async fn child(setup: &Setup, url: &str, turns: u64) -> Result<Growth
     let mut running = tokio::task::JoinSet::new();
     for task in 0..TASKS {
         let tasks = tasks.clone();
-        running.spawn(async move { tasks.run(task).await });
+        running.spawn(async move { tasks.write_sessions(task).await });
     }
     let mut marks = Vec::new();
-    for n in 1..=MARKS {
-        while tasks.done.load(Ordering::Relaxed) < turns * n / MARKS {
+    for n in 1..=MARK_COUNT {
+        while tasks.done.load(Ordering::Relaxed) < turns * n / MARK_COUNT {
             let wait = tokio::time::sleep(Duration::from_millis(20));
             tokio::select! {
                 () = wait => {}
                 Some(ended) = running.join_next() => ended??,
             }
         }
-        marks.push(mark(&mut connection, turns * n / MARKS, start).await?);
+        marks.push(measure_mark(&mut connection, turns * n / MARK_COUNT, start).await?);
     }
     while let Some(ended) = running.join_next().await {
         ended??;
@@ -213,26 +218,28 @@ pub(crate) async fn child(setup: &Setup, url: &str, turns: u64) -> Result<Growth
 impl Growth {
     /// The first mark at which sessions expire as fast as new ones begin and the process holds its maximum, or else the
     /// first mark; and whether there is such a mark.
-    fn settled(&self) -> (Option<&Mark>, bool) {
-        let late = |m: &&Mark| m.seconds >= 2.0 * TTL.as_secs_f64() && m.turns >= FULL_AFTER;
+    fn first_settled_mark(&self) -> (Option<&Mark>, bool) {
+        let is_late = |m: &&Mark| m.seconds >= 2.0 * TTL.as_secs_f64() && m.turns >= FULL_AFTER;
         let (_, before_last) = self.marks.split_last().unzip();
-        let settled = before_last.and_then(|marks: &[Mark]| marks.iter().find(late));
+        let settled = before_last.and_then(|marks: &[Mark]| marks.iter().find(is_late));
         (settled.or(self.marks.first()), settled.is_some())
     }
 
     pub(super) fn lines(&self) -> Vec<Line> {
-        let ((Some(first), is_settled), Some(last)) = (self.settled(), self.marks.last()) else {
+        let ((Some(first), is_settled), Some(last)) =
+            (self.first_settled_mark(), self.marks.last())
+        else {
             return Vec::new();
         };
         let target = match is_settled {
             true => Target::AtMost(1.2),
             false => Target::Shown,
         };
-        let line = |what: &str, metric: fn(&Mark) -> f64, target: Target, unit: &str| {
-            let what = format!("{what}, turn {} / turn {}", last.turns, first.turns);
+        let line = |label: &str, metric: fn(&Mark) -> f64, target: Target, unit: &str| {
+            let label = format!("{label}, turn {} / turn {}", last.turns, first.turns);
             let (first, last) = (metric(first), metric(last));
             let shown = format!("{last:.1} {unit}, {first:.1} before");
-            Line::number(&what, last / first, target, shown)
+            Line::number(&label, last / first, target, shown)
         };
         vec![
             line(
@@ -271,7 +278,7 @@ impl Growth {
         });
         vec![
             format!(
-                "anonymous sessions: {TURNS_EACH} turns each, kept {} s, 32 tasks; a turn is on_request_started, the newest 20, on_request_finalized; {rate:.0} turns/s; {} calls retried",
+                "anonymous sessions: {TURNS_PER_SESSION} turns each, kept {} s, 32 tasks; a turn is on_request_started, the newest 20, on_request_finalized; {rate:.0} turns/s; {} calls retried",
                 TTL.as_secs(),
                 self.retried
             ),

@@ -19,12 +19,12 @@ use crate::Setup;
 use crate::product::Product;
 use crate::report::{Line, Target};
 use crate::stats::{Leg, Series, micros};
-use crate::workload::{Turns, requests, session};
+use crate::workload::{Turns, requests, session_id};
 
 /// The number of turns requested.
 const NEWEST: usize = 20;
 
-fn newest() -> ListTurns {
+fn newest_query() -> ListTurns {
     ListTurns {
         status: Some(TurnStatus::Finalized),
         limit: NEWEST,
@@ -32,7 +32,7 @@ fn newest() -> ListTurns {
     }
 }
 
-/// Where the turns are read from.
+/// The origin of the turns that are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
     /// The hot store in Redis.
@@ -53,16 +53,16 @@ const ORIGINS: [(Origin, &str); 4] = [
 ];
 
 /// The legs with each of [`ORIGINS`], by one task and by many.
-pub(super) struct NewestMeasured {
+pub(super) struct NewestSeries {
     one: Vec<Series>,
     many: Vec<Series>,
 }
 
-impl Default for NewestMeasured {
+impl Default for NewestSeries {
     fn default() -> Self {
         let series = |tasks: &str| {
-            let named = |what: &str| Series::new(format!("{what}, {tasks}"));
-            ORIGINS.iter().map(|(_, what)| named(what)).collect()
+            let named = |label: &str| Series::new(format!("{label}, {tasks}"));
+            ORIGINS.iter().map(|(_, label)| named(label)).collect()
         };
         Self {
             one: series("1 task"),
@@ -93,9 +93,9 @@ fn list_key(session: &SessionId) -> String {
 
 impl Copies {
     /// Writes the sessions and their copies.
-    pub(super) async fn fill(setup: &Setup, redis: &Redis) -> Result<Self> {
+    pub(super) async fn write(setup: &Setup, redis: &Redis) -> Result<Self> {
         let dir = setup.dir()?;
-        let hot = super::open(&redis.url(), Duration::from_secs(24 * 60 * 60))?;
+        let hot = super::open_hot_store(&redis.url(), Duration::from_secs(24 * 60 * 60))?;
         let (product, tiered) =
             Product::open_tiered(dir.path(), hot.clone(), DurablePolicy::All).await?;
         let client = redis::Client::open(redis.url())?;
@@ -119,16 +119,16 @@ impl Copies {
     }
 
     async fn add_session(&mut self, n: usize, texts: &mut Turns, turns: usize) -> Result<()> {
-        let id = session(n)?;
+        let id = session_id(n)?;
         let product = &self.product;
-        for request in requests(&texts.many(turns))? {
+        for request in requests(&texts.next_turns(turns))? {
             let written = product
                 .engine
                 .turns
                 .start(&product.caller, id.clone(), request);
             written.await?;
         }
-        self.tiered.settle().await;
+        self.tiered.flush().await;
         let key = key(product, &id);
         let Some(copy) = self.redis.recent(&key, turns).await? else {
             anyhow::bail!("a session has no copy in Redis");
@@ -154,42 +154,42 @@ impl Copies {
     }
 
     /// Runs one leg with each of [`ORIGINS`].
-    pub(super) async fn pair(&self, setup: &Setup, measured: &mut NewestMeasured) -> Result<()> {
+    pub(super) async fn run_pair(&self, setup: &Setup, series: &mut NewestSeries) -> Result<()> {
         for (n, (origin, _)) in ORIGINS.iter().enumerate() {
             let calls = setup.size(2000, 50);
-            measured.one[n]
+            series.one[n]
                 .legs
-                .push(self.leg(*origin, 1, calls).await?);
+                .push(self.run_leg(*origin, 1, calls).await?);
             let calls = setup.size(500, 5);
-            let leg = self.leg(*origin, TASKS, calls).await?;
-            measured.many[n].legs.push(leg);
+            let leg = self.run_leg(*origin, TASKS, calls).await?;
+            series.many[n].legs.push(leg);
         }
         Ok(())
     }
 
     /// Runs one leg of `tasks` tasks, each with its own session and `calls` calls.
-    async fn leg(&self, origin: Origin, tasks: usize, calls: usize) -> Result<Leg> {
+    async fn run_leg(&self, origin: Origin, tasks: usize, calls: usize) -> Result<Leg> {
         let start = Instant::now();
         let mut running = Vec::new();
         for n in 0..tasks {
-            let id = session(n)?;
+            let id = session_id(n)?;
             let (product, redis, memory) = (&self.product, self.redis.clone(), self.memory.clone());
             let (engine, caller) = (product.engine.clone(), product.caller.clone());
             let (key, mut list) = (key(product, &id), PlainList::new(&self.list, &id));
             running.push(tokio::spawn(async move {
                 let mut latencies = Vec::with_capacity(calls);
                 for _ in 0..calls {
-                    let call = Instant::now();
+                    let call_start = Instant::now();
                     let found = match origin {
                         Origin::Hot => redis.recent(&key, NEWEST).await?.map(|r| r.turns.len()),
-                        Origin::List => Some(list.newest().await?),
+                        Origin::List => Some(list.newest_count().await?),
                         Origin::Ledger => {
-                            let recent = engine.turns.recent(&caller, &id, &newest()).await?;
+                            let recent = engine.turns.recent(&caller, &id, &newest_query()).await?;
                             recent.map(|r| black_box(r).turns.len())
                         }
                         Origin::Memory => memory.recent(&key, NEWEST).await?.map(|r| r.turns.len()),
                     };
-                    latencies.push(micros(call));
+                    latencies.push(micros(call_start));
                     ensure!(found == Some(NEWEST), "{found:?} turns instead of {NEWEST}");
                 }
                 Ok(latencies)
@@ -228,7 +228,7 @@ impl PlainList {
         }
     }
 
-    async fn newest(&mut self) -> Result<usize> {
+    async fn newest_count(&mut self) -> Result<usize> {
         let mut command = redis::cmd("LRANGE");
         command.arg(&self.key).arg(-(NEWEST as i64)).arg(-1);
         let found: Vec<Vec<u8>> = command.query_async(&mut self.connection).await?;
@@ -236,7 +236,7 @@ impl PlainList {
     }
 }
 
-impl NewestMeasured {
+impl NewestSeries {
     pub(super) fn lines(&self) -> Vec<Line> {
         let at = |origin: Origin| ORIGINS.iter().position(|(o, _)| *o == origin).unwrap_or(0);
         let rate = |name: &str, series: &[Series], origin: Origin, target: Target| {

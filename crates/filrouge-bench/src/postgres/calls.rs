@@ -10,7 +10,7 @@ use tokio::sync::Barrier;
 use super::server::FIRST_SESSION;
 use crate::product::Product;
 use crate::stats::{Leg, micros};
-use crate::workload::{Turns, requests, session};
+use crate::workload::{Turns, requests, session_id};
 
 /// The calls that write a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,19 +34,19 @@ pub(crate) async fn run(
     for (n, product) in (0..sessions).zip(products.iter().cycle()) {
         let (engine, caller) = (product.engine.clone(), product.caller.clone());
         let barrier = barrier.clone();
-        let id = session(FIRST_SESSION + n)?;
-        let requests = requests(&Turns::new(1000 + n as u64).many(turns))?;
+        let id = session_id(FIRST_SESSION + n)?;
+        let requests = requests(&Turns::new(1000 + n as u64).next_turns(turns))?;
         tasks.push(tokio::spawn(async move {
             barrier.wait().await;
             let mut latencies = Vec::with_capacity(requests.len());
             for request in requests {
-                let call = Instant::now();
+                let call_start = Instant::now();
                 match calls {
                     CallsPerTurn::One => {
                         drop(engine.turns.start(&caller, id.clone(), request).await?);
                     }
                     CallsPerTurn::Three => {
-                        let (start, append, finalize) = split(request);
+                        let (start, append, finalize) = split_request(request);
                         let turn = engine.turns.start(&caller, id.clone(), start).await?;
                         let turn = turn.value.turn_id;
                         engine
@@ -59,7 +59,7 @@ pub(crate) async fn run(
                             .await?;
                     }
                 }
-                latencies.push(micros(call));
+                latencies.push(micros(call_start));
             }
             Ok::<_, anyhow::Error>(latencies)
         }));
@@ -74,7 +74,7 @@ pub(crate) async fn run(
 }
 
 /// Splits the request for a complete turn into three requests.
-fn split(mut request: StartTurn) -> (StartTurn, AppendItems, FinalizeTurn) {
+fn split_request(mut request: StartTurn) -> (StartTurn, AppendItems, FinalizeTurn) {
     let append = AppendItems {
         items: std::mem::take(&mut request.items),
         expected_seq: None,

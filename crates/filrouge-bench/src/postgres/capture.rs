@@ -8,11 +8,11 @@ use serde::Deserialize;
 
 use super::server::{DurableServer, FIRST_SESSION};
 use crate::product::Product;
-use crate::workload::{Turns, session};
+use crate::workload::{Turns, session_id};
 
 /// A statement as it was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Sent {
+pub(crate) struct SentStatement {
     pub(crate) text: String,
     /// The values bound to `$1`, `$2`, …, as PostgreSQL writes them.
     pub(crate) values: Vec<Option<String>>,
@@ -20,7 +20,7 @@ pub(crate) struct Sent {
 
 /// A line of the server's log.
 #[derive(Deserialize)]
-struct Entry {
+struct LogEntry {
     #[serde(default)]
     dbname: String,
     #[serde(default)]
@@ -32,7 +32,7 @@ struct Entry {
 }
 
 /// The statements of a group with one complete turn to an existing session, from BEGIN to COMMIT.
-pub(crate) async fn one_turn(server: &DurableServer) -> Result<Vec<Sent>> {
+pub(crate) async fn capture_turn(server: &DurableServer) -> Result<Vec<SentStatement>> {
     let store = server.store();
     let name = &store.name;
     server.sql(
@@ -41,11 +41,11 @@ pub(crate) async fn one_turn(server: &DurableServer) -> Result<Vec<Sent>> {
     );
     let dir = store.anchor_dir()?;
     let product = Product::open_postgres(&store.url(), dir.path()).await?;
-    let request = Turns::new(99).one().request()?;
+    let request = Turns::new(99).next_turn().request()?;
     product
         .engine
         .turns
-        .start(&product.caller, session(FIRST_SESSION)?, request)
+        .start(&product.caller, session_id(FIRST_SESSION)?, request)
         .await?;
     product.close().await;
     let start = Instant::now();
@@ -64,47 +64,52 @@ pub(crate) async fn one_turn(server: &DurableServer) -> Result<Vec<Sent>> {
 }
 
 /// The transaction of `database` that inserted a record, once its COMMIT is in the log.
-fn find_transaction(log: &str, database: &str) -> Result<Option<Vec<Sent>>> {
+fn find_transaction(log: &str, database: &str) -> Result<Option<Vec<SentStatement>>> {
     // The last line may be incomplete.
     let complete = log.rfind('\n').map_or("", |end| &log[..end]);
-    let entries: Vec<Entry> = complete
+    let entries: Vec<LogEntry> = complete
         .lines()
         .map(|line| serde_json::from_str(line).with_context(|| line.to_owned()))
         .collect::<Result<_>>()?;
-    let here = |e: &&Entry| e.dbname == database;
-    let wrote = |e: &&Entry| e.message.contains("INSERT INTO filrouge.record");
-    let Some(writer) = entries.iter().filter(here).find(wrote).map(|e| e.pid) else {
+    let is_of_database = |e: &&LogEntry| e.dbname == database;
+    let inserts_record = |e: &&LogEntry| e.message.contains("INSERT INTO filrouge.record");
+    let Some(writer) = entries
+        .iter()
+        .filter(is_of_database)
+        .find(inserts_record)
+        .map(|e| e.pid)
+    else {
         return Ok(None);
     };
-    let of_writer: Vec<&Entry> = entries
+    let writer_entries: Vec<&LogEntry> = entries
         .iter()
-        .filter(here)
+        .filter(is_of_database)
         .filter(|e| e.pid == writer)
         .collect();
-    let Some(insert) = of_writer.iter().position(wrote) else {
+    let Some(insert) = writer_entries.iter().position(inserts_record) else {
         return Ok(None);
     };
-    let Some(end) = of_writer[insert..]
+    let Some(end) = writer_entries[insert..]
         .iter()
         .position(|e| e.message == "statement: COMMIT")
     else {
         return Ok(None);
     };
-    let begin = of_writer[..insert]
+    let begin = writer_entries[..insert]
         .iter()
         .rposition(|e| e.message.starts_with("statement: BEGIN"))
         .context("the turn's transaction has no BEGIN")?;
     let mut sent = Vec::new();
-    for entry in &of_writer[begin..=insert + end] {
-        sent.extend(statements(entry)?);
+    for entry in &writer_entries[begin..=insert + end] {
+        sent.extend(parse_statements(entry)?);
     }
     Ok(Some(sent))
 }
 
 /// The statements in a message of the form `statement: TEXT; TEXT` or `execute NAME: TEXT`.
-fn statements(entry: &Entry) -> Result<Vec<Sent>> {
+fn parse_statements(entry: &LogEntry) -> Result<Vec<SentStatement>> {
     if let Some(texts) = entry.message.strip_prefix("statement: ") {
-        let plain = |text: &str| Sent {
+        let plain = |text: &str| SentStatement {
             text: text.to_owned(),
             values: Vec::new(),
         };
@@ -117,14 +122,14 @@ fn statements(entry: &Entry) -> Result<Vec<Sent>> {
     else {
         bail!("a log message of an unexpected form: {:?}", entry.message);
     };
-    Ok(vec![Sent {
+    Ok(vec![SentStatement {
         text: text.to_owned(),
-        values: parameters(&entry.detail)?,
+        values: parse_parameters(&entry.detail)?,
     }])
 }
 
 /// The values in a detail of the form `parameters: $1 = 'VALUE', $2 = NULL, …`; quotes within a value are doubled.
-fn parameters(detail: &str) -> Result<Vec<Option<String>>> {
+fn parse_parameters(detail: &str) -> Result<Vec<Option<String>>> {
     let mut values = Vec::new();
     let mut rest = match detail.split_once(": ") {
         Some((_, rest)) => rest,
@@ -139,7 +144,7 @@ fn parameters(detail: &str) -> Result<Vec<Option<String>>> {
             values.push(None);
             rest = after;
         } else {
-            let (value, after) = quoted(rest).with_context(|| detail.to_owned())?;
+            let (value, after) = parse_quoted(rest).with_context(|| detail.to_owned())?;
             values.push(Some(value));
             rest = after;
         }
@@ -151,7 +156,7 @@ fn parameters(detail: &str) -> Result<Vec<Option<String>>> {
 }
 
 /// A quoted value at the beginning of the text, and the rest.
-fn quoted(text: &str) -> Option<(String, &str)> {
+fn parse_quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut rest = text.strip_prefix('\'')?;
     loop {
@@ -173,11 +178,12 @@ mod tests {
 
     #[test]
     fn parameters_are_parsed_as_the_log_writes_them() {
-        let parsed = parameters(r"parameters: $1 = '{a,''b''}', $2 = NULL, $3 = '\x00'").unwrap();
+        let parsed =
+            parse_parameters(r"parameters: $1 = '{a,''b''}', $2 = NULL, $3 = '\x00'").unwrap();
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(parsed, [some("{a,'b'}"), None, some(r"\x00")]);
-        assert!(parameters("").unwrap().is_empty());
-        assert!(parameters("parameters: $1 = 'open").is_err());
+        assert!(parse_parameters("").unwrap().is_empty());
+        assert!(parse_parameters("parameters: $1 = 'open").is_err());
     }
 
     #[test]

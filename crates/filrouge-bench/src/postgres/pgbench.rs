@@ -12,7 +12,7 @@ use crate::Setup;
 use crate::stats::Leg;
 
 /// `PGOPTIONS` with the settings of the product's connections, which force index lookups by key.
-const OPTIONS: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off";
+const PGOPTIONS: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off";
 /// The initial value of a script's turn counter, beyond the turns that the product wrote.
 const FIRST_TURN: u64 = 100;
 
@@ -45,15 +45,15 @@ pub(crate) fn run(
         .args(["-D", &format!("turn={FIRST_TURN}"), "-f"])
         .arg(&file)
         .current_dir(dir.path())
-        .env("PGOPTIONS", OPTIONS);
+        .env("PGOPTIONS", PGOPTIONS);
     for (name, value) in &script.constants {
         pgbench.args(["-D", &format!("{name}={value}")]);
     }
     let out = pgbench.arg(store.url()).output().context("pgbench")?;
     let stdout = String::from_utf8_lossy(&out.stdout);
-    let all = clients * turns;
+    let total = clients * turns;
     ensure!(
-        out.status.success() && stdout.contains(&format!("actually processed: {all}/{all}")),
+        out.status.success() && stdout.contains(&format!("actually processed: {total}/{total}")),
         "pgbench: {}\n{stdout}{}\n{}",
         out.status,
         String::from_utf8_lossy(&out.stderr),
@@ -63,7 +63,7 @@ pub(crate) fn run(
         .lines()
         .find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok())
         .context("pgbench printed no tps")?;
-    let mut latencies = Vec::with_capacity(all);
+    let mut latencies = Vec::with_capacity(total);
     for entry in std::fs::read_dir(dir.path())? {
         let entry = entry?;
         if entry.file_name().to_string_lossy().starts_with("calls.") {
@@ -76,12 +76,12 @@ pub(crate) fn run(
         }
     }
     ensure!(
-        latencies.len() == all,
-        "pgbench logged {} of {all} latencies",
+        latencies.len() == total,
+        "pgbench logged {} of {total} latencies",
         latencies.len()
     );
     Ok(Leg::new(
         latencies,
-        Duration::from_secs_f64(all as f64 / per_s),
+        Duration::from_secs_f64(total as f64 / per_s),
     ))
 }

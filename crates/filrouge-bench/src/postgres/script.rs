@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 
 use anyhow::{Context, Result, ensure};
 
-use super::capture::Sent;
+use super::capture::SentStatement;
 use super::server::{DurableServer, FIRST_SESSION};
 use super::usage::{Usage, usages};
 
 /// The statements of a turn that a script contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keep {
+pub(crate) enum StatementSelection {
     /// All of them, so that writers take turns.
     All,
     /// All except the writers' lock.
@@ -44,7 +44,7 @@ impl std::fmt::Display for Script {
 pub(crate) type Types = BTreeMap<String, String>;
 
 /// The types of the store's columns; columns with the same name have the same type.
-pub(crate) fn types(server: &DurableServer, database: &str) -> Types {
+pub(crate) fn column_types(server: &DurableServer, database: &str) -> Types {
     let sql = "SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = 'filrouge'";
     let rows = server.sql(database, sql).into_iter();
     rows.filter_map(|row| match <[_; 2]>::try_from(row) {
@@ -56,10 +56,10 @@ pub(crate) fn types(server: &DurableServer, database: &str) -> Types {
 
 /// A script whose transaction writes one turn of the client's own session, or with `sessions` one turn of each of these
 /// sessions in one group. The product's two round trips become two pipelines.
-pub(crate) fn script(
-    sent: &[Sent],
+pub(crate) fn build_script(
+    sent: &[SentStatement],
     types: &Types,
-    keep: Keep,
+    selection: StatementSelection,
     sessions: Option<usize>,
 ) -> Result<Script> {
     // Places and seqs only have to grow with the turns, with room for those of one turn.
@@ -69,24 +69,31 @@ pub(crate) fn script(
         ),
         constants: Vec::new(),
     };
-    let mut reading = keep != Keep::Writes;
+    let mut is_reading = selection != StatementSelection::Writes;
     for statement in sent {
         let text = statement.text.as_str();
-        let lock = text.contains("pg_advisory_xact_lock");
-        let reads = text.starts_with("SELECT");
-        if (lock && keep != Keep::All) || (reads && keep == Keep::Writes) {
+        let is_lock = text.contains("pg_advisory_xact_lock");
+        let is_read = text.starts_with("SELECT");
+        if (is_lock && selection != StatementSelection::All)
+            || (is_read && selection == StatementSelection::Writes)
+        {
             continue;
         }
-        if reading != reads && !matches!(text, "BEGIN" | "COMMIT") && keep != Keep::Writes {
+        if is_reading != is_read
+            && !matches!(text, "BEGIN" | "COMMIT")
+            && selection != StatementSelection::Writes
+        {
             script.text.push_str("\\endpipeline\n\\startpipeline\n");
-            reading = reads;
+            is_reading = is_read;
         }
-        let bound = bind(statement, types, sessions, &mut script.constants)?;
-        let bound = match keep {
-            Keep::All | Keep::Unlocked => bound,
-            Keep::Silent | Keep::Writes => without_notification(&bound),
+        let bound_text = bind(statement, types, sessions, &mut script.constants)?;
+        let bound_text = match selection {
+            StatementSelection::All | StatementSelection::Unlocked => bound_text,
+            StatementSelection::Silent | StatementSelection::Writes => {
+                without_notification(&bound_text)
+            }
         };
-        let words: Vec<&str> = bound.split_whitespace().collect();
+        let words: Vec<&str> = bound_text.split_whitespace().collect();
         writeln!(script.text, "{};", words.join(" "))?;
     }
     script.text.push_str("\\endpipeline\n");
@@ -104,7 +111,7 @@ fn without_notification(text: &str) -> String {
 
 /// Replaces `$1`, `$2`, … by expressions.
 fn bind(
-    statement: &Sent,
+    statement: &SentStatement,
     types: &Types,
     sessions: Option<usize>,
     constants: &mut Vec<(String, String)>,
@@ -132,20 +139,22 @@ fn bind(
         };
         let expression = match usage {
             Usage::Other => format!("'{}'", value.replace('\'', "''")),
-            Usage::Rows(column) => match varying(column) {
-                Some(element) => array(value, element, kind(column)?, sessions),
-                None => repeated(&constant(), kind(column)?, sessions),
+            Usage::Rows(column) => match varying_expression(column) {
+                Some(element) => varying_array(value, element, kind(column)?, sessions),
+                None => repeated_array(&constant(), kind(column)?, sessions),
             },
-            Usage::One(column) => match varying(column) {
-                Some(element) => filled(element, ":pk", "0"),
+            Usage::SingleRow(column) => match varying_expression(column) {
+                Some(element) => fill_placeholders(element, ":pk", "0"),
                 None => format!(":{}::{}", constant(), kind(column)?),
             },
-            Usage::Equal(column) => match varying(column).filter(|_| column != COMMIT_NO) {
-                Some(element) => filled(element, ":pk", "0"),
-                None => format!(":{}::{}", constant(), kind(column)?),
-            },
-            Usage::Bound(column) => match bound(column) {
-                Some(element) => filled(element, ":pk", "0"),
+            Usage::Equal(column) => {
+                match varying_expression(column).filter(|_| column != COMMIT_NO) {
+                    Some(element) => fill_placeholders(element, ":pk", "0"),
+                    None => format!(":{}::{}", constant(), kind(column)?),
+                }
+            }
+            Usage::Bound(column) => match bound_expression(column) {
+                Some(element) => fill_placeholders(element, ":pk", "0"),
                 None => format!(":{}::{}", constant(), kind(column)?),
             },
         };
@@ -159,7 +168,7 @@ const COMMIT_NO: &str = "commit_no";
 
 /// An expression for a column whose values must differ between turns or between sessions: the `{k}`-th value of the
 /// current turn of session `{pk}`. `None` if the value may be constant.
-fn varying(column: &str) -> Option<&'static str> {
+fn varying_expression(column: &str) -> Option<&'static str> {
     Some(match column {
         "pk" | "session_pk" => "{pk}::bigint",
         "session_id" => "'session-' || ({pk}::bigint + {offset})",
@@ -174,18 +183,18 @@ fn varying(column: &str) -> Option<&'static str> {
 
 /// The bound of a comparison with a varying column: the newest value, in a form that PostgreSQL computes once per
 /// statement. If it computed the value for each row, it would scan the table.
-fn bound(column: &str) -> Option<&'static str> {
+fn bound_expression(column: &str) -> Option<&'static str> {
     match column {
         COMMIT_NO => Some("(SELECT last_value FROM turns)"),
         // These statements search for turns after the written one.
         "place" => Some("(:place::bigint + 1)"),
         "first_seq" => Some(":seq::bigint"),
-        other => varying(other),
+        other => varying_expression(other),
     }
 }
 
 /// Replaces the placeholders of an expression.
-fn filled(element: &str, pk: &str, k: &str) -> String {
+fn fill_placeholders(element: &str, pk: &str, k: &str) -> String {
     // The first session has pk 1.
     let offset = (FIRST_SESSION - 1).to_string();
     let element = element.replace("{pk}", pk).replace("{offset}", &offset);
@@ -193,25 +202,25 @@ fn filled(element: &str, pk: &str, k: &str) -> String {
 }
 
 /// An array with as many elements per session as were sent.
-fn array(value: &str, element: &str, kind: &str, sessions: Option<usize>) -> String {
+fn varying_array(value: &str, element: &str, kind: &str, sessions: Option<usize>) -> String {
     // Changing values are numbers, names and ids, which contain no comma.
     let each = value.split(',').count();
     match sessions {
         None => {
-            let elements = (0..each).map(|k| filled(element, ":pk", &k.to_string()));
+            let elements = (0..each).map(|k| fill_placeholders(element, ":pk", &k.to_string()));
             let elements: Vec<String> = elements.collect();
             format!("ARRAY[{}]::{kind}[]", elements.join(", "))
         }
         Some(sessions) => format!(
             "ARRAY(SELECT ({})::{kind} FROM generate_series(1, {sessions}) i, generate_series(0, {}) k)",
-            filled(element, "i", "k"),
+            fill_placeholders(element, "i", "k"),
             each - 1
         ),
     }
 }
 
 /// The array that was sent, repeated for each session.
-fn repeated(name: &str, kind: &str, sessions: Option<usize>) -> String {
+fn repeated_array(name: &str, kind: &str, sessions: Option<usize>) -> String {
     match sessions {
         Some(sessions) => format!(
             "ARRAY(SELECT v FROM generate_series(1, {sessions}) i, unnest(:{name}::{kind}[]) v)"
@@ -224,15 +233,15 @@ fn repeated(name: &str, kind: &str, sessions: Option<usize>) -> String {
 mod tests {
     use super::*;
 
-    fn sent(text: &str, values: &[&str]) -> Sent {
-        Sent {
+    fn sent(text: &str, values: &[&str]) -> SentStatement {
+        SentStatement {
             text: text.to_owned(),
             values: values.iter().map(|v| Some((*v).to_owned())).collect(),
         }
     }
 
     /// The statements of a turn, in a short form.
-    fn turn() -> [Sent; 6] {
+    fn turn() -> [SentStatement; 6] {
         [
             sent("BEGIN", &[]),
             sent("SELECT pg_advisory_xact_lock(5)", &[]),
@@ -251,7 +260,7 @@ mod tests {
     }
 
     /// The lines of the script of [`turn`], without variables.
-    fn lines(keep: Keep, sessions: Option<usize>) -> Vec<String> {
+    fn lines(selection: StatementSelection, sessions: Option<usize>) -> Vec<String> {
         let types = [
             ("pk", "bigint"),
             ("tenant_id", "text"),
@@ -260,7 +269,7 @@ mod tests {
             ("commit_no", "bigint"),
         ];
         let types = types.map(|(n, t)| (n.to_owned(), t.to_owned())).into();
-        let script = script(&turn(), &types, keep, sessions).unwrap();
+        let script = build_script(&turn(), &types, selection, sessions).unwrap();
         let without_variables = script.text.lines().filter(|l| !l.starts_with("\\set"));
         without_variables.map(str::to_owned).collect()
     }
@@ -268,7 +277,7 @@ mod tests {
     #[test]
     fn a_script_sends_the_same_statements_in_the_same_round_trips() {
         assert_eq!(
-            lines(Keep::All, None),
+            lines(StatementSelection::All, None),
             [
                 "\\startpipeline",
                 "BEGIN;",
@@ -286,20 +295,32 @@ mod tests {
 
     #[test]
     fn each_script_omits_its_statements() {
-        let without =
-            |keep: Keep, word: &str| !lines(keep, None).iter().any(|line| line.contains(word));
-        assert!(!without(Keep::Unlocked, "pg_notify") && without(Keep::Unlocked, "advisory"));
-        assert!(without(Keep::Silent, "pg_notify") && !without(Keep::Silent, "s.pk"));
-        assert!(without(Keep::Writes, "s.pk") && !without(Keep::Writes, "filrouge.head"));
+        let without = |selection: StatementSelection, word: &str| {
+            !lines(selection, None)
+                .iter()
+                .any(|line| line.contains(word))
+        };
+        assert!(
+            !without(StatementSelection::Unlocked, "pg_notify")
+                && without(StatementSelection::Unlocked, "advisory")
+        );
+        assert!(
+            without(StatementSelection::Silent, "pg_notify")
+                && !without(StatementSelection::Silent, "s.pk")
+        );
+        assert!(
+            without(StatementSelection::Writes, "s.pk")
+                && !without(StatementSelection::Writes, "filrouge.head")
+        );
         assert_eq!(
-            lines(Keep::Writes, None)
+            lines(StatementSelection::Writes, None)
                 .iter()
                 .filter(|l| *l == "\\startpipeline")
                 .count(),
             1
         );
         assert!(
-            lines(Keep::All, Some(32))
+            lines(StatementSelection::All, Some(32))
                 .iter()
                 .any(|line| line.contains("generate_series(1, 32) i"))
         );
@@ -308,22 +329,30 @@ mod tests {
     #[test]
     fn constant_values_are_kept_and_unknown_parameters_are_refused() {
         let lock = sent("SELECT pg_advisory_xact_lock($1)", &["5"]);
-        let lock = script(&[lock], &Types::new(), Keep::All, None).unwrap();
+        let lock = build_script(&[lock], &Types::new(), StatementSelection::All, None).unwrap();
         assert!(lock.text.contains("SELECT pg_advisory_xact_lock('5');"));
         let newest = sent(
             "SELECT data FROM l WHERE commit_no >= $1 ORDER BY 1 LIMIT 16",
             &["7"],
         );
         let types = Types::from([("commit_no".to_owned(), "bigint".to_owned())]);
-        let newest = script(&[newest], &types, Keep::All, None).unwrap();
+        let newest = build_script(&[newest], &types, StatementSelection::All, None).unwrap();
         assert!(
             newest
                 .text
                 .contains("WHERE commit_no >= (SELECT last_value FROM turns) ORDER")
         );
         let unknown = sent("SELECT x WHERE y = $1", &["1"]);
-        assert!(script(&[unknown], &Types::new(), Keep::All, None).is_err());
+        assert!(build_script(&[unknown], &Types::new(), StatementSelection::All, None).is_err());
         // A parameter whose use is not found is refused, not guessed.
-        assert!(script(&[sent("SELECT $2", &["1"])], &Types::new(), Keep::All, None).is_err());
+        assert!(
+            build_script(
+                &[sent("SELECT $2", &["1"])],
+                &Types::new(),
+                StatementSelection::All,
+                None
+            )
+            .is_err()
+        );
     }
 }

@@ -8,14 +8,14 @@ use tempfile::TempDir;
 
 use crate::Setup;
 use crate::product::Product;
-use crate::workload::{Turns, session};
+use crate::workload::{Turns, session_id};
 
 /// The number of sessions in every store; all of them write concurrently.
 pub(crate) const SESSIONS: usize = 32;
 /// The number of the first session: four digits, so that all names have the same length.
 pub(crate) const FIRST_SESSION: usize = 1000;
 /// The store that every leg's store is copied from.
-const PREPARED: &str = "prepared";
+const PREPARED_STORE: &str = "prepared";
 
 /// Typical settings for a server of this size; none reduces durability.
 const SETTINGS: &[(&str, &str)] = &[
@@ -54,12 +54,12 @@ impl DurableServer {
             dir: setup.dir()?,
             stores: AtomicUsize::new(0),
         };
-        server.sql("postgres", &format!("CREATE DATABASE {PREPARED}"));
+        server.sql("postgres", &format!("CREATE DATABASE {PREPARED_STORE}"));
         let product =
-            Product::open_postgres(&server.postgres.url(PREPARED), server.dir.path()).await?;
+            Product::open_postgres(&server.postgres.url(PREPARED_STORE), server.dir.path()).await?;
         for n in 0..SESSIONS {
-            let request = Turns::new(n as u64).one().request()?;
-            let id = session(FIRST_SESSION + n)?;
+            let request = Turns::new(n as u64).next_turn().request()?;
+            let id = session_id(FIRST_SESSION + n)?;
             product
                 .engine
                 .turns
@@ -70,9 +70,9 @@ impl DurableServer {
         // A database in use cannot be copied, and the product's connections end shortly after it is closed.
         server.sql(
             "postgres",
-            &format!("ALTER DATABASE {PREPARED} ALLOW_CONNECTIONS false"),
+            &format!("ALTER DATABASE {PREPARED_STORE} ALLOW_CONNECTIONS false"),
         );
-        server.sql("postgres", &format!("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '{PREPARED}'"));
+        server.sql("postgres", &format!("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '{PREPARED_STORE}'"));
         Ok(server)
     }
 
@@ -90,7 +90,7 @@ impl DurableServer {
     /// A fresh copy of the prepared store, after a checkpoint, so that every leg starts in the same state.
     pub(crate) fn store(&self) -> Store<'_> {
         let name = format!("leg_{}", self.stores.fetch_add(1, Ordering::Relaxed));
-        let create = format!("CREATE DATABASE {name} TEMPLATE {PREPARED}");
+        let create = format!("CREATE DATABASE {name} TEMPLATE {PREPARED_STORE}");
         self.sql("postgres", &create);
         self.sql(&name, "CREATE SEQUENCE turns START 1000; CHECKPOINT");
         Store { server: self, name }

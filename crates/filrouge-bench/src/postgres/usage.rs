@@ -1,4 +1,4 @@
-//! Finds out what a statement uses each of its parameters for.
+//! Determines the use of each parameter of a statement.
 
 use anyhow::{Context, Result};
 
@@ -8,7 +8,7 @@ pub(crate) enum Usage {
     /// The value of a column, in one of several rows.
     Rows(String),
     /// The value of a column, in a single row.
-    One(String),
+    SingleRow(String),
     /// Compared with a column for equality.
     Equal(String),
     /// A bound in a comparison with a column.
@@ -51,7 +51,7 @@ fn column_values(text: &str) -> Result<Vec<Usage>> {
     let (opening, usage): (_, fn(String) -> Usage) = match text.find("unnest($1") {
         Some(at) => (at + "unnest".len(), Usage::Rows),
         None => match text.find("VALUES ($1") {
-            Some(at) => (at + "VALUES ".len(), Usage::One),
+            Some(at) => (at + "VALUES ".len(), Usage::SingleRow),
             None => return Ok(Vec::new()),
         },
     };

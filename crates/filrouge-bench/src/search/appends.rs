@@ -13,7 +13,7 @@ use crate::Setup;
 use crate::product::Product;
 use crate::report::{Line, Section, Target};
 use crate::stats::{Leg, Series, micros};
-use crate::workload::{Turns, requests, session};
+use crate::workload::{Turns, requests, session_id};
 
 /// The turns of a leg to one session, full and with `--quick`: enough for some seconds, because a feed takes a step
 /// about once a second.
@@ -29,13 +29,16 @@ pub(super) async fn measure(
     indexed: &IndexedEngine,
     section: &mut Section,
 ) -> Result<()> {
-    let of_one = setup.size(TURNS_OF_ONE.0, TURNS_OF_ONE.1);
-    let each = setup.size(TURNS_EACH.0, TURNS_EACH.1);
+    let turns_of_one = setup.size(TURNS_OF_ONE.0, TURNS_OF_ONE.1);
+    let turns_each = setup.size(TURNS_EACH.0, TURNS_EACH.1);
     let mut first = 100_000;
-    for (what, sessions, turns) in [("1 session", 1, of_one), ("32 sessions", 32, each)] {
-        let with = Series::new(format!("{name}: appends to {what}, with a feed"));
-        let without = Series::new(format!("{name}: appends to {what}, without a feed"));
-        let mut runs = [with, without];
+    for (label, sessions, turns) in [
+        ("1 session", 1, turns_of_one),
+        ("32 sessions", 32, turns_each),
+    ] {
+        let with = Series::new(format!("{name}: appends to {label}, with a feed"));
+        let without = Series::new(format!("{name}: appends to {label}, without a feed"));
+        let mut both_series = [with, without];
         for pair in 0..setup.pairs.max(1) {
             // With and without the feed go first equally often.
             for is_fed in [pair % 2 == 0, pair % 2 == 1] {
@@ -46,14 +49,14 @@ pub(super) async fn measure(
                     append(&product.engine, &product.caller, first, sessions, turns).await?
                 };
                 first += sessions;
-                let [with, without] = &mut runs;
-                let run = if is_fed { with } else { without };
-                run.legs.push(leg);
+                let [with, without] = &mut both_series;
+                let series = if is_fed { with } else { without };
+                series.legs.push(leg);
             }
         }
-        let line = format!("{name}: appends to {what} a second, with / without a feed");
+        let line = format!("{name}: appends to {label} a second, with / without a feed");
         let rate: fn(&Leg) -> f64 = |leg| leg.per_s;
-        let [with, without] = runs;
+        let [with, without] = both_series;
         let pair = (&with, &without);
         section
             .lines
@@ -91,7 +94,10 @@ async fn append(
 ) -> Result<Leg> {
     let mut work = Vec::new();
     for n in first..first + sessions {
-        work.push((session(n)?, requests(&Turns::new(n as u64).many(turns))?));
+        work.push((
+            session_id(n)?,
+            requests(&Turns::new(n as u64).next_turns(turns))?,
+        ));
     }
     let (mut tasks, start) = (Vec::new(), Instant::now());
     for (id, requests) in work {
@@ -99,9 +105,9 @@ async fn append(
         tasks.push(tokio::spawn(async move {
             let mut latencies = Vec::with_capacity(requests.len());
             for request in requests {
-                let call = Instant::now();
+                let call_start = Instant::now();
                 engine.turns.start(&caller, id.clone(), request).await?;
-                latencies.push(micros(call));
+                latencies.push(micros(call_start));
             }
             anyhow::Ok(latencies)
         }));

@@ -42,11 +42,14 @@ impl AllDocuments {
         let mut documents = Vec::new();
         for entry in &library.catalog().entries {
             let id = entry.header.id.to_string();
-            if let Some(title) = SearchDocument::of_title(&entry.header) {
-                documents.push((id.clone(), Document::of(&title)));
+            if let Some(title) = SearchDocument::from_title(&entry.header) {
+                documents.push((id.clone(), Document::from_search_document(&title)));
             }
             for message in &library.conversation(entry)?.messages {
-                documents.push((id.clone(), Document::of(&SearchDocument::of(message))));
+                documents.push((
+                    id.clone(),
+                    Document::from_search_document(&SearchDocument::from_message(message)),
+                ));
             }
         }
         Ok(Self { documents })
@@ -71,11 +74,11 @@ impl AllDocuments {
 }
 
 impl Document {
-    fn of(document: &SearchDocument<'_>) -> Self {
+    fn from_search_document(document: &SearchDocument<'_>) -> Self {
         let text = |piece: &filrouge_search::Piece<'_>| {
             let mut raw = vec![piece.text.to_string()];
             if matches!(piece.field, Field::ToolInput | Field::Other) {
-                raw.extend(unescaped(&piece.text));
+                raw.extend(unescape(&piece.text));
             }
             Text {
                 field: piece.field,
@@ -120,7 +123,7 @@ fn collapse_spaces(text: &str) -> String {
 }
 
 /// JSON with the escapes of its strings resolved; `None` if it has none.
-fn unescaped(json: &str) -> Option<String> {
+fn unescape(json: &str) -> Option<String> {
     if !json.contains('\\') || !json.trim_start().starts_with(['{', '[', '"']) {
         return None;
     }
@@ -154,9 +157,9 @@ mod tests {
     #[test]
     fn json_escapes_are_resolved() {
         let json = r#"{"a":"x\n\"y\" \u00e9 \ud83c\udf31 \\n"}"#;
-        assert_eq!(unescaped(json).unwrap(), "{\"a\":\"x\n\"y\" é 🌱 \\n\"}");
-        assert_eq!(unescaped("{\"a\":1}"), None);
-        assert_eq!(unescaped("no json \\n"), None);
+        assert_eq!(unescape(json).unwrap(), "{\"a\":\"x\n\"y\" é 🌱 \\n\"}");
+        assert_eq!(unescape("{\"a\":1}"), None);
+        assert_eq!(unescape("no json \\n"), None);
     }
 
     #[test]

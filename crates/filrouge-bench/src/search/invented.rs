@@ -120,7 +120,7 @@ impl Tree<'_> {
         };
         self.put(
             &format!("message/{}/{id}", session.id),
-            &merged(ids, message),
+            &merge(ids, message),
         )?;
         let part = id.replacen("msg_", "prt_", 1);
         let ids = json!({"id": part, "sessionID": session.id, "messageID": id});
@@ -135,14 +135,14 @@ impl Tree<'_> {
             }
             _ => bail!("{id}: an entry needs exactly one of user, assistant and tool"),
         };
-        self.put(&format!("part/{id}/{part}"), &merged(ids, content))
+        self.put(&format!("part/{id}/{part}"), &merge(ids, content))
     }
 }
 
 /// Merges two objects.
-fn merged(mut one: Value, other: Value) -> Value {
-    if let (Value::Object(one), Value::Object(other)) = (&mut one, other) {
-        one.extend(other);
+fn merge(mut target: Value, other: Value) -> Value {
+    if let (Value::Object(target), Value::Object(other)) = (&mut target, other) {
+        target.extend(other);
     }
-    one
+    target
 }

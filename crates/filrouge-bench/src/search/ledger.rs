@@ -87,9 +87,9 @@ fn import(setup: &Setup, dir: &Path, history: &History, section: &mut Section) -
         "{}",
         String::from_utf8_lossy(&out.stderr)
     );
-    let took = start.elapsed().as_secs_f64();
+    let duration = start.elapsed().as_secs_f64();
     section.notes.push(format!(
-        "ledger: {} parts imported in {took:.1} s",
+        "ledger: {} parts imported in {duration:.1} s",
         history.truth.parts
     ));
     Ok(())
@@ -143,11 +143,11 @@ fn operator() -> filrouge_engine::Caller {
 }
 
 impl Bench<'_> {
-    fn add_number(&mut self, what: &str, value: f64, target: Target, shown: String) {
-        let what = format!("{}: {what}", self.name);
+    fn add_number(&mut self, label: &str, value: f64, target: Target, shown: String) {
+        let label = format!("{}: {label}", self.name);
         self.section
             .lines
-            .push(Line::number(&what, value, target, shown));
+            .push(Line::number(&label, value, target, shown));
     }
 
     /// Measures the index and searches in this process.
@@ -210,7 +210,7 @@ impl Bench<'_> {
 
     fn searches(&mut self, searcher: &Searcher, classes: &[Class]) -> Result<()> {
         for needle in self.history.truth.needles.keys() {
-            let found = searchers::search(searcher, &searchers::by_words(needle, 500))?;
+            let found = searchers::search(searcher, &searchers::words_request(needle, 500))?;
             let ids: Vec<&str> = found
                 .sessions
                 .iter()
@@ -228,19 +228,19 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn add_latencies(&mut self, what: &str, latencies: Vec<f64>, wall: Duration) {
-        let leg = Leg::new(latencies, wall);
+    fn add_latencies(&mut self, label: &str, latencies: Vec<f64>, wall_time: Duration) {
+        let leg = Leg::new(latencies, wall_time);
         for (quantile, micros, target) in [("p50", leg.p50, 5.0), ("p99", leg.p99, 25.0)] {
             let millis = micros / 1000.0;
-            let what = format!("{what}: words, phrases, regexes with a literal: {quantile}, ms");
+            let label = format!("{label}: words, phrases, regexes with a literal: {quantile}, ms");
             self.add_number(
-                &what,
+                &label,
                 millis,
                 Target::AtMost(target),
                 format!("{millis:.2} ms"),
             );
         }
-        let mut series = Series::new(format!("{}: {what}", self.name));
+        let mut series = Series::new(format!("{}: {label}", self.name));
         series.legs.push(leg);
         self.section.series.push(series);
     }
@@ -276,9 +276,9 @@ impl Bench<'_> {
         let (mut latencies, start) = (Vec::new(), Instant::now());
         for _ in 0..self.setup.size(2 + self.setup.pairs, 1) {
             for query in &queries {
-                let call = Instant::now();
+                let call_start = Instant::now();
                 http.search(query, 20).await?;
-                latencies.push(micros(call));
+                latencies.push(micros(call_start));
             }
         }
         self.add_latencies("searches over HTTP", latencies, start.elapsed());

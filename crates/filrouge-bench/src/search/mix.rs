@@ -52,7 +52,7 @@ fn word_counts(library: &Library) -> Result<BTreeMap<String, u32>> {
     let mut counts = BTreeMap::new();
     for entry in &library.catalog().entries {
         for message in &library.conversation(entry)?.messages {
-            let document = SearchDocument::of(message);
+            let document = SearchDocument::from_message(message);
             let texts = document.pieces.iter().map(|piece| &*piece.text);
             let words = texts.flat_map(|text| text.split(|c: char| !c.is_ascii_alphabetic()));
             let words: BTreeSet<&str> = words.filter(|word| word.len() >= 4).collect();
@@ -81,15 +81,15 @@ fn phrases_and_pieces(
         let Some(message) = read.messages.get(rng.below(read.messages.len().max(1))) else {
             continue;
         };
-        for piece in SearchDocument::of(message).pieces {
+        for piece in SearchDocument::from_message(message).pieces {
             let words: Vec<&str> = piece.text.split(' ').collect();
-            let Some([one, other]) = words.get(words.len() / 2..words.len() / 2 + 2) else {
+            let Some([first, second]) = words.get(words.len() / 2..words.len() / 2 + 2) else {
                 continue;
             };
             let plain =
                 |word: &str| word.len() >= 3 && word.bytes().all(|b| b.is_ascii_lowercase());
-            if plain(one) && plain(other) {
-                phrases.insert(format!("\"{one} {other}\""));
+            if plain(first) && plain(second) {
+                phrases.insert(format!("\"{first} {second}\""));
             }
             let is_name = |word: &&&str| word.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
             if let Some(name) = words.iter().filter(is_name).find(|word| word.contains('_')) {

@@ -41,23 +41,23 @@ impl Program<'_> {
 
     /// The median duration of a search, ms: every needle, `times` times.
     fn median_search(&self, times: usize) -> Result<f64> {
-        let mut took = Vec::new();
+        let mut millis = Vec::new();
         for _ in 0..times {
             for (needle, planted) in &self.history.truth.needles {
                 // One page shows at most 20 sessions.
                 if planted.len() > 20 {
                     continue;
                 }
-                let call = Instant::now();
+                let call_start = Instant::now();
                 let found = self.run(&["search", needle, "--json"])?;
-                took.push(micros(call) / 1000.0);
+                millis.push(micros(call_start) / 1000.0);
                 let has_all = planted
                     .iter()
                     .all(|session| found.contains(session.as_str()));
                 ensure!(has_all, "{needle:?} was not found in all its sessions");
             }
         }
-        Ok(median(took))
+        Ok(median(millis))
     }
 }
 
@@ -79,13 +79,13 @@ pub(super) fn measure(setup: &Setup, history: &History, section: &mut Section) -
     let times = setup.size(3 * setup.pairs, 1);
     let scanning = program.median_search(times)?;
     program.run(&["index", "update"])?;
-    let mut line = |what: &str, took: f64| {
-        let what = format!(
-            "{}: filrouge search, {what}, ms",
+    let mut line = |label: &str, millis: f64| {
+        let label = format!(
+            "{}: filrouge search, {label}, ms",
             super::speed::name(history)
         );
         let target = Target::AtMost(25.0);
-        let mut line = Line::number(&what, took, target, format!("{took:.1} ms"));
+        let mut line = Line::number(&label, millis, target, format!("{millis:.1} ms"));
         line.limit = format!("{scanning:.1} ms: without an index");
         section.lines.push(line);
     };

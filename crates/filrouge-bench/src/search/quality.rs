@@ -1,10 +1,10 @@
-//! `search --quality`: how well the judged queries rank their sessions, by words, by meaning, and by both.
+//! `search --quality`: the ranking of the sessions of the judged queries: by words, by meaning, and by both.
 
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use comfy_table::{Table, presets};
-use filrouge_search::{Ask, Mode, Searcher};
+use filrouge_search::{Mode, SearchRequest, Searcher};
 
 use super::judged::{JudgedCorpus, Kind, Query, queries};
 use super::score::{Score, mean, score};
@@ -14,10 +14,10 @@ use crate::Setup;
 use crate::report::{Line, Section, Target};
 
 /// The number of sessions in a result that are examined.
-const SHOWN: usize = 50;
+const MAX_EXAMINED: usize = 50;
 
 /// The number of listed queries whose score drops most.
-const WORST: usize = 12;
+const MAX_WORST: usize = 12;
 
 /// The search modes, in the order of the table.
 const MODES: [(&str, Mode); 3] = [
@@ -38,11 +38,11 @@ pub(super) fn measure(setup: &Setup, model: Option<&Path>, section: &mut Section
     let all = |mode: usize| mean_score(&scored, mode, |_| true);
     let (words, meaning, both) = (all(0), all(1), all(2));
     for (name, alone) in [("words", words), ("meaning", meaning)] {
-        let what = format!("quality: nDCG@10 of both / of {name} alone");
+        let label = format!("quality: nDCG@10 of both / of {name} alone");
         let shown = (format!("{:.3}", both.ndcg), format!("{:.3}", alone.ndcg));
         let (product, limit) = ([both.ndcg], [alone.ndcg]);
         section.lines.push(Line::pairs(
-            &what,
+            &label,
             &product,
             &limit,
             Target::AtLeast(1.0),
@@ -50,7 +50,7 @@ pub(super) fn measure(setup: &Setup, model: Option<&Path>, section: &mut Section
         ));
     }
     section.notes.push(table(&scored));
-    section.notes.extend(worst(&scored));
+    section.notes.extend(worst_queries(&scored));
     Ok(())
 }
 
@@ -70,7 +70,7 @@ fn score_queries(
         let library = corpora::library(sources.clone());
         let folder = dir.path().join(format!("{}-index", corpus.name()));
         let indexes = SourceIndexes::open(&sources, &folder)?;
-        indexes.fill()?;
+        indexes.index_everything()?;
         searchers::embed(&indexes.each, &embedder)?;
         let searcher = indexes
             .searcher(&library)
@@ -90,11 +90,11 @@ fn score_queries(
 }
 
 fn score_query(searcher: &Searcher, query: &Query, mode: Mode) -> Result<Score> {
-    let ask = Ask {
+    let request = SearchRequest {
         mode,
-        ..searchers::by_words(&query.text, SHOWN)
+        ..searchers::words_request(&query.text, MAX_EXAMINED)
     };
-    let found = searchers::search(searcher, &ask).with_context(|| query.text.clone())?;
+    let found = searchers::search(searcher, &request).with_context(|| query.text.clone())?;
     let order: Vec<String> = found
         .sessions
         .into_iter()
@@ -110,14 +110,14 @@ fn mean_score(scored: &[ScoredQuery], mode: usize, is_selected: impl Fn(&Query) 
 }
 
 /// The queries whose score drops most when they are searched by words and meaning instead of by words alone.
-fn worst(scored: &[ScoredQuery]) -> Vec<String> {
+fn worst_queries(scored: &[ScoredQuery]) -> Vec<String> {
     let loss = |one: &ScoredQuery| {
         let [words, _, both] = one.scores;
         words.ndcg - both.ndcg
     };
     let mut all: Vec<_> = scored.iter().filter(|one| loss(one) > 0.01).collect();
     all.sort_by(|a, b| loss(b).total_cmp(&loss(a)));
-    let described = |one: &&ScoredQuery| {
+    let describe = |one: &&ScoredQuery| {
         let [words, _, both] = one.scores;
         let Query {
             text, kind, why, ..
@@ -127,7 +127,7 @@ fn worst(scored: &[ScoredQuery]) -> Vec<String> {
             words.ndcg, both.ndcg
         )
     };
-    all.iter().take(WORST).map(described).collect()
+    all.iter().take(MAX_WORST).map(describe).collect()
 }
 
 /// nDCG@10, recall@10 and MRR of every mode, by kind, by language and in total.

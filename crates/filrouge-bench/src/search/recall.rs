@@ -101,12 +101,12 @@ pub(super) fn measure(setup: &Setup, section: &mut Section) -> Result<()> {
     }
     drop(documents);
     let half = SourceIndexes::open(&sources, &dir.path().join("half"))?;
-    fill_half(&half.each)?;
+    index_half(&half.each)?;
     let complete = SourceIndexes::open(&sources, &dir.path().join("complete"))?;
-    complete.fill()?;
+    complete.index_everything()?;
     let checked: Vec<(&Needle, &BTreeMap<String, usize>)> = needles.iter().zip(&expected).collect();
     // Queries that no index answers scan everything for every page: the full set would take most of an hour.
-    for (how, searcher, every) in [
+    for (index_state, searcher, every) in [
         ("with an index", complete.searcher(&library), 1),
         (
             "with half of one",
@@ -116,7 +116,7 @@ pub(super) fn measure(setup: &Setup, section: &mut Section) -> Result<()> {
         ("without", searchers::full_scan(&library), setup.size(16, 1)),
     ] {
         compare(
-            how,
+            index_state,
             &searcher,
             checked.iter().step_by(every).copied(),
             section,
@@ -135,8 +135,8 @@ pub(super) fn measure(setup: &Setup, section: &mut Section) -> Result<()> {
 }
 
 /// Indexes half of the sessions; a source that is indexed in one step may become complete.
-fn fill_half(indexes: &[Arc<SourceIndex>]) -> Result<()> {
-    let mut left = 0;
+fn index_half(indexes: &[Arc<SourceIndex>]) -> Result<()> {
+    let mut stale_sessions = 0;
     for index in indexes {
         let all = index.source().list()?.headers.len();
         let done = AtomicUsize::new(0);
@@ -145,21 +145,21 @@ fn fill_half(indexes: &[Arc<SourceIndex>]) -> Result<()> {
             &mut |progress| done.store(progress.sessions, Ordering::Relaxed),
             &|| done.load(Ordering::Relaxed) >= half,
         )?;
-        left += index.snapshot(std::time::Duration::ZERO).stale.len();
+        stale_sessions += index.snapshot(std::time::Duration::ZERO).stale.len();
     }
-    ensure!(left > 0, "the index is complete instead of half");
+    ensure!(stale_sessions > 0, "the index is complete instead of half");
     Ok(())
 }
 
 /// Runs the searches and compares their results with the expected ones.
 fn compare<'a>(
-    how: &str,
+    index_state: &str,
     searcher: &Searcher,
     checked: impl Iterator<Item = (&'a Needle, &'a BTreeMap<String, usize>)>,
     section: &mut Section,
 ) -> Result<()> {
     let (mut queries, mut correct, mut estimated) = (0, 0, 0);
-    let mut wrong = Vec::new();
+    let mut mismatches = Vec::new();
     for (needle, expected) in checked {
         queries += 1;
         let all = all_pages(searcher, &needle.query).with_context(|| needle.query.clone())?;
@@ -171,41 +171,41 @@ fn compare<'a>(
             .all(|((_, (n, exact)), (_, expected))| !exact || n == expected);
         if same_sessions && same_counts {
             correct += 1;
-        } else if wrong.len() < 5 {
-            wrong.push(format!(
-                "{} {how}: {} sessions instead of {}",
+        } else if mismatches.len() < 5 {
+            mismatches.push(format!(
+                "{} {index_state}: {} sessions instead of {}",
                 needle.query,
                 all.sessions.len(),
                 expected.len()
             ));
         }
     }
-    let what = format!("recall {how}: queries answered like a full scan");
+    let label = format!("recall {index_state}: queries answered like a full scan");
     let share = f64::from(correct) / f64::from(queries);
     let shown = format!("{correct} of {queries}, {estimated} with estimated counts");
     section
         .lines
-        .push(Line::number(&what, share, Target::AtLeast(1.0), shown));
-    section.notes.extend(wrong);
+        .push(Line::number(&label, share, Target::AtLeast(1.0), shown));
+    section.notes.extend(mismatches);
     Ok(())
 }
 
 /// All pages of a result.
-struct Paged {
+struct AllPages {
     /// The number of matches in each session, and whether it is exact.
     sessions: BTreeMap<String, (usize, bool)>,
     exact: bool,
 }
 
-fn all_pages(searcher: &Searcher, query: &str) -> Result<Paged> {
-    let mut ask = searchers::by_words(query, PAGE);
-    ask.excerpts = 1;
-    let mut all = Paged {
+fn all_pages(searcher: &Searcher, query: &str) -> Result<AllPages> {
+    let mut request = searchers::words_request(query, PAGE);
+    request.excerpts = 1;
+    let mut all = AllPages {
         sessions: BTreeMap::new(),
         exact: true,
     };
     loop {
-        let page = searchers::search(searcher, &ask)?;
+        let page = searchers::search(searcher, &request)?;
         all.exact &= page.exact;
         for hit in page.sessions {
             ensure!(
@@ -218,7 +218,7 @@ fn all_pages(searcher: &Searcher, query: &str) -> Result<Paged> {
             ensure!(before.is_none(), "{} is on two pages", hit.session.id);
         }
         match page.next_cursor {
-            Some(next) => ask.cursor = Some(next),
+            Some(next) => request.cursor = Some(next),
             None => return Ok(all),
         }
     }

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
-use filrouge_search::embed::{Embedder, Hashing, quantized};
+use filrouge_search::embed::{Embedder, Hashing, quantize};
 use filrouge_search::feed::{Indexes, SourceIndex};
-use filrouge_search::{Ask, Field, Mode, Results, SearchDocument, Searcher, kind};
+use filrouge_search::{Field, Mode, Results, SearchDocument, SearchRequest, Searcher, kind};
 use filrouge_sources::{Library, Role, Source};
 use filrouge_sqlite::text_index::SqliteIndex;
 use filrouge_store::text_index::{
@@ -15,7 +15,7 @@ use filrouge_store::text_index::{
 use filrouge_types::Failure;
 
 /// The number of texts embedded in one call.
-const BATCH: usize = 32;
+const TEXTS_PER_CALL: usize = 32;
 
 /// Opens an index in a file.
 pub(super) fn open(file: &Path) -> Result<Arc<dyn TextIndex>, Failure> {
@@ -34,15 +34,15 @@ impl SourceIndexes {
     pub(super) fn open(sources: &[Arc<dyn Source>], dir: &Path) -> Result<Self> {
         let all = Indexes::new(sources, dir, true, Box::new(open));
         let mut each = Vec::new();
-        for place in 0..sources.len() {
-            each.extend(all.make(place)?);
+        for position in 0..sources.len() {
+            each.extend(all.open_or_create(position)?);
         }
         let all = Arc::new(all);
         Ok(Self { all, each })
     }
 
     /// Indexes everything.
-    pub(super) fn fill(&self) -> Result<()> {
+    pub(super) fn index_everything(&self) -> Result<()> {
         for index in &self.each {
             index.update(&mut |_| {}, &|| false)?;
             while index.tidy()? {}
@@ -68,7 +68,7 @@ pub(super) fn embed(indexes: &[Arc<SourceIndex>], embedder: &Arc<dyn Embedder>) 
                 kinds,
                 since: None,
                 until: None,
-                wanted: CandidateFilter::WithoutVector(embedder.id(), BATCH),
+                wanted: CandidateFilter::WithoutVector(embedder.id(), TEXTS_PER_CALL),
             })?;
             let documents: Vec<_> = found.iter().map(|c| c.document).collect();
             if documents.is_empty() {
@@ -83,7 +83,7 @@ pub(super) fn embed(indexes: &[Arc<SourceIndex>], embedder: &Arc<dyn Embedder>) 
             let vectors = embedder.embed(&all)?;
             let vectors = vectors.iter().zip(&texts);
             let vectors: Vec<_> = vectors
-                .map(|(vector, (at, _))| (*at, quantized(vector)))
+                .map(|(vector, (at, _))| (*at, quantize(vector)))
                 .collect();
             let update = IndexUpdate::Vectors(embedder.id().into(), vectors);
             index.change(None, &[update], None)?;
@@ -113,18 +113,18 @@ pub(super) fn full_scan(library: &Library) -> Searcher {
 }
 
 /// A query by words, best results first.
-pub(super) fn by_words(query: &str, limit: usize) -> Ask {
-    Ask {
+pub(super) fn words_request(query: &str, limit: usize) -> SearchRequest {
+    SearchRequest {
         query: query.to_owned(),
         limit,
         mode: Mode::Words,
-        ..Ask::default()
+        ..SearchRequest::default()
     }
 }
 
 /// One page of results.
-pub(super) fn search(searcher: &Searcher, ask: &Ask) -> Result<Results> {
-    Ok(searcher.search(ask, &|| false)?)
+pub(super) fn search(searcher: &Searcher, request: &SearchRequest) -> Result<Results> {
+    Ok(searcher.search(request, &|| false)?)
 }
 
 /// The embedder, and a note about it for the report.

@@ -21,11 +21,11 @@ const SIZE: [usize; 3] = [400, 8000, 40_000];
 /// The same with `--quick`.
 const TINY: [usize; 3] = [40, 400, 2000];
 /// The number of queries per class that are also run as a plain scan.
-const SCANNED: usize = 6;
+const MAX_SCANNED: usize = 6;
 /// The number of listed slowest queries.
-const NAMED: usize = 5;
-/// How long a file can be rewritten without a change of its modification time; younger files are not cached.
-const SETTLE: Duration = Duration::from_millis(2500);
+const MAX_NAMED: usize = 5;
+/// The time for which a file can be rewritten without a change of its modification time; younger files are not cached.
+const SETTLE_TIME: Duration = Duration::from_millis(2500);
 
 /// The name of a history in tables.
 pub(super) fn name(history: &History) -> String {
@@ -59,11 +59,11 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn add_number(&mut self, what: &str, value: f64, target: Target, shown: String) {
-        let what = format!("{}: {what}", name(self.history));
+    fn add_number(&mut self, label: &str, value: f64, target: Target, shown: String) {
+        let label = format!("{}: {label}", name(self.history));
         self.section
             .lines
-            .push(Line::number(&what, value, target, shown));
+            .push(Line::number(&label, value, target, shown));
     }
 
     /// Builds an index, and measures it; `is_smaller`: the target for its build applies.
@@ -130,13 +130,13 @@ impl Bench<'_> {
         for class in classes {
             // An untimed round warms the caches.
             time_queries(indexed, &class.queries)?;
-            let mut took = Vec::new();
+            let mut durations = Vec::new();
             let start = Instant::now();
             for _ in 0..rounds {
-                took.extend(time_queries(indexed, &class.queries)?);
+                durations.extend(time_queries(indexed, &class.queries)?);
             }
-            let leg = Leg::new(took.clone(), start.elapsed());
-            let few: Vec<String> = class.queries.iter().take(SCANNED).cloned().collect();
+            let leg = Leg::new(durations.clone(), start.elapsed());
+            let few: Vec<String> = class.queries.iter().take(MAX_SCANNED).cloned().collect();
             time_queries(scanning, few.get(..1).unwrap_or_default())?;
             let start = Instant::now();
             let scanned = time_queries(scanning, &few)?;
@@ -146,36 +146,42 @@ impl Bench<'_> {
             } else {
                 Target::AtMost(1.2)
             };
-            let what = format!("{}: {}, p50 / a plain scan", name(self.history), class.name);
+            let label = format!("{}: {}, p50 / a plain scan", name(self.history), class.name);
             let shown = (
                 format!("{:.2} ms, p99 {:.2} ms", leg.p50 / 1000.0, leg.p99 / 1000.0),
                 format!("{:.1} ms", scan.p50 / 1000.0),
             );
-            let line = Line::pairs(&what, &[leg.p50], &[scan.p50], target, shown);
+            let line = Line::pairs(&label, &[leg.p50], &[scan.p50], target, shown);
             self.section.lines.push(line);
             let series = format!("{}: {}", name(self.history), class.name);
             let mut series = Series::new(series);
             series.legs.push(leg);
             self.section.series.push(series);
             if class.narrow {
-                let of_each = |at| took.iter().skip(at).step_by(class.queries.len()).copied();
+                let of_each = |at| {
+                    durations
+                        .iter()
+                        .skip(at)
+                        .step_by(class.queries.len())
+                        .copied()
+                };
                 let queries = class.queries.iter().enumerate();
                 slowest.extend(queries.map(|(at, query)| (median(of_each(at)), query)));
-                narrow.extend(took);
+                narrow.extend(durations);
             }
         }
         slowest.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-        let named = slowest.iter().take(NAMED);
+        let named = slowest.iter().take(MAX_NAMED);
         let named = named.map(|(micros, query)| format!("{query} {:.1} ms", micros / 1000.0));
         let note = named.collect::<Vec<_>>().join(", ");
         let note = format!("{}: the slowest queries: {note}", name(self.history));
         self.section.notes.push(note);
         let all = Leg::new(narrow, Duration::from_secs(1));
-        for (what, micros, target) in [("p50", all.p50, 5.0), ("p99", all.p99, 25.0)] {
-            let what = format!("words, phrases, regexes with a literal: {what}, ms");
+        for (label, micros, target) in [("p50", all.p50, 5.0), ("p99", all.p99, 25.0)] {
+            let label = format!("words, phrases, regexes with a literal: {label}, ms");
             let millis = micros / 1000.0;
             self.add_number(
-                &what,
+                &label,
                 millis,
                 Target::AtMost(target),
                 format!("{millis:.2} ms"),
@@ -184,8 +190,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Adds messages to the largest session. Measures a search right after a new message, and how long it takes to
-    /// index another one without a search.
+    /// Adds messages to the largest session. Measures a search right after a new message, and the time to index another
+    /// one without a search.
     fn changes(&mut self, indexes: &[Arc<SourceIndex>], indexed: &Searcher) -> Result<()> {
         let session = self.history.truth.largest.id.clone();
         let (mut found, mut indexing) = (Vec::new(), Vec::new());
@@ -197,28 +203,28 @@ impl Bench<'_> {
             let word = add(&format!("nouveaute-{n}-{}", "x".repeat(n + 3)))?;
             // An index trusts a listing of its source for a second.
             std::thread::sleep(Duration::from_millis(1100));
-            let call = Instant::now();
+            let call_start = Instant::now();
             check_found(indexed, &word, &session)?;
-            found.push(micros(call) / 1000.0);
-            std::thread::sleep(SETTLE);
+            found.push(micros(call_start) / 1000.0);
+            std::thread::sleep(SETTLE_TIME);
             index_all(indexes)?;
             let word = add(&format!("inattendu-{n}-{}", "y".repeat(n + 3)))?;
-            std::thread::sleep(SETTLE);
-            let call = Instant::now();
+            std::thread::sleep(SETTLE_TIME);
+            let call_start = Instant::now();
             for index in indexes {
                 index_one(index)?;
             }
-            indexing.push(micros(call) / 1000.0);
+            indexing.push(micros(call_start) / 1000.0);
             index_all(indexes)?;
             check_found(indexed, &word, &session)?;
         }
         let millis = median(found);
-        let what = "a search right after one new message, ms";
-        self.add_number(what, millis, Target::Shown, format!("{millis:.1} ms"));
+        let label = "a search right after one new message, ms";
+        self.add_number(label, millis, Target::Shown, format!("{millis:.1} ms"));
         let millis = median(indexing);
-        let what = "one new message in the largest session indexed, ms";
+        let label = "one new message in the largest session indexed, ms";
         self.add_number(
-            what,
+            label,
             millis,
             Target::AtMost(50.0),
             format!("{millis:.1} ms"),
@@ -231,9 +237,12 @@ impl Bench<'_> {
 fn index_all(indexes: &[Arc<SourceIndex>]) -> Result<()> {
     for index in indexes {
         index_one(index)?;
-        let known = index.snapshot(Duration::ZERO);
-        let left = known.stale.len();
-        ensure!(left == 0, "{left} sessions are not indexed");
+        let snapshot = index.snapshot(Duration::ZERO);
+        let stale_sessions = snapshot.stale.len();
+        ensure!(
+            stale_sessions == 0,
+            "{stale_sessions} sessions are not indexed"
+        );
     }
     Ok(())
 }
@@ -244,7 +253,7 @@ fn index_one(index: &SourceIndex) -> Result<()> {
         match index.step(&|| false)? {
             StepOutcome::Done(0) | StepOutcome::Idle => return Ok(()),
             StepOutcome::Done(_) => {}
-            StepOutcome::Elsewhere => anyhow::bail!("another process feeds the index"),
+            StepOutcome::Locked => anyhow::bail!("another process feeds the index"),
         }
     }
     anyhow::bail!("the index did not catch up in 20 steps")
@@ -252,7 +261,7 @@ fn index_one(index: &SourceIndex) -> Result<()> {
 
 /// Checks that a word is found in this session alone.
 fn check_found(searcher: &Searcher, word: &str, session: &str) -> Result<()> {
-    let found = searchers::search(searcher, &searchers::by_words(word, 5))?;
+    let found = searchers::search(searcher, &searchers::words_request(word, 5))?;
     let found: Vec<_> = found
         .sessions
         .iter()
@@ -264,12 +273,12 @@ fn check_found(searcher: &Searcher, word: &str, session: &str) -> Result<()> {
 
 /// The duration of each query, µs, for a page of 20 results with excerpts.
 pub(super) fn time_queries(searcher: &Searcher, queries: &[String]) -> Result<Vec<f64>> {
-    let mut took = Vec::with_capacity(queries.len());
+    let mut durations = Vec::with_capacity(queries.len());
     for query in queries {
-        let ask = searchers::by_words(query, 20);
-        let call = Instant::now();
-        searchers::search(searcher, &ask)?;
-        took.push(micros(call));
+        let request = searchers::words_request(query, 20);
+        let call_start = Instant::now();
+        searchers::search(searcher, &request)?;
+        durations.push(micros(call_start));
     }
-    Ok(took)
+    Ok(durations)
 }

@@ -16,7 +16,7 @@ pub(super) fn open(root: &Path) -> Result<Connection> {
 }
 
 /// Reads all rows of a session as bytes, without parsing; returns the number of bytes.
-pub(super) fn rows(db: &Connection, session: &str) -> Result<usize> {
+pub(super) fn read_rows(db: &Connection, session: &str) -> Result<usize> {
     let mut bytes = 0;
     for sql in [
         "SELECT id, data FROM message WHERE session_id = ?1 ORDER BY time_created, id",
@@ -33,7 +33,7 @@ pub(super) fn rows(db: &Connection, session: &str) -> Result<usize> {
 }
 
 /// The number of parts that contain a text, by `LIKE`.
-pub(super) fn like(db: &Connection, text: &str) -> Result<i64> {
+pub(super) fn count_like(db: &Connection, text: &str) -> Result<i64> {
     let sql = "SELECT count(*) FROM part WHERE data LIKE '%' || ?1 || '%'";
     Ok(db
         .prepare_cached(sql)?

@@ -14,13 +14,13 @@ use crate::report::{Line, Section, Target};
 use crate::stats::{median, micros};
 
 /// `filrouge mcp` over a history, driven through its pipes.
-struct Mcp {
+struct McpProcess {
     child: Child,
     stdout: BufReader<std::process::ChildStdout>,
     id: u64,
 }
 
-impl Mcp {
+impl McpProcess {
     fn start(setup: &Setup, history: &GeneratedHistory) -> Result<Self> {
         let source = format!("opencode:{}", history.root.display());
         let mut child = Command::new(binary(setup)?)
@@ -81,7 +81,7 @@ impl Mcp {
     }
 
     /// The peak memory of the process, MiB.
-    fn peak(&self) -> Result<f64> {
+    fn peak_mib(&self) -> Result<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
         let kib = line.and_then(|l| l.trim().strip_suffix("kB"));
@@ -89,7 +89,7 @@ impl Mcp {
     }
 }
 
-impl Drop for Mcp {
+impl Drop for McpProcess {
     fn drop(&mut self) {
         // The process may have ended already.
         let _ = self.child.kill();
@@ -103,21 +103,21 @@ pub(super) fn measure(
     history: &GeneratedHistory,
     section: &mut Section,
 ) -> Result<()> {
-    let mut took = Vec::new();
+    let mut durations = Vec::new();
     for _ in 0..setup.size(3 * setup.pairs, 1) {
-        let call = Instant::now();
-        let mut mcp = Mcp::start(setup, history)?;
+        let call_start = Instant::now();
+        let mut mcp = McpProcess::start(setup, history)?;
         let listed = mcp.call("list_sessions", &json!({}))?;
-        took.push(micros(call) / 1000.0);
+        durations.push(micros(call_start) / 1000.0);
         ensure!(listed["total"] == history.truth.sessions, "{listed}");
     }
-    let millis = median(took);
-    let what = format!("{}: process to its first list, ms", history.form);
+    let millis = median(durations);
+    let label = format!("{}: process to its first list, ms", history.form);
     let shown = format!("{millis:.1} ms");
     let target = Target::AtMost(20.0);
     section
         .lines
-        .push(Line::number(&what, millis, target, shown));
+        .push(Line::number(&label, millis, target, shown));
     Ok(())
 }
 
@@ -133,24 +133,24 @@ pub(super) fn memory(
         peak_after_queries(setup, larger)?,
     ];
     let shown = format!("{:.0} MiB", peaks[1]);
-    let what = format!(
+    let label = format!(
         "{}: peak memory on five times the history, MiB",
         history.form
     );
     section.lines.push(Line::number(
-        &what,
+        &label,
         peaks[1],
         Target::AtMost(150.0),
         shown.clone(),
     ));
-    let what = format!(
+    let label = format!(
         "{}: peak memory on five times the history / on the history",
         history.form
     );
     let limit = format!("{:.0} MiB", peaks[0]);
     let (larger, smaller) = (&peaks[1..], &peaks[..1]);
     section.lines.push(Line::pairs(
-        &what,
+        &label,
         larger,
         smaller,
         Target::AtMost(2.0),
@@ -161,7 +161,7 @@ pub(super) fn memory(
 
 /// The peak memory of a process that has answered every kind of query, MiB.
 fn peak_after_queries(setup: &Setup, history: &GeneratedHistory) -> Result<f64> {
-    let mut mcp = Mcp::start(setup, history)?;
+    let mut mcp = McpProcess::start(setup, history)?;
     let all = mcp.call("list_sessions", &json!({"limit": 500}))?;
     let ids: Vec<_> = all["sessions"].as_array().context("sessions")?.clone();
     mcp.call(
@@ -174,5 +174,5 @@ fn peak_after_queries(setup: &Setup, history: &GeneratedHistory) -> Result<f64> 
         mcp.call("get_session_lineage", &json!({"sessionID": id}))?;
         mcp.call("get_session_stats", &json!({"sessionID": id}))?;
     }
-    mcp.peak()
+    mcp.peak_mib()
 }

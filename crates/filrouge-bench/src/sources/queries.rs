@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use filrouge_search::{Ask, Results, Searcher};
+use filrouge_search::{Results, SearchRequest, Searcher};
 use filrouge_sources::Library;
 use filrouge_sources::library::{history, list, stats};
 
@@ -16,9 +16,9 @@ use crate::stats::{median, micros};
 fn median_ms(times: usize, mut query: impl FnMut() -> Result<()>) -> Result<f64> {
     let mut durations = Vec::new();
     for _ in 0..times.max(1) {
-        let call = Instant::now();
+        let call_start = Instant::now();
         query()?;
-        durations.push(micros(call) / 1000.0);
+        durations.push(micros(call_start) / 1000.0);
     }
     Ok(median(durations))
 }
@@ -47,30 +47,37 @@ pub(super) fn measure(
 }
 
 impl Bench<'_> {
-    fn add_number(&mut self, what: &str, millis: f64, target: Target) {
-        let what = format!("{}: {what}, ms", self.history.form);
+    fn add_number(&mut self, label: &str, millis: f64, target: Target) {
+        let label = format!("{}: {label}, ms", self.history.form);
         let shown = format!("{millis:.2} ms");
         self.section
             .lines
-            .push(Line::number(&what, millis, target, shown));
+            .push(Line::number(&label, millis, target, shown));
     }
 
-    fn add_comparison(&mut self, what: &str, product: f64, other: f64, name: &str, target: Target) {
-        let what = format!("{}: {what}", self.history.form);
+    fn add_comparison(
+        &mut self,
+        label: &str,
+        product: f64,
+        other: f64,
+        name: &str,
+        target: Target,
+    ) {
+        let label = format!("{}: {label}", self.history.form);
         let shown = (format!("{product:.1} ms"), format!("{other:.1} ms: {name}"));
         self.section
             .lines
-            .push(Line::pairs(&what, &[product], &[other], target, shown));
+            .push(Line::pairs(&label, &[product], &[other], target, shown));
     }
 
     fn lists(&mut self, library: &Library) -> Result<()> {
         let all = self.history.truth.sessions;
         let cold = Instant::now();
-        let first = list::list(library, &list::Ask::default())?;
+        let first = list::list(library, &list::ListRequest::default())?;
         self.add_number("list 50, first", micros(cold) / 1000.0, Target::Shown);
         ensure!(first.total == all, "{} sessions of {all}", first.total);
         let warm = median_ms(self.times, || {
-            list::list(library, &list::Ask::default())?;
+            list::list(library, &list::ListRequest::default())?;
             Ok(())
         })?;
         self.add_number("list 50, warm", warm, Target::AtMost(5.0));
@@ -80,8 +87,8 @@ impl Bench<'_> {
     /// The largest session: one page of it, and all of it, each read repeatedly.
     fn histories(&mut self, library: &Library) -> Result<()> {
         let largest = &self.history.truth.largest;
-        let page = history::Ask::of(&*largest.id);
-        let complete = history::Ask {
+        let page = history::HistoryRequest::new(&*largest.id);
+        let complete = history::HistoryRequest {
             max_chars: usize::MAX,
             ..page.clone()
         };
@@ -111,7 +118,7 @@ impl Bench<'_> {
             let db = limit::open(&self.history.root)?;
             let id = &self.history.truth.largest.id;
             let rows = median_ms(self.times, || {
-                ensure!(limit::rows(&db, id)? > 0, "no rows");
+                ensure!(limit::read_rows(&db, id)? > 0, "no rows");
                 Ok(())
             })?;
             self.add_comparison(
@@ -126,15 +133,15 @@ impl Bench<'_> {
     }
 
     fn statistics(&mut self, library: &Library) -> Result<()> {
-        let ask = list::Ask::default();
+        let request = list::ListRequest::default();
         let cold = Instant::now();
-        let all = stats::overview(library, &ask)?.all;
+        let all = stats::overview(library, &request)?.all;
         self.add_number("statistics, first", micros(cold) / 1000.0, Target::Shown);
         let truth = &self.history.truth;
         let counted = (all.message_count, all.part_count);
         ensure!(counted == (truth.messages, truth.parts), "{counted:?}");
         let warm = median_ms(self.times, || {
-            stats::overview(library, &ask)?;
+            stats::overview(library, &request)?;
             Ok(())
         })?;
         self.add_number("statistics of everything, warm", warm, Target::AtMost(15.0));
@@ -144,7 +151,7 @@ impl Bench<'_> {
     fn searches(&mut self, library: &Library) -> Result<()> {
         let truth = &self.history.truth;
         for (needle, planted) in &truth.needles {
-            let found = search(library, &query_of(needle, 500))?;
+            let found = search(library, &search_request(needle, 500))?;
             let mut ids: Vec<_> = found.sessions.iter().map(|h| &h.session.id).collect();
             let mut planted: Vec<_> = planted.iter().collect();
             ids.sort();
@@ -166,46 +173,46 @@ impl Bench<'_> {
     fn search(
         &mut self,
         library: &Library,
-        what: &str,
+        label: &str,
         query: &str,
         plain: &str,
         regex: bool,
     ) -> Result<()> {
-        let ask = query_of(query, 20);
+        let request = search_request(query, 20);
         let product = median_ms(self.times, || {
-            search(library, &ask)?;
+            search(library, &request)?;
             Ok(())
         })?;
         let root = &self.history.root;
-        let what = format!("search of {what}");
+        let label = format!("search of {label}");
         if self.history.form == "json" {
             let other = median_ms(self.times, || {
                 limit::ripgrep(root, plain, regex)?;
                 Ok(())
             })?;
-            self.add_comparison(&what, product, other, "ripgrep", Target::AtMost(1.0));
+            self.add_comparison(&label, product, other, "ripgrep", Target::AtMost(1.0));
         } else if regex {
-            self.add_number(&what, product, Target::Shown);
+            self.add_number(&label, product, Target::Shown);
         } else {
             let db = limit::open(root)?;
             let other = median_ms(self.times, || {
-                limit::like(&db, plain)?;
+                limit::count_like(&db, plain)?;
                 Ok(())
             })?;
-            self.add_comparison(&what, product, other, "LIKE", Target::AtMost(1.5));
+            self.add_comparison(&label, product, other, "LIKE", Target::AtMost(1.5));
         }
         Ok(())
     }
 }
 
-fn search(library: &Library, ask: &Ask) -> Result<Results> {
-    Ok(Searcher::new(library.clone()).search(ask, &|| false)?)
+fn search(library: &Library, request: &SearchRequest) -> Result<Results> {
+    Ok(Searcher::new(library.clone()).search(request, &|| false)?)
 }
 
-fn query_of(query: &str, limit: usize) -> Ask {
-    Ask {
+fn search_request(query: &str, limit: usize) -> SearchRequest {
+    SearchRequest {
         query: query.to_owned(),
         limit,
-        ..Ask::default()
+        ..SearchRequest::default()
     }
 }

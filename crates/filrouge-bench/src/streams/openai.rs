@@ -1,8 +1,8 @@
 //! The streams of OpenAI's Chat Completions and Responses.
 
-use super::Script;
+use super::StreamScript;
 
-pub(super) fn chat(mut script: Script) -> Vec<String> {
+pub(super) fn chat(mut script: StreamScript) -> Vec<String> {
     let mut deltas = vec![(
         r#"{"role":"assistant","content":"","refusal":null}"#.to_owned(),
         "null",
@@ -40,14 +40,14 @@ pub(super) fn chat(mut script: Script) -> Vec<String> {
 }
 
 /// The events of a response so far, and its completed output items.
-struct Responses {
-    script: Script,
+struct ResponseBuilder {
+    script: StreamScript,
     events: Vec<String>,
     output: Vec<String>,
 }
 
 /// An output item.
-struct Item {
+struct OutputItem {
     id: String,
     /// Its JSON in its first event.
     initial: String,
@@ -56,12 +56,12 @@ struct Item {
     /// The prefix of the types of its events.
     kind: &'static str,
     /// Additional members of these events.
-    place: &'static str,
+    extra_members: &'static str,
     /// The member that has its text.
     member: &'static str,
 }
 
-impl Responses {
+impl ResponseBuilder {
     fn event(&mut self, kind: &str, rest: &str) {
         let number = self.events.len();
         self.events.push(format!(
@@ -76,25 +76,25 @@ impl Responses {
         ));
     }
 
-    fn item(&mut self, item: Item, pieces: &[String]) {
-        let Item {
+    fn item(&mut self, item: OutputItem, pieces: &[String]) {
+        let OutputItem {
             id,
             initial,
             complete,
             kind,
-            place,
+            extra_members,
             member,
         } = item;
         let at = self.output.len();
         let begins = format!(r#""output_index":{at},"item":{initial}"#);
         self.event("output_item.added", &begins);
-        let place = format!(r#""item_id":"{id}","output_index":{at}{place}"#);
+        let common_members = format!(r#""item_id":"{id}","output_index":{at}{extra_members}"#);
         for piece in pieces {
             let padding = self.script.padding();
-            let rest = format!(r#"{place},"delta":"{piece}","obfuscation":"{padding}""#);
+            let rest = format!(r#"{common_members},"delta":"{piece}","obfuscation":"{padding}""#);
             self.event(&format!("{kind}.delta"), &rest);
         }
-        let ends = format!(r#"{place},"{member}":"{}""#, pieces.concat());
+        let ends = format!(r#"{common_members},"{member}":"{}""#, pieces.concat());
         self.event(&format!("{kind}.done"), &ends);
         let ends = format!(r#""output_index":{at},"item":{complete}"#);
         self.event("output_item.done", &ends);
@@ -102,11 +102,11 @@ impl Responses {
     }
 }
 
-pub(super) fn responses(mut script: Script) -> Vec<String> {
+pub(super) fn responses(mut script: StreamScript) -> Vec<String> {
     let reasoning = std::mem::take(&mut script.reasoning);
     let answer = std::mem::take(&mut script.answer);
     let calls = std::mem::take(&mut script.calls);
-    let mut builder = Responses {
+    let mut builder = ResponseBuilder {
         script,
         events: Vec::new(),
         output: Vec::new(),
@@ -121,12 +121,12 @@ pub(super) fn responses(mut script: Script) -> Vec<String> {
         reasoning.concat()
     );
     builder.item(
-        Item {
+        OutputItem {
             initial: item(""),
             complete: item(&summary),
             id: id.clone(),
             kind: "reasoning_summary_text",
-            place: r#","summary_index":0"#,
+            extra_members: r#","summary_index":0"#,
             member: "text",
         },
         &reasoning,
@@ -141,12 +141,12 @@ pub(super) fn responses(mut script: Script) -> Vec<String> {
     let content =
         format!(r#"{{"type":"output_text","annotations":[],"logprobs":[],"text":"{text}"}}"#);
     builder.item(
-        Item {
+        OutputItem {
             initial: item("in_progress", ""),
             complete: item("completed", &content),
             id: id.clone(),
             kind: "output_text",
-            place: r#","content_index":0,"logprobs":[]"#,
+            extra_members: r#","content_index":0,"logprobs":[]"#,
             member: "text",
         },
         &answer,
@@ -159,12 +159,12 @@ pub(super) fn responses(mut script: Script) -> Vec<String> {
             )
         };
         builder.item(
-            Item {
+            OutputItem {
                 initial: item("in_progress", ""),
                 complete: item("completed", &pieces.concat()),
                 id: id.clone(),
                 kind: "function_call_arguments",
-                place: "",
+                extra_members: "",
                 member: "arguments",
             },
             pieces,

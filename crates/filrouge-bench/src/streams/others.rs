@@ -1,15 +1,15 @@
 //! The streams of Anthropic's Messages, of Gemini, and of AG-UI.
 
-use super::Script;
+use super::StreamScript;
 
 /// Adds a random number of spaces before the last brace, as Anthropic pads its events.
-fn padded(script: &mut Script, mut event: String) -> String {
+fn pad_event(script: &mut StreamScript, mut event: String) -> String {
     let blanks = script.padding().len() - 1;
     event.insert_str(event.len() - 1, &" ".repeat(blanks));
     event
 }
 
-pub(super) fn anthropic(mut script: Script) -> Vec<String> {
+pub(super) fn anthropic(mut script: StreamScript) -> Vec<String> {
     let mut events = vec![
         r#"{"type":"message_start","message":{"model":"claude-sonnet-4-5-20250929","id":"msg_014p7gG3wDgGV9EUtLvnow3U","type":"message","role":"assistant","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":472,"cache_creation_input_tokens":0,"cache_read_input_tokens":100,"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0},"output_tokens":2,"service_tier":"standard"}}}"#.to_owned(),
     ];
@@ -35,7 +35,7 @@ pub(super) fn anthropic(mut script: Script) -> Vec<String> {
         let event = format!(
             r#"{{"type":"content_block_start","index":{index},"content_block":{initial}}}"#
         );
-        events.push(padded(&mut script, event));
+        events.push(pad_event(&mut script, event));
         if index == 0 {
             events.push(r#"{"type":"ping"}"#.to_owned());
         }
@@ -43,7 +43,7 @@ pub(super) fn anthropic(mut script: Script) -> Vec<String> {
             let event = format!(
                 r#"{{"type":"content_block_delta","index":{index},"delta":{{"type":"{kind}","{member}":"{piece}"}}}}"#
             );
-            events.push(padded(&mut script, event));
+            events.push(pad_event(&mut script, event));
         }
         if index == 0 {
             let signature = "EqQBCgIYAhIM1gbcDa9GJwZA2b3hGgxBdjrkzLoky3dl1pkiMOYds".repeat(8);
@@ -52,7 +52,7 @@ pub(super) fn anthropic(mut script: Script) -> Vec<String> {
             ));
         }
         let event = format!(r#"{{"type":"content_block_stop","index":{index}}}"#);
-        events.push(padded(&mut script, event));
+        events.push(pad_event(&mut script, event));
     }
     let event = r#"{"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"input_tokens":472,"cache_creation_input_tokens":0,"cache_read_input_tokens":100,"output_tokens":7310}}"#;
     events.push(event.to_owned());
@@ -60,7 +60,7 @@ pub(super) fn anthropic(mut script: Script) -> Vec<String> {
     events
 }
 
-pub(super) fn gemini(script: &Script) -> Vec<String> {
+pub(super) fn gemini(script: &StreamScript) -> Vec<String> {
     let mut parts = Vec::new();
     parts.extend(
         script
@@ -98,7 +98,7 @@ pub(super) fn gemini(script: &Script) -> Vec<String> {
     parts.into_iter().enumerate().map(event).collect()
 }
 
-pub(super) fn ag_ui(script: &Script) -> Vec<String> {
+pub(super) fn ag_ui(script: &StreamScript) -> Vec<String> {
     let mut events = Vec::new();
     let mut event = |kind: &str, rest: &str| {
         let time = 1_741_570_283_000_u64 + events.len() as u64;

@@ -3,9 +3,9 @@
 use filrouge_types::{Channel, Item, Role, Timestamp, Turn};
 use maud::{Markup, html};
 
-use super::page::{clock, time};
+use super::page::{short_time, time};
 use super::part::{folded_call, part};
-use super::shown::Shown;
+use super::safe_text::SafeText;
 use crate::data::{replace_data, replace_data_in_json};
 use crate::part::{Kind, Part};
 use crate::redaction::Redactions;
@@ -14,10 +14,10 @@ use crate::turn_entries::TurnEntries;
 use crate::words;
 
 /// The maximum length of an excerpt in the summary line of a folded block, in characters.
-pub(super) const EXCERPT: usize = 100;
+pub(super) const MAX_EXCERPT_CHARS: usize = 100;
 
 /// Renders `item`, the entry at index `at` of `entries`. `turn` is `None` for an item outside the turns.
-pub(super) fn entry(
+pub(super) fn render_entry(
     entries: &TurnEntries<'_>,
     at: usize,
     item: &Item,
@@ -32,25 +32,25 @@ pub(super) fn entry(
     );
     let variant = words::variant(item, entries.bilingual, turn);
     let body = body(entries, at, item, redactions);
-    let bookkeeping_types = entries.bookkeeping(at);
-    // Calls have their own summary line; a heading above each would double the length of a busy turn.
-    let only_calls = !item.redacted && entries.parts_of(at).all(|(p, _)| is_call(p));
+    let bookkeeping_types = entries.bookkeeping_types(at);
+    // A call has its own summary line. A heading above each call would double the length of a turn with many calls.
+    let has_only_calls = !item.redacted && entries.parts_of(at).all(|(p, _)| is_call(p));
     let class = format!(
         "item {} by-{}",
         class(&item.body.channel),
         item.body.role.as_str()
     );
     html! {
-        article class=(class) id={ "seq-" (item.seq) } aria-label=(Shown(&label)) {
-            @if item.body.channel == Channel::ToolCall && only_calls {
+        article class=(class) id={ "seq-" (item.seq) } aria-label=(SafeText(&label)) {
+            @if item.body.channel == Channel::ToolCall && has_only_calls {
                 (body)
-            } @else if folds(entries, at, item) {
+            } @else if is_folded(entries, at, item) {
                 details.bookkeeping[bookkeeping_types.is_some()] {
                     summary {
                         (heading(item, variant, entries.began))
                         @match &bookkeeping_types {
-                            Some(types) => { bdi { (Shown(&one_line(&types.join(", "), EXCERPT))) } }
-                            None => { span.excerpt dir="auto" { (Shown(&excerpt(entries, at))) } }
+                            Some(types) => { bdi { (SafeText(&one_line(&types.join(", "), MAX_EXCERPT_CHARS))) } }
+                            None => { span.excerpt dir="auto" { (SafeText(&excerpt(entries, at))) } }
                         }
                     }
                     (body)
@@ -72,7 +72,7 @@ pub(super) fn seq_link(item: &Item) -> Markup {
 fn heading(item: &Item, variant: Option<&str>, began: Option<Timestamp>) -> Markup {
     html! {
         span.role { (words::role(item.body.role)) } " "
-        span.channel { bdi { (Shown(words::channel(item))) } } " "
+        span.channel { bdi { (SafeText(words::channel(item))) } } " "
         @if let Some(variant) = variant { span.pill { (variant) } " " }
         (facts(item, began)) " "
     }
@@ -83,11 +83,11 @@ pub(super) fn facts(item: &Item, began: Option<Timestamp>) -> Markup {
     let named = [("agent", &item.body.agent), ("model", &item.body.model)];
     html! {
         span.meta {
-            (clock(item.when(), began))
+            (short_time(item.when(), began))
             @for (name, value) in named {
-                @if let Some(value) = value { " · " (name) " " bdi { (Shown(value)) } }
+                @if let Some(value) = value { " · " (name) " " bdi { (SafeText(value)) } }
             }
-            @if let Some(usage) = words::usage(item) { " · " bdi { (Shown(&usage)) } }
+            @if let Some(usage) = words::usage(item) { " · " bdi { (SafeText(&usage)) } }
         }
     }
 }
@@ -112,7 +112,7 @@ fn redacted(item: &Item, redactions: &Redactions) -> Markup {
             @if let Some(redaction) = redaction {
                 " on " (time(redaction.at))
                 " (" a href={ "#seq-" (redaction.seq) } { "item " (redaction.seq) } ")"
-                @if let Some(reason) = &redaction.reason { ": " bdi { (Shown(reason)) } }
+                @if let Some(reason) = &redaction.reason { ": " bdi { (SafeText(reason)) } }
             }
         }
     }
@@ -122,32 +122,32 @@ fn is_call(part: &Part<'_>) -> bool {
     matches!(part.kind, Kind::ToolCall { .. })
 }
 
-/// Whether an item is folded until the reader opens it.
-fn folds(entries: &TurnEntries<'_>, at: usize, item: &Item) -> bool {
-    let unknown = |(p, _): (&Part<'_>, _)| matches!(p.kind, Kind::Other(_));
+/// Whether an item is folded at first; the reader can open it.
+fn is_folded(entries: &TurnEntries<'_>, at: usize, item: &Item) -> bool {
+    let is_unknown = |(p, _): (&Part<'_>, _)| matches!(p.kind, Kind::Other(_));
     match item.body.channel {
         _ if item.redacted => false,
         Channel::Thought | Channel::Plan => true,
         Channel::ToolResult => true,
-        Channel::SystemNote => entries.parts_of(at).any(unknown),
+        Channel::SystemNote => entries.parts_of(at).any(is_unknown),
         _ => false,
     }
 }
 
 /// The excerpt in the summary line of a folded item: the beginning of its first part that has text or JSON.
 fn excerpt(entries: &TurnEntries<'_>, at: usize) -> String {
-    let words = entries.parts_of(at).find_map(|(p, _)| match &p.kind {
+    let excerpt = entries.parts_of(at).find_map(|(p, _)| match &p.kind {
         Kind::Text(text) | Kind::Reasoning(text) | Kind::Code { text, .. } => {
-            Some(one_line(&replace_data(text), EXCERPT))
+            Some(one_line(&replace_data(text), MAX_EXCERPT_CHARS))
         }
         Kind::ToolResult {
             content: Some(content),
             ..
-        } => Some(one_line(&replace_data_in_json(content), EXCERPT)),
-        Kind::Other(json) => Some(one_line(&replace_data_in_json(json), EXCERPT)),
+        } => Some(one_line(&replace_data_in_json(content), MAX_EXCERPT_CHARS)),
+        Kind::Other(json) => Some(one_line(&replace_data_in_json(json), MAX_EXCERPT_CHARS)),
         _ => None,
     });
-    words.unwrap_or_default()
+    excerpt.unwrap_or_default()
 }
 
 const fn class(channel: &Channel) -> &'static str {

@@ -5,7 +5,7 @@ use std::fmt;
 use filrouge_types::{Item, Session, Timestamp, Turn};
 use maud::{Markup, PreEscaped, Render, html};
 
-use super::shown::Shown;
+use super::safe_text::SafeText;
 use crate::text::one_line;
 use crate::words;
 
@@ -16,7 +16,7 @@ const STYLE: &str = include_str!("style.css");
 const STYLE_HASH: &str = "jnTATzMp1tpAQkWlGtgJJwCmaKMFs5AaMETfCsi0EQc=";
 
 /// The maximum length of a question in the list of contents, in characters.
-const MAX_CONTENTS: usize = 90;
+const MAX_QUESTION_CHARS: usize = 90;
 
 pub(super) fn head(session: &Session) -> Markup {
     let policy = format!(
@@ -29,7 +29,7 @@ pub(super) fn head(session: &Session) -> Markup {
         meta name="viewport" content="width=device-width, initial-scale=1";
         meta name="color-scheme" content="light dark";
         meta name="generator" content="filrouge";
-        title { (Shown(&one_line(words::title(session), 200))) }
+        title { (SafeText(&one_line(words::title(session), 200))) }
         style { (PreEscaped(STYLE)) }
     }
 }
@@ -38,10 +38,10 @@ pub(super) fn masthead(session: &Session) -> Markup {
     html! {
         a.skip href="#conversation" { "Skip to the conversation" }
         header.masthead {
-            h1 { bdi { (Shown(words::title(session))) } }
+            h1 { bdi { (SafeText(words::title(session))) } }
             dl.facts {
                 @for (name, value) in words::facts(session) {
-                    div { dt { (name) } dd { bdi { (Shown(&value)) } } }
+                    div { dt { (name) } dd { bdi { (SafeText(&value)) } } }
                 }
             }
         }
@@ -57,14 +57,14 @@ pub(super) fn contents_list(turns: &[(Turn, Vec<Item>)], out: &mut dyn fmt::Writ
             .as_ref()
             .or(turn.question_translated.as_ref());
         let question = question
-            .map(|q| one_line(&q.to_plain(), MAX_CONTENTS))
+            .map(|q| one_line(&q.to_plain(), MAX_QUESTION_CHARS))
             .unwrap_or_default();
         let line = html! {
             li {
                 a href={ "#turn-" (turn.turn_id) } {
                     span.number { (turn.ordinal) }
                     @if turn.replaced_by_turn_id.is_some() { " (replaced)" }
-                    " " bdi { (Shown(&question)) }
+                    " " bdi { (SafeText(&question)) }
                 }
             }
         };
@@ -74,8 +74,8 @@ pub(super) fn contents_list(turns: &[(Turn, Vec<Item>)], out: &mut dyn fmt::Writ
 }
 
 pub(super) fn turn_heading(turn: &Turn, items: &[Item]) -> Markup {
-    let began = words::began(turn, items);
-    let status = if words::is_bad(turn.status) {
+    let start = words::began(turn, items);
+    let status_class = if words::is_bad(turn.status) {
         "pill bad"
     } else {
         "pill"
@@ -83,15 +83,15 @@ pub(super) fn turn_heading(turn: &Turn, items: &[Item]) -> Markup {
     html! {
         div.turn-head {
             h2 id={ "turn-" (turn.turn_id) "-name" } { "Turn " (turn.ordinal) }
-            " " span class=(status) { (turn.status.as_str()) }
-            @for mark in words::marks(turn) { " " span.pill.mark { (mark) } }
+            " " span class=(status_class) { (turn.status.as_str()) }
+            @for mark in words::status_labels(turn) { " " span.pill.mark { (mark) } }
             p.meta {
-                @if began == turn.created_at { (time(began)) } @else {
-                    span title={ "Recorded on " (words::moment(turn.created_at)) } { (time(began)) }
+                @if start == turn.created_at { (time(start)) } @else {
+                    span title={ "Recorded on " (words::moment(turn.created_at)) } { (time(start)) }
                 }
                 @if let Some(duration) = words::duration(turn) { " · " (duration) }
                 @for (name, value) in words::turn_facts(turn) {
-                    " · " (name) " " bdi { (Shown(value)) }
+                    " · " (name) " " bdi { (SafeText(value)) }
                 }
                 // `deleted_at` is the time of the turn's redaction.
                 @if let Some(at) = turn.deleted_at { " · redacted on " (time(at)) }
@@ -114,7 +114,7 @@ pub(super) fn time(at: Timestamp) -> impl Render {
 
 /// The time of an item. The day is shown only if it differs from the day on which the turn began, or if the item is
 /// outside the turns (`began` is `None`).
-pub(super) fn clock(at: Timestamp, began: Option<Timestamp>) -> Markup {
+pub(super) fn short_time(at: Timestamp, began: Option<Timestamp>) -> Markup {
     let (exact, readable) = (at.to_string(), words::moment(at));
     let day = began.map(words::moment);
     let same_day = day.is_some_and(|d| d.get(..11) == readable.get(..11)) && exact.ends_with('Z');
@@ -131,14 +131,14 @@ mod tests {
     use super::*;
 
     fn base64(bytes: &[u8]) -> String {
-        const SIGNS: &[u8; 64] =
+        const DIGITS: &[u8; 64] =
             b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         let mut out = String::new();
         for chunk in bytes.chunks(3) {
             let group =
                 chunk.iter().fold(0_u32, |g, b| g << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
             for i in 0..=chunk.len() {
-                out.push(SIGNS[(group >> (18 - 6 * i) & 63) as usize] as char);
+                out.push(DIGITS[(group >> (18 - 6 * i) & 63) as usize] as char);
             }
         }
         while !out.len().is_multiple_of(4) {

@@ -3,36 +3,36 @@
 use filrouge_types::{Item, Timestamp};
 use maud::{Markup, PreEscaped, html};
 
-use super::item::{EXCERPT, facts, is_verbatim, seq_link};
+use super::item::{MAX_EXCERPT_CHARS, facts, is_verbatim, seq_link};
 use super::page::time;
-use super::shown::{Rich, Shown, listing, picture_element};
+use super::safe_text::{SafeMarkdown, SafeText, listing, picture_element};
 use crate::data::{replace_data_in_json, replace_data_in_string_value};
-use crate::json::{arguments, pretty, string};
-use crate::part::{Kind, Part, nested};
+use crate::json::{decode_string, format_arguments, pretty};
+use crate::part::{Kind, Part, nested_parts};
 use crate::text::one_line;
 use crate::turn_entries::AttachedResult;
 use crate::{url, words};
 
 pub(super) fn part(part: &Part<'_>, item: &Item) -> Markup {
     html! {
-        (kind(part, item))
-        (further(part))
+        (render_kind(part, item))
+        (further_fields(part))
     }
 }
 
 /// The fields that this version does not interpret.
-fn further(part: &Part<'_>) -> Markup {
+fn further_fields(part: &Part<'_>) -> Markup {
     html! {
-        @if let Some(rest) = &part.rest {
+        @if let Some(rest) = &part.other_members {
             details.rest { summary { "Further fields" } (listing("json", &pretty(rest))) }
         }
     }
 }
 
-fn kind(part: &Part<'_>, item: &Item) -> Markup {
+fn render_kind(part: &Part<'_>, item: &Item) -> Markup {
     match &part.kind {
         Kind::Text(text) if is_verbatim(item.body.role) => listing("", text),
-        Kind::Text(text) | Kind::Reasoning(text) => html! { (Rich(text)) },
+        Kind::Text(text) | Kind::Reasoning(text) => html! { (SafeMarkdown(text)) },
         Kind::Code { language, text } => listing(language.as_deref().unwrap_or_default(), text),
         Kind::Image { url } => image(url),
         Kind::File {
@@ -51,9 +51,11 @@ fn kind(part: &Part<'_>, item: &Item) -> Markup {
             source,
             retryable,
         } => error([code, source], message.as_deref(), *retryable),
-        Kind::Refusal(text) => html! { p.label { "Refused" } (Rich(text)) },
+        Kind::Refusal(text) => html! { p.label { "Refused" } (SafeMarkdown(text)) },
         Kind::Redaction { .. } => redaction(&part.kind, item),
-        Kind::Status(status) => html! { p.status { "The turn is now: " bdi { (Shown(status)) } } },
+        Kind::Status(status) => {
+            html! { p.status { "The turn is now: " bdi { (SafeText(status)) } } }
+        }
         Kind::Other(json) => listing("json", &pretty(json)),
     }
 }
@@ -72,13 +74,13 @@ fn redaction(kind: &Kind<'_>, item: &Item) -> Markup {
     html! {
         p {
             @match by {
-                Some(by) => { bdi { (Shown(by)) } " redacted " }
+                Some(by) => { bdi { (SafeText(by)) } " redacted " }
                 None => { "Redacted: " }
             }
             (words::ranges(seqs))
-            @if let Some(id) = turn_id { " (turn " bdi { (Shown(id)) } ")" }
+            @if let Some(id) = turn_id { " (turn " bdi { (SafeText(id)) } ")" }
             " on " (time(item.created_at))
-            @if let Some(reason) = reason { ": " bdi { (Shown(reason)) } } @else { "." }
+            @if let Some(reason) = reason { ": " bdi { (SafeText(reason)) } } @else { "." }
         }
     }
 }
@@ -87,11 +89,11 @@ fn redaction(kind: &Kind<'_>, item: &Item) -> Markup {
 fn link(label: &str, address: &str) -> Markup {
     match url::followable(address) {
         Some(target) => html! {
-            a href=(Shown(target)) rel="noopener noreferrer nofollow" { bdi { (Shown(label)) } }
+            a href=(SafeText(target)) rel="noopener noreferrer nofollow" { bdi { (SafeText(label)) } }
         },
         None => {
-            let name = url::name(address);
-            html! { bdi { (Shown(label)) } @if name != label { " (" bdi { (Shown(&name)) } ")" } }
+            let name = url::label(address);
+            html! { bdi { (SafeText(label)) } @if name != label { " (" bdi { (SafeText(&name)) } ")" } }
         }
     }
 }
@@ -104,7 +106,7 @@ fn image(address: &str) -> Markup {
             html! { p.attached { (PreEscaped(out)) } }
         }
         None => {
-            html! { p.attached { span.label { "Image" } " " (link(&url::name(address), address)) } }
+            html! { p.attached { span.label { "Image" } " " (link(&url::label(address), address)) } }
         }
     }
 }
@@ -114,10 +116,10 @@ fn file(name: Option<&str>, media_type: Option<&str>, address: Option<&str>) -> 
     html! {
         p.attached {
             span.label { "File" } " " (link(&label, address.unwrap_or(&label)))
-            @if let Some(kind) = Kind::type_unless_in_url(media_type, address) { " · " bdi { (Shown(kind)) } }
+            @if let Some(kind) = Kind::type_unless_in_url(media_type, address) { " · " bdi { (SafeText(kind)) } }
         }
         @if let Some(picture) = address.filter(|a| url::picture(a).is_some()) { (image(picture)) }
-        @if let Some(text) = address.and_then(|a| url::small_text(a, media_type)) { (listing("", &text)) }
+        @if let Some(text) = address.and_then(|a| url::short_text(a, media_type)) { (listing("", &text)) }
     }
 }
 
@@ -138,14 +140,14 @@ pub(super) fn folded_call(
     html! {
         details.call.failed[failed] {
             summary {
-                span.role { "Tool" } " " code.name { bdi { (Shown(name)) } } " "
+                span.role { "Tool" } " " code.name { bdi { (SafeText(name)) } } " "
                 @if failed { span.pill.bad { "failed" } " " }
                 @if result.is_none() { span.pill { "no result" } " " }
-                @if let Some(ms) = latency { span.meta { (Shown(ms)) " ms" } " " }
-                span.excerpt dir="ltr" { (Shown(&one_line(&replace_data_in_json(args.unwrap_or_default()), EXCERPT))) }
+                @if let Some(ms) = latency { span.meta { (SafeText(ms)) " ms" } " " }
+                span.excerpt dir="ltr" { (SafeText(&one_line(&replace_data_in_json(args.unwrap_or_default()), MAX_EXCERPT_CHARS))) }
             }
             (call(part, facts(item, began)))
-            (further(part))
+            (further_fields(part))
             @if let Some(attached) = result { (result_below(attached, began)) }
         }
     }
@@ -160,7 +162,7 @@ fn result_below(attached: AttachedResult<'_, '_>, began: Option<Timestamp>) -> M
         div.result id=[id] {
             (seq_link(attached.item))
             (tool_result(attached.part, attached.item, facts(attached.item, began)))
-            (further(attached.part))
+            (further_fields(attached.part))
         }
     }
 }
@@ -171,12 +173,12 @@ fn call(part: &Part<'_>, facts: Markup) -> Markup {
     };
     html! {
         p.label { "Arguments" (call_id_label(call_id.as_deref())) " " (facts) }
-        @if let Some(args) = args { (listing("", &arguments(args))) }
+        @if let Some(args) = args { (listing("", &format_arguments(args))) }
     }
 }
 
 fn call_id_label(call_id: Option<&str>) -> Markup {
-    html! { @if let Some(id) = call_id { " " span.meta { "call " bdi { (Shown(id)) } } } }
+    html! { @if let Some(id) = call_id { " " span.meta { "call " bdi { (SafeText(id)) } } } }
 }
 
 fn tool_result(part: &Part<'_>, item: &Item, facts: Markup) -> Markup {
@@ -192,7 +194,7 @@ fn tool_result(part: &Part<'_>, item: &Item, facts: Markup) -> Markup {
     html! {
         p.label {
             "Result" @if *ok == Some(false) { " " span.pill.bad { "failed" } }
-            @if let Some(ms) = latency_ms { " " span.meta { (Shown(ms)) " ms" } }
+            @if let Some(ms) = latency_ms { " " span.meta { (SafeText(ms)) " ms" } }
             (call_id_label(call_id.as_deref())) " " (facts)
         }
         @if let Some(content) = content { (result_content(content, item)) }
@@ -200,27 +202,31 @@ fn tool_result(part: &Part<'_>, item: &Item, facts: Markup) -> Markup {
 }
 
 fn result_content(content: &str, item: &Item) -> Markup {
-    if let Some(parts) = nested(content) {
+    if let Some(parts) = nested_parts(content) {
         return html! { @for inner in &parts { (part(inner, item)) } };
     }
-    match string(content) {
+    match decode_string(content) {
         Some(text) => listing("", &replace_data_in_string_value(&text)),
         None => listing("", &pretty(content)),
     }
 }
 
-fn error(named: [&Option<String>; 2], message: Option<&str>, retryable: Option<bool>) -> Markup {
-    let [code, source] = named;
+fn error(
+    code_and_source: [&Option<String>; 2],
+    message: Option<&str>,
+    retryable: Option<bool>,
+) -> Markup {
+    let [code, source] = code_and_source;
     html! {
         p.failure {
-            @if let Some(code) = code { code { bdi { (Shown(code)) } } " " }
-            @if let Some(source) = source { span.meta { "source " bdi { (Shown(source)) } } " " }
+            @if let Some(code) = code { code { bdi { (SafeText(code)) } } " " }
+            @if let Some(source) = source { span.meta { "source " bdi { (SafeText(source)) } } " " }
             @match retryable {
                 Some(true) => { span.meta { "may be retried" } }
                 Some(false) => { span.meta { "not to be retried" } }
                 None => {}
             }
         }
-        @if let Some(message) = message { pre.plain dir="auto" { (Shown(message)) } }
+        @if let Some(message) = message { pre.plain dir="auto" { (SafeText(message)) } }
     }
 }

@@ -3,20 +3,20 @@
 use maud::Render;
 use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-use super::shown::picture_element;
+use super::safe_text::picture_element;
 use crate::data::{replace_data, replace_data_except_pictures};
-use crate::text::{MAX_DEPTH, MAX_RICH, nests_too_deep, without_controls};
+use crate::text::{MAX_DEPTH, MAX_MARKDOWN_BYTES, nests_too_deep, without_controls};
 use crate::url;
 
 /// The level of the first heading in a text: the document's own headings use the levels 1 and 2.
 const FIRST_LEVEL: u8 = 3;
 
-/// Appends `text`, rendered as Markdown; preformatted if it is too long or nests too deep.
-pub(super) fn rich(text: &str, out: &mut String) {
+/// Appends `text`, rendered as Markdown; as preformatted text if it is too long or nests too deep.
+pub(super) fn render_markdown(text: &str, out: &mut String) {
     let reduced = replace_data_except_pictures(text);
     let text = without_controls(&reduced);
     let start = out.len();
-    if text.len() <= MAX_RICH && !nests_too_deep(&text) {
+    if text.len() <= MAX_MARKDOWN_BYTES && !nests_too_deep(&text) {
         out.push_str("<div class=\"text\" dir=\"auto\">");
         let mut renderer = Renderer::new(out);
         let options =
@@ -41,16 +41,16 @@ struct Image {
 struct Renderer<'o> {
     out: &'o mut String,
     depth: usize,
-    /// Whether the open link is an `a` element: a link whose address may not be followed is only its label. `None` when
-    /// no link is open; links do not nest.
+    /// Whether the open link is an `a` element. A link whose address may not be followed is rendered as its label only.
+    /// `None` when no link is open; links do not nest.
     link: Option<bool>,
     /// The open images, the outermost first.
     images: Vec<Image>,
     /// The level of the newest heading; the next one is at most one level deeper.
     heading: u8,
     aligns: Vec<Alignment>,
-    cell: usize,
-    in_head: bool,
+    cell_index: usize,
+    in_table_head: bool,
 }
 
 impl<'o> Renderer<'o> {
@@ -62,8 +62,8 @@ impl<'o> Renderer<'o> {
             images: Vec::new(),
             heading: FIRST_LEVEL - 1,
             aligns: Vec::new(),
-            cell: 0,
-            in_head: false,
+            cell_index: 0,
+            in_table_head: false,
         }
     }
 
@@ -137,11 +137,11 @@ impl<'o> Renderer<'o> {
                 self.out.push_str("<div class=\"table\"><table>");
             }
             Tag::TableHead => {
-                (self.in_head, self.cell) = (true, 0);
+                (self.in_table_head, self.cell_index) = (true, 0);
                 self.out.push_str("<thead><tr>");
             }
             Tag::TableRow => {
-                self.cell = 0;
+                self.cell_index = 0;
                 self.out.push_str("<tr>");
             }
             Tag::TableCell => self.open_cell(),
@@ -163,12 +163,13 @@ impl<'o> Renderer<'o> {
                 self.out.push_str(&format!("</h{level}>"));
             }
             TagEnd::TableHead => {
-                self.in_head = false;
+                self.in_table_head = false;
                 self.out.push_str("</tr></thead><tbody>");
             }
-            TagEnd::TableCell => self
-                .out
-                .push_str(if self.in_head { "</th>" } else { "</td>" }),
+            TagEnd::TableCell => {
+                self.out
+                    .push_str(if self.in_table_head { "</th>" } else { "</td>" })
+            }
             tag => self.out.push_str(simple_end(&tag)),
         }
     }
@@ -185,27 +186,28 @@ impl<'o> Renderer<'o> {
     }
 
     fn open_code(&mut self, kind: &CodeBlockKind<'_>) {
-        let word = match kind {
+        let language = match kind {
             CodeBlockKind::Fenced(info) => info.split_whitespace().next().unwrap_or_default(),
             CodeBlockKind::Indented => "",
         };
         self.out.push_str("<pre dir=\"ltr\"><code");
-        if !word.is_empty() {
+        if !language.is_empty() {
             self.out.push_str(" data-language=\"");
-            replace_data(word).render_to(self.out);
+            replace_data(language).render_to(self.out);
             self.out.push('"');
         }
         self.out.push('>');
     }
 
     fn open_cell(&mut self) {
-        self.out.push_str(if self.in_head { "<th" } else { "<td" });
-        self.out.push_str(match self.aligns.get(self.cell) {
+        self.out
+            .push_str(if self.in_table_head { "<th" } else { "<td" });
+        self.out.push_str(match self.aligns.get(self.cell_index) {
             Some(Alignment::Center) => " class=\"center\">",
             Some(Alignment::Right) => " class=\"end\">",
             _ => ">",
         });
-        self.cell += 1;
+        self.cell_index += 1;
     }
 
     /// Shows an image if that is safe; otherwise a link to it, or only its label.
@@ -221,7 +223,7 @@ impl<'o> Renderer<'o> {
             return picture_element(source, &image.alt, self.out);
         }
         let label = if image.alt.is_empty() {
-            url::name(&image.url)
+            url::label(&image.url)
         } else {
             image.alt
         };
@@ -273,7 +275,7 @@ mod tests {
 
     fn render(text: &str) -> String {
         let mut out = String::new();
-        rich(text, &mut out);
+        render_markdown(text, &mut out);
         out.replace("<div class=\"text\" dir=\"auto\">", "")
             .replace("</div>", "")
     }
@@ -339,6 +341,9 @@ mod tests {
         );
         let stars = format!("{}x{}", "*a ".repeat(200), " b*".repeat(200));
         assert!(render(&stars).starts_with("<pre"));
-        assert_eq!(render(&"x".repeat(MAX_RICH + 1)).len(), MAX_RICH + 1 + 36);
+        assert_eq!(
+            render(&"x".repeat(MAX_MARKDOWN_BYTES + 1)).len(),
+            MAX_MARKDOWN_BYTES + 1 + 36
+        );
     }
 }

@@ -2,16 +2,16 @@
 
 use std::borrow::Cow;
 
-use crate::text::{balanced, one_line, visible};
+use crate::text::{close_direction_changes, one_line, sanitize};
 use crate::url;
 
 /// The maximum length of a value inside a line, in characters.
-const MAX: usize = 4_096;
+const MAX_LINE_CHARS: usize = 4_096;
 
 /// A value as plain text on one line; characters that have a meaning in Markdown are escaped.
-pub(super) fn plain(text: &str) -> String {
-    let line = one_line(&visible(text), MAX);
-    let line = balanced(&line);
+pub(super) fn escape_line(text: &str) -> String {
+    let line = one_line(&sanitize(text), MAX_LINE_CHARS);
+    let line = close_direction_changes(&line);
     let mut out = String::with_capacity(line.len() + 8);
     for c in line.chars() {
         if matches!(
@@ -40,9 +40,9 @@ pub(super) fn plain(text: &str) -> String {
 }
 
 /// A value as code on one line.
-pub(super) fn code(text: &str) -> String {
-    let line = one_line(&visible(text), MAX);
-    let line = balanced(&line);
+pub(super) fn inline_code(text: &str) -> String {
+    let line = one_line(&sanitize(text), MAX_LINE_CHARS);
+    let line = close_direction_changes(&line);
     if line.is_empty() {
         return "(empty)".to_owned();
     }
@@ -58,33 +58,34 @@ pub(super) fn code(text: &str) -> String {
 /// A link, or only its label and address when the address may not be followed.
 pub(super) fn link(label: &str, address: &str) -> String {
     let Some(target) = url::followable(address) else {
-        let name = url::name(address);
+        let name = url::label(address);
         return if label == name {
-            code(&name)
+            inline_code(&name)
         } else {
-            format!("{} ({})", plain(label), code(&name))
+            format!("{} ({})", escape_line(label), inline_code(&name))
         };
     };
-    let mut safe = String::with_capacity(target.len());
+    let mut escaped = String::with_capacity(target.len());
     for c in target.chars() {
         match c {
-            '<' => safe.push_str("%3C"),
-            '>' => safe.push_str("%3E"),
-            '\\' => safe.push_str("%5C"),
-            '&' => safe.push_str("\\&"),
-            c if c.is_whitespace() => safe.push_str("%20"),
-            c => safe.push(c),
+            '<' => escaped.push_str("%3C"),
+            '>' => escaped.push_str("%3E"),
+            '\\' => escaped.push_str("%5C"),
+            '&' => escaped.push_str("\\&"),
+            c if c.is_whitespace() => escaped.push_str("%20"),
+            c => escaped.push(c),
         }
     }
-    format!("[{}](<{safe}>)", plain(label))
+    format!("[{}](<{escaped}>)", escape_line(label))
 }
 
 /// A code block whose fence is longer than any fence in the text.
-pub(super) fn fence(language: &str, text: &str) -> String {
-    let text: Cow<'_, str> = visible(text);
+pub(super) fn code_block(language: &str, text: &str) -> String {
+    let text: Cow<'_, str> = sanitize(text);
     let fence = "`".repeat((longest_run(&text, b'`') + 1).max(3));
-    let allowed = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '_' | '.' | '#');
-    let language: String = language.chars().take(40).filter(allowed).collect();
+    let is_allowed =
+        |c: &char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '_' | '.' | '#');
+    let language: String = language.chars().take(40).filter(is_allowed).collect();
     let end = if text.is_empty() || text.ends_with('\n') {
         ""
     } else {
@@ -93,10 +94,10 @@ pub(super) fn fence(language: &str, text: &str) -> String {
     format!("{fence}{language}\n{text}{end}{fence}\n")
 }
 
-fn longest_run(text: &str, sign: u8) -> usize {
+fn longest_run(text: &str, symbol: u8) -> usize {
     let (mut longest, mut run) = (0, 0);
     for byte in text.bytes() {
-        run = if byte == sign { run + 1 } else { 0 };
+        run = if byte == symbol { run + 1 } else { 0 };
         longest = longest.max(run);
     }
     longest
@@ -109,12 +110,12 @@ mod tests {
     #[test]
     fn values_stay_on_their_line() {
         assert_eq!(
-            plain("a\n# b <i>*c* [x](y)"),
+            escape_line("a\n# b <i>*c* [x](y)"),
             "a \\# b \\<i\\>\\*c\\* \\[x\\](y)"
         );
-        assert_eq!(plain("x\u{202E}y"), "x\u{202E}y\u{202C}");
-        assert_eq!(code("a`b``"), "``` a`b`` ```");
-        assert_eq!(code("\n"), "(empty)");
+        assert_eq!(escape_line("x\u{202E}y"), "x\u{202E}y\u{202C}");
+        assert_eq!(inline_code("a`b``"), "``` a`b`` ```");
+        assert_eq!(inline_code("\n"), "(empty)");
     }
 
     #[test]
@@ -129,9 +130,9 @@ mod tests {
     #[test]
     fn fences_are_longer_than_those_inside() {
         assert_eq!(
-            fence("rust`\n# x", "a\n````\nb"),
+            code_block("rust`\n# x", "a\n````\nb"),
             "`````rust#x\na\n````\nb\n`````\n"
         );
-        assert_eq!(fence("", ""), "```\n```\n");
+        assert_eq!(code_block("", ""), "```\n```\n");
     }
 }

@@ -4,11 +4,11 @@ use std::fmt;
 
 use filrouge_types::{Item, Role, Turn};
 
-use super::inline::{code, fence, link, plain};
+use super::inline::{code_block, escape_line, inline_code, link};
 use super::quote;
 use crate::data::replace_data_in_string_value;
-use crate::json::{arguments, pretty, string};
-use crate::part::{Kind, Part, nested};
+use crate::json::{decode_string, format_arguments, pretty};
+use crate::part::{Kind, Part, nested_parts};
 use crate::redaction::Redactions;
 use crate::turn_entries::{AttachedResult, TurnEntries};
 use crate::{url, words};
@@ -27,7 +27,7 @@ pub(super) fn write_entry(
         "\n### {} · {} · {}",
         item.seq,
         words::role(item.body.role),
-        plain(words::channel(item))
+        escape_line(words::channel(item))
     )?;
     if let Some(variant) = words::variant(item, entries.bilingual, turn) {
         write!(out, " · {variant}")?;
@@ -51,11 +51,11 @@ fn facts(item: &Item) -> String {
     let named = [("agent", &item.body.agent), ("model", &item.body.model)];
     for (name, value) in named {
         if let Some(value) = value {
-            line.push_str(&format!(" · {name} {}", code(value)));
+            line.push_str(&format!(" · {name} {}", inline_code(value)));
         }
     }
     if let Some(usage) = words::usage(item) {
-        line.push_str(&format!(" · {}", plain(&usage)));
+        line.push_str(&format!(" · {}", escape_line(&usage)));
     }
     line
 }
@@ -71,7 +71,7 @@ fn write_redacted(item: &Item, redactions: &Redactions, out: &mut dyn fmt::Write
         redaction.seq
     )?;
     match &redaction.reason {
-        Some(reason) => writeln!(out, ": {}", plain(reason)),
+        Some(reason) => writeln!(out, ": {}", escape_line(reason)),
         None => writeln!(out, "."),
     }
 }
@@ -87,12 +87,12 @@ fn write_part(part: &Part<'_>, item: &Item, out: &mut dyn fmt::Write) -> fmt::Re
     out.write_char('\n')?;
     match &part.kind {
         // Tools seldom write Markdown.
-        Kind::Text(text) if item.body.role == Role::Tool => out.write_str(&fence("", text))?,
+        Kind::Text(text) if item.body.role == Role::Tool => out.write_str(&code_block("", text))?,
         Kind::Text(text) | Kind::Reasoning(text) => out.write_str(&quote::block(text))?,
         Kind::Code { language, text } => {
-            out.write_str(&fence(language.as_deref().unwrap_or(""), text))?;
+            out.write_str(&code_block(language.as_deref().unwrap_or(""), text))?;
         }
-        Kind::Image { url } => writeln!(out, "Image: {}", link(&url::name(url), url))?,
+        Kind::Image { url } => writeln!(out, "Image: {}", link(&url::label(url), url))?,
         Kind::File {
             name,
             media_type,
@@ -110,11 +110,15 @@ fn write_part(part: &Part<'_>, item: &Item, out: &mut dyn fmt::Write) -> fmt::Re
         Kind::Error { .. } => write_error(part, out)?,
         Kind::Refusal(text) => write!(out, "**Refused:**\n\n{}", quote::block(text))?,
         Kind::Redaction { .. } => write_redaction(&part.kind, item, out)?,
-        Kind::Status(status) => writeln!(out, "The turn is now: {}", plain(status))?,
-        Kind::Other(json) => out.write_str(&fence("json", &pretty(json)))?,
+        Kind::Status(status) => writeln!(out, "The turn is now: {}", escape_line(status))?,
+        Kind::Other(json) => out.write_str(&code_block("json", &pretty(json)))?,
     }
-    match &part.rest {
-        Some(rest) => write!(out, "\nFurther fields:\n\n{}", fence("json", &pretty(rest))),
+    match &part.other_members {
+        Some(members) => write!(
+            out,
+            "\nFurther fields:\n\n{}",
+            code_block("json", &pretty(members))
+        ),
         None => Ok(()),
     }
 }
@@ -125,13 +129,13 @@ fn write_call(
     args: Option<&str>,
     out: &mut dyn fmt::Write,
 ) -> fmt::Result {
-    write!(out, "**Call of** {}", code(name))?;
+    write!(out, "**Call of** {}", inline_code(name))?;
     match call_id {
-        Some(id) => writeln!(out, " · call {}", code(id))?,
+        Some(id) => writeln!(out, " · call {}", inline_code(id))?,
         None => writeln!(out)?,
     }
     match args {
-        Some(args) => write!(out, "\n{}", fence("json", &arguments(args))),
+        Some(args) => write!(out, "\n{}", code_block("json", &format_arguments(args))),
         None => Ok(()),
     }
 }
@@ -152,28 +156,28 @@ fn write_result(part: &Part<'_>, item: &Item, out: &mut dyn fmt::Write) -> fmt::
         "**Result**"
     })?;
     if let Some(latency) = latency_ms {
-        write!(out, " · {} ms", plain(latency))?;
+        write!(out, " · {} ms", escape_line(latency))?;
     }
     match call_id {
-        Some(id) => writeln!(out, " · call {}", code(id))?,
+        Some(id) => writeln!(out, " · call {}", inline_code(id))?,
         None => writeln!(out)?,
     }
     let Some(content) = content else {
         return Ok(());
     };
-    if let Some(parts) = nested(content) {
+    if let Some(parts) = nested_parts(content) {
         return parts.iter().try_for_each(|p| write_part(p, item, out));
     }
     out.write_char('\n')?;
-    match string(content) {
-        Some(text) => out.write_str(&fence("", &replace_data_in_string_value(&text))),
-        None => out.write_str(&fence("json", &pretty(content))),
+    match decode_string(content) {
+        Some(text) => out.write_str(&code_block("", &replace_data_in_string_value(&text))),
+        None => out.write_str(&code_block("json", &pretty(content))),
     }
 }
 
 fn write_error(part: &Part<'_>, out: &mut dyn fmt::Write) -> fmt::Result {
     let Kind::Error {
-        code: word,
+        code,
         message,
         source,
         retryable,
@@ -182,10 +186,10 @@ fn write_error(part: &Part<'_>, out: &mut dyn fmt::Write) -> fmt::Result {
         return Ok(());
     };
     out.write_str("**Error**")?;
-    let named = [("", word), ("source ", source)];
+    let named = [("", code), ("source ", source)];
     for (name, value) in named {
         if let Some(value) = value {
-            write!(out, " · {name}{}", code(value))?;
+            write!(out, " · {name}{}", inline_code(value))?;
         }
     }
     match retryable {
@@ -194,7 +198,7 @@ fn write_error(part: &Part<'_>, out: &mut dyn fmt::Write) -> fmt::Result {
         None => {}
     }
     match message {
-        Some(message) => write!(out, "\n\n{}", fence("", message)),
+        Some(message) => write!(out, "\n\n{}", code_block("", message)),
         None => writeln!(out),
     }
 }
@@ -211,15 +215,15 @@ fn write_redaction(kind: &Kind<'_>, item: &Item, out: &mut dyn fmt::Write) -> fm
         return Ok(());
     };
     match by {
-        Some(by) => write!(out, "{} redacted {}", plain(by), words::ranges(seqs))?,
+        Some(by) => write!(out, "{} redacted {}", escape_line(by), words::ranges(seqs))?,
         None => write!(out, "Redacted: {}", words::ranges(seqs))?,
     }
     if let Some(id) = turn_id {
-        write!(out, " (turn {})", code(id))?;
+        write!(out, " (turn {})", inline_code(id))?;
     }
     write!(out, " on {}", words::moment(item.created_at))?;
     match reason {
-        Some(reason) => writeln!(out, ": {}", plain(reason)),
+        Some(reason) => writeln!(out, ": {}", escape_line(reason)),
         None => writeln!(out, "."),
     }
 }
@@ -233,11 +237,11 @@ fn write_file(
     let label = Kind::file_label(name, address);
     write!(out, "File: {}", link(&label, address.unwrap_or(&label)))?;
     match Kind::type_unless_in_url(media_type, address) {
-        Some(kind) => writeln!(out, " · {}", code(kind))?,
+        Some(kind) => writeln!(out, " · {}", inline_code(kind))?,
         None => writeln!(out)?,
     }
-    match address.and_then(|a| url::small_text(a, media_type)) {
-        Some(text) => write!(out, "\n{}", fence("", &text)),
+    match address.and_then(|a| url::short_text(a, media_type)) {
+        Some(text) => write!(out, "\n{}", code_block("", &text)),
         None => Ok(()),
     }
 }

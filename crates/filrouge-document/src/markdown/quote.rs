@@ -2,48 +2,48 @@
 //!
 //! The text is parsed in its quoted form. HTML, link definitions (which affect the entire document) and links that run
 //! code get a backslash, and the result is parsed again until no change is needed. A text that nests
-//! too deep, or needs changes after `ROUNDS` rounds, is shown in a code block.
+//! too deep, or needs changes after `MAX_ROUNDS` rounds, is shown in a code block.
 
 use std::ops::Range;
 
 use pulldown_cmark::{CowStr, Event, LinkType, Options, Parser, Tag};
 
-use super::inline::fence;
-use crate::text::{MAX_DEPTH, MAX_RICH, nests_too_deep, visible};
+use super::inline::code_block;
+use crate::text::{MAX_DEPTH, MAX_MARKDOWN_BYTES, nests_too_deep, sanitize};
 use crate::url;
 
 /// The maximum number of parses before a text is shown as code. Several can be necessary: once HTML is escaped, the
 /// next parse can find markup that the HTML had hidden.
-const ROUNDS: usize = 8;
+const MAX_ROUNDS: usize = 8;
 
 /// Renders a text as a block quote, or as a code block if it is too long, nests too deep or needs too many rounds.
 pub(super) fn block(text: &str) -> String {
-    let text = visible(text);
-    if text.len() > MAX_RICH || nests_too_deep(&text) {
-        return fence("", &text);
+    let text = sanitize(text);
+    if text.len() > MAX_MARKDOWN_BYTES || nests_too_deep(&text) {
+        return code_block("", &text);
     }
-    quoted(&text).unwrap_or_else(|| fence("", &text))
+    try_quote(&text).unwrap_or_else(|| code_block("", &text))
 }
 
-/// The block quote of a text; `None` if the text nests too deep or needs changes after [`ROUNDS`] rounds.
-fn quoted(text: &str) -> Option<String> {
-    let original = prefixed(text);
+/// The block quote of a text; `None` if the text nests too deep or needs changes after [`MAX_ROUNDS`] rounds.
+fn try_quote(text: &str) -> Option<String> {
+    let original = prefix_lines(text);
     if !original.contains(['<', '[']) {
         return Some(original);
     }
     let mut escapes: Vec<usize> = Vec::new();
-    for _ in 0..ROUNDS {
-        let candidate = with_escapes(&original, &escapes);
-        let change = change(&candidate, &escapes)?;
-        if change.add.is_empty() && change.remove.is_empty() {
+    for _ in 0..MAX_ROUNDS {
+        let candidate = insert_escapes(&original, &escapes);
+        let changes = required_changes(&candidate, &escapes)?;
+        if changes.add.is_empty() && changes.remove.is_empty() {
             return Some(candidate);
         }
-        let back = |at: usize| at - inserted_before(&escapes, at);
-        let mut next: Vec<usize> = change.add.into_iter().map(back).collect();
+        let original_position = |at: usize| at - inserted_before(&escapes, at);
+        let mut next: Vec<usize> = changes.add.into_iter().map(original_position).collect();
         let kept = escapes
             .iter()
             .enumerate()
-            .filter(|(i, _)| !change.remove.contains(i));
+            .filter(|(i, _)| !changes.remove.contains(i));
         next.extend(kept.map(|(_, at)| *at));
         next.sort_unstable();
         next.dedup();
@@ -54,7 +54,7 @@ fn quoted(text: &str) -> Option<String> {
 
 /// The text as lines of a block quote. Tabs at the start of a line become spaces, because a tab after the quote marker
 /// would be narrower.
-fn prefixed(text: &str) -> String {
+fn prefix_lines(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 16 + 8);
     let text = text.strip_suffix('\n').unwrap_or(text);
     for line in text.split('\n') {
@@ -74,7 +74,7 @@ fn prefixed(text: &str) -> String {
 }
 
 /// `original` with a backslash before each of the ascending positions `escapes`.
-fn with_escapes(original: &str, escapes: &[usize]) -> String {
+fn insert_escapes(original: &str, escapes: &[usize]) -> String {
     let mut out = String::with_capacity(original.len() + escapes.len());
     let mut from = 0;
     for at in escapes {
@@ -103,14 +103,14 @@ fn inserted_before(escapes: &[usize], at: usize) -> usize {
 
 /// The changes that one parse requires.
 #[derive(Debug, Default)]
-struct Change {
+struct EscapeChanges {
     /// Positions in the candidate that need a backslash.
     add: Vec<usize>,
     /// Indices, in `escapes`, of backslashes that turned out to be in code, where they would be visible.
     remove: std::collections::HashSet<usize>,
 }
 
-impl Change {
+impl EscapeChanges {
     /// Escapes the character at `at`, unless a backslash before it already does.
     fn escape(&mut self, text: &str, at: usize) {
         let slashes = text.as_bytes()[..at]
@@ -128,19 +128,19 @@ impl Change {
         let bytes = text.as_bytes();
         for at in range {
             let next = bytes.get(at + 1).copied().unwrap_or_default();
-            let opens = match bytes[at] {
+            let can_open = match bytes[at] {
                 b'<' => next.is_ascii_alphabetic() || matches!(next, b'/' | b'!' | b'?'),
                 b'[' => next == b'^',
                 _ => false,
             };
-            if opens {
+            if can_open {
                 self.escape(text, at);
             }
         }
     }
 
     /// Marks for removal the backslashes that were inserted in the range `code`.
-    fn unescape(&mut self, escapes: &[usize], code: Range<usize>) {
+    fn remove_escapes(&mut self, escapes: &[usize], code: Range<usize>) {
         let first = inserted_before(escapes, code.start);
         self.remove
             .extend(first..inserted_before(escapes, code.end));
@@ -148,13 +148,13 @@ impl Change {
 }
 
 /// Parses `candidate` and returns the required changes; `None` when it nests too deep.
-fn change(candidate: &str, escapes: &[usize]) -> Option<Change> {
+fn required_changes(candidate: &str, escapes: &[usize]) -> Option<EscapeChanges> {
     let options = Options::ENABLE_TABLES
         | Options::ENABLE_STRIKETHROUGH
         | Options::ENABLE_TASKLISTS
         | Options::ENABLE_FOOTNOTES;
     let parser = Parser::new_ext(candidate, options);
-    let mut changes = Change::default();
+    let mut changes = EscapeChanges::default();
     for (_, definition) in parser.reference_definitions().iter() {
         if let Some(at) = candidate[definition.span.clone()].find('[') {
             changes.escape(candidate, definition.span.start + at);
@@ -171,7 +171,7 @@ fn change(candidate: &str, escapes: &[usize]) -> Option<Change> {
                 match tag {
                     Tag::CodeBlock(_) => {
                         in_code = true;
-                        changes.unescape(escapes, range);
+                        changes.remove_escapes(escapes, range);
                     }
                     Tag::Link {
                         link_type,
@@ -201,7 +201,7 @@ fn change(candidate: &str, escapes: &[usize]) -> Option<Change> {
                 depth -= 1;
                 in_code &= !matches!(tag, pulldown_cmark::TagEnd::CodeBlock);
             }
-            Event::Code(_) => changes.unescape(escapes, range),
+            Event::Code(_) => changes.remove_escapes(escapes, range),
             Event::Text(_) | Event::Html(_) | Event::InlineHtml(_) if !in_code => {
                 changes.escape_openings(candidate, range);
             }
@@ -213,8 +213,14 @@ fn change(candidate: &str, escapes: &[usize]) -> Option<Change> {
 }
 
 /// Escapes the character at `at` that opens a link, unless the link is harmless.
-fn escape_link(changes: &mut Change, text: &str, at: usize, link: LinkType, target: &CowStr<'_>) {
-    if link != LinkType::Email && !url::harmless(target) {
+fn escape_link(
+    changes: &mut EscapeChanges,
+    text: &str,
+    at: usize,
+    link: LinkType,
+    target: &CowStr<'_>,
+) {
+    if link != LinkType::Email && !url::is_harmless(target) {
         changes.escape(text, at);
     }
 }

@@ -7,7 +7,7 @@ use crate::elements::check_elements;
 use crate::sample::{Conversation, PNG_URL, time_after};
 
 /// A conversation with `length` characters of base64 at every place where a part can contain data.
-pub(crate) fn attached(length: usize) -> Conversation {
+pub(crate) fn conversation_with_data(length: usize) -> Conversation {
     let data: String = "JVBERi0xLjQK".chars().cycle().take(length).collect();
     let address = format!("data:application/pdf;base64,{data}");
     let mut c = Conversation::new("Attachments");
@@ -39,7 +39,7 @@ pub(crate) fn attached(length: usize) -> Conversation {
 
 #[test]
 fn documents_leave_out_attached_data() {
-    let c = attached(300_000);
+    let c = conversation_with_data(300_000);
     for text in [c.markdown(), c.html()] {
         assert!(text.len() < 60_000, "{} bytes", text.len());
         let longest = text

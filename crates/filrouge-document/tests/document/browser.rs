@@ -12,11 +12,11 @@ use crate::hostile::TEXTS;
 use crate::properties::conversation;
 use crate::sample::{Conversation, small};
 
-/// Hosts that the browser contacts on its own, whatever page is open. No page of these tests names them.
+/// Hosts that the browser contacts without a request of a page. No page of these tests names them.
 const OWN_HOSTS: [&str; 3] = ["*.google.com", "*.googleapis.com", "*.gstatic.com"];
 
 /// Arguments that print the page's DOM after its scripts ran.
-const DUMP: [&str; 2] = ["--dump-dom", "--virtual-time-budget=3000"];
+const DUMP_DOM: [&str; 2] = ["--dump-dom", "--virtual-time-budget=3000"];
 
 /// Writes the page to the folder and returns its path.
 fn save(folder: &tempfile::TempDir, html: &str) -> PathBuf {
@@ -33,7 +33,7 @@ fn hostile_page(base: &str) -> String {
     conversation(&texts).html()
 }
 
-/// An unprotected page that does what the hostile texts attempt.
+/// An unprotected page with the effects that the hostile texts attempt.
 fn unprotected_page(base: &str) -> String {
     format!(
         "<!DOCTYPE html><title>calm</title><img src='{base}/img'><iframe src='https://other.example/frame'></iframe>\
@@ -44,7 +44,7 @@ fn unprotected_page(base: &str) -> String {
 #[test]
 fn hostile_texts_have_no_effect() {
     let (folder, listener) = (tempfile::tempdir().unwrap(), RequestListener::new());
-    let dom = browse(&save(&folder, &hostile_page(&listener.base())), &DUMP);
+    let dom = browse(&save(&folder, &hostile_page(&listener.base())), &DUMP_DOM);
     check_elements(&dom);
     let title = dom
         .split("<title>")
@@ -79,7 +79,7 @@ fn a_page_sends_no_request_to_a_proxy_or_to_any_host_name() {
             &[&all_names]
         };
         let page = save(&folder, &hostile_page("http://evil.example"));
-        browse(&page, &[rules, &DUMP].concat());
+        browse(&page, &[rules, &DUMP_DOM].concat());
         assert_eq!(
             listener.requests(),
             Vec::<String>::new(),
@@ -88,7 +88,7 @@ fn a_page_sends_no_request_to_a_proxy_or_to_any_host_name() {
         // As a control, the same listener records requests of an unprotected page.
         browse(
             &save(&folder, &unprotected_page("http://evil.example")),
-            &[rules, &DUMP].concat(),
+            &[rules, &DUMP_DOM].concat(),
         );
         assert!(
             !listener.requests().is_empty(),
@@ -100,7 +100,10 @@ fn a_page_sends_no_request_to_a_proxy_or_to_any_host_name() {
 #[test]
 fn the_checks_reject_an_unprotected_page() {
     let (folder, listener) = (tempfile::tempdir().unwrap(), RequestListener::new());
-    let dom = browse(&save(&folder, &unprotected_page(&listener.base())), &DUMP);
+    let dom = browse(
+        &save(&folder, &unprotected_page(&listener.base())),
+        &DUMP_DOM,
+    );
     assert!(dom.contains("<title>OWNED</title>"), "{dom}");
     assert!(std::panic::catch_unwind(|| check_elements(&dom)).is_err());
     assert!(
@@ -188,7 +191,7 @@ fn print_opens_folded_blocks() {
 
 #[test]
 fn attachments_and_bookkeeping_do_not_fill_pages() {
-    let mut c = crate::attachments::attached(300_000);
+    let mut c = crate::attachments::conversation_with_data(300_000);
     for n in 0..20 {
         c.add(
             Role::System,

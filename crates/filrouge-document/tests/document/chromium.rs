@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// The time limit of one run of the browser.
-const LIMIT: Duration = Duration::from_secs(120);
+const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// Returns the first of the programs `names` on the path. If there is none and the test runs as root, installs the
 /// Debian package.
@@ -103,11 +103,11 @@ fn run(mut command: Command, scratch: &Path) -> String {
     let status = loop {
         match child.try_wait().unwrap() {
             Some(status) => break Some(status),
-            None if start.elapsed() > LIMIT => break None,
+            None if start.elapsed() > TIME_LIMIT => break None,
             None => std::thread::sleep(Duration::from_millis(50)),
         }
     };
-    // Kills the processes of the group that still run. `kill` fails if there are none, which is fine.
+    // Kills the processes of the group that still run. `kill` fails if there are none; the failure is ignored.
     let group = format!("-{}", child.id());
     let _ = Command::new("kill")
         .args(["-KILL", "--", &group])

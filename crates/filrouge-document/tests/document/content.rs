@@ -1,4 +1,4 @@
-//! Tests of what documents contain, and in which order.
+//! Tests of the contents of documents, and of their order.
 
 use filrouge_types::{Channel, RawJson, Role, TurnStatus};
 use serde_json::json;
@@ -62,7 +62,7 @@ fn every_item_has_one_anchor() {
 }
 
 #[test]
-fn a_redacted_item_shows_when_and_why() {
+fn a_redacted_item_shows_the_time_and_the_reason() {
     let c = small();
     assert_order(
         &c.markdown(),
@@ -119,7 +119,7 @@ fn the_status_and_replacement_of_turns_are_shown() {
 }
 
 #[test]
-fn a_second_result_and_a_result_without_a_call_are_shown_on_their_own() {
+fn a_second_result_and_a_result_without_a_call_are_shown_at_their_own_position() {
     let mut c = Conversation::new("t");
     c.turn(TurnStatus::Finalized);
     c.ask("q");

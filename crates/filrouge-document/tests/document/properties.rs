@@ -85,7 +85,7 @@ const PIECES: &[&str] = &[
 ];
 
 /// A text composed of pieces, known hostile texts and random characters.
-fn hostile() -> impl Strategy<Value = String> {
+fn hostile_text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         8 => proptest::sample::select(PIECES).prop_map(str::to_owned),
         1 => proptest::sample::select(TEXTS).prop_map(str::to_owned),
@@ -142,7 +142,7 @@ fn options() -> Options {
 struct Block<'a> {
     source: &'a str,
     heading: Option<u8>,
-    quote: bool,
+    is_quote: bool,
     code: Option<String>,
 }
 
@@ -155,9 +155,14 @@ fn blocks(document: &str) -> Vec<Block<'_>> {
             Event::Html(_) | Event::InlineHtml(_) => panic!("HTML: {:?}", &document[range]),
             Event::FootnoteReference(_) => panic!("footnote: {:?}", &document[range]),
             Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
-                let bad = ["javascript:", "data:", "vbscript:", "file:"];
+                let unsafe_schemes = ["javascript:", "data:", "vbscript:", "file:"];
                 let target = dest_url.trim_start().to_ascii_lowercase();
-                assert!(!bad.iter().any(|b| target.starts_with(b)), "{target}");
+                assert!(
+                    !unsafe_schemes
+                        .iter()
+                        .any(|scheme| target.starts_with(scheme)),
+                    "{target}"
+                );
             }
             Event::Start(Tag::FootnoteDefinition(_)) => panic!("footnote: {:?}", &document[range]),
             _ => {}
@@ -170,12 +175,12 @@ fn blocks(document: &str) -> Vec<Block<'_>> {
                     } else {
                         None
                     };
-                    let quote = matches!(tag, Tag::BlockQuote(_));
+                    let is_quote = matches!(tag, Tag::BlockQuote(_));
                     let code = matches!(tag, Tag::CodeBlock(_)).then(String::new);
                     blocks.push(Block {
                         source: &document[range],
                         heading,
-                        quote,
+                        is_quote,
                         code,
                     });
                 }
@@ -208,7 +213,7 @@ fn blocks(document: &str) -> Vec<Block<'_>> {
     blocks
 }
 
-/// The text as documents show it: with line feeds at line ends and other control characters replaced.
+/// The text in the form that documents show: line ends are line feeds, and other control characters are replaced.
 fn visible(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     text.replace(
@@ -217,7 +222,7 @@ fn visible(text: &str) -> String {
     )
 }
 
-/// Whether `quoted` is `text` after quote signs, with nothing added but backslashes.
+/// Whether `quoted` is `text` after quote signs, with only backslashes added.
 fn is_quoted_form(text: &str, quoted: &str) -> bool {
     let inner: Vec<&str> = quoted
         .lines()
@@ -237,11 +242,11 @@ fn is_quoted_form(text: &str, quoted: &str) -> bool {
         && lines
             .iter()
             .zip(inner)
-            .all(|(text, inner)| same_line(text, inner))
+            .all(|(text, inner)| is_same_line(text, inner))
 }
 
-/// Whether `inner` is `text` with nothing added but backslashes.
-fn same_line(text: &str, inner: &str) -> bool {
+/// Whether `inner` is `text` with only backslashes added.
+fn is_same_line(text: &str, inner: &str) -> bool {
     // Tabs at the start of a line have become spaces, so leading whitespace is not compared.
     let mut actual = inner.trim_start_matches([' ', '\t']).chars();
     for expected in text.trim_start_matches([' ', '\t']).chars() {
@@ -294,7 +299,7 @@ fn check_markdown(texts: &[String]) {
             let block = &blocks[at + 2];
             let is_unchanged = match &block.code {
                 Some(code) => code.trim_end_matches('\n') == visible(text).trim_end_matches('\n'),
-                None => block.quote && is_quoted_form(text, block.source.trim_end_matches('\n')),
+                None => block.is_quote && is_quoted_form(text, block.source.trim_end_matches('\n')),
             };
             assert!(is_unchanged, "{text:?} is written as {:?}", block.source);
         }
@@ -320,12 +325,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn markdown_keeps_its_headings_and_texts(texts in proptest::collection::vec(hostile(), 1..4)) {
+    fn markdown_keeps_its_headings_and_texts(texts in proptest::collection::vec(hostile_text(), 1..4)) {
         check_markdown(&texts);
     }
 
     #[test]
-    fn html_keeps_its_elements(texts in proptest::collection::vec(hostile(), 1..4)) {
+    fn html_keeps_its_elements(texts in proptest::collection::vec(hostile_text(), 1..4)) {
         check_html(&texts);
     }
 }

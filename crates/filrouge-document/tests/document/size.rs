@@ -25,7 +25,7 @@ impl fmt::Write for Counter {
 }
 
 /// A conversation of 2.5 kB per turn: a question, a tool call, its result and an answer.
-fn long(turns: usize) -> Conversation {
+fn long_conversation(turns: usize) -> Conversation {
     let mut c = Conversation::new("long");
     let words = "The rounding happens **per line**, see `total()` and [the rules](https://example.org/rules).\n\n";
     for i in 0..turns {
@@ -41,7 +41,7 @@ fn long(turns: usize) -> Conversation {
 }
 
 /// Renders the conversation in both formats, and returns the durations and sizes: Markdown first, then HTML.
-fn timed(c: &Conversation) -> (Duration, Duration, Counter, Counter) {
+fn measure(c: &Conversation) -> (Duration, Duration, Counter, Counter) {
     let (mut md, mut page) = (Counter::default(), Counter::default());
     let start = Instant::now();
     markdown(c, &mut md).unwrap();
@@ -52,7 +52,7 @@ fn timed(c: &Conversation) -> (Duration, Duration, Counter, Counter) {
 
 #[test]
 fn five_thousand_turns_are_streamed() {
-    let c = long(5_000);
+    let c = long_conversation(5_000);
     let content: usize = c
         .turns
         .iter()
@@ -60,7 +60,7 @@ fn five_thousand_turns_are_streamed() {
         .map(|i| i.body.parts.as_str().len())
         .sum();
     assert!(content > 11_000_000, "only {content} bytes of content");
-    let (md_time, html_time, md, page) = timed(&c);
+    let (md_time, html_time, md, page) = measure(&c);
     assert!(md.bytes > content && page.bytes > content);
     // At most one item's markup is buffered.
     assert!(
@@ -84,7 +84,7 @@ fn five_thousand_turns_are_streamed() {
 }
 
 /// Texts of about `size` bytes, of kinds that are known to make parsers slow or to overflow their stacks.
-fn slow(size: usize) -> Vec<(&'static str, String)> {
+fn slow_texts(size: usize) -> Vec<(&'static str, String)> {
     let fill = |piece: &str| piece.repeat(size / piece.len());
     vec![
         ("quotes", fill(">")),
@@ -170,11 +170,11 @@ fn slow(size: usize) -> Vec<(&'static str, String)> {
 
 #[test]
 fn no_text_is_slow_to_render() {
-    for (name, text) in slow(100_000) {
+    for (name, text) in slow_texts(100_000) {
         let mut c = Conversation::new(&text);
         c.turn(TurnStatus::Finalized);
         c.ask(&text);
-        let (md_time, html_time, md, page) = timed(&c);
+        let (md_time, html_time, md, page) = measure(&c);
         assert!(md.bytes > text.len() && page.bytes > 1000, "{name}");
         let limit = Duration::from_secs(20);
         assert!(

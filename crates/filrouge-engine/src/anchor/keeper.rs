@@ -21,37 +21,37 @@ const ADVANCE_EVERY: Duration = Duration::from_millis(50);
 struct Recorder {
     stop: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
-    /// Why the newest attempt to record failed; `None` once an attempt has succeeded.
+    /// Why the newest attempt to record a position failed; `None` if it succeeded.
     last_failure: Arc<Mutex<Option<String>>>,
 }
 
 impl Recorder {
     fn start(
         name: &'static str,
-        every: Duration,
+        interval: Duration,
         ledger: Arc<dyn Ledger>,
         record: impl Fn(&Position) -> Result<(), Failure> + Send + 'static,
     ) -> Result<Self, Failure> {
         let (stop, stopped) = mpsc::channel();
         let last_failure = Arc::new(Mutex::new(None));
-        let shared_failure = last_failure.clone();
-        let work = move || {
-            let mut last = None;
+        let thread_failure = last_failure.clone();
+        let run = move || {
+            let mut last_recorded = None;
             loop {
-                let is_stopping = stopped.recv_timeout(every) != Err(RecvTimeoutError::Timeout);
+                let is_stopping = stopped.recv_timeout(interval) != Err(RecvTimeoutError::Timeout);
                 let position = if is_stopping {
                     ledger.position()
                 } else {
                     ledger.anchor_position()
                 };
-                if last != Some(position) {
-                    let recorded = record(&position);
-                    let mut failure = shared_failure
+                if last_recorded != Some(position) {
+                    let result = record(&position);
+                    let mut failure = thread_failure
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner);
-                    match recorded {
+                    match result {
                         Ok(()) => {
-                            last = Some(position);
+                            last_recorded = Some(position);
                             *failure = None;
                         }
                         Err(error) => {
@@ -68,7 +68,7 @@ impl Recorder {
             }
         };
         let thread = std::thread::Builder::new().name(format!("filrouge-{name}"));
-        let thread = thread.spawn(work).map_err(|e| {
+        let thread = thread.spawn(run).map_err(|e| {
             Failure::new(
                 ErrorCode::StoreUnavailable,
                 format!("no thread for the {name}: {e}"),
@@ -105,7 +105,7 @@ pub struct AnchorKeeper {
     anchor: Recorder,
     witness: Option<Recorder>,
     /// Why the anchor cannot prove that the store was not rolled back before the anchor was created.
-    unconfirmed: Option<String>,
+    unconfirmed_reason: Option<String>,
 }
 
 impl AnchorKeeper {
@@ -118,11 +118,11 @@ impl AnchorKeeper {
         Ok(Self {
             anchor: Recorder::start("anchor", ADVANCE_EVERY, ledger, advance)?,
             witness: None,
-            unconfirmed: None,
+            unconfirmed_reason: None,
         })
     }
 
-    /// Also appends a statement to `witness` at the interval `every`, if `ledger` has new commits since the previous
+    /// Also appends a statement to `witness` at this `interval`, if `ledger` has new commits since the previous
     /// statement.
     ///
     /// # Errors
@@ -130,30 +130,30 @@ impl AnchorKeeper {
     pub fn with_witness(
         mut self,
         witness: WitnessFile,
-        every: Duration,
+        interval: Duration,
         ledger: Arc<dyn Ledger>,
     ) -> Result<Self, Failure> {
         let append = move |position: &Position| witness.append(position);
-        self.witness = Some(Recorder::start("witness file", every, ledger, append)?);
+        self.witness = Some(Recorder::start("witness file", interval, ledger, append)?);
         Ok(self)
     }
 
     /// Sets why the anchor cannot prove that the store was not rolled back before the anchor was created; `None` if it
     /// can, or if an operator has accepted the store.
     #[must_use]
-    pub fn with_unconfirmed(mut self, why: Option<String>) -> Self {
-        self.unconfirmed = why;
+    pub fn with_unconfirmed_reason(mut self, reason: Option<String>) -> Self {
+        self.unconfirmed_reason = reason;
         self
     }
 
     /// Why the newest attempt to advance the anchor or the witness file failed, or why the anchor cannot exclude an
-    /// earlier rollback ([`Self::with_unconfirmed`]); `None` if neither applies.
+    /// earlier rollback ([`Self::with_unconfirmed_reason`]); `None` if neither applies.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         let witness = || self.witness.as_ref().and_then(Recorder::failure);
         self.anchor
             .failure()
             .or_else(witness)
-            .or_else(|| self.unconfirmed.clone())
+            .or_else(|| self.unconfirmed_reason.clone())
     }
 }

@@ -1,5 +1,5 @@
-//! Statements of a store's newest commit for a witness: a file, log or service that whoever can write the store and the
-//! anchor cannot change (DESIGN §9).
+//! Statements of a store's newest commit for a witness: a file, log or service that is out of reach of a process which
+//! can write the store and the anchor (DESIGN §9).
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -29,11 +29,11 @@ pub struct Statement {
 impl Statement {
     /// The statement of the ledger's newest commit.
     #[must_use]
-    pub fn of(ledger: &dyn Ledger) -> Self {
-        Self::at_position(ledger.store_id(), &ledger.position())
+    pub fn from_ledger(ledger: &dyn Ledger) -> Self {
+        Self::from_position(ledger.store_id(), &ledger.position())
     }
 
-    fn at_position(store_id: &str, position: &Position) -> Self {
+    fn from_position(store_id: &str, position: &Position) -> Self {
         Self {
             at: SystemClock.now(),
             store_id: store_id.to_owned(),
@@ -42,7 +42,7 @@ impl Statement {
         }
     }
 
-    /// Parses a line that contains a statement. Text before it, as syslog adds, is ignored.
+    /// Parses a line that contains a statement. Ignores text before it, which syslog adds.
     #[must_use]
     pub fn parse(line: &str) -> Option<Self> {
         serde_json::from_str(line.get(line.find('{')?..)?).ok()
@@ -53,12 +53,12 @@ impl Statement {
     /// # Errors
     /// When the store does not answer.
     pub fn contradiction(&self, view: &(dyn View + '_)) -> Result<Option<String>, Failure> {
-        let Some(before) = self.commit_no.checked_sub(1) else {
+        let Some(preceding) = self.commit_no.checked_sub(1) else {
             return Ok(None);
         };
-        let logged = view.log(before, 1)?.pop();
+        let log_row = view.log(preceding, 1)?.pop();
         let (number, at) = (self.commit_no, self.at);
-        Ok(match logged.filter(|row| row.commit_no == number) {
+        Ok(match log_row.filter(|row| row.commit_no == number) {
             Some(row) if row.link == self.link => None,
             Some(_) => Some(format!(
                 "commit {number} is not the one that the witness recorded at {at}"
@@ -88,7 +88,7 @@ impl WitnessFile {
     /// # Errors
     /// `store_unavailable` when the file cannot be written.
     pub fn append(&self, position: &Position) -> Result<(), Failure> {
-        let statement = Statement::at_position(&self.store_id, position);
+        let statement = Statement::from_position(&self.store_id, position);
         let line = serde_json::to_string(&statement)
             .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
         self.append_line(&line).map_err(|e| {
@@ -101,15 +101,15 @@ impl WitnessFile {
 
     fn append_line(&self, line: &str) -> io::Result<()> {
         let mut file = File::options().append(true).create(true).open(&self.path)?;
-        // A crash may have left an incomplete line, which is ended first.
-        let end = if self.ends_in_a_line()? { "" } else { "\n" };
-        file.write_all(format!("{end}{line}\n").as_bytes())?;
+        // Ends an incomplete line first: a crash may have left one.
+        let line_end = if self.ends_with_newline()? { "" } else { "\n" };
+        file.write_all(format!("{line_end}{line}\n").as_bytes())?;
         file.sync_data()
     }
 
-    fn ends_in_a_line(&self) -> io::Result<bool> {
+    fn ends_with_newline(&self) -> io::Result<bool> {
         let mut file = match File::open(&self.path) {
-            // The file may be appended to but not read, so its end is unknown.
+            // The process may append to the file but not read it, so the end of the file is unknown.
             Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return Ok(true),
             file => file?,
         };

@@ -24,7 +24,7 @@ fn engine() -> (Engine, Arc<FixedClock>) {
     (engine, clock)
 }
 
-fn operator_of(tenant: &str) -> Caller {
+fn operator(tenant: &str) -> Caller {
     Caller::operator(tenant.parse().unwrap())
 }
 
@@ -42,15 +42,15 @@ async fn keys_are_created_listed_by_tenant_and_revoked_once() {
     let (engine, clock) = engine();
     let (key, text) = engine
         .keys
-        .create(&operator_of("a"), new_key(Role::Service, None))
+        .create(&operator("a"), new_key(Role::Service, None))
         .await
         .unwrap();
     engine
         .keys
-        .create(&operator_of("b"), new_key(Role::User, Some("ada")))
+        .create(&operator("b"), new_key(Role::User, Some("ada")))
         .await
         .unwrap();
-    let (a, b) = (operator_of("a"), operator_of("b"));
+    let (a, b) = (operator("a"), operator("b"));
     let listed = engine.keys.list(&a).await.unwrap();
     assert_eq!(listed.len(), 1);
     assert!(
@@ -65,9 +65,9 @@ async fn keys_are_created_listed_by_tenant_and_revoked_once() {
     assert_eq!(refused.code, ErrorCode::Invalid);
     let first = engine.keys.revoke(&a, &key.key_id).await.unwrap();
     clock.advance(1_000_000);
-    let again = engine.keys.revoke(&a, &key.key_id).await.unwrap();
-    assert_eq!(again.revoked_at, first.revoked_at);
-    assert!(!again.is_valid(clock.now()));
+    let revoked_again = engine.keys.revoke(&a, &key.key_id).await.unwrap();
+    assert_eq!(revoked_again.revoked_at, first.revoked_at);
+    assert!(!revoked_again.is_valid(clock.now()));
     assert_eq!(engine.keys.all().await.unwrap().keys.len(), 2);
 }
 
@@ -78,7 +78,7 @@ async fn only_user_keys_have_an_identity_and_no_key_expires_in_the_past() {
     expired.expires_at = Some(Timestamp::from_micros(1_000_000));
     let mut with_control_character = new_key(Role::Admin, None);
     with_control_character.name = Some("a\u{1b}".to_owned());
-    for wrong in [
+    for invalid_key in [
         new_key(Role::User, None),
         new_key(Role::Service, Some("ada")),
         expired,
@@ -86,7 +86,7 @@ async fn only_user_keys_have_an_identity_and_no_key_expires_in_the_past() {
     ] {
         let refused = engine
             .keys
-            .create(&operator_of("a"), wrong)
+            .create(&operator("a"), invalid_key)
             .await
             .unwrap_err();
         assert_eq!(refused.code, ErrorCode::Invalid);
@@ -103,7 +103,7 @@ async fn keys_created_concurrently_are_all_stored() {
             tokio::spawn(async move {
                 engine
                     .keys
-                    .create(&operator_of("a"), new_key(Role::Service, None))
+                    .create(&operator("a"), new_key(Role::Service, None))
                     .await
             })
         })
@@ -111,5 +111,5 @@ async fn keys_created_concurrently_are_all_stored() {
     for task in tasks {
         task.await.unwrap().unwrap();
     }
-    assert_eq!(engine.keys.list(&operator_of("a")).await.unwrap().len(), 8);
+    assert_eq!(engine.keys.list(&operator("a")).await.unwrap().len(), 8);
 }

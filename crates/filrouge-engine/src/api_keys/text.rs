@@ -23,7 +23,7 @@ const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn
 #[derive(Debug)]
 pub struct ApiKeyText(SecretString);
 
-/// The stored hash of a key's secret. A plain hash suffices for 256 random bits: they cannot be guessed.
+/// The stored hash of a key's secret. A slow password hash is not needed: nobody can guess a secret of 256 random bits.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct SecretHash(#[serde(with = "filrouge_store::hex")] [u8; 32]);
 
@@ -34,7 +34,7 @@ impl fmt::Debug for SecretHash {
 }
 
 impl SecretHash {
-    fn of(secret: &str) -> Self {
+    fn from_secret(secret: &str) -> Self {
         let hash = Sha256::new()
             .chain_update(b"filrouge api key 1\0")
             .chain_update(secret.as_bytes())
@@ -66,7 +66,7 @@ impl ApiKeyText {
     pub(super) fn random(entropy: &dyn Entropy) -> Result<(Self, String, SecretHash), Failure> {
         let key_id = random_text(entropy, ID_CHARS)?;
         let secret = random_text(entropy, SECRET_CHARS)?;
-        let hash = SecretHash::of(&secret);
+        let hash = SecretHash::from_secret(&secret);
         let text = format!("{PREFIX}{key_id}_{secret}");
         Ok((Self(text.into()), key_id, hash))
     }
@@ -83,12 +83,12 @@ impl<'a> PresentedKey<'a> {
     #[must_use]
     pub fn parse(text: &'a str) -> Option<Self> {
         let (key_id, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
-        let in_form = |part: &str, length| {
+        let has_form = |part: &str, length| {
             part.len() == length && part.bytes().all(|b| b.is_ascii_alphanumeric())
         };
-        (in_form(key_id, ID_CHARS) && in_form(secret, SECRET_CHARS)).then(|| Self {
+        (has_form(key_id, ID_CHARS) && has_form(secret, SECRET_CHARS)).then(|| Self {
             key_id,
-            hash: SecretHash::of(secret),
+            hash: SecretHash::from_secret(secret),
         })
     }
 
@@ -101,16 +101,18 @@ impl<'a> PresentedKey<'a> {
 
 /// Random letters and digits, uniformly distributed.
 fn random_text(entropy: &dyn Entropy, length: usize) -> Result<String, Failure> {
-    // The largest multiple of 62 that fits a byte: larger values would favor some characters.
-    const FAIR: u8 = 248;
+    // The largest multiple of 62 (the alphabet's size) below 256. Bytes from 248 on are skipped, because they would
+    // make the first 8 characters more frequent than the others.
+    const SKIPPED_FROM: u8 = 248;
     let mut text = String::with_capacity(length);
     let mut bytes = [0; 64];
     while text.len() < length {
         entropy.fill(&mut bytes)?;
-        let fair = bytes.iter().filter(|b| **b < FAIR);
+        let usable = bytes.iter().filter(|b| **b < SKIPPED_FROM);
         let missing = length - text.len();
         text.extend(
-            fair.take(missing)
+            usable
+                .take(missing)
                 .map(|b| char::from(ALPHABET[usize::from(b % 62)])),
         );
     }
@@ -126,14 +128,14 @@ mod tests {
     #[test]
     fn a_generated_key_is_parsed_back() {
         let (text, key_id, hash) = ApiKeyText::random(&OsEntropy).unwrap();
-        let shown = text.expose().to_owned();
-        assert_eq!(shown.len(), 4 + 12 + 1 + 43);
-        let presented = PresentedKey::parse(&shown).unwrap();
+        let exposed = text.expose().to_owned();
+        assert_eq!(exposed.len(), 4 + 12 + 1 + 43);
+        let presented = PresentedKey::parse(&exposed).unwrap();
         assert_eq!(presented.key_id, key_id);
         assert!(presented.hash.matches(&hash));
         let (_, other_id, other) = ApiKeyText::random(&OsEntropy).unwrap();
         assert!(!presented.hash.matches(&other) && other_id != key_id);
-        let secret = shown.rsplit('_').next().unwrap();
+        let secret = exposed.rsplit('_').next().unwrap();
         assert!(!format!("{text:?} {presented:?} {hash:?}").contains(secret));
     }
 

@@ -8,8 +8,8 @@ use super::parts::{CallOrResult, PartContent, parts};
 
 /// The number of items before a result that are searched for its call; the tool of an older call stays unknown.
 pub(super) const LOOK_BACK: u64 = 1024;
-/// The maximum number of remembered calls.
-const REMEMBERED: usize = 16_384;
+/// The maximum number of calls in the index.
+const CALLS_MAX: usize = 16_384;
 
 /// For each turn and call id, the newest call that this page has read: its item's seq and its tool. Other calls are
 /// looked up in the ledger, so that a row does not depend on where its page began.
@@ -17,24 +17,24 @@ const REMEMBERED: usize = 16_384;
 pub(super) struct CallIndex(BTreeMap<(TurnId, String), (u64, JsonText)>);
 
 impl CallIndex {
-    /// Remembers a call of the item at `seq`.
-    pub(super) fn remember(&mut self, turn: TurnId, seq: u64, call: &CallOrResult) {
+    /// Adds a call of the item at `seq`.
+    pub(super) fn insert(&mut self, turn: TurnId, seq: u64, call: &CallOrResult) {
         if let (Some(id), Some(tool)) = (&call.call_id, &call.tool) {
             self.0.insert((turn, id.to_plain()), (seq, tool.clone()));
         }
     }
 
-    /// Forgets all calls when there are too many. Called only between items: a call of the current item cannot be found
-    /// again in the ledger.
-    pub(super) fn shrink(&mut self) {
-        if self.0.len() > REMEMBERED {
-            self.forget();
+    /// Removes all calls when there are too many. Called only between items: a lookup in the ledger does not find a
+    /// call of the current item.
+    pub(super) fn clear_if_full(&mut self) {
+        if self.0.len() > CALLS_MAX {
+            self.clear();
         }
     }
 
-    /// Forgets all calls. Must be called after items were skipped, because these may contain newer calls with the same
+    /// Removes all calls. Must be called after items were skipped, because these may contain newer calls with the same
     /// ids.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.0.clear();
     }
 

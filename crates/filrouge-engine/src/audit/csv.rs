@@ -3,11 +3,11 @@
 use filrouge_types::{Failure, JsonText, Members, RawJson};
 
 use super::row::AuditRow;
-use crate::core::json;
+use crate::core::to_json;
 
-/// Characters that make a spreadsheet read a cell as a formula when they come first, including their full-width forms.
-/// The apostrophe is among them so that removing one leading apostrophe restores every cell.
-const FORMULA: [char; 12] = [
+/// A spreadsheet reads a cell that begins with one of these characters as a formula; the last four are full-width
+/// forms. The apostrophe is in the list so that removing one leading apostrophe restores every cell.
+const FORMULA_STARTS: [char; 12] = [
     '=', '+', '-', '@', '\t', '\r', '\n', '\'', '＝', '＋', '－', '＠',
 ];
 
@@ -25,14 +25,14 @@ impl AuditRow {
     /// `internal` when it cannot be serialized.
     pub fn csv_line(&self) -> Result<String, Failure> {
         let mut line = String::new();
-        let json = json(self)?;
-        // The columns are the members of the row's JSON.
-        let members = Members::of(&json).map_or_else(Vec::new, |members| members.0);
-        for (n, (name, value)) in members.into_iter().enumerate() {
-            if n > 0 {
+        let json = to_json(self)?;
+        // The columns are the members of the row's JSON object, in the same order.
+        let members = Members::parse(&json).map_or_else(Vec::new, |members| members.0);
+        for (index, (name, value)) in members.into_iter().enumerate() {
+            if index > 0 {
                 line.push(',');
             }
-            cell(&mut line, &shown(name, value));
+            push_cell(&mut line, &cell_text(name, value));
         }
         line.push_str("\r\n");
         Ok(line)
@@ -40,17 +40,21 @@ impl AuditRow {
 }
 
 /// The text of a cell. The members `args` and `result` stay JSON, as recorded; any other string is decoded.
-fn shown(name: &str, value: &str) -> String {
-    let read = || JsonText::from_raw(RawJson::from_checked(value));
+fn cell_text(name: &str, value: &str) -> String {
+    let decode = || JsonText::from_raw(RawJson::from_checked(value));
     match name {
         _ if value == "null" => String::new(),
         r#""args""# | r#""result""# => value.to_owned(),
-        _ => read().map_or_else(|_| value.to_owned(), |text| text.to_plain()),
+        _ => decode().map_or_else(|_| value.to_owned(), |text| text.to_plain()),
     }
 }
 
-fn cell(line: &mut String, text: &str) {
-    let apostrophe = if text.starts_with(FORMULA) { "'" } else { "" };
+fn push_cell(line: &mut String, text: &str) {
+    let apostrophe = if text.starts_with(FORMULA_STARTS) {
+        "'"
+    } else {
+        ""
+    };
     if text.contains([',', '"', '\r', '\n']) {
         line.push('"');
         line.push_str(apostrophe);
@@ -90,7 +94,7 @@ mod tests {
             ("1-2", "1-2"),
         ] {
             let mut line = String::new();
-            cell(&mut line, text);
+            push_cell(&mut line, text);
             assert_eq!(line, expected);
         }
     }

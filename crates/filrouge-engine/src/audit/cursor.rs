@@ -47,7 +47,7 @@ impl AuditCursor {
     pub(super) fn to_session_position(self) -> Result<AuditPosition, Failure> {
         self.item
             .filter(|_| self.after == ChangeCursor::default())
-            .ok_or_else(|| refused(&self.to_string()))
+            .ok_or_else(|| invalid_cursor(&self.to_string()))
     }
 }
 
@@ -65,8 +65,8 @@ impl FromStr for AuditCursor {
     type Err = Failure;
 
     fn from_str(text: &str) -> Result<Self, Failure> {
-        let read = || {
-            let digits = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
+        let parse = || {
+            let is_digits = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
             let Some((after, item)) = text.split_once('-') else {
                 return Some(Self {
                     after: text.parse().ok()?,
@@ -74,7 +74,7 @@ impl FromStr for AuditCursor {
                 });
             };
             let (seq, part) = item.split_once('-')?;
-            if !digits(seq) || !digits(part) {
+            if !is_digits(seq) || !is_digits(part) {
                 return None;
             }
             let item = AuditPosition {
@@ -86,11 +86,11 @@ impl FromStr for AuditCursor {
                 item: Some(item),
             })
         };
-        read().ok_or_else(|| refused(text))
+        parse().ok_or_else(|| invalid_cursor(text))
     }
 }
 
-fn refused(text: &str) -> Failure {
+fn invalid_cursor(text: &str) -> Failure {
     Failure::new(
         ErrorCode::Invalid,
         format!("{text:?} is no cursor of the audit"),

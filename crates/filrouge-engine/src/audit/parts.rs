@@ -38,14 +38,14 @@ pub(super) struct CallOrResult {
 
 /// The parts of an item, in order.
 pub(super) fn parts(parts: &RawJson) -> impl Iterator<Item = AuditPart<'_>> {
-    let all: Vec<&RawValue> = serde_json::from_str(parts.as_str()).unwrap_or_default();
-    all.into_iter().map(|raw| AuditPart::read(raw.get()))
+    let raw_parts: Vec<&RawValue> = serde_json::from_str(parts.as_str()).unwrap_or_default();
+    raw_parts.into_iter().map(|raw| AuditPart::parse(raw.get()))
 }
 
 impl<'a> AuditPart<'a> {
-    fn read(raw: &'a str) -> Self {
-        let mut members = Members::of(raw).unwrap_or_default();
-        let content = content(&mut members);
+    fn parse(raw: &'a str) -> Self {
+        let mut members = Members::parse(raw).unwrap_or_default();
+        let content = take_content(&mut members);
         let is_complete = members.0.is_empty() && !matches!(content, PartContent::Other);
         Self {
             raw,
@@ -55,52 +55,60 @@ impl<'a> AuditPart<'a> {
     }
 }
 
-/// Reads a part's content. Removes the members that a row of the audit shows; the others remain in `from`.
-fn content(from: &mut Members<'_>) -> PartContent {
-    match from.take("type", |_| true) {
-        Some(r#""text""#) => text(from, "text").map_or(PartContent::Other, PartContent::Text),
-        Some(r#""refusal""#) => text(from, "refusal").map_or(PartContent::Other, PartContent::Text),
+/// Reads a part's content. Removes the members that a row of the audit shows; the others remain in `members`.
+fn take_content(members: &mut Members<'_>) -> PartContent {
+    match members.take("type", |_| true) {
+        Some(r#""text""#) => {
+            take_text(members, "text").map_or(PartContent::Other, PartContent::Text)
+        }
+        Some(r#""refusal""#) => {
+            take_text(members, "refusal").map_or(PartContent::Other, PartContent::Text)
+        }
         // The arguments of an incomplete call are not JSON.
         Some(kind @ (r#""tool_call""# | r#""tool_call_partial""#)) => {
             PartContent::CallOrResult(Box::new(CallOrResult {
-                tool: text(from, "name"),
-                call_id: text(from, "call_id"),
+                tool: take_text(members, "name"),
+                call_id: take_text(members, "call_id"),
                 args: (kind == r#""tool_call""#)
-                    .then(|| value(from, "args", |_| true))
+                    .then(|| take_value(members, "args", |_| true))
                     .flatten(),
                 ..CallOrResult::default()
             }))
         }
         Some(r#""tool_result""#) => PartContent::CallOrResult(Box::new(CallOrResult {
-            call_id: text(from, "call_id"),
+            call_id: take_text(members, "call_id"),
             is_result: true,
-            ok: flag(from, "ok"),
-            latency_ms: value(from, "latency_ms", is_number),
-            result: value(from, "content", |_| true),
+            ok: take_bool(members, "ok"),
+            latency_ms: take_value(members, "latency_ms", is_number),
+            result: take_value(members, "content", |_| true),
             ..CallOrResult::default()
         })),
         Some(r#""error""#) => PartContent::Error(AuditError {
-            code: text(from, "code"),
-            message: text(from, "message"),
-            source: text(from, "source"),
-            retryable: flag(from, "retryable"),
+            code: take_text(members, "code"),
+            message: take_text(members, "message"),
+            source: take_text(members, "source"),
+            retryable: take_bool(members, "retryable"),
         }),
         _ => PartContent::Other,
     }
 }
 
-/// Removes and returns a member that `fits` accepts; `None` for null.
-fn value(from: &mut Members<'_>, name: &str, fits: impl Fn(&str) -> bool) -> Option<RawJson> {
-    let raw = from.take(name, |raw| raw == "null" || fits(raw))?;
+/// Removes and returns a member whose value `accepts` approves; `None` for null.
+fn take_value(
+    members: &mut Members<'_>,
+    name: &str,
+    accepts: impl Fn(&str) -> bool,
+) -> Option<RawJson> {
+    let raw = members.take(name, |raw| raw == "null" || accepts(raw))?;
     (raw != "null").then(|| RawJson::from_checked(raw))
 }
 
-fn text(from: &mut Members<'_>, name: &str) -> Option<JsonText> {
-    JsonText::from_raw(value(from, name, |raw| raw.starts_with('"'))?).ok()
+fn take_text(members: &mut Members<'_>, name: &str) -> Option<JsonText> {
+    JsonText::from_raw(take_value(members, name, |raw| raw.starts_with('"'))?).ok()
 }
 
-fn flag(from: &mut Members<'_>, name: &str) -> Option<bool> {
-    let flag = value(from, name, |raw| raw == "true" || raw == "false")?;
+fn take_bool(members: &mut Members<'_>, name: &str) -> Option<bool> {
+    let flag = take_value(members, name, |raw| raw == "true" || raw == "false")?;
     Some(flag.as_str() == "true")
 }
 
@@ -110,7 +118,7 @@ fn is_number(raw: &str) -> bool {
 
 /// The reason why the model stopped, from an item's metadata.
 pub(super) fn finish_reason(metadata: Option<&RawJson>) -> Option<JsonText> {
-    let reason = Members::of(metadata?.as_str())?.get("finish_reason")?;
+    let reason = Members::parse(metadata?.as_str())?.get("finish_reason")?;
     JsonText::from_raw(RawJson::from_checked(reason)).ok()
 }
 
@@ -118,7 +126,7 @@ pub(super) fn finish_reason(metadata: Option<&RawJson>) -> Option<JsonText> {
 mod tests {
     use super::*;
 
-    fn read_one(part: &str) -> (String, bool) {
+    fn describe(part: &str) -> (String, bool) {
         let array = RawJson::parse(&format!("[{part}]")).unwrap();
         let part = parts(&array).next().unwrap();
         let text = |t: &Option<JsonText>| t.as_ref().map_or("-".to_owned(), JsonText::to_plain);
@@ -201,7 +209,7 @@ mod tests {
             (r#"{"type":"turn_status","status":"open"}"#, "other", false),
             (r#"{"\ud800":1,"type":"text","text":"a"}"#, "text a", false),
         ] {
-            assert_eq!(read_one(part), (content.to_owned(), is_complete), "{part}");
+            assert_eq!(describe(part), (content.to_owned(), is_complete), "{part}");
         }
     }
 }

@@ -6,7 +6,7 @@ use filrouge_types::{
 };
 use serde::Serialize;
 
-use crate::core::json;
+use crate::core::to_json;
 
 /// The content of an error item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -154,7 +154,7 @@ impl AuditRow {
     /// # Errors
     /// `internal` when it cannot be serialized.
     pub fn json_line(&self) -> Result<String, Failure> {
-        let mut line = json(self)?;
+        let mut line = to_json(self)?;
         // Recorded JSON may contain line ends as white space; within strings they are escaped.
         if line.contains(['\n', '\r']) {
             line = line.replace(['\n', '\r'], " ");

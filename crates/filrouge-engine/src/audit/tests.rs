@@ -115,8 +115,8 @@ impl World {
             rows.extend(page.rows);
             query.cursor = page.next;
             // A cursor survives formatting and parsing.
-            let again = page.next.map(|next| next.to_string().parse().unwrap());
-            assert_eq!(again, page.next);
+            let parsed = page.next.map(|next| next.to_string().parse().unwrap());
+            assert_eq!(parsed, page.next);
             if page.next.is_none() {
                 return (rows, pages);
             }
@@ -144,18 +144,18 @@ fn plain_text(text: Option<&JsonText>) -> Option<String> {
 #[tokio::test]
 async fn rows_are_in_commit_order_and_by_seq_within_a_session() {
     let world = World::new();
-    let one = world.start(&user("ada"), "s1", "r1").await;
-    let two = world.start(&user("bob"), "s2", "r1").await;
+    let first_turn = world.start(&user("ada"), "s1", "r1").await;
+    let second_turn = world.start(&user("bob"), "s2", "r1").await;
     world
-        .append(&one, vec![call("c", "search"), call("d", "read")])
+        .append(&first_turn, vec![call("c", "search"), call("d", "read")])
         .await;
-    world.append(&two, vec![thought("hm")]).await;
-    let three = world.start(&user("ada"), "s1", "r2").await;
+    world.append(&second_turn, vec![thought("hm")]).await;
+    let third_turn = world.start(&user("ada"), "s1", "r2").await;
     // Two turns of a session have a call with the same id; each result belongs to the call of its own turn.
-    world.append(&three, vec![call("c", "write")]).await;
-    world.append(&one, vec![result("c")]).await;
+    world.append(&third_turn, vec![call("c", "write")]).await;
+    world.append(&first_turn, vec![result("c")]).await;
     world
-        .append(&three, vec![result("c"), result("unknown")])
+        .append(&third_turn, vec![result("c"), result("unknown")])
         .await;
 
     let rows = world.rows_at_any_page_size(&AuditQuery::default()).await;
@@ -189,15 +189,18 @@ async fn rows_are_in_commit_order_and_by_seq_within_a_session() {
         session_id: Some("s1".parse().unwrap()),
         ..AuditQuery::default()
     };
-    let own = world.rows_at_any_page_size(&of_session).await;
+    let session_rows = world.rows_at_any_page_size(&of_session).await;
     let expected: Vec<_> = rows
         .iter()
         .filter(|r| r.session_id.as_str() == "s1")
         .cloned()
         .collect();
-    assert_eq!(own, expected);
-    assert_eq!(own[6].request_id.as_ref().unwrap().as_str(), "r2");
-    assert_eq!(own[6].identity_id.as_ref().unwrap().as_str(), "ada");
+    assert_eq!(session_rows, expected);
+    assert_eq!(session_rows[6].request_id.as_ref().unwrap().as_str(), "r2");
+    assert_eq!(
+        session_rows[6].identity_id.as_ref().unwrap().as_str(),
+        "ada"
+    );
 
     for (query, expected) in [
         (
@@ -277,11 +280,11 @@ async fn an_item_has_one_row_per_call_and_its_usage_is_counted_once() {
         assert_eq!(row.args.as_ref().unwrap().as_str(), format!("[{n}]"));
         assert_eq!(row.usage.is_some(), n == 0);
     }
-    let one = AuditQuery {
+    let of_one_tool = AuditQuery {
         tool: Some("t3".into()),
         ..AuditQuery::default()
     };
-    let rows = world.rows_at_any_page_size(&one).await;
+    let rows = world.rows_at_any_page_size(&of_one_tool).await;
     assert_eq!(rows.len(), 1);
     assert_eq!(
         (rows[0].text.as_ref(), rows[0].usage.as_ref()),
@@ -293,7 +296,7 @@ async fn an_item_has_one_row_per_call_and_its_usage_is_counted_once() {
 async fn a_result_is_matched_with_its_call_on_any_page() {
     let world = World::new();
     let turn = world.start(&user("ada"), "s", "r").await;
-    let other = world.start(&user("ada"), "s", "r2").await;
+    let other_turn = world.start(&user("ada"), "s", "r2").await;
     world
         .append(
             &turn,
@@ -301,7 +304,7 @@ async fn a_result_is_matched_with_its_call_on_any_page() {
         )
         .await;
     world
-        .append(&other, vec![call("c", "another turn's")])
+        .append(&other_turn, vec![call("c", "another turn's")])
         .await;
     world
         .append(&turn, (0..900).map(|n| thought(&n.to_string())).collect())

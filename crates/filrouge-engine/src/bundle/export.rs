@@ -10,14 +10,14 @@ use sha2::{Digest, Sha256};
 use super::sign::{PublicKey, sign};
 use super::{CHECKPOINTS, END, HEAD, ITEMS, OPENING, SIGNATURE, TURNS, item};
 use crate::caller::{Caller, Permission};
-use crate::core::json;
+use crate::core::to_json;
 use crate::engine::Bundles;
 
 /// Receives a bundle's bytes as they are written; a failure aborts the export.
 pub type Sink = Box<dyn FnMut(&str) -> Result<(), Failure> + Send>;
 
-/// Receives the text of a section.
-type Out<'a> = &'a mut dyn FnMut(&str) -> Result<(), Failure>;
+/// Writes a piece of a section's text.
+type PieceSink<'a> = &'a mut dyn FnMut(&str) -> Result<(), Failure>;
 
 /// The signed part of a bundle; contains a digest of each other section.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
@@ -28,8 +28,8 @@ pub(super) struct SignedHead {
     pub(super) last_seq: u64,
     /// The link of the newest item.
     pub(super) link: String,
-    /// SHA-256 of the bytes of the section `session`. The next three members are the digests of the sections of their
-    /// names.
+    /// SHA-256 of the bytes of the section `session`. The next three members are the digests of the sections with the
+    /// same names.
     pub(super) session: String,
     pub(super) turns: String,
     pub(super) items: String,
@@ -55,10 +55,10 @@ impl Bundles {
         let scope = &caller.scope(Permission::Read)?;
         self.check_in_ledger(scope, session).await?;
 
-        let (viewer, id) = (scope.clone(), session.clone());
+        let (query_scope, id) = (scope.clone(), session.clone());
         self.ledger
             .query_session(scope, session, move |snapshot| {
-                let loaded = snapshot.get(&viewer, &id)?;
+                let loaded = snapshot.get(&query_scope, &id)?;
                 in_session(&id, write(snapshot, &loaded, &mut sink))
             })
             .await
@@ -71,20 +71,21 @@ fn write<V: View + ?Sized>(
     sink: &mut Sink,
 ) -> Result<(), Failure> {
     if snapshot.check == MacCheck::Unverified {
-        return Err(unchecked());
+        return Err(unverified_store());
     }
     let key_id = snapshot.keyring.active();
-    let public_key = PublicKey::of(snapshot.keyring, key_id).ok_or_else(no_signing_key)?;
+    let public_key =
+        PublicKey::from_keyring(snapshot.keyring, key_id).ok_or_else(no_signing_key)?;
     sink(OPENING)?;
     let session: Session = loaded.row.clone().with_head(&loaded.head);
-    let session = section(sink, |out| out(&json(&session)?))?;
+    let session = write_section(sink, |out| out(&to_json(&session)?))?;
     sink(TURNS)?;
-    let turns = section(sink, |out| turns(snapshot, loaded, out))?;
+    let turns = write_section(sink, |out| write_turns(snapshot, loaded, out))?;
     sink(ITEMS)?;
-    let items = section(sink, |out| items(snapshot, loaded, out))?;
+    let items = write_section(sink, |out| write_items(snapshot, loaded, out))?;
     sink(CHECKPOINTS)?;
-    let checkpoints = section(sink, |out| out("[]"))?;
-    let head = json(&SignedHead {
+    let checkpoints = write_section(sink, |out| out("[]"))?;
+    let head = to_json(&SignedHead {
         tenant_id: loaded.row.tenant_id.to_string(),
         session_id: loaded.row.session_id.to_string(),
         last_seq: loaded.head.last_seq,
@@ -106,9 +107,9 @@ fn write<V: View + ?Sized>(
 
 /// The failure of an export from a store that is read without checking MACs: a signature asserts that the content was
 /// verified.
-fn unchecked() -> Failure {
-    let what = "a session that is read without checking MACs cannot be signed";
-    Failure::new(ErrorCode::Invalid, what)
+fn unverified_store() -> Failure {
+    let detail = "a session that is read without checking MACs cannot be signed";
+    Failure::new(ErrorCode::Invalid, detail)
         .with_hint("read it with its keyring, or export it as md or html")
 }
 
@@ -121,9 +122,9 @@ fn no_signing_key() -> Failure {
 }
 
 /// Writes a section; returns the SHA-256 of its bytes.
-fn section(
+fn write_section(
     sink: &mut Sink,
-    write: impl FnOnce(Out<'_>) -> Result<(), Failure>,
+    write: impl FnOnce(PieceSink<'_>) -> Result<(), Failure>,
 ) -> Result<String, Failure> {
     let mut digest = Sha256::new();
     write(&mut |text| {
@@ -133,10 +134,13 @@ fn section(
     Ok(hex::encode(digest.finalize()))
 }
 
-/// Writes a list; `each` receives the function that writes one element.
-fn list(out: Out<'_>, each: impl FnOnce(Out<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
+/// Writes a list. `write_elements` receives the function that writes one element.
+fn write_list(
+    out: PieceSink<'_>,
+    write_elements: impl FnOnce(PieceSink<'_>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let mut first = true;
-    each(&mut |json| {
+    write_elements(&mut |json| {
         out(if first { "[\n" } else { ",\n" })?;
         first = false;
         out(json)
@@ -144,25 +148,25 @@ fn list(out: Out<'_>, each: impl FnOnce(Out<'_>) -> Result<(), Failure>) -> Resu
     out(if first { "[]" } else { "\n]" })
 }
 
-fn turns<V: View + ?Sized>(
+fn write_turns<V: View + ?Sized>(
     snapshot: &VerifiedSnapshot<'_, V>,
     loaded: &VerifiedSession,
-    out: Out<'_>,
+    out: PieceSink<'_>,
 ) -> Result<(), Failure> {
-    list(out, |put| {
-        snapshot.each_turn(loaded, |turn| put(&json(&turn)?))
+    write_list(out, |write_element| {
+        snapshot.for_each_turn(loaded, |turn| write_element(&to_json(&turn)?))
     })
 }
 
-fn items<V: View + ?Sized>(
+fn write_items<V: View + ?Sized>(
     snapshot: &VerifiedSnapshot<'_, V>,
     loaded: &VerifiedSession,
-    out: Out<'_>,
+    out: PieceSink<'_>,
 ) -> Result<(), Failure> {
-    list(out, |put| {
-        snapshot.each_chained(loaded, |one| {
-            let json = item::write(&one);
-            put(&json.map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?)
+    write_list(out, |write_element| {
+        snapshot.for_each_chained_item(loaded, |chained| {
+            let json = item::write(&chained);
+            write_element(&json.map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?)
         })
     })
 }

@@ -1,4 +1,5 @@
-//! Tests with bundles that an attacker forges, who recomputes all links and digests and signs with another key.
+//! Tests with forged bundles: an attacker recomputes all links and digests, and signs with another key.
+
 use std::sync::Arc;
 
 use filrouge_store::command::{Command, Write};
@@ -8,15 +9,15 @@ use filrouge_store::verify::Verdict;
 use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_types::{ErrorCode, ItemId, RawJson, SystemClock, TenantId, TurnStatus};
 
-use super::read::sections;
+use super::read::parse_sections;
 use super::verify;
 use crate::caller::{Caller, Permission};
 
 mod forge;
 
 use forge::{
-    ForgedItem, WORDS, close, forge_item, forged, journal, linked, linked_as, public, redact,
-    resigned, session, signed, start, turn,
+    ForgedItem, TEXT_PARTS, close_event, forge_bundle, forge_item, link_items, link_items_as,
+    public_key, redact_event, redacted_journal, resign, session, sign_sections, start_event, turn,
 };
 
 fn run<T>(future: impl Future<Output = T>) -> T {
@@ -55,27 +56,28 @@ fn operator() -> Caller {
 #[test]
 fn a_forgers_key_is_distinguished_from_the_true_one() {
     run(async {
-        let honest = forged(&linked(journal()), 1).await;
-        let mut other = journal();
-        other[1].0.item.body.parts = RawJson::from_checked(r#"[{"type":"text","text":"lies"}]"#);
+        let honest = forge_bundle(&link_items(redacted_journal()), 1).await;
+        let mut lying_journal = redacted_journal();
+        lying_journal[1].chained.item.body.parts =
+            RawJson::from_checked(r#"[{"type":"text","text":"lies"}]"#);
         for (bundle, key) in [
             (honest.clone(), 1),
-            (forged(&linked(other), 2).await, 2),
-            (forged(&linked(Vec::new()), 2).await, 2),
+            (forge_bundle(&link_items(lying_journal), 2).await, 2),
+            (forge_bundle(&link_items(Vec::new()), 2).await, 2),
             // Only the signature covers the session's row.
             (
-                resigned(&honest, "\"title\":\"title\"", "\"title\":\"lies\"", 2),
+                resign(&honest, "\"title\":\"title\"", "\"title\":\"lies\"", 2),
                 2,
             ),
         ] {
             let report = verify(bundle.as_bytes(), None).await.unwrap();
             assert_eq!(report.findings, Vec::new(), "{bundle}");
-            let by = report.signed_by.unwrap();
+            let signer = report.signed_by.unwrap();
             assert_eq!(
-                (by.public_key, by.trusted),
-                (public(key).to_string(), false)
+                (signer.public_key, signer.trusted),
+                (public_key(key).to_string(), false)
             );
-            let (right, wrong) = (public(key), public(3 - key));
+            let (right, wrong) = (public_key(key), public_key(3 - key));
             let report = verify(bundle.as_bytes(), Some(right)).await.unwrap();
             assert!(report.signed_by.unwrap().trusted);
             let report = verify(bundle.as_bytes(), Some(wrong)).await.unwrap();
@@ -88,14 +90,14 @@ fn a_forgers_key_is_distinguished_from_the_true_one() {
 #[test]
 fn recomputed_digests_need_a_new_signature() {
     run(async {
-        let honest = forged(&linked(journal()), 1).await;
+        let honest = forge_bundle(&link_items(redacted_journal()), 1).await;
         for (from, to, prefix) in [
             ("\"title\":\"title\"", "\"title\":\"lies\"", "signature: "),
             ("\"replayed\":false", "\"replayed\":true", "turns[0]: "),
         ] {
-            let resigned = resigned(&honest, from, to, 2);
-            let forger_key = public(2).to_string();
-            let misattributed = resigned.replace(&forger_key, &public(1).to_string());
+            let resigned_bundle = resign(&honest, from, to, 2);
+            let forger_key = public_key(2).to_string();
+            let misattributed = resigned_bundle.replace(&forger_key, &public_key(1).to_string());
             let seq = prefix.starts_with("turns").then_some(1);
             assert_refused(&misattributed, seq, prefix).await;
             // The bundle is also refused with the signature of the original head.
@@ -109,47 +111,50 @@ fn recomputed_digests_need_a_new_signature() {
 
 #[test]
 fn impossible_journals_are_refused() {
-    let one = |turn_id, events| forge_item(turn_id, WORDS, events);
+    let forge = |turn_id, events| forge_item(turn_id, TEXT_PARTS, events);
     let (a, b, c) = (Some(turn(1)), Some(turn(2)), Some(turn(3)));
-    let done = || close(TurnStatus::Finalized);
+    let finalized = || close_event(TurnStatus::Finalized);
     let with_item_id = |id: &str, mut item: ForgedItem| {
-        item.0.item.body.item_id = Some(ItemId::new(id).unwrap());
+        item.chained.item.body.item_id = Some(ItemId::new(id).unwrap());
         item
     };
-    let redacted_by = |by: u64, mut item: ForgedItem| {
-        item.1 = Some(by);
+    let redacted_by = |redaction_seq: u64, mut item: ForgedItem| {
+        item.redaction_seq = Some(redaction_seq);
         item
     };
-    let first = || one(a, vec![start("a", None), done()]);
+    let first = || forge(a, vec![start_event("a", None), finalized()]);
     let cases: Vec<(u64, &str, Vec<ForgedItem>)> = vec![
-        (1, "never began", vec![one(a, vec![])]),
+        (1, "never began", vec![forge(a, vec![])]),
         (
             2,
             "occurs twice",
-            vec![first(), one(a, vec![start("b", None)])],
+            vec![first(), forge(a, vec![start_event("b", None)])],
         ),
         (
             2,
             "occurs twice",
-            vec![first(), one(b, vec![start("a", None)])],
+            vec![first(), forge(b, vec![start_event("a", None)])],
         ),
         (
             1,
             "occurs twice",
-            vec![one(a, vec![start("a", None), start("b", None)])],
+            vec![forge(
+                a,
+                vec![start_event("a", None), start_event("b", None)],
+            )],
         ),
         (
             2,
             "does not exist",
-            vec![first(), one(b, vec![start("b", c)])],
+            vec![first(), forge(b, vec![start_event("b", c)])],
         ),
         (
             3,
             "another one has replaced",
             vec![
                 first(),
-                one(b, vec![start("b", a), done()]),
-                one(c, vec![start("c", a), done()]),
+                forge(b, vec![start_event("b", a), finalized()]),
+                forge(c, vec![start_event("c", a), finalized()]),
             ],
         ),
         (
@@ -157,80 +162,89 @@ fn impossible_journals_are_refused() {
             "item_id occurs twice",
             vec![
                 with_item_id("i", first()),
-                with_item_id("i", one(a, vec![])),
+                with_item_id("i", forge(a, vec![])),
             ],
         ),
-        (2, "does not end here", vec![first(), one(a, vec![])]),
+        (2, "does not end here", vec![first(), forge(a, vec![])]),
         (
             1,
             "no redaction names it",
-            vec![redacted_by(2, first()), one(None, vec![])],
+            vec![redacted_by(2, first()), forge(None, vec![])],
         ),
         (
             1,
             "no redaction names it",
             vec![
                 redacted_by(3, first()),
-                one(None, vec![redact(&[(1, 1)])]),
-                one(None, vec![redact(&[(1, 1)])]),
+                forge(None, vec![redact_event(&[(1, 1)])]),
+                forge(None, vec![redact_event(&[(1, 1)])]),
             ],
         ),
         (
             1,
             "has a content",
-            vec![first(), one(None, vec![redact(&[(1, 1)])])],
+            vec![first(), forge(None, vec![redact_event(&[(1, 1)])])],
         ),
         (
             2,
             "names later items",
-            vec![first(), one(None, vec![redact(&[(2, 2)])])],
+            vec![first(), forge(None, vec![redact_event(&[(2, 2)])])],
         ),
         (
             2,
             "names later items",
-            vec![redacted_by(2, first()), one(None, vec![redact(&[(1, 9)])])],
+            vec![
+                redacted_by(2, first()),
+                forge(None, vec![redact_event(&[(1, 9)])]),
+            ],
         ),
         (
             2,
             "belongs to a turn",
-            vec![redacted_by(2, first()), one(a, vec![redact(&[(1, 1)])])],
+            vec![
+                redacted_by(2, first()),
+                forge(a, vec![redact_event(&[(1, 1)])]),
+            ],
         ),
         (
             3,
             "names a redaction",
             vec![
                 redacted_by(2, first()),
-                redacted_by(3, one(None, vec![redact(&[(1, 1)])])),
-                one(None, vec![redact(&[(2, 2)])]),
+                redacted_by(3, forge(None, vec![redact_event(&[(1, 1)])])),
+                forge(None, vec![redact_event(&[(2, 2)])]),
             ],
         ),
         (
             2,
             "malformed",
-            vec![first(), one(None, vec![Event::Redact(Seqs::default())])],
+            vec![first(), forge(None, vec![Event::Redact(Seqs::default())])],
         ),
         (
             2,
             "no other event",
             vec![
                 redacted_by(2, first()),
-                one(None, vec![redact(&[(1, 1)]), redact(&[(1, 1)])]),
+                forge(None, vec![redact_event(&[(1, 1)]), redact_event(&[(1, 1)])]),
             ],
         ),
         (
             1,
             "malformed",
-            vec![one(a, vec![start("a", None), close(TurnStatus::Open)])],
+            vec![forge(
+                a,
+                vec![start_event("a", None), close_event(TurnStatus::Open)],
+            )],
         ),
         (
             1,
             "parts must be an array",
-            vec![forge_item(a, "{}", vec![start("a", None)])],
+            vec![forge_item(a, "{}", vec![start_event("a", None)])],
         ),
     ];
     run(async {
         for (seq, words, items) in cases {
-            assert_refused(&forged(&linked(items), 2).await, Some(seq), words).await;
+            assert_refused(&forge_bundle(&link_items(items), 2).await, Some(seq), words).await;
         }
     });
 }
@@ -238,7 +252,7 @@ fn impossible_journals_are_refused() {
 #[test]
 fn files_with_another_spelling_are_refused() {
     run(async {
-        let honest = forged(&linked(journal()), 1).await;
+        let honest = forge_bundle(&link_items(redacted_journal()), 1).await;
         let not_canonical = "not have the canonical encoding";
         for (from, to, seq, words) in [
             ("{\"seq\":1,", "{ \"seq\":1,", Some(1), not_canonical),
@@ -293,26 +307,36 @@ fn files_with_another_spelling_are_refused() {
             ),
             ("\"ordinal\":1", "\"ordinal\":2", Some(1), "turns[0]: "),
         ] {
-            assert_refused(&resigned(&honest, from, to, 2), seq, words).await;
+            assert_refused(&resign(&honest, from, to, 2), seq, words).await;
         }
-        let s = sections(honest.as_bytes()).ok().unwrap();
-        let parts = [s.session, s.turns.raw, s.items.raw, s.checkpoints];
-        let other = signed(parts, &"0".repeat(64), 2);
-        assert_refused(&other, None, "head: it is not the head of this session").await;
+        let sections = parse_sections(honest.as_bytes()).ok().unwrap();
+        let parts = [
+            sections.session,
+            sections.turns.raw,
+            sections.items.raw,
+            sections.checkpoints,
+        ];
+        let wrong_link = sign_sections(parts, &"0".repeat(64), 2);
+        assert_refused(
+            &wrong_link,
+            None,
+            "head: it is not the head of this session",
+        )
+        .await;
     });
 }
 
-/// For a key of small order, a signature that needs no secret is valid for every message.
+/// A public key of small order has a signature that is valid for every message and needs no secret key.
 #[test]
 fn a_key_of_small_order_is_refused() {
     run(async {
-        let honest = forged(&linked(journal()), 1).await;
+        let honest = forge_bundle(&link_items(redacted_journal()), 1).await;
         let weak = format!("01{}", "0".repeat(62));
         let signature = honest.rsplit('"').nth(1).unwrap();
-        let nothing = format!("{weak}{}", "0".repeat(64));
+        let universal_signature = format!("{weak}{}", "0".repeat(64));
         let bundle = honest
-            .replace(signature, &nothing)
-            .replace(&public(1).to_string(), &weak);
+            .replace(signature, &universal_signature)
+            .replace(&public_key(1).to_string(), &weak);
         assert_refused(&bundle, None, "signature: ").await;
     });
 }
@@ -325,15 +349,15 @@ fn a_ledger_adopts_no_broken_session() {
         let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), Arc::new(SystemClock));
         let ledger: &dyn Ledger = &ledger;
         let mut broken_adopts = Vec::new();
-        let mut changed = linked(journal());
+        let mut changed = link_items(redacted_journal());
         changed.items[1].link[0] ^= 1;
         broken_adopts.push(changed);
-        let mut truncated = linked(journal());
+        let mut truncated = link_items(redacted_journal());
         truncated.items.remove(1);
         broken_adopts.push(truncated);
-        let mut without_redaction = journal();
+        let mut without_redaction = redacted_journal();
         without_redaction.pop();
-        broken_adopts.push(linked(without_redaction));
+        broken_adopts.push(link_items(without_redaction));
         for adopt in broken_adopts {
             let adopt = Write::Adopt(Arc::new(adopt));
             let command = Command {
@@ -344,14 +368,14 @@ fn a_ledger_adopts_no_broken_session() {
             assert_eq!(refused.code, ErrorCode::IntegrityError);
             assert_eq!(ledger.position().commit_no, 0);
             let scope = operator().scope(Permission::Read).unwrap();
-            let gone = ledger.session(&scope, &session("s").session_id).await;
-            assert_eq!(gone.unwrap_err().code, ErrorCode::SessionNotFound);
+            let absent = ledger.session(&scope, &session("s").session_id).await;
+            assert_eq!(absent.unwrap_err().code, ErrorCode::SessionNotFound);
         }
         // A session is also refused when the ledger has its turns under another session.
         for (id, code) in [("s", None), ("other", Some(ErrorCode::SessionConflict))] {
             let command = Command {
                 scope: operator().scope(Permission::Write).unwrap(),
-                write: Write::Adopt(Arc::new(linked_as(id, journal()))),
+                write: Write::Adopt(Arc::new(link_items_as(id, redacted_journal()))),
             };
             let written = ledger.write(command).await;
             assert_eq!(written.err().map(|failure| failure.code), code);

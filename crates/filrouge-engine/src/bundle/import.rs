@@ -6,9 +6,9 @@ use filrouge_store::command::{Outcome, Write};
 use filrouge_types::{Failure, Session};
 
 use super::sign::PublicKey;
-use super::verify::{CheckedBundle, SignedBy, check};
+use super::verify::{CheckedBundle, SignedBy, check_bundle};
 use crate::caller::{Caller, Permission};
-use crate::core::unexpected;
+use crate::core::unexpected_outcome;
 use crate::engine::Bundles;
 
 /// The result of an import.
@@ -39,7 +39,7 @@ impl Bundles {
         let scope = &caller.scope(Permission::Write)?;
         let CheckedBundle {
             adopt, signed_by, ..
-        } = check(bundle, key).await?;
+        } = check_bundle(bundle, key).await?;
         let stored = self.write(scope, Write::Adopt(Arc::new(adopt))).await?;
         match stored.outcome {
             Outcome::Session {
@@ -49,7 +49,7 @@ impl Bundles {
                 created,
                 signed_by,
             }),
-            _ => Err(unexpected()),
+            _ => Err(unexpected_outcome()),
         }
     }
 }

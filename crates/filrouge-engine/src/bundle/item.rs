@@ -1,5 +1,5 @@
-//! Writes and reads an item of a bundle: the item as every response shows it, then what its link is computed from. Each
-//! item has exactly one valid encoding.
+//! Writes and reads an item of a bundle: the members that every response shows, then the inputs of its link. Each item
+//! has exactly one valid encoding.
 
 use std::fmt::Write;
 
@@ -36,14 +36,14 @@ const LEDGER_MEMBERS: [&str; 9] = [
 ];
 
 /// Writes an item.
-pub(super) fn write(one: &ChainedItem) -> Result<String, serde_json::Error> {
-    let mut out = serde_json::to_string(&one.item)?;
+pub(super) fn write(chained: &ChainedItem) -> Result<String, serde_json::Error> {
+    let mut out = serde_json::to_string(&chained.item)?;
     // Removes the closing brace: the members that follow belong to the same object.
     out.pop();
-    let events = serde_json::to_string(&one.events)?;
+    let events = serde_json::to_string(&chained.events)?;
     // Writing to a string cannot fail.
     let _ = write!(out, ",\"events\":{events}");
-    let _ = match one.proof {
+    let _ = match chained.proof {
         CommitmentProof::Salt(salt) => write!(out, ",\"salt\":\"{}\"", hex::encode(salt)),
         CommitmentProof::Erased {
             commitment,
@@ -54,26 +54,29 @@ pub(super) fn write(one: &ChainedItem) -> Result<String, serde_json::Error> {
             hex::encode(commitment)
         ),
     };
-    let _ = write!(out, ",\"link\":\"{}\"}}", hex::encode(one.link));
+    let _ = write!(out, ",\"link\":\"{}\"}}", hex::encode(chained.link));
     Ok(out)
 }
 
 /// Reads an item; the error describes the first problem.
 pub(super) fn read(json: &str) -> Result<ChainedItem, String> {
     let json = RawJson::from_checked(json);
-    let (own, _) = select_members(&json, &LEDGER_MEMBERS.map(str::to_owned));
+    let (ledger_json, _) = select_members(&json, &LEDGER_MEMBERS.map(str::to_owned));
     let (body, _) = take_members(&json, |name| LEDGER_MEMBERS.contains(&name));
-    let read: LedgerMembers = serde_json::from_str(own.as_str()).map_err(|e| e.to_string())?;
+    let members: LedgerMembers =
+        serde_json::from_str(ledger_json.as_str()).map_err(|e| e.to_string())?;
     let body: ItemBody = serde_json::from_str(body.as_str()).map_err(|e| e.to_string())?;
-    let hex = |what: &str| format!("{what} is not lower-case hexadecimal of the right length");
-    let proof = match (&read.salt, &read.commitment, read.redaction_seq) {
-        (Some(salt), None, None) if !read.redacted => {
-            CommitmentProof::Salt(from_hex(salt).ok_or_else(|| hex("salt"))?)
+    let not_hex = |name: &str| format!("{name} is not lower-case hexadecimal of the right length");
+    let proof = match (&members.salt, &members.commitment, members.redaction_seq) {
+        (Some(salt), None, None) if !members.redacted => {
+            CommitmentProof::Salt(from_hex(salt).ok_or_else(|| not_hex("salt"))?)
         }
-        (None, Some(commitment), Some(redaction_seq)) if read.redacted => CommitmentProof::Erased {
-            commitment: from_hex(commitment).ok_or_else(|| hex("commitment"))?,
-            redaction_seq,
-        },
+        (None, Some(commitment), Some(redaction_seq)) if members.redacted => {
+            CommitmentProof::Erased {
+                commitment: from_hex(commitment).ok_or_else(|| not_hex("commitment"))?,
+                redaction_seq,
+            }
+        }
         _ => {
             return Err(
                 "an item must have a salt or, once redacted, a commitment and a redaction_seq"
@@ -81,7 +84,7 @@ pub(super) fn read(json: &str) -> Result<ChainedItem, String> {
             );
         }
     };
-    if read.redacted && body.parts.as_str() != "[]" {
+    if members.redacted && body.parts.as_str() != "[]" {
         // The chain covers only the commitment of the erased content, so it would not detect that this content is
         // invented.
         return Err("the item is marked as redacted and has a content".into());
@@ -90,23 +93,23 @@ pub(super) fn read(json: &str) -> Result<ChainedItem, String> {
     if !body.parts.is_array() || !body.annotations().objects.into_iter().all(is_object) {
         return Err("parts must be an array, usage and metadata must be objects".into());
     }
-    if read.events.iter().any(is_malformed) {
+    if members.events.iter().any(is_malformed) {
         return Err("an event is malformed".into());
     }
-    if read.events.len() > 1 && read.events.iter().any(|e| matches!(e, Event::Redact(_))) {
+    if members.events.len() > 1 && members.events.iter().any(|e| matches!(e, Event::Redact(_))) {
         return Err("an item that redacts must have no other event".into());
     }
     Ok(ChainedItem {
         item: Item {
-            seq: read.seq,
-            turn_id: read.turn_id,
-            created_at: read.created_at,
-            redacted: read.redacted,
+            seq: members.seq,
+            turn_id: members.turn_id,
+            created_at: members.created_at,
+            redacted: members.redacted,
             body,
         },
-        events: read.events,
+        events: members.events,
         proof,
-        link: from_hex(&read.link).ok_or_else(|| hex("link"))?,
+        link: from_hex(&members.link).ok_or_else(|| not_hex("link"))?,
     })
 }
 

@@ -1,8 +1,8 @@
-//! Parses a bundle file. Any deviation from what filrouge writes is reported with its place.
+//! Parses a bundle file. Reports any difference from the format that filrouge writes, with its position.
 
 use serde_json::value::RawValue;
 
-use super::refused::{Refused, broken};
+use super::refusal::{Refusal, broken};
 use super::{CHECKPOINTS, END, HEAD, ITEMS, OPENING, SIGNATURE, TURNS};
 
 /// The sections of a bundle, as raw text.
@@ -21,44 +21,45 @@ pub(super) struct List<'a> {
     pub(super) elements: Vec<&'a str>,
 }
 
-struct Cursor<'a> {
+struct Parser<'a> {
     text: &'a str,
-    at: usize,
+    offset: usize,
     /// The section being read, for error messages.
     section: &'static str,
     /// The index of the list element being read.
     element: Option<u64>,
-    /// Why the text ends early: the bytes that follow are not UTF-8.
-    cut: Option<String>,
+    /// Describes the invalid bytes before which the text ends; `None` if the file is UTF-8.
+    invalid_utf8: Option<String>,
 }
 
-impl<'a> Cursor<'a> {
-    fn rest(&self) -> &'a str {
-        self.text.get(self.at..).unwrap_or("")
+impl<'a> Parser<'a> {
+    fn remaining(&self) -> &'a str {
+        self.text.get(self.offset..).unwrap_or("")
     }
 
-    fn malformed(&self, what: &str) -> Refused {
+    fn malformed(&self, detail: &str) -> Refusal {
         let element = self.element.map_or_else(String::new, |n| format!("[{n}]"));
         let seq = self.element.filter(|_| self.section == "items");
-        let what = self.cut.as_deref().unwrap_or(what);
-        let what = format!("{}{element}, byte {}: {what}", self.section, self.at);
-        broken(None, seq.map(|n| n + 1), what)
+        let detail = self.invalid_utf8.as_deref().unwrap_or(detail);
+        let detail = format!("{}{element}, byte {}: {detail}", self.section, self.offset);
+        broken(None, seq.map(|n| n + 1), detail)
     }
 
-    fn expect(&mut self, text: &str) -> Result<(), Refused> {
-        if self.rest().starts_with(text) {
-            self.at += text.len();
+    fn expect(&mut self, text: &str) -> Result<(), Refusal> {
+        if self.remaining().starts_with(text) {
+            self.offset += text.len();
             return Ok(());
         }
         Err(self.malformed(&format!("expected {text:?}")))
     }
 
     /// One JSON value, without surrounding white space.
-    fn value(&mut self) -> Result<&'a str, Refused> {
-        let mut values = serde_json::Deserializer::from_str(self.rest()).into_iter::<&RawValue>();
+    fn value(&mut self) -> Result<&'a str, Refusal> {
+        let mut values =
+            serde_json::Deserializer::from_str(self.remaining()).into_iter::<&RawValue>();
         match values.next() {
-            Some(Ok(raw)) if self.rest().starts_with(raw.get()) => {
-                self.at += raw.get().len();
+            Some(Ok(raw)) if self.remaining().starts_with(raw.get()) => {
+                self.offset += raw.get().len();
                 Ok(raw.get())
             }
             Some(Err(e)) => Err(self.malformed(&format!("not valid JSON ({e})"))),
@@ -66,18 +67,18 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn list(&mut self) -> Result<List<'a>, Refused> {
-        let start = self.at;
+    fn list(&mut self) -> Result<List<'a>, Refusal> {
+        let start = self.offset;
         let mut elements = Vec::new();
-        if self.rest().starts_with("[]") {
-            self.at += 2;
+        if self.remaining().starts_with("[]") {
+            self.offset += 2;
         } else {
             self.expect("[\n")?;
             loop {
                 self.element = Some(elements.len() as u64);
                 elements.push(self.value()?);
-                if self.rest().starts_with(",\n") {
-                    self.at += 2;
+                if self.remaining().starts_with(",\n") {
+                    self.offset += 2;
                 } else {
                     self.expect("\n]")?;
                     break;
@@ -86,14 +87,14 @@ impl<'a> Cursor<'a> {
             self.element = None;
         }
         Ok(List {
-            raw: &self.text[start..self.at],
+            raw: &self.text[start..self.offset],
             elements,
         })
     }
 
-    /// Begins a section. The name changes only after the opening was read, so that a missing opening is reported for
-    /// the preceding section, which may be truncated or may contain the opening.
-    fn section(&mut self, name: &'static str, opening: &str) -> Result<(), Refused> {
+    /// Reads the opening of a section. The section's name is set only afterwards: a missing opening is reported for the
+    /// preceding section, which may be truncated or may contain the opening.
+    fn section(&mut self, name: &'static str, opening: &str) -> Result<(), Refusal> {
         self.expect(opening)?;
         self.section = name;
         Ok(())
@@ -101,10 +102,10 @@ impl<'a> Cursor<'a> {
 }
 
 /// Splits a file into its sections.
-pub(super) fn sections(bytes: &[u8]) -> Result<Sections<'_>, Refused> {
+pub(super) fn parse_sections(bytes: &[u8]) -> Result<Sections<'_>, Refusal> {
     // Bytes that are not UTF-8 must not be replaced by U+FFFD: where the signed text contains U+FFFD, a file with
     // invalid bytes would verify as well. Instead the text ends before them, so that the error names their position.
-    let (text, cut) = match std::str::from_utf8(bytes) {
+    let (text, invalid_utf8) = match std::str::from_utf8(bytes) {
         Ok(text) => (text, None),
         Err(error) => {
             let at = error.valid_up_to();
@@ -113,33 +114,33 @@ pub(super) fn sections(bytes: &[u8]) -> Result<Sections<'_>, Refused> {
             (before, Some(format!("byte {at} is not UTF-8")))
         }
     };
-    let mut cursor = Cursor {
+    let mut parser = Parser {
         text,
-        at: 0,
+        offset: 0,
         section: "the beginning",
         element: None,
-        cut,
+        invalid_utf8,
     };
     if !text.starts_with(OPENING)
         && let Some(version) = other_version(text)
     {
-        return Err(Refused::Version(version));
+        return Err(Refusal::OtherVersion(version));
     }
-    cursor.section("session", OPENING)?;
-    let session = cursor.value()?;
-    cursor.section("turns", TURNS)?;
-    let turns = cursor.list()?;
-    cursor.section("items", ITEMS)?;
-    let items = cursor.list()?;
-    cursor.section("checkpoints", CHECKPOINTS)?;
-    let checkpoints = cursor.value()?;
-    cursor.section("head", HEAD)?;
-    let head = cursor.value()?;
-    cursor.section("signature", SIGNATURE)?;
-    let signature = cursor.value()?;
-    cursor.section("the end", END)?;
-    if !cursor.rest().is_empty() || cursor.cut.is_some() {
-        return Err(cursor.malformed("something follows the bundle"));
+    parser.section("session", OPENING)?;
+    let session = parser.value()?;
+    parser.section("turns", TURNS)?;
+    let turns = parser.list()?;
+    parser.section("items", ITEMS)?;
+    let items = parser.list()?;
+    parser.section("checkpoints", CHECKPOINTS)?;
+    let checkpoints = parser.value()?;
+    parser.section("head", HEAD)?;
+    let head = parser.value()?;
+    parser.section("signature", SIGNATURE)?;
+    let signature = parser.value()?;
+    parser.section("the end", END)?;
+    if !parser.remaining().is_empty() || parser.invalid_utf8.is_some() {
+        return Err(parser.malformed("something follows the bundle"));
     }
     Ok(Sections {
         session,
@@ -151,10 +152,10 @@ pub(super) fn sections(bytes: &[u8]) -> Result<Sections<'_>, Refused> {
     })
 }
 
-/// The version that a bundle declares, if it is not this one.
+/// The format version that a bundle declares, if it is not 1.
 fn other_version(text: &str) -> Option<String> {
     let rest = text.strip_prefix("{\"filrouge_bundle\":")?;
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
-    let other = !digits.is_empty() && digits != "1" && rest[digits.len()..].starts_with(',');
-    other.then_some(digits)
+    let is_other = !digits.is_empty() && digits != "1" && rest[digits.len()..].starts_with(',');
+    is_other.then_some(digits)
 }

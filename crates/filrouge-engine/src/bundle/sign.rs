@@ -8,7 +8,7 @@ use filrouge_store::{KeyId, Keyring};
 
 use filrouge_store::hex::from_hex;
 
-/// Domain separation: a signature of a head is not valid for anything else.
+/// The prefix of the signed bytes: it makes a head's signature invalid for any other kind of data.
 const LABEL: &[u8] = b"filrouge bundle 1\0";
 
 /// The public half of the key that bundles are signed with; its text is 64 hexadecimal digits.
@@ -47,28 +47,28 @@ impl fmt::Debug for PublicKey {
 impl PublicKey {
     /// The public key of key `id` in a keyring; `None` when the keyring does not have it.
     #[must_use]
-    pub fn of(keyring: &Keyring, id: KeyId) -> Option<Self> {
+    pub fn from_keyring(keyring: &Keyring, id: KeyId) -> Option<Self> {
         let key = SigningKey::from_bytes(&keyring.signing_seed(id)?);
         Some(Self(key.verifying_key().to_bytes()))
     }
 
     /// Whether `signature`, in hexadecimal digits, is this key's signature of `head`.
-    pub(super) fn signed(&self, head: &str, signature: &str) -> bool {
+    pub(super) fn has_signed(&self, head: &str, signature: &str) -> bool {
         let (Some(bytes), Ok(key)) = (from_hex(signature), VerifyingKey::from_bytes(&self.0))
         else {
             return false;
         };
         let signature = Signature::from_bytes(&bytes);
-        key.verify_strict(&message(head), &signature).is_ok()
+        key.verify_strict(&signed_message(head), &signature).is_ok()
     }
 }
 
 /// Signs a head with key `id`; returns hexadecimal digits, or `None` when the keyring does not have the key.
 pub(super) fn sign(keyring: &Keyring, id: KeyId, head: &str) -> Option<String> {
     let key = SigningKey::from_bytes(&keyring.signing_seed(id)?);
-    Some(hex::encode(key.sign(&message(head)).to_bytes()))
+    Some(hex::encode(key.sign(&signed_message(head)).to_bytes()))
 }
 
-fn message(head: &str) -> Vec<u8> {
+fn signed_message(head: &str) -> Vec<u8> {
     [LABEL, head.as_bytes()].concat()
 }

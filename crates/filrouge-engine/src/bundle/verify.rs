@@ -13,10 +13,10 @@ use sha2::{Digest, Sha256};
 
 use super::export::SignedHead;
 use super::item;
-use super::read::{List, Sections, sections};
-use super::refused::{Refused, broken};
+use super::read::{List, Sections, parse_sections};
+use super::refusal::{Refusal, broken};
 use super::sign::PublicKey;
-use crate::core::{json, unexpected};
+use crate::core::{to_json, unexpected_outcome};
 
 /// The result of a bundle's verification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -67,20 +67,20 @@ pub async fn verify(bundle: &[u8], key: Option<PublicKey>) -> Result<BundleRepor
         signed_by: None,
         findings: Vec::new(),
     };
-    match check(bundle, key).await {
+    match check_bundle(bundle, key).await {
         Ok(checked) => {
             report.session_id = Some(checked.adopt.session.session_id.to_string());
             report.turns = checked.turns;
             report.items = checked.adopt.items.len() as u64;
             report.signed_by = Some(checked.signed_by);
         }
-        Err(Refused::Failed(failure)) => return Err(failure),
-        Err(Refused::Broken(finding)) => {
+        Err(Refusal::VerificationFailed(failure)) => return Err(failure),
+        Err(Refusal::Broken(finding)) => {
             report.verdict = Verdict::Broken;
             report.session_id.clone_from(&finding.session_id);
             report.findings.push(*finding);
         }
-        Err(Refused::Version(version)) => {
+        Err(Refusal::OtherVersion(version)) => {
             report.verdict = Verdict::CannotTell;
             report.findings.push(Finding {
                 session_id: None,
@@ -94,26 +94,29 @@ pub async fn verify(bundle: &[u8], key: Option<PublicKey>) -> Result<BundleRepor
 }
 
 /// Parses and checks an entire bundle.
-pub(super) async fn check(bundle: &[u8], key: Option<PublicKey>) -> Result<CheckedBundle, Refused> {
-    let sections = sections(bundle)?;
-    // The session's id is part of every link, so a changed id makes every link wrong. The signed digest of the section
-    // is checked first, so that the report names the session and not its links.
+pub(super) async fn check_bundle(
+    bundle: &[u8],
+    key: Option<PublicKey>,
+) -> Result<CheckedBundle, Refusal> {
+    let sections = parse_sections(bundle)?;
+    // A changed session id makes every link wrong, because the id is part of each. Checking the signed digest of the
+    // section first makes the report name the session and not its links.
     let head = signed_head(&sections);
     if head
         .as_ref()
         .is_ok_and(|(h, _)| h.session != digest(sections.session))
     {
-        return Err(broken(None, None, CHANGED.replace("{}", "session")));
+        return Err(broken(None, None, CHANGED_SECTION.replace("{}", "session")));
     }
-    let adopt = read(&sections)?;
+    let adopt = parse_adopt(&sections)?;
     let id = adopt.session.session_id.to_string();
-    let failed = |failure: Failure| match failure.code {
-        ErrorCode::Internal => Refused::Failed(failure),
-        _ => Refused::Broken(Box::new(Finding::from(failure))),
+    let to_refusal = |failure: Failure| match failure.code {
+        ErrorCode::Internal => Refusal::VerificationFailed(failure),
+        _ => Refusal::Broken(Box::new(Finding::from(failure))),
     };
-    let (rebuilt, turns) = rebuild(&adopt).await.map_err(failed)?;
+    let (derived_session, turns) = derive_session(&adopt).await.map_err(to_refusal)?;
     compare_turns(&id, &sections.turns, &turns)?;
-    if json(&rebuilt).map_err(failed)? != sections.session {
+    if to_json(&derived_session).map_err(to_refusal)? != sections.session {
         return Err(broken(
             Some(&id),
             None,
@@ -127,7 +130,7 @@ pub(super) async fn check(bundle: &[u8], key: Option<PublicKey>) -> Result<Check
             "checkpoints: this version supports only an empty list",
         ));
     }
-    let head = head.map_err(|what| broken(Some(&id), None, what))?;
+    let head = head.map_err(|detail| broken(Some(&id), None, detail))?;
     let signed_by = check_head(&id, &sections, &adopt, head, key)?;
     Ok(CheckedBundle {
         adopt,
@@ -136,22 +139,22 @@ pub(super) async fn check(bundle: &[u8], key: Option<PublicKey>) -> Result<Check
     })
 }
 
-fn read(sections: &Sections<'_>) -> Result<Adopt, Refused> {
+fn parse_adopt(sections: &Sections<'_>) -> Result<Adopt, Refusal> {
     let parsed: Session = serde_json::from_str(sections.session)
         .map_err(|e| broken(None, None, format!("session: {e}")))?;
     let id = parsed.session_id.to_string();
     let mut items = Vec::with_capacity(sections.items.elements.len());
     for (json, seq) in sections.items.elements.iter().zip(1_u64..) {
-        let one = item::read(json).map_err(|what| broken(Some(&id), Some(seq), what))?;
-        if one.item.seq != seq {
-            let what = format!("item {} is at the position of item {seq}", one.item.seq);
-            return Err(broken(Some(&id), Some(seq), what));
+        let chained = item::read(json).map_err(|detail| broken(Some(&id), Some(seq), detail))?;
+        if chained.item.seq != seq {
+            let detail = format!("item {} is at the position of item {seq}", chained.item.seq);
+            return Err(broken(Some(&id), Some(seq), detail));
         }
-        if item::write(&one).ok().as_deref() != Some(*json) {
-            let what = "the item does not have the canonical encoding";
-            return Err(broken(Some(&id), Some(seq), what));
+        if item::write(&chained).ok().as_deref() != Some(*json) {
+            let detail = "the item does not have the canonical encoding";
+            return Err(broken(Some(&id), Some(seq), detail));
         }
-        items.push(one);
+        items.push(chained);
     }
     if !parsed.metadata.is_object() {
         return Err(broken(
@@ -183,10 +186,9 @@ fn read(sections: &Sections<'_>) -> Result<Adopt, Refused> {
     })
 }
 
-/// Derives the session and its turns from the items, by adopting these in a temporary ledger.
-pub(super) async fn rebuild(adopt: &Adopt) -> Result<(Session, Vec<Turn>), Failure> {
-    // The key of the temporary ledger is a placeholder: when the ledger adopts the items, it checks their links, not
-    // MACs.
+/// Derives the session and its turns from the items: a temporary ledger adopts the items and returns both.
+pub(super) async fn derive_session(adopt: &Adopt) -> Result<(Session, Vec<Turn>), Failure> {
+    // The key of the temporary ledger is a placeholder, because adopting items checks their links and not MACs.
     let keyring = Arc::new(Keyring::single([0; 32]));
     let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), Arc::new(SystemClock));
     let ledger: &dyn Ledger = &ledger;
@@ -196,36 +198,36 @@ pub(super) async fn rebuild(adopt: &Adopt) -> Result<(Session, Vec<Turn>), Failu
         write: Write::Adopt(Arc::new(adopt.clone())),
     };
     let Outcome::Session { session, .. } = ledger.write(command).await?.outcome else {
-        return Err(unexpected());
+        return Err(unexpected_outcome());
     };
     let id = adopt.session.session_id.clone();
     let turns = ledger
         .query(move |snapshot| {
-            let mut all = Vec::new();
-            snapshot.each_turn(&snapshot.get(&scope, &id)?, |turn| {
-                all.push(turn);
+            let mut turns = Vec::new();
+            snapshot.for_each_turn(&snapshot.get(&scope, &id)?, |turn| {
+                turns.push(turn);
                 Ok(())
             })?;
-            Ok(all)
+            Ok(turns)
         })
         .await?;
     Ok((*session, turns))
 }
 
-fn compare_turns(id: &str, listed: &List<'_>, turns: &[Turn]) -> Result<(), Refused> {
+fn compare_turns(id: &str, listed: &List<'_>, turns: &[Turn]) -> Result<(), Refusal> {
     for (index, turn) in turns.iter().enumerate() {
-        let expected = json(turn).map_err(Refused::Failed)?;
+        let expected = to_json(turn).map_err(Refusal::VerificationFailed)?;
         if listed.elements.get(index).copied() != Some(expected.as_str()) {
-            let what = format!(
+            let detail = format!(
                 "turns[{index}]: turn {} does not match its items",
                 turn.turn_id
             );
-            return Err(broken(Some(id), Some(turn.first_seq), what));
+            return Err(broken(Some(id), Some(turn.first_seq), detail));
         }
     }
     if listed.elements.len() != turns.len() {
-        let what = format!("turns[{}]: it has no items", turns.len());
-        return Err(broken(Some(id), None, what));
+        let detail = format!("turns[{}]: it has no items", turns.len());
+        return Err(broken(Some(id), None, detail));
     }
     Ok(())
 }
@@ -234,12 +236,12 @@ pub(super) fn digest(text: &str) -> String {
     hex::encode(Sha256::digest(text.as_bytes()))
 }
 
-const CHANGED: &str = "{}: the bytes are not those that were signed";
+const CHANGED_SECTION: &str = "{}: the bytes are not those that were signed";
 
 /// The parsed head and the key that signed it; the error says why the head or its signature is not valid.
 fn signed_head(sections: &Sections<'_>) -> Result<(SignedHead, PublicKey), String> {
     let head: SignedHead = serde_json::from_str(sections.head).map_err(|e| format!("head: {e}"))?;
-    if json(&head).ok().as_deref() != Some(sections.head) {
+    if to_json(&head).ok().as_deref() != Some(sections.head) {
         return Err("head: it does not have the canonical encoding".into());
     }
     let key: PublicKey = head
@@ -250,7 +252,7 @@ fn signed_head(sections: &Sections<'_>) -> Result<(SignedHead, PublicKey), Strin
     let digits = signature
         .strip_prefix('"')
         .and_then(|s| s.strip_suffix('"'));
-    if digits.is_some_and(|s| key.signed(sections.head, s)) {
+    if digits.is_some_and(|s| key.has_signed(sections.head, s)) {
         Ok((head, key))
     } else {
         Err("signature: it does not match the head".into())
@@ -264,8 +266,8 @@ fn check_head(
     adopt: &Adopt,
     (head, public_key): (SignedHead, PublicKey),
     key: Option<PublicKey>,
-) -> Result<SignedBy, Refused> {
-    let wrong = |what: String| broken(Some(id), None, what);
+) -> Result<SignedBy, Refusal> {
+    let broken_session = |detail: String| broken(Some(id), None, detail);
     let digests = [
         ("session", sections.session, &head.session),
         ("turns", sections.turns.raw, &head.turns),
@@ -274,7 +276,7 @@ fn check_head(
     ];
     for (name, bytes, signed) in digests {
         if digest(bytes) != *signed {
-            return Err(wrong(CHANGED.replace("{}", name)));
+            return Err(broken_session(CHANGED_SECTION.replace("{}", name)));
         }
     }
     let link = adopt.items.last().map_or([0; 32], |i| i.link);
@@ -283,12 +285,12 @@ fn check_head(
         || head.session_id != session.session_id.as_str()
         || (head.last_seq, &head.link) != (adopt.items.len() as u64, &hex::encode(link))
     {
-        let what = "head: it is not the head of this session";
-        return Err(wrong(what.into()));
+        let detail = "head: it is not the head of this session";
+        return Err(broken_session(detail.into()));
     }
     if key.is_some_and(|key| key != public_key) {
-        let what = format!("head: signed by {public_key}, which is not the expected key");
-        return Err(wrong(what));
+        let detail = format!("head: signed by {public_key}, which is not the expected key");
+        return Err(broken_session(detail));
     }
     Ok(SignedBy {
         key_id: head.key_id,

@@ -2,16 +2,16 @@
 
 use crate::api_keys::Role;
 
-/// The caller's role: that of its key or token, or `Local` on a server without keys.
+/// The caller's role: the role of its key or token, or `Local` on a server without keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holder {
-    /// The holder of a key or token.
+pub enum CallerRole {
+    /// The role that a key or token gives.
     Role(Role),
     /// Any caller of a server without keys.
     Local,
 }
 
-impl Holder {
+impl CallerRole {
     const fn column(self) -> usize {
         match self {
             Self::Role(Role::Service) => 0,
@@ -23,7 +23,7 @@ impl Holder {
     }
 
     /// Whether this caller sees the entire tenant when it acts for no end user.
-    pub(super) const fn sees_the_tenant(self) -> bool {
+    pub(super) const fn sees_entire_tenant(self) -> bool {
         matches!(self, Self::Role(Role::Auditor | Role::Admin))
     }
 
@@ -40,12 +40,12 @@ impl Holder {
 enum Grant {
     No,
     Yes,
-    /// The role has the permission only when it does not act for an end user, that is without `Filrouge-Identity`.
-    Alone,
+    /// The role has the permission only without `Filrouge-Identity`: it must not act for an end user.
+    WithoutIdentity,
 }
 
 /// A permission as a type, so that a route can refuse a request before it reads the body.
-pub trait Needs: Send + Sync + 'static {
+pub trait PermissionType: Send + Sync + 'static {
     /// The permission.
     const PERMISSION: Permission;
 }
@@ -86,7 +86,7 @@ macro_rules! permissions {
                 #[doc = $covers]
                 #[derive(Debug)]
                 pub struct $name;
-                impl super::Needs for $name {
+                impl super::PermissionType for $name {
                     const PERMISSION: super::Permission = super::Permission::$name;
                 }
             )+
@@ -101,16 +101,16 @@ permissions! {
     Redact "redact" "erase contents of a turn; the redaction stays recorded" Yes Yes No Yes Yes;
     Erase "erase" "delete a session" Yes Yes No Yes Yes;
     Link "link" "link an anonymous session to its owner" Yes Yes No Yes Yes;
-    IncludeRedacted "include_redacted" "list redacted turns, without their contents" No No Alone Alone Alone;
-    ReadTenant "read_tenant" "data of all identities: the entire change feed, turns of any identity; an end user sees only their own" Alone No Alone Alone Alone;
-    Audit "audit" "who said and did what in all sessions" No No Alone Alone Alone;
-    Observe "observe" "metrics, and the reasons when `/readyz` is degraded" No No Alone Alone Alone;
-    Administer "administer" "key figures and technical status of the tenant" No No No Alone Alone;
+    IncludeRedacted "include_redacted" "list redacted turns, without their contents" No No WithoutIdentity WithoutIdentity WithoutIdentity;
+    ReadTenant "read_tenant" "data of all identities: the entire change feed, turns of any identity; an end user sees only their own" WithoutIdentity No WithoutIdentity WithoutIdentity WithoutIdentity;
+    Audit "audit" "who said and did what in all sessions" No No WithoutIdentity WithoutIdentity WithoutIdentity;
+    Observe "observe" "metrics, and the reasons when `/readyz` is degraded" No No WithoutIdentity WithoutIdentity WithoutIdentity;
+    Administer "administer" "key figures and technical status of the tenant" No No No WithoutIdentity WithoutIdentity;
 }
 
 /// The reason why a permission is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PermissionRefused {
+pub(super) enum PermissionRefusal {
     /// The role does not have it.
     Role,
     /// The role has it, but not on behalf of an end user.
@@ -118,17 +118,17 @@ pub(super) enum PermissionRefused {
 }
 
 impl Permission {
-    /// Checks whether `holder` has the permission; `for_identity` says whether it acts for an end user.
+    /// Checks whether `role` has the permission; `for_identity` says whether it acts for an end user.
     pub(super) const fn check(
         self,
-        holder: Holder,
+        role: CallerRole,
         for_identity: bool,
-    ) -> Result<(), PermissionRefused> {
-        match self.row()[holder.column()] {
+    ) -> Result<(), PermissionRefusal> {
+        match self.row()[role.column()] {
             Grant::Yes => Ok(()),
-            Grant::Alone if !for_identity => Ok(()),
-            Grant::Alone => Err(PermissionRefused::ForIdentity),
-            Grant::No => Err(PermissionRefused::Role),
+            Grant::WithoutIdentity if !for_identity => Ok(()),
+            Grant::WithoutIdentity => Err(PermissionRefusal::ForIdentity),
+            Grant::No => Err(PermissionRefusal::Role),
         }
     }
 
@@ -163,7 +163,7 @@ mod tests {
                 table.push_str(match grant {
                     Grant::No => " – |",
                     Grant::Yes => " yes |",
-                    Grant::Alone => " alone |",
+                    Grant::WithoutIdentity => " alone |",
                 });
             }
             table.push('\n');
@@ -194,23 +194,31 @@ mod tests {
         let denied_to_auditors =
             |permission| changes.contains(permission) || *permission == Permission::Administer;
         for permission in Permission::ALL {
-            let auditor = permission.check(Holder::Role(Role::Auditor), false);
+            let auditor = permission.check(CallerRole::Role(Role::Auditor), false);
             assert_eq!(
                 auditor.is_err(),
                 denied_to_auditors(permission),
                 "{permission:?}"
             );
-            let admin = permission.check(Holder::Role(Role::Admin), false);
+            let admin = permission.check(CallerRole::Role(Role::Admin), false);
             assert_eq!(admin, Ok(()), "{permission:?}");
             if permission.spans_identities() {
-                assert!(permission.check(Holder::Role(Role::User), true).is_err());
-                assert!(permission.check(Holder::Role(Role::User), false).is_err());
+                assert!(
+                    permission
+                        .check(CallerRole::Role(Role::User), true)
+                        .is_err()
+                );
+                assert!(
+                    permission
+                        .check(CallerRole::Role(Role::User), false)
+                        .is_err()
+                );
                 for role in Role::ALL {
-                    assert!(permission.check(Holder::Role(role), true).is_err());
+                    assert!(permission.check(CallerRole::Role(role), true).is_err());
                 }
                 assert_eq!(
-                    permission.check(Holder::Local, true),
-                    Err(PermissionRefused::ForIdentity)
+                    permission.check(CallerRole::Local, true),
+                    Err(PermissionRefusal::ForIdentity)
                 );
             }
         }

@@ -6,9 +6,9 @@ use tracing::field::{Value, display};
 
 use super::lease::fenced_scope;
 use super::requests::SaveCheckpoint;
-use super::words::{word, word_of};
+use super::words::{log_word, optional_log_word};
 use crate::caller::{Caller, Permission};
-use crate::core::unexpected;
+use crate::core::unexpected_outcome;
 use crate::engine::Calls;
 use crate::secrets::Masked;
 use crate::written::Written;
@@ -18,7 +18,7 @@ type LabelAndState = (Option<Box<str>>, RawJson);
 
 impl Calls {
     /// Saves a checkpoint, at most one per seq. The checkpoint's `state` is the application's state as JSON. The
-    /// checkpoint's label becomes the session's field `state`, which is a different thing. Repeating an identical
+    /// checkpoint's label, not its `state`, becomes the session's field `state`. Repeating an identical
     /// checkpoint changes nothing.
     ///
     /// # Errors
@@ -34,12 +34,13 @@ impl Calls {
         let scope = &caller.scope(Permission::Write)?;
         self.check_journal()?;
         let scope = fenced_scope(scope, request.fence, request.release)?;
-        self.limits().label(request.label.as_deref(), "label")?;
+        self.limits()
+            .check_label(request.label.as_deref(), "label")?;
         let max_bytes = self.settings.calls.checkpoint_bytes;
         let bytes = request.state.as_str().len();
         if bytes > max_bytes {
-            let what = format!("state has {bytes} bytes, at most {max_bytes} are allowed");
-            return Err(Failure::new(ErrorCode::LimitExceeded, what));
+            let detail = format!("state has {bytes} bytes, at most {max_bytes} are allowed");
+            return Err(Failure::new(ErrorCode::LimitExceeded, detail));
         }
         if !request.state.is_object() {
             return Err(Failure::new(
@@ -49,7 +50,7 @@ impl Calls {
         }
         let unmasked = (request.label, request.state);
         let ((label, state), masked) = self.masked_checkpoint(&scope, session, unmasked)?;
-        let put = PutCheckpoint {
+        let put_checkpoint = PutCheckpoint {
             session_id: session.clone(),
             seq: request.seq,
             label,
@@ -57,7 +58,7 @@ impl Calls {
             keep: self.settings.calls.checkpoints_kept,
         };
         let stored = self
-            .write(&scope, Write::PutCheckpoint(Box::new(put)))
+            .write(&scope, Write::PutCheckpoint(Box::new(put_checkpoint)))
             .await?;
         match stored.outcome {
             Outcome::Checkpoint {
@@ -67,19 +68,19 @@ impl Calls {
             } => {
                 if created {
                     self.counters.checkpoints.add(1);
-                    let none = display("-");
+                    let no_seq = display("-");
                     // The log line shows the seq as a number, or as `-` while the ledger has not assigned it.
                     let seq: &dyn Value = match checkpoint.seq {
-                        UNASSIGNED => &none,
+                        UNASSIGNED => &no_seq,
                         _ => &checkpoint.seq,
                     };
-                    tracing::info!(tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), seq,
-                        state = %word_of(checkpoint.label.as_deref()), "[CHECKPOINT]");
+                    tracing::info!(tenant_id = %log_word(scope.tenant.as_str()), call_id = %log_word(session.as_str()), seq,
+                        state = %optional_log_word(checkpoint.label.as_deref()), "[CHECKPOINT]");
                 }
                 let written = Written::new(*checkpoint, !created, stored.durability);
                 Ok(self.count_masked(written, &masked))
             }
-            _ => Err(unexpected()),
+            _ => Err(unexpected_outcome()),
         }
     }
 
@@ -93,7 +94,7 @@ impl Calls {
     ) -> Result<(LabelAndState, Masked), Failure> {
         let mut all_masked = Masked::default();
         let registry = self.secrets();
-        for secrets in registry.of_session(&scope.tenant, session, self.clock.now()) {
+        for secrets in registry.secrets_of_session(&scope.tenant, session, self.clock.now()) {
             if let Some(masked) = secrets.mask_json(state.as_str(), &mut all_masked) {
                 state = RawJson::from_checked(masked);
             }
@@ -104,7 +105,7 @@ impl Calls {
         }
         let masker = self.masker(None);
         let (checkpoint, masked) =
-            self.mask_with(masker, |masker| masker.checkpoint(label, state))?;
+            self.mask_with(masker, |masker| masker.mask_checkpoint(label, state))?;
         all_masked.join(&masked);
         Ok((checkpoint, all_masked))
     }
@@ -119,10 +120,10 @@ impl Calls {
         session: &SessionId,
     ) -> Result<Vec<Result<Checkpoint, u64>>, Failure> {
         let scope = &caller.scope(Permission::Read)?;
-        let (viewer, id) = (scope.clone(), session.clone());
+        let (query_scope, id) = (scope.clone(), session.clone());
         self.ledger
             .query_session(scope, session, move |snapshot| {
-                snapshot.checkpoints(&viewer, &id)
+                snapshot.checkpoints(&query_scope, &id)
             })
             .await
     }
@@ -137,20 +138,20 @@ impl Calls {
         session: &SessionId,
     ) -> Result<Checkpoint, Failure> {
         let scope = &caller.scope(Permission::Read)?;
-        let (viewer, id) = (scope.clone(), session.clone());
+        let (query_scope, id) = (scope.clone(), session.clone());
         let newest = self
             .ledger
             .query_session(scope, session, move |snapshot| {
-                let session = snapshot.get(&viewer, &id)?;
+                let session = snapshot.get(&query_scope, &id)?;
                 snapshot.newest_checkpoint(&session)
             })
             .await?;
         newest.checkpoint.ok_or_else(|| {
-            let what = match newest.unreadable {
+            let detail = match newest.unreadable {
                 0 => "the session has no checkpoint",
                 _ => "no checkpoint of the session can be read",
             };
-            Failure::new(ErrorCode::CheckpointNotFound, what)
+            Failure::new(ErrorCode::CheckpointNotFound, detail)
                 .with_hint("resume the session: the items are all there")
         })
     }

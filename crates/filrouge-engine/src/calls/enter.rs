@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use super::lease::warn_if_down;
 use super::requests::ResumeSession;
 use super::resume::Resumed;
-use super::unclaimed::Unclaimed;
-use super::words::word;
+use super::unclaimed::UnclaimedLease;
+use super::words::log_word;
 use crate::caller::{Caller, Permission};
 use crate::engine::Calls;
 use crate::turns::{OnBusy, busy};
@@ -30,9 +30,9 @@ pub struct Webhook {
 
 /// How the caller proceeds with a webhook.
 #[derive(Debug)]
-pub enum Entered {
-    /// The caller has the session's lease and must work on the webhook. The value is all that it needs to resume. The
-    /// caller starts the turn under the lease's fence, and releases the lease with the last write of its work.
+pub enum WebhookAdmission {
+    /// The caller has the session's lease and must work on the webhook. The value contains all that it needs to resume.
+    /// The caller starts the turn under the lease's fence, and releases the lease with its last write.
     Work(Box<Resumed>),
     /// The webhook was already answered, by this turn.
     Answered(Box<Turn>),
@@ -48,7 +48,11 @@ impl Calls {
     /// `lease_timeout` if another webhook of the call had the lease for the entire wait; `turn_busy` if another caller
     /// works on this webhook, and `on_busy` is `Reject` or its wait was too short; `session_terminated`, and those of
     /// [`Self::resume`].
-    pub async fn enter(&self, caller: &Caller, webhook: Webhook) -> Result<Entered, Failure> {
+    pub async fn enter(
+        &self,
+        caller: &Caller,
+        webhook: Webhook,
+    ) -> Result<WebhookAdmission, Failure> {
         let scope = &caller.scope(Permission::Write)?;
         let Webhook {
             session,
@@ -57,64 +61,71 @@ impl Calls {
             on_busy,
         } = webhook;
         let waited = !self.lease_wait(resume.wait_ms)?.is_zero();
-        let mut until = None;
+        let mut deadline = None;
         loop {
             // A repeated delivery acquires no lease, and does not count as a resume.
-            if let Some(turn) = self.answered(scope, &session, &request).await? {
-                return Ok(Entered::Answered(Box::new(turn)));
+            if let Some(turn) = self.answered_turn(scope, &session, &request).await? {
+                return Ok(WebhookAdmission::Answered(Box::new(turn)));
             }
             let failure = match self.resume_unclaimed(scope, &session, &resume).await {
-                Ok(held) => return self.entered(scope, &session, &request, held).await,
+                Ok(acquired) => {
+                    return self
+                        .admit_with_lease(scope, &session, &request, acquired)
+                        .await;
+                }
                 Err(failure) if cannot_acquire(failure.code) => failure,
                 Err(failure) => return Err(failure),
             };
             // The webhook may have been answered by now, or the lease's holder may be working on it.
-            let turn = match self.turn_of(scope, &session, &request).await? {
+            let turn = match self.turn_of_request(scope, &session, &request).await? {
                 Some(turn) if turn.status.is_closed() => {
-                    return Ok(Entered::Answered(Box::new(turn)));
+                    return Ok(WebhookAdmission::Answered(Box::new(turn)));
                 }
                 Some(turn) if failure.code == ErrorCode::LeaseTimeout => turn,
                 _ => {
-                    let waited = waited || until.is_some();
+                    let waited = waited || deadline.is_some();
                     let refused = (&*resume.holder, waited, &failure);
                     self.report_refused(scope, &session, refused).await;
                     return Err(failure);
                 }
             };
             let wait = match on_busy {
-                OnBusy::NoContent => return Ok(Entered::Busy),
+                OnBusy::NoContent => return Ok(WebhookAdmission::Busy),
                 OnBusy::Reject => return Err(busy(&turn)),
                 OnBusy::Wait(wait) => wait,
             };
-            let until = *until.get_or_insert_with(|| Instant::now() + wait);
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + wait);
             let id = turn.turn_id;
-            match self.ended_or_free(scope, (&session, id), until).await? {
+            match self
+                .wait_until_ended_or_free(scope, (&session, id), deadline)
+                .await?
+            {
                 Some(turn) if turn.status.is_closed() => {
-                    return Ok(Entered::Answered(Box::new(turn)));
+                    return Ok(WebhookAdmission::Answered(Box::new(turn)));
                 }
                 Some(turn) => return Err(busy(&turn)),
-                // The session is free, but the turn is still open: its caller is gone, so this caller tries to do the
-                // work.
-                None => resume.wait_ms = Some(self.wait_left(until)),
+                // The session has no holder, but the turn is still open: its caller has disappeared. So this caller
+                // tries to acquire the lease and do the work.
+                None => resume.wait_ms = Some(self.remaining_wait_ms(deadline)),
             }
         }
     }
 
-    /// Decides what a caller does that has acquired the lease. It does the work, unless the previous holder answered
-    /// the webhook while this caller waited. A turn that is still open was abandoned by a former holder, so the webhook
-    /// is unanswered.
-    async fn entered(
+    /// Decides how a caller proceeds that has acquired the lease. It does the work, unless the previous holder answered
+    /// the webhook in the meantime. A turn that is still open was abandoned by a former holder, so its webhook is not
+    /// answered.
+    async fn admit_with_lease(
         &self,
         scope: &Scope,
         session: &SessionId,
         request: &RequestId,
-        (resumed, unclaimed): (Written<Resumed>, Unclaimed),
-    ) -> Result<Entered, Failure> {
-        let Some(turn) = self.answered(scope, session, request).await? else {
+        (resumed, unclaimed): (Written<Resumed>, UnclaimedLease),
+    ) -> Result<WebhookAdmission, Failure> {
+        let Some(turn) = self.answered_turn(scope, session, request).await? else {
             unclaimed.claim();
-            return Ok(Entered::Work(Box::new(resumed.into_value())));
+            return Ok(WebhookAdmission::Work(Box::new(resumed.into_value())));
         };
-        if unclaimed.is_new() {
+        if unclaimed.has_lease() {
             let Resumed { holder, fence, .. } = &resumed.value;
             match self.release_lease(scope, session, holder, *fence).await {
                 Ok(_) => unclaimed.claim(),
@@ -122,57 +133,57 @@ impl Calls {
                 // lease once more; if that fails as well, the lease expires.
                 Err(failure) => {
                     let err = failure.code;
-                    tracing::warn!(%err, tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), "[CALL_LOCK_WARN]");
+                    tracing::warn!(%err, tenant_id = %log_word(scope.tenant.as_str()), call_id = %log_word(session.as_str()), "[CALL_LOCK_WARN]");
                 }
             }
         }
-        Ok(Entered::Answered(Box::new(turn)))
+        Ok(WebhookAdmission::Answered(Box::new(turn)))
     }
 
-    /// Waits until a turn has ended, and returns it. Returns `None` if the session's lease becomes free first. At the
-    /// deadline `until`, returns the turn in its present state.
-    async fn ended_or_free(
+    /// Waits until a turn has ended, and returns it. Returns `None` if the session's lease becomes free first. At
+    /// `deadline`, returns the turn in its present state.
+    async fn wait_until_ended_or_free(
         &self,
         scope: &Scope,
         (session, id): (&SessionId, TurnId),
-        until: Instant,
+        deadline: Instant,
     ) -> Result<Option<Turn>, Failure> {
         let mut commits = self.ledger.commits();
         tokio::select! {
-            turn = self.closed_turn(scope, session, id, until) => return turn.map(Some),
-            free = self.wait_while_held(scope, session, &mut commits, until) => {
+            turn = self.closed_turn(scope, session, id, deadline) => return turn.map(Some),
+            free = self.wait_while_held(scope, session, &mut commits, deadline) => {
                 free.inspect_err(|failure| warn_if_down(scope, session, failure))?;
             }
         }
-        if Instant::now() < until {
+        if Instant::now() < deadline {
             return Ok(None);
         }
         self.ledger.turn(scope, session, id).await.map(Some)
     }
 
     /// The remaining wait for a lease, in milliseconds.
-    fn wait_left(&self, until: Instant) -> u64 {
-        let left = until.saturating_duration_since(Instant::now());
-        let left = left.min(self.settings.calls.lease_wait_max);
-        u64::try_from(left.as_millis()).unwrap_or(u64::MAX)
+    fn remaining_wait_ms(&self, deadline: Instant) -> u64 {
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        let remaining = remaining.min(self.settings.calls.lease_wait_max);
+        u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX)
     }
 
     /// The turn of a request, if it has ended; otherwise `None`, also if the session does not exist yet or the ledger
     /// does not answer.
-    async fn answered(
+    async fn answered_turn(
         &self,
         scope: &Scope,
         session: &SessionId,
         request: &RequestId,
     ) -> Result<Option<Turn>, Failure> {
-        match self.turn_of(scope, session, request).await {
-            Err(failure) if is_unknown(failure.code) => Ok(None),
+        match self.turn_of_request(scope, session, request).await {
+            Err(failure) if is_unavailable(failure.code) => Ok(None),
             turn => Ok(turn?.filter(|turn| turn.status.is_closed())),
         }
     }
 
     /// The turn of a request, if it exists.
-    pub(super) async fn turn_of(
+    pub(super) async fn turn_of_request(
         &self,
         scope: &Scope,
         session: &SessionId,
@@ -181,12 +192,12 @@ impl Calls {
         if let Some(spool) = &self.spool
             && self.spooled_state(scope, session).is_some()
         {
-            return Ok(spool.waiting_turn(scope, session, request));
+            return Ok(spool.spooled_turn(scope, session, request));
         }
-        let (viewer, id, request) = (scope.clone(), session.clone(), request.clone());
+        let (query_scope, id, request) = (scope.clone(), session.clone(), request.clone());
         self.ledger
             .query_session(scope, session, move |snapshot| {
-                let session = snapshot.get(&viewer, &id)?;
+                let session = snapshot.get(&query_scope, &id)?;
                 let row = snapshot.turn_of_request(&session, &request)?;
                 row.map(|row| snapshot.project(&session, &row)).transpose()
             })
@@ -195,7 +206,7 @@ impl Calls {
 }
 
 /// Whether the turn cannot be looked up: its session does not exist, or the ledger does not answer.
-const fn is_unknown(code: ErrorCode) -> bool {
+const fn is_unavailable(code: ErrorCode) -> bool {
     matches!(
         code,
         ErrorCode::SessionNotFound | ErrorCode::StoreUnavailable

@@ -4,17 +4,22 @@
 use filrouge_store::command::Outcome;
 use filrouge_types::{Role, SessionId, TenantId};
 
-use super::words::word;
+use super::words::log_word;
 
 /// Logs the items that a write to a turn has added.
-pub(crate) fn journal(tenant: &TenantId, session: &SessionId, outcome: &Outcome) {
-    let (Outcome::Turn(_, Some(put)) | Outcome::Appended { put: Some(put), .. }) = outcome else {
+pub(crate) fn log_call_items(tenant: &TenantId, session: &SessionId, outcome: &Outcome) {
+    let (Outcome::Turn(_, Some(appended))
+    | Outcome::Appended {
+        written: Some(appended),
+        ..
+    }) = outcome
+    else {
         return;
     };
-    for (seq, role) in (put.first_seq..).zip(&put.roles) {
+    for (seq, role) in (appended.first_seq..).zip(&appended.roles) {
         tracing::info!(
-            tenant_id = %word(tenant.as_str()),
-            call_id = %word(session.as_str()),
+            tenant_id = %log_word(tenant.as_str()),
+            call_id = %log_word(session.as_str()),
             seq,
             role = %role_name(*role),
             "[CALL_JOURNAL]"

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use filrouge_store::command::{
-    Acquire, FencingToken, LeaseRequest, NewSession, Outcome, Scope, TakeLease, Write,
+    Acquire, FencingToken, LeaseCommand, LeaseRequest, NewSession, Outcome, Scope, Write,
 };
 use filrouge_store::{CommittedWrite, Durability};
 use filrouge_types::{ErrorCode, Failure, Lease, SessionId};
@@ -12,18 +12,18 @@ use tokio::time::Instant;
 
 use super::requests::{AcquireLease, RenewLease};
 use super::settings::Journal;
-use super::unclaimed::{self, LeaseReader, Unclaimed};
-use super::words::{word, word_of};
+use super::unclaimed::{self, LeaseReader, UnclaimedLease};
+use super::words::{log_word, optional_log_word};
 use crate::caller::{Caller, Permission};
-use crate::core::{Core, unexpected};
+use crate::core::{Core, unexpected_outcome};
 use crate::engine::Calls;
 use crate::written::Written;
 
-/// The poll interval of a waiting caller: no commit announces a change of a session outside the ledger.
+/// The poll interval of a waiting caller. Polling is needed because no commit announces a change of a session that is
+/// only in the hot store or the spool.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// The shortest pause of a waiting caller between two checks, because commits of other sessions wake the caller as
-/// well.
-const PAUSE: Duration = Duration::from_millis(10);
+/// The shortest pause of a waiting caller between two checks: commits of other sessions wake the caller, too.
+const MIN_PAUSE: Duration = Duration::from_millis(10);
 
 /// Adds to `scope` the fence of a write: `fence` from the request's body, or the fence from its header, which `scope`
 /// has already. With `release`, the write also releases the lease.
@@ -38,15 +38,15 @@ pub(crate) fn fenced_scope(
 ) -> Result<Scope, Failure> {
     let token = match (scope.fence, fence) {
         (Some(token), Some(fence)) if token.fence != fence => {
-            let what = format!(
+            let detail = format!(
                 "the request names fence {fence}, and its header {}",
                 token.fence
             );
-            return Err(Failure::new(ErrorCode::Invalid, what)
+            return Err(Failure::new(ErrorCode::Invalid, detail)
                 .with_hint("name one fence, in the body or in Filrouge-Fence"));
         }
         (Some(token), _) => Some(token),
-        (None, fence) => fence.map(FencingToken::by),
+        (None, fence) => fence.map(FencingToken::new),
     };
     let Some(mut token) = token else {
         if release {
@@ -62,21 +62,21 @@ pub(crate) fn fenced_scope(
 /// The result of requesting a lease: a new lease, or the changed lease of the same holder.
 pub(super) struct AcquiredLease {
     pub(super) lease: Lease,
-    /// Whether the lease is new, with a new fence, rather than one that its holder already had.
-    pub(super) new: bool,
+    /// Whether the lease is new, with a new fence; `false` if its holder already had it.
+    pub(super) is_new: bool,
     /// Whether the session was created.
     pub(super) created: bool,
     /// Whether the ledger recorded an event for the resume ([`Acquire::resumes`]).
     pub(super) resumed: bool,
     pub(super) durability: Durability,
     /// Releases the lease when it is dropped without having been claimed.
-    pub(super) unclaimed: Unclaimed,
+    pub(super) unclaimed: UnclaimedLease,
 }
 
 impl AcquiredLease {
     /// The result of an operation under the lease.
-    pub(super) const fn written<T>(&self, value: T) -> Written<T> {
-        Written::new(value, !self.new, self.durability)
+    pub(super) const fn to_written<T>(&self, value: T) -> Written<T> {
+        Written::new(value, !self.is_new, self.durability)
     }
 }
 
@@ -105,12 +105,12 @@ impl Calls {
         let attempt = LeaseAttempt {
             holder: &request.holder,
             wait: self.lease_wait(request.wait_ms)?,
-            acquire: self.acquisition(request.ttl_ms, None, None)?,
+            acquire: self.acquire_options(request.ttl_ms, None, None)?,
         };
         let waited = !attempt.wait.is_zero();
-        match self.take_lease(scope, session, attempt).await {
+        match self.acquire_lease(scope, session, attempt).await {
             Ok(acquired) => {
-                let written = Written::new(acquired.lease, !acquired.new, acquired.durability);
+                let written = Written::new(acquired.lease, !acquired.is_new, acquired.durability);
                 acquired.unclaimed.claim();
                 Ok(written)
             }
@@ -122,7 +122,7 @@ impl Calls {
         }
     }
 
-    /// Renews a lease, whose new duration begins now.
+    /// Renews a lease: its duration restarts now.
     ///
     /// # Errors
     /// `stale_fence`, `lease_expired`, `lease_held` by another holder; `session_not_found`, `invalid`, and those of the
@@ -139,12 +139,12 @@ impl Calls {
             return Err(Failure::new(ErrorCode::Invalid, "fence is missing")
                 .with_hint("only the holder can renew the lease: name the fence"));
         };
-        let ask = LeaseRequest::Renew {
+        let lease_request = LeaseRequest::Renew {
             fence: token.fence,
             ttl: self.lease_ttl(request.ttl_ms)?,
         };
         let acquired = self
-            .request_lease(scope, session, request.holder, ask)
+            .request_lease(scope, session, request.holder, lease_request)
             .await?;
         Ok(Written::new(acquired.lease, false, acquired.durability))
     }
@@ -190,7 +190,7 @@ impl Calls {
         )
     }
 
-    pub(super) fn acquisition(
+    pub(super) fn acquire_options(
         &self,
         ttl_ms: Option<u64>,
         create: Option<NewSession>,
@@ -220,21 +220,21 @@ impl Calls {
         checked_duration(ms, "wait_ms", 0, calls.lease_wait, calls.lease_wait_max)
     }
 
-    /// Acquires a lease as soon as it is free, within the attempt's wait. Does not report a refusal: the caller does,
-    /// because the webhook may turn out to be answered already.
-    pub(super) async fn take_lease(
+    /// Acquires a lease as soon as it is free, within the attempt's wait. Does not report a refusal. The caller
+    /// reports it, unless the webhook was already answered.
+    pub(super) async fn acquire_lease(
         &self,
         scope: &Scope,
         session: &SessionId,
         attempt: LeaseAttempt<'_>,
     ) -> Result<AcquiredLease, Failure> {
-        let until = Instant::now() + attempt.wait;
+        let deadline = Instant::now() + attempt.wait;
         let mut commits = self.ledger.commits();
         loop {
             commits.mark_unchanged();
-            let ask = LeaseRequest::Acquire(Box::new(attempt.acquire.clone()));
+            let lease_request = LeaseRequest::Acquire(Box::new(attempt.acquire.clone()));
             let refused = match self
-                .request_lease(scope, session, attempt.holder.into(), ask)
+                .request_lease(scope, session, attempt.holder.into(), lease_request)
                 .await
             {
                 Err(failure) if failure.code == ErrorCode::LeaseTimeout => failure,
@@ -244,38 +244,39 @@ impl Calls {
                 }
                 Ok(acquired) => {
                     self.counters.leases.add(1);
-                    tracing::info!(tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), fence = acquired.lease.fence, "[CALL_LOCK] acquired");
+                    tracing::info!(tenant_id = %log_word(scope.tenant.as_str()), call_id = %log_word(session.as_str()), fence = acquired.lease.fence, "[CALL_LOCK] acquired");
                     return Ok(acquired);
                 }
             };
-            if Instant::now() >= until {
+            if Instant::now() >= deadline {
                 return Err(refused);
             }
-            self.wait_while_held(scope, session, &mut commits, until)
+            self.wait_while_held(scope, session, &mut commits, deadline)
                 .await
                 .inspect_err(|failure| warn_if_down(scope, session, failure))?;
         }
     }
 
-    /// Waits until the lease seems free, or until the deadline `until`.
+    /// Waits until the lease seems free, at most until `deadline`.
     pub(super) async fn wait_while_held(
         &self,
         scope: &Scope,
         session: &SessionId,
         commits: &mut tokio::sync::watch::Receiver<u64>,
-        until: Instant,
+        deadline: Instant,
     ) -> Result<(), Failure> {
         loop {
-            let next_poll = (Instant::now() + POLL_INTERVAL).min(until);
+            let next_poll = (Instant::now() + POLL_INTERVAL).min(deadline);
             tokio::select! {
                 changed = commits.changed() => if changed.is_err() { tokio::time::sleep_until(next_poll).await },
                 () = tokio::time::sleep_until(next_poll) => {}
             }
-            if Instant::now() >= until || self.current_lease(scope, session).await?.holder.is_none()
+            if Instant::now() >= deadline
+                || self.current_lease(scope, session).await?.holder.is_none()
             {
                 return Ok(());
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(MIN_PAUSE).await;
         }
     }
 
@@ -296,14 +297,14 @@ impl Calls {
             return;
         }
         self.counters.lease_timeouts.add(1);
-        let held = refused.held.as_deref();
-        let fence = held.map_or(0, |held| held.fence);
+        let current = refused.held.as_deref();
+        let fence = current.map_or(0, |current| current.fence);
         let recorded = self.record_timeout(scope, session, fence, holder).await;
-        let holder = held.and_then(|held| held.holder.as_deref());
-        tracing::warn!(tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), holder = %word_of(holder), "[CALL_LOCK_TIMEOUT]");
+        let holder = current.and_then(|current| current.holder.as_deref());
+        tracing::warn!(tenant_id = %log_word(scope.tenant.as_str()), call_id = %log_word(session.as_str()), holder = %optional_log_word(holder), "[CALL_LOCK_TIMEOUT]");
         if let Err(failure) = recorded {
-            self.counters.event_dropped(failure.code);
-            tracing::warn!(err = %failure.code, tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), "[CALL_LOCK_WARN]");
+            self.counters.count_dropped_event(failure.code);
+            tracing::warn!(err = %failure.code, tenant_id = %log_word(scope.tenant.as_str()), call_id = %log_word(session.as_str()), "[CALL_LOCK_WARN]");
         }
     }
 
@@ -315,9 +316,9 @@ impl Calls {
         fence: u64,
         holder: &str,
     ) -> Result<(), Failure> {
-        let waiter = hex::encode(&Sha256::digest(holder)[..8]);
-        let instance = format!("{fence}:{waiter}");
-        self.record_own_event(scope, session, "call_lock_timeout", &instance, None)
+        let holder_hash = hex::encode(&Sha256::digest(holder)[..8]);
+        let instance = format!("{fence}:{holder_hash}");
+        self.record_engine_event(scope, session, "call_lock_timeout", &instance, None)
             .await
     }
 }
@@ -331,15 +332,15 @@ impl Core {
         holder: &str,
         fence: u64,
     ) -> Result<Written<Lease>, Failure> {
-        let ask = LeaseRequest::Release { fence };
+        let lease_request = LeaseRequest::Release { fence };
         let released = self
-            .request_lease(scope, session, holder.into(), ask)
+            .request_lease(scope, session, holder.into(), lease_request)
             .await?;
         Ok(Written::new(released.lease, false, released.durability))
     }
 
     /// Releases the session's lease if it has this fence; otherwise changes nothing and returns `None`.
-    pub(crate) async fn release_held(
+    pub(crate) async fn release_lease_with_fence(
         &self,
         scope: &Scope,
         session: &SessionId,
@@ -358,7 +359,7 @@ impl Core {
         scope: &Scope,
         session: &SessionId,
     ) -> Result<Lease, Failure> {
-        LeaseReader::of(self).lease(scope, session).await
+        LeaseReader::new(self).lease(scope, session).await
     }
 
     pub(super) async fn request_lease(
@@ -366,7 +367,7 @@ impl Core {
         scope: &Scope,
         session: &SessionId,
         holder: Box<str>,
-        ask: LeaseRequest,
+        lease_request: LeaseRequest,
     ) -> Result<AcquiredLease, Failure> {
         if holder.is_empty() || holder.len() > 256 || holder.chars().any(char::is_control) {
             return Err(Failure::new(
@@ -374,12 +375,12 @@ impl Core {
                 "holder must be 1 to 256 bytes without control characters",
             ));
         }
-        let take = TakeLease {
+        let lease_command = LeaseCommand {
             session_id: session.clone(),
             holder,
-            ask,
+            request: lease_request,
         };
-        let (stored, unclaimed) = self.lease_outcome(scope, take).await?;
+        let (stored, unclaimed) = self.write_lease_command(scope, lease_command).await?;
         match stored.outcome {
             Outcome::Lease {
                 lease,
@@ -388,35 +389,38 @@ impl Core {
                 resumed,
             } => Ok(AcquiredLease {
                 lease,
-                new: acquired,
+                is_new: acquired,
                 created,
                 resumed,
                 durability: stored.durability,
                 unclaimed,
             }),
-            _ => Err(unexpected()),
+            _ => Err(unexpected_outcome()),
         }
     }
 
-    /// Performs a request for a lease. A lease that was acquired is released again if its caller is gone by then.
-    async fn lease_outcome(
+    /// Performs a request for a lease. An acquired lease is released if its caller was cancelled in the meantime.
+    async fn write_lease_command(
         &self,
         scope: &Scope,
-        take: TakeLease,
-    ) -> Result<(CommittedWrite, Unclaimed), Failure> {
-        if !matches!(take.ask, LeaseRequest::Acquire(_)) {
-            let stored = self.write(scope, Write::Lease(Box::new(take))).await?;
-            return Ok((stored, Unclaimed::default()));
+        lease_command: LeaseCommand,
+    ) -> Result<(CommittedWrite, UnclaimedLease), Failure> {
+        if !matches!(lease_command.request, LeaseRequest::Acquire(_)) {
+            let stored = self
+                .write(scope, Write::Lease(Box::new(lease_command)))
+                .await?;
+            return Ok((stored, UnclaimedLease::default()));
         }
-        let acquired = unclaimed::acquire(LeaseReader::of(self), scope.clone(), take).await;
-        acquired.inspect_err(|failure| self.counters.write_refused(failure.code))
+        let acquired =
+            unclaimed::acquire(LeaseReader::new(self), scope.clone(), lease_command).await;
+        acquired.inspect_err(|failure| self.counters.count_refused_write(failure.code))
     }
 }
 
 /// Logs a failure of the ledger during the acquisition of a lease.
 pub(super) fn warn_if_down(scope: &Scope, session: &SessionId, failure: &Failure) {
     if failure.code.status() >= 500 {
-        tracing::warn!(err = %failure.code, tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), "[CALL_LOCK_WARN]");
+        tracing::warn!(err = %failure.code, tenant_id = %log_word(scope.tenant.as_str()), call_id = %log_word(session.as_str()), "[CALL_LOCK_WARN]");
     }
 }
 
@@ -433,6 +437,6 @@ fn checked_duration(
     if (min..=max_ms).contains(&ms) {
         return Ok(Duration::from_millis(ms));
     }
-    let what = format!("{name} is {ms}, and must be {min} to {max_ms}");
-    Err(Failure::new(ErrorCode::Invalid, what))
+    let detail = format!("{name} is {ms}, and must be {min} to {max_ms}");
+    Err(Failure::new(ErrorCode::Invalid, detail))
 }

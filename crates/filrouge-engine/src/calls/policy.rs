@@ -1,4 +1,4 @@
-//! A policy that says when to save a checkpoint.
+//! The policy that decides when an application saves a checkpoint.
 
 /// Decides when an application saves a checkpoint (DESIGN §6): when its state machine has changed state, after a
 /// critical update, and after a number of writes of items since the previous checkpoint.
@@ -26,12 +26,12 @@ impl CheckpointPolicy {
     }
 
     /// Counts a write of items.
-    pub const fn wrote(&mut self) {
+    pub const fn count_write(&mut self) {
         self.writes += 1;
     }
 
-    /// Whether a checkpoint is due: the label has changed from `before` to `after`, something `critical` was updated,
-    /// or there were enough writes. If so, the caller must save it: the count of writes starts again at zero.
+    /// Whether a checkpoint is due: the label has changed from `before` to `after`, a `critical` value was updated, or
+    /// enough writes were counted. If it is due, the count restarts at zero, so the caller must save the checkpoint.
     pub fn is_due(&mut self, before: Option<&str>, after: Option<&str>, critical: bool) -> bool {
         let due = before != after || critical || self.writes >= self.every;
         if due {
@@ -59,21 +59,21 @@ mod tests {
         let mut policy = CheckpointPolicy::default();
         for _ in 0..2 {
             for due in [false, false, true] {
-                policy.wrote();
+                policy.count_write();
                 assert_eq!(policy.is_due(Some("A"), Some("A"), false), due);
             }
         }
-        policy.wrote();
-        policy.wrote();
+        policy.count_write();
+        policy.count_write();
         assert!(policy.is_due(Some("A"), Some("B"), false));
-        policy.wrote();
+        policy.count_write();
         assert!(!policy.is_due(Some("B"), Some("B"), false));
     }
 
     #[test]
     fn zero_means_every_write() {
         let mut policy = CheckpointPolicy::every(0);
-        policy.wrote();
+        policy.count_write();
         assert!(policy.is_due(None, None, false));
     }
 }

@@ -13,11 +13,11 @@ use tokio::time::Instant;
 use super::lease::{AcquiredLease, LeaseAttempt};
 use super::requests::ResumeSession;
 use super::settings::Journal;
-use super::unclaimed::Unclaimed;
-use super::words::{word, word_of};
+use super::unclaimed::UnclaimedLease;
+use super::words::{log_word, optional_log_word};
 use crate::caller::{Caller, Permission};
 use crate::engine::Calls;
-use crate::spool::Waiting;
+use crate::spool::SpooledSession;
 use crate::written::Written;
 
 /// The interval at which a resume checks whether the queued writes were drained.
@@ -84,8 +84,8 @@ struct LoadedSession {
 impl Calls {
     /// Acquires the lease of a session and returns all that is needed to resume: the newest checkpoint, the items after
     /// it, and the newest seq. All are read from one snapshot in which the acquired lease is in force. If the newest
-    /// checkpoint is unreadable, falls back to an older one, or else to all items, and says so in
-    /// [`Resumed::fallback`].
+    /// checkpoint is unreadable, the resume uses an older one, or else all items; [`Resumed::fallback`] then gives the
+    /// reason.
     ///
     /// # Errors
     /// `session_terminated`, and those of [`Self::acquire`].
@@ -117,7 +117,7 @@ impl Calls {
         scope: &Scope,
         session: &SessionId,
         request: &ResumeSession,
-    ) -> Result<(Written<Resumed>, Unclaimed), Failure> {
+    ) -> Result<(Written<Resumed>, UnclaimedLease), Failure> {
         let resumed = self.try_resume(scope, session, request).await;
         match &resumed {
             Ok((resumed, _)) => {
@@ -128,8 +128,8 @@ impl Calls {
             Err(failure) if failure.code.status() >= 500 => {
                 let err = failure.code;
                 let pg_down = err == ErrorCode::StoreUnavailable;
-                let what = if pg_down { "pg_down" } else { "store" };
-                tracing::warn!(tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), reason = what, "[CALL_RESUME_WARN] pg_down/err={err}");
+                let reason = if pg_down { "pg_down" } else { "store" };
+                tracing::warn!(tenant_id = %log_word(scope.tenant.as_str()), call_id = %log_word(session.as_str()), reason, "[CALL_RESUME_WARN] pg_down/err={err}");
             }
             Err(_) => {}
         }
@@ -141,23 +141,23 @@ impl Calls {
         scope: &Scope,
         session: &SessionId,
         request: &ResumeSession,
-    ) -> Result<(Written<Resumed>, Unclaimed), Failure> {
+    ) -> Result<(Written<Resumed>, UnclaimedLease), Failure> {
         let reads_journal = self.settings.calls.journal == Journal::On;
-        let create = request.create.then(|| NewSession::bare(session.clone()));
+        let create = request.create.then(|| NewSession::with_id(session.clone()));
         let attempt = LeaseAttempt {
             holder: &request.holder,
             wait: self.lease_wait(request.wait_ms)?,
-            acquire: self.acquisition(
+            acquire: self.acquire_options(
                 request.ttl_ms,
                 create,
                 reads_journal.then_some(request.known_seq),
             )?,
         };
         let wait = attempt.wait;
-        let acquired = self.take_lease(scope, session, attempt).await?;
-        if let Some(waiting) = self.waiting(scope, session, wait).await? {
-            let resumed = resumed_from_spool(request, &acquired, waiting, reads_journal);
-            return Ok((acquired.written(resumed), acquired.unclaimed));
+        let acquired = self.acquire_lease(scope, session, attempt).await?;
+        if let Some(spooled) = self.wait_for_spool(scope, session, wait).await? {
+            let resumed = resumed_from_spool(request, &acquired, spooled, reads_journal);
+            return Ok((acquired.to_written(resumed), acquired.unclaimed));
         }
         let loaded = self.load(scope, session, acquired.lease.fence).await?;
         let source = match self.settings.calls.journal {
@@ -165,48 +165,48 @@ impl Calls {
             _ if self.in_hot(scope, session).await? => "hot",
             _ => self.ledger.backend().kind,
         };
-        let resumed = build_resumed(request, &acquired, loaded, source, reads_journal);
-        if reads_journal && resumed.0 {
-            self.report_reconstructed(scope, session, &resumed.1).await;
+        let (reconstructs, resumed) =
+            build_resumed(request, &acquired, loaded, source, reads_journal);
+        if reads_journal && reconstructs {
+            self.report_reconstructed(scope, session, &resumed).await;
         }
-        let resumed = resumed.1;
         let (checkpoint, state) = (resumed.checkpoint.as_ref(), resumed.state.as_deref());
         if let Some(spool) = &self.spool {
-            spool.resumed(scope, session, checkpoint, resumed.last_seq, state);
+            spool.record_resume(scope, session, checkpoint, resumed.last_seq, state);
         }
-        Ok((acquired.written(resumed), acquired.unclaimed))
+        Ok((acquired.to_written(resumed), acquired.unclaimed))
     }
 
-    /// The session's state in the spool, while the ledger does not answer; otherwise `None`. If the ledger answers
-    /// again but writes of the session are still queued, waits until they are drained, at most `wait`, so that the
-    /// resume sees them.
-    async fn waiting(
+    /// Returns the session's state in the spool while the ledger does not answer; otherwise `None`. If the ledger
+    /// answers again but writes of the session are still queued, waits at most `wait` until they are drained, so that
+    /// the resume includes them.
+    async fn wait_for_spool(
         &self,
         scope: &Scope,
         session: &SessionId,
         wait: Duration,
-    ) -> Result<Option<Waiting>, Failure> {
+    ) -> Result<Option<SpooledSession>, Failure> {
         let Some(spool) = &self.spool else {
             return Ok(None);
         };
-        let until = Instant::now() + wait;
+        let deadline = Instant::now() + wait;
         loop {
-            match spool.waiting(scope, session) {
+            match spool.spooled_session(scope, session) {
                 None => return Ok(None),
-                Some(waiting) if waiting.down => {
+                Some(spooled) if spooled.down => {
                     let limit = self.settings.calls.tail_items;
-                    let tail = spool.waiting_tail(scope, session, limit);
-                    let Some(waiting) = tail.filter(|w| w.down) else {
+                    let tail = spool.spooled_tail(scope, session, limit);
+                    let Some(spooled) = tail.filter(|w| w.down) else {
                         // The ledger has answered again since the last check.
                         continue;
                     };
                     let err = ErrorCode::StoreUnavailable;
-                    tracing::warn!(tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), reason = "pg_down", "[CALL_RESUME_WARN] pg_down/err={err}");
-                    return Ok(Some(waiting));
+                    tracing::warn!(tenant_id = %log_word(scope.tenant.as_str()), call_id = %log_word(session.as_str()), reason = "pg_down", "[CALL_RESUME_WARN] pg_down/err={err}");
+                    return Ok(Some(spooled));
                 }
-                Some(_) if Instant::now() >= until => {
-                    let what = "writes of the session are still on their way to the ledger";
-                    return Err(Failure::new(ErrorCode::StoreUnavailable, what)
+                Some(_) if Instant::now() >= deadline => {
+                    let detail = "writes of the session are still on their way to the ledger";
+                    return Err(Failure::new(ErrorCode::StoreUnavailable, detail)
                         .with_hint("resume again, or with a longer wait_ms"));
                 }
                 Some(_) => tokio::time::sleep(POLL_INTERVAL).await,
@@ -214,21 +214,21 @@ impl Calls {
         }
     }
 
-    /// Reads the session from one snapshot, in which the lease must still be the acquired one.
+    /// Reads the session from one snapshot; fails if the session's lease is no longer the acquired one.
     async fn load(
         &self,
         scope: &Scope,
         session: &SessionId,
         fence: u64,
     ) -> Result<LoadedSession, Failure> {
-        let (viewer, id) = (scope.clone(), session.clone());
+        let (query_scope, id) = (scope.clone(), session.clone());
         let limit = self.settings.calls.tail_items;
         self.ledger
             .query_session(scope, session, move |snapshot| {
-                let session = snapshot.get(&viewer, &id)?;
+                let session = snapshot.get(&query_scope, &id)?;
                 if session.head.lease.fence != fence {
-                    let what = "the lease was taken over before the session was read";
-                    return Err(Failure::new(ErrorCode::StaleFence, what)
+                    let detail = "the lease was taken over before the session was read";
+                    return Err(Failure::new(ErrorCode::StaleFence, detail)
                         .with_hint("resume again, with a longer ttl_ms"));
                 }
                 let newest = snapshot.newest_checkpoint(&session)?;
@@ -253,18 +253,18 @@ impl Calls {
         let detail = RawJson::from_checked(format!(r#"{{"from":"{from}"}}"#));
         let (kind, instance) = ("session_reconstruct_used", resumed.fence.to_string());
         let recorded = self
-            .record_own_event(scope, session, kind, &instance, Some(detail))
+            .record_engine_event(scope, session, kind, &instance, Some(detail))
             .await;
         if let Err(failure) = recorded {
             let err = failure.code;
-            self.counters.event_dropped(err);
-            tracing::warn!(tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), "[CALL_RESUME_WARN] err={err}");
+            self.counters.count_dropped_event(err);
+            tracing::warn!(tenant_id = %log_word(scope.tenant.as_str()), call_id = %log_word(session.as_str()), "[CALL_RESUME_WARN] err={err}");
         }
     }
 }
 
-/// The response, and whether the application has to rebuild its state from items, because the newest checkpoint is
-/// unreadable or does not exist. Without `reads_journal`, the response has no recorded contents.
+/// Returns whether the application has to rebuild its state from items, because the newest checkpoint is unreadable or
+/// does not exist; and the response. Without `reads_journal`, the response has no recorded contents.
 fn build_resumed(
     request: &ResumeSession,
     acquired: &AcquiredLease,
@@ -313,12 +313,14 @@ pub(super) fn is_trimmed(after: u64, tail: &[Item], last_seq: u64) -> bool {
 /// Whether the caller's copy differs from the session now: the copy's newest seq is another one, or another holder has
 /// had the lease since the caller's last write. `None` if the request names neither `known_seq` nor `known_fence`.
 fn is_stale(request: &ResumeSession, acquired: &AcquiredLease, last_seq: u64) -> Option<bool> {
-    let previous_fence = acquired.lease.fence - u64::from(acquired.new);
+    let previous_fence = acquired.lease.fence - u64::from(acquired.is_new);
     let seq_differs = request.known_seq.map(|known| known != last_seq);
-    let held_since = request.known_fence.map(|known| previous_fence > known);
-    match (seq_differs, held_since) {
+    let was_held_since = request.known_fence.map(|known| previous_fence > known);
+    match (seq_differs, was_held_since) {
         (None, None) => None,
-        (seq_differs, held_since) => Some(seq_differs == Some(true) || held_since == Some(true)),
+        (seq_differs, was_held_since) => {
+            Some(seq_differs == Some(true) || was_held_since == Some(true))
+        }
     }
 }
 
@@ -326,31 +328,31 @@ fn is_stale(request: &ResumeSession, acquired: &AcquiredLease, last_seq: u64) ->
 fn resumed_from_spool(
     request: &ResumeSession,
     acquired: &AcquiredLease,
-    waiting: Waiting,
+    spooled: SpooledSession,
     reads_journal: bool,
 ) -> Resumed {
-    // Queued items and checkpoints have no seq to compare, so the caller's copy is stale as soon as one exists.
+    // Queued items and checkpoints have no seq to compare. So the caller's copy is stale if the session has any.
     let unassigned = |c: &Checkpoint| c.seq == UNASSIGNED;
     let has_unassigned =
-        !waiting.items.is_empty() || waiting.checkpoint.as_ref().is_some_and(unassigned);
-    let stale = is_stale(request, acquired, waiting.last_seq).map(|stale| stale || has_unassigned);
+        !spooled.items.is_empty() || spooled.checkpoint.as_ref().is_some_and(unassigned);
+    let stale = is_stale(request, acquired, spooled.last_seq).map(|stale| stale || has_unassigned);
     Resumed {
         fence: acquired.lease.fence,
         holder: request.holder.clone(),
         expires_at: acquired.lease.expires_at,
-        checkpoint: waiting.checkpoint.filter(|_| reads_journal),
+        checkpoint: spooled.checkpoint.filter(|_| reads_journal),
         tail: if reads_journal {
-            waiting.items
+            spooled.items
         } else {
             Vec::new()
         },
         tail_cursor: None,
-        last_seq: waiting.last_seq,
+        last_seq: spooled.last_seq,
         stale: stale.filter(|_| reads_journal),
         source: "spool",
         created: false,
-        state: waiting.state.filter(|_| reads_journal),
-        fallback: (reads_journal && waiting.trimmed).then_some(Fallback::Trimmed),
+        state: spooled.state.filter(|_| reads_journal),
+        fallback: (reads_journal && spooled.trimmed).then_some(Fallback::Trimmed),
     }
 }
 
@@ -358,9 +360,9 @@ fn log_resumed(scope: &Scope, session: &SessionId, resumed: &Resumed) {
     let checkpoint = resumed.checkpoint.as_ref();
     tracing::info!(
         source = %resumed.source,
-        tenant_id = %word(scope.tenant.as_str()),
-        call_id = %word(session.as_str()),
-        state = %word_of(resumed.state.as_deref()),
+        tenant_id = %log_word(scope.tenant.as_str()),
+        call_id = %log_word(session.as_str()),
+        state = %optional_log_word(resumed.state.as_deref()),
         ck_seq = checkpoint.map_or(0, |c| c.seq),
         last_seq = resumed.last_seq,
         "[CALL_RESUME]"
@@ -370,6 +372,6 @@ fn log_resumed(scope: &Scope, session: &SessionId, resumed: &Resumed) {
             Fallback::Trimmed => "items_trimmed",
             Fallback::OlderCheckpoint | Fallback::Replay => "checkpoint_unreadable",
         };
-        tracing::warn!(tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), fallback = %fallback.as_str(), "[CALL_RESUME_WARN] err={err}");
+        tracing::warn!(tenant_id = %log_word(scope.tenant.as_str()), call_id = %log_word(session.as_str()), fallback = %fallback.as_str(), "[CALL_RESUME_WARN] err={err}");
     }
 }

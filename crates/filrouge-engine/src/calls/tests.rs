@@ -1,4 +1,4 @@
-//! Leases of cancelled calls, and webhooks that are delivered twice.
+//! Tests of leases whose caller was cancelled, and of webhooks that are delivered twice.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -44,7 +44,7 @@ impl LedgerLayer for ControlledLedger {
 
     async fn write(&self, command: Command) -> Result<CommittedWrite, Failure> {
         let request = match &command.write {
-            Write::Lease(take) => Some(take.ask.clone()),
+            Write::Lease(command) => Some(command.request.clone()),
             _ => None,
         };
         let releases = matches!(request, Some(LeaseRequest::Release { .. }));
@@ -88,7 +88,7 @@ fn caller() -> Caller {
     Caller::operator(TenantId::default_tenant())
 }
 
-fn sid() -> SessionId {
+fn session_id() -> SessionId {
     "s".parse().unwrap()
 }
 
@@ -123,23 +123,27 @@ impl World {
     }
 
     async fn lease(&self) -> Lease {
-        self.engine.calls.lease(&caller(), &sid()).await.unwrap()
+        self.engine
+            .calls
+            .lease(&caller(), &session_id())
+            .await
+            .unwrap()
     }
 
     async fn resume(&self, holder: &str) -> Result<Written<Resumed>, Failure> {
         self.engine
             .calls
-            .resume(&caller(), &sid(), resume_by(holder, 0))
+            .resume(&caller(), &session_id(), resume_by(holder, 0))
             .await
     }
 
     /// Waits until this many attempts to acquire a lease were made.
     async fn wait_for_attempts(&self, attempts: u64) {
-        until(async || self.ledger.acquire_attempts.load(Ordering::SeqCst) >= attempts).await;
+        wait_until(async || self.ledger.acquire_attempts.load(Ordering::SeqCst) >= attempts).await;
     }
 
     async fn wait_for_release(&self) {
-        until(async || self.lease().await.holder.is_none()).await;
+        wait_until(async || self.lease().await.holder.is_none()).await;
     }
 
     async fn start(&self, fence: u64) -> Turn {
@@ -148,7 +152,11 @@ impl World {
             fence: Some(fence),
             ..StartTurn::new("r".parse().unwrap())
         };
-        let turn = self.engine.turns.start(&caller(), sid(), start).await;
+        let turn = self
+            .engine
+            .turns
+            .start(&caller(), session_id(), start)
+            .await;
         turn.unwrap().value
     }
 
@@ -162,7 +170,7 @@ impl World {
         let ended = self
             .engine
             .turns
-            .finalize(&caller(), sid(), turn, finalize)
+            .finalize(&caller(), session_id(), turn, finalize)
             .await;
         ended.unwrap();
     }
@@ -172,11 +180,11 @@ impl World {
         &self,
         resume: ResumeSession,
         on_busy: OnBusy,
-    ) -> tokio::task::JoinHandle<Result<Entered, Failure>> {
+    ) -> tokio::task::JoinHandle<Result<WebhookAdmission, Failure>> {
         let engine = self.engine.clone();
         tokio::spawn(async move {
             let webhook = Webhook {
-                session: sid(),
+                session: session_id(),
                 request: "r".parse().unwrap(),
                 resume,
                 on_busy,
@@ -185,8 +193,8 @@ impl World {
         })
     }
 
-    async fn timeouts_reported(&self) -> usize {
-        let (caller, session) = (caller(), sid());
+    async fn reported_timeouts(&self) -> usize {
+        let (caller, session) = (caller(), session_id());
         let listed = self.engine.events.list(&caller, &session, 0, 100);
         let (events, _) = listed.await.unwrap();
         let timeouts = events.iter().filter(|e| &*e.kind == "call_lock_timeout");
@@ -195,7 +203,7 @@ impl World {
 }
 
 /// Waits until the condition is true; fails after a minute or more.
-async fn until(condition: impl AsyncFn() -> bool) {
+async fn wait_until(condition: impl AsyncFn() -> bool) {
     for _ in 0..60_000 {
         if condition().await {
             return;
@@ -212,7 +220,7 @@ async fn the_lease_of_a_cancelled_call_is_released() {
     world
         .engine
         .calls
-        .release(&caller(), &sid(), "a", Some(first.fence))
+        .release(&caller(), &session_id(), "a", Some(first.fence))
         .await
         .unwrap();
     for resumes in [true, false] {
@@ -223,7 +231,7 @@ async fn the_lease_of_a_cancelled_call_is_released() {
             if resumes {
                 let _ = engine
                     .calls
-                    .resume(&caller(), &sid(), resume_by("b", 0))
+                    .resume(&caller(), &session_id(), resume_by("b", 0))
                     .await;
             } else {
                 let request = AcquireLease {
@@ -231,7 +239,10 @@ async fn the_lease_of_a_cancelled_call_is_released() {
                     ttl_ms: None,
                     wait_ms: Some(0),
                 };
-                let _ = engine.calls.acquire(&caller(), &sid(), request).await;
+                let _ = engine
+                    .calls
+                    .acquire(&caller(), &session_id(), request)
+                    .await;
             }
         });
         world.wait_for_attempts(attempts + 1).await;
@@ -257,7 +268,7 @@ async fn a_failed_resume_releases_its_lease_unless_it_was_held_before() {
     world
         .engine
         .calls
-        .release(&caller(), &sid(), "a", Some(first.fence))
+        .release(&caller(), &session_id(), "a", Some(first.fence))
         .await
         .unwrap();
     world.ledger.failing_reads.store(1, Ordering::SeqCst);
@@ -276,12 +287,12 @@ async fn only_refusals_after_a_wait_are_timeouts_and_each_waiter_is_reported_onc
         (counts.lease_timeouts.get(), counts.leases_refused.get()),
         (0, 1)
     );
-    assert_eq!(world.timeouts_reported().await, 0);
+    assert_eq!(world.reported_timeouts().await, 0);
     for holder in ["b", "b", "c"] {
         let refused = world
             .engine
             .calls
-            .resume(&caller(), &sid(), resume_by(holder, 1))
+            .resume(&caller(), &session_id(), resume_by(holder, 1))
             .await;
         assert_eq!(refused.unwrap_err().code, ErrorCode::LeaseTimeout);
     }
@@ -290,20 +301,22 @@ async fn only_refusals_after_a_wait_are_timeouts_and_each_waiter_is_reported_onc
         (counts.lease_timeouts.get(), counts.leases_refused.get()),
         (3, 1)
     );
-    assert_eq!(world.timeouts_reported().await, 2);
+    assert_eq!(world.reported_timeouts().await, 2);
 }
 
 #[tokio::test]
 async fn a_webhook_that_is_answered_during_the_wait_is_not_a_timeout() {
     let world = World::new();
-    let held = world.resume("a").await.unwrap();
-    let turn = world.start(held.fence).await;
-    let other = world.enter(resume_by("b", 100), OnBusy::Wait(Duration::from_secs(60)));
+    let first_resume = world.resume("a").await.unwrap();
+    let turn = world.start(first_resume.fence).await;
+    let second_delivery = world.enter(resume_by("b", 100), OnBusy::Wait(Duration::from_secs(60)));
     world.wait_for_attempts(2).await;
-    world.finalize(turn.turn_id, held.fence, false).await;
-    let entered = other.await.unwrap().unwrap();
+    world
+        .finalize(turn.turn_id, first_resume.fence, false)
+        .await;
+    let entered = second_delivery.await.unwrap().unwrap();
     assert!(
-        matches!(&entered, Entered::Answered(t) if t.turn_id == turn.turn_id),
+        matches!(&entered, WebhookAdmission::Answered(t) if t.turn_id == turn.turn_id),
         "{entered:?}"
     );
     let counts = world.engine.upkeep.counters();
@@ -311,25 +324,25 @@ async fn a_webhook_that_is_answered_during_the_wait_is_not_a_timeout() {
         (counts.lease_timeouts.get(), counts.leases_refused.get()),
         (0, 0)
     );
-    assert_eq!(world.timeouts_reported().await, 0);
+    assert_eq!(world.reported_timeouts().await, 0);
 }
 
 #[tokio::test]
 async fn a_waiting_caller_takes_over_a_webhook_when_its_holder_releases() {
     let world = World::new();
-    let held = world.resume("a").await.unwrap();
-    world.start(held.fence).await;
-    let other = world.enter(resume_by("b", 0), OnBusy::Wait(Duration::from_secs(60)));
+    let first_resume = world.resume("a").await.unwrap();
+    world.start(first_resume.fence).await;
+    let second_delivery = world.enter(resume_by("b", 0), OnBusy::Wait(Duration::from_secs(60)));
     world.wait_for_attempts(2).await;
     world
         .engine
         .calls
-        .release(&caller(), &sid(), "a", Some(held.fence))
+        .release(&caller(), &session_id(), "a", Some(first_resume.fence))
         .await
         .unwrap();
-    let entered = other.await.unwrap().unwrap();
+    let entered = second_delivery.await.unwrap().unwrap();
     assert!(
-        matches!(&entered, Entered::Work(r) if r.fence == held.fence + 1),
+        matches!(&entered, WebhookAdmission::Work(r) if r.fence == first_resume.fence + 1),
         "{entered:?}"
     );
     assert_eq!(world.lease().await.holder.as_deref(), Some("b"));
@@ -338,14 +351,17 @@ async fn a_waiting_caller_takes_over_a_webhook_when_its_holder_releases() {
 #[tokio::test]
 async fn an_answer_is_returned_even_if_the_release_fails() {
     let world = World::new();
-    let held = world.resume("a").await.unwrap();
-    let turn = world.start(held.fence).await;
+    let first_resume = world.resume("a").await.unwrap();
+    let turn = world.start(first_resume.fence).await;
     world.ledger.releases_fail.store(true, Ordering::SeqCst);
-    let other = world.enter(resume_by("b", 30_000), OnBusy::Reject);
+    let second_delivery = world.enter(resume_by("b", 30_000), OnBusy::Reject);
     world.wait_for_attempts(2).await;
-    world.finalize(turn.turn_id, held.fence, true).await;
-    let entered = other.await.unwrap().unwrap();
-    assert!(matches!(entered, Entered::Answered(_)), "{entered:?}");
+    world.finalize(turn.turn_id, first_resume.fence, true).await;
+    let entered = second_delivery.await.unwrap().unwrap();
+    assert!(
+        matches!(entered, WebhookAdmission::Answered(_)),
+        "{entered:?}"
+    );
 }
 
 #[tokio::test]
@@ -362,12 +378,12 @@ async fn a_copy_is_stale_if_another_holder_has_held_the_session_since() {
         let engine = &world.engine;
         let resumed = engine
             .calls
-            .resume(&caller(), &sid(), request)
+            .resume(&caller(), &session_id(), request)
             .await
             .unwrap();
         engine
             .calls
-            .release(&caller(), &sid(), &holder, Some(resumed.fence))
+            .release(&caller(), &session_id(), &holder, Some(resumed.fence))
             .await
             .unwrap();
         resumed.stale
@@ -397,9 +413,9 @@ async fn a_copy_is_stale_if_another_holder_has_held_the_session_since() {
 #[tokio::test]
 async fn a_tail_that_begins_too_late_is_trimmed() {
     let world = World::new();
-    let held = world.resume("a").await.unwrap();
-    let turn = world.start(held.fence).await;
-    world.finalize(turn.turn_id, held.fence, true).await;
+    let first_resume = world.resume("a").await.unwrap();
+    let turn = world.start(first_resume.fence).await;
+    world.finalize(turn.turn_id, first_resume.fence, true).await;
     let resumed = world.resume("b").await.unwrap();
     assert_eq!((resumed.fallback, resumed.tail.len()), (None, 2));
     let trimmed = |after, from: usize| is_trimmed(after, &resumed.tail[from..], 2);
@@ -418,17 +434,25 @@ async fn events_of_the_engine_leave_room_for_the_applications() {
         detail: None,
     };
     for n in 0..9_000 {
-        let recorded = world.engine.events.record(&caller(), sid(), event(n)).await;
+        let recorded = world
+            .engine
+            .events
+            .record(&caller(), session_id(), event(n))
+            .await;
         recorded.unwrap();
     }
     let refused = world
         .engine
         .calls
-        .resume(&caller(), &sid(), resume_by("b", 1))
+        .resume(&caller(), &session_id(), resume_by("b", 1))
         .await;
     assert_eq!(refused.unwrap_err().code, ErrorCode::LeaseTimeout);
     assert_eq!(world.engine.upkeep.counters().events_dropped.get(), 1);
     let last = event(9_000);
-    let recorded = world.engine.events.record(&caller(), sid(), last).await;
+    let recorded = world
+        .engine
+        .events
+        .record(&caller(), session_id(), last)
+        .await;
     assert!(!recorded.unwrap().replayed);
 }

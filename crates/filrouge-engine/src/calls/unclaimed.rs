@@ -1,29 +1,29 @@
-//! Leases that were granted but that no caller has claimed yet (DESIGN §6). A caller may be gone before its lease is
-//! granted, or may fail before it uses the lease. Then the lease is released at once, instead of blocking others until
-//! it expires.
+//! Leases that were granted but that no caller has claimed yet (DESIGN §6). A caller may be cancelled before its lease
+//! is granted, or may fail before it uses the lease. Then the lease is released at once, so that it does not block
+//! others until it expires.
 
 use std::sync::Arc;
 
-use filrouge_store::command::{Command, LeaseRequest, Outcome, Scope, TakeLease, Write};
+use filrouge_store::command::{Command, LeaseCommand, LeaseRequest, Outcome, Scope, Write};
 use filrouge_store::{CommittedWrite, Durability, Ledger};
 use filrouge_types::{Clock, ErrorCode, Failure, Lease, SessionId};
 use tokio::runtime::Handle;
 use tracing::Instrument;
 
-use super::words::word;
+use super::words::log_word;
 use crate::core::Core;
-use crate::spool::Spooling;
+use crate::spool::SpooledLedger;
 
-/// A new lease, which is released on drop unless it was claimed. Empty for a lease that its holder already had, which
-/// is never released here.
+/// A new lease, which is released on drop unless it was claimed. Empty if the holder already had the lease: such a
+/// lease is not released on drop.
 #[derive(Default)]
-pub(super) struct Unclaimed(Option<GrantedLease>);
+pub(super) struct UnclaimedLease(Option<GrantedLease>);
 
 /// Reads a session's lease.
 #[derive(Clone)]
 pub(super) struct LeaseReader {
     ledger: Arc<dyn Ledger>,
-    spool: Option<Arc<Spooling>>,
+    spool: Option<Arc<SpooledLedger>>,
     clock: Arc<dyn Clock>,
 }
 
@@ -32,26 +32,26 @@ struct GrantedLease {
     reader: LeaseReader,
     runtime: Handle,
     scope: Scope,
-    take: TakeLease,
+    lease_command: LeaseCommand,
     lease: Lease,
     /// Whether the spool granted the lease. When the ledger applies the queued write later, it may compute another
     /// expiry.
     spooled: bool,
 }
 
-impl Unclaimed {
+impl UnclaimedLease {
     /// Keeps the lease: its caller has received it.
     pub(super) fn claim(mut self) {
         self.0 = None;
     }
 
     /// Whether there is a lease to release.
-    pub(super) const fn is_new(&self) -> bool {
+    pub(super) const fn has_lease(&self) -> bool {
         self.0.is_some()
     }
 }
 
-impl Drop for Unclaimed {
+impl Drop for UnclaimedLease {
     fn drop(&mut self) {
         if let Some(granted) = self.0.take() {
             let runtime = granted.runtime.clone();
@@ -60,19 +60,19 @@ impl Drop for Unclaimed {
     }
 }
 
-/// Acquires a lease in its own task, which continues if the caller is gone.
+/// Acquires a lease in a separate task, which continues if the caller is cancelled.
 ///
 /// # Errors
 /// As [`Calls::acquire`](crate::Calls::acquire), and `internal` if the task panics.
 pub(super) async fn acquire(
     reader: LeaseReader,
     scope: Scope,
-    take: TakeLease,
-) -> Result<(CommittedWrite, Unclaimed), Failure> {
-    let acquiring = async move {
+    lease_command: LeaseCommand,
+) -> Result<(CommittedWrite, UnclaimedLease), Failure> {
+    let acquire_task = async move {
         let command = Command {
             scope: scope.clone(),
-            write: Write::Lease(Box::new(take.clone())),
+            write: Write::Lease(Box::new(lease_command.clone())),
         };
         let stored = reader.ledger.write(command).await?;
         let granted = match &stored.outcome {
@@ -85,25 +85,28 @@ pub(super) async fn acquire(
                 runtime: Handle::current(),
                 scope: scope.with_fence(None),
                 reader,
-                take,
+                lease_command,
                 spooled: stored.durability == Durability::Spooled,
             }),
             _ => None,
         };
-        Ok((stored, Unclaimed(granted)))
+        Ok((stored, UnclaimedLease(granted)))
     };
-    // If the caller is gone, the result is dropped, which releases the lease.
-    let acquired = tokio::spawn(acquiring.in_current_span()).await;
+    // If the caller was cancelled, the result is dropped, which releases the lease.
+    let acquired = tokio::spawn(acquire_task.in_current_span()).await;
     acquired.unwrap_or_else(|e| {
-        let what = format!("the task that acquires a lease ended: {e}");
-        Err(Failure::new(ErrorCode::Internal, what))
+        let detail = format!("the task that acquires a lease ended: {e}");
+        Err(Failure::new(ErrorCode::Internal, detail))
     })
 }
 
 impl GrantedLease {
     async fn release_and_log(self) {
-        let (tenant, call) = (self.scope.tenant.clone(), self.take.session_id.clone());
-        let (tenant, call) = (word(tenant.as_str()), word(call.as_str()));
+        let (tenant, call) = (
+            self.scope.tenant.clone(),
+            self.lease_command.session_id.clone(),
+        );
+        let (tenant, call) = (log_word(tenant.as_str()), log_word(call.as_str()));
         let fence = self.lease.fence;
         match self.release().await {
             Ok(true) => {
@@ -120,17 +123,19 @@ impl GrantedLease {
     /// Releases the lease; `false` if it is no longer the granted one, for example because the same holder has renewed
     /// it.
     async fn release(&self) -> Result<bool, Failure> {
-        let session = &self.take.session_id;
-        let now = self.reader.lease(&self.scope, session).await?;
-        let same = now.fence == self.lease.fence
-            && now.holder.as_deref() == Some(&*self.take.holder)
-            && (self.spooled || now.expires_at == self.lease.expires_at);
-        if !same {
+        let session = &self.lease_command.session_id;
+        let current = self.reader.lease(&self.scope, session).await?;
+        let is_unchanged = current.fence == self.lease.fence
+            && current.holder.as_deref() == Some(&*self.lease_command.holder)
+            && (self.spooled || current.expires_at == self.lease.expires_at);
+        if !is_unchanged {
             return Ok(false);
         }
-        let release = TakeLease {
-            ask: LeaseRequest::Release { fence: now.fence },
-            ..self.take.clone()
+        let release = LeaseCommand {
+            request: LeaseRequest::Release {
+                fence: current.fence,
+            },
+            ..self.lease_command.clone()
         };
         let command = Command {
             scope: self.scope.clone(),
@@ -141,7 +146,7 @@ impl GrantedLease {
 }
 
 impl LeaseReader {
-    pub(super) fn of(core: &Core) -> Self {
+    pub(super) fn new(core: &Core) -> Self {
         Self {
             ledger: core.ledger.clone(),
             spool: core.spool.clone(),
@@ -154,14 +159,17 @@ impl LeaseReader {
     /// # Errors
     /// `session_not_found`, and those of the ledger.
     pub(super) async fn lease(&self, scope: &Scope, session: &SessionId) -> Result<Lease, Failure> {
-        let waiting = self.spool.as_ref().and_then(|s| s.waiting(scope, session));
-        if let Some(waiting) = waiting.filter(|w| w.down) {
-            return Ok(waiting.lease);
+        let spooled = self
+            .spool
+            .as_ref()
+            .and_then(|s| s.spooled_session(scope, session));
+        if let Some(spooled) = spooled.filter(|s| s.down) {
+            return Ok(spooled.lease);
         }
-        let (viewer, id, now) = (scope.clone(), session.clone(), self.clock.now());
+        let (query_scope, id, now) = (scope.clone(), session.clone(), self.clock.now());
         self.ledger
             .query_session(scope, session, move |snapshot| {
-                snapshot.lease(&viewer, &id, now)
+                snapshot.lease(&query_scope, &id, now)
             })
             .await
     }

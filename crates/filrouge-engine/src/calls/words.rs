@@ -2,20 +2,20 @@
 
 use std::borrow::Cow;
 
-/// A name as one word of a log line: `-` for an empty one, and `_` for white space and control characters, which would
-/// break the line or the field.
-pub(crate) fn word(name: &str) -> Cow<'_, str> {
-    let breaks = |c: char| c.is_control() || c.is_whitespace();
+/// Returns a name as one word of a log line: `-` for an empty name; `_` replaces white space and control characters,
+/// which would break the line or the field.
+pub(crate) fn log_word(name: &str) -> Cow<'_, str> {
+    let breaks_line = |c: char| c.is_control() || c.is_whitespace();
     match name {
         "" => Cow::Borrowed("-"),
-        name if name.contains(breaks) => Cow::Owned(name.replace(breaks, "_")),
+        name if name.contains(breaks_line) => Cow::Owned(name.replace(breaks_line, "_")),
         name => Cow::Borrowed(name),
     }
 }
 
-/// Like [`word`], for an optional name.
-pub(crate) fn word_of(name: Option<&str>) -> Cow<'_, str> {
-    word(name.unwrap_or_default())
+/// Like [`log_word`], for an optional name.
+pub(crate) fn optional_log_word(name: Option<&str>) -> Cow<'_, str> {
+    log_word(name.unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -24,10 +24,13 @@ mod tests {
 
     #[test]
     fn a_name_is_one_word() {
-        assert_eq!(word_of(None), "-");
-        assert_eq!(word_of(Some("")), "-");
-        assert_eq!(word("WAIT_CONFIRM"), "WAIT_CONFIRM");
-        assert_eq!(word("wait\nfor it"), "wait_for_it");
-        assert_eq!(word("call-1 seq=1 role=agent"), "call-1_seq=1_role=agent");
+        assert_eq!(optional_log_word(None), "-");
+        assert_eq!(optional_log_word(Some("")), "-");
+        assert_eq!(log_word("WAIT_CONFIRM"), "WAIT_CONFIRM");
+        assert_eq!(log_word("wait\nfor it"), "wait_for_it");
+        assert_eq!(
+            log_word("call-1 seq=1 role=agent"),
+            "call-1_seq=1_role=agent"
+        );
     }
 }

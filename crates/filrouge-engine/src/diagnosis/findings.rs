@@ -59,23 +59,23 @@ impl Finding {
 }
 
 /// All findings of a diagnosis, problems first.
-pub(super) fn derive(diagnosis: &Diagnosis) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = verification(diagnosis).into_iter().collect();
-    findings.extend(diagnosis.unreadable.iter().map(unreadable));
+pub(super) fn derive_findings(diagnosis: &Diagnosis) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = verification_finding(diagnosis).into_iter().collect();
+    findings.extend(diagnosis.unreadable.iter().map(unreadable_finding));
     let newest_ordinal = diagnosis.session.as_ref().map_or(0, |s| s.turn_count);
     let pending = diagnosis.pending.iter();
-    findings.extend(pending.map(|turn| self::pending(diagnosis, turn, newest_ordinal)));
+    findings.extend(pending.map(|turn| pending_finding(diagnosis, turn, newest_ordinal)));
     let failed = diagnosis.failed.iter();
-    findings.extend(failed.map(|turn| self::failed(diagnosis, turn, newest_ordinal)));
-    findings.extend(unanswered(&diagnosis.unanswered));
+    findings.extend(failed.map(|turn| failed_finding(diagnosis, turn, newest_ordinal)));
+    findings.extend(unanswered_findings(&diagnosis.unanswered));
     findings.extend(diagnosis.drafts.iter().map(|draft| {
         let age = super::report::age_ms(diagnosis.at, draft.beat_at);
         let what = format!(
             "the draft of turn {} was last written {} ago: {} in {}",
             draft.turn_id,
-            span(age),
-            count(draft.chars, "character"),
-            count(draft.pieces.len() as u64, "piece")
+            format_duration(age),
+            format_count(draft.chars, "character"),
+            format_count(draft.pieces.len() as u64, "piece")
         );
         let hint = "it is kept as items when the turn ends, however it ends";
         Finding {
@@ -83,12 +83,12 @@ pub(super) fn derive(diagnosis: &Diagnosis) -> Vec<Finding> {
             ..Finding::new(Level::Note, "draft", what, hint)
         }
     }));
-    findings.extend(session_ended(diagnosis));
+    findings.extend(ended_session_finding(diagnosis));
     findings.sort_by_key(|finding| finding.level);
     findings
 }
 
-fn verification(diagnosis: &Diagnosis) -> Option<Finding> {
+fn verification_finding(diagnosis: &Diagnosis) -> Option<Finding> {
     let verification = &diagnosis.verification;
     let first = verification.findings.first();
     let detail = first.map_or_else(String::new, |f| format!(": {}", f.what));
@@ -118,13 +118,13 @@ fn verification(diagnosis: &Diagnosis) -> Option<Finding> {
     Some(Finding { seq, ..finding })
 }
 
-fn unreadable(what: &Unreadable) -> Finding {
-    let name = match (what.first_seq, what.last_seq) {
+fn unreadable_finding(part: &Unreadable) -> Finding {
+    let name = match (part.first_seq, part.last_seq) {
         (Some(first), Some(last)) if first < last => format!("items {first} to {last}"),
         (Some(first), _) => format!("item {first}"),
-        _ => format!("the {} of the session", what.what),
+        _ => format!("the {} of the session", part.what),
     };
-    let name = if what.what == "session" {
+    let name = if part.what == "session" {
         "the session".to_owned()
     } else {
         name
@@ -132,18 +132,18 @@ fn unreadable(what: &Unreadable) -> Finding {
     let finding = Finding::new(
         Level::Problem,
         "unreadable",
-        format!("{name} cannot be read: {}", what.detail),
+        format!("{name} cannot be read: {}", part.detail),
         "--unverified may show more, without verification",
     );
     Finding {
-        seq: what.first_seq,
+        seq: part.first_seq,
         ..finding
     }
 }
 
-fn pending(diagnosis: &Diagnosis, turn: &PendingTurn, newest_ordinal: u64) -> Finding {
+fn pending_finding(diagnosis: &Diagnosis, turn: &PendingTurn, newest_ordinal: u64) -> Finding {
     let id = turn.turn_id;
-    let silent = span(turn.silent_ms);
+    let silent = format_duration(turn.silent_ms);
     let finding = match (&turn.recorder, turn.interrupted_in_ms) {
         _ if turn.status == TurnStatus::Interrupted => {
             // Once newer turns exist, the finding is only a note.
@@ -158,7 +158,9 @@ fn pending(diagnosis: &Diagnosis, turn: &PendingTurn, newest_ordinal: u64) -> Fi
             };
             Finding::new(level, "turn_interrupted", what, &hint)
         }
-        (Some(recorder), Some(left)) => recorded(diagnosis, id, recorder, left),
+        (Some(recorder), Some(remaining_ms)) => {
+            stream_finding(diagnosis, id, recorder, remaining_ms)
+        }
         (_, None) => Finding::new(
             Level::Note,
             "waits_for_human",
@@ -171,12 +173,12 @@ fn pending(diagnosis: &Diagnosis, turn: &PendingTurn, newest_ordinal: u64) -> Fi
             format!("turn {id} is open, without a write for {silent}"),
             "a running server marks it as interrupted within half a minute; or end it by fail or cancel",
         ),
-        (None, Some(left)) => Finding::new(
+        (None, Some(remaining_ms)) => Finding::new(
             Level::Note,
             "turn_open",
             format!(
                 "turn {id} is open and not being recorded: interrupted in {} unless something is written",
-                span(left)
+                format_duration(remaining_ms)
             ),
             "its caller appends to it, or ends it",
         ),
@@ -184,12 +186,17 @@ fn pending(diagnosis: &Diagnosis, turn: &PendingTurn, newest_ordinal: u64) -> Fi
     finding.of_turn(id, turn.last_seq)
 }
 
-/// The finding about an open turn whose stream is recorded. `left` is the time in milliseconds until the sweep may
-/// interrupt the turn.
-fn recorded(diagnosis: &Diagnosis, id: TurnId, recorder: &Recorder, left: u64) -> Finding {
-    let (stream, beat) = (&recorder.stream, span(recorder.beat_age_ms));
-    if recorder.gone || left == 0 {
-        let why = match recorder.gone {
+/// The finding about an open turn whose stream is recorded. `remaining_ms` is the time in milliseconds until the sweep
+/// may interrupt the turn.
+fn stream_finding(
+    diagnosis: &Diagnosis,
+    id: TurnId,
+    recorder: &Recorder,
+    remaining_ms: u64,
+) -> Finding {
+    let (stream, beat) = (&recorder.stream, format_duration(recorder.beat_age_ms));
+    if recorder.gone || remaining_ms == 0 {
+        let reason = match recorder.gone {
             true => "the recording process is gone",
             false => "its process sends no heartbeat",
         };
@@ -197,7 +204,7 @@ fn recorded(diagnosis: &Diagnosis, id: TurnId, recorder: &Recorder, left: u64) -
             Level::Problem,
             "stream_abandoned",
             format!(
-                "turn {id} is open and stream {stream} is no longer recorded: {why}, last seen {beat} ago"
+                "turn {id} is open and stream {stream} is no longer recorded: {reason}, last seen {beat} ago"
             ),
             "a running server marks it as interrupted within half a minute and keeps what the draft shows; or end it by fail or cancel",
         );
@@ -216,16 +223,16 @@ fn recorded(diagnosis: &Diagnosis, id: TurnId, recorder: &Recorder, left: u64) -
     )
 }
 
-fn failed(diagnosis: &Diagnosis, turn: &FailedTurn, newest_ordinal: u64) -> Finding {
+fn failed_finding(diagnosis: &Diagnosis, turn: &FailedTurn, newest_ordinal: u64) -> Finding {
     let error = diagnosis.errors.iter().rfind(|e| e.turn_id == turn.turn_id);
     let non_empty = |text: &Option<String>| text.clone().filter(|t| !t.is_empty());
-    let words = error.map(|e| [non_empty(&e.code), non_empty(&e.message)]);
-    let words: Vec<String> = words.into_iter().flatten().flatten().collect();
-    let age = span(super::report::age_ms(diagnosis.at, turn.since));
+    let error_texts = error.map(|e| [non_empty(&e.code), non_empty(&e.message)]);
+    let error_texts: Vec<String> = error_texts.into_iter().flatten().flatten().collect();
+    let age = format_duration(super::report::age_ms(diagnosis.at, turn.since));
     let what = format!(
         "turn {} failed {age} ago: {}",
         turn.turn_id,
-        words.join(": ")
+        error_texts.join(": ")
     );
     let hint = match error.and_then(|e| e.retryable) {
         Some(true) => "asking again can help: ask in a new turn, or replace this one",
@@ -242,7 +249,7 @@ fn failed(diagnosis: &Diagnosis, turn: &FailedTurn, newest_ordinal: u64) -> Find
 }
 
 /// One finding for each turn with unanswered calls, in order of the turns' first such call.
-fn unanswered(calls: &[UnansweredCall]) -> Vec<Finding> {
+fn unanswered_findings(calls: &[UnansweredCall]) -> Vec<Finding> {
     let mut turns: BTreeMap<u64, Vec<&UnansweredCall>> = BTreeMap::new();
     for call in calls {
         let first = calls.iter().find(|c| c.turn_id == call.turn_id);
@@ -253,17 +260,17 @@ fn unanswered(calls: &[UnansweredCall]) -> Vec<Finding> {
     }
     turns
         .into_values()
-        .map(|calls| unanswered_of(&calls))
+        .map(|calls| unanswered_finding(&calls))
         .collect()
 }
 
-fn unanswered_of(calls: &[&UnansweredCall]) -> Finding {
+fn unanswered_finding(calls: &[&UnansweredCall]) -> Finding {
     let first = calls[0];
-    let named = calls.iter().take(NAMED_MAX).map(|call| match &call.tool {
+    let first_names = calls.iter().take(NAMED_MAX).map(|call| match &call.tool {
         Some(tool) => format!("{} ({tool})", call.call_id),
         None => call.call_id.clone(),
     });
-    let mut names = named.collect::<Vec<_>>().join(", ");
+    let mut names = first_names.collect::<Vec<_>>().join(", ");
     if calls.len() > NAMED_MAX {
         names = format!("{names} and {} more", calls.len() - NAMED_MAX);
     }
@@ -280,7 +287,7 @@ fn unanswered_of(calls: &[&UnansweredCall]) -> Finding {
     Finding::new(level, "unanswered_call", what, hint).of_turn(id, first.seq)
 }
 
-fn session_ended(diagnosis: &Diagnosis) -> Option<Finding> {
+fn ended_session_finding(diagnosis: &Diagnosis) -> Option<Finding> {
     let session = diagnosis.session.as_ref()?;
     let (what, hint) = match session.status {
         SessionStatus::Active => return None,
@@ -298,24 +305,24 @@ fn session_ended(diagnosis: &Diagnosis) -> Option<Finding> {
     ))
 }
 
-/// A number with its noun. For every number but 1, an `s` is added to the noun.
+/// Formats a number with its noun, which gets a plural `s` unless the number is 1.
 #[must_use]
-pub fn count(number: u64, noun: &str) -> String {
+pub fn format_count(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")
 }
 
-/// A duration in the largest unit of which it has at least two, rounded down; below two seconds in milliseconds.
+/// Formats a duration in the largest unit in which it is at least 2, rounded down; below 2 s in milliseconds.
 #[must_use]
-pub fn span(ms: u64) -> String {
+pub fn format_duration(ms: u64) -> String {
     let units = [
         (86_400_000, "d"),
         (3_600_000, "h"),
         (60_000, "min"),
         (1_000, "s"),
     ];
-    let fits = units.into_iter().find(|(unit, _)| ms >= 2 * unit);
-    match fits {
+    let largest_unit = units.into_iter().find(|(unit, _)| ms >= 2 * unit);
+    match largest_unit {
         Some((unit, name)) => format!("{} {name}", ms / unit),
         None => format!("{ms} ms"),
     }

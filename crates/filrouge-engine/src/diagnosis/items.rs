@@ -1,4 +1,4 @@
-//! A walk over the items of the examined turns, and over the newest items.
+//! Examines the items of the examined turns, and the newest items.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -10,66 +10,73 @@ use filrouge_types::{Channel, Failure, Item, ItemBody, Part, TurnId, TurnStatus}
 use super::report::{
     Diagnosis, LastItem, TEXT_MAX, TurnError, UnansweredCall, age_ms, concerns_data,
 };
-use super::session::{Turns, report_unreadable_item};
+use super::session::{ExaminedTurns, report_unreadable_item};
 
-/// The number of items per read.
-const PAGE: usize = 256;
-/// The maximum number of unanswered calls, and of errors, that are shown: the newest ones.
+/// The number of items that one query reads.
+const ITEMS_PER_READ: usize = 256;
+/// The maximum number of unanswered calls, and of errors, that a diagnosis shows: the newest.
 const SHOWN_MAX: usize = 100;
 
-/// A walk over a session's items, from the first item of the examined turns to the session's newest item.
-pub(super) struct Walk {
-    from: u64,
-    to: u64,
+/// A scan of a session's items, from the first item of the examined turns to the session's newest item.
+pub(super) struct ItemScan {
+    first_seq: u64,
+    last_seq: u64,
     /// The first seq of the newest items.
-    newest: u64,
+    newest_from: u64,
     /// The states of the turns whose items are examined.
-    turns: HashMap<TurnId, TurnStatus>,
+    turn_statuses: HashMap<TurnId, TurnStatus>,
     /// The calls by turn and call id; `None` once a call has a result. Of several calls with the same id, the first
     /// counts.
     calls: HashMap<(TurnId, String), Option<UnansweredCall>>,
     errors: VecDeque<TurnError>,
     /// Whether a turn's newest human-in-the-loop item is a question.
-    waiting: HashMap<TurnId, bool>,
+    waits_for_human: HashMap<TurnId, bool>,
 }
 
-impl Walk {
-    /// A walk over the items of `turns` and the newest `items` items of a session. `to` is the session's newest seq.
-    pub(super) fn of(turns: &Turns, to: u64, items: usize) -> Self {
-        let newest = to.saturating_sub(items as u64) + 1;
-        let first = turns.all().map(|row| row.first_seq).min();
+impl ItemScan {
+    /// A scan of the items of `turns` and the newest `items` items of a session. `last_seq` is the session's newest
+    /// seq.
+    pub(super) fn new(turns: &ExaminedTurns, last_seq: u64, items: usize) -> Self {
+        let newest_from = last_seq.saturating_sub(items as u64) + 1;
+        let first = turns.iter().map(|row| row.first_seq).min();
         Self {
-            from: first.map_or(newest, |first| first.min(newest)).max(1),
-            to,
-            newest,
-            turns: turns.all().map(|row| (row.turn_id, row.status)).collect(),
+            first_seq: first
+                .map_or(newest_from, |first| first.min(newest_from))
+                .max(1),
+            last_seq,
+            newest_from,
+            turn_statuses: turns.iter().map(|row| (row.turn_id, row.status)).collect(),
             calls: HashMap::new(),
             errors: VecDeque::new(),
-            waiting: HashMap::new(),
+            waits_for_human: HashMap::new(),
         }
     }
 
-    /// Walks all items. Unreadable items are reported and skipped.
+    /// Examines all items. Reports and skips unreadable ones.
     pub(super) fn run<V: View + ?Sized>(
         mut self,
         snapshot: &VerifiedSnapshot<'_, V>,
         session: &VerifiedSession,
         diagnosis: &mut Diagnosis,
     ) -> Result<(), Failure> {
-        let mut after = self.from - 1;
-        // Up to this seq, items are read one by one, to find the unreadable ones of a page that failed.
-        let mut singly = after;
-        while after < self.to {
-            let limit = if after < singly { 1 } else { PAGE };
+        let mut after = self.first_seq - 1;
+        // Up to this seq, items are read one at a time, to find the unreadable items of a page that could not be read.
+        let mut single_until = after;
+        while after < self.last_seq {
+            let limit = if after < single_until {
+                1
+            } else {
+                ITEMS_PER_READ
+            };
             match snapshot.items_of(session, after, limit) {
                 Ok((page, _)) => {
                     let Some(last) = page.last() else { break };
                     after = last.seq;
                     page.into_iter()
-                        .for_each(|item| self.visit(item, diagnosis));
+                        .for_each(|item| self.examine_item(item, diagnosis));
                 }
                 Err(failure) if concerns_data(&failure) && limit > 1 => {
-                    singly = after + PAGE as u64;
+                    single_until = after + ITEMS_PER_READ as u64;
                 }
                 Err(failure) if concerns_data(&failure) => {
                     after += 1;
@@ -82,25 +89,25 @@ impl Walk {
         Ok(())
     }
 
-    fn visit(&mut self, item: Item, diagnosis: &mut Diagnosis) {
+    fn examine_item(&mut self, item: Item, diagnosis: &mut Diagnosis) {
         let turn = item.turn_id;
-        let watched = turn.and_then(|id| Some((id, *self.turns.get(&id)?)));
-        if let Some((turn, status)) = watched.filter(|_| !item.redacted) {
+        let examined = turn.and_then(|id| Some((id, *self.turn_statuses.get(&id)?)));
+        if let Some((turn, status)) = examined.filter(|_| !item.redacted) {
             match item.body.channel {
-                Channel::HitlRequest => _ = self.waiting.insert(turn, true),
-                Channel::HitlResponse => _ = self.waiting.insert(turn, false),
+                Channel::HitlRequest => _ = self.waits_for_human.insert(turn, true),
+                Channel::HitlResponse => _ = self.waits_for_human.insert(turn, false),
                 _ => {}
             }
             for part in Part::all(&item.body.parts) {
-                self.visit_part(&item, (turn, status), &part, diagnosis);
+                self.examine_part(&item, (turn, status), &part, diagnosis);
             }
         }
-        if item.seq >= self.newest {
-            diagnosis.items.push(shortened(item));
+        if item.seq >= self.newest_from {
+            diagnosis.items.push(shorten(item));
         }
     }
 
-    fn visit_part(
+    fn examine_part(
         &mut self,
         item: &Item,
         (turn, status): (TurnId, TurnStatus),
@@ -111,14 +118,14 @@ impl Walk {
             if self.errors.len() == SHOWN_MAX {
                 self.errors.pop_front();
             }
-            self.errors.push_back(error(item, turn, part));
+            self.errors.push_back(turn_error(item, turn, part));
         }
         let Some(call_id) = part.text("call_id") else {
             return;
         };
         if part.is("tool_call") {
-            if let Entry::Vacant(slot) = self.calls.entry((turn, call_id.clone())) {
-                slot.insert(Some(UnansweredCall {
+            if let Entry::Vacant(entry) = self.calls.entry((turn, call_id.clone())) {
+                entry.insert(Some(UnansweredCall {
                     call_id,
                     tool: part.text("name"),
                     args: part.value("args"),
@@ -138,7 +145,7 @@ impl Walk {
 
     fn finish(self, diagnosis: &mut Diagnosis) {
         for turn in &mut diagnosis.pending {
-            turn.waits_for_human = self.waiting.get(&turn.turn_id) == Some(&true);
+            turn.waits_for_human = self.waits_for_human.get(&turn.turn_id) == Some(&true);
         }
         let mut calls: Vec<UnansweredCall> = self.calls.into_values().flatten().collect();
         calls.sort_by(|a, b| (a.seq, &a.call_id).cmp(&(b.seq, &b.call_id)));
@@ -148,7 +155,7 @@ impl Walk {
     }
 }
 
-fn error(item: &Item, turn_id: TurnId, part: &Part<'_>) -> TurnError {
+fn turn_error(item: &Item, turn_id: TurnId, part: &Part<'_>) -> TurnError {
     TurnError {
         turn_id,
         seq: item.seq,
@@ -162,7 +169,7 @@ fn error(item: &Item, turn_id: TurnId, part: &Part<'_>) -> TurnError {
     }
 }
 
-fn shortened(item: Item) -> LastItem {
+fn shorten(item: Item) -> LastItem {
     let mut text = item.body.display_text();
     let end = text.char_indices().nth(TEXT_MAX).map(|(at, _)| at);
     let cut = end.is_some();

@@ -39,7 +39,7 @@ pub struct Diagnosis {
     pub unanswered: Vec<UnansweredCall>,
     /// Errors of the examined turns, in order.
     pub errors: Vec<TurnError>,
-    /// What cannot be read: the session, turns, drafts or items.
+    /// The unreadable parts: the session, turns, drafts or items.
     pub unreadable: Vec<Unreadable>,
     /// The findings, problems first.
     pub findings: Vec<Finding>,
@@ -54,7 +54,7 @@ pub struct Verification {
     pub turns: u64,
     /// The number of examined items.
     pub items: u64,
-    /// The differences from what was written.
+    /// The differences from the written data.
     pub findings: Vec<IntegrityFinding>,
 }
 
@@ -151,7 +151,7 @@ pub struct DraftPiece {
     pub kind: &'static str,
     /// The role of its creator.
     pub role: Role,
-    /// The channel, as far as it can be known yet.
+    /// The channel; may change while the item is incomplete.
     pub channel: Channel,
     /// The agent.
     pub agent: Option<Box<str>>,
@@ -276,7 +276,7 @@ impl Unreadable {
 impl Diagnosis {
     /// Whether no finding is a problem.
     #[must_use]
-    pub fn is_well(&self) -> bool {
+    pub fn has_no_problem(&self) -> bool {
         self.findings.iter().all(|f| f.level == Level::Note)
     }
 
@@ -297,7 +297,7 @@ impl Diagnosis {
         }
     }
 
-    pub(super) fn unreadable(&mut self, what: &'static str, failure: &Failure) {
+    pub(super) fn add_unreadable(&mut self, what: &'static str, failure: &Failure) {
         self.unreadable.push(Unreadable::new(what, failure));
     }
 }
@@ -308,8 +308,8 @@ pub(super) fn age_ms(now: Timestamp, then: Timestamp) -> u64 {
     u64::try_from(micros / 1000).unwrap_or(0)
 }
 
-/// Whether a failure concerns the stored data. Such a failure becomes a part of the diagnosis; any other one, such as
-/// that of a store that does not answer, ends it.
+/// Whether a failure concerns the stored data. Such a failure becomes a part of the diagnosis. Any other
+/// failure ends the diagnosis, for example that the store does not answer.
 pub(super) fn concerns_data(failure: &Failure) -> bool {
     matches!(
         failure.code,

@@ -1,4 +1,4 @@
-//! Examines a session: verification, turns, drafts, items.
+//! Examines a session: verifies it, and reads its turns, drafts and items.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use filrouge_store::verify::Verdict;
 use filrouge_types::{Failure, RequestId, SessionId, Timestamp, TurnStatus};
 
 use super::drafts;
-use super::items::Walk;
+use super::items::ItemScan;
 use super::report::{
     Diagnosis, FailedTurn, PendingTurn, TURNS_MAX, Unreadable, Verification, age_ms, concerns_data,
 };
 use crate::stats::TurnsByStatus;
 
-/// The number of turn rows per read.
-const ROWS: usize = 64;
+/// The number of turn rows that one query reads.
+const ROWS_PER_READ: usize = 64;
 
 /// Examines a session.
 pub(super) fn examine<V: View + ?Sized>(
@@ -27,17 +27,17 @@ pub(super) fn examine<V: View + ?Sized>(
     now: Timestamp,
     items: usize,
 ) -> Result<Diagnosis, Failure> {
-    let mut diagnosis = Diagnosis::empty(now, verification(snapshot, (scope, id))?);
+    let mut diagnosis = Diagnosis::empty(now, verify(snapshot, (scope, id))?);
     let session = match snapshot.get(scope, id) {
         Ok(session) => session,
         Err(failure) if concerns_data(&failure) => {
-            diagnosis.unreadable("session", &failure);
+            diagnosis.add_unreadable("session", &failure);
             return Ok(diagnosis);
         }
         Err(failure) => return Err(failure),
     };
     diagnosis.session = Some(session.row.clone().with_head(&session.head));
-    let turns = Turns::read(snapshot, &session, &mut diagnosis)?;
+    let turns = ExaminedTurns::read(snapshot, &session, &mut diagnosis)?;
     let pending = turns.pending.iter().rev();
     diagnosis.pending = pending
         .map(|row| pending_turn(snapshot, &session, row, now))
@@ -47,21 +47,21 @@ pub(super) fn examine<V: View + ?Sized>(
         .map(|row| failed_turn(snapshot, &session, row))
         .collect();
     match snapshot.drafts(scope, id, &BTreeMap::new()) {
-        Ok(all) => all
+        Ok(drafts) => drafts
             .into_iter()
-            .for_each(|news| drafts::add(&mut diagnosis, news)),
-        Err(failure) if concerns_data(&failure) => diagnosis.unreadable("drafts", &failure),
+            .for_each(|draft| drafts::add_draft(&mut diagnosis, draft)),
+        Err(failure) if concerns_data(&failure) => diagnosis.add_unreadable("drafts", &failure),
         Err(failure) => return Err(failure),
     }
-    Walk::of(&turns, session.head.last_seq, items).run(snapshot, &session, &mut diagnosis)?;
+    ItemScan::new(&turns, session.head.last_seq, items).run(snapshot, &session, &mut diagnosis)?;
     Ok(diagnosis)
 }
 
-fn verification<V: View + ?Sized>(
+fn verify<V: View + ?Sized>(
     snapshot: &VerifiedSnapshot<'_, V>,
-    only: (&Scope, &SessionId),
+    target: (&Scope, &SessionId),
 ) -> Result<Verification, Failure> {
-    let report = snapshot.verify(Some(only))?;
+    let report = snapshot.verify(Some(target))?;
     let status = match report.verdict() {
         // Links alone do not prove who wrote the items.
         Verdict::Intact if snapshot.check == MacCheck::Unverified => Verdict::CannotTell,
@@ -77,25 +77,25 @@ fn verification<V: View + ?Sized>(
 
 /// The examined turns in three lists, each with the newest turn first. A turn can be in two lists.
 #[derive(Default)]
-pub(super) struct Turns {
+pub(super) struct ExaminedTurns {
     newest: Vec<TurnRow>,
     pending: Vec<TurnRow>,
     failed: Vec<TurnRow>,
 }
 
-impl Turns {
+impl ExaminedTurns {
     fn read<V: View + ?Sized>(
         snapshot: &VerifiedSnapshot<'_, V>,
         session: &VerifiedSession,
         diagnosis: &mut Diagnosis,
     ) -> Result<Self, Failure> {
         let mut turns = Self::default();
-        let (mut before, mut ordinal) = (None, u64::MAX);
+        let (mut cursor, mut ordinal) = (None, u64::MAX);
         loop {
-            let rows = match snapshot.turn_rows_back(session, before, ROWS) {
+            let rows = match snapshot.turn_rows_descending(session, cursor, ROWS_PER_READ) {
                 Ok(rows) => rows,
                 Err(failure) if concerns_data(&failure) => {
-                    diagnosis.unreadable("turns", &failure);
+                    diagnosis.add_unreadable("turns", &failure);
                     return Ok(turns);
                 }
                 Err(failure) => return Err(failure),
@@ -103,7 +103,7 @@ impl Turns {
             let Some(last) = rows.last() else {
                 return Ok(turns);
             };
-            before = Some(last.place());
+            cursor = Some(last.place());
             for row in rows {
                 // The newest version of a turn comes first; the versions that it replaced follow with the same ordinal.
                 if row.ordinal < ordinal {
@@ -116,21 +116,21 @@ impl Turns {
 
     fn add(&mut self, row: TurnRow, counts: &mut TurnsByStatus) {
         *counts.count_of(row.status) += 1;
-        let keep = |list: &mut Vec<TurnRow>| {
+        let push = |list: &mut Vec<TurnRow>| {
             if list.len() < TURNS_MAX {
                 list.push(row.clone());
             }
         };
         match row.status {
-            TurnStatus::Open | TurnStatus::Interrupted => keep(&mut self.pending),
-            TurnStatus::Failed => keep(&mut self.failed),
+            TurnStatus::Open | TurnStatus::Interrupted => push(&mut self.pending),
+            TurnStatus::Failed => push(&mut self.failed),
             TurnStatus::Finalized | TurnStatus::Cancelled => {}
         }
-        keep(&mut self.newest);
+        push(&mut self.newest);
     }
 
     /// All examined turns; a turn that is in two lists occurs twice.
-    pub(super) fn all(&self) -> impl Iterator<Item = &TurnRow> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &TurnRow> {
         [&self.newest, &self.pending, &self.failed]
             .into_iter()
             .flatten()
@@ -145,11 +145,11 @@ fn pending_turn<V: View + ?Sized>(
 ) -> PendingTurn {
     PendingTurn {
         turn_id: row.turn_id,
-        request_id: request_of(snapshot, session, row),
+        request_id: request_id_of(snapshot, session, row),
         ordinal: row.ordinal,
         status: row.status,
-        since: row.touched_at,
-        silent_ms: age_ms(now, row.touched_at),
+        since: row.last_write_at,
+        silent_ms: age_ms(now, row.last_write_at),
         first_seq: row.first_seq,
         last_seq: row.last_seq,
         items: row.items,
@@ -166,16 +166,16 @@ fn failed_turn<V: View + ?Sized>(
 ) -> FailedTurn {
     FailedTurn {
         turn_id: row.turn_id,
-        request_id: request_of(snapshot, session, row),
+        request_id: request_id_of(snapshot, session, row),
         ordinal: row.ordinal,
-        since: row.touched_at,
+        since: row.last_write_at,
         first_seq: row.first_seq,
         last_seq: row.last_seq,
     }
 }
 
-/// The turn's key; `None` when its first item is unreadable, which the walk over the items reports.
-fn request_of<V: View + ?Sized>(
+/// The turn's key; `None` when its first item is unreadable, which the scan of the items reports.
+fn request_id_of<V: View + ?Sized>(
     snapshot: &VerifiedSnapshot<'_, V>,
     session: &VerifiedSession,
     row: &TurnRow,

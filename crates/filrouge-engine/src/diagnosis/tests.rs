@@ -5,7 +5,7 @@ use filrouge_store::draft::PieceKind;
 use filrouge_store::verify::Verdict;
 use filrouge_types::{Channel, ErrorCode, JsonText, Role};
 
-use super::{Diagnosis, Level, TEXT_MAX, TURNS_MAX, count, findings, span};
+use super::{Diagnosis, Level, TEXT_MAX, TURNS_MAX, findings, format_count, format_duration};
 use crate::CancelTurn;
 
 mod world;
@@ -13,8 +13,10 @@ mod world;
 use world::{DiagnosisWorld, call, delta, item, result, text_item};
 
 fn codes(diagnosis: &Diagnosis) -> Vec<(Level, &'static str)> {
-    let all = diagnosis.findings.iter();
-    all.map(|finding| (finding.level, finding.code)).collect()
+    let findings = diagnosis.findings.iter();
+    findings
+        .map(|finding| (finding.level, finding.code))
+        .collect()
 }
 
 #[tokio::test]
@@ -24,12 +26,12 @@ async fn an_intact_session_has_no_findings() {
     world.append(&turn, vec![call("c"), result("c")]).await;
     world.finalize(&turn).await;
     let diagnosis = world.diagnose().await;
-    assert!(diagnosis.is_well() && diagnosis.findings.is_empty());
+    assert!(diagnosis.has_no_problem() && diagnosis.findings.is_empty());
     assert_eq!(diagnosis.verification.status, Verdict::Intact);
     assert_eq!(diagnosis.verification.items, 4);
     assert_eq!(diagnosis.turns.finalized, 1);
-    let shown: Vec<_> = diagnosis.items.iter().map(|i| i.text.as_str()).collect();
-    assert_eq!(shown, ["?", r#"look {"n":1.0}"#, "x", "!"]);
+    let texts: Vec<_> = diagnosis.items.iter().map(|i| i.text.as_str()).collect();
+    assert_eq!(texts, ["?", r#"look {"n":1.0}"#, "x", "!"]);
     assert!(diagnosis.unanswered.is_empty() && diagnosis.pending.is_empty());
 }
 
@@ -42,8 +44,8 @@ async fn a_failed_turn_is_reported_with_its_complete_error() {
     let diagnosis = world.diagnose().await;
     assert_eq!(codes(&diagnosis), [(Level::Problem, "turn_failed")]);
     let finding = &diagnosis.findings[0];
-    let what = format!("turn {} failed 5 s ago: model_down: it broke", turn.turn_id);
-    assert_eq!(finding.what, what);
+    let expected_text = format!("turn {} failed 5 s ago: model_down: it broke", turn.turn_id);
+    assert_eq!(finding.what, expected_text);
     assert_eq!(
         (finding.turn_id, finding.seq),
         (Some(turn.turn_id), Some(3))
@@ -58,7 +60,7 @@ async fn a_failed_turn_is_reported_with_its_complete_error() {
     world.finalize(&next).await;
     let diagnosis = world.diagnose().await;
     assert_eq!(codes(&diagnosis), [(Level::Note, "turn_failed")]);
-    assert!(diagnosis.is_well());
+    assert!(diagnosis.has_no_problem());
 }
 
 #[tokio::test]
@@ -90,11 +92,11 @@ async fn unanswered_calls_are_reported_by_the_state_of_their_turn() {
         codes(&open),
         [(Level::Note, "turn_open"), (Level::Note, "unanswered_call")]
     );
-    let what = format!(
+    let expected_text = format!(
         "turn {} has unanswered calls b (look), c (look)",
         turn.turn_id
     );
-    assert_eq!(open.findings[1].what, what);
+    assert_eq!(open.findings[1].what, expected_text);
     world.finalize(&turn).await;
     let ended = world.diagnose().await;
     assert_eq!(codes(&ended), [(Level::Problem, "unanswered_call")]);
@@ -165,8 +167,8 @@ async fn a_draft_is_shown_with_its_recorder() {
     let [recorded, drafted] = &diagnosis.findings[..] else {
         panic!("{:?}", diagnosis.findings);
     };
-    let tail = "`filrouge sessions tail s --drafts`";
-    assert!(recorded.hint.contains(tail), "{recorded:?}");
+    let command = "`filrouge sessions tail s --drafts`";
+    assert!(recorded.hint.contains(command), "{recorded:?}");
     assert!(
         drafted.what.ends_with("10 characters in 2 pieces"),
         "{drafted:?}"
@@ -184,13 +186,13 @@ async fn a_draft_is_shown_with_its_recorder() {
     assert_eq!(piece.name.as_ref().unwrap().to_plain(), "look");
 
     diagnosis.pending[0].recorder.as_mut().unwrap().gone = true;
-    let gone = findings::derive(&diagnosis);
+    let with_exited_recorder = findings::derive_findings(&diagnosis);
     assert_eq!(
-        (gone[0].level, gone[0].code),
+        (with_exited_recorder[0].level, with_exited_recorder[0].code),
         (Level::Problem, "stream_abandoned")
     );
     assert!(
-        gone[0]
+        with_exited_recorder[0]
             .what
             .contains("the recording process is gone, last seen 3 s ago")
     );
@@ -200,14 +202,14 @@ async fn a_draft_is_shown_with_its_recorder() {
     assert_eq!(world.engine.upkeep.sweep().await.unwrap(), 1);
     let swept = world.diagnose().await;
     assert!(swept.drafts.is_empty() && swept.pending[0].recorder.is_none());
-    let shown: Vec<_> = swept.items.iter().map(|i| i.text.as_str()).collect();
+    let texts: Vec<_> = swept.items.iter().map(|i| i.text.as_str()).collect();
     let expected = [
         "?",
         "So ét",
         r#"[tool_call_partial] look {"a":"#,
         "[turn_status] interrupted",
     ];
-    assert_eq!(shown, expected);
+    assert_eq!(texts, expected);
 }
 
 #[tokio::test]
@@ -325,7 +327,7 @@ async fn absent_foreign_and_erased_sessions_are_refused() {
 
 #[test]
 fn a_count_of_one_is_singular() {
-    let texts = [0, 1, 2].map(|n| count(n, "turn"));
+    let texts = [0, 1, 2].map(|n| format_count(n, "turn"));
     assert_eq!(texts, ["0 turns", "1 turn", "2 turns"]);
 }
 
@@ -339,6 +341,6 @@ fn durations_are_shown_in_their_largest_unit() {
         (7_200_000, "2 h"),
         (259_200_000, "3 d"),
     ] {
-        assert_eq!(span(ms), text);
+        assert_eq!(format_duration(ms), text);
     }
 }

@@ -1,16 +1,16 @@
-//! Tracks which draft text a reader has received, and computes the next events.
+//! Records which draft text was sent to a reader, and computes the next events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use filrouge_store::draft::{Delta, PieceHead, PieceKind, StreamId, chars};
-use filrouge_store::read::DraftNews;
+use filrouge_store::read::DraftUpdate;
 use filrouge_types::{Channel, Item, ItemId, JsonText, Members, RawJson, Role, TurnId};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-/// The maximum total size, in bytes, of a piece's call id, tool and model that are kept for each reader. Longer ones
-/// are sent only with the piece's first text.
-const NAMES_BYTES: usize = 1 << 10;
+/// The maximum total size, in bytes, of a piece's call id, tool and model that are kept in memory for each reader.
+/// Longer ones are sent only with the piece's first text.
+const NAMES_BYTES_MAX: usize = 1 << 10;
 
 /// New text of one part of a future item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -50,12 +50,12 @@ pub struct DraftEvent {
     pub done: bool,
 }
 
-/// The draft text that one reader has received.
+/// Records which draft text was sent to one reader.
 #[derive(Debug, Default)]
-pub(super) struct Drafts {
+pub(super) struct SentDrafts {
     /// The number of the newest chunk that was received of each recording.
     received: BTreeMap<StreamId, u64>,
-    /// The text that was sent, by recording, number of the item, and number of the part.
+    /// The sent text of each part, by recording, number of the item, and number of the part.
     sent: BTreeMap<(StreamId, u64, u64), SentPart>,
 }
 
@@ -65,9 +65,9 @@ struct SentPart {
     turn_id: TurnId,
     head: PieceHead,
     /// Whether an event of the part was sent.
-    begun: bool,
-    /// Whether an event has said that the part is complete.
-    done: bool,
+    has_begun: bool,
+    /// Whether an event has reported that the part is complete.
+    is_done: bool,
     /// The length of the sent text as stored, with JSON escapes.
     bytes: usize,
     chars: u64,
@@ -80,15 +80,15 @@ impl SentPart {
         Self {
             turn_id,
             head,
-            begun: false,
-            done: false,
+            has_begun: false,
+            is_done: false,
             bytes: 0,
             chars: 0,
             digest: Sha256::new(),
         }
     }
 
-    /// The part of `text` that was not sent yet; `None` when `text` does not continue what was sent.
+    /// The part of `text` that was not sent yet; `None` when `text` does not begin with the sent text.
     fn unsent<'t>(&self, text: &'t str) -> Option<&'t str> {
         let (sent, rest) = text.split_at_checked(self.bytes)?;
         (Sha256::digest(sent) == self.digest.clone().finalize()).then_some(rest)
@@ -96,15 +96,15 @@ impl SentPart {
 
     /// Restarts the part from its beginning.
     fn restart(&mut self) {
-        let fresh = Self::new(self.turn_id, self.head.clone());
-        *self = fresh;
+        let restarted = Self::new(self.turn_id, self.head.clone());
+        *self = restarted;
     }
 
-    /// The event that sends `text`, the continuation of what was sent; `None` when there is nothing new.
+    /// The event that sends `text`, which continues the sent text; `None` when nothing is new.
     fn send(&mut self, key: (StreamId, u64, u64), text: &str, done: bool) -> Option<DraftEvent> {
-        let (kind, ends) = (self.head.kind, done && !self.done);
-        let has_news = !text.is_empty() || (kind == PieceKind::ToolCall && !self.begun);
-        if !(has_news || self.begun && ends) {
+        let (kind, ends_now) = (self.head.kind, done && !self.is_done);
+        let has_new_text = !text.is_empty() || (kind == PieceKind::ToolCall && !self.has_begun);
+        if !(has_new_text || self.has_begun && ends_now) {
             return None;
         }
         let (stream, number, part) = key;
@@ -129,18 +129,18 @@ impl SentPart {
             text: RawJson::from_checked(token),
             done,
         };
-        self.begun = true;
-        self.done = done;
+        self.has_begun = true;
+        self.is_done = done;
         self.bytes += text.len();
         self.chars += match kind {
             PieceKind::Complete => text.chars().count() as u64,
             _ => chars(text),
         };
         self.digest.update(text);
-        // Long names are sent once, and not kept for each reader.
-        let names = |c: &(JsonText, JsonText)| c.0.as_token().len() + c.1.as_token().len();
+        // Long names are sent only once: they are not kept in memory for each reader.
+        let names_bytes = |c: &(JsonText, JsonText)| c.0.as_token().len() + c.1.as_token().len();
         let model = self.head.model.as_ref().map_or(0, |m| m.len());
-        if self.head.call.as_ref().map_or(0, names) + model > NAMES_BYTES {
+        if self.head.call.as_ref().map_or(0, names_bytes) + model > NAMES_BYTES_MAX {
             self.head.call = None;
             self.head.model = None;
         }
@@ -148,26 +148,28 @@ impl SentPart {
     }
 }
 
-impl Drafts {
+impl SentDrafts {
     /// The newest chunk received of each recording.
-    pub(super) fn received(&self) -> BTreeMap<StreamId, u64> {
+    pub(super) fn received_chunks(&self) -> BTreeMap<StreamId, u64> {
         self.received.clone()
     }
 
-    /// The events for new draft text. `news` has all recordings of the session that are in progress, so any other has
-    /// ended.
-    pub(super) fn update(&mut self, news: Vec<DraftNews>) -> Vec<DraftEvent> {
-        let live: BTreeSet<StreamId> = news.iter().map(|n| n.stream).collect();
-        self.received.retain(|stream, _| live.contains(stream));
-        self.sent.retain(|(stream, _, _), _| live.contains(stream));
+    /// The events for new draft text. `updates` has all recordings of the session that are in progress: any other
+    /// recording has ended.
+    pub(super) fn update(&mut self, updates: Vec<DraftUpdate>) -> Vec<DraftEvent> {
+        let in_progress: BTreeSet<StreamId> = updates.iter().map(|update| update.stream).collect();
+        self.received
+            .retain(|stream, _| in_progress.contains(stream));
+        self.sent
+            .retain(|(stream, _, _), _| in_progress.contains(stream));
         let mut events = Vec::new();
-        for news in news {
-            self.received.insert(news.stream, news.chunk);
-            for delta in merge_deltas(news.deltas) {
-                let key = (news.stream, delta.number, delta.part);
+        for update in updates {
+            self.received.insert(update.stream, update.chunk);
+            for delta in merge_deltas(update.deltas) {
+                let key = (update.stream, delta.number, delta.part);
                 if let Some(head) = delta.head {
                     let sent = self.sent.entry(key);
-                    let sent = sent.or_insert_with(|| SentPart::new(news.turn_id, head.clone()));
+                    let sent = sent.or_insert_with(|| SentPart::new(update.turn_id, head.clone()));
                     sent.head = head;
                 }
                 let Some(sent) = self.sent.get_mut(&key) else {
@@ -177,7 +179,7 @@ impl Drafts {
                     sent.restart();
                 }
                 let mut text = Some(delta.text.as_str());
-                if news.complete {
+                if update.complete {
                     text = sent.unsent(&delta.text);
                 }
                 let text = text.unwrap_or_else(|| {
@@ -191,7 +193,7 @@ impl Drafts {
     }
 
     /// The events that complete the draft of an item that was committed: the text of its parts that was not sent yet.
-    pub(super) fn rest(&mut self, item: &Item) -> Vec<DraftEvent> {
+    pub(super) fn remaining_events(&mut self, item: &Item) -> Vec<DraftEvent> {
         let Some((stream, number)) = item.body.item_id.as_ref().and_then(parse_item_key) else {
             return Vec::new();
         };
@@ -203,7 +205,7 @@ impl Drafts {
         let parts: Vec<Members<'_>> =
             serde_json::from_str(item.body.parts.as_str()).unwrap_or_default();
         let mut texts: Vec<(PieceKind, &str)> = parts.iter().filter_map(text_of_part).collect();
-        let done = item.body.channel != Channel::Partial;
+        let is_complete = item.body.channel != Channel::Partial;
         let mut events = Vec::new();
         for key in keys {
             let Some(mut sent) = self.sent.remove(&key).filter(|t| t.bytes > 0) else {
@@ -213,17 +215,17 @@ impl Drafts {
             // The part may have a lower number in the item than in the draft, because empty parts are left out.
             let continues =
                 |(k, text): &(PieceKind, &str)| *k == kind && sent.unsent(text).is_some();
-            let at = texts.iter().position(continues);
-            let at = at.or_else(|| texts.iter().position(|(k, _)| *k == kind));
-            let Some((_, text)) = at.map(|at| texts.remove(at)) else {
+            let index = texts.iter().position(continues);
+            let index = index.or_else(|| texts.iter().position(|(k, _)| *k == kind));
+            let Some((_, text)) = index.map(|index| texts.remove(index)) else {
                 continue;
             };
-            let rest = sent.unsent(text).unwrap_or_else(|| {
+            let unsent = sent.unsent(text).unwrap_or_else(|| {
                 sent.restart();
                 text
             });
-            if !rest.is_empty() {
-                events.extend(sent.send(key, rest, done));
+            if !unsent.is_empty() {
+                events.extend(sent.send(key, unsent, is_complete));
             }
         }
         events
@@ -232,11 +234,14 @@ impl Drafts {
 
 /// Merges the deltas of each part into one.
 fn merge_deltas(deltas: Vec<Delta>) -> Vec<Delta> {
-    let mut all: Vec<Delta> = Vec::new();
-    let mut at: BTreeMap<(u64, u64), usize> = BTreeMap::new();
+    let mut merged_deltas: Vec<Delta> = Vec::new();
+    let mut indexes: BTreeMap<(u64, u64), usize> = BTreeMap::new();
     for delta in deltas {
         let key = (delta.number, delta.part);
-        match at.get(&key).and_then(|at| all.get_mut(*at)) {
+        match indexes
+            .get(&key)
+            .and_then(|index| merged_deltas.get_mut(*index))
+        {
             Some(merged) => {
                 if delta.replaces {
                     merged.text.clear();
@@ -247,12 +252,12 @@ fn merge_deltas(deltas: Vec<Delta>) -> Vec<Delta> {
                 merged.done = delta.done;
             }
             None => {
-                at.insert(key, all.len());
-                all.push(delta);
+                indexes.insert(key, merged_deltas.len());
+                merged_deltas.push(delta);
             }
         }
     }
-    all
+    merged_deltas
 }
 
 /// The recording, and the number of the item in it, from which an item's key was made; `None` for any other key.

@@ -14,20 +14,20 @@ use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// The number of commits examined per read.
-const COMMITS: usize = 1024;
+/// The number of commits that one query examines.
+const COMMITS_PER_READ: usize = 1024;
 
 /// The followers by session.
-type Followed = Mutex<HashMap<SessionPk, watch::Sender<()>>>;
+type FollowerMap = Mutex<HashMap<SessionPk, watch::Sender<()>>>;
 
 /// Wakes the followers of the sessions of one ledger.
-pub(crate) struct Live {
-    followed: Arc<Followed>,
+pub(crate) struct CommitNotifier {
+    followers: Arc<FollowerMap>,
     task: JoinHandle<()>,
 }
 
 /// The poll interval of a follower of a session outside the ledger, whose changes no commit announces.
-const POLL_EVERY: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A follower of a session.
 pub struct Follower(Mode);
@@ -35,51 +35,56 @@ pub struct Follower(Mode);
 /// How a follower is notified of changes.
 enum Mode {
     /// Woken by commits.
-    Woken {
+    WokenByCommits {
         pk: SessionPk,
         changes: watch::Receiver<()>,
-        followed: Arc<Followed>,
+        followers: Arc<FollowerMap>,
     },
-    /// Polls, because the session is only in the hot store as far as is known.
+    /// Polls, because no commit announces changes of a session that is only in the hot store.
     Polling,
 }
 
-fn locked(followed: &Followed) -> MutexGuard<'_, HashMap<SessionPk, watch::Sender<()>>> {
+fn lock(followers: &FollowerMap) -> MutexGuard<'_, HashMap<SessionPk, watch::Sender<()>>> {
     // Each change of the map is one call, so a panic cannot leave it inconsistent.
-    followed.lock().unwrap_or_else(PoisonError::into_inner)
+    followers.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Live {
+impl CommitNotifier {
     /// Starts a task that follows the ledger's commits until the value is dropped. Must be called within a Tokio
     /// runtime.
     pub(crate) fn start(ledger: Arc<dyn Ledger>) -> Self {
-        let followed = Arc::<Followed>::default();
-        // Read here and not when the task first runs, so that no commit in between is missed.
-        let (commits, seen) = (ledger.commits(), ledger.position().commit_no);
-        let task = tokio::spawn(wake(ledger, commits, seen, followed.clone()));
-        Self { followed, task }
+        let followers = Arc::<FollowerMap>::default();
+        // The position is read before the task starts, so that the task misses no commit.
+        let (commits, last_examined) = (ledger.commits(), ledger.position().commit_no);
+        let task = tokio::spawn(wake_followers(
+            ledger,
+            commits,
+            last_examined,
+            followers.clone(),
+        ));
+        Self { followers, task }
     }
 
-    /// Follows a session from now on: later commits that touch it wake the follower. `None` is a session that is not in
-    /// the ledger: no commit touches it, so its follower is woken every second.
+    /// Follows a session from now on: later commits that touch it wake the follower. `None` means a session that is not
+    /// in the ledger: no commit touches it, so its follower is woken every second.
     pub(super) fn follow(&self, session: Option<SessionPk>) -> Follower {
         let Some(pk) = session else {
             return Follower(Mode::Polling);
         };
-        let mut followed = locked(&self.followed);
-        let changes = followed
+        let mut followers = lock(&self.followers);
+        let changes = followers
             .entry(pk)
             .or_insert_with(|| watch::Sender::new(()))
             .subscribe();
-        Follower(Mode::Woken {
+        Follower(Mode::WokenByCommits {
             pk,
             changes,
-            followed: self.followed.clone(),
+            followers: self.followers.clone(),
         })
     }
 }
 
-impl Drop for Live {
+impl Drop for CommitNotifier {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -89,8 +94,8 @@ impl Follower {
     /// Waits for a commit that touched the session since the last call. Cancel-safe.
     pub async fn changed(&mut self) {
         match &mut self.0 {
-            Mode::Polling => tokio::time::sleep(POLL_EVERY).await,
-            Mode::Woken { changes, .. } => {
+            Mode::Polling => tokio::time::sleep(POLL_INTERVAL).await,
+            Mode::WokenByCommits { changes, .. } => {
                 if changes.changed().await.is_err() {
                     // The ledger is closing: no commit follows.
                     std::future::pending::<()>().await;
@@ -102,47 +107,46 @@ impl Follower {
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        let Mode::Woken { pk, followed, .. } = &self.0 else {
+        let Mode::WokenByCommits { pk, followers, .. } = &self.0 else {
             return;
         };
-        let mut followed = locked(followed);
+        let mut followers = lock(followers);
         // The count still includes this follower's own receiver.
-        if followed.get(pk).is_some_and(|s| s.receiver_count() <= 1) {
-            followed.remove(pk);
+        if followers.get(pk).is_some_and(|s| s.receiver_count() <= 1) {
+            followers.remove(pk);
         }
     }
 }
 
-/// Wakes the followers of each session that a commit after number `seen` touches, until the ledger closes.
-async fn wake(
+/// Wakes the followers of each session that a commit after number `last_examined` touches, until the ledger closes.
+async fn wake_followers(
     ledger: Arc<dyn Ledger>,
     mut commits: watch::Receiver<u64>,
-    mut seen: u64,
-    followed: Arc<Followed>,
+    mut last_examined: u64,
+    followers: Arc<FollowerMap>,
 ) {
     loop {
         let newest = *commits.borrow_and_update();
-        if locked(&followed).is_empty() {
+        if lock(&followers).is_empty() {
             // A later follower reads its session after it subscribes, so it misses none of these commits.
-            seen = seen.max(newest);
+            last_examined = last_examined.max(newest);
         }
-        while seen < newest {
-            match touched(ledger.as_ref(), seen).await {
+        while last_examined < newest {
+            match touched_sessions(ledger.as_ref(), last_examined).await {
                 Ok((pks, last)) => {
-                    let followed = locked(&followed);
-                    for sender in pks.iter().filter_map(|pk| followed.get(pk)) {
+                    let followers = lock(&followers);
+                    for sender in pks.iter().filter_map(|pk| followers.get(pk)) {
                         sender.send_replace(());
                     }
-                    seen = last;
+                    last_examined = last;
                 }
                 Err(error) => {
-                    // All followers are woken. Each then reads its session, and gets the failure if that session has
-                    // one.
+                    // Wakes all followers: each reads its session, and gets the failure if it concerns that session.
                     tracing::warn!(%error, "the newest commits cannot be followed");
-                    for sender in locked(&followed).values() {
+                    for sender in lock(&followers).values() {
                         sender.send_replace(());
                     }
-                    seen = newest;
+                    last_examined = newest;
                 }
             }
         }
@@ -153,13 +157,16 @@ async fn wake(
 }
 
 /// The sessions that commits after `after` touched, and the last examined commit.
-async fn touched(ledger: &dyn Ledger, after: u64) -> Result<(Vec<SessionPk>, u64), Failure> {
+async fn touched_sessions(
+    ledger: &dyn Ledger,
+    after: u64,
+) -> Result<(Vec<SessionPk>, u64), Failure> {
     ledger
         .query_reserved(move |snapshot| {
-            let rows = snapshot.view.log(after, COMMITS)?;
+            let rows = snapshot.view.log(after, COMMITS_PER_READ)?;
             let Some(last) = rows.last().map(|r| r.commit_no) else {
-                let what = format!("commit {} is missing", after + 1);
-                return Err(Failure::new(ErrorCode::IntegrityError, what));
+                let detail = format!("commit {} is missing", after + 1);
+                return Err(Failure::new(ErrorCode::IntegrityError, detail));
             };
             let entries = rows.iter().filter_map(|r| r.entries()).flatten();
             Ok((entries.map(|e| e.pk).collect(), last))

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use filrouge_store::Scope;
 use filrouge_types::{Failure, Item, SessionId};
 
-use super::drafts::{DraftEvent, Drafts};
+use super::drafts::{DraftEvent, SentDrafts};
 use super::live::Follower;
 use crate::caller::{Caller, Permission};
 use crate::core::Core;
@@ -32,7 +32,7 @@ pub struct Tail {
     scope: Scope,
     session: SessionId,
     position: u64,
-    drafts: Option<Drafts>,
+    drafts: Option<SentDrafts>,
     follower: Follower,
 }
 
@@ -60,7 +60,7 @@ impl Following {
             scope,
             session,
             position,
-            drafts: drafts.then(Drafts::default),
+            drafts: drafts.then(SentDrafts::default),
             follower,
         })
     }
@@ -78,41 +78,41 @@ impl Tail {
         self.follower.changed().await;
     }
 
-    /// The events since the previous call, with at most `max_items` items; and whether no further items remain. Only
-    /// then are new drafts returned.
+    /// The events since the previous call, with at most `max_items` items; and whether no further items remain. New
+    /// drafts are returned only if no further items remain.
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, `integrity_error`, `key_missing`, and the ledger's errors.
     pub async fn read(&mut self, max_items: usize) -> Result<(Vec<TailEvent>, bool), Failure> {
-        let (viewer, id, after) = (self.scope.clone(), self.session.clone(), self.position);
-        let received = self.drafts.as_ref().map(Drafts::received);
-        let (items, news, all) = self
+        let (query_scope, id, after) = (self.scope.clone(), self.session.clone(), self.position);
+        let received = self.drafts.as_ref().map(SentDrafts::received_chunks);
+        let (items, updates, no_more_items) = self
             .core
             .ledger
             .query_session(&self.scope, &self.session, move |snapshot| {
-                let (items, next) = snapshot.items(&viewer, &id, after, max_items)?;
-                let news = match received.filter(|_| next.is_none()) {
-                    Some(received) => Some(snapshot.drafts(&viewer, &id, &received)?),
+                let (items, next) = snapshot.items(&query_scope, &id, after, max_items)?;
+                let updates = match received.filter(|_| next.is_none()) {
+                    Some(received) => Some(snapshot.drafts(&query_scope, &id, &received)?),
                     None => None,
                 };
-                Ok((items, news, next.is_none()))
+                Ok((items, updates, next.is_none()))
             })
             .await?;
         let mut events = Vec::new();
         for item in items {
             self.position = item.seq;
             if let Some(drafts) = &mut self.drafts {
-                events.extend(drafts.rest(&item).into_iter().map(draft));
+                events.extend(drafts.remaining_events(&item).into_iter().map(draft_event));
             }
             events.push(TailEvent::Item(Box::new(item)));
         }
-        if let Some((drafts, news)) = self.drafts.as_mut().zip(news) {
-            events.extend(drafts.update(news).into_iter().map(draft));
+        if let Some((drafts, updates)) = self.drafts.as_mut().zip(updates) {
+            events.extend(drafts.update(updates).into_iter().map(draft_event));
         }
-        Ok((events, all))
+        Ok((events, no_more_items))
     }
 }
 
-fn draft(event: DraftEvent) -> TailEvent {
+fn draft_event(event: DraftEvent) -> TailEvent {
     TailEvent::Draft(Box::new(event))
 }

@@ -34,8 +34,8 @@ impl Following {
         wait: Duration,
     ) -> Result<Turn, Failure> {
         let scope = caller.scope(Permission::Read)?;
-        let until = Instant::now() + wait;
-        self.closed_turn(&scope, session, id, until).await
+        let deadline = Instant::now() + wait;
+        self.closed_turn(&scope, session, id, deadline).await
     }
 }
 
@@ -51,37 +51,37 @@ impl Core {
         session: &SessionId,
     ) -> Result<Follower, Failure> {
         let only_hot = self.in_hot(scope, session).await?;
-        let (viewer, id) = (scope.clone(), session.clone());
+        let (query_scope, id) = (scope.clone(), session.clone());
         let pk = self
             .ledger
             .query_session(scope, session, move |snapshot| {
-                Ok(snapshot.get(&viewer, &id)?.pk)
+                Ok(snapshot.get(&query_scope, &id)?.pk)
             })
             .await?;
-        Ok(self.live().follow((!only_hot).then_some(pk)))
+        Ok(self.commit_notifier().follow((!only_hot).then_some(pk)))
     }
 
-    /// Returns a turn as soon as it is closed, or at `until` in its state at that time.
+    /// Returns a turn as soon as it is closed, or at `deadline` in its state at that time.
     pub(crate) async fn closed_turn(
         &self,
         scope: &Scope,
         session: &SessionId,
         id: TurnId,
-        until: Instant,
+        deadline: Instant,
     ) -> Result<Turn, Failure> {
         let closed = |status: TurnStatus| status.is_closed();
-        self.wait_for_status(scope, session, id, until, closed)
+        self.wait_for_status(scope, session, id, deadline, closed)
             .await
     }
 
-    /// Returns a turn as soon as `wanted` accepts its status, or at `until` in its state at that time.
+    /// Returns a turn as soon as `accepts` accepts its status, or at `deadline` in its state at that time.
     pub(crate) async fn wait_for_status(
         &self,
         scope: &Scope,
         session: &SessionId,
         id: TurnId,
-        until: Instant,
-        wanted: impl Fn(TurnStatus) -> bool,
+        deadline: Instant,
+        accepts: impl Fn(TurnStatus) -> bool,
     ) -> Result<Turn, Failure> {
         let mut follower = match self.follow_session(scope, session).await {
             // Reading the turn returns a more precise failure: an anonymous session may have expired with its turns
@@ -93,11 +93,11 @@ impl Core {
         };
         loop {
             let turn = self.ledger.turn(scope, session, id).await?;
-            if wanted(turn.status) || Instant::now() >= until {
+            if accepts(turn.status) || Instant::now() >= deadline {
                 return Ok(turn);
             }
             // After the deadline the turn is read one last time, so that no timely change is missed.
-            let _ = tokio::time::timeout_at(until, follower.changed()).await;
+            let _ = tokio::time::timeout_at(deadline, follower.changed()).await;
         }
     }
 }

@@ -76,5 +76,5 @@ macro_rules! user_rules {
     })+ };
 }
 
-session_rules! { hot ledger two_scopes copies }
-user_rules! { ledger durable two_scopes durable_in_two_scopes }
+session_rules! { hot ledger tiered tiered_all_durable }
+user_rules! { ledger durable tiered durable_tiered }

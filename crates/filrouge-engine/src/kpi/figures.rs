@@ -71,28 +71,28 @@ impl KeyFigures {
     /// Adds the rates that follow from the counts.
     pub(super) fn with_rates(mut self) -> Self {
         let calls = self.calls;
-        let rate = |of: u64| per(of, calls, 1, 10_000);
-        self.call_lock_timeout_rate_pct = per(self.call_lock_timeouts, calls, 100, 100);
+        let per_call = |count: u64| rounded_ratio(count, calls, 1, 10_000);
+        self.call_lock_timeout_rate_pct = rounded_ratio(self.call_lock_timeouts, calls, 100, 100);
         self.call_lock_timeout_alert = self
             .call_lock_timeout_rate_pct
             .is_some_and(|pct| pct > ALERT_PCT);
-        self.resume_from_pg_rate = rate(self.resume_from_pg_count);
-        self.session_reconstruct_rate = rate(self.sessions_reconstructed);
-        self.unknown_state_rate = rate(self.sessions_with_unknown_state);
-        self.transfer_rate = rate(self.sessions_transferred);
+        self.resume_from_pg_rate = per_call(self.resume_from_pg_count);
+        self.session_reconstruct_rate = per_call(self.sessions_reconstructed);
+        self.unknown_state_rate = per_call(self.sessions_with_unknown_state);
+        self.transfer_rate = per_call(self.sessions_transferred);
         self
     }
 }
 
-/// `count / calls * times`, rounded half up to `1 / parts`; `None` without calls.
+/// `count / calls * factor`, rounded half up to `1 / denominator`; `None` without calls.
 #[expect(
     clippy::cast_precision_loss,
-    reason = "a rate whose parts are more than 2^53 is approximate"
+    reason = "a numerator above 2^53 makes the rate approximate"
 )]
-fn per(count: u64, calls: u64, times: u128, parts: u128) -> Option<f64> {
+fn rounded_ratio(count: u64, calls: u64, factor: u128, denominator: u128) -> Option<f64> {
     let (count, calls) = (u128::from(count), u128::from(calls));
-    let rounded = (2 * count * times * parts + calls).checked_div(2 * calls)?;
-    Some(rounded as f64 / parts as f64)
+    let rounded = (2 * count * factor * denominator + calls).checked_div(2 * calls)?;
+    Some(rounded as f64 / denominator as f64)
 }
 
 #[cfg(test)]
@@ -110,13 +110,13 @@ mod tests {
             (7, 2, 3.5),
         ] {
             assert_eq!(
-                per(count, calls, 1, 10_000),
+                rounded_ratio(count, calls, 1, 10_000),
                 Some(expected),
                 "{count}/{calls}"
             );
         }
-        assert_eq!(per(1, 0, 1, 10_000), None);
-        assert_eq!(per(1, 800, 100, 100), Some(0.13)); // 0.125
+        assert_eq!(rounded_ratio(1, 0, 1, 10_000), None);
+        assert_eq!(rounded_ratio(1, 800, 100, 100), Some(0.13)); // 0.125
     }
 
     #[test]

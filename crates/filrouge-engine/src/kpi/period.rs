@@ -7,8 +7,9 @@ use super::{DAY, Every, KpiRow, WEEK};
 
 /// The maximum number of rows of a report: more than a year of days.
 const ROWS_MAX: usize = 400;
-/// The beginning of a week: 1970 began on a Thursday, so the preceding Monday was three days earlier.
-const MONDAY: i64 = -3 * DAY;
+/// The beginning of a week, in microseconds since 1970. 1970 began on a Thursday, so the preceding Monday was three
+/// days earlier.
+const FIRST_MONDAY: i64 = -3 * DAY;
 
 /// The period of one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,31 +40,31 @@ pub(super) fn periods(
     by: Option<Every>,
 ) -> Result<Vec<Period>, Failure> {
     if since >= until {
-        let what = format!("since is {since}, which is not before until, {until}");
-        return Err(Failure::new(ErrorCode::Invalid, what));
+        let detail = format!("since is {since}, which is not before until, {until}");
+        return Err(Failure::new(ErrorCode::Invalid, detail));
     }
     let Some(by) = by else {
         let name = None;
         return Ok(vec![Period { name, since, until }]);
     };
-    let (length, first) = match by {
-        Every::Week => (WEEK, MONDAY),
+    let (length, origin) = match by {
+        Every::Week => (WEEK, FIRST_MONDAY),
         Every::Day => (DAY, 0),
     };
     let (from, to) = (since.as_micros(), until.as_micros());
     let mut periods = Vec::new();
-    // Saturating arithmetic, because the window may exceed the calendar at both ends.
-    let index = from.saturating_sub(first).div_euclid(length);
-    let mut begin = first.saturating_add(index.saturating_mul(length));
+    // Saturating arithmetic: periods at the ends of a window may exceed the range of timestamps.
+    let index = from.saturating_sub(origin).div_euclid(length);
+    let mut begin = origin.saturating_add(index.saturating_mul(length));
     while begin < to {
         if periods.len() == ROWS_MAX {
-            let what = format!("there would be more than {ROWS_MAX} rows");
-            return Err(Failure::new(ErrorCode::Invalid, what)
+            let detail = format!("there would be more than {ROWS_MAX} rows");
+            return Err(Failure::new(ErrorCode::Invalid, detail)
                 .with_hint("request a shorter window, or one row per week"));
         }
         let end = begin.saturating_add(length);
         periods.push(Period {
-            name: Some(name(by, begin).into()),
+            name: Some(period_name(by, begin).into()),
             since: Timestamp::from_micros(begin.max(from)),
             until: Timestamp::from_micros(end.min(to)),
         });
@@ -73,7 +74,7 @@ pub(super) fn periods(
 }
 
 /// The ISO 8601 name of the period that begins at `begin`, in microseconds since 1970.
-fn name(by: Every, begin: i64) -> String {
+fn period_name(by: Every, begin: i64) -> String {
     match by {
         Every::Day => date(begin),
         Every::Week => {
@@ -81,16 +82,16 @@ fn name(by: Every, begin: i64) -> String {
             let thursday = begin.saturating_add(3 * DAY);
             let date = date(thursday);
             let year = date.rsplitn(3, '-').nth(2).unwrap_or(&date);
-            let first: Option<Timestamp> = format!("{year}-01-01T00:00:00Z").parse().ok();
-            let first = first.map_or(thursday, Timestamp::as_micros);
-            format!("{year}-W{:02}", (thursday - first).div_euclid(WEEK) + 1)
+            let new_year: Option<Timestamp> = format!("{year}-01-01T00:00:00Z").parse().ok();
+            let new_year = new_year.map_or(thursday, Timestamp::as_micros);
+            format!("{year}-W{:02}", (thursday - new_year).div_euclid(WEEK) + 1)
         }
     }
 }
 
 fn date(moment: i64) -> String {
-    let written = Timestamp::from_micros(moment).to_string();
-    written.split('T').next().unwrap_or(&written).to_owned()
+    let text = Timestamp::from_micros(moment).to_string();
+    text.split('T').next().unwrap_or(&text).to_owned()
 }
 
 #[cfg(test)]

@@ -5,17 +5,17 @@ use serde::Serialize;
 
 use super::figures::KeyFigures;
 use super::tally::KpiTally;
-use super::{HOUR, MICROS, WEEK, before, check_operator};
+use super::{HOUR, MICROS, WEEK, check_operator, subtract_micros};
 use crate::caller::{Caller, Permission};
 use crate::engine::Events;
 
 /// The time after its last event for which a tenant's agent counts as online.
-const ONLINE: i64 = 15 * 60 * MICROS;
+const ONLINE_FOR: i64 = 15 * 60 * MICROS;
 /// The minimum number of timeouts within an hour that can be a spike.
-const SPIKE_LEAST: u64 = 3;
+const SPIKE_MIN: u64 = 3;
 /// A spike exceeds the average of the other hours by more than this factor.
-const SPIKE_TIMES: u64 = 3;
-/// The number of hours of the window (seven days) besides the last one.
+const SPIKE_FACTOR: u64 = 3;
+/// The number of hours of the window (seven days) before the last hour.
 const OTHER_HOURS: u64 = 167;
 
 /// A window of time.
@@ -73,48 +73,52 @@ impl Events {
         let scope = &caller.scope(Permission::Administer)?;
         check_operator(scope)?;
         let now = self.clock.now();
-        let since = before(now, WEEK);
+        let since = subtract_micros(now, WEEK);
         let tenant = scope.tenant.clone();
-        let (tally, last_event_at, in_last_hour) = self
+        let (tally, last_event_at, last_hour_timeouts) = self
             .ledger
             .query(move |snapshot| {
                 // `tenant_events` excludes the end of its window, but an event at `now` has to count.
-                let window = (since, before(now, -1));
-                let (mut tally, mut last, mut in_last_hour) = (KpiTally::default(), None, 0);
+                let window = (since, subtract_micros(now, -1));
+                let (mut tally, mut last, mut last_hour_timeouts) = (KpiTally::default(), None, 0);
                 snapshot.tenant_events(&tenant, window, &mut |session, event| {
                     last = Some(event.at);
-                    if *event.kind == *"call_lock_timeout" && event.at > before(now, HOUR) {
-                        in_last_hour += 1;
+                    if *event.kind == *"call_lock_timeout" && event.at > subtract_micros(now, HOUR)
+                    {
+                        last_hour_timeouts += 1;
                     }
                     tally.count(session, event)
                 })?;
-                Ok((tally, last, in_last_hour))
+                Ok((tally, last, last_hour_timeouts))
             })
             .await?;
         let figures = tally.figures();
-        let ago = last_event_at.map(|at| now.as_micros().saturating_sub(at.as_micros()));
+        let since_last_event =
+            last_event_at.map(|at| now.as_micros().saturating_sub(at.as_micros()));
         Ok(TechnicalStatus {
             tenant_id: scope.tenant.clone(),
             as_of: now,
             window: TimeWindow { since, until: now },
             call_lock_timeout_spike: is_spike(
-                in_last_hour,
-                figures.call_lock_timeouts - in_last_hour,
+                last_hour_timeouts,
+                figures.call_lock_timeouts - last_hour_timeouts,
             ),
             figures,
-            service_agent: match ago {
-                Some(ago) if ago <= ONLINE => ServiceAgent::Online,
+            service_agent: match since_last_event {
+                Some(since_last_event) if since_last_event <= ONLINE_FOR => ServiceAgent::Online,
                 _ => ServiceAgent::Offline,
             },
             last_event_at,
-            last_event_ago: ago.and_then(|ago| u64::try_from(ago / MICROS).ok()),
+            last_event_ago: since_last_event
+                .and_then(|since_last_event| u64::try_from(since_last_event / MICROS).ok()),
         })
     }
 }
 
 /// Whether this many timeouts in the last hour are a spike, given the number in the other hours.
-const fn is_spike(in_last_hour: u64, others: u64) -> bool {
-    in_last_hour >= SPIKE_LEAST && in_last_hour * OTHER_HOURS > SPIKE_TIMES * others
+const fn is_spike(last_hour_timeouts: u64, other_timeouts: u64) -> bool {
+    last_hour_timeouts >= SPIKE_MIN
+        && last_hour_timeouts * OTHER_HOURS > SPIKE_FACTOR * other_timeouts
 }
 
 #[cfg(test)]
@@ -123,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_spike_is_three_times_the_mean_and_at_least_three() {
-        for (in_last_hour, others, expected) in [
+        for (last_hour_timeouts, other_timeouts, expected) in [
             (0, 0, false),
             (2, 0, false),
             (3, 0, true),
@@ -133,9 +137,9 @@ mod tests {
             (4, 223, false), // 4 < 3 x 1.335
         ] {
             assert_eq!(
-                is_spike(in_last_hour, others),
+                is_spike(last_hour_timeouts, other_timeouts),
                 expected,
-                "{in_last_hour}, {others}"
+                "{last_hour_timeouts}, {other_timeouts}"
             );
         }
     }

@@ -12,7 +12,7 @@ const SESSIONS_MAX: usize = 2_000_000;
 /// The maximum number of kinds that one tally distinguishes.
 const KINDS_MAX: usize = 1000;
 
-// The marks of a session are bits: each says that the session has had an event of this kind.
+// The marks of a session are bits. Each bit records that the session had an event of one kind.
 const STARTED: u8 = 1;
 const RECONSTRUCTED: u8 = 2;
 const UNKNOWN_STATE: u8 = 4;
@@ -68,15 +68,15 @@ impl KpiTally {
         mark: u8,
         figure: fn(&mut KeyFigures) -> &mut u64,
     ) -> Result<(), Failure> {
-        let name = [0, 1].map(|n: usize| self.hashers[n].hash_one(session.as_str()));
-        if self.sessions.len() >= SESSIONS_MAX && !self.sessions.contains_key(&name) {
-            let what = format!("there are more than {SESSIONS_MAX} sessions in one row");
-            return Err(Failure::new(ErrorCode::LimitExceeded, what)
+        let session_hash = [0, 1].map(|n: usize| self.hashers[n].hash_one(session.as_str()));
+        if self.sessions.len() >= SESSIONS_MAX && !self.sessions.contains_key(&session_hash) {
+            let detail = format!("there are more than {SESSIONS_MAX} sessions in one row");
+            return Err(Failure::new(ErrorCode::LimitExceeded, detail)
                 .with_hint("request a shorter window, or one row per day"));
         }
-        let seen = self.sessions.entry(name).or_default();
-        if *seen & mark == 0 {
-            *seen |= mark;
+        let marks = self.sessions.entry(session_hash).or_default();
+        if *marks & mark == 0 {
+            *marks |= mark;
             *figure(&mut self.figures) += 1;
         }
         Ok(())

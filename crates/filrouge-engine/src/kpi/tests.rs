@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{Every, KpiQuery, KpiReport, ServiceAgent, TechnicalStatus};
 use crate::api_keys::Role;
-use crate::caller::{Caller, Holder};
+use crate::caller::{Caller, CallerRole};
 use crate::{CreateSession, Engine, RecordEvent, ResumeSession, Settings, StartTurn};
 
 /// The time at which the tests' clocks start: a Sunday.
@@ -52,11 +52,11 @@ impl World {
     /// Records an event, creating its session if needed; `at` is a day and a time of November 2026.
     fn write(&self, tenant: &str, session: &str, key: &str, kind: &str, at: &str) {
         let caller = operator(tenant);
-        let new = CreateSession {
+        let create = CreateSession {
             session_id: Some(session.parse().unwrap()),
             ..CreateSession::default()
         };
-        run(self.engine.sessions.create(&caller, new)).unwrap();
+        run(self.engine.sessions.create(&caller, create)).unwrap();
         let at = format!("2026-11-{at}Z");
         let event: RecordEvent =
             serde_json::from_value(json!({ "key": key, "kind": kind, "at": at })).unwrap();
@@ -212,7 +212,7 @@ fn a_spike_is_an_hour_with_many_more_timeouts_than_the_hours_before() {
     assert!(!world.status().call_lock_timeout_spike);
     world.record("s", "call_lock_timeout", "22T12:00:00");
     assert!(world.status().call_lock_timeout_spike); // 3 x 167 > 3 x 1
-    // 167 in the other hours are one per hour: three are not more than three times that.
+    // 167 timeouts in the other 167 hours are one per hour: three in the last hour are not more than three times that.
     for n in 0..166 {
         world.record("s", "call_lock_timeout", &format!("18T09:00:00.{n:06}"));
     }
@@ -235,9 +235,12 @@ fn other_tenants_and_repeated_keys_do_not_count() {
     let status = world.status();
     assert_eq!((status.figures.calls, status.figures.events), (1, 2));
     assert_eq!(status.last_event_ago, Some(3599));
-    let other = run(world.engine.events.technical_status(&operator("other"))).unwrap();
+    let other_tenant = run(world.engine.events.technical_status(&operator("other"))).unwrap();
     assert_eq!(
-        (other.figures.calls, other.figures.call_lock_timeouts),
+        (
+            other_tenant.figures.calls,
+            other_tenant.figures.call_lock_timeouts
+        ),
         (2, 0)
     );
 }
@@ -277,8 +280,8 @@ fn events_count_in_the_row_in_which_they_happened() {
             row("2026-11-16", 1, Some(1.0)),
         ]
     );
-    let all = world.report("2026-11-09T00:00:00Z", until, None);
-    assert_eq!(calls_and_rates(&all), [row("", 2, Some(0.5))]);
+    let entire_window = world.report("2026-11-09T00:00:00Z", until, None);
+    assert_eq!(calls_and_rates(&entire_window), [row("", 2, Some(0.5))]);
     // `until` is exclusive.
     let one_microsecond = world.report("2026-11-15T23:59:59.999999Z", "2026-11-16T00:00:00Z", None);
     assert_eq!(calls_and_rates(&one_microsecond), [row("", 1, Some(0.0))]);
@@ -338,7 +341,7 @@ fn an_end_user_is_refused() {
     let world = World::new();
     for role in [Role::Service, Role::User, Role::Admin] {
         let ada = Some("ada".parse().unwrap());
-        let caller = Caller::new(TenantId::default_tenant(), Holder::Role(role), ada);
+        let caller = Caller::new(TenantId::default_tenant(), CallerRole::Role(role), ada);
         let status = run(world.engine.events.technical_status(&caller)).unwrap_err();
         let report = run(world
             .engine

@@ -1,4 +1,4 @@
-//! The ancestors, descendants and siblings of sessions, and what a caller sees of them.
+//! The ancestors, descendants and siblings of sessions, and which of them a caller sees.
 
 use std::sync::Arc;
 
@@ -47,10 +47,10 @@ fn create(engine: &Engine, caller: &Caller, id: &str, parent: Option<&str>) {
         parent_session_id: parent.map(|p| p.parse().unwrap()),
         ..CreateSession::default()
     };
-    let new = !run(engine.sessions.create(caller, request))
+    let created = !run(engine.sessions.create(caller, request))
         .unwrap()
         .replayed;
-    assert!(new, "{id} already exists");
+    assert!(created, "{id} already exists");
 }
 
 fn lineage_of(engine: &Engine, caller: &Caller, id: &str) -> Lineage {
@@ -63,8 +63,8 @@ fn ids(relatives: &[Relative]) -> Vec<&str> {
 }
 
 fn descendants(lineage: &Lineage) -> Vec<(&str, u64)> {
-    let found = lineage.descendants.iter();
-    found
+    let listed = lineage.descendants.iter();
+    listed
         .map(|d| (d.session.session_id.as_str(), d.depth))
         .collect()
 }
@@ -85,7 +85,7 @@ fn a_tree_is_seen_from_each_of_its_sessions() {
     }
     let root = lineage_of(&engine, &ada, "root");
     assert_eq!(ids(&root.parents), Vec::<&str>::new());
-    let all = [
+    let expected = [
         ("a", 1),
         ("b", 1),
         ("a1", 2),
@@ -93,7 +93,7 @@ fn a_tree_is_seen_from_each_of_its_sessions() {
         ("b1", 2),
         ("a11", 3),
     ];
-    assert_eq!(descendants(&root), all);
+    assert_eq!(descendants(&root), expected);
     assert_eq!(ids(&root.siblings), Vec::<&str>::new());
     let a1 = lineage_of(&engine, &ada, "a1");
     assert_eq!(ids(&a1.parents), ["a", "root"]);
@@ -121,12 +121,12 @@ fn a_foreign_parent_looks_absent_and_a_foreign_child_is_not_listed() {
     assert_eq!((lineage.descendants.len(), lineage.siblings.len()), (0, 0));
     assert_eq!(lineage_of(&engine, &bob, "of-bob").descendants.len(), 0);
     let operator = Caller::operator(TenantId::default_tenant());
-    let seen_by_operator = lineage_of(&engine, &operator, "child-of-none");
+    let for_operator = lineage_of(&engine, &operator, "child-of-none");
     assert_eq!(
-        descendants(&seen_by_operator),
+        descendants(&for_operator),
         [("child-of-ada", 1), ("grandchild-of-ada", 2)]
     );
-    assert_eq!(ids(&seen_by_operator.siblings), ["sibling-of-ada"]);
+    assert_eq!(ids(&for_operator.siblings), ["sibling-of-ada"]);
 }
 
 #[test]
@@ -181,11 +181,14 @@ fn lists_of_more_than_a_thousand_relatives_are_truncated() {
         (top.descendants.len(), top.truncated),
         (RELATIVES_MAX, true)
     );
-    let one = lineage_of(&engine, &ada, "one-more");
-    assert_eq!((one.siblings.len(), one.truncated), (RELATIVES_MAX, false));
+    let wide = lineage_of(&engine, &ada, "one-more");
+    assert_eq!(
+        (wide.siblings.len(), wide.truncated),
+        (RELATIVES_MAX, false)
+    );
     create(&engine, &ada, "two-more", Some("top"));
-    let one = lineage_of(&engine, &ada, "one-more");
-    assert_eq!((one.siblings.len(), one.truncated), (RELATIVES_MAX, true));
+    let wide = lineage_of(&engine, &ada, "one-more");
+    assert_eq!((wide.siblings.len(), wide.truncated), (RELATIVES_MAX, true));
 
     create(&engine, &ada, "deep-0", None);
     for n in 1..=RELATIVES_MAX + 1 {
@@ -226,8 +229,8 @@ fn relatives_with_large_metadata_are_all_found() {
     }
     create(&engine, &ada, "c1", Some("c"));
     let root = lineage_of(&engine, &ada, "root");
-    let all = [("a", 1), ("b", 1), ("c", 1), ("d", 1), ("c1", 2)];
-    assert_eq!(descendants(&root), all);
+    let expected = [("a", 1), ("b", 1), ("c", 1), ("d", 1), ("c1", 2)];
+    assert_eq!(descendants(&root), expected);
     assert!(!root.truncated && !root.cycle);
     assert_eq!(
         ids(&lineage_of(&engine, &ada, "b").siblings),

@@ -18,7 +18,7 @@ pub enum Step<I, T> {
 #[derive(Debug)]
 pub struct Ancestors<I, T> {
     /// The ancestors, nearest first.
-    pub found: Vec<T>,
+    pub sessions: Vec<T>,
     /// The id that the farthest ancestor names as its parent, if no such session exists.
     pub gap: Option<I>,
     /// Whether the ancestors form a cycle.
@@ -32,43 +32,44 @@ pub struct Ancestors<I, T> {
 pub struct Descendants<T> {
     /// The descendants breadth first, each with the number of steps from the session down to it, from 1. The children
     /// of one parent are in the order in which they were returned.
-    pub found: Vec<(usize, T)>,
+    pub sessions: Vec<(usize, T)>,
     /// Whether the session is its own ancestor.
     pub cycle: bool,
     /// Whether more descendants exist than the limit.
     pub truncated: bool,
 }
 
-/// Finds at most `limit` ancestors of the session `own`. Each call of `next` is one step up.
+/// Finds at most `limit` ancestors of the session `start`. Each call of `next` returns the parent of the session that
+/// the previous call returned.
 ///
 /// # Errors
 /// Those of `next`.
 pub fn ancestors<I: Clone + Eq + Hash, T, E>(
-    own: I,
+    start: I,
     limit: usize,
     mut next: impl FnMut() -> Result<Step<I, T>, E>,
 ) -> Result<Ancestors<I, T>, E> {
-    let mut up = Ancestors {
-        found: Vec::new(),
+    let mut ancestors = Ancestors {
+        sessions: Vec::new(),
         gap: None,
         cycle: false,
         truncated: false,
     };
-    let mut visited = HashSet::from([own]);
+    let mut visited = HashSet::from([start]);
     loop {
         match next()? {
-            Step::End => return Ok(up),
-            Step::Gap(id) => up.gap = Some(id),
-            Step::To(id, one) => {
-                up.cycle = !visited.insert(id);
-                up.truncated = !up.cycle && up.found.len() == limit;
-                if !up.cycle && !up.truncated {
-                    up.found.push(one);
+            Step::End => return Ok(ancestors),
+            Step::Gap(id) => ancestors.gap = Some(id),
+            Step::To(id, session) => {
+                ancestors.cycle = !visited.insert(id);
+                ancestors.truncated = !ancestors.cycle && ancestors.sessions.len() == limit;
+                if !ancestors.cycle && !ancestors.truncated {
+                    ancestors.sessions.push(session);
                     continue;
                 }
             }
         }
-        return Ok(up);
+        return Ok(ancestors);
     }
 }
 
@@ -83,53 +84,53 @@ pub fn descendants<I: Clone + Eq, T, E>(
     id_of: impl Fn(&T) -> I,
     mut children: impl FnMut(&I, usize) -> Result<(Vec<T>, bool), E>,
 ) -> Result<Descendants<T>, E> {
-    let mut down = Descendants {
-        found: Vec::new(),
+    let mut descendants = Descendants {
+        sessions: Vec::new(),
         cycle: false,
         truncated: false,
     };
-    let mut waiting = VecDeque::from([(root.clone(), 1)]);
-    while let Some((parent, depth)) = waiting.pop_front() {
-        // Requests one more than fit: the root itself may be among them, which closes a cycle.
-        let room = (limit - down.found.len()).saturating_add(1);
-        let (found, more) = children(&parent, room)?;
-        for one in found {
-            let id = id_of(&one);
+    let mut pending = VecDeque::from([(root.clone(), 1)]);
+    while let Some((parent, depth)) = pending.pop_front() {
+        // Requests one more than the limit allows: the root itself may be among them, which closes a cycle.
+        let limit_left = (limit - descendants.sessions.len()).saturating_add(1);
+        let (sessions, more) = children(&parent, limit_left)?;
+        for session in sessions {
+            let id = id_of(&session);
             // A session has one parent, so only the root can occur a second time.
             if id == *root {
-                down.cycle = true;
-            } else if down.found.len() == limit {
-                down.truncated = true;
+                descendants.cycle = true;
+            } else if descendants.sessions.len() == limit {
+                descendants.truncated = true;
             } else {
-                waiting.push_back((id, depth + 1));
-                down.found.push((depth, one));
+                pending.push_back((id, depth + 1));
+                descendants.sessions.push((depth, session));
             }
         }
-        down.truncated |= more;
-        if down.truncated {
+        descendants.truncated |= more;
+        if descendants.truncated {
             break;
         }
     }
-    Ok(down)
+    Ok(descendants)
 }
 
 /// Reorders the descendants of `root` from breadth first to depth first, so that each parent is followed by its
 /// subtree. `ids_of` returns a session's own id and its parent's.
 pub fn tree<I: Eq + Hash, T>(
     root: I,
-    found: impl DoubleEndedIterator<Item = T>,
+    descendants: impl DoubleEndedIterator<Item = T>,
     ids_of: impl Fn(&T) -> (I, Option<I>),
 ) -> Vec<T> {
     let mut children: HashMap<Option<I>, Vec<(I, T)>> = HashMap::new();
-    for one in found.rev() {
-        let (id, parent) = ids_of(&one);
-        children.entry(parent).or_default().push((id, one));
+    for session in descendants.rev() {
+        let (id, parent) = ids_of(&session);
+        children.entry(parent).or_default().push((id, session));
     }
     let mut tree = Vec::new();
-    let mut waiting = children.remove(&Some(root)).unwrap_or_default();
-    while let Some((id, one)) = waiting.pop() {
-        tree.push(one);
-        waiting.extend(children.remove(&Some(id)).unwrap_or_default());
+    let mut pending = children.remove(&Some(root)).unwrap_or_default();
+    while let Some((id, session)) = pending.pop() {
+        tree.push(session);
+        pending.extend(children.remove(&Some(id)).unwrap_or_default());
     }
     tree
 }

@@ -70,8 +70,8 @@ fn every_member_with_an_address_is_replaced_by_a_hash() {
         "xRealIP",
         "x-realIp",
     ] {
-        let one = format!(r#"{{"{name}":"192.0.2.1"}}"#);
-        assert_eq!(hashed(&one), expected, "{name}");
+        let metadata = format!(r#"{{"{name}":"192.0.2.1"}}"#);
+        assert_eq!(hashed(&metadata), expected, "{name}");
     }
     for name in [
         "ips",
@@ -82,13 +82,13 @@ fn every_member_with_an_address_is_replaced_by_a_hash() {
         "ipé",
         "",
     ] {
-        let other = format!(r#"{{"{name}":"192.0.2.1"}}"#);
-        assert_eq!(hashed(&other), other, "{name}");
+        let metadata = format!(r#"{{"{name}":"192.0.2.1"}}"#);
+        assert_eq!(hashed(&metadata), metadata, "{name}");
     }
 }
 
 #[test]
-fn one_address_has_one_hash_however_it_is_written() {
+fn every_spelling_of_an_address_has_the_same_hash() {
     let expected = hashed_address("192.0.2.1");
     for text in [
         "::ffff:192.0.2.1",
@@ -108,14 +108,18 @@ fn one_address_has_one_hash_however_it_is_written() {
         hashed(r#"{"X-Forwarded-For":["192.0.2.1","198.51.100.7"]}"#),
         expected
     );
-    let six = hashed_address("2001:db8::1");
+    let expected_v6 = hashed_address("2001:db8::1");
     for text in [
         "2001:0DB8:0:0::0001",
         "[2001:db8::1]",
         "[2001:db8::1]:443",
         "2001:db8::1%eth0",
     ] {
-        assert_eq!(hashed(&format!(r#"{{"ip":"{text}"}}"#)), six, "{text}");
+        assert_eq!(
+            hashed(&format!(r#"{{"ip":"{text}"}}"#)),
+            expected_v6,
+            "{text}"
+        );
     }
     assert_ne!(hashed_address("192.0.2.2"), expected);
 }
@@ -240,7 +244,7 @@ async fn an_imported_turn_contains_no_address() {
         status: TurnStatus::Finalized,
         metadata: json(r#"{"ip":"192.0.2.1"}"#),
     };
-    for outcome in [RecordedTurn::Added, RecordedTurn::Known] {
+    for outcome in [RecordedTurn::Added, RecordedTurn::Unchanged] {
         let recorded = engine.turns.record(&caller, &session, turn.clone()).await;
         assert_eq!(recorded.unwrap().value, outcome);
     }

@@ -26,7 +26,7 @@ fn engine(settings: Settings) -> Engine {
 }
 
 /// An engine that records only conversations, except for the tenant `complete`.
-fn conversations() -> Engine {
+fn conversation_engine() -> Engine {
     let complete = (TenantId::new("complete").unwrap(), ItemRetention::All);
     engine(Settings {
         record: RecordPolicies {
@@ -105,19 +105,19 @@ fn counts(expected: &[(&str, u64)]) -> Vec<(String, u64)> {
 }
 
 #[tokio::test]
-async fn a_conversation_is_questions_and_answers() {
-    let engine = conversations();
+async fn only_questions_answers_and_endings_of_a_conversation_are_recorded() {
+    let engine = conversation_engine();
     let caller = anonymous("t");
     let mut first = start("r");
     first.items = items(&["thought", "tool_call", "mine"]).items;
     let turn = start_turn(&engine, &caller, first).await;
     let request = items(&["tool_result", "partial", "plan", "error"]);
-    let done = engine
+    let appended = engine
         .turns
         .append(&caller, session(), turn.turn_id, request);
-    let done = done.await.unwrap();
+    let appended = appended.await.unwrap();
     assert_eq!(
-        (done.first_seq, done.last_seq, done.not_recorded),
+        (appended.first_seq, appended.last_seq, appended.not_recorded),
         (2, 3, 2)
     );
     let end = FinalizeTurn {
@@ -142,20 +142,20 @@ async fn a_conversation_is_questions_and_answers() {
 
 #[tokio::test]
 async fn a_tenant_has_its_own_policy() {
-    let engine = conversations();
+    let engine = conversation_engine();
     let caller = anonymous("complete");
     let turn = start_turn(&engine, &caller, start("r")).await;
-    let done = engine
+    let appended = engine
         .turns
         .append(&caller, session(), turn.turn_id, items(&["thought"]));
-    assert_eq!(done.await.unwrap().not_recorded, 0);
+    assert_eq!(appended.await.unwrap().not_recorded, 0);
     assert_eq!(channels(&engine, &caller).await, ["question", "thought"]);
     assert!(engine.upkeep.counters().items.all().is_empty());
 }
 
 #[tokio::test]
 async fn the_ending_of_a_turn_is_recorded() {
-    let engine = conversations();
+    let engine = conversation_engine();
     let caller = anonymous("t");
     let failed = start_turn(&engine, &caller, start("r1")).await;
     let error = FailTurn {
@@ -207,7 +207,7 @@ async fn the_ending_of_a_turn_is_recorded() {
 
 #[tokio::test]
 async fn a_batch_without_recorded_items_is_refused_like_a_recorded_one() {
-    let engine = conversations();
+    let engine = conversation_engine();
     let caller = anonymous("t");
     let turn = start_turn(&engine, &caller, start("r")).await;
     let thought = |expected_seq| AppendItems {
@@ -215,15 +215,15 @@ async fn a_batch_without_recorded_items_is_refused_like_a_recorded_one() {
         ..items(&["thought", "thought"])
     };
     let append = async |caller: &Caller, turn: TurnId, expected: Option<u64>| {
-        let done = engine
+        let appended = engine
             .turns
             .append(caller, session(), turn, thought(expected))
             .await;
-        done.map(crate::Written::into_value)
+        appended.map(crate::Written::into_value)
     };
-    let done = append(&caller, turn.turn_id, Some(1)).await.unwrap();
+    let appended = append(&caller, turn.turn_id, Some(1)).await.unwrap();
     assert_eq!(
-        (done.first_seq, done.last_seq, done.not_recorded),
+        (appended.first_seq, appended.last_seq, appended.not_recorded),
         (2, 1, 2)
     );
     let conflict = append(&caller, turn.turn_id, Some(7)).await.unwrap_err();
@@ -242,7 +242,7 @@ async fn a_batch_without_recorded_items_is_refused_like_a_recorded_one() {
         .turns
         .cancel(&caller, session(), turn.turn_id, CancelTurn::default());
     cancel.await.unwrap();
-    // The failure is exactly that of an item that is recorded.
+    // The failure is the same as for an item that is recorded.
     let recorded = engine
         .turns
         .append(&caller, session(), turn.turn_id, items(&["partial"]));
@@ -252,13 +252,13 @@ async fn a_batch_without_recorded_items_is_refused_like_a_recorded_one() {
         append(&caller, turn.turn_id, None).await.unwrap_err(),
         refused
     );
-    let before = AppendItems {
+    let with_wrong_seq = AppendItems {
         expected_seq: Some(7),
         ..items(&["partial"])
     };
     let recorded = engine
         .turns
-        .append(&caller, session(), turn.turn_id, before)
+        .append(&caller, session(), turn.turn_id, with_wrong_seq)
         .await;
     let refused = recorded.unwrap_err();
     assert_eq!(
@@ -272,11 +272,10 @@ async fn a_batch_without_recorded_items_is_refused_like_a_recorded_one() {
     );
 }
 
-/// The answer to the first attempt was lost, and the turn has ended since. The retry gets the answer of the first
-/// attempt.
+/// The response to the first attempt was lost, and the turn has ended since. The retry gets the same response.
 #[tokio::test]
 async fn a_retry_of_a_batch_without_recorded_items_is_a_replay() {
-    let engine = conversations();
+    let engine = conversation_engine();
     let caller = anonymous("t");
     let turn = start_turn(&engine, &caller, start("r")).await;
     let mut batch = items(&["thought", "plan"]);
@@ -284,52 +283,52 @@ async fn a_retry_of_a_batch_without_recorded_items_is_a_replay() {
         item.item_id = Some(key.parse().unwrap());
     }
     let append = async |batch: &AppendItems| {
-        let done = engine
+        let appended = engine
             .turns
             .append(&caller, session(), turn.turn_id, batch.clone());
-        done.await
+        appended.await
     };
     assert_eq!(append(&batch).await.unwrap().not_recorded, 2);
     let cancel = engine
         .turns
         .cancel(&caller, session(), turn.turn_id, CancelTurn::default());
     cancel.await.unwrap();
-    let again = append(&batch).await.unwrap();
-    assert!(again.replayed && again.first_seq == again.last_seq + 1);
-    assert_eq!(again.not_recorded, 2);
+    let retried = append(&batch).await.unwrap();
+    assert!(retried.replayed && retried.first_seq == retried.last_seq + 1);
+    assert_eq!(retried.not_recorded, 2);
     assert_eq!(
         engine.upkeep.counters().items.all(),
         counts(&[("plan", 1), ("thought", 1)])
     );
     // A batch with an expected seq, or with an item without a key, is not a retry.
-    let at = AppendItems {
-        expected_seq: Some(again.last_seq),
+    let with_expected_seq = AppendItems {
+        expected_seq: Some(retried.last_seq),
         ..batch.clone()
     };
     batch.items[1].item_id = None;
-    for other in [at, batch] {
+    for other in [with_expected_seq, batch] {
         let refused = append(&other).await.unwrap_err();
         assert_eq!(refused.code, ErrorCode::TurnClosed);
     }
 }
 
 #[tokio::test]
-async fn retries_are_counted_once() {
-    let engine = conversations();
+async fn the_omissions_of_a_retry_are_not_counted_again() {
+    let engine = conversation_engine();
     let caller = anonymous("t");
     let mut request = start("r");
     request.items = items(&["thought"]).items;
     let turn = start_turn(&engine, &caller, request.clone()).await;
-    let again = start_turn(&engine, &caller, request).await;
-    assert!(again.replayed && !again.differs);
+    let retried = start_turn(&engine, &caller, request).await;
+    assert!(retried.replayed && !retried.differs);
     let mut batch = items(&["plan", "partial"]);
     batch.items[1].item_id = Some("k".parse().unwrap());
     for replayed in [false, true] {
-        let done = engine
+        let appended = engine
             .turns
             .append(&caller, session(), turn.turn_id, batch.clone());
-        let done = done.await.unwrap();
-        assert_eq!((done.replayed, done.not_recorded), (replayed, 1));
+        let appended = appended.await.unwrap();
+        assert_eq!((appended.replayed, appended.not_recorded), (replayed, 1));
     }
     assert_eq!(
         engine.upkeep.counters().items.all(),
@@ -345,10 +344,10 @@ async fn members_that_are_not_listed_do_not_reach_the_ledger() {
     request.metadata = json(r#"{"channel":"web","prompt":"all of it","prompt":1,"a b":2}"#);
     let turn = start_turn(&engine, &caller, request.clone()).await;
     assert_eq!(turn.metadata.as_str(), r#"{"channel":"web"}"#);
-    let again = start_turn(&engine, &caller, request).await;
+    let retried = start_turn(&engine, &caller, request).await;
     assert!(
-        again.replayed && !again.differs,
-        "a retry is recognized by the request as it was sent"
+        retried.replayed && !retried.differs,
+        "a retry is recognized by the request before its members are left out"
     );
     let end = |metadata| FinalizeTurn {
         answer_neutral: Some(JsonText::from_plain("a")),
@@ -365,14 +364,14 @@ async fn members_that_are_not_listed_do_not_reach_the_ledger() {
     let closed = finalize(r#"{"channel":"app","chunks":[]}"#).await;
     assert_eq!(closed.metadata.as_str(), r#"{"channel":"app"}"#);
     assert!(finalize(r#"{"channel":"app","chunks":[]}"#).await.replayed);
-    let better = StartTurn {
+    let correction = StartTurn {
         answer_neutral: Some(JsonText::from_plain("b")),
         metadata: json(r#"{"channel":"web","trace":{}}"#),
         ..start("r2")
     };
     let new = engine
         .turns
-        .replace(&caller, session(), turn.turn_id, better)
+        .replace(&caller, session(), turn.turn_id, correction)
         .await
         .unwrap();
     assert_eq!(new.metadata.as_str(), r#"{"channel":"web"}"#);
@@ -447,14 +446,14 @@ async fn no_address_is_stored() {
 }
 
 #[test]
-fn a_bounded_number_of_names_is_counted() {
+fn names_beyond_the_limit_are_counted_together_as_other() {
     let tally = Tally::<String>::default();
     for n in 0..100 {
-        tally.add_word(&format!("name-{n}"));
+        tally.add_name(&format!("name-{n}"));
     }
-    tally.add_word("name-0");
+    tally.add_name("name-0");
     for invalid in ["", "a b", "é", &"x".repeat(65)] {
-        tally.add_word(invalid);
+        tally.add_name(invalid);
     }
     let counted = tally.all();
     assert_eq!(counted.len(), 65);

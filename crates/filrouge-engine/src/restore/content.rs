@@ -1,21 +1,21 @@
-//! Reads parts for a restored context (docs/context.md has the table).
+//! Decodes the parts of items for a restored context. The table in docs/context.md lists them.
 
 use std::ops::Range;
 
-use filrouge_types::{ItemBody, JsonText, Members, RawJson, sound_json};
+use filrouge_types::{ItemBody, JsonText, Members, RawJson, replace_lone_surrogates};
 
 use super::media;
 use super::plan::{Args, Content, Provider, ResultContent, Sealed};
 use super::sound::{has_lone_surrogates, is_blank, is_blank_token, is_portable};
 
 /// The value of the first of these names that is a member.
-fn first<'a>(members: &Members<'a>, names: &[&str]) -> Option<&'a str> {
+fn first_value<'a>(members: &Members<'a>, names: &[&str]) -> Option<&'a str> {
     names.iter().find_map(|name| members.get(name))
 }
 
 /// The string of the first of these members, as a JSON token that every reader accepts.
 fn text_in(members: &Members<'_>, names: &[&str]) -> Option<JsonText> {
-    first(members, names).and_then(text)
+    first_value(members, names).and_then(text)
 }
 
 /// The string of the first of these members, without JSON escapes.
@@ -23,7 +23,7 @@ pub(super) fn plain(members: &Members<'_>, names: &[&str]) -> Option<String> {
     text_in(members, names).map(|t| t.to_plain())
 }
 
-fn is(members: &Members<'_>, name: &str, value: &str) -> bool {
+fn has_value(members: &Members<'_>, name: &str, value: &str) -> bool {
     members.get(name) == Some(value)
 }
 
@@ -32,17 +32,17 @@ pub(super) fn text(raw: &str) -> Option<JsonText> {
     if !raw.starts_with('"') {
         return None;
     }
-    JsonText::from_raw(RawJson::from_checked(sound_json(raw))).ok()
+    JsonText::from_raw(RawJson::from_checked(replace_lone_surrogates(raw))).ok()
 }
 
 /// A JSON value that every reader accepts; `None` if it is nested too deep or has a number out of range.
 fn value(raw: &str) -> Option<RawJson> {
-    is_portable(raw).then(|| RawJson::from_checked(sound_json(raw)))
+    is_portable(raw).then(|| RawJson::from_checked(replace_lone_surrogates(raw)))
 }
 
-/// The JSON of a value as a text, for a value that some reader would reject as JSON.
+/// The JSON of a value as a text: for a value that some readers would reject as JSON.
 fn json_as_text(raw: &str) -> JsonText {
-    JsonText::from_plain(&sound_json(raw))
+    JsonText::from_plain(&replace_lone_surrogates(raw))
 }
 
 /// One decoded part.
@@ -67,15 +67,15 @@ pub(super) enum ContentPart {
         ok: bool,
         content: ResultContent,
     },
-    /// A part that is not for a model; the text is the reason.
-    Nothing(&'static str),
+    /// A part that is not given to a model, with the reason.
+    Omitted(&'static str),
 }
 
-/// The parts of an item in order; `None` if they are no list of objects. If the only part is a text, it is moved out
-/// without a copy, and the item's parts are empty afterwards.
+/// Decodes the parts of an item, in order; `None` if they are no list of objects. If the only part is a text, the text
+/// is moved out without a copy, and the item's parts are empty afterwards.
 pub(super) fn parts(item: &mut ItemBody) -> Option<Vec<ContentPart>> {
     let list: Vec<Members<'_>> = serde_json::from_str(item.parts.as_str()).ok()?;
-    let Some(token) = sole_text(item.parts.as_str(), &list) else {
+    let Some(token) = single_text_range(item.parts.as_str(), &list) else {
         let model = item.model.as_deref();
         return Some(list.iter().map(|members| part(members, model)).collect());
     };
@@ -84,16 +84,20 @@ pub(super) fn parts(item: &mut ItemBody) -> Option<Vec<ContentPart>> {
     Some(vec![ContentPart::Content(Content::Text(text))])
 }
 
-/// The range of the text in parts that consist of one text, if it is not blank and every reader accepts it.
-fn sole_text(parts: &str, list: &[Members<'_>]) -> Option<Range<usize>> {
+/// The byte range of the text in parts that consist of one text. `None` if the text is blank, or if some readers would
+/// reject it.
+fn single_text_range(parts: &str, list: &[Members<'_>]) -> Option<Range<usize>> {
     let [members] = list else { return None };
     let token = members.get("text").filter(|t| t.starts_with('"'))?;
-    if !is(members, "type", "\"text\"") || has_lone_surrogates(token) || is_blank_token(token) {
+    if !has_value(members, "type", "\"text\"")
+        || has_lone_surrogates(token)
+        || is_blank_token(token)
+    {
         return None;
     }
     // The token is a slice of `parts`.
-    let at = token.as_ptr().addr() - parts.as_ptr().addr();
-    Some(at..at + token.len())
+    let start = token.as_ptr().addr() - parts.as_ptr().addr();
+    Some(start..start + token.len())
 }
 
 fn part(members: &Members<'_>, model: Option<&str>) -> ContentPart {
@@ -102,13 +106,13 @@ fn part(members: &Members<'_>, model: Option<&str>) -> ContentPart {
         "reasoning" => reasoning(members, model),
         "tool_call" => call(members, model),
         "tool_result" => result(members),
-        "turn_status" | "redaction" => ContentPart::Nothing("bookkeeping"),
-        "error" => ContentPart::Nothing("error"),
-        "tool_call_partial" => ContentPart::Nothing("incomplete_call"),
+        "turn_status" | "redaction" => ContentPart::Omitted("bookkeeping"),
+        "error" => ContentPart::Omitted("error"),
+        "tool_call_partial" => ContentPart::Omitted("incomplete_call"),
         _ => match content(kind, members) {
             Some(Ok(content)) => ContentPart::Content(content),
-            Some(Err(reason)) => ContentPart::Nothing(reason),
-            None => ContentPart::Nothing("unknown_part"),
+            Some(Err(reason)) => ContentPart::Omitted(reason),
+            None => ContentPart::Omitted("unknown_part"),
         },
     }
 }
@@ -127,7 +131,7 @@ fn content(kind: &str, members: &Members<'_>) -> Option<Result<Content, &'static
     })
 }
 
-/// Code as a fenced block, with a fence longer than any inside.
+/// Code as a fenced block of Markdown, with a fence that is longer than any run of backticks in the code.
 fn code(members: &Members<'_>) -> Option<JsonText> {
     let code = plain(members, &["code", "text"]).filter(|c| !c.trim().is_empty())?;
     let language = plain(members, &["language"]).unwrap_or_default();
@@ -139,6 +143,7 @@ fn code(members: &Members<'_>) -> Option<JsonText> {
     )))
 }
 
+/// A link in Markdown.
 fn link(members: &Members<'_>) -> Option<JsonText> {
     let url = plain(members, &["url"])?;
     let text = match plain(members, &["title", "text"]) {
@@ -172,18 +177,19 @@ fn reasoning(members: &Members<'_>, model: Option<&str>) -> ContentPart {
     let text = text_in(members, &["text", "thinking"]).filter(|t| !is_blank(t));
     let sealed = sealed(members, model);
     if text.is_none() && sealed.is_none() {
-        return ContentPart::Nothing("empty");
+        return ContentPart::Omitted("empty");
     }
     ContentPart::Reasoning { text, sealed }
 }
 
+/// The signed or encrypted data of reasoning; [`Sealed::Unknown`] if its provider or format is not recognized.
 fn sealed(members: &Members<'_>, model: Option<&str>) -> Option<Sealed> {
-    let own = provider(members, model);
-    let seal = |name| text_in(members, &[name]).filter(|seal| !is_blank(seal));
-    if let Some(encrypted) = seal("encrypted_content") {
+    let producer = provider(members, model);
+    let sealed_text = |name| text_in(members, &[name]).filter(|text| !is_blank(text));
+    if let Some(encrypted) = sealed_text("encrypted_content") {
         let summary = members.get("summary").filter(|s| s.starts_with('['));
         let summary = summary.and_then(value);
-        return Some(match (seal("id"), own) {
+        return Some(match (sealed_text("id"), producer) {
             (Some(id), None | Some(Provider::Openai)) => Sealed::OpenaiItem {
                 id,
                 summary: summary.unwrap_or_else(|| RawJson::from_checked("[]")),
@@ -192,16 +198,16 @@ fn sealed(members: &Members<'_>, model: Option<&str>) -> Option<Sealed> {
             _ => Sealed::Unknown,
         });
     }
-    if let Some(data) = seal("redacted") {
-        let by_anthropic = matches!(own, None | Some(Provider::Anthropic));
-        return Some(if by_anthropic {
+    if let Some(data) = sealed_text("redacted") {
+        let is_anthropic = matches!(producer, None | Some(Provider::Anthropic));
+        return Some(if is_anthropic {
             Sealed::AnthropicRedacted(data)
         } else {
             Sealed::Unknown
         });
     }
-    if let Some(signature) = seal("signature") {
-        return Some(match own {
+    if let Some(signature) = sealed_text("signature") {
+        return Some(match producer {
             Some(Provider::Anthropic) => Sealed::AnthropicSignature(signature),
             Some(Provider::Google) => Sealed::GoogleSignature(signature),
             _ => Sealed::Unknown,
@@ -212,7 +218,7 @@ fn sealed(members: &Members<'_>, model: Option<&str>) -> Option<Sealed> {
 
 fn call(members: &Members<'_>, model: Option<&str>) -> ContentPart {
     let Some(call_id) = plain(members, &["call_id"]).filter(|id| !id.is_empty()) else {
-        return ContentPart::Nothing("malformed_call");
+        return ContentPart::Omitted("malformed_call");
     };
     let signature = text_in(members, &["signature"]).filter(|s| !is_blank(s));
     ContentPart::Call {
@@ -237,7 +243,8 @@ fn args(raw: Option<&str>) -> Args {
     }
 }
 
-/// Arguments as a provider's stream delivers them: the text of a JSON object, if it is one.
+/// Arguments that were recorded as a text, as providers' streams deliver them. The text is parsed if it is a JSON
+/// object.
 fn text_args(token: JsonText) -> Args {
     let plain = token.to_plain();
     if plain.trim().is_empty() {
@@ -250,12 +257,12 @@ fn text_args(token: JsonText) -> Args {
 
 fn result(members: &Members<'_>) -> ContentPart {
     let Some(call_id) = plain(members, &["call_id"]).filter(|id| !id.is_empty()) else {
-        return ContentPart::Nothing("orphan_result");
+        return ContentPart::Omitted("orphan_result");
     };
     ContentPart::Result {
         call_id,
-        ok: !is(members, "ok", "false"),
-        content: result_content(first(members, &["content", "error"])),
+        ok: !has_value(members, "ok", "false"),
+        content: result_content(first_value(members, &["content", "error"])),
     }
 }
 

@@ -2,27 +2,28 @@
 
 use super::media::is_text;
 use super::plan::{
-    Args, Block, Call, Content, Media, MediaSource, Pair, Reasoning, ResultContent, Say,
+    Args, Block, Call, Content, Media, MediaSource, Message, Pair, Reasoning, ResultContent,
 };
 
 /// The estimate's name, which every report shows. The estimate is the number of UTF-8 bytes of texts, names, arguments
 /// and results as recorded, divided by 4; plus 4 tokens for each piece; plus 1,500 tokens for each image or file,
-/// except a text file in the ledger, which counts by its bytes like a text.
+/// except a text file in the ledger, whose bytes count like those of a text.
 pub const ESTIMATE: &str = "bytes/4";
 
-const PIECE: u64 = 4;
-const MEDIA: u64 = 1500;
+const TOKENS_PER_PIECE: u64 = 4;
+/// For an image or a file whose bytes do not count as text.
+const TOKENS_PER_MEDIA: u64 = 1500;
 
-fn bytes(n: usize) -> u64 {
-    (n as u64).div_ceil(4)
+fn tokens_of_bytes(count: usize) -> u64 {
+    (count as u64).div_ceil(4)
 }
 
 /// The tokens of a turn's blocks.
 pub(super) fn blocks(blocks: &[Block]) -> u64 {
     let block = |block: &Block| match block {
-        Block::Say(said) => say(said),
+        Block::Message(said) => message(said),
         Block::Calls(calls) => {
-            thoughts(&calls.reasoning) + calls.calls.iter().map(call).sum::<u64>()
+            reasoning(&calls.reasoning) + calls.calls.iter().map(call).sum::<u64>()
         }
     };
     blocks.iter().map(block).sum()
@@ -30,27 +31,34 @@ pub(super) fn blocks(blocks: &[Block]) -> u64 {
 
 /// The tokens of a question and its answer.
 pub(super) fn pair(pair: &Pair) -> u64 {
-    2 * PIECE + bytes(pair.question.inner().len()) + bytes(pair.answer.inner().len())
+    2 * TOKENS_PER_PIECE
+        + tokens_of_bytes(pair.question.inner().len())
+        + tokens_of_bytes(pair.answer.inner().len())
 }
 
 /// The tokens of a message.
-pub(super) fn say(say: &Say) -> u64 {
-    PIECE + thoughts(&say.reasoning) + contents(&say.contents)
+pub(super) fn message(message: &Message) -> u64 {
+    TOKENS_PER_PIECE + reasoning(&message.reasoning) + contents(&message.contents)
 }
 
-fn thoughts(thoughts: &[Reasoning]) -> u64 {
-    let thought = |t: &Reasoning| PIECE + t.text.as_ref().map_or(0, |t| bytes(t.inner().len()));
-    thoughts.iter().map(thought).sum()
+fn reasoning(reasoning: &[Reasoning]) -> u64 {
+    let tokens_of = |t: &Reasoning| {
+        TOKENS_PER_PIECE
+            + t.text
+                .as_ref()
+                .map_or(0, |t| tokens_of_bytes(t.inner().len()))
+    };
+    reasoning.iter().map(tokens_of).sum()
 }
 
 fn contents(contents: &[Content]) -> u64 {
     let content = |content: &Content| match content {
         Content::Text(text) | Content::Refusal(text) | Content::Summary(text) => {
-            bytes(text.inner().len())
+            tokens_of_bytes(text.inner().len())
         }
-        Content::Image(_) => MEDIA,
+        Content::Image(_) => TOKENS_PER_MEDIA,
         Content::File(file) => self::file(file),
-        Content::Mark(mark) => bytes(mark.text().len()),
+        Content::Mark(mark) => tokens_of_bytes(mark.text().len()),
     };
     contents.iter().map(content).sum()
 }
@@ -61,9 +69,10 @@ fn file(file: &Media) -> u64 {
     let mime = file.mime.as_deref().unwrap_or_default();
     match &file.source {
         MediaSource::Base64(data) if is_text(mime.split(';').next().unwrap_or_default().trim()) => {
-            bytes(data.len() / 4 * 3)
+            // Base64 encodes three bytes as four characters.
+            tokens_of_bytes(data.len() / 4 * 3)
         }
-        _ => MEDIA,
+        _ => TOKENS_PER_MEDIA,
     }
 }
 
@@ -74,7 +83,7 @@ fn call(call: &Call) -> u64 {
     };
     let result = match &call.result.content {
         ResultContent::Contents(list) => contents(list),
-        ResultContent::Value(json) => bytes(json.as_str().len()),
+        ResultContent::Value(json) => tokens_of_bytes(json.as_str().len()),
     };
-    2 * PIECE + bytes(call.name.len()) + bytes(args) + result
+    2 * TOKENS_PER_PIECE + tokens_of_bytes(call.name.len()) + tokens_of_bytes(args) + result
 }

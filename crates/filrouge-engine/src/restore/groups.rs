@@ -12,7 +12,7 @@ use super::query::Unanswered;
 /// The result given to a call whose result was not recorded (`unanswered=error`).
 const NO_RESULT: &str = "No result of this call was recorded.";
 
-/// The id of a call (`true`) or a result (`false`).
+/// The call id of a piece, with `true` for a call and `false` for a result; `None` for any other piece.
 fn call_id(piece: &Piece) -> Option<(bool, &str)> {
     match piece {
         Piece::Call(call) => Some((true, &call.call_id)),
@@ -22,69 +22,70 @@ fn call_id(piece: &Piece) -> Option<(bool, &str)> {
 }
 
 impl Shaper {
-    /// If calls with the same id are in both languages, keeps those in the requested one; likewise for results.
+    /// Of calls that have the same id in both languages, keeps those in the requested language; likewise for results.
     pub(super) fn choose_variants(&mut self) {
-        if self.atoms.iter().all(|a| !a.other_variant) {
+        if self.entries.iter().all(|a| !a.other_variant) {
             return;
         }
-        let wanted = self.atoms.iter().filter(|a| !a.other_variant);
-        let wanted: HashSet<(bool, String)> = wanted
+        let requested = self.entries.iter().filter(|a| !a.other_variant);
+        let requested: HashSet<(bool, String)> = requested
             .filter_map(|a| call_id(&a.piece))
-            .map(|(call, id)| (call, id.to_owned()))
+            .map(|(is_call, id)| (is_call, id.to_owned()))
             .collect();
-        for at in 0..self.atoms.len() {
-            let atom = &self.atoms[at];
-            let id = call_id(&atom.piece).filter(|_| atom.other_variant);
-            if id.is_some_and(|(call, id)| wanted.contains(&(call, id.to_owned()))) {
-                self.omit(at, Piece::Gone, "other_variant");
+        for at in 0..self.entries.len() {
+            let entry = &self.entries[at];
+            let id = call_id(&entry.piece).filter(|_| entry.other_variant);
+            if id.is_some_and(|(is_call, id)| requested.contains(&(is_call, id.to_owned()))) {
+                self.omit(at, Piece::Removed, "other_variant");
             }
         }
     }
 
-    /// Attaches to each call the first result after it. If several calls or results have the same id, the first counts.
-    pub(super) fn answer_calls(&mut self) {
+    /// Attaches to each call the first result after it. Of several calls or results with the same id, only the first is
+    /// kept.
+    pub(super) fn attach_results(&mut self) {
         let mut calls: HashMap<String, usize> = HashMap::new();
-        for at in 0..self.atoms.len() {
-            match &mut self.atoms[at].piece {
+        for at in 0..self.entries.len() {
+            match &mut self.entries[at].piece {
                 Piece::Call(call) => {
-                    if let Entry::Vacant(slot) = calls.entry(call.call_id.clone()) {
-                        slot.insert(at);
+                    if let Entry::Vacant(vacant) = calls.entry(call.call_id.clone()) {
+                        vacant.insert(at);
                     } else {
-                        self.omit(at, Piece::Repeated, "duplicate_call");
+                        self.omit(at, Piece::DuplicateCall, "duplicate_call");
                     }
                 }
-                Piece::Result(..) => self.attach(at, &calls),
+                Piece::Result(..) => self.attach_result(at, &calls),
                 _ => {}
             }
         }
     }
 
-    fn attach(&mut self, at: usize, calls: &HashMap<String, usize>) {
-        let piece = std::mem::replace(&mut self.atoms[at].piece, Piece::Answered);
+    fn attach_result(&mut self, at: usize, calls: &HashMap<String, usize>) {
+        let piece = std::mem::replace(&mut self.entries[at].piece, Piece::GroupEnd);
         let Piece::Result(call_id, result) = piece else {
             return;
         };
         let Some(call) = calls.get(&call_id) else {
-            return self.omit(at, Piece::Stray, "orphan_result");
+            return self.omit(at, Piece::UnmatchedResult, "orphan_result");
         };
-        match &mut self.atoms[*call].piece {
+        match &mut self.entries[*call].piece {
             Piece::Call(call) if call.result.is_none() => call.result = Some((Some(at), result)),
-            _ => self.omit(at, Piece::Stray, "duplicate_result"),
+            _ => self.omit(at, Piece::UnmatchedResult, "duplicate_result"),
         }
     }
 
-    /// Drops or completes groups. A group is a series of calls without another step in between; it is kept only if
-    /// every call in it is present and answered.
+    /// Drops or completes groups. A group is a series of calls with no other step between them. It is kept only if
+    /// every call in it is present and has a result.
     pub(super) fn close_groups(&mut self, unanswered: Unanswered) {
         let mut group: Vec<usize> = Vec::new();
         let mut redacted = false;
-        for at in 0..self.atoms.len() {
-            match self.atoms[at].piece {
+        for at in 0..self.entries.len() {
+            match self.entries[at].piece {
                 Piece::Call(_) => group.push(at),
                 Piece::RedactedCall => redacted = true,
-                Piece::Gone | Piece::GroupGone | Piece::Repeated => {}
-                // After a redacted call, a stray result may be the redacted call's, and then ends the group.
-                Piece::Stray if !redacted => {}
+                Piece::Removed | Piece::DroppedCall | Piece::DuplicateCall => {}
+                // After a redacted call, an unmatched result may be that call's result, so it ends the group.
+                Piece::UnmatchedResult if !redacted => {}
                 _ => {
                     self.close_group(&std::mem::take(&mut group), unanswered, redacted);
                     redacted = false;
@@ -94,8 +95,8 @@ impl Shaper {
         self.close_group(&group, unanswered, redacted);
     }
 
-    fn is_open(&self, at: usize) -> bool {
-        matches!(&self.atoms[at].piece, Piece::Call(call) if call.result.is_none())
+    fn is_unanswered(&self, at: usize) -> bool {
+        matches!(&self.entries[at].piece, Piece::Call(call) if call.result.is_none())
     }
 
     fn close_group(&mut self, group: &[usize], unanswered: Unanswered, redacted: bool) {
@@ -105,12 +106,12 @@ impl Shaper {
             }
             return;
         }
-        if !group.iter().any(|at| self.is_open(*at)) {
+        if !group.iter().any(|at| self.is_unanswered(*at)) {
             return;
         }
         for at in group {
-            match (unanswered, self.is_open(*at)) {
-                (Unanswered::Error, true) => self.answer_by_error(*at),
+            match (unanswered, self.is_unanswered(*at)) {
+                (Unanswered::Error, true) => self.answer_with_error(*at),
                 (Unanswered::Error, false) => {}
                 (Unanswered::Drop, true) => self.drop_call(*at, "unanswered_call"),
                 (Unanswered::Drop, false) => self.drop_call(*at, "call_group_unanswered"),
@@ -120,17 +121,17 @@ impl Shaper {
 
     /// Drops a call and its result.
     fn drop_call(&mut self, at: usize, reason: &'static str) {
-        if let Piece::Call(call) = &self.atoms[at].piece
+        if let Piece::Call(call) = &self.entries[at].piece
             && let Some((Some(result), _)) = call.result
         {
-            self.omit(result, Piece::Gone, reason);
+            self.omit(result, Piece::Removed, reason);
         }
-        self.omit(at, Piece::GroupGone, reason);
+        self.omit(at, Piece::DroppedCall, reason);
     }
 
-    fn answer_by_error(&mut self, at: usize) {
-        let atom = &mut self.atoms[at];
-        if let Piece::Call(call) = &mut atom.piece {
+    fn answer_with_error(&mut self, at: usize) {
+        let entry = &mut self.entries[at];
+        if let Piece::Call(call) = &mut entry.piece {
             let text = JsonText::from_plain(NO_RESULT);
             let result = CallResult {
                 seq: None,
@@ -138,7 +139,7 @@ impl Shaper {
                 content: ResultContent::Contents(vec![Content::Text(text)]),
             };
             call.result = Some((None, result));
-            self.dispositions[atom.item]
+            self.dispositions[entry.item]
                 .reason
                 .get_or_insert("error_result_added");
         }

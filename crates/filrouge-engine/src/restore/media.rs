@@ -5,13 +5,14 @@ use filrouge_types::Members;
 use super::content::plain;
 use super::plan::{Content, Media, MediaSource};
 
-/// Reads an `image_url`, `image` or `file` part. It never fails: if no provider can read the source, its name is kept.
+/// Decodes an `image_url`, `image` or `file` part. If no provider can read the source, the result only names it.
 pub(super) fn read(kind: &str, members: &Members<'_>) -> Content {
+    // OpenAI and Anthropic nest the source in an object of one of these names.
     let nested = ["image_url", "file", "source"];
     let inner = nested
         .iter()
         .find_map(|name| members.get(name).filter(|v| v.starts_with('{')))
-        .and_then(Members::of);
+        .and_then(Members::parse);
     let find = |names: &[&str]| {
         let inner = inner.as_ref().and_then(|i| plain(i, names));
         inner
@@ -29,7 +30,7 @@ pub(super) fn read(kind: &str, members: &Members<'_>) -> Content {
         MediaSource::Elsewhere("".into())
     };
     let mime = mime.map(|m| m.trim().to_ascii_lowercase());
-    let image = match &mime {
+    let is_image = match &mime {
         Some(mime) => mime.starts_with("image/"),
         None => kind != "file",
     };
@@ -38,7 +39,7 @@ pub(super) fn read(kind: &str, members: &Members<'_>) -> Content {
         mime: mime.map(Into::into),
         name: find(&["filename", "name", "title"]).map(Into::into),
     };
-    if image {
+    if is_image {
         Content::Image(media)
     } else {
         Content::File(media)
@@ -75,8 +76,8 @@ fn source_at(url: &str, mime: &mut Option<String>) -> MediaSource {
         return unreadable;
     };
     let mut words = head.split(';');
-    if let Some(own) = words.next().filter(|m| m.contains('/')) {
-        *mime = Some(own.to_owned());
+    if let Some(declared) = words.next().filter(|m| m.contains('/')) {
+        *mime = Some(declared.to_owned());
     }
     if words.any(|w| w.eq_ignore_ascii_case("base64")) {
         base64(data)
@@ -85,22 +86,23 @@ fn source_at(url: &str, mime: &mut Option<String>) -> MediaSource {
     }
 }
 
-/// Checks standard base64 with padding; removes white space.
+/// The source of data in standard base64 with padding, without white space. Invalid data becomes a source that no
+/// provider can read.
 fn base64(data: &str) -> MediaSource {
-    let spaced = data.bytes().any(|b| b.is_ascii_whitespace());
-    let data: Box<str> = if spaced {
+    let has_white_space = data.bytes().any(|b| b.is_ascii_whitespace());
+    let data: Box<str> = if has_white_space {
         data.split_ascii_whitespace().collect::<String>().into()
     } else {
         data.into()
     };
     let bytes = data.as_bytes();
     let padding = bytes.iter().rev().take_while(|b| **b == b'=').count();
-    let alphabet = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/');
-    let valid = !bytes.is_empty()
+    let is_symbol = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/');
+    let is_valid = !bytes.is_empty()
         && bytes.len().is_multiple_of(4)
         && padding <= 2
-        && bytes[..bytes.len() - padding].iter().all(alphabet);
-    if valid {
+        && bytes[..bytes.len() - padding].iter().all(is_symbol);
+    if is_valid {
         MediaSource::Base64(data)
     } else {
         MediaSource::Elsewhere("data:".into())

@@ -8,26 +8,26 @@ use super::query::Unanswered;
 use super::report::Disposition;
 use super::sound::has_lone_surrogates;
 
-/// One piece of an item. Most variants without a value are pieces that are no longer shown, but still affect others.
+/// One piece of an item. Variants without a value are pieces that are not shown, but may decide whether others are.
 pub(super) enum Piece {
-    Said(Speaker, Content),
+    Message(Speaker, Content),
     Thought(Reasoning),
     Call(Box<OpenCall>),
     Result(String, CallResult),
-    /// A result that was attached to its call, or that was redacted: it ends the group of calls before it.
-    Answered,
-    /// A result without a call.
-    Stray,
+    /// A result that was attached to its call, or that was redacted. It ends the group of calls before it.
+    GroupEnd,
+    /// A result without a call, or a second result of a call.
+    UnmatchedResult,
     /// A call of a group that was dropped.
-    GroupGone,
-    /// A repetition of an earlier call: it neither joins nor ends a group.
-    Repeated,
+    DroppedCall,
+    /// A call with the id of an earlier call. It neither joins nor ends a group.
+    DuplicateCall,
     /// A call that was redacted. Nothing identifies it any more, so its group is dropped.
     RedactedCall,
-    /// A redacted item that is neither a call nor a result: the reasoning before it is dropped.
+    /// A redacted item that is neither a call nor a result. The reasoning before it is dropped.
     RedactedStep,
     /// A piece that was removed and affects no other.
-    Gone,
+    Removed,
 }
 
 /// A call whose result may still be missing.
@@ -36,12 +36,12 @@ pub(super) struct OpenCall {
     pub(super) name: String,
     pub(super) args: Args,
     pub(super) signature: Option<(Provider, JsonText)>,
-    /// The index of the atom that contained the result, `None` if no result was recorded; and the result.
+    /// The result, and the index of its entry; the index is `None` for a result that no item records.
     pub(super) result: Option<(Option<usize>, CallResult)>,
 }
 
-/// A piece with the item that it is from.
-pub(super) struct Atom {
+/// A piece, with data of the item that contains it.
+pub(super) struct PieceEntry {
     /// The index of the item's disposition.
     pub(super) item: usize,
     pub(super) seq: u64,
@@ -50,10 +50,10 @@ pub(super) struct Atom {
     pub(super) piece: Piece,
 }
 
-impl Atom {
-    const fn new(at: usize, item: &Item, other_variant: bool, piece: Piece) -> Self {
+impl PieceEntry {
+    const fn new(item_index: usize, item: &Item, other_variant: bool, piece: Piece) -> Self {
         Self {
-            item: at,
+            item: item_index,
             seq: item.seq,
             other_variant,
             piece,
@@ -63,10 +63,10 @@ impl Atom {
 
 /// The piece for a redacted item. The piece shows nothing, but pieces that depend on it are dropped. `None` if no other
 /// piece depends on the item.
-const fn redacted(item: &Item) -> Option<Piece> {
+const fn redacted_piece(item: &Item) -> Option<Piece> {
     match (&item.body.channel, item.body.role) {
         (Channel::ToolCall, _) => Some(Piece::RedactedCall),
-        (Channel::ToolResult, _) => Some(Piece::Answered),
+        (Channel::ToolResult, _) => Some(Piece::GroupEnd),
         (_, Role::System) => None,
         (
             Channel::Question
@@ -91,12 +91,12 @@ fn piece(part: ContentPart, speaker: Speaker, item: &Item) -> Result<Piece, &'st
         })
     };
     match part {
-        ContentPart::Nothing(reason) => Err(reason),
+        ContentPart::Omitted(reason) => Err(reason),
         ContentPart::Content(Content::Text(text)) if item.body.channel == Channel::Thought => {
             Ok(thought(Some(text), None))
         }
         ContentPart::Content(_) if item.body.channel == Channel::ToolResult => Err("orphan_result"),
-        ContentPart::Content(content) => Ok(Piece::Said(speaker, content)),
+        ContentPart::Content(content) => Ok(Piece::Message(speaker, content)),
         ContentPart::Reasoning { .. } if speaker != Speaker::Assistant => Err("reasoning_alone"),
         ContentPart::Reasoning { text, sealed } => Ok(thought(text, sealed)),
         ContentPart::Call {
@@ -125,19 +125,19 @@ fn piece(part: ContentPart, speaker: Speaker, item: &Item) -> Result<Piece, &'st
 /// Collects a turn's items, and builds its blocks.
 pub(super) struct Shaper {
     pub(super) dispositions: Vec<Disposition>,
-    pub(super) atoms: Vec<Atom>,
+    pub(super) entries: Vec<PieceEntry>,
 }
 
 impl Shaper {
     pub(super) fn new(items: usize) -> Self {
         Self {
             dispositions: Vec::with_capacity(items),
-            atoms: Vec::with_capacity(items),
+            entries: Vec::with_capacity(items),
         }
     }
 
-    /// Adds the item that records how the turn ended. It has no piece here; its turn's last block is a
-    /// [`Mark`](super::plan::Mark).
+    /// Adds the item that records how the turn ended. It has no piece here: the caller appends a
+    /// [`Mark`](super::plan::Mark) to the turn's blocks instead.
     pub(super) fn add_ending(&mut self, item: &Item) {
         self.dispositions.push(Disposition::new(item.seq, 1, None));
     }
@@ -149,12 +149,13 @@ impl Shaper {
         other_variant: bool,
         speaker: Result<Speaker, &'static str>,
     ) {
-        let at = self.dispositions.len();
+        let item_index = self.dispositions.len();
         let mut disposition = Disposition::new(item.seq, 0, None);
         if item.redacted
-            && let Some(piece) = redacted(item)
+            && let Some(piece) = redacted_piece(item)
         {
-            self.atoms.push(Atom::new(at, item, false, piece));
+            self.entries
+                .push(PieceEntry::new(item_index, item, false, piece));
         }
         let decoded = speaker.and_then(|speaker| {
             let parts = parts(&mut item.body).ok_or("malformed_parts")?;
@@ -170,7 +171,12 @@ impl Shaper {
                     match piece(part, speaker, item) {
                         Ok(piece) => {
                             disposition.pieces += 1;
-                            self.atoms.push(Atom::new(at, item, other_variant, piece));
+                            self.entries.push(PieceEntry::new(
+                                item_index,
+                                item,
+                                other_variant,
+                                piece,
+                            ));
                         }
                         Err(reason) => {
                             disposition.reason.get_or_insert(reason);
@@ -182,21 +188,21 @@ impl Shaper {
         self.dispositions.push(disposition);
     }
 
-    /// Replaces a shown piece by `piece`, which is not shown, and notes the reason for its item.
-    pub(super) fn omit(&mut self, atom: usize, piece: Piece, reason: &'static str) {
-        let atom = &mut self.atoms[atom];
-        atom.piece = piece;
-        let disposition = &mut self.dispositions[atom.item];
+    /// Replaces a shown piece by `piece`, which is not shown, and records the reason in its item's disposition.
+    pub(super) fn omit(&mut self, entry: usize, piece: Piece, reason: &'static str) {
+        let entry = &mut self.entries[entry];
+        entry.piece = piece;
+        let disposition = &mut self.dispositions[entry.item];
         disposition.pieces = disposition.pieces.saturating_sub(1);
         disposition.reason.get_or_insert(reason);
     }
 
-    /// The blocks, and the dispositions of the items.
-    pub(super) fn blocks(mut self, unanswered: Unanswered) -> (Vec<Block>, Vec<Disposition>) {
+    /// Builds the turn's blocks; also returns the dispositions of the items.
+    pub(super) fn into_blocks(mut self, unanswered: Unanswered) -> (Vec<Block>, Vec<Disposition>) {
         self.choose_variants();
-        self.answer_calls();
+        self.attach_results();
         self.close_groups(unanswered);
-        let blocks = self.in_order();
+        let blocks = self.build_blocks();
         (blocks, self.dispositions)
     }
 }

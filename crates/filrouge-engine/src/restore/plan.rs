@@ -8,7 +8,7 @@ use super::report::Dispositions;
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The summary of turns before the window, if one is used.
-    pub summary: Option<Say>,
+    pub summary: Option<Message>,
     /// The turns of the window that show something.
     pub turns: Vec<PlanTurn>,
     /// The disposition of every item of the window; a renderer records there what it leaves out or changes.
@@ -42,7 +42,7 @@ pub struct Pair {
 #[derive(Debug, Clone)]
 pub enum Block {
     /// A message.
-    Say(Say),
+    Message(Message),
     /// Tool calls of the agent with their results.
     Calls(Calls),
 }
@@ -86,7 +86,7 @@ impl Mark {
 
 /// A message.
 #[derive(Debug, Clone)]
-pub struct Say {
+pub struct Message {
     /// The seq of the message's item; `None` for a mark that no item records.
     pub seq: Option<u64>,
     /// The speaker.
@@ -97,7 +97,7 @@ pub struct Say {
     pub contents: Vec<Content>,
 }
 
-impl Say {
+impl Message {
     /// A message of filrouge, for item `seq` if there is one.
     pub(super) fn mark(mark: Mark, seq: Option<u64>) -> Self {
         Self {

@@ -6,17 +6,17 @@ use filrouge_store::rows::TurnRow;
 use filrouge_types::{Channel, Item, JsonText, Role, TurnStatus, Variant};
 
 use super::pieces::Shaper;
-use super::plan::{Block, Mark, Pair, PlanTurn, Say, Speaker};
+use super::plan::{Block, Mark, Message, Pair, PlanTurn, Speaker};
 use super::query::Unanswered;
 use super::report::Disposition;
 
-/// A shaped turn; it has no blocks if nothing of it is for a model.
-pub(super) struct Shaped {
+/// A turn shaped into blocks, which may be none, and the dispositions of its items.
+pub(super) struct ShapedTurn {
     pub(super) turn: PlanTurn,
     pub(super) dispositions: Vec<Disposition>,
 }
 
-impl Shaped {
+impl ShapedTurn {
     /// A turn without anything to show.
     pub(super) const fn empty(row: &TurnRow, dispositions: Vec<Disposition>) -> Self {
         Self {
@@ -44,45 +44,46 @@ pub(super) fn drop_all(items: &[Item], reason: &'static str) -> Vec<Disposition>
 pub(super) fn shape(
     row: &TurnRow,
     mut items: Vec<Item>,
-    wanted: Variant,
+    requested: Variant,
     unanswered: Unanswered,
-) -> Shaped {
+) -> ShapedTurn {
     let mut shaper = Shaper::new(items.len());
-    let mark = mark_item(row.status, &items);
-    let view = View::new(row, &items, wanted);
+    let ending = ending_seq(row.status, &items);
+    let filter = ItemFilter::new(row, &items, requested);
     for item in &mut items {
-        if mark == Some(item.seq) {
+        if ending == Some(item.seq) {
             shaper.add_ending(item);
         } else {
-            let (other_variant, shown) = (item.body.variant != wanted, view.shown(item));
-            shaper.add_item(item, other_variant, shown);
+            let other_variant = item.body.variant != requested;
+            shaper.add_item(item, other_variant, filter.speaker_or_reason(item));
         }
     }
-    let (mut blocks, mut dispositions) = shaper.blocks(unanswered);
-    if let Some(kind) = ending(row.status) {
-        if blocks.iter().any(|b| !is_note(b)) {
-            blocks.push(Block::Say(Say::mark(kind, mark)));
-        } else if let Some(disposition) = dispositions.iter_mut().find(|f| Some(f.seq) == mark) {
+    let (mut blocks, mut dispositions) = shaper.into_blocks(unanswered);
+    if let Some(mark) = ending_mark(row.status) {
+        if blocks.iter().any(|b| !is_system_message(b)) {
+            blocks.push(Block::Message(Message::mark(mark, ending)));
+        } else if let Some(disposition) = dispositions.iter_mut().find(|f| Some(f.seq) == ending) {
             (disposition.pieces, disposition.reason) = (0, Some("nothing_to_end"));
         }
     }
-    let mut shaped = Shaped::empty(row, dispositions);
+    let mut shaped = ShapedTurn::empty(row, dispositions);
     shaped.turn.blocks = blocks;
     shaped
 }
 
-const fn is_note(block: &Block) -> bool {
+const fn is_system_message(block: &Block) -> bool {
     matches!(
         block,
-        Block::Say(Say {
+        Block::Message(Message {
             speaker: Speaker::System,
             ..
         })
     )
 }
 
-/// The item that records how the turn ended without an answer: the last of its kind, unless it was redacted.
-fn mark_item(status: TurnStatus, items: &[Item]) -> Option<u64> {
+/// The seq of the item that records how the turn ended without an answer: the last item of that channel. `None` if the
+/// item was redacted.
+fn ending_seq(status: TurnStatus, items: &[Item]) -> Option<u64> {
     let channel = match status {
         TurnStatus::Failed => Channel::Error,
         TurnStatus::Cancelled => Channel::Cancelled,
@@ -93,7 +94,7 @@ fn mark_item(status: TurnStatus, items: &[Item]) -> Option<u64> {
     (!last.redacted).then_some(last.seq)
 }
 
-const fn ending(status: TurnStatus) -> Option<Mark> {
+const fn ending_mark(status: TurnStatus) -> Option<Mark> {
     match status {
         TurnStatus::Failed => Some(Mark::Failed),
         TurnStatus::Cancelled => Some(Mark::Cancelled),
@@ -135,62 +136,63 @@ fn speaker(item: &Item) -> Result<Speaker, &'static str> {
 /// The items of the other language that have a counterpart in the requested one. Items of the same role and channel are
 /// matched in order. A redacted item counts as a counterpart, because showing its translation would reveal it. Calls
 /// and results are excluded: they are matched by id elsewhere.
-fn doubled(items: &[Item], wanted: Variant) -> BTreeSet<u64> {
-    let paired = |i: &&Item| !matches!(i.body.channel, Channel::ToolCall | Channel::ToolResult);
+fn items_with_counterpart(items: &[Item], requested: Variant) -> BTreeSet<u64> {
+    let is_matched_here =
+        |i: &&Item| !matches!(i.body.channel, Channel::ToolCall | Channel::ToolResult);
     let mut wanted_counts: BTreeMap<(Role, &Channel), usize> = BTreeMap::new();
     for item in items
         .iter()
-        .filter(paired)
-        .filter(|i| i.body.variant == wanted)
+        .filter(is_matched_here)
+        .filter(|i| i.body.variant == requested)
     {
         *wanted_counts
             .entry((item.body.role, &item.body.channel))
             .or_default() += 1;
     }
-    let mut doubled = BTreeSet::new();
+    let mut matched = BTreeSet::new();
     for item in items
         .iter()
-        .filter(paired)
-        .filter(|i| i.body.variant != wanted)
+        .filter(is_matched_here)
+        .filter(|i| i.body.variant != requested)
     {
         if let Some(left) = wanted_counts.get_mut(&(item.body.role, &item.body.channel))
             && *left > 0
         {
             *left -= 1;
-            doubled.insert(item.seq);
+            matched.insert(item.seq);
         }
     }
-    doubled
+    matched
 }
 
 /// Decides which of a turn's items are shown.
-struct View {
+struct ItemFilter {
     /// Items of the other language with a counterpart in the requested one.
-    doubled: BTreeSet<u64>,
-    /// The seq of the last answer, which contains the partial answers before it. The maximum for a finalized turn, 0 if
-    /// there is no answer.
-    answer: u64,
+    with_counterpart: BTreeSet<u64>,
+    /// The seq of the last answer. Partial answers before it are left out, because the answer contains them. The
+    /// maximum for a finalized turn; 0 without an answer.
+    last_answer: u64,
 }
 
-impl View {
-    fn new(row: &TurnRow, items: &[Item], wanted: Variant) -> Self {
-        let answer = match row.status {
+impl ItemFilter {
+    fn new(row: &TurnRow, items: &[Item], requested: Variant) -> Self {
+        let last_answer = match row.status {
             TurnStatus::Finalized => u64::MAX,
             _ => row.finals.into_iter().max().unwrap_or_default(),
         };
         Self {
-            doubled: doubled(items, wanted),
-            answer,
+            with_counterpart: items_with_counterpart(items, requested),
+            last_answer,
         }
     }
 
     /// The speaker of an item. The error is the reason why the item is left out.
-    fn shown(&self, item: &Item) -> Result<Speaker, &'static str> {
+    fn speaker_or_reason(&self, item: &Item) -> Result<Speaker, &'static str> {
         if item.redacted {
             Err("redacted")
-        } else if self.doubled.contains(&item.seq) {
+        } else if self.with_counterpart.contains(&item.seq) {
             Err("other_variant")
-        } else if item.body.channel == Channel::Partial && item.seq < self.answer {
+        } else if item.body.channel == Channel::Partial && item.seq < self.last_answer {
             Err("superseded")
         } else {
             speaker(item)
@@ -199,7 +201,7 @@ impl View {
 }
 
 /// Shapes a finalized turn into its question and answer as recorded, and nothing else.
-pub(super) fn pair(row: &TurnRow, items: &[Item], variant: Variant) -> Shaped {
+pub(super) fn pair(row: &TurnRow, items: &[Item], variant: Variant) -> ShapedTurn {
     let question = items.iter().find(|i| {
         i.body.role == Role::User
             && i.body.channel == Channel::Question
@@ -214,12 +216,12 @@ pub(super) fn pair(row: &TurnRow, items: &[Item], variant: Variant) -> Shaped {
     let answer = answer.and_then(item_text);
     let complete = question.is_some() && answer.is_some();
     let mut dispositions = drop_all(items, if complete { "not_in_format" } else { "no_text" });
-    let mut shaped = Shaped::empty(row, Vec::new());
+    let mut shaped = ShapedTurn::empty(row, Vec::new());
     if let (Some(question), Some(answer)) = (question, answer) {
         for shown in [&question, &answer] {
             let disposition = |f: &&mut Disposition| f.seq == shown.seq;
             if let Some(disposition) = dispositions.iter_mut().find(disposition) {
-                (disposition.pieces, disposition.reason) = (1, shown.rest);
+                (disposition.pieces, disposition.reason) = (1, shown.change);
             }
         }
         shaped.turn.pair = Some(Pair {
@@ -235,15 +237,15 @@ pub(super) fn pair(row: &TurnRow, items: &[Item], variant: Variant) -> Shaped {
 struct ItemText {
     seq: u64,
     text: JsonText,
-    /// The change to report if the item also has parts other than text, which are left out.
-    rest: Option<&'static str>,
+    /// The change to report if the item also has other parts than text, which are left out.
+    change: Option<&'static str>,
 }
 
 fn item_text(item: &Item) -> Option<ItemText> {
-    let (text, rest) = item.body.text_and_rest()?;
+    let (text, has_other_parts) = item.body.text_and_rest()?;
     Some(ItemText {
         seq: item.seq,
         text,
-        rest: rest.then_some("not_in_format"),
+        change: has_other_parts.then_some("not_in_format"),
     })
 }

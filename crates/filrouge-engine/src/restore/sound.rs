@@ -1,13 +1,13 @@
-//! Checks whether every reader accepts a JSON text. Some reject lone surrogates, which JSON escapes can spell but which
-//! are not valid Unicode.
+//! Checks whether every reader accepts a JSON text. Some readers reject lone surrogates: JSON escapes can spell them,
+//! but they are not valid Unicode.
 
 use std::borrow::Cow;
 
-use filrouge_types::{JsonText, RawJson, sound_json};
+use filrouge_types::{JsonText, RawJson, replace_lone_surrogates};
 
-/// Whether there are lone surrogates in `json`.
+/// Whether `json` contains escapes of lone surrogates.
 pub(super) fn has_lone_surrogates(json: &str) -> bool {
-    matches!(sound_json(json), Cow::Owned(_))
+    matches!(replace_lone_surrogates(json), Cow::Owned(_))
 }
 
 /// Whether a text has no character except white space.
@@ -28,37 +28,40 @@ pub(super) fn is_blank_token(token: &str) -> bool {
     }
 }
 
-/// The maximum nesting of a value that is inserted into a message, which adds levels of its own.
+/// The maximum nesting of a value that is inserted into a message; the message itself may add up to 16 levels.
 const MAX_DEPTH: usize = filrouge_types::MAX_NESTING - 16;
 
-/// Whether every reader accepts a JSON value: it is not nested too deep, and no number exceeds a double's range.
+/// Whether every reader accepts a JSON value: it is not nested too deep, and no number exceeds the range of a double.
 pub(super) fn is_portable(json: &str) -> bool {
-    let (mut depth, mut deepest) = (0_usize, 0);
+    let (mut depth, mut max_depth) = (0_usize, 0);
     let mut digits = 0;
-    let (mut quoted, mut escaped, mut long) = (false, false, false);
+    let (mut in_string, mut escaped, mut may_overflow) = (false, false, false);
     for byte in json.bytes() {
-        if quoted {
-            (quoted, escaped) = (escaped || byte != b'"', !escaped && byte == b'\\');
+        if in_string {
+            (in_string, escaped) = (escaped || byte != b'"', !escaped && byte == b'\\');
             continue;
         }
         match byte {
-            b'"' => quoted = true,
+            b'"' => in_string = true,
             b'[' | b'{' => {
                 depth += 1;
-                deepest = deepest.max(depth);
+                max_depth = max_depth.max(depth);
             }
             b']' | b'}' => depth = depth.saturating_sub(1),
-            // A number may be out of range if it has an exponent or very many digits.
+            // A number exceeds the range only if it has an exponent or more than 300 digits: the largest double is
+            // about
+            // 1.8e308.
             b'0'..=b'9' => digits += 1,
-            b'e' | b'E' if digits > 0 => long = true,
+            b'e' | b'E' if digits > 0 => may_overflow = true,
             _ => {}
         }
         if !byte.is_ascii_digit() {
             digits = 0;
         }
-        long |= digits > 300;
+        may_overflow |= digits > 300;
     }
-    deepest <= MAX_DEPTH && (!long || serde_json::from_str::<serde_json::Value>(json).is_ok())
+    max_depth <= MAX_DEPTH
+        && (!may_overflow || serde_json::from_str::<serde_json::Value>(json).is_ok())
 }
 
 #[cfg(test)]

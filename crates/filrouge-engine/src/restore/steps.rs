@@ -2,32 +2,38 @@
 //! §5).
 
 use super::pieces::{OpenCall, Piece, Shaper};
-use super::plan::{Block, Call, Calls, Content, Reasoning, Say, Speaker};
+use super::plan::{Block, Call, Calls, Content, Message, Reasoning, Speaker};
 
 /// The blocks built so far from a turn's pieces.
 #[derive(Default)]
 struct Steps {
     blocks: Vec<Block>,
-    /// The pending reasoning: its step was not reached yet. The numbers are the indexes of its atoms.
+    /// The pending reasoning: its step was not reached yet. The numbers are the indexes of its pieces.
     thoughts: Vec<(usize, Reasoning)>,
     /// Whether the next call belongs to the same step as the call before it.
     same_step: bool,
-    /// Whether the pending reasoning led to a call that repeats an earlier one.
-    repeated: bool,
+    /// Whether the pending reasoning led to a duplicate call.
+    led_to_duplicate: bool,
 }
 
 impl Shaper {
-    /// The remaining blocks in order. Reasoning is attached to the agent's next step, or dropped if there is none.
-    pub(super) fn in_order(&mut self) -> Vec<Block> {
+    /// Builds the blocks from the remaining pieces, in order. Reasoning is attached to the agent's next step, or
+    /// dropped if there is none.
+    pub(super) fn build_blocks(&mut self) -> Vec<Block> {
         let mut steps = Steps::default();
-        for at in 0..self.atoms.len() {
-            let piece = std::mem::replace(&mut self.atoms[at].piece, Piece::Gone);
-            if steps.repeated && !matches!(piece, Piece::Call(_) | Piece::Repeated | Piece::Gone) {
+        for at in 0..self.entries.len() {
+            let piece = std::mem::replace(&mut self.entries[at].piece, Piece::Removed);
+            if steps.led_to_duplicate
+                && !matches!(
+                    piece,
+                    Piece::Call(_) | Piece::DuplicateCall | Piece::Removed
+                )
+            {
                 self.drop_thoughts(&mut steps, "reasoning_of_dropped_call");
             }
-            self.step(&mut steps, at, piece);
+            self.add_piece(&mut steps, at, piece);
         }
-        let reason = if steps.repeated {
+        let reason = if steps.led_to_duplicate {
             "reasoning_of_dropped_call"
         } else {
             "reasoning_alone"
@@ -36,13 +42,13 @@ impl Shaper {
         steps.blocks
     }
 
-    fn step(&mut self, steps: &mut Steps, at: usize, piece: Piece) {
-        let seq = self.atoms[at].seq;
+    fn add_piece(&mut self, steps: &mut Steps, at: usize, piece: Piece) {
+        let seq = self.entries[at].seq;
         match piece {
-            Piece::Gone | Piece::Result(..) => {}
-            Piece::Repeated => steps.repeated = !steps.thoughts.is_empty(),
-            Piece::Answered | Piece::Stray => steps.same_step = false,
-            Piece::GroupGone | Piece::RedactedCall => {
+            Piece::Removed | Piece::Result(..) => {}
+            Piece::DuplicateCall => steps.led_to_duplicate = !steps.thoughts.is_empty(),
+            Piece::GroupEnd | Piece::UnmatchedResult => steps.same_step = false,
+            Piece::DroppedCall | Piece::RedactedCall => {
                 self.drop_thoughts(steps, "reasoning_of_dropped_call");
             }
             Piece::RedactedStep => {
@@ -53,21 +59,21 @@ impl Shaper {
                 steps.thoughts.push((at, thought));
                 steps.same_step = false;
             }
-            Piece::Said(speaker, content) => {
+            Piece::Message(speaker, content) => {
                 steps.same_step = false;
                 if speaker == Speaker::User {
                     self.drop_thoughts(steps, "reasoning_alone");
                 }
-                let leading = if speaker == Speaker::Assistant {
+                let reasoning = if speaker == Speaker::Assistant {
                     std::mem::take(&mut steps.thoughts)
                 } else {
                     Vec::new()
                 };
-                say(&mut steps.blocks, seq, speaker, leading, content);
+                push_message(&mut steps.blocks, seq, speaker, reasoning, content);
             }
             Piece::Call(call) => {
-                if let Some(call) = answered(seq, *call) {
-                    steps.call(call);
+                if let Some(call) = answered_call(seq, *call) {
+                    steps.push_call(call);
                 }
             }
         }
@@ -75,14 +81,14 @@ impl Shaper {
 
     fn drop_thoughts(&mut self, steps: &mut Steps, reason: &'static str) {
         for (at, _) in steps.thoughts.drain(..) {
-            self.omit(at, Piece::Gone, reason);
+            self.omit(at, Piece::Removed, reason);
         }
-        steps.repeated = false;
+        steps.led_to_duplicate = false;
     }
 }
 
 impl Steps {
-    fn call(&mut self, call: Call) {
+    fn push_call(&mut self, call: Call) {
         match self.blocks.last_mut() {
             Some(Block::Calls(calls)) if self.same_step => calls.calls.push(call),
             _ => self.blocks.push(Block::Calls(Calls {
@@ -90,18 +96,18 @@ impl Steps {
                 calls: vec![call],
             })),
         }
-        (self.same_step, self.repeated) = (true, false);
+        (self.same_step, self.led_to_duplicate) = (true, false);
     }
 }
 
-fn say(
+fn push_message(
     blocks: &mut Vec<Block>,
     seq: u64,
     speaker: Speaker,
     thoughts: Vec<(usize, Reasoning)>,
     content: Content,
 ) {
-    if let Some(Block::Say(last)) = blocks.last_mut()
+    if let Some(Block::Message(last)) = blocks.last_mut()
         && last.seq == Some(seq)
         && last.speaker == speaker
         && thoughts.is_empty()
@@ -109,7 +115,7 @@ fn say(
         last.contents.push(content);
         return;
     }
-    blocks.push(Block::Say(Say {
+    blocks.push(Block::Message(Message {
         seq: Some(seq),
         speaker,
         reasoning: thoughts.into_iter().map(|(_, t)| t).collect(),
@@ -117,7 +123,7 @@ fn say(
     }));
 }
 
-fn answered(seq: u64, call: OpenCall) -> Option<Call> {
+fn answered_call(seq: u64, call: OpenCall) -> Option<Call> {
     let (_, result) = call.result?;
     Some(Call {
         seq,

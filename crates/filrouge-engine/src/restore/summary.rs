@@ -3,7 +3,7 @@
 use filrouge_types::{Channel, Item, Members, Variant};
 
 use super::content::text;
-use super::plan::{Content, Say, Speaker};
+use super::plan::{Content, Message, Speaker};
 use super::sound::is_blank;
 
 /// A summary that can be used.
@@ -14,10 +14,10 @@ pub(super) struct Summary {
     pub(super) from: u64,
     /// The last seq that it covers.
     pub(super) to: u64,
-    /// The change to report if the item also has parts other than text, which are left out.
-    pub(super) rest: Option<&'static str>,
+    /// The change to report if the item also has other parts than text, which are left out.
+    pub(super) change: Option<&'static str>,
     /// The message in the context.
-    pub(super) say: Say,
+    pub(super) message: Message,
 }
 
 /// The newest summary of a turn. If the turn has a summary in the requested language, even a redacted one, summaries in
@@ -29,22 +29,22 @@ pub(super) fn newest(items: &[Item], variant: Variant) -> Option<Summary> {
             .rev()
             .filter(|i| i.body.channel == Channel::Summary)
     };
-    let in_wanted = summaries().any(|i| i.body.variant == variant);
+    let exists_in_variant = summaries().any(|i| i.body.variant == variant);
     summaries()
-        .filter(|i| (i.body.variant == variant) == in_wanted)
+        .filter(|i| (i.body.variant == variant) == exists_in_variant)
         .find_map(read)
 }
 
 fn read(item: &Item) -> Option<Summary> {
-    let (token, rest) = item.body.text_and_rest()?;
+    let (token, has_other_parts) = item.body.text_and_rest()?;
     let text = text(token.as_token()).filter(|t| !is_blank(t))?;
-    let (from, to) = covers(item).unwrap_or((1, item.seq));
+    let (from, to) = covered_range(item).unwrap_or((1, item.seq));
     Some(Summary {
         seq: item.seq,
         from,
         to,
-        rest: rest.then_some("not_in_format"),
-        say: Say {
+        change: has_other_parts.then_some("not_in_format"),
+        message: Message {
             seq: Some(item.seq),
             speaker: Speaker::User,
             reasoning: Vec::new(),
@@ -53,14 +53,15 @@ fn read(item: &Item) -> Option<Summary> {
     })
 }
 
-/// Reads `metadata.covers`: `{"first_seq":a,"last_seq":b}` or `[a,b]`. Without an end, the range ends at the summary.
-fn covers(item: &Item) -> Option<(u64, u64)> {
-    let metadata = Members::of(item.body.metadata.as_ref()?.as_str())?;
+/// The first and the last seq that `metadata.covers` names, as `{"first_seq":a,"last_seq":b}` or `[a,b]`. Without
+/// `last_seq`, the range ends at the summary.
+fn covered_range(item: &Item) -> Option<(u64, u64)> {
+    let metadata = Members::parse(item.body.metadata.as_ref()?.as_str())?;
     let covers = metadata.get("covers")?;
     if let Ok([first, last]) = serde_json::from_str::<[u64; 2]>(covers) {
         return Some((first, last));
     }
-    let covers = Members::of(covers)?;
+    let covers = Members::parse(covers)?;
     let number = |name| serde_json::from_str(covers.get(name)?).ok();
     let last = number("last_seq").unwrap_or(item.seq);
     Some((number("first_seq")?, last))

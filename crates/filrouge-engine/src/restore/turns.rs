@@ -4,30 +4,30 @@ use filrouge_store::rows::TurnRow;
 use filrouge_types::{Item, TurnStatus};
 
 use super::query::{RestoreQuery, Selection};
-use super::shape::{Shaped, drop_all, pair, shape};
+use super::shape::{ShapedTurn, drop_all, pair, shape};
 use super::summary::{self, Summary};
 
-/// A shaped turn.
-pub(super) struct ShapedTurn {
+/// A shaped turn of a window.
+pub(super) struct WindowTurn {
     pub(super) ordinal: u64,
     pub(super) first_seq: u64,
     /// Whether the turn counts towards the limit of turns.
-    pub(super) counts: bool,
-    pub(super) shaped: Shaped,
+    pub(super) is_counted: bool,
+    pub(super) shaped: ShapedTurn,
     /// Its newest summary.
     pub(super) summary: Option<Summary>,
-    /// Its tokens in the context, approximately.
+    /// The estimate of its tokens in the context; 0 until the window sets it.
     pub(super) tokens: u64,
 }
 
-/// The reason why an entire turn is left out; `None` if it is not. `newest` says whether `row` is the turn's newest
+/// The reason why an entire turn is left out; `None` if it is not. `is_newest` says whether `row` is the turn's newest
 /// version.
 const fn omission_reason(
     row: &TurnRow,
-    newest: bool,
+    is_newest: bool,
     selection: Selection,
 ) -> Option<&'static str> {
-    if !newest {
+    if !is_newest {
         return Some("turn_replaced");
     }
     if row.redacted_by != 0 {
@@ -42,26 +42,27 @@ const fn omission_reason(
     }
 }
 
-/// Shapes a turn. Runs on one thread: several threads were slower, because each freed memory that others had allocated.
-pub(super) fn shape_turn(
+/// Shapes a turn. Turns are shaped on one thread: several threads were slower, because each thread freed memory that
+/// others had allocated.
+pub(super) fn window_turn(
     row: &TurnRow,
     items: Vec<Item>,
-    newest: bool,
+    is_newest: bool,
     query: RestoreQuery,
-) -> ShapedTurn {
-    let omission_reason = omission_reason(row, newest, query.selection);
-    let messages = query.selection == Selection::Messages;
-    let counts = omission_reason.is_none();
-    let summary = summary::newest(&items, query.variant).filter(|_| counts && messages);
+) -> WindowTurn {
+    let omission_reason = omission_reason(row, is_newest, query.selection);
+    let wants_messages = query.selection == Selection::Messages;
+    let is_counted = omission_reason.is_none();
+    let summary = summary::newest(&items, query.variant).filter(|_| is_counted && wants_messages);
     let shaped = match omission_reason {
-        Some(reason) => Shaped::empty(row, drop_all(&items, reason)),
-        None if messages => shape(row, items, query.variant, query.unanswered),
+        Some(reason) => ShapedTurn::empty(row, drop_all(&items, reason)),
+        None if wants_messages => shape(row, items, query.variant, query.unanswered),
         None => pair(row, &items, query.variant),
     };
-    ShapedTurn {
+    WindowTurn {
         ordinal: row.ordinal,
         first_seq: row.first_seq,
-        counts,
+        is_counted,
         shaped,
         summary,
         tokens: 0,

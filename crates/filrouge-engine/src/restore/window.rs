@@ -7,50 +7,50 @@ use filrouge_store::rows::{TurnRow, View};
 use filrouge_types::{Failure, Item, TurnId, TurnStatus};
 
 use super::estimate;
-use super::plan::{Block, Mark, Plan, PlanTurn, Say, Speaker};
+use super::plan::{Block, Mark, Message, Plan, PlanTurn, Speaker};
 use super::query::RestoreQuery;
 use super::report::{Disposition, Dispositions, Window};
-use super::shape::Shaped;
+use super::shape::ShapedTurn;
 use super::summary::Summary;
-use super::turns::{ShapedTurn, shape_turn};
+use super::turns::{WindowTurn, window_turn};
 use crate::conversation::CONTENTS_MAX;
 
 /// The maximum number of turn rows read at once. The items of one page are freed before the next page is read, so that
 /// their memory is reused.
-const ALL_ROWS: usize = 256;
+const PAGE_ROWS_MAX: usize = 256;
 /// The size of the first page if tokens limit the window.
-const FIRST_ROWS: usize = 16;
+const FIRST_PAGE_ROWS: usize = 16;
 
 /// Reads and shapes the turns of a window, newest first.
-pub(super) struct Reader<'a, 'v, V: ?Sized> {
+pub(super) struct WindowReader<'a, 'v, V: ?Sized> {
     snapshot: &'a VerifiedSnapshot<'v, V>,
     session: &'a VerifiedSession,
     query: RestoreQuery,
-    /// Items that were read before their turn.
-    waiting: HashMap<TurnId, Vec<Item>>,
-    /// Items without a turn.
-    loose: Vec<u64>,
-    /// Items of turns that did not fit in the window.
+    /// Items that were read, of turns whose rows were not read yet.
+    items_by_turn: HashMap<TurnId, Vec<Item>>,
+    /// The seqs of items without a turn.
+    without_turn: Vec<u64>,
+    /// The seqs of items of turns that did not fit in the window.
     outside: Vec<u64>,
     /// The lowest seq read so far.
-    low: u64,
-    /// Bytes of contents that may still be read.
-    room: usize,
+    lowest_seq: u64,
+    /// The number of bytes of contents that may still be read.
+    bytes_left: usize,
     /// The turns of the window, newest first. Turns without blocks are included, because their items are reported as
     /// well.
-    picked: Vec<ShapedTurn>,
-    /// Number of picked turns that count towards the query's `last_turns`.
-    turns: usize,
+    selected: Vec<WindowTurn>,
+    /// Number of selected turns that count towards the query's `last_turns`.
+    counted_turns: usize,
     tokens: u64,
-    /// Whether a picked turn has a block.
+    /// Whether a selected turn has a block.
     has_blocks: bool,
-    /// The newest summary of a picked turn.
+    /// The newest summary of a selected turn.
     summary: Option<Summary>,
     /// Whether older turns are left out.
-    cut: bool,
+    older_omitted: bool,
 }
 
-impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
+impl<'a, 'v, V: View + ?Sized> WindowReader<'a, 'v, V> {
     pub(super) fn new(
         snapshot: &'a VerifiedSnapshot<'v, V>,
         session: &'a VerifiedSession,
@@ -60,89 +60,106 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
             snapshot,
             session,
             query,
-            waiting: HashMap::new(),
-            loose: Vec::new(),
+            items_by_turn: HashMap::new(),
+            without_turn: Vec::new(),
             outside: Vec::new(),
-            low: session.head.last_seq + 1,
-            room: CONTENTS_MAX,
-            picked: Vec::new(),
-            turns: 0,
+            lowest_seq: session.head.last_seq + 1,
+            bytes_left: CONTENTS_MAX,
+            selected: Vec::new(),
+            counted_turns: 0,
             tokens: 0,
             has_blocks: false,
             summary: None,
-            cut: false,
+            older_omitted: false,
         }
     }
 
     /// The plan of the window.
     pub(super) fn plan(mut self) -> Result<Plan, Failure> {
         let mut size = match (self.query.last_turns, self.query.max_tokens) {
-            (Some(n), _) => n.saturating_add(1).min(ALL_ROWS),
-            (None, Some(_)) => FIRST_ROWS,
-            (None, None) => ALL_ROWS,
+            (Some(n), _) => n.saturating_add(1).min(PAGE_ROWS_MAX),
+            (None, Some(_)) => FIRST_PAGE_ROWS,
+            (None, None) => PAGE_ROWS_MAX,
         };
         let mut before = None;
         loop {
-            let rows = self.snapshot.turn_rows_back(self.session, before, size)?;
+            let rows = self
+                .snapshot
+                .turn_rows_descending(self.session, before, size)?;
             let Some(oldest) = rows.last() else {
                 break;
             };
             before = Some(oldest.place());
             self.read_items(&rows)?;
-            if !self.pick_all(&rows) {
-                self.cut = true;
+            if !self.select_all(&rows) {
+                self.older_omitted = true;
                 break;
             }
-            size = (size * 2).min(ALL_ROWS);
+            size = (size * 2).min(PAGE_ROWS_MAX);
         }
-        if !self.cut {
+        if !self.older_omitted {
             self.check_complete()?;
         }
-        Ok(self.finish())
+        Ok(self.into_plan())
     }
 
     /// Reads the items from the beginning of the oldest of these turns up to the items already read.
     fn read_items(&mut self, rows: &[TurnRow]) -> Result<(), Failure> {
-        let first = rows.iter().map(|r| r.first_seq).min().unwrap_or(self.low);
-        if first >= self.low {
+        let first = rows
+            .iter()
+            .map(|r| r.first_seq)
+            .min()
+            .unwrap_or(self.lowest_seq);
+        if first >= self.lowest_seq {
             return Ok(());
         }
-        let items =
-            self.snapshot
-                .items_between(self.session, first, self.low - 1, &mut self.room)?;
-        self.low = first;
+        let items = self.snapshot.items_between(
+            self.session,
+            first,
+            self.lowest_seq - 1,
+            &mut self.bytes_left,
+        )?;
+        self.lowest_seq = first;
         let mut older: HashMap<TurnId, Vec<Item>> = HashMap::new();
         for item in items {
             match item.turn_id {
                 Some(turn) => older.entry(turn).or_default().push(item),
-                None => self.loose.push(item.seq),
+                None => self.without_turn.push(item.seq),
             }
         }
         for (turn, mut items) in older {
-            let waiting = self.waiting.entry(turn).or_default();
-            items.append(waiting);
-            *waiting = items;
+            let newer = self.items_by_turn.entry(turn).or_default();
+            items.append(newer);
+            *newer = items;
         }
         Ok(())
     }
 
-    /// Picks turns until a limit is reached. Returns `false` if one was reached.
-    fn pick_all(&mut self, rows: &[TurnRow]) -> bool {
+    /// Selects turns until a limit is reached. Returns `false` if one was reached.
+    fn select_all(&mut self, rows: &[TurnRow]) -> bool {
         for row in rows {
-            let newest = self.picked.last().is_none_or(|p| p.ordinal != row.ordinal);
-            if newest && self.query.last_turns.is_some_and(|n| self.turns >= n) {
+            let is_newest = self
+                .selected
+                .last()
+                .is_none_or(|p| p.ordinal != row.ordinal);
+            if is_newest
+                && self
+                    .query
+                    .last_turns
+                    .is_some_and(|n| self.counted_turns >= n)
+            {
                 return false;
             }
-            let items = self.waiting.remove(&row.turn_id).unwrap_or_default();
-            if !self.pick(shape_turn(row, items, newest, self.query)) {
+            let items = self.items_by_turn.remove(&row.turn_id).unwrap_or_default();
+            if !self.select(window_turn(row, items, is_newest, self.query)) {
                 return false;
             }
         }
         true
     }
 
-    /// Picks a turn if it fits in the limit of tokens; returns `false` if it does not.
-    fn pick(&mut self, mut turn: ShapedTurn) -> bool {
+    /// Selects a turn if it fits in the limit of tokens; returns `false` if it does not.
+    fn select(&mut self, mut turn: WindowTurn) -> bool {
         self.mark_unanswered(&mut turn.shaped.turn);
         turn.tokens = tokens(&turn.shaped);
         let max = self.query.max_tokens;
@@ -154,131 +171,143 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
         self.summary = self.summary.take().or(turn.summary.take());
         self.tokens += turn.tokens;
         self.has_blocks |= !turn.shaped.turn.blocks.is_empty();
-        self.turns += usize::from(turn.counts);
-        self.picked.push(turn);
+        self.counted_turns += usize::from(turn.is_counted);
+        self.selected.push(turn);
         true
     }
 
-    /// Adds a mark to an open turn without an answer if later turns follow, so that speakers alternate.
+    /// Adds a mark to an open turn without an answer if later turns follow, so that user and assistant alternate.
     fn mark_unanswered(&self, turn: &mut PlanTurn) {
-        let answered = matches!(turn.blocks.last(), Some(Block::Say(say)) if say.speaker == Speaker::Assistant);
+        let has_answer = matches!(
+            turn.blocks.last(),
+            Some(Block::Message(message)) if message.speaker == Speaker::Assistant
+        );
         if turn.status == TurnStatus::Open
             && self.has_blocks
-            && !answered
+            && !has_answer
             && !turn.blocks.is_empty()
         {
             turn.blocks
-                .push(Block::Say(Say::mark(Mark::Unanswered, None)));
+                .push(Block::Message(Message::mark(Mark::Unanswered, None)));
         }
     }
 
     /// After all turns were read, checks that every item with a turn id belongs to one of them.
     fn check_complete(&mut self) -> Result<(), Failure> {
-        if self.low > 1 {
-            let all: Vec<Item> =
-                self.snapshot
-                    .items_between(self.session, 1, self.low - 1, &mut self.room)?;
-            if let Some(stray) = all.iter().find(|i| i.turn_id.is_some()) {
-                return Err(self.stray(stray.seq));
+        if self.lowest_seq > 1 {
+            let all: Vec<Item> = self.snapshot.items_between(
+                self.session,
+                1,
+                self.lowest_seq - 1,
+                &mut self.bytes_left,
+            )?;
+            if let Some(orphan) = all.iter().find(|i| i.turn_id.is_some()) {
+                return Err(self.orphaned_item(orphan.seq));
             }
-            self.loose.extend(all.iter().map(|i| i.seq));
-            self.low = 1;
+            self.without_turn.extend(all.iter().map(|i| i.seq));
+            self.lowest_seq = 1;
         }
-        let stray = self.waiting.values().flatten().map(|i| i.seq).min();
-        match stray {
+        let orphan = self.items_by_turn.values().flatten().map(|i| i.seq).min();
+        match orphan {
             // If the oldest turns were trimmed, their items may be stored between those of later turns.
             Some(seq) if self.snapshot.view.first_ordinal(self.session.pk)? == 1 => {
-                Err(self.stray(seq))
+                Err(self.orphaned_item(seq))
             }
             _ => Ok(()),
         }
     }
 
-    fn stray(&self, seq: u64) -> Failure {
+    fn orphaned_item(&self, seq: u64) -> Failure {
         self.session
-            .broken(Some(seq), "the item belongs to a turn that does not exist")
+            .integrity_failure(Some(seq), "the item belongs to a turn that does not exist")
     }
 
-    /// The summary that replaces the turns that are left out; `None` if there is none, or if it does not fit in the
-    /// limit of tokens. To make it fit, drops the oldest picked turns that the summary covers.
-    fn make_room(&mut self) -> Option<Say> {
-        let oldest = self.picked.iter().map(|p| p.first_seq).min()?;
+    /// The summary that replaces the turns before the window; `None` without a summary, or if it does not fit in the
+    /// limit of tokens. To make it fit, drops the oldest selected turns that the summary covers.
+    fn fit_summary(&mut self) -> Option<Message> {
+        let oldest = self.selected.iter().map(|p| p.first_seq).min()?;
         let summary = self
             .summary
             .take()
-            .filter(|s| self.cut && s.from < oldest)?;
-        let cost = estimate::say(&summary.say);
+            .filter(|s| self.older_omitted && s.from < oldest)?;
+        let summary_tokens = estimate::message(&summary.message);
         if let Some(max) = self.query.max_tokens {
             let summary_at = self
-                .picked
+                .selected
                 .iter()
                 .position(|p| p.shaped.dispositions.iter().any(|f| f.seq == summary.seq))?;
-            let (mut keep, mut tokens) = (self.picked.len(), self.tokens);
-            while tokens + cost > max && keep > summary_at + 1 && self.covers(&summary, keep - 1) {
-                keep -= 1;
-                tokens -= self.picked[keep].tokens;
+            let (mut kept_count, mut tokens) = (self.selected.len(), self.tokens);
+            while tokens + summary_tokens > max
+                && kept_count > summary_at + 1
+                && self.covers(&summary, kept_count - 1)
+            {
+                kept_count -= 1;
+                tokens -= self.selected[kept_count].tokens;
             }
-            if tokens + cost > max {
+            if tokens + summary_tokens > max {
                 return None;
             }
             self.tokens = tokens;
-            self.drop_older(keep);
+            self.drop_older(kept_count);
         }
-        self.tokens += cost;
-        let own = self
-            .picked
+        self.tokens += summary_tokens;
+        let dispositions = self
+            .selected
             .iter_mut()
             .flat_map(|p| &mut p.shaped.dispositions);
-        for disposition in own.filter(|f| f.seq == summary.seq) {
-            (disposition.pieces, disposition.reason) = (1, summary.rest);
+        for disposition in dispositions.filter(|f| f.seq == summary.seq) {
+            (disposition.pieces, disposition.reason) = (1, summary.change);
         }
-        Some(summary.say)
+        Some(summary.message)
     }
 
-    /// Whether the summary covers a picked turn completely.
+    /// Whether the summary covers a selected turn completely.
     fn covers(&self, summary: &Summary, at: usize) -> bool {
-        let dispositions = self.picked.get(at).map(|p| &p.shaped.dispositions);
+        let dispositions = self.selected.get(at).map(|p| &p.shaped.dispositions);
         let covered = |seq: u64| (summary.from..=summary.to).contains(&seq);
         dispositions.is_some_and(|dispositions| dispositions.iter().all(|f| covered(f.seq)))
     }
 
-    /// Keeps the first `keep` picked turns, which are the newest ones, and all versions of the last of these.
-    fn drop_older(&mut self, mut keep: usize) {
-        let ordinal = |at: usize| self.picked.get(at).map(|p| p.ordinal);
-        while keep > 0 && ordinal(keep).is_some_and(|o| ordinal(keep - 1) == Some(o)) {
-            keep += 1;
+    /// Keeps the first `kept_count` selected turns, which are the newest, and all versions of the last of these.
+    fn drop_older(&mut self, mut kept_count: usize) {
+        let ordinal = |at: usize| self.selected.get(at).map(|p| p.ordinal);
+        while kept_count > 0
+            && ordinal(kept_count).is_some_and(|o| ordinal(kept_count - 1) == Some(o))
+        {
+            kept_count += 1;
         }
-        for gone in self.picked.drain(keep..) {
+        for dropped in self.selected.drain(kept_count..) {
             self.outside
-                .extend(gone.shaped.dispositions.iter().map(|f| f.seq));
+                .extend(dropped.shaped.dispositions.iter().map(|f| f.seq));
         }
     }
 
-    fn finish(mut self) -> Plan {
-        let summary = self.make_room();
+    fn into_plan(mut self) -> Plan {
+        let summary = self.fit_summary();
         let last_seq = self.session.head.last_seq;
-        let first_seq = if self.cut {
-            self.picked.iter().map(|p| p.first_seq).min()
+        let first_seq = if self.older_omitted {
+            self.selected.iter().map(|p| p.first_seq).min()
         } else {
             (last_seq > 0).then_some(1)
         };
-        let (mut dispositions, mut turns) = (Vec::new(), Vec::with_capacity(self.picked.len()));
-        for picked in self.picked.into_iter().rev() {
-            dispositions.extend(picked.shaped.dispositions);
-            if !picked.shaped.turn.blocks.is_empty() || picked.shaped.turn.pair.is_some() {
-                turns.push(picked.shaped.turn);
+        let (mut dispositions, mut turns) = (Vec::new(), Vec::with_capacity(self.selected.len()));
+        for selected in self.selected.into_iter().rev() {
+            dispositions.extend(selected.shaped.dispositions);
+            if !selected.shaped.turn.blocks.is_empty() || selected.shaped.turn.pair.is_some() {
+                turns.push(selected.shaped.turn);
             }
         }
         if let Some(first) = first_seq {
-            let waiting = self.waiting.into_values().flatten().map(|i| i.seq);
-            let outside = waiting
+            let unread_turns = self.items_by_turn.into_values().flatten().map(|i| i.seq);
+            let outside = unread_turns
                 .chain(self.outside)
                 .map(|seq| Disposition::new(seq, 0, Some("outside_window")));
-            let loose = self.loose.into_iter();
-            let loose = loose.map(|seq| Disposition::new(seq, 0, Some("bookkeeping")));
+            let without_turn = self.without_turn.into_iter();
+            let without_turn =
+                without_turn.map(|seq| Disposition::new(seq, 0, Some("bookkeeping")));
             dispositions.extend(
                 outside
-                    .chain(loose)
+                    .chain(without_turn)
                     .filter(|disposition| disposition.seq >= first),
             );
         }
@@ -290,7 +319,7 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
             turns: turns.len(),
             first_seq,
             last_seq: first_seq.map(|_| last_seq),
-            cut: self.cut,
+            cut: self.older_omitted,
             summary_seq: summary.as_ref().and_then(|s| s.seq),
         };
         Plan {
@@ -301,7 +330,7 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
     }
 }
 
-fn tokens(shaped: &Shaped) -> u64 {
+fn tokens(shaped: &ShapedTurn) -> u64 {
     let pair = shaped.turn.pair.as_ref().map_or(0, estimate::pair);
     pair + estimate::blocks(&shaped.turn.blocks)
 }

@@ -15,29 +15,29 @@ use tokio::sync::{mpsc, oneshot};
 use super::tally::TierTally;
 
 /// The maximum number of queued steps.
-const QUEUE: usize = 4096;
+const QUEUED_STEPS_MAX: usize = 4096;
 /// The maximum number of bytes of turns in queued steps.
-const QUEUE_BYTES: usize = 64 << 20;
+const QUEUED_BYTES_MAX: usize = 64 << 20;
 /// The maximum number of steps sent in one call.
-const AT_ONCE: usize = 256;
+const STEPS_PER_CALL: usize = 256;
 /// The maximum number of failed removals that are kept for a retry.
-const REMOVALS: usize = 10_000;
+const FAILED_REMOVALS_MAX: usize = 10_000;
 /// The interval between two retries of failed removals.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 
-/// A job of the task that sends to the hot store.
+/// A job of the task that sends steps to the hot store.
 enum Job {
     Step(HotKey, RecentUpdate),
-    /// Answered when all jobs before it are done.
-    Settle(oneshot::Sender<()>),
+    /// A request to be notified when all jobs before it are done.
+    Flush(oneshot::Sender<()>),
 }
 
 /// A removal from the hot store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Removal {
-    /// Afterwards the hot store refuses copies and updates older than this seq.
+    /// After the removal, the hot store refuses copies and updates that are older than this seq.
     seq: u64,
-    /// Whether to remove an ephemeral session of the same id as well: there may be one that was never moved into the
+    /// Whether to remove an ephemeral session of the same id as well. One may remain that was never moved into the
     /// ledger.
     session: bool,
 }
@@ -56,7 +56,7 @@ impl Removal {
         Self { seq, session: true }
     }
 
-    /// The removal that covers both removals.
+    /// A removal that removes everything that either of the two would.
     fn merged_with(self, other: Self) -> Self {
         Self {
             seq: self.seq.max(other.seq),
@@ -75,13 +75,13 @@ struct Shared {
     hot: Arc<dyn HotStore>,
     tally: Arc<TierTally>,
     /// Number of queued steps.
-    waiting: AtomicU64,
-    /// The number of bytes of turns in queued steps.
+    steps: AtomicU64,
+    /// Number of bytes of turns in queued steps.
     bytes: AtomicUsize,
     /// Removals that failed.
     removals: Mutex<HashMap<HotKey, Removal>>,
-    /// Sessions whose failed removals were not kept, because there was no room: they are not retried.
-    unkept: Cache<HotKey, ()>,
+    /// Sessions whose failed removals were not kept, because the map was full. These removals are not retried.
+    given_up: Cache<HotKey, ()>,
 }
 
 /// A removal that belongs to a write. If this is dropped before the copy was removed or the removal cancelled, the copy
@@ -117,12 +117,12 @@ impl PendingRemoval {
 impl Drop for PendingRemoval {
     fn drop(&mut self) {
         if let Some(removal) = self.removal.take() {
-            self.shared.keep(self.key, removal);
+            self.shared.keep_for_retry(self.key, removal);
         }
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic leaves the map consistent: each change is one call.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -135,16 +135,16 @@ impl Copies {
     /// Starts the task that sends to the hot store; the task ends when this value is dropped. Call it within a Tokio
     /// runtime.
     pub(super) fn start(hot: Arc<dyn HotStore>, tally: Arc<TierTally>) -> Self {
-        let (jobs, waiting) = mpsc::channel(QUEUE);
+        let (jobs, queue) = mpsc::channel(QUEUED_STEPS_MAX);
         let shared = Arc::new(Shared {
             hot,
             tally,
-            waiting: AtomicU64::new(0),
+            steps: AtomicU64::new(0),
             bytes: AtomicUsize::new(0),
             removals: Mutex::default(),
-            unkept: Cache::new(REMOVALS),
+            given_up: Cache::new(FAILED_REMOVALS_MAX),
         });
-        tokio::spawn(send(shared.clone(), waiting));
+        tokio::spawn(run(shared.clone(), queue));
         Self { jobs, shared }
     }
 
@@ -161,24 +161,24 @@ impl Copies {
     /// Queues a step. If there is no room, it is dropped and counted.
     pub(super) fn send(&self, key: HotKey, step: RecentUpdate) {
         let bytes = bytes_of(&step);
-        let before = self.shared.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let queued_bytes = self.shared.bytes.fetch_add(bytes, Ordering::Relaxed);
         // The step is counted before it is queued, because the sending task may finish it first.
-        self.shared.waiting.fetch_add(1, Ordering::Relaxed);
-        let sent =
-            before + bytes <= QUEUE_BYTES && self.jobs.try_send(Job::Step(key, step)).is_ok();
+        self.shared.steps.fetch_add(1, Ordering::Relaxed);
+        let sent = queued_bytes + bytes <= QUEUED_BYTES_MAX
+            && self.jobs.try_send(Job::Step(key, step)).is_ok();
         if !sent {
-            self.shared.done(bytes);
+            self.shared.step_done(bytes);
             self.shared.tally.count(|counts| counts.steps_dropped += 1);
         }
     }
 
     /// Number of queued steps.
-    pub(super) fn waiting(&self) -> u64 {
-        self.shared.waiting.load(Ordering::Relaxed)
+    pub(super) fn queued_steps(&self) -> u64 {
+        self.shared.steps.load(Ordering::Relaxed)
     }
 
     /// Prepares a removal; call it before a write that deletes contents of a session.
-    pub(super) fn begin(&self, key: HotKey) -> PendingRemoval {
+    pub(super) fn prepare_removal(&self, key: HotKey) -> PendingRemoval {
         PendingRemoval {
             shared: self.shared.clone(),
             key,
@@ -186,40 +186,40 @@ impl Copies {
         }
     }
 
-    /// Whether a session's copy still has to be removed.
-    pub(super) fn is_unremoved(&self, key: &HotKey) -> bool {
-        locked(&self.shared.removals).contains_key(key) || self.shared.unkept.get(key).is_some()
+    /// Whether a failed removal of a session's copy is still to be retried, or was given up.
+    pub(super) fn is_removal_pending(&self, key: &HotKey) -> bool {
+        lock(&self.shared.removals).contains_key(key) || self.shared.given_up.get(key).is_some()
     }
 
     /// The number of copies whose removal is to be retried.
-    pub(super) fn unremoved(&self) -> u64 {
-        locked(&self.shared.removals).len() as u64
+    pub(super) fn pending_removals(&self) -> u64 {
+        lock(&self.shared.removals).len() as u64
     }
 
     /// Waits until every job that was queued before is done.
-    pub(super) async fn settle(&self) {
-        let (done, settled) = oneshot::channel();
-        if self.jobs.send(Job::Settle(done)).await.is_ok() {
+    pub(super) async fn flush(&self) {
+        let (done, flushed) = oneshot::channel();
+        if self.jobs.send(Job::Flush(done)).await.is_ok() {
             // The sending task ends only after `self` is dropped.
-            let _ = settled.await;
+            let _ = flushed.await;
         }
     }
 }
 
 impl Shared {
-    fn done(&self, bytes: usize) {
+    fn step_done(&self, bytes: usize) {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.steps.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Keeps a failed removal for a retry.
-    fn keep(&self, key: HotKey, removal: Removal) {
-        let mut removals = locked(&self.removals);
-        if removals.len() < REMOVALS || removals.contains_key(&key) {
+    fn keep_for_retry(&self, key: HotKey, removal: Removal) {
+        let mut removals = lock(&self.removals);
+        if removals.len() < FAILED_REMOVALS_MAX || removals.contains_key(&key) {
             let kept = removals.entry(key).or_insert(removal);
             *kept = kept.merged_with(removal);
         } else {
-            self.unkept.insert(key, ());
+            self.given_up.insert(key, ());
             tracing::error!(%key, "[SESSIONS][HOT] a copy is not removed, and this is not retried: too many are waiting");
         }
     }
@@ -231,8 +231,8 @@ impl Shared {
         if removal.session {
             self.tally.observe(hot.forget(&key, None).await)?;
         }
-        self.unkept.remove(&key);
-        let mut removals = locked(&self.removals);
+        self.given_up.remove(&key);
+        let mut removals = lock(&self.removals);
         if removals
             .get(&key)
             .is_some_and(|kept| kept.merged_with(removal) == removal)
@@ -242,8 +242,10 @@ impl Shared {
         Ok(())
     }
 
-    async fn advance(&self, mut steps: Vec<(HotKey, RecentUpdate)>) {
-        // Writes may overtake each other on the way to this task; the seqs restore the order of one session.
+    /// Sends steps to the hot store in one call.
+    async fn send_steps(&self, mut steps: Vec<(HotKey, RecentUpdate)>) {
+        // Concurrent writes may queue their steps in another order than their commits; sorting by seq restores the
+        // order within each session.
         steps.sort_by_key(|(key, step)| (*key, step.before.seq));
         let sizes: Vec<_> = steps.iter().map(|(_, step)| bytes_of(step)).collect();
         match self.tally.observe(self.hot.advance(steps).await) {
@@ -254,13 +256,13 @@ impl Shared {
                 .tally
                 .count(|counts| counts.steps_dropped += sizes.len() as u64),
         }
-        sizes.into_iter().for_each(|bytes| self.done(bytes));
+        sizes.into_iter().for_each(|bytes| self.step_done(bytes));
     }
 
     /// Retries failed removals; stops at the first one that fails again.
     async fn retry_removals(&self) {
         let due: Vec<(HotKey, Removal)> = {
-            let removals = locked(&self.removals);
+            let removals = lock(&self.removals);
             removals.iter().map(|(key, due)| (*key, *due)).collect()
         };
         for (key, removal) in due {
@@ -271,34 +273,34 @@ impl Shared {
     }
 }
 
-/// Does the queued jobs and retries failed removals, until [`Copies`] is dropped.
-async fn send(shared: Arc<Shared>, mut waiting: mpsc::Receiver<Job>) {
+/// Performs the queued jobs and retries failed removals, until [`Copies`] is dropped.
+async fn run(shared: Arc<Shared>, mut queue: mpsc::Receiver<Job>) {
     let mut jobs = Vec::new();
-    let mut again = tokio::time::interval(RETRY_EVERY);
-    again.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut retry_timer = tokio::time::interval(RETRY_EVERY);
+    retry_timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            count = waiting.recv_many(&mut jobs, AT_ONCE) => {
+            count = queue.recv_many(&mut jobs, STEPS_PER_CALL) => {
                 if count == 0 {
                     return;
                 }
             }
-            _ = again.tick() => {
+            _ = retry_timer.tick() => {
                 shared.retry_removals().await;
                 continue;
             }
         }
-        let (mut steps, mut settled) = (Vec::new(), Vec::new());
+        let (mut steps, mut flushes) = (Vec::new(), Vec::new());
         for job in jobs.drain(..) {
             match job {
                 Job::Step(key, step) => steps.push((key, step)),
-                Job::Settle(done) => settled.push(done),
+                Job::Flush(done) => flushes.push(done),
             }
         }
         if !steps.is_empty() {
-            shared.advance(steps).await;
+            shared.send_steps(steps).await;
         }
-        for done in settled {
+        for done in flushes {
             // The waiting caller may have given up.
             let _ = done.send(());
         }
@@ -313,26 +315,29 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_removal_that_finds_no_room_is_reported() {
+    async fn a_removal_that_cannot_be_kept_for_a_retry_still_counts_as_pending() {
         let clock = Arc::new(FixedClock::at(0));
         let hot = Arc::new(MemoryHot::new(HotBounds::default(), 1 << 20, clock));
         let copies = Copies::start(hot, Arc::default());
         let key = |n: u64| HotKey(u128::from(n).to_be_bytes());
         // The sending task does not run between these calls.
-        for n in 0..=REMOVALS as u64 {
-            drop(copies.begin(key(n)));
+        for n in 0..=FAILED_REMOVALS_MAX as u64 {
+            drop(copies.prepare_removal(key(n)));
         }
-        assert_eq!(copies.unremoved(), REMOVALS as u64);
-        assert!(copies.is_unremoved(&key(0)) && copies.is_unremoved(&key(REMOVALS as u64)));
-        copies.begin(key(1)).cancel();
+        assert_eq!(copies.pending_removals(), FAILED_REMOVALS_MAX as u64);
         assert!(
-            copies.is_unremoved(&key(1)),
+            copies.is_removal_pending(&key(0))
+                && copies.is_removal_pending(&key(FAILED_REMOVALS_MAX as u64))
+        );
+        copies.prepare_removal(key(1)).cancel();
+        assert!(
+            copies.is_removal_pending(&key(1)),
             "the removal that another write caused stays"
         );
         copies
-            .begin(key(REMOVALS as u64))
+            .prepare_removal(key(FAILED_REMOVALS_MAX as u64))
             .remove(Removal::of_copy(1))
             .await;
-        assert!(!copies.is_unremoved(&key(REMOVALS as u64)));
+        assert!(!copies.is_removal_pending(&key(FAILED_REMOVALS_MAX as u64)));
     }
 }

@@ -1,6 +1,6 @@
-//! Makes redactions of ephemeral sessions permanent (DESIGN §7, §9). A note in the ledger says from which version on a
-//! redacted session may be used. So no older dump, lagging replica or failover of the hot store can restore redacted
-//! contents.
+//! Makes redactions of ephemeral sessions permanent (DESIGN §7, §9). A note in the ledger records the minimum version
+//! in which a redacted session may be used. So no older dump, lagging replica or failover of the hot store can restore
+//! redacted contents.
 
 use std::sync::Arc;
 
@@ -10,12 +10,11 @@ use filrouge_store::hot::{Edition, Gate, HotKey};
 use filrouge_store::ledger::Note;
 use filrouge_types::{ErrorCode, Failure, SessionId, TenantId};
 
-/// The maximum number of incarnations of one session id that are noted; beyond it, the oldest is dropped. An
-/// incarnation is the session from its creation to its expiry, so this number takes as many cycles of creation,
-/// redaction and expiry.
+/// The maximum number of incarnations of one session id in its note; beyond it, the oldest is dropped. An incarnation
+/// is the session from its creation to its expiry. Each cycle of creation, redaction and expiry adds one.
 const INCARNATIONS_MAX: usize = 256;
-/// The maximum number of tries to write a note that others change at the same time.
-const TRIES: usize = 64;
+/// The maximum number of attempts to write a note that others change at the same time.
+const ATTEMPTS_MAX: usize = 64;
 
 /// A gate whose notes are in the ledger.
 pub(super) struct LedgerGate(pub(super) Arc<dyn Ledger>);
@@ -32,12 +31,13 @@ struct MinimumVersion {
 struct MinimumVersions(Vec<MinimumVersion>);
 
 impl MinimumVersions {
-    fn read(note: Option<&Note>) -> Result<Self, Failure> {
+    fn decode(note: Option<&Note>) -> Result<Self, Failure> {
         let Some(note) = note else {
             return Ok(Self::default());
         };
-        let (incarnations, rest) = note.value.as_chunks::<16>();
-        if !rest.is_empty() {
+        // Each incarnation takes 16 bytes: its number and its minimum version, both big-endian.
+        let (incarnations, remainder) = note.value.as_chunks::<16>();
+        if !remainder.is_empty() {
             let what = "the note of an ephemeral session's redactions is malformed";
             return Err(Failure::new(ErrorCode::IntegrityError, what));
         }
@@ -73,7 +73,7 @@ impl MinimumVersions {
         Some(self)
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    fn encode(&self) -> Vec<u8> {
         let incarnations = self.0.iter();
         let pairs =
             incarnations.flat_map(|f| [f.incarnation.to_be_bytes(), f.version.to_be_bytes()]);
@@ -82,11 +82,11 @@ impl MinimumVersions {
 }
 
 impl LedgerGate {
-    fn name(&self, tenant: &TenantId, session: &SessionId) -> String {
+    fn note_name(&self, tenant: &TenantId, session: &SessionId) -> String {
         format!("hot/{}", HotKey::new(self.0.store_id(), tenant, session))
     }
 
-    /// From now on, admits the incarnation of `edition` only in that version or a newer one.
+    /// Raises the minimum version of the incarnation of `edition` to that version.
     ///
     /// # Errors
     /// Those of the ledger.
@@ -96,14 +96,14 @@ impl LedgerGate {
         session: &SessionId,
         edition: Edition,
     ) -> Result<(), Failure> {
-        let name = self.name(tenant, session);
-        for _ in 0..TRIES {
+        let name = self.note_name(tenant, session);
+        for _ in 0..ATTEMPTS_MAX {
             let note = self.0.note(&name).await?;
             let version = note.as_ref().map_or(0, |note| note.version);
-            let Some(raised) = MinimumVersions::read(note.as_ref())?.raised(edition) else {
+            let Some(raised) = MinimumVersions::decode(note.as_ref())?.raised(edition) else {
                 return Ok(());
             };
-            if self.0.put_note(&name, version, raised.bytes()).await? {
+            if self.0.put_note(&name, version, raised.encode()).await? {
                 return Ok(());
             }
         }
@@ -120,8 +120,8 @@ impl Gate for LedgerGate {
         session: &SessionId,
         edition: Edition,
     ) -> Result<bool, Failure> {
-        let note = self.0.note(&self.name(tenant, session)).await?;
-        Ok(MinimumVersions::read(note.as_ref())?.admits(edition))
+        let note = self.0.note(&self.note_name(tenant, session)).await?;
+        Ok(MinimumVersions::decode(note.as_ref())?.admits(edition))
     }
 }
 
@@ -138,8 +138,8 @@ mod tests {
     }
 
     fn reread(minimums: &MinimumVersions) -> MinimumVersions {
-        let value = minimums.bytes();
-        MinimumVersions::read(Some(&Note { version: 1, value })).unwrap()
+        let value = minimums.encode();
+        MinimumVersions::decode(Some(&Note { version: 1, value })).unwrap()
     }
 
     #[test]
@@ -165,9 +165,9 @@ mod tests {
         for incarnation in 0..1000 {
             minimums = minimums.raised(edition(incarnation, 2)).unwrap();
         }
-        assert_eq!(minimums.bytes().len(), INCARNATIONS_MAX * 16);
+        assert_eq!(minimums.encode().len(), INCARNATIONS_MAX * 16);
         assert!(!minimums.admits(edition(999, 1)));
         let value = vec![0; 17];
-        assert!(MinimumVersions::read(Some(&Note { version: 1, value })).is_err());
+        assert!(MinimumVersions::decode(Some(&Note { version: 1, value })).is_err());
     }
 }

@@ -1,5 +1,5 @@
-//! Late turns (DESIGN §7): turns that reach the ledger only after their session, because the hot store did not answer
-//! at login. Each is written as a complete turn, like imported history. A turn's id stays the same, because it is
+//! Late turns (DESIGN §7): turns that are moved into the ledger only after their session, because the hot store did not
+//! answer at login. Each is written as a complete turn, as imported turns are. A turn keeps its id, because the id is
 //! derived from the turn's request.
 
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use filrouge_types::{ErrorCode, Failure, Item, ItemBody, SessionId, TurnId, Turn
 use super::TieredLedger;
 
 /// A late turn with its items.
-struct Late {
+struct LateTurn {
     turn_id: TurnId,
     event: StartEvent,
     entries: Vec<Entry>,
     status: TurnStatus,
-    /// Whether any content of the turn was redacted. Such a turn is not moved at all.
+    /// Whether any content of the turn was redacted. If so, the turn is not moved.
     redacted: bool,
 }
 
@@ -31,8 +31,8 @@ impl TieredLedger {
         session: &SessionId,
         adopt: &Adopt,
     ) -> Result<(), Failure> {
-        let turns = turns_of(&adopt.items);
-        let missing = self.missing(owner, session, &turns).await?;
+        let turns = group_into_turns(&adopt.items);
+        let missing = self.missing_turns(owner, session, &turns).await?;
         for late in turns.into_iter().filter(|t| missing.contains(&t.turn_id)) {
             let turn_id = late.turn_id;
             match self.write_late_turn(owner, session, late).await {
@@ -53,11 +53,11 @@ impl TieredLedger {
     }
 
     /// The ids of those `turns` that the ledger does not have.
-    async fn missing(
+    async fn missing_turns(
         &self,
         owner: &Scope,
         session: &SessionId,
-        turns: &[Late],
+        turns: &[LateTurn],
     ) -> Result<Vec<TurnId>, Failure> {
         let (owner, session) = (owner.clone(), session.clone());
         let ids: Vec<TurnId> = turns.iter().map(|t| t.turn_id).collect();
@@ -78,14 +78,14 @@ impl TieredLedger {
         &self,
         owner: &Scope,
         session: &SessionId,
-        late: Late,
+        late: LateTurn,
     ) -> Result<(), Failure> {
         if late.redacted {
             let what = "a redacted turn is not moved into the ledger";
             return Err(Failure::new(ErrorCode::TurnRedacted, what));
         }
         let start = Start {
-            session: NewSession::bare(session.clone()),
+            session: NewSession::with_id(session.clone()),
             event: late.event,
             batch: Batch::seal(late.entries, self.entropy.as_ref())?,
             status: late.status,
@@ -98,24 +98,24 @@ impl TieredLedger {
         });
         match put.await?.outcome {
             Outcome::Turn(..) => Ok(()),
-            _ => Err(crate::core::unexpected()),
+            _ => Err(crate::core::unexpected_outcome()),
         }
     }
 }
 
 /// Groups items into turns, in the order in which the turns began.
-fn turns_of(items: &[ChainedItem]) -> Vec<Late> {
-    let mut turns: Vec<Late> = Vec::new();
-    for one in items {
-        let Some(turn_id) = one.item.turn_id else {
+fn group_into_turns(items: &[ChainedItem]) -> Vec<LateTurn> {
+    let mut turns: Vec<LateTurn> = Vec::new();
+    for chained in items {
+        let Some(turn_id) = chained.item.turn_id else {
             continue;
         };
-        let started = one.events.iter().find_map(|event| match event {
+        let start = chained.events.iter().find_map(|event| match event {
             Event::Start(start) => Some(start.as_ref().clone()),
             _ => None,
         });
-        if let Some(event) = started {
-            turns.push(Late {
+        if let Some(event) = start {
+            turns.push(LateTurn {
                 turn_id,
                 event,
                 entries: Vec::new(),
@@ -124,15 +124,15 @@ fn turns_of(items: &[ChainedItem]) -> Vec<Late> {
             });
         }
         if let Some(turn) = turns.iter_mut().find(|t| t.turn_id == turn_id) {
-            turn.add_item(one);
+            turn.add_item(chained);
         }
     }
     turns
 }
 
-impl Late {
-    fn add_item(&mut self, one: &ChainedItem) {
-        for event in &one.events {
+impl LateTurn {
+    fn add_item(&mut self, chained: &ChainedItem) {
+        for event in &chained.events {
             match event {
                 Event::Close(close) => self.status = close.status,
                 Event::Interrupt {} => self.status = TurnStatus::Interrupted,
@@ -140,16 +140,16 @@ impl Late {
                 Event::Start(_) | Event::Redact(_) => {}
             }
         }
-        self.redacted |= matches!(one.proof, CommitmentProof::Erased { .. });
+        self.redacted |= matches!(chained.proof, CommitmentProof::Erased { .. });
         self.entries.push(Entry {
-            item: as_supplied(&one.item),
-            events: one.events.clone(),
+            item: supplied_body(&chained.item),
+            events: chained.events.clone(),
         });
     }
 }
 
-/// The item's body as its caller supplied it. If the caller gave no time, `occurred_at` is the time of the recording.
-fn as_supplied(item: &Item) -> ItemBody {
+/// The item's body as its caller supplied it, with the time of the recording as `occurred_at` if the caller gave none.
+fn supplied_body(item: &Item) -> ItemBody {
     ItemBody {
         occurred_at: Some(item.when()),
         ..item.body.clone()

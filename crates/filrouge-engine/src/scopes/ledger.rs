@@ -1,4 +1,4 @@
-//! Queries that a tiered ledger answers from both tiers.
+//! Queries of a tiered ledger, which may need both tiers.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,23 +8,23 @@ use filrouge_store::ledger::{QuerySubject, SnapshotQuery};
 use filrouge_types::{Failure, SessionId};
 
 use super::TieredLedger;
-use super::tally::is_hot;
+use super::tally::is_hot_outage;
 use super::view::{HotReceipt, HotView};
 
-/// Wraps a query. The returned closure returns the query again if it never ran.
-fn returnable(query: SnapshotQuery) -> (SnapshotQuery, impl FnOnce() -> Option<SnapshotQuery>) {
-    let kept = Arc::new(Mutex::new(Some(query)));
-    let take = |kept: &Mutex<Option<SnapshotQuery>>| {
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.take()
+/// Wraps a query, so that it can be reclaimed if it never ran: the returned closure then returns it.
+fn reclaimable(query: SnapshotQuery) -> (SnapshotQuery, impl FnOnce() -> Option<SnapshotQuery>) {
+    let slot = Arc::new(Mutex::new(Some(query)));
+    let take = |slot: &Mutex<Option<SnapshotQuery>>| {
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.take()
     };
-    let shared = kept.clone();
+    let shared = slot.clone();
     let wrapped: SnapshotQuery = Box::new(move |snapshot| {
         if let Some(query) = take(&shared) {
             query(snapshot);
         }
     });
-    (wrapped, move || take(&kept))
+    (wrapped, move || take(&slot))
 }
 
 impl TieredLedger {
@@ -34,13 +34,13 @@ impl TieredLedger {
     /// Those of both stores.
     pub async fn is_ephemeral(&self, scope: &Scope, session: &SessionId) -> Result<bool, Failure> {
         match &scope.viewer {
-            _ if !self.has_scopes() => Ok(false),
-            Viewer::EndUser(None) => Ok(self.in_ledger(scope, session).await?.is_none()),
+            _ if !self.allows_ephemeral() => Ok(false),
+            Viewer::EndUser(None) => Ok(self.ledger_presence(scope, session).await?.is_none()),
             Viewer::EndUser(Some(_)) => Ok(false),
             Viewer::Operator => match self.in_hot(scope, session).await {
                 // A write to the session would go to the ledger, or fail.
-                Err(failure) if is_hot(&failure) => Ok(false),
-                found => found,
+                Err(failure) if is_hot_outage(&failure) => Ok(false),
+                is_only_hot => is_only_hot,
             },
         }
     }
@@ -62,10 +62,11 @@ impl TieredLedger {
         self.hot.health().await
     }
 
-    /// Whether the session's contents were removed from the hot store, once a redaction or an erasure has returned.
+    /// Whether the session's contents were removed from the hot store. Call it after a redaction or an erasure has
+    /// returned.
     #[must_use]
     pub fn receipt(&self, scope: &Scope, session: &SessionId) -> HotReceipt {
-        match self.copies.is_unremoved(&self.key(scope, session)) {
+        match self.copies.is_removal_pending(&self.key(scope, session)) {
             true => HotReceipt::Unreachable,
             false => HotReceipt::Erased,
         }
@@ -78,23 +79,23 @@ impl TieredLedger {
         session: &SessionId,
         query: SnapshotQuery,
     ) -> Result<(), Failure> {
-        if !self.has_scopes() || self.in_ledger(scope, session).await?.is_some() {
+        if !self.allows_ephemeral() || self.ledger_presence(scope, session).await?.is_some() {
             return self.inspect_durable(scope, session, query).await;
         }
-        let (wrapped, take_back) = returnable(query);
+        let (wrapped, reclaim) = reclaimable(query);
         let answered = self
             .ephemeral
             .inspect(&scope.tenant, session, wrapped)
             .await;
         let answered = self.tally.observe(answered)?;
-        match take_back() {
+        match reclaim() {
             Some(query) if scope.viewer == Viewer::EndUser(None) => {
                 self.ephemeral.inspect_absent(query);
                 Ok(())
             }
             Some(query) if !answered => {
-                let about = QuerySubject::Session(scope, session);
-                self.ledger.inspect(about, query).await
+                let subject = QuerySubject::Session(scope, session);
+                self.ledger.inspect(subject, query).await
             }
             _ => Ok(()),
         }

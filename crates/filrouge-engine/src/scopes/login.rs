@@ -14,18 +14,18 @@ use filrouge_store::hot::FieldRetention;
 use filrouge_types::{ErrorCode, Failure, IdentityId, SessionEvent, SessionId, TenantId};
 
 use super::TieredLedger;
-use super::route::{InLedger, foreign, may_create};
-use super::tally::is_hot;
+use super::route::{LedgerPresence, foreign_session_failure, may_create};
+use super::tally::is_hot_outage;
 
-/// The maximum number of rounds in which a login moves what was written to the ephemeral session in the meantime. The
-/// owner's next write moves the rest.
+/// The maximum number of rounds of a login. Each round after the first moves what others have written to the ephemeral
+/// session during the round before. The owner's next write moves the remainder.
 const ROUNDS: usize = 8;
 /// The number of events per read.
-const EVENTS: usize = 500;
+const EVENTS_PER_PAGE: usize = 500;
 
 impl TieredLedger {
     /// Moves the session of a command into the ledger if the hot store has it. If the hot store does not answer, a
-    /// write that may create its session proceeds without the move; [`Self::search`] moves the turns later.
+    /// write that may create its session proceeds without the move; [`Self::search_hot_store`] moves the turns later.
     pub(super) async fn login(
         &self,
         command: &Command,
@@ -33,28 +33,28 @@ impl TieredLedger {
         identity: &IdentityId,
     ) -> Result<(), Failure> {
         let scope = &command.scope;
-        let logged_in = async {
-            if !self.ephemeral.holds(&scope.tenant, session).await? {
+        let move_session = async {
+            if !self.ephemeral.has_session(&scope.tenant, session).await? {
                 return Ok(());
             }
             self.link(command, session, identity).await?;
-            self.move_in(&scope.tenant, session, identity)
+            self.move_to_ledger(&scope.tenant, session, identity)
                 .await
                 .map(|_| ())
         };
-        match self.tally.observe(logged_in.await) {
-            Err(failure) if is_hot(&failure) => {
+        match self.tally.observe(move_session.await) {
+            Err(failure) if is_hot_outage(&failure) => {
                 let key = self.key(scope, session);
                 if may_create(&command.write) || self.known_in_ledger.get(&key).is_some() {
                     return Ok(());
                 }
                 Err(failure)
             }
-            done => done,
+            result => result,
         }
     }
 
-    /// Links the ephemeral session to the identity. The failure is the one that the ledger's rules would give for the
+    /// Links the ephemeral session to the identity. A failure is the one with which the ledger's rules would refuse the
     /// command.
     async fn link(
         &self,
@@ -73,14 +73,14 @@ impl TieredLedger {
                 Err(if creates_or_links {
                     failure
                 } else {
-                    foreign(&command.write, session)
+                    foreign_session_failure(&command.write, session)
                 })
             }
-            // Either the session's secret was not presented, or the session is gone. If it is gone, there is nothing to
-            // link.
+            // Either the caller did not present the session's token, or the session has been removed. In the latter
+            // case there is nothing to link.
             ErrorCode::SessionNotFound => {
-                if self.ephemeral.holds(&scope.tenant, session).await? {
-                    return Err(foreign(&command.write, session));
+                if self.ephemeral.has_session(&scope.tenant, session).await? {
+                    return Err(foreign_session_failure(&command.write, session));
                 }
                 Ok(())
             }
@@ -107,23 +107,23 @@ impl TieredLedger {
 
     /// Moves a linked session into the ledger, and removes the ephemeral one. Returns `false` if others kept writing to
     /// the ephemeral session, so that a part of it remains.
-    async fn move_in(
+    async fn move_to_ledger(
         &self,
         tenant: &TenantId,
         session: &SessionId,
         identity: &IdentityId,
     ) -> Result<bool, Failure> {
-        self.end_streams(tenant, session).await?;
+        self.interrupt_streams(tenant, session).await?;
         for _ in 0..ROUNDS {
-            let keep = self.keep(tenant);
-            let extracted = self.ephemeral.extract(tenant, session, keep).await?;
+            let retention = self.retention(tenant);
+            let extracted = self.ephemeral.extract(tenant, session, retention).await?;
             let Some((edition, adopt)) = extracted else {
                 return Ok(true);
             };
             self.adopt(tenant, identity, adopt).await?;
             self.move_events(tenant, session, identity).await?;
-            // `forget` returns `false` if the ephemeral session has changed since `edition`: then there is more to
-            // move.
+            // `forget` returns `false` if the ephemeral session has changed since `edition`, so that more is to be
+            // moved.
             if self
                 .ephemeral
                 .forget(tenant, session, Some(edition))
@@ -135,9 +135,13 @@ impl TieredLedger {
         Ok(false)
     }
 
-    /// Interrupts running recordings, because their recorders have no right to write to the session any more. Their
-    /// drafts are kept as items.
-    async fn end_streams(&self, tenant: &TenantId, session: &SessionId) -> Result<(), Failure> {
+    /// Interrupts running recordings, because their recorders may no longer write to the session. Their drafts are kept
+    /// as items.
+    async fn interrupt_streams(
+        &self,
+        tenant: &TenantId,
+        session: &SessionId,
+    ) -> Result<(), Failure> {
         let operator = Scope::new(tenant.clone(), Viewer::Operator);
         let ephemeral: &dyn Ledger = &self.ephemeral;
         let (viewer, id) = (operator.clone(), session.clone());
@@ -185,7 +189,7 @@ impl TieredLedger {
                 session, created, ..
             }) => {
                 let (id, key) = (&session.session_id, self.key(&owner, &session.session_id));
-                self.known_in_ledger.insert(key, InLedger::default());
+                self.known_in_ledger.insert(key, LedgerPresence::default());
                 if created {
                     self.tally.count(|counts| counts.logins += 1);
                     self.tally
@@ -195,7 +199,7 @@ impl TieredLedger {
                 }
                 Ok(())
             }
-            Ok(_) => Err(crate::core::unexpected()),
+            Ok(_) => Err(crate::core::unexpected_outcome()),
             Err(failure) if failure.code == ErrorCode::SessionConflict => {
                 self.move_late_turns(&owner, &session, &adopt).await
             }
@@ -213,7 +217,9 @@ impl TieredLedger {
         let ephemeral: &dyn Ledger = &self.ephemeral;
         let mut after = 0;
         loop {
-            let page = ephemeral.events(&owner, session, after, EVENTS).await;
+            let page = ephemeral
+                .events(&owner, session, after, EVENTS_PER_PAGE)
+                .await;
             let (events, next) = match page {
                 Err(failure) if failure.code == ErrorCode::SessionNotFound => return Ok(()),
                 page => page?,
@@ -233,31 +239,36 @@ impl TieredLedger {
     }
 
     /// The fields that a login keeps when it moves a session of this tenant into the ledger.
-    pub(super) fn keep(&self, tenant: &TenantId) -> &FieldRetention {
+    pub(super) fn retention(&self, tenant: &TenantId) -> &FieldRetention {
         self.options
-            .keep_in
+            .keep_by_tenant
             .get(tenant)
             .unwrap_or(&self.options.keep)
     }
 
     /// Searches the hot store for turns of a session that is in the ledger, and moves them into the ledger. Once this
     /// has succeeded, this process does not search for the session again. A failure is only logged.
-    pub(super) async fn search(&self, scope: &Scope, session: &SessionId, identity: &IdentityId) {
-        let searched = async {
-            if !self.ephemeral.holds(&scope.tenant, session).await? {
+    pub(super) async fn search_hot_store(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        identity: &IdentityId,
+    ) {
+        let search = async {
+            if !self.ephemeral.has_session(&scope.tenant, session).await? {
                 return Ok(true);
             }
-            if !self.owns(scope, session, identity).await? {
+            if !self.is_owner(scope, session, identity).await? {
                 return Ok(false);
             }
             self.move_remaining(scope, session, identity).await
         };
-        match self.tally.observe(searched.await) {
+        match self.tally.observe(search.await) {
             Ok(false) => {}
             Ok(true) => {
                 let key = self.key(scope, session);
                 self.known_in_ledger
-                    .insert(key, InLedger { searched: true });
+                    .insert(key, LedgerPresence { searched: true });
             }
             Err(failure) => {
                 tracing::debug!(tenant_id = %scope.tenant, session_id = %session, code = failure.code.as_str(),
@@ -266,9 +277,9 @@ impl TieredLedger {
         }
     }
 
-    /// Like [`Self::search`], but for a write of the operator, and on behalf of the session's owner. It precedes a
-    /// redaction or an erasure, because the contents concerned may still be in the hot store.
-    pub(super) async fn search_for_owner(&self, scope: &Scope, session: &SessionId) {
+    /// Like [`Self::search_hot_store`], on behalf of the session's owner. Call it before a redaction or an erasure by
+    /// the operator, because the contents concerned may still be in the hot store.
+    pub(super) async fn search_hot_store_for_owner(&self, scope: &Scope, session: &SessionId) {
         let key = self.key(scope, session);
         if self
             .known_in_ledger
@@ -277,18 +288,18 @@ impl TieredLedger {
         {
             return;
         }
-        // The write that follows reports a failure of the ledger.
+        // A failure of the ledger is ignored here: the write that follows reports it.
         let found = self.ledger.session(scope, session).await;
         if let Some(identity) = found.ok().and_then(|session| session.identity_id) {
             let viewer = Viewer::EndUser(Some(identity.clone()));
             let owner = Scope::new(scope.tenant.clone(), viewer);
-            self.search(&owner, session, &identity).await;
+            self.search_hot_store(&owner, session, &identity).await;
         }
     }
 
     /// Moves the part of a session that is left in the hot store. Links that part first, so that the rules check its
-    /// secret and its owner. Returns `true` if the hot store has nothing more for this owner: no part at all, or only
-    /// another owner's.
+    /// token and its owner. Returns `true` if the hot store has nothing more for this owner: no part at all, or only a
+    /// part of another owner.
     async fn move_remaining(
         &self,
         scope: &Scope,
@@ -296,40 +307,40 @@ impl TieredLedger {
         identity: &IdentityId,
     ) -> Result<bool, Failure> {
         match self.link_ephemeral(scope, session, identity).await {
-            Ok(()) => self.move_in(&scope.tenant, session, identity).await,
+            Ok(()) => self.move_to_ledger(&scope.tenant, session, identity).await,
             Err(failure) if failure.code.retry() => Err(failure),
             Err(failure) => {
-                if !self.ephemeral.holds(&scope.tenant, session).await? {
+                if !self.ephemeral.has_session(&scope.tenant, session).await? {
                     return Ok(true);
                 }
                 self.tally.count(|counts| counts.late_refused += 1);
                 tracing::warn!(tenant_id = %scope.tenant, session_id = %session, code = failure.code.as_str(),
                     "[SESSIONS][LOGIN] the hot store's part of the session has another owner");
-                // Another owner's part stays with that owner. If only the session's secret was missing, a later write
-                // that presents the secret moves the part.
+                // A part of another owner stays with that owner. If only the session's token was missing, a later write
+                // that presents the token moves the part.
                 Ok(failure.code == ErrorCode::SessionLinked)
             }
         }
     }
 
-    /// Whether the ledger shows this identity as the session's owner.
-    async fn owns(
+    /// Whether this identity is the session's owner in the ledger.
+    async fn is_owner(
         &self,
         scope: &Scope,
         session: &SessionId,
         identity: &IdentityId,
     ) -> Result<bool, Failure> {
         let (viewer, id, identity) = (scope.clone(), session.clone(), identity.clone());
-        let found = self.ledger.query(move |snapshot| {
-            let found = snapshot.find_or_tombstone(&viewer, &id)?;
-            Ok(match found {
+        let is_owner = self.ledger.query(move |snapshot| {
+            let session = snapshot.find_or_tombstone(&viewer, &id)?;
+            Ok(match session {
                 Some(filrouge_store::read::SessionOrTombstone::Live(s)) => {
                     s.row.identity_id == Some(identity)
                 }
                 _ => false,
             })
         });
-        found.await
+        is_owner.await
     }
 }
 

@@ -26,7 +26,7 @@ pub struct TierOptions {
     /// The fields of an ephemeral session that a login moves into the ledger.
     pub keep: FieldRetention,
     /// Exceptions from `keep`, by tenant.
-    pub keep_in: HashMap<TenantId, FieldRetention>,
+    pub keep_by_tenant: HashMap<TenantId, FieldRetention>,
     /// The time without a write after which an open turn of an ephemeral session counts as interrupted.
     pub turn_timeout: Duration,
 }
@@ -37,7 +37,7 @@ impl Default for TierOptions {
         Self {
             durable: DurablePolicy::default(),
             keep: FieldRetention::default(),
-            keep_in: HashMap::new(),
+            keep_by_tenant: HashMap::new(),
             turn_timeout: Duration::from_secs(15 * 60),
         }
     }

@@ -2,8 +2,8 @@
 //! (DESIGN §7).
 //!
 //! One indexed read of the ledger returns the session's owner and the version of its history. The copy is used if it is
-//! of that version. While the ledger does not answer, a copy is used only for callers who may see it as far as this
-//! process knows, and the response names the seq up to which the copy goes.
+//! of that version. While the ledger does not answer, a copy is used only for callers to whom the ledger has shown the
+//! session in this process, and the response names the last seq that the copy covers.
 
 use filrouge_store::command::{Scope, Viewer};
 use filrouge_store::hot::{HistoryVersion, HotKey, HotStore, HotTurn, Recent, RecentFill};
@@ -14,30 +14,30 @@ use filrouge_types::{ErrorCode, Failure, SessionId, TurnStatus};
 
 use super::step::hot_turn;
 use super::tally::TierTally;
-use super::verified::Verified;
+use super::verified::ShownVersion;
 use super::view::{HotState, RecentTurns};
 use super::{DurablePolicy, TieredLedger, sealed};
 
 /// The minimum number of turns that are read from the ledger to build a copy.
-const FILL: usize = 50;
+const COPY_TURNS_LEAST: usize = 50;
 /// The maximum number of copies that are built at once.
-pub(super) const FILLS: u32 = 8;
+pub(super) const CONCURRENT_FILLS: u32 = 8;
 
-/// What the ledger says about a session: the version of its history, and the viewer's access.
+/// Data of a session from one read of the ledger: the version of its history, and the viewer's access.
 pub(super) struct LedgerHead {
     pub(super) as_of: HistoryVersion,
     /// Whether the viewer's access is permanent, because it is the operator or the session's owner.
-    pub(super) owned: bool,
+    pub(super) has_permanent_access: bool,
 }
 
 impl LedgerHead {
-    pub(super) fn of(
+    pub(super) fn read(
         snapshot: &VerifiedSnapshot<'_, dyn View + '_>,
         scope: &Scope,
         session: &SessionId,
     ) -> Result<Self, Failure> {
         let loaded = snapshot.get(scope, session)?;
-        let owned = match &scope.viewer {
+        let has_permanent_access = match &scope.viewer {
             Viewer::Operator => true,
             Viewer::EndUser(None) => false,
             Viewer::EndUser(identity) => *identity == loaded.row.identity_id,
@@ -46,28 +46,31 @@ impl LedgerHead {
             seq: loaded.head.last_seq,
             link: loaded.head.link,
         };
-        Ok(Self { as_of, owned })
+        Ok(Self {
+            as_of,
+            has_permanent_access,
+        })
     }
 }
 
 /// The reason why a copy cannot be used.
 enum Miss {
     /// The hot store has failed.
-    Failing,
+    HotStoreFails,
     /// There is no copy.
     Absent,
     /// The copy is of another version of the history.
     Stale,
     /// The copy has fewer turns than were requested.
-    Short,
+    TooFewTurns,
     /// The requested turns are too large for one page.
-    Large,
+    TooLarge,
     /// A turn of the copy fails verification.
     Unreadable,
 }
 
 /// Whether the failure means that the ledger does not answer.
-pub(super) fn is_silent(failure: &Failure) -> bool {
+pub(super) fn is_ledger_outage(failure: &Failure) -> bool {
     matches!(
         failure.code,
         ErrorCode::StoreUnavailable | ErrorCode::Overloaded
@@ -93,15 +96,17 @@ impl TieredLedger {
             return Ok(None);
         }
         let key = self.key(scope, session);
-        let wanted = limit.saturating_add(1);
-        let (head, copy) = tokio::join!(self.head(scope, session), self.hot.recent(&key, wanted));
+        let requested = limit.saturating_add(1);
+        let (head, copy) =
+            tokio::join!(self.head(scope, session), self.hot.recent(&key, requested));
         let copy = self.tally.observe(copy);
         match head {
             Ok(head) => {
-                self.verified.note_shown(key, scope, head.as_of, head.owned);
-                Ok(self.fresh(key, scope, session, limit, head.as_of, copy))
+                self.shown_sessions
+                    .record_shown(key, scope, head.as_of, head.has_permanent_access);
+                Ok(self.current_page(key, scope, session, limit, head.as_of, copy))
             }
-            Err(failure) if is_silent(&failure) => {
+            Err(failure) if is_ledger_outage(&failure) => {
                 self.page_during_outage(&key, scope, limit, copy, failure)
             }
             Err(failure) if ephemeral && failure.code == ErrorCode::SessionNotFound => Ok(None),
@@ -113,14 +118,14 @@ impl TieredLedger {
         let (viewer, id) = (scope.clone(), session.clone());
         // The query names the session, so that the store fetches it in one round trip.
         let read_head = move |snapshot: &VerifiedSnapshot<'_, dyn View + '_>| {
-            LedgerHead::of(snapshot, &viewer, &id)
+            LedgerHead::read(snapshot, &viewer, &id)
         };
         self.ledger.query_session(scope, session, read_head).await
     }
 
     /// The page of a copy that is of `as_of`, the ledger's current version. If there is none, starts to build a copy
     /// for the next reader.
-    fn fresh(
+    fn current_page(
         &self,
         key: HotKey,
         scope: &Scope,
@@ -129,7 +134,7 @@ impl TieredLedger {
         as_of: HistoryVersion,
         copy: Result<Option<Recent>, Failure>,
     ) -> Option<RecentTurns> {
-        let found = copy.map_err(|_| Miss::Failing).and_then(|copy| {
+        let page = copy.map_err(|_| Miss::HotStoreFails).and_then(|copy| {
             let copy = copy.ok_or(Miss::Absent)?;
             if copy.as_of != as_of {
                 return Err(Miss::Stale);
@@ -137,27 +142,27 @@ impl TieredLedger {
             self.page(&key, copy, limit)
         });
         let tally = &self.tally;
-        let miss = match found {
+        let miss = match page {
             Ok(page) => {
                 tally.count(|counts| counts.recent_hits += 1);
                 return Some(page);
             }
             Err(miss) => miss,
         };
-        let fill = match miss {
-            Miss::Failing | Miss::Large => false,
+        let needs_fill = match miss {
+            Miss::HotStoreFails | Miss::TooLarge => false,
             Miss::Unreadable | Miss::Stale => true,
             // A session without turns has nothing to copy.
             Miss::Absent => as_of.seq > 0,
-            Miss::Short => self.reaches_further(&key, as_of.seq, limit),
+            Miss::TooFewTurns => self.reaches_further(&key, as_of.seq, limit),
         };
         tally.count(|counts| match miss {
-            Miss::Failing | Miss::Unreadable => counts.recent_unreadable += 1,
+            Miss::HotStoreFails | Miss::Unreadable => counts.recent_unreadable += 1,
             Miss::Stale => counts.recent_stale += 1,
-            Miss::Absent | Miss::Large | Miss::Short => counts.recent_absent += 1,
+            Miss::Absent | Miss::TooLarge | Miss::TooFewTurns => counts.recent_absent += 1,
         });
-        if fill {
-            self.filled.insert(key, (as_of.seq, limit));
+        if needs_fill {
+            self.copied_extents.insert(key, (as_of.seq, limit));
             self.fill(key, scope, session, limit);
         }
         None
@@ -165,7 +170,7 @@ impl TieredLedger {
 
     /// Whether a copy built now, up to `seq` and for `limit` turns, could have more turns than the previous copy.
     fn reaches_further(&self, key: &HotKey, seq: u64, limit: usize) -> bool {
-        let last = self.filled.get(key);
+        let last = self.copied_extents.get(key);
         last.is_none_or(|(copied_seq, copied_limit)| copied_seq != seq || copied_limit < limit)
     }
 
@@ -182,17 +187,17 @@ impl TieredLedger {
             return Err(failure);
         };
         let as_of = copy.as_of;
-        let admitted = self.verified.shown_to(key, scope);
-        if !admitted.is_some_and(|verified| verified.admits(as_of)) {
+        let shown = self.shown_sessions.shown_to(key, scope);
+        if !shown.is_some_and(|shown| shown.admits(as_of)) {
             return Err(failure);
         }
         let oldest = copy.turns.first().map(|turn| turn.ordinal);
-        let short = copy.turns.len() <= limit && !copy.all;
-        let all = Recent { all: true, ..copy };
-        let Ok(mut page) = self.page(key, all, limit) else {
+        let is_short = copy.turns.len() <= limit && !copy.all;
+        let as_complete = Recent { all: true, ..copy };
+        let Ok(mut page) = self.page(key, as_complete, limit) else {
             return Err(failure);
         };
-        if short {
+        if is_short {
             // The next page starts with the turn before the oldest one of the copy; only the ledger has it.
             page.next_cursor = oldest.filter(|n| *n > 1).map(|n| cursor(n - 1));
         }
@@ -204,11 +209,11 @@ impl TieredLedger {
     /// A page of a copy. It equals the page that the ledger would return for the copied version.
     fn page(&self, key: &HotKey, copy: Recent, limit: usize) -> Result<RecentTurns, Miss> {
         let mut turns = copy.turns;
-        let more = turns.len().checked_sub(limit).filter(|more| *more > 0);
-        let next_cursor = match more {
-            Some(more) => turns.drain(..more).next_back().map(|t| cursor(t.ordinal)),
+        let excess = turns.len().checked_sub(limit).filter(|excess| *excess > 0);
+        let next_cursor = match excess {
+            Some(excess) => turns.drain(..excess).next_back().map(|t| cursor(t.ordinal)),
             None if copy.all => None,
-            None => return Err(Miss::Short),
+            None => return Err(Miss::TooFewTurns),
         };
         let mut bytes = 0;
         let mut shown = Vec::with_capacity(turns.len());
@@ -218,10 +223,10 @@ impl TieredLedger {
             bytes += json.len();
             shown.push(json);
         }
-        // The ledger ends a page early at about this many bytes. The exact place depends on the ledger's own count,
-        // which is unknown here.
+        // The ledger ends a page early at about this many bytes. At which turn depends on the ledger's own count, which
+        // is unknown here.
         if bytes >= RECORDS_BYTES {
-            return Err(Miss::Large);
+            return Err(Miss::TooLarge);
         }
         Ok(RecentTurns {
             turns: shown,
@@ -230,9 +235,9 @@ impl TieredLedger {
         })
     }
 
-    /// Builds a copy from the ledger in the background, unless too many are being built.
+    /// Builds a copy from the ledger in the background, unless [`CONCURRENT_FILLS`] are being built.
     fn fill(&self, key: HotKey, scope: &Scope, session: &SessionId, limit: usize) {
-        let Ok(filling) = self.filling.clone().try_acquire_owned() else {
+        let Ok(permit) = self.fill_permits.clone().try_acquire_owned() else {
             return;
         };
         let (ledger, hot) = (self.ledger.clone(), self.hot.clone());
@@ -240,7 +245,7 @@ impl TieredLedger {
         let operator = Scope::new(scope.tenant.clone(), Viewer::Operator);
         let session = session.clone();
         tokio::spawn(async move {
-            let _filling = filling;
+            let _permit = permit;
             let filled = fill(
                 ledger.as_ref(),
                 hot.as_ref(),
@@ -298,7 +303,7 @@ async fn fill(
     let query = TurnQuery {
         status: Some(TurnStatus::Finalized),
         order: TurnOrder::Newest,
-        limit: limit.saturating_add(1).max(FILL).min(turns_max),
+        limit: limit.saturating_add(1).max(COPY_TURNS_LEAST).min(turns_max),
         ..TurnQuery::default()
     };
     let newest = ledger.query(move |snapshot| {
@@ -317,33 +322,33 @@ async fn fill(
         };
         Ok(fill)
     });
-    let fill = within(newest.await?, bounds.bytes);
+    let fill = keep_newest_within(newest.await?, bounds.bytes);
     tally.observe(hot.fill(&key, fill).await)?;
     tally.count(|counts| counts.recent_fills += 1);
     Ok(())
 }
 
 /// Keeps the newest turns that fit in `bytes`.
-fn within(mut fill: RecentFill, bytes: u64) -> RecentFill {
-    let mut room = bytes;
+fn keep_newest_within(mut fill: RecentFill, bytes: u64) -> RecentFill {
+    let mut bytes_left = bytes;
     let fitting = fill.turns.iter().rev().take_while(|turn| {
-        let left = room.checked_sub(turn.record.len() as u64);
-        room = left.unwrap_or(0);
-        left.is_some()
+        let remaining = bytes_left.checked_sub(turn.record.len() as u64);
+        bytes_left = remaining.unwrap_or(0);
+        remaining.is_some()
     });
-    let over = fill.turns.len() - fitting.count();
-    if over > 0 {
-        fill.turns.drain(..over);
+    let excess = fill.turns.len() - fitting.count();
+    if excess > 0 {
+        fill.turns.drain(..excess);
         fill.all = false;
     }
     fill
 }
 
-impl Verified {
+impl ShownVersion {
     /// Whether a copy of version `copy` may be shown to the viewer without querying the ledger.
     fn admits(&self, copy: HistoryVersion) -> bool {
         // A newer copy is shown only to the operator and the owner: for any other viewer, the session may have been
         // given an owner since.
-        copy == self.as_of || (self.owned && copy.seq > self.as_of.seq)
+        copy == self.as_of || (self.has_permanent_access && copy.seq > self.as_of.seq)
     }
 }

@@ -6,21 +6,21 @@ use filrouge_store::hot::HotKey;
 use filrouge_store::read::{session_conflict, session_not_found};
 use filrouge_types::{ErrorCode, Failure, IdentityId, SessionId};
 
-use super::tally::is_hot;
+use super::tally::is_hot_outage;
 use super::{DurablePolicy, TieredLedger};
 
 /// The tier that a write to a session goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SessionTier {
+pub(super) enum Tier {
     /// The ledger: the session is there, or is to be created there.
     Ledger,
     /// The hot store: the session is only there, or is to be created there.
     Hot,
 }
 
-/// What this process remembers of a session that is in the ledger. A session never leaves the ledger.
+/// Data that this process remembers about a session that is in the ledger. A session never leaves the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct InLedger {
+pub(super) struct LedgerPresence {
     /// Whether the hot store was searched for turns of the session from before it was moved into the ledger, and none
     /// are left.
     pub(super) searched: bool,
@@ -32,14 +32,14 @@ pub(super) fn may_create(write: &Write) -> bool {
         Write::CreateSession(_) | Write::Adopt(_) => true,
         Write::Start(start) => start.event.replaces.is_none(),
         Write::Lease(take) => {
-            matches!(&take.ask, LeaseRequest::Acquire(acquire) if acquire.create.is_some())
+            matches!(&take.request, LeaseRequest::Acquire(acquire) if acquire.create.is_some())
         }
         _ => false,
     }
 }
 
 /// The failure with which the ledger's rules refuse a write to another owner's session (P6).
-pub(super) fn foreign(write: &Write, session: &SessionId) -> Failure {
+pub(super) fn foreign_session_failure(write: &Write, session: &SessionId) -> Failure {
     if may_create(write) {
         session_conflict()
     } else {
@@ -54,58 +54,59 @@ impl TieredLedger {
     }
 
     /// Whether there may be ephemeral sessions, which are only in the hot store.
-    pub(super) fn has_scopes(&self) -> bool {
+    pub(super) fn allows_ephemeral(&self) -> bool {
         self.options.durable == DurablePolicy::Authenticated
     }
 
-    /// What is remembered of the session if the ledger has it, under any owner, or has its tombstone; otherwise `None`.
-    pub(super) async fn in_ledger(
+    /// The remembered data of a session that the ledger has, under any owner, or whose tombstone it has. `None` if the
+    /// ledger has neither.
+    pub(super) async fn ledger_presence(
         &self,
         scope: &Scope,
         session: &SessionId,
-    ) -> Result<Option<InLedger>, Failure> {
+    ) -> Result<Option<LedgerPresence>, Failure> {
         let key = self.key(scope, session);
         if let Some(state) = self.known_in_ledger.get(&key) {
             return Ok(Some(state));
         }
         let (viewer, id) = (scope.clone(), session.clone());
-        let found = self
+        let is_present = self
             .ledger
             .query(move |snapshot| match snapshot.find_any(&viewer, &id) {
                 Ok(found) => Ok(found.is_some()),
-                Err(failure) if was_erased(&failure) => Ok(true),
+                Err(failure) if has_tombstone(&failure) => Ok(true),
                 Err(failure) => Err(failure),
             })
             .await?;
-        Ok(found.then(|| {
-            self.known_in_ledger.insert(key, InLedger::default());
-            InLedger::default()
+        Ok(is_present.then(|| {
+            self.known_in_ledger.insert(key, LedgerPresence::default());
+            LedgerPresence::default()
         }))
     }
 
     /// The tier that a write goes to. If the caller has an identity, or the write links the session to one, an
     /// ephemeral session is first moved into the ledger.
-    pub(super) async fn tier_of_write(&self, command: &Command) -> Result<SessionTier, Failure> {
+    pub(super) async fn tier_of_write(&self, command: &Command) -> Result<Tier, Failure> {
         let (scope, write) = (&command.scope, &command.write);
         let Some(session) = write.session_id() else {
-            return Ok(SessionTier::Ledger);
+            return Ok(Tier::Ledger);
         };
         if scope.viewer == Viewer::Operator {
             return self.tier_of_operator_write(command, session).await;
         }
         let identity = identity_of(command);
-        match (self.in_ledger(scope, session).await?, identity) {
+        match (self.ledger_presence(scope, session).await?, identity) {
             (Some(state), Some(identity)) => {
                 if !state.searched {
-                    self.search(scope, session, identity).await;
+                    self.search_hot_store(scope, session, identity).await;
                 }
-                Ok(SessionTier::Ledger)
+                Ok(Tier::Ledger)
             }
-            (Some(_), None) => Ok(SessionTier::Ledger),
-            (None, None) => Ok(SessionTier::Hot),
+            (Some(_), None) => Ok(Tier::Ledger),
+            (None, None) => Ok(Tier::Hot),
             (None, Some(identity)) => {
                 self.login(command, session, identity).await?;
-                Ok(SessionTier::Ledger)
+                Ok(Tier::Ledger)
             }
         }
     }
@@ -116,24 +117,24 @@ impl TieredLedger {
         &self,
         command: &Command,
         session: &SessionId,
-    ) -> Result<SessionTier, Failure> {
+    ) -> Result<Tier, Failure> {
         let (scope, write) = (&command.scope, &command.write);
-        if self.in_ledger(scope, session).await?.is_some() {
-            if write.retracts() {
-                self.search_for_owner(scope, session).await;
+        if self.ledger_presence(scope, session).await?.is_some() {
+            if write.is_retraction() {
+                self.search_hot_store_for_owner(scope, session).await;
             }
-            return Ok(SessionTier::Ledger);
+            return Ok(Tier::Ledger);
         }
-        let held = self.ephemeral.holds(&scope.tenant, session).await;
-        match (self.tally.observe(held), write) {
+        let is_ephemeral = self.ephemeral.has_session(&scope.tenant, session).await;
+        match (self.tally.observe(is_ephemeral), write) {
             (Ok(true), Write::Link(link)) => {
                 self.login(command, session, &link.identity_id).await?;
-                Ok(SessionTier::Ledger)
+                Ok(Tier::Ledger)
             }
-            (Ok(true), _) => Ok(SessionTier::Hot),
-            (Ok(false), _) => Ok(SessionTier::Ledger),
-            (Err(failure), write) if is_hot(&failure) && may_create(write) => {
-                Ok(SessionTier::Ledger)
+            (Ok(true), _) => Ok(Tier::Hot),
+            (Ok(false), _) => Ok(Tier::Ledger),
+            (Err(failure), write) if is_hot_outage(&failure) && may_create(write) => {
+                Ok(Tier::Ledger)
             }
             (Err(failure), _) => Err(failure),
         }
@@ -144,11 +145,11 @@ impl TieredLedger {
     /// # Errors
     /// Those of both stores.
     pub async fn in_hot(&self, scope: &Scope, session: &SessionId) -> Result<bool, Failure> {
-        if !self.has_scopes() || self.in_ledger(scope, session).await?.is_some() {
+        if !self.allows_ephemeral() || self.ledger_presence(scope, session).await?.is_some() {
             return Ok(false);
         }
-        let held = self.ephemeral.holds(&scope.tenant, session).await;
-        self.tally.observe(held)
+        let is_ephemeral = self.ephemeral.has_session(&scope.tenant, session).await;
+        self.tally.observe(is_ephemeral)
     }
 }
 
@@ -161,7 +162,7 @@ pub(super) fn identity_of(command: &Command) -> Option<&IdentityId> {
     }
 }
 
-fn was_erased(failure: &Failure) -> bool {
+fn has_tombstone(failure: &Failure) -> bool {
     matches!(
         failure.code,
         ErrorCode::SessionErased | ErrorCode::SessionConflict

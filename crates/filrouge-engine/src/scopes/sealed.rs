@@ -1,5 +1,5 @@
-//! The records of a copy. A copy consists of a session's recent turns in the hot store, one record per turn. In a
-//! record a MAC precedes the JSON, so that a record that was changed or moved in the hot store is never returned (P7).
+//! The records of a copy. A copy consists of a session's recent turns in the hot store, one record per turn. A record
+//! is a key id, a MAC and the turn's JSON. A record that was changed or moved in the hot store is not returned (P7).
 
 use filrouge_store::hot::HotKey;
 use filrouge_store::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
@@ -8,7 +8,7 @@ use filrouge_store::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 /// are rejected.
 const FORMAT: u8 = 1;
 /// Bytes that precede the JSON: the key's id and the MAC.
-const HEAD: usize = 4 + MAC_BYTES;
+const HEADER_BYTES: usize = 4 + MAC_BYTES;
 
 fn mac(
     keyring: &Keyring,
@@ -29,7 +29,7 @@ pub(super) fn seal(keyring: &Keyring, key: &HotKey, ordinal: u64, json: &[u8]) -
     let id = keyring.active();
     // `mac` returns `None` only for a key that is not in the ring; the active one is.
     let mac = mac(keyring, id, key, ordinal, json).unwrap_or_default();
-    let mut record = Vec::with_capacity(HEAD + json.len());
+    let mut record = Vec::with_capacity(HEADER_BYTES + json.len());
     record.extend_from_slice(&id.to_be_bytes());
     record.extend_from_slice(&mac);
     record.extend_from_slice(json);
@@ -50,7 +50,7 @@ pub(super) fn open(
     if !equal_macs(&expected_mac, recorded_mac) {
         return None;
     }
-    record.drain(..HEAD);
+    record.drain(..HEADER_BYTES);
     Some(record)
 }
 
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_opens_only_unchanged_and_in_its_place() {
+    fn a_record_opens_only_if_it_is_unchanged_and_under_its_own_key_and_ordinal() {
         let ring = Keyring::single([1; 32]);
         let (key, other) = (HotKey([1; 16]), HotKey([2; 16]));
         let record = seal(&ring, &key, 7, br#"{"a":1}"#);
@@ -73,13 +73,17 @@ mod tests {
         let mut other = record.clone();
         let pieces: [&[u8]; 4] = [&key.0, &[FORMAT + 1], &7_u64.to_be_bytes(), br#"{"a":1}"#];
         let other_mac = ring.mac(ring.active(), Domain::Copy, &pieces).unwrap();
-        other[4..HEAD].copy_from_slice(&other_mac);
+        other[4..HEADER_BYTES].copy_from_slice(&other_mac);
         assert_eq!(opened(&ring, &key, 7, &other), None, "another format");
         for at in 0..record.len() {
             let mut changed = record.clone();
             changed[at] ^= 1;
             assert_eq!(opened(&ring, &key, 7, &changed), None, "byte {at}");
-            assert_eq!(opened(&ring, &key, 7, &record[..at]), None, "cut at {at}");
+            assert_eq!(
+                opened(&ring, &key, 7, &record[..at]),
+                None,
+                "truncated at {at}"
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Steps. A step is the update that a write to the ledger causes in the hot store's copy of the session's recent turns
-//! (DESIGN §7).
+//! Builds steps. A step is the update that a write to the ledger causes in the hot store's copy of the session's recent
+//! turns (DESIGN §7).
 
 use filrouge_store::Keyring;
 use filrouge_store::command::{Outcome, WrittenRange};
@@ -11,11 +11,11 @@ use super::sealed::seal;
 /// The range of the items that a write has added; `None` if it has added none.
 pub(super) const fn written_range(outcome: &Outcome) -> Option<&WrittenRange> {
     match outcome {
-        Outcome::Session { put, .. }
-        | Outcome::Turn(_, put)
-        | Outcome::Appended { put, .. }
-        | Outcome::Interrupted(put) => put.as_ref(),
-        Outcome::Redacted(redacted) => redacted.put.as_ref(),
+        Outcome::Session { written, .. }
+        | Outcome::Turn(_, written)
+        | Outcome::Appended { written, .. }
+        | Outcome::Interrupted(written) => written.as_ref(),
+        Outcome::Redacted(redacted) => redacted.written.as_ref(),
         Outcome::Erased(_)
         | Outcome::Event { .. }
         | Outcome::Drafted
@@ -25,11 +25,11 @@ pub(super) const fn written_range(outcome: &Outcome) -> Option<&WrittenRange> {
     }
 }
 
-/// The version of the session's history after a write that added `put`.
-pub(super) const fn after(put: &WrittenRange) -> HistoryVersion {
+/// The version of the session's history after a write that added `written`.
+pub(super) const fn version_after(written: &WrittenRange) -> HistoryVersion {
     HistoryVersion {
-        seq: put.last_seq,
-        link: put.link,
+        seq: written.last_seq,
+        link: written.link,
     }
 }
 
@@ -42,19 +42,19 @@ pub(super) fn step(
     key: &HotKey,
     keyring: &Keyring,
 ) -> Result<Option<RecentUpdate>, Failure> {
-    let Some(put) = written_range(outcome) else {
+    let Some(written) = written_range(outcome) else {
         return Ok(None);
     };
     if let Outcome::Session { created: true, .. } = outcome {
-        // A new session that comes with items was adopted: moved here with its history.
+        // A login has moved the session, with its items, into the ledger.
         return Ok(None);
     }
     let mut step = RecentUpdate {
         before: HistoryVersion {
-            seq: put.first_seq - 1,
-            link: put.before,
+            seq: written.first_seq - 1,
+            link: written.previous_link,
         },
-        after: after(put),
+        after: version_after(written),
         removes: Vec::new(),
         puts: None,
     };
@@ -63,7 +63,7 @@ pub(super) fn step(
         if newest && turn.status == TurnStatus::Finalized {
             step.puts = Some(hot_turn(turn, key, keyring)?);
         } else if newest {
-            // The turn is not finalized, so it is not shown. An older version that it replaces is not shown any more.
+            // The turn is not finalized, so the copy does not contain it, nor an older version that it replaces.
             step.removes = vec![turn.ordinal];
         }
     }
@@ -78,12 +78,12 @@ pub(super) fn hot_turn(turn: &Turn, key: &HotKey, keyring: &Keyring) -> Result<H
     let internal =
         |e: serde_json::Error| Failure::new(ErrorCode::Internal, format!("a turn as JSON: {e}"));
     let json = if turn.replayed || turn.differs {
-        let read = Turn {
+        let as_read = Turn {
             replayed: false,
             differs: false,
             ..turn.clone()
         };
-        serde_json::to_vec(&read)
+        serde_json::to_vec(&as_read)
     } else {
         serde_json::to_vec(turn)
     };

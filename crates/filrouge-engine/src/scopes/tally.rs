@@ -41,12 +41,12 @@ impl TierTally {
         }
     }
 
-    /// Returns an answer of the hot store unchanged. Counts it if the hot store did not answer, and logs when that
-    /// begins or ends.
+    /// Returns a result of the hot store unchanged. Counts failures to answer, and logs the first and the last of a
+    /// series of them.
     pub(super) fn observe<T>(&self, answer: Result<T, Failure>) -> Result<T, Failure> {
         match &answer {
             Ok(_) => self.hot_answered(),
-            Err(failure) if is_hot(failure) => self.hot_failed(failure),
+            Err(failure) if is_hot_outage(failure) => self.hot_failed(failure),
             Err(_) => {}
         }
         answer
@@ -54,6 +54,6 @@ impl TierTally {
 }
 
 /// Whether the failure is that the hot store did not answer.
-pub(super) fn is_hot(failure: &Failure) -> bool {
+pub(super) fn is_hot_outage(failure: &Failure) -> bool {
     failure.code == filrouge_types::ErrorCode::HotUnavailable
 }

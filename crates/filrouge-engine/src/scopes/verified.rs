@@ -10,104 +10,109 @@ use filrouge_types::{ErrorCode, Failure, SessionId};
 use quick_cache::unsync::Cache;
 
 use super::TieredLedger;
-use super::recent::{LedgerHead, is_silent};
+use super::recent::{LedgerHead, is_ledger_outage};
 
 /// The maximum number of sessions that are remembered.
-const SESSIONS: usize = 16_384;
+const SESSIONS_MAX: usize = 16_384;
 /// The maximum number of viewers that are remembered for a session.
-const VIEWERS: usize = 4;
+const VIEWERS_MAX: usize = 4;
 
-/// What a viewer was shown of a session.
+/// The version of a session's history that a viewer was shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Verified {
+pub(super) struct ShownVersion {
     /// The newest version of the history that the ledger has shown to any viewer since this viewer was remembered.
     pub(super) as_of: HistoryVersion,
-    /// Whether the viewer is the operator or the session's owner. Such a viewer does not lose access when the session
-    /// changes.
-    pub(super) owned: bool,
+    /// Whether the viewer is the operator or the session's owner, who do not lose access when the session changes.
+    pub(super) has_permanent_access: bool,
 }
 
+/// A viewer of a session.
 #[derive(Debug, Clone)]
-struct Seen {
+struct ShownViewer {
     viewer: Viewer,
     token: Option<SessionToken>,
-    verified: Verified,
+    verified: ShownVersion,
 }
 
-/// For each session, the viewers to whom the ledger has shown it, and what they were shown.
-pub(super) struct Sightings(Mutex<Cache<HotKey, Vec<Seen>>>);
+/// For each session, the viewers to whom the ledger has shown it, and in which version.
+pub(super) struct ShownSessions(Mutex<Cache<HotKey, Vec<ShownViewer>>>);
 
-impl Sightings {
+impl ShownSessions {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(Cache::new(SESSIONS)))
+        Self(Mutex::new(Cache::new(SESSIONS_MAX)))
     }
 
-    fn locked(&self) -> MutexGuard<'_, Cache<HotKey, Vec<Seen>>> {
+    fn lock(&self) -> MutexGuard<'_, Cache<HotKey, Vec<ShownViewer>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records that the ledger has shown the session to the scope's viewer, at the history version `as_of`. If that is
-    /// newer than what another remembered viewer was shown, that viewer's version becomes `as_of` too if the viewer is
-    /// `owned`; otherwise the viewer is forgotten. So no caller is shown an older history from then on.
-    pub(super) fn note_shown(
+    /// newer than what another remembered viewer was shown, that viewer's version becomes `as_of` too if the viewer has
+    /// permanent access; otherwise the viewer is forgotten. So no caller is shown an older history from then on.
+    pub(super) fn record_shown(
         &self,
         key: HotKey,
         scope: &Scope,
         as_of: HistoryVersion,
-        owned: bool,
+        has_permanent_access: bool,
     ) {
-        let mut all = self.locked();
-        let mut seen = all.remove(&key).map(|(_, seen)| seen).unwrap_or_default();
-        let index = seen.iter().position(|s| is_viewer(s, scope));
-        let before = index.map(|at| seen.remove(at).verified);
-        let verified = Verified {
+        let mut sessions = self.lock();
+        let mut viewers = sessions
+            .remove(&key)
+            .map(|(_, viewers)| viewers)
+            .unwrap_or_default();
+        let index = viewers.iter().position(|s| is_viewer(s, scope));
+        let before = index.map(|at| viewers.remove(at).verified);
+        let verified = ShownVersion {
             as_of: before
                 .map(|before| before.as_of)
                 .filter(|before| before.seq > as_of.seq)
                 .unwrap_or(as_of),
-            owned: owned || before.is_some_and(|b| b.owned),
+            has_permanent_access: has_permanent_access
+                || before.is_some_and(|b| b.has_permanent_access),
         };
-        seen.retain_mut(|other| {
+        viewers.retain_mut(|other| {
             let before = &mut other.verified;
-            let stays = before.as_of.seq >= verified.as_of.seq || before.owned;
+            let is_kept = before.as_of.seq >= verified.as_of.seq || before.has_permanent_access;
             if before.as_of.seq < verified.as_of.seq {
                 before.as_of = verified.as_of;
             }
-            stays
+            is_kept
         });
-        if seen.len() == VIEWERS {
-            seen.remove(0);
+        if viewers.len() == VIEWERS_MAX {
+            viewers.remove(0);
         }
-        seen.push(Seen {
+        viewers.push(ShownViewer {
             viewer: scope.viewer.clone(),
             token: scope.token,
             verified,
         });
-        all.insert(key, seen);
+        sessions.insert(key, viewers);
     }
 
-    /// What the scope's viewer was shown of the session; `None` if nothing, or if it is no longer remembered.
-    pub(super) fn shown_to(&self, key: &HotKey, scope: &Scope) -> Option<Verified> {
-        let all = self.locked();
-        all.get(key)?
+    /// The version of the session that the scope's viewer was shown; `None` if no version is remembered.
+    pub(super) fn shown_to(&self, key: &HotKey, scope: &Scope) -> Option<ShownVersion> {
+        let sessions = self.lock();
+        sessions
+            .get(key)?
             .iter()
             .find(|s| is_viewer(s, scope))
             .map(|s| s.verified)
     }
 
     /// Whether the session is remembered for any viewer.
-    pub(super) fn knows(&self, key: &HotKey) -> bool {
-        self.locked().contains_key(key)
+    pub(super) fn contains(&self, key: &HotKey) -> bool {
+        self.lock().contains_key(key)
     }
 
     /// Forgets a session whose visibility or contents have changed.
     pub(super) fn forget(&self, key: &HotKey) {
-        self.locked().remove(key);
+        self.lock().remove(key);
     }
 }
 
-fn is_viewer(seen: &Seen, scope: &Scope) -> bool {
-    seen.viewer == scope.viewer && seen.token == scope.token
+fn is_viewer(shown: &ShownViewer, scope: &Scope) -> bool {
+    shown.viewer == scope.viewer && shown.token == scope.token
 }
 
 impl TieredLedger {
@@ -124,8 +129,8 @@ impl TieredLedger {
         // For a caller who was never shown the session, the query must take as long as one for a session that never
         // existed (P6).
         let was_shown =
-            scope.viewer == Viewer::Operator || self.verified.shown_to(&key, scope).is_some();
-        if !was_shown || !self.verified.knows(&key) {
+            scope.viewer == Viewer::Operator || self.shown_sessions.shown_to(&key, scope).is_some();
+        if !was_shown || !self.shown_sessions.contains(&key) {
             return self
                 .ledger
                 .inspect(QuerySubject::Session(scope, session), query)
@@ -133,23 +138,26 @@ impl TieredLedger {
         }
         let shown = Arc::new(Mutex::new(None));
         let (head_slot, viewer, id) = (shown.clone(), scope.clone(), session.clone());
-        let both: SnapshotQuery = Box::new(move |snapshot| {
-            let head = LedgerHead::of(snapshot, &viewer, &id);
+        let query_with_head: SnapshotQuery = Box::new(move |snapshot| {
+            let head = LedgerHead::read(snapshot, &viewer, &id);
             *head_slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(head);
             query(snapshot);
         });
         let answered = self
             .ledger
-            .inspect(QuerySubject::Session(scope, session), both)
+            .inspect(QuerySubject::Session(scope, session), query_with_head)
             .await;
         let head = shown.lock().unwrap_or_else(PoisonError::into_inner).take();
         match head {
-            Some(Ok(head)) => self.verified.note_shown(key, scope, head.as_of, head.owned),
-            Some(Err(failure)) if !is_silent(&failure) => {
+            Some(Ok(head)) => {
+                self.shown_sessions
+                    .record_shown(key, scope, head.as_of, head.has_permanent_access)
+            }
+            Some(Err(failure)) if !is_ledger_outage(&failure) => {
                 // Only an erasure, or a caller who was shown the session before, changes what is remembered.
                 let erased = failure.code == ErrorCode::SessionErased;
-                if erased || self.verified.shown_to(&key, scope).is_some() {
-                    self.verified.forget(&key);
+                if erased || self.shown_sessions.shown_to(&key, scope).is_some() {
+                    self.shown_sessions.forget(&key);
                 }
             }
             _ => {}

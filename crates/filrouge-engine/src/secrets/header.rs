@@ -1,19 +1,20 @@
-//! Recognizes credentials by the text before them, such as `Bearer`. Positions in this module are byte offsets; `after`
-//! is the end of the anchor, and in most functions `at` is its start (see `scan.rs`).
+//! Recognizes credentials by the text before them, such as `Bearer`. Positions are byte offsets. `at` is the start of
+//! an anchor, a few bytes that are rare outside credentials (see `scan.rs`); `after` is its end.
 
-use super::read::{Class, Text, decode, word};
+use super::read::{Alphabet, Text, decode, is_word_byte};
 use super::shape::Shape;
-use super::verdict::{CredentialTail, Verdict, short};
+use super::verdict::{CredentialTail, Verdict, too_short};
 
 /// The number of bytes before a scheme (`Bearer`, `Basic`) that are searched for the header's name.
-const NAME_WITHIN: usize = 32;
-const NAME: &[u8] = b"authorization";
+const HEADER_NAME_DISTANCE_MAX: usize = 32;
+/// The name of the header, in lower case.
+const HEADER_NAME: &[u8] = b"authorization";
 /// The maximum number of characters of a bearer token that are examined.
-const JUDGED: usize = 64;
+const TOKEN_CHARS_MAX: usize = 64;
 /// The maximum number of characters of `user:password` in base64 that are examined.
-const BASIC_JUDGED: usize = 256;
+const BASIC_CHARS_MAX: usize = 256;
 /// Words that mark a token without digits as a placeholder.
-const STAND_INS: &[&[u8]] = &[
+const PLACEHOLDER_WORDS: &[&[u8]] = &[
     b"token",
     b"key",
     b"your",
@@ -33,7 +34,7 @@ const STAND_INS: &[&[u8]] = &[
 /// part of the anchor, does not precede the anchor.
 fn after_scheme(text: Text<'_>, at: usize, after: usize, letter: u8) -> Option<usize> {
     let first = at.checked_sub(1)?;
-    if !text.bytes[first].eq_ignore_ascii_case(&letter) || !text.begins(first) {
+    if !text.bytes[first].eq_ignore_ascii_case(&letter) || !text.can_begin_at(first) {
         return None;
     }
     let spaces = text.from(after).iter().take(4);
@@ -43,102 +44,102 @@ fn after_scheme(text: Text<'_>, at: usize, after: usize, letter: u8) -> Option<u
 /// `Bearer TOKEN` (RFC 6750); `at` is the position of `earer `.
 pub(super) fn bearer(text: Text<'_>, at: usize, after: usize) -> Verdict {
     let Some(start) = after_scheme(text, at, after, b'b') else {
-        return Verdict::No;
+        return Verdict::NoCredential;
     };
-    let run = text.run(start, Class::Bearer, JUDGED);
-    if run.open {
-        return Verdict::More(start);
+    let run = text.run(start, Alphabet::Bearer, TOKEN_CHARS_MAX);
+    if run.may_grow {
+        return Verdict::Undecided(start);
     }
-    let token = text.symbols(start, Class::Bearer, JUDGED);
+    let token = text.symbols(start, Alphabet::Bearer, TOKEN_CHARS_MAX);
     let digits = token.iter().any(u8::is_ascii_digit);
     let letters = token.iter().any(u8::is_ascii_alphabetic);
     let lower = token.to_ascii_lowercase();
-    let stands_in = STAND_INS
+    let has_placeholder_word = PLACEHOLDER_WORDS
         .iter()
         .any(|word| memchr::memmem::find(&lower, word).is_some());
-    let is_token = if text.near(at, NAME_WITHIN, NAME) {
-        token.len() >= 8 && (digits || token.len() >= 16 && !stands_in)
+    let is_token = if text.has_word_before(at, HEADER_NAME_DISTANCE_MAX, HEADER_NAME) {
+        token.len() >= 8 && (digits || token.len() >= 16 && !has_placeholder_word)
     } else {
         token.len() >= 20 && digits && letters
     };
-    if !is_token || super::verdict::placeholder(&token) {
-        return Verdict::No;
+    if !is_token || super::verdict::is_placeholder(&token) {
+        return Verdict::NoCredential;
     }
-    let tail = CredentialTail::Run(Class::Bearer);
-    Verdict::extending(text, Shape::BearerToken, start, run.end, tail)
+    let tail = CredentialTail::Run(Alphabet::Bearer);
+    Verdict::with_tail(text, Shape::BearerToken, start, run.end, tail)
 }
 
 /// `Basic BASE64` (RFC 7617), where the base64 encodes a user and a password; `at` is the position of `asic `.
 pub(super) fn basic(text: Text<'_>, at: usize, after: usize) -> Verdict {
     let Some(start) = after_scheme(text, at, after, b'b') else {
-        return Verdict::No;
+        return Verdict::NoCredential;
     };
-    let run = text.run(start, Class::Base64, BASIC_JUDGED);
-    if run.open {
-        return Verdict::More(start);
+    let run = text.run(start, Alphabet::Base64, BASIC_CHARS_MAX);
+    if run.may_grow {
+        return Verdict::Undecided(start);
     }
-    let named = text.near(at, NAME_WITHIN, NAME);
-    let decoded = decode(&text.symbols(start, Class::Base64, BASIC_JUDGED)).unwrap_or_default();
-    let readable = |b: &u8| matches!(b, b' '..=b'~') || named && *b >= 0x80;
-    let least = if named { 3 } else { 8 };
-    if decoded.len() < least || !decoded.contains(&b':') || !decoded.iter().all(readable) {
-        return Verdict::No;
+    let has_header_name = text.has_word_before(at, HEADER_NAME_DISTANCE_MAX, HEADER_NAME);
+    let decoded =
+        decode(&text.symbols(start, Alphabet::Base64, BASIC_CHARS_MAX)).unwrap_or_default();
+    let readable = |b: &u8| matches!(b, b' '..=b'~') || has_header_name && *b >= 0x80;
+    let min = if has_header_name { 3 } else { 8 };
+    if decoded.len() < min || !decoded.contains(&b':') || !decoded.iter().all(readable) {
+        return Verdict::NoCredential;
     }
-    // If a mask follows, this is what remains of a credential whose other part was masked.
-    match text.literal(run.end, b"[masked:") {
-        None => return Verdict::More(start),
-        Some(true) => return Verdict::No,
+    // If a mask follows, the run is the remainder of a credential that is already masked.
+    match text.literal_at(run.end, b"[masked:") {
+        None => return Verdict::Undecided(start),
+        Some(true) => return Verdict::NoCredential,
         Some(false) => {}
     }
-    let tail = CredentialTail::Run(Class::Base64);
-    Verdict::extending(text, Shape::BasicAuth, start, run.end, tail)
+    let tail = CredentialTail::Run(Alphabet::Base64);
+    Verdict::with_tail(text, Shape::BasicAuth, start, run.end, tail)
 }
 
-/// The 40 characters after a name such as `aws_secret_access_key`.
+/// An AWS secret key: 40 characters after a name such as `aws_secret_access_key`.
 pub(super) fn aws_secret(text: Text<'_>, after: usize) -> Verdict {
-    const BETWEEN: usize = 24;
-    let between = text.from(after).iter().take(BETWEEN);
+    const SEPARATORS_MAX: usize = 24;
+    let separators = text.from(after).iter().take(SEPARATORS_MAX);
     let start = after
-        + between
+        + separators
             .take_while(|b| b" \t\r\n\"'`\\:=>,()|".contains(b))
             .count();
-    // If a backslash precedes the run, its first letter belongs to an escape (`\nabc`), so the run is no value: see
-    // below.
-    if text.unknown(start) || start == after {
-        return if text.unknown(start) {
-            Verdict::More(start)
+    if text.may_arrive(start) || start == after {
+        return if text.may_arrive(start) {
+            Verdict::Undecided(start)
         } else {
-            Verdict::No
+            Verdict::NoCredential
         };
     }
-    let run = text.run(start, Class::Base64, 41);
-    if run.open {
-        return Verdict::More(start);
+    let run = text.run(start, Alphabet::Base64, 41);
+    if run.may_grow {
+        return Verdict::Undecided(start);
     }
-    let value = text.symbols(start, Class::Base64, 40);
+    let value = text.symbols(start, Alphabet::Base64, 40);
     let mixed =
         value.iter().any(u8::is_ascii_uppercase) && value.iter().any(u8::is_ascii_lowercase);
     if run.count != 40 || !mixed || value.contains(&b'=') {
-        return Verdict::No;
+        return Verdict::NoCredential;
     }
+    // After a backslash, the first letter of the run belongs to an escape (`\nabc`), so the run is no value.
     if text.get(start - 1) == Some(b'\\') {
-        return Verdict::No;
+        return Verdict::NoCredential;
     }
-    Verdict::found(Shape::AwsSecretKey, start, run.end)
+    Verdict::complete(Shape::AwsSecretKey, start, run.end)
 }
 
 /// The key in an Azure connection string, 32 or 64 bytes in base64; `start` is the position after `AccountKey=`.
 pub(super) fn storage_key(text: Text<'_>, start: usize) -> Verdict {
-    const LEAST: usize = 43;
-    let run = text.run(start, Class::Base64, LEAST);
-    if run.count < LEAST {
-        return short(run, start);
+    const CHARS_MIN: usize = 43;
+    let run = text.run(start, Alphabet::Base64, CHARS_MIN);
+    if run.count < CHARS_MIN {
+        return too_short(run, start);
     }
-    if super::verdict::placeholder(&text.symbols(start, Class::Base64, LEAST)) {
-        return Verdict::No;
+    if super::verdict::is_placeholder(&text.symbols(start, Alphabet::Base64, CHARS_MIN)) {
+        return Verdict::NoCredential;
     }
-    let tail = CredentialTail::Run(Class::Base64);
-    Verdict::extending(text, Shape::AzureKey, start, run.end, tail)
+    let tail = CredentialTail::Run(Alphabet::Base64);
+    Verdict::with_tail(text, Shape::AzureKey, start, run.end, tail)
 }
 
 /// The password in `scheme://user:password@host` (RFC 3986); `at` is the position of `://`.
@@ -149,7 +150,7 @@ pub(super) fn url(text: Text<'_>, at: usize, after: usize) -> Verdict {
         .checked_sub(1)
         .is_some_and(|before| text.bytes[before].is_ascii_alphanumeric())
     {
-        return Verdict::No;
+        return Verdict::NoCredential;
     }
     let (mut end, mut colon, mut host) = (after, None, None);
     while end - after < AUTHORITY_MAX {
@@ -159,7 +160,7 @@ pub(super) fn url(text: Text<'_>, at: usize, after: usize) -> Verdict {
             }
             // A password would begin after the colon. If there was no colon yet, it would begin at the end of the text
             // so far, or later.
-            return Verdict::More(colon.map_or(end, |colon: usize| colon + 1));
+            return Verdict::Undecided(colon.map_or(end, |colon: usize| colon + 1));
         };
         match b {
             b'/' | b'?' | b'#' | b'"' | b'\'' | b'`' | b'<' | b'>' | b'[' | b']' | b'{' | b'}'
@@ -171,7 +172,7 @@ pub(super) fn url(text: Text<'_>, at: usize, after: usize) -> Verdict {
                     end += length;
                     continue;
                 }
-                None => return Verdict::More(colon.map_or(end, |colon: usize| colon + 1)),
+                None => return Verdict::Undecided(colon.map_or(end, |colon: usize| colon + 1)),
             },
             b':' if colon.is_none() => colon = Some(end),
             b'@' if colon.is_some() => host = Some(end),
@@ -180,22 +181,22 @@ pub(super) fn url(text: Text<'_>, at: usize, after: usize) -> Verdict {
         end += 1;
     }
     let (Some(colon), Some(host)) = (colon, host) else {
-        return Verdict::No;
+        return Verdict::NoCredential;
     };
     let password = &text.bytes[colon + 1..host];
-    let template = match password {
+    let is_template = match password {
         [] | [b'$', ..] => true,
         [b'%', a, b, ..] => !(a.is_ascii_hexdigit() && b.is_ascii_hexdigit()),
         [b'%', ..] => true,
-        other => super::verdict::placeholder(other),
+        other => super::verdict::is_placeholder(other),
     };
     let has_host = text
         .get(host + 1)
-        .is_some_and(|b| word(b) || b >= 0x80 || matches!(b, b'[' | b'$' | b'{' | b'%'));
-    if template || !has_host {
-        return Verdict::No;
+        .is_some_and(|b| is_word_byte(b) || b >= 0x80 || matches!(b, b'[' | b'$' | b'{' | b'%'));
+    if is_template || !has_host {
+        return Verdict::NoCredential;
     }
-    Verdict::found(Shape::UrlPassword, colon + 1, host)
+    Verdict::complete(Shape::UrlPassword, colon + 1, host)
 }
 
 /// The number of bytes of the escape at `at` if it encodes a character outside ASCII, as `\u00e9` does; 0 for anything

@@ -1,33 +1,32 @@
-//! Masks credentials in JSON without parsing and rewriting it: all bytes outside the credentials stay as they were
-//! posted.
+//! Masks credentials in JSON without parsing and rewriting it: all bytes outside the credentials stay unchanged.
 
 use super::mask::{Masked, replace};
 use super::read::{Text, backslashes};
 use super::scan::scan;
-use super::verdict::Found;
+use super::verdict::CredentialMatch;
 
 /// Masks the credentials in the strings of a JSON text; `None` if there are none.
 ///
 /// `raw` is one JSON value. Its strings may themselves contain JSON, as arguments of tool calls often do, so
-/// credentials that are escaped twice are found as well. The result is valid JSON. Adds what was masked to the counts
-/// in `found`.
+/// credentials that are escaped twice are recognized as well. The result is valid JSON. The masked credentials are
+/// added to `counts`.
 #[must_use]
-pub fn mask_json(raw: &str, found: &mut Masked) -> Option<String> {
+pub fn mask_json(raw: &str, counts: &mut Masked) -> Option<String> {
     // No shape extends over an unescaped quote, and none begins or ends within an escape, so the raw text can be
     // scanned.
-    let (mut all, _) = scan(complete(raw.as_bytes()), 0);
-    // Letters need no escapes such as `\u0073`, but such escapes can hide a credential. So a text that has them is
-    // scanned a second time, with these escapes resolved.
-    if let Some(unescaped) = Unescaped::of(raw) {
+    let (mut matches, _) = scan(complete(raw.as_bytes()), 0);
+    // An escape of a letter, such as `\u0073`, is never needed, but can hide a credential. So a text with such escapes
+    // is scanned a second time, with these escapes resolved.
+    if let Some(unescaped) = Unescaped::resolve(raw) {
         let (more, _) = scan(complete(unescaped.text.as_bytes()), 0);
-        all.extend(more.into_iter().map(|f| Found {
-            start: unescaped.raw(f.start),
-            end: unescaped.raw(f.end),
+        matches.extend(more.into_iter().map(|f| CredentialMatch {
+            start: unescaped.raw_position(f.start),
+            end: unescaped.raw_position(f.end),
             ..f
         }));
-        join(&mut all);
+        merge_overlapping(&mut matches);
     }
-    replace(raw, &all, found)
+    replace(raw, &matches, counts)
 }
 
 const fn complete(bytes: &[u8]) -> Text<'_> {
@@ -37,17 +36,17 @@ const fn complete(bytes: &[u8]) -> Text<'_> {
     }
 }
 
-/// Sorts the finds, and merges those that overlap into one with the shape of the first.
-fn join(all: &mut Vec<Found>) {
-    all.sort_by_key(|f| f.start);
-    let mut joined: Vec<Found> = Vec::with_capacity(all.len());
-    for found in all.drain(..) {
-        match joined.last_mut() {
-            Some(last) if found.start < last.end => last.end = last.end.max(found.end),
-            _ => joined.push(found),
+/// Sorts the matches, and merges those that overlap into one with the shape of the first.
+fn merge_overlapping(matches: &mut Vec<CredentialMatch>) {
+    matches.sort_by_key(|f| f.start);
+    let mut merged: Vec<CredentialMatch> = Vec::with_capacity(matches.len());
+    for next in matches.drain(..) {
+        match merged.last_mut() {
+            Some(last) if next.start < last.end => last.end = last.end.max(next.end),
+            _ => merged.push(next),
         }
     }
-    *all = joined;
+    *matches = merged;
 }
 
 /// A JSON text in which escapes of letters, digits, `_`, `-`, `.`, `:` and `@` are resolved.
@@ -55,37 +54,40 @@ struct Unescaped {
     text: String,
     /// Pairs of positions, in this text and in the raw text. From each pair to the next, either both texts are equal,
     /// or the raw text has an escape of one character.
-    stretches: Vec<(usize, usize)>,
+    offsets: Vec<(usize, usize)>,
 }
 
 impl Unescaped {
     /// Resolves the escapes in `raw`; `None` if it has no such escape.
-    fn of(raw: &str) -> Option<Self> {
-        let (mut text, mut stretches, mut at) = (String::new(), Vec::new(), 0);
+    fn resolve(raw: &str) -> Option<Self> {
+        let (mut text, mut offsets, mut at) = (String::new(), Vec::new(), 0);
         for hit in memchr::memmem::find_iter(raw.as_bytes(), b"u00") {
             let Some((slash, letter)) = escaped_letter(raw.as_bytes(), hit) else {
                 continue;
             };
             text.push_str(raw.get(at..slash)?);
-            stretches.push((text.len(), slash));
+            offsets.push((text.len(), slash));
             text.push(letter);
             at = hit + 5;
-            stretches.push((text.len(), at));
+            offsets.push((text.len(), at));
         }
-        if stretches.is_empty() {
+        if offsets.is_empty() {
             return None;
         }
         text.push_str(raw.get(at..)?);
-        Some(Self { text, stretches })
+        Some(Self { text, offsets })
     }
 
     /// The position in the raw text that corresponds to the position `at` in this text.
-    fn raw(&self, at: usize) -> usize {
-        match self.stretches.partition_point(|(here, _)| *here <= at) {
+    fn raw_position(&self, at: usize) -> usize {
+        match self
+            .offsets
+            .partition_point(|(position, _)| *position <= at)
+        {
             0 => at,
             n => {
-                let (here, there) = self.stretches[n - 1];
-                there + (at - here)
+                let (position, raw_position) = self.offsets[n - 1];
+                raw_position + (at - position)
             }
         }
     }

@@ -3,14 +3,14 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::read::{Class, Text, decode};
+use super::read::{Alphabet, Text, decode};
 use super::shape::Shape;
-use super::verdict::{CredentialTail, Verdict, short};
+use super::verdict::{CredentialTail, Verdict, too_short};
 
 /// The maximum number of characters of a header.
 const HEADER_MAX: usize = 2048;
-/// The minimum number of characters of a payload in base64url. As a comparison, `{"a":1}` has ten.
-const PAYLOAD_LEAST: usize = 8;
+/// The minimum number of characters of a payload in base64url. For comparison, `{"a":1}` takes ten.
+const PAYLOAD_MIN: usize = 8;
 
 #[derive(Deserialize)]
 struct Header {
@@ -18,33 +18,34 @@ struct Header {
     _alg: IgnoredAny,
 }
 
+/// The verdict on a text from `start`, where `eyJ` is: the beginning of a JSON object in base64url.
 pub(super) fn judge(text: Text<'_>, start: usize) -> Verdict {
-    if !text.begins(start) {
-        return Verdict::No;
+    if !text.can_begin_at(start) {
+        return Verdict::NoCredential;
     }
-    let header = text.run(start, Class::Url, HEADER_MAX);
-    if header.open {
-        return Verdict::More(start);
+    let header = text.run(start, Alphabet::Url, HEADER_MAX);
+    if header.may_grow {
+        return Verdict::Undecided(start);
     }
-    if text.unknown(header.end) {
-        return Verdict::More(start);
+    if text.may_arrive(header.end) {
+        return Verdict::Undecided(start);
     }
     if text.get(header.end) != Some(b'.') {
-        return Verdict::No;
+        return Verdict::NoCredential;
     }
     let json = decode(&text.bytes[start..header.end]).unwrap_or_default();
     if serde_json::from_slice::<Header>(&json).is_err() {
-        return Verdict::No;
+        return Verdict::NoCredential;
     }
-    let payload = text.run(header.end + 1, Class::Url, PAYLOAD_LEAST);
-    if payload.count < PAYLOAD_LEAST {
-        return short(payload, start);
+    let payload = text.run(header.end + 1, Alphabet::Url, PAYLOAD_MIN);
+    if payload.count < PAYLOAD_MIN {
+        return too_short(payload, start);
     }
-    Verdict::extending(
+    Verdict::with_tail(
         text,
         Shape::Jwt,
         start,
         payload.end,
-        CredentialTail::Run(Class::Dotted),
+        CredentialTail::Run(Alphabet::Dotted),
     )
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::read::Text;
 use super::scan::scan;
 use super::shape::Shape;
-use super::verdict::Found;
+use super::verdict::CredentialMatch;
 
 filrouge_types::words!(
     /// Treatment of a credential in a user's text or in a tool call.
@@ -62,16 +62,16 @@ impl Masked {
 /// Masks the credentials in a text; `None` if there are none. The text may contain JSON, or be the inside of a JSON
 /// string.
 ///
-/// A credential becomes `[masked:NAME]`. Masking a masked text changes nothing. Adds what was masked to the counts in
-/// `found`.
+/// A credential becomes `[masked:NAME]`. Masking a masked text changes nothing. The masked credentials are added to
+/// `counts`.
 #[must_use]
-pub fn mask_text(text: &str, found: &mut Masked) -> Option<String> {
+pub fn mask_text(text: &str, counts: &mut Masked) -> Option<String> {
     let complete = Text {
         bytes: text.as_bytes(),
         complete: true,
     };
-    let (all, _) = scan(complete, 0);
-    replace(text, &all, found)
+    let (matches, _) = scan(complete, 0);
+    replace(text, &matches, counts)
 }
 
 /// The byte ranges that [`mask_text`] would mask, in order and without overlaps. For callers that show an excerpt of a
@@ -82,23 +82,27 @@ pub fn credentials(text: &str) -> Vec<Range<usize>> {
         bytes: text.as_bytes(),
         complete: true,
     };
-    let (all, _) = scan(complete, 0);
-    all.iter().map(|one| one.start..one.end).collect()
+    let (matches, _) = scan(complete, 0);
+    matches.iter().map(|m| m.start..m.end).collect()
 }
 
-/// The text with a mask for each find; `None` if there are none.
-pub(super) fn replace(text: &str, all: &[Found], found: &mut Masked) -> Option<String> {
-    if all.is_empty() {
+/// The text with a mask in place of each match; `None` if there are none. The matches are added to `counts`.
+pub(super) fn replace(
+    text: &str,
+    matches: &[CredentialMatch],
+    counts: &mut Masked,
+) -> Option<String> {
+    if matches.is_empty() {
         return None;
     }
-    let (mut out, mut at) = (String::with_capacity(text.len()), 0);
-    for one in all {
-        // A find begins and ends at character boundaries, because it consists of ASCII or is enclosed in ASCII.
-        out.push_str(text.get(at..one.start).unwrap_or_default());
-        out.push_str(one.shape.mask());
-        found.add(one.shape);
-        at = one.end;
+    let (mut output, mut copied) = (String::with_capacity(text.len()), 0);
+    for found in matches {
+        // A match begins and ends at character boundaries, because it consists of ASCII or is enclosed in ASCII.
+        output.push_str(text.get(copied..found.start).unwrap_or_default());
+        output.push_str(found.shape.mask());
+        counts.add(found.shape);
+        copied = found.end;
     }
-    out.push_str(text.get(at..).unwrap_or_default());
-    Some(out)
+    output.push_str(text.get(copied..).unwrap_or_default());
+    Some(output)
 }

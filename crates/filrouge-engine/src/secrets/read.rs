@@ -1,20 +1,20 @@
-//! Reads runs of characters in a text that may be the inside of a JSON string, at any depth of escaping. A *symbol* is
-//! one character of a credential, spelled as itself or as an escape.
+//! Reads runs of characters in a text, which may be the inside of a JSON string at any depth of escaping. A *symbol* is
+//! one character of a credential, as such or escaped.
 
 /// The maximum number of backslashes before an escaped character. JSON nested in JSON has several.
-const DEPTH: usize = 15;
+const BACKSLASHES_MAX: usize = 15;
 
 /// Number of dashes on each side of a PEM label.
-const ARMOR: usize = 5;
+const PEM_DASHES: usize = 5;
 
 /// The alphabet of a part of a credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Class {
+pub(super) enum Alphabet {
     /// Letters and digits.
     Alnum,
     /// Letters, digits and `_`.
     Word,
-    /// Letters, digits, `_` and `-`: base64url.
+    /// Letters, digits, `_` and `-`, the alphabet of base64url.
     Url,
     /// Segments in base64url with dots in between.
     Dotted,
@@ -28,30 +28,31 @@ pub(super) enum Class {
     Bearer,
 }
 
-impl Class {
-    pub(super) const fn has(self, b: u8) -> bool {
+impl Alphabet {
+    /// Whether the byte `b` belongs to the alphabet.
+    pub(super) const fn contains(self, b: u8) -> bool {
         match self {
             Self::Alnum => b.is_ascii_alphanumeric(),
-            Self::Word => word(b),
-            Self::Url => word(b) || b == b'-',
-            Self::Dotted => word(b) || matches!(b, b'-' | b'.'),
+            Self::Word => is_word_byte(b),
+            Self::Url => is_word_byte(b) || b == b'-',
+            Self::Dotted => is_word_byte(b) || matches!(b, b'-' | b'.'),
             Self::Hex => b.is_ascii_hexdigit(),
             Self::Upper => b.is_ascii_uppercase() || b.is_ascii_digit(),
             Self::Base64 => b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'='),
-            Self::Bearer => word(b) || matches!(b, b'-' | b'.' | b'~' | b'+' | b'/' | b'='),
+            Self::Bearer => is_word_byte(b) || matches!(b, b'-' | b'.' | b'~' | b'+' | b'/' | b'='),
         }
     }
 
-    const fn escapes(self) -> bool {
+    const fn may_be_escaped(self) -> bool {
         matches!(self, Self::Base64 | Self::Bearer)
     }
 
-    const fn dots(self) -> bool {
+    const fn has_inner_dots(self) -> bool {
         matches!(self, Self::Dotted | Self::Bearer)
     }
 }
 
-pub(super) const fn word(b: u8) -> bool {
+pub(super) const fn is_word_byte(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b == b'_'
 }
 
@@ -63,22 +64,22 @@ pub(super) struct Text<'a> {
     pub(super) complete: bool,
 }
 
-/// The extent of a run: consecutive symbols of one class.
+/// The extent of a run: consecutive symbols of one alphabet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Run {
     /// The position after the run's last byte.
     pub(super) end: usize,
     /// Number of symbols.
     pub(super) count: usize,
-    /// Whether the run may become longer, because the text ends there and is not complete.
-    pub(super) open: bool,
+    /// Whether the run may become longer, because the text ends with it and is not complete.
+    pub(super) may_grow: bool,
 }
 
 enum Symbol {
-    /// A byte, and the number of bytes that spell it.
-    Is(u8, usize),
+    /// The decoded byte, and the number of bytes in the text that spell it.
+    Byte(u8, usize),
     /// The text ends before the symbol is complete.
-    Cut,
+    Incomplete,
 }
 
 impl<'a> Text<'a> {
@@ -94,13 +95,13 @@ impl<'a> Text<'a> {
         self.bytes.get(at..).unwrap_or_default()
     }
 
-    /// Whether the byte at `at` is not there yet but may still arrive.
-    pub(super) const fn unknown(&self, at: usize) -> bool {
+    /// Whether the text ends at or before `at` and may still grow.
+    pub(super) const fn may_arrive(&self, at: usize) -> bool {
         at >= self.bytes.len() && !self.complete
     }
 
     /// Whether `literal` is at `at`; `None` if the text ends within it and may still grow.
-    pub(super) fn literal(&self, at: usize, literal: &[u8]) -> Option<bool> {
+    pub(super) fn literal_at(&self, at: usize, literal: &[u8]) -> Option<bool> {
         let rest = self.from(at);
         if rest.len() >= literal.len() {
             Some(rest.starts_with(literal))
@@ -111,96 +112,109 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// The run of symbols of `class` from `at` on, at most `max` symbols.
-    pub(super) fn run(&self, at: usize, class: Class, max: usize) -> Run {
+    /// The run of symbols of `alphabet` from `at` on, at most `max` symbols.
+    pub(super) fn run(&self, at: usize, alphabet: Alphabet, max: usize) -> Run {
         let (mut end, mut count) = (at, 0);
         while count < max {
-            match self.symbol(end, class) {
-                Some(Symbol::Is(b, length)) if class.has(b) => {
+            match self.symbol(end, alphabet) {
+                Some(Symbol::Byte(b, length)) if alphabet.contains(b) => {
                     // Five dashes belong to a PEM label, not to a token.
                     if b == b'-' {
-                        let dashes = self.from(end).iter().take(ARMOR);
+                        let dashes = self.from(end).iter().take(PEM_DASHES);
                         let dashes = dashes.take_while(|b| **b == b'-').count();
-                        if dashes == ARMOR {
+                        if dashes == PEM_DASHES {
                             break;
                         }
-                        if self.unknown(end + dashes) {
-                            let open = true;
-                            return Run { end, count, open };
+                        if self.may_arrive(end + dashes) {
+                            let may_grow = true;
+                            return Run {
+                                end,
+                                count,
+                                may_grow,
+                            };
                         }
                     }
-                    if b == b'.' && class.dots() {
-                        // A dot belongs to the run only if more follows.
-                        match self.symbol(end + length, class) {
-                            Some(Symbol::Is(next, _)) if next != b'.' && class.has(next) => {}
-                            Some(Symbol::Is(..)) => break,
-                            Some(Symbol::Cut) | None => {
-                                let open = !self.complete;
-                                return Run { end, count, open };
+                    if b == b'.' && alphabet.has_inner_dots() {
+                        // A dot belongs to the run only if another symbol follows it.
+                        match self.symbol(end + length, alphabet) {
+                            Some(Symbol::Byte(next, _))
+                                if next != b'.' && alphabet.contains(next) => {}
+                            Some(Symbol::Byte(..)) => break,
+                            Some(Symbol::Incomplete) | None => {
+                                let may_grow = !self.complete;
+                                return Run {
+                                    end,
+                                    count,
+                                    may_grow,
+                                };
                             }
                         }
                     }
                     end += length;
                     count += 1;
                 }
-                Some(Symbol::Is(..)) => break,
-                Some(Symbol::Cut) | None => {
-                    let open = !self.complete;
-                    return Run { end, count, open };
+                Some(Symbol::Byte(..)) => break,
+                Some(Symbol::Incomplete) | None => {
+                    let may_grow = !self.complete;
+                    return Run {
+                        end,
+                        count,
+                        may_grow,
+                    };
                 }
             }
         }
         Run {
             end,
             count,
-            open: false,
+            may_grow: false,
         }
     }
 
-    /// The first symbols of `class` from `at` on, at most `max`, with their escapes resolved.
-    pub(super) fn symbols(&self, at: usize, class: Class, max: usize) -> Vec<u8> {
-        let mut found = Vec::new();
+    /// The first symbols of `alphabet` from `at` on, at most `max`, with their escapes resolved.
+    pub(super) fn symbols(&self, at: usize, alphabet: Alphabet, max: usize) -> Vec<u8> {
+        let mut symbols = Vec::new();
         let mut at = at;
-        while found.len() < max
-            && let Some(Symbol::Is(b, length)) = self.symbol(at, class)
-            && class.has(b)
+        while symbols.len() < max
+            && let Some(Symbol::Byte(b, length)) = self.symbol(at, alphabet)
+            && alphabet.contains(b)
         {
-            found.push(b);
+            symbols.push(b);
             at += length;
         }
-        found
+        symbols
     }
 
-    fn symbol(&self, at: usize, class: Class) -> Option<Symbol> {
+    fn symbol(&self, at: usize, alphabet: Alphabet) -> Option<Symbol> {
         let first = self.get(at)?;
-        if first != b'\\' || !class.escapes() {
-            return Some(Symbol::Is(first, 1));
+        if first != b'\\' || !alphabet.may_be_escaped() {
+            return Some(Symbol::Byte(first, 1));
         }
-        let slashes = backslashes(self.from(at)).min(DEPTH);
+        let slashes = backslashes(self.from(at)).min(BACKSLASHES_MAX);
         let rest = self.from(at + slashes);
-        let plain = Some(Symbol::Is(first, 1));
+        let unescaped = Some(Symbol::Byte(first, 1));
         match rest {
-            [b'/', ..] => Some(Symbol::Is(b'/', slashes + 1)),
+            [b'/', ..] => Some(Symbol::Byte(b'/', slashes + 1)),
             [b'u', b'0', b'0', high, low, ..] => match (high, low.to_ascii_lowercase()) {
-                (b'2', b'b') => Some(Symbol::Is(b'+', slashes + 5)),
-                (b'2', b'f') => Some(Symbol::Is(b'/', slashes + 5)),
-                (b'3', b'd') => Some(Symbol::Is(b'=', slashes + 5)),
-                _ => plain,
+                (b'2', b'b') => Some(Symbol::Byte(b'+', slashes + 5)),
+                (b'2', b'f') => Some(Symbol::Byte(b'/', slashes + 5)),
+                (b'3', b'd') => Some(Symbol::Byte(b'=', slashes + 5)),
+                _ => unescaped,
             },
             // The text may end within an escape.
             rest if !self.complete
                 && rest.len() < 5
                 && rest.iter().zip(b"u00").all(|(a, b)| a == b) =>
             {
-                Some(Symbol::Cut)
+                Some(Symbol::Incomplete)
             }
-            _ => plain,
+            _ => unescaped,
         }
     }
 
     /// Whether a credential may begin at `at`. It may not if a letter, digit, `_` or `-` precedes it, except one that
     /// ends an escape or a PEM label.
-    pub(super) fn begins(&self, at: usize) -> bool {
+    pub(super) fn can_begin_at(&self, at: usize) -> bool {
         let Some(before) = at.checked_sub(1).and_then(|at| self.get(at)) else {
             return true;
         };
@@ -213,7 +227,7 @@ impl<'a> Text<'a> {
         }
         // The dashes of a PEM label do not belong to the text after it.
         let dashes = self.bytes[..at].ends_with(b"-----");
-        !(word(before) || before == b'-') || dashes || self.escape_ends(at)
+        !(is_word_byte(before) || before == b'-') || dashes || self.escape_ends(at)
     }
 
     /// Whether an escape ends before `at`: `\n`, `\u00e9`, `\x1b`, `%3D`.
@@ -227,13 +241,13 @@ impl<'a> Text<'a> {
             || (before(3) == Some(b'%') && hex(2))
     }
 
-    /// The start of the run of `class` that ends before `at`. The run has at most `max` bytes and does not begin within
-    /// an escape.
-    pub(super) fn back(&self, at: usize, class: Class, max: usize) -> usize {
+    /// The start of the run of `alphabet` that ends before `at`. The run has at most `max` bytes and does not begin
+    /// within an escape.
+    pub(super) fn run_start(&self, at: usize, alphabet: Alphabet, max: usize) -> usize {
         let mut start = at;
         while at - start < max
             && start > 0
-            && class.has(self.bytes[start - 1])
+            && alphabet.contains(self.bytes[start - 1])
             && !self.escape_ends(start)
             && !self.bytes[..start].ends_with(b"-----")
         {
@@ -243,7 +257,7 @@ impl<'a> Text<'a> {
     }
 
     /// Whether `word` occurs within the `max` bytes before `at`, in upper or lower case.
-    pub(super) fn near(&self, at: usize, max: usize, word: &[u8]) -> bool {
+    pub(super) fn has_word_before(&self, at: usize, max: usize, word: &[u8]) -> bool {
         let before = &self.bytes[at.saturating_sub(max)..at];
         before
             .windows(word.len())
@@ -259,7 +273,7 @@ pub(super) fn backslashes(bytes: &[u8]) -> usize {
 /// Decodes base64 or base64url, padded or not. Bits after the last complete byte are ignored. `None` if another
 /// character occurs.
 pub(super) fn decode(symbols: &[u8]) -> Option<Vec<u8>> {
-    let (mut out, mut bits, mut held) = (Vec::with_capacity(symbols.len()), 0_u32, 0);
+    let (mut output, mut bits, mut bit_count) = (Vec::with_capacity(symbols.len()), 0_u32, 0);
     for symbol in symbols {
         let value = match symbol {
             b'A'..=b'Z' => symbol - b'A',
@@ -271,12 +285,12 @@ pub(super) fn decode(symbols: &[u8]) -> Option<Vec<u8>> {
             _ => return None,
         };
         bits = bits << 6 | u32::from(value);
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            out.push((bits >> held).to_le_bytes()[0]);
-            bits &= (1 << held) - 1;
+        bit_count += 6;
+        if bit_count >= 8 {
+            bit_count -= 8;
+            output.push((bits >> bit_count).to_le_bytes()[0]);
+            bits &= (1 << bit_count) - 1;
         }
     }
-    Some(out)
+    Some(output)
 }

@@ -16,34 +16,35 @@ const BYTES_MAX: usize = 64 << 20;
 
 /// The time for which a turn's secrets are kept after the turn has closed, so that they are masked in a checkpoint that
 /// the application writes after the answer.
-const LINGER: Duration = Duration::from_secs(60);
+const KEPT_AFTER_CLOSE: Duration = Duration::from_secs(60);
 
 /// The session of a turn.
-type Owner = (TenantId, SessionId);
+type TurnSession = (TenantId, SessionId);
 
 struct Entry {
-    session: Owner,
+    session: TurnSession,
     secrets: Arc<TurnSecrets>,
-    touched: Timestamp,
+    last_used: Timestamp,
     /// Whether the turn has closed.
     closed: bool,
 }
 
+/// The entries, and the memory of their secrets.
 #[derive(Default)]
-struct Held {
+struct Entries {
     turns: HashMap<TurnId, Entry>,
     bytes: usize,
 }
 
-/// The secrets of each turn. An entry is kept for [`LINGER`] after its turn has closed. Without a close it is kept
-/// until it has been unused for the timeout of a turn.
+/// The secrets of each turn. An entry is kept for [`KEPT_AFTER_CLOSE`] after its turn has closed. Without a close it is
+/// kept until it has been unused for the timeout of a turn.
 #[derive(Default)]
 pub(crate) struct Registry {
-    held: Mutex<Held>,
+    entries: Mutex<Entries>,
     lost: AtomicU64,
 }
 
-impl Held {
+impl Entries {
     fn remove(&mut self, turn: TurnId) {
         if let Some(entry) = self.turns.remove(&turn) {
             self.bytes -= entry.secrets.memory();
@@ -54,9 +55,10 @@ impl Held {
     fn drop_unused(&mut self, now: Timestamp, time: Duration, applies: impl Fn(&Entry) -> bool) {
         let time = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
         let before = now.as_micros().saturating_sub(time);
-        let entries = self.turns.iter();
-        let unused: Vec<TurnId> = entries
-            .filter(|(_, e)| applies(e) && e.touched.as_micros() < before)
+        let unused: Vec<TurnId> = self
+            .turns
+            .iter()
+            .filter(|(_, e)| applies(e) && e.last_used.as_micros() < before)
             .map(|(turn, _)| *turn)
             .collect();
         for turn in unused {
@@ -66,24 +68,24 @@ impl Held {
 
     /// The entry to evict first, and whether its turn has closed: the longest unused of closed turns, or else of open
     /// turns.
-    fn oldest(&self) -> Option<(TurnId, bool)> {
+    fn eviction_candidate(&self) -> Option<(TurnId, bool)> {
         let turns = self.turns.iter();
-        let oldest = turns.min_by_key(|(_, e)| (!e.closed, e.touched));
-        oldest.map(|(turn, entry)| (*turn, entry.closed))
+        let candidate = turns.min_by_key(|(_, e)| (!e.closed, e.last_used));
+        candidate.map(|(turn, entry)| (*turn, entry.closed))
     }
 }
 
 impl Registry {
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn lock(&self) -> MutexGuard<'_, Entries> {
         // A panic leaves the map consistent: each change is complete before anything can fail.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a turn's secrets. If there is no room, evicts other entries; evicted ones of open turns are counted in
-    /// [`Self::lost`], as are values of this turn that cannot be masked.
-    pub(crate) fn hold(
+    /// Adds a turn's secrets. If there is no room, evicts other entries. [`Self::lost`] counts evicted entries of open
+    /// turns, and values of this turn that cannot be masked.
+    pub(crate) fn insert(
         &self,
-        (session, turn): (Owner, TurnId),
+        (session, turn): (TurnSession, TurnId),
         secrets: Arc<TurnSecrets>,
         now: Timestamp,
     ) {
@@ -92,69 +94,72 @@ impl Registry {
             self.lost.fetch_add(lost, Ordering::Relaxed);
             tracing::warn!(turn_id = %turn, lost, "values of runtime_context are too long or too many to be masked");
         }
-        let mut held = self.held();
-        held.remove(turn);
-        let room = secrets.memory();
-        while held.turns.len() >= TURNS_MAX || held.bytes + room > BYTES_MAX {
-            let Some((oldest, closed)) = held.oldest() else {
+        let mut entries = self.lock();
+        entries.remove(turn);
+        let memory = secrets.memory();
+        while entries.turns.len() >= TURNS_MAX || entries.bytes + memory > BYTES_MAX {
+            let Some((candidate, closed)) = entries.eviction_candidate() else {
                 break;
             };
-            held.remove(oldest);
+            entries.remove(candidate);
             if closed {
                 continue;
             }
             self.lost.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(turn_id = %oldest, "a turn's runtime_context is masked no longer: too many turns are open");
+            tracing::warn!(turn_id = %candidate, "a turn's runtime_context is masked no longer: too many turns are open");
         }
-        held.bytes += room;
+        entries.bytes += memory;
         let entry = Entry {
             session,
             secrets,
-            touched: now,
+            last_used: now,
             closed: false,
         };
-        held.turns.insert(turn, entry);
+        entries.turns.insert(turn, entry);
     }
 
-    pub(crate) fn of_turn(&self, turn: TurnId, now: Timestamp) -> Option<Arc<TurnSecrets>> {
-        let mut held = self.held();
-        let entry = held.turns.get_mut(&turn).filter(|e| !e.closed)?;
-        entry.touched = now;
+    /// The secrets of an open turn.
+    pub(crate) fn secrets_of_turn(&self, turn: TurnId, now: Timestamp) -> Option<Arc<TurnSecrets>> {
+        let mut entries = self.lock();
+        let entry = entries.turns.get_mut(&turn).filter(|e| !e.closed)?;
+        entry.last_used = now;
         Some(entry.secrets.clone())
     }
 
     /// The secrets of those turns of a session that are open, or that have closed recently.
-    pub(crate) fn of_session(
+    pub(crate) fn secrets_of_session(
         &self,
         tenant: &TenantId,
         session: &SessionId,
         now: Timestamp,
     ) -> Vec<Arc<TurnSecrets>> {
-        let mut held = self.held();
-        held.drop_unused(now, LINGER, |entry| entry.closed);
-        let entries = held.turns.values();
+        let mut entries = self.lock();
+        entries.drop_unused(now, KEPT_AFTER_CLOSE, |entry| entry.closed);
+        let entries = entries.turns.values();
         entries
             .filter(|entry| entry.session.0 == *tenant && entry.session.1 == *session)
             .map(|entry| entry.secrets.clone())
             .collect()
     }
 
-    /// Marks a turn as closed: [`Self::of_turn`] returns its secrets no more, [`Self::of_session`] does for a while.
-    pub(crate) fn forget(&self, turn: TurnId, now: Timestamp) {
-        let mut held = self.held();
-        if let Some(entry) = held.turns.get_mut(&turn) {
-            (entry.closed, entry.touched) = (true, now);
+    /// Marks a turn as closed: [`Self::secrets_of_turn`] no longer returns its secrets; [`Self::secrets_of_session`]
+    /// does for [`KEPT_AFTER_CLOSE`].
+    pub(crate) fn mark_closed(&self, turn: TurnId, now: Timestamp) {
+        let mut entries = self.lock();
+        if let Some(entry) = entries.turns.get_mut(&turn) {
+            (entry.closed, entry.last_used) = (true, now);
         }
     }
 
-    /// Drops entries that were not used within `timeout`, or within [`LINGER`] if their turn has closed. The sweep
-    /// calls it.
+    /// Drops entries that were not used within `timeout`, or within [`KEPT_AFTER_CLOSE`] if their turn has closed. The
+    /// sweep calls it.
     pub(crate) fn expire(&self, now: Timestamp, timeout: Duration) {
-        let mut held = self.held();
-        held.drop_unused(now, LINGER.min(timeout), |entry| entry.closed);
-        held.drop_unused(now, timeout, |_| true);
+        let mut entries = self.lock();
+        entries.drop_unused(now, KEPT_AFTER_CLOSE.min(timeout), |entry| entry.closed);
+        entries.drop_unused(now, timeout, |_| true);
     }
 
+    /// The number of evicted entries of open turns and of values that could not be masked, since this process started.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }

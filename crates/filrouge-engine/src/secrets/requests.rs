@@ -1,4 +1,4 @@
-//! Masks credentials in requests, of both kinds: by shape, and known secrets (see [`super`]).
+//! Masks credentials in requests: those recognized by shape, and known secrets (see [`super`]).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl Core {
     /// Code that writes to a turn without this engine must mask them first.
     #[must_use]
     pub fn secrets_of(&self, turn: TurnId) -> Option<Arc<TurnSecrets>> {
-        self.secrets.of_turn(turn, self.clock.now())
+        self.secrets.secrets_of_turn(turn, self.clock.now())
     }
 
     /// The registry of secrets from the `runtime_context` of open turns.
@@ -45,10 +45,10 @@ impl Core {
         request: &StartTurn,
     ) -> Option<Arc<TurnSecrets>> {
         let hashed = request.runtime_context.as_ref()?;
-        let (kept, _) = select_members(hashed, &self.settings.runtime_context_allow);
+        let (recorded, _) = select_members(hashed, &self.settings.runtime_context_allow);
         let questions = [&request.question_neutral, &request.question_translated];
         let questions: Vec<&JsonText> = questions.into_iter().flatten().collect();
-        TurnSecrets::of(context?, &kept, &questions)
+        TurnSecrets::from_context(context?, &recorded, &questions)
     }
 
     /// A masker for writes to a turn with these secrets.
@@ -78,8 +78,8 @@ impl Core {
         masker: RequestMasker,
         items: Vec<ValidatedItem>,
     ) -> Result<(Vec<ItemBody>, Masked), Failure> {
-        let items = self.hashed_items(tenant, items);
-        self.mask_with(masker, |masker| masker.items(items))
+        let items = self.hash_addresses_in_items(tenant, items);
+        self.mask_with(masker, |masker| masker.mask_items(items))
     }
 
     /// Runs `mask` on a masker, and returns its result with the counts of what was masked. Credentials for which the
@@ -179,10 +179,10 @@ impl RequestMasker {
 
     /// Masks known secrets in JSON of the application, such as metadata.
     pub(crate) fn mask_data(&mut self, json: &mut Option<RawJson>) {
-        if let Some(kept) = json
-            && let Some(masked) = self.mask_known_secrets(kept.as_str())
+        if let Some(json) = json
+            && let Some(masked) = self.mask_known_secrets(json.as_str())
         {
-            *kept = RawJson::from_checked(masked);
+            *json = RawJson::from_checked(masked);
         }
     }
 
@@ -196,21 +196,23 @@ impl RequestMasker {
 
     /// Masks items. Known secrets are masked everywhere; credentials recognized by shape, in all parts of a user's
     /// items and in the arguments of any author's tool calls.
-    fn items(&mut self, items: Vec<ValidatedItem>) -> Result<Vec<ItemBody>, Failure> {
+    fn mask_items(&mut self, items: Vec<ValidatedItem>) -> Result<Vec<ItemBody>, Failure> {
         let items = items.into_iter().enumerate();
-        items.map(|(index, item)| self.item(item, index)).collect()
+        items
+            .map(|(index, item)| self.mask_item(item, index))
+            .collect()
     }
 
-    fn item(&mut self, item: ValidatedItem, index: usize) -> Result<ItemBody, Failure> {
+    fn mask_item(&mut self, item: ValidatedItem, index: usize) -> Result<ItemBody, Failure> {
         let mut body = item.body;
         let parts = body.parts.as_str();
         let masked = if body.role == Role::User {
             self.mask_both_kinds(parts, &|| format!("items[{index}].parts"))?
         } else if let Some(known) = self.mask_known_secrets(parts) {
-            let masked = self.arguments(&known, arguments(&known), index)?;
+            let masked = self.mask_arguments(&known, arguments(&known), index)?;
             Some(masked.unwrap_or(known))
         } else {
-            self.arguments(parts, item.arguments, index)?
+            self.mask_arguments(parts, item.arguments, index)?
         };
         if let Some(masked) = masked {
             body.parts = RawJson::from_checked(masked);
@@ -227,35 +229,35 @@ impl RequestMasker {
 
     /// Masks the arguments of tool calls in the JSON of an item's parts; `None` if nothing is masked. `arguments` has
     /// the byte ranges of the arguments; `index` is the item's in the request.
-    fn arguments(
+    fn mask_arguments(
         &mut self,
         parts: &str,
         arguments: Vec<Range<usize>>,
         index: usize,
     ) -> Result<Option<String>, Failure> {
-        let mut out: Option<String> = None;
-        let mut done = 0;
+        let mut output: Option<String> = None;
+        let mut copied = 0;
         for args in arguments {
             let field = || format!("items[{index}].parts: args");
             if let Some(masked) = self.mask_both_kinds(&parts[args.clone()], &field)? {
-                let out = out.get_or_insert_default();
-                out.push_str(&parts[done..args.start]);
-                out.push_str(&masked);
-                done = args.end;
+                let output = output.get_or_insert_default();
+                output.push_str(&parts[copied..args.start]);
+                output.push_str(&masked);
+                copied = args.end;
             }
         }
-        Ok(out.map(|out| out + &parts[done..]))
+        Ok(output.map(|output| output + &parts[copied..]))
     }
 
     /// Masks a turn's start with its items.
-    pub(crate) fn start(
+    pub(crate) fn mask_start(
         &mut self,
         mut request: StartTurn,
         items: Vec<ValidatedItem>,
     ) -> Result<(StartTurn, Vec<ItemBody>), Failure> {
         self.mask_user_text(&mut request.question_neutral, "question_neutral")?;
         self.mask_user_text(&mut request.question_translated, "question_translated")?;
-        let items = self.items(items)?;
+        let items = self.mask_items(items)?;
         self.mask_other_text(&mut request.answer_neutral);
         self.mask_data(&mut request.metadata);
         for label in request.application.labels_mut() {
@@ -265,7 +267,7 @@ impl RequestMasker {
     }
 
     /// Masks a checkpoint. In its state credentials of both kinds are masked, because no application needs them there.
-    pub(crate) fn checkpoint(
+    pub(crate) fn mask_checkpoint(
         &mut self,
         mut label: Option<Box<str>>,
         state: RawJson,
@@ -276,7 +278,7 @@ impl RequestMasker {
     }
 
     /// Masks a turn's end with an answer.
-    pub(crate) fn finalize(&mut self, mut request: FinalizeTurn) -> FinalizeTurn {
+    pub(crate) fn mask_finalize(&mut self, mut request: FinalizeTurn) -> FinalizeTurn {
         self.mask_other_text(&mut request.answer_neutral);
         self.mask_other_text(&mut request.answer_translated);
         self.mask_data(&mut request.metadata);
@@ -284,7 +286,7 @@ impl RequestMasker {
     }
 
     /// Masks a turn's end without an answer: the error, and the text that was shown.
-    pub(crate) fn finish_without_answer(
+    pub(crate) fn mask_ending(
         &mut self,
         error: Option<ErrorBody>,
         mut shown: Option<JsonText>,

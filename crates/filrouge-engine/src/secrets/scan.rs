@@ -1,21 +1,21 @@
-//! Finds credentials: first anchors, then the text around each of them.
+//! Searches a text for credentials: first for anchors, then around each anchor.
 //!
 //! Every shape has an anchor: a few bytes that are rare outside credentials. One pass without backtracking finds all
-//! anchors. Whether a credential is there is judged only from the [`LOOK_BEHIND`] bytes before an anchor and the
-//! [`REACH`] bytes after it, so the time is linear in the length of the text.
+//! anchors. The verdict on an anchor depends only on the [`LOOK_BEHIND`] bytes before it and the [`LOOK_AHEAD`] bytes
+//! after it, so the time is linear in the length of the text.
 
 use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, Input, MatchKind};
 
 use super::read::Text;
-use super::shape::{ANCHORS, Kind, SIMPLE, Simple};
-use super::verdict::{Found, Verdict, exact, growing};
-use super::{header, jwt, pem, places};
+use super::shape::{ANCHORS, Rule, SIMPLE_RULES, SimpleRule};
+use super::verdict::{CredentialMatch, Verdict, run_of_at_least, run_of_exactly};
+use super::{compound, header, jwt, pem};
 
-/// The maximum number of bytes after an anchor that are read to decide whether a credential is there.
-pub(super) const REACH: usize = 3072;
-/// The maximum number of bytes before an anchor that are read.
+/// The maximum number of bytes after an anchor that are read for its verdict.
+pub(super) const LOOK_AHEAD: usize = 3072;
+/// The maximum number of bytes before an anchor that are read for its verdict.
 pub(super) const LOOK_BEHIND: usize = 768;
 
 static AUTOMATON: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
@@ -25,84 +25,84 @@ static AUTOMATON: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
         .ok()
 });
 
-/// Calls `see` with the verdict at every anchor. The two shapes of `.` and `K`, which are frequent, come last.
-fn each(text: Text<'_>, mut see: impl FnMut(Verdict)) {
+/// Calls `handle` with the verdict at every anchor. The two shapes of `.` and `K`, which are frequent, come last.
+fn for_each_verdict(text: Text<'_>, mut handle: impl FnMut(Verdict)) {
     // Building the automaton cannot fail, because the anchors are constants; a test builds it.
     let Some(automaton) = AUTOMATON.as_ref() else {
         return;
     };
     let mut at = 0;
     while let Some(hit) = automaton.find(Input::new(text.bytes).span(at..text.len())) {
-        let (anchor, kind) = ANCHORS[hit.pattern().as_usize()];
-        see(judge(text, hit.start(), anchor.len(), kind));
+        let (anchor, rule) = ANCHORS[hit.pattern().as_usize()];
+        handle(judge(text, hit.start(), anchor.len(), rule));
         at = hit.start() + 1;
     }
     for at in memchr::memchr2_iter(b'.', b'K', text.bytes) {
-        see(if text.bytes[at] == b'.' {
-            places::discord(text, at)
+        handle(if text.bytes[at] == b'.' {
+            compound::discord(text, at)
         } else {
-            places::twilio(text, at)
+            compound::twilio(text, at)
         });
     }
 }
 
-fn judge(text: Text<'_>, at: usize, length: usize, kind: Kind) -> Verdict {
+fn judge(text: Text<'_>, at: usize, length: usize, rule: Rule) -> Verdict {
     let after = at + length;
-    match kind {
-        Kind::Simple(index) => simple(text, at, after, &SIMPLE[index]),
-        Kind::Sk => places::sk(text, at, after),
-        Kind::Slack => places::slack(text, at, after),
-        Kind::SlackApp => places::slack_app(text, at, after),
-        Kind::SlackWebhook => places::slack_webhook(text, after),
-        Kind::SendGrid => places::sendgrid(text, at, after),
-        Kind::Telegram => places::telegram(text, at),
-        Kind::Filrouge => places::filrouge(text, at, after),
-        Kind::AwsSecret => header::aws_secret(text, after),
-        Kind::StorageKey => header::storage_key(text, after),
-        Kind::Bearer => header::bearer(text, at, after),
-        Kind::Basic => header::basic(text, at, after),
-        Kind::Url => header::url(text, at, after),
-        Kind::Jwt => jwt::judge(text, at),
-        Kind::Pem => pem::judge(text, at, after),
+    match rule {
+        Rule::Simple(index) => simple(text, at, after, &SIMPLE_RULES[index]),
+        Rule::Sk => compound::sk(text, at, after),
+        Rule::Slack => compound::slack(text, at, after),
+        Rule::SlackApp => compound::slack_app(text, at, after),
+        Rule::SlackWebhook => compound::slack_webhook(text, after),
+        Rule::SendGrid => compound::sendgrid(text, at, after),
+        Rule::Telegram => compound::telegram(text, at),
+        Rule::Filrouge => compound::filrouge(text, at, after),
+        Rule::AwsSecret => header::aws_secret(text, after),
+        Rule::StorageKey => header::storage_key(text, after),
+        Rule::Bearer => header::bearer(text, at, after),
+        Rule::Basic => header::basic(text, at, after),
+        Rule::Url => header::url(text, at, after),
+        Rule::Jwt => jwt::judge(text, at),
+        Rule::Pem => pem::judge(text, at, after),
     }
 }
 
 /// The verdict on a shape that consists of a prefix and one run of characters.
-fn simple(text: Text<'_>, at: usize, after: usize, rule: &Simple) -> Verdict {
-    let Some(start) = at.checked_sub(rule.back) else {
-        return Verdict::No;
+fn simple(text: Text<'_>, at: usize, after: usize, rule: &SimpleRule) -> Verdict {
+    let Some(start) = at.checked_sub(rule.prefix_length) else {
+        return Verdict::NoCredential;
     };
     let prefix = &text.bytes[start..at];
-    if !text.begins(start) || !rule.before.is_empty() && !rule.before.contains(&prefix) {
-        return Verdict::No;
+    if !text.can_begin_at(start) || !rule.prefixes.is_empty() && !rule.prefixes.contains(&prefix) {
+        return Verdict::NoCredential;
     }
-    if rule.most > rule.least {
-        return growing(text, start, after, rule.least, rule.class, rule.shape);
+    if rule.max > rule.min {
+        return run_of_at_least(text, start, after, rule.min, rule.alphabet, rule.shape);
     }
-    exact(text, start, after, rule.least, rule.class, rule.shape)
+    run_of_exactly(text, start, after, rule.min, rule.alphabet, rule.shape)
 }
 
 /// The credentials in a text that begin at or after `from`, in order and without overlaps. Also returns the position at
 /// which the first undecided credential would begin; `None` if there is none.
-pub(super) fn scan(text: Text<'_>, from: usize) -> (Vec<Found>, Option<usize>) {
-    let (mut all, mut pending): (Vec<Found>, Option<usize>) = (Vec::new(), None);
-    each(text, |verdict| match verdict {
-        Verdict::More(start) if start >= from => {
+pub(super) fn scan(text: Text<'_>, from: usize) -> (Vec<CredentialMatch>, Option<usize>) {
+    let (mut matches, mut pending): (Vec<CredentialMatch>, Option<usize>) = (Vec::new(), None);
+    for_each_verdict(text, |verdict| match verdict {
+        Verdict::Undecided(start) if start >= from => {
             pending = Some(pending.map_or(start, |p| p.min(start)));
         }
-        Verdict::Found(found) if found.start >= from => all.push(found),
+        Verdict::Credential(found) if found.start >= from => matches.push(found),
         _ => {}
     });
-    // The sort is stable, so of finds with the same start, the one with the earlier anchor wins. An example is a JWT
+    // The sort is stable, so of matches with the same start, the one with the earlier anchor wins. An example is a JWT
     // after `Bearer`, which counts as a bearer token.
-    all.sort_by_key(|f| f.start);
+    matches.sort_by_key(|f| f.start);
     let mut end = 0;
-    all.retain(|found| {
-        let apart = found.start >= end;
-        if apart {
+    matches.retain(|found| {
+        let is_separate = found.start >= end;
+        if is_separate {
             end = found.end;
         }
-        apart
+        is_separate
     });
-    (all, pending)
+    (matches, pending)
 }

@@ -1,7 +1,7 @@
 //! The shapes of credentials: their names and anchors, and a table of the simple shapes, which are a prefix and one run
 //! of characters.
 
-use super::read::Class;
+use super::read::Alphabet;
 
 macro_rules! shapes {
     ($($variant:ident $name:literal),+ $(,)?) => {
@@ -64,10 +64,10 @@ shapes! {
     RuntimeContext "runtime_context",
 }
 
-/// Which function judges the text at an anchor (see `scan.rs`).
+/// The rule by which the text at an anchor is judged; `scan.rs` calls the function of each rule.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Kind {
-    /// A simple shape; the number is its row in [`SIMPLE`].
+pub(super) enum Rule {
+    /// A simple shape; the number is its row in [`SIMPLE_RULES`].
     Simple(usize),
     Sk,
     Slack,
@@ -86,120 +86,120 @@ pub(super) enum Kind {
 }
 
 /// A simple shape: a prefix that ends with the anchor, and one run of characters.
-pub(super) struct Simple {
+pub(super) struct SimpleRule {
     pub(super) shape: Shape,
     /// The number of bytes of the prefix that precede the anchor.
-    pub(super) back: usize,
-    /// The bytes that may precede the anchor there; if empty, any.
-    pub(super) before: &'static [&'static [u8]],
-    pub(super) class: Class,
+    pub(super) prefix_length: usize,
+    /// The possible values of these bytes; if empty, any value is possible.
+    pub(super) prefixes: &'static [&'static [u8]],
+    pub(super) alphabet: Alphabet,
     /// The minimum number of characters of the run.
-    pub(super) least: usize,
-    /// The maximum number of characters of the run: equal to `least`, or unbounded.
-    pub(super) most: usize,
+    pub(super) min: usize,
+    /// The maximum number of characters of the run: equal to `min`, or unbounded.
+    pub(super) max: usize,
 }
 
-const fn exactly(shape: Shape, class: Class, count: usize) -> Simple {
-    Simple {
+const fn exactly(shape: Shape, alphabet: Alphabet, count: usize) -> SimpleRule {
+    SimpleRule {
         shape,
-        back: 0,
-        before: &[],
-        class,
-        least: count,
-        most: count,
+        prefix_length: 0,
+        prefixes: &[],
+        alphabet,
+        min: count,
+        max: count,
     }
 }
 
-const fn at_least(shape: Shape, class: Class, count: usize) -> Simple {
-    Simple {
-        most: usize::MAX,
-        ..exactly(shape, class, count)
+const fn at_least(shape: Shape, alphabet: Alphabet, count: usize) -> SimpleRule {
+    SimpleRule {
+        max: usize::MAX,
+        ..exactly(shape, alphabet, count)
     }
 }
 
 /// The simple shapes. Lengths and alphabets are as the issuers document them, or else as observed in their tokens.
-pub(super) const SIMPLE: &[Simple] = &[
-    // Today 36 characters follow `ghp_` and the like; GitHub has announced longer tokens.
-    at_least(Shape::GithubToken, Class::Word, 36),
-    at_least(Shape::GithubToken, Class::Word, 22),
-    at_least(Shape::GitlabToken, Class::Dotted, 20),
-    exactly(Shape::AwsAccessKeyId, Class::Upper, 16),
-    exactly(Shape::GoogleApiKey, Class::Url, 35),
-    at_least(Shape::GoogleOauth, Class::Dotted, 20),
-    exactly(Shape::GoogleOauth, Class::Url, 28),
-    Simple {
-        back: 2,
-        before: &[b"sk", b"rk"],
-        ..at_least(Shape::StripeKey, Class::Alnum, 16)
+pub(super) const SIMPLE_RULES: &[SimpleRule] = &[
+    // At present 36 characters follow `ghp_` and similar prefixes; GitHub has announced longer tokens.
+    at_least(Shape::GithubToken, Alphabet::Word, 36),
+    at_least(Shape::GithubToken, Alphabet::Word, 22),
+    at_least(Shape::GitlabToken, Alphabet::Dotted, 20),
+    exactly(Shape::AwsAccessKeyId, Alphabet::Upper, 16),
+    exactly(Shape::GoogleApiKey, Alphabet::Url, 35),
+    at_least(Shape::GoogleOauth, Alphabet::Dotted, 20),
+    exactly(Shape::GoogleOauth, Alphabet::Url, 28),
+    SimpleRule {
+        prefix_length: 2,
+        prefixes: &[b"sk", b"rk"],
+        ..at_least(Shape::StripeKey, Alphabet::Alnum, 16)
     },
-    at_least(Shape::WebhookSecret, Class::Base64, 24),
-    at_least(Shape::NpmToken, Class::Alnum, 36),
-    at_least(Shape::PypiToken, Class::Url, 50),
-    at_least(Shape::HuggingfaceToken, Class::Alnum, 30),
-    Simple {
-        back: 3,
-        before: &[b"dop", b"doo", b"dor"],
-        ..exactly(Shape::DigitaloceanToken, Class::Hex, 64)
+    at_least(Shape::WebhookSecret, Alphabet::Base64, 24),
+    at_least(Shape::NpmToken, Alphabet::Alnum, 36),
+    at_least(Shape::PypiToken, Alphabet::Url, 50),
+    at_least(Shape::HuggingfaceToken, Alphabet::Alnum, 30),
+    SimpleRule {
+        prefix_length: 3,
+        prefixes: &[b"dop", b"doo", b"dor"],
+        ..exactly(Shape::DigitaloceanToken, Alphabet::Hex, 64)
     },
-    exactly(Shape::ShopifyToken, Class::Hex, 32),
-    exactly(Shape::MailgunKey, Class::Hex, 32),
-    at_least(Shape::XaiKey, Class::Alnum, 60),
-    at_least(Shape::GroqKey, Class::Alnum, 40),
-    at_least(Shape::PerplexityKey, Class::Alnum, 40),
+    exactly(Shape::ShopifyToken, Alphabet::Hex, 32),
+    exactly(Shape::MailgunKey, Alphabet::Hex, 32),
+    at_least(Shape::XaiKey, Alphabet::Alnum, 60),
+    at_least(Shape::GroqKey, Alphabet::Alnum, 40),
+    at_least(Shape::PerplexityKey, Alphabet::Alnum, 40),
 ];
 
 /// The anchors, and how the text at each one is judged. No anchor is a prefix of another.
-pub(super) const ANCHORS: &[(&str, Kind)] = &[
-    ("ghp_", Kind::Simple(0)),
-    ("gho_", Kind::Simple(0)),
-    ("ghu_", Kind::Simple(0)),
-    ("ghs_", Kind::Simple(0)),
-    ("ghr_", Kind::Simple(0)),
-    ("github_pat_", Kind::Simple(1)),
-    ("glpat-", Kind::Simple(2)),
-    ("gldt-", Kind::Simple(2)),
-    ("glrt-", Kind::Simple(2)),
-    ("glptt-", Kind::Simple(2)),
-    ("AKIA", Kind::Simple(3)),
-    ("ASIA", Kind::Simple(3)),
-    ("AIza", Kind::Simple(4)),
-    ("ya29.", Kind::Simple(5)),
-    ("GOCSPX-", Kind::Simple(6)),
-    ("_live_", Kind::Simple(7)),
-    ("_test_", Kind::Simple(7)),
-    ("whsec_", Kind::Simple(8)),
-    ("npm_", Kind::Simple(9)),
-    ("pypi-AgE", Kind::Simple(10)),
-    ("hf_", Kind::Simple(11)),
-    ("_v1_", Kind::Simple(12)),
-    ("shpat_", Kind::Simple(13)),
-    ("shpca_", Kind::Simple(13)),
-    ("shppa_", Kind::Simple(13)),
-    ("shpss_", Kind::Simple(13)),
-    ("key-", Kind::Simple(14)),
-    ("xai-", Kind::Simple(15)),
-    ("gsk_", Kind::Simple(16)),
-    ("pplx-", Kind::Simple(17)),
-    ("sk-", Kind::Sk),
-    ("xox", Kind::Slack),
-    ("xapp-", Kind::SlackApp),
-    ("hooks.slack.com", Kind::SlackWebhook),
-    ("SG.", Kind::SendGrid),
-    (":AA", Kind::Telegram),
-    ("frk_", Kind::Filrouge),
-    ("ecret_access_key", Kind::AwsSecret),
-    ("ECRET_ACCESS_KEY", Kind::AwsSecret),
-    ("ecretAccessKey", Kind::AwsSecret),
-    ("ecret-access-key", Kind::AwsSecret),
-    ("AccountKey=", Kind::StorageKey),
-    ("SharedAccessKey=", Kind::StorageKey),
-    ("earer ", Kind::Bearer),
-    ("EARER ", Kind::Bearer),
-    ("asic ", Kind::Basic),
-    ("ASIC ", Kind::Basic),
-    ("://", Kind::Url),
-    (r":\/\/", Kind::Url),
-    (r":\\/\\/", Kind::Url),
-    ("eyJ", Kind::Jwt),
-    ("-----BEGIN ", Kind::Pem),
+pub(super) const ANCHORS: &[(&str, Rule)] = &[
+    ("ghp_", Rule::Simple(0)),
+    ("gho_", Rule::Simple(0)),
+    ("ghu_", Rule::Simple(0)),
+    ("ghs_", Rule::Simple(0)),
+    ("ghr_", Rule::Simple(0)),
+    ("github_pat_", Rule::Simple(1)),
+    ("glpat-", Rule::Simple(2)),
+    ("gldt-", Rule::Simple(2)),
+    ("glrt-", Rule::Simple(2)),
+    ("glptt-", Rule::Simple(2)),
+    ("AKIA", Rule::Simple(3)),
+    ("ASIA", Rule::Simple(3)),
+    ("AIza", Rule::Simple(4)),
+    ("ya29.", Rule::Simple(5)),
+    ("GOCSPX-", Rule::Simple(6)),
+    ("_live_", Rule::Simple(7)),
+    ("_test_", Rule::Simple(7)),
+    ("whsec_", Rule::Simple(8)),
+    ("npm_", Rule::Simple(9)),
+    ("pypi-AgE", Rule::Simple(10)),
+    ("hf_", Rule::Simple(11)),
+    ("_v1_", Rule::Simple(12)),
+    ("shpat_", Rule::Simple(13)),
+    ("shpca_", Rule::Simple(13)),
+    ("shppa_", Rule::Simple(13)),
+    ("shpss_", Rule::Simple(13)),
+    ("key-", Rule::Simple(14)),
+    ("xai-", Rule::Simple(15)),
+    ("gsk_", Rule::Simple(16)),
+    ("pplx-", Rule::Simple(17)),
+    ("sk-", Rule::Sk),
+    ("xox", Rule::Slack),
+    ("xapp-", Rule::SlackApp),
+    ("hooks.slack.com", Rule::SlackWebhook),
+    ("SG.", Rule::SendGrid),
+    (":AA", Rule::Telegram),
+    ("frk_", Rule::Filrouge),
+    ("ecret_access_key", Rule::AwsSecret),
+    ("ECRET_ACCESS_KEY", Rule::AwsSecret),
+    ("ecretAccessKey", Rule::AwsSecret),
+    ("ecret-access-key", Rule::AwsSecret),
+    ("AccountKey=", Rule::StorageKey),
+    ("SharedAccessKey=", Rule::StorageKey),
+    ("earer ", Rule::Bearer),
+    ("EARER ", Rule::Bearer),
+    ("asic ", Rule::Basic),
+    ("ASIC ", Rule::Basic),
+    ("://", Rule::Url),
+    (r":\/\/", Rule::Url),
+    (r":\\/\\/", Rule::Url),
+    ("eyJ", Rule::Jwt),
+    ("-----BEGIN ", Rule::Pem),
 ];

@@ -2,11 +2,11 @@
 
 use super::mask::Masked;
 use super::read::Text;
-use super::scan::{LOOK_BEHIND, REACH, scan};
+use super::scan::{LOOK_AHEAD, LOOK_BEHIND, scan};
 use super::verdict::CredentialTail;
 
 /// The maximum number of bytes from the start of a credential to the end of its anchor (see `scan.rs`).
-const TRAIL: usize = 80;
+const ANCHOR_END_MAX: usize = 80;
 
 /// Masks a text that arrives in pieces. The output never contains the beginning of a credential that a later piece
 /// completes. All output together equals the entire text as [`crate::mask_text`] masks it.
@@ -15,9 +15,9 @@ const TRAIL: usize = 80;
 /// its remaining bytes are dropped as they arrive.
 #[derive(Debug, Default)]
 pub struct MaskStream {
-    /// The last bytes that were output or masked, which are kept as context, and after them the text that is held back.
+    /// The context, which is the last bytes that were output or masked, followed by the text that is held back.
     text: String,
-    /// The number of bytes of `text` that were output or masked.
+    /// The length of that context.
     done: usize,
     /// Set while the text may continue a credential that is already masked.
     tail: Option<CredentialTail>,
@@ -37,10 +37,10 @@ impl MaskStream {
         let mut rest = text;
         // A large text is processed in pieces, so that the memory stays bounded.
         while !rest.is_empty() {
-            let piece = floor(rest, 64 << 10);
+            let piece = char_boundary_before(rest, 64 << 10);
             self.text.push_str(&rest[..piece]);
             rest = &rest[piece..];
-            self.advance(&mut out, false);
+            self.process(&mut out, false);
         }
         out
     }
@@ -49,7 +49,7 @@ impl MaskStream {
     #[must_use]
     pub fn finish(mut self) -> (String, Masked) {
         let mut out = String::new();
-        self.advance(&mut out, true);
+        self.process(&mut out, true);
         (out, self.masked)
     }
 
@@ -61,32 +61,33 @@ impl MaskStream {
 
     /// Number of bytes held back.
     #[must_use]
-    pub fn held(&self) -> usize {
+    pub fn held_back(&self) -> usize {
         self.text.len() - self.done
     }
 
-    fn advance(&mut self, out: &mut String, complete: bool) {
+    /// Outputs the part of the text in which no further credential can begin.
+    fn process(&mut self, out: &mut String, complete: bool) {
         if !self.skip_tail(complete) {
-            self.forget();
+            self.drop_old_context();
             return;
         }
         let text = Text {
             bytes: self.text.as_bytes(),
             complete,
         };
-        let (all, pending) = scan(text, self.done);
-        let mut cut = if complete {
+        let (matches, pending) = scan(text, self.done);
+        let mut safe_end = if complete {
             self.text.len()
         } else {
-            trail(text.bytes)
+            undecided_from(text.bytes)
         };
         if let Some(pending) = pending {
-            debug_assert!(self.text.len() - pending <= REACH + TRAIL);
-            cut = cut.min(pending);
+            debug_assert!(self.text.len() - pending <= LOOK_AHEAD + ANCHOR_END_MAX);
+            safe_end = safe_end.min(pending);
         }
-        cut = cut.max(self.done);
-        for found in all {
-            if found.start >= cut.max(self.done) {
+        safe_end = safe_end.max(self.done);
+        for found in matches {
+            if found.start >= safe_end.max(self.done) {
                 break;
             }
             out.push_str(self.text.get(self.done..found.start).unwrap_or_default());
@@ -95,11 +96,11 @@ impl MaskStream {
             self.done = found.end;
             self.tail = found.tail;
         }
-        if self.tail.is_none() && cut > self.done {
-            out.push_str(self.text.get(self.done..cut).unwrap_or_default());
-            self.done = cut;
+        if self.tail.is_none() && safe_end > self.done {
+            out.push_str(self.text.get(self.done..safe_end).unwrap_or_default());
+            self.done = safe_end;
         }
-        self.forget();
+        self.drop_old_context();
     }
 
     /// Drops further bytes of a masked credential. Returns whether the credential has ended, so that the text after it
@@ -110,26 +111,26 @@ impl MaskStream {
             bytes: self.text.as_bytes(),
             complete,
         };
-        let (end, open) = tail.extend(text, self.done);
+        let (end, may_grow) = tail.extend(text, self.done);
         self.done = end;
-        if !open {
+        if !may_grow {
             self.tail = None;
         }
-        !open
+        !may_grow
     }
 
     /// Drops text that is not needed as context any more.
-    fn forget(&mut self) {
+    fn drop_old_context(&mut self) {
         if self.done > 4 * LOOK_BEHIND {
-            let gone = floor(&self.text, self.done - LOOK_BEHIND);
-            self.text.drain(..gone);
-            self.done -= gone;
+            let dropped = char_boundary_before(&self.text, self.done - LOOK_BEHIND);
+            self.text.drain(..dropped);
+            self.done -= dropped;
         }
     }
 }
 
 /// The last character boundary at or before `at`.
-fn floor(text: &str, at: usize) -> usize {
+fn char_boundary_before(text: &str, at: usize) -> usize {
     (0..=at.min(text.len()))
         .rev()
         .find(|at| text.is_char_boundary(*at))
@@ -137,12 +138,12 @@ fn floor(text: &str, at: usize) -> usize {
 }
 
 /// The first position at which a credential may begin whose anchor is not complete yet. It is within the visible ASCII
-/// at the end of the text, at most [`TRAIL`] bytes before the end.
-fn trail(bytes: &[u8]) -> usize {
+/// at the end of the text, at most [`ANCHOR_END_MAX`] bytes before the end.
+fn undecided_from(bytes: &[u8]) -> usize {
     let length = bytes
         .iter()
         .rev()
-        .take(TRAIL)
+        .take(ANCHOR_END_MAX)
         .take_while(|b| b.is_ascii_graphic())
         .count();
     bytes.len() - length

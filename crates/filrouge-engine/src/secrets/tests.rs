@@ -8,44 +8,48 @@ mod turn;
 use super::*;
 use samples::{SAMPLES, Sample, body};
 
-/// The text with its credentials masked, and how many there were.
+/// The text with its credentials masked, and the number of credentials.
 fn masked(text: &str) -> (String, u64) {
-    let mut found = Masked::default();
-    let out = mask_text(text, &mut found).unwrap_or_else(|| text.to_owned());
-    (out, found.count)
+    let mut counts = Masked::default();
+    let output = mask_text(text, &mut counts).unwrap_or_else(|| text.to_owned());
+    (output, counts.count)
 }
 
 fn masked_json(raw: &str) -> (String, u64) {
-    let mut found = Masked::default();
-    let out = mask_json(raw, &mut found).unwrap_or_else(|| raw.to_owned());
-    serde_json::from_str::<serde_json::Value>(&out).unwrap_or_else(|e| panic!("{e}: {out}"));
-    (out, found.count)
+    let mut counts = Masked::default();
+    let output = mask_json(raw, &mut counts).unwrap_or_else(|| raw.to_owned());
+    serde_json::from_str::<serde_json::Value>(&output).unwrap_or_else(|e| panic!("{e}: {output}"));
+    (output, counts.count)
 }
 
 fn json(text: &str) -> String {
     serde_json::to_string(text).unwrap()
 }
 
-/// JSON as PHP and .NET write it.
+/// JSON with the escapes that PHP and .NET write.
 fn escaped(text: &str) -> String {
     json(text).replace('/', "\\/").replace('+', "\\u002B")
 }
 
 /// The result of a [`MaskStream`] that receives the text in pieces of these sizes.
 fn streamed(text: &str, sizes: &[usize]) -> (String, u64) {
-    let (mut stream, mut out, mut at, mut sizes) =
+    let (mut stream, mut output, mut at, mut sizes) =
         (MaskStream::new(), String::new(), 0, sizes.iter().cycle());
     while at < text.len() {
         let mut end = (at + sizes.next().unwrap()).min(text.len());
         while !text.is_char_boundary(end) {
             end += 1;
         }
-        out.push_str(&stream.push(&text[at..end]));
-        assert!(stream.held() <= 4096, "{} held back", stream.held());
+        output.push_str(&stream.push(&text[at..end]));
+        assert!(
+            stream.held_back() <= 4096,
+            "{} held back",
+            stream.held_back()
+        );
         at = end;
     }
-    let (rest, found) = stream.finish();
-    (out + &rest, found.count)
+    let (remainder, counts) = stream.finish();
+    (output + &remainder, counts.count)
 }
 
 #[test]
@@ -64,14 +68,14 @@ fn every_sample_is_masked_in_every_context() {
             (json(&json(&text)), 2),
             (json(&escaped(&text)), 2),
         ] {
-            let (out, found) = masked_json(&raw);
-            assert_eq!(found, count, "{}: {raw}\n{out}", sample.name);
-            let mut parsed = out.clone();
+            let (output, counts) = masked_json(&raw);
+            assert_eq!(counts, count, "{}: {raw}\n{output}", sample.name);
+            let mut parsed = output.clone();
             for _ in 0..depth {
                 parsed = serde_json::from_str(&parsed).unwrap();
             }
             assert_eq!(parsed, expected, "{}", sample.name);
-            assert_eq!(masked_json(&out), (out.clone(), 0));
+            assert_eq!(masked_json(&output), (output.clone(), 0));
         }
         assert_eq!(
             masked_json(&json(&text)).0,
@@ -84,9 +88,9 @@ fn every_sample_is_masked_in_every_context() {
 #[test]
 fn every_shape_has_a_sample() {
     let named: std::collections::BTreeSet<&str> = SAMPLES.iter().map(|s| s.name).collect();
-    let all = shape::Shape::ALL.iter().map(|s| s.name());
-    let all = all.filter(|name| *name != "runtime_context").collect();
-    assert_eq!(named, all);
+    let shapes = shape::Shape::ALL.iter().map(|s| s.name());
+    let expected = shapes.filter(|name| *name != "runtime_context").collect();
+    assert_eq!(named, expected);
 }
 
 #[test]
@@ -126,9 +130,12 @@ fn escapes_are_boundaries_and_are_kept() {
             1,
         ),
     ] {
-        let (out, found) = masked_json(&raw);
-        assert_eq!(found, count, "{raw} → {out}");
-        assert!(count == 0 || !out.contains(&token[8..]), "{raw} → {out}");
+        let (output, counts) = masked_json(&raw);
+        assert_eq!(counts, count, "{raw} → {output}");
+        assert!(
+            count == 0 || !output.contains(&token[8..]),
+            "{raw} → {output}"
+        );
     }
 }
 
@@ -158,7 +165,7 @@ fn a_stream_returns_ordinary_words_at_once() {
 }
 
 #[test]
-fn a_credential_longer_than_the_held_text_is_masked_completely() {
+fn a_credential_longer_than_the_held_back_text_is_masked_completely() {
     let lines: Vec<String> = (0..3000).map(|n| body("base64", 64, n)).collect();
     let dashes = "-".repeat(5);
     let key = format!(

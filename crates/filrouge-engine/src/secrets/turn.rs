@@ -14,7 +14,7 @@ use super::mask::Masked;
 use super::shape::Shape;
 
 /// The minimum number of characters of a secret. Shorter values would match ordinary text.
-const CHARS_LEAST: usize = 8;
+const CHARS_MIN: usize = 8;
 /// The maximum number of bytes of a secret. A longer value is not masked, and counts as lost.
 const VALUE_MAX: usize = 16 << 10;
 /// The maximum number of bytes of all values of a turn.
@@ -45,13 +45,13 @@ impl fmt::Debug for TurnSecrets {
 
 /// The string values of a JSON text, at any depth, without the names of members.
 fn values(json: &str) -> Vec<JsonText> {
-    let within: Vec<&str> = match json.as_bytes().first() {
+    let nested: Vec<&str> = match json.as_bytes().first() {
         Some(b'"') => {
             let value = JsonText::from_raw(RawJson::from_checked(json));
             return value.into_iter().collect();
         }
         Some(b'{') => {
-            let members = Members::of(json).unwrap_or_default().0;
+            let members = Members::parse(json).unwrap_or_default().0;
             members.into_iter().map(|(_, value)| value).collect()
         }
         Some(b'[') => {
@@ -60,18 +60,18 @@ fn values(json: &str) -> Vec<JsonText> {
         }
         _ => Vec::new(),
     };
-    within.into_iter().flat_map(values).collect()
+    nested.into_iter().flat_map(values).collect()
 }
 
 /// `text` as a JSON string, without its quotes.
-fn inside(text: &str) -> String {
+fn json_escaped(text: &str) -> String {
     JsonText::from_plain(text).inner().to_owned()
 }
 
 /// `text` as a JSON string in ASCII only, without its quotes.
-fn inside_ascii(text: &str) -> String {
+fn json_escaped_ascii(text: &str) -> String {
     let mut out = String::new();
-    for c in inside(text).chars() {
+    for c in json_escaped(text).chars() {
         if c.is_ascii() {
             out.push(c);
         } else {
@@ -86,13 +86,12 @@ fn inside_ascii(text: &str) -> String {
 
 /// The spellings of a value in a JSON string, and in a string of JSON that is itself in a JSON string.
 fn spellings(value: &str) -> Vec<String> {
-    let once = [inside(value), inside_ascii(value)];
     let mut all = Vec::new();
-    for one in once {
-        let slashes = one.replace('/', "\\/");
-        for spelled in [one, slashes] {
-            all.push(inside(&spelled));
-            all.push(spelled);
+    for escaped in [json_escaped(value), json_escaped_ascii(value)] {
+        let with_slashes = escaped.replace('/', "\\/");
+        for spelling in [escaped, with_slashes] {
+            all.push(json_escaped(&spelling));
+            all.push(spelling);
         }
     }
     all
@@ -119,15 +118,15 @@ fn automaton<'a>(patterns: impl Iterator<Item = &'a String>) -> Option<AhoCorasi
 }
 
 impl TurnSecrets {
-    /// The secrets of `context`: its string values of at least eight characters, at any depth. Two kinds of values are
-    /// no secrets: those that also occur in `kept`, and those of several words that are the entire text of a question.
-    /// `None` if there are no secrets.
-    pub(crate) fn of(
+    /// The secrets in `context`: its string values of at least eight characters, at any depth. Two kinds of values are
+    /// no secrets: values that also occur in `recorded`, and values of several words that are the entire text of a
+    /// question. `None` if there are no secrets.
+    pub(crate) fn from_context(
         context: &RawJson,
-        kept: &RawJson,
+        recorded: &RawJson,
         questions: &[&JsonText],
     ) -> Option<Arc<Self>> {
-        let allowed: BTreeSet<String> = values(kept.as_str())
+        let allowed: BTreeSet<String> = values(recorded.as_str())
             .iter()
             .map(JsonText::to_plain)
             .collect();
@@ -140,7 +139,7 @@ impl TurnSecrets {
             if allowed.contains(&text) || is_question {
                 continue;
             }
-            for part in parts(&text).filter(|p| p.chars().count() >= CHARS_LEAST) {
+            for part in parts(&text).filter(|p| p.chars().count() >= CHARS_MIN) {
                 if part.len() > VALUE_MAX
                     || bytes + part.len() > BYTES_MAX
                     || plain.len() >= VALUES_MAX * 8
@@ -153,7 +152,7 @@ impl TurnSecrets {
                 plain.extend(spellings(part));
                 plain.insert(part.to_owned());
             }
-            if value.inner().len() <= VALUE_MAX && text.chars().count() >= CHARS_LEAST {
+            if value.inner().len() <= VALUE_MAX && text.chars().count() >= CHARS_MIN {
                 json.insert(value.inner().to_owned());
             }
         }
@@ -179,17 +178,17 @@ impl TurnSecrets {
         self.lost
     }
 
-    /// Masks the secrets in a text; `None` if there are none. Adds what was masked to the counts in `found`.
+    /// Masks the secrets in a text; `None` if there are none. Adds what was masked to `counts`.
     #[must_use]
-    pub fn mask_text(&self, text: &str, found: &mut Masked) -> Option<String> {
-        mask_matches(&self.plain, text, found, |_| false)
+    pub fn mask_text(&self, text: &str, counts: &mut Masked) -> Option<String> {
+        mask_matches(&self.plain, text, counts, |_| false)
     }
 
     /// Masks the secrets in the strings of a JSON text; `None` if there are none. The result is valid JSON. Adds what
-    /// was masked to the counts in `found`.
+    /// was masked to `counts`.
     #[must_use]
-    pub fn mask_json(&self, raw: &str, found: &mut Masked) -> Option<String> {
-        mask_matches(&self.json, raw, found, |at| in_escape(raw.as_bytes(), at))
+    pub fn mask_json(&self, raw: &str, counts: &mut Masked) -> Option<String> {
+        mask_matches(&self.json, raw, counts, |at| in_escape(raw.as_bytes(), at))
     }
 
     /// A masker of the secrets in a text that arrives in pieces.
@@ -202,19 +201,21 @@ impl TurnSecrets {
         }
     }
 
-    /// The position at which the end of `text` may be the beginning of a secret; the length of `text` if it cannot be.
-    fn trail(&self, text: &str) -> usize {
+    /// The first position from which the remainder of `text` may be the beginning of a secret; the length of `text` if
+    /// there is none.
+    fn undecided_from(&self, text: &str) -> usize {
         let longest = self.spellings.iter().map(String::len).max().unwrap_or(0);
         let from = text.len().saturating_sub(longest.saturating_sub(1));
         (from..text.len())
             .filter(|at| text.is_char_boundary(*at))
             .find(|at| {
-                let end = &text[*at..];
-                // In alphabetical order, the spellings of which `end` is a proper prefix follow directly after `end`.
+                let suffix = &text[*at..];
+                // In alphabetical order, the spellings of which `suffix` is a proper prefix follow directly after
+                // `suffix`.
                 self.spellings
-                    .range::<str, _>((Bound::Included(end), Bound::Unbounded))
-                    .find(|s| s.len() > end.len() || !s.starts_with(end))
-                    .is_some_and(|s| s.starts_with(end))
+                    .range::<str, _>((Bound::Included(suffix), Bound::Unbounded))
+                    .find(|s| s.len() > suffix.len() || !s.starts_with(suffix))
+                    .is_some_and(|s| s.starts_with(suffix))
             })
             .unwrap_or(text.len())
     }
@@ -223,7 +224,7 @@ impl TurnSecrets {
 fn mask_matches(
     automaton: &AhoCorasick,
     text: &str,
-    found: &mut Masked,
+    counts: &mut Masked,
     skip: impl Fn(usize) -> bool,
 ) -> Option<String> {
     let (mut out, mut done, mut at) = (String::new(), 0, 0);
@@ -234,7 +235,7 @@ fn mask_matches(
         }
         out.push_str(&text[done..hit.start()]);
         out.push_str(Shape::RuntimeContext.mask());
-        found.add(Shape::RuntimeContext);
+        counts.add(Shape::RuntimeContext);
         (done, at) = (hit.end(), hit.end());
     }
     if done == 0 {
@@ -271,21 +272,21 @@ impl SecretStream {
         self.text.push_str(text);
         let secrets = self.secrets.clone();
         let (mut out, mut done) = (String::new(), 0);
-        let mut cut = secrets.trail(&self.text);
-        while done < cut
+        let mut safe_end = secrets.undecided_from(&self.text);
+        while done < safe_end
             && let Some(hit) = secrets
                 .plain
                 .find(Input::new(&self.text).span(done..self.text.len()))
-            && hit.start() < cut
+            && hit.start() < safe_end
         {
             out.push_str(&self.text[done..hit.start()]);
             out.push_str(Shape::RuntimeContext.mask());
             self.masked.add(Shape::RuntimeContext);
             done = hit.end();
-            cut = done + secrets.trail(&self.text[done..]);
+            safe_end = done + secrets.undecided_from(&self.text[done..]);
         }
-        out.push_str(&self.text[done..cut.max(done)]);
-        self.text.drain(..cut.max(done));
+        out.push_str(&self.text[done..safe_end.max(done)]);
+        self.text.drain(..safe_end.max(done));
         out
     }
 

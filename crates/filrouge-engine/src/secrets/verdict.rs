@@ -1,23 +1,25 @@
 //! Verdicts: whether the text at an anchor is a credential.
 
 use super::pem;
-use super::read::{Class, Run, Text};
+use super::read::{Alphabet, Run, Text};
 use super::shape::Shape;
 
 /// A credential in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct CredentialMatch {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) shape: Shape,
-    /// How the credential continues if the text grows; `None` if its end is known.
+    /// The characters by which the credential may continue when the text grows; `None` if its end is known.
     pub(super) tail: Option<CredentialTail>,
 }
 
-/// Which further text belongs to a recognized credential.
+/// The kind of text that continues a recognized credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CredentialTail {
-    Run(Class),
+    /// A run of characters of this alphabet.
+    Run(Alphabet),
+    /// Further lines of a private key.
     Pem,
 }
 
@@ -25,9 +27,9 @@ impl CredentialTail {
     /// The end of a credential that continues at `at`, and whether it may continue when the text grows.
     pub(super) fn extend(self, text: Text<'_>, at: usize) -> (usize, bool) {
         match self {
-            Self::Run(class) => {
-                let run = text.run(at, class, usize::MAX);
-                (run.end, run.open)
+            Self::Run(alphabet) => {
+                let run = text.run(at, alphabet, usize::MAX);
+                (run.end, run.may_grow)
             }
             Self::Pem => pem::extend(text, at),
         }
@@ -37,16 +39,17 @@ impl CredentialTail {
 /// The verdict at an anchor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    No,
-    /// Undecided until the text grows: a credential may begin at this position or later.
-    More(usize),
-    Found(Found),
+    /// The text is not a credential.
+    NoCredential,
+    /// The verdict depends on text that has not arrived: a credential may begin at this position or later.
+    Undecided(usize),
+    Credential(CredentialMatch),
 }
 
 impl Verdict {
     /// A credential whose end is known.
-    pub(super) const fn found(shape: Shape, start: usize, end: usize) -> Self {
-        Self::Found(Found {
+    pub(super) const fn complete(shape: Shape, start: usize, end: usize) -> Self {
+        Self::Credential(CredentialMatch {
             start,
             end,
             shape,
@@ -55,78 +58,78 @@ impl Verdict {
     }
 
     /// A credential from `start` that is recognized up to `at`, and extends over all text that `tail` describes.
-    pub(super) fn extending(
+    pub(super) fn with_tail(
         text: Text<'_>,
         shape: Shape,
         start: usize,
         at: usize,
         tail: CredentialTail,
     ) -> Self {
-        let (end, open) = tail.extend(text, at);
-        Self::Found(Found {
+        let (end, may_grow) = tail.extend(text, at);
+        Self::Credential(CredentialMatch {
             start,
             end,
             shape,
-            tail: open.then_some(tail),
+            tail: may_grow.then_some(tail),
         })
     }
 }
 
-/// The verdict on a credential from `start` whose run at `at` must have at least `least` symbols.
-pub(super) fn growing(
+/// The verdict on a credential from `start` whose run at `at` must have at least `min` symbols.
+pub(super) fn run_of_at_least(
     text: Text<'_>,
     start: usize,
     at: usize,
-    least: usize,
-    class: Class,
+    min: usize,
+    alphabet: Alphabet,
     shape: Shape,
 ) -> Verdict {
-    let run = text.run(at, class, least);
-    if run.count < least {
-        return short(run, start);
+    let run = text.run(at, alphabet, min);
+    if run.count < min {
+        return too_short(run, start);
     }
-    if placeholder(&text.bytes[at..run.end]) {
-        return Verdict::No;
+    if is_placeholder(&text.bytes[at..run.end]) {
+        return Verdict::NoCredential;
     }
-    Verdict::extending(text, shape, start, run.end, CredentialTail::Run(class))
+    Verdict::with_tail(text, shape, start, run.end, CredentialTail::Run(alphabet))
 }
 
 /// The verdict on a credential from `start` whose run at `at` must have exactly `count` symbols, with no letter, digit
 /// or `_` after it.
-pub(super) fn exact(
+pub(super) fn run_of_exactly(
     text: Text<'_>,
     start: usize,
     at: usize,
     count: usize,
-    class: Class,
+    alphabet: Alphabet,
     shape: Shape,
 ) -> Verdict {
-    let run = text.run(at, class, count);
+    let run = text.run(at, alphabet, count);
     if run.count < count {
-        return short(run, start);
+        return too_short(run, start);
     }
-    let more = text.run(run.end, class, 1);
-    if more.open {
-        return Verdict::More(start);
+    let more = text.run(run.end, alphabet, 1);
+    if more.may_grow {
+        return Verdict::Undecided(start);
     }
-    let continues = more.count > 0 || text.get(run.end).is_some_and(super::read::word);
-    if continues || placeholder(&text.bytes[at..run.end]) {
-        return Verdict::No;
+    let continues = more.count > 0 || text.get(run.end).is_some_and(super::read::is_word_byte);
+    if continues || is_placeholder(&text.bytes[at..run.end]) {
+        return Verdict::NoCredential;
     }
-    Verdict::found(shape, start, run.end)
+    Verdict::complete(shape, start, run.end)
 }
 
 /// The verdict on a run that is too short: undecided if it may become longer.
-pub(super) const fn short(run: Run, start: usize) -> Verdict {
-    if run.open {
-        Verdict::More(start)
+pub(super) const fn too_short(run: Run, start: usize) -> Verdict {
+    if run.may_grow {
+        Verdict::Undecided(start)
     } else {
-        Verdict::No
+        Verdict::NoCredential
     }
 }
 
-/// Whether the bytes only stand for a credential, as `xxxx…` or `****` do.
-pub(super) fn placeholder(bytes: &[u8]) -> bool {
+/// Whether the bytes are a placeholder for a credential, such as `xxxx…` or `****`.
+pub(super) fn is_placeholder(bytes: &[u8]) -> bool {
     bytes
         .iter()
         .all(|b| matches!(b, b'x' | b'X' | b'*' | b'.' | b'-' | b'_'))

@@ -8,32 +8,32 @@ use filrouge_types::{ErrorCode, Failure};
 use tracing::Instrument;
 
 use super::Core;
-use super::here::unavailable;
-use super::known::Key;
+use super::known::SessionKey;
+use super::local_session::unavailable;
 
 impl Core {
     /// Runs a redaction, an erasure or a link in the ledger. After a redaction or an erasure, also deletes the contents
     /// of the session's dead letters; after an erasure, its queued writes as well (DESIGN §9).
     pub(super) async fn write_deletion(
         self: &Arc<Self>,
-        key: &Key,
+        key: &SessionKey,
         command: Command,
     ) -> Result<CommittedWrite, Failure> {
         // A redaction or a link must not overtake queued writes. An erasure waits for them only briefly, because the
         // ledger may never accept the session's first entry.
-        let erases = matches!(command.write, Write::Erase(_));
-        let settled = self.wait_settled(key);
-        match erases {
-            false => settled.await?,
-            true => match tokio::time::timeout(self.options.after, settled).await {
-                Ok(Err(failure)) if !self.answers().await => return Err(failure),
+        let is_erasure = matches!(command.write, Write::Erase(_));
+        let drained = self.wait_until_drained(key);
+        match is_erasure {
+            false => drained.await?,
+            true => match tokio::time::timeout(self.options.after, drained).await {
+                Ok(Err(failure)) if !self.ledger_answers().await => return Err(failure),
                 _ => {}
             },
         }
         let (core, key) = (self.clone(), key.clone());
-        // A task of its own, so that contents are deleted even if the caller hangs up.
-        let writing = async move { core.write_and_delete(key, command).await };
-        let written = tokio::spawn(writing.in_current_span()).await;
+        // A separate task deletes the contents even if the caller disconnects.
+        let write = async move { core.write_and_delete(key, command).await };
+        let written = tokio::spawn(write.in_current_span()).await;
         written.map_err(|e| {
             Failure::new(
                 ErrorCode::Internal,
@@ -44,11 +44,11 @@ impl Core {
 
     async fn write_and_delete(
         self: Arc<Self>,
-        key: Key,
+        key: SessionKey,
         command: Command,
     ) -> Result<CommittedWrite, Failure> {
-        let links = matches!(command.write, Write::Link(_));
-        let erases = matches!(command.write, Write::Erase(_));
+        let is_link = matches!(command.write, Write::Link(_));
+        let is_erasure = matches!(command.write, Write::Erase(_));
         let outcome = self.inner.write(command).await;
         {
             // The known state is obsolete if the write was made. After a server error the write may have been made; but
@@ -63,22 +63,22 @@ impl Core {
             }
         }
         let outcome = outcome?;
-        if !links {
-            let erased = tokio::task::spawn_blocking(move || {
-                if erases {
+        if !is_link {
+            let deleted = tokio::task::spawn_blocking(move || {
+                if is_erasure {
                     self.discard(&key);
                 }
-                self.erase_letters(&key)
+                self.erase_dead_letters(&key)
             })
             .await;
-            erased.map_err(|e| unavailable(&e.to_string()))??;
+            deleted.map_err(|e| unavailable(&e.to_string()))??;
         }
         Ok(outcome)
     }
 
     /// Deletes the contents of a session's dead letters; the letters stay. Also rewrites every queue file, so that no
-    /// contents of settled entries remain on disk.
-    fn erase_letters(&self, key: &Key) -> Result<(), Failure> {
+    /// contents of drained entries remain on disk.
+    fn erase_dead_letters(&self, key: &SessionKey) -> Result<(), Failure> {
         let mut files = self.files();
         let (tenant, session) = (key.0.as_str(), key.1.as_str());
         let mut folders: Vec<usize> = {
@@ -88,22 +88,22 @@ impl Core {
         };
         folders.dedup();
         for folder in folders {
-            let Some(folder) = files.at(folder) else {
+            let Some(folder) = files.folder(folder) else {
                 continue;
             };
-            let mut dead = folder.contents().map_err(|e| self.write_failure(&e))?.dead;
-            for dead in dead.iter_mut().filter(|d| d.is_of(tenant, session)) {
-                dead.body.clear();
+            let mut letters = folder.contents().map_err(|e| self.write_failure(&e))?.dead;
+            for letter in letters.iter_mut().filter(|d| d.belongs_to(tenant, session)) {
+                letter.body.clear();
             }
             folder
-                .rewrite_dead(dead.iter())
+                .rewrite_dead(letters.iter())
                 .map_err(|e| self.write_failure(&e))?;
         }
-        // A queue file contains settled entries until it is rewritten.
-        for nth in 0..files.folders.len() {
-            let waiting = self.state().of_folder(nth);
-            if let Some(folder) = files.at(nth) {
-                let rewritten = folder.rewrite(waiting.iter().map(AsRef::as_ref));
+        // A queue file contains drained entries until it is rewritten.
+        for index in 0..files.folders.len() {
+            let queued = self.state().entries_of_folder(index);
+            if let Some(folder) = files.folder(index) {
+                let rewritten = folder.rewrite(queued.iter().map(AsRef::as_ref));
                 rewritten.map_err(|e| self.write_failure(&e))?;
             }
         }

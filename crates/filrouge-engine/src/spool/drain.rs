@@ -15,32 +15,32 @@ use tokio::time::Instant;
 
 use super::Core;
 use super::folder::Entry;
-use super::here::as_queued;
-use super::known::Key;
+use super::known::SessionKey;
+use super::local_session::repeated_lease_command;
 use super::state::Attempt;
-use crate::calls::{word, word_of};
+use crate::calls::{log_word, optional_log_word};
 use crate::trace::Trace;
 
 /// The maximum number of sessions that are drained at once.
-const AT_ONCE: usize = 16;
-/// The time that the drain waits for a write's unfinished first try (see `write.rs`) before it sends the write itself.
-/// Also the time that the drain, once stopped, waits for the tasks of its sessions.
-const TRY: Duration = Duration::from_secs(30);
-/// The number of failures with `internal` after which an entry becomes a dead letter.
-const TRIES: u8 = 5;
+const CONCURRENT_SESSIONS_MAX: usize = 16;
+/// The maximum time that the drain waits for a write's unfinished first attempt (see `write.rs`) before it sends the
+/// write itself. Also the maximum time that a stopped drain waits for the tasks of its sessions.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
+/// An entry becomes a dead letter after this many failures with `internal`.
+const INTERNAL_FAILURES_MAX: u8 = 5;
 /// The timeout of the drain's probe, as a multiple of `SpoolOptions::after`.
-const PROBE: u32 = 5;
+const PROBE_TIMEOUT_FACTOR: u32 = 5;
 
 /// State shared by the tasks that drain sessions.
 struct Drain {
     core: Arc<Core>,
     stop: watch::Receiver<bool>,
-    at_once: Semaphore,
-    /// Locked by the one task that probes an unavailable ledger; the tasks of other sessions wait for the lock.
+    permits: Semaphore,
+    /// The task that probes an unavailable ledger holds this lock; the tasks of other sessions wait for it.
     probing: Mutex<ProbeSchedule>,
 }
 
-/// When an unavailable ledger is probed next, and the pause between that probe and the one after it.
+/// The time of the next probe of an unavailable ledger, and the pause after that probe.
 struct ProbeSchedule {
     next: Instant,
     pause: Duration,
@@ -52,17 +52,17 @@ pub(super) async fn run(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
     let drain = Arc::new(Drain {
         core: core.clone(),
         stop: stop.clone(),
-        at_once: Semaphore::new(AT_ONCE),
+        permits: Semaphore::new(CONCURRENT_SESSIONS_MAX),
         probing: Mutex::new(ProbeSchedule {
             next: Instant::now(),
             pause: core.options.pause.0,
         }),
     });
-    let (mut tasks, mut drained) = (JoinSet::new(), HashMap::new());
+    let (mut tasks, mut draining) = (JoinSet::new(), HashMap::new());
     while !*stop.borrow_and_update() {
-        let queued: Vec<Key> = core.state().queues.keys().cloned().collect();
+        let queued: Vec<SessionKey> = core.state().queues.keys().cloned().collect();
         for key in queued {
-            drained.entry(key).or_insert_with_key(|key| {
+            draining.entry(key).or_insert_with_key(|key| {
                 let task = tasks.spawn(drain_session(drain.clone(), key.clone()));
                 task.id()
             });
@@ -77,20 +77,20 @@ pub(super) async fn run(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
                         error.id()
                     }
                 };
-                drained.retain(|_, task| *task != id);
+                draining.retain(|_, task| *task != id);
             }
             changed = stop.changed() => if changed.is_err() { break },
         }
     }
     let ended = async { while tasks.join_next().await.is_some() {} };
-    if tokio::time::timeout(TRY, ended).await.is_err() {
+    if tokio::time::timeout(ATTEMPT_TIMEOUT, ended).await.is_err() {
         tracing::warn!("[SPOOL] a write has no answer: the next process retries it");
     }
 }
 
-/// Drains one session until its queue is empty or the drain is stopped. While the first entry is not settled, each
-/// pause is longer than the one before.
-async fn drain_session(drain: Arc<Drain>, key: Key) {
+/// Drains one session until its queue is empty or the drain is stopped. Each time the first entry stays queued, the
+/// next pause is longer than the one before.
+async fn drain_session(drain: Arc<Drain>, key: SessionKey) {
     let (core, mut stop) = (&drain.core, drain.stop.clone());
     let (first_pause, longest_pause) = core.options.pause;
     let mut pause = first_pause;
@@ -103,11 +103,11 @@ async fn drain_session(drain: Arc<Drain>, key: Key) {
             continue;
         }
         // The semaphore is never closed.
-        let permit = drain.at_once.acquire().await;
-        let Some(head) = core.head(&key) else {
+        let permit = drain.permits.acquire().await;
+        let Some(first) = core.first_entry(&key) else {
             return;
         };
-        if drain_first(core, &key, head).await {
+        if drain_entry(core, &key, first).await {
             pause = first_pause;
             continue;
         }
@@ -140,67 +140,67 @@ impl Drain {
         if !core.state().is_ledger_unavailable() {
             return true;
         }
-        let answers = core.answers().await;
+        let ledger_answers = core.ledger_answers().await;
         probing.next = Instant::now() + probing.pause;
         probing.pause = (probing.pause * 2).min(longest_pause);
-        answers
+        ledger_answers
     }
 }
 
 /// The first entry of a session's queue, which is drained next.
-struct Head {
+struct FirstEntry {
     folder: usize,
     entry: Arc<Entry>,
     attempt: Option<Attempt>,
 }
 
 /// The ledger's answer to an entry.
-pub(super) struct Done {
+pub(super) struct DrainResult {
     pub(super) answer: Result<CommittedWrite, Failure>,
     /// `None` if the entry cannot be decoded.
     pub(super) command: Option<Command>,
 }
 
-/// Drains the first entry of a session, and returns whether it is settled now; if not, it stays queued.
-async fn drain_first(core: &Arc<Core>, key: &Key, head: Head) -> bool {
-    let (folder, entry) = (head.folder, head.entry.clone());
-    let done = core.send_entry(key, head).await;
-    match &done.answer {
+/// Drains the first entry of a session. Returns whether the entry has left the queue.
+async fn drain_entry(core: &Arc<Core>, key: &SessionKey, first: FirstEntry) -> bool {
+    let (folder, entry) = (first.folder, first.entry.clone());
+    let result = core.send_entry(key, first).await;
+    match &result.answer {
         Err(failure) if failure.code == ErrorCode::StoreUnavailable => {
             // Only this write failed if the ledger answers a probe.
-            if !core.answers().await {
+            if !core.ledger_answers().await {
                 core.mark_down(failure);
             }
-            core.log_stuck(key, failure);
+            core.log_postponed(key, failure);
             return false;
         }
         // The entry could not be decoded, so it was not sent to the ledger.
-        _ if done.command.is_none() => {}
+        _ if result.command.is_none() => {}
         _ => core.mark_up(),
     }
-    if let Err(failure) = &done.answer
-        && core.stays_queued(key, (folder, entry.place.id), failure)
+    if let Err(failure) = &result.answer
+        && core.is_retried(key, (folder, entry.info.id), failure)
     {
-        core.log_stuck(key, failure);
+        core.log_postponed(key, failure);
         return false;
     }
-    let (worker, to) = (core.clone(), key.clone());
-    let settled = move || worker.settle(&to, (folder, &entry), &done);
-    let settled = tokio::task::spawn_blocking(settled).await;
-    match settled.map_err(std::io::Error::other) {
+    let (blocking_core, session) = (core.clone(), key.clone());
+    let finish = move || blocking_core.finish_entry(&session, (folder, &entry), &result);
+    let finished = tokio::task::spawn_blocking(finish).await;
+    match finished.map_err(std::io::Error::other) {
         Ok(Ok(())) => true,
         Ok(Err(error)) | Err(error) => {
-            tracing::error!(%error, tenant_id = %word(key.0.as_str()), call_id = %word(key.1.as_str()), "[SPOOL] an entry cannot be marked done");
+            tracing::error!(%error, tenant_id = %log_word(key.0.as_str()), call_id = %log_word(key.1.as_str()), "[SPOOL] an entry cannot be marked done");
             false
         }
     }
 }
 
 impl Core {
-    fn head(&self, key: &Key) -> Option<Head> {
+    fn first_entry(&self, key: &SessionKey) -> Option<FirstEntry> {
         let mut state = self.state();
         let first = state.queues.get_mut(key)?.front_mut()?;
-        Some(Head {
+        Some(FirstEntry {
             folder: first.folder,
             entry: first.entry.clone(),
             attempt: first.attempt.take(),
@@ -208,74 +208,74 @@ impl Core {
     }
 
     /// Sends an entry to the ledger.
-    async fn send_entry(&self, key: &Key, head: Head) -> Done {
-        let entry = &head.entry;
+    async fn send_entry(&self, key: &SessionKey, first: FirstEntry) -> DrainResult {
+        let entry = &first.entry;
         let command = match Command::decode(&entry.body, self.entropy.as_ref()) {
             Ok(command) => command,
             Err(failure) => {
-                return Done {
+                return DrainResult {
                     answer: Err(Failure::new(ErrorCode::Invalid, failure.detail)),
                     command: None,
                 };
             }
         };
-        let first_try = match head.attempt {
-            Some(attempt) => self.await_first_try_end(attempt).await,
+        let first_attempt = match first.attempt {
+            Some(attempt) => self.await_attempt_end(attempt).await,
             None => None,
         };
-        if let (Some(granted), Some(Ok(stored))) = (&entry.lease, &first_try)
+        if let (Some(granted), Some(Ok(stored))) = (&entry.lease, &first_attempt)
             && let Outcome::Lease { lease, .. } = &stored.outcome
         {
             self.release_unclaimed(granted, &command, lease).await;
         }
-        let answer = match first_try {
+        let answer = match first_attempt {
             Some(Ok(stored)) if entry.lease.is_none() => Ok(stored),
-            // The outcome of the first try is unknown, or the ledger refused the write, perhaps by a rule that does not
-            // apply to queued writes. Sent again, a write that was committed changes nothing.
-            _ => self.put_into_ledger(key, entry, &command).await,
+            // The outcome of the first attempt is unknown, or the ledger refused the write, perhaps by a rule that does
+            // not apply to queued writes. If the write was committed, sending it again changes nothing.
+            _ => self.write_entry(key, entry, &command).await,
         };
-        Done {
+        DrainResult {
             answer,
             command: Some(command),
         }
     }
 
-    /// The result of a first try; `None` if the try does not end in time or its task has panicked.
-    async fn await_first_try_end(
-        &self,
-        attempt: Attempt,
-    ) -> Option<Result<CommittedWrite, Failure>> {
-        tokio::time::timeout(TRY, attempt).await.ok()?.ok()
+    /// The result of a first attempt; `None` if the attempt does not end in time or its task has panicked.
+    async fn await_attempt_end(&self, attempt: Attempt) -> Option<Result<CommittedWrite, Failure>> {
+        tokio::time::timeout(ATTEMPT_TIMEOUT, attempt)
+            .await
+            .ok()?
+            .ok()
     }
 
     /// Whether the ledger answers a small query in time. A failure other than `store_unavailable` is an answer as well.
-    pub(super) async fn answers(&self) -> bool {
+    pub(super) async fn ledger_answers(&self) -> bool {
         let inner: &dyn Ledger = self.inner.as_ref();
         let probe = inner.query_reserved(|snapshot| snapshot.view.newest_log().map(|_| ()));
-        match tokio::time::timeout(self.options.after * PROBE, probe).await {
+        match tokio::time::timeout(self.options.after * PROBE_TIMEOUT_FACTOR, probe).await {
             Ok(Err(failure)) => failure.code != ErrorCode::StoreUnavailable,
             Ok(Ok(())) => true,
             Err(_) => false,
         }
     }
 
-    async fn put_into_ledger(
+    async fn write_entry(
         &self,
-        key: &Key,
+        key: &SessionKey,
         entry: &Entry,
         command: &Command,
     ) -> Result<CommittedWrite, Failure> {
         if let Some(lease) = &entry.lease {
             return self
                 .inner
-                .write(as_queued(lease, command, self.clock.now()))
+                .write(repeated_lease_command(lease, command, self.clock.now()))
                 .await;
         }
         let trace = Trace::begin(command);
         let stored = self.inner.write(command.clone()).await?;
         let outcome = &stored.outcome;
         if let Some(trace) = trace {
-            trace.done(outcome);
+            trace.log_committed(outcome);
         }
         if let Outcome::Checkpoint {
             checkpoint,
@@ -283,26 +283,26 @@ impl Core {
             ..
         } = outcome
         {
-            let state = word_of(checkpoint.label.as_deref());
-            tracing::info!(tenant_id = %word(key.0.as_str()), call_id = %word(key.1.as_str()), seq = checkpoint.seq, state = %state, "[CHECKPOINT]");
+            let state = optional_log_word(checkpoint.label.as_deref());
+            tracing::info!(tenant_id = %log_word(key.0.as_str()), call_id = %log_word(key.1.as_str()), seq = checkpoint.seq, state = %state, "[CHECKPOINT]");
         }
         Ok(stored)
     }
 
-    /// Whether a failed write stays queued and is tried again. After a permanent failure it does not, because it would
-    /// block its session: the failure counts as a refusal.
-    fn stays_queued(&self, key: &Key, id: (usize, u64), failure: &Failure) -> bool {
+    /// Whether a failed write stays queued and is tried again. After a permanent failure it is not, because it would
+    /// block its session; the failure counts as a refusal.
+    fn is_retried(&self, key: &SessionKey, id: (usize, u64), failure: &Failure) -> bool {
         match failure.code {
             ErrorCode::IntegrityError | ErrorCode::KeyMissing => false,
-            ErrorCode::Internal => self.state().count_failure(key, id) < TRIES,
+            ErrorCode::Internal => self.state().count_failure(key, id) < INTERNAL_FAILURES_MAX,
             code => code.status() >= 500,
         }
     }
 
-    fn log_stuck(&self, key: &Key, failure: &Failure) {
+    fn log_postponed(&self, key: &SessionKey, failure: &Failure) {
         // `mark_down` has logged an unavailable ledger, once for all sessions.
         if !self.state().is_ledger_unavailable() {
-            tracing::warn!(tenant_id = %word(key.0.as_str()), call_id = %word(key.1.as_str()), err = %failure.code, detail = %failure.detail, "[SPOOL] a write cannot be drained yet");
+            tracing::warn!(tenant_id = %log_word(key.0.as_str()), call_id = %log_word(key.1.as_str()), err = %failure.code, detail = %failure.detail, "[SPOOL] a write cannot be drained yet");
         }
     }
 

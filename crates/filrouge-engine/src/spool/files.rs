@@ -1,4 +1,4 @@
-//! The folders that this process has locked: its own, and those of processes that have exited.
+//! The folders that this process has locked: its own_folder, and those of processes that have exited.
 
 use std::io;
 use std::path::Path;
@@ -11,13 +11,13 @@ use filrouge_store::{Entropy, Keyring, random_id};
 use filrouge_types::{Clock, ErrorCode, Failure, Timestamp};
 
 use super::Core;
-use super::folder::{Contents, Dead, Entry, Folder, folders};
+use super::folder::{DeadLetter, Entry, Folder, FolderContents, folders};
 use super::frame::Seal;
-use super::known::Known;
-use super::state::{Letter, QueuedEntry, key_of, refusal};
+use super::known::KnownSession;
+use super::state::{DeadLetterLocation, QueuedEntry, key_of, refusal};
 
 /// The maximum number of random names that are tried for a new folder.
-const NAMES: usize = 64;
+const NAME_ATTEMPTS: usize = 64;
 
 /// The folders, each known by its index. The first one receives writes; the others are drained and then removed, which
 /// leaves `None`.
@@ -27,7 +27,7 @@ pub(super) struct Files {
 
 /// The contents of the folders when they were opened.
 pub(super) struct Recovered {
-    folders: Vec<Contents>,
+    folders: Vec<FolderContents>,
     /// The number of folders that could not be used.
     unusable: u64,
 }
@@ -55,16 +55,16 @@ impl Files {
             }
         }
         // Folders with older entries come first. The last one, with the newest entries, becomes this process's own.
-        acquired.sort_by_key(|(_, contents)| contents.entries.first().map(|e| e.place.at));
-        let own = match acquired.pop() {
-            Some(own) => own,
+        acquired.sort_by_key(|(_, contents)| contents.entries.first().map(|e| e.info.at));
+        let own_folder = match acquired.pop() {
+            Some(own_folder) => own_folder,
             None => create_folder(&directory, &seal, entropy)?,
         };
         let mut files = Self {
             folders: Vec::new(),
         };
         let mut recovered = Vec::new();
-        for (folder, contents) in std::iter::once(own).chain(acquired) {
+        for (folder, contents) in std::iter::once(own_folder).chain(acquired) {
             files.folders.push(Some(folder));
             recovered.push(contents);
         }
@@ -75,13 +75,13 @@ impl Files {
         Ok((files, recovered))
     }
 
-    pub(super) fn own(&mut self) -> Result<&mut Folder, Failure> {
-        self.at(0)
+    pub(super) fn own_folder(&mut self) -> Result<&mut Folder, Failure> {
+        self.folder(0)
             .ok_or_else(|| Failure::new(ErrorCode::Internal, "the spool has no folder"))
     }
 
-    pub(super) fn at(&mut self, folder: usize) -> Option<&mut Folder> {
-        self.folders.get_mut(folder)?.as_mut()
+    pub(super) fn folder(&mut self, index: usize) -> Option<&mut Folder> {
+        self.folders.get_mut(index)?.as_mut()
     }
 }
 
@@ -90,8 +90,8 @@ fn create_folder(
     directory: &Path,
     seal: &Seal,
     entropy: &dyn Entropy,
-) -> io::Result<(Folder, Contents)> {
-    for _ in 0..NAMES {
+) -> io::Result<(Folder, FolderContents)> {
+    for _ in 0..NAME_ATTEMPTS {
         let name = random_id(entropy).map_err(io::Error::other)?;
         if let Some(acquired) = Folder::open(&directory.join(name), seal)? {
             return Ok(acquired);
@@ -106,19 +106,19 @@ fn open_existing(
     path: &Path,
     seal: &Seal,
     now: Timestamp,
-) -> io::Result<Option<(Folder, Contents)>> {
+) -> io::Result<Option<(Folder, FolderContents)>> {
     let Some((mut folder, mut contents)) = Folder::open(path, seal)? else {
         return Ok(None);
     };
-    bury_unreadable(&mut folder, &mut contents, now)?;
+    convert_unreadable(&mut folder, &mut contents, now)?;
     Ok(Some((folder, contents)))
 }
 
-/// Adds the unreadable pieces of `contents` to its dead letters, and rewrites the files without them. A folder without
-/// such pieces stays unchanged.
-pub(super) fn bury_unreadable(
+/// Turns the unreadable pieces of `contents` into dead letters, and rewrites the files without them. A folder without
+/// unreadable pieces stays unchanged.
+pub(super) fn convert_unreadable(
     folder: &mut Folder,
-    contents: &mut Contents,
+    contents: &mut FolderContents,
     now: Timestamp,
 ) -> io::Result<()> {
     let path = folder.path().display().to_string();
@@ -128,12 +128,12 @@ pub(super) fn bury_unreadable(
     if contents.unreadable.is_empty() {
         return Ok(());
     }
-    let what = "a piece of the spool fails verification";
-    let failure = Failure::new(ErrorCode::IntegrityError, what);
+    let detail = "a piece of the spool fails verification";
+    let failure = Failure::new(ErrorCode::IntegrityError, detail);
     for piece in &contents.unreadable {
-        tracing::error!(%path, bytes = piece.len(), "[SPOOL] {what}");
-        let dead = Dead {
-            place: None,
+        tracing::error!(%path, bytes = piece.len(), "[SPOOL] {detail}");
+        let dead = DeadLetter {
+            info: None,
             refusal: refusal(folder.next_id(), now, &failure),
             body: piece.clone(),
         };
@@ -157,22 +157,24 @@ impl Core {
                 continue;
             };
             state.counts.unreadable += contents.unreadable.len() as u64;
-            let dead = contents.dead.iter();
-            state.dead.extend(dead.map(|d| Letter::of(folder, d)));
+            let letters = contents.dead.iter();
+            state
+                .dead
+                .extend(letters.map(|d| DeadLetterLocation::new(folder, d)));
             for entry in contents.entries {
-                let place = &entry.place;
-                let Some(key) = key_of(&place.tenant, &place.session) else {
+                let info = &entry.info;
+                let Some(key) = key_of(&info.tenant, &info.session) else {
                     continue;
                 };
-                let waits = QueuedEntry {
+                let queued = QueuedEntry {
                     folder,
-                    since: since(entry.place.at, self.clock.now()),
+                    since: instant_of(entry.info.at, self.clock.now()),
                     attempt: None,
                     entry: Arc::new(entry),
                 };
-                let entry = waits.entry.clone();
-                state.push(&key, waits);
-                state.change(&key, |known| self.remember(&entry, known));
+                let entry = queued.entry.clone();
+                state.push(&key, queued);
+                state.change(&key, |known| self.restore_known_session(&entry, known));
             }
         }
         if state.entries > 0 {
@@ -186,7 +188,7 @@ impl Core {
     }
 
     /// Restores a viewer of a session from an entry, and the lease from the session's first entry.
-    fn remember(&self, entry: &Entry, known: &mut Known) {
+    fn restore_known_session(&self, entry: &Entry, known: &mut KnownSession) {
         let Ok(command) = Command::decode(&entry.body, self.entropy.as_ref()) else {
             return;
         };
@@ -194,9 +196,9 @@ impl Core {
         if known.lease.fence > 0 {
             return;
         }
-        known.lease.fence = command.scope.fence.map_or(0, |own| own.fence);
+        known.lease.fence = command.scope.fence.map_or(0, |token| token.fence);
         if let Some(lease) = &entry.lease {
-            known.owned = true;
+            known.granted_here = true;
             known.lease = HeadLease {
                 fence: lease.fence,
                 holder: lease.holder.as_str().into(),
@@ -208,9 +210,9 @@ impl Core {
 }
 
 /// The wall-clock time `at` as an `Instant`, or the present if `Instant` cannot reach back so far.
-fn since(at: i64, now: Timestamp) -> Instant {
-    let ago = u64::try_from(now.as_micros().saturating_sub(at)).unwrap_or(0);
-    let ago = std::time::Duration::from_micros(ago);
+fn instant_of(at: i64, now: Timestamp) -> Instant {
+    let age = u64::try_from(now.as_micros().saturating_sub(at)).unwrap_or(0);
+    let age = std::time::Duration::from_micros(age);
     let present = Instant::now();
-    present.checked_sub(ago).unwrap_or(present)
+    present.checked_sub(age).unwrap_or(present)
 }

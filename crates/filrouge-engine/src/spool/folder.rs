@@ -6,20 +6,20 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use super::frame::{EntryPlace, Header, LeaseNow, Refusal, Seal, scan};
+use super::frame::{EntryInfo, Header, Refusal, Seal, SpooledLease, scan};
 
 const QUEUE: &str = "queue";
 const DEAD: &str = "dead";
 const LOCK: &str = "lock";
-/// A file of at least this many bytes is rewritten when more than half of them belong to settled entries.
-const REWRITE_FROM: u64 = 1 << 20;
+/// A file of more than this many bytes is rewritten when more than half of them belong to entries that are done.
+const REWRITE_BYTES_MIN: u64 = 1 << 20;
 
 /// An entry of the queue: a write that waits for the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
-    pub(super) place: EntryPlace,
+    pub(super) info: EntryInfo,
     /// The lease that the spool granted, renewed or released; `None` for any other write.
-    pub(super) lease: Option<LeaseNow>,
+    pub(super) lease: Option<SpooledLease>,
     /// The encoded command.
     pub(super) body: Vec<u8>,
 }
@@ -27,66 +27,71 @@ pub(super) struct Entry {
 impl Entry {
     fn header(&self) -> Header {
         match &self.lease {
-            Some(lease) => Header::Lease(self.place.clone(), lease.clone()),
-            None => Header::Write(self.place.clone()),
+            Some(lease) => Header::Lease(self.info.clone(), lease.clone()),
+            None => Header::Write(self.info.clone()),
         }
     }
 
-    /// The size at which the entry counts towards `spool.bytes`, in bytes.
+    /// The number of bytes that count towards `spool.bytes`: the body, the names, and about 128 for the frame.
     pub(super) fn bytes(&self) -> u64 {
-        let names = self.place.tenant.len() + self.place.session.len();
+        let names = self.info.tenant.len() + self.info.session.len();
         (self.body.len() + names + 128) as u64
     }
 }
 
 /// A dead letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Dead {
+pub(super) struct DeadLetter {
     /// `None` for an unreadable piece.
-    pub(super) place: Option<EntryPlace>,
+    pub(super) info: Option<EntryInfo>,
     pub(super) refusal: Refusal,
     /// The encoded command, or the unreadable piece; empty if the contents were erased.
     pub(super) body: Vec<u8>,
 }
 
-impl Dead {
+impl DeadLetter {
     fn header(&self) -> Header {
-        match &self.place {
-            Some(place) => Header::Dead(place.clone(), self.refusal.clone()),
+        match &self.info {
+            Some(info) => Header::Dead(info.clone(), self.refusal.clone()),
             None => Header::Unreadable(self.refusal.clone()),
         }
     }
 
-    pub(super) fn is_of(&self, tenant: &str, session: &str) -> bool {
-        let place = self.place.as_ref();
-        place.is_some_and(|p| p.tenant == tenant && p.session == session)
+    pub(super) fn belongs_to(&self, tenant: &str, session: &str) -> bool {
+        let info = self.info.as_ref();
+        info.is_some_and(|p| p.tenant == tenant && p.session == session)
     }
 }
 
 /// The contents of a folder.
 #[derive(Debug, Default)]
-pub(super) struct Contents {
+pub(super) struct FolderContents {
     pub(super) entries: Vec<Entry>,
-    pub(super) dead: Vec<Dead>,
+    pub(super) dead: Vec<DeadLetter>,
     /// Pieces of the folder's files that fail verification.
     pub(super) unreadable: Vec<Vec<u8>>,
     /// The number of bytes of incomplete frames at the ends of the files.
     pub(super) torn: u64,
-    /// The highest number of an entry or a dead letter; both are numbered in one sequence.
-    pub(super) newest: u64,
+    /// The highest number of an entry or a dead letter. One sequence numbers both.
+    pub(super) last_id: u64,
+    /// The length of the queue file and of the file of dead letters, without torn frames.
     valid_bytes: [u64; 2],
 }
 
 /// An append-only file.
-struct Growing {
+struct AppendFile {
     file: File,
     length: u64,
 }
 
-impl Growing {
-    fn open(path: &Path, length: u64, like: &Metadata) -> io::Result<Self> {
-        let file = private().read(true).write(true).create(true).open(path)?;
-        owned_as(&file, like)?;
+impl AppendFile {
+    fn open(path: &Path, length: u64, folder: &Metadata) -> io::Result<Self> {
+        let file = private_file()
+            .read(true)
+            .write(true)
+            .create(true)
+            .open(path)?;
+        copy_owner(&file, folder)?;
         if file.metadata()?.len() != length {
             file.set_len(length)?;
             file.sync_all()?;
@@ -95,7 +100,7 @@ impl Growing {
     }
 
     /// Appends `bytes`, and with `sync` flushes them to disk. After a failure the file counts as unchanged.
-    fn add(&mut self, bytes: &[u8], sync: bool) -> io::Result<()> {
+    fn append(&mut self, bytes: &[u8], sync: bool) -> io::Result<()> {
         let written = self.file.write_all_at(bytes, self.length);
         let written = written.and_then(|()| if sync { self.file.sync_data() } else { Ok(()) });
         match written {
@@ -104,7 +109,8 @@ impl Growing {
                 Ok(())
             }
             Err(e) => {
-                // A partly written frame is torn: the next frame overwrites it, or the next scan cuts it off.
+                // If the truncation fails as well, the file ends with a torn frame. The next frame overwrites it, or
+                // the next scan cuts it off.
                 let _ = self.file.set_len(self.length);
                 Err(e)
             }
@@ -112,7 +118,7 @@ impl Growing {
     }
 }
 
-fn private() -> OpenOptions {
+fn private_file() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(0o600);
     options
@@ -122,20 +128,20 @@ fn private() -> OpenOptions {
 pub(super) struct Folder {
     path: PathBuf,
     seal: Seal,
-    queue: Growing,
-    dead: Growing,
-    newest: u64,
+    queue: AppendFile,
+    dead: AppendFile,
+    last_id: u64,
     /// Entries that became dead letters since the folder was opened.
-    buried: HashSet<u64>,
-    // The lock is released when the file is closed, so also when the process dies.
+    dead_ids: HashSet<u64>,
+    // The lock is released when the file is closed, and so also when the process dies.
     _lock: File,
 }
 
 /// Changes a file's owner to that of its folder if another user created the file. Without the right to do so, does
 /// nothing.
-fn owned_as(file: &File, folder: &Metadata) -> io::Result<()> {
-    let now = file.metadata()?;
-    if (now.uid(), now.gid()) == (folder.uid(), folder.gid()) {
+fn copy_owner(file: &File, folder: &Metadata) -> io::Result<()> {
+    let current = file.metadata()?;
+    if (current.uid(), current.gid()) == (folder.uid(), folder.gid()) {
         return Ok(());
     }
     match fchown(file, Some(folder.uid()), Some(folder.gid())) {
@@ -148,12 +154,12 @@ fn owned_as(file: &File, folder: &Metadata) -> io::Result<()> {
 /// Creates a folder and its missing parents with mode 0700, and flushes them to disk.
 pub(super) fn create_private_dirs(path: &Path) -> io::Result<()> {
     let is_new = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
-    let fresh: Vec<&Path> = path.ancestors().take_while(is_new).collect();
+    let created_dirs: Vec<&Path> = path.ancestors().take_while(is_new).collect();
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(path)?;
-    for created in fresh {
+    for created in created_dirs {
         let parent = created.parent().filter(|p| !p.as_os_str().is_empty());
         File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
     }
@@ -177,9 +183,10 @@ pub(super) fn folders(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-/// Reads a folder's contents, even if another process has locked it; changes nothing. Settled entries are left out.
-pub(super) fn read_contents(path: &Path, seal: &Seal) -> io::Result<Contents> {
-    let mut contents = Contents::default();
+/// Reads a folder's contents, even if another process has locked it; changes nothing. Entries that are done are left
+/// out.
+pub(super) fn read_contents(path: &Path, seal: &Seal) -> io::Result<FolderContents> {
+    let mut contents = FolderContents::default();
     let read = |name| match fs::read(path.join(name)) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         read => read,
@@ -195,48 +202,48 @@ pub(super) fn read_contents(path: &Path, seal: &Seal) -> io::Result<Contents> {
             contents.add_frame(header, body, &mut done);
         }
     }
-    contents.entries.retain(|e| !done.contains(&e.place.id));
+    contents.entries.retain(|e| !done.contains(&e.info.id));
     Ok(contents)
 }
 
-impl Contents {
+impl FolderContents {
     fn add_frame(
         &mut self,
         header: Header,
         body: Vec<u8>,
         done: &mut std::collections::BTreeSet<u64>,
     ) {
-        let newest = match &header {
-            Header::Write(place) | Header::Lease(place, _) => place.id,
+        let last_id = match &header {
+            Header::Write(info) | Header::Lease(info, _) => info.id,
             Header::Done { id } => *id,
             Header::Dead(_, refusal) | Header::Unreadable(refusal) => refusal.letter,
         };
-        self.newest = self.newest.max(newest);
+        self.last_id = self.last_id.max(last_id);
         match header {
-            Header::Write(place) => self.entries.push(Entry {
-                place,
+            Header::Write(info) => self.entries.push(Entry {
+                info,
                 lease: None,
                 body,
             }),
-            Header::Lease(place, lease) => self.entries.push(Entry {
-                place,
+            Header::Lease(info, lease) => self.entries.push(Entry {
+                info,
                 lease: Some(lease),
                 body,
             }),
             Header::Done { id } => {
                 done.insert(id);
             }
-            Header::Dead(place, refusal) => {
+            Header::Dead(info, refusal) => {
                 // The dead letter was written before the entry was marked done.
-                done.insert(place.id);
-                self.dead.push(Dead {
-                    place: Some(place),
+                done.insert(info.id);
+                self.dead.push(DeadLetter {
+                    info: Some(info),
                     refusal,
                     body,
                 });
             }
-            Header::Unreadable(refusal) => self.dead.push(Dead {
-                place: None,
+            Header::Unreadable(refusal) => self.dead.push(DeadLetter {
+                info: None,
                 refusal,
                 body,
             }),
@@ -245,11 +252,11 @@ impl Contents {
 }
 
 impl Folder {
-    /// Opens and locks a folder, which is created if it does not exist; `None` if another process has locked it or
-    /// removes it just now. Incomplete frames at the ends of its files are cut off.
-    pub(super) fn open(path: &Path, seal: &Seal) -> io::Result<Option<(Self, Contents)>> {
+    /// Opens and locks a folder, which is created if it does not exist; `None` if another process has locked it or has
+    /// just removed it. Incomplete frames at the ends of its files are cut off.
+    pub(super) fn open(path: &Path, seal: &Seal) -> io::Result<Option<(Self, FolderContents)>> {
         create_private_dirs(path)?;
-        let mut options = private();
+        let mut options = private_file();
         let options = options.write(true).create(true).truncate(false);
         let lock = match options.open(path.join(LOCK)) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -266,15 +273,15 @@ impl Folder {
             _ => return Ok(None),
         }
         let contents = read_contents(path, seal)?;
-        let like = fs::metadata(path)?;
-        owned_as(&lock, &like)?;
+        let folder = fs::metadata(path)?;
+        copy_owner(&lock, &folder)?;
         let folder = Self {
-            queue: Growing::open(&path.join(QUEUE), contents.valid_bytes[0], &like)?,
-            dead: Growing::open(&path.join(DEAD), contents.valid_bytes[1], &like)?,
+            queue: AppendFile::open(&path.join(QUEUE), contents.valid_bytes[0], &folder)?,
+            dead: AppendFile::open(&path.join(DEAD), contents.valid_bytes[1], &folder)?,
             path: path.to_owned(),
             seal: seal.clone(),
-            newest: contents.newest,
-            buried: HashSet::new(),
+            last_id: contents.last_id,
+            dead_ids: HashSet::new(),
             _lock: lock,
         };
         File::open(path)?.sync_all()?;
@@ -283,8 +290,8 @@ impl Folder {
 
     /// Allocates the number of a new entry or dead letter.
     pub(super) fn next_id(&mut self) -> u64 {
-        self.newest += 1;
-        self.newest
+        self.last_id += 1;
+        self.last_id
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -292,44 +299,44 @@ impl Folder {
     }
 
     /// Adds an entry to the queue file, and flushes it to disk.
-    pub(super) fn add(&mut self, entry: &Entry) -> io::Result<()> {
+    pub(super) fn append(&mut self, entry: &Entry) -> io::Result<()> {
         let frame = self.seal.frame(&entry.header(), &entry.body)?;
-        self.queue.add(&frame, true)
+        self.queue.append(&frame, true)
     }
 
-    /// Marks entries done (settled) in this order, all or none. Without `sync` a power cut may undo the marks.
-    pub(super) fn done(&mut self, ids: &[u64], sync: bool) -> io::Result<()> {
+    /// Marks entries done in this order, all or none. Without `sync`, a power failure may undo the marks.
+    pub(super) fn mark_done(&mut self, ids: &[u64], sync: bool) -> io::Result<()> {
         let mut frames = Vec::new();
         for id in ids {
             frames.extend(self.seal.frame(&Header::Done { id: *id }, &[])?);
         }
-        self.queue.add(&frames, sync)
+        self.queue.append(&frames, sync)
     }
 
     /// Writes dead letters, all or none, and flushes them to disk.
-    pub(super) fn bury(&mut self, dead: &[Dead]) -> io::Result<()> {
-        if dead.is_empty() {
+    pub(super) fn add_dead_letters(&mut self, letters: &[DeadLetter]) -> io::Result<()> {
+        if letters.is_empty() {
             return Ok(());
         }
         let mut frames = Vec::new();
-        for dead in dead {
-            frames.extend(self.seal.frame(&dead.header(), &dead.body)?);
+        for letter in letters {
+            frames.extend(self.seal.frame(&letter.header(), &letter.body)?);
         }
-        self.dead.add(&frames, true)?;
-        let places = dead.iter().filter_map(|dead| dead.place.as_ref());
-        self.buried.extend(places.map(|place| place.id));
+        self.dead.append(&frames, true)?;
+        let infos = letters.iter().filter_map(|letter| letter.info.as_ref());
+        self.dead_ids.extend(infos.map(|info| info.id));
         Ok(())
     }
 
     /// Whether an entry has become a dead letter since the folder was opened.
-    pub(super) fn is_buried(&self, id: u64) -> bool {
-        self.buried.contains(&id)
+    pub(super) fn is_dead_letter(&self, id: u64) -> bool {
+        self.dead_ids.contains(&id)
     }
 
-    /// Whether the queue file is due to be rewritten because most of its bytes belong to settled entries; `waiting` is
-    /// the number of bytes of the queued ones.
-    pub(super) fn is_worn(&self, waiting: u64) -> bool {
-        self.queue.length > REWRITE_FROM && waiting < self.queue.length / 2
+    /// Whether the queue file is to be rewritten, because most of its bytes belong to entries that are done;
+    /// `queued_bytes` is the number of bytes of the other entries.
+    pub(super) fn needs_rewrite(&self, queued_bytes: u64) -> bool {
+        self.queue.length > REWRITE_BYTES_MIN && queued_bytes < self.queue.length / 2
     }
 
     /// Rewrites the queue file so that it contains only `entries`, which must be all that are still queued.
@@ -344,42 +351,43 @@ impl Folder {
         if bytes.is_empty() && self.queue.length == 0 {
             return Ok(());
         }
-        self.queue = self.replaced(QUEUE, &bytes)?;
+        self.queue = self.replace_file(QUEUE, &bytes)?;
         Ok(())
     }
 
     /// Rewrites the file of dead letters so that it contains only `dead`.
     pub(super) fn rewrite_dead<'a>(
         &mut self,
-        dead: impl Iterator<Item = &'a Dead>,
+        dead: impl Iterator<Item = &'a DeadLetter>,
     ) -> io::Result<()> {
         let mut bytes = Vec::new();
         for dead in dead {
             bytes.extend(self.seal.frame(&dead.header(), &dead.body)?);
         }
-        self.dead = self.replaced(DEAD, &bytes)?;
+        self.dead = self.replace_file(DEAD, &bytes)?;
         Ok(())
     }
 
-    fn replaced(&self, name: &str, bytes: &[u8]) -> io::Result<Growing> {
-        let fresh = self.path.join(format!(".{name}.new"));
-        let mut options = private();
+    /// Replaces the file `name` by a new one with these bytes, atomically.
+    fn replace_file(&self, name: &str, bytes: &[u8]) -> io::Result<AppendFile> {
+        let temporary = self.path.join(format!(".{name}.new"));
+        let mut options = private_file();
         let options = options.read(true).write(true).create(true).truncate(true);
-        let file = options.open(&fresh)?;
+        let file = options.open(&temporary)?;
         // The operator who edits dead letters may be another user than the server that uses the file next.
-        owned_as(&file, &fs::metadata(&self.path)?)?;
+        copy_owner(&file, &fs::metadata(&self.path)?)?;
         file.write_all_at(bytes, 0)?;
         file.sync_all()?;
-        fs::rename(&fresh, self.path.join(name))?;
+        fs::rename(&temporary, self.path.join(name))?;
         File::open(&self.path)?.sync_all()?;
-        Ok(Growing {
+        Ok(AppendFile {
             file,
             length: bytes.len() as u64,
         })
     }
 
-    /// Truncates the queue file to nothing; call it only when no entry of the folder is queued.
-    pub(super) fn empty(&mut self) -> io::Result<()> {
+    /// Truncates the queue file to zero bytes. Call it only if no entry of the folder is queued.
+    pub(super) fn truncate_queue(&mut self) -> io::Result<()> {
         if self.queue.length > 0 {
             self.queue.file.set_len(0)?;
             self.queue.length = 0;
@@ -389,7 +397,7 @@ impl Folder {
     }
 
     /// Reads the folder's current contents.
-    pub(super) fn contents(&self) -> io::Result<Contents> {
+    pub(super) fn contents(&self) -> io::Result<FolderContents> {
         read_contents(&self.path, &self.seal)
     }
 
@@ -404,20 +412,23 @@ impl Folder {
 
     /// Simulates a full disk for the file of dead letters if `dead`, otherwise for the queue file.
     #[cfg(test)]
-    pub(super) fn fill(&mut self, dead: bool) {
+    pub(super) fn simulate_full_disk(&mut self, dead: bool) {
         let growing = if dead {
             &mut self.dead
         } else {
             &mut self.queue
         };
-        growing.file = private().write(true).open("/dev/full").unwrap();
+        growing.file = private_file().write(true).open("/dev/full").unwrap();
     }
 
     /// Ends the simulation of a full disk.
     #[cfg(test)]
-    pub(super) fn unfill(&mut self) {
+    pub(super) fn end_full_disk(&mut self) {
         for (name, growing) in [(QUEUE, &mut self.queue), (DEAD, &mut self.dead)] {
-            let file = private().read(true).write(true).open(self.path.join(name));
+            let file = private_file()
+                .read(true)
+                .write(true)
+                .open(self.path.join(name));
             growing.file = file.unwrap();
         }
     }

@@ -9,45 +9,45 @@ use serde::{Deserialize, Serialize};
 
 /// The first bytes of every frame.
 const MAGIC: [u8; 4] = *b"FRsp";
-/// Bytes of a frame's head: magic, key id, length, MAC.
-const HEAD: usize = MAGIC.len() + 4 + 4 + MAC_BYTES;
+/// The length of a frame's preamble: magic, key id, length, MAC.
+const PREAMBLE_BYTES: usize = MAGIC.len() + 4 + 4 + MAC_BYTES;
 
 /// A frame's header, which says what the frame records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Header {
     /// A queued write; the body is the command.
-    Write(EntryPlace),
+    Write(EntryInfo),
     /// A lease that the spool granted, renewed or released; the body is the command that requested it.
-    Lease(EntryPlace, LeaseNow),
-    /// A mark that an entry is settled; it has no body.
+    Lease(EntryInfo, SpooledLease),
+    /// A mark that an entry is done: it has left the queue. The mark has no body.
     Done {
         /// The entry's number.
         id: u64,
     },
     /// A dead letter: a write that the ledger has refused. The body is the command, or empty if its contents were
     /// erased.
-    Dead(EntryPlace, Refusal),
+    Dead(EntryInfo, Refusal),
     /// A dead letter with a piece of a file that fails verification; the body is the piece.
     Unreadable(Refusal),
 }
 
 /// Identifies an entry and its session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct EntryPlace {
+pub(super) struct EntryInfo {
     /// The number of the entry in its folder. A newer entry has a greater number.
     pub(super) id: u64,
     /// When it was queued, in microseconds since 1970.
     pub(super) at: i64,
     pub(super) tenant: String,
     pub(super) session: String,
-    /// The kind of write as one word, such as `append` (see `queue.rs`).
+    /// The kind of write as one u32_at, such as `append` (see `queue.rs`).
     pub(super) what: String,
 }
 
-/// A session's lease as an operation of the spool left it.
+/// A session's lease after the spool has granted, renewed or released it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct LeaseNow {
+pub(super) struct SpooledLease {
     pub(super) fence: u64,
     /// Empty if the lease was released.
     pub(super) holder: String,
@@ -95,7 +95,7 @@ impl Seal {
         payload.extend_from_slice(&header);
         payload.extend_from_slice(body);
         let key = self.keyring.active();
-        let mut frame = Vec::with_capacity(HEAD + payload.len());
+        let mut frame = Vec::with_capacity(PREAMBLE_BYTES + payload.len());
         frame.extend_from_slice(&MAGIC);
         frame.extend_from_slice(&key.to_be_bytes());
         frame.extend_from_slice(&length_bytes(payload.len())?);
@@ -112,46 +112,48 @@ impl Seal {
         if bytes.iter().take(MAGIC.len()).all(|byte| *byte == 0) {
             return memchr::memmem::find(bytes, &MAGIC).is_none();
         }
-        let Some((head, rest)) = bytes.split_at_checked(HEAD) else {
+        let Some((preamble, rest)) = bytes.split_at_checked(PREAMBLE_BYTES) else {
             return false;
         };
-        head.starts_with(&MAGIC)
-            && rest.len() <= word(head, 8) as usize
-            && self.mac(word(head, 4), &[]).is_some()
+        preamble.starts_with(&MAGIC)
+            && rest.len() <= u32_at(preamble, 8) as usize
+            && self.mac(u32_at(preamble, 4), &[]).is_some()
     }
 
     /// Reads the frame at the start of `bytes`.
-    fn read(&self, bytes: &[u8]) -> Read {
-        let Some((head, rest)) = bytes.split_at_checked(HEAD) else {
-            let begun = &bytes[..bytes.len().min(MAGIC.len())];
-            return match MAGIC.starts_with(begun) {
-                true => Read::Short,
-                false => Read::Wrong,
+    fn read(&self, bytes: &[u8]) -> ParsedFrame {
+        let Some((preamble, rest)) = bytes.split_at_checked(PREAMBLE_BYTES) else {
+            let magic_part = &bytes[..bytes.len().min(MAGIC.len())];
+            return match MAGIC.starts_with(magic_part) {
+                true => ParsedFrame::Incomplete,
+                false => ParsedFrame::Invalid,
             };
         };
-        if !head.starts_with(&MAGIC) {
-            return Read::Wrong;
+        if !preamble.starts_with(&MAGIC) {
+            return ParsedFrame::Invalid;
         }
-        let Some(payload) = rest.get(..word(head, 8) as usize) else {
-            return Read::Short;
+        let Some(payload) = rest.get(..u32_at(preamble, 8) as usize) else {
+            return ParsedFrame::Incomplete;
         };
         let mut mac = [0; MAC_BYTES];
-        mac.copy_from_slice(&head[12..]);
+        mac.copy_from_slice(&preamble[12..]);
         let is_authentic = self
-            .mac(word(head, 4), payload)
+            .mac(u32_at(preamble, 4), payload)
             .is_some_and(|m| equal_macs(&m, &mac));
         match is_authentic.then(|| parse_payload(payload)).flatten() {
-            Some((header, body)) => Read::Frame(header, body.to_vec(), HEAD + payload.len()),
-            None => Read::Wrong,
+            Some((header, body)) => {
+                ParsedFrame::Frame(header, body.to_vec(), PREAMBLE_BYTES + payload.len())
+            }
+            None => ParsedFrame::Invalid,
         }
     }
 }
 
-/// The big-endian number at offset `at` of a frame's head.
-fn word(head: &[u8], at: usize) -> u32 {
-    let mut word = [0; 4];
-    word.copy_from_slice(&head[at..at + 4]);
-    u32::from_be_bytes(word)
+/// The big-endian number at offset `at` of a frame's preamble.
+fn u32_at(preamble: &[u8], at: usize) -> u32 {
+    let mut bytes = [0; 4];
+    bytes.copy_from_slice(&preamble[at..at + 4]);
+    u32::from_be_bytes(bytes)
 }
 
 fn length_bytes(length: usize) -> std::io::Result<[u8; 4]> {
@@ -165,16 +167,19 @@ fn parse_payload(payload: &[u8]) -> Option<(Header, &[u8])> {
     Some((serde_json::from_slice(header).ok()?, body))
 }
 
-enum Read {
+/// The result of reading one frame.
+enum ParsedFrame {
+    /// The header, the body, and the length of the frame.
     Frame(Header, Vec<u8>, usize),
     /// The bytes end before the frame does.
-    Short,
-    Wrong,
+    Incomplete,
+    /// The bytes are no frame, or fail verification.
+    Invalid,
 }
 
 /// The contents of a file of frames.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Scanned {
+pub(super) struct ScanResult {
     /// The frames that verify, in order.
     pub(super) frames: Vec<(Header, Vec<u8>)>,
     /// The pieces between and after them that do not verify, without a torn last frame.
@@ -184,19 +189,19 @@ pub(super) struct Scanned {
 }
 
 /// Scans a file. Bytes that fail verification are skipped up to the next valid frame. Only the last frame can be torn;
-/// it is dropped, because its write was not answered yet, so no caller relies on it.
-pub(super) fn scan(bytes: &[u8], seal: &Seal) -> Scanned {
-    let mut scanned = Scanned::default();
+/// it is dropped: its write was not answered yet, so no caller relies on it.
+pub(super) fn scan(bytes: &[u8], seal: &Seal) -> ScanResult {
+    let mut scanned = ScanResult::default();
     let mut at = 0;
     while at < bytes.len() {
         match seal.read(&bytes[at..]) {
-            Read::Frame(header, body, length) => {
+            ParsedFrame::Frame(header, body, length) => {
                 scanned.frames.push((header, body));
                 at += length;
             }
             read => {
                 let Some(next) = next_frame(bytes, at + 1, seal) else {
-                    if matches!(read, Read::Wrong) && !seal.is_torn_frame(&bytes[at..]) {
+                    if matches!(read, ParsedFrame::Invalid) && !seal.is_torn_frame(&bytes[at..]) {
                         scanned.unreadable.push(bytes[at..].to_vec());
                         at = bytes.len();
                     }
@@ -213,9 +218,9 @@ pub(super) fn scan(bytes: &[u8], seal: &Seal) -> Scanned {
 
 /// Offset of the next valid frame at or after `from`.
 fn next_frame(bytes: &[u8], from: usize, seal: &Seal) -> Option<usize> {
-    let places = memchr::memmem::find_iter(bytes.get(from..)?, &MAGIC);
-    let mut places = places.map(|at| from + at);
-    places.find(|at| matches!(seal.read(&bytes[*at..]), Read::Frame(..)))
+    let offsets = memchr::memmem::find_iter(bytes.get(from..)?, &MAGIC);
+    let mut offsets = offsets.map(|at| from + at);
+    offsets.find(|at| matches!(seal.read(&bytes[*at..]), ParsedFrame::Frame(..)))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What this process knows of the sessions to which it has written under a lease: enough to continue them while the
+//! The known state of sessions to which this process has written under a lease. It suffices to continue them while the
 //! ledger does not answer (DESIGN §6). The memory is bounded: sessions whose known state changed least recently are
 //! evicted.
 
@@ -16,19 +16,19 @@ use filrouge_types::{
 use hashlink::LinkedHashMap;
 
 /// The tenant and the id of a session.
-pub(super) type Key = (TenantId, SessionId);
+pub(super) type SessionKey = (TenantId, SessionId);
 
 /// The maximum number of known sessions.
-const SESSIONS: usize = 8_192;
+const SESSIONS_MAX: usize = 8_192;
 /// The approximate maximum number of bytes of the known state of all sessions, mostly checkpoints and turns.
-const BYTES: usize = 64 << 20;
+const BYTES_MAX: usize = 64 << 20;
 /// The maximum number of known turns of a session.
-const TURNS: usize = 16;
+const TURNS_MAX: usize = 16;
 /// The maximum number of viewers that are remembered for a session.
-const VIEWERS: usize = 8;
+const VIEWERS_MAX: usize = 8;
 /// The time for which known state is used after the ledger last confirmed the session's fence. After that time another
 /// holder may have continued the session.
-const FRESH: Duration = Duration::from_secs(15 * 60);
+const CONFIRMED_FOR: Duration = Duration::from_secs(15 * 60);
 
 /// A turn that this process has begun: its position in the ledger, and the writes from which its rows are rebuilt.
 #[derive(Debug, Clone)]
@@ -44,42 +44,43 @@ pub(super) struct KnownTurn {
 
 /// The known state of a session.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Known {
+pub(super) struct KnownSession {
     viewers: VecDeque<(Viewer, Option<SessionToken>)>,
-    /// The newest lease. Unless it is `owned`, only its fence is known.
+    /// The newest lease. Only its fence is known unless `granted_here` is true.
     pub(super) lease: HeadLease,
     /// Whether the newest lease was granted through this process, by the ledger or by the spool. Only then may the
     /// spool renew it or grant the next one.
-    pub(super) owned: bool,
+    pub(super) granted_here: bool,
     pub(super) last_seq: u64,
     pub(super) checkpoint: Option<Checkpoint>,
     pub(super) state: Option<Box<str>>,
     turns: VecDeque<KnownTurn>,
     /// When the ledger last confirmed that `lease.fence` is the session's newest fence.
-    renewed: Option<Instant>,
+    confirmed_at: Option<Instant>,
 }
 
-impl Known {
+impl KnownSession {
     /// Records that the ledger has just confirmed the session's fence.
-    pub(super) fn renew(&mut self) {
-        self.renewed = Some(Instant::now());
+    pub(super) fn confirm_fence(&mut self) {
+        self.confirmed_at = Some(Instant::now());
     }
 
-    fn is_fresh(&self) -> bool {
-        self.renewed.is_some_and(|at| at.elapsed() < FRESH)
+    fn is_recently_confirmed(&self) -> bool {
+        self.confirmed_at
+            .is_some_and(|at| at.elapsed() < CONFIRMED_FOR)
     }
 
     /// Whether the ledger has shown the session to the scope's viewer, with the same session token.
-    pub(super) fn sees(&self, scope: &Scope) -> bool {
+    pub(super) fn was_shown_to(&self, scope: &Scope) -> bool {
         let mut viewers = self.viewers.iter();
         viewers.any(|(viewer, token)| *viewer == scope.viewer && *token == scope.token)
     }
 
     pub(super) fn add_viewer(&mut self, scope: &Scope) {
-        if self.sees(scope) {
+        if self.was_shown_to(scope) {
             return;
         }
-        self.viewers.truncate(VIEWERS - 1);
+        self.viewers.truncate(VIEWERS_MAX - 1);
         self.viewers.push_front((scope.viewer.clone(), scope.token));
     }
 
@@ -93,16 +94,16 @@ impl Known {
     }
 
     /// Updates the known state from the ledger's answer to a write.
-    pub(super) fn learn(&mut self, command: &Command, outcome: &Outcome, now: Timestamp) {
+    pub(super) fn update(&mut self, command: &Command, outcome: &Outcome, now: Timestamp) {
         self.add_viewer(&command.scope);
-        let holds = Self::is_held_by(command, outcome);
-        if let Some(own) = command.scope.fence {
+        let is_newest_fence = Self::proves_newest_fence(command, outcome);
+        if let Some(token) = command.scope.fence {
             // A replay proves nothing, because the ledger returns it under any fence.
-            if holds && own.fence > self.lease.fence {
-                self.forget_after_takeover();
-                self.lease.fence = own.fence;
+            if is_newest_fence && token.fence > self.lease.fence {
+                self.forget_after_new_holder();
+                self.lease.fence = token.fence;
             }
-            if own.release && own.fence == self.lease.fence {
+            if token.release && token.fence == self.lease.fence {
                 self.lease.holder = Box::default();
                 self.lease.expires_at = now;
             }
@@ -112,11 +113,11 @@ impl Known {
             Outcome::Lease { lease, .. } if lease.fence >= self.lease.fence => {
                 if lease.fence > self.lease.fence + 1 {
                     // The fences in between show that another holder has continued the session.
-                    self.forget_after_takeover();
+                    self.forget_after_new_holder();
                 }
                 let released = matches!(&command.write,
-                    Write::Lease(take) if matches!(take.ask, LeaseRequest::Release { .. }));
-                self.owned |= !released;
+                    Write::Lease(take) if matches!(take.request, LeaseRequest::Release { .. }));
+                self.granted_here |= !released;
                 self.lease = HeadLease {
                     fence: lease.fence,
                     holder: lease.holder.clone().unwrap_or_default(),
@@ -126,11 +127,11 @@ impl Known {
             }
             Outcome::Turn(turn, put) => {
                 self.last_seq = put.as_ref().map_or(self.last_seq, |put| put.last_seq);
-                self.learn_turn(command, turn);
+                self.update_turn(command, turn);
             }
             Outcome::Appended { last_seq, .. } => {
                 self.last_seq = *last_seq;
-                self.learn_answer(command, now);
+                self.keep_answer(command, now);
             }
             Outcome::Checkpoint {
                 checkpoint,
@@ -142,41 +143,41 @@ impl Known {
             }
             _ => {}
         }
-        if holds {
-            self.renew();
+        if is_newest_fence {
+            self.confirm_fence();
         }
     }
 
-    fn learn_turn(&mut self, command: &Command, turn: &Turn) {
+    fn update_turn(&mut self, command: &Command, turn: &Turn) {
         let index = self.turns.iter().position(|k| k.id == turn.turn_id);
-        let begins = matches!(command.write, Write::Start(_));
+        let is_start = matches!(command.write, Write::Start(_));
         let known = index.and_then(|at| self.turns.remove(at));
         // A replayed start may return a turn that has ended. Unless the turn is known, it is not remembered, because
         // the write that ended it is unknown.
-        let fresh = begins && !(turn.replayed && turn.status.is_closed());
-        let Some(mut known) = known.or_else(|| fresh.then(|| KnownTurn::of(turn))) else {
+        let is_new_turn = is_start && !(turn.replayed && turn.status.is_closed());
+        let Some(mut known) = known.or_else(|| is_new_turn.then(|| KnownTurn::new(turn))) else {
             return;
         };
-        let is_new = known.writes.is_empty() || !begins && !known.status.is_closed();
-        if is_new && let Some(body) = command.encode() {
-            let at = turn.finalized_at.filter(|_| !begins);
+        let is_new_write = known.writes.is_empty() || !is_start && !known.status.is_closed();
+        if is_new_write && let Some(body) = command.encode() {
+            let at = turn.finalized_at.filter(|_| !is_start);
             known.writes.push((at.unwrap_or(turn.created_at), body));
         }
         known.status = turn.status;
         known.last_seq = turn.last_seq;
-        self.turns.truncate(TURNS - 1);
+        self.turns.truncate(TURNS_MAX - 1);
         self.turns.push_front(known);
     }
 
     /// Keeps a command that appends a turn's answer, because the turn's end may refer to the answer.
-    fn learn_answer(&mut self, command: &Command, now: Timestamp) {
+    fn keep_answer(&mut self, command: &Command, now: Timestamp) {
         let Write::Append(append) = &command.write else {
             return;
         };
         let mut items = append.batch.items();
-        let answers = items.any(|item| item.channel == Channel::Final);
+        let has_answer = items.any(|item| item.channel == Channel::Final);
         let mut turns = self.turns.iter_mut();
-        if answers
+        if has_answer
             && let Some(known) = turns.find(|k| k.id == append.turn_id)
             && let Some(body) = command.encode()
         {
@@ -184,8 +185,8 @@ impl Known {
         }
     }
 
-    /// Whether the ledger's answer proves that the fence of the write is the session's newest.
-    pub(super) fn is_held_by(command: &Command, outcome: &Outcome) -> bool {
+    /// Whether the ledger's answer to a write proves that the fence of the write is the session's newest.
+    pub(super) fn proves_newest_fence(command: &Command, outcome: &Outcome) -> bool {
         match outcome {
             Outcome::Lease { lease, .. } => lease.holder.is_some(),
             Outcome::Turn(_, put) => put.is_some() && command.scope.fence.is_some(),
@@ -210,21 +211,21 @@ impl Known {
     }
 
     /// Forgets the state that another holder may have changed.
-    fn forget_after_takeover(&mut self) {
-        self.owned = false;
+    fn forget_after_new_holder(&mut self) {
+        self.granted_here = false;
         self.checkpoint = None;
         self.state = None;
         self.turns.clear();
     }
 
-    /// Forgets all contents of turns; only which turns are open stays known. For a session to which another caller has
-    /// written, who may have redacted contents.
+    /// Forgets all contents of turns; only the ids of open turns stay known. Call it for a session to which another
+    /// caller has written, because that caller may have redacted contents.
     pub(super) fn forget_contents(&mut self, entropy: &dyn Entropy) {
         self.turns.retain(|known| known.status == TurnStatus::Open);
         for known in &mut self.turns {
             known.writes.truncate(1);
             for (_, body) in &mut known.writes {
-                *body = emptied(body, entropy).unwrap_or_default();
+                *body = without_contents(body, entropy).unwrap_or_default();
             }
         }
     }
@@ -237,7 +238,7 @@ impl Known {
 }
 
 impl KnownTurn {
-    fn of(turn: &Turn) -> Self {
+    fn new(turn: &Turn) -> Self {
         Self {
             id: turn.turn_id,
             status: turn.status,
@@ -250,7 +251,7 @@ impl KnownTurn {
 }
 
 /// A command that starts a turn, without the contents of its items. `None` if it cannot be decoded or encoded.
-fn emptied(body: &[u8], entropy: &dyn Entropy) -> Option<Vec<u8>> {
+fn without_contents(body: &[u8], entropy: &dyn Entropy) -> Option<Vec<u8>> {
     let mut command = Command::decode(body, entropy).ok()?;
     if let Write::Start(start) = &mut command.write {
         let mut entries: Vec<Entry> = start.batch.entries().to_vec();
@@ -264,41 +265,43 @@ fn emptied(body: &[u8], entropy: &dyn Entropy) -> Option<Vec<u8>> {
 
 /// The known sessions, least recently changed first.
 #[derive(Default)]
-pub(super) struct Sessions {
-    known: LinkedHashMap<Key, Known>,
+pub(super) struct KnownSessions {
+    known: LinkedHashMap<SessionKey, KnownSession>,
     bytes: usize,
 }
 
-impl Sessions {
-    /// The known state of a session, unless the ledger's confirmation is too old. With `kept`, which is set for a
-    /// session with queued writes, any age will do.
-    pub(super) fn get(&self, key: &Key, kept: bool) -> Option<&Known> {
-        self.known.get(key).filter(|known| kept || known.is_fresh())
+impl KnownSessions {
+    /// The known state of a session. `None` if the ledger's confirmation is too old, unless `is_queued`: the age does
+    /// not matter for a session with queued writes.
+    pub(super) fn get(&self, key: &SessionKey, is_queued: bool) -> Option<&KnownSession> {
+        self.known
+            .get(key)
+            .filter(|known| is_queued || known.is_recently_confirmed())
     }
 
     /// Changes the known state of a session, which starts empty if the session is not known.
-    pub(super) fn change(&mut self, key: &Key, change: impl FnOnce(&mut Known)) {
+    pub(super) fn change(&mut self, key: &SessionKey, change: impl FnOnce(&mut KnownSession)) {
         let mut known = self.forget(key).unwrap_or_default();
         change(&mut known);
         self.bytes += known.bytes();
         self.known.insert(key.clone(), known);
     }
 
-    pub(super) fn forget(&mut self, key: &Key) -> Option<Known> {
+    pub(super) fn forget(&mut self, key: &SessionKey) -> Option<KnownSession> {
         let known = self.known.remove(key)?;
         self.bytes -= known.bytes();
         Some(known)
     }
 
     /// If there are too many sessions or bytes, evicts sessions down to half of the limits, the least recently changed
-    /// first. Sessions for which `kept` returns true stay.
-    pub(super) fn trim(&mut self, kept: impl Fn(&Key) -> bool) {
-        if self.known.len() <= SESSIONS && self.bytes <= BYTES {
+    /// first. Sessions for which `is_kept` returns true stay.
+    pub(super) fn evict(&mut self, is_kept: impl Fn(&SessionKey) -> bool) {
+        if self.known.len() <= SESSIONS_MAX && self.bytes <= BYTES_MAX {
             return;
         }
-        let oldest: Vec<Key> = self.known.keys().filter(|k| !kept(k)).cloned().collect();
+        let oldest: Vec<SessionKey> = self.known.keys().filter(|k| !is_kept(k)).cloned().collect();
         for key in oldest {
-            if self.known.len() <= SESSIONS / 2 && self.bytes <= BYTES / 2 {
+            if self.known.len() <= SESSIONS_MAX / 2 && self.bytes <= BYTES_MAX / 2 {
                 break;
             }
             self.forget(&key);

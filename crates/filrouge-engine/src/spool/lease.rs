@@ -1,36 +1,35 @@
 //! Leases while the ledger does not answer. If a session's newest lease was granted through this process, the spool
 //! grants the next one by the ledger's rules, to one holder at a time and under growing fences. Each granted lease is
-//! queued for the ledger, in order among the session's writes. If another process has meanwhile granted the session's
-//! lease, the drain finds that the ledger refuses the queued lease; then that lease and all writes queued after it
-//! become dead letters.
+//! queued for the ledger, in order with the session's writes. If another process has meanwhile granted the session's
+//! lease, the ledger refuses the queued lease. That lease and all writes queued after it then become dead letters.
 
 use std::sync::Arc;
 
 use filrouge_store::CommittedWrite;
-use filrouge_store::command::{Command, LeaseRequest, TakeLease, Write};
+use filrouge_store::command::{Command, LeaseCommand, LeaseRequest, Write};
 use filrouge_types::{Failure, Lease, Timestamp};
 
 use super::Core;
-use super::frame::LeaseNow;
-use super::known::Key;
+use super::frame::SpooledLease;
+use super::known::SessionKey;
 use super::state::Attempt;
 
 impl Core {
     /// Answers a lease request for a session that continues in the spool. If the ledger answers, the request waits
     /// until the session's queue is drained, and then goes to the ledger.
     ///
-    /// `attempt` is the request's own try in the ledger, if it has not ended. `ledger_is_down` means that this try has
-    /// just shown that the ledger does not answer.
+    /// `attempt` is the first attempt to send the request to the ledger, if it has not ended. `ledger_is_down` means
+    /// that this attempt has just shown that the ledger does not answer.
     pub(super) async fn lease_in_spool(
         self: &Arc<Self>,
-        key: &Key,
+        key: &SessionKey,
         command: Command,
         attempt: Option<Attempt>,
         ledger_is_down: bool,
     ) -> Result<CommittedWrite, Failure> {
         // The spool grants leases only while the ledger does not answer.
         if !ledger_is_down && !self.state().is_ledger_unavailable() {
-            match self.wait_settled(key).await {
+            match self.wait_until_drained(key).await {
                 Ok(()) => return Box::pin(self.write_or_queue(command)).await,
                 Err(failure) if !self.state().is_ledger_unavailable() => return Err(failure),
                 Err(_) => {}
@@ -39,11 +38,11 @@ impl Core {
         self.enqueue(key, command, attempt).await
     }
 
-    /// Releases `lease`, which the ledger granted to a late first try, if the spool has meanwhile answered the same
-    /// request with a lease under another fence (`granted`): no caller knows of `lease`.
+    /// Releases `lease`, which the ledger granted to a late first attempt, if the spool has meanwhile answered the same
+    /// request with a lease under another fence (`granted`). No caller has received `lease`.
     pub(super) async fn release_unclaimed(
         &self,
-        granted: &LeaseNow,
+        granted: &SpooledLease,
         command: &Command,
         lease: &Lease,
     ) {
@@ -54,8 +53,8 @@ impl Core {
             return;
         }
         let fence = lease.fence;
-        let release = TakeLease {
-            ask: LeaseRequest::Release { fence },
+        let release = LeaseCommand {
+            request: LeaseRequest::Release { fence },
             ..(**take).clone()
         };
         let release_write = Command {
@@ -64,13 +63,13 @@ impl Core {
         };
         if let Err(failure) = self.inner.write(release_write).await {
             // The lease stays until it expires.
-            tracing::warn!(err = %failure.code, call_id = %crate::calls::word(take.session_id.as_str()), fence, "[SPOOL] an unclaimed lease is not released");
+            tracing::warn!(err = %failure.code, call_id = %crate::calls::log_word(take.session_id.as_str()), fence, "[SPOOL] an unclaimed lease is not released");
         }
     }
 }
 
-pub(super) fn lease_now(lease: &Lease, now: Timestamp) -> LeaseNow {
-    LeaseNow {
+pub(super) fn spooled_lease(lease: &Lease, now: Timestamp) -> SpooledLease {
+    SpooledLease {
         fence: lease.fence,
         holder: lease.holder.as_deref().unwrap_or_default().to_owned(),
         expires_at: lease.expires_at.unwrap_or(now).as_micros(),

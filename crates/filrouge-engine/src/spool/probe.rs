@@ -1,4 +1,4 @@
-//! When one write is slow, a probe finds out whether the ledger answers at all.
+//! When one write is slow, a probe checks whether the ledger answers other queries.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,16 +10,16 @@ use tokio::sync::Mutex;
 /// A small query to the ledger. Callers that wait at the same time share one query.
 pub(super) struct Probe {
     inner: Arc<dyn Ledger>,
-    within: Duration,
+    timeout: Duration,
     last: Mutex<Option<(Instant, Result<(), Failure>)>>,
 }
 
 impl Probe {
-    /// A probe that times out after `within`.
-    pub(super) fn new(inner: Arc<dyn Ledger>, within: Duration) -> Self {
+    /// A probe that fails after `timeout`.
+    pub(super) fn new(inner: Arc<dyn Ledger>, timeout: Duration) -> Self {
         Self {
             inner,
-            within,
+            timeout,
             last: Mutex::const_new(None),
         }
     }
@@ -39,14 +39,14 @@ impl Probe {
         let query = self
             .inner
             .inspect(QuerySubject::ServerData, Box::new(|_| {}));
-        let answer = match tokio::time::timeout(self.within, query).await {
+        let answer = match tokio::time::timeout(self.timeout, query).await {
             Ok(Err(failure)) if failure.code == ErrorCode::StoreUnavailable => Err(failure),
             // Any other failure shows that the ledger answers.
             Ok(_) => Ok(()),
             Err(_) => {
-                let within = self.within.as_millis();
-                let what = format!("the ledger has not answered a probe for {within} ms");
-                Err(Failure::new(ErrorCode::StoreUnavailable, what))
+                let timeout = self.timeout.as_millis();
+                let detail = format!("the ledger has not answered a probe for {timeout} ms");
+                Err(Failure::new(ErrorCode::StoreUnavailable, detail))
             }
         };
         *last = Some((Instant::now(), answer.clone()));

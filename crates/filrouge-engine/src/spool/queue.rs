@@ -11,14 +11,14 @@ use filrouge_types::{ErrorCode, Failure, ItemId, Timestamp};
 use super::Core;
 use super::files::Files;
 use super::folder::Entry;
-use super::frame::EntryPlace;
-use super::here::{LocalSession, unavailable};
-use super::known::{Key, Known};
-use super::lease::lease_now;
+use super::frame::EntryInfo;
+use super::known::{KnownSession, SessionKey};
+use super::lease::spooled_lease;
+use super::local_session::{LocalSession, unavailable};
 use super::state::{Attempt, QueuedEntry, State};
 
 /// The kind of a write as one word, for the log marker `[CALL_JOURNAL_WARN]` and for lists of the spool's contents.
-fn word(write: &Write) -> &'static str {
+fn kind_of(write: &Write) -> &'static str {
     match write {
         Write::Start(_) => "ensure",
         Write::Append(_) => "append",
@@ -33,19 +33,19 @@ fn word(write: &Write) -> &'static str {
 /// Adds an id to every item of an append if no item has one, so that the ledger recognizes the write when the drain
 /// sends it again. If the caller has given any item an id, the items stay unchanged: one id is enough to recognize all
 /// of them, and a retry by the caller must be equal to them.
-pub(super) fn keyed(command: Command, entropy: &dyn Entropy) -> Result<Command, Failure> {
+pub(super) fn with_item_ids(command: Command, entropy: &dyn Entropy) -> Result<Command, Failure> {
     let Write::Append(append) = command.write else {
         return Ok(command);
     };
-    let named = append.batch.items().any(|item| item.item_id.is_some());
-    if named || append.progress.is_some() {
+    let has_ids = append.batch.items().any(|item| item.item_id.is_some());
+    if has_ids || append.progress.is_some() {
         let write = Write::Append(append);
         return Ok(Command { write, ..command });
     }
-    let word = random_id(entropy)?;
+    let random = random_id(entropy)?;
     let mut entries = append.batch.entries().to_vec();
     for (n, entry) in entries.iter_mut().enumerate() {
-        let id = ItemId::new(format!("spool:{word}:{n}"));
+        let id = ItemId::new(format!("spool:{random}:{n}"));
         let internal =
             |e: filrouge_types::IdError| Failure::new(ErrorCode::Internal, e.to_string());
         entry.item.item_id = Some(id.map_err(internal)?);
@@ -60,13 +60,13 @@ pub(super) fn keyed(command: Command, entropy: &dyn Entropy) -> Result<Command, 
 
 /// The command as it is stored in the queue. It is marked as queued: the ledger accepts it even after its lease has
 /// expired, unless another caller has acquired the session's lease. An event without a time gets the present.
-fn queued(mut command: Command, now: Timestamp) -> Command {
+fn to_queued(mut command: Command, now: Timestamp) -> Command {
     if let Write::RecordEvent(event) = &mut command.write {
         event.at.get_or_insert(now);
     }
-    command.scope.fence = command.scope.fence.map(|own| FencingToken {
+    command.scope.fence = command.scope.fence.map(|token| FencingToken {
         queued: true,
-        ..own
+        ..token
     });
     command
 }
@@ -74,17 +74,17 @@ fn queued(mut command: Command, now: Timestamp) -> Command {
 impl Core {
     /// Queues a write after the session's other queued writes.
     ///
-    /// `attempt` is the write's first try, if it has not ended; `failure` is why that try has no answer, `None` if
-    /// there was no try. In the latter case, a write that needs state that this process does not know waits for a slow
-    /// ledger instead.
+    /// `attempt` is the write's first attempt, if it has not ended. `failure` is the reason why that attempt has no
+    /// answer; `None` if there was no attempt. In the latter case, a write that needs state that this process does not
+    /// know waits for a slow ledger instead.
     pub(super) async fn queue(
         self: &Arc<Self>,
-        key: &Key,
+        key: &SessionKey,
         command: Command,
         attempt: Option<Attempt>,
         failure: Option<Failure>,
     ) -> Result<CommittedWrite, Failure> {
-        let command = keyed(command, self.entropy.as_ref())?;
+        let command = with_item_ids(command, self.entropy.as_ref())?;
         match self.enqueue(key, command.clone(), attempt).await {
             // The answer needs state that this process does not know. A ledger that is only slow can still answer.
             Err(refused)
@@ -92,30 +92,32 @@ impl Core {
                     && failure.is_none()
                     && !self.state().is_ledger_unavailable() =>
             {
-                self.wait_settled(key).await?;
+                self.wait_until_drained(key).await?;
                 Box::pin(self.write_or_queue(command)).await
             }
             answer => answer,
         }
     }
 
-    /// Answers a write by the ledger's rules over what is known here, and stores it on disk after the session's other
-    /// entries. Does nothing else with a write that the rules refuse or recognize as a replay.
+    /// Answers a write by the ledger's rules over the known state, and stores it on disk after the session's other
+    /// entries. A write that the rules refuse or recognize as a replay is not stored.
     pub(super) async fn enqueue(
         self: &Arc<Self>,
-        key: &Key,
+        key: &SessionKey,
         command: Command,
         attempt: Option<Attempt>,
     ) -> Result<CommittedWrite, Failure> {
-        let what = word(&command.write);
-        let (core, to) = (self.clone(), key.clone());
-        let put = tokio::task::spawn_blocking(move || core.put(&to, command, attempt));
-        let ended = |e: tokio::task::JoinError| {
+        let kind = kind_of(&command.write);
+        let (core, session) = (self.clone(), key.clone());
+        let answer = tokio::task::spawn_blocking(move || {
+            core.answer_and_persist(&session, command, attempt)
+        });
+        let internal = |e: tokio::task::JoinError| {
             Failure::new(ErrorCode::Internal, format!("the spool: {e}"))
         };
-        let (outcome, waits) = put.await.map_err(ended)??;
-        if waits {
-            tracing::warn!(reason = %what, tenant_id = %crate::calls::word(key.0.as_str()), call_id = %crate::calls::word(key.1.as_str()), "[CALL_JOURNAL_WARN] pg_down");
+        let (outcome, is_new) = answer.await.map_err(internal)??;
+        if is_new {
+            tracing::warn!(reason = %kind, tenant_id = %crate::calls::log_word(key.0.as_str()), call_id = %crate::calls::log_word(key.1.as_str()), "[CALL_JOURNAL_WARN] pg_down");
         }
         Ok(CommittedWrite {
             outcome,
@@ -123,10 +125,10 @@ impl Core {
         })
     }
 
-    /// The answer to a write, and whether this call has queued it: a replay is not queued again.
-    fn put(
+    /// Answers a write, and stores it on disk unless it is a replay. Also returns whether it was stored.
+    fn answer_and_persist(
         &self,
-        key: &Key,
+        key: &SessionKey,
         command: Command,
         attempt: Option<Attempt>,
     ) -> Result<(Outcome, bool), Failure> {
@@ -155,60 +157,63 @@ impl Core {
     pub(super) fn local_session<'s>(
         &self,
         state: &'s mut State,
-        key: &Key,
-    ) -> Result<Option<(&'s mut LocalSession, &'s Known)>, Failure> {
-        let queued = state.is_queued(key);
-        let Some(known) = state.known.get(key, queued) else {
+        key: &SessionKey,
+    ) -> Result<Option<(&'s mut LocalSession, &'s KnownSession)>, Failure> {
+        let is_queued = state.is_queued(key);
+        let Some(known) = state.known.get(key, is_queued) else {
             return Ok(None);
         };
         if !state.local_sessions.contains_key(key) {
-            let mut here = LocalSession::begin(
+            let mut local_session = LocalSession::rebuild(
                 self.keyring.clone(),
                 self.entropy.clone(),
                 self.clock.clone(),
                 key,
                 known,
             )?;
-            for waits in state.queues.get(key).into_iter().flatten() {
-                here.apply_entry(&waits.entry, self.entropy.as_ref());
+            for queued in state.queues.get(key).into_iter().flatten() {
+                local_session.apply_entry(&queued.entry, self.entropy.as_ref());
             }
-            state.local_sessions.insert(key.clone(), here);
+            state.local_sessions.insert(key.clone(), local_session);
         }
-        Ok(state.local_sessions.get_mut(key).map(|here| (here, known)))
+        Ok(state
+            .local_sessions
+            .get_mut(key)
+            .map(|local_session| (local_session, known)))
     }
 
     fn apply_rules(
         &self,
-        key: &Key,
+        key: &SessionKey,
         command: &Command,
         now: Timestamp,
     ) -> Result<(Outcome, bool), Failure> {
         let mut state = self.state();
-        let (here, known) = self
+        let (local_session, known) = self
             .local_session(&mut state, key)?
             .ok_or_else(|| unavailable("the session is no longer known here"))?;
-        here.answer(command, known, now)
+        local_session.answer(command, known, now)
     }
 
     fn persist(
         &self,
         files: &mut Files,
-        key: &Key,
+        key: &SessionKey,
         (command, now): (Command, Timestamp),
         outcome: &Outcome,
         attempt: Option<Attempt>,
     ) -> Result<(), Failure> {
         let lease = match outcome {
-            Outcome::Lease { lease, .. } => Some(lease_now(lease, now)),
+            Outcome::Lease { lease, .. } => Some(spooled_lease(lease, now)),
             _ => None,
         };
-        let what = word(&command.write).to_owned();
-        let body = queued(command, now)
+        let what = kind_of(&command.write).to_owned();
+        let body = to_queued(command, now)
             .encode()
             .ok_or_else(|| unavailable("a write of this kind cannot be queued"))?;
-        let folder = files.own()?;
+        let folder = files.own_folder()?;
         let entry = Entry {
-            place: EntryPlace {
+            info: EntryInfo {
                 id: folder.next_id(),
                 at: now.as_micros(),
                 tenant: key.0.as_str().to_owned(),
@@ -218,9 +223,9 @@ impl Core {
             lease,
             body,
         };
-        self.check_room(key, entry.bytes())?;
-        folder.add(&entry).map_err(|e| self.write_failure(&e))?;
-        let waits = QueuedEntry {
+        self.check_space(key, entry.bytes())?;
+        folder.append(&entry).map_err(|e| self.write_failure(&e))?;
+        let queued = QueuedEntry {
             entry: Arc::new(entry),
             folder: 0,
             since: Instant::now(),
@@ -228,44 +233,44 @@ impl Core {
         };
         let mut state = self.state();
         state.counts.spooled += 1;
-        state.push(key, waits);
+        state.push(key, queued);
         drop(state);
-        // The drain is woken here and not by the caller, whose future may have been dropped.
+        // The drain is woken here and not by the caller, because the caller's future may have been dropped.
         self.wake.notify_one();
         Ok(())
     }
 
-    fn check_room(&self, key: &Key, bytes: u64) -> Result<(), Failure> {
+    fn check_space(&self, key: &SessionKey, bytes: u64) -> Result<(), Failure> {
         let mut state = self.state();
-        let of_session = state.queues.get(key).map_or(0, |queue| queue.len());
-        let what = if state.bytes + bytes > self.options.bytes {
+        let session_entries = state.queues.get(key).map_or(0, |queue| queue.len());
+        let detail = if state.bytes + bytes > self.options.bytes {
             let (held, max) = (state.bytes, self.options.bytes);
             format!("the spool holds {held} of at most {max} bytes")
-        } else if of_session >= self.options.session_entries {
+        } else if session_entries >= self.options.session_entries {
             format!(
-                "the spool holds {of_session} writes of session {:?}, the maximum",
+                "the spool holds {session_entries} writes of session {:?}, the maximum",
                 key.1.as_str()
             )
         } else {
             return Ok(());
         };
         state.counts.full += 1;
-        Err(full(what))
+        Err(spool_full(detail))
     }
 
     pub(super) fn write_failure(&self, e: &std::io::Error) -> Failure {
-        let what = format!("the spool {}: {e}", self.options.directory.display());
+        let detail = format!("the spool {}: {e}", self.options.directory.display());
         match e.kind() {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
                 self.state().counts.full += 1;
-                full(what)
+                spool_full(detail)
             }
-            _ => unavailable(&what),
+            _ => unavailable(&detail),
         }
     }
 }
 
-fn full(what: String) -> Failure {
-    Failure::new(ErrorCode::SpoolFull, what)
+fn spool_full(detail: String) -> Failure {
+    Failure::new(ErrorCode::SpoolFull, detail)
         .with_hint("queued writes are kept; restore the ledger, or raise `spool.bytes`")
 }

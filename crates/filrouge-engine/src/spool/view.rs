@@ -6,7 +6,7 @@ use filrouge_types::{Checkpoint, Item, Lease};
 
 /// A session with queued writes, as this process knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waiting {
+pub struct SpooledSession {
     /// The newest lease, as the ledger or this server's spool granted it.
     pub lease: Lease,
     /// The newest checkpoint that this process has written or read. `None` also if the caller does not request the

@@ -1,6 +1,7 @@
 //! The path of a write through the spool: to the ledger, or into the queue.
 //!
-//! The *first try* of a write is sent to the ledger before the write is queued, and may go on after it is queued.
+//! The *first attempt* of a write sends it to the ledger before it is queued. It may continue after the write is
+//! queued.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,14 +14,14 @@ use filrouge_store::{CommittedWrite, Durability, Ledger};
 use filrouge_types::{ErrorCode, Failure};
 use tracing::Instrument;
 
-use super::here::unavailable;
-use super::known::{Key, Known};
-use super::queue::keyed;
+use super::known::{KnownSession, SessionKey};
+use super::local_session::unavailable;
+use super::queue::with_item_ids;
 use super::state::Attempt;
-use super::{Core, Spooling};
+use super::{Core, SpooledLedger};
 
 /// The maximum time that a write waits for the queued writes that it must not overtake, while the ledger answers.
-const DRAINING: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The destination of a write.
 enum Route {
@@ -32,26 +33,27 @@ enum Route {
     Queue,
 }
 
-/// Result of a first try.
-enum TryOutcome {
+/// Result of a first attempt.
+enum AttemptOutcome {
+    /// The ledger has answered.
     Answered(Box<Result<CommittedWrite, Failure>>),
     /// There is no answer yet: the ledger is unavailable, or slow with this write.
     NotYet(Failure),
 }
 
-/// The first try of a write, in its own task.
-struct FirstTry {
+/// The first attempt of a write, in its own task.
+struct FirstAttempt {
     /// The task; `None` once it has ended.
     attempt: Option<Attempt>,
     /// Whether the write has been queued in the meantime; then the drain handles the answer.
     is_queued: Arc<AtomicBool>,
 }
 
-impl FirstTry {
+impl FirstAttempt {
     /// The answer, if it arrives within this time; `None` if it does not, or if it was returned before.
-    async fn answer(&mut self, within: Duration) -> Option<Result<CommittedWrite, Failure>> {
+    async fn answer(&mut self, timeout: Duration) -> Option<Result<CommittedWrite, Failure>> {
         let attempt = self.attempt.as_mut()?;
-        let ended = tokio::time::timeout(within, attempt).await.ok()?;
+        let ended = tokio::time::timeout(timeout, attempt).await.ok()?;
         self.attempt = None;
         Some(ended.unwrap_or_else(|e| {
             let what = format!("the task of a write ended early: {e}");
@@ -62,20 +64,20 @@ impl FirstTry {
 
 /// Whether a write is of a kind that may be queued: a write of a live call under a fence, an event, or a lease request.
 /// The last two need no fence.
-fn may_wait(command: &Command) -> bool {
-    let held = command.scope.fence.is_some();
+fn may_be_queued(command: &Command) -> bool {
+    let has_fence = command.scope.fence.is_some();
     match &command.write {
-        Write::Start(start) => held && start.event.replaces.is_none(),
-        Write::Append(append) => held && append.progress.is_none(),
-        Write::Close(close) => held && close.stream.is_none(),
-        Write::PutCheckpoint(_) => held,
+        Write::Start(start) => has_fence && start.event.replaces.is_none(),
+        Write::Append(append) => has_fence && append.progress.is_none(),
+        Write::Close(close) => has_fence && close.stream.is_none(),
+        Write::PutCheckpoint(_) => has_fence,
         Write::RecordEvent(_) | Write::Lease(_) => true,
         _ => false,
     }
 }
 
 #[async_trait]
-impl LedgerLayer for Spooling {
+impl LedgerLayer for SpooledLedger {
     fn inner(&self) -> &dyn Ledger {
         self.core.inner.as_ref()
     }
@@ -99,14 +101,15 @@ impl Core {
             return self.inner.write(command).await;
         };
         let key = (command.scope.tenant.clone(), session.clone());
-        if command.write.retracts() {
+        if command.write.is_retraction() {
             return self.write_deletion(&key, command).await;
         }
-        if !may_wait(&command) {
-            self.wait_settled(&key).await?;
-            let changes = matches!(command.write, Write::Patch(_) | Write::CloseSession(_));
+        if !may_be_queued(&command) {
+            self.wait_until_drained(&key).await?;
+            let may_change_known =
+                matches!(command.write, Write::Patch(_) | Write::CloseSession(_));
             let stored = self.inner.write(command).await?;
-            if changes {
+            if may_change_known {
                 // The known state may be obsolete. The next write under the session's fence makes the session known
                 // again.
                 self.state().known.forget(&key);
@@ -115,7 +118,7 @@ impl Core {
         }
         match self.route(&key, &command.scope) {
             Route::LedgerOnly => {
-                self.wait_settled(&key).await?;
+                self.wait_until_drained(&key).await?;
                 self.write_through(&key, command).await
             }
             Route::Queue => match &command.write {
@@ -126,10 +129,10 @@ impl Core {
         }
     }
 
-    fn route(&self, key: &Key, scope: &Scope) -> Route {
+    fn route(&self, key: &SessionKey, scope: &Scope) -> Route {
         let state = self.state();
         match state.known(key) {
-            Some(known) if known.sees(scope) => {
+            Some(known) if known.was_shown_to(scope) => {
                 match state.is_queued(key) || state.is_ledger_unavailable() {
                     true => Route::Queue,
                     false => Route::LedgerFirst,
@@ -140,49 +143,54 @@ impl Core {
     }
 
     /// Writes only to the ledger, and updates the session's known state from the answer.
-    async fn write_through(&self, key: &Key, command: Command) -> Result<CommittedWrite, Failure> {
-        let reports = command.scope.fence.is_some() || matches!(command.write, Write::Lease(_));
-        let sent = reports.then(|| command.clone());
+    async fn write_through(
+        &self,
+        key: &SessionKey,
+        command: Command,
+    ) -> Result<CommittedWrite, Failure> {
+        let updates_known =
+            command.scope.fence.is_some() || matches!(command.write, Write::Lease(_));
+        let copy = updates_known.then(|| command.clone());
         let stored = self.inner.write(command).await?;
-        if let Some(sent) = sent {
-            self.learn(key, &sent, &stored);
+        if let Some(command) = copy {
+            self.update(key, &command, &stored);
         }
         Ok(stored)
     }
 
     /// Updates the session's known state from an answer of the ledger. Ephemeral sessions are not remembered, because
     /// their writes must not reach a disk.
-    fn learn(&self, key: &Key, command: &Command, stored: &CommittedWrite) {
+    fn update(&self, key: &SessionKey, command: &Command, stored: &CommittedWrite) {
         let outcome = &stored.outcome;
         let is_new = self.state().known(key).is_none();
         if is_new {
-            let holds = Known::is_held_by(command, outcome);
-            if !holds || stored.durability == Durability::Ephemeral {
+            let is_newest_fence = KnownSession::proves_newest_fence(command, outcome);
+            if !is_newest_fence || stored.durability == Durability::Ephemeral {
                 return;
             }
         }
         let now = self.clock.now();
         let mut state = self.state();
         if state.known(key).is_none() {
-            // What is known may be too old to be used: it is removed first.
+            // Known state that is too old to be used is removed first.
             state.known.forget(key);
         }
-        state.change(key, |known| known.learn(command, outcome, now));
+        state.change(key, |known| known.update(command, outcome, now));
     }
 
     /// Sends the write to the ledger, and queues it if the ledger does not answer in time.
     async fn write_ledger_first(
         self: &Arc<Self>,
-        key: &Key,
+        key: &SessionKey,
         command: Command,
     ) -> Result<CommittedWrite, Failure> {
-        let command = keyed(command, self.entropy.as_ref())?;
-        let mut first = self.spawn_first_try(key, &command);
-        let failure = match self.await_first_try(key, &command, &mut first).await {
-            TryOutcome::Answered(answer) => return *answer,
-            TryOutcome::NotYet(failure) => failure,
+        let command = with_item_ids(command, self.entropy.as_ref())?;
+        let mut first = self.spawn_first_attempt(key, &command);
+        let failure = match self.await_first_attempt(key, &command, &mut first).await {
+            AttemptOutcome::Answered(answer) => return *answer,
+            AttemptOutcome::NotYet(failure) => failure,
         };
-        // From now on the drain, and not the task of the first try, handles the answer.
+        // After this the drain, and not the task of the first attempt, handles the answer.
         first.is_queued.store(true, Ordering::SeqCst);
         match &command.write {
             Write::Lease(_) => self.lease_in_spool(key, command, first.attempt, true).await,
@@ -191,37 +199,37 @@ impl Core {
     }
 
     /// Sends the write to the ledger in a task of its own, which may outlive the caller's request.
-    fn spawn_first_try(self: &Arc<Self>, key: &Key, command: &Command) -> FirstTry {
+    fn spawn_first_attempt(self: &Arc<Self>, key: &SessionKey, command: &Command) -> FirstAttempt {
         let is_queued = Arc::new(AtomicBool::new(false));
         let (inner, command, key) = (self.inner.clone(), command.clone(), key.clone());
         // With a strong reference the task could keep the files locked after this spool is closed.
-        let (core, by_drain) = (Arc::downgrade(self), is_queued.clone());
+        let (core, is_left_to_drain) = (Arc::downgrade(self), is_queued.clone());
         let attempt = async move {
             let answer = inner.write(command.clone()).await;
-            if !by_drain.load(Ordering::SeqCst)
+            if !is_left_to_drain.load(Ordering::SeqCst)
                 && let Some(core) = core.upgrade()
             {
                 core.handle_first_answer(&key, &command, &answer);
             }
             answer
         };
-        FirstTry {
+        FirstAttempt {
             attempt: Some(tokio::spawn(attempt.in_current_span())),
             is_queued,
         }
     }
 
-    async fn await_first_try(
+    async fn await_first_attempt(
         self: &Arc<Self>,
-        key: &Key,
+        key: &SessionKey,
         command: &Command,
-        first: &mut FirstTry,
-    ) -> TryOutcome {
+        first: &mut FirstAttempt,
+    ) -> AttemptOutcome {
         if let Some(answer) = first.answer(self.options.after).await {
             return self.classify(answer);
         }
         self.clear_down_if_idle();
-        if self.can_wait_at_once(key, command) {
+        if self.may_be_queued_at_once(key, command) {
             let (probe, core) = (self.probe.clone(), Arc::downgrade(self));
             tokio::spawn(async move {
                 if let Err(failure) = probe.check().await
@@ -230,34 +238,34 @@ impl Core {
                     core.mark_down(&failure);
                 }
             });
-            return TryOutcome::NotYet(self.slow());
+            return AttemptOutcome::NotYet(self.no_answer_yet());
         }
-        let until = Instant::now() + DRAINING;
-        while Instant::now() < until {
+        let deadline = Instant::now() + DRAIN_TIMEOUT;
+        while Instant::now() < deadline {
             if let Err(failure) = self.probe.check().await {
                 self.mark_down(&failure);
-                return TryOutcome::NotYet(failure);
+                return AttemptOutcome::NotYet(failure);
             }
             if let Some(answer) = first.answer(self.options.after).await {
                 return self.classify(answer);
             }
         }
-        TryOutcome::Answered(Box::new(Err(self.slow())))
+        AttemptOutcome::Answered(Box::new(Err(self.no_answer_yet())))
     }
 
-    fn classify(&self, answer: Result<CommittedWrite, Failure>) -> TryOutcome {
+    fn classify(&self, answer: Result<CommittedWrite, Failure>) -> AttemptOutcome {
         match answer {
             Err(failure) if failure.code == ErrorCode::StoreUnavailable => {
                 self.mark_down(&failure);
-                TryOutcome::NotYet(failure)
+                AttemptOutcome::NotYet(failure)
             }
-            answer => TryOutcome::Answered(Box::new(answer)),
+            answer => AttemptOutcome::Answered(Box::new(answer)),
         }
     }
 
     /// Whether a write is queued as soon as the ledger is slow. A lease request and the end of a turn that this process
     /// does not know are queued only once the ledger is known to be unavailable.
-    fn can_wait_at_once(&self, key: &Key, command: &Command) -> bool {
+    fn may_be_queued_at_once(&self, key: &SessionKey, command: &Command) -> bool {
         match &command.write {
             Write::Lease(_) => false,
             Write::Close(close) => {
@@ -269,30 +277,30 @@ impl Core {
         }
     }
 
-    fn slow(&self) -> Failure {
+    fn no_answer_yet(&self) -> Failure {
         let after = self.options.after.as_millis();
         unavailable(&format!("the ledger has not answered for {after} ms"))
     }
 
-    /// Handles the ledger's answer to the first try of a write that was not queued.
+    /// Handles the ledger's answer to the first attempt of a write that was not queued.
     fn handle_first_answer(
         &self,
-        key: &Key,
+        key: &SessionKey,
         command: &Command,
         answer: &Result<CommittedWrite, Failure>,
     ) {
         match answer {
             Ok(stored) => {
                 self.clear_down_if_idle();
-                self.learn(key, command, stored);
+                self.update(key, command, stored);
             }
             Err(failure) if failure.code == ErrorCode::StaleFence => {
-                let fence = command.scope.fence.map_or(0, |own| own.fence);
+                let fence = command.scope.fence.map_or(0, |token| token.fence);
                 let mut state = self.state();
-                let newest = state
+                let is_newest = state
                     .known(key)
                     .is_some_and(|known| known.lease.fence <= fence);
-                if newest && !state.is_queued(key) {
+                if is_newest && !state.is_queued(key) {
                     state.known.forget(key);
                 }
             }
@@ -320,12 +328,12 @@ impl Core {
     /// Waits until the session has no queued writes, on behalf of a write that must not overtake them.
     ///
     /// # Errors
-    /// `store_unavailable` if the ledger is unavailable, or if the queue is not drained within [`DRAINING`].
-    pub(super) async fn wait_settled(&self, key: &Key) -> Result<(), Failure> {
-        let until = Instant::now() + DRAINING;
-        let mut settled = self.settled.subscribe();
+    /// `store_unavailable` if the ledger is unavailable, or if the queue is not drained within [`DRAIN_TIMEOUT`].
+    pub(super) async fn wait_until_drained(&self, key: &SessionKey) -> Result<(), Failure> {
+        let deadline = Instant::now() + DRAIN_TIMEOUT;
+        let mut drained = self.drained.subscribe();
         loop {
-            settled.mark_unchanged();
+            drained.mark_unchanged();
             let down = {
                 let state = self.state();
                 if !state.is_queued(key) {
@@ -340,15 +348,15 @@ impl Core {
                 );
                 return Err(unavailable(&what));
             }
-            if Instant::now() >= until {
+            if Instant::now() >= deadline {
                 let what = format!(
                     "writes of session {:?} are still on their way to the ledger",
                     key.1.as_str()
                 );
                 return Err(unavailable(&what));
             }
-            // The timeout is needed because nothing is signaled when the ledger becomes unavailable during the wait.
-            let _ = tokio::time::timeout(Duration::from_millis(50), settled.changed()).await;
+            // The timeout is needed because no signal is sent when the ledger becomes unavailable during the wait.
+            let _ = tokio::time::timeout(Duration::from_millis(50), drained.changed()).await;
         }
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! Some programs whose history is imported copy the messages of a session when it is forked:
 //!
-//! - A program that keeps the messages' ids: then items of one source have the same id in two sessions.
-//! - A program that assigns new ids and keeps the times, as OpenCode 1.x does: then the copied messages are older than
-//!   the session that contains them.
+//! - Some keep the messages' ids, so that items of one source have the same id in two sessions.
+//! - Others assign new ids and keep the times, as OpenCode 1.x does, so that the copied messages are older than the
+//!   session that contains them.
 //!
 //! Items that were recorded here have ids that are unique only in their session, so equal ids do not show a copy,
 //! unless the writer names an `origin` in the items' metadata.
@@ -54,12 +54,12 @@ impl Origin {
     /// key.
     fn key(&self, item: &Item) -> Option<[u8; 16]> {
         let id = item.body.item_id.as_ref().map_or("", |id| id.as_str());
-        let own = item
+        let item_origin = item
             .body
             .metadata
             .as_ref()
             .and_then(|m| member(m.as_str(), "origin"));
-        if let Some(origin) = own {
+        if let Some(origin) = item_origin {
             let origin = origin.to_string();
             return Some(fingerprint(&[
                 b"item origin",
@@ -87,25 +87,25 @@ fn member(object: &str, name: &str) -> Option<Value> {
 }
 
 /// The items that were counted so far in a session and its descendants.
-pub(super) struct Seen {
-    /// For each key, the session in which it was first seen. `None` if there is only one session, which has no copies
-    /// to find.
+pub(super) struct CountedItems {
+    /// For each key, the session in which it was counted first. `None` if there is only one session, which has no
+    /// copies.
     by_key: Option<HashMap<[u8; 16], SessionPk>>,
 }
 
-impl Seen {
-    /// Starts with no items; `several` says whether the session has descendants.
-    pub(super) fn new(several: bool) -> Self {
+impl CountedItems {
+    /// Starts with no items. Without descendants, no copies are searched for.
+    pub(super) fn new(has_descendants: bool) -> Self {
         Self {
-            by_key: several.then(HashMap::new),
+            by_key: has_descendants.then(HashMap::new),
         }
     }
 
     /// Whether an item is a copy, because it is older than its session or was counted in another session before.
     /// Remembers the item.
     pub(super) fn is_copy(&mut self, session: SessionPk, item: &Item, origin: &Origin) -> bool {
-        let older = origin.created.zip(item.body.occurred_at);
-        if older.is_some_and(|(created, occurred)| occurred < created) {
+        let times = origin.created.zip(item.body.occurred_at);
+        if times.is_some_and(|(created, occurred)| occurred < created) {
             return true;
         }
         let Some(by_key) = &mut self.by_key else {

@@ -1,4 +1,4 @@
-//! Statistics: what is counted for a session alone, with its descendants, and without copied messages.
+//! Statistics: the counts of a session alone, with its descendants, and without copied messages.
 
 use std::sync::Arc;
 
@@ -105,8 +105,8 @@ fn one_session_is_counted() {
         .turns
         .start(&world.caller, "s".parse().unwrap(), request))
     .unwrap();
-    let all = world.statistics("s");
-    let own = &all.own;
+    let statistics = world.statistics("s");
+    let own = &statistics.own;
     assert_eq!((own.sessions, own.turns, own.items), (1, 2, 12));
     let by_status = own.turns_by_status;
     assert_eq!(
@@ -134,8 +134,11 @@ fn one_session_is_counted() {
     );
     assert_eq!(own.last_at.unwrap().as_micros(), 1_700_000_002_500_000);
     assert_eq!(own.duration_ms, Some(1_700_000_002_500 - 978_307_200_000));
-    assert_eq!((own, own), (&all.with_descendants, &all.without_copied));
-    assert!(!all.truncated);
+    assert_eq!(
+        (own, own),
+        (&statistics.with_descendants, &statistics.without_copied)
+    );
+    assert!(!statistics.truncated);
 }
 
 #[test]

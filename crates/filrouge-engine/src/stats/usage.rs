@@ -2,8 +2,8 @@
 //!
 //! An item's `usage` has the shape that its writer uses; the table [`SHAPES`] lists the known shapes. The five
 //! normalized counts include each token once, so their sum is the number of tokens: `input` excludes tokens read from
-//! or written to a cache, and `output` excludes reasoning. If a count of a shape includes another one, that one is
-//! subtracted.
+//! or written to a cache, and `output` excludes reasoning. If a count of a shape includes another count, the other
+//! count is subtracted.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -26,13 +26,13 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// Adds `more`, saturating on overflow.
-    pub const fn add(&mut self, more: &Self) {
-        self.input = self.input.saturating_add(more.input);
-        self.output = self.output.saturating_add(more.output);
-        self.reasoning = self.reasoning.saturating_add(more.reasoning);
-        self.cache_read = self.cache_read.saturating_add(more.cache_read);
-        self.cache_write = self.cache_write.saturating_add(more.cache_write);
+    /// Adds `other`, saturating on overflow.
+    pub const fn add(&mut self, other: &Self) {
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.reasoning = self.reasoning.saturating_add(other.reasoning);
+        self.cache_read = self.cache_read.saturating_add(other.cache_read);
+        self.cache_write = self.cache_write.saturating_add(other.cache_write);
     }
 
     /// The sum of the counts.
@@ -46,18 +46,18 @@ impl Tokens {
     }
 }
 
-/// Which counts of a shape include others.
+/// Which counts of a shape include other counts.
 #[derive(Debug, Clone, Copy)]
-struct Within {
+struct Inclusion {
     cache_in_input: bool,
     reasoning_in_output: bool,
 }
 
-const ALL_WITHIN: Within = Within {
+const INCLUSIVE: Inclusion = Inclusion {
     cache_in_input: true,
     reasoning_in_output: true,
 };
-const APART: Within = Within {
+const SEPARATE: Inclusion = Inclusion {
     cache_in_input: false,
     reasoning_in_output: false,
 };
@@ -65,7 +65,7 @@ const APART: Within = Within {
 /// A shape of `usage`: the JSON pointers of its counts.
 struct Shape {
     /// A `usage` has this shape if at least one of these pointers exists in it.
-    known_by: &'static [&'static str],
+    identified_by: &'static [&'static str],
     /// The counts at these pointers are summed.
     input: &'static [&'static str],
     output: &'static str,
@@ -75,25 +75,25 @@ struct Shape {
     cache_read: &'static [&'static str],
     /// The first of these pointers that exists is used.
     cache_write: &'static [&'static str],
-    within: Within,
+    inclusion: Inclusion,
 }
 
 /// The shape of OpenCode. Which counts include others depends on OpenCode's version.
 const OPENCODE: Shape = Shape {
-    known_by: &["/tokens"],
+    identified_by: &["/tokens"],
     input: &["/tokens/input"],
     output: "/tokens/output",
     reasoning: &["/tokens/reasoning"],
     cache_read: &["/tokens/cache/read"],
     cache_write: &["/tokens/cache/write"],
-    within: APART,
+    inclusion: SEPARATE,
 };
 
-/// The shapes other than OpenCode's. The first that fits is used.
+/// The shapes other than OpenCode's. The first that matches is used.
 const SHAPES: &[Shape] = &[
     // OpenAI chat completions and compatible APIs. DeepSeek reports tokens read from its cache at both pointers.
     Shape {
-        known_by: &["/prompt_tokens", "/completion_tokens"],
+        identified_by: &["/prompt_tokens", "/completion_tokens"],
         input: &["/prompt_tokens"],
         output: "/completion_tokens",
         reasoning: &["/completion_tokens_details/reasoning_tokens"],
@@ -102,11 +102,11 @@ const SHAPES: &[Shape] = &[
             "/prompt_cache_hit_tokens",
         ],
         cache_write: &["/prompt_tokens_details/cache_write_tokens"],
-        within: ALL_WITHIN,
+        inclusion: INCLUSIVE,
     },
     // OpenAI responses.
     Shape {
-        known_by: &[
+        identified_by: &[
             "/input_tokens_details",
             "/output_tokens_details/reasoning_tokens",
         ],
@@ -115,53 +115,53 @@ const SHAPES: &[Shape] = &[
         reasoning: &["/output_tokens_details/reasoning_tokens"],
         cache_read: &["/input_tokens_details/cached_tokens"],
         cache_write: &["/input_tokens_details/cache_write_tokens"],
-        within: ALL_WITHIN,
+        inclusion: INCLUSIVE,
     },
     // LangChain's usage_metadata.
     Shape {
-        known_by: &["/input_token_details", "/output_token_details"],
+        identified_by: &["/input_token_details", "/output_token_details"],
         input: &["/input_tokens"],
         output: "/output_tokens",
         reasoning: &["/output_token_details/reasoning"],
         cache_read: &["/input_token_details/cache_read"],
         cache_write: &["/input_token_details/cache_creation"],
-        within: ALL_WITHIN,
+        inclusion: INCLUSIVE,
     },
     // Anthropic. OpenAI responses without details look the same.
     Shape {
-        known_by: &["/input_tokens", "/output_tokens"],
+        identified_by: &["/input_tokens", "/output_tokens"],
         input: &["/input_tokens"],
         output: "/output_tokens",
         reasoning: &["/output_tokens_details/thinking_tokens"],
         cache_read: &["/cache_read_input_tokens"],
         cache_write: &["/cache_creation_input_tokens"],
-        within: Within {
+        inclusion: Inclusion {
             cache_in_input: false,
             reasoning_in_output: true,
         },
     },
     // Gemini, which counts prompt tokens of its built-in tools separately.
     Shape {
-        known_by: &["/promptTokenCount", "/candidatesTokenCount"],
+        identified_by: &["/promptTokenCount", "/candidatesTokenCount"],
         input: &["/promptTokenCount", "/toolUsePromptTokenCount"],
         output: "/candidatesTokenCount",
         reasoning: &["/thoughtsTokenCount"],
         cache_read: &["/cachedContentTokenCount"],
         cache_write: &[],
-        within: Within {
+        inclusion: Inclusion {
             cache_in_input: true,
             reasoning_in_output: false,
         },
     },
     // The names of this program's own statistics.
     Shape {
-        known_by: &["/input", "/output"],
+        identified_by: &["/input", "/output"],
         input: &["/input"],
         output: "/output",
         reasoning: &["/reasoning"],
         cache_read: &["/cache_read", "/cache/read"],
         cache_write: &["/cache_write", "/cache/write"],
-        within: APART,
+        inclusion: SEPARATE,
     },
 ];
 
@@ -169,39 +169,39 @@ const SHAPES: &[Shape] = &[
 /// of the program that recorded it, if known; only OpenCode's shape depends on it.
 #[must_use]
 pub fn tokens(usage: &Value, version: Option<&str>) -> Option<Tokens> {
-    if OPENCODE.fits(usage) {
+    if OPENCODE.matches(usage) {
         let mut counts = OPENCODE.read(usage)?;
-        opencode(usage, &counts, version).apply(&mut counts);
+        opencode_inclusion(usage, &counts, version).apply(&mut counts);
         return Some(counts);
     }
-    let shape = SHAPES.iter().find(|s| s.fits(usage))?;
+    let shape = SHAPES.iter().find(|s| s.matches(usage))?;
     let mut counts = shape.read(usage)?;
-    shape.within.apply(&mut counts);
+    shape.inclusion.apply(&mut counts);
     Some(counts)
 }
 
 /// Which of OpenCode's counts include others. Up to version 0.x the input includes cache reads, and up to 1.2 the
 /// output includes reasoning. From 1.1 on OpenCode may write a total; if so, the total shows whether the output
 /// includes reasoning.
-fn opencode(usage: &Value, counts: &Tokens, version: Option<&str>) -> Within {
+fn opencode_inclusion(usage: &Value, counts: &Tokens, version: Option<&str>) -> Inclusion {
     if let Some(total) = usage.pointer("/tokens/total").and_then(Value::as_u64) {
         let others = [counts.output, counts.cache_read, counts.cache_write];
         let without_reasoning = others
             .iter()
             .fold(counts.input, |sum, n| sum.saturating_add(*n));
-        return Within {
+        return Inclusion {
             cache_in_input: false,
             reasoning_in_output: total == without_reasoning,
         };
     }
     let starts = |prefix: &str| version.is_some_and(|v| v.starts_with(prefix));
-    Within {
+    Inclusion {
         cache_in_input: starts("0."),
         reasoning_in_output: ["0.", "1.0.", "1.1.", "1.2."].into_iter().any(starts),
     }
 }
 
-impl Within {
+impl Inclusion {
     fn apply(self, counts: &mut Tokens) {
         if self.cache_in_input {
             let cached = counts.cache_read.saturating_add(counts.cache_write);
@@ -214,8 +214,10 @@ impl Within {
 }
 
 impl Shape {
-    fn fits(&self, usage: &Value) -> bool {
-        self.known_by.iter().any(|p| usage.pointer(p).is_some())
+    fn matches(&self, usage: &Value) -> bool {
+        self.identified_by
+            .iter()
+            .any(|p| usage.pointer(p).is_some())
     }
 
     /// The counts as written, before any subtraction; `None` if one of them is not a count.
@@ -251,7 +253,7 @@ mod tests {
         tokens(&serde_json::from_str(usage).unwrap(), version)
     }
 
-    fn five(usage: &str, version: Option<&str>) -> Option<[u64; 5]> {
+    fn counts_of(usage: &str, version: Option<&str>) -> Option<[u64; 5]> {
         let t = read(usage, version)?;
         Some([t.input, t.output, t.reasoning, t.cache_read, t.cache_write])
     }
@@ -310,7 +312,7 @@ mod tests {
                 None,
             ),
         ] {
-            assert_eq!(five(usage, version), expected, "{usage}");
+            assert_eq!(counts_of(usage, version), expected, "{usage}");
         }
     }
 
@@ -318,25 +320,25 @@ mod tests {
     fn anthropic_counts_its_cache_separately() {
         let usage = r#"{"input_tokens":10,"cache_creation_input_tokens":200,"cache_read_input_tokens":3000,
             "cache_creation":{"ephemeral_5m_input_tokens":200},"output_tokens":40,"service_tier":"standard"}"#;
-        assert_eq!(five(usage, None), Some([10, 40, 0, 3000, 200]));
+        assert_eq!(counts_of(usage, None), Some([10, 40, 0, 3000, 200]));
         let thinking = r#"{"input_tokens":10,"cache_creation_input_tokens":200,"cache_read_input_tokens":3000,
             "output_tokens":40,"output_tokens_details":{"thinking_tokens":25}}"#;
-        assert_eq!(five(thinking, None), Some([10, 15, 25, 3000, 200]));
+        assert_eq!(counts_of(thinking, None), Some([10, 15, 25, 3000, 200]));
         let bare = r#"{"input_tokens":10,"output_tokens":4,"cache_read_input_tokens":null}"#;
-        assert_eq!(five(bare, None), Some([10, 4, 0, 0, 0]));
+        assert_eq!(counts_of(bare, None), Some([10, 4, 0, 0, 0]));
         let tools = r#"{"promptTokenCount":5,"toolUsePromptTokenCount":7}"#;
-        assert_eq!(five(tools, None), Some([12, 0, 0, 0, 0]));
+        assert_eq!(counts_of(tools, None), Some([12, 0, 0, 0, 0]));
     }
 
     #[test]
-    fn openai_counts_what_it_writes_to_its_cache_within_the_input() {
+    fn openai_includes_tokens_written_to_its_cache_in_the_input() {
         let chat = r#"{"prompt_tokens":5210,"completion_tokens":240,
             "prompt_tokens_details":{"cached_tokens":1000,"cache_write_tokens":200}}"#;
         let responses = r#"{"input_tokens":5210,"output_tokens":240,
             "input_tokens_details":{"cached_tokens":1000,"cache_write_tokens":200}}"#;
         for usage in [chat, responses] {
             assert_eq!(
-                five(usage, None),
+                counts_of(usage, None),
                 Some([4010, 240, 0, 1000, 200]),
                 "{usage}"
             );
@@ -359,10 +361,10 @@ mod tests {
     }
 
     #[test]
-    fn a_part_larger_than_its_whole_leaves_zero() {
+    fn a_count_that_exceeds_the_count_that_includes_it_leaves_zero() {
         let usage = r#"{"prompt_tokens":5,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":9},
             "completion_tokens_details":{"reasoning_tokens":18446744073709551615}}"#;
-        assert_eq!(five(usage, None), Some([0, 0, u64::MAX, 9, 0]));
+        assert_eq!(counts_of(usage, None), Some([0, 0, u64::MAX, 9, 0]));
         let mut sum = Tokens {
             reasoning: 1,
             ..Tokens::default()

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use filrouge_store::draft::{PieceKind, arguments};
 use filrouge_types::{Channel, RawJson, Role};
 
-/// The channel of alternative answers: if a request asks for several answers (`n` above 1), all but the first. No
-/// context contains them.
+/// The channel of alternative answers: if a request asks for several answers (`n` above 1), all answers but the first.
+/// No context contains them.
 const ALTERNATIVE: &str = "alternative";
 
 /// A piece of a block; it becomes one part of the block's item.
@@ -21,7 +21,7 @@ pub struct StreamPart {
     pub(super) members: Vec<(&'static str, String)>,
     /// Lists of raw values collected over the stream, such as citations, by name.
     pub(super) lists: Vec<(&'static str, Vec<String>)>,
-    /// How often the text was replaced by one that does not continue it.
+    /// The number of times that the text was replaced by one that does not continue it.
     pub(super) generation: u32,
 }
 
@@ -60,19 +60,20 @@ pub struct StreamBlock {
     /// Whether the block is a call whose arguments were cut off by a length limit.
     pub(super) cut: bool,
     /// The approximate memory of the block in bytes.
-    pub(super) held: usize,
+    pub(super) memory_bytes: usize,
 }
 
 impl StreamBlock {
-    pub(super) fn is_said(&self) -> bool {
+    pub(super) fn is_message(&self) -> bool {
         self.role_and_channel.is_none()
             && matches!(self.parts.first(), Some(p) if p.kind.can_be_answer())
     }
 
     pub(super) fn is_answer(&self) -> bool {
-        self.is_said() && self.alternative == 0
+        self.is_message() && self.alternative == 0
     }
 
+    /// Whether the block is a step of the assistant: a text of the main answer, or a tool call.
     pub(super) fn is_step(&self) -> bool {
         self.is_answer() || self.call.is_some()
     }
@@ -96,7 +97,7 @@ impl StreamBlock {
             Channel::Partial
         } else if self.call.is_some() {
             Channel::ToolCall
-        } else if self.is_said() {
+        } else if self.is_message() {
             Channel::Final
         } else {
             Channel::Thought

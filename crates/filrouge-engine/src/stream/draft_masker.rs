@@ -1,5 +1,5 @@
-//! Masks drafts. Of a growing text only that part is drafted that can no longer become part of a credential (DESIGN
-//! §8).
+//! Masks drafts. A growing text is drafted only up to a position after which it may still become part of a credential
+//! (DESIGN §8).
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use filrouge_store::draft::{PieceHead, PieceKind};
 
 use crate::secrets::{CredentialPolicy, MaskStream, SecretStream, TurnSecrets};
 
-/// What was drafted of one piece (part of a block of the stream).
+/// The drafted state of one piece (a part of a block of the stream).
 pub(super) struct DraftedPiece {
     /// The version of the piece's text: see `StreamPart::generation`.
     pub(super) generation: u32,
@@ -23,21 +23,21 @@ pub(super) struct DraftedPiece {
     pub(super) drafted_bytes: usize,
     /// Whether the piece was drafted as complete.
     pub(super) done: bool,
-    /// The drafted head of the piece; `None` if nothing of it was drafted.
+    /// The drafted head of the piece; `None` if the piece was not drafted.
     pub(super) head: Option<PieceHead>,
 }
 
 struct MaskedText {
     /// Whether credentials that are recognized by their shape are masked, as in parameters of tools.
-    parameters: bool,
+    masks_credentials: bool,
     turn_secrets: Option<Arc<TurnSecrets>>,
     secrets: Option<SecretStream>,
     credentials: Option<MaskStream>,
-    out: String,
+    output: String,
 }
 
 impl DraftedPiece {
-    /// The state of a new piece, of which nothing was drafted.
+    /// The state of a new piece, which was not drafted.
     pub(super) fn new(
         kind: PieceKind,
         generation: u32,
@@ -45,13 +45,13 @@ impl DraftedPiece {
         secrets: Option<&Arc<TurnSecrets>>,
     ) -> Self {
         // Tool arguments are scanned for credentials; the agent's text is not.
-        let parameters = kind == PieceKind::ToolCall && policy != CredentialPolicy::Off;
-        let masked_text = (parameters || secrets.is_some()).then(|| MaskedText {
-            parameters,
+        let masks_credentials = kind == PieceKind::ToolCall && policy != CredentialPolicy::Off;
+        let masked_text = (masks_credentials || secrets.is_some()).then(|| MaskedText {
+            masks_credentials,
             turn_secrets: secrets.cloned(),
             secrets: secrets.map(TurnSecrets::stream),
-            credentials: parameters.then(MaskStream::new),
-            out: String::new(),
+            credentials: masks_credentials.then(MaskStream::new),
+            output: String::new(),
         });
         Self {
             generation,
@@ -70,24 +70,24 @@ impl DraftedPiece {
         let Some(masked_text) = self.masked_text.as_mut() else {
             return;
         };
-        let more = text.get(self.processed..).unwrap_or_default();
+        let new_text = text.get(self.processed..).unwrap_or_default();
         if self.complete {
-            if more.is_empty() {
+            if new_text.is_empty() {
                 return;
             }
             // The piece continues although it was complete: new maskers are needed.
             masked_text.secrets = masked_text.turn_secrets.as_ref().map(TurnSecrets::stream);
-            masked_text.credentials = masked_text.parameters.then(MaskStream::new);
+            masked_text.credentials = masked_text.masks_credentials.then(MaskStream::new);
         }
-        let mut more = more.to_owned();
+        let mut new_text = new_text.to_owned();
         self.processed = text.len().max(self.processed);
         if let Some(secrets) = &mut masked_text.secrets {
-            more = secrets.push(&more);
+            new_text = secrets.push(&new_text);
         }
         if let Some(credentials) = &mut masked_text.credentials {
-            more = credentials.push(&more);
+            new_text = credentials.push(&new_text);
         }
-        masked_text.out.push_str(&more);
+        masked_text.output.push_str(&new_text);
         self.complete = done;
         if done {
             masked_text.finish();
@@ -97,20 +97,23 @@ impl DraftedPiece {
     /// The part of the masked text that was not drafted yet. Unless the piece is `done`, it ends with a complete
     /// character.
     pub(super) fn undrafted<'a>(&'a self, text: &'a str, done: bool) -> &'a str {
-        let shown = self.masked_text.as_ref().map_or(text, |v| v.out.as_str());
-        let news = shown.get(self.drafted_bytes..).unwrap_or_default();
+        let output = self
+            .masked_text
+            .as_ref()
+            .map_or(text, |v| v.output.as_str());
+        let new_text = output.get(self.drafted_bytes..).unwrap_or_default();
         if done {
-            news
+            new_text
         } else {
-            complete_characters(news)
+            complete_characters(new_text)
         }
     }
 
     /// The entire masked text of a piece that grows no further.
-    pub(super) fn all(&mut self, text: &str) -> String {
+    pub(super) fn complete_text(&mut self, text: &str) -> String {
         self.process(text, true);
         match &self.masked_text {
-            Some(masked_text) => masked_text.out.clone(),
+            Some(masked_text) => masked_text.output.clone(),
             None => text.to_owned(),
         }
     }
@@ -118,19 +121,19 @@ impl DraftedPiece {
 
 impl MaskedText {
     fn finish(&mut self) {
-        let mut rest = String::new();
+        let mut remainder = String::new();
         if let Some(secrets) = self.secrets.take() {
-            rest = secrets.finish().0;
+            remainder = secrets.finish().0;
         }
         if let Some(mut credentials) = self.credentials.take() {
-            rest = credentials.push(&rest);
-            rest.push_str(&credentials.finish().0);
+            remainder = credentials.push(&remainder);
+            remainder.push_str(&credentials.finish().0);
         }
-        self.out.push_str(&rest);
+        self.output.push_str(&remainder);
     }
 }
 
-/// The text without an incomplete escape at its end, and without the first half of a surrogate pair there.
+/// The text without an incomplete escape at its end, and without the first half of a surrogate pair at its end.
 fn complete_characters(text: &str) -> &str {
     let complete = complete_escapes(text);
     match last_escape(complete) {
@@ -156,13 +159,13 @@ fn complete_escapes(text: &str) -> &str {
 /// The start of the last escape, if it is among the last six bytes; no escape is longer.
 fn last_escape(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
-    let begins = |at: &usize| {
+    let is_escape_start = |at: &usize| {
         let slashes = bytes[..=*at].iter().rev().take_while(|b| **b == b'\\');
         bytes[*at] == b'\\' && slashes.count() % 2 == 1
     };
     (bytes.len().saturating_sub(6)..bytes.len())
         .rev()
-        .find(begins)
+        .find(is_escape_start)
 }
 
 fn is_high_half(escape: &str) -> bool {
@@ -198,7 +201,7 @@ mod tests {
     }
 
     proptest! {
-        /// All output together equals the masked text, in whatever steps it is shown.
+        /// The outputs of all steps together equal the masked text, for any size of the steps.
         #[test]
         fn steps_do_not_change_the_output(
             words in proptest::collection::vec(
@@ -210,23 +213,23 @@ mod tests {
             step in 1_usize..9,
         ) {
             let text = words.concat();
-            let mut shown = DraftedPiece::new(PieceKind::ToolCall, 0, CredentialPolicy::Mask, None);
-            let (mut so_far, mut out) = (String::new(), String::new());
+            let mut piece = DraftedPiece::new(PieceKind::ToolCall, 0, CredentialPolicy::Mask, None);
+            let (mut so_far, mut output) = (String::new(), String::new());
             for (n, c) in text.chars().enumerate() {
                 so_far.push(c);
                 if n % step == 0 {
-                    shown.process(&so_far, false);
-                    let news = shown.undrafted(&so_far, false).to_owned();
-                    shown.drafted_bytes += news.len();
-                    out.push_str(&news);
-                    let token = format!("\"{news}\"");
+                    piece.process(&so_far, false);
+                    let new_text = piece.undrafted(&so_far, false).to_owned();
+                    piece.drafted_bytes += new_text.len();
+                    output.push_str(&new_text);
+                    let token = format!("\"{new_text}\"");
                     prop_assert!(serde_json::from_str::<serde_json::Value>(&token).is_ok(), "{token}");
                 }
             }
-            shown.process(&text, true);
-            out.push_str(shown.undrafted(&text, true));
+            piece.process(&text, true);
+            output.push_str(piece.undrafted(&text, true));
             let masked = crate::secrets::mask_text(&text, &mut crate::secrets::Masked::default());
-            prop_assert_eq!(out, masked.unwrap_or(text));
+            prop_assert_eq!(output, masked.unwrap_or(text));
         }
     }
 }

@@ -1,10 +1,10 @@
-//! How a stream can end.
+//! The ends of a stream.
 
 use filrouge_types::{JsonText, RawJson};
 
-/// How the response that a stream delivers has ended.
+/// The end of the response that a stream delivers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
+pub enum StreamEnd {
     /// The response ended with an answer.
     Answered,
     /// The response ended with tool calls for whose results the provider waits, or with a pause. The turn continues
@@ -28,7 +28,7 @@ filrouge_types::words!(
     }
 );
 
-/// Codes of errors that would recur if the same caller sent the same stream again.
+/// Codes of errors that would occur again if the same caller sent the same stream again.
 const PERMANENT: [&str; 4] = [
     "credentials",
     "limit_exceeded",
@@ -55,7 +55,7 @@ pub struct StreamError {
 impl StreamError {
     /// An error of the stream itself, or of its recorder. Its code shows whether a retry can help.
     #[must_use]
-    pub fn of_stream(code: &str, message: &str) -> Self {
+    pub fn new(code: &str, message: &str) -> Self {
         Self {
             code: code.into(),
             message: JsonText::from_plain(message),
@@ -82,7 +82,7 @@ mod tests {
             ("credentials", false),
             ("limit_exceeded", false),
         ] {
-            let error = StreamError::of_stream(code, "m");
+            let error = StreamError::new(code, "m");
             assert_eq!(error.retryable, retryable, "{code}");
         }
     }

@@ -1,4 +1,4 @@
-//! Ends a recording. The last write depends on how the stream ended: it has the answer, the calls that wait for
+//! Ends a recording. The last write depends on the end of the stream: it contains the answer, the calls that wait for
 //! results, or the drafted text and the error.
 
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use filrouge_types::{
     Channel, ErrorCode, Failure, ItemBody, ItemId, RawJson, Role, Turn, TurnStatus,
 };
 
-use super::end::{Ended, StreamError};
+use super::end::{StreamEnd, StreamError};
 use super::recording::Recording;
 use super::transcript::Transcript;
-use crate::core::unexpected;
-use crate::record_policy::LeftOut;
+use crate::core::unexpected_outcome;
+use crate::record_policy::Omissions;
 use crate::trace::millis;
-use crate::turns::{cancelled, error_part};
+use crate::turns::{cancelled_item, error_item_parts};
 use crate::written::Written;
 
 impl Recording {
@@ -25,9 +25,9 @@ impl Recording {
     /// error. A transcript without an end counts as truncated. Returns the turn after the write.
     ///
     /// # Errors
-    /// Like [`Self::refused`].
+    /// Like [`Self::handle_refusal`].
     pub async fn end(mut self, transcript: &mut Transcript) -> Result<Written<Turn>, Failure> {
-        let latency = self.began.elapsed().as_millis().to_string();
+        let latency = self.started_at.elapsed().as_millis().to_string();
         transcript.set_metadata("latency_ms", &latency);
         let (events, unknown) = transcript.events();
         let format = self.settings.format;
@@ -37,17 +37,19 @@ impl Recording {
         );
         transcript.set_metadata("stream", &stream);
         let turn = match transcript.ended().cloned() {
-            Some(Ended::Answered) => self.answered(transcript).await,
-            Some(Ended::Continues) => self.continues(transcript).await,
-            Some(Ended::Cancelled) => self.break_off(transcript, None).await,
-            Some(Ended::Failed(error)) => self.break_off(transcript, Some(error)).await,
+            Some(StreamEnd::Answered) => self.end_with_answer(transcript).await,
+            Some(StreamEnd::Continues) => self.end_response_only(transcript).await,
+            Some(StreamEnd::Cancelled) => self.end_without_answer(transcript, None).await,
+            Some(StreamEnd::Failed(error)) => {
+                self.end_without_answer(transcript, Some(error)).await
+            }
             None => {
-                let error = StreamError::of_stream("stream_truncated", "the stream was abandoned");
-                self.break_off(transcript, Some(error)).await
+                let error = StreamError::new("stream_truncated", "the stream was abandoned");
+                self.end_without_answer(transcript, Some(error)).await
             }
         };
         let turn = match turn {
-            Err(failure) => return self.refused(transcript, failure).await,
+            Err(failure) => return self.handle_refusal(transcript, failure).await,
             Ok(turn) => turn,
         };
         self.trace(&turn, events, unknown);
@@ -59,7 +61,7 @@ impl Recording {
     fn as_written(&self, turn: Turn) -> Written<Turn> {
         if turn.status != TurnStatus::Open {
             let now = self.core.clock.now();
-            self.core.secrets().forget(self.turn_id, now);
+            self.core.secrets().mark_closed(self.turn_id, now);
         }
         Written {
             masked: self.masked,
@@ -69,14 +71,15 @@ impl Recording {
 
     fn trace(&self, turn: &Turn, events: u64, unknown: u64) {
         let (items, drafts) = (self.items, self.drafts);
-        let duration_ms = millis(self.began.elapsed());
+        let duration_ms = millis(self.started_at.elapsed());
         tracing::info!(
             op = %"stream", tenant_id = %self.scope.tenant, session_id = %turn.session_id, turn_id = %turn.turn_id, stream = %self.stream, status = %turn.status,
             last_seq = turn.last_seq, items, drafts, events, unknown, duration_ms, "[SESSIONS][PERSIST_TRACE]"
         );
     }
 
-    async fn answered(&mut self, transcript: &mut Transcript) -> Result<Turn, Failure> {
+    /// Records the answer, and ends the turn if the settings say so.
+    async fn end_with_answer(&mut self, transcript: &mut Transcript) -> Result<Turn, Failure> {
         let ready = transcript.take_ready();
         let mut entries = self.entries(ready)?;
         let is_final = |e: &Entry| e.item.channel == Channel::Final;
@@ -93,7 +96,7 @@ impl Recording {
             entries.push(item.into());
         }
         if !self.settings.finalize {
-            let append = self.batch(entries, Vec::new(), true)?;
+            let append = self.append_of(entries, Vec::new(), true)?;
             return match self.append(&append).await {
                 Err(f) if f.code == ErrorCode::FinalExists => {
                     self.record_as_observation(append.batch.entries(), transcript)
@@ -105,7 +108,7 @@ impl Recording {
                 }
             };
         }
-        let close = self.ending(Ending::Recorded(entries), Some(self.stream));
+        let close = self.close_command(Ending::Recorded(entries), Some(self.stream));
         match self.close(&close).await {
             Err(f) if f.code == ErrorCode::FinalExists => {
                 self.record_as_observation(close.ending.entries(), transcript)
@@ -132,27 +135,28 @@ impl Recording {
             }
         }
         tracing::info!(turn_id = %self.turn_id, stream = %self.stream, "the turn already has an answer; this stream's answer is recorded as an observation");
-        let mut left_out = LeftOut::default();
-        entries.retain(|entry| left_out.keeps(self.record, &entry.item.channel));
-        self.core.count_left_out(&left_out, false);
+        let mut omissions = Omissions::default();
+        entries.retain(|entry| omissions.keep_or_omit(self.retention, &entry.item.channel));
+        self.core.count_omissions(&omissions, false);
         if entries.is_empty() {
-            entries.push(self.last_note(transcript));
+            entries.push(self.final_note(transcript));
         }
         self.append_last(entries).await
     }
 
     /// Appends the last items of the recording; the turn stays open.
     async fn append_last(&mut self, entries: Vec<Entry>) -> Result<Turn, Failure> {
-        let append = self.batch(entries, Vec::new(), true)?;
+        let append = self.append_of(entries, Vec::new(), true)?;
         self.append(&append).await?;
         self.turn().await
     }
 
-    async fn continues(&mut self, transcript: &mut Transcript) -> Result<Turn, Failure> {
+    /// Records the end of a response that the turn continues with another one; the turn stays open.
+    async fn end_response_only(&mut self, transcript: &mut Transcript) -> Result<Turn, Failure> {
         let ready = transcript.take_ready();
         let mut entries = self.entries(ready)?;
         if !transcript.is_reported() || entries.is_empty() {
-            entries.push(self.last_note(transcript));
+            entries.push(self.final_note(transcript));
         }
         self.append_last(entries).await
     }
@@ -160,13 +164,17 @@ impl Recording {
     /// The usage and the metadata from the end of the response. Addresses in the metadata are hashed.
     fn reported_at_end(&self, transcript: &Transcript) -> (Option<RawJson>, Option<RawJson>) {
         let (usage, metadata) = transcript.reported();
-        (usage, self.core.hashed(&self.scope.tenant, metadata))
+        (
+            usage,
+            self.core.hash_addresses(&self.scope.tenant, metadata),
+        )
     }
 
-    /// An item that records the usage and the metadata from the end of the response, if no other item can.
-    fn last_note(&self, transcript: &Transcript) -> Entry {
-        let nothing = RawJson::from_checked("[]");
-        let mut item = ItemBody::new(Role::System, Channel::SystemNote, nothing);
+    /// An item that records the usage and the metadata from the end of the response. For responses of which no other
+    /// item contains them.
+    fn final_note(&self, transcript: &Transcript) -> Entry {
+        let no_parts = RawJson::from_checked("[]");
+        let mut item = ItemBody::new(Role::System, Channel::SystemNote, no_parts);
         (item.usage, item.metadata) = self.reported_at_end(transcript);
         item.item_id = ItemId::new(format!("{}.end", self.stream)).ok();
         item.into()
@@ -174,19 +182,19 @@ impl Recording {
 
     /// Ends the turn after a failure, or without `error` after a cancellation. Records the complete items, the drafted
     /// text and the reason.
-    async fn break_off(
+    async fn end_without_answer(
         &mut self,
         transcript: &mut Transcript,
         error: Option<StreamError>,
     ) -> Result<Turn, Failure> {
         let ready = transcript.take_ready();
         let mut entries = self.entries(ready)?;
-        let shown = self.shown(transcript).into_iter().map(|e| e.item);
-        entries.extend(self.mask_items(shown.collect())?);
+        let remaining = self.remaining_items(transcript).into_iter().map(|e| e.item);
+        entries.extend(self.mask_items(remaining.collect())?);
         self.items += entries.len() as u64 + 1;
         let mut last = match &error {
             Some(error) => ItemBody::new(Role::System, Channel::Error, error_parts(error)),
-            None => cancelled(),
+            None => cancelled_item(),
         };
         (last.usage, last.metadata) = transcript.reported();
         entries.extend(self.mask_items(vec![last])?);
@@ -194,22 +202,23 @@ impl Recording {
             Some(_) => Ending::Fail(entries),
             None => Ending::Cancel(entries),
         };
-        self.close(&self.ending(ending, Some(self.stream))).await
+        self.close(&self.close_command(ending, Some(self.stream)))
+            .await
     }
 
-    /// The text of the remaining blocks, masked, as the partial items that a draft becomes.
-    fn shown(&mut self, transcript: &Transcript) -> Vec<Entry> {
+    /// The masked text of the remaining blocks, as partial items.
+    fn remaining_items(&mut self, transcript: &Transcript) -> Vec<Entry> {
         let mut pieces = Vec::new();
-        self.growth(transcript);
-        let record = self.record;
-        for block in transcript.blocks().filter(|b| b.is_kept(record)) {
+        self.new_deltas(transcript);
+        let retention = self.retention;
+        for block in transcript.blocks().filter(|b| b.is_recorded(retention)) {
             for (index, part) in block.parts.iter().enumerate() {
                 pieces.push(DraftPiece {
                     number: block.number,
                     part: index as u64,
                     head: self.head(block, part.kind, transcript),
-                    text: match self.shown.get_mut(&(block.number, index)) {
-                        Some(shown) => shown.all(&part.text),
+                    text: match self.drafted_pieces.get_mut(&(block.number, index)) {
+                        Some(piece) => piece.complete_text(&part.text),
                         None => part.text.clone(),
                     },
                     done: block.done,
@@ -226,13 +235,13 @@ impl Recording {
     /// # Errors
     /// `failure` itself if it is of any other kind, or if the turn is open again and belongs to another writer; and the
     /// ledger's errors.
-    pub async fn refused(
+    pub async fn handle_refusal(
         mut self,
         transcript: &Transcript,
         failure: Failure,
     ) -> Result<Written<Turn>, Failure> {
         let failure = match failure.code {
-            ErrorCode::LimitExceeded => match self.fail(transcript, &failure).await {
+            ErrorCode::LimitExceeded => match self.end_as_failed(transcript, &failure).await {
                 Err(failure) => failure,
                 Ok(turn) => return Ok(self.as_written(turn)),
             },
@@ -248,28 +257,33 @@ impl Recording {
     }
 
     /// Ends the turn as failed: drafts the remaining text, and records the draft's text and then the reason.
-    async fn fail(&mut self, transcript: &Transcript, failure: &Failure) -> Result<Turn, Failure> {
-        let growth = self.last_growth(transcript);
-        if !growth.is_empty() {
-            self.draft(growth).await?;
+    async fn end_as_failed(
+        &mut self,
+        transcript: &Transcript,
+        failure: &Failure,
+    ) -> Result<Turn, Failure> {
+        let deltas = self.final_deltas(transcript);
+        if !deltas.is_empty() {
+            self.draft(deltas).await?;
         }
-        let error = StreamError::of_stream(failure.code.as_str(), &failure.detail);
+        let error = StreamError::new(failure.code.as_str(), &failure.detail);
         let item = ItemBody::new(Role::System, Channel::Error, error_parts(&error));
         let entries = self.mask_items(vec![item])?;
-        self.close(&self.ending(Ending::Fail(entries), None)).await
+        self.close(&self.close_command(Ending::Fail(entries), None))
+            .await
     }
 
     /// Ends the recording because this process shuts down. The turn becomes interrupted, and all text received so far
     /// is kept.
     ///
     /// # Errors
-    /// Like [`Self::refused`].
+    /// Like [`Self::handle_refusal`].
     pub async fn interrupt(
         mut self,
         transcript: &mut Transcript,
     ) -> Result<Written<Turn>, Failure> {
-        match self.interrupted(transcript).await {
-            Err(failure) => self.refused(transcript, failure).await,
+        match self.write_interruption(transcript).await {
+            Err(failure) => self.handle_refusal(transcript, failure).await,
             Ok(turn) => {
                 let (events, unknown) = transcript.events();
                 self.trace(&turn, events, unknown);
@@ -278,11 +292,11 @@ impl Recording {
         }
     }
 
-    async fn interrupted(&mut self, transcript: &mut Transcript) -> Result<Turn, Failure> {
+    async fn write_interruption(&mut self, transcript: &mut Transcript) -> Result<Turn, Failure> {
         self.advance(transcript).await?;
-        let growth = self.last_growth(transcript);
-        if !growth.is_empty() {
-            self.draft(growth).await?;
+        let deltas = self.final_deltas(transcript);
+        if !deltas.is_empty() {
+            self.draft(deltas).await?;
         }
         let interrupt = Interrupt {
             session_id: self.session_id.clone(),
@@ -292,13 +306,13 @@ impl Recording {
         };
         match self.write(Write::Interrupt(interrupt)).await? {
             Outcome::Interrupted(_) => self.turn().await,
-            _ => Err(unexpected()),
+            _ => Err(unexpected_outcome()),
         }
     }
 
     /// The write that ends the turn. With `stream`, `ending` contains all text, and the ledger drops the draft; without
     /// it, the ledger keeps the draft's text as items.
-    fn ending(&self, ending: Ending, stream: Option<StreamId>) -> Arc<Close> {
+    fn close_command(&self, ending: Ending, stream: Option<StreamId>) -> Arc<Close> {
         let body = fingerprint(&[b"stream", &self.stream.0]);
         Arc::new(Close {
             session_id: self.session_id.clone(),
@@ -306,7 +320,7 @@ impl Recording {
             request_id: None,
             ending,
             metadata: None,
-            fingerprint: self.core.keyed(body),
+            fingerprint: self.core.keyed_fingerprint(body),
             stream,
         })
     }
@@ -314,11 +328,11 @@ impl Recording {
     async fn close(&mut self, close: &Arc<Close>) -> Result<Turn, Failure> {
         match self.write(Write::Close(close.clone())).await? {
             Outcome::Turn(turn, _) => Ok(*turn),
-            _ => Err(unexpected()),
+            _ => Err(unexpected_outcome()),
         }
     }
 
-    /// The turn as it is now in the ledger.
+    /// The turn in its present state in the ledger.
     ///
     /// # Errors
     /// The ledger's errors.
@@ -338,5 +352,5 @@ fn error_parts(error: &StreamError) -> RawJson {
     let raw = error.raw.as_ref().map(RawJson::as_str);
     let detail = raw.map_or_else(String::new, |raw| format!(r#","detail":{raw}"#));
     let (message, source) = (error.message.as_token(), error.source.as_str());
-    error_part(&error.code, message, source, error.retryable, &detail)
+    error_item_parts(&error.code, message, source, error.retryable, &detail)
 }

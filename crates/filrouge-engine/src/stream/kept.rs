@@ -1,5 +1,5 @@
-//! Selects the part of a stream that is recorded, and masks it. If the tenant records only conversations, that is the
-//! answer; otherwise it is everything (DESIGN §7).
+//! Selects the part of a stream that is recorded, and masks it. The part is the answer if the tenant records only
+//! conversations; otherwise it is the entire stream (DESIGN §7).
 
 use filrouge_store::draft::Delta;
 use filrouge_store::hot::ItemRetention;
@@ -9,20 +9,19 @@ use filrouge_types::{Channel, Failure, ItemBody, ItemId, Role};
 use super::block::StreamBlock;
 use super::recording::Recording;
 use super::transcript::{ReadyItem, Transcript};
-use crate::record_policy::LeftOut;
+use crate::record_policy::Omissions;
 
 impl StreamBlock {
     /// Whether the block may become an item that the tenant's policy records.
-    pub(super) fn is_kept(&self, record: ItemRetention) -> bool {
-        record.keeps(&self.role_and_channel().1)
+    pub(super) fn is_recorded(&self, retention: ItemRetention) -> bool {
+        retention.keeps(&self.role_and_channel().1)
     }
 }
 
-/// The channel by which the policy treats an item. A tool call that broke off counts as a tool call, whatever its
-/// channel.
+/// The channel that the policy applies to an item. An incomplete tool call counts as a tool call, whatever its channel.
 fn channel_of(item: &ItemBody) -> &Channel {
-    let broke_off = item.parts.as_str().starts_with(r#"[{"type":"tool_call"#);
-    if broke_off {
+    let is_tool_call = item.parts.as_str().starts_with(r#"[{"type":"tool_call"#);
+    if is_tool_call {
         &Channel::ToolCall
     } else {
         &item.channel
@@ -33,14 +32,14 @@ impl Recording {
     /// Adds the keys and the agent's name to items, and masks what must not be recorded. Items that the tenant's policy
     /// does not record are left out and counted, so the result may be empty.
     pub(super) fn entries(&mut self, ready: Vec<ReadyItem>) -> Result<Vec<Entry>, Failure> {
-        let mut left_out = LeftOut::default();
+        let mut omissions = Omissions::default();
         let mut items = Vec::with_capacity(ready.len());
         for ready in ready {
-            if left_out.keeps(self.record, channel_of(&ready.item)) {
+            if omissions.keep_or_omit(self.retention, channel_of(&ready.item)) {
                 items.push(self.with_key(ready));
             }
         }
-        self.core.count_left_out(&left_out, false);
+        self.core.count_omissions(&omissions, false);
         self.mask_items(items)
     }
 
@@ -67,12 +66,15 @@ impl Recording {
         Ok(items.into_iter().map(Entry::from).collect())
     }
 
-    /// Removes from the draft the text of blocks that were taken from the transcript and not recorded, because they
-    /// turned out not to be the answer.
-    pub(super) async fn withdraw(&mut self, transcript: &Transcript) -> Result<(), Failure> {
+    /// Removes from the draft the text of blocks that were taken from the transcript but not recorded, because they
+    /// were not the answer.
+    pub(super) async fn remove_unrecorded_drafts(
+        &mut self,
+        transcript: &Transcript,
+    ) -> Result<(), Failure> {
         let first = transcript.blocks().next().map_or(u64::MAX, |b| b.number);
-        let obsolete = self.shown.iter().filter(|((number, _), shown)| {
-            *number < first && shown.head.is_some() && shown.drafted_bytes > 0
+        let obsolete = self.drafted_pieces.iter().filter(|((number, _), piece)| {
+            *number < first && piece.head.is_some() && piece.drafted_bytes > 0
         });
         let mut deltas: Vec<Delta> = obsolete
             .map(|((number, part), _)| Delta {
@@ -88,7 +90,7 @@ impl Recording {
         if !deltas.is_empty() {
             self.draft(deltas).await?;
         }
-        self.forget_shown(transcript);
+        self.forget_taken_pieces(transcript);
         Ok(())
     }
 }

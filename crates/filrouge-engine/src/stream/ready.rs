@@ -1,9 +1,9 @@
-//! Makes items of complete blocks.
+//! Converts complete blocks into items.
 
 use filrouge_types::{Channel, ItemBody, RawJson, Role};
 
 use super::block::{StreamBlock, object, parts};
-use super::end::Ended;
+use super::end::StreamEnd;
 use super::transcript::{ReadyItem, Transcript};
 
 /// The channel of the item that contains a stream's unknown events.
@@ -17,23 +17,23 @@ impl Transcript {
         let mut ready = std::mem::take(&mut self.ready);
         match self.ended {
             None => return ready,
-            Some(Ended::Answered | Ended::Continues) => {}
-            Some(Ended::Failed(_) | Ended::Cancelled) => {
+            Some(StreamEnd::Answered | StreamEnd::Continues) => {}
+            Some(StreamEnd::Failed(_) | StreamEnd::Cancelled) => {
                 self.finish_complete_blocks();
                 ready.append(&mut self.ready);
                 ready.extend(self.unknown_item());
                 return ready;
             }
         }
-        let by_length =
+        let is_length_limit =
             |(name, value): &(&str, String)| *name == "finish_reason" && value == "\"length\"";
-        if self.metadata.iter().any(by_length)
+        if self.metadata.iter().any(is_length_limit)
             && let Some(last) = self.blocks.back_mut()
         {
             last.cut = last.lacks_arguments();
         }
         let answer = match self.ended {
-            Some(Ended::Answered) => self.blocks.iter().rfind(|b| b.is_answer()),
+            Some(StreamEnd::Answered) => self.blocks.iter().rfind(|b| b.is_answer()),
             _ => None,
         };
         let answer = answer.map(|b| b.number);
@@ -63,8 +63,8 @@ impl Transcript {
         self.is_reported
     }
 
-    /// Makes items of the complete blocks that later events cannot change. Call it after each event of the stream, so
-    /// that the items do not depend on how the stream is divided into chunks.
+    /// Converts the complete blocks that later events cannot change into items. Call it after each event of the stream,
+    /// so that the items do not depend on how the stream is divided into chunks.
     pub fn finish_complete_blocks(&mut self) {
         while self.is_front_ready() {
             let Some(block) = self.take_front() else {
@@ -79,7 +79,7 @@ impl Transcript {
     fn take_front(&mut self) -> Option<StreamBlock> {
         let block = self.blocks.pop_front()?;
         self.steps -= usize::from(block.is_step());
-        self.held = self.held.saturating_sub(block.held);
+        self.memory_bytes = self.memory_bytes.saturating_sub(block.memory_bytes);
         self.version += 1;
         Some(block)
     }
@@ -89,20 +89,23 @@ impl Transcript {
             return false;
         };
         // The last block waits for the data from the end of the response, unless the stream broke off, which has none.
-        let cut_off = matches!(self.ended, Some(Ended::Failed(_) | Ended::Cancelled));
+        let is_broken_off = matches!(
+            self.ended,
+            Some(StreamEnd::Failed(_) | StreamEnd::Cancelled)
+        );
         if front.is_answer() {
             return self.steps > 1;
         }
-        front.released || cut_off || self.blocks.len() > 1
+        front.released || is_broken_off || self.blocks.len() > 1
     }
 
     /// An item with the unknown events since the last call; `None` if there are none.
     fn unknown_item(&mut self) -> Option<ReadyItem> {
-        let kept = std::mem::take(&mut self.unknown_kept);
-        if kept.is_empty() {
+        let events = std::mem::take(&mut self.unknown_events);
+        if events.is_empty() {
             return None;
         }
-        let parts: Vec<String> = kept
+        let parts: Vec<String> = events
             .iter()
             .map(|json| format!(r#"{{"type":"raw_event","event":{json}}}"#))
             .collect();
@@ -111,9 +114,9 @@ impl Transcript {
         Some(ReadyItem { number: None, item })
     }
 
-    fn item(&self, block: StreamBlock, answer: bool) -> ItemBody {
+    fn item(&self, block: StreamBlock, is_final_answer: bool) -> ItemBody {
         let (role, mut channel) = block.role_and_channel();
-        if block.is_answer() && !answer {
+        if block.is_answer() && !is_final_answer {
             channel = Channel::Observation;
         }
         let mut item = ItemBody::new(role, channel, parts(&block));
@@ -131,17 +134,18 @@ impl Transcript {
     /// Adds the usage and the metadata from the end of the response to `item`.
     fn finish_item(&self, item: &mut ItemBody) {
         item.usage = self.usage.clone().map(RawJson::from_checked);
-        let own = item.metadata.take();
+        let block_metadata = item.metadata.take();
         let reported = object(&self.metadata);
-        item.metadata = match (own, reported) {
-            (Some(own), reported) => {
-                Some(filrouge_store::read::merged(Some(&own), reported.as_ref()))
-            }
+        item.metadata = match (block_metadata, reported) {
+            (Some(block_metadata), reported) => Some(filrouge_store::read::merge_metadata(
+                Some(&block_metadata),
+                reported.as_ref(),
+            )),
             (None, reported) => reported,
         };
     }
 
-    /// The usage and the metadata from the end of the response, for a caller that finds no item with them.
+    /// The usage and the metadata from the end of the response, for a caller without an item that contains them.
     #[must_use]
     pub fn reported(&self) -> (Option<RawJson>, Option<RawJson>) {
         let usage = self.usage.clone().map(RawJson::from_checked);

@@ -19,7 +19,7 @@ use super::block::{StreamBlock, StreamPart};
 use super::draft_masker::DraftedPiece;
 use super::transcript::Transcript;
 use crate::caller::{Caller, Permission};
-use crate::core::{Core, unexpected};
+use crate::core::{Core, unexpected_outcome};
 use crate::engine::Streams;
 use crate::secrets::{Masked, TurnSecrets};
 
@@ -27,9 +27,9 @@ use crate::secrets::{Masked, TurnSecrets};
 pub const DRAFT_EVERY: Duration = Duration::from_millis(250);
 /// The longest interval between two heartbeats of a recording. If the stream timeout is short, the interval is a third
 /// of it.
-pub const BEAT: Duration = Duration::from_secs(10);
+pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
 /// The maximum time for which a recording retries a write while the ledger does not answer.
-const OUTAGE: Duration = Duration::from_secs(10);
+const RETRY_FOR: Duration = Duration::from_secs(10);
 
 /// The settings of a recording.
 #[derive(Debug, Clone)]
@@ -47,27 +47,28 @@ pub struct RecordSettings {
 pub struct Recording {
     pub(super) core: Arc<Core>,
     pub(super) scope: Scope,
-    /// Which items are recorded. In an ephemeral session all are, because a login, which moves the session into the
-    /// ledger, ends its recordings.
-    pub(super) record: ItemRetention,
+    /// Which items are recorded. In an ephemeral session all items are recorded: a login, which moves the session into
+    /// the ledger, ends its recordings.
+    pub(super) retention: ItemRetention,
     pub(super) session_id: SessionId,
     pub(super) turn_id: TurnId,
     pub(super) stream: StreamId,
     pub(super) writer: Box<str>,
     pub(super) settings: RecordSettings,
-    /// The number of the newest write that added to the draft or to the items.
+    /// The number of the newest write that changed the draft or added items.
     pub(super) chunk: u64,
-    /// What was drafted of each piece, by the block's number and the piece's index in the block.
-    pub(super) shown: HashMap<(u64, usize), DraftedPiece>,
-    /// The version of the transcript when it was last examined for growth.
-    pub(super) examined: u64,
+    /// The drafted state of each piece, by the block's number and the piece's index in the block.
+    pub(super) drafted_pieces: HashMap<(u64, usize), DraftedPiece>,
+    /// The version of the transcript for which the newest deltas were computed.
+    pub(super) examined_version: u64,
     /// The known secrets of the turn; `None` if it has none.
     pub(super) secrets: Option<Arc<TurnSecrets>>,
     pub(super) masked: u64,
     /// The durability of the recording's newest write.
     pub(super) durability: Durability,
-    pub(super) began: Instant,
-    pub(super) written: Instant,
+    pub(super) started_at: Instant,
+    /// When the newest write succeeded.
+    pub(super) last_write: Instant,
     pub(super) items: u64,
     pub(super) drafts: u64,
 }
@@ -87,12 +88,13 @@ impl Streams {
         settings: RecordSettings,
     ) -> Result<Recording, Failure> {
         let scope = &caller.scope(Permission::Write)?;
-        self.limits().label(settings.agent.as_deref(), "agent")?;
-        // Access is checked only now. The recording goes on even if the session gets an owner in the meantime.
+        self.limits()
+            .check_label(settings.agent.as_deref(), "agent")?;
+        // Access is checked only here. The recording continues even if the session gets an owner in the meantime.
         self.ledger.turn(scope, &session_id, turn_id).await?;
-        let in_hot = self.in_hot(scope, &session_id).await?;
-        let recorder = if in_hot {
-            // After a login, this anonymous scope has no access to the session any more, which ends the recording.
+        let is_only_hot = self.in_hot(scope, &session_id).await?;
+        let recorder = if is_only_hot {
+            // After a login, this anonymous scope no longer has access to the session, which ends the recording.
             scope.clone()
         } else {
             Scope::new(scope.tenant.clone(), Viewer::Operator).with_fence(scope.fence)
@@ -102,7 +104,7 @@ impl Streams {
         let now = Instant::now();
         let mut recording = Recording {
             core: self.0.clone(),
-            record: self.keep(scope, &session_id).await?.record,
+            retention: self.retention(scope, &session_id).await?.record,
             scope: recorder,
             session_id,
             turn_id,
@@ -110,13 +112,13 @@ impl Streams {
             writer: self.ledger.writer().into(),
             settings,
             chunk: 0,
-            shown: HashMap::new(),
-            examined: 0,
+            drafted_pieces: HashMap::new(),
+            examined_version: 0,
             secrets: self.secrets_of(turn_id),
             masked: 0,
             durability: self.ledger.backend().durability,
-            began: now,
-            written: now,
+            started_at: now,
+            last_write: now,
             items: 0,
             drafts: 0,
         };
@@ -141,21 +143,26 @@ impl Recording {
     /// When the next call of [`Self::tick`] is due.
     #[must_use]
     pub fn due(&self, transcript: &Transcript) -> Instant {
-        let grown = transcript.version() != self.examined;
-        self.written + if grown { DRAFT_EVERY } else { self.beat() }
+        let has_changed = transcript.version() != self.examined_version;
+        self.last_write
+            + if has_changed {
+                DRAFT_EVERY
+            } else {
+                self.heartbeat_interval()
+            }
     }
 
     /// The interval between heartbeats. Two in a row may fail before the stream times out.
-    fn beat(&self) -> Duration {
-        BEAT.min(self.core.settings.stream_timeout / 3)
+    fn heartbeat_interval(&self) -> Duration {
+        HEARTBEAT_EVERY.min(self.core.settings.stream_timeout / 3)
     }
 
     /// Writes the items that have become complete, and replaces the draft by the text that remains.
     ///
     /// # Errors
     /// `turn_closed` and `stream_lost` if another writer has ended the turn, and `limit_exceeded` if the turn has
-    /// reached a limit: pass these three to [`Self::refused`]. Also `session_erased`, and the ledger's errors after
-    /// about 10 s of retries.
+    /// reached a limit: pass these three to [`Self::handle_refusal`]. Also `session_erased`, and the ledger's errors
+    /// after about 10 s of retries.
     pub async fn advance(&mut self, transcript: &mut Transcript) -> Result<(), Failure> {
         if transcript.ended().is_some() {
             return Ok(());
@@ -166,20 +173,20 @@ impl Recording {
         }
         let entries = self.entries(ready)?;
         if entries.is_empty() {
-            return self.withdraw(transcript).await;
+            return self.remove_unrecorded_drafts(transcript).await;
         }
-        let rest = self.rest(transcript);
-        let append = self.batch(entries, rest, false)?;
+        let full_draft = self.full_draft(transcript);
+        let append = self.append_of(entries, full_draft, false)?;
         self.append(&append).await
     }
 
-    /// Drafts the text that has grown since the last draft at once. For a caller that knows that another writer is
-    /// about to end the turn.
+    /// Drafts the text that has grown since the last draft, without waiting for [`Self::due`]. For a caller that knows
+    /// that another writer is about to end the turn.
     ///
     /// # Errors
     /// Like [`Self::advance`].
     pub async fn flush(&mut self, transcript: &Transcript) -> Result<(), Failure> {
-        let deltas = self.growth(transcript);
+        let deltas = self.new_deltas(transcript);
         if deltas.is_empty() {
             return Ok(());
         }
@@ -191,12 +198,12 @@ impl Recording {
     /// # Errors
     /// Like [`Self::advance`].
     pub async fn tick(&mut self, transcript: &Transcript) -> Result<(), Failure> {
-        let since = self.written.elapsed();
-        if since < DRAFT_EVERY {
+        let elapsed = self.last_write.elapsed();
+        if elapsed < DRAFT_EVERY {
             return Ok(());
         }
-        let deltas = self.growth(transcript);
-        if deltas.is_empty() && since < self.beat() {
+        let deltas = self.new_deltas(transcript);
+        if deltas.is_empty() && elapsed < self.heartbeat_interval() {
             return Ok(());
         }
         self.draft(deltas).await
@@ -205,10 +212,10 @@ impl Recording {
     pub(super) async fn draft(&mut self, deltas: Vec<Delta>) -> Result<(), Failure> {
         let number = self.chunk + u64::from(!deltas.is_empty());
         let draft = self.put_draft(number, deltas, false).await?;
-        self.drafted(&draft.deltas);
+        self.record_drafted(&draft.deltas);
         self.chunk = number;
         self.drafts += 1;
-        self.written = Instant::now();
+        self.last_write = Instant::now();
         Ok(())
     }
 
@@ -216,64 +223,65 @@ impl Recording {
         &mut self,
         number: u64,
         deltas: Vec<Delta>,
-        begins: bool,
+        starts_recording: bool,
     ) -> Result<Arc<PutDraft>, Failure> {
         let draft = Arc::new(PutDraft {
             session_id: self.session_id.clone(),
             turn_id: self.turn_id,
             stream: self.stream,
-            begins,
+            starts_recording,
             writer: self.writer.clone(),
             number,
             deltas,
         });
         match self.write(Write::PutDraft(draft.clone())).await? {
             Outcome::Drafted => Ok(draft),
-            _ => Err(unexpected()),
+            _ => Err(unexpected_outcome()),
         }
     }
 
-    /// What was drafted of a piece, after the piece's new text was masked.
-    fn piece_state(
+    /// The drafted state of a piece, after the piece's new text was masked.
+    fn drafted_piece(
         &mut self,
         block: &StreamBlock,
         index: usize,
         part: &StreamPart,
     ) -> &mut DraftedPiece {
         let (policy, secrets) = (self.core.settings.credentials, self.secrets.as_ref());
-        let fresh = || DraftedPiece::new(part.kind, part.generation, policy, secrets);
-        let shown = self
-            .shown
+        let new_piece = || DraftedPiece::new(part.kind, part.generation, policy, secrets);
+        let piece = self
+            .drafted_pieces
             .entry((block.number, index))
-            .or_insert_with(fresh);
-        if shown.generation != part.generation {
-            let replaces = shown.head.is_some();
-            *shown = fresh();
-            shown.replaces = replaces;
+            .or_insert_with(new_piece);
+        if piece.generation != part.generation {
+            let replaces = piece.head.is_some();
+            *piece = new_piece();
+            piece.replaces = replaces;
         }
-        shown.process(&part.text, block.done);
-        shown
+        piece.process(&part.text, block.done);
+        piece
     }
 
-    /// What has changed in the remaining blocks since the last draft.
-    pub(super) fn growth(&mut self, transcript: &Transcript) -> Vec<Delta> {
-        self.examined = transcript.version();
+    /// The changes of the remaining blocks since the last draft.
+    pub(super) fn new_deltas(&mut self, transcript: &Transcript) -> Vec<Delta> {
+        self.examined_version = transcript.version();
         let mut deltas = Vec::new();
-        let record = self.record;
-        for block in transcript.blocks().filter(|b| b.is_kept(record)) {
+        let retention = self.retention;
+        for block in transcript.blocks().filter(|b| b.is_recorded(retention)) {
             for (index, part) in block.parts.iter().enumerate() {
                 let head = self.head(block, part.kind, transcript);
-                let shown = self.piece_state(block, index, part);
-                let text = shown.undrafted(&part.text, block.done).to_owned();
-                let head_drafted = shown.head.as_ref() == Some(&head);
-                if head_drafted && text.is_empty() && shown.done == block.done && !shown.replaces {
+                let piece = self.drafted_piece(block, index, part);
+                let text = piece.undrafted(&part.text, block.done).to_owned();
+                let is_head_drafted = piece.head.as_ref() == Some(&head);
+                if is_head_drafted && text.is_empty() && piece.done == block.done && !piece.replaces
+                {
                     continue;
                 }
                 deltas.push(Delta {
                     number: block.number,
                     part: index as u64,
-                    head: (!head_drafted).then_some(head),
-                    replaces: shown.replaces,
+                    head: (!is_head_drafted).then_some(head),
+                    replaces: piece.replaces,
                     text,
                     done: block.done,
                 });
@@ -282,32 +290,32 @@ impl Recording {
         deltas
     }
 
-    /// Remembers that these deltas were written to the draft.
-    fn drafted(&mut self, deltas: &[Delta]) {
+    /// Records that these deltas were written to the draft.
+    fn record_drafted(&mut self, deltas: &[Delta]) {
         for delta in deltas {
             let part = usize::try_from(delta.part).unwrap_or(usize::MAX);
-            if let Some(shown) = self.shown.get_mut(&(delta.number, part)) {
-                shown.drafted_bytes += delta.text.len();
-                (shown.done, shown.replaces) = (delta.done, false);
+            if let Some(piece) = self.drafted_pieces.get_mut(&(delta.number, part)) {
+                piece.drafted_bytes += delta.text.len();
+                (piece.done, piece.replaces) = (delta.done, false);
                 if let Some(head) = &delta.head {
-                    shown.head = Some(head.clone());
+                    piece.head = Some(head.clone());
                 }
             }
         }
     }
 
-    /// Like [`Self::growth`], for a stream from which no more text will arrive. Includes text that was held back
+    /// Like [`Self::new_deltas`], for a stream from which no more text will arrive. Includes text that was held back
     /// because it might have become a credential.
-    pub(super) fn last_growth(&mut self, transcript: &Transcript) -> Vec<Delta> {
-        self.growth(transcript);
+    pub(super) fn final_deltas(&mut self, transcript: &Transcript) -> Vec<Delta> {
+        self.new_deltas(transcript);
         for block in transcript.blocks() {
             for (index, part) in block.parts.iter().enumerate() {
-                if let Some(shown) = self.shown.get_mut(&(block.number, index)) {
-                    shown.process(&part.text, true);
+                if let Some(piece) = self.drafted_pieces.get_mut(&(block.number, index)) {
+                    piece.process(&part.text, true);
                 }
             }
         }
-        self.growth(transcript)
+        self.new_deltas(transcript)
     }
 
     pub(super) fn head(
@@ -344,30 +352,32 @@ impl Recording {
         secrets.mask_json(json, &mut Masked::default())
     }
 
-    /// Forgets what was drafted of pieces that were taken from the transcript.
-    pub(super) fn forget_shown(&mut self, transcript: &Transcript) {
+    /// Forgets the drafted state of pieces that were taken from the transcript.
+    pub(super) fn forget_taken_pieces(&mut self, transcript: &Transcript) {
         let first = transcript.blocks().next().map_or(u64::MAX, |b| b.number);
-        self.shown.retain(|(number, _), _| *number >= first);
+        self.drafted_pieces
+            .retain(|(number, _), _| *number >= first);
     }
 
-    /// The entire text of the remaining blocks, as a new draft without the blocks that are items already. Counts as
-    /// drafted from now on.
-    pub(super) fn rest(&mut self, transcript: &Transcript) -> Vec<Delta> {
-        self.forget_shown(transcript);
-        for shown in self.shown.values_mut() {
-            (shown.drafted_bytes, shown.head, shown.replaces) = (0, None, false);
+    /// The entire text of the remaining blocks, as a new draft without the blocks that are already items. Records it as
+    /// drafted.
+    pub(super) fn full_draft(&mut self, transcript: &Transcript) -> Vec<Delta> {
+        self.forget_taken_pieces(transcript);
+        for piece in self.drafted_pieces.values_mut() {
+            (piece.drafted_bytes, piece.head, piece.replaces) = (0, None, false);
         }
-        let rest = self.growth(transcript);
-        self.drafted(&rest);
-        rest
+        let full_draft = self.new_deltas(transcript);
+        self.record_drafted(&full_draft);
+        full_draft
     }
 
-    /// An append of items that also replaces the draft by `rest`, or deletes it if the recording is `over`.
-    pub(super) fn batch(
+    /// An append of items that also replaces the draft by `full_draft`, or deletes the draft if the recording has
+    /// ended.
+    pub(super) fn append_of(
         &self,
         entries: Vec<Entry>,
-        rest: Vec<Delta>,
-        over: bool,
+        full_draft: Vec<Delta>,
+        has_ended: bool,
     ) -> Result<Arc<Append>, Failure> {
         Ok(Arc::new(Append {
             session_id: self.session_id.clone(),
@@ -377,8 +387,8 @@ impl Recording {
             progress: Some(DraftProgress {
                 stream: self.stream,
                 number: self.chunk + 1,
-                rest,
-                over,
+                remainder: full_draft,
+                has_ended,
             }),
         }))
     }
@@ -388,21 +398,21 @@ impl Recording {
             Outcome::Appended { .. } => {
                 self.chunk += 1;
                 self.items += append.batch.count();
-                self.written = Instant::now();
+                self.last_write = Instant::now();
                 Ok(())
             }
-            _ => Err(unexpected()),
+            _ => Err(unexpected_outcome()),
         }
     }
 
-    /// Sends a write of the recording to the ledger, and retries it for up to [`OUTAGE`] while the ledger does not
+    /// Sends a write of the recording to the ledger, and retries it for up to [`RETRY_FOR`] while the ledger does not
     /// answer.
     pub(super) async fn write(&mut self, write: Write) -> Result<Outcome, Failure> {
-        let until = Instant::now() + OUTAGE;
+        let deadline = Instant::now() + RETRY_FOR;
         let mut pause = Duration::from_millis(50);
         loop {
             match self.core.write(&self.scope, write.clone()).await {
-                Err(failure) if is_transient(&failure) && Instant::now() + pause < until => {
+                Err(failure) if is_transient(&failure) && Instant::now() + pause < deadline => {
                     tracing::warn!(code = failure.code.as_str(), stream = %self.stream, "a stream waits for the ledger");
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(Duration::from_secs(1));

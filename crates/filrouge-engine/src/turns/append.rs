@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use filrouge_store::command::{Append, Outcome, Scope, Write};
 use filrouge_store::record::{Batch, Entry};
-use filrouge_store::rules::refusal::{check_hold, seq_conflict, turn_closed};
+use filrouge_store::rules::refusal::{check_lease, seq_conflict, turn_closed};
 use filrouge_types::{ErrorCode, Failure, SessionId, TurnId, TurnStatus, unassigned};
 use serde::Serialize;
 
 use crate::caller::{Caller, Permission};
 use crate::calls::fenced_scope;
-use crate::core::{Core, unexpected};
+use crate::core::{Core, unexpected_outcome};
 use crate::engine::Turns;
-use crate::record_policy::{LeftOut, kept_items};
+use crate::record_policy::{Omissions, kept_items};
 use crate::requests::AppendItems;
 use crate::secrets::Masked;
 use crate::validate::Author;
@@ -31,8 +31,8 @@ pub struct Appended {
     #[serde(serialize_with = "unassigned::serialize")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
     pub last_seq: u64,
-    /// The number of these items that are not recorded, because the tenant records only conversations; absent when all are
-    /// recorded. When none is recorded, `last_seq` is the session's newest seq, and `first_seq` the one after it.
+    /// The number of these items that are not recorded, because the tenant records only conversations; absent when all
+    /// are recorded. When none is recorded, `last_seq` is the session's newest seq, and `first_seq` the one after it.
     #[serde(skip_serializing_if = "is_none")]
     #[cfg_attr(feature = "openapi", schema(required = false, minimum = 1))]
     pub not_recorded: u64,
@@ -62,15 +62,15 @@ impl Turns {
         if request.items.is_empty() {
             return Err(Failure::new(ErrorCode::Invalid, "items must not be empty"));
         }
-        let items = self.limits().items(request.items, Author::Caller)?;
+        let items = self.limits().check_items(request.items, Author::Caller)?;
         let scope = &fenced_scope(scope, request.fence, request.release)?;
-        let keep = self.keep(scope, &session_id).await?;
+        let retention = self.retention(scope, &session_id).await?;
         let all_keyed = items.iter().all(|item| item.body.item_id.is_some());
-        let mut left_out = LeftOut::default();
-        let items = kept_items(keep.record, items, &mut left_out);
+        let mut omissions = Omissions::default();
+        let items = kept_items(retention.record, items, &mut omissions);
         let expected_seq = request.expected_seq;
-        let done = if items.is_empty() {
-            self.append_nothing(scope, &session_id, turn_id, expected_seq, all_keyed)
+        let appended = if items.is_empty() {
+            self.append_unrecorded(scope, &session_id, turn_id, expected_seq, all_keyed)
                 .await?
         } else {
             let masker = self.masker(self.secrets_of(turn_id));
@@ -85,20 +85,20 @@ impl Turns {
             };
             self.write_append(scope, append, &masked).await?
         };
-        self.count_left_out(&left_out, done.replayed);
-        let not_recorded = left_out.items();
-        Ok(done.map(|appended| Appended {
+        self.count_omissions(&omissions, appended.replayed);
+        let not_recorded = omissions.items();
+        Ok(appended.map(|positions| Appended {
             not_recorded,
-            ..appended
+            ..positions
         }))
     }
 
-    /// The response to a batch of which no item is recorded. The batch is refused for the same reasons as any other;
-    /// otherwise the response has an empty range after the newest item.
+    /// The response to an append of which no item is recorded. The append is refused for the same reasons as any other.
+    /// If it is accepted, the response has an empty range after the newest item.
     ///
-    /// After the turn's end, a batch whose items all have keys (`all_keyed`) gets the response of a replay: it may be
-    /// the retry of a batch that was sent while the turn was open, and such a batch leaves no trace in the ledger.
-    async fn append_nothing(
+    /// After the turn's end, an append whose items all have keys (`all_keyed`) gets the response of a replay: it may be
+    /// the retry of an append from before the end, which has left no trace in the ledger.
+    async fn append_unrecorded(
         &self,
         scope: &Scope,
         session_id: &SessionId,
@@ -107,28 +107,31 @@ impl Turns {
         all_keyed: bool,
     ) -> Result<Written<Appended>, Failure> {
         let (viewer, id, now) = (scope.clone(), session_id.clone(), self.clock.now());
-        let (turn, last_seq, hold_check) = self
+        let (turn, last_seq, lease_check) = self
             .ledger
             .query_session(scope, session_id, move |snapshot| {
                 let turn = snapshot.turn(&viewer, &id, &turn_id)?;
                 let session = snapshot.get(&viewer, &id)?;
-                let hold_check = check_hold(&session, &viewer, now);
-                Ok((turn, session.head.last_seq, hold_check))
+                let lease_check = check_lease(&session, &viewer, now);
+                Ok((turn, session.head.last_seq, lease_check))
             })
             .await?;
-        let closed = turn.status != TurnStatus::Open;
-        if !closed {
-            hold_check?;
+        let is_closed = turn.status != TurnStatus::Open;
+        if !is_closed {
+            lease_check?;
         }
         if let Some(expected) = expected_seq.filter(|seq| *seq != last_seq) {
             return Err(seq_conflict(expected, last_seq));
         }
-        if closed && (expected_seq.is_some() || !all_keyed) {
-            let redacted = turn.deleted_at.is_some();
-            return Err(turn_closed(&turn_id, turn.status, redacted));
+        if is_closed && (expected_seq.is_some() || !all_keyed) {
+            let is_redacted = turn.deleted_at.is_some();
+            return Err(turn_closed(&turn_id, turn.status, is_redacted));
         }
-        let released = match scope.fence.filter(|own| own.release) {
-            Some(own) => self.release_held(scope, session_id, own.fence).await?,
+        let released = match scope.fence.filter(|token| token.release) {
+            Some(own) => {
+                self.release_lease_with_fence(scope, session_id, own.fence)
+                    .await?
+            }
             None => None,
         };
         let appended = Appended {
@@ -136,9 +139,9 @@ impl Turns {
             last_seq,
             not_recorded: 0,
         };
-        // All items of an ephemeral session are recorded, so this session is in the ledger.
+        // In an ephemeral session all items are recorded, so this session is in the ledger.
         let durability = released.unwrap_or(self.ledger.backend().durability);
-        Ok(Written::new(appended, closed, durability))
+        Ok(Written::new(appended, is_closed, durability))
     }
 }
 
@@ -167,7 +170,7 @@ impl Core {
                 let written = Written::new(appended, replayed, stored.durability);
                 Ok(self.count_masked(written, masked))
             }
-            _ => Err(unexpected()),
+            _ => Err(unexpected_outcome()),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::engine::Turns;
 use crate::requests::StartTurn;
 use crate::written::Written;
 
-/// What the caller wants to happen if another request is already answering the turn.
+/// The handling of a request for a turn that another request is already answering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnBusy {
     /// Wait for the turn to end, at most this long, and return the turn.
@@ -24,8 +24,8 @@ pub enum OnBusy {
 }
 
 impl Turns {
-    /// Starts a turn, or records a complete one. If the turn exists already and is open, another request is answering
-    /// it, and `on_busy` decides what happens; `None` is returned only for [`OnBusy::NoContent`].
+    /// Starts a turn, or records a complete one. If the turn exists and is open, another request is answering it, and
+    /// `on_busy` selects the handling. Returns `None` only for [`OnBusy::NoContent`].
     ///
     /// Two exceptions: if the caller holds the session's lease, it gets an open turn that an earlier holder started. If
     /// the turn is interrupted during the wait, it is reopened for one of the waiting callers.
@@ -41,14 +41,15 @@ impl Turns {
         on_busy: OnBusy,
     ) -> Result<Option<Written<Turn>>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
-        let until = match on_busy {
+        let deadline = match on_busy {
             OnBusy::Wait(wait) => Instant::now() + wait,
             OnBusy::Reject | OnBusy::NoContent => Instant::now(),
         };
         loop {
-            let again = request.clone();
-            let (mut turn, mine) = self.start_or_find(scope, session.clone(), again).await?;
-            if mine || turn.status != TurnStatus::Open {
+            let attempt = request.clone();
+            let (mut turn, must_answer) =
+                self.start_or_find(scope, session.clone(), attempt).await?;
+            if must_answer || turn.status != TurnStatus::Open {
                 return Ok(Some(turn));
             }
             let id = turn.turn_id;
@@ -63,9 +64,9 @@ impl Turns {
                 OnBusy::Reject => return Err(busy(&turn.value)),
                 OnBusy::Wait(_) => {}
             }
-            let wanted = |status: TurnStatus| status != TurnStatus::Open;
+            let has_ended = |status: TurnStatus| status != TurnStatus::Open;
             let ended = self
-                .wait_for_status(scope, &session, id, until, wanted)
+                .wait_for_status(scope, &session, id, deadline, has_ended)
                 .await?;
             // The turn was abandoned. The first waiting caller that starts it again reopens it.
             if ended.status == TurnStatus::Interrupted {
@@ -93,7 +94,7 @@ impl Turns {
         fence: Option<u64>,
     ) -> Result<bool, Failure> {
         let scope = fenced_scope(scope, fence, false)?;
-        // While writes are in the spool, it is unknown who else has worked on the turn.
+        // While writes are in the spool, it is unknown whether another holder has worked on the turn.
         let is_spooled = self.spooled_state(&scope, session).is_some();
         if scope.fence.is_none() || is_spooled {
             return Ok(false);

@@ -13,7 +13,7 @@ use filrouge_types::{
 use crate::caller::{Caller, Permission};
 use crate::calls::fenced_scope;
 use crate::engine::Turns;
-use crate::record_policy::{LeftOut, kept_metadata};
+use crate::record_policy::{Omissions, kept_metadata};
 use crate::requests::{CancelTurn, ErrorBody, FailTurn, FinalizeTurn, optional_bytes};
 use crate::secrets::Masked;
 use crate::written::Written;
@@ -32,21 +32,21 @@ impl Turns {
     ) -> Result<Written<Turn>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
         let limits = self.limits();
-        limits.metadata(request.metadata.as_ref(), "metadata")?;
-        limits.text(request.answer_neutral.as_ref(), "answer_neutral")?;
-        limits.text(request.answer_translated.as_ref(), "answer_translated")?;
+        limits.check_metadata(request.metadata.as_ref(), "metadata")?;
+        limits.check_text(request.answer_neutral.as_ref(), "answer_neutral")?;
+        limits.check_text(request.answer_translated.as_ref(), "answer_translated")?;
         let scope = &fenced_scope(scope, request.fence, request.release)?;
-        // The fingerprint recognizes a retry, so it is computed from the request as it was sent, before anything is
-        // left out or masked.
-        let fingerprint = self.keyed(finalize_fingerprint(&request));
-        let mut left_out = LeftOut::default();
+        // The fingerprint identifies retries, so it is computed from the request before anything is left out or masked.
+        let fingerprint = self.keyed_fingerprint(finalize_fingerprint(&request));
+        let mut omissions = Omissions::default();
         if request.metadata.is_some() {
-            let keep = self.keep(scope, &session_id).await?;
-            request.metadata = self.hashed(&scope.tenant, request.metadata);
-            kept_metadata(&keep, &mut request.metadata, &mut left_out);
+            let retention = self.retention(scope, &session_id).await?;
+            request.metadata = self.hash_addresses(&scope.tenant, request.metadata);
+            kept_metadata(&retention, &mut request.metadata, &mut omissions);
         }
         let masker = self.masker(self.secrets_of(turn_id));
-        let (request, masked) = self.mask_with(masker, |masker| Ok(masker.finalize(request)))?;
+        let (request, masked) =
+            self.mask_with(masker, |masker| Ok(masker.mask_finalize(request)))?;
         let close = Close {
             session_id,
             turn_id,
@@ -61,11 +61,11 @@ impl Turns {
             metadata: request.metadata,
         };
         let turn = self.write_close(scope, close, &masked).await?;
-        self.count_left_out(&left_out, turn.replayed);
+        self.count_omissions(&omissions, turn.replayed);
         Ok(turn)
     }
 
-    /// Ends a turn with an error. Records the text that the user was shown (`partial_text`), and after it the error.
+    /// Ends a turn with an error. Records the text that the user has seen (`partial_text`), and then the error.
     ///
     /// # Errors
     /// As [`Self::finalize`].
@@ -76,17 +76,17 @@ impl Turns {
         turn_id: TurnId,
         request: FailTurn,
     ) -> Result<Written<Turn>, Failure> {
-        let shown = CancelTurn {
+        let ending = CancelTurn {
             partial_text: request.partial_text,
             fence: request.fence,
             release: request.release,
         };
-        self.end_without_answer(caller, (session_id, turn_id), Some(request.error), shown)
+        self.end_without_answer(caller, (session_id, turn_id), Some(request.error), ending)
             .await
     }
 
-    /// Ends a turn at the user's request. Records the text that the user was shown (`partial_text`), and after it that
-    /// the turn was cancelled.
+    /// Ends a turn at the user's request. Records the text that the user has seen (`partial_text`), and then an item
+    /// that the turn was cancelled.
     ///
     /// # Errors
     /// As [`Self::finalize`].
@@ -107,18 +107,18 @@ impl Turns {
         caller: &Caller,
         (session_id, turn_id): (SessionId, TurnId),
         error: Option<ErrorBody>,
-        shown: CancelTurn,
+        ending: CancelTurn,
     ) -> Result<Written<Turn>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
         let limits = self.limits();
         if let Some(error) = &error {
-            limits.text(error.message.as_ref(), "error.message")?;
-            limits.label(Some(&error.code), "error.code")?;
+            limits.check_text(error.message.as_ref(), "error.message")?;
+            limits.check_label(Some(&error.code), "error.code")?;
         }
-        limits.text(shown.partial_text.as_ref(), "partial_text")?;
-        let scope = &fenced_scope(scope, shown.fence, shown.release)?;
-        let partial = shown.partial_text.as_ref().map_or("", JsonText::as_token);
-        let body = match &error {
+        limits.check_text(ending.partial_text.as_ref(), "partial_text")?;
+        let scope = &fenced_scope(scope, ending.fence, ending.release)?;
+        let partial = ending.partial_text.as_ref().map_or("", JsonText::as_token);
+        let body_fingerprint = match &error {
             Some(error) => {
                 let parts = error_parts(error)?;
                 fingerprint(&[b"fail", parts.as_str().as_bytes(), partial.as_bytes()])
@@ -127,7 +127,7 @@ impl Turns {
         };
         let masker = self.masker(self.secrets_of(turn_id));
         let ((error, partial), masked) = self.mask_with(masker, |masker| {
-            Ok(masker.finish_without_answer(error, shown.partial_text))
+            Ok(masker.mask_ending(error, ending.partial_text))
         })?;
         let partial = partial.filter(|text| !text.is_empty());
         let partial = partial.map(|text| {
@@ -139,7 +139,7 @@ impl Turns {
             request_id: None,
             ending: ending_without_answer(partial.into_iter().collect(), error.as_ref())?,
             metadata: None,
-            fingerprint: self.keyed(body),
+            fingerprint: self.keyed_fingerprint(body_fingerprint),
             stream: None,
         };
         self.write_close(scope, close, &masked).await
@@ -154,35 +154,35 @@ impl Turns {
         let turn = self
             .write_turn(scope, Write::Close(Arc::new(close)), masked)
             .await?;
-        self.secrets().forget(turn.turn_id, self.clock.now());
+        self.secrets().mark_closed(turn.turn_id, self.clock.now());
         Ok(turn)
     }
 }
 
-/// The ending of a turn without an answer: the text that was shown, and then the error, or without one the note that
-/// the turn was cancelled.
+/// The ending of a turn without an answer: `entries`, which record the text that was shown, and then the error; without
+/// `error`, the item that records the cancellation.
 ///
 /// # Errors
 /// `invalid` for an error without a code.
 pub(crate) fn ending_without_answer(
-    mut shown: Vec<Entry>,
+    mut entries: Vec<Entry>,
     error: Option<&ErrorBody>,
 ) -> Result<Ending, Failure> {
     Ok(match error {
         Some(error) => {
             let parts = error_parts(error)?;
-            shown.push(ItemBody::new(Role::System, Channel::Error, parts).into());
-            Ending::Fail(shown)
+            entries.push(ItemBody::new(Role::System, Channel::Error, parts).into());
+            Ending::Fail(entries)
         }
         None => {
-            shown.push(cancelled().into());
-            Ending::Cancel(shown)
+            entries.push(cancelled_item().into());
+            Ending::Cancel(entries)
         }
     })
 }
 
-/// The last item of a cancelled turn, which says that it was cancelled.
-pub(crate) fn cancelled() -> ItemBody {
+/// The last item of a cancelled turn, which records the cancellation.
+pub(crate) fn cancelled_item() -> ItemBody {
     let parts = RawJson::from_checked(r#"[{"type":"turn_status","status":"cancelled"}]"#);
     ItemBody::new(Role::User, Channel::Cancelled, parts)
 }
@@ -195,7 +195,7 @@ fn error_parts(error: &ErrorBody) -> Result<RawJson, Failure> {
         ));
     }
     let message = error.message.as_ref().map_or("\"\"", JsonText::as_token);
-    Ok(error_part(
+    Ok(error_item_parts(
         &error.code,
         message,
         "caller",
@@ -204,19 +204,19 @@ fn error_parts(error: &ErrorBody) -> Result<RawJson, Failure> {
     ))
 }
 
-/// The parts of an item that records an error. `message` is a JSON string. `further` is JSON text of additional
-/// members, which begins with a comma, or empty.
-pub(crate) fn error_part(
+/// The parts of an item that records an error. `message` is a JSON string. `more_members` is the JSON text of
+/// further members, which begins with a comma, or empty.
+pub(crate) fn error_item_parts(
     code: &str,
     message: &str,
     source: &str,
     retryable: bool,
-    further: &str,
+    more_members: &str,
 ) -> RawJson {
     let code = JsonText::from_plain(code);
     let code = code.as_token();
     RawJson::from_checked(format!(
-        r#"[{{"type":"error","code":{code},"message":{message},"source":"{source}","retryable":{retryable}{further}}}]"#
+        r#"[{{"type":"error","code":{code},"message":{message},"source":"{source}","retryable":{retryable}{more_members}}}]"#
     ))
 }
 

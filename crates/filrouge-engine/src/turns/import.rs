@@ -1,5 +1,5 @@
-//! Records turns that happened elsewhere (DESIGN §10). Each turn is one commit, so an import that is killed leaves only
-//! complete turns. An import that is repeated recognizes the turns that are there.
+//! Records turns that happened elsewhere (DESIGN §10). Each turn is one commit, so a killed import leaves only complete
+//! turns. A repeated import recognizes the turns that are already stored.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::validate::Author;
 use crate::written::Written;
 
 /// The number of items that are read at a time.
-const PAGE: usize = 500;
+const ITEMS_PER_READ: usize = 500;
 
 /// A turn to import.
 #[derive(Debug, Clone)]
@@ -38,7 +38,7 @@ pub enum RecordedTurn {
     /// The turn was new.
     Added,
     /// The turn was stored already, unchanged.
-    Known,
+    Unchanged,
     /// The turn was stored and has changed since: the new version replaces the old one.
     Replaced,
 }
@@ -69,24 +69,24 @@ impl Turns {
         if !first.replayed {
             return Ok(first.map(|_| RecordedTurn::Added));
         }
-        let known = Written::new(RecordedTurn::Known, true, first.durability);
+        let unchanged_result = Written::new(RecordedTurn::Unchanged, true, first.durability);
         let prefix = format!("{}~", turn.request_id);
-        let mut unchanged = !first.differs;
+        let mut is_unchanged = !first.differs;
         let mut versions = vec![first.into_value()];
         while let Some(next) = versions.last().and_then(|t| t.replaced_by_turn_id) {
             let newest = self.ledger.turn(scope, session, next).await?;
             // A version that another caller wrote has no such suffix. It stays until the source changes.
             if let Some(suffix) = newest.request_id.as_str().strip_prefix(&prefix) {
-                unchanged = suffix == version_suffix(content_fingerprint, newest.record_version);
+                is_unchanged = suffix == version_suffix(content_fingerprint, newest.record_version);
             }
             versions.push(newest);
         }
         // Redacted content is never imported again, whatever happens to the source.
-        if unchanged || self.is_redacted(scope, session, &versions).await? {
-            return Ok(known);
+        if is_unchanged || self.is_redacted(scope, session, &versions).await? {
+            return Ok(unchanged_result);
         }
         let version = versions.len() as u64 + 1;
-        let changed = versioned(turn, &version_suffix(content_fingerprint, version))?;
+        let changed = with_version_suffix(turn, &version_suffix(content_fingerprint, version))?;
         let replaced = self
             .record_version(
                 scope,
@@ -99,7 +99,7 @@ impl Turns {
         match replaced {
             Ok(new) => Ok(new.map(|_| RecordedTurn::Replaced)),
             // The turn was redacted in the meantime.
-            Err(failure) if failure.code == ErrorCode::TurnRedacted => Ok(known),
+            Err(failure) if failure.code == ErrorCode::TurnRedacted => Ok(unchanged_result),
             Err(failure) => Err(failure),
         }
     }
@@ -117,7 +117,10 @@ impl Turns {
         for turn in turns {
             let mut after = turn.first_seq - 1;
             while after < turn.last_seq {
-                let (page, _) = self.ledger.items(scope, session, after, PAGE).await?;
+                let (page, _) = self
+                    .ledger
+                    .items(scope, session, after, ITEMS_PER_READ)
+                    .await?;
                 let Some(last) = page.last() else { break };
                 after = last.seq;
                 if page
@@ -145,7 +148,7 @@ impl Turns {
             fingerprint: content_fingerprint,
             replaces: replaces.map(|t| t.turn_id),
             application: Application::default(),
-            metadata: self.hashed(&scope.tenant, turn.metadata.clone()),
+            metadata: self.hash_addresses(&scope.tenant, turn.metadata.clone()),
         };
         let last = match turn.status {
             TurnStatus::Interrupted | TurnStatus::Open => Event::Interrupt {},
@@ -156,8 +159,10 @@ impl Turns {
                 metadata: None,
             })),
         };
-        let session = NewSession::bare(session.clone());
-        let items = self.limits().items(turn.items.clone(), Author::Engine)?;
+        let session = NewSession::with_id(session.clone());
+        let items = self
+            .limits()
+            .check_items(turn.items.clone(), Author::Engine)?;
         let (items, masked) = self.masked_items(&scope.tenant, self.masker(None), items)?;
         let start = self.seal_start(session, event, items, turn.status, Some(last), false)?;
         self.write_turn(scope, Write::Start(Arc::new(start)), &masked)
@@ -181,8 +186,8 @@ fn turn_fingerprint(turn: &ImportedTurn) -> [u8; 16] {
     fingerprint(&pieces)
 }
 
-/// Seven characters that identify a turn's content and the number of its version. With `~` they are the eight
-/// characters by which sources keep their ids shorter than the limit.
+/// Seven characters that identify a turn's content and the number of its version. Together with `~` they take eight
+/// characters, and sources keep their ids at least that much shorter than the limit.
 fn version_suffix(content_fingerprint: [u8; 16], version: u64) -> String {
     const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
     let hash = fingerprint(&[
@@ -195,7 +200,7 @@ fn version_suffix(content_fingerprint: [u8; 16], version: u64) -> String {
 }
 
 /// The same turn under new keys, because keys of turns and items are unique in a session.
-fn versioned(mut turn: ImportedTurn, suffix: &str) -> Result<ImportedTurn, Failure> {
+fn with_version_suffix(mut turn: ImportedTurn, suffix: &str) -> Result<ImportedTurn, Failure> {
     let too_long = |e: filrouge_types::IdError| {
         Failure::new(ErrorCode::Invalid, format!("a changed turn's key: {e}"))
     };

@@ -1,19 +1,23 @@
 //! The turns of all sessions of an identity.
 
 use filrouge_store::command::{Scope, SessionFilter};
-use filrouge_store::read::{TurnPage, VerifiedSession, VerifiedSnapshot, in_session, turn_len};
+use filrouge_store::read::{
+    TurnPage, VerifiedSession, VerifiedSnapshot, in_session, turn_content_len,
+};
 use filrouge_store::rows::{RECORDS_BYTES, SessionPk, TurnRow, View};
 use filrouge_types::{Failure, IdentityId, Turn, TurnStatus};
 
 use crate::caller::{Caller, Permission};
 use crate::engine::Turns;
 
-/// The number of sessions that are read at a time, and below, the maximum number that are examined for a page.
-const SESSIONS: usize = 50;
-const SESSIONS_MAX: usize = 200;
-/// The number of turns that are read at a time, and below, the maximum number that are examined for a page.
-const ROWS: usize = 128;
-const ROWS_MAX: usize = 4096;
+/// The number of sessions per read.
+const SESSIONS_PER_READ: usize = 50;
+/// The maximum number of sessions that are examined for a page.
+const SESSIONS_EXAMINED_MAX: usize = 200;
+/// The number of turn rows per read.
+const ROWS_PER_READ: usize = 128;
+/// The maximum number of turn rows that are examined for a page.
+const ROWS_EXAMINED_MAX: usize = 4096;
 
 /// Which turns of an identity a page contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +51,7 @@ impl Turns {
         // A caller that does not act for an end user, and has the permission to read the tenant, sees the turns of
         // every identity. Other callers see only what their usual scope contains.
         let scope = caller.scope(match caller.identity() {
-            None if caller.may(Permission::ReadTenant) => Permission::ReadTenant,
+            None if caller.has_permission(Permission::ReadTenant) => Permission::ReadTenant,
             _ => Permission::Read,
         })?;
         self.ledger
@@ -105,15 +109,16 @@ fn page<V: View + ?Sized>(
     };
     let mut examined = 0;
     loop {
-        let (sessions, next) = snapshot.sessions(scope, &filter, cursor.as_deref(), SESSIONS)?;
+        let (sessions, next) =
+            snapshot.sessions(scope, &filter, cursor.as_deref(), SESSIONS_PER_READ)?;
         for session in sessions {
             let id = session.session_id;
             let loaded = snapshot.get(scope, &id)?;
             let below = start.filter(|p| p.pk == loaded.pk).map(|p| p.ordinal);
-            let stopped = in_session(&id, builder.session(snapshot, &loaded, below))?;
+            let next_ordinal = in_session(&id, builder.add_session(snapshot, &loaded, below))?;
             examined += 1;
-            let stopped = stopped.or((examined == SESSIONS_MAX).then_some(0));
-            if let Some(ordinal) = stopped {
+            let next_ordinal = next_ordinal.or((examined == SESSIONS_EXAMINED_MAX).then_some(0));
+            if let Some(ordinal) = next_ordinal {
                 let position = PagePosition {
                     pk: loaded.pk,
                     ordinal,
@@ -129,9 +134,9 @@ fn page<V: View + ?Sized>(
 }
 
 impl PageBuilder<'_> {
-    /// Adds a session's turns, newest first; with `below`, only those with smaller ordinals. If the page is full before
-    /// all turns are added, returns the ordinal below which the next page continues; otherwise `None`.
-    fn session<V: View + ?Sized>(
+    /// Adds a session's turns, newest first; if `below` is given, only those with smaller ordinals. If the page is full
+    /// before all turns are added, returns the ordinal below which the next page continues; otherwise `None`.
+    fn add_session<V: View + ?Sized>(
         &mut self,
         snapshot: &VerifiedSnapshot<'_, V>,
         session: &VerifiedSession,
@@ -142,7 +147,7 @@ impl PageBuilder<'_> {
         // A row's place is its ordinal and its version. All rows before this place belong to smaller ordinals.
         let mut before = ordinal << 8;
         loop {
-            let rows = snapshot.turn_rows_back(session, Some(before), ROWS)?;
+            let rows = snapshot.turn_rows_descending(session, Some(before), ROWS_PER_READ)?;
             let Some(last) = rows.last() else {
                 return Ok(None);
             };
@@ -159,7 +164,7 @@ impl PageBuilder<'_> {
                 ordinal = row.ordinal;
                 if self.matches(&row) {
                     let turn = snapshot.project(session, &row)?;
-                    self.bytes += turn_len(&turn);
+                    self.bytes += turn_content_len(&turn);
                     self.turns.push(turn);
                 }
             }
@@ -167,7 +172,9 @@ impl PageBuilder<'_> {
     }
 
     fn is_full(&self) -> bool {
-        self.turns.len() == self.query.limit || self.bytes >= RECORDS_BYTES || self.rows > ROWS_MAX
+        self.turns.len() == self.query.limit
+            || self.bytes >= RECORDS_BYTES
+            || self.rows > ROWS_EXAMINED_MAX
     }
 
     fn matches(&self, row: &TurnRow) -> bool {

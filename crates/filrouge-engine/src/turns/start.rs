@@ -5,27 +5,27 @@ use std::sync::Arc;
 use filrouge_store::chain::fingerprint;
 use filrouge_store::command::{NewSession, Outcome, Scope, Start, Write};
 use filrouge_store::hot::FieldRetention;
-use filrouge_store::read::merged;
+use filrouge_store::read::merge_metadata;
 use filrouge_store::record::{Batch, CloseEvent, Entry, Event, StartEvent};
 use filrouge_types::{
     Channel, ErrorCode, Failure, ItemBody, JsonText, QUESTION_IS_COPY, RawJson, Role, SessionId,
-    Timestamp, Turn, TurnId, TurnStatus, Variant, flagged, select_members,
+    Timestamp, Turn, TurnId, TurnStatus, Variant, flag_metadata, select_members,
 };
 
 use super::close::finalize_fingerprint;
 use crate::caller::{Caller, Permission};
 use crate::calls::fenced_scope;
-use crate::core::unexpected;
+use crate::core::unexpected_outcome;
 use crate::engine::Turns;
-use crate::record_policy::{LeftOut, kept_items, kept_metadata};
+use crate::record_policy::{Omissions, kept_items, kept_metadata};
 use crate::requests::{FinalizeTurn, ReplaceTurn, StartTurn, optional_bytes};
 use crate::secrets::{Masked, TurnSecrets};
 use crate::validate::Author;
 use crate::written::Written;
 
-/// Why a turn is started, other than for a new question.
+/// The reason for the start of a turn, other than a new question.
 #[derive(Default)]
-struct Origin {
+struct StartOrigin {
     /// The turn that the new turn replaces.
     replaces: Option<TurnId>,
     /// Set for a turn that happened earlier and is recorded now; such a turn is never reopened.
@@ -41,11 +41,11 @@ pub(crate) struct PastTurn {
 }
 
 /// A start that is ready to be written, with the counts of what was masked and left out.
-struct Started {
+struct PreparedStart {
     start: Start,
     masked: Masked,
     secrets: Option<Arc<TurnSecrets>>,
-    left_out: LeftOut,
+    omissions: Omissions,
 }
 
 impl Turns {
@@ -65,8 +65,8 @@ impl Turns {
         Ok(turn)
     }
 
-    /// Like [`Self::start`]. Also returns whether this call started or reopened the turn, so that its caller has to
-    /// answer it; if not, the turn existed.
+    /// Like [`Self::start`]. Also returns whether this call started or reopened the turn, so that its caller must
+    /// answer the turn; otherwise the turn existed.
     pub(crate) async fn start_or_find(
         &self,
         scope: &Scope,
@@ -74,7 +74,8 @@ impl Turns {
         request: StartTurn,
     ) -> Result<(Written<Turn>, bool), Failure> {
         let scope = &fenced_scope(scope, request.fence, request.release)?;
-        self.begin(scope, session, request, Origin::default()).await
+        self.start_with_origin(scope, session, request, StartOrigin::default())
+            .await
     }
 
     /// Records a turn that happened earlier, with its times.
@@ -86,41 +87,44 @@ impl Turns {
         past: PastTurn,
     ) -> Result<Written<Turn>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
-        let origin = Origin {
+        let origin = StartOrigin {
             replaces: None,
             past: Some(past),
         };
-        let (turn, _) = self.begin(scope, session, request, origin).await?;
+        let (turn, _) = self
+            .start_with_origin(scope, session, request, origin)
+            .await?;
         Ok(turn)
     }
 
-    async fn begin(
+    async fn start_with_origin(
         &self,
         scope: &Scope,
         session: SessionId,
         request: StartTurn,
-        origin: Origin,
+        origin: StartOrigin,
     ) -> Result<(Written<Turn>, bool), Failure> {
-        let keep = self.keep(scope, &session).await?;
-        let started = self.prepared(scope, session, request, origin, &keep)?;
-        let write = Write::Start(Arc::new(started.start));
+        let retention = self.retention(scope, &session).await?;
+        let prepared = self.prepare(scope, session, request, origin, &retention)?;
+        let write = Write::Start(Arc::new(prepared.start));
         let stored = self.write(scope, write).await?;
         let (turn, put) = match stored.outcome {
             Outcome::Turn(turn, put) => (*turn, put),
-            _ => return Err(unexpected()),
+            _ => return Err(unexpected_outcome()),
         };
-        if let Some(secrets) = started.secrets {
+        if let Some(secrets) = prepared.secrets {
             let (session, now) = (turn.session_id.clone(), self.clock.now());
-            let owner = (scope.tenant.clone(), session);
-            self.secrets().hold((owner, turn.turn_id), secrets, now);
+            let turn_session = (scope.tenant.clone(), session);
+            self.secrets()
+                .insert((turn_session, turn.turn_id), secrets, now);
             if turn.status != TurnStatus::Open {
-                self.secrets().forget(turn.turn_id, now);
+                self.secrets().mark_closed(turn.turn_id, now);
             }
         }
         let replayed = turn.replayed;
-        self.count_left_out(&started.left_out, replayed);
+        self.count_omissions(&prepared.omissions, replayed);
         let written = Written::new(turn, replayed, stored.durability);
-        let turn = self.count_masked(written, &started.masked);
+        let turn = self.count_masked(written, &prepared.masked);
         Ok((turn, put.is_some()))
     }
 
@@ -143,21 +147,23 @@ impl Turns {
             ));
         }
         let scope = &fenced_scope(scope, request.fence, request.release)?;
-        let origin = Origin {
+        let origin = StartOrigin {
             replaces: Some(old),
             past: None,
         };
-        let (turn, _) = self.begin(scope, session, request, origin).await?;
+        let (turn, _) = self
+            .start_with_origin(scope, session, request, origin)
+            .await?;
         Ok(turn)
     }
 
     fn check_start(&self, request: &StartTurn) -> Result<(), Failure> {
         self.limits()
-            .metadata(request.metadata.as_ref(), "metadata")?;
+            .check_metadata(request.metadata.as_ref(), "metadata")?;
         self.limits()
-            .metadata(request.runtime_context.as_ref(), "runtime_context")?;
+            .check_metadata(request.runtime_context.as_ref(), "runtime_context")?;
         for label in request.application.labels() {
-            self.limits().label(label.value, label.name)?;
+            self.limits().check_label(label.value, label.name)?;
         }
         Ok(())
     }
@@ -172,8 +178,8 @@ impl Turns {
         let question = match (&request.question_neutral, &request.question_translated) {
             (Some(neutral), _) => neutral,
             (None, Some(translated)) => {
-                let flag = flagged(QUESTION_IS_COPY);
-                *metadata = Some(merged(metadata.as_ref(), Some(&flag)));
+                let flag = flag_metadata(QUESTION_IS_COPY);
+                *metadata = Some(merge_metadata(metadata.as_ref(), Some(&flag)));
                 translated
             }
             (None, None) => {
@@ -194,37 +200,36 @@ impl Turns {
         Ok(items)
     }
 
-    /// Checks the request, leaves out and masks what must not be recorded, and returns the start to write.
-    fn prepared(
+    /// Checks the request, leaves out and masks data that must not be recorded, and returns the start to write.
+    fn prepare(
         &self,
         scope: &Scope,
         session: SessionId,
         mut request: StartTurn,
-        Origin { replaces, past }: Origin,
-        keep: &FieldRetention,
-    ) -> Result<Started, Failure> {
+        StartOrigin { replaces, past }: StartOrigin,
+        retention: &FieldRetention,
+    ) -> Result<PreparedStart, Failure> {
         self.check_start(&request)?;
-        // The fingerprint recognizes a retry, so it is computed from the request as it was sent, before anything is
-        // masked.
+        // The fingerprint identifies retries, so it is computed from the request before anything is masked.
         let fingerprint = start_fingerprint(&request, replaces.as_ref());
-        let answered = request.answer_neutral.clone().map(|answer| {
+        let answer_fingerprint = request.answer_neutral.clone().map(|answer| {
             finalize_fingerprint(&FinalizeTurn {
                 answer_neutral: Some(answer),
                 ..FinalizeTurn::default()
             })
         });
         let items = std::mem::take(&mut request.items);
-        let items = self.limits().items(items, Author::Caller)?;
+        let items = self.limits().check_items(items, Author::Caller)?;
         let raw_context = request.runtime_context.take();
-        request.runtime_context = self.hashed(&scope.tenant, raw_context.clone());
+        request.runtime_context = self.hash_addresses(&scope.tenant, raw_context.clone());
         let secrets = self.starting_secrets(raw_context.as_ref(), &request);
-        request.metadata = self.hashed(&scope.tenant, request.metadata);
-        let mut left_out = LeftOut::default();
-        kept_metadata(keep, &mut request.metadata, &mut left_out);
-        let items = kept_items(keep.record, items, &mut left_out);
-        let items = self.hashed_items(&scope.tenant, items);
+        request.metadata = self.hash_addresses(&scope.tenant, request.metadata);
+        let mut omissions = Omissions::default();
+        kept_metadata(retention, &mut request.metadata, &mut omissions);
+        let items = kept_items(retention.record, items, &mut omissions);
+        let items = self.hash_addresses_in_items(&scope.tenant, items);
         let masker = self.masker(secrets.clone());
-        let result = self.mask_with(masker, |masker| masker.start(request, items))?;
+        let result = self.mask_with(masker, |masker| masker.mask_start(request, items))?;
         let ((request, later_items), masked) = result;
         let mut metadata = request.metadata.clone();
         let mut items = self.question_items(&request, &mut metadata)?;
@@ -250,7 +255,7 @@ impl Turns {
             application: request.application,
             metadata,
         };
-        let close = answered.map(|fingerprint| {
+        let close = answer_fingerprint.map(|fingerprint| {
             Event::Close(Box::new(CloseEvent {
                 status: TurnStatus::Finalized,
                 fingerprint,
@@ -263,14 +268,14 @@ impl Turns {
         } else {
             TurnStatus::Open
         };
-        let session = NewSession::bare(session);
+        let session = NewSession::with_id(session);
         let reopen = past.is_none();
         let start = self.seal_start(session, event, items, status, close, reopen)?;
-        Ok(Started {
+        Ok(PreparedStart {
             start,
             masked,
             secrets,
-            left_out,
+            omissions,
         })
     }
 
@@ -283,10 +288,10 @@ impl Turns {
         mut last: Option<Event>,
         reopen: bool,
     ) -> Result<Start, Failure> {
-        self.limits().sizes(&items)?;
-        event.fingerprint = self.keyed(event.fingerprint);
+        self.limits().check_sizes(&items)?;
+        event.fingerprint = self.keyed_fingerprint(event.fingerprint);
         if let Some(Event::Close(close)) = &mut last {
-            close.fingerprint = self.keyed(close.fingerprint);
+            close.fingerprint = self.keyed_fingerprint(close.fingerprint);
         }
         let mut entries: Vec<Entry> = items.into_iter().map(Into::into).collect();
         if let Some(first) = entries.first_mut() {
@@ -306,9 +311,10 @@ impl Turns {
         })
     }
 
-    /// The allow-listed members of the runtime context; `None` if there are none. Others are dropped and counted.
+    /// The allow-listed members of the runtime context; `None` if there are none. Other members are dropped and
+    /// counted.
     fn question_metadata(&self, context: Option<&RawJson>) -> Option<RawJson> {
-        let (kept, dropped) = select_members(context?, &self.settings.runtime_context_allow);
+        let (allowed, dropped) = select_members(context?, &self.settings.runtime_context_allow);
         if dropped > 0 {
             self.counters.runtime_context_dropped.add(dropped as u64);
             tracing::debug!(
@@ -316,20 +322,20 @@ impl Turns {
                 "runtime_context members that are not on the allow-list were dropped"
             );
         }
-        Some(kept).filter(|kept| kept.as_str() != "{}")
+        Some(allowed).filter(|allowed| allowed.as_str() != "{}")
     }
 }
 
 /// Adds the answer to a turn's items. If a translation is wanted and `items` has none, also adds a copy of the answer
-/// in its place. Returns whether it did.
+/// in its place. Returns whether a copy was added.
 fn add_answer(items: &mut Vec<ItemBody>, answer: &JsonText, wants_translation: bool) -> bool {
     let is_translation =
         |item: &ItemBody| item.channel == Channel::Final && item.variant == Variant::Translated;
-    let copies = wants_translation && !items.iter().any(is_translation);
+    let needs_copy = wants_translation && !items.iter().any(is_translation);
     let item = |variant| ItemBody::from_text(Role::Assistant, Channel::Final, variant, answer);
     items.push(item(Variant::Neutral));
-    items.extend(copies.then(|| item(Variant::Translated)));
-    copies
+    items.extend(needs_copy.then(|| item(Variant::Translated)));
+    needs_copy
 }
 
 fn start_fingerprint(request: &StartTurn, replaces: Option<&TurnId>) -> [u8; 16] {

@@ -7,33 +7,33 @@ use filrouge_store::text_index::TextIndex;
 use filrouge_types::{ErrorCode, Failure};
 
 /// A session as the index identifies it: its realm (the tenant) and its id.
-pub(super) type Key = (Box<[u8]>, Box<str>);
+pub(super) type SessionKey = (Box<[u8]>, Box<str>);
 
-/// The index, and the sessions whose removal from it failed, is uncertain or is in progress (`owed`).
+/// The index, and the sessions whose removal from it failed, is uncertain or is in progress (`pending`).
 pub(crate) struct Indexing {
     pub(super) index: Arc<dyn TextIndex>,
-    owed: Mutex<BTreeSet<Key>>,
+    pending: Mutex<BTreeSet<SessionKey>>,
 }
 
 impl Indexing {
     pub(crate) fn new(index: Arc<dyn TextIndex>) -> Self {
         Self {
             index,
-            owed: Mutex::default(),
+            pending: Mutex::default(),
         }
     }
 
-    pub(super) fn owed(&self) -> MutexGuard<'_, BTreeSet<Key>> {
+    pub(super) fn pending(&self) -> MutexGuard<'_, BTreeSet<SessionKey>> {
         // Each change of the set is one call, so a panic cannot leave it inconsistent.
-        self.owed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) async fn forget(&self, key: &Key) -> Result<u64, Failure> {
+    pub(super) async fn forget(&self, key: &SessionKey) -> Result<u64, Failure> {
         let (index, (realm, session)) = (self.index.clone(), key.clone());
         let forgotten = tokio::task::spawn_blocking(move || index.forget(&realm, &session));
         forgotten.await.map_err(|error| {
-            let what = format!("forgetting a session in the index broke off: {error}");
-            Failure::new(ErrorCode::Internal, what)
+            let detail = format!("forgetting a session in the index broke off: {error}");
+            Failure::new(ErrorCode::Internal, detail)
         })?
     }
 }

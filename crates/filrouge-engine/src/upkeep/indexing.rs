@@ -13,21 +13,22 @@ use filrouge_store::read::SessionOrTombstone;
 use filrouge_store::text_index::TextIndex;
 use filrouge_types::{ErrorCode, Failure, SessionId};
 
-use super::index::Key;
+use super::index::SessionKey;
 use crate::core::Core;
 use crate::engine::IndexFeed;
 
 /// The failure if the index does not answer before the write: the ledger is unchanged.
-fn refused(why: &Failure) -> Failure {
-    let what = format!("the search index does not answer, nothing was changed: {why}");
-    Failure::new(ErrorCode::StoreUnavailable, what)
+fn index_unavailable(cause: &Failure) -> Failure {
+    let detail = format!("the search index does not answer, nothing was changed: {cause}");
+    Failure::new(ErrorCode::StoreUnavailable, detail)
         .with_hint("try again; an index that stays unreadable can be deleted: it is rebuilt")
 }
 
 /// The failure if the index does not answer after the write: the ledger has changed.
-fn still_indexed(why: &Failure) -> Failure {
-    let what = format!("done in the ledger, but the search index may still hold its text: {why}");
-    Failure::new(ErrorCode::StoreUnavailable, what).with_hint(
+fn still_indexed(cause: &Failure) -> Failure {
+    let detail =
+        format!("done in the ledger, but the search index may still hold its text: {cause}");
+    Failure::new(ErrorCode::StoreUnavailable, detail).with_hint(
         "repeat the request, which changes nothing in the ledger; or wait, as filrouge retries the removal; or rebuild the index",
     )
 }
@@ -44,16 +45,16 @@ impl IndexFeed {
     ///
     /// # Errors
     /// The index's errors. The next call retries the remaining sessions.
-    pub async fn forget_owed(&self) -> Result<usize, Failure> {
+    pub async fn forget_pending(&self) -> Result<usize, Failure> {
         let Some(indexing) = self.0.index.get() else {
             return Ok(0);
         };
-        let owed = indexing.owed().clone();
-        for key in &owed {
+        let pending = indexing.pending().clone();
+        for key in &pending {
             indexing.forget(key).await?;
-            indexing.owed().remove(key);
+            indexing.pending().remove(key);
         }
-        Ok(owed.len())
+        Ok(pending.len())
     }
 }
 
@@ -68,35 +69,35 @@ impl Core {
         else {
             return self.write_and_log(scope, write).await;
         };
-        let key: Key = (
+        let key: SessionKey = (
             scope.tenant.as_str().as_bytes().into(),
             session.as_str().into(),
         );
         if self.affects_visible_session(scope, &session, &write).await {
-            // If this future is dropped before the second removal, `forget_owed` makes it.
-            let new = indexing.owed().insert(key.clone());
-            if let Err(why) = indexing.forget(&key).await {
-                if new {
-                    indexing.owed().remove(&key);
+            // If this future is dropped before the second removal, `forget_pending` makes it.
+            let was_added = indexing.pending().insert(key.clone());
+            if let Err(cause) = indexing.forget(&key).await {
+                if was_added {
+                    indexing.pending().remove(&key);
                 }
-                return Err(refused(&why));
+                return Err(index_unavailable(&cause));
             }
         }
         let written = self.write_and_log(scope, write).await;
         if let Err(failure) = written {
-            // After a retryable failure the ledger may have committed, so the session stays owed. After a refusal it
-            // has not.
+            // After a retryable failure the ledger may have committed, so the session stays in the set. After a refusal
+            // it has not.
             if !failure.code.retry() {
-                indexing.owed().remove(&key);
+                indexing.pending().remove(&key);
             }
             return Err(failure);
         }
-        indexing.owed().insert(key.clone());
-        if let Err(why) = indexing.forget(&key).await {
-            tracing::error!(session_id = %session, error = %why, "[SEARCH][FORGET] failed");
-            return Err(still_indexed(&why));
+        indexing.pending().insert(key.clone());
+        if let Err(cause) = indexing.forget(&key).await {
+            tracing::error!(session_id = %session, error = %cause, "[SEARCH][FORGET] failed");
+            return Err(still_indexed(&cause));
         }
-        indexing.owed().remove(&key);
+        indexing.pending().remove(&key);
         written
     }
 
@@ -109,18 +110,18 @@ impl Core {
         write: &Write,
     ) -> bool {
         let (viewer, id) = (scope.clone(), session.clone());
-        let links = matches!(write, Write::Link(_));
+        let is_link = matches!(write, Write::Link(_));
         let is_affected = self.ledger.query(move |snapshot| {
             Ok(match snapshot.find_or_tombstone(&viewer, &id)? {
                 Some(SessionOrTombstone::Live(session)) => {
-                    !links || session.row.identity_id.is_none()
+                    !is_link || session.row.identity_id.is_none()
                 }
                 Some(SessionOrTombstone::Erased(_)) => true,
                 None => false,
             })
         });
         // An operator can also erase an unreadable session.
-        let unread = scope.viewer == Viewer::Operator;
-        is_affected.await.unwrap_or(unread)
+        let if_unreadable = scope.viewer == Viewer::Operator;
+        is_affected.await.unwrap_or(if_unreadable)
     }
 }

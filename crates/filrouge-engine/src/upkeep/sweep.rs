@@ -13,7 +13,7 @@ const SWEEP_MAX: usize = 100_000;
 /// The maximum number of items of a turn that are examined to find out whether the turn waits for a human.
 const ITEMS_MAX: usize = 10_000;
 
-struct SilentTurn {
+struct IdleTurn {
     tenant: TenantId,
     session: SessionId,
     turn: TurnRow,
@@ -31,14 +31,14 @@ impl Upkeep {
         let abandoned = self.sweep_streams().await?;
         self.secrets()
             .expire(self.clock.now(), self.settings.turn_timeout);
-        let before = self.ago(self.settings.turn_timeout);
-        let silent = self
+        let before = self.time_before(self.settings.turn_timeout);
+        let idle = self
             .ledger
             .query(move |snapshot| {
-                let mut silent = Vec::new();
-                for (pk, turn) in snapshot.view.silent_turns(before, SWEEP_MAX)? {
+                let mut idle = Vec::new();
+                for (pk, turn) in snapshot.view.idle_turns(before, SWEEP_MAX)? {
                     match snapshot.view.session_by_pk(pk) {
-                        Ok(Some(stored)) => silent.push(SilentTurn {
+                        Ok(Some(stored)) => idle.push(IdleTurn {
                             tenant: stored.row.tenant_id,
                             session: stored.row.session_id,
                             turn,
@@ -49,24 +49,24 @@ impl Upkeep {
                         }
                     }
                 }
-                Ok(silent)
+                Ok(idle)
             })
             .await?;
-        let mut marked = abandoned;
-        for silent in silent {
-            match self.interrupt(&silent, before).await {
-                Ok(true) => marked += 1,
+        let mut interrupted = abandoned;
+        for idle in idle {
+            match self.interrupt(&idle, before).await {
+                Ok(true) => interrupted += 1,
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::error!(session_id = %silent.session, turn_id = %silent.turn.turn_id, %error,
+                    tracing::error!(session_id = %idle.session, turn_id = %idle.turn.turn_id, %error,
                         "a silent turn cannot be marked as interrupted");
                 }
             }
         }
-        Ok(marked)
+        Ok(interrupted)
     }
 
-    fn ago(&self, time: Duration) -> Timestamp {
+    fn time_before(&self, time: Duration) -> Timestamp {
         let time = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
         Timestamp::from_micros(self.clock.now().as_micros().saturating_sub(time))
     }
@@ -91,47 +91,51 @@ impl Upkeep {
                 Ok(drafts)
             })
             .await?;
-        let lapsed = self.ago(self.settings.stream_timeout);
-        let mut marked = 0;
+        let timeout_at = self.time_before(self.settings.stream_timeout);
+        let mut interrupted = 0;
         for (tenant, session_id, draft) in drafts {
-            let gone = self.ledger.has_exited(&draft.writer);
-            if !gone && draft.beat_at >= lapsed {
+            let has_exited = self.ledger.has_exited(&draft.writer);
+            if !has_exited && draft.beat_at >= timeout_at {
                 continue;
             }
             let interrupt = Interrupt {
                 session_id: session_id.clone(),
                 turn_id: draft.turn_id,
-                before: if gone { AFTER_ANY_HEARTBEAT } else { lapsed },
+                before: if has_exited {
+                    AFTER_ANY_HEARTBEAT
+                } else {
+                    timeout_at
+                },
                 stream: Some(draft.stream),
             };
             let scope = Scope::new(tenant, Viewer::Operator);
             let turn_id = draft.turn_id;
             match self.interrupt_turn(&scope, interrupt).await {
                 Ok(done) => {
-                    tracing::info!(%session_id, %turn_id, stream = %draft.stream, gone, done, "an abandoned stream was ended");
-                    marked += u64::from(done);
+                    tracing::info!(%session_id, %turn_id, stream = %draft.stream, gone = has_exited, done, "an abandoned stream was ended");
+                    interrupted += u64::from(done);
                 }
                 Err(error) => {
                     tracing::error!(%session_id, %turn_id, %error, "a turn with an abandoned stream cannot be marked as interrupted");
                 }
             }
         }
-        Ok(marked)
+        Ok(interrupted)
     }
 
-    async fn interrupt(&self, silent: &SilentTurn, before: Timestamp) -> Result<bool, Failure> {
+    async fn interrupt(&self, idle: &IdleTurn, before: Timestamp) -> Result<bool, Failure> {
         let scope = Scope {
-            tenant: silent.tenant.clone(),
+            tenant: idle.tenant.clone(),
             viewer: Viewer::Operator,
             token: None,
             fence: None,
         };
-        if self.waits_for_human(&scope, silent).await? {
+        if self.waits_for_human(&scope, idle).await? {
             return Ok(false);
         }
         let interrupt = Interrupt {
-            session_id: silent.session.clone(),
-            turn_id: silent.turn.turn_id,
+            session_id: idle.session.clone(),
+            turn_id: idle.turn.turn_id,
             before,
             stream: None,
         };
@@ -139,20 +143,17 @@ impl Upkeep {
     }
 
     /// Whether the turn waits for a human: its newest human-in-the-loop item is a request.
-    async fn waits_for_human(&self, scope: &Scope, silent: &SilentTurn) -> Result<bool, Failure> {
-        let (mut after, mut waits) = (silent.turn.first_seq - 1, false);
+    async fn waits_for_human(&self, scope: &Scope, idle: &IdleTurn) -> Result<bool, Failure> {
+        let (mut after, mut waits) = (idle.turn.first_seq - 1, false);
         let mut examined = 0;
-        while after < silent.turn.last_seq && examined < ITEMS_MAX {
-            let (items, _) = self
-                .ledger
-                .items(scope, &silent.session, after, 500)
-                .await?;
+        while after < idle.turn.last_seq && examined < ITEMS_MAX {
+            let (items, _) = self.ledger.items(scope, &idle.session, after, 500).await?;
             let Some(last) = items.last() else { break };
             after = last.seq;
             examined += items.len();
             for item in items
                 .iter()
-                .filter(|i| i.turn_id == Some(silent.turn.turn_id))
+                .filter(|i| i.turn_id == Some(idle.turn.turn_id))
             {
                 match item.body.channel {
                     Channel::HitlRequest => waits = true,

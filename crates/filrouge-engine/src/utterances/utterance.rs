@@ -13,20 +13,20 @@ use filrouge_types::{
 };
 
 use crate::caller::{Caller, Permission};
-use crate::core::{Core, unexpected};
+use crate::core::{Core, unexpected_outcome};
 use crate::engine::Streams;
 use crate::requests::ErrorBody;
 use crate::turns::{Appended, ending_without_answer};
 use crate::written::Written;
 
 /// The item number of all pieces of an utterance's draft: an unfinished utterance becomes one item.
-const NUMBER: u64 = 0;
+const ITEM_NUMBER: u64 = 0;
 /// The number of the utterance's text among the item's parts.
-const TEXT: u64 = 0;
+const TEXT_PART: u64 = 0;
 /// The number of `description` among the item's parts.
-const DESCRIPTION: u64 = 1;
+const DESCRIPTION_PART: u64 = 1;
 
-/// What is known of an utterance when it begins.
+/// The data of an utterance at its beginning.
 #[derive(Debug, Clone)]
 pub struct UtteranceHead {
     /// A number of the caller's choice. If the utterance is never finished, the key of the item that it becomes
@@ -34,12 +34,12 @@ pub struct UtteranceHead {
     pub mark: u32,
     /// The agent that speaks.
     pub agent: Option<Box<str>>,
-    /// A part that accompanies the text in the draft: a JSON object with a `type`. It identifies the speaker if the
-    /// utterance is never finished.
+    /// A part that accompanies the text in the draft: a JSON object with a `type`. It identifies the speaker of an
+    /// utterance that is never finished.
     pub description: RawJson,
 }
 
-/// How a turn ends that is ended together with an utterance.
+/// The end of a turn that is ended together with an utterance.
 #[derive(Debug, Clone)]
 pub enum TurnEnd {
     /// The utterance is the answer: one of its items is on the channel `final`.
@@ -61,9 +61,9 @@ pub struct Utterance {
     chunk: u64,
 }
 
-/// A draft of a session: an utterance that is in progress, or whose process has ended without finishing it.
+/// A draft of a session: an utterance in progress, or one whose process has ended without finishing it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unfinished {
+pub struct UnfinishedUtterance {
     /// The turn of the utterance.
     pub turn_id: TurnId,
     /// The drafted text.
@@ -85,7 +85,7 @@ pub fn mark_of(key: &ItemId) -> Option<u32> {
     u32::try_from(name & u64::from(u32::MAX)).ok()
 }
 
-fn inner(text: &str) -> String {
+fn json_inner(text: &str) -> String {
     JsonText::from_plain(text).inner().to_owned()
 }
 
@@ -103,7 +103,7 @@ fn head(kind: PieceKind, agent: Option<Box<str>>) -> PieceHead {
 
 const fn delta(part: u64, head: Option<PieceHead>, text: String) -> Delta {
     Delta {
-        number: NUMBER,
+        number: ITEM_NUMBER,
         part,
         head,
         replaces: false,
@@ -124,20 +124,20 @@ impl Streams {
         caller: &Caller,
         session: SessionId,
         turn: TurnId,
-        beginning: UtteranceHead,
+        utterance_head: UtteranceHead,
     ) -> Result<Utterance, Failure> {
         let scope = &caller.scope(Permission::Write)?;
-        let agent = beginning.agent;
-        self.limits().label(agent.as_deref(), "agent")?;
-        let shown = ItemBody::new(
+        let agent = utterance_head.agent;
+        self.limits().check_label(agent.as_deref(), "agent")?;
+        let item = ItemBody::new(
             Role::Assistant,
             Channel::Partial,
-            RawJson::from_checked(format!("[{}]", beginning.description.as_str())),
+            RawJson::from_checked(format!("[{}]", utterance_head.description.as_str())),
         );
-        self.own_items(scope, vec![shown])?;
+        self.validated_items(scope, vec![item])?;
         let mut random = [0; 4];
         self.entropy.fill(&mut random)?;
-        let name = u64::from(u32::from_be_bytes(random)) << 32 | u64::from(beginning.mark);
+        let name = u64::from(u32::from_be_bytes(random)) << 32 | u64::from(utterance_head.mark);
         let mut utterance = Utterance {
             core: self.0.clone(),
             session_id: session,
@@ -145,17 +145,17 @@ impl Streams {
             stream: StreamId(name.to_be_bytes()),
             chunk: 0,
         };
-        let description = beginning.description.as_str().to_owned();
+        let description = utterance_head.description.as_str().to_owned();
         let text = head(PieceKind::Text, agent.clone());
         let deltas = vec![
-            delta(TEXT, Some(text), String::new()),
+            delta(TEXT_PART, Some(text), String::new()),
             delta(
-                DESCRIPTION,
+                DESCRIPTION_PART,
                 Some(head(PieceKind::Complete, agent)),
                 description,
             ),
         ];
-        utterance.put(scope, deltas, true).await?;
+        utterance.write_draft(scope, deltas, true).await?;
         Ok(utterance)
     }
 
@@ -167,17 +167,18 @@ impl Streams {
         &self,
         caller: &Caller,
         session: &SessionId,
-    ) -> Result<Vec<Unfinished>, Failure> {
+    ) -> Result<Vec<UnfinishedUtterance>, Failure> {
         let scope = &caller.scope(Permission::Read)?;
         let ledger = &self.ledger;
         let drafts = ledger.drafts(scope, session, Default::default()).await?;
         let unfinished = drafts.into_iter().map(|draft| {
             let pieces = assemble(draft.deltas).unwrap_or_default();
-            let of_kind =
-                |kind: PieceKind| move |p: &&DraftPiece| p.number == NUMBER && p.head.kind == kind;
+            let of_kind = |kind: PieceKind| {
+                move |p: &&DraftPiece| p.number == ITEM_NUMBER && p.head.kind == kind
+            };
             let text = pieces.iter().find(of_kind(PieceKind::Text));
             let description = pieces.iter().find(of_kind(PieceKind::Complete));
-            Unfinished {
+            UnfinishedUtterance {
                 turn_id: draft.turn_id,
                 text: text.map_or_else(String::new, |p| plain(&p.text)),
                 description: description.and_then(|p| RawJson::parse(&p.text).ok()),
@@ -191,7 +192,11 @@ impl Streams {
     /// An utterance that continues another process's unfinished one, so that the present holder of the session's lease
     /// can write its items.
     #[must_use]
-    pub fn take_over(&self, session: &SessionId, unfinished: &Unfinished) -> Utterance {
+    pub fn continue_utterance(
+        &self,
+        session: &SessionId,
+        unfinished: &UnfinishedUtterance,
+    ) -> Utterance {
         Utterance {
             core: self.0.clone(),
             session_id: session.clone(),
@@ -202,8 +207,8 @@ impl Streams {
     }
 }
 
-fn plain(inner: &str) -> String {
-    let token = RawJson::from_checked(format!("\"{inner}\""));
+fn plain(json_inner: &str) -> String {
+    let token = RawJson::from_checked(format!("\"{json_inner}\""));
     JsonText::from_raw(token).map_or_else(|_| String::new(), |text| text.to_plain())
 }
 
@@ -214,26 +219,26 @@ impl Utterance {
         self.turn_id
     }
 
-    /// Adds `text`, what was said since the last call, to the draft; an empty text is a heartbeat. Leave at least
+    /// Appends `text`, the new text since the last call, to the draft; an empty text is a heartbeat. Leave at least
     /// [`crate::stream::DRAFT_EVERY`] between two calls.
     ///
     /// # Errors
     /// `stream_lost` and `turn_closed` if another caller has ended the utterance or its turn, the errors of fences, and
     /// the ledger's. After a failure, pass the same text again; more may follow it.
-    pub async fn say(&mut self, caller: &Caller, text: &str) -> Result<(), Failure> {
+    pub async fn add_text(&mut self, caller: &Caller, text: &str) -> Result<(), Failure> {
         let scope = &caller.scope(Permission::Write)?;
         let deltas = match text {
             "" => Vec::new(),
-            text => vec![delta(TEXT, None, inner(text))],
+            text => vec![delta(TEXT_PART, None, json_inner(text))],
         };
-        self.put(scope, deltas, false).await
+        self.write_draft(scope, deltas, false).await
     }
 
-    /// Marks the draft as complete. Replaces its `description` by the final one, and its text by `text`, which is
-    /// `None` if the text is what was said.
+    /// Marks the draft as complete. Replaces its `description` by the final one, and its text by `text`; `None` keeps
+    /// the text.
     ///
     /// # Errors
-    /// The errors of [`Self::say`].
+    /// The errors of [`Self::add_text`].
     pub async fn complete(
         &mut self,
         caller: &Caller,
@@ -246,23 +251,23 @@ impl Utterance {
             done: true,
             ..delta(part, None, text)
         };
-        let mut deltas = vec![replaced(DESCRIPTION, description.as_str().to_owned())];
-        deltas.extend(text.map(|text| replaced(TEXT, inner(text))));
-        self.put(scope, deltas, false).await
+        let mut deltas = vec![replaced(DESCRIPTION_PART, description.as_str().to_owned())];
+        deltas.extend(text.map(|text| replaced(TEXT_PART, json_inner(text))));
+        self.write_draft(scope, deltas, false).await
     }
 
-    async fn put(
+    async fn write_draft(
         &mut self,
         scope: &Scope,
         deltas: Vec<Delta>,
-        begins: bool,
+        starts_recording: bool,
     ) -> Result<(), Failure> {
         let number = self.chunk + u64::from(!deltas.is_empty());
         let draft = PutDraft {
             session_id: self.session_id.clone(),
             turn_id: self.turn_id,
             stream: self.stream,
-            begins,
+            starts_recording,
             writer: self.core.ledger.writer().into(),
             number,
             deltas,
@@ -273,7 +278,7 @@ impl Utterance {
                 self.chunk = number;
                 Ok(())
             }
-            _ => Err(unexpected()),
+            _ => Err(unexpected_outcome()),
         }
     }
 
@@ -281,14 +286,14 @@ impl Utterance {
     /// a failure the call can be repeated.
     ///
     /// # Errors
-    /// The errors of [`Self::say`] and of [`crate::Turns::append`].
+    /// The errors of [`Self::add_text`] and of [`crate::Turns::append`].
     pub async fn append(
         &mut self,
         caller: &Caller,
         items: Vec<ItemBody>,
     ) -> Result<Written<Appended>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
-        let (items, masked) = self.core.own_items(scope, items)?;
+        let (items, masked) = self.core.validated_items(scope, items)?;
         let entries: Vec<Entry> = items.into_iter().map(Into::into).collect();
         let append = Append {
             session_id: self.session_id.clone(),
@@ -298,8 +303,8 @@ impl Utterance {
             progress: Some(DraftProgress {
                 stream: self.stream,
                 number: self.chunk + 1,
-                rest: Vec::new(),
-                over: true,
+                remainder: Vec::new(),
+                has_ended: true,
             }),
         };
         self.core.write_append(scope, append, &masked).await
@@ -317,11 +322,11 @@ impl Utterance {
         end: TurnEnd,
     ) -> Result<Written<Turn>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
-        let answers = items.iter().any(|item| item.channel == Channel::Final);
-        let (items, masked) = self.core.own_items(scope, items)?;
+        let has_answer = items.iter().any(|item| item.channel == Channel::Final);
+        let (items, masked) = self.core.validated_items(scope, items)?;
         let entries: Vec<Entry> = items.into_iter().map(Into::into).collect();
         let ending = match end {
-            TurnEnd::Answered if answers => Ending::Recorded(entries),
+            TurnEnd::Answered if has_answer => Ending::Recorded(entries),
             TurnEnd::Answered => {
                 let what = "an answer needs an item on the channel final";
                 return Err(Failure::new(ErrorCode::Invalid, what));
@@ -337,7 +342,7 @@ impl Utterance {
             metadata: None,
             fingerprint: self
                 .core
-                .keyed(fingerprint(&[b"utterance", &self.stream.0])),
+                .keyed_fingerprint(fingerprint(&[b"utterance", &self.stream.0])),
             stream: Some(self.stream),
         };
         self.core

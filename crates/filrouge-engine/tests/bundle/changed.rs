@@ -5,16 +5,17 @@ use filrouge_store::verify::Verdict;
 
 use crate::layout::Layout;
 use crate::round_trip::write_redacted;
-use crate::world::{BundleWorld, Random, run, verified};
+use crate::world::{BundleWorld, Random, run, verification_report};
 
 /// A bundle of an eventful session with redactions.
-pub(crate) async fn eventful() -> String {
+pub(crate) async fn eventful_bundle() -> String {
     let world = BundleWorld::new(1);
     write_redacted(&world, "s").await;
     world.export("s").await
 }
 
-/// What a report must name after a change: the seq of an item, or a place that begins with one of these words.
+/// The finding that a report must contain after a change: the seq of an item, or a place that begins with one of these
+/// words.
 enum ExpectedFinding {
     Seq(u64),
     /// Alternatives are separated by `|`.
@@ -23,12 +24,12 @@ enum ExpectedFinding {
 }
 
 fn expected_finding(layout: &Layout, at: usize) -> ExpectedFinding {
-    let within = |list: &[std::ops::Range<usize>]| list.iter().position(|r| r.contains(&at));
+    let index_in = |list: &[std::ops::Range<usize>]| list.iter().position(|r| r.contains(&at));
     if layout.session.contains(&at) {
         ExpectedFinding::Place("session".into())
-    } else if let Some(n) = within(&layout.turns) {
+    } else if let Some(n) = index_in(&layout.turns) {
         ExpectedFinding::Place(format!("turns[{n}]"))
-    } else if let Some(k) = within(&layout.items) {
+    } else if let Some(k) = index_in(&layout.items) {
         ExpectedFinding::Seq(k as u64 + 1)
     } else if layout.head.contains(&at) || layout.signature.contains(&at) {
         ExpectedFinding::Place("head|signature".into())
@@ -68,25 +69,25 @@ async fn assert_change_detected(bundle: &str, layout: &Layout, at: usize, byte: 
         char::from(old)
     );
     assert_detected(
-        &verified(&bytes).await,
+        &verification_report(&bytes).await,
         &expected_finding(layout, at),
         &change,
     );
 }
 
 /// Bytes that are significant in JSON, and some that are not.
-const LIKELY: &[u8] = b"\"\\{}[],: \n\t0123456789-+.eEaftnu\x00\x7f\x80\xbf\xc3\xff";
+const LIKELY_BYTES: &[u8] = b"\"\\{}[],: \n\t0123456789-+.eEaftnu\x00\x7f\x80\xbf\xc3\xff";
 
 #[test]
 fn a_change_of_any_byte_is_detected() {
     run(async {
-        let bundle = eventful().await;
-        let layout = Layout::of(&bundle);
+        let bundle = eventful_bundle().await;
+        let layout = Layout::parse(&bundle);
         let mut random = Random(1);
         for n in 0..1_000 {
             let at = random.below(bundle.len());
             let byte = match n % 2 {
-                0 => LIKELY[random.below(LIKELY.len())],
+                0 => LIKELY_BYTES[random.below(LIKELY_BYTES.len())],
                 _ => u8::try_from(random.below(256)).unwrap(),
             };
             if byte != bundle.as_bytes()[at] {
@@ -99,20 +100,20 @@ fn a_change_of_any_byte_is_detected() {
 #[test]
 fn a_change_of_every_byte_of_frame_head_and_signature_is_detected() {
     run(async {
-        let bundle = eventful().await;
-        let layout = Layout::of(&bundle);
+        let bundle = eventful_bundle().await;
+        let layout = Layout::parse(&bundle);
         let mut random = Random(2);
-        let outside = |at: &usize| {
+        let is_outside = |at: &usize| {
             let pieces = [&layout.turns, &layout.items];
-            let inside = pieces.iter().any(|l| l.iter().any(|r| r.contains(at)));
-            !inside && !layout.session.contains(at)
+            let is_inside = pieces.iter().any(|l| l.iter().any(|r| r.contains(at)));
+            !is_inside && !layout.session.contains(at)
         };
         let (mut places, mut last) = (0, 0);
-        for at in (0..bundle.len()).filter(outside) {
+        for at in (0..bundle.len()).filter(is_outside) {
             (places, last) = (places + 1, at);
             for byte in [
                 b' ',
-                LIKELY[random.below(LIKELY.len())],
+                LIKELY_BYTES[random.below(LIKELY_BYTES.len())],
                 bundle.as_bytes()[at] ^ 1,
             ] {
                 if byte != bundle.as_bytes()[at] {
@@ -124,13 +125,13 @@ fn a_change_of_every_byte_of_frame_head_and_signature_is_detected() {
     });
 }
 
-/// The first and the last byte of a piece are replaced by white space and brackets, after which a reader might read the
-/// following text as a part of the piece.
+/// Replaces the first and the last byte of each piece by white space or a bracket, after which a reader might include
+/// the following text in the piece.
 #[test]
 fn changes_at_every_border_are_detected() {
     run(async {
-        let bundle = eventful().await;
-        let layout = Layout::of(&bundle);
+        let bundle = eventful_bundle().await;
+        let layout = Layout::parse(&bundle);
         let single = [&layout.session, &layout.head];
         let lists = layout.turns.iter().chain(&layout.items);
         for piece in single.into_iter().chain(lists) {
@@ -153,7 +154,7 @@ fn truncated_and_extended_bundles_are_broken() {
         world.start("s", request).await.unwrap();
         let bundle = world.export("s").await;
         for length in 0..bundle.len() {
-            let report = verified(&bundle.as_bytes()[..length]).await;
+            let report = verification_report(&bundle.as_bytes()[..length]).await;
             assert_detected(
                 &report,
                 &ExpectedFinding::Anything,
@@ -161,26 +162,30 @@ fn truncated_and_extended_bundles_are_broken() {
             );
             assert_eq!(report.verdict, Verdict::Broken);
         }
-        for more in [&b"\n"[..], b" ", b"{}", b"\0", b"\xff", bundle.as_bytes()] {
-            let report = verified(&[bundle.as_bytes(), more].concat()).await;
+        for suffix in [&b"\n"[..], b" ", b"{}", b"\0", b"\xff", bundle.as_bytes()] {
+            let report = verification_report(&[bundle.as_bytes(), suffix].concat()).await;
             assert_detected(
                 &report,
                 &ExpectedFinding::Place("the end".into()),
-                &format!("{more:?}"),
+                &format!("{suffix:?}"),
             );
-            let report = verified(&[more, bundle.as_bytes()].concat()).await;
+            let report = verification_report(&[suffix, bundle.as_bytes()].concat()).await;
             assert_ne!(report.verdict, Verdict::Intact);
         }
     });
 }
 
 #[test]
-fn moved_removed_and_doubled_items_and_turns_are_detected() {
+fn moved_removed_and_duplicated_items_and_turns_are_detected() {
     run(async {
-        let bundle = eventful().await;
-        let layout = Layout::of(&bundle);
-        let check = async |text: String, expected: ExpectedFinding, change: String| {
-            assert_detected(&verified(text.as_bytes()).await, &expected, &change);
+        let bundle = eventful_bundle().await;
+        let layout = Layout::parse(&bundle);
+        let assert_change = async |text: String, expected: ExpectedFinding, change: String| {
+            assert_detected(
+                &verification_report(text.as_bytes()).await,
+                &expected,
+                &change,
+            );
         };
         let seq = |n: usize| ExpectedFinding::Seq(n as u64 + 1);
         let turn = |n: usize| ExpectedFinding::Place(format!("turns[{n}]"));
@@ -194,24 +199,24 @@ fn moved_removed_and_doubled_items_and_turns_are_detected() {
             } else {
                 seq(n)
             };
-            check(text, expected, format!("without item {n}")).await;
-            let text = Layout::doubled(&bundle, &items[n]);
-            check(text, seq(n + 1), format!("item {n} twice")).await;
+            assert_change(text, expected, format!("without item {n}")).await;
+            let text = Layout::duplicated(&bundle, &items[n]);
+            assert_change(text, seq(n + 1), format!("item {n} twice")).await;
             for other in [n + 1, items.len() - 1] {
                 if other > n && other < items.len() {
                     let text = Layout::swapped(&bundle, &items[n], &items[other]);
-                    check(text, seq(n), format!("items {n} and {other}")).await;
+                    assert_change(text, seq(n), format!("items {n} and {other}")).await;
                 }
             }
         }
         for n in 0..turns.len() {
             let text = Layout::without(&bundle, turns, n);
-            check(text, turn(n), format!("without turn {n}")).await;
-            let text = Layout::doubled(&bundle, &turns[n]);
-            check(text, turn(n + 1), format!("turn {n} twice")).await;
+            assert_change(text, turn(n), format!("without turn {n}")).await;
+            let text = Layout::duplicated(&bundle, &turns[n]);
+            assert_change(text, turn(n + 1), format!("turn {n} twice")).await;
             if let Some(next) = turns.get(n + 1) {
                 let text = Layout::swapped(&bundle, &turns[n], next);
-                check(text, turn(n), format!("turns {n} and {}", n + 1)).await;
+                assert_change(text, turn(n), format!("turns {n} and {}", n + 1)).await;
             }
         }
     });
@@ -221,16 +226,16 @@ fn moved_removed_and_doubled_items_and_turns_are_detected() {
 #[test]
 fn undecodable_bytes_do_not_pass_for_a_replacement_character() {
     run(async {
-        let bundle = eventful().await;
+        let bundle = eventful_bundle().await;
         let replacement = "\u{fffd}";
         let at = bundle.find(replacement).unwrap();
         let (before, after) = (&bundle.as_bytes()[..at], &bundle.as_bytes()[at + 3..]);
-        let layout = Layout::of(&bundle);
+        let layout = Layout::parse(&bundle);
         for invalid in [&b"\xff"[..], b"\xef", b"\xef\xbf", b"\xc3", b"\xed\xa0\x80"] {
             let changed = [before, invalid, after].concat();
             let expected = expected_finding(&layout, at);
             assert_detected(
-                &verified(&changed).await,
+                &verification_report(&changed).await,
                 &expected,
                 &format!("{invalid:?}"),
             );
@@ -242,27 +247,27 @@ fn undecodable_bytes_do_not_pass_for_a_replacement_character() {
 #[test]
 fn another_version_cannot_be_verified() {
     run(async {
-        let bundle = eventful().await;
+        let bundle = eventful_bundle().await;
         for version in ["2", "10", "11"] {
-            let other = bundle.replacen(
+            let other_version = bundle.replacen(
                 "\"filrouge_bundle\":1,",
                 &format!("\"filrouge_bundle\":{version},"),
                 1,
             );
-            let report = verified(other.as_bytes()).await;
+            let report = verification_report(other_version.as_bytes()).await;
             assert_eq!(report.verdict, Verdict::CannotTell, "{version}");
             let world = BundleWorld::new(1);
-            let refused = world.import(&other).await.unwrap_err();
+            let refused = world.import(&other_version).await.unwrap_err();
             assert_eq!(refused.code, filrouge_types::ErrorCode::Invalid);
             assert!(refused.hint.is_some());
         }
         for no_version in ["", "-1", "1.0", "\"1\"", "x"] {
-            let other = bundle.replacen(
+            let other_version = bundle.replacen(
                 "\"filrouge_bundle\":1,",
                 &format!("\"filrouge_bundle\":{no_version},"),
                 1,
             );
-            let report = verified(other.as_bytes()).await;
+            let report = verification_report(other_version.as_bytes()).await;
             assert_eq!(report.verdict, Verdict::Broken, "{no_version}");
         }
     });

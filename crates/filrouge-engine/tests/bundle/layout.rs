@@ -24,36 +24,36 @@ fn value(text: &str, at: usize) -> Range<usize> {
 
 /// The values of the JSON list at `at`, and the position of its end.
 fn list(text: &str, at: usize) -> (Vec<Range<usize>>, usize) {
-    let mut found = Vec::new();
+    let mut values = Vec::new();
     if text[at..].starts_with("[]") {
-        return (found, at + 2);
+        return (values, at + 2);
     }
     let mut next = at + 2;
     loop {
         let value = value(text, next);
         next = value.end + 2;
-        let more = &text[value.end..next] == ",\n";
-        found.push(value);
-        if !more {
-            return (found, next);
+        let has_more = &text[value.end..next] == ",\n";
+        values.push(value);
+        if !has_more {
+            return (values, next);
         }
     }
 }
 
 impl Layout {
-    pub(crate) fn of(text: &str) -> Self {
-        let after_name = |at: usize, name: &str| {
+    pub(crate) fn parse(text: &str) -> Self {
+        let skip_name = |at: usize, name: &str| {
             let opening = format!("\n\"{name}\":");
             let at = at + 1;
             assert!(text[at..].starts_with(&opening), "{name} at {at}: {text}");
             at + opening.len()
         };
-        let session = value(text, after_name("{\"filrouge_bundle\":1".len(), "session"));
-        let (turns, end) = list(text, after_name(session.end, "turns"));
-        let (items, end) = list(text, after_name(end, "items"));
-        let checkpoints = value(text, after_name(end, "checkpoints"));
-        let head = value(text, after_name(checkpoints.end, "head"));
-        let signature = value(text, after_name(head.end, "signature"));
+        let session = value(text, skip_name("{\"filrouge_bundle\":1".len(), "session"));
+        let (turns, end) = list(text, skip_name(session.end, "turns"));
+        let (items, end) = list(text, skip_name(end, "items"));
+        let checkpoints = value(text, skip_name(end, "checkpoints"));
+        let head = value(text, skip_name(checkpoints.end, "head"));
+        let signature = value(text, skip_name(head.end, "signature"));
         assert_eq!(&text[signature.end..], "}\n");
         Self {
             session,
@@ -88,7 +88,7 @@ impl Layout {
     }
 
     /// The text with a piece duplicated directly after itself.
-    pub(crate) fn doubled(text: &str, piece: &Range<usize>) -> String {
+    pub(crate) fn duplicated(text: &str, piece: &Range<usize>) -> String {
         let (end, copy) = (piece.end, &text[piece.clone()]);
         [&text[..end], ",\n", copy, &text[end..]].concat()
     }

@@ -6,14 +6,14 @@ use filrouge_types::{ErrorCode, IdentityId, TurnStatus};
 
 use crate::layout::Layout;
 use crate::sessions::{UNUSUAL_OBJECT, complete_turn, observation, start, unusual_parts};
-use crate::world::{BundleWorld, assert_intact, code, operator, run, sid, user};
+use crate::world::{BundleWorld, assert_intact, error_code, operator, run, session_id, user};
 
 /// Writes the eventful session with redactions of every kind.
 pub(crate) async fn write_redacted(world: &BundleWorld, id: &str) {
-    let turns = world.eventful(id).await;
+    let turns = world.write_eventful_session(id).await;
     let turn_of = |request: &str| {
-        let found = turns.iter().find(|t| t.request_id.as_str() == request);
-        found.unwrap()
+        let turn = turns.iter().find(|t| t.request_id.as_str() == request);
+        turn.unwrap()
     };
     world.redact_turn(turn_of("failed")).await.unwrap();
     world.redact_turn(turn_of("version 2")).await.unwrap();
@@ -28,7 +28,7 @@ pub(crate) async fn write_redacted(world: &BundleWorld, id: &str) {
 async fn assert_same(first: &BundleWorld, second: &BundleWorld, id: &str) {
     assert_eq!(first.turns(id).await, second.turns(id).await);
     assert_eq!(first.items(id).await, second.items(id).await);
-    let (caller, id) = (operator(), sid(id));
+    let (caller, id) = (operator(), session_id(id));
     let session = first.engine.sessions.get(&caller, &id).await.unwrap();
     let imported = second.engine.sessions.get(&caller, &id).await.unwrap();
     assert_eq!(session, imported);
@@ -36,7 +36,7 @@ async fn assert_same(first: &BundleWorld, second: &BundleWorld, id: &str) {
 
 /// The bundle up to its signer.
 fn unsigned(bundle: &str) -> &str {
-    let head = Layout::of(bundle).head;
+    let head = Layout::parse(bundle).head;
     let at = bundle[head.clone()].rfind(",\"key_id\":").unwrap();
     &bundle[..head.start + at]
 }
@@ -60,7 +60,7 @@ fn with_the_same_keyring_the_export_is_identical() {
         assert!(!imported.signed_by.trusted);
         assert_same(&first, &second, "s").await;
         assert_eq!(second.export("s").await, bundle);
-        second.intact().await;
+        second.assert_store_intact().await;
         // Everything that was not redacted is in the bundle as it was received.
         for parts in unusual_parts().iter().skip(4) {
             assert!(bundle.contains(&format!("\"parts\":{parts},\"agent\"")));
@@ -76,22 +76,22 @@ fn with_another_keyring_only_the_signer_differs() {
         write_redacted(&first, "s").await;
         let bundle = first.export("s").await;
         second.import(&bundle).await.unwrap();
-        second.intact().await;
+        second.assert_store_intact().await;
         assert_same(&first, &second, "s").await;
-        let again = second.export("s").await;
-        assert_ne!(again, bundle);
-        assert_eq!(unsigned(&again), unsigned(&bundle));
-        let report = assert_intact(&again).await;
-        let by = report.signed_by.unwrap();
-        assert_eq!(by.public_key, second.public_key().to_string());
+        let repeated = second.export("s").await;
+        assert_ne!(repeated, bundle);
+        assert_eq!(unsigned(&repeated), unsigned(&bundle));
+        let report = assert_intact(&repeated).await;
+        let signer = report.signed_by.unwrap();
+        assert_eq!(signer.public_key, second.public_key().to_string());
         // A third store imports only the bundle that the second one signed.
         let third = BundleWorld::new(3);
         let key = Some(second.public_key());
         let refused = third.import_as(&operator(), &bundle, key).await;
-        assert_eq!(code(refused), ErrorCode::IntegrityError);
-        let imported = third.import_as(&operator(), &again, key).await;
+        assert_eq!(error_code(refused), ErrorCode::IntegrityError);
+        let imported = third.import_as(&operator(), &repeated, key).await;
         assert!(imported.unwrap().signed_by.trusted);
-        third.intact().await;
+        third.assert_store_intact().await;
         assert_same(&first, &third, "s").await;
     });
 }
@@ -106,9 +106,9 @@ fn an_imported_session_continues() {
             // Every repeated start finds its turn, also with another body.
             for turn in first.turns("s").await {
                 let request = start(turn.request_id.as_str(), "\"again\"");
-                let again = second.start("s", request).await.unwrap();
-                assert!(again.replayed);
-                assert_eq!(again.turn_id, turn.turn_id);
+                let repeated = second.start("s", request).await.unwrap();
+                assert!(repeated.replayed);
+                assert_eq!(repeated.turn_id, turn.turn_id);
             }
             // The repeated start has reopened the interrupted turn, as in the original store.
             let turns = second.turns("s").await;
@@ -129,13 +129,13 @@ fn an_imported_session_continues() {
             let new = new.unwrap();
             assert!(!new.replayed);
             assert_eq!(new.ordinal, 8);
-            let again = second
+            let repeated = second
                 .start("s", complete_turn("new", "\"q\"", "\"a\""))
                 .await;
-            assert_eq!(again.unwrap().turn_id, new.turn_id);
+            assert_eq!(repeated.unwrap().turn_id, new.turn_id);
             second.redact_turn(&new).await.unwrap();
             second.redact_turn(open).await.unwrap();
-            second.intact().await;
+            second.assert_store_intact().await;
             assert_intact(&second.export("s").await).await;
         }
     });
@@ -172,7 +172,7 @@ fn an_import_does_not_change_existing_items() {
             // An older bundle does not restore redacted content.
             assert!(!first.import(&short).await.unwrap().created);
             assert_eq!(first.export("s").await, longest);
-            second.intact().await;
+            second.assert_store_intact().await;
         }
     });
 }
@@ -185,7 +185,7 @@ fn another_session_of_the_same_name_is_refused() {
             world.start("s", start("r", words)).await.unwrap();
         }
         let refused = second.import(&first.export("s").await).await;
-        assert_eq!(code(refused), ErrorCode::SessionConflict);
+        assert_eq!(error_code(refused), ErrorCode::SessionConflict);
         // Empty sessions of one name are distinguished by their time of creation.
         first.create("empty").await;
         second.create("empty").await;
@@ -195,7 +195,7 @@ fn another_session_of_the_same_name_is_refused() {
         let imported = second.import(&first.export("empty").await).await;
         assert!(!imported.unwrap().created);
         let refused = second.import(&first.export("other").await).await;
-        assert_eq!(code(refused), ErrorCode::SessionConflict);
+        assert_eq!(error_code(refused), ErrorCode::SessionConflict);
     });
 }
 
@@ -226,9 +226,9 @@ fn empty_sessions_with_hostile_names_are_imported() {
             assert_intact(&bundle).await;
             // In the original store the session is still empty.
             let refused = first.import(&bundle).await;
-            assert_eq!(code(refused), ErrorCode::SessionConflict);
+            assert_eq!(error_code(refused), ErrorCode::SessionConflict);
         }
-        second.intact().await;
+        second.assert_store_intact().await;
     });
 }
 
@@ -236,42 +236,48 @@ fn empty_sessions_with_hostile_names_are_imported() {
 fn a_session_of_another_tenant_or_user_is_refused() {
     run(async {
         let (first, second) = (BundleWorld::new(1), BundleWorld::new(1));
-        first.eventful("s").await;
+        first.write_eventful_session("s").await;
         let bundle = first.export("s").await;
-        let import = async |who: Caller| {
-            let imported = second.import_as(&who, &bundle, None).await;
+        let import = async |caller: Caller| {
+            let imported = second.import_as(&caller, &bundle, None).await;
             imported.map(|imported| imported.created)
         };
-        let other = import(Caller::operator("u".parse().unwrap()))
+        let other_tenant_error = import(Caller::operator("u".parse().unwrap()))
             .await
             .unwrap_err();
-        assert_eq!(other.code, ErrorCode::Invalid);
-        assert!(other.hint.is_some());
+        assert_eq!(other_tenant_error.code, ErrorCode::Invalid);
+        assert!(other_tenant_error.hint.is_some());
         let bob = IdentityId::new("bob").unwrap();
-        for stranger in [None, Some(bob)] {
-            let stranger = Caller::local("t".parse().unwrap(), stranger);
-            assert_eq!(code(import(stranger.clone()).await), ErrorCode::Forbidden);
-            let exported = first.try_export(&stranger, "s").await;
-            assert_eq!(code(exported), ErrorCode::SessionNotFound);
+        for other_user in [None, Some(bob)] {
+            let other_caller = Caller::local("t".parse().unwrap(), other_user);
+            assert_eq!(
+                error_code(import(other_caller.clone()).await),
+                ErrorCode::Forbidden
+            );
+            let exported = first.try_export(&other_caller, "s").await;
+            assert_eq!(error_code(exported), ErrorCode::SessionNotFound);
         }
         let anna = user("anna \u{202e}\"");
         assert_eq!(import(anna.clone()).await, Ok(true));
         assert_eq!(import(anna).await, Ok(false));
-        assert_eq!(code(import(user("bob")).await), ErrorCode::SessionConflict);
-        second.intact().await;
+        assert_eq!(
+            error_code(import(user("bob")).await),
+            ErrorCode::SessionConflict
+        );
+        second.assert_store_intact().await;
     });
 }
 
-/// The session has more turns than one read, more items than one record, and an item larger than a record.
+/// The session has more turns than one query reads, more items than one record, and an item larger than a record.
 #[test]
 fn a_long_session_is_exported_and_imported() {
     run(async {
         let (first, second) = (BundleWorld::new(1), BundleWorld::new(2));
         let long = first.start("s", start("long", "\"q\"")).await.unwrap();
-        let notes = (0..150)
+        let observations = (0..150)
             .map(|n| observation(&format!("note {n}")))
             .collect();
-        first.append(&long, notes).await.unwrap();
+        first.append(&long, observations).await.unwrap();
         let large = vec![
             observation(&"large ".repeat(100_000)),
             observation("after the large item"),
@@ -287,7 +293,7 @@ fn a_long_session_is_exported_and_imported() {
         assert_eq!((report.turns, report.items), (521, 1 + 150 + 2 + 1_040 + 1));
         let imported = second.import(&bundle).await.unwrap();
         assert_eq!(imported.session.turn_count, 521);
-        second.intact().await;
+        second.assert_store_intact().await;
         assert_eq!(unsigned(&second.export("s").await), unsigned(&bundle));
     });
 }
@@ -296,7 +302,7 @@ fn a_long_session_is_exported_and_imported() {
 fn a_failing_sink_aborts_the_export() {
     run(async {
         let world = BundleWorld::new(1);
-        world.eventful("s").await;
+        world.write_eventful_session("s").await;
         let mut calls_left = 5_u32;
         let sink = Box::new(move |_: &str| {
             calls_left = calls_left
@@ -305,11 +311,11 @@ fn a_failing_sink_aborts_the_export() {
             let full = filrouge_types::Failure::new(ErrorCode::StoreFull, "full");
             if calls_left == 0 { Err(full) } else { Ok(()) }
         });
-        let (caller, id) = (operator(), sid("s"));
-        let done = world.engine.bundles.export(&caller, &id, sink).await;
-        assert_eq!(code(done), ErrorCode::StoreFull);
+        let (caller, id) = (operator(), session_id("s"));
+        let exported = world.engine.bundles.export(&caller, &id, sink).await;
+        assert_eq!(error_code(exported), ErrorCode::StoreFull);
         let missing = world.try_export(&operator(), "absent").await;
-        assert_eq!(code(missing), ErrorCode::SessionNotFound);
+        assert_eq!(error_code(missing), ErrorCode::SessionNotFound);
     });
 }
 
@@ -321,13 +327,14 @@ fn guesses_of_redacted_content_are_not_confirmed() {
         first.start("s", request("\"2580\"")).await.unwrap();
         let replay = first.start("s", request("\"0000\"")).await.unwrap();
         assert!(replay.replayed && replay.differs);
-        let answer = filrouge_store::record::Seqs::of([(2, 2)]).unwrap();
-        let who = operator();
-        let redacted =
-            first
-                .engine
-                .erasure
-                .redact(&who, sid("s"), RedactionTarget::Items(answer), "a PIN");
+        let answer = filrouge_store::record::Seqs::from_ranges([(2, 2)]).unwrap();
+        let caller = operator();
+        let redacted = first.engine.erasure.redact(
+            &caller,
+            session_id("s"),
+            RedactionTarget::Items(answer),
+            "a PIN",
+        );
         redacted.await.unwrap();
         // The answer does not reveal whether the guess is right.
         for guess in ["\"2580\"", "\"0000\""] {

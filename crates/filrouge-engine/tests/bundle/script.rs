@@ -1,5 +1,5 @@
-//! `docs/verify_bundle.py`, which was written only from the description of the format, agrees with this program about
-//! every file.
+//! `docs/verify_bundle.py` and this program give the same verdict on every file. The script was written only from the
+//! description of the format.
 
 use std::fs;
 use std::io::Write;
@@ -9,12 +9,12 @@ use std::process::{Command, Stdio};
 use filrouge_engine::bundle::verify;
 use filrouge_store::verify::Verdict;
 
-use crate::changed::eventful;
+use crate::changed::eventful_bundle;
 use crate::layout::Layout;
 use crate::sessions::complete_turn;
-use crate::world::{BundleWorld, Random, run, sid};
+use crate::world::{BundleWorld, Random, run, session_id};
 
-/// Reads file names, each optionally followed by a space and a key, and prints for each what is broken, or `intact`.
+/// Reads lines with a file name and optionally a space and a key. For each line, prints the finding or `intact`.
 const DRIVER: &str = "
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -79,8 +79,8 @@ async fn assert_agreement(bundles: Vec<(Vec<u8>, Option<String>)>) -> Vec<String
 #[test]
 fn script_and_program_agree_on_changed_bundles() {
     run(async {
-        let bundle = eventful().await;
-        let layout = Layout::of(&bundle);
+        let bundle = eventful_bundle().await;
+        let layout = Layout::parse(&bundle);
         let mut random = Random(3);
         let mut files = vec![bundle.clone().into_bytes()];
         let mut change = |at: usize, byte: u8| {
@@ -119,7 +119,7 @@ fn script_and_program_agree_on_changed_bundles() {
             let last = list.len() - 1;
             for n in [0, 1, last / 2, last] {
                 files.push(Layout::without(&bundle, list, n).into_bytes());
-                files.push(Layout::doubled(&bundle, &list[n]).into_bytes());
+                files.push(Layout::duplicated(&bundle, &list[n]).into_bytes());
             }
             files.push(Layout::swapped(&bundle, &list[0], &list[last]).into_bytes());
         }
@@ -182,12 +182,12 @@ fn script_and_program_agree_on_all_kinds_of_sessions_and_on_the_signer() {
         // The session is imported into another store and exported again.
         let moved = BundleWorld::new(3);
         moved.import(&bundles[2]).await.unwrap();
-        let (caller, id) = (crate::world::operator(), sid("s"));
+        let (caller, id) = (crate::world::operator(), session_id("s"));
         let turn = moved.engine.turns.list(&caller, &id, Default::default());
         turn.await.unwrap();
-        let again = moved.export("s").await;
+        let reexported = moved.export("s").await;
         assert_eq!(
-            assert_agreement(vec![(again.into_bytes(), None)]).await,
+            assert_agreement(vec![(reexported.into_bytes(), None)]).await,
             ["intact"]
         );
     });
@@ -218,15 +218,15 @@ fn the_script_reports_by_its_exit_code() {
         let signed = format!("intact\nsigned by {key}\n");
         assert_eq!(run_script(&[good]), (0, signed.clone()));
         assert_eq!(run_script(&[good, &key]), (0, signed));
-        let (code, stdout) = run_script(&[good, &other]);
+        let (exit_code, stdout) = run_script(&[good, &other]);
         assert_eq!(
-            (code, stdout.starts_with("broken: head: ")),
+            (exit_code, stdout.starts_with("broken: head: ")),
             (1, true),
             "{stdout}"
         );
-        let (code, stdout) = run_script(&[bad]);
-        let place = stdout.starts_with("broken: items[1], seq 2: ");
-        assert_eq!((code, place), (1, true), "{stdout}");
+        let (exit_code, stdout) = run_script(&[bad]);
+        let names_the_item = stdout.starts_with("broken: items[1], seq 2: ");
+        assert_eq!((exit_code, names_the_item), (1, true), "{stdout}");
         assert_eq!(run_script(&[good, "zz"]), (2, String::new()));
         let newer = dir.path().join("newer");
         fs::write(&newer, bundle.replacen(":1,", ":2,", 1)).unwrap();

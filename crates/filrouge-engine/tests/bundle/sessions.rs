@@ -10,7 +10,7 @@ use filrouge_types::{
     Channel, Failure, ItemBody, ItemId, JsonText, ProjectId, RawJson, Role, Turn, Variant,
 };
 
-use crate::world::{BundleWorld, operator, rid, sid, user};
+use crate::world::{BundleWorld, operator, request_id, session_id, user};
 
 /// Contents that a reader might normalize; all are arrays of parts.
 pub(crate) fn unusual_parts() -> Vec<String> {
@@ -69,7 +69,7 @@ pub(crate) fn observation(words: &str) -> ItemBody {
 
 pub(crate) fn start(request: &str, question: &str) -> StartTurn {
     StartTurn {
-        request_id: rid(request),
+        request_id: request_id(request),
         question_neutral: Some(json_text(question)),
         question_translated: None,
         application: filrouge_types::Application::default(),
@@ -93,7 +93,7 @@ impl BundleWorld {
     pub(crate) async fn start(&self, id: &str, request: StartTurn) -> Result<Turn, Failure> {
         self.clock.advance(1_001);
         let owner = operator();
-        let started = self.engine.turns.start(&owner, sid(id), request);
+        let started = self.engine.turns.start(&owner, session_id(id), request);
         started.await.map(Written::into_value)
     }
 
@@ -111,8 +111,8 @@ impl BundleWorld {
             release: false,
         };
         let engine = &self.engine;
-        let done = engine.turns.append(&operator(), session, id, request).await;
-        done.map(|done| (done.first_seq, done.last_seq))
+        let appended = engine.turns.append(&operator(), session, id, request).await;
+        appended.map(|appended| (appended.first_seq, appended.last_seq))
     }
 
     pub(crate) async fn finalize(
@@ -185,23 +185,28 @@ impl BundleWorld {
     }
 
     pub(crate) async fn redact(&self, id: &str, ranges: &[(u64, u64)]) -> Result<u64, Failure> {
-        let seqs = Seqs::of(ranges.iter().copied()).unwrap();
+        let seqs = Seqs::from_ranges(ranges.iter().copied()).unwrap();
         let redacted = self
             .engine
             .erasure
-            .redact(&operator(), sid(id), RedactionTarget::Items(seqs), "reason")
+            .redact(
+                &operator(),
+                session_id(id),
+                RedactionTarget::Items(seqs),
+                "reason",
+            )
             .await?;
         Ok(redacted.redaction_seq)
     }
 
     /// A session with every kind of event except redactions.
-    pub(crate) async fn eventful(&self, id: &str) -> Vec<Turn> {
+    pub(crate) async fn write_eventful_session(&self, id: &str) -> Vec<Turn> {
         let session = CreateSession {
-            session_id: Some(sid(id)),
+            session_id: Some(session_id(id)),
             title: Some("a \"title\" \u{7f} é".into()),
             team_id: None,
             project_id: Some(ProjectId::new("../p%2f").unwrap()),
-            parent_session_id: Some(sid("the parent")),
+            parent_session_id: Some(session_id("the parent")),
             metadata: Some(raw(UNUSUAL_OBJECT)),
         };
         let owner = user("anna \u{202e}\"");
@@ -213,12 +218,12 @@ impl BundleWorld {
         first.application.consultant = Some("".into());
         first.application.repository = Some("repo \\ \"".into());
         first.metadata = Some(raw(UNUSUAL_OBJECT));
-        let one = self.engine.turns.start(&owner, sid(id), first).await;
-        let one = one.unwrap().into_value();
+        let first_turn = self.engine.turns.start(&owner, session_id(id), first).await;
+        let first_turn = first_turn.unwrap().into_value();
         let parts = unusual_parts();
         let items = parts.iter().enumerate();
         let items = items.map(|(n, parts)| full_item(&format!("it/em {n}"), parts));
-        self.append(&one, items.collect()).await.unwrap();
+        self.append(&first_turn, items.collect()).await.unwrap();
         let answer = FinalizeTurn {
             request_id: None,
             answer_neutral: Some(json_text(r#""because\ud800""#)),
@@ -228,11 +233,11 @@ impl BundleWorld {
             fence: None,
             release: false,
         };
-        self.finalize(&one, answer).await.unwrap();
+        self.finalize(&first_turn, answer).await.unwrap();
         let mut fallback = complete_turn("fallback", r#""q2""#, r#""a2""#);
         fallback.application.translate_chat = true;
         fallback.items = vec![observation("between"), full_item("fallback item", "[ ]")];
-        let two = self.start(id, fallback).await.unwrap();
+        let second_turn = self.start(id, fallback).await.unwrap();
         let (failed, cancelled) = (start("failed", r#""q3""#), start("cancelled", r#""q4""#));
         let failed = self.start(id, failed).await.unwrap();
         let cancelled = self.start(id, cancelled).await.unwrap();
@@ -251,12 +256,14 @@ impl BundleWorld {
             self.start(id, start(request, r#""q5""#)).await.unwrap();
         }
         assert_eq!(self.interrupt_open_turns().await, 2);
-        let again = self.start(id, start("reopened", r#""q5""#)).await.unwrap();
-        assert!(again.replayed);
-        let replaced = complete_turn("version 2", r#""q2 again""#, r#""a2 again""#);
-        let second = self.replace(&two, replaced).await.unwrap();
-        let third = complete_turn("version 3", r#""q2 more""#, r#""a2 more""#);
-        self.replace(&second, third).await.unwrap();
+        let reopened = self.start(id, start("reopened", r#""q5""#)).await.unwrap();
+        assert!(reopened.replayed);
+        let second_version = complete_turn("version 2", r#""q2 again""#, r#""a2 again""#);
+        let second_turn_version_2 = self.replace(&second_turn, second_version).await.unwrap();
+        let third_version = complete_turn("version 3", r#""q2 more""#, r#""a2 more""#);
+        self.replace(&second_turn_version_2, third_version)
+            .await
+            .unwrap();
         self.start(id, start("open", r#""still open""#))
             .await
             .unwrap();

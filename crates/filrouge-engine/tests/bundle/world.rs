@@ -1,4 +1,4 @@
-//! A store in memory with its engine, and shorthands for its services.
+//! A store in memory with its engine, and helpers for its services.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,11 +20,11 @@ pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
         .block_on(future)
 }
 
-pub(crate) fn sid(id: &str) -> SessionId {
+pub(crate) fn session_id(id: &str) -> SessionId {
     SessionId::new(id).unwrap()
 }
 
-pub(crate) fn rid(id: &str) -> RequestId {
+pub(crate) fn request_id(id: &str) -> RequestId {
     RequestId::new(id).unwrap()
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn user(name: &str) -> Caller {
 }
 
 #[track_caller]
-pub(crate) fn code<T: std::fmt::Debug>(result: Result<T, Failure>) -> ErrorCode {
+pub(crate) fn error_code<T: std::fmt::Debug>(result: Result<T, Failure>) -> ErrorCode {
     result.unwrap_err().code
 }
 
@@ -73,17 +73,20 @@ impl BundleWorld {
     }
 
     pub(crate) fn public_key(&self) -> PublicKey {
-        PublicKey::of(&self.keyring, self.keyring.active()).unwrap()
+        PublicKey::from_keyring(&self.keyring, self.keyring.active()).unwrap()
     }
 
     pub(crate) async fn try_export(&self, caller: &Caller, id: &str) -> Result<String, Failure> {
         let written = Arc::new(Mutex::new(String::new()));
-        let out = written.clone();
+        let output = written.clone();
         let sink = Box::new(move |text: &str| {
-            out.lock().unwrap().push_str(text);
+            output.lock().unwrap().push_str(text);
             Ok(())
         });
-        self.engine.bundles.export(caller, &sid(id), sink).await?;
+        self.engine
+            .bundles
+            .export(caller, &session_id(id), sink)
+            .await?;
         Ok(written.lock().unwrap().clone())
     }
 
@@ -115,11 +118,11 @@ impl BundleWorld {
 
     /// Creates a session without turns.
     pub(crate) async fn create(&self, id: &str) {
-        let new = CreateSession {
-            session_id: Some(sid(id)),
+        let create = CreateSession {
+            session_id: Some(session_id(id)),
             ..CreateSession::default()
         };
-        let created = self.engine.sessions.create(&operator(), new).await;
+        let created = self.engine.sessions.create(&operator(), create).await;
         assert!(!created.unwrap().replayed);
     }
 
@@ -130,19 +133,19 @@ impl BundleWorld {
             limit: 500,
             ..ListTurns::default()
         };
-        let (caller, id) = (operator(), sid(id));
+        let (caller, id) = (operator(), session_id(id));
         let page = self.engine.turns.list(&caller, &id, query);
         page.await.unwrap().0
     }
 
     pub(crate) async fn items(&self, id: &str) -> Vec<Item> {
-        let (caller, id) = (operator(), sid(id));
+        let (caller, id) = (operator(), session_id(id));
         let page = self.engine.turns.items(&caller, &id, 0, 500);
         page.await.unwrap().0
     }
 
     /// Asserts that the complete store is intact.
-    pub(crate) async fn intact(&self) {
+    pub(crate) async fn assert_store_intact(&self) {
         let report = self.engine.ledger().verify(None).await.unwrap();
         assert_eq!(report.findings, Vec::new());
         assert_eq!(report.verdict(), Verdict::Intact);
@@ -150,13 +153,13 @@ impl BundleWorld {
 }
 
 /// The report on a bundle.
-pub(crate) async fn verified(bundle: &[u8]) -> BundleReport {
+pub(crate) async fn verification_report(bundle: &[u8]) -> BundleReport {
     verify(bundle, None).await.unwrap()
 }
 
 /// Asserts that the bundle is intact; returns its report.
 pub(crate) async fn assert_intact(bundle: &str) -> BundleReport {
-    let report = verified(bundle.as_bytes()).await;
+    let report = verification_report(bundle.as_bytes()).await;
     assert_eq!(report.findings, Vec::new(), "{bundle}");
     assert_eq!(report.verdict, Verdict::Intact);
     report
@@ -169,9 +172,9 @@ impl Random {
     /// A number below `bound` (SplitMix64).
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((z ^ (z >> 31)) % bound as u64).unwrap()
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((mixed ^ (mixed >> 31)) % bound as u64).unwrap()
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::http::{HeaderMap, header};
 use filrouge_engine::Engine;
 use filrouge_engine::api_keys::{ApiKey, ApiKeys, PresentedKey};
-use filrouge_engine::caller::{Holder, Permission};
+use filrouge_engine::caller::{CallerRole, Permission};
 use filrouge_types::{Clock, ErrorCode, Failure, TenantId, Timestamp};
 use tokio::sync::watch;
 
@@ -41,45 +41,45 @@ pub struct AccessSettings {
 pub struct Authority(Arc<Shared>);
 
 struct Shared {
-    local: Arc<Credential>,
+    local_credential: Arc<Credential>,
     origins: Vec<AllowedOrigin>,
-    keys: RwLock<Arc<Keys>>,
+    keys: RwLock<Arc<KeyTable>>,
     changes: watch::Sender<u64>,
     verifier: Option<Verifier>,
     clock: Arc<dyn Clock>,
     refused: AtomicU64,
 }
 
-/// The store's API keys, as last read.
-enum Keys {
-    /// The keys could not be read yet: all callers are refused.
-    Unread(Failure),
+/// The store's API keys, as last read from the ledger.
+enum KeyTable {
+    /// The keys could not be read yet: all callers with API keys are refused.
+    NotLoaded(Failure),
     /// The keys, and the version of the note in which the store keeps them. At version 0 no key was ever created.
-    Read {
+    Loaded {
         version: u64,
-        by_id: HashMap<Box<str>, KnownKey>,
+        by_id: HashMap<Box<str>, KeyEntry>,
     },
 }
 
-struct KnownKey {
+struct KeyEntry {
     key: ApiKey,
     credential: Arc<Credential>,
 }
 
-impl Keys {
-    fn of(stored: ApiKeys) -> Self {
+impl KeyTable {
+    fn from_stored(stored: ApiKeys) -> Self {
         let by_id = stored.keys.into_iter().map(|key| {
             let credential = Credential {
                 tenant: key.tenant_id.clone(),
-                holder: Holder::Role(key.role),
+                holder: CallerRole::Role(key.role),
                 subject: Subject::Key(key.key_id.as_str().into()),
                 identity: key.identity_id.clone(),
                 expires_at: key.expires_at,
             };
             let credential = Arc::new(credential);
-            (key.key_id.as_str().into(), KnownKey { key, credential })
+            (key.key_id.as_str().into(), KeyEntry { key, credential })
         });
-        Self::Read {
+        Self::Loaded {
             version: stored.version,
             by_id: by_id.collect(),
         }
@@ -87,8 +87,8 @@ impl Keys {
 
     fn version(&self) -> Option<u64> {
         match self {
-            Self::Unread(_) => None,
-            Self::Read { version, .. } => Some(*version),
+            Self::NotLoaded(_) => None,
+            Self::Loaded { version, .. } => Some(*version),
         }
     }
 }
@@ -114,21 +114,21 @@ impl Authority {
         // The subscription precedes the first read, so that no change in between is missed.
         let commits = engine.upkeep.commits();
         let keys = match engine.keys.all().await {
-            Ok(stored) => Keys::of(stored),
+            Ok(stored) => KeyTable::from_stored(stored),
             Err(failure) => {
                 tracing::error!(%failure, "the API keys cannot be read; all callers are refused until they can be");
-                Keys::Unread(failure)
+                KeyTable::NotLoaded(failure)
             }
         };
-        let local = Credential {
+        let local_credential = Credential {
             tenant: settings.tenant,
-            holder: Holder::Local,
+            holder: CallerRole::Local,
             subject: Subject::Local,
             identity: None,
             expires_at: None,
         };
         let shared = Arc::new(Shared {
-            local: Arc::new(local),
+            local_credential: Arc::new(local_credential),
             origins: settings.origins,
             keys: RwLock::new(Arc::new(keys)),
             changes: watch::Sender::new(0),
@@ -136,9 +136,9 @@ impl Authority {
             clock,
             refused: AtomicU64::new(0),
         });
-        tokio::spawn(follow_keys(Arc::downgrade(&shared), engine, commits));
+        tokio::spawn(keep_keys_current(Arc::downgrade(&shared), engine, commits));
         if shared.verifier.is_some() {
-            tokio::spawn(follow_issuer(Arc::downgrade(&shared)));
+            tokio::spawn(keep_issuer_keys_current(Arc::downgrade(&shared)));
         }
         Ok(Self(shared))
     }
@@ -164,21 +164,21 @@ impl Authority {
 
     /// The number of failed fetches of the issuer's keys.
     #[must_use]
-    pub fn issuer_failures(&self) -> u64 {
-        self.0.verifier.as_ref().map_or(0, Verifier::failures)
+    pub fn issuer_failure_count(&self) -> u64 {
+        self.0.verifier.as_ref().map_or(0, Verifier::failure_count)
     }
 
     /// Why the newest fetch of the issuer's keys failed, so that valid tokens may be refused; `None` if it succeeded.
     #[must_use]
-    pub fn issuer_failure(&self) -> Option<String> {
-        self.0.verifier.as_ref().and_then(Verifier::failure)
+    pub fn last_issuer_failure(&self) -> Option<String> {
+        self.0.verifier.as_ref().and_then(Verifier::last_failure)
     }
 
     pub(super) fn now(&self) -> Timestamp {
         self.0.clock.now()
     }
 
-    /// The principal that makes a request.
+    /// Authenticates a request, and returns its principal.
     ///
     /// # Errors
     /// `unauthenticated`, with the same text for every cause; `forbidden` for the name of another host while the server
@@ -186,16 +186,16 @@ impl Authority {
     pub async fn authenticate(&self, headers: &HeaderMap) -> Result<Principal, Problem> {
         let keys = self.0.keys();
         let credential = match keys.as_ref() {
-            _ if self.0.verifier.is_some() => self.0.bearer(&keys, headers).await,
-            Keys::Unread(failure) => {
+            _ if self.0.verifier.is_some() => self.0.verify_bearer(&keys, headers).await,
+            KeyTable::NotLoaded(failure) => {
                 self.check_loopback(headers)?;
                 return Err(failure.clone().into());
             }
-            Keys::Read { version: 0, .. } => {
+            KeyTable::Loaded { version: 0, .. } => {
                 self.check_loopback(headers)?;
-                Some(self.0.local.clone())
+                Some(self.0.local_credential.clone())
             }
-            Keys::Read { .. } => self.0.bearer(&keys, headers).await,
+            KeyTable::Loaded { .. } => self.0.verify_bearer(&keys, headers).await,
         };
         match credential {
             Some(credential) => Ok(Principal::new(credential, self.clone())),
@@ -234,20 +234,23 @@ impl Authority {
         origin.is_some_and(|origin| self.0.origins.iter().any(|known| known.0 == origin))
     }
 
-    /// Whether the caller may see the server's problems. While no credentials are needed, or the API keys were not read
-    /// yet, every caller may, since all are on this machine, except one that acts for an end user.
+    /// Whether the caller may see the reasons why the server is degraded. While no credentials are needed, or the API
+    /// keys were not read yet, all callers are on this machine; every one may, except one that acts for an end user.
     pub async fn may_observe(&self, headers: &HeaderMap) -> bool {
         if !self.requires_credentials() {
             return !headers.contains_key("filrouge-identity");
         }
         match self.authenticate(headers).await {
-            Ok(principal) => principal
-                .acts_for(headers)
-                .is_ok_and(|identity| principal.caller(identity).may(Permission::Observe)),
+            Ok(principal) => principal.end_user(headers).is_ok_and(|identity| {
+                principal
+                    .caller(identity)
+                    .has_permission(Permission::Observe)
+            }),
             Err(_) => false,
         }
     }
 
+    /// Whether the credential is still valid.
     pub(super) fn accepts(&self, credential: &Credential) -> bool {
         let now = self.0.clock.now();
         if credential.expires_at.is_some_and(|end| now >= end) {
@@ -256,38 +259,38 @@ impl Authority {
         match (&credential.subject, self.0.keys().as_ref()) {
             (Subject::Local, _) => !self.requires_credentials(),
             (Subject::Token(_), _) => true,
-            (Subject::Key(id), Keys::Read { by_id, .. }) => by_id
+            (Subject::Key(id), KeyTable::Loaded { by_id, .. }) => by_id
                 .get(&**id)
-                .is_some_and(|known| known.key.is_valid(now)),
-            (Subject::Key(_), Keys::Unread(_)) => false,
+                .is_some_and(|entry| entry.key.is_valid(now)),
+            (Subject::Key(_), KeyTable::NotLoaded(_)) => false,
         }
     }
 }
 
 impl Shared {
-    fn keys(&self) -> Arc<Keys> {
+    fn keys(&self) -> Arc<KeyTable> {
         self.keys
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
     }
 
-    async fn bearer(&self, keys: &Keys, headers: &HeaderMap) -> Option<Arc<Credential>> {
+    async fn verify_bearer(&self, keys: &KeyTable, headers: &HeaderMap) -> Option<Arc<Credential>> {
         let text = credentials(headers)?;
         let now = self.clock.now();
         if PresentedKey::has_prefix(text) {
             let presented = PresentedKey::parse(text)?;
-            let Keys::Read { by_id, .. } = keys else {
+            let KeyTable::Loaded { by_id, .. } = keys else {
                 return None;
             };
-            let known = by_id.get(presented.key_id)?;
-            let valid = presented.hash.matches(&known.key.hash) && known.key.is_valid(now);
-            return valid.then(|| known.credential.clone());
+            let entry = by_id.get(presented.key_id)?;
+            let valid = presented.hash.matches(&entry.key.hash) && entry.key.is_valid(now);
+            return valid.then(|| entry.credential.clone());
         }
         self.verifier.as_ref()?.verify(text, now).await
     }
 
-    fn put(&self, keys: Keys) {
+    fn replace_keys(&self, keys: KeyTable) {
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
         self.changes.send_modify(|count| *count += 1);
     }
@@ -303,10 +306,14 @@ fn unauthenticated() -> Problem {
 }
 
 /// Reloads the API keys after commits, so that no request has to wait for a read of them.
-async fn follow_keys(shared: Weak<Shared>, engine: Arc<Engine>, mut commits: watch::Receiver<u64>) {
+async fn keep_keys_current(
+    shared: Weak<Shared>,
+    engine: Arc<Engine>,
+    mut commits: watch::Receiver<u64>,
+) {
     let mut failing = false;
     loop {
-        // If the ledger was closed, the channel is too; then the keys are reloaded after each pause.
+        // The ledger closes the channel when it is closed; then the keys are reloaded after each pause.
         let changed = tokio::time::timeout(REFRESH_EVERY, commits.changed()).await;
         if matches!(changed, Ok(Err(_))) {
             tokio::time::sleep(REFRESH_EVERY).await;
@@ -323,7 +330,7 @@ async fn follow_keys(shared: Weak<Shared>, engine: Arc<Engine>, mut commits: wat
                 // they remain required.
                 if current.is_none_or(|current| stored.version > current) {
                     tracing::info!(keys = stored.keys.len(), "the API keys were read");
-                    shared.put(Keys::of(stored));
+                    shared.replace_keys(KeyTable::from_stored(stored));
                 } else if current.is_some_and(|current| stored.version < current) {
                     tracing::error!("the note of the API keys is older than it was; it is ignored");
                 }
@@ -339,7 +346,8 @@ async fn follow_keys(shared: Weak<Shared>, engine: Arc<Engine>, mut commits: wat
     }
 }
 
-async fn follow_issuer(shared: Weak<Shared>) {
+/// Fetches the issuer's keys again when they are old.
+async fn keep_issuer_keys_current(shared: Weak<Shared>) {
     loop {
         tokio::time::sleep(REFRESH_EVERY).await;
         let Some(shared) = shared.upgrade() else {

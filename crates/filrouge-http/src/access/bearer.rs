@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderName, header};
 pub(crate) const SESSION_TOKEN: HeaderName = HeaderName::from_static("filrouge-session-token");
 
 /// The maximum length of credentials in bytes.
-const LONGEST: usize = 8 << 10;
+const CREDENTIALS_MAX_BYTES: usize = 8 << 10;
 
 /// The credentials of a request. `None` if there are none or several, or if their scheme or form is another.
 pub(super) fn credentials(headers: &HeaderMap) -> Option<&str> {
@@ -16,14 +16,14 @@ pub(super) fn credentials(headers: &HeaderMap) -> Option<&str> {
     };
     let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
     let token = token.trim_matches(' ');
-    let in_form = !token.is_empty()
-        && token.len() <= LONGEST
+    let is_well_formed = !token.is_empty()
+        && token.len() <= CREDENTIALS_MAX_BYTES
         && token.bytes().all(|b| b.is_ascii_graphic() && b != b',');
-    (scheme.eq_ignore_ascii_case("bearer") && in_form).then_some(token)
+    (scheme.eq_ignore_ascii_case("bearer") && is_well_formed).then_some(token)
 }
 
 /// Marks the values of secret headers as sensitive, so that `Debug` of a header map does not print them.
-pub(super) fn hide(headers: &mut HeaderMap) {
+pub(super) fn mark_sensitive(headers: &mut HeaderMap) {
     for name in [
         header::AUTHORIZATION,
         header::PROXY_AUTHORIZATION,
@@ -85,7 +85,7 @@ mod tests {
             headers.append(name, HeaderValue::from_static("canary one"));
             headers.append(name, HeaderValue::from_static("canary two"));
         }
-        hide(&mut headers);
+        mark_sensitive(&mut headers);
         assert!(!format!("{headers:?}").contains("canary"));
     }
 }

@@ -17,15 +17,15 @@ use super::principal::Credential;
 use crate::outgoing;
 
 /// The maximum size of a key set in bytes.
-const SET_BYTES: usize = 256 << 10;
+const KEY_SET_MAX_BYTES: usize = 256 << 10;
 /// The maximum number of keys in a set.
-const SET_KEYS: usize = 100;
+const KEY_SET_MAX_KEYS: usize = 100;
 /// The maximum number of verified tokens that are cached.
-const TOKENS: usize = 20_000;
+const CACHED_TOKENS_MAX: usize = 20_000;
 /// The timeout of a fetch.
-const FETCH_WITHIN: Duration = Duration::from_secs(5);
+const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 /// The minimum length of an RSA modulus in bytes: 2048 bits.
-const RSA_BYTES: usize = 256;
+const RSA_MODULUS_MIN_BYTES: usize = 256;
 
 /// The location of an issuer's keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +87,7 @@ pub(super) struct VerifyingKey {
     pub(super) key: DecodingKey,
 }
 
-const RSA: &[Algorithm] = &[
+const RSA_ALGORITHMS: &[Algorithm] = &[
     Algorithm::RS256,
     Algorithm::RS384,
     Algorithm::RS512,
@@ -99,7 +99,7 @@ const RSA: &[Algorithm] = &[
 /// The keys of an issuer, as last fetched.
 pub(super) struct KeySet {
     keys: Vec<VerifyingKey>,
-    /// The set as it was fetched, to recognize an unchanged one.
+    /// The bytes that were fetched, to recognize an unchanged set.
     pub(super) bytes: Vec<u8>,
     /// The credentials of tokens that these keys have verified, by the token's hash. The tokens themselves are not
     /// stored.
@@ -111,20 +111,20 @@ impl Default for KeySet {
         Self {
             keys: Vec::new(),
             bytes: Vec::new(),
-            verified: Cache::new(TOKENS),
+            verified: Cache::new(CACHED_TOKENS_MAX),
         }
     }
 }
 
 impl KeySet {
-    /// The key that verifies a token: the one that the token names with `kid`, or without `kid` the only one for its
-    /// algorithm. `None` if no key fits, or several do.
+    /// Returns the key that verifies a token: the one that the token names with `kid`, or without `kid` the only one
+    /// for its algorithm. Returns `None` if no key matches, or several do.
     pub(super) fn find(&self, kid: Option<&str>, algorithm: Algorithm) -> Option<&VerifyingKey> {
-        let mut fitting = self.keys.iter().filter(|key| {
+        let mut matching = self.keys.iter().filter(|key| {
             key.algorithms.contains(&algorithm)
                 && kid.is_none_or(|kid| key.kid.as_deref() == Some(kid))
         });
-        match (fitting.next(), fitting.next()) {
+        match (matching.next(), matching.next()) {
             (Some(key), None) => Some(key),
             _ => None,
         }
@@ -136,11 +136,11 @@ impl KeySet {
             keys: Vec<Value>,
         }
         let set: Set = serde_json::from_slice(&bytes).map_err(|_| JwtError::Malformed)?;
-        if set.keys.len() > SET_KEYS {
+        if set.keys.len() > KEY_SET_MAX_KEYS {
             return Err(JwtError::TooLarge);
         }
         let count = set.keys.len();
-        let keys: Vec<_> = set.keys.into_iter().filter_map(verifying).collect();
+        let keys: Vec<_> = set.keys.into_iter().filter_map(parse_key).collect();
         if keys.is_empty() {
             return Err(JwtError::NoKey);
         }
@@ -159,9 +159,9 @@ impl KeySet {
     }
 }
 
-/// A key of a set, if it is a public key for signatures. `None` for a secret key, a key for encryption, a weak key, and
-/// a key for algorithms that are not supported.
-fn verifying(value: Value) -> Option<VerifyingKey> {
+/// Parses a key of a set. Returns `None` for a key that cannot verify tokens: a secret key, a key for encryption, a
+/// weak key, and a key for algorithms that are not supported.
+fn parse_key(value: Value) -> Option<VerifyingKey> {
     let declared = match value.get("alg") {
         None => None,
         Some(name) => Some(name.as_str()?.to_owned()),
@@ -170,12 +170,13 @@ fn verifying(value: Value) -> Option<VerifyingKey> {
     if matches!(&jwk.common.public_key_use, Some(other) if *other != PublicKeyUse::Signature) {
         return None;
     }
-    let usable = match &jwk.algorithm {
+    let supported = match &jwk.algorithm {
         AlgorithmParameters::RSA(rsa) => {
             let modulus = URL_SAFE_NO_PAD.decode(&rsa.n).ok()?;
-            let significant = modulus.iter().skip_while(|byte| **byte == 0).count();
-            RSA.iter()
-                .filter(|_| significant >= RSA_BYTES)
+            let significant_bytes = modulus.iter().skip_while(|byte| **byte == 0).count();
+            RSA_ALGORITHMS
+                .iter()
+                .filter(|_| significant_bytes >= RSA_MODULUS_MIN_BYTES)
                 .copied()
                 .collect()
         }
@@ -190,12 +191,12 @@ fn verifying(value: Value) -> Option<VerifyingKey> {
         }
         _ => Vec::new(),
     };
-    let named = |algorithm: &Algorithm| {
+    let is_declared = |algorithm: &Algorithm| {
         declared
             .as_ref()
             .is_none_or(|n| *n == format!("{algorithm:?}"))
     };
-    let algorithms: Vec<_> = usable.into_iter().filter(named).collect();
+    let algorithms: Vec<_> = supported.into_iter().filter(is_declared).collect();
     if algorithms.is_empty() {
         return None;
     }
@@ -206,7 +207,7 @@ fn verifying(value: Value) -> Option<VerifyingKey> {
     })
 }
 
-/// Fetches key sets.
+/// Fetches key sets from their source.
 pub(super) enum Fetcher {
     Url(reqwest::Client, reqwest::Url),
     File(PathBuf),
@@ -225,7 +226,7 @@ impl Fetcher {
                 "the issuer's keys are fetched unencrypted: an attacker on the network can admit anyone"
             );
         }
-        let client = outgoing::client(FETCH_WITHIN).map_err(JwtError::Client)?;
+        let client = outgoing::client(FETCH_TIMEOUT).map_err(JwtError::Client)?;
         Ok(Self::Url(client, url))
     }
 
@@ -238,25 +239,25 @@ impl Fetcher {
             path: path.display().to_string(),
             source,
         })?;
-        if bytes.len() > SET_BYTES {
+        if bytes.len() > KEY_SET_MAX_BYTES {
             return Err(JwtError::TooLarge);
         }
         Ok(bytes)
     }
 }
 
-fn unfetched(error: reqwest::Error) -> JwtError {
+fn fetch_error(error: reqwest::Error) -> JwtError {
     JwtError::Fetch(error.without_url())
 }
 
 async fn download(client: &reqwest::Client, url: &reqwest::Url) -> Result<Vec<u8>, JwtError> {
-    let mut response = client.get(url.clone()).send().await.map_err(unfetched)?;
+    let mut response = client.get(url.clone()).send().await.map_err(fetch_error)?;
     if response.status() != reqwest::StatusCode::OK {
         return Err(JwtError::Status(response.status().as_u16()));
     }
     let mut bytes = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(unfetched)? {
-        if bytes.len() + chunk.len() > SET_BYTES {
+    while let Some(chunk) = response.chunk().await.map_err(fetch_error)? {
+        if bytes.len() + chunk.len() > KEY_SET_MAX_BYTES {
             return Err(JwtError::TooLarge);
         }
         bytes.extend_from_slice(&chunk);

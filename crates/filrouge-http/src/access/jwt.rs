@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use filrouge_engine::api_keys::Role;
-use filrouge_engine::caller::Holder;
+use filrouge_engine::caller::CallerRole;
 use filrouge_types::{IdentityId, TenantId, Timestamp};
 use jsonwebtoken::{Algorithm, Header, Validation};
 use serde_json::{Map, Value};
@@ -19,12 +19,12 @@ use super::jwks::{Fetcher, KeySet};
 pub use super::jwks::{JwksSource, JwtError};
 use super::principal::{Credential, Subject};
 
-mod verifying;
+mod ring_verifier;
 
 /// The minimum time between two fetches of the issuer's keys.
 const FETCH_GAP: Duration = Duration::from_secs(30);
-/// The age at which the issuer's keys are fetched again, so that a key that the issuer has withdrawn is not used for
-/// long.
+/// The age at which the issuer's keys are fetched again. It limits how long a key is used after the issuer has
+/// withdrawn it.
 const FETCH_EVERY: Duration = Duration::from_secs(300);
 
 /// A signature algorithm that uses a public key. No other algorithm is ever accepted.
@@ -57,7 +57,7 @@ impl fmt::Display for JwtAlgorithm {
     }
 }
 
-/// The text does not name an algorithm that can be accepted.
+/// The error for a text that does not name an algorithm that can be accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} cannot be accepted; known: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, EdDSA"
@@ -105,8 +105,8 @@ pub(super) struct Verifier {
     /// When the newest fetch ended. Locked during a fetch, so that concurrent requests wait for one fetch and do not
     /// start more.
     last_fetch: tokio::sync::Mutex<Instant>,
-    failures: AtomicU64,
-    failure: Mutex<Option<String>>,
+    failure_count: AtomicU64,
+    last_failure: Mutex<Option<String>>,
 }
 
 impl Verifier {
@@ -116,14 +116,14 @@ impl Verifier {
     /// # Errors
     /// [`JwtError`] for an invalid address, or a file of keys that cannot be used.
     pub(super) async fn start(settings: JwtSettings) -> Result<Self, JwtError> {
-        verifying::install();
+        ring_verifier::install();
         let fetcher = Fetcher::new(settings.jwks.clone())?;
         let verifier = Self {
             fetcher,
             keys: RwLock::default(),
             last_fetch: tokio::sync::Mutex::new(Instant::now()),
-            failures: AtomicU64::new(0),
-            failure: Mutex::new(None),
+            failure_count: AtomicU64::new(0),
+            last_failure: Mutex::new(None),
             settings,
         };
         let fetched = verifier.fetch().await;
@@ -133,12 +133,12 @@ impl Verifier {
         }
     }
 
-    pub(super) fn failures(&self) -> u64 {
-        self.failures.load(Ordering::Relaxed)
+    pub(super) fn failure_count(&self) -> u64 {
+        self.failure_count.load(Ordering::Relaxed)
     }
 
-    pub(super) fn failure(&self) -> Option<String> {
-        self.failure
+    pub(super) fn last_failure(&self) -> Option<String> {
+        self.last_failure
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
@@ -146,17 +146,18 @@ impl Verifier {
 
     /// Fetches the keys if the newest fetch was [`FETCH_EVERY`] ago, or if it failed and was [`FETCH_GAP`] ago.
     pub(super) async fn refresh_if_old(&self) {
-        let every = if self.failure().is_some() {
+        let min_age = if self.last_failure().is_some() {
             FETCH_GAP
         } else {
             FETCH_EVERY
         };
-        self.refresh(every).await;
+        self.refresh(min_age).await;
     }
 
-    async fn refresh(&self, gap: Duration) {
+    /// Fetches the keys if the newest fetch is at least `min_age` old.
+    async fn refresh(&self, min_age: Duration) {
         let mut last_fetch = self.last_fetch.lock().await;
-        if last_fetch.elapsed() < gap {
+        if last_fetch.elapsed() < min_age {
             return;
         }
         // `fetch` itself counts and logs the failure.
@@ -179,12 +180,15 @@ impl Verifier {
             },
             Err(error) => Some(error),
         };
-        let mut recorded = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        *recorded = failure.as_ref().map(ToString::to_string);
+        let mut last_failure = self
+            .last_failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *last_failure = failure.as_ref().map(ToString::to_string);
         let Some(error) = failure else {
             return Ok(());
         };
-        self.failures.fetch_add(1, Ordering::Relaxed);
+        self.failure_count.fetch_add(1, Ordering::Relaxed);
         tracing::error!(%error, "the issuer's keys cannot be fetched; the known ones stay in use");
         Err(error)
     }
@@ -196,20 +200,20 @@ impl Verifier {
             .clone()
     }
 
-    /// The credential of a token; `None` if the token is not valid for any reason.
+    /// Returns the credential of a token; `None` if the token is invalid for any reason.
     pub(super) async fn verify(&self, token: &str, now: Timestamp) -> Option<Arc<Credential>> {
         let hash: [u8; 32] = Sha256::digest(token).into();
         let mut keys = self.keys();
-        if let Some(known) = keys.verified.get(&hash) {
-            return Some(known).filter(|c| c.expires_at.is_some_and(|end| now < end));
+        if let Some(cached) = keys.verified.get(&hash) {
+            return Some(cached).filter(|c| c.expires_at.is_some_and(|end| now < end));
         }
-        let head = self.head(token)?;
-        if keys.find(head.kid.as_deref(), head.alg).is_none() {
+        let header = self.accepted_header(token)?;
+        if keys.find(header.kid.as_deref(), header.alg).is_none() {
             self.refresh(FETCH_GAP).await;
             keys = self.keys();
         }
-        let key = keys.find(head.kid.as_deref(), head.alg)?;
-        let mut validation = Validation::new(head.alg);
+        let key = keys.find(header.kid.as_deref(), header.alg)?;
+        let mut validation = Validation::new(header.alg);
         validation.set_issuer(&[&self.settings.issuer]);
         validation.set_audience(&[&self.settings.audience]);
         validation.set_required_spec_claims(&["iss", "aud", "exp"]);
@@ -225,17 +229,18 @@ impl Verifier {
     }
 
     /// The header of a token; `None` if its algorithm is not accepted.
-    fn head(&self, token: &str) -> Option<Header> {
-        let head = jsonwebtoken::decode_header(token).ok()?;
-        let accepted = self.settings.algorithms.contains(&JwtAlgorithm(head.alg));
+    fn accepted_header(&self, token: &str) -> Option<Header> {
+        let header = jsonwebtoken::decode_header(token).ok()?;
+        let accepted = self.settings.algorithms.contains(&JwtAlgorithm(header.alg));
         // RFC 7515: a verifier that does not support a critical header must refuse the token.
-        (accepted && head.crit.is_none()).then_some(head)
+        (accepted && header.crit.is_none()).then_some(header)
     }
 
+    /// Checks the claims of a token with a valid signature, and returns the credential that they describe.
     fn credential(&self, claims: &Map<String, Value>, now: Timestamp) -> Option<Credential> {
         let settings = &self.settings;
-        let text = |name: &str| claims.get(name).and_then(Value::as_str);
-        if text("iss") != Some(&settings.issuer) {
+        let text_claim = |name: &str| claims.get(name).and_then(Value::as_str);
+        if text_claim("iss") != Some(&settings.issuer) {
             return None;
         }
         let leeway = settings.leeway.as_secs_f64();
@@ -252,8 +257,8 @@ impl Verifier {
             Some(tenant) => Some(TenantId::new(tenant.as_str()?).ok()?),
         };
         let tenant = match (&settings.tenant, claimed) {
-            (Some(only), Some(claimed)) if *only != claimed => return None,
-            (Some(only), _) => only.clone(),
+            (Some(configured), Some(claimed)) if *configured != claimed => return None,
+            (Some(configured), _) => configured.clone(),
             (None, claimed) => claimed?,
         };
         let role = match settings.role_claim.as_ref().and_then(|n| claims.get(n)) {
@@ -261,15 +266,16 @@ impl Verifier {
             Some(role) => role.as_str()?.parse().ok()?,
         };
         let identity = match role {
-            Role::User => Some(IdentityId::new(text(&settings.identity_claim)?).ok()?),
+            Role::User => Some(IdentityId::new(text_claim(&settings.identity_claim)?).ok()?),
             _ => None,
         };
-        let subject = text("sub").or_else(|| text(&settings.identity_claim));
-        // The NUL separates the two, since a tenant contains none. It also keeps the name different from any key's id.
+        let subject = text_claim("sub").or_else(|| text_claim(&settings.identity_claim));
+        // A NUL separates tenant and subject, since a tenant contains none. So the name also differs from every key's
+        // id.
         let name = format!("{tenant}\0{}", subject.unwrap_or(""));
         Some(Credential {
             tenant,
-            holder: Holder::Role(role),
+            holder: CallerRole::Role(role),
             subject: Subject::Token(name.into()),
             identity,
             expires_at: Some(expires_at),

@@ -1,6 +1,6 @@
 //! The loopback rule: while the server needs no credentials, only callers on this machine are accepted, and only if
-//! they address it by a loopback name. So a browser page of another site cannot reach the server through DNS rebinding
-//! (DESIGN §8).
+//! they address it by a loopback name. So a browser page of another site cannot reach the server by DNS rebinding,
+//! where that site's host name resolves to this machine (DESIGN §8).
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use filrouge_types::ErrorCode;
@@ -18,7 +18,7 @@ fn is_loopback_name(authority: &str) -> bool {
             .is_ok_and(|address| address.is_loopback())
 }
 
-/// Refuses a request whose `Host` is no loopback name, or whose `Origin` is none either, unless `origin_is_allowed`.
+/// Refuses a request whose `Host` is no loopback name, or whose `Origin` is none, unless `origin_is_allowed`.
 pub(super) fn check(headers: &HeaderMap, origin_is_allowed: bool) -> Result<(), Problem> {
     let text = |name| {
         headers

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
-use filrouge_engine::caller::{Caller, Holder};
+use filrouge_engine::caller::{Caller, CallerRole};
 use filrouge_types::{ErrorCode, IdentityId, TenantId, Timestamp};
 
 use super::authority::Authority;
@@ -21,11 +21,11 @@ pub(super) enum Subject {
     Token(Arc<str>),
 }
 
-/// A valid credential, shared by all requests that present the same key or token.
+/// Verified credentials, shared by all requests that present the same key or token.
 #[derive(Debug)]
 pub(super) struct Credential {
     pub(super) tenant: TenantId,
-    pub(super) holder: Holder,
+    pub(super) holder: CallerRole,
     pub(super) subject: Subject,
     /// The holder's identity, if the holder is an end user.
     pub(super) identity: Option<IdentityId>,
@@ -57,15 +57,15 @@ impl Principal {
         }
     }
 
-    /// Whether the credentials are still accepted. A long request should wait for [`Self::ended`] as well.
-    pub fn still_valid(&self) -> bool {
+    /// Whether the credentials are still accepted. A long request should wait for [`Self::wait_until_ended`] as well.
+    pub fn is_valid(&self) -> bool {
         self.authority.accepts(&self.credential)
     }
 
     /// Waits until the credentials are no longer accepted.
-    pub async fn ended(&self) {
+    pub async fn wait_until_ended(&self) {
         let mut changes = self.authority.changes();
-        while self.still_valid() {
+        while self.is_valid() {
             let expired = async {
                 match self.expires_in() {
                     Some(left) => tokio::time::sleep(left).await,
@@ -81,8 +81,8 @@ impl Principal {
         }
     }
 
-    /// The response to a request whose credentials stopped being accepted while it waited.
-    pub fn no_longer_valid() -> Problem {
+    /// The problem to report for a request whose credentials stopped being accepted while it waited.
+    pub fn credentials_ended() -> Problem {
         Problem::new(
             ErrorCode::Unauthenticated,
             "the credentials stopped being valid while the request waited",
@@ -94,13 +94,13 @@ impl Principal {
         Some(Duration::from_micros(u64::try_from(left).unwrap_or(0)))
     }
 
-    /// The end user on whose behalf the request is made: the holder of the credentials if it is an end user, otherwise
-    /// the one that the header `Filrouge-Identity` names. `None` if there is neither.
+    /// Returns the end user on whose behalf the request is made: the holder of the credentials if it is an end user,
+    /// otherwise the identity in the header `Filrouge-Identity`. `None` if there is neither.
     ///
     /// # Errors
-    /// `invalid` if the header is not one identity, `forbidden` if the holder is another end user than the header
-    /// names.
-    pub fn acts_for(&self, headers: &HeaderMap) -> Result<Option<IdentityId>, Problem> {
+    /// `invalid` if the header is not one identity, `forbidden` if the holder is an end user other than the one in the
+    /// header.
+    pub fn end_user(&self, headers: &HeaderMap) -> Result<Option<IdentityId>, Problem> {
         let requested = identity_header(headers)?;
         match (&self.credential.identity, requested) {
             (Some(own), Some(requested)) if *own != requested => Err(Problem::new(
@@ -112,7 +112,7 @@ impl Principal {
         }
     }
 
-    /// The caller to pass to services; it acts for `identity`, if there is one.
+    /// Returns the caller to pass to services. It acts for the end user `identity`, if there is one.
     pub fn caller(&self, identity: Option<IdentityId>) -> Caller {
         let credential = &self.credential;
         let name = match &credential.subject {

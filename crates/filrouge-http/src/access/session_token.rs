@@ -7,7 +7,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::bearer::SESSION_TOKEN;
 use crate::problem::Problem;
 
-/// The secret that a request presents; `None` if it presents none.
+/// Returns the secret that a request presents; `None` if it presents none.
 ///
 /// # Errors
 /// `invalid` if the request presents several, or one that does not have 16 to 256 visible ASCII characters.

@@ -27,7 +27,7 @@ where
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        content_type(request.method(), request.headers())?;
+        check_content_type(request.method(), request.headers())?;
         let bytes = receive::read_body(request, &HttpLayer::from_ref(state)).await?;
         parse(&bytes).map(Self)
     }
@@ -45,33 +45,33 @@ where
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        let typed = content_type(request.method(), request.headers());
+        let type_check = check_content_type(request.method(), request.headers());
         let bytes = receive::read_body(request, &HttpLayer::from_ref(state)).await?;
         if bytes.is_empty() {
             return Ok(Self(T::default()));
         }
-        typed?;
+        type_check?;
         parse(&bytes).map(Self)
     }
 }
 
 /// Checks that the content type is JSON in UTF-8. A browser cannot post a form of that type, so a form on another
 /// site's page cannot write (DESIGN §8). For PATCH, the type of a merge patch is accepted as well.
-fn content_type(method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
+fn check_content_type(method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
     let given = headers
         .get(header::CONTENT_TYPE)
         .and_then(|v| v.to_str().ok())
         .unwrap_or("");
     let mut parts = given.split(';').map(str::trim);
     let essence = parts.next().unwrap_or("");
-    let json = essence.eq_ignore_ascii_case("application/json")
+    let is_json = essence.eq_ignore_ascii_case("application/json")
         || method == Method::PATCH && essence.eq_ignore_ascii_case("application/merge-patch+json");
     let mut charsets = parts.filter_map(|part| {
         let (name, value) = part.split_once('=')?;
-        let charset = name.trim().eq_ignore_ascii_case("charset");
-        charset.then(|| value.trim().trim_matches('"'))
+        let is_charset = name.trim().eq_ignore_ascii_case("charset");
+        is_charset.then(|| value.trim().trim_matches('"'))
     });
-    let hint = if !json {
+    let hint = if !is_json {
         "send the header content-type: application/json"
     } else if charsets.any(|charset| !charset.eq_ignore_ascii_case("utf-8")) {
         "send JSON in UTF-8; the header content-type needs no charset"
@@ -88,7 +88,7 @@ fn content_type(method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     serde_json::from_slice::<Object<T>>(bytes)
         .map(|body| body.0)
-        .map_err(|_| refusal::refusal::<T>(bytes))
+        .map_err(|_| refusal::describe::<T>(bytes))
 }
 
 #[cfg(test)]
@@ -102,7 +102,7 @@ mod tests {
         let hint = |method: Method, given: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(given));
-            let refused = content_type(&method, &headers).err();
+            let refused = check_content_type(&method, &headers).err();
             refused.and_then(|problem| problem.0.hint)
         };
         for given in [

@@ -13,7 +13,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 
-use super::words::Words;
+use super::reworded::RewordedError;
 use crate::problem::Problem;
 
 /// The query of a request, deserialized as `T`. If `T` denies unknown fields, unknown parameters are refused.
@@ -27,53 +27,53 @@ where
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        if let Some(pair) = parts.uri.query().and_then(first_without_text) {
-            return Err(without_text(pair));
+        if let Some(pair) = parts.uri.query().and_then(first_non_utf8) {
+            return Err(non_utf8_problem(pair));
         }
-        read::<T>(parts.uri.query().unwrap_or_default()).map(Self)
+        parse_query::<T>(parts.uri.query().unwrap_or_default()).map(Self)
     }
 }
 
 /// Parses a query; an error names the parameter that caused it.
-fn read<T: DeserializeOwned + IntoParams>(query: &str) -> Result<T, Problem> {
+fn parse_query<T: DeserializeOwned + IntoParams>(query: &str) -> Result<T, Problem> {
     let pairs = form_urlencoded::parse(query.as_bytes());
     let pairs = serde_urlencoded::Deserializer::new(pairs);
     serde_path_to_error::deserialize(pairs).map_err(|error| {
         let name = error.path().to_string();
         let message = error.into_inner().to_string();
-        let (detail, hint) = refusal::<T>(&name, &message, query);
+        let (detail, hint) = describe_error::<T>(&name, &message, query);
         Problem::new(ErrorCode::Invalid, detail).with_hint(hint)
     })
 }
 
-/// The detail and the hint for an error of the parameter `name`.
-fn refusal<T: IntoParams>(name: &str, message: &str, query: &str) -> (String, String) {
-    let words = Words::of(message, "parameter");
-    if !words.is_of_value {
-        return (words.what, known_parameters::<T>());
+/// Returns the detail and the hint for an error of the parameter `name`.
+fn describe_error<T: IntoParams>(name: &str, message: &str, query: &str) -> (String, String) {
+    let error = RewordedError::from_serde(message, "parameter");
+    if !error.is_about_value {
+        return (error.message, known_parameters::<T>());
     }
     let mut pairs = form_urlencoded::parse(query.as_bytes());
-    let is_spaced = pairs.any(|(known, value)| known == name && value.contains(' '));
-    let hint = match words.known {
-        _ if is_spaced => "a + in a query stands for a space: write + as %2B".to_owned(),
-        Some(words) => format!("known: {words}"),
+    let has_space = pairs.any(|(key, value)| key == name && value.contains(' '));
+    let hint = match error.valid_values {
+        _ if has_space => "a + in a query stands for a space: write + as %2B".to_owned(),
+        Some(values) => format!("known: {values}"),
         None if is_time::<T>(name) => {
             "write a time such as 2027-01-31T00:00:00Z; in a query the + of +01:00 is %2B"
                 .to_owned()
         }
         None => known_parameters::<T>(),
     };
-    (format!("{name}: {}", words.what), hint)
+    (format!("{name}: {}", error.message), hint)
 }
 
-/// The first parameter (`name=value`) whose bytes are not UTF-8 after percent-decoding. It is refused, because a lossy
-/// decoding would change its meaning.
-fn first_without_text(query: &str) -> Option<&str> {
-    let is_text = |pair: &&str| percent_decode_str(pair).decode_utf8().is_ok();
-    query.split('&').find(|pair| !is_text(pair))
+/// Returns the first parameter (`name=value`) whose bytes are not UTF-8 after percent-decoding. It is refused, because
+/// a lossy decoding would change its meaning.
+fn first_non_utf8(query: &str) -> Option<&str> {
+    let is_utf8 = |pair: &&str| percent_decode_str(pair).decode_utf8().is_ok();
+    query.split('&').find(|pair| !is_utf8(pair))
 }
 
-fn without_text(pair: &str) -> Problem {
+fn non_utf8_problem(pair: &str) -> Problem {
     let name = pair.split('=').next().unwrap_or_default();
     let what = format!("the parameter `{name}` is not UTF-8 after percent-decoding");
     Problem::new(ErrorCode::Invalid, what)
@@ -82,13 +82,13 @@ fn without_text(pair: &str) -> Problem {
 
 /// Whether the parameter `name` is a time.
 fn is_time<T: IntoParams>(name: &str) -> bool {
-    let mut all = T::into_params(|| None).into_iter();
-    let schema = all.find(|p| p.name == name).and_then(|p| p.schema);
-    let moment = format!("/{}", Timestamp::name());
-    matches!(schema, Some(RefOr::Ref(schema)) if schema.ref_location.ends_with(&moment))
+    let mut parameters = T::into_params(|| None).into_iter();
+    let schema = parameters.find(|p| p.name == name).and_then(|p| p.schema);
+    let timestamp_suffix = format!("/{}", Timestamp::name());
+    matches!(schema, Some(RefOr::Ref(schema)) if schema.ref_location.ends_with(&timestamp_suffix))
 }
 
-/// The hint that lists the parameters of a route.
+/// Returns the hint that lists the parameters of a route.
 fn known_parameters<T: IntoParams>() -> String {
     let known: Vec<String> = T::into_params(|| None)
         .into_iter()
@@ -152,10 +152,10 @@ impl From<Cursor> for u64 {
 impl<'de> Deserialize<'de> for Cursor {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let text = String::deserialize(d)?;
-        let digits = text.len() <= 19 && text.bytes().all(|b| b.is_ascii_digit());
+        let is_digits = text.len() <= 19 && text.bytes().all(|b| b.is_ascii_digit());
         text.parse()
             .ok()
-            .filter(|_| digits)
+            .filter(|_| is_digits)
             .map(Self)
             .ok_or_else(|| {
                 D::Error::custom(
@@ -213,7 +213,7 @@ impl<'de> Deserialize<'de> for Limit {
 /// well before that.
 pub const WAIT_MAX_MS: u64 = 60_000;
 
-/// The duration of a long poll from the parameter `wait` in milliseconds; zero without the parameter.
+/// Returns the duration of a long poll from the parameter `wait` in milliseconds; zero without the parameter.
 ///
 /// # Errors
 /// `invalid` if it is greater than [`WAIT_MAX_MS`].
@@ -261,7 +261,7 @@ mod tests {
     }
 
     fn parse(query: &str) -> Result<TestQuery, (String, String)> {
-        read(query).map_err(|problem| {
+        parse_query(query).map_err(|problem| {
             let failure = *problem.0;
             (failure.detail, failure.hint.unwrap())
         })
@@ -284,17 +284,17 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_not_utf_8_are_found() {
-        for (query, found) in [
+    fn a_parameter_that_is_not_utf_8_is_refused() {
+        for (query, expected) in [
             ("q=%C3%A9&x=%25ff&y=%zz&z=%f", None),
             ("q=a&x=%ff&y=%fe", Some("x=%ff")),
             ("q=%C3&x=%A9", Some("q=%C3")),
             ("%ff=1", Some("%ff=1")),
             ("%ED%A0%80", Some("%ED%A0%80")),
         ] {
-            assert_eq!(first_without_text(query), found, "{query}");
+            assert_eq!(first_non_utf8(query), expected, "{query}");
         }
-        let failure = without_text("x=%ff").0;
+        let failure = non_utf8_problem("x=%ff").0;
         assert_eq!(failure.code, ErrorCode::Invalid);
         assert_eq!(
             failure.detail,

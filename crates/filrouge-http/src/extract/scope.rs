@@ -1,6 +1,6 @@
 //! Extractors of a request's caller and of the ids in its path.
 //!
-//! A route states the permission that it needs, and the type of its query, in its signature: `InSession<may::Read,
+//! A route states the permission that it needs, and the type of its query, in its signature: `SessionAccess<may::Read,
 //! ListQuery>`. So an unauthorized request is refused before its body is read. The service that the route calls checks
 //! the permission again.
 
@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use utoipa::IntoParams;
 
 use super::query::{NoParameters, Query};
-use crate::access::{Needs, Principal, presented_session_token};
+use crate::access::{PermissionType, Principal, presented_session_token};
 use crate::layer::HttpLayer;
 use crate::limits::RateSubject;
 use crate::problem::Problem;
@@ -26,12 +26,12 @@ use crate::problem::Problem;
 const FENCE: &str = "filrouge-fence";
 
 macro_rules! requests {
-    ($($(#[$doc:meta])* $name:ident { $($(#[$named:meta])* $part:ident: $id:ty,)* })+) => {$(
+    ($($(#[$doc:meta])* $name:ident { $($(#[$part_doc:meta])* $part:ident: $id:ty,)* })+) => {$(
         $(#[$doc])*
         pub struct $name<P, Q = NoParameters> {
             /// The caller on whose behalf the request is made.
             pub caller: Caller,
-            $($(#[$named])* pub $part: $id,)*
+            $($(#[$part_doc])* pub $part: $id,)*
             /// The credentials of the request.
             pub principal: Principal,
             /// The request's query.
@@ -43,18 +43,18 @@ macro_rules! requests {
         where
             S: Send + Sync,
             HttpLayer: FromRef<S>,
-            P: Needs,
+            P: PermissionType,
             Q: DeserializeOwned + IntoParams,
         {
             type Rejection = Problem;
 
             async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-                let entered = enter::<S, P, Q>(parts, state).await?;
+                let authorized = authorize::<S, P, Q>(parts, state).await?;
                 Ok(Self {
-                    caller: entered.caller,
-                    $($part: entered.$part.ok_or_else(unnamed)?,)*
-                    principal: entered.principal,
-                    query: entered.query,
+                    caller: authorized.caller,
+                    $($part: authorized.$part.ok_or_else(missing_path_id)?,)*
+                    principal: authorized.principal,
+                    query: authorized.query,
                     needs: PhantomData,
                 })
             }
@@ -64,14 +64,14 @@ macro_rules! requests {
 
 requests! {
     /// A request that concerns the tenant, and no single session.
-    InTenant {}
+    TenantAccess {}
     /// A request that concerns the session in its path.
-    InSession {
+    SessionAccess {
         /// The session.
         session: SessionId,
     }
     /// A request that concerns the turn in its path.
-    InTurn {
+    TurnAccess {
         /// The session.
         session: SessionId,
         /// The turn.
@@ -80,7 +80,7 @@ requests! {
 }
 
 /// An authorized request, and the ids in its path.
-struct Entered<Q> {
+struct AuthorizedRequest<Q> {
     caller: Caller,
     principal: Principal,
     query: Q,
@@ -90,7 +90,7 @@ struct Entered<Q> {
 
 /// The ids in a path, not parsed yet.
 #[derive(Deserialize)]
-struct Named {
+struct PathIds {
     session_id: Option<String>,
     turn_id: Option<String>,
 }
@@ -108,8 +108,11 @@ fn turn_id(text: &str) -> Result<TurnId, Problem> {
     })
 }
 
-/// The principal and the caller of a request; fails if the caller lacks the permission `P`.
-fn caller<P: Needs>(parts: &Parts, http: &HttpLayer) -> Result<(Principal, Caller), Problem> {
+/// Returns the principal and the caller of a request; fails if the caller lacks the permission `P`.
+fn caller<P: PermissionType>(
+    parts: &Parts,
+    http: &HttpLayer,
+) -> Result<(Principal, Caller), Problem> {
     // The authentication layer, which is around every route that is not public, has added the principal.
     let principal = parts.extensions.get::<Principal>().ok_or_else(|| {
         Problem::new(
@@ -118,25 +121,26 @@ fn caller<P: Needs>(parts: &Parts, http: &HttpLayer) -> Result<(Principal, Calle
         )
     })?;
     let token = presented_session_token(&parts.headers)?;
-    let mut caller = principal.caller(principal.acts_for(&parts.headers)?);
+    let mut caller = principal.caller(principal.end_user(&parts.headers)?);
     // A missing permission is reported before a malformed fence.
     caller.scope(P::PERMISSION)?;
     if let Some(token) = token {
-        http.engine().sessions.show_token(&mut caller, token);
+        http.engine().sessions.add_token(&mut caller, token);
     }
-    let caller = caller.with_fence(fence(&parts.headers)?.map(FencingToken::by));
+    let caller = caller.with_fence(fence(&parts.headers)?.map(FencingToken::new));
     Ok((principal.clone(), caller))
 }
 
-/// The fence in a request's header (DESIGN §6). If the body has one too, the service checks that both are equal.
+/// Returns the fence in a request's header (DESIGN §6). If the body has a fence too, the service checks that both are
+/// equal.
 fn fence(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
-    let mut given = headers.get_all(FENCE).iter();
-    let Some(value) = given.next() else {
+    let mut values = headers.get_all(FENCE).iter();
+    let Some(value) = values.next() else {
         return Ok(None);
     };
-    let text = value.to_str().ok().filter(|_| given.next().is_none());
-    let digits = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    let Some(fence) = digits.and_then(|text| text.parse().ok()) else {
+    let text = value.to_str().ok().filter(|_| values.next().is_none());
+    let only_digits = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let Some(fence) = only_digits.and_then(|text| text.parse().ok()) else {
         return Err(Problem::new(
             ErrorCode::Invalid,
             "Filrouge-Fence is one whole number, given once",
@@ -149,18 +153,22 @@ fn fence(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
 /// Counts a request against the rate limits of its key, its identity, and its session. Requests for a session are
 /// counted separately for each caller: otherwise strangers could use up the owner's rate, or learn that the session
 /// exists. `session` is the id as in the path, so that requests with malformed ids are counted too.
-fn count(http: &HttpLayer, caller: &Caller, session: Option<&str>) -> Result<(), Problem> {
-    if !http.limits().counts() {
+fn count_against_rates(
+    http: &HttpLayer,
+    caller: &Caller,
+    session: Option<&str>,
+) -> Result<(), Problem> {
+    if !http.limits().has_rates() {
         return Ok(());
     }
     // Tenants may use the same ids, so the tenant is part of each name. NUL separates the two, since no id contains it.
     let in_tenant = |id: &str| format!("{}\0{id}", caller.tenant());
     let identity = caller.identity().map(|id| in_tenant(id.as_str()));
-    let viewer = match (caller.identity(), caller.name()) {
+    let rate_caller = match (caller.identity(), caller.name()) {
         (Some(identity), _) => format!("identity\0{identity}"),
         (None, name) => format!("caller\0{}", name.unwrap_or_default()),
     };
-    let session = session.map(|id| in_tenant(&format!("{viewer}\0{id}")));
+    let session = session.map(|id| in_tenant(&format!("{rate_caller}\0{id}")));
     http.limits().check(&RateSubject {
         key: caller.name(),
         identity: identity.as_deref(),
@@ -171,25 +179,25 @@ fn count(http: &HttpLayer, caller: &Caller, session: Option<&str>) -> Result<(),
 
 /// Authorizes a request by the permission `P`, counts it against the rate limits, and parses its path and its query
 /// `Q`.
-async fn enter<S, P, Q>(parts: &mut Parts, state: &S) -> Result<Entered<Q>, Problem>
+async fn authorize<S, P, Q>(parts: &mut Parts, state: &S) -> Result<AuthorizedRequest<Q>, Problem>
 where
     S: Send + Sync,
     HttpLayer: FromRef<S>,
-    P: Needs,
+    P: PermissionType,
     Q: DeserializeOwned + IntoParams,
 {
     let http = HttpLayer::from_ref(state);
     let (principal, caller) = caller::<P>(parts, &http)?;
-    let path = Path::<Named>::from_request_parts(parts, state).await;
-    let given = path.as_ref().ok().and_then(|p| p.session_id.as_deref());
-    count(&http, &caller, given)?;
+    let path = Path::<PathIds>::from_request_parts(parts, state).await;
+    let path_session = path.as_ref().ok().and_then(|p| p.session_id.as_deref());
+    count_against_rates(&http, &caller, path_session)?;
     let invalid = |what| Problem::new(ErrorCode::Invalid, what);
-    let Path(named) = path.map_err(|e| invalid(e.body_text()))?;
-    let session = named.session_id.map(SessionId::new).transpose();
+    let Path(ids) = path.map_err(|e| invalid(e.body_text()))?;
+    let session = ids.session_id.map(SessionId::new).transpose();
     let session = session.map_err(|e| invalid(e.to_string()))?;
-    let turn = named.turn_id.as_deref().map(turn_id).transpose()?;
+    let turn = ids.turn_id.as_deref().map(turn_id).transpose()?;
     let Query(query) = Query::from_request_parts(parts, state).await?;
-    Ok(Entered {
+    Ok(AuthorizedRequest {
         caller,
         principal,
         query,
@@ -198,7 +206,7 @@ where
     })
 }
 
-/// The error of a route whose path has no parameter for an id that its handler needs: a mistake in the program.
-fn unnamed() -> Problem {
+/// The error of a route whose path lacks the parameter for an id that its handler needs: a mistake in the program.
+fn missing_path_id() -> Problem {
     Problem::new(ErrorCode::Internal, "the route's path does not name it")
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The maximum size in bytes of a body that may use the reserve.
 pub const SMALL_BODY: usize = 1 << 20;
 
-/// A number of bytes, or of slots, that requests reserve and release.
+/// A limited number of bytes, or of slots, that requests reserve and release.
 #[derive(Debug)]
 pub struct Budget {
     total: usize,
@@ -14,12 +14,12 @@ pub struct Budget {
     share: usize,
     /// The part that only small bodies may use.
     reserve: usize,
-    held: Mutex<Held>,
+    usage: Mutex<Usage>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
-    all: usize,
+struct Usage {
+    total: usize,
     by_caller: HashMap<Arc<str>, usize>,
 }
 
@@ -31,7 +31,7 @@ impl Budget {
             total,
             share: (total / 4).max(body),
             reserve: total / 16,
-            held: Mutex::default(),
+            usage: Mutex::default(),
         })
     }
 
@@ -41,14 +41,14 @@ impl Budget {
             total: usize::MAX,
             share,
             reserve: 0,
-            held: Mutex::default(),
+            usage: Mutex::default(),
         })
     }
 
     /// Whether any caller has a reservation.
     #[cfg(test)]
-    pub(super) fn knows_callers(&self) -> bool {
-        !self.held().by_caller.is_empty()
+    pub(super) fn has_reservations(&self) -> bool {
+        !self.usage().by_caller.is_empty()
     }
 
     /// A budget without shares: one caller may use all of it.
@@ -58,16 +58,16 @@ impl Budget {
             total,
             share: total,
             reserve: 0,
-            held: Mutex::default(),
+            usage: Mutex::default(),
         })
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn usage(&self) -> MutexGuard<'_, Usage> {
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn used(&self) -> usize {
-        self.held().all
+        self.usage().total
     }
 
     /// An empty reservation. Without [`Reservation::set_caller`] it counts as a large body of an unnamed caller.
@@ -90,7 +90,7 @@ pub struct Reservation {
 struct Reserved {
     bytes: usize,
     caller: Arc<str>,
-    small: bool,
+    is_small: bool,
 }
 
 impl Reservation {
@@ -100,23 +100,23 @@ impl Reservation {
 
     /// Sets the caller whose share is used, and whether the announced size of the body is at most [`SMALL_BODY`]. Call
     /// it before anything is reserved; later it has no effect.
-    pub fn set_caller(&self, caller: &str, small: bool) {
+    pub fn set_caller(&self, caller: &str, is_small: bool) {
         let mut reserved = self.reserved();
         if reserved.bytes == 0 {
             reserved.caller = caller.into();
-            reserved.small = small;
+            reserved.is_small = is_small;
         }
     }
 
     /// Changes the reservation to `bytes` in total. Returns `false`, and changes nothing, if it would grow by more than
     /// is available.
     #[must_use]
-    pub fn hold(&self, bytes: usize) -> bool {
-        let held = self.reserved().bytes;
-        match bytes.checked_sub(held) {
-            Some(more) => self.grow(more),
+    pub fn resize(&self, bytes: usize) -> bool {
+        let current = self.reserved().bytes;
+        match bytes.checked_sub(current) {
+            Some(additional) => self.grow(additional),
             None => {
-                self.release(held - bytes);
+                self.release(current - bytes);
                 true
             }
         }
@@ -125,35 +125,37 @@ impl Reservation {
     fn release(&self, bytes: usize) {
         let mut reserved = self.reserved();
         reserved.bytes -= bytes;
-        let mut held = self.budget.held();
-        held.all -= bytes;
-        match held.by_caller.get_mut(&reserved.caller) {
-            Some(callers) if *callers > bytes => *callers -= bytes,
+        let mut usage = self.budget.usage();
+        usage.total -= bytes;
+        match usage.by_caller.get_mut(&reserved.caller) {
+            Some(of_caller) if *of_caller > bytes => *of_caller -= bytes,
             _ => {
-                held.by_caller.remove(&reserved.caller);
+                usage.by_caller.remove(&reserved.caller);
             }
         }
     }
 
-    /// Reserves `bytes` more. Returns `false`, and reserves nothing, if they are not available. It never waits, because
-    /// a request that waits would keep bytes for which others wait.
+    /// Reserves `bytes` more. Returns `false`, and reserves nothing, if they are not available. It never waits: two
+    /// requests could otherwise wait for each other's bytes forever.
     #[must_use]
     pub fn grow(&self, bytes: usize) -> bool {
         let budget = &self.budget;
         let mut reserved = self.reserved();
-        let Some(mine) = reserved.bytes.checked_add(bytes) else {
+        let Some(own_bytes) = reserved.bytes.checked_add(bytes) else {
             return false;
         };
-        let small = reserved.small && mine <= SMALL_BODY;
-        let limit = budget.total - if small { 0 } else { budget.reserve };
-        let mut held = budget.held();
-        let callers = held.by_caller.get(&reserved.caller).copied().unwrap_or(0);
-        let sums = callers.checked_add(bytes).zip(held.all.checked_add(bytes));
-        match sums.filter(|(callers, all)| *callers <= budget.share && *all <= limit) {
-            Some((callers, all)) => {
-                held.all = all;
-                held.by_caller.insert(reserved.caller.clone(), callers);
-                reserved.bytes = mine;
+        let is_small = reserved.is_small && own_bytes <= SMALL_BODY;
+        let limit = budget.total - if is_small { 0 } else { budget.reserve };
+        let mut usage = budget.usage();
+        let caller_bytes = usage.by_caller.get(&reserved.caller).copied().unwrap_or(0);
+        let sums = caller_bytes
+            .checked_add(bytes)
+            .zip(usage.total.checked_add(bytes));
+        match sums.filter(|(of_caller, total)| *of_caller <= budget.share && *total <= limit) {
+            Some((of_caller, total)) => {
+                usage.total = total;
+                usage.by_caller.insert(reserved.caller.clone(), of_caller);
+                reserved.bytes = own_bytes;
                 true
             }
             None => false,
@@ -163,8 +165,8 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        let held = self.reserved().bytes;
-        self.release(held);
+        let current = self.reserved().bytes;
+        self.release(current);
     }
 }
 
@@ -172,44 +174,44 @@ impl Drop for Reservation {
 mod tests {
     use super::*;
 
-    fn reservation_of(budget: &Arc<Budget>, caller: &str, small: bool) -> Reservation {
-        let room = budget.reservation();
-        room.set_caller(caller, small);
-        room
+    fn reserve_for(budget: &Arc<Budget>, caller: &str, is_small: bool) -> Reservation {
+        let reservation = budget.reservation();
+        reservation.set_caller(caller, is_small);
+        reservation
     }
 
     #[test]
     fn a_reservation_grows_and_shrinks() {
         let budget = Budget::without_shares(100);
-        let one = reservation_of(&budget, "a", false);
-        assert!(one.hold(60) && one.hold(80));
-        let two = reservation_of(&budget, "a", false);
-        assert!(!two.hold(30));
-        assert!(one.hold(10) && two.hold(90));
-        assert!(!one.hold(11));
+        let first = reserve_for(&budget, "a", false);
+        assert!(first.resize(60) && first.resize(80));
+        let second = reserve_for(&budget, "a", false);
+        assert!(!second.resize(30));
+        assert!(first.resize(10) && second.resize(90));
+        assert!(!first.resize(11));
         assert_eq!(budget.used(), 100);
-        assert!(two.hold(0));
+        assert!(second.resize(0));
         assert_eq!(budget.used(), 10);
-        drop((one, two));
+        drop((first, second));
         assert_eq!(budget.used(), 0);
     }
 
     #[test]
     fn reservations_are_released_and_never_exceed_the_total() {
         let budget = Budget::without_shares(100);
-        let one = budget.reservation();
-        assert!(one.grow(60));
-        let two = budget.reservation();
-        assert!(!two.grow(41));
-        assert!(!two.grow(usize::MAX));
-        assert!(two.grow(40));
-        assert!(!one.grow(1));
-        drop(two);
+        let first = budget.reservation();
+        assert!(first.grow(60));
+        let second = budget.reservation();
+        assert!(!second.grow(41));
+        assert!(!second.grow(usize::MAX));
+        assert!(second.grow(40));
+        assert!(!first.grow(1));
+        drop(second);
         assert_eq!(budget.used(), 60);
-        assert!(one.grow(40));
-        drop(one);
+        assert!(first.grow(40));
+        drop(first);
         assert_eq!(budget.used(), 0);
-        assert!(budget.held().by_caller.is_empty());
+        assert!(budget.usage().by_caller.is_empty());
     }
 
     #[test]
@@ -217,18 +219,18 @@ mod tests {
         const MIB: usize = 1 << 20;
         let budget = Budget::new(256 * MIB, 32 * MIB);
         let ann = [
-            reservation_of(&budget, "ann", false),
-            reservation_of(&budget, "ann", true),
+            reserve_for(&budget, "ann", false),
+            reserve_for(&budget, "ann", true),
         ];
         assert!(ann[0].grow(64 * MIB));
         assert!(!ann[0].grow(1) && !ann[1].grow(1));
         let others: Vec<_> = (0..4)
-            .map(|n| reservation_of(&budget, &n.to_string(), false))
+            .map(|n| reserve_for(&budget, &n.to_string(), false))
             .collect();
-        let reserved = others.iter().filter(|room| room.grow(44 * MIB)).count();
+        let reserved = others.iter().filter(|other| other.grow(44 * MIB)).count();
         assert_eq!((reserved, budget.used()), (4, 240 * MIB));
-        assert!(!reservation_of(&budget, "bob", false).grow(1));
-        let bob = reservation_of(&budget, "bob", true);
+        assert!(!reserve_for(&budget, "bob", false).grow(1));
+        let bob = reserve_for(&budget, "bob", true);
         assert!(bob.grow(MIB), "from the reserve");
         assert!(!bob.grow(1), "it is no longer small");
         drop(ann);
@@ -238,7 +240,7 @@ mod tests {
     #[test]
     fn one_body_is_never_more_than_a_share() {
         let budget = Budget::new(64, 32);
-        assert!(reservation_of(&budget, "ann", false).grow(32));
+        assert!(reserve_for(&budget, "ann", false).grow(32));
     }
 
     #[test]
@@ -249,9 +251,9 @@ mod tests {
                 let budget = &budget;
                 scope.spawn(move || {
                     for n in 0..5000 {
-                        let mine = reservation_of(budget, &(caller % 3).to_string(), false);
-                        let _ = mine.grow(n % 400);
-                        let _ = mine.grow(n % 300);
+                        let reservation = reserve_for(budget, &(caller % 3).to_string(), false);
+                        let _ = reservation.grow(n % 400);
+                        let _ = reservation.grow(n % 300);
                         assert!(budget.used() <= 1000);
                     }
                 });

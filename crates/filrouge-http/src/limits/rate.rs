@@ -12,7 +12,7 @@ use governor::{Quota, RateLimiter};
 use super::{LimitSettings, Rate};
 use crate::problem::Problem;
 
-/// The maximum number of subjects that are remembered of one kind. A subject is remembered until its full burst is
+/// The maximum number of remembered subjects of one kind. A subject is remembered until its full burst is
 /// available again, so the maximum is reached only if this many subjects make requests within that time.
 const SUBJECTS_MAX: usize = 1 << 20;
 
@@ -29,15 +29,19 @@ pub struct RateSubject<'a> {
 
 /// A refusal because of too many requests or streams: the exceeded limit, and when a retry may succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retry {
-    what: &'static str,
+pub struct RateLimited {
+    message: &'static str,
     kind: &'static str,
     after: Duration,
 }
 
-impl Retry {
-    pub(crate) const fn new(what: &'static str, kind: &'static str, after: Duration) -> Self {
-        Self { what, kind, after }
+impl RateLimited {
+    pub(crate) const fn new(message: &'static str, kind: &'static str, after: Duration) -> Self {
+        Self {
+            message,
+            kind,
+            after,
+        }
     }
 
     /// The kind of the exceeded limit: `key`, `identity`, `session` or `streams`.
@@ -54,102 +58,108 @@ impl Retry {
     }
 }
 
-impl From<Retry> for Problem {
-    fn from(retry: Retry) -> Self {
+impl From<RateLimited> for Problem {
+    fn from(refusal: RateLimited) -> Self {
         let mut problem =
-            Self::new(ErrorCode::RateLimited, retry.what).retry_after(retry.seconds());
+            Self::new(ErrorCode::RateLimited, refusal.message).with_retry_after(refusal.seconds());
         problem.0.hint = Some("wait as long as Retry-After says, then send it again".to_owned());
         problem
     }
 }
 
-type Keyed = RateLimiter<u64, DefaultKeyedStateStore<u64>, DefaultClock>;
+type HashLimiter = RateLimiter<u64, DefaultKeyedStateStore<u64>, DefaultClock>;
 
 /// The rates of all subjects of one kind. A subject is identified by a 64-bit hash, keyed with a secret of this
 /// process.
-struct Kind {
-    what: &'static str,
-    name: &'static str,
-    limiter: Keyed,
+struct KindLimiter {
+    message: &'static str,
+    kind: &'static str,
+    by_hash: HashLimiter,
     hasher: RandomState,
     clock: DefaultClock,
-    began: Instant,
-    /// When [`Self::make_room`] last removed idle subjects, in seconds since `began`; 0 if never.
-    swept: AtomicU64,
+    created_at: Instant,
+    /// When [`Self::make_room`] last removed idle subjects, in seconds since `created_at`; 0 if never.
+    last_cleanup: AtomicU64,
 }
 
-impl Kind {
-    fn new(what: &'static str, name: &'static str, rate: Rate) -> Self {
+impl KindLimiter {
+    fn new(message: &'static str, kind: &'static str, rate: Rate) -> Self {
         let quota = Quota::per_second(rate.per_second).allow_burst(rate.burst);
         Self {
-            what,
-            name,
-            limiter: RateLimiter::keyed(quota),
+            message,
+            kind,
+            by_hash: RateLimiter::keyed(quota),
             hasher: RandomState::new(),
             clock: DefaultClock::default(),
-            began: Instant::now(),
-            swept: AtomicU64::new(0),
+            created_at: Instant::now(),
+            last_cleanup: AtomicU64::new(0),
         }
     }
 
-    fn check(&self, subject: &str) -> Result<(), Retry> {
-        if self.limiter.len() >= SUBJECTS_MAX && !self.make_room() {
-            return Err(Retry::new(self.what, self.name, Duration::from_secs(1)));
+    fn check(&self, subject: &str) -> Result<(), RateLimited> {
+        if self.by_hash.len() >= SUBJECTS_MAX && !self.make_room() {
+            return Err(RateLimited::new(
+                self.message,
+                self.kind,
+                Duration::from_secs(1),
+            ));
         }
-        self.limiter
+        self.by_hash
             .check_key(&self.hasher.hash_one(subject))
             .map_err(|until| {
                 let after = until.wait_time_from(self.clock.now());
-                Retry::new(self.what, self.name, after)
+                RateLimited::new(self.message, self.kind, after)
             })
     }
 
-    /// Removes idle subjects, and returns whether there is room for another. Removes at most once a second, because
-    /// that examines every subject.
+    /// Removes idle subjects, and returns whether there is room for another subject. It removes at most once a second,
+    /// because a removal examines every subject.
     fn make_room(&self) -> bool {
-        let now = self.began.elapsed().as_secs() + 1;
-        if self.swept.swap(now, Ordering::Relaxed) != now {
-            self.limiter.retain_recent();
+        let now = self.created_at.elapsed().as_secs() + 1;
+        if self.last_cleanup.swap(now, Ordering::Relaxed) != now {
+            self.by_hash.retain_recent();
         }
-        self.limiter.len() < SUBJECTS_MAX
+        self.by_hash.len() < SUBJECTS_MAX
     }
 }
 
 /// The rates of keys, of identities and of sessions, in this order; `None` means no limit.
-pub(super) struct Rates([Option<Kind>; 3]);
+pub(super) struct Rates([Option<KindLimiter>; 3]);
 
 impl Rates {
     pub(super) fn new(settings: &LimitSettings) -> Self {
-        let kind = |what, name, rate: Option<Rate>| rate.map(|rate| Kind::new(what, name, rate));
+        let limiter = |message, kind, rate: Option<Rate>| {
+            rate.map(|rate| KindLimiter::new(message, kind, rate))
+        };
         let key = "too many requests with this key";
         let identity = "too many requests of this identity";
         let session = "too many requests to this session";
         Self([
-            kind(key, "key", settings.rate_per_key),
-            kind(identity, "identity", settings.rate_per_identity),
-            kind(session, "session", settings.rate_per_session),
+            limiter(key, "key", settings.rate_per_key),
+            limiter(identity, "identity", settings.rate_per_identity),
+            limiter(session, "session", settings.rate_per_session),
         ])
     }
 
     /// Whether any rate is configured. If none is, the caller need not build a [`RateSubject`].
-    pub(super) fn any(&self) -> bool {
+    pub(super) fn is_any_configured(&self) -> bool {
         self.0.iter().any(Option::is_some)
     }
 
-    pub(super) fn check(&self, subject: &RateSubject<'_>) -> Result<(), Retry> {
+    pub(super) fn check(&self, subject: &RateSubject<'_>) -> Result<(), RateLimited> {
         let names = [subject.key, subject.identity, subject.session];
-        for (kind, name) in self.0.iter().zip(names) {
-            if let (Some(kind), Some(name)) = (kind, name) {
-                kind.check(name)?;
+        for (limiter, name) in self.0.iter().zip(names) {
+            if let (Some(limiter), Some(name)) = (limiter, name) {
+                limiter.check(name)?;
             }
         }
         Ok(())
     }
 
-    pub(super) fn shrink(&self) {
-        for kind in self.0.iter().flatten() {
-            kind.limiter.retain_recent();
-            kind.limiter.shrink_to_fit();
+    pub(super) fn forget_idle(&self) {
+        for limiter in self.0.iter().flatten() {
+            limiter.by_hash.retain_recent();
+            limiter.by_hash.shrink_to_fit();
         }
     }
 }
@@ -184,37 +194,37 @@ mod tests {
             for _ in 0..3 {
                 rates.check(&identity(name)).unwrap();
             }
-            let retry = rates.check(&identity(name)).unwrap_err();
-            assert_eq!((retry.kind(), retry.seconds()), ("identity", 1));
+            let refusal = rates.check(&identity(name)).unwrap_err();
+            assert_eq!((refusal.kind(), refusal.seconds()), ("identity", 1));
         }
-        let other = RateSubject {
+        let other_kinds = RateSubject {
             session: Some("a"),
             key: Some("a"),
             ..RateSubject::default()
         };
         for _ in 0..100 {
-            rates.check(&other).unwrap();
+            rates.check(&other_kinds).unwrap();
         }
     }
 
     #[test]
-    fn idle_subjects_are_forgotten() {
+    fn idle_subjects_are_removed() {
         let rates = rates(1_000_000, 1);
         for n in 0..1000 {
             rates.check(&identity(&n.to_string())).unwrap();
         }
-        let kind = rates.0[1].as_ref().unwrap();
-        assert_eq!(kind.limiter.len(), 1000);
+        let limiter = rates.0[1].as_ref().unwrap();
+        assert_eq!(limiter.by_hash.len(), 1000);
         std::thread::sleep(Duration::from_millis(20));
-        rates.shrink();
-        assert_eq!(kind.limiter.len(), 0);
+        rates.forget_idle();
+        assert_eq!(limiter.by_hash.len(), 0);
     }
 
     #[test]
     fn waiting_is_reported_in_whole_seconds() {
         for (millis, seconds) in [(0, 1), (1, 1), (1000, 1), (1001, 2), (59_999, 60)] {
-            let retry = Retry::new("", "", Duration::from_millis(millis));
-            assert_eq!(retry.seconds(), seconds);
+            let refusal = RateLimited::new("", "", Duration::from_millis(millis));
+            assert_eq!(refusal.seconds(), seconds);
         }
     }
 }

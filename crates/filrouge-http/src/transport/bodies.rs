@@ -14,15 +14,15 @@ use super::phase::Phase;
 
 /// The maximum number of bytes of an unread request body that are read and discarded so that its connection can be
 /// kept.
-const REST_MAX: usize = 256 << 10;
+const UNREAD_MAX: usize = 256 << 10;
 /// The maximum time to wait for these bytes.
-const REST_WITHIN: Duration = Duration::from_secs(2);
+const UNREAD_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The body of a request. If it is dropped before it was read to its end, it goes to [`Rest`].
+/// The body of a request. If it is dropped before it was read to its end, it goes to [`UnreadPart`].
 pub(super) struct RequestBody {
     body: Option<Incoming>,
-    begun: bool,
-    unread: Option<Sender<UnreadBody>>,
+    reading_begun: bool,
+    sender: Option<Sender<UnreadBody>>,
     phase: Phase,
 }
 
@@ -32,46 +32,46 @@ type UnreadBody = (Incoming, bool);
 
 impl RequestBody {
     /// Wraps a body. Also returns a handle to the part of it that its reader will leave unread.
-    pub(super) fn new(body: Incoming, phase: Phase) -> (Self, Rest) {
-        let (unread, rest) = oneshot::channel();
+    pub(super) fn new(body: Incoming, phase: Phase) -> (Self, UnreadPart) {
+        let (sender, receiver) = oneshot::channel();
         let request_body = Self {
             body: Some(body),
-            begun: false,
-            unread: Some(unread),
+            reading_begun: false,
+            sender: Some(sender),
             phase: phase.clone(),
         };
-        (request_body, Rest { rest, phase })
+        (request_body, UnreadPart { receiver, phase })
     }
 }
 
 /// The part of a request's body that is unread when the request is answered.
-pub(super) struct Rest {
-    rest: Receiver<UnreadBody>,
+pub(super) struct UnreadPart {
+    receiver: Receiver<UnreadBody>,
     phase: Phase,
 }
 
-impl Rest {
-    /// Reads and discards the rest, because the connection's next request comes after it. Returns whether the
-    /// connection can be kept. It must be closed if the rest is large or late, if its reader stopped in the middle, or
-    /// if the client `awaits_continue`: it waits for permission to send the body.
+impl UnreadPart {
+    /// Reads and discards the unread part, because the connection's next request comes after it. Returns whether the
+    /// connection can be kept. It must be closed if the part is large or late, or if the body's reader stopped in the
+    /// middle. It must also be closed if the client `awaits_continue`: it waits for permission to send the body.
     pub(super) async fn discard(mut self, awaits_continue: bool) -> bool {
-        // Nothing was handed over if the body was read to its end, or is still being read. In the latter case, it
-        // closes the connection itself when it is dropped too early.
-        let Ok((body, begun)) = self.rest.try_recv() else {
+        // Nothing was sent if the body was read to its end, or is still being read. In the latter case, the body marks
+        // the connection as unread if it is dropped before its end.
+        let Ok((body, reading_begun)) = self.receiver.try_recv() else {
             return true;
         };
-        let small = body.size_hint().lower() <= REST_MAX as u64;
-        let reading = Limited::new(body, REST_MAX).collect();
-        let read = !awaits_continue
-            && !begun
-            && small
-            && timeout(REST_WITHIN, reading)
+        let is_small = body.size_hint().lower() <= UNREAD_MAX as u64;
+        let reading = Limited::new(body, UNREAD_MAX).collect();
+        let was_discarded = !awaits_continue
+            && !reading_begun
+            && is_small
+            && timeout(UNREAD_TIMEOUT, reading)
                 .await
-                .is_ok_and(|read| read.is_ok());
-        if !read {
-            self.phase.leave_unread();
+                .is_ok_and(|result| result.is_ok());
+        if !was_discarded {
+            self.phase.mark_unread();
         }
-        read
+        was_discarded
     }
 }
 
@@ -84,7 +84,7 @@ impl HttpBody for RequestBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let this = self.get_mut();
-        this.begun = true;
+        this.reading_begun = true;
         match &mut this.body {
             Some(body) => Pin::new(body).poll_frame(cx),
             None => Poll::Ready(None),
@@ -105,14 +105,14 @@ impl HttpBody for RequestBody {
 
 impl Drop for RequestBody {
     fn drop(&mut self) {
-        let (Some(body), Some(unread)) = (self.body.take(), self.unread.take()) else {
+        let (Some(body), Some(sender)) = (self.body.take(), self.sender.take()) else {
             return;
         };
         if body.is_end_stream() {
             return;
         }
-        if unread.send((body, self.begun)).is_err() {
-            self.phase.leave_unread();
+        if sender.send((body, self.reading_begun)).is_err() {
+            self.phase.mark_unread();
         }
     }
 }

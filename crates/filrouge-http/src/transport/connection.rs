@@ -29,8 +29,9 @@ const CLOSE: HeaderValue = HeaderValue::from_static("close");
 /// the time `write_stall`.
 const BYTES_PER_SECOND: u64 = 64 << 10;
 
-/// The time within which the peer must read the entire response; `None` for a stream, whose length is not known.
-fn out_within(body: &Body, write_stall: Duration) -> Option<Duration> {
+/// Returns the time within which the peer must read the entire response; `None` for a stream, whose length is not
+/// known.
+fn response_time_limit(body: &Body, write_stall: Duration) -> Option<Duration> {
     let bytes = body.size_hint().exact()?;
     Some(write_stall.saturating_mul(2) + Duration::from_secs(bytes.div_ceil(BYTES_PER_SECOND)))
 }
@@ -45,17 +46,17 @@ pub(super) async fn serve(stream: TcpStream, transport: &Transport) {
         phase.begin();
         let awaits_continue = request.headers().contains_key(EXPECT);
         let (head, body) = request.into_parts();
-        let (request_body, rest) = RequestBody::new(body, phase.clone());
+        let (request_body, unread_part) = RequestBody::new(body, phase.clone());
         let request = Request::from_parts(head, Body::new(request_body));
         let mut router = transport.router.clone();
         let phase = phase.clone();
         async move {
             let mut response: Response<Body> = router.call(request).await?;
-            if !rest.discard(awaits_continue).await {
+            if !unread_part.discard(awaits_continue).await {
                 response.headers_mut().insert(CONNECTION, CLOSE);
             }
-            if let Some(time) = out_within(response.body(), write_stall) {
-                phase.out_within(time);
+            if let Some(time) = response_time_limit(response.body(), write_stall) {
+                phase.set_response_limit(time);
             }
             Ok::<_, Infallible>(response.map(|body| ResponseBody::new(body, phase)))
         }
@@ -71,13 +72,13 @@ pub(super) async fn serve(stream: TcpStream, transport: &Transport) {
     let mut connection = pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = transport.http.stopped() => {
+        () = transport.http.wait_until_stopping() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
     };
     if let Err(error) = ended {
-        // A peer may end its connection at any time. Connections that the server drops are counted where it drops them.
+        // A peer may end its connection at any time. `Socket` counts the connections that the server drops.
         tracing::trace!(%error, "a connection broke off");
     }
     metrics.connections.dec();

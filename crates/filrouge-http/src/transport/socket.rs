@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::own_answer;
+use super::own_response;
 use super::phase::Phase;
 use crate::limits::LimitSettings;
 use crate::metrics::Metrics;
@@ -55,7 +55,7 @@ impl Deadline {
 
 /// The input for which a read waits.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reading {
+enum Input {
     /// Bytes of a request in progress. The socket sets no deadline for them: other limits apply.
     Request,
     /// The first byte of a head.
@@ -73,16 +73,16 @@ pub(super) struct Socket {
     header_timeout: Duration,
     /// How long a single write may wait for the peer.
     write_stall: Duration,
-    reading: Reading,
+    input: Input,
     read_deadline: Deadline,
     /// For a single write that waits for the peer.
     write_deadline: Deadline,
     /// For the entire response.
-    answer_deadline: Deadline,
+    response_deadline: Deadline,
     /// For reading what the peer still sends when the connection closes.
     linger: Deadline,
-    /// What is still to be written of our response that replaces a refusal by the HTTP library; usually empty.
-    own: Bytes,
+    /// The unwritten bytes of the response that replaces a refusal by the HTTP library; usually empty.
+    replacement: Bytes,
 }
 
 fn timed_out() -> io::Error {
@@ -102,39 +102,39 @@ impl Socket {
             metrics,
             header_timeout: settings.header_timeout,
             write_stall: settings.write_stall,
-            reading: Reading::Request,
+            input: Input::Request,
             read_deadline: Deadline::default(),
             write_deadline: Deadline::default(),
-            answer_deadline: Deadline::default(),
+            response_deadline: Deadline::default(),
             linger: Deadline::default(),
-            own: Bytes::new(),
+            replacement: Bytes::new(),
         }
     }
 
     /// Updates the deadline for reading after a read that returned `bytes` bytes; 0 if none have arrived yet.
-    fn watch_read(&mut self, bytes: usize) {
+    fn update_read_deadline(&mut self, bytes: usize) {
         if !self.phase.is_waiting() {
-            self.reading = Reading::Request;
+            self.input = Input::Request;
             self.read_deadline.disarm();
         } else if bytes > 0 {
-            if self.reading != Reading::Head {
-                self.reading = Reading::Head;
+            if self.input != Input::Head {
+                self.input = Input::Head;
                 self.read_deadline.arm(self.header_timeout);
             }
-        } else if self.reading == Reading::Request {
-            self.reading = Reading::Idle;
+        } else if self.input == Input::Request {
+            self.input = Input::Idle;
             self.read_deadline.arm(IDLE);
         }
     }
 
     /// Returns the error for a peer that was silent for too long. If the peer has sent a part of a head, first tries to
     /// send it a response.
-    fn give_up_reading(&mut self) -> io::Error {
-        if self.reading == Reading::Head {
-            self.metrics.connection_dropped("head");
+    fn read_timed_out(&mut self) -> io::Error {
+        if self.input == Input::Head {
+            self.metrics.count_dropped_connection("head");
             // No other response is in progress, so this one cannot interleave with it. If the system's send buffer has
             // no room, this response is lost.
-            let _ = self.stream.try_write(&own_answer::too_slow());
+            let _ = self.stream.try_write(&own_response::too_slow());
         }
         timed_out()
     }
@@ -142,13 +142,13 @@ impl Socket {
     /// Limits the time of a write that waits for the peer; `poll` is what the write returned. There is one limit for
     /// each single write, and one for the entire response: otherwise a peer that reads a few bytes now and then could
     /// prolong the response forever.
-    fn watch_write<T>(
+    fn limit_write_time<T>(
         &mut self,
         cx: &mut Context<'_>,
         poll: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
-        if let Some(within) = self.phase.take_out_within() {
-            self.answer_deadline.arm(within);
+        if let Some(within) = self.phase.take_response_limit() {
+            self.response_deadline.arm(within);
         }
         if poll.is_ready() {
             self.write_deadline.disarm();
@@ -157,36 +157,36 @@ impl Socket {
         if !self.write_deadline.armed {
             self.write_deadline.arm(self.write_stall);
         }
-        if self.write_deadline.is_over(cx) || self.answer_deadline.is_over(cx) {
-            self.metrics.connection_dropped("write");
+        if self.write_deadline.is_over(cx) || self.response_deadline.is_over(cx) {
+            self.metrics.count_dropped_connection("write");
             return Poll::Ready(Err(timed_out()));
         }
         Poll::Pending
     }
 
-    /// Whether `first`, which the HTTP library is about to write, begins the library's own refusal of a head. If so,
-    /// the caller must discard the library's bytes: the socket sends a response in filrouge's error format instead.
-    fn replaces(&mut self, first: &[u8]) -> bool {
+    /// Prepares a response in filrouge's error format if `first`, which the HTTP library is about to write, begins the
+    /// library's own refusal of a head. Returns whether it did: then the caller must discard the library's bytes.
+    fn replace_refusal(&mut self, first: &[u8]) -> bool {
         if !self.phase.is_waiting() {
             return false;
         }
-        match own_answer::replacement_of(first) {
-            Some(own) => {
-                self.metrics.connection_refused("head");
-                self.phase.leave_unread();
-                self.own = own;
+        match own_response::replacement_of(first) {
+            Some(replacement) => {
+                self.metrics.count_refused_connection("head");
+                self.phase.mark_unread();
+                self.replacement = replacement;
                 true
             }
             None => false,
         }
     }
 
-    /// Writes the rest of our response that replaces a refusal, if there is one.
-    fn poll_own(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while !self.own.is_empty() {
-            let poll = Pin::new(&mut self.stream).poll_write(cx, &self.own);
-            let written = ready!(self.watch_write(cx, poll))?;
-            let _ = self.own.split_to(written);
+    /// Writes the remaining bytes of the response that replaces a refusal, if there is one.
+    fn poll_replacement(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.replacement.is_empty() {
+            let poll = Pin::new(&mut self.stream).poll_write(cx, &self.replacement);
+            let written = ready!(self.limit_write_time(cx, poll))?;
+            let _ = self.replacement.split_to(written);
         }
         Poll::Ready(Ok(()))
     }
@@ -224,9 +224,9 @@ impl AsyncRead for Socket {
         let this = self.get_mut();
         let before = buffer.filled().len();
         let poll = Pin::new(&mut this.stream).poll_read(cx, buffer);
-        this.watch_read(buffer.filled().len() - before);
+        this.update_read_deadline(buffer.filled().len() - before);
         if poll.is_pending() && this.read_deadline.is_over(cx) {
-            return Poll::Ready(Err(this.give_up_reading()));
+            return Poll::Ready(Err(this.read_timed_out()));
         }
         poll
     }
@@ -239,11 +239,11 @@ impl AsyncWrite for Socket {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        if this.replaces(bytes) {
+        if this.replace_refusal(bytes) {
             return Poll::Ready(Ok(bytes.len()));
         }
         let poll = Pin::new(&mut this.stream).poll_write(cx, bytes);
-        this.watch_write(cx, poll)
+        this.limit_write_time(cx, poll)
     }
 
     fn poll_write_vectored(
@@ -252,11 +252,14 @@ impl AsyncWrite for Socket {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        if slices.first().is_some_and(|first| this.replaces(first)) {
+        if slices
+            .first()
+            .is_some_and(|first| this.replace_refusal(first))
+        {
             return Poll::Ready(Ok(slices.iter().map(|s| s.len()).sum()));
         }
         let poll = Pin::new(&mut this.stream).poll_write_vectored(cx, slices);
-        this.watch_write(cx, poll)
+        this.limit_write_time(cx, poll)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -265,23 +268,23 @@ impl AsyncWrite for Socket {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        ready!(this.poll_own(cx))?;
+        ready!(this.poll_replacement(cx))?;
         ready!(Pin::new(&mut this.stream).poll_flush(cx))?;
-        this.phase.flushed();
+        this.phase.mark_flushed();
         if this.phase.is_waiting() {
-            this.answer_deadline.disarm();
+            this.response_deadline.disarm();
         }
         // The next read may come long after the response was written, so the idle time starts now.
-        this.watch_read(0);
+        this.update_read_deadline(0);
         if this.read_deadline.is_over(cx) {
-            return Poll::Ready(Err(this.give_up_reading()));
+            return Poll::Ready(Err(this.read_timed_out()));
         }
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        ready!(this.poll_own(cx))?;
+        ready!(this.poll_replacement(cx))?;
         ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
         if this.phase.is_unread() {
             ready!(this.poll_linger(cx));
@@ -300,7 +303,9 @@ mod tests {
 
     /// Writes an endless response to a peer that reads a little every 20 ms, with the time limit `within` for the
     /// entire response. Returns the error that ended the response, or `Err` if it still runs after 2 s.
-    async fn answering(within: Option<Duration>) -> Result<io::Error, tokio::time::error::Elapsed> {
+    async fn endless_response(
+        within: Option<Duration>,
+    ) -> Result<io::Error, tokio::time::error::Elapsed> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut peer = TcpStream::connect(listener.local_addr().unwrap())
             .await
@@ -314,11 +319,11 @@ mod tests {
         let mut socket = Socket::new(stream, phase.clone(), &settings, Arc::default());
         phase.begin();
         if let Some(time) = within {
-            phase.out_within(time);
+            phase.set_response_limit(time);
         }
         let reader = tokio::spawn(async move {
-            let mut piece = vec![0; 256 << 10];
-            while peer.read(&mut piece).await.is_ok_and(|n| n > 0) {
+            let mut buffer = vec![0; 256 << 10];
+            while peer.read(&mut buffer).await.is_ok_and(|n| n > 0) {
                 sleep(Duration::from_millis(20)).await;
             }
         });
@@ -336,8 +341,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_complete_response_is_limited_in_time_and_a_stream_is_not() {
-        let error = answering(Some(Duration::from_millis(300))).await.unwrap();
+        let error = endless_response(Some(Duration::from_millis(300)))
+            .await
+            .unwrap();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        assert!(answering(None).await.is_err(), "it continues");
+        assert!(endless_response(None).await.is_err(), "it continues");
     }
 }

@@ -4,52 +4,52 @@ use std::fmt::Write as _;
 
 use filrouge_sources::library::history::{ShownMessage, ShownPart};
 
-use super::{kind, moment, quote, quoted, word};
+use super::{format_time, json_name, quoted, quoted_if_needed, write_quoted};
 
 /// Writes messages in the given order.
-pub(crate) fn write(out: &mut String, messages: &[ShownMessage]) {
+pub(crate) fn write_messages(out: &mut String, messages: &[ShownMessage]) {
     for message in messages {
         if message.boundary {
             out.push_str("--- compaction: the model no longer sees what is above ---\n");
         }
-        head(out, message);
-        for one in &message.parts {
-            part(out, one);
+        write_header(out, message);
+        for part in &message.parts {
+            write_part(out, part);
         }
         if let Some(error) = &message.error {
             out.push_str("ended in an error:\n");
-            quote(out, error);
+            write_quoted(out, error);
         }
     }
 }
 
-fn head(out: &mut String, message: &ShownMessage) {
+fn write_header(out: &mut String, message: &ShownMessage) {
     let _ = write!(
         out,
         "\n[{} {} · {}",
-        kind(&message.role),
-        word(&message.id),
-        moment(message.created)
+        json_name(&message.role),
+        quoted_if_needed(&message.id),
+        format_time(message.created)
     );
     for name in [&message.agent, &message.model].into_iter().flatten() {
-        let _ = write!(out, " · {}", word(name));
+        let _ = write!(out, " · {}", quoted_if_needed(name));
     }
     let marks = [
         (message.summary, "summary of a compaction"),
         (message.compacted, "compacted"),
         (message.reverted, "reverted"),
     ];
-    for (set, mark) in marks {
-        if set {
+    for (is_set, mark) in marks {
+        if is_set {
             let _ = write!(out, " · {mark}");
         }
     }
     out.push_str("]\n");
 }
 
-fn part(out: &mut String, part: &ShownPart) {
+fn write_part(out: &mut String, part: &ShownPart) {
     if part.kind == "tool" {
-        tool(out, part);
+        write_tool(out, part);
     } else {
         let inserted = if part.synthetic {
             " (inserted by the program)"
@@ -57,10 +57,10 @@ fn part(out: &mut String, part: &ShownPart) {
             ""
         };
         if part.kind != "text" || part.synthetic {
-            let _ = writeln!(out, "{}{inserted}:", word(&part.kind));
+            let _ = writeln!(out, "{}{inserted}:", quoted_if_needed(&part.kind));
         }
         if let Some(text) = &part.text {
-            quote(out, text);
+            write_quoted(out, text);
         }
     }
     for file in &part.files {
@@ -76,17 +76,21 @@ fn part(out: &mut String, part: &ShownPart) {
     }
 }
 
-fn tool(out: &mut String, part: &ShownPart) {
-    let name = part.tool.as_deref().map(word).unwrap_or_default();
+fn write_tool(out: &mut String, part: &ShownPart) {
+    let name = part
+        .tool
+        .as_deref()
+        .map(quoted_if_needed)
+        .unwrap_or_default();
     let _ = write!(out, "tool {name}");
     if let Some(status) = &part.status {
-        let _ = write!(out, " {}", kind(status));
+        let _ = write!(out, " {}", json_name(status));
     }
     if let Some(title) = part.title.as_deref().filter(|title| !title.is_empty()) {
         let _ = write!(out, " {}", quoted(title));
     }
     if let Some(child) = &part.child_session_id {
-        let _ = write!(out, " · started session {}", word(child));
+        let _ = write!(out, " · started session {}", quoted_if_needed(child));
     }
     if part.pruned.is_some() {
         out.push_str(" · output pruned from the model's view");
@@ -100,10 +104,10 @@ fn tool(out: &mut String, part: &ShownPart) {
     for (name, text) in texts {
         if let Some(text) = text {
             let _ = writeln!(out, "{name}:");
-            quote(out, text);
+            write_quoted(out, text);
         }
     }
     if let Some(text) = &part.text {
-        quote(out, text);
+        write_quoted(out, text);
     }
 }

@@ -16,11 +16,11 @@ pub(super) struct Count(pub(super) usize);
 impl TryFrom<Value> for Count {
     type Error = String;
 
-    fn try_from(given: Value) -> Result<Self, String> {
-        let number = integer(&given).and_then(|number| usize::try_from(number).ok());
+    fn try_from(value: Value) -> Result<Self, String> {
+        let number = integer(&value).and_then(|number| usize::try_from(number).ok());
         number
             .map(Self)
-            .ok_or_else(|| format!("{given} is not a whole number from 0 on"))
+            .ok_or_else(|| format!("{value} is not a whole number from 0 on"))
     }
 }
 
@@ -52,8 +52,11 @@ mod tests {
             );
         }
         for json in ["-1", "1.5", "-0.5", "1e300", "\"2\"", "true", "[2]"] {
-            let why = serde_json::from_str::<Count>(json).unwrap_err().to_string();
-            assert!(why.contains("a whole number from 0 on"), "{json}: {why}");
+            let message = serde_json::from_str::<Count>(json).unwrap_err().to_string();
+            assert!(
+                message.contains("a whole number from 0 on"),
+                "{json}: {message}"
+            );
         }
     }
 }

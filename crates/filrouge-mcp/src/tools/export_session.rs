@@ -7,11 +7,11 @@ use filrouge_sources::library::history::MAX_CHARS;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Count, Tool, budget};
+use super::{Count, Tool, page_chars};
 use crate::call::Call;
 use crate::document::Window;
 use crate::refusal::Refusal;
-use crate::text::{Readable, end, kind, quote, word};
+use crate::text::{Readable, json_name, quoted_if_needed, write_end, write_quoted};
 
 pub(super) struct ExportSession;
 
@@ -54,9 +54,9 @@ pub(crate) struct Page {
     pub(crate) notices: Vec<String>,
 }
 
-/// A cursor: where the next page of an exported document begins, and when the session had last changed. Its written
-/// form is `md.40000.1766880000000.ses_1`: format, offset, time of the session's last change, session id.
-struct Position {
+/// A cursor: the offset at which the next page of an exported document begins, and the time of the session's last
+/// change. Its text is `md.40000.1766880000000.ses_1`: format, offset, time of the session's last change, session id.
+struct ExportCursor {
     /// The session's id.
     session: String,
     format: Form,
@@ -66,8 +66,8 @@ struct Position {
     updated: i64,
 }
 
-impl Position {
-    fn read(cursor: &str) -> Result<Self, Refusal> {
+impl ExportCursor {
+    fn parse(cursor: &str) -> Result<Self, Refusal> {
         let mut parts = cursor.splitn(4, '.');
         let mut next = || parts.next();
         let position = (|| {
@@ -95,20 +95,20 @@ impl Position {
         })
     }
 
-    fn write(&self) -> String {
-        let (form, offset, updated) = (kind(&self.format), self.offset, self.updated);
+    fn to_text(&self) -> String {
+        let (form, offset, updated) = (json_name(&self.format), self.offset, self.updated);
         format!("{form}.{offset}.{updated}.{}", self.session)
     }
 }
 
 /// Exports the session `session_id` and returns one page of the document: `chars` characters from the position of
-/// `cursor` on. 0 characters means the default; no `cursor` means the first page; no `format` means that of the cursor,
-/// or Markdown.
+/// `cursor` on. 0 characters means the default; no `cursor` means the first page; no `format` means the cursor's
+/// format, or Markdown.
 ///
 /// # Errors
 /// [`Refusal`] for an unknown session, or a cursor that is malformed, belongs to another session or format, or is after
 /// the end of the document.
-pub(crate) fn page(
+pub(crate) fn export_page(
     call: &Call<'_>,
     session_id: &str,
     format: Option<Form>,
@@ -117,30 +117,30 @@ pub(crate) fn page(
 ) -> Result<Page, Refusal> {
     let catalog = call.library.catalog();
     let header = catalog.get(session_id)?.header.clone();
-    let position = cursor.map(Position::read).transpose()?;
-    if let Some(other) = position
+    let position = cursor.map(ExportCursor::parse).transpose()?;
+    if let Some(foreign) = position
         .as_ref()
         .filter(|position| position.session != session_id)
     {
         return Err(Refusal::invalid(
-            format!("cursor: it continues session {:?}", other.session),
+            format!("cursor: it continues session {:?}", foreign.session),
             "give that sessionID with it, or leave cursor out to begin",
         ));
     }
-    let given = position.as_ref().map(|position| position.format);
-    if let (Some(given), Some(requested)) = (given, format)
-        && given != requested
+    let cursor_format = position.as_ref().map(|position| position.format);
+    if let (Some(cursor_format), Some(requested)) = (cursor_format, format)
+        && cursor_format != requested
     {
         return Err(Refusal::invalid(
             format!(
                 "cursor: it continues {}, not {}",
-                kind(&given),
-                kind(&requested)
+                json_name(&cursor_format),
+                json_name(&requested)
             ),
             "leave format out, or cursor",
         ));
     }
-    let format = given.or(format).unwrap_or_default();
+    let format = cursor_format.or(format).unwrap_or_default();
     let offset = position.as_ref().map_or(0, |position| position.offset);
     let chars = if chars == 0 { MAX_CHARS } else { chars };
     let mut window = Window::new(offset, chars, call.stopped);
@@ -159,7 +159,7 @@ pub(crate) fn page(
                 .to_owned(),
         );
     }
-    let next = window.next().map(|offset| Position {
+    let next = window.next_page_start().map(|offset| ExportCursor {
         session: session_id.to_owned(),
         format,
         offset,
@@ -178,7 +178,7 @@ pub(crate) fn page(
         content: window.text(),
         offset,
         total_chars: window.total(),
-        next_cursor: next.map(|next| next.write()),
+        next_cursor: next.map(|next| next.to_text()),
         notices,
     })
 }
@@ -192,10 +192,10 @@ impl Tool for ExportSession {
     type Answer = Page;
 
     fn answer(call: &Call<'_>, arguments: Arguments) -> Result<Page, Refusal> {
-        let session = call.session(arguments.session_id.as_deref())?;
+        let session = call.resolve_session(arguments.session_id.as_deref())?;
         let cursor = arguments.cursor.as_deref();
-        let chars = budget(arguments.max_chars)?;
-        page(call, &session, arguments.format, cursor, chars)
+        let chars = page_chars(arguments.max_chars)?;
+        export_page(call, &session, arguments.format, cursor, chars)
     }
 }
 
@@ -205,15 +205,15 @@ impl Readable for Page {
     }
 
     fn write(&self, out: &mut String) {
-        let (id, form) = (word(&self.session_id), kind(&self.format));
-        let shown = self.content.chars().count();
-        let (first, last, total) = (self.offset, self.offset + shown, self.total_chars);
+        let (id, form) = (quoted_if_needed(&self.session_id), json_name(&self.format));
+        let char_count = self.content.chars().count();
+        let (first, last, total) = (self.offset, self.offset + char_count, self.total_chars);
         let _ = writeln!(
             out,
             "Session {id} as {form}, characters {first} to {last} of {total}, each line after `> `:"
         );
-        quote(out, &self.content);
+        write_quoted(out, &self.content);
         let next = self.next_cursor.as_deref();
-        end(out, &self.notices, next.map(|cursor| ("More", cursor)));
+        write_end(out, &self.notices, next.map(|cursor| ("More", cursor)));
     }
 }

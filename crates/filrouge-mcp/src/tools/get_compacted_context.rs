@@ -3,14 +3,16 @@
 use std::fmt::Write as _;
 
 use filrouge_sources::library::compacted::{CompactedContext, compacted};
-use filrouge_sources::library::history::Ask;
+use filrouge_sources::library::history::HistoryRequest;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Count, Tool, budget, count};
+use super::{Count, Tool, page_chars, row_limit};
 use crate::call::Call;
 use crate::refusal::Refusal;
-use crate::text::{Readable, end, messages, moment, origins, quote, quoted, row};
+use crate::text::{
+    Readable, format_time, messages, origins, quoted, write_end, write_quoted, write_row,
+};
 
 pub(super) struct GetCompactedContext;
 
@@ -39,14 +41,14 @@ impl Tool for GetCompactedContext {
     type Answer = CompactedContext;
 
     fn answer(call: &Call<'_>, arguments: Arguments) -> Result<CompactedContext, Refusal> {
-        let ask = Ask {
+        let request = HistoryRequest {
             cursor: arguments.cursor,
             newest_first: arguments.newest_first.unwrap_or_default(),
-            limit: count("limit", arguments.limit)?,
-            max_chars: budget(arguments.max_chars)?,
-            ..Ask::of(call.session(arguments.session_id.as_deref())?)
+            limit: row_limit("limit", arguments.limit)?,
+            max_chars: page_chars(arguments.max_chars)?,
+            ..HistoryRequest::new(call.resolve_session(arguments.session_id.as_deref())?)
         };
-        Ok(compacted(call.library, &ask)?)
+        Ok(compacted(call.library, &request)?)
     }
 }
 
@@ -57,25 +59,28 @@ impl Readable for CompactedContext {
 
     fn write(&self, out: &mut String) {
         out.push_str("Session ");
-        row(out, &self.session);
+        write_row(out, &self.session);
         if self.compactions.is_empty() && self.pruned_outputs == 0 {
             out.push_str(
                 "Nothing of it was compacted or pruned: its model still sees all of it.\n",
             );
         }
-        for one in &self.compactions {
-            let how = match one.automatic {
+        for compaction in &self.compactions {
+            let trigger = match compaction.automatic {
                 Some(true) => "automatic",
                 Some(false) => "on request",
                 None => "",
             };
-            let (when, messages) = (moment(one.created), one.messages);
-            let _ = writeln!(out, "Compaction {when} {how}: removed {messages} messages.");
-            if let Some(summary) = &one.summary {
+            let (when, messages) = (format_time(compaction.created), compaction.messages);
+            let _ = writeln!(
+                out,
+                "Compaction {when} {trigger}: removed {messages} messages."
+            );
+            if let Some(summary) = &compaction.summary {
                 out.push_str("Its summary:\n");
-                quote(out, summary);
+                write_quoted(out, summary);
             }
-            if let Some(cut) = &one.cut {
+            if let Some(cut) = &compaction.cut {
                 let (chars, cursor) = (cut.chars, quoted(&cut.cursor));
                 let _ = writeln!(
                     out,
@@ -89,11 +94,11 @@ impl Readable for CompactedContext {
             out,
             "Pruned tool outputs: {pruned}. {shown} of {total} messages with what was dropped:"
         );
-        messages::write(out, &self.messages);
+        messages::write_messages(out, &self.messages);
         out.push('\n');
         let earlier = self.previous_cursor.as_deref();
-        end(out, &[], earlier.map(|cursor| ("Before this", cursor)));
+        write_end(out, &[], earlier.map(|cursor| ("Before this", cursor)));
         let next = self.next_cursor.as_deref();
-        end(out, &self.notices, next.map(|cursor| ("More", cursor)));
+        write_end(out, &self.notices, next.map(|cursor| ("More", cursor)));
     }
 }

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use filrouge_sources::library::history::{Ask, History, history};
+use filrouge_sources::library::history::{History, HistoryRequest, history};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Count, Tool, budget, count};
+use super::{Count, Tool, page_chars, row_limit};
 use crate::call::Call;
 use crate::refusal::Refusal;
-use crate::text::{Readable, counted, end, messages, origins, row, word};
+use crate::text::{Readable, messages, origins, quoted_if_needed, with_noun, write_end, write_row};
 
 pub(super) struct GetSessionHistory;
 
@@ -46,19 +46,19 @@ impl Tool for GetSessionHistory {
     type Answer = History;
 
     fn answer(call: &Call<'_>, arguments: Arguments) -> Result<History, Refusal> {
-        let ask = Ask {
+        let request = HistoryRequest {
             cursor: arguments.cursor,
             newest_first: arguments.newest_first.unwrap_or_default(),
-            limit: count("limit", arguments.limit)?,
-            max_chars: budget(arguments.max_chars)?,
+            limit: row_limit("limit", arguments.limit)?,
+            max_chars: page_chars(arguments.max_chars)?,
             tool_output: arguments.tool_output.unwrap_or(true),
             reasoning: arguments.reasoning.unwrap_or(true),
             synthetic: arguments.synthetic.unwrap_or(true),
             reverted: arguments.reverted.unwrap_or(true),
             mask: true,
-            ..Ask::of(call.session(arguments.session_id.as_deref())?)
+            ..HistoryRequest::new(call.resolve_session(arguments.session_id.as_deref())?)
         };
-        Ok(history(call.library, &ask)?)
+        Ok(history(call.library, &request)?)
     }
 }
 
@@ -69,20 +69,24 @@ impl Readable for History {
 
     fn write(&self, out: &mut String) {
         out.push_str("Session ");
-        row(out, &self.session);
+        write_row(out, &self.session);
         let (shown, total) = (self.messages.len(), self.total_messages);
-        let total = counted(total, "message", "messages");
+        let total = with_noun(total, "message", "messages");
         let _ = writeln!(out, "{shown} of {total}.");
         if !self.children.is_empty() {
-            let children: Vec<String> = self.children.iter().map(|id| word(id)).collect();
+            let children: Vec<String> = self
+                .children
+                .iter()
+                .map(|id| quoted_if_needed(id))
+                .collect();
             let _ = writeln!(out, "It has started: {}", children.join(", "));
         }
-        messages::write(out, &self.messages);
+        messages::write_messages(out, &self.messages);
         out.push('\n');
         let earlier = self.previous_cursor.as_deref();
-        end(out, &[], earlier.map(|cursor| ("Earlier messages", cursor)));
+        write_end(out, &[], earlier.map(|cursor| ("Earlier messages", cursor)));
         let later = self.next_cursor.as_deref();
-        end(
+        write_end(
             out,
             &self.notices,
             later.map(|cursor| ("Later messages", cursor)),

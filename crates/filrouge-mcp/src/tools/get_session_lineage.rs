@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use filrouge_sources::library::lineage::{Fork, Lineage, Relative, lineage};
 
-use super::{OfSession, Tool};
+use super::{SessionArguments, Tool};
 use crate::call::Call;
 use crate::refusal::Refusal;
-use crate::text::{Readable, end, kind, origins, row, word};
+use crate::text::{Readable, json_name, origins, quoted_if_needed, write_end, write_row};
 
 pub(super) struct GetSessionLineage;
 
@@ -16,11 +16,11 @@ impl Tool for GetSessionLineage {
     const TITLE: &'static str = "Session lineage";
     const DESCRIPTION: &'static str = "Shows a session's family: the sessions that started it, up to the root; those it has started, with the tool call that did; its siblings; \
         what it was forked from and what was forked from it.";
-    type Arguments = OfSession;
+    type Arguments = SessionArguments;
     type Answer = Lineage;
 
-    fn answer(call: &Call<'_>, arguments: OfSession) -> Result<Lineage, Refusal> {
-        let session = call.session(arguments.session_id.as_deref())?;
+    fn answer(call: &Call<'_>, arguments: SessionArguments) -> Result<Lineage, Refusal> {
+        let session = call.resolve_session(arguments.session_id.as_deref())?;
         Ok(lineage(call.library, &session)?)
     }
 }
@@ -32,36 +32,44 @@ impl Readable for Lineage {
 
     fn write(&self, out: &mut String) {
         out.push_str("Session ");
-        row(out, &self.session);
-        relatives(
+        write_row(out, &self.session);
+        write_relatives(
             out,
             "Started by, the nearest first",
             &self.parent_sessions,
             false,
         );
-        relatives(out, "Has started", &self.child_sessions, true);
-        relatives(out, "Siblings", &self.siblings, false);
-        forks(out, "Forked from, the nearest first", &self.forked_from);
-        forks(out, "Forked from it", &self.forks);
+        write_relatives(out, "Has started", &self.child_sessions, true);
+        write_relatives(out, "Siblings", &self.siblings, false);
+        write_forks(out, "Forked from, the nearest first", &self.forked_from);
+        write_forks(out, "Forked from it", &self.forks);
         for gap in &self.gaps {
-            let _ = writeln!(out, "Named as a parent, but missing: {}", word(gap));
+            let _ = writeln!(
+                out,
+                "Named as a parent, but missing: {}",
+                quoted_if_needed(gap)
+            );
         }
         if self.cycle {
             out.push_str("Its parents form a cycle.\n");
         }
-        end(out, &self.notices, None);
+        write_end(out, &self.notices, None);
     }
 }
 
-fn relatives(out: &mut String, what: &str, all: &[Relative], deep: bool) {
-    let count = all.len();
-    let _ = writeln!(out, "{what}: {}", if count == 0 { "none" } else { "" });
-    for one in all {
-        let indent = if deep { one.depth.clamp(1, 32) - 1 } else { 0 };
+fn write_relatives(out: &mut String, heading: &str, relatives: &[Relative], is_indented: bool) {
+    let count = relatives.len();
+    let _ = writeln!(out, "{heading}: {}", if count == 0 { "none" } else { "" });
+    for relative in relatives {
+        let indent = if is_indented {
+            relative.depth.clamp(1, 32) - 1
+        } else {
+            0
+        };
         let _ = write!(out, "{}- ", "  ".repeat(indent));
-        row(out, &one.session);
-        if let (Some(message), Some(call)) = (&one.message_id, &one.call_id) {
-            let (message, call) = (word(message), word(call));
+        write_row(out, &relative.session);
+        if let (Some(message), Some(call)) = (&relative.message_id, &relative.call_id) {
+            let (message, call) = (quoted_if_needed(message), quoted_if_needed(call));
             let _ = writeln!(
                 out,
                 "{}  by call {call} in message {message}",
@@ -71,14 +79,14 @@ fn relatives(out: &mut String, what: &str, all: &[Relative], deep: bool) {
     }
 }
 
-fn forks(out: &mut String, what: &str, all: &[Fork]) {
-    if all.is_empty() {
+fn write_forks(out: &mut String, heading: &str, forks: &[Fork]) {
+    if forks.is_empty() {
         return;
     }
-    let _ = writeln!(out, "{what}:");
-    for one in all {
-        let (copied, how) = (one.copied_messages, kind(&one.evidence));
-        let _ = write!(out, "- ({how}, {copied} messages copied) ");
-        row(out, &one.session);
+    let _ = writeln!(out, "{heading}:");
+    for fork in forks {
+        let (copied, evidence) = (fork.copied_messages, json_name(&fork.evidence));
+        let _ = write!(out, "- ({evidence}, {copied} messages copied) ");
+        write_row(out, &fork.session);
     }
 }

@@ -4,10 +4,12 @@ use std::fmt::Write as _;
 
 use filrouge_sources::library::stats::{SessionStats, Sums, session};
 
-use super::{OfSession, Tool};
+use super::{SessionArguments, Tool};
 use crate::call::Call;
 use crate::refusal::Refusal;
-use crate::text::{Readable, end, kind, origins, row, span, word};
+use crate::text::{
+    Readable, format_duration, json_name, origins, quoted_if_needed, write_end, write_row,
+};
 
 pub(super) struct GetSessionStats;
 
@@ -16,11 +18,11 @@ impl Tool for GetSessionStats {
     const TITLE: &'static str = "Session statistics";
     const DESCRIPTION: &'static str = "Counts a session: messages, parts, tokens, cost, models, tools with their errors, files changed, time at work; \
         alone, with all it has started, and without messages that were copied from elsewhere.";
-    type Arguments = OfSession;
+    type Arguments = SessionArguments;
     type Answer = SessionStats;
 
-    fn answer(call: &Call<'_>, arguments: OfSession) -> Result<SessionStats, Refusal> {
-        let id = call.session(arguments.session_id.as_deref())?;
+    fn answer(call: &Call<'_>, arguments: SessionArguments) -> Result<SessionStats, Refusal> {
+        let id = call.resolve_session(arguments.session_id.as_deref())?;
         Ok(session(call.library, &id)?)
     }
 }
@@ -32,31 +34,35 @@ impl Readable for SessionStats {
 
     fn write(&self, out: &mut String) {
         out.push_str("Session ");
-        row(out, &self.session);
-        let agents: Vec<String> = self.agents.iter().map(|name| word(name)).collect();
-        let (duration, agents) = (span(self.duration), agents.join(", "));
+        write_row(out, &self.session);
+        let agents: Vec<String> = self
+            .agents
+            .iter()
+            .map(|name| quoted_if_needed(name))
+            .collect();
+        let (duration, agents) = (format_duration(self.duration), agents.join(", "));
         let _ = writeln!(
             out,
             "From creation to last change: {duration}. Agents: {agents}"
         );
-        sums(out, "The session alone", &self.own);
-        sums(out, "With all it has started", &self.with_descendants);
-        sums(out, "Without copied messages", &self.without_copied);
-        let rules: Vec<String> = self.token_rules.iter().map(kind).collect();
+        write_sums(out, "The session alone", &self.own);
+        write_sums(out, "With all it has started", &self.with_descendants);
+        write_sums(out, "Without copied messages", &self.without_copied);
+        let rules: Vec<String> = self.token_rules.iter().map(json_name).collect();
         let _ = writeln!(out, "How tokens were read: {}", rules.join(", "));
-        end(out, &self.notices, None);
+        write_end(out, &self.notices, None);
     }
 }
 
-fn sums(out: &mut String, what: &str, totals: &Sums) {
+fn write_sums(out: &mut String, heading: &str, totals: &Sums) {
     let (sessions, messages, parts) = (totals.sessions, totals.message_count, totals.part_count);
     let (tokens, changes) = (&totals.tokens, &totals.changes);
     let _ = writeln!(
         out,
-        "{what}: {sessions} sessions, {messages} messages ({} of the user), {parts} parts, {} errors, {} at work, ${:.4}",
+        "{heading}: {sessions} sessions, {messages} messages ({} of the user), {parts} parts, {} errors, {} at work, ${:.4}",
         totals.user_messages,
         totals.errors,
-        span(totals.active),
+        format_duration(totals.active),
         totals.cost
     );
     let _ = writeln!(
@@ -72,19 +78,24 @@ fn sums(out: &mut String, what: &str, totals: &Sums) {
         changes.files
     );
     let models = totals.models.iter();
-    let models = models.map(|(name, used)| format!("{} {}", word(name), used.messages));
-    named(out, "models", models);
+    let models =
+        models.map(|(name, usage)| format!("{} {}", quoted_if_needed(name), usage.messages));
+    write_list(out, "models", models);
     let tools = totals.tools.iter();
-    let tools = tools.map(|(name, used)| match used.errors {
-        0 => format!("{} {}", word(name), used.calls),
-        errors => format!("{} {} ({errors} errors)", word(name), used.calls),
+    let tools = tools.map(|(name, usage)| match usage.errors {
+        0 => format!("{} {}", quoted_if_needed(name), usage.calls),
+        errors => format!(
+            "{} {} ({errors} errors)",
+            quoted_if_needed(name),
+            usage.calls
+        ),
     });
-    named(out, "tools", tools);
+    write_list(out, "tools", tools);
 }
 
-fn named(out: &mut String, what: &str, all: impl Iterator<Item = String>) {
-    let all: Vec<String> = all.collect();
-    if !all.is_empty() {
-        let _ = writeln!(out, "  {what}: {}", all.join(", "));
+fn write_list(out: &mut String, heading: &str, entries: impl Iterator<Item = String>) {
+    let entries: Vec<String> = entries.collect();
+    if !entries.is_empty() {
+        let _ = writeln!(out, "  {heading}: {}", entries.join(", "));
     }
 }

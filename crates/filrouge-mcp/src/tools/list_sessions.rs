@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use filrouge_sources::library::list::{Ask, Sessions, list};
+use filrouge_sources::library::list::{ListRequest, Sessions, list};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Count, Program, Tool, count};
+use super::{Count, Program, Tool, row_limit};
 use crate::call::Call;
 use crate::refusal::Refusal;
-use crate::text::{Readable, counted, end, origins, row, word};
+use crate::text::{Readable, origins, quoted_if_needed, with_noun, write_end, write_row};
 use crate::when::When;
 
 pub(super) struct ListSessions;
@@ -53,7 +53,7 @@ impl Tool for ListSessions {
 
     fn answer(call: &Call<'_>, arguments: Arguments) -> Result<Sessions, Refusal> {
         let now = call.now();
-        let ask = Ask {
+        let request = ListRequest {
             session_name: arguments.session_name,
             project_id: arguments.project_id,
             agent: arguments.agent,
@@ -61,13 +61,13 @@ impl Tool for ListSessions {
             roots: arguments.roots.unwrap_or_default(),
             archived: arguments.archived,
             source: arguments.source.map(|program| program.0),
-            since: arguments.since.map(|when| when.from(now)),
-            until: arguments.until.map(|when| when.until(now)),
-            limit: count("limit", arguments.limit)?,
+            since: arguments.since.map(|when| when.start_ms(now)),
+            until: arguments.until.map(|when| when.end_ms(now)),
+            limit: row_limit("limit", arguments.limit)?,
             cursor: arguments.cursor,
             mask: true,
         };
-        Ok(list(call.library, &ask)?)
+        Ok(list(call.library, &request)?)
     }
 }
 
@@ -78,17 +78,17 @@ impl Readable for Sessions {
 
     fn write(&self, out: &mut String) {
         let shown = self.sessions.len();
-        let total = counted(self.total, "session", "sessions");
+        let total = with_noun(self.total, "session", "sessions");
         let _ = write!(out, "{shown} of {total}, the last changed first");
         if let Some(project) = &self.project_id {
-            let _ = write!(out, ", all of project {}", word(project));
+            let _ = write!(out, ", all of project {}", quoted_if_needed(project));
         }
         out.push_str(":\n");
         for session in &self.sessions {
             out.push_str("- ");
-            row(out, session);
+            write_row(out, session);
         }
         let next = self.next_cursor.as_deref();
-        end(out, &self.notices, next.map(|cursor| ("More", cursor)));
+        write_end(out, &self.notices, next.map(|cursor| ("More", cursor)));
     }
 }

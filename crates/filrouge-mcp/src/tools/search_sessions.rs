@@ -3,16 +3,19 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
-use filrouge_search::{Ask, Excerpt, Mode, Order, Results, started_at};
+use filrouge_search::{Excerpt, Mode, Order, Results, SearchRequest, started_at};
 use filrouge_sources::Role;
 use filrouge_types::Timestamp;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Count, Program, Tool, count};
+use super::{Count, Program, Tool, row_limit};
 use crate::call::Call;
 use crate::refusal::Refusal;
-use crate::text::{Readable, counted, end, kind, moment, origins, quote, row, word};
+use crate::text::{
+    Readable, format_time, json_name, origins, quoted_if_needed, with_noun, write_end,
+    write_quoted, write_row,
+};
 use crate::when::When;
 
 pub(super) struct SearchSessions;
@@ -67,14 +70,18 @@ impl Tool for SearchSessions {
 
     fn answer(call: &Call<'_>, arguments: Arguments) -> Result<Results, Refusal> {
         let excluded = arguments.exclude_session.as_deref();
-        let exclude_session = excluded.map(|id| call.session(Some(id))).transpose()?;
-        let only = arguments.session_id.as_deref();
-        let session_id = only.map(|id| call.session(Some(id))).transpose()?;
+        let exclude_session = excluded
+            .map(|id| call.resolve_session(Some(id)))
+            .transpose()?;
+        let requested = arguments.session_id.as_deref();
+        let session_id = requested
+            .map(|id| call.resolve_session(Some(id)))
+            .transpose()?;
         // On a later page, times such as 7d are counted from the time at which the first page was requested.
-        let first = arguments.cursor.as_deref().and_then(started_at);
-        let now = first.and_then(Timestamp::from_millis);
+        let first_page_at = arguments.cursor.as_deref().and_then(started_at);
+        let now = first_page_at.and_then(Timestamp::from_millis);
         let now = now.unwrap_or_else(|| call.now());
-        let ask = Ask {
+        let request = SearchRequest {
             query: arguments.query,
             mode: arguments.mode.unwrap_or_default(),
             order: arguments.order.unwrap_or_default(),
@@ -83,19 +90,19 @@ impl Tool for SearchSessions {
             project_id: arguments.project_id,
             tool: arguments.tool,
             role: arguments.role,
-            since: arguments.start_date.map(|when| when.from(now)),
-            until: arguments.end_date.map(|when| when.until(now)),
+            since: arguments.start_date.map(|when| when.start_ms(now)),
+            until: arguments.end_date.map(|when| when.end_ms(now)),
             source: arguments.source.map(|program| program.0),
             exclude_session,
             session_id,
-            limit: count("limit", arguments.limit)?,
-            excerpts: count("excerpts", arguments.excerpts)?,
+            limit: row_limit("limit", arguments.limit)?,
+            excerpts: row_limit("excerpts", arguments.excerpts)?,
             cursor: arguments.cursor,
             mask: true,
-            ..Ask::default()
+            ..SearchRequest::default()
         };
         let stopped = || call.stopped.load(Ordering::Relaxed);
-        Ok(call.searcher.search(&ask, &stopped)?)
+        Ok(call.searcher.search(&request, &stopped)?)
     }
 }
 
@@ -106,18 +113,20 @@ impl Readable for Results {
 
     fn write(&self, out: &mut String) {
         let shown = self.sessions.len();
-        let sessions = counted(self.total_sessions, "session", "sessions");
-        let matches = counted(self.total_matches, "match", "matches");
+        let sessions = with_noun(self.total_sessions, "session", "sessions");
+        let matches = with_noun(self.total_matches, "match", "matches");
         let about = if self.exact { "" } else { "about " };
         let _ = writeln!(out, "{about}{matches} in {sessions}, {shown} of them here:");
         for hit in &self.sessions {
-            let matches = counted(hit.matches, "match", "matches");
+            let matches = with_noun(hit.matches, "match", "matches");
             let _ = write!(out, "\n- {matches} in ");
-            row(out, &hit.session);
-            hit.excerpts.iter().for_each(|one| excerpt(out, one));
+            write_row(out, &hit.session);
+            hit.excerpts
+                .iter()
+                .for_each(|excerpt| write_excerpt(out, excerpt));
         }
         let next = self.next_cursor.as_deref();
-        end(
+        write_end(
             out,
             &self.notices,
             next.map(|cursor| ("More sessions", cursor)),
@@ -125,20 +134,20 @@ impl Readable for Results {
     }
 }
 
-fn excerpt(out: &mut String, one: &Excerpt) {
-    let _ = write!(out, "{}", one.field);
-    if let Some(role) = &one.role {
-        let _ = write!(out, " · {}", kind(role));
+fn write_excerpt(out: &mut String, excerpt: &Excerpt) {
+    let _ = write!(out, "{}", excerpt.field);
+    if let Some(role) = &excerpt.role {
+        let _ = write!(out, " · {}", json_name(role));
     }
-    if let Some(tool) = &one.tool {
-        let _ = write!(out, " · tool {}", word(tool));
+    if let Some(tool) = &excerpt.tool {
+        let _ = write!(out, " · tool {}", quoted_if_needed(tool));
     }
-    if let Some(message) = &one.message_id {
-        let _ = write!(out, " · message {}", word(message));
+    if let Some(message) = &excerpt.message_id {
+        let _ = write!(out, " · message {}", quoted_if_needed(message));
     }
-    if let Some(created) = one.created {
-        let _ = write!(out, " · {}", moment(created));
+    if let Some(created) = excerpt.created {
+        let _ = write!(out, " · {}", format_time(created));
     }
     out.push_str(":\n");
-    quote(out, &one.text);
+    write_quoted(out, &excerpt.text);
 }

@@ -11,7 +11,7 @@ use crate::refusal::Refusal;
 use crate::text::Readable;
 
 /// The maximum number of characters that agents may request on one page.
-const MAX_CHARS: usize = 1_000_000;
+const PAGE_MAX_CHARS: usize = 1_000_000;
 
 /// A tool: its name, its texts, its parameters, its answer.
 pub(super) trait Tool {
@@ -27,42 +27,43 @@ pub(super) trait Tool {
 /// The parameters of a tool about one session.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct OfSession {
+pub(super) struct SessionArguments {
     /// The session; by default the one you are in, if it is known.
     #[serde(rename = "sessionID")]
     pub(super) session_id: Option<String>,
 }
 
-/// The page size in characters that the caller requested; 0, if it gave none, means the default.
+/// Returns the page size in characters that the caller requested; 0, which means the default, if it requested none.
 ///
 /// # Errors
-/// [`Refusal`] for an explicit 0, or more than [`MAX_CHARS`].
-pub(super) fn budget(given: Option<Count>) -> Result<usize, Refusal> {
-    match given.map(|Count(chars)| chars) {
+/// [`Refusal`] for an explicit 0, or more than [`PAGE_MAX_CHARS`].
+pub(super) fn page_chars(requested: Option<Count>) -> Result<usize, Refusal> {
+    match requested.map(|Count(chars)| chars) {
         None => Ok(0),
         Some(0) => Err(Refusal::invalid(
             "maxChars: 0 characters show nothing",
             "leave maxChars out for about 40,000",
         )),
-        Some(more) if more > MAX_CHARS => Err(Refusal::invalid(
-            format!("maxChars: {more} is more than {MAX_CHARS}"),
+        Some(chars) if chars > PAGE_MAX_CHARS => Err(Refusal::invalid(
+            format!("maxChars: {chars} is more than {PAGE_MAX_CHARS}"),
             "ask for a page at a time: nextCursor continues",
         )),
         Some(chars) => Ok(chars),
     }
 }
 
-/// The maximum number of rows that the caller requested in the parameter `name`; 0, if it gave none, means the default.
+/// Returns the maximum number of rows that the caller requested in the parameter `name`; 0, which means the default, if
+/// it requested none.
 ///
 /// # Errors
 /// [`Refusal`] for an explicit 0, which would show nothing.
-pub(super) fn count(name: &str, given: Option<Count>) -> Result<usize, Refusal> {
-    match given.map(|Count(number)| number) {
+pub(super) fn row_limit(name: &str, requested: Option<Count>) -> Result<usize, Refusal> {
+    match requested.map(|Count(number)| number) {
         Some(0) => Err(Refusal::invalid(
             format!("{name}: 0 shows nothing"),
             format!("leave {name} out for the default"),
         )),
-        given => Ok(given.unwrap_or(0)),
+        requested => Ok(requested.unwrap_or(0)),
     }
 }
 

@@ -124,8 +124,8 @@ async fn an_unknown_session_is_reported() {
 async fn null_means_that_a_parameter_is_omitted() {
     let client = client(library("amber")).await;
     let arguments = json!({ "limit": 1.0 });
-    let (found, _) = answer(&client, "list_sessions", arguments).await;
-    assert_eq!(found["sessions"].as_array().unwrap().len(), 1);
+    let (content, _) = answer(&client, "list_sessions", arguments).await;
+    assert_eq!(content["sessions"].as_array().unwrap().len(), 1);
     let arguments = json!({ "sessionName": null, "limit": null, "until": null });
     assert_eq!(
         answer(&client, "list_sessions", arguments).await.0["total"],
@@ -146,7 +146,7 @@ async fn an_end_date_includes_its_day() {
         (json!("2025-12-28T00:00:05Z"), 1),
         (json!("9999-12-31"), 2),
     ] {
-        let (found, _) = answer(&client, "list_sessions", json!({ "until": until })).await;
-        assert_eq!(found["total"], total, "{until}");
+        let (content, _) = answer(&client, "list_sessions", json!({ "until": until })).await;
+        assert_eq!(content["total"], total, "{until}");
     }
 }

@@ -90,17 +90,17 @@ fn text(id: &str, text: &str) -> Part {
 }
 
 fn message(id: &str, role: Role, created: i64, parts: Vec<Part>) -> Message {
-    let answer = role == Role::Assistant;
+    let is_answer = role == Role::Assistant;
     Message {
         id: id.into(),
         role,
         created,
-        completed: answer.then_some(created + 500),
+        completed: is_answer.then_some(created + 500),
         seq: None,
         parent_id: None,
         agent: Some("build".into()),
-        model: answer.then(|| "artificial/model".into()),
-        tokens: answer.then_some(Tokens {
+        model: is_answer.then(|| "artificial/model".into()),
+        tokens: is_answer.then_some(Tokens {
             input: 10,
             output: 5,
             ..Tokens::default()
@@ -143,7 +143,7 @@ impl ArtificialHistory {
     }
 
     /// A question, an answer with a call, a compaction, a continuation.
-    fn first(&self) -> Conversation {
+    fn first_session(&self) -> Conversation {
         let answer = vec![text("a1", &self.text), self.call(ToolStatus::Completed)];
         let mut summary = message(
             "m3",
@@ -177,7 +177,7 @@ impl ArtificialHistory {
     }
 
     /// A question, while a tool of this server is running.
-    fn second(&self) -> Conversation {
+    fn second_session(&self) -> Conversation {
         let created = START + DAY;
         let running = vec![self.call(ToolStatus::Running)];
         Conversation {
@@ -216,8 +216,8 @@ impl Source for ArtificialHistory {
 
     fn read(&self, id: &str) -> Result<Conversation, ReadError> {
         match id.strip_prefix(&self.mark) {
-            Some("-1") => Ok(self.first()),
-            Some("-2") => Ok(self.second()),
+            Some("-1") => Ok(self.first_session()),
+            Some("-2") => Ok(self.second_session()),
             _ => Err(ReadError::Gone),
         }
     }

@@ -1,6 +1,6 @@
 //! Each caller is answered from the histories of its own request.
 
-use filrouge_mcp::{Histories, HttpService, McpServer, Own};
+use filrouge_mcp::{CallerSession, Histories, HttpService, McpServer};
 use http::{Method, StatusCode};
 use http_body_util::Full;
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::clients::{answer, client};
 use crate::requests::{call, call_newest_version, handshake_request, read_response};
 
 fn service() -> HttpService {
-    let server = McpServer::new(Histories::OfCaller, Own::default());
+    let server = McpServer::new(Histories::PerCaller, CallerSession::default());
     HttpService::new(server, Vec::new())
 }
 
@@ -55,9 +55,13 @@ async fn sixteen_clients_over_pipes_see_only_their_own_histories() {
             let client = client(library(&mark)).await;
             for _ in 0..8 {
                 let arguments = json!({ "sessionID": format!("{mark}-1") });
-                let (found, _) = answer(&client, "get_session_history", arguments).await;
-                assert_eq!(found["session"]["id"], format!("{mark}-1"));
-                assert!(found.to_string().contains(&format!("The word is {mark}.")));
+                let (content, _) = answer(&client, "get_session_history", arguments).await;
+                assert_eq!(content["session"]["id"], format!("{mark}-1"));
+                assert!(
+                    content
+                        .to_string()
+                        .contains(&format!("The word is {mark}."))
+                );
             }
         })
     });
@@ -78,8 +82,8 @@ async fn a_request_without_a_caller_is_refused() {
 #[tokio::test]
 async fn foreign_hosts_and_origins_are_refused() {
     let server = McpServer::new(
-        Histories::All(Box::new(corpus(library("amber")))),
-        Own::default(),
+        Histories::Shared(Box::new(corpus(library("amber")))),
+        CallerSession::default(),
     );
     let service = HttpService::new(server, vec!["filrouge.example.org".to_owned()]);
     let list =
@@ -119,8 +123,8 @@ async fn foreign_hosts_and_origins_are_refused() {
 #[tokio::test]
 async fn invalid_requests_are_refused_by_status() {
     let server = McpServer::new(
-        Histories::All(Box::new(corpus(library("amber")))),
-        Own::default(),
+        Histories::Shared(Box::new(corpus(library("amber")))),
+        CallerSession::default(),
     );
     let service = HttpService::new(server, Vec::new());
     let post = handshake_request;
@@ -168,8 +172,8 @@ async fn invalid_requests_are_refused_by_status() {
 #[tokio::test]
 async fn a_client_need_not_accept_event_streams() {
     let server = McpServer::new(
-        Histories::All(Box::new(corpus(library("amber")))),
-        Own::default(),
+        Histories::Shared(Box::new(corpus(library("amber")))),
+        CallerSession::default(),
     );
     let service = HttpService::new(server, Vec::new());
     let list =

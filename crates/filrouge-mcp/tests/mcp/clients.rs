@@ -1,6 +1,6 @@
 //! Clients of a server in this process, over a pipe.
 
-use filrouge_mcp::{Histories, McpServer, Own, StdioError, serve};
+use filrouge_mcp::{CallerSession, Histories, McpServer, StdioError, serve};
 use filrouge_sources::Library;
 use rmcp::ServiceExt;
 use rmcp::model::{CallToolRequestParams, CallToolResult};
@@ -16,22 +16,22 @@ pub(crate) type Client = RunningService<RoleClient, ()>;
 
 /// A client of a server with the history of a library.
 pub(crate) async fn client(library: Library) -> Client {
-    client_of(library, Own::default()).await
+    client_with_session(library, CallerSession::default()).await
 }
 
-/// Like [`client`]; `own` defines how the server recognizes the client's own session.
-pub(crate) async fn client_of(library: Library, own: Own) -> Client {
-    let (ours, theirs) = tokio::io::duplex(1 << 16);
+/// Like [`client`]; `caller_session` defines how the server recognizes the client's own session.
+pub(crate) async fn client_with_session(library: Library, caller_session: CallerSession) -> Client {
+    let (client_end, server_end) = tokio::io::duplex(1 << 16);
     tokio::spawn(async move {
-        let (input, output) = tokio::io::split(theirs);
+        let (input, output) = tokio::io::split(server_end);
         serve(
-            McpServer::new(Histories::All(Box::new(corpus(library))), own),
+            McpServer::new(Histories::Shared(Box::new(corpus(library))), caller_session),
             input,
             output,
         )
         .await
     });
-    ().serve(ours).await.unwrap()
+    ().serve(client_end).await.unwrap()
 }
 
 /// Calls a tool.
@@ -70,14 +70,17 @@ pub(crate) struct LineClient {
 impl LineClient {
     /// Connects to a new server.
     pub(crate) fn open(library: Library) -> Self {
-        let (ours, theirs) = tokio::io::duplex(1 << 16);
+        let (client_end, server_end) = tokio::io::duplex(1 << 16);
         let server = tokio::spawn(async move {
-            let (input, output) = tokio::io::split(theirs);
-            let server = McpServer::new(Histories::All(Box::new(corpus(library))), Own::default());
+            let (input, output) = tokio::io::split(server_end);
+            let server = McpServer::new(
+                Histories::Shared(Box::new(corpus(library))),
+                CallerSession::default(),
+            );
             serve(server, input, output).await
         });
         Self {
-            pipe: BufReader::new(ours),
+            pipe: BufReader::new(client_end),
             server,
         }
     }

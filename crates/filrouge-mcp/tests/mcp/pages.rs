@@ -125,10 +125,10 @@ async fn relative_times_count_from_the_first_page() {
 #[tokio::test]
 async fn sessions_are_resources() {
     let client = client(library_with_answer("amber", &long_text().repeat(20))).await;
-    let found = client.list_all_resources().await.unwrap();
-    assert_eq!(found.len(), 2);
-    assert_eq!(found[1].uri, "session://amber-1");
-    assert_eq!(found[1].mime_type.as_deref(), Some("text/markdown"));
+    let resources = client.list_all_resources().await.unwrap();
+    assert_eq!(resources.len(), 2);
+    assert_eq!(resources[1].uri, "session://amber-1");
+    assert_eq!(resources[1].mime_type.as_deref(), Some("text/markdown"));
     let templates = client.list_all_resource_templates().await.unwrap();
     assert_eq!(templates[0].uri_template, "session://{id}");
     let read = ReadResourceRequestParams::new("session://amber-1");

@@ -1,6 +1,6 @@
 //! Handshakes, protocol versions, errors.
 
-use filrouge_mcp::{Histories, McpServer, Own, serve};
+use filrouge_mcp::{CallerSession, Histories, McpServer, serve};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
@@ -39,12 +39,14 @@ async fn older_versions_begin_with_a_handshake() {
 #[tokio::test]
 async fn the_newest_version_needs_no_handshake() {
     let mut client = LineClient::open(library("amber"));
-    let found = client
+    let discovered = client
         .request(1, "server/discover", json!({ "_meta": meta() }))
         .await;
-    let versions = found["result"]["supportedVersions"].as_array().unwrap();
+    let versions = discovered["result"]["supportedVersions"]
+        .as_array()
+        .unwrap();
     for version in ["2026-07-28", "2025-11-25"] {
-        assert!(versions.contains(&json!(version)), "{found}");
+        assert!(versions.contains(&json!(version)), "{discovered}");
     }
     let call = json!({ "name": "list_sessions", "arguments": {}, "_meta": meta() });
     let answer = client.request(2, "tools/call", call).await;
@@ -158,21 +160,21 @@ async fn invalid_utf_8_is_answered_with_an_error() {
 /// The client has closed the server's output, but not its input.
 #[tokio::test]
 async fn a_closed_output_ends_the_server() {
-    let (mut ours, input) = tokio::io::duplex(1 << 16);
+    let (mut client_end, input) = tokio::io::duplex(1 << 16);
     let (output, unread) = tokio::io::duplex(1 << 16);
     drop(unread);
     let server = McpServer::new(
-        Histories::All(Box::new(corpus(library("amber")))),
-        Own::default(),
+        Histories::Shared(Box::new(corpus(library("amber")))),
+        CallerSession::default(),
     );
     let server = tokio::spawn(serve(server, input, output));
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": { "name": "list_sessions", "arguments": {}, "_meta": meta() } });
     let line = format!("{call}\n{call}\n");
-    ours.write_all(line.as_bytes()).await.unwrap();
+    client_end.write_all(line.as_bytes()).await.unwrap();
     let ended = tokio::time::timeout(std::time::Duration::from_secs(4), server).await;
     assert!(ended.is_ok(), "the server still runs");
-    drop(ours);
+    drop(client_end);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use filrouge_mcp::{HttpService, OfCaller};
+use filrouge_mcp::{CallerCorpus, HttpService};
 use filrouge_sources::Library;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -37,7 +37,9 @@ pub(crate) async fn call(
         .body(body("tools/call", &params))
         .unwrap();
     if let Some(library) = caller {
-        request.extensions_mut().insert(OfCaller(corpus(library)));
+        request
+            .extensions_mut()
+            .insert(CallerCorpus(corpus(library)));
     }
     read_response(service.handle(request).await).await
 }
@@ -59,7 +61,9 @@ pub(crate) async fn call_newest_version(
         .header("Mcp-Name", tool)
         .body(body("tools/call", &params))
         .unwrap();
-    request.extensions_mut().insert(OfCaller(corpus(caller)));
+    request
+        .extensions_mut()
+        .insert(CallerCorpus(corpus(caller)));
     read_response(service.handle(request).await).await
 }
 

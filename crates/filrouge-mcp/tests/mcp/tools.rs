@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use filrouge_mcp::Own;
+use filrouge_mcp::CallerSession;
 use filrouge_types::{Clock, Timestamp};
 use serde_json::{Value, json};
 
 use crate::artificial_history::{START, library, library_with_answer};
-use crate::clients::{answer, client, client_of, refusal};
+use crate::clients::{answer, client, client_with_session, refusal};
 
 const TOOLS: [&str; 7] = [
     "list_sessions",
@@ -68,28 +68,28 @@ async fn tools_are_described_and_read_only() {
 #[tokio::test]
 async fn sessions_are_listed() {
     let client = client(library("amber")).await;
-    let (found, text) = answer(&client, "list_sessions", json!({ "limit": 1 })).await;
-    assert_eq!(found["sessions"][0]["id"], "amber-2");
-    assert_eq!(found["sessions"][0]["parentID"], "amber-1");
-    assert_eq!(found["total"], 2);
-    assert!(found["provenance"].as_str().unwrap().contains("opencode"));
+    let (content, text) = answer(&client, "list_sessions", json!({ "limit": 1 })).await;
+    assert_eq!(content["sessions"][0]["id"], "amber-2");
+    assert_eq!(content["sessions"][0]["parentID"], "amber-1");
+    assert_eq!(content["total"], 2);
+    assert!(content["provenance"].as_str().unwrap().contains("opencode"));
     assert!(text.starts_with("Recorded data from opencode: "), "{text}");
     assert!(
         text.contains("\"amber session 2\"") && text.contains("More: call again"),
         "{text}"
     );
-    let rest = json!({ "limit": 1, "cursor": found["nextCursor"] });
-    let (found, _) = answer(&client, "list_sessions", rest).await;
-    assert_eq!(found["sessions"][0]["id"], "amber-1");
-    assert_eq!(found["nextCursor"], Value::Null);
+    let second_page = json!({ "limit": 1, "cursor": content["nextCursor"] });
+    let (content, _) = answer(&client, "list_sessions", second_page).await;
+    assert_eq!(content["sessions"][0]["id"], "amber-1");
+    assert_eq!(content["nextCursor"], Value::Null);
 }
 
 #[tokio::test]
 async fn a_history_is_quoted() {
     let client = client(library("amber")).await;
     let arguments = json!({ "sessionID": "amber-1" });
-    let (found, text) = answer(&client, "get_session_history", arguments).await;
-    let messages = found["messages"].as_array().unwrap();
+    let (content, text) = answer(&client, "get_session_history", arguments).await;
+    let messages = content["messages"].as_array().unwrap();
     let ids: Vec<&Value> = messages.iter().map(|message| &message["id"]).collect();
     assert_eq!(ids, ["m1", "m2", "m3", "m4"]);
     assert_eq!(messages[1]["parts"][1]["childSessionID"], "amber-2");
@@ -107,9 +107,9 @@ async fn a_history_is_quoted() {
 async fn compacted_messages_are_returned() {
     let client = client(library("amber")).await;
     let arguments = json!({ "sessionID": "amber-1" });
-    let (found, text) = answer(&client, "get_compacted_context", arguments).await;
-    assert_eq!(found["compactions"][0]["messages"], 2, "{found}");
-    assert_eq!(found["totalMessages"], 2);
+    let (content, text) = answer(&client, "get_compacted_context", arguments).await;
+    assert_eq!(content["compactions"][0]["messages"], 2, "{content}");
+    assert_eq!(content["totalMessages"], 2);
     assert!(text.contains("> The word is amber."), "{text}");
     assert!(!text.contains("> Go on."), "{text}");
 }
@@ -118,19 +118,19 @@ async fn compacted_messages_are_returned() {
 async fn lineage_and_statistics_are_returned() {
     let client = client(library("amber")).await;
     let arguments = json!({ "sessionID": "amber-2" });
-    let (found, text) = answer(&client, "get_session_lineage", arguments).await;
-    assert_eq!(found["parentSessions"][0]["id"], "amber-1");
-    assert_eq!(found["childSessions"], json!([]));
+    let (content, text) = answer(&client, "get_session_lineage", arguments).await;
+    assert_eq!(content["parentSessions"][0]["id"], "amber-1");
+    assert_eq!(content["childSessions"], json!([]));
     assert!(text.contains("amber-1"), "{text}");
     let arguments = json!({ "sessionID": "amber-1" });
-    let (found, text) = answer(&client, "get_session_lineage", arguments.clone()).await;
-    assert_eq!(found["childSessions"][0]["callID"], "call1", "{found}");
+    let (content, text) = answer(&client, "get_session_lineage", arguments.clone()).await;
+    assert_eq!(content["childSessions"][0]["callID"], "call1", "{content}");
     assert!(text.contains("by call call1 in message m2"), "{text}");
-    let (found, text) = answer(&client, "get_session_stats", arguments).await;
-    assert_eq!(found["messageCount"], 4, "{found}");
-    assert_eq!(found["tokens"]["input"], 20);
-    assert!(found["tokens"]["cache_read"].is_number());
-    assert_eq!(found["withDescendants"]["sessions"], 2);
+    let (content, text) = answer(&client, "get_session_stats", arguments).await;
+    assert_eq!(content["messageCount"], 4, "{content}");
+    assert_eq!(content["tokens"]["input"], 20);
+    assert!(content["tokens"]["cache_read"].is_number());
+    assert_eq!(content["withDescendants"]["sessions"], 2);
     assert!(text.contains("tools: task 1"), "{text}");
 }
 
@@ -138,12 +138,12 @@ async fn lineage_and_statistics_are_returned() {
 async fn a_search_hit_leads_to_its_message() {
     let client = client(library("amber")).await;
     let arguments = json!({ "query": "\"word is\"", "excludeSession": "amber-2" });
-    let (found, text) = answer(&client, "search_sessions", arguments).await;
-    let hit = &found["sessions"][0];
+    let (content, text) = answer(&client, "search_sessions", arguments).await;
+    let hit = &content["sessions"][0];
     assert_eq!(
         (&hit["id"], &hit["matches"]),
         (&json!("amber-1"), &json!(1)),
-        "{found}"
+        "{content}"
     );
     assert!(
         text.contains("«word is»") || text.contains("« word is »"),
@@ -172,45 +172,45 @@ async fn the_callers_own_session_is_recognized() {
     assert_eq!(refused["code"], "own_session_unknown");
     assert!(refused["hint"].as_str().unwrap().contains("sessionID"));
     // The client supplies the session's id.
-    let own = Own {
+    let caller_session = CallerSession {
         session_id: Some("amber-1".to_owned()),
-        ..Own::default()
+        ..CallerSession::default()
     };
-    let with_id = client_of(library("amber"), own).await;
-    let (found, _) = answer(&with_id, "get_session_stats", json!({})).await;
-    assert_eq!(found["session"]["id"], "amber-1");
+    let with_id = client_with_session(library("amber"), caller_session).await;
+    let (content, _) = answer(&with_id, "get_session_stats", json!({})).await;
+    assert_eq!(content["session"]["id"], "amber-1");
     let named = json!({ "sessionID": "amber-2" });
-    let (found, _) = answer(&with_id, "get_session_stats", named).await;
-    assert_eq!(found["session"]["id"], "amber-2");
+    let (content, _) = answer(&with_id, "get_session_stats", named).await;
+    assert_eq!(content["session"]["id"], "amber-2");
     let other_sessions = json!({ "query": "amber", "excludeSession": "own" });
-    let (found, _) = answer(&with_id, "search_sessions", other_sessions).await;
-    assert_eq!(found["totalSessions"], 1, "{found}");
+    let (content, _) = answer(&with_id, "search_sessions", other_sessions).await;
+    assert_eq!(content["totalSessions"], 1, "{content}");
     for own in ["own", "self"] {
         let own_session = json!({ "query": "amber", "sessionID": own });
-        let (found, _) = answer(&with_id, "search_sessions", own_session).await;
-        assert_eq!(found["sessions"][0]["id"], "amber-1", "{found}");
-        assert_eq!(found["totalSessions"], 1, "{found}");
+        let (content, _) = answer(&with_id, "search_sessions", own_session).await;
+        assert_eq!(content["sessions"][0]["id"], "amber-1", "{content}");
+        assert_eq!(content["totalSessions"], 1, "{content}");
     }
     // The session of this folder in which the tool is running now.
-    let own = Own {
+    let caller_session = CallerSession {
         folder: Some("/home/ada/atelier".into()),
         clock: Some(Arc::new(FixedClock(START))),
-        ..Own::default()
+        ..CallerSession::default()
     };
-    let running = client_of(library("amber"), own).await;
-    let (found, _) = answer(&running, "get_compacted_context", json!({})).await;
-    assert_eq!(found["session"]["id"], "amber-2");
+    let running = client_with_session(library("amber"), caller_session).await;
+    let (content, _) = answer(&running, "get_compacted_context", json!({})).await;
+    assert_eq!(content["session"]["id"], "amber-2");
     // Without a running call: the only session that has changed within ten minutes (it changed at second 5).
-    for (elapsed, known) in [(605_000, true), (605_001, false)] {
-        let own = Own {
+    for (elapsed, is_recognized) in [(605_000, true), (605_001, false)] {
+        let caller_session = CallerSession {
             folder: Some("/home/ada/atelier".into()),
             clock: Some(Arc::new(FixedClock(START + 86_400_000 + elapsed))),
-            ..Own::default()
+            ..CallerSession::default()
         };
-        let client = client_of(library("amber"), own).await;
-        if known {
-            let (found, _) = answer(&client, "get_session_stats", json!({})).await;
-            assert_eq!(found["session"]["id"], "amber-2");
+        let client = client_with_session(library("amber"), caller_session).await;
+        if is_recognized {
+            let (content, _) = answer(&client, "get_session_stats", json!({})).await;
+            assert_eq!(content["session"]["id"], "amber-2");
         } else {
             let refused = refusal(&client, "get_session_stats", json!({})).await;
             assert_eq!(refused["code"], "own_session_unknown");
@@ -244,22 +244,22 @@ async fn credentials_are_masked() {
     .await;
     let arguments = json!({ "sessionID": "amber-1" });
     for tool in ["get_session_history", "get_compacted_context"] {
-        let (found, text) = answer(&client, tool, arguments.clone()).await;
+        let (content, text) = answer(&client, tool, arguments.clone()).await;
         assert!(text.contains("the key is "), "{text}");
         assert!(
-            !text.contains(key) && !found.to_string().contains(key),
+            !text.contains(key) && !content.to_string().contains(key),
             "{text}"
         );
     }
     for piece in ["AKIAIO", "/AKIA.*/", "/is AKIAI/"] {
-        let (found, _) = answer(&client, "search_sessions", json!({ "query": piece })).await;
-        assert_eq!(found["totalMatches"], 0, "{piece}: {found}");
+        let (content, _) = answer(&client, "search_sessions", json!({ "query": piece })).await;
+        assert_eq!(content["totalMatches"], 0, "{piece}: {content}");
     }
     let nearby = json!({ "query": "\"the key is\"" });
-    let (found, text) = answer(&client, "search_sessions", nearby).await;
-    assert_eq!(found["totalSessions"], 1);
+    let (content, text) = answer(&client, "search_sessions", nearby).await;
+    assert_eq!(content["totalSessions"], 1);
     assert!(
-        !text.contains(key) && !found.to_string().contains(key),
+        !text.contains(key) && !content.to_string().contains(key),
         "{text}"
     );
 }

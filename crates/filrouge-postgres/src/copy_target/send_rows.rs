@@ -6,7 +6,7 @@ use tokio::try_join;
 use tokio_postgres::Error;
 use tokio_postgres::types::Type;
 
-use crate::rows::int;
+use crate::rows::sql_int;
 use crate::session::{Param, Session, Sql};
 use crate::stage::Pending;
 
@@ -20,28 +20,28 @@ static INSERT_COMMITS: Sql = Sql::new(
     &[Type::INT8_ARRAY, Type::BYTEA_ARRAY],
 );
 
-/// Writes all rows. Sessions to remove come first: an earlier run has written them, and other rows may replace them.
-pub(super) async fn send(session: &Session, rows: &[CopyRow]) -> Result<(), Error> {
+/// Writes all rows. Deletes sessions first, because `rows` may contain their replacements.
+pub(super) async fn send_rows(session: &Session, rows: &[CopyRow]) -> Result<(), Error> {
     let mut pending = Pending::default();
-    let (mut gone, mut notes, mut commits) = (vec![], vec![], vec![]);
+    let (mut removed_sessions, mut notes, mut commits) = (vec![], vec![], vec![]);
     for row in rows {
         match row {
-            CopyRow::RemoveSession(pk) => gone.push(*pk),
-            CopyRow::Session(pk, row) => pending.session(*pk, row),
-            CopyRow::Turn(pk, row) => pending.turn(*pk, row, true),
-            CopyRow::Record(pk, row) => drop(pending.record(*pk, row)),
-            CopyRow::Key(pk, row) => pending.key(*pk, row.key, row.seq),
-            CopyRow::Agent(pk, agent) => pending.agent(*pk, agent),
-            CopyRow::Event(pk, row) => pending.event(*pk, row),
-            CopyRow::Checkpoint(pk, row) => pending.checkpoint(*pk, row),
-            CopyRow::Draft(pk, row) => pending.draft(*pk, row),
-            CopyRow::Chunk(pk, place, chunk) => pending.chunk(*pk, *place, chunk),
-            CopyRow::Head(pk, head) => pending.head(*pk, head),
+            CopyRow::RemoveSession(pk) => removed_sessions.push(*pk),
+            CopyRow::Session(pk, row) => pending.insert_session(*pk, row),
+            CopyRow::Turn(pk, row) => pending.put_turn(*pk, row, true),
+            CopyRow::Record(pk, row) => drop(pending.insert_record(*pk, row)),
+            CopyRow::Key(pk, row) => pending.insert_key(*pk, row.key, row.seq),
+            CopyRow::Agent(pk, agent) => pending.insert_agent(*pk, agent),
+            CopyRow::Event(pk, row) => pending.insert_event(*pk, row),
+            CopyRow::Checkpoint(pk, row) => pending.put_checkpoint(*pk, row),
+            CopyRow::Draft(pk, row) => pending.put_draft(*pk, row),
+            CopyRow::Chunk(pk, place, chunk) => pending.insert_chunk(*pk, *place, chunk),
+            CopyRow::Head(pk, head) => pending.put_head(*pk, head),
             CopyRow::Note(row) => notes.push(row),
             CopyRow::Commit(row) => commits.push(row),
         }
     }
-    for pk in gone {
+    for pk in removed_sessions {
         session.run(&delete_session(pk)).await?;
     }
     try_join!(
@@ -56,7 +56,7 @@ pub(super) async fn send(session: &Session, rows: &[CopyRow]) -> Result<(), Erro
 /// SQL that deletes all rows of a session. The database's guards, which prevent deletes, permit these because the
 /// setting `filrouge.erases` names the session.
 fn delete_session(pk: SessionPk) -> String {
-    let pk = int(pk);
+    let pk = sql_int(pk);
     let tables = [
         "record",
         "item_key",
@@ -67,11 +67,11 @@ fn delete_session(pk: SessionPk) -> String {
         "checkpoint",
         "turn",
     ];
-    let of_session = tables.map(|t| format!("DELETE FROM filrouge.{t} WHERE session_pk = {pk};"));
+    let deletes = tables.map(|t| format!("DELETE FROM filrouge.{t} WHERE session_pk = {pk};"));
     format!(
         "SELECT set_config('filrouge.erases', '{pk}', true); {}
          DELETE FROM filrouge.head WHERE pk = {pk}; DELETE FROM filrouge.session WHERE pk = {pk}",
-        of_session.concat()
+        deletes.concat()
     )
 }
 
@@ -88,7 +88,7 @@ async fn send_commits(session: &Session, rows: &[&LogRow]) -> Result<(), Error> 
     if rows.is_empty() {
         return Ok(());
     }
-    let numbers: Vec<i64> = rows.iter().map(|row| int(row.commit_no)).collect();
+    let numbers: Vec<i64> = rows.iter().map(|row| sql_int(row.commit_no)).collect();
     let data: Vec<Vec<u8>> = rows.iter().map(|row| row.encode()).collect();
     let params: [Param<'_>; 2] = [&numbers, &data];
     session.query(&INSERT_COMMITS, &params).await.map(drop)

@@ -12,18 +12,18 @@ use crate::error::{failure, malformed};
 use crate::migrate::{has_data, in_locked_transaction};
 
 /// The prefix of the names of rows for keys in the table `store`. The rest of a name is the key's id, the value is the
-/// key's [`mark`].
+/// key's [`key_mark`].
 const KEY_PREFIX: &str = "key ";
 
 /// The mark of a key: a MAC of the store's id under this key, in hexadecimal digits (docs/format.md). It identifies the
 /// key without revealing it. `None` if the keyring lacks the key.
-fn mark(keyring: &Keyring, id: KeyId, store_id: &str) -> Option<String> {
+fn key_mark(keyring: &Keyring, id: KeyId, store_id: &str) -> Option<String> {
     let mac = keyring.mac(id, Domain::Store, &[&id.to_be_bytes(), store_id.as_bytes()])?;
     Some(mac.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// The keyring's root: its first key, from which turn ids are derived.
-fn root(keyring: &Keyring) -> Option<KeyId> {
+fn root_key(keyring: &Keyring) -> Option<KeyId> {
     keyring.secrets().keys().next().copied()
 }
 
@@ -33,8 +33,8 @@ pub(super) async fn write(
     keyring: &Keyring,
     store_id: &str,
 ) -> Result<(), Failure> {
-    for id in root(keyring).into_iter().chain([keyring.active()]) {
-        let (name, value) = (format!("{KEY_PREFIX}{id}"), mark(keyring, id, store_id));
+    for id in root_key(keyring).into_iter().chain([keyring.active()]) {
+        let (name, value) = (format!("{KEY_PREFIX}{id}"), key_mark(keyring, id, store_id));
         let sql = "INSERT INTO filrouge.store (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING";
         client
             .query_typed(sql, &[(&name, Type::TEXT), (&value, Type::TEXT)])
@@ -113,7 +113,7 @@ pub(super) async fn check(
         marks = read_marks(client).await?;
         compare(&marks, keyring, store_id)?;
     }
-    for id in marks.keys().filter(|id| !keyring.knows(**id)) {
+    for id in marks.keys().filter(|id| !keyring.contains(**id)) {
         tracing::warn!(
             key = *id,
             "the keyring lacks a key of the store: what was written with that key cannot be read; copy the \
@@ -130,25 +130,25 @@ fn compare(
     store_id: &str,
 ) -> Result<(), Failure> {
     let first = marks.keys().next().copied();
-    if first != root(keyring) {
+    if first != root_key(keyring) {
         let first = first.unwrap_or_default();
-        return Err(other(format!(
+        return Err(other_keyring(format!(
             "its first key is {first}, which is not the keyring's first"
         )));
     }
     let differs = |(id, recorded): &(&KeyId, &String)| {
-        mark(keyring, **id, store_id).is_some_and(|mark| mark != **recorded)
+        key_mark(keyring, **id, store_id).is_some_and(|mark| mark != **recorded)
     };
     match marks.iter().find(differs) {
-        Some((id, _)) => Err(other(format!("its key {id} is not the keyring's"))),
+        Some((id, _)) => Err(other_keyring(format!("its key {id} is not the keyring's"))),
         None => Ok(()),
     }
 }
 
-fn other(what: String) -> Failure {
+fn other_keyring(detail: String) -> Failure {
     Failure::new(
         ErrorCode::KeyMissing,
-        format!("the store is written with another keyring: {what}"),
+        format!("the store is written with another keyring: {detail}"),
     )
     .with_hint(
         "all servers of a store need the same keyring file: copy it from the one that wrote first",

@@ -1,4 +1,4 @@
-//! Migration steps after the first, tested with an invented one.
+//! Tests a migration after the first one, with an invented migration.
 
 use std::sync::{Arc, Barrier};
 
@@ -9,8 +9,8 @@ use super::*;
 use crate::schema::with_client;
 use crate::session::Driver;
 
-/// An invented second step.
-const SECOND_STEP: Step = (
+/// An invented second migration.
+const SECOND_MIGRATION: Migration = (
     "invented",
     "ALTER TABLE filrouge.note ADD COLUMN size integer; UPDATE filrouge.note SET size = length(data);
      UPDATE filrouge.store SET value = '2' WHERE name = 'schema';",
@@ -23,14 +23,14 @@ fn options(url: &str) -> Options {
     options
 }
 
-fn steps_with(step: Step) -> Vec<Step> {
-    [MIGRATIONS, &[step]].concat()
+fn migrations_with(migration: Migration) -> Vec<Migration> {
+    [MIGRATIONS, &[migration]].concat()
 }
 
-fn run_steps(url: &str, steps: &[Step]) -> Result<String, Failure> {
+fn run_migrations(url: &str, migrations: &[Migration]) -> Result<String, Failure> {
     let options = options(url);
     with_client(&options, |driver: &Driver, client: &Client| {
-        driver.wait(migrate_by(client, &options, steps))
+        driver.wait(migrate_with(client, &options, migrations))
     })
 }
 
@@ -42,7 +42,7 @@ fn known_version(url: &str) -> Result<usize, Failure> {
 /// A store of the first schema with a note, and its id.
 fn store() -> (Database, String) {
     let database = Database::new();
-    let id = run_steps(&database.url(), MIGRATIONS).unwrap();
+    let id = run_migrations(&database.url(), MIGRATIONS).unwrap();
     database.sql("INSERT INTO filrouge.note (name, data) VALUES ('n', '\\x0102')");
     (database, id)
 }
@@ -52,15 +52,15 @@ fn sizes(database: &Database) -> String {
 }
 
 #[test]
-fn one_of_several_servers_applies_a_later_step_and_keeps_the_rows() {
+fn one_of_several_servers_applies_a_later_migration_and_keeps_the_rows() {
     let (database, id) = store();
-    let (url, steps) = (database.url(), steps_with(SECOND_STEP));
+    let (url, migrations) = (database.url(), migrations_with(SECOND_MIGRATION));
     let barrier = Barrier::new(4);
     std::thread::scope(|scope| {
         let servers = [(); 4].map(|()| {
             scope.spawn(|| {
                 barrier.wait();
-                run_steps(&url, &steps)
+                run_migrations(&url, &migrations)
             })
         });
         for server in servers {
@@ -68,17 +68,17 @@ fn one_of_several_servers_applies_a_later_step_and_keeps_the_rows() {
         }
     });
     assert!(sizes(&database).contains('2'), "{}", sizes(&database));
-    // The program without the step refuses the store.
+    // The program without the migration refuses the store.
     let refused = known_version(&url).unwrap_err();
     assert!(refused.detail.contains("has schema 2"), "{refused:?}");
 }
 
 #[test]
-fn a_failing_step_changes_nothing() {
+fn a_failing_migration_changes_nothing() {
     let (database, _) = store();
     let broken =
         "ALTER TABLE filrouge.note ADD COLUMN size integer; UPDATE filrouge.absent SET x = 1;";
-    run_steps(&database.url(), &steps_with(("broken", broken))).unwrap_err();
+    run_migrations(&database.url(), &migrations_with(("broken", broken))).unwrap_err();
     assert_eq!(known_version(&database.url()).unwrap(), SCHEMA_VERSION);
     let columns = database.sql(
         "SELECT column_name::text FROM information_schema.columns WHERE table_schema = 'filrouge' AND table_name = 'note'",
@@ -87,10 +87,10 @@ fn a_failing_step_changes_nothing() {
 }
 
 #[test]
-fn the_statements_of_a_step_may_be_executed_by_hand() {
+fn the_statements_of_a_migration_may_be_executed_by_hand() {
     let (database, _) = store();
-    database.sql(&format!("BEGIN; {} COMMIT", SECOND_STEP.1));
-    run_steps(&database.url(), &steps_with(SECOND_STEP)).unwrap();
+    database.sql(&format!("BEGIN; {} COMMIT", SECOND_MIGRATION.1));
+    run_migrations(&database.url(), &migrations_with(SECOND_MIGRATION)).unwrap();
     assert!(sizes(&database).contains('2'), "{}", sizes(&database));
 }
 
@@ -103,11 +103,11 @@ fn a_role_that_does_not_own_the_tables_is_refused_with_a_hint() {
          GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA filrouge TO {role}"
     ));
     let url = database.url().replace("postgres@", &format!("{role}@"));
-    let refused = run_steps(&url, &steps_with(SECOND_STEP)).unwrap_err();
+    let refused = run_migrations(&url, &migrations_with(SECOND_MIGRATION)).unwrap_err();
     assert!(refused.detail.contains("42501"), "{refused:?}");
     assert!(refused.hint.unwrap().contains("migrate up"));
-    run_steps(&database.url(), &steps_with(SECOND_STEP)).unwrap();
-    run_steps(&url, &steps_with(SECOND_STEP)).unwrap();
+    run_migrations(&database.url(), &migrations_with(SECOND_MIGRATION)).unwrap();
+    run_migrations(&url, &migrations_with(SECOND_MIGRATION)).unwrap();
     database.sql(&format!("DROP OWNED BY {role}"));
 }
 
@@ -122,7 +122,7 @@ fn a_store_of_format_1_is_refused_unchanged() {
         )
     };
     let before = store_rows();
-    let refused = run_steps(&database.url(), &steps_with(SECOND_STEP)).unwrap_err();
+    let refused = run_migrations(&database.url(), &migrations_with(SECOND_MIGRATION)).unwrap_err();
     assert!(refused.detail.contains("format 1"), "{refused:?}");
     assert_eq!(store_rows(), before);
 }

@@ -4,7 +4,7 @@ use filrouge_store::rows::{CheckpointRow, SessionPk};
 use filrouge_types::Failure;
 use tokio_postgres::types::Type;
 
-use super::{Rows, bytes, int, uint};
+use super::{Rows, bytes, read_u64, sql_int};
 use crate::error::malformed;
 use crate::session::Sql;
 
@@ -13,7 +13,7 @@ pub(crate) fn read_checkpoint(seq: u64, data: &[u8]) -> Result<CheckpointRow, Fa
     CheckpointRow::decode(seq, data).ok_or_else(|| malformed("checkpoint"))
 }
 
-pub(super) fn at(
+pub(super) fn by_seq(
     rows: &Rows<'_>,
     pk: SessionPk,
     seq: u64,
@@ -22,8 +22,8 @@ pub(super) fn at(
         "SELECT data FROM filrouge.checkpoint WHERE session_pk = $1 AND seq = $2",
         &[Type::INT8, Type::INT8],
     );
-    let found = rows.one(&SQL, &[&int(pk), &int(seq)])?;
-    found
+    let fetched = rows.query_opt(&SQL, &[&sql_int(pk), &sql_int(seq)])?;
+    fetched
         .map(|row| read_checkpoint(seq, bytes(&row, 0)?))
         .transpose()
 }
@@ -33,6 +33,6 @@ pub(super) fn seqs(rows: &Rows<'_>, pk: SessionPk) -> Result<Vec<u64>, Failure> 
         "SELECT seq FROM filrouge.checkpoint WHERE session_pk = $1 ORDER BY seq",
         &[Type::INT8],
     );
-    let found = rows.many(&SQL, &[&int(pk)])?;
-    found.iter().map(|row| uint(row, 0)).collect()
+    let fetched = rows.query_all(&SQL, &[&sql_int(pk)])?;
+    fetched.iter().map(|row| read_u64(row, 0)).collect()
 }

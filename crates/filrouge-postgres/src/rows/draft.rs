@@ -5,14 +5,14 @@ use filrouge_types::Failure;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::{Rows, bytes, int, uint};
+use super::{Rows, bytes, read_u64, sql_int};
 use crate::error::malformed;
 use crate::session::Sql;
 
 /// Decodes the columns session_pk, place and data. The draft is `None` if `data` is malformed.
 fn read(row: &Row) -> Result<(SessionPk, Option<DraftRow>), Failure> {
-    let place = uint(row, 1)?;
-    Ok((uint(row, 0)?, DraftRow::decode(place, bytes(row, 2)?)))
+    let place = read_u64(row, 1)?;
+    Ok((read_u64(row, 0)?, DraftRow::decode(place, bytes(row, 2)?)))
 }
 
 /// Decodes the column `data` of the draft at `place`.
@@ -20,7 +20,7 @@ pub(crate) fn read_draft(place: u64, data: &[u8]) -> Result<DraftRow, Failure> {
     DraftRow::decode(place, data).ok_or_else(|| malformed("draft"))
 }
 
-fn well_formed<T>(row: Option<T>) -> Result<T, Failure> {
+fn require_decoded<T>(row: Option<T>) -> Result<T, Failure> {
     row.ok_or_else(|| malformed("draft"))
 }
 
@@ -29,17 +29,22 @@ pub(super) fn get(rows: &Rows<'_>, pk: SessionPk, place: u64) -> Result<Option<D
         "SELECT session_pk, place, data FROM filrouge.draft WHERE session_pk = $1 AND place = $2",
         &[Type::INT8, Type::INT8],
     );
-    let found = rows.one(&SQL, &[&int(pk), &int(place)])?;
-    found.map(|row| well_formed(read(&row)?.1)).transpose()
+    let fetched = rows.query_opt(&SQL, &[&sql_int(pk), &sql_int(place)])?;
+    fetched
+        .map(|row| require_decoded(read(&row)?.1))
+        .transpose()
 }
 
-pub(super) fn of_session(rows: &Rows<'_>, pk: SessionPk) -> Result<Vec<DraftRow>, Failure> {
+pub(super) fn for_session(rows: &Rows<'_>, pk: SessionPk) -> Result<Vec<DraftRow>, Failure> {
     static SQL: Sql = Sql::new(
         "SELECT session_pk, place, data FROM filrouge.draft WHERE session_pk = $1 ORDER BY place",
         &[Type::INT8],
     );
-    let found = rows.many(&SQL, &[&int(pk)])?;
-    found.iter().map(|row| well_formed(read(row)?.1)).collect()
+    let fetched = rows.query_all(&SQL, &[&sql_int(pk)])?;
+    fetched
+        .iter()
+        .map(|row| require_decoded(read(row)?.1))
+        .collect()
 }
 
 pub(super) fn all(rows: &Rows<'_>) -> Result<Vec<(SessionPk, DraftRow)>, Failure> {
@@ -47,14 +52,14 @@ pub(super) fn all(rows: &Rows<'_>) -> Result<Vec<(SessionPk, DraftRow)>, Failure
         "SELECT session_pk, place, data FROM filrouge.draft ORDER BY session_pk, place",
         &[],
     );
-    let found = rows.many(&SQL, &[])?;
-    let drafts: Vec<_> = found
+    let fetched = rows.query_all(&SQL, &[])?;
+    let drafts: Vec<_> = fetched
         .iter()
         .filter_map(|row| read(row).ok())
         .filter_map(|(pk, row)| row.map(|row| (pk, row)))
         .collect();
-    if drafts.len() < found.len() {
-        let malformed = found.len() - drafts.len();
+    if drafts.len() < fetched.len() {
+        let malformed = fetched.len() - drafts.len();
         tracing::error!(
             malformed,
             "stored drafts are malformed; `verify` names them"
@@ -74,7 +79,7 @@ pub(super) fn chunks(
          WHERE session_pk = $1 AND place = $2 AND number > $3 ORDER BY number",
         &[Type::INT8, Type::INT8, Type::INT8],
     );
-    let found = rows.many(&SQL, &[&int(pk), &int(place), &int(after)])?;
-    let read = |row: &Row| well_formed(DraftChunk::decode(uint(row, 0)?, bytes(row, 1)?));
-    found.iter().map(read).collect()
+    let fetched = rows.query_all(&SQL, &[&sql_int(pk), &sql_int(place), &sql_int(after)])?;
+    let read = |row: &Row| require_decoded(DraftChunk::decode(read_u64(row, 0)?, bytes(row, 1)?));
+    fetched.iter().map(read).collect()
 }

@@ -1,22 +1,22 @@
 //! Reads the table `event`.
 
-use filrouge_store::rows::{EventPlace, EventRow, SessionPk, until_full};
+use filrouge_store::rows::{EventPosition, EventRow, SessionPk, collect_until_full};
 use filrouge_types::{Failure, Timestamp};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::{Rows, bytes, column, int, uint};
+use super::{Rows, bytes, column, read_u64, sql_int};
 use crate::error::malformed;
 use crate::session::Sql;
 
 /// Decodes the columns number, data and at, of which the first is column `from`. The column `at` must equal the time in
 /// `data`.
 pub(crate) fn read_event(row: &Row, from: usize) -> Result<EventRow, Failure> {
-    let found = EventRow::decode(uint(row, from)?, bytes(row, from + 1)?);
+    let event = EventRow::decode(read_u64(row, from)?, bytes(row, from + 1)?);
     let at = Timestamp::from_micros(column(row, from + 2)?);
-    let found = found.filter(|found| found.event.at == at);
-    found.ok_or_else(|| malformed("event"))
+    let event = event.filter(|event| event.event.at == at);
+    event.ok_or_else(|| malformed("event"))
 }
 
 fn read(row: &Row) -> Result<EventRow, Failure> {
@@ -32,8 +32,8 @@ pub(super) fn by_key(
         "SELECT number, data, at FROM filrouge.event WHERE session_pk = $1 AND key = $2",
         &[Type::INT8, Type::UUID],
     );
-    let found = rows.one(&SQL, &[&int(pk), &Uuid::from_bytes(key)])?;
-    found.as_ref().map(read).transpose()
+    let fetched = rows.query_opt(&SQL, &[&sql_int(pk), &Uuid::from_bytes(key)])?;
+    fetched.as_ref().map(read).transpose()
 }
 
 pub(super) fn page(
@@ -47,8 +47,11 @@ pub(super) fn page(
          WHERE session_pk = $1 AND number > $2 ORDER BY number LIMIT $3",
         &[Type::INT8, Type::INT8, Type::INT8],
     );
-    let found = rows.many(&SQL, &[&int(pk), &int(after), &int(limit as u64)])?;
-    until_full(found.iter().map(read), EventRow::content_len)
+    let fetched = rows.query_all(
+        &SQL,
+        &[&sql_int(pk), &sql_int(after), &sql_int(limit as u64)],
+    )?;
+    collect_until_full(fetched.iter().map(read), EventRow::content_len)
 }
 
 pub(super) fn newest(rows: &Rows<'_>, pk: SessionPk) -> Result<u64, Failure> {
@@ -56,15 +59,15 @@ pub(super) fn newest(rows: &Rows<'_>, pk: SessionPk) -> Result<u64, Failure> {
         "SELECT number FROM filrouge.event WHERE session_pk = $1 ORDER BY number DESC LIMIT 1",
         &[Type::INT8],
     );
-    rows.number(&SQL, &[&int(pk)])
+    rows.query_number(&SQL, &[&sql_int(pk)])
 }
 
-/// A page of the events of all sessions with a time in `from..to`, after the place `after`.
-pub(super) fn at(
+/// Reads a page of the events of all sessions with a time in `from..to`, after the position `after`.
+pub(super) fn by_time(
     rows: &Rows<'_>,
     from: Timestamp,
     to: Timestamp,
-    after: Option<EventPlace>,
+    after: Option<EventPosition>,
     limit: usize,
 ) -> Result<Vec<(SessionPk, EventRow)>, Failure> {
     static SQL: Sql = Sql::new(
@@ -74,12 +77,16 @@ pub(super) fn at(
         &[Type::INT8, Type::INT8, Type::INT8, Type::INT8, Type::INT8],
     );
     // The query has a single lower bound, so that the index scan of a later page begins where the previous page ended.
-    let place = after.filter(|(at, ..)| *at >= from);
-    let (at, pk, number) = place.map_or((from.as_micros(), i64::MIN, i64::MIN), |place| {
-        (place.0.as_micros(), int(place.1), int(place.2))
+    let position = after.filter(|(at, ..)| *at >= from);
+    let (at, pk, number) = position.map_or((from.as_micros(), i64::MIN, i64::MIN), |position| {
+        (
+            position.0.as_micros(),
+            sql_int(position.1),
+            sql_int(position.2),
+        )
     });
-    let (to, limit) = (to.as_micros(), int(limit as u64));
-    let found = rows.many(&SQL, &[&at, &pk, &number, &to, &limit])?;
-    let read = |row: &Row| Ok((uint(row, 0)?, read_event(row, 1)?));
-    until_full(found.iter().map(read), |(_, row)| row.content_len())
+    let (to, limit) = (to.as_micros(), sql_int(limit as u64));
+    let fetched = rows.query_all(&SQL, &[&at, &pk, &number, &to, &limit])?;
+    let read = |row: &Row| Ok((read_u64(row, 0)?, read_event(row, 1)?));
+    collect_until_full(fetched.iter().map(read), |(_, row)| row.content_len())
 }

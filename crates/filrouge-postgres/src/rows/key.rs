@@ -5,7 +5,7 @@ use filrouge_types::Failure;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::{Rows, column, int, uint};
+use super::{Rows, column, read_u64, sql_int};
 use crate::session::Sql;
 
 pub(super) fn seq(rows: &Rows<'_>, pk: SessionPk, key: [u8; 16]) -> Result<Option<u64>, Failure> {
@@ -13,8 +13,8 @@ pub(super) fn seq(rows: &Rows<'_>, pk: SessionPk, key: [u8; 16]) -> Result<Optio
         "SELECT seq FROM filrouge.item_key WHERE session_pk = $1 AND key = $2",
         &[Type::INT8, Type::UUID],
     );
-    let row = rows.one(&SQL, &[&int(pk), &Uuid::from_bytes(key)])?;
-    row.map(|row| uint(&row, 0)).transpose()
+    let row = rows.query_opt(&SQL, &[&sql_int(pk), &Uuid::from_bytes(key)])?;
+    row.map(|row| read_u64(&row, 0)).transpose()
 }
 
 pub(super) fn page(
@@ -29,13 +29,16 @@ pub(super) fn page(
         &[Type::INT8, Type::UUID, Type::INT8, Type::BOOL],
     );
     let (from, from_start) = (Uuid::from_bytes(after.unwrap_or_default()), after.is_none());
-    let found = rows.many(&SQL, &[&int(pk), &from, &int(limit as u64), &from_start])?;
+    let fetched = rows.query_all(
+        &SQL,
+        &[&sql_int(pk), &from, &sql_int(limit as u64), &from_start],
+    )?;
     let read = |row: &tokio_postgres::Row| {
         let key: Uuid = column(row, 0)?;
         Ok(KeyRow {
             key: key.into_bytes(),
-            seq: uint(row, 1)?,
+            seq: read_u64(row, 1)?,
         })
     };
-    found.iter().map(read).collect()
+    fetched.iter().map(read).collect()
 }

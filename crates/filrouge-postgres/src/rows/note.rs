@@ -20,13 +20,13 @@ pub(super) fn get(rows: &Rows<'_>, name: &str) -> Result<Option<NoteRow>, Failur
         "SELECT name, data FROM filrouge.note WHERE name = $1",
         &[Type::TEXT],
     );
-    let found = rows.one(&SQL, &[&name])?;
-    found
+    let fetched = rows.query_opt(&SQL, &[&name])?;
+    fetched
         .map(|row| read(&row).ok_or_else(|| malformed("note")))
         .transpose()
 }
 
 pub(super) fn all(rows: &Rows<'_>) -> Result<Vec<Option<NoteRow>>, Failure> {
     static SQL: Sql = Sql::new("SELECT name, data FROM filrouge.note ORDER BY name", &[]);
-    Ok(rows.many(&SQL, &[])?.iter().map(read).collect())
+    Ok(rows.query_all(&SQL, &[])?.iter().map(read).collect())
 }

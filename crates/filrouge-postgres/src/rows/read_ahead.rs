@@ -7,17 +7,17 @@ use filrouge_store::rows::{EventRow, SessionPk, StoredSession};
 use filrouge_types::Failure;
 use tokio_postgres::Row;
 
-use super::{Rows, SessionLookup, column, int, read_stored, session, uint};
+use super::{Rows, SessionLookup, column, read_stored, read_u64, session, sql_int};
 
 /// The maximum number of sessions that are kept in memory.
-const SESSIONS: usize = 256;
+const SESSIONS_MAX: usize = 256;
 
 /// Rows of one snapshot that were read ahead. They are decoded only when they are needed.
 #[derive(Default)]
 pub(crate) struct ReadAhead {
-    /// The session that was looked up when the snapshot began: the lookup, and its row, which is `None` if there is no
-    /// such session. `None` if no session was looked up.
-    named: Option<(SessionLookup, Option<Row>)>,
+    /// The lookup that ran when the snapshot began, and the row that it returned. The row is `None` if the session does
+    /// not exist.
+    lookup_result: Option<(SessionLookup, Option<Row>)>,
     /// The sessions of the page of events that was read last. `None` outside a snapshot, where nothing is read ahead.
     sessions: Option<RefCell<BTreeMap<SessionPk, Row>>>,
 }
@@ -25,32 +25,32 @@ pub(crate) struct ReadAhead {
 impl ReadAhead {
     /// Creates the store of rows for a snapshot, with the result of the lookup when the snapshot began, if there was
     /// one.
-    pub(crate) fn in_snapshot(named: Option<(SessionLookup, Option<Row>)>) -> Self {
+    pub(crate) fn in_snapshot(lookup_result: Option<(SessionLookup, Option<Row>)>) -> Self {
         Self {
-            named,
+            lookup_result,
             sessions: Some(RefCell::default()),
         }
     }
 
-    /// The result of a lookup; `None` if it was not read ahead.
+    /// Returns the result of a lookup; `None` if it was not read ahead.
     pub(super) fn session(
         &self,
         lookup: &SessionLookup,
     ) -> Option<Result<Option<StoredSession>, Failure>> {
-        let (named, row) = self.named.as_ref()?;
-        (named == lookup).then(|| row.as_ref().map(read_stored).transpose())
+        let (known_lookup, row) = self.lookup_result.as_ref()?;
+        (known_lookup == lookup).then(|| row.as_ref().map(read_stored).transpose())
     }
 
-    /// The session's newest seq; `None` if it was not read ahead.
+    /// Returns the session's newest seq; `None` if it was not read ahead.
     pub(super) fn newest_seq(&self, pk: SessionPk) -> Option<Result<u64, Failure>> {
-        let row = self.named.as_ref()?.1.as_ref()?;
-        (uint(row, 0).ok()? == pk).then(|| {
+        let row = self.lookup_result.as_ref()?.1.as_ref()?;
+        (read_u64(row, 0).ok()? == pk).then(|| {
             let seq: Option<i64> = column(row, 15)?;
-            seq.map_or(Ok(0), |_| uint(row, 15))
+            seq.map_or(Ok(0), |_| read_u64(row, 15))
         })
     }
 
-    /// The session with this number; `None` if it was not read ahead.
+    /// Returns the session with this number; `None` if it was not read ahead.
     pub(super) fn session_by_pk(&self, pk: SessionPk) -> Option<Result<StoredSession, Failure>> {
         let sessions = self.sessions.as_ref()?.borrow();
         sessions.get(&pk).map(read_stored)
@@ -58,7 +58,7 @@ impl ReadAhead {
 
     /// Reads ahead those sessions of `events` that are not in memory, because the caller needs them next. Drops all
     /// others.
-    pub(super) fn sessions_of(
+    pub(super) fn fetch_sessions(
         &self,
         rows: &Rows<'_>,
         events: &[(SessionPk, EventRow)],
@@ -70,12 +70,12 @@ impl ReadAhead {
         let mut cached = sessions.borrow_mut();
         cached.retain(|pk, _| needed.contains(pk));
         let missing = needed.iter().filter(|pk| !cached.contains_key(pk));
-        let room = SESSIONS.saturating_sub(cached.len());
-        let missing: Vec<i64> = missing.take(room).map(|pk| int(*pk)).collect();
+        let free_slots = SESSIONS_MAX.saturating_sub(cached.len());
+        let missing: Vec<i64> = missing.take(free_slots).map(|pk| sql_int(*pk)).collect();
         // For a single session, reading ahead would save no round trip.
         if missing.len() > 1 {
             for row in session::by_pks(rows, &missing)? {
-                cached.insert(uint(&row, 0)?, row);
+                cached.insert(read_u64(&row, 0)?, row);
             }
         }
         Ok(())

@@ -6,21 +6,21 @@ use filrouge_types::Failure;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::{PAGE_BYTES, Rows, column, int, uint};
+use super::{PAGE_BYTES, Rows, column, read_u64, sql_int};
 use crate::session::Sql;
 
-/// Decodes the columns first_seq, count, head and body, of which the first is column `at`.
-pub(crate) fn read_record(row: &Row, at: usize) -> Result<RecordRow, Failure> {
+/// Decodes the columns first_seq, count, head and body, of which the first is column `first_column`.
+pub(crate) fn read_record(row: &Row, first_column: usize) -> Result<RecordRow, Failure> {
     Ok(RecordRow {
-        first_seq: uint(row, at)?,
-        count: uint(row, at + 1)?,
-        head: column(row, at + 2)?,
-        body: column(row, at + 3)?,
+        first_seq: read_u64(row, first_column)?,
+        count: read_u64(row, first_column + 1)?,
+        head: column(row, first_column + 2)?,
+        body: column(row, first_column + 3)?,
     })
 }
 
 /// If at most this many records are requested, they are returned whatever their size: a simpler query suffices.
-const FEW: usize = 2;
+const FEW_RECORDS: usize = 2;
 
 pub(super) fn page(
     rows: &Rows<'_>,
@@ -47,13 +47,18 @@ pub(super) fn page(
          WHERE before < $4 ORDER BY first_seq",
         &[Type::INT8, Type::INT8, Type::INT8, Type::INT8],
     );
-    let (pk, seq, max_rows, full) = (int(pk), int(seq), int(limit as u64), int(PAGE_BYTES as u64));
-    let found = if limit <= FEW {
-        rows.many(&ALL, &[&pk, &seq, &max_rows])?
+    let (pk, seq, max_rows, page_bytes) = (
+        sql_int(pk),
+        sql_int(seq),
+        sql_int(limit as u64),
+        sql_int(PAGE_BYTES as u64),
+    );
+    let fetched = if limit <= FEW_RECORDS {
+        rows.query_all(&ALL, &[&pk, &seq, &max_rows])?
     } else {
-        rows.many(&UNTIL_FULL, &[&pk, &seq, &max_rows, &full])?
+        rows.query_all(&UNTIL_FULL, &[&pk, &seq, &max_rows, &page_bytes])?
     };
-    found.iter().map(|row| read_record(row, 0)).collect()
+    fetched.iter().map(|row| read_record(row, 0)).collect()
 }
 
 pub(super) fn newest_seq(rows: &Rows<'_>, pk: SessionPk) -> Result<u64, Failure> {
@@ -65,5 +70,5 @@ pub(super) fn newest_seq(rows: &Rows<'_>, pk: SessionPk) -> Result<u64, Failure>
          WHERE session_pk = $1 ORDER BY first_seq DESC LIMIT 1",
         &[Type::INT8],
     );
-    rows.number(&SQL, &[&int(pk)])
+    rows.query_number(&SQL, &[&sql_int(pk)])
 }

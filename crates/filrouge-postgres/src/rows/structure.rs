@@ -15,7 +15,7 @@ fn migrations() -> impl Iterator<Item = &'static str> {
 }
 
 /// The migrations' statements that create guards, in the form in which PostgreSQL prints them.
-fn triggers() -> impl Iterator<Item = &'static str> {
+fn expected_triggers() -> impl Iterator<Item = &'static str> {
     let lines = migrations().flat_map(str::lines);
     lines
         .filter(|line| line.starts_with("CREATE TRIGGER"))
@@ -24,7 +24,7 @@ fn triggers() -> impl Iterator<Item = &'static str> {
 
 /// The names and bodies of the functions that guards call. They are recognized by their empty parameter lists, which no
 /// other function of the migrations has.
-fn functions() -> impl Iterator<Item = (&'static str, &'static str)> {
+fn expected_functions() -> impl Iterator<Item = (&'static str, &'static str)> {
     let parts = migrations().flat_map(|sql| sql.split("CREATE FUNCTION filrouge.").skip(1));
     parts.filter_map(|part| {
         let (name, rest) = part.split_once('(')?;
@@ -34,7 +34,7 @@ fn functions() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// The indexes that the migrations create, except those of primary keys.
-fn indexes() -> impl Iterator<Item = &'static str> {
+fn expected_indexes() -> impl Iterator<Item = &'static str> {
     migrations().flat_map(str::lines).filter_map(|line| {
         let name_and_rest = line
             .strip_prefix("CREATE INDEX ")
@@ -44,7 +44,7 @@ fn indexes() -> impl Iterator<Item = &'static str> {
 }
 
 /// Lists the faults: indexes that are missing or not valid, and guards that are missing, changed or switched off.
-pub(super) fn faults(rows: &Rows<'_>) -> Result<Vec<String>, Failure> {
+pub(super) fn find_faults(rows: &Rows<'_>) -> Result<Vec<String>, Failure> {
     static INDEXES: Sql = Sql::new(
         "SELECT c.relname::text, i.indisvalid AND i.indisready
          FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
@@ -63,24 +63,24 @@ pub(super) fn faults(rows: &Rows<'_>) -> Result<Vec<String>, Failure> {
     );
     let mut faults = Vec::new();
     let found: BTreeSet<(String, bool)> =
-        each(rows, &INDEXES, |row| Ok((column(row, 0)?, column(row, 1)?)))?;
+        query_set(rows, &INDEXES, |row| Ok((column(row, 0)?, column(row, 1)?)))?;
     for (name, _) in found.iter().filter(|(_, valid)| !valid) {
         faults.push(format!("index {name} is not valid"));
     }
     let existing: BTreeSet<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
-    for name in indexes().filter(|name| !existing.contains(name)) {
+    for name in expected_indexes().filter(|name| !existing.contains(name)) {
         faults.push(format!("index {name} is missing"));
     }
-    let found: BTreeSet<String> = each(rows, &TRIGGERS, |row| column(row, 0))?;
-    for guard in triggers().filter(|guard| !found.contains(*guard)) {
+    let found: BTreeSet<String> = query_set(rows, &TRIGGERS, |row| column(row, 0))?;
+    for guard in expected_triggers().filter(|guard| !found.contains(*guard)) {
         faults.push(format!(
             "a guard is missing, was changed or switched off: {guard}"
         ));
     }
-    let found: BTreeSet<(String, String)> = each(rows, &FUNCTIONS, |row| {
+    let found: BTreeSet<(String, String)> = query_set(rows, &FUNCTIONS, |row| {
         Ok((column(row, 0)?, column(row, 1)?))
     })?;
-    for (name, body) in functions() {
+    for (name, body) in expected_functions() {
         if !found.contains(&(name.to_owned(), body.to_owned())) {
             faults.push(format!(
                 "the guards' function {name} is missing or was changed"
@@ -90,12 +90,12 @@ pub(super) fn faults(rows: &Rows<'_>) -> Result<Vec<String>, Failure> {
     Ok(faults)
 }
 
-fn each<T: Ord>(
+fn query_set<T: Ord>(
     rows: &Rows<'_>,
     sql: &'static Sql,
     read: impl Fn(&Row) -> Result<T, Failure>,
 ) -> Result<BTreeSet<T>, Failure> {
-    rows.many(sql, &[])?.iter().map(read).collect()
+    rows.query_all(sql, &[])?.iter().map(read).collect()
 }
 
 #[cfg(test)]
@@ -103,22 +103,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_guards_are_found_in_the_migrations() {
+    fn all_guards_of_the_migrations_are_parsed() {
         // A statement that spans several lines would be missed.
-        let count_of = |what: &str| {
+        let count_of = |text: &str| {
             migrations()
-                .map(|sql| sql.matches(what).count())
+                .map(|sql| sql.matches(text).count())
                 .sum::<usize>()
         };
-        assert_eq!(triggers().count(), count_of("CREATE TRIGGER"));
+        assert_eq!(expected_triggers().count(), count_of("CREATE TRIGGER"));
         assert_eq!(
-            indexes().count(),
+            expected_indexes().count(),
             count_of("CREATE INDEX") + count_of("CREATE UNIQUE INDEX")
         );
-        assert!(triggers().all(|t| t.contains(" EXECUTE FUNCTION filrouge.")));
-        let names: Vec<_> = functions().map(|(name, _)| name).collect();
+        assert!(expected_triggers().all(|t| t.contains(" EXECUTE FUNCTION filrouge.")));
+        let names: Vec<_> = expected_functions().map(|(name, _)| name).collect();
         assert_eq!(names.len(), count_of("() RETURNS trigger"));
-        for trigger in triggers() {
+        for trigger in expected_triggers() {
             let called = trigger.split("FUNCTION filrouge.").nth(1).unwrap();
             assert!(names.contains(&called.trim_end_matches("()")), "{trigger}");
         }

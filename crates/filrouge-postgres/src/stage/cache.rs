@@ -6,16 +6,16 @@ use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{DraftRow, LogRow, SessionPk, SessionRow, StoredSession, TurnRow};
 use filrouge_types::{SessionId, TenantId, TurnId};
 
-use super::wanted::Fetched;
+use super::prefetch::Fetched;
 
 mod side_rows;
 
 use side_rows::SessionSideRows;
 
 /// The maximum number of records per session in the cache. If a session has as many, the next one replaces all of them.
-const RECORDS: usize = 64;
+const RECORDS_MAX: usize = 64;
 
-type Name = (TenantId, SessionId);
+type SessionName = (TenantId, SessionId);
 
 /// The cached rows. If a method returns `None`, the row is not cached: the caller must query the database. `Some(None)`
 /// means that the row does not exist. In the maps, too, the value `None` is a row that does not exist.
@@ -24,8 +24,8 @@ pub(super) struct Cache {
     newest_log: Option<LogRow>,
     /// The greatest number of a session, including those created by the group.
     newest_pk: SessionPk,
-    sessions: BTreeMap<Name, Option<StoredSession>>,
-    names: BTreeMap<SessionPk, Name>,
+    sessions: BTreeMap<SessionName, Option<StoredSession>>,
+    names: BTreeMap<SessionPk, SessionName>,
     /// The sessions that the group has created. Rows of these sessions that are not cached do not exist.
     new_sessions: BTreeSet<SessionPk>,
     newest_turns: BTreeMap<SessionPk, Option<TurnRow>>,
@@ -58,18 +58,18 @@ impl Cache {
             records: fetched.records,
             side_rows: SessionSideRows::new(fetched.events, fetched.checkpoints),
         };
-        for found in fetched.sessions {
-            let pk = found.stored.pk;
-            cache.newest_seqs.insert(pk, found.newest_seq);
-            if let Some(turn) = found.newest_turn {
+        for session in fetched.sessions {
+            let pk = session.stored.pk;
+            cache.newest_seqs.insert(pk, session.newest_seq);
+            if let Some(turn) = session.newest_turn {
                 cache.newest_turns.insert(pk, turn);
             }
-            cache.keep(found.stored);
+            cache.insert_session(session.stored);
         }
         cache
     }
 
-    fn keep(&mut self, stored: StoredSession) {
+    fn insert_session(&mut self, stored: StoredSession) {
         let name = (stored.row.tenant_id.clone(), stored.row.session_id.clone());
         self.names.insert(stored.pk, name.clone());
         self.sessions.insert(name, Some(stored));
@@ -127,17 +127,17 @@ impl Cache {
         let records = self.records.get(&pk)?;
         let newest = self.newest_seq(pk)?;
         let (start, _) = records.range(..=seq).next_back()?;
-        let (mut found, mut next) = (Vec::new(), *start);
+        let (mut matching, mut next_seq) = (Vec::new(), *start);
         for record in records.range(start..).map(|(_, r)| r) {
-            if found.len() == limit || record.first_seq != next {
+            if matching.len() == limit || record.first_seq != next_seq {
                 break;
             }
-            next = record.last_seq() + 1;
-            found.push(record.clone());
+            next_seq = record.last_seq() + 1;
+            matching.push(record.clone());
         }
         // If the first record found ends before `seq`, a record that is not cached may contain `seq`.
-        let holds = found.first().is_some_and(|r| r.last_seq() >= seq);
-        (holds && (found.len() == limit || next > newest)).then_some(found)
+        let covers_seq = matching.first().is_some_and(|r| r.last_seq() >= seq);
+        (covers_seq && (matching.len() == limit || next_seq > newest)).then_some(matching)
     }
 
     /// Adds a new session, and returns the number that it gets.
@@ -148,7 +148,7 @@ impl Cache {
         self.newest_turns.insert(pk, None);
         self.newest_seqs.insert(pk, 0);
         self.side_rows.add_session(pk);
-        self.keep(StoredSession {
+        self.insert_session(StoredSession {
             pk,
             row: row.clone(),
             head: None,
@@ -156,7 +156,7 @@ impl Cache {
         pk
     }
 
-    pub(super) fn stored(&mut self, pk: SessionPk) -> Option<&mut StoredSession> {
+    pub(super) fn session_mut(&mut self, pk: SessionPk) -> Option<&mut StoredSession> {
         let name = self.names.get(&pk)?;
         self.sessions.get_mut(name)?.as_mut()
     }
@@ -175,7 +175,7 @@ impl Cache {
             *newest = (*newest).max(row.last_seq());
         }
         let records = self.records.entry(pk).or_default();
-        if records.len() >= RECORDS {
+        if records.len() >= RECORDS_MAX {
             records.clear();
         }
         records.insert(row.first_seq, row.clone());
@@ -190,18 +190,18 @@ impl Cache {
     }
 
     /// Drops everything that is cached for a session, because the caller changes rows without updating the cache.
-    pub(super) fn forget(&mut self, pk: SessionPk) {
+    pub(super) fn drop_session(&mut self, pk: SessionPk) {
         self.new_sessions.remove(&pk);
         if let Some(name) = self.names.remove(&pk) {
             self.sessions.remove(&name);
         }
         self.newest_turns.remove(&pk);
         self.newest_seqs.remove(&pk);
-        self.turns.retain(|(of, _), _| *of != pk);
-        self.keys.retain(|(of, _), _| *of != pk);
-        self.drafts.retain(|(of, _), _| *of != pk);
+        self.turns.retain(|(key_pk, _), _| *key_pk != pk);
+        self.keys.retain(|(key_pk, _), _| *key_pk != pk);
+        self.drafts.retain(|(key_pk, _), _| *key_pk != pk);
         self.records.remove(&pk);
-        self.side_rows.forget(pk);
+        self.side_rows.drop_session(pk);
     }
 
     pub(super) const fn side_rows(&self) -> &SessionSideRows {

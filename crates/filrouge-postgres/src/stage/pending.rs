@@ -1,4 +1,4 @@
-//! Buffers the rows that a group of writes has written, and sends them with one or two statements for each table.
+//! Buffers the rows of a group of writes, and sends them with one or two statements for each table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use tokio_postgres::Error;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use crate::rows::{int, open_since};
+use crate::rows::{open_since, sql_int};
 use crate::session::{Session, Sql};
 
 mod sessions;
@@ -25,24 +25,24 @@ pub(crate) use side_rows::{DELETE_CHECKPOINTS, INSERT_EVENTS, PUT_CHECKPOINTS};
 #[derive(Default)]
 pub(crate) struct Pending {
     /// New sessions.
-    sessions: Vec<(SessionPk, SessionRow)>,
+    new_sessions: Vec<(SessionPk, SessionRow)>,
     changed_sessions: BTreeMap<SessionPk, SessionRow>,
     heads: BTreeMap<SessionPk, Vec<u8>>,
     new_turns: BTreeMap<(SessionPk, u64), TurnRow>,
     /// Changed turns.
-    turns: BTreeMap<(SessionPk, u64), TurnRow>,
+    changed_turns: BTreeMap<(SessionPk, u64), TurnRow>,
     records: Vec<(SessionPk, RecordRow)>,
     record_bytes: usize,
     keys: Vec<(SessionPk, [u8; 16], u64)>,
     agents: BTreeSet<(SessionPk, Box<str>)>,
     drafts: BTreeMap<(SessionPk, u64), Vec<u8>>,
-    gone_drafts: BTreeSet<(SessionPk, u64)>,
+    deleted_drafts: BTreeSet<(SessionPk, u64)>,
     chunks: BTreeMap<(SessionPk, u64, u64), Vec<u8>>,
-    /// The drafts all of whose stored chunks are deleted.
-    gone_chunks: BTreeSet<(SessionPk, u64)>,
+    /// The drafts of which all stored chunks are deleted.
+    cleared_chunks: BTreeSet<(SessionPk, u64)>,
     events: Vec<(SessionPk, EventRow)>,
     checkpoints: BTreeMap<(SessionPk, u64), Vec<u8>>,
-    gone_checkpoints: BTreeSet<(SessionPk, u64)>,
+    deleted_checkpoints: BTreeSet<(SessionPk, u64)>,
     log: Option<LogRow>,
 }
 
@@ -86,7 +86,7 @@ pub(crate) static INSERT_KEYS: Sql = Sql::new(
     "INSERT INTO filrouge.item_key (session_pk, key, seq) SELECT * FROM unnest($1, $2, $3)",
     &[Type::INT8_ARRAY, Type::UUID_ARRAY, Type::INT8_ARRAY],
 );
-pub(crate) static NOTE_AGENTS: Sql = Sql::new(
+pub(crate) static INSERT_AGENTS: Sql = Sql::new(
     "INSERT INTO filrouge.session_agent (session_pk, agent) SELECT * FROM unnest($1, $2)
      ON CONFLICT DO NOTHING",
     &[Type::INT8_ARRAY, Type::BYTEA_ARRAY],
@@ -124,99 +124,99 @@ pub(crate) static INSERT_LOG: Sql = Sql::new(
 );
 
 impl Pending {
-    pub(crate) fn session(&mut self, pk: SessionPk, row: &SessionRow) {
-        self.sessions.push((pk, row.clone()));
+    pub(crate) fn insert_session(&mut self, pk: SessionPk, row: &SessionRow) {
+        self.new_sessions.push((pk, row.clone()));
     }
 
     pub(super) fn change_session(&mut self, pk: SessionPk, row: &SessionRow) {
         self.changed_sessions.insert(pk, row.clone());
     }
 
-    pub(crate) fn head(&mut self, pk: SessionPk, head: &HeadRow) {
+    pub(crate) fn put_head(&mut self, pk: SessionPk, head: &HeadRow) {
         self.heads.insert(pk, head.encode());
     }
 
     /// Buffers a turn. `new`: the turn is not in the database yet.
-    pub(crate) fn turn(&mut self, pk: SessionPk, row: &TurnRow, new: bool) {
+    pub(crate) fn put_turn(&mut self, pk: SessionPk, row: &TurnRow, new: bool) {
         let key = (pk, row.place());
         let turns = if new || self.new_turns.contains_key(&key) {
             &mut self.new_turns
         } else {
-            &mut self.turns
+            &mut self.changed_turns
         };
         turns.insert(key, row.clone());
     }
 
     /// Buffers a record. Returns the total number of bytes of all buffered records.
-    pub(crate) fn record(&mut self, pk: SessionPk, row: &RecordRow) -> usize {
+    pub(crate) fn insert_record(&mut self, pk: SessionPk, row: &RecordRow) -> usize {
         self.record_bytes += row.body.len();
         self.records.push((pk, row.clone()));
         self.record_bytes
     }
 
-    pub(crate) fn key(&mut self, pk: SessionPk, key: [u8; 16], seq: u64) {
+    pub(crate) fn insert_key(&mut self, pk: SessionPk, key: [u8; 16], seq: u64) {
         self.keys.push((pk, key, seq));
     }
 
-    pub(crate) fn agent(&mut self, pk: SessionPk, agent: &str) {
+    pub(crate) fn insert_agent(&mut self, pk: SessionPk, agent: &str) {
         self.agents.insert((pk, agent.into()));
     }
 
-    pub(crate) fn draft(&mut self, pk: SessionPk, row: &DraftRow) {
+    pub(crate) fn put_draft(&mut self, pk: SessionPk, row: &DraftRow) {
         self.drafts.insert((pk, row.place), row.encode());
     }
 
-    pub(crate) fn chunk(&mut self, pk: SessionPk, place: u64, chunk: &DraftChunk) {
+    pub(crate) fn insert_chunk(&mut self, pk: SessionPk, place: u64, chunk: &DraftChunk) {
         let key = (pk, place, chunk.number);
         self.chunks.insert(key, chunk.encode());
     }
 
     pub(super) fn clear_chunks(&mut self, pk: SessionPk, place: u64) {
         self.chunks
-            .retain(|(of, at, _), _| (*of, *at) != (pk, place));
-        self.gone_chunks.insert((pk, place));
+            .retain(|(chunk_pk, chunk_place, _), _| (*chunk_pk, *chunk_place) != (pk, place));
+        self.cleared_chunks.insert((pk, place));
     }
 
     pub(super) fn delete_draft(&mut self, pk: SessionPk, place: u64) {
         self.clear_chunks(pk, place);
         self.drafts.remove(&(pk, place));
-        self.gone_drafts.insert((pk, place));
+        self.deleted_drafts.insert((pk, place));
     }
 
-    pub(crate) fn event(&mut self, pk: SessionPk, row: &EventRow) {
+    pub(crate) fn insert_event(&mut self, pk: SessionPk, row: &EventRow) {
         self.events.push((pk, row.clone()));
     }
 
-    pub(crate) fn checkpoint(&mut self, pk: SessionPk, row: &CheckpointRow) {
+    pub(crate) fn put_checkpoint(&mut self, pk: SessionPk, row: &CheckpointRow) {
         self.checkpoints
             .insert((pk, row.checkpoint.seq), row.encode());
     }
 
     pub(super) fn delete_checkpoint(&mut self, pk: SessionPk, seq: u64) {
         self.checkpoints.remove(&(pk, seq));
-        self.gone_checkpoints.insert((pk, seq));
+        self.deleted_checkpoints.insert((pk, seq));
     }
 
-    pub(super) fn log(&mut self, row: &LogRow) {
+    pub(super) fn set_log(&mut self, row: &LogRow) {
         self.log = Some(row.clone());
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.sessions.is_empty()
+        self.new_sessions.is_empty()
             && self.changed_sessions.is_empty()
             && self.heads.is_empty()
             && self.new_turns.is_empty()
-            && self.turns.is_empty()
+            && self.changed_turns.is_empty()
             && self.records.is_empty()
             && self.keys.is_empty()
             && self.agents.is_empty()
             && self.drafts.is_empty()
-            && self.gone_drafts.is_empty()
+            && self.deleted_drafts.is_empty()
             && self.chunks.is_empty()
-            && self.gone_chunks.is_empty()
+            && self.cleared_chunks.is_empty()
             && self.events.is_empty()
             && self.checkpoints.is_empty()
-            && self.gone_checkpoints.is_empty()
+            && self.deleted_checkpoints.is_empty()
             && self.log.is_none()
     }
 
@@ -224,15 +224,15 @@ impl Pending {
     pub(crate) async fn send(&self, session: &Session) -> Result<(), Error> {
         try_join!(
             biased;
-            delete(session, &DELETE_CHUNKS, &self.gone_chunks),
-            delete(session, &DELETE_DRAFTS, &self.gone_drafts),
-            delete(session, &DELETE_CHECKPOINTS, &self.gone_checkpoints),
-            sessions::insert(session, &self.sessions),
+            send_deletes(session, &DELETE_CHUNKS, &self.cleared_chunks),
+            send_deletes(session, &DELETE_DRAFTS, &self.deleted_drafts),
+            send_deletes(session, &DELETE_CHECKPOINTS, &self.deleted_checkpoints),
+            sessions::insert(session, &self.new_sessions),
             sessions::update(session, &self.changed_sessions),
             self.send_records(session),
             self.send_keys(session),
-            turns(session, &INSERT_TURNS, &self.new_turns),
-            turns(session, &UPDATE_TURNS, &self.turns),
+            send_turns(session, &INSERT_TURNS, &self.new_turns),
+            send_turns(session, &UPDATE_TURNS, &self.changed_turns),
             self.send_agents(session),
             self.send_drafts(session),
             self.send_chunks(session),
@@ -248,7 +248,7 @@ impl Pending {
         if self.heads.is_empty() {
             return Ok(());
         }
-        let pks: Vec<i64> = self.heads.keys().map(|pk| int(*pk)).collect();
+        let pks: Vec<i64> = self.heads.keys().map(|pk| sql_int(*pk)).collect();
         let data: Vec<&[u8]> = self.heads.values().map(Vec::as_slice).collect();
         session.query(&PUT_HEADS, &[&pks, &data]).await.map(drop)
     }
@@ -257,8 +257,9 @@ impl Pending {
         if self.records.is_empty() {
             return Ok(());
         }
-        let column = |n: fn(&RecordRow) -> u64| self.records.iter().map(move |(_, r)| int(n(r)));
-        let pks: Vec<i64> = self.records.iter().map(|(pk, _)| int(*pk)).collect();
+        let column =
+            |n: fn(&RecordRow) -> u64| self.records.iter().map(move |(_, r)| sql_int(n(r)));
+        let pks: Vec<i64> = self.records.iter().map(|(pk, _)| sql_int(*pk)).collect();
         let seqs: Vec<i64> = column(|r| r.first_seq).collect();
         let counts: Vec<i64> = column(|r| r.count).collect();
         let heads: Vec<&[u8]> = self
@@ -281,13 +282,13 @@ impl Pending {
         if self.keys.is_empty() {
             return Ok(());
         }
-        let pks: Vec<i64> = self.keys.iter().map(|(pk, ..)| int(*pk)).collect();
+        let pks: Vec<i64> = self.keys.iter().map(|(pk, ..)| sql_int(*pk)).collect();
         let keys: Vec<Uuid> = self
             .keys
             .iter()
             .map(|(_, key, _)| Uuid::from_bytes(*key))
             .collect();
-        let seqs: Vec<i64> = self.keys.iter().map(|(.., seq)| int(*seq)).collect();
+        let seqs: Vec<i64> = self.keys.iter().map(|(.., seq)| sql_int(*seq)).collect();
         session
             .query(&INSERT_KEYS, &[&pks, &keys, &seqs])
             .await
@@ -298,10 +299,10 @@ impl Pending {
         if self.agents.is_empty() {
             return Ok(());
         }
-        let pks: Vec<i64> = self.agents.iter().map(|(pk, _)| int(*pk)).collect();
+        let pks: Vec<i64> = self.agents.iter().map(|(pk, _)| sql_int(*pk)).collect();
         let agents: Vec<&[u8]> = self.agents.iter().map(|(_, a)| a.as_bytes()).collect();
         session
-            .query(&NOTE_AGENTS, &[&pks, &agents])
+            .query(&INSERT_AGENTS, &[&pks, &agents])
             .await
             .map(drop)
     }
@@ -310,11 +311,15 @@ impl Pending {
         if self.drafts.is_empty() {
             return Ok(());
         }
-        let pks: Vec<i64> = self.drafts.keys().map(|(pk, _)| int(*pk)).collect();
-        let at: Vec<i64> = self.drafts.keys().map(|(_, place)| int(*place)).collect();
+        let pks: Vec<i64> = self.drafts.keys().map(|(pk, _)| sql_int(*pk)).collect();
+        let places: Vec<i64> = self
+            .drafts
+            .keys()
+            .map(|(_, place)| sql_int(*place))
+            .collect();
         let data: Vec<&[u8]> = self.drafts.values().map(Vec::as_slice).collect();
         session
-            .query(&PUT_DRAFTS, &[&pks, &at, &data])
+            .query(&PUT_DRAFTS, &[&pks, &places, &data])
             .await
             .map(drop)
     }
@@ -323,16 +328,16 @@ impl Pending {
         if self.chunks.is_empty() {
             return Ok(());
         }
-        let pks: Vec<i64> = self.chunks.keys().map(|(pk, ..)| int(*pk)).collect();
-        let at: Vec<i64> = self
+        let pks: Vec<i64> = self.chunks.keys().map(|(pk, ..)| sql_int(*pk)).collect();
+        let places: Vec<i64> = self
             .chunks
             .keys()
-            .map(|(_, place, _)| int(*place))
+            .map(|(_, place, _)| sql_int(*place))
             .collect();
-        let numbers: Vec<i64> = self.chunks.keys().map(|(.., n)| int(*n)).collect();
+        let numbers: Vec<i64> = self.chunks.keys().map(|(.., n)| sql_int(*n)).collect();
         let data: Vec<&[u8]> = self.chunks.values().map(Vec::as_slice).collect();
         session
-            .query(&INSERT_CHUNKS, &[&pks, &at, &numbers, &data])
+            .query(&INSERT_CHUNKS, &[&pks, &places, &numbers, &data])
             .await
             .map(drop)
     }
@@ -340,13 +345,13 @@ impl Pending {
     async fn send_log(&self, session: &Session) -> Result<(), Error> {
         let Some(row) = &self.log else { return Ok(()) };
         session
-            .query(&INSERT_LOG, &[&int(row.commit_no), &row.encode()])
+            .query(&INSERT_LOG, &[&sql_int(row.commit_no), &row.encode()])
             .await
             .map(drop)
     }
 }
 
-async fn delete(
+async fn send_deletes(
     session: &Session,
     sql: &'static Sql,
     keys: &BTreeSet<(SessionPk, u64)>,
@@ -354,12 +359,12 @@ async fn delete(
     if keys.is_empty() {
         return Ok(());
     }
-    let pks: Vec<i64> = keys.iter().map(|(pk, _)| int(*pk)).collect();
-    let at: Vec<i64> = keys.iter().map(|(_, place)| int(*place)).collect();
-    session.query(sql, &[&pks, &at]).await.map(drop)
+    let pks: Vec<i64> = keys.iter().map(|(pk, _)| sql_int(*pk)).collect();
+    let places: Vec<i64> = keys.iter().map(|(_, place)| sql_int(*place)).collect();
+    session.query(sql, &[&pks, &places]).await.map(drop)
 }
 
-async fn turns(
+async fn send_turns(
     session: &Session,
     sql: &'static Sql,
     rows: &BTreeMap<(SessionPk, u64), TurnRow>,
@@ -367,8 +372,8 @@ async fn turns(
     if rows.is_empty() {
         return Ok(());
     }
-    let pks: Vec<i64> = rows.keys().map(|(pk, _)| int(*pk)).collect();
-    let at: Vec<i64> = rows.keys().map(|(_, place)| int(*place)).collect();
+    let pks: Vec<i64> = rows.keys().map(|(pk, _)| sql_int(*pk)).collect();
+    let places: Vec<i64> = rows.keys().map(|(_, place)| sql_int(*place)).collect();
     let ids: Vec<Uuid> = rows
         .values()
         .map(|t| Uuid::from_bytes(*t.turn_id.as_bytes()))
@@ -377,7 +382,7 @@ async fn turns(
     let open: Vec<bool> = since.iter().map(Option::is_some).collect();
     let data: Vec<Vec<u8>> = rows.values().map(TurnRow::encode).collect();
     session
-        .query(sql, &[&pks, &at, &ids, &open, &since, &data])
+        .query(sql, &[&pks, &places, &ids, &open, &since, &data])
         .await
         .map(drop)
 }

@@ -9,72 +9,73 @@ use filrouge_types::{Failure, ItemId, RequestId};
 use tokio_postgres::types::Type;
 
 use super::Stage;
-use crate::rows::int;
+use crate::rows::sql_int;
 use crate::session::{Param, Sql};
 
-/// When the buffered records have more bytes than this, all buffered rows are sent before the end of the transaction.
+/// The maximum number of bytes of the buffered records. Above it, all buffered rows are sent before the transaction
+/// ends.
 const PENDING_BYTES: usize = 16 << 20;
 
 impl Stage<'_> {
-    /// Runs a statement at once, after the buffered rows: for statements that are too rare to be buffered.
+    /// Sends the buffered rows, and then runs a statement that is too rare to be buffered.
     fn run_now(&mut self, sql: &'static Sql, params: &[Param<'_>]) -> Result<(), Failure> {
-        self.puts += 1;
-        self.flushed()?.many(sql, params).map(drop)
+        self.write_count += 1;
+        self.flush()?.query_all(sql, params).map(drop)
     }
 
     fn put_key(&mut self, pk: SessionPk, key: [u8; 16], seq: u64) {
-        self.puts += 1;
+        self.write_count += 1;
         self.cache.put_key(pk, key, seq);
-        self.pending.get_mut().key(pk, key, seq);
+        self.pending.get_mut().insert_key(pk, key, seq);
     }
 
-    /// Permits the database's guards to let this transaction change or delete rows of the session `pk`. `what` is the
-    /// setting that the guards read: `filrouge.redacts` or `filrouge.erases`.
-    fn allow(&self, what: &str, pk: SessionPk) -> Result<(), Failure> {
+    /// Permits the database's guards to let this transaction change or delete rows of the session `pk`. The guards read
+    /// `setting`, which is `filrouge.redacts` or `filrouge.erases`.
+    fn permit_changes(&self, setting: &str, pk: SessionPk) -> Result<(), Failure> {
         static SQL: Sql = Sql::new("SELECT set_config($1, $2, true)", &[Type::TEXT, Type::TEXT]);
-        self.flushed()?
-            .many(&SQL, &[&what, &pk.to_string()])
+        self.flush()?
+            .query_all(&SQL, &[&setting, &pk.to_string()])
             .map(drop)
     }
 }
 
 impl Tx for Stage<'_> {
     fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure> {
-        self.puts += 1;
+        self.write_count += 1;
         let pk = self.cache.add_session(row);
-        self.pending.get_mut().session(pk, row);
+        self.pending.get_mut().insert_session(pk, row);
         Ok(pk)
     }
 
     fn put_head(&mut self, pk: SessionPk, head: &HeadRow) -> Result<(), Failure> {
-        self.puts += 1;
-        if let Some(stored) = self.cache.stored(pk) {
+        self.write_count += 1;
+        if let Some(stored) = self.cache.session_mut(pk) {
             stored.head = Some(head.clone());
         }
-        self.pending.get_mut().head(pk, head);
+        self.pending.get_mut().put_head(pk, head);
         Ok(())
     }
 
     fn insert_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
-        self.puts += 1;
+        self.write_count += 1;
         self.cache.put_turn(pk, row);
-        self.pending.get_mut().turn(pk, row, true);
+        self.pending.get_mut().put_turn(pk, row, true);
         Ok(())
     }
 
     fn update_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
-        self.puts += 1;
+        self.write_count += 1;
         self.cache.put_turn(pk, row);
-        self.pending.get_mut().turn(pk, row, false);
+        self.pending.get_mut().put_turn(pk, row, false);
         Ok(())
     }
 
     fn insert_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
-        self.puts += 1;
+        self.write_count += 1;
         self.cache.put_record(pk, row);
-        let bytes = self.pending.get_mut().record(pk, row);
-        if bytes > PENDING_BYTES {
-            self.flushed()?;
+        let buffered_bytes = self.pending.get_mut().insert_record(pk, row);
+        if buffered_bytes > PENDING_BYTES {
+            self.flush()?;
         }
         Ok(())
     }
@@ -84,9 +85,12 @@ impl Tx for Stage<'_> {
             "UPDATE filrouge.record SET head = $3, body = $4 WHERE session_pk = $1 AND first_seq = $2",
             &[Type::INT8, Type::INT8, Type::BYTEA, Type::BYTEA],
         );
-        self.allow("filrouge.redacts", pk)?;
-        self.cache.forget(pk);
-        self.run_now(&SQL, &[&int(pk), &int(row.first_seq), &row.head, &row.body])
+        self.permit_changes("filrouge.redacts", pk)?;
+        self.cache.drop_session(pk);
+        self.run_now(
+            &SQL,
+            &[&sql_int(pk), &sql_int(row.first_seq), &row.head, &row.body],
+        )
     }
 
     fn insert_item_key(&mut self, pk: SessionPk, id: &ItemId, seq: u64) -> Result<(), Failure> {
@@ -105,36 +109,36 @@ impl Tx for Stage<'_> {
     }
 
     fn update_session(&mut self, pk: SessionPk, row: &SessionRow) -> Result<(), Failure> {
-        self.puts += 1;
-        if let Some(stored) = self.cache.stored(pk) {
+        self.write_count += 1;
+        if let Some(stored) = self.cache.session_mut(pk) {
             stored.row = row.clone();
         }
         self.pending.get_mut().change_session(pk, row);
         Ok(())
     }
 
-    fn note_agent(&mut self, pk: SessionPk, agent: &str) -> Result<(), Failure> {
-        self.puts += 1;
-        self.pending.get_mut().agent(pk, agent);
+    fn insert_agent(&mut self, pk: SessionPk, agent: &str) -> Result<(), Failure> {
+        self.write_count += 1;
+        self.pending.get_mut().insert_agent(pk, agent);
         Ok(())
     }
 
     fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<(), Failure> {
-        self.puts += 1;
+        self.write_count += 1;
         self.cache.side_rows_mut().put_event(pk, row);
-        self.pending.get_mut().event(pk, row);
+        self.pending.get_mut().insert_event(pk, row);
         Ok(())
     }
 
     fn put_checkpoint(&mut self, pk: SessionPk, row: &CheckpointRow) -> Result<(), Failure> {
-        self.puts += 1;
+        self.write_count += 1;
         self.cache.side_rows_mut().put_checkpoint(pk, row);
-        self.pending.get_mut().checkpoint(pk, row);
+        self.pending.get_mut().put_checkpoint(pk, row);
         Ok(())
     }
 
     fn delete_checkpoint(&mut self, pk: SessionPk, seq: u64) -> Result<(), Failure> {
-        self.puts += 1;
+        self.write_count += 1;
         self.cache.side_rows_mut().delete_checkpoint(pk, seq);
         self.pending.get_mut().delete_checkpoint(pk, seq);
         Ok(())
@@ -161,24 +165,24 @@ impl Tx for Stage<'_> {
             "checkpoint",
             "turn",
         ];
-        self.allow("filrouge.erases", pk)?;
-        self.cache.forget(pk);
-        self.puts += 1;
-        let rows = self.flushed()?;
+        self.permit_changes("filrouge.erases", pk)?;
+        self.cache.drop_session(pk);
+        self.write_count += 1;
+        let rows = self.flush()?;
         for table in TABLES {
             let sql = format!("DELETE FROM filrouge.{table} WHERE session_pk = $1");
-            let pk = int(pk);
+            let pk = sql_int(pk);
             let params: [Param<'_>; 1] = [&pk];
             let query = rows.session.query_text(&sql, &[Type::INT8], &params);
-            rows.driver.wait(rows.session.answered(query))?;
+            rows.driver.wait(rows.session.with_answer_timeout(query))?;
         }
         Ok(())
     }
 
     fn put_draft(&mut self, pk: SessionPk, row: &DraftRow) -> Result<(), Failure> {
-        self.puts += 1;
+        self.write_count += 1;
         self.cache.put_draft(pk, row.place, Some(row));
-        self.pending.get_mut().draft(pk, row);
+        self.pending.get_mut().put_draft(pk, row);
         Ok(())
     }
 
@@ -188,27 +192,27 @@ impl Tx for Stage<'_> {
         place: u64,
         chunk: &DraftChunk,
     ) -> Result<(), Failure> {
-        self.puts += 1;
-        self.pending.get_mut().chunk(pk, place, chunk);
+        self.write_count += 1;
+        self.pending.get_mut().insert_chunk(pk, place, chunk);
         Ok(())
     }
 
     fn clear_draft_chunks(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure> {
-        self.puts += 1;
+        self.write_count += 1;
         self.pending.get_mut().clear_chunks(pk, place);
         Ok(())
     }
 
     fn delete_draft(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure> {
-        self.puts += 1;
+        self.write_count += 1;
         self.cache.put_draft(pk, place, None);
         self.pending.get_mut().delete_draft(pk, place);
         Ok(())
     }
 
     fn insert_log(&mut self, row: &LogRow) -> Result<(), Failure> {
-        self.puts += 1;
-        self.pending.get_mut().log(row);
+        self.write_count += 1;
+        self.pending.get_mut().set_log(row);
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use filrouge_types::Failure;
 use tokio_postgres::types::Type;
 
 use super::connections::Transaction;
-use super::state::text;
+use super::state::decode_text;
 use super::statement::without_nul;
 use super::vectors;
 use crate::error::malformed;
@@ -16,8 +16,8 @@ use crate::rows::{bytes, column};
 use crate::session::Sql;
 use crate::vacuum;
 
-/// A statement inserts documents until they have this many bytes.
-const SENT_BYTES: usize = 4 << 20;
+/// A statement stops accepting documents once they have this many bytes.
+const BATCH_BYTES: usize = 4 << 20;
 
 /// The key of the advisory lock of the index: "flsearch" in ASCII. The triggers in the migration use the same key.
 pub(super) const LOCK: i64 = 7_380_400_768_617_177_960;
@@ -30,20 +30,20 @@ pub(super) fn lock(tx: &Transaction<'_>) -> Result<(), Failure> {
 type ShardNumbers = (i64, i64);
 
 /// A transaction that changes the index.
-pub(super) struct Changes<'t, 'c> {
+pub(super) struct IndexChange<'t, 'c> {
     tx: &'t Transaction<'c>,
-    /// The numbers that were already looked up.
+    /// The numbers of the shards that were already looked up.
     shards: BTreeMap<Shard, ShardNumbers>,
     /// The numbers of shards from which a session was removed. Those that are empty at the end are deleted.
-    left: BTreeSet<i64>,
+    shards_left: BTreeSet<i64>,
 }
 
-impl<'t, 'c> Changes<'t, 'c> {
+impl<'t, 'c> IndexChange<'t, 'c> {
     pub(super) fn new(tx: &'t Transaction<'c>) -> Self {
         Self {
             tx,
             shards: BTreeMap::new(),
-            left: BTreeSet::new(),
+            shards_left: BTreeSet::new(),
         }
     }
 
@@ -54,9 +54,9 @@ impl<'t, 'c> Changes<'t, 'c> {
     ) -> Result<(), Failure> {
         for update in updates {
             match update {
-                IndexUpdate::Session(update) => self.update(update)?,
-                IndexUpdate::Gone((realm, key)) => self.remove_session(realm, key)?,
-                IndexUpdate::Vectors(embedder, all) => vectors::put(self.tx, embedder, all)?,
+                IndexUpdate::Session(update) => self.update_session(update)?,
+                IndexUpdate::Removed((realm, key)) => self.remove_session(realm, key)?,
+                IndexUpdate::Vectors(embedder, new) => vectors::put(self.tx, embedder, new)?,
             }
         }
         if let Some(position) = position {
@@ -64,16 +64,16 @@ impl<'t, 'c> Changes<'t, 'c> {
                 "UPDATE filrouge.search_state SET position = $1",
                 &[Type::BYTEA],
             );
-            self.tx.many(&SQL, &[&position])?;
+            self.tx.query_all(&SQL, &[&position])?;
         }
-        if !self.left.is_empty() {
+        if !self.shards_left.is_empty() {
             static SQL: Sql = Sql::new(
                 "DELETE FROM filrouge.search_shard o WHERE o.no = ANY($1)
                  AND NOT EXISTS (SELECT FROM filrouge.search_session s WHERE s.shard = o.no)",
                 &[Type::INT8_ARRAY],
             );
-            let left: Vec<i64> = self.left.into_iter().collect();
-            self.tx.many(&SQL, &[&left])?;
+            let shards_left: Vec<i64> = self.shards_left.into_iter().collect();
+            self.tx.query_all(&SQL, &[&shards_left])?;
         }
         Ok(())
     }
@@ -86,27 +86,27 @@ impl<'t, 'c> Changes<'t, 'c> {
         let Some((no, shard)) = find_session(self.tx, realm, key)? else {
             return Ok(());
         };
-        remove_all(self.tx, no)?;
-        self.tx.many(&SQL, &[&no])?;
-        self.left.insert(shard);
+        remove_documents(self.tx, no)?;
+        self.tx.query_all(&SQL, &[&no])?;
+        self.shards_left.insert(shard);
         Ok(())
     }
 
-    fn update(&mut self, update: &SessionUpdate) -> Result<(), Failure> {
+    fn update_session(&mut self, update: &SessionUpdate) -> Result<(), Failure> {
         let numbers = self.shard_numbers(&update.shard)?;
-        let all = || update.difference(std::iter::empty()).1;
-        let before = find_session(self.tx, &update.shard.realm, &update.entry.key)?;
+        let all_documents = || update.difference(std::iter::empty()).1;
+        let indexed = find_session(self.tx, &update.shard.realm, &update.entry.key)?;
         let no = upsert_session(self.tx, numbers, &update.shard, &update.entry)?;
-        let missing = match before {
+        let missing = match indexed {
             Some((_, shard)) if shard == numbers.0 => self.remove_stale(no, update)?,
             Some((_, shard)) => {
-                remove_all(self.tx, no)?;
-                self.left.insert(shard);
-                all()
+                remove_documents(self.tx, no)?;
+                self.shards_left.insert(shard);
+                all_documents()
             }
-            None => all(),
+            None => all_documents(),
         };
-        self.put(no, numbers, &missing)
+        self.insert_documents(no, numbers, &missing)
     }
 
     /// Deletes the stored documents of a session that the update replaces or removes. Returns the documents to insert.
@@ -124,20 +124,20 @@ impl<'t, 'c> Changes<'t, 'c> {
              DELETE FROM filrouge.search_vector WHERE document IN (SELECT no FROM gone)",
             &[Type::INT8_ARRAY],
         );
-        let rows = self.tx.many(&EXISTING, &[&session])?;
+        let rows = self.tx.query_all(&EXISTING, &[&session])?;
         let mut existing = Vec::with_capacity(rows.len());
         for row in &rows {
             let number = |index| Ok::<_, Failure>(column::<i64>(row, index)?.cast_unsigned());
-            existing.push((text(bytes(row, 1)?)?, number(2)?, number(3)?));
+            existing.push((decode_text(bytes(row, 1)?)?, number(2)?, number(3)?));
         }
-        let compared = existing
+        let stored_digests = existing
             .iter()
             .map(|(key, unit, digest)| (&**key, *unit, *digest));
-        let (stale, missing) = update.difference(compared);
-        let stale = stale.iter().filter_map(|at| rows.get(*at));
+        let (stale, missing) = update.difference(stored_digests);
+        let stale = stale.iter().filter_map(|index| rows.get(*index));
         let stale: Vec<i64> = stale.map(|row| column(row, 0)).collect::<Result<_, _>>()?;
         if !stale.is_empty() {
-            self.tx.many(&REMOVE, &[&stale])?;
+            self.tx.query_all(&REMOVE, &[&stale])?;
         }
         Ok(missing)
     }
@@ -148,13 +148,13 @@ impl<'t, 'c> Changes<'t, 'c> {
             "SELECT no, realm_no FROM filrouge.search_shard WHERE realm = $1 AND owner = $2",
             &[Type::BYTEA, Type::BYTEA],
         );
-        static MAKE: Sql = Sql::new(
+        static INSERT: Sql = Sql::new(
             "INSERT INTO filrouge.search_shard (realm_no, realm, owner)
              SELECT coalesce((SELECT realm_no FROM filrouge.search_shard WHERE realm = $1 LIMIT 1), 0), $1, $2",
             &[Type::BYTEA, Type::BYTEA],
         );
         // A new realm gets the number of its first shard.
-        static NAME: Sql = Sql::new(
+        static NUMBER_REALM: Sql = Sql::new(
             "UPDATE filrouge.search_shard SET realm_no = no WHERE realm = $1 AND realm_no = 0",
             &[Type::BYTEA],
         );
@@ -162,11 +162,11 @@ impl<'t, 'c> Changes<'t, 'c> {
             return Ok(*numbers);
         }
         let (realm, owner): (&[u8], &[u8]) = (&shard.realm, &shard.owner);
-        let mut found = self.tx.one(&FIND, &[&realm, &owner])?;
+        let mut found = self.tx.query_opt(&FIND, &[&realm, &owner])?;
         if found.is_none() {
-            self.tx.many(&MAKE, &[&realm, &owner])?;
-            self.tx.many(&NAME, &[&realm])?;
-            found = self.tx.one(&FIND, &[&realm, &owner])?;
+            self.tx.query_all(&INSERT, &[&realm, &owner])?;
+            self.tx.query_all(&NUMBER_REALM, &[&realm])?;
+            found = self.tx.query_opt(&FIND, &[&realm, &owner])?;
         }
         let row = found.ok_or_else(|| malformed("shard"))?;
         let numbers = (column(&row, 0)?, column(&row, 1)?);
@@ -175,19 +175,19 @@ impl<'t, 'c> Changes<'t, 'c> {
     }
 
     /// Inserts documents, with one or more statements.
-    fn put(
+    fn insert_documents(
         &self,
         session: i64,
         numbers: ShardNumbers,
         documents: &[&NewDocument],
     ) -> Result<(), Failure> {
-        let (mut batch, mut sent) = (Batch::default(), 0);
+        let (mut batch, mut batch_bytes) = (DocumentColumns::default(), 0);
         for document in documents {
-            sent += document.folded.len() + document.body.len();
+            batch_bytes += document.folded.len() + document.body.len();
             batch.add(document);
-            if sent >= SENT_BYTES {
+            if batch_bytes >= BATCH_BYTES {
                 std::mem::take(&mut batch).send(self.tx, session, numbers)?;
-                sent = 0;
+                batch_bytes = 0;
             }
         }
         batch.send(self.tx, session, numbers)
@@ -196,7 +196,7 @@ impl<'t, 'c> Changes<'t, 'c> {
 
 /// The values of documents, one array for each column.
 #[derive(Default)]
-struct Batch<'d> {
+struct DocumentColumns<'d> {
     keys: Vec<&'d [u8]>,
     units: Vec<i64>,
     kinds: Vec<i16>,
@@ -207,7 +207,7 @@ struct Batch<'d> {
     bodies: Vec<&'d [u8]>,
 }
 
-impl<'d> Batch<'d> {
+impl<'d> DocumentColumns<'d> {
     fn add(&mut self, document: &'d NewDocument) {
         self.keys.push(document.key.as_bytes());
         self.units.push(document.unit.cast_signed());
@@ -249,7 +249,7 @@ impl<'d> Batch<'d> {
         if self.keys.is_empty() {
             return Ok(());
         }
-        tx.many(
+        tx.query_all(
             &SQL,
             &[
                 &numbers.1,
@@ -279,7 +279,7 @@ fn find_session(
         "SELECT no, shard FROM filrouge.search_session WHERE realm = $1 AND key = $2",
         &[Type::BYTEA, Type::BYTEA],
     );
-    let row = tx.one(&SQL, &[&realm, &key.as_bytes()])?;
+    let row = tx.query_opt(&SQL, &[&realm, &key.as_bytes()])?;
     row.map(|row| Ok((column(&row, 0)?, column(&row, 1)?)))
         .transpose()
 }
@@ -309,7 +309,7 @@ fn upsert_session(
     let (realm, key): (&[u8], _) = (&shard.realm, entry.key.as_bytes());
     let [a, b] = entry.stamp.map(u64::cast_signed);
     let project = entry.project.as_deref().map(str::as_bytes);
-    let row = tx.one(
+    let row = tx.query_opt(
         &SQL,
         &[&numbers.0, &realm, &key, &a, &b, &entry.updated, &project],
     )?;
@@ -317,49 +317,53 @@ fn upsert_session(
 }
 
 /// Deletes a session's documents; returns their number.
-fn remove_all(tx: &Transaction<'_>, no: i64) -> Result<u64, Failure> {
+fn remove_documents(tx: &Transaction<'_>, no: i64) -> Result<u64, Failure> {
     static SQL: Sql = Sql::new(
         "WITH gone AS (DELETE FROM filrouge.search_document WHERE session = $1 RETURNING no),
              vectors AS (DELETE FROM filrouge.search_vector WHERE document IN (SELECT no FROM gone))
          SELECT count(*) FROM gone",
         &[Type::INT8],
     );
-    let row = tx.one(&SQL, &[&no])?;
+    let row = tx.query_opt(&SQL, &[&no])?;
     let count: i64 = column(&row.ok_or_else(|| malformed("count"))?, 0)?;
     Ok(count.cast_unsigned())
 }
 
 /// Increments the counter of removals, and returns it. A process that has read a session in order to index it compares
 /// the counter, and reads the session again if the counter has changed.
-fn raise_forgotten(tx: &Transaction<'_>) -> Result<i64, Failure> {
+fn increment_forgotten(tx: &Transaction<'_>) -> Result<i64, Failure> {
     static SQL: Sql = Sql::new(
         "UPDATE filrouge.search_state SET forgotten = forgotten + 1 RETURNING forgotten",
         &[],
     );
-    let row = tx.one(&SQL, &[])?;
+    let row = tx.query_opt(&SQL, &[])?;
     column(
         &row.ok_or_else(|| malformed("state of the search index"))?,
         0,
     )
 }
 
-/// Requests a vacuum of the tables, as a redaction in the ledger does. `forgotten` makes the request's note unique.
+/// Requests a vacuum of the tables, as a redaction in the ledger does. `forgotten` makes the request unique.
 fn request_vacuum(tx: &Transaction<'_>, forgotten: i64) -> Result<(), Failure> {
     let value = format!("search {forgotten}");
-    tx.many(&vacuum::WRITE_NOTE, &[&value]).map(drop)
+    tx.query_all(&vacuum::REQUEST_VACUUM, &[&value]).map(drop)
 }
 
-pub(super) fn forget(tx: &Transaction<'_>, realm: &[u8], key: &str) -> Result<u64, Failure> {
+pub(super) fn forget_session(
+    tx: &Transaction<'_>,
+    realm: &[u8],
+    key: &str,
+) -> Result<u64, Failure> {
     static SQL: Sql = Sql::new(
         "UPDATE filrouge.search_session SET stamp_0 = 0, stamp_1 = 0 WHERE no = $1",
         &[Type::INT8],
     );
-    let forgotten = raise_forgotten(tx)?;
+    let forgotten = increment_forgotten(tx)?;
     let Some((no, _)) = find_session(tx, realm, key)? else {
         return Ok(0);
     };
-    let count = remove_all(tx, no)?;
-    tx.many(&SQL, &[&no])?;
+    let count = remove_documents(tx, no)?;
+    tx.query_all(&SQL, &[&no])?;
     if count > 0 {
         request_vacuum(tx, forgotten)?;
     }
@@ -373,10 +377,10 @@ pub(super) fn clear(tx: &Transaction<'_>) -> Result<(), Failure> {
         "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'filrouge.search_document'::regclass",
         &[],
     );
-    let row = tx.one(&OWNS, &[])?;
-    let owns = column(&row.ok_or_else(|| malformed("table"))?, 0)?;
-    let forgotten = raise_forgotten(tx)?;
-    if owns {
+    let row = tx.query_opt(&OWNS, &[])?;
+    let is_owner = column(&row.ok_or_else(|| malformed("table"))?, 0)?;
+    let forgotten = increment_forgotten(tx)?;
+    if is_owner {
         tx.run(
             "TRUNCATE filrouge.search_document, filrouge.search_vector, filrouge.search_session, filrouge.search_shard;
              SELECT filrouge.search_prepare(true)",

@@ -15,12 +15,12 @@ use crate::pool::PooledConnector;
 use crate::session::{Driver, Param, Session, Sql};
 
 /// The maximum number of attempts to begin a transaction, each over another connection: the pool may return a lost one.
-const TRIES: usize = 3;
+const ATTEMPTS_MAX: usize = 3;
 
 /// The planner settings of each transaction. Unlike the ledger's queries, those of the index are planned for the actual
 /// values, because the best plan depends on how rare a word is. Bitmap scans are allowed, because a trigram index
 /// supports no others.
-const PLANS: &str =
+const PLANNER_SETTINGS: &str =
     "; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL enable_bitmapscan = on;
     SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = on; SET LOCAL jit = off";
 
@@ -34,7 +34,7 @@ pub(super) enum Purpose {
 }
 
 impl Purpose {
-    const fn begin(self) -> &'static str {
+    const fn begin_sql(self) -> &'static str {
         match self {
             Self::Reading => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
             Self::Writing => "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
@@ -46,14 +46,14 @@ impl Purpose {
 pub(super) struct Connections {
     pool: Pool<PooledConnector>,
     driver: Driver,
-    kind: Purpose,
+    purpose: Purpose,
 }
 
 impl Connections {
     pub(super) fn new(
         connector: Arc<Connector>,
         max_connections: usize,
-        kind: Purpose,
+        purpose: Purpose,
         answer_timeout: Duration,
         handle: Handle,
     ) -> Result<Self, Failure> {
@@ -66,30 +66,34 @@ impl Connections {
         Ok(Self {
             pool,
             driver: Driver::Handle(handle),
-            kind,
+            purpose,
         })
     }
 
     /// Begins a transaction.
     pub(super) fn begin(&self) -> Result<Transaction<'_>, Failure> {
-        let mut tried = 1;
+        let mut attempts = 1;
         loop {
-            let connection = self.driver.wait(self.pool.get()).map_err(no_connection)?;
-            let begin = format!("{}{}{PLANS}", self.kind.begin(), connection.local);
+            let connection = self.driver.wait(self.pool.get()).map_err(pool_failure)?;
+            let begin = format!(
+                "{}{}{PLANNER_SETTINGS}",
+                self.purpose.begin_sql(),
+                connection.transaction_settings
+            );
             let transaction = Transaction {
                 connection: Some(connection),
                 driver: &self.driver,
             };
             match transaction.run(&begin) {
                 Ok(()) => return Ok(transaction),
-                Err(failure) if tried == TRIES => return Err(failure),
-                Err(_) => tried += 1,
+                Err(failure) if attempts == ATTEMPTS_MAX => return Err(failure),
+                Err(_) => attempts += 1,
             }
         }
     }
 }
 
-/// A transaction. If it is dropped without a call of [`Transaction::end`], its connection is closed.
+/// A transaction. If it is dropped without a call of [`Transaction::finish`], its connection is closed.
 pub(super) struct Transaction<'c> {
     connection: Option<Object<PooledConnector>>,
     driver: &'c Driver,
@@ -105,25 +109,26 @@ impl Transaction<'_> {
 
     pub(super) fn run(&self, text: &str) -> Result<(), Failure> {
         let session = self.session()?;
-        self.driver.wait(session.answered(session.run(text)))
+        self.driver
+            .wait(session.with_answer_timeout(session.run(text)))
     }
 
-    pub(super) fn many(
+    pub(super) fn query_all(
         &self,
         sql: &'static Sql,
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, Failure> {
         let session = self.session()?;
         let query = session.query(sql, params);
-        self.driver.wait(session.answered(query))
+        self.driver.wait(session.with_answer_timeout(query))
     }
 
-    pub(super) fn one(
+    pub(super) fn query_opt(
         &self,
         sql: &'static Sql,
         params: &[Param<'_>],
     ) -> Result<Option<Row>, Failure> {
-        Ok(self.many(sql, params)?.into_iter().next())
+        Ok(self.query_all(sql, params)?.into_iter().next())
     }
 
     /// Runs a statement whose text is built at run time.
@@ -135,19 +140,19 @@ impl Transaction<'_> {
     ) -> Result<Vec<Row>, Failure> {
         let session = self.session()?;
         let query = session.query_text(text, types, params);
-        self.driver.wait(session.answered(query))
+        self.driver.wait(session.with_answer_timeout(query))
     }
 
     /// Commits if `result` is `Ok`, else rolls back. Returns `result`, or the failure of the commit. Returns the
     /// connection to the pool unless this fails.
-    pub(super) fn end<T>(mut self, result: Result<T, Failure>) -> Result<T, Failure> {
-        let how = if result.is_ok() { "COMMIT" } else { "ROLLBACK" };
-        let ended = self.run(how);
-        if ended.is_ok() {
+    pub(super) fn finish<T>(mut self, result: Result<T, Failure>) -> Result<T, Failure> {
+        let sql = if result.is_ok() { "COMMIT" } else { "ROLLBACK" };
+        let finished = self.run(sql);
+        if finished.is_ok() {
             drop(self.connection.take());
         }
         let value = result?;
-        ended.map(|()| value)
+        finished.map(|()| value)
     }
 }
 
@@ -159,7 +164,7 @@ impl Drop for Transaction<'_> {
     }
 }
 
-fn no_connection(error: PoolError<Failure>) -> Failure {
+fn pool_failure(error: PoolError<Failure>) -> Failure {
     match error {
         PoolError::Backend(failure) => failure,
         other => unavailable(format!("no connection to search with: {other}")),

@@ -1,4 +1,4 @@
-//! Reads the state of the index: how far it was fed, the indexed sessions, and counts.
+//! Reads the state of the index: its position in the ledger, the indexed sessions, and counts.
 
 use filrouge_store::text_index::{
     IndexStatus, IndexVersion, IndexedSession, SessionEntry, SessionSelection, Shard,
@@ -10,7 +10,7 @@ use tokio_postgres::types::Type;
 use super::connections::Transaction;
 use super::statement::StatementBuilder;
 use crate::error::malformed;
-use crate::rows::{bytes, column, int, uint};
+use crate::rows::{bytes, column, read_u64, sql_int};
 use crate::session::Sql;
 
 macro_rules! select_sessions {
@@ -23,44 +23,44 @@ macro_rules! select_sessions {
     };
 }
 
-pub(super) fn text(bytes: &[u8]) -> Result<Box<str>, Failure> {
+pub(super) fn decode_text(bytes: &[u8]) -> Result<Box<str>, Failure> {
     let text = std::str::from_utf8(bytes);
     text.map(Into::into).map_err(|_| malformed("text"))
 }
 
-fn read(row: &Row) -> Result<IndexedSession, Failure> {
+fn read_session(row: &Row) -> Result<IndexedSession, Failure> {
     let project: Option<Vec<u8>> = column(row, 7)?;
     let stamp = |index| Ok::<_, Failure>(column::<i64>(row, index)?.cast_unsigned());
     Ok(IndexedSession {
-        no: uint(row, 0)?,
+        no: read_u64(row, 0)?,
         shard: Shard {
             realm: bytes(row, 1)?.into(),
             owner: bytes(row, 2)?.into(),
         },
         entry: SessionEntry {
-            key: text(bytes(row, 3)?)?,
+            key: decode_text(bytes(row, 3)?)?,
             stamp: [stamp(4)?, stamp(5)?],
             updated: column(row, 6)?,
-            project: project.as_deref().map(text).transpose()?,
+            project: project.as_deref().map(decode_text).transpose()?,
         },
     })
 }
 
-/// Reads how far the index was fed, and its counter of removals.
-pub(super) fn version(tx: &Transaction<'_>) -> Result<IndexVersion, Failure> {
+/// Reads the position in the ledger up to which the index is built, and the counter of removals.
+pub(super) fn read_version(tx: &Transaction<'_>) -> Result<IndexVersion, Failure> {
     static SQL: Sql = Sql::new("SELECT position, forgotten FROM filrouge.search_state", &[]);
-    let row = tx.one(&SQL, &[])?;
+    let row = tx.query_opt(&SQL, &[])?;
     let row = row.ok_or_else(|| malformed("state of the search index"))?;
     let position: Option<Vec<u8>> = column(&row, 0)?;
     Ok(IndexVersion {
         position: position.map(Into::into),
-        forgotten: uint(&row, 1)?,
+        forgotten: read_u64(&row, 1)?,
     })
 }
 
-pub(super) fn sessions(
+pub(super) fn read_sessions(
     tx: &Transaction<'_>,
-    which: SessionSelection<'_>,
+    selection: SessionSelection<'_>,
 ) -> Result<Vec<IndexedSession>, Failure> {
     static NUMBERS: Sql = Sql::new(
         select_sessions!("WHERE s.no = ANY($1) ORDER BY s.no"),
@@ -76,7 +76,7 @@ pub(super) fn sessions(
         select_sessions!("WHERE s.stamp_0 = 0 AND s.stamp_1 = 0 ORDER BY s.no LIMIT $1"),
         &[Type::INT8],
     );
-    let found = match which {
+    let fetched = match selection {
         SessionSelection::Within(reach) => {
             let mut statement = StatementBuilder::default();
             let within = statement.within(reach, "s.shard", "o.realm_no");
@@ -84,21 +84,21 @@ pub(super) fn sessions(
             tx.query_text(&text, statement.types(), &statement.params())?
         }
         SessionSelection::Numbers(_, numbers) => {
-            let numbers: Vec<i64> = numbers.iter().map(|no| int(*no)).collect();
-            tx.many(&NUMBERS, &[&numbers])?
+            let numbers: Vec<i64> = numbers.iter().map(|no| sql_int(*no)).collect();
+            tx.query_all(&NUMBERS, &[&numbers])?
         }
         SessionSelection::Named(keys) => {
             let realms: Vec<&[u8]> = keys.iter().map(|(realm, _)| &**realm).collect();
             let keys: Vec<&[u8]> = keys.iter().map(|(_, key)| key.as_bytes()).collect();
-            tx.many(&NAMED, &[&realms, &keys])?
+            tx.query_all(&NAMED, &[&realms, &keys])?
         }
-        SessionSelection::Unread(limit) => tx.many(&UNREAD, &[&int(limit as u64)])?,
+        SessionSelection::Unread(limit) => tx.query_all(&UNREAD, &[&sql_int(limit as u64)])?,
     };
-    found.iter().map(read).collect()
+    fetched.iter().map(read_session).collect()
 }
 
 /// Counts the rows of the index. This takes some milliseconds for every ten thousand documents.
-pub(super) fn status(tx: &Transaction<'_>) -> Result<IndexStatus, Failure> {
+pub(super) fn read_status(tx: &Transaction<'_>) -> Result<IndexStatus, Failure> {
     static COUNTS: Sql = Sql::new(
         "SELECT (SELECT format::bigint FROM filrouge.search_state), (SELECT count(*) FROM filrouge.search_session),
              count(*), coalesce(sum(bytes), 0)::bigint,
@@ -111,18 +111,18 @@ pub(super) fn status(tx: &Transaction<'_>) -> Result<IndexStatus, Failure> {
         "SELECT embedder, count(*) FROM filrouge.search_vector GROUP BY embedder ORDER BY embedder",
         &[],
     );
-    let row = tx.one(&COUNTS, &[])?;
+    let row = tx.query_opt(&COUNTS, &[])?;
     let row = row.ok_or_else(|| malformed("state of the search index"))?;
-    let vectors = tx.many(&VECTORS, &[])?;
+    let vectors = tx.query_all(&VECTORS, &[])?;
     let vectors = vectors
         .iter()
-        .map(|row| Ok((text(bytes(row, 0)?)?, uint(row, 1)?)));
+        .map(|row| Ok((decode_text(bytes(row, 0)?)?, read_u64(row, 1)?)));
     Ok(IndexStatus {
-        format: u32::try_from(uint(&row, 0)?).map_err(|_| malformed("format"))?,
-        sessions: uint(&row, 1)?,
-        documents: uint(&row, 2)?,
-        text_bytes: uint(&row, 3)?,
-        bytes: uint(&row, 4)?,
+        format: u32::try_from(read_u64(&row, 0)?).map_err(|_| malformed("format"))?,
+        sessions: read_u64(&row, 1)?,
+        documents: read_u64(&row, 2)?,
+        text_bytes: read_u64(&row, 3)?,
+        bytes: read_u64(&row, 4)?,
         pending: 0,
         vectors: vectors.collect::<Result<_, Failure>>()?,
     })
@@ -131,13 +131,13 @@ pub(super) fn status(tx: &Transaction<'_>) -> Result<IndexStatus, Failure> {
 /// Makes PostgreSQL analyze the tables when they contain documents for the first time, if this role owns them. Without
 /// statistics, the planner assumes that every shard is small, and scans it. After later changes autovacuum analyzes the
 /// tables.
-pub(super) fn analyze(tx: &Transaction<'_>) -> Result<(), Failure> {
+pub(super) fn analyze_if_new(tx: &Transaction<'_>) -> Result<(), Failure> {
     static IS_NEW: Sql = Sql::new(
         "SELECT reltuples < 0 AND pg_has_role(relowner, 'USAGE') AND EXISTS (SELECT FROM filrouge.search_document)
          FROM pg_class WHERE oid = 'filrouge.search_document'::regclass",
         &[],
     );
-    let row = tx.one(&IS_NEW, &[])?;
+    let row = tx.query_opt(&IS_NEW, &[])?;
     if column(&row.ok_or_else(|| malformed("table"))?, 0)? {
         tx.run(
             "ANALYZE filrouge.search_document, filrouge.search_session, filrouge.search_vector",

@@ -5,15 +5,16 @@
 //! of the shard with those of the trigrams in the query's literals, and reads only the documents in the intersection.
 //! For a literal without trigrams, such as two Chinese characters, it reads all documents of the shard.
 //!
-//! The statements leave the planner no choice of another index, because it would choose badly: it assumes that reading
-//! a text costs nothing. If `search_words` contains only the trigrams, or does not exist, the statements compare the
-//! expression `shard + 0`, which has a separate index. The planner then uses that index, or combines both (BitmapAnd).
-//! The postings of the trigrams then name documents of all shards, but PostgreSQL does not read those of other shards.
+//! The statements leave the planner no choice of another index, because it would choose badly: its cost model ignores
+//! the cost of reading a long text. If `search_words` contains only the trigrams, or does not exist, the statements
+//! compare the expression `shard + 0`, which has a separate index. The planner then uses that index, or combines both
+//! (BitmapAnd). The postings of the trigrams then name documents of all shards, but PostgreSQL does not read those of
+//! other shards.
 
 use filrouge_store::text_index::{CandidateQuery, IndexScope, TITLE};
 use tokio_postgres::types::{ToSql, Type};
 
-use crate::rows::int;
+use crate::rows::sql_int;
 use crate::session::Param;
 
 /// Collects the parameters of a statement. The methods return parts of the statement's text, which the caller combines.
@@ -39,10 +40,10 @@ impl<'a> StatementBuilder<'a> {
         self.values.iter().map(|v| &**v as Param<'_>).collect()
     }
 
-    /// The condition that a row is in the scope `reach`. `shards` and `realms` are the SQL expressions for the row's
+    /// Returns the condition that a row is in `scope`. `shards` and `realms` are the SQL expressions for the row's
     /// shard number and realm number.
-    pub(super) fn within(&mut self, reach: &'a IndexScope, shards: &str, realms: &str) -> String {
-        match reach {
+    pub(super) fn within(&mut self, scope: &'a IndexScope, shards: &str, realms: &str) -> String {
+        match scope {
             IndexScope::Shard(shard) => {
                 let realm = self.bind(Type::BYTEA, &*shard.realm);
                 let owner = self.bind(Type::BYTEA, &*shard.owner);
@@ -59,10 +60,10 @@ impl<'a> StatementBuilder<'a> {
         }
     }
 
-    /// All conditions of a query on a document `d`, except its terms. `by_words`: use the index `search_words` to
-    /// restrict the owner.
-    pub(super) fn filter(&mut self, query: &CandidateQuery<'a>, by_words: bool) -> String {
-        let mut text = match by_words {
+    /// Returns all conditions of a query on a document `d`, except its terms. `uses_word_index`: whether the index
+    /// `search_words` restricts the owner.
+    pub(super) fn filter(&mut self, query: &CandidateQuery<'a>, uses_word_index: bool) -> String {
+        let mut text = match uses_word_index {
             true => self.within(query.reach, "d.shard", "d.realm"),
             false => self.within(query.reach, "d.shard + 0", "d.realm + 0"),
         };
@@ -79,18 +80,21 @@ impl<'a> StatementBuilder<'a> {
             text += &format!(" AND (d.kind = {TITLE} OR d.created < {until})");
         }
         if let Some(sessions) = query.sessions {
-            let sessions: Vec<i64> = sessions.iter().map(|no| int(*no)).collect();
+            let sessions: Vec<i64> = sessions.iter().map(|no| sql_int(*no)).collect();
             let sessions = self.bind(Type::INT8_ARRAY, sessions);
             text += &format!(" AND d.session = ANY({sessions})");
         }
         text
     }
 
-    /// The condition that a document `d` meets a term: it contains at least one of the term's literals.
+    /// Returns the condition that a document `d` meets a term, that is, contains at least one of its literals.
     pub(super) fn meets(&mut self, term: &[String]) -> String {
-        let literals = term
-            .iter()
-            .map(|literal| format!("d.folded LIKE {}", self.bind(Type::TEXT, pattern(literal))));
+        let literals = term.iter().map(|literal| {
+            format!(
+                "d.folded LIKE {}",
+                self.bind(Type::TEXT, like_pattern(literal))
+            )
+        });
         let literals: Vec<String> = literals.collect();
         match literals.is_empty() {
             true => "false".to_owned(),
@@ -105,7 +109,7 @@ pub(super) fn without_nul(text: &str) -> String {
 }
 
 /// The `LIKE` pattern that finds a literal anywhere in a text.
-fn pattern(literal: &str) -> String {
+fn like_pattern(literal: &str) -> String {
     let mut pattern = String::with_capacity(literal.len() + 2);
     pattern.push('%');
     for c in without_nul(literal).chars() {
@@ -125,9 +129,9 @@ mod tests {
     #[test]
     fn a_pattern_matches_only_its_literal() {
         assert_eq!(
-            pattern("snake_case 100% c:\\x"),
+            like_pattern("snake_case 100% c:\\x"),
             "%snake\\_case 100\\% c:\\\\x%"
         );
-        assert_eq!(pattern("a\0b"), "%a\u{fffd}b%");
+        assert_eq!(like_pattern("a\0b"), "%a\u{fffd}b%");
     }
 }

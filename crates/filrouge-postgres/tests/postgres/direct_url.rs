@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use filrouge_store::Ledger;
 use filrouge_store::contract::fixture::{anyone, sid};
-use filrouge_testbed::{Cut, Options as ServerOptions, PgBouncer, Server};
+use filrouge_testbed::{FaultProxy, Options as ServerOptions, PgBouncer, Server};
 use filrouge_types::ErrorCode;
 
 use super::database;
@@ -36,13 +36,13 @@ async fn assert_learns_of_commit(listener: &dyn Ledger, writer: &dyn Ledger, req
 fn commits_are_found_over_the_pooler_while_the_server_cannot_be_reached() {
     let database = database();
     let pool = PgBouncer::before(&database, 3);
-    let cut = Cut::before(database.tcp());
+    let proxy = FaultProxy::before(database.tcp());
     block_on(async {
-        cut.hold();
-        let listener = open_with_direct(&pool.url(database.name()), &cut.url(database.name()));
+        proxy.hold();
+        let listener = open_with_direct(&pool.url(database.name()), &proxy.url(database.name()));
         let writer = open(separate_server_options(&database.url()));
         assert_commits_are_announced(&*listener, &*writer).await;
-        cut.release();
+        proxy.release();
         assert_learns_of_commit(&*listener, &*writer, "before").await;
         // From here on, no answer can arrive through the pooler.
         tokio::task::block_in_place(|| pool.pause());
@@ -56,13 +56,13 @@ fn commits_are_found_over_the_pooler_while_the_server_cannot_be_reached() {
 fn a_lost_direct_connection_is_replaced_by_the_pooler() {
     let database = database();
     let pool = PgBouncer::before(&database, 3);
-    let cut = Cut::before(database.tcp());
+    let proxy = FaultProxy::before(database.tcp());
     block_on(async {
-        let listener = open_with_direct(&pool.url(database.name()), &cut.url(database.name()));
+        let listener = open_with_direct(&pool.url(database.name()), &proxy.url(database.name()));
         let writer = open(separate_server_options(&database.url()));
         assert_commits_are_announced(&*listener, &*writer).await;
-        cut.hold();
-        assert!(cut.cut() > 0, "no direct connection was open");
+        proxy.hold();
+        assert!(proxy.cut() > 0, "no direct connection was open");
         assert_learns_of_commit(&*listener, &*writer, "lost").await;
         close(vec![listener, writer]).await;
     });

@@ -1,7 +1,7 @@
 //! The database itself refuses every change that filrouge never makes, to every role (SQLSTATE FR001).
 
-use filrouge_store::contract::asks::event;
 use filrouge_store::contract::fixture::{Fixture, anyone, item, keyed, redact_items, sid};
+use filrouge_store::contract::session_writes::event;
 use filrouge_store::verify::Verdict;
 use filrouge_testbed::Database;
 use filrouge_types::{Channel, ErrorCode, ItemBody};
@@ -112,7 +112,7 @@ fn no_role_may_change_a_ledger() {
             assert_eq!(sqlstate(who, erased).await, "FR001");
             who.batch_execute("RESET search_path").await.unwrap();
         }
-        f.intact().await;
+        f.assert_intact().await;
         f.ledger.close().await;
         database.sql(&format!("DROP OWNED BY {role}"));
         drop(clerk);
@@ -123,12 +123,12 @@ fn no_role_may_change_a_ledger() {
 fn redaction_and_erasure_are_allowed() {
     block_on(async {
         let (_database, f) = filled_store().await;
-        f.redacted(&anyone(), redact_items("s", &[(2, 2)]))
+        f.write_redaction(&anyone(), redact_items("s", &[(2, 2)]))
             .await
             .unwrap();
         f.erase(&anyone(), "other").await.unwrap();
         assert!(f.items(&anyone(), "s", 9).await[1].redacted);
-        f.intact().await;
+        f.assert_intact().await;
         f.ledger.close().await;
     });
 }
@@ -194,7 +194,7 @@ fn a_transaction_that_claims_to_redact_can_only_empty_records() {
                 "{sql}"
             );
         }
-        f.intact().await;
+        f.assert_intact().await;
         // The guard cannot distinguish this change from a redaction, but the MAC reveals it.
         let emptied = claiming(
             1,
@@ -270,7 +270,7 @@ const FAULTS: [(&str, &str, &str); 10] = [
 fn verify_reports_changed_guards_and_indexes() {
     block_on(async {
         let (database, f) = filled_store().await;
-        f.intact().await;
+        f.assert_intact().await;
         for (what, damage, repair) in FAULTS {
             database.sql(damage);
             let report = f.ledger.verify(None).await.unwrap();
@@ -280,7 +280,7 @@ fn verify_reports_changed_guards_and_indexes() {
                 "{what}: {report:?}"
             );
             database.sql(repair);
-            f.intact().await;
+            f.assert_intact().await;
         }
         f.ledger.close().await;
     });

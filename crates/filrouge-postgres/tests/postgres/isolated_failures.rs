@@ -38,7 +38,7 @@ fn an_agents_name_may_be_long() {
             };
             let (found, _) = f.ledger.sessions(&anyone(), filter, None, 9).await.unwrap();
             assert_eq!(found.len(), 1);
-            f.intact().await;
+            f.assert_intact().await;
         },
     );
 }
@@ -77,7 +77,7 @@ fn a_write_that_the_database_refuses_does_not_fail_others() {
             for (refused, task) in tasks {
                 assert_eq!(task.await.unwrap().is_err(), refused);
             }
-            f.intact().await;
+            f.assert_intact().await;
         },
     );
 }
@@ -118,7 +118,7 @@ fn settings_of_the_database_have_no_effect() {
             other.start(&anyone(), "of another server", "r").await;
             let again = f.start(&anyone(), "of another server", "r").await;
             assert!(again.replayed);
-            f.intact().await;
+            f.assert_intact().await;
         },
     );
 }
@@ -137,7 +137,7 @@ fn a_store_that_is_the_target_of_a_copy_accepts_no_writes() {
             database.sql("DELETE FROM filrouge.store WHERE name = 'copying'");
             let turn = f.start(&anyone(), "s", "r").await;
             assert!(!turn.replayed);
-            f.intact().await;
+            f.assert_intact().await;
         },
     );
 }

@@ -4,7 +4,7 @@ use std::fmt::{Debug, Write};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use filrouge_testbed::{Cut, Options as ServerOptions, Server};
+use filrouge_testbed::{FaultProxy, Options as ServerOptions, Server};
 use filrouge_types::ErrorCode;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -56,20 +56,20 @@ fn count_warnings(what: &str) -> usize {
 fn each_stage_of_a_lost_write_is_logged_once() {
     let server = Server::start(ServerOptions::default());
     let name = server.database();
-    let cut = Cut::before(server.tcp());
+    let proxy = FaultProxy::before(server.tcp());
     block_on(async {
-        let mut options = separate_server_options(&cut.url(&name));
+        let mut options = separate_server_options(&proxy.url(&name));
         options.settle_timeout = Duration::from_secs(1);
         let ledger = open(options);
         let turn = start_turn(&*ledger, "s", "r").await.turn_id;
         tracing::subscriber::set_global_default(Warnings).unwrap();
-        cut.hold();
+        proxy.hold();
         let own = ledger.clone();
         let write = tokio::spawn(async move { put(&*own, turn, "k").await });
         // Meanwhile the write sends its request and waits for the answer.
         tokio::time::sleep(Duration::from_millis(300)).await;
         tokio::task::block_in_place(|| server.stop_immediate());
-        cut.release();
+        proxy.release();
         let refused = write.await.unwrap().unwrap_err();
         assert_eq!(refused.code, ErrorCode::StoreUnavailable);
         assert_eq!(count_warnings("was lost during a write"), 1);

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use filrouge_sqlite::SqliteLedger;
 use filrouge_store::Keyring;
 use filrouge_store::command::{NewEvent, NewSession, Scope, SessionFilter, SessionPatch, Write};
-use filrouge_store::contract::asks::{close_session, event, json, patch, put_note};
 use filrouge_store::contract::fixture::{
     Fixture, answer, append, body, close, cmd, operator, rid, sid, start_with,
 };
+use filrouge_store::contract::session_writes::{close_session, event, json, patch, put_note};
 use filrouge_store::contract::{CountingEntropy, differential};
 use filrouge_store::read::{TurnOrder, TurnQuery};
 use filrouge_types::{
@@ -103,7 +103,7 @@ impl Backends {
         self.compare_lists(who, SessionFilter::default()).await;
         self.compare("verify", async |f| f.ledger.verify(None).await)
             .await;
-        self.0[2].intact().await;
+        self.0[2].assert_intact().await;
     }
 
     /// Compares the lists of sessions, read in pages of 3.
@@ -189,7 +189,7 @@ fn unusual_sessions_are_the_same_in_every_backend() {
             let session = NewSession {
                 title: (n != 3).then(|| (*text).into()),
                 metadata: json(JSON[n % JSON.len()]),
-                ..NewSession::bare(sid(&id))
+                ..NewSession::with_id(sid(&id))
             };
             backends.write(&who, Write::CreateSession(session)).await;
             let change = SessionPatch {
@@ -333,7 +333,7 @@ fn large_and_deep_items_are_the_same_in_every_backend() {
                 })
                 .await;
         }
-        backends.0[2].intact().await;
+        backends.0[2].assert_intact().await;
         backends.close().await;
     });
 }

@@ -82,7 +82,7 @@ fn eight_concurrent_servers_create_one_store() {
                 };
                 f.complete_turn(&anyone(), "s", &format!("r{n}"), "a").await;
                 assert_eq!(f.items(&anyone(), "s", 50).await.len(), 2 * (n + 1));
-                f.intact().await;
+                f.assert_intact().await;
                 f.ledger.close().await;
             }
         });
@@ -170,7 +170,7 @@ fn creating_and_using_a_store_need_separate_rights() {
         let f = fixture_at(&url, keyring());
         f.complete_turn(&anyone(), "s", "r", "a").await;
         f.erase(&anyone(), "s").await.unwrap();
-        f.intact().await;
+        f.assert_intact().await;
         f.ledger.close().await;
     });
     database.sql(&format!("DROP OWNED BY {role}"));

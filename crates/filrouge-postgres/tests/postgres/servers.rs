@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use filrouge_postgres::{Options, PostgresLedger};
 use filrouge_store::command::{Outcome, Write};
-use filrouge_store::contract::asks::link;
 use filrouge_store::contract::drafts::{delta, put, recorded, stream};
 use filrouge_store::contract::fixture::{anyone, cmd, interrupt, operator, sid, start, user};
+use filrouge_store::contract::session_writes::link;
 use filrouge_store::read::{ChangeCursor, SessionChange};
 use filrouge_store::{Ledger, OsEntropy};
 use filrouge_testbed::{Database, PgBouncer};
@@ -181,7 +181,7 @@ async fn sweep(ledger: Arc<dyn Ledger>) -> usize {
     let later = START_TIME + 1;
     let found = ledger.query(move |snapshot| {
         let before = filrouge_types::Timestamp::from_micros(later);
-        let silent = snapshot.view.silent_turns(before, 1_000)?;
+        let silent = snapshot.view.idle_turns(before, 1_000)?;
         let ids = |(pk, turn): (_, filrouge_store::rows::TurnRow)| {
             let session = snapshot.view.session_by_pk(pk)?.unwrap().row.session_id;
             Ok((session, turn.turn_id))

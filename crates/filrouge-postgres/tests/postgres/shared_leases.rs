@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_store::command::{
-    Acquire, FencingToken, LeaseRequest, NewSession, Outcome, PutCheckpoint, TakeLease, Write,
+    Acquire, FencingToken, LeaseCommand, LeaseRequest, NewSession, Outcome, PutCheckpoint, Write,
 };
-use filrouge_store::contract::asks::{event, json};
 use filrouge_store::contract::fixture::{
     anyone, append, cmd, finalize, item, keyed, rid, sid, start,
 };
+use filrouge_store::contract::session_writes::{event, json};
 use filrouge_store::{Ledger, OsEntropy};
 use filrouge_testbed::{Database, PgBouncer};
 use filrouge_types::{Channel, ErrorCode, Failure, Lease, Timestamp, TurnId};
@@ -27,7 +27,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) fn acquire(session: &str, holder: &str, known: Option<Option<u64>>) -> Write {
     let acquire = Acquire {
         ttl: MINUTE,
-        create: Some(NewSession::bare(sid(session))),
+        create: Some(NewSession::with_id(sid(session))),
         terminal: Vec::new(),
         resumes: known,
     };
@@ -39,10 +39,10 @@ pub(crate) fn release(session: &str, holder: &str, fence: u64) -> Write {
 }
 
 fn lease_write(session: &str, holder: &str, request: LeaseRequest) -> Write {
-    Write::Lease(Box::new(TakeLease {
+    Write::Lease(Box::new(LeaseCommand {
         session_id: sid(session),
         holder: holder.into(),
-        ask: request,
+        request,
     }))
 }
 
@@ -85,7 +85,7 @@ async fn release_lease(ledger: &dyn Ledger, session: &str, holder: &str, fence: 
 
 async fn start_turn(ledger: &dyn Ledger, fence: u64, session: &str, request: &str) -> TurnId {
     let start = Write::Start(Arc::new(start(&anyone(), session, request, "q")));
-    match write(ledger, Some(FencingToken::by(fence)), start)
+    match write(ledger, Some(FencingToken::new(fence)), start)
         .await
         .unwrap()
     {
@@ -142,11 +142,11 @@ async fn assert_lease_passes(database: &Database, a: &dyn Ledger, b: &dyn Ledger
 
     // The previous holder can no longer write; the new one continues the open turn.
     let more = || append("s", turn, vec![item(Channel::Plan, "p")], None);
-    let late = write(a, Some(FencingToken::by(1)), more())
+    let late = write(a, Some(FencingToken::new(1)), more())
         .await
         .unwrap_err();
     assert_eq!(late.code, ErrorCode::StaleFence);
-    write(b, Some(FencingToken::by(2)), more()).await.unwrap();
+    write(b, Some(FencingToken::new(2)), more()).await.unwrap();
 }
 
 #[test]
@@ -228,10 +228,10 @@ fn leases_end_by_the_databases_clock() {
         // The minute has passed on the database, but not in this process.
         set_ahead(&database, "1 hour 2 minutes");
         let start = Write::Start(Arc::new(start(&anyone(), "s", "late", "q")));
-        let late = write(b, Some(FencingToken::by(2)), start.clone()).await;
+        let late = write(b, Some(FencingToken::new(2)), start.clone()).await;
         assert_eq!(late.unwrap_err().code, ErrorCode::LeaseExpired);
         assert_eq!(acquire_lease(a, "s", "a").await.unwrap().fence, 3);
-        let stale = write(b, Some(FencingToken::by(2)), start).await;
+        let stale = write(b, Some(FencingToken::new(2)), start).await;
         assert_eq!(stale.unwrap_err().code, ErrorCode::StaleFence);
         // When the clock is set back, the lease lasts longer, and is not lost.
         set_ahead(&database, "1 hour");

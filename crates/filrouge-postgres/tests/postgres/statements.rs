@@ -65,7 +65,7 @@ async fn measure_turn(f: &Fixture, n: usize) -> Cost {
     })
     .await;
     let finalize = count_statements(f, async || {
-        f.turn_of(&who, finalize("s", turn.turn_id, Some("a")))
+        f.write_turn(&who, finalize("s", turn.turn_id, Some("a")))
             .await
             .unwrap();
     })

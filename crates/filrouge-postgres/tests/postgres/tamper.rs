@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use filrouge_store::command::{NewEvent, NewSession, Outcome, Scope, SessionPatch, Viewer, Write};
-use filrouge_store::contract::asks::{
-    anyone_with_secret, close_session, event, json, link, metadata, patch,
-};
 use filrouge_store::contract::differential::memory;
 use filrouge_store::contract::drafts::{delta, put, stream};
 use filrouge_store::contract::fixture::{
     Fixture, anyone, cancel, fail, interrupt, item, keyed, operator, redact_items, replacement,
     sid, user,
+};
+use filrouge_store::contract::session_writes::{
+    anyone_with_secret, close_session, event, json, link, metadata, patch,
 };
 use filrouge_store::rows::SessionPk;
 use filrouge_store::{Keyring, Ledger};
@@ -97,7 +97,7 @@ async fn create_world(url: &str) {
     );
     copies.await.unwrap();
     write_second_half(&f).await;
-    f.intact().await;
+    f.assert_intact().await;
     f.ledger.close().await;
 }
 
@@ -134,10 +134,10 @@ async fn write_first_half(f: &Fixture) {
         project_id: ProjectId::new("project").ok(),
         title: Some("Titled".into()),
         metadata: json(r#"{"a":1}"#),
-        ..NewSession::bare(sid("linked"))
+        ..NewSession::with_id(sid("linked"))
     };
     f.write(&who, Write::CreateSession(linked)).await.unwrap();
-    f.session_of(&ann, link("linked", "ann")).await.unwrap();
+    f.write_session(&ann, link("linked", "ann")).await.unwrap();
     f.create(&anyone_with_secret(f, "secret"), "kept")
         .await
         .unwrap();
@@ -192,7 +192,7 @@ async fn write_second_half(f: &Fixture) {
     }
     let redacted = f.complete_turn(&who, "redacted", "more", "words").await;
     f.redact_turn(&who, &redacted).await.unwrap();
-    f.redacted(&who, redact_items("redacted", &[(2, 2), (6, 7)]))
+    f.write_redaction(&who, redact_items("redacted", &[(2, 2), (6, 7)]))
         .await
         .unwrap();
     f.erase(&who, "gone").await.unwrap();
@@ -201,17 +201,17 @@ async fn write_second_half(f: &Fixture) {
         state: Some(Some("state".into())),
         ..SessionPatch::default()
     };
-    f.session_of(&who, patch("kept", title.clone()))
+    f.write_session(&who, patch("kept", title.clone()))
         .await
         .unwrap_err();
-    f.session_of(&anyone_with_secret(f, "secret"), patch("kept", title))
+    f.write_session(&anyone_with_secret(f, "secret"), patch("kept", title))
         .await
         .unwrap();
     let ann = user("ann");
-    f.session_of(&ann, patch("linked", metadata(r#"{"b":2}"#)))
+    f.write_session(&ann, patch("linked", metadata(r#"{"b":2}"#)))
         .await
         .unwrap();
-    f.session_of(&ann, close_session("linked", Some("over")))
+    f.write_session(&ann, close_session("linked", Some("over")))
         .await
         .unwrap();
     for n in 0..4 {
@@ -240,7 +240,7 @@ async fn adopt(f: &Fixture) {
     let turn = donor.start(&who, "adopted", "open").await;
     let items = vec![keyed("k", "x"), thought_by("coder")];
     donor.append(&who, &turn, items).await.unwrap();
-    let mut adoption = donor.adoption_of(&who, "adopted").await;
+    let mut adoption = donor.adopt_command_for(&who, "adopted").await;
     adoption.session.team_id = Some("team".into());
     f.write(&who, Write::Adopt(Arc::new(adoption)))
         .await

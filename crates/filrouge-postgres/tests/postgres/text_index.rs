@@ -26,7 +26,7 @@ fn index() -> IndexFixture {
     let url = database.url();
     IndexFixture {
         index: Arc::new(index_at(&url)),
-        again: Box::new(move || Arc::new(index_at(&url)) as Arc<dyn TextIndex>),
+        open_again: Box::new(move || Arc::new(index_at(&url)) as Arc<dyn TextIndex>),
         keep: Box::new(database),
     }
 }

@@ -1,11 +1,11 @@
-//! Shows how the official SDKs read a provider's answers. An HTTP server on loopback takes the provider's place: it
-//! sends the given answers chunk by chunk, and closes the connection early if an answer requires it.
+//! Returns the data that the official SDKs read from a provider's answers. An HTTP server on loopback replaces the
+//! provider: it sends the given answers chunk by chunk, and closes the connection early if an answer requires it.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{SdkError, ask};
+use super::{SdkError, run_script};
 use crate::Provider;
 
 const FILES: &[(&str, &str)] = &[
@@ -28,24 +28,24 @@ pub struct Answer {
     /// The body. Each element is one chunk of HTTP's chunked transfer coding; empty elements are left out.
     pub chunks: Vec<Vec<u8>>,
     /// Whether the connection is closed after these chunks, without the last chunk that the coding requires.
-    pub dropped: bool,
+    pub disconnects: bool,
 }
 
-/// What an SDK reports when it reads an answer. An SDK can read the same answer in several ways.
+/// The data that an SDK reports when it reads an answer. An SDK has several methods to read the same answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
     /// The index of the answer in the slice given to [`read`].
     pub answer: usize,
-    /// The way in which the SDK read the answer: `events` (the events of a stream, one by one), `helper` (the events of
-    /// a stream, which the SDK itself combines), or `whole` (an answer that is no stream).
-    pub way: String,
-    /// What the SDK returned, up to the end of the answer or an error: `text`, `refusal`, `thoughts`, `calls`,
+    /// The method with which the SDK read the answer: `events` (the events of a stream, one by one), `helper` (the
+    /// events of a stream, which the SDK itself combines), or `whole` (an answer that is no stream).
+    pub method: String,
+    /// The data that the SDK returned, up to the end of the answer or an error: `text`, `refusal`, `thoughts`, `calls`,
     /// `others`, `finish`, `usage`, `counts` (tokens of input, output, reasoning, cache read and cache write, without
     /// overlap), `model` and `error`. `Told` in `sdk/told.py` defines them.
     pub reported: Value,
 }
 
-/// Lets the SDKs read `answers`, in order, in one run of the script. `directory` has the same meaning as for
+/// Reads `answers` with the SDKs, in order, in one run of the script. `directory` has the same meaning as for
 /// [`super::check`].
 ///
 /// # Errors
@@ -53,11 +53,17 @@ pub struct Reading {
 /// Any [`SdkError`]. An error that an SDK raises because of an answer is not an error of this function, but part of its
 /// [`Reading`].
 pub fn read(directory: &Path, answers: &[Answer]) -> Result<Vec<Reading>, SdkError> {
-    let stdout = ask(directory, "streams", FILES, answers.iter().map(line))?;
-    readings(&stdout, answers.len())
+    let stdout = run_script(
+        directory,
+        "streams",
+        FILES,
+        answers.iter().map(request_line),
+    )?;
+    parse_readings(&stdout, answers.len())
 }
 
-fn line(answer: &Answer) -> Value {
+fn request_line(answer: &Answer) -> Value {
+    // One character per byte, because JSON has no type for bytes.
     let text = |chunk: &Vec<u8>| -> String { chunk.iter().copied().map(char::from).collect() };
     json!({
         "format": answer.provider.as_str(),
@@ -65,11 +71,11 @@ fn line(answer: &Answer) -> Value {
         "status": answer.status,
         "type": answer.content_type,
         "chunks": answer.chunks.iter().map(text).collect::<Vec<_>>(),
-        "drop": answer.dropped,
+        "drop": answer.disconnects,
     })
 }
 
-fn readings(stdout: &[u8], answers: usize) -> Result<Vec<Reading>, SdkError> {
+fn parse_readings(stdout: &[u8], answers: usize) -> Result<Vec<Reading>, SdkError> {
     let mut readings: Vec<Reading> = Vec::new();
     let mut read = None;
     for line in String::from_utf8_lossy(stdout).lines() {
@@ -84,10 +90,10 @@ fn readings(stdout: &[u8], answers: usize) -> Result<Vec<Reading>, SdkError> {
             .and_then(|number| usize::try_from(number).ok()?.checked_sub(1))
             .filter(|answer| *answer < answers)
             .ok_or_else(unexpected)?;
-        let way = value.get("way").and_then(Value::as_str);
+        let method = value.get("way").and_then(Value::as_str);
         readings.push(Reading {
             answer,
-            way: way.ok_or_else(unexpected)?.to_owned(),
+            method: method.ok_or_else(unexpected)?.to_owned(),
             reported: value
                 .get_mut("told")
                 .map(Value::take)
@@ -96,8 +102,8 @@ fn readings(stdout: &[u8], answers: usize) -> Result<Vec<Reading>, SdkError> {
     }
     let has_all = (0..answers).all(|answer| readings.iter().any(|r| r.answer == answer));
     if read != u64::try_from(answers).ok() || !has_all {
-        let what = format!("{read:?} of {answers} answers read");
-        return Err(SdkError::Answer(what));
+        let description = format!("{read:?} of {answers} answers read");
+        return Err(SdkError::Answer(description));
     }
     Ok(readings)
 }
@@ -106,25 +112,25 @@ fn readings(stdout: &[u8], answers: usize) -> Result<Vec<Reading>, SdkError> {
 mod tests {
     use super::*;
 
-    const ONE: &str = "{\"line\": 1, \"way\": \"events\", \"told\": {\"text\": \"a\"}}\n";
+    const READING: &str = "{\"line\": 1, \"way\": \"events\", \"told\": {\"text\": \"a\"}}\n";
 
     #[test]
     fn missing_and_surplus_readings_are_errors() {
-        let whole = readings(format!("{ONE}{{\"read\": 1}}\n").as_bytes(), 1).unwrap();
+        let complete = parse_readings(format!("{READING}{{\"read\": 1}}\n").as_bytes(), 1).unwrap();
         assert_eq!(
-            (whole.len(), whole[0].reported["text"].as_str()),
+            (complete.len(), complete[0].reported["text"].as_str()),
             (1, Some("a"))
         );
-        for (short, answers) in [
+        for (output, answers) in [
             (String::new(), 1),
-            (ONE.to_owned(), 1),
+            (READING.to_owned(), 1),
             ("{\"read\": 1}".to_owned(), 1),
-            (format!("{ONE}{{\"read\": 2}}"), 2),
-            (format!("{ONE}{{\"read\": 0}}"), 0),
+            (format!("{READING}{{\"read\": 2}}"), 2),
+            (format!("{READING}{{\"read\": 0}}"), 0),
             ("Traceback".to_owned(), 1),
         ] {
-            let error = readings(short.as_bytes(), answers).unwrap_err();
-            assert!(matches!(error, SdkError::Answer(_)), "{short}: {error}");
+            let error = parse_readings(output.as_bytes(), answers).unwrap_err();
+            assert!(matches!(error, SdkError::Answer(_)), "{output}: {error}");
         }
     }
 
@@ -136,8 +142,11 @@ mod tests {
             status: 200,
             content_type: "text/event-stream".to_owned(),
             chunks: vec![vec![0, 0x7f, 0xff]],
-            dropped: false,
+            disconnects: false,
         };
-        assert_eq!(line(&answer)["chunks"], json!(["\u{0}\u{7f}\u{ff}"]));
+        assert_eq!(
+            request_line(&answer)["chunks"],
+            json!(["\u{0}\u{7f}\u{ff}"])
+        );
     }
 }

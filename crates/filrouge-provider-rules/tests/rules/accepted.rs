@@ -12,23 +12,23 @@ const PDF: &str = "JVBERi0xLjcK";
 
 /// Histories that both the rules and the SDKs' request types accept.
 pub(crate) fn histories() -> Vec<(Provider, Value)> {
-    let mut all = short_histories();
-    all.push((Provider::OpenaiChat, long_chat(60)));
-    all.push((Provider::Anthropic, long_anthropic(60)));
-    all
+    let mut histories = short_histories();
+    histories.push((Provider::OpenaiChat, long_chat(60)));
+    histories.push((Provider::Anthropic, long_anthropic(60)));
+    histories
 }
 
-/// Histories that together have every shape the rules accept, except easy assistant messages with parts. Those named
-/// `…_work` are exchanges with tool calls, those named `…_parts` have every kind of content part.
+/// Histories that together have every shape that the rules accept, except easy assistant messages with parts. Functions
+/// named `…_calls` return exchanges with tool calls; functions named `…_parts` return every kind of content part.
 pub(crate) fn short_histories() -> Vec<(Provider, Value)> {
     vec![
-        (Provider::OpenaiChat, chat_work()),
+        (Provider::OpenaiChat, chat_calls()),
         (Provider::OpenaiChat, chat_parts()),
-        (Provider::OpenaiResponses, responses_work()),
+        (Provider::OpenaiResponses, responses_calls()),
         (Provider::OpenaiResponses, responses_parts()),
-        (Provider::Anthropic, anthropic_work()),
+        (Provider::Anthropic, anthropic_calls()),
         (Provider::Anthropic, anthropic_parts()),
-        (Provider::Gemini, gemini_work()),
+        (Provider::Gemini, gemini_calls()),
         (Provider::Gemini, gemini_parts()),
     ]
 }
@@ -42,7 +42,7 @@ fn realistic_histories_keep_every_rule() {
 }
 
 #[test]
-fn every_prefix_without_an_open_call_keeps_every_rule() {
+fn every_prefix_without_an_unanswered_call_keeps_every_rule() {
     let history = long_chat(3);
     for length in [0, 2, 5, 6, 9] {
         let prefix = json!(history.as_array().unwrap()[..length]);
@@ -75,7 +75,7 @@ fn whitespace_at_the_end_of_an_earlier_assistant_message_is_accepted() {
 }
 
 /// Two calls at once, a failed call, a call id that is used again after its answer, and refusals.
-fn chat_work() -> Value {
+fn chat_calls() -> Value {
     json!([
         {"role": "system", "content": "You help with this repository."},
         {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]},
@@ -105,7 +105,7 @@ fn chat_parts() -> Value {
     ]}])
 }
 
-/// A history of many turns. Each but the first has one call.
+/// A history of `turns` turns. Each turn except the first has one call.
 fn long_chat(turns: usize) -> Value {
     let mut messages = Vec::new();
     for turn in 0..turns {
@@ -121,7 +121,7 @@ fn long_chat(turns: usize) -> Value {
     json!(messages)
 }
 
-fn responses_work() -> Value {
+fn responses_calls() -> Value {
     json!([
         {"role": "developer", "content": "Be brief."},
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "List the crates."}]},
@@ -158,7 +158,7 @@ fn responses_parts() -> Value {
     ])
 }
 
-fn anthropic_work() -> Value {
+fn anthropic_calls() -> Value {
     json!([
         {"role": "user", "content": "List the crates."},
         {"role": "assistant", "content": [
@@ -210,7 +210,7 @@ fn long_anthropic(turns: usize) -> Value {
     json!(messages)
 }
 
-fn gemini_work() -> Value {
+fn gemini_calls() -> Value {
     json!([
         {"role": "user", "parts": [{"text": "List the crates."}]},
         {"role": "model", "parts": [

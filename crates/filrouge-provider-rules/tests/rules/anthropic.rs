@@ -195,7 +195,7 @@ fn turns() -> Vec<Rejected> {
 }
 
 fn tools() -> Vec<Rejected> {
-    let exchange_of = |id: &str, name: &str| {
+    let exchange_with = |id: &str, name: &str| {
         exchange(
             json!({"type": "tool_use", "id": id, "name": name, "input": {}}),
             result(id),
@@ -206,12 +206,12 @@ fn tools() -> Vec<Rejected> {
         breaks(
             "tool-use-id",
             "messages[1].content[0].id",
-            exchange_of("call:1", "ls"),
+            exchange_with("call:1", "ls"),
         ),
         breaks(
             "tool-use-id",
             "messages[1].content[0].id",
-            exchange_of("", "ls"),
+            exchange_with("", "ls"),
         ),
         breaks(
             "tool-use-id-reused",
@@ -235,12 +235,12 @@ fn tools() -> Vec<Rejected> {
         breaks(
             "tool-name",
             "messages[1].content[0].name",
-            exchange_of("t1", "fs.read"),
+            exchange_with("t1", "fs.read"),
         ),
         breaks(
             "tool-name",
             "messages[1].content[0].name",
-            exchange_of("t1", &"f".repeat(129)),
+            exchange_with("t1", &"f".repeat(129)),
         ),
         breaks(
             "missing-member",

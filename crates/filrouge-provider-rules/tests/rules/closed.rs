@@ -1,5 +1,5 @@
-//! Tests that every object of a history is closed: the rules and the SDKs' request types refuse an extra member, and a
-//! value of a wrong type, everywhere.
+//! Tests that every object of a history is closed: everywhere, the rules and the SDKs' request types refuse an extra
+//! member and a value of a wrong type.
 
 use std::collections::BTreeSet;
 
@@ -11,22 +11,22 @@ use crate::{accepted, sdk::directory};
 /// Members whose value can be any JSON object, because the tools define it.
 const FREE_FORM: &[&str] = &["input", "args", "response"];
 
-/// Adds the JSON pointers of all values in `value` to `found`, except those inside a free-form object.
-fn pointers(value: &Value, pointer: &str, found: &mut Vec<String>) {
-    found.push(pointer.to_owned());
+/// Adds the JSON pointers of all values in `value` to `pointers`, except those inside a free-form object.
+fn add_pointers(value: &Value, pointer: &str, pointers: &mut Vec<String>) {
+    pointers.push(pointer.to_owned());
     match value {
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                pointers(item, &format!("{pointer}/{index}"), found);
+                add_pointers(item, &format!("{pointer}/{index}"), pointers);
             }
         }
         Value::Object(map) => {
             for (key, inner) in map {
                 let pointer = format!("{pointer}/{key}");
                 if FREE_FORM.contains(&key.as_str()) {
-                    found.push(pointer);
+                    pointers.push(pointer);
                 } else {
-                    pointers(inner, &pointer, found);
+                    add_pointers(inner, &pointer, pointers);
                 }
             }
         }
@@ -34,14 +34,14 @@ fn pointers(value: &Value, pointer: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Variants of the accepted histories, with one changed value each, and the JSON pointer of that value. `change` gets
-/// the pointer and the value, and returns whether it changed the value.
+/// Variants of the accepted histories, with one changed value each, and the JSON pointer of that value. `change`
+/// receives the pointer and the value, and returns whether it changed the value.
 fn variants(change: impl Fn(&str, &mut Value) -> bool) -> Vec<(Provider, Value, String)> {
     let mut variants = Vec::new();
     for (provider, history) in accepted::short_histories() {
-        let mut found = Vec::new();
-        pointers(&history, "", &mut found);
-        for pointer in found {
+        let mut pointers = Vec::new();
+        add_pointers(&history, "", &mut pointers);
+        for pointer in pointers {
             let mut variant = history.clone();
             if change(&pointer, variant.pointer_mut(&pointer).unwrap()) {
                 variants.push((provider, variant, pointer));
@@ -66,7 +66,7 @@ fn with_extra_member() -> Vec<(Provider, Value, String)> {
     })
 }
 
-/// Variants in which one value is a fraction, which no member accepts.
+/// Variants in which one value is a fraction. No member accepts a fraction.
 fn with_wrong_type() -> Vec<(Provider, Value, String)> {
     variants(|_, value| {
         *value = json!(7.5);

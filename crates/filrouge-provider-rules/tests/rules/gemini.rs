@@ -12,7 +12,7 @@ fn model(parts: Value) -> Value {
     json!({"role": "model", "parts": parts})
 }
 
-fn hello() -> Value {
+fn question() -> Value {
     user(json!([{"text": "x"}]))
 }
 
@@ -73,7 +73,7 @@ fn shapes() -> Vec<Rejected> {
             "wrong-type",
             "contents[1].parts[0].functionCall.args",
             json!([
-                hello(),
+                question(),
                 model(json!([{"functionCall": {"name": "ls", "args": "{}"}}])),
                 user(json!([response("ls")]))
             ]),
@@ -92,7 +92,7 @@ fn shapes() -> Vec<Rejected> {
             "base64",
             "contents[1].parts[0].thoughtSignature",
             json!([
-                hello(),
+                question(),
                 model(json!([{"text": "y", "thoughtSignature": "not base64"}]))
             ]),
         ),
@@ -116,7 +116,11 @@ fn turns() -> Vec<Rejected> {
             "contents[0]",
             json!([model(json!([{"text": "x"}]))]),
         ),
-        breaks("alternation", "contents[1]", json!([hello(), hello()])),
+        breaks(
+            "alternation",
+            "contents[1]",
+            json!([question(), question()]),
+        ),
         breaks("parts-empty", "contents[0].parts", json!([user(json!([]))])),
         breaks(
             "text-empty",
@@ -126,7 +130,7 @@ fn turns() -> Vec<Rejected> {
         breaks(
             "thought-alone",
             "contents[1]",
-            json!([hello(), model(json!([{"text": "hm", "thought": true}]))]),
+            json!([question(), model(json!([{"text": "hm", "thought": true}]))]),
         ),
     ]
 }
@@ -148,7 +152,7 @@ fn kinds() -> Vec<Rejected> {
             "part-kind",
             "contents[1].parts[0]",
             json!([
-                hello(),
+                question(),
                 model(json!([
             {"fileData": {"fileUri": "gs://bucket/a.png"}, "thought": true}, {"text": "y"}]))
             ]),
@@ -172,16 +176,16 @@ fn kinds() -> Vec<Rejected> {
         breaks(
             "part-role",
             "contents[1].parts[0]",
-            json!([hello(), model(json!([response("ls")]))]),
+            json!([question(), model(json!([response("ls")]))]),
         )
         .also(&["response-stray"]),
     ]
 }
 
 fn calls() -> Vec<Rejected> {
-    let exchange_of = |name: &str| {
+    let exchange_with = |name: &str| {
         json!([
-            hello(),
+            question(),
             model(json!([call(name)])),
             user(json!([response(name)]))
         ])
@@ -192,23 +196,23 @@ fn calls() -> Vec<Rejected> {
         breaks(
             "function-name",
             "contents[1].parts[0].functionCall.name",
-            exchange_of("1st"),
+            exchange_with("1st"),
         ),
         breaks(
             "function-name",
             "contents[1].parts[0].functionCall.name",
-            exchange_of("list files"),
+            exchange_with("list files"),
         ),
         breaks(
             "function-name",
             "contents[2].parts[0].functionResponse.name",
-            exchange_of(&"f".repeat(65)),
+            exchange_with(&"f".repeat(65)),
         ),
         breaks(
             "function-call-id",
             "contents[1].parts[0].functionCall.id",
             json!([
-                hello(),
+                question(),
                 model(json!([call_with_id("")])),
                 user(json!([response_with_id("")]))
             ]),
@@ -217,7 +221,7 @@ fn calls() -> Vec<Rejected> {
             "function-call-id",
             "contents[1].parts[1].functionCall",
             json!([
-                hello(),
+                question(),
                 model(json!([call_with_id("a"), call_with_id("a")])),
                 user(json!([response_with_id("a"), response_with_id("a")]))
             ]),
@@ -232,7 +236,7 @@ fn calls() -> Vec<Rejected> {
             "call-position",
             "contents[2]",
             json!([
-                hello(),
+                question(),
                 model(json!([{"text": "y"}])),
                 model(json!([call("ls")])),
                 user(json!([response("ls")]))
@@ -242,18 +246,19 @@ fn calls() -> Vec<Rejected> {
         breaks(
             "call-unanswered",
             "contents[1]",
-            json!([hello(), model(json!([call("ls")]))]),
+            json!([question(), model(json!([call("ls")]))]),
         ),
         breaks(
             "call-unanswered",
             "contents[1]",
-            json!([hello(), model(json!([call("ls")])), hello()]),
+            json!([question(), model(json!([call("ls")])), question()]),
         ),
     ]
 }
 
 fn responses() -> Vec<Rejected> {
-    let exchange = |calls: Value, responses: Value| json!([hello(), model(calls), user(responses)]);
+    let exchange =
+        |calls: Value, responses: Value| json!([question(), model(calls), user(responses)]);
     let path = "contents[2].parts[0].functionResponse";
     vec![
         breaks(

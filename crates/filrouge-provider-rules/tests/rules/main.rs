@@ -22,23 +22,26 @@ struct Rejected {
     /// The path at which the violation is reported.
     at: &'static str,
     history: Value,
-    /// Other rules that every history that breaks this one also breaks.
-    also: &'static [&'static str],
+    /// The other rules that the history also breaks, because no history breaks `rule` alone.
+    other_rules: &'static [&'static str],
 }
 
-/// A history that breaks `rule`, and no other, at the path `at`.
+/// A history that breaks only `rule`, at the path `at`.
 fn breaks(rule: &'static str, at: &'static str, history: Value) -> Rejected {
     Rejected {
         rule,
         at,
         history,
-        also: &[],
+        other_rules: &[],
     }
 }
 
 impl Rejected {
-    fn also(self, also: &'static [&'static str]) -> Self {
-        Self { also, ..self }
+    fn also(self, other_rules: &'static [&'static str]) -> Self {
+        Self {
+            other_rules,
+            ..self
+        }
     }
 }
 
@@ -68,7 +71,7 @@ fn every_rejected_history_breaks_the_named_rules_and_no_others() {
             let others: Vec<_> = violations
                 .iter()
                 .filter(|violation| {
-                    violation.rule != case.rule && !case.also.contains(&violation.rule)
+                    violation.rule != case.rule && !case.other_rules.contains(&violation.rule)
                 })
                 .collect();
             assert!(
@@ -76,7 +79,7 @@ fn every_rejected_history_breaks_the_named_rules_and_no_others() {
                 "{provider} {}: {others:?} in {history}",
                 case.rule
             );
-            for rule in case.also {
+            for rule in case.other_rules {
                 assert!(
                     violations.iter().any(|violation| violation.rule == *rule),
                     "{provider} {}: {rule} is not broken",
@@ -115,7 +118,7 @@ fn provider_names_can_be_parsed() {
 }
 
 #[test]
-fn a_violation_prints_its_place_rule_and_reason() {
+fn a_violation_prints_its_path_rule_and_description() {
     let history = serde_json::json!([{"role": "user", "content": ""}]);
     let violations = check_history(Provider::Anthropic, &history);
     let printed: Vec<_> = violations.iter().map(ToString::to_string).collect();

@@ -14,7 +14,7 @@ pub(crate) fn directory() -> PathBuf {
 }
 
 #[test]
-fn the_sdk_types_accept_what_the_rules_accept() {
+fn the_sdk_types_accept_the_histories_that_the_rules_accept() {
     let histories = accepted::histories();
     assert_eq!(check(&directory(), &histories).unwrap(), []);
 }
@@ -35,7 +35,7 @@ fn the_sdk_types_refuse_extra_members_wrong_types_and_missing_members() {
         assert!(
             reported
                 .iter()
-                .any(|violation| violation.what.starts_with(at)),
+                .any(|violation| violation.description.starts_with(at)),
             "{provider} {at}: {reported:?} in {history}"
         );
         assert!(
@@ -46,79 +46,80 @@ fn the_sdk_types_refuse_extra_members_wrong_types_and_missing_members() {
     }
 }
 
-/// Histories with one fault each, as (provider, history, path of the fault).
+/// Histories with one error each, as (provider, history, path of the error).
 fn refused() -> Vec<(Provider, Value, &'static str)> {
-    let tool = |function: Value| json!([{"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": function}]}]);
-    let result = |block: Value| json!([{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": [block]}]}]);
-    let text = |block: Value| json!([{"role": "user", "content": [block]}]);
-    let summary = |part: Value| json!([{"type": "reasoning", "id": "rs_1", "summary": [part]}]);
-    let called = |call: Value| json!([{"role": "model", "parts": [{"functionCall": call}]}]);
-    let answered =
+    let chat_call = |function: Value| json!([{"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": function}]}]);
+    let anthropic_result = |block: Value| json!([{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": [block]}]}]);
+    let anthropic_block = |block: Value| json!([{"role": "user", "content": [block]}]);
+    let responses_summary =
+        |part: Value| json!([{"type": "reasoning", "id": "rs_1", "summary": [part]}]);
+    let gemini_call = |call: Value| json!([{"role": "model", "parts": [{"functionCall": call}]}]);
+    let gemini_response =
         |answer: Value| json!([{"role": "user", "parts": [{"functionResponse": answer}]}]);
     vec![
         (
             Provider::OpenaiChat,
-            tool(json!({"name": "f", "arguments": "{}", "index": 0})),
+            chat_call(json!({"name": "f", "arguments": "{}", "index": 0})),
             "0.tool_calls.0.function.index: ",
         ),
         (
             Provider::OpenaiChat,
-            tool(json!({"name": "f", "arguments": {}})),
+            chat_call(json!({"name": "f", "arguments": {}})),
             "0.tool_calls.0.function.arguments: ",
         ),
         (
             Provider::OpenaiChat,
-            tool(json!({"name": "f"})),
+            chat_call(json!({"name": "f"})),
             "0.tool_calls.0.function.arguments: ",
         ),
         (
             Provider::OpenaiResponses,
-            summary(json!({"type": "summary_text", "text": "x", "index": 0})),
+            responses_summary(json!({"type": "summary_text", "text": "x", "index": 0})),
             "0.summary.0.index: ",
         ),
         (
             Provider::OpenaiResponses,
-            summary(json!({"type": "summary_text", "text": 1})),
+            responses_summary(json!({"type": "summary_text", "text": 1})),
             "0.summary.0.text: ",
         ),
         (
             Provider::OpenaiResponses,
-            summary(json!({"type": "summary_text"})),
+            responses_summary(json!({"type": "summary_text"})),
             "0.summary.0.text: ",
         ),
         (
             Provider::Anthropic,
-            text(json!({"type": "text", "text": "x", "index": 0})),
+            anthropic_block(json!({"type": "text", "text": "x", "index": 0})),
             "0.content.0.index: ",
         ),
         (
             Provider::Anthropic,
-            result(json!({"type": "text", "text": "x", "index": 0})),
+            anthropic_result(json!({"type": "text", "text": "x", "index": 0})),
             "0.content.0.content.0.index: ",
         ),
         (
             Provider::Anthropic,
-            result(json!({"type": "text", "text": 1})),
+            anthropic_result(json!({"type": "text", "text": 1})),
             "0.content.0.content.0.text: ",
         ),
         (
             Provider::Anthropic,
-            result(json!({"type": "text"})),
+            anthropic_result(json!({"type": "text"})),
             "0.content.0.content.0.text: ",
         ),
         (
             Provider::Gemini,
-            called(json!({"name": "f", "index": 0})),
+            gemini_call(json!({"name": "f", "index": 0})),
             "0.parts.0.functionCall.index: ",
         ),
         (
             Provider::Gemini,
-            called(json!({"name": "f", "args": "{}"})),
+            gemini_call(json!({"name": "f", "args": "{}"})),
             "0.parts.0.functionCall.args: ",
         ),
         (
             Provider::Gemini,
-            answered(json!({"name": "f"})),
+            gemini_response(json!({"name": "f"})),
             "0.parts.0.functionResponse.response: ",
         ),
     ]
@@ -130,11 +131,11 @@ fn one_run_can_check_several_thousand_histories() {
     let mut histories = vec![(Provider::OpenaiChat, history); 5_000];
     histories.push((Provider::Anthropic, json!([{"role": "user"}])));
     let violations = check(&directory(), &histories).unwrap();
-    let found: Vec<_> = violations
+    let refused_indexes: Vec<_> = violations
         .iter()
         .map(|violation| violation.history)
         .collect();
-    assert_eq!(found, [5_000]);
+    assert_eq!(refused_indexes, [5_000]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use filrouge_store::hot::HotBounds;
 use filrouge_store::hot::suite::HotFixture;
 use filrouge_testbed::Redis;
 
-async fn make(bounds: HotBounds) -> HotFixture {
+async fn new_fixture(bounds: HotBounds) -> HotFixture {
     let redis = Redis::start();
     let hot = RedisHot::open(&Options {
         bounds,
@@ -18,4 +18,4 @@ async fn make(bounds: HotBounds) -> HotFixture {
     HotFixture::real(Arc::new(hot.expect("options")), Box::new(redis))
 }
 
-filrouge_store::hot_contract_tests!(make);
+filrouge_store::hot_contract_tests!(new_fixture);

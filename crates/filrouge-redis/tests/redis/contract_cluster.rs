@@ -11,7 +11,7 @@ use filrouge_testbed::RedisCluster;
 
 /// All stores share one cluster, each with its own prefix. Statics are not dropped: a watchdog ends the cluster with
 /// this process.
-async fn make(bounds: HotBounds) -> HotFixture {
+async fn new_fixture(bounds: HotBounds) -> HotFixture {
     static CLUSTER: LazyLock<RedisCluster> = LazyLock::new(RedisCluster::start);
     static STORE_COUNT: AtomicU64 = AtomicU64::new(0);
     let hot = RedisHot::open(&Options {
@@ -23,4 +23,4 @@ async fn make(bounds: HotBounds) -> HotFixture {
     HotFixture::real(Arc::new(hot.expect("options")), Box::new(()))
 }
 
-filrouge_store::hot_contract_tests!(at_once make);
+filrouge_store::hot_contract_tests!(at_once new_fixture);

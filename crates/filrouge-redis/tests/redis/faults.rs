@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use filrouge_redis::{Options, RedisHot};
 use filrouge_store::hot::HotStore;
 use filrouge_store::hot::suite::fixture::key;
-use filrouge_store::hot::suite::story::TestHistory;
-use filrouge_testbed::{Cut, Loss, Redis, RedisCluster};
+use filrouge_store::hot::suite::history::TestHistory;
+use filrouge_testbed::{FaultProxy, Loss, Redis, RedisCluster};
 
-use crate::{assert_unavailable, get, hot, hot_with_long_timeout, put, until};
+use crate::{assert_unavailable, get, hot, hot_with_long_timeout, put, wait_until};
 
 #[tokio::test]
 async fn a_missing_redis_does_not_prevent_the_start() {
@@ -33,7 +33,7 @@ async fn a_missing_redis_does_not_prevent_the_start() {
     let after = hot.counts();
     assert_eq!((after.skipped - before.skipped, after.unanswered), (8, 1));
     redis.restart();
-    until("Redis is used again", async || {
+    wait_until("Redis is used again", async || {
         hot.edition(&key("s")).await.is_ok()
     })
     .await;
@@ -63,7 +63,7 @@ async fn a_paused_redis_causes_one_timeout_per_second() {
     assert_eq!(counts.skipped + counts.unanswered, failed);
     assert!(counts.skipped > counts.unanswered, "{counts:?}");
     redis.resume();
-    until("Redis is used again", async || get(&hot, "s").await.is_ok()).await;
+    wait_until("Redis is used again", async || get(&hot, "s").await.is_ok()).await;
     assert_eq!(
         get(&hot, "s").await.unwrap(),
         Some((first.unwrap(), "v".to_owned()))
@@ -98,16 +98,16 @@ async fn only_one_of_many_callers_probes_redis() {
 #[tokio::test]
 async fn a_lost_connection_leaves_one_complete_change() {
     let redis = Redis::start();
-    let cut = Cut::before(redis.tcp());
-    let hot = hot(&format!("redis://{}", cut.addr()));
+    let proxy = FaultProxy::before(redis.tcp());
+    let hot = hot(&format!("redis://{}", proxy.addr()));
     let first = put(&hot, "s", None, "v").await.unwrap();
     assert!(first.is_some());
-    cut.cut_after(b"lost", Loss::Connection);
+    proxy.cut_after(b"lost", Loss::Connection);
     let second = put(&hot, "s", first, "lost").await.unwrap();
     assert!(second.is_none_or(|edition| edition.version == 2));
     let (edition, value) = get(&hot, "s").await.unwrap().unwrap();
     assert_eq!((edition.version, value.as_str()), (2, "lost"));
-    assert_eq!((cut.cuts(), cut.connections()), (1, 2));
+    assert_eq!((proxy.cuts(), proxy.connections()), (1, 2));
     assert_eq!((hot.failure(), hot.counts().unanswered), (None, 0));
 }
 
@@ -116,21 +116,21 @@ async fn a_lost_connection_leaves_one_complete_change() {
 #[tokio::test]
 async fn a_change_whose_answer_was_lost_is_applied_once() {
     let redis = Redis::start();
-    let cut = Cut::before(redis.tcp());
-    let hot = hot_with_long_timeout(&format!("redis://{}", cut.addr()));
+    let proxy = FaultProxy::before(redis.tcp());
+    let hot = hot_with_long_timeout(&format!("redis://{}", proxy.addr()));
     let mut last = None;
     // The first commit of a session, and a later one.
     for (n, value) in ["lost-1", "lost-2"].into_iter().enumerate() {
         // A first write, so that the connection has been used before and the script is cached.
         put(&hot, &format!("other{n}"), None, "v").await.unwrap();
-        cut.cut_after(value.as_bytes(), Loss::FirstAnswer);
+        proxy.cut_after(value.as_bytes(), Loss::FirstAnswer);
         last = put(&hot, "s", last, value).await.unwrap();
         assert_eq!(last.expect("committed").version, n as u64 + 1);
         assert_eq!(
             get(&hot, "s").await.unwrap(),
             Some((last.unwrap(), value.to_owned()))
         );
-        assert_eq!((cut.cuts(), hot.counts().unanswered), (n + 1, 0));
+        assert_eq!((proxy.cuts(), hot.counts().unanswered), (n + 1, 0));
     }
     // The same change by another caller is a different commit.
     assert_eq!(put(&hot, "s", None, "lost-2").await.unwrap(), None);
@@ -147,7 +147,7 @@ async fn a_replica_is_reported_by_its_error_code() {
     assert!(failure.detail.ends_with("READONLY"), "{failure}");
     assert_eq!(hot.failure(), Some(failure.detail));
     redis.cli(&["REPLICAOF", "NO", "ONE"]);
-    until("Redis accepts writes", async || {
+    wait_until("Redis accepts writes", async || {
         put(&hot, "s", None, "v").await.is_ok()
     })
     .await;
@@ -171,7 +171,7 @@ async fn assert_master_is_replaced(disable: impl Fn(&RedisCluster, usize)) {
     let mut last = Vec::new();
     for n in 0..12 {
         let name = format!("s{n}");
-        until("the cluster accepts requests", async || {
+        wait_until("the cluster accepts requests", async || {
             hot.edition(&key(&name)).await.is_ok()
         })
         .await;
@@ -185,7 +185,7 @@ async fn assert_master_is_replaced(disable: impl Fn(&RedisCluster, usize)) {
     let key_count = (0..12)
         .filter(|&n| cluster.owner(cluster.slot(&key_of(n))) == victim)
         .count();
-    until("the replica has all keys", async || {
+    wait_until("the replica has all keys", async || {
         cluster.cli(victim + 3, &["DBSIZE"]) == key_count.to_string()
     })
     .await;
@@ -195,7 +195,7 @@ async fn assert_master_is_replaced(disable: impl Fn(&RedisCluster, usize)) {
     for (n, before) in last.iter().enumerate() {
         let name = format!("s{n}");
         let mut next = None;
-        until("the session continues", async || {
+        wait_until("the session continues", async || {
             next = put(&hot, &name, *before, "w").await.ok().flatten();
             // A change whose answer was lost may have been applied.
             next.is_some() || hot.edition(&key(&name)).await.is_ok_and(|e| e != *before)

@@ -1,7 +1,7 @@
 //! Redis loses data, and readers detect it.
 
 use filrouge_store::hot::suite::fixture::key;
-use filrouge_store::hot::suite::story::TestHistory;
+use filrouge_store::hot::suite::history::TestHistory;
 use filrouge_store::hot::{Edition, HotStore};
 use filrouge_testbed::Redis;
 

@@ -39,12 +39,12 @@ fn assert_unavailable<T: std::fmt::Debug>(result: Result<T, Failure>) -> Failure
 }
 
 /// Waits until a condition is true, for at most 60 s.
-async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+async fn wait_until(condition_text: &str, mut condition: impl AsyncFnMut() -> bool) {
     let begun = Instant::now();
     while !condition().await {
         assert!(
             begun.elapsed() < Duration::from_secs(60),
-            "timed out waiting until {what}"
+            "timed out waiting until {condition_text}"
         );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

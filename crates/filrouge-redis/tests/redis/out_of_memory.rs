@@ -2,7 +2,7 @@
 
 use filrouge_store::hot::HotStore;
 use filrouge_store::hot::suite::fixture::{change, key};
-use filrouge_store::hot::suite::story::TestHistory;
+use filrouge_store::hot::suite::history::TestHistory;
 use filrouge_testbed::Redis;
 
 use crate::{assert_unavailable, get, hot_with_long_timeout, put};

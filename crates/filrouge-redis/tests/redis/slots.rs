@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use filrouge_store::hot::HotStore;
 use filrouge_store::hot::suite::fixture::{change, key};
-use filrouge_store::hot::suite::story::TestHistory;
+use filrouge_store::hot::suite::history::TestHistory;
 use filrouge_testbed::RedisCluster;
 
 use crate::{get, hot_with_long_timeout, put};
@@ -71,7 +71,7 @@ async fn no_commit_is_lost_or_partial_while_a_slot_moves() {
     let slot = cluster.slot(&name);
     for _ in 0..6 {
         let reached = commits.load(Ordering::Relaxed) + 5;
-        crate::until("the writer continues", async || {
+        crate::wait_until("the writer continues", async || {
             commits.load(Ordering::Relaxed) > reached
         })
         .await;

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use filrouge_redis::{Options, RedisHot};
 use filrouge_store::hot::suite::fixture::key;
-use filrouge_store::hot::suite::story::TestHistory;
+use filrouge_store::hot::suite::history::TestHistory;
 use filrouge_store::hot::{Change, Field, HotBounds, HotStore};
 use filrouge_testbed::Redis;
 
-use crate::{get, hot_with_long_timeout, put, until};
+use crate::{get, hot_with_long_timeout, put, wait_until};
 
 /// The length of a member's prefix before its record: `t`, the ordinal's 20 digits, `:`.
 const MEMBER_PREFIX: usize = 22;
 
-/// By how much each record is longer than the one before it.
+/// The number of bytes by which each record is longer than the one before it.
 const GROWTH: usize = 37;
 
 fn hot_with_bounds(redis: &Redis, turns: u64, bytes: u64, ttl: Duration) -> RedisHot {
@@ -49,7 +49,7 @@ async fn a_session_has_exactly_two_keys_with_one_hash_tag() {
         let ttl: i64 = redis.cli(&["PTTL", name]).parse().unwrap();
         assert!((1..=600).contains(&ttl), "{ttl}");
     }
-    until("Redis has dropped the keys", async || {
+    wait_until("Redis has dropped the keys", async || {
         redis.cli(&["DBSIZE"]) == "0"
     })
     .await;

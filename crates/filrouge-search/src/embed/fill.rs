@@ -7,13 +7,13 @@ use filrouge_store::text_index::{
 };
 use filrouge_types::Failure;
 
-use super::{Embedder, quantized};
+use super::{Embedder, quantize};
 use crate::fields::Field;
 use crate::search_document::{SearchDocument, kind};
 
 /// The maximum number of characters of a document that are passed to the embedder: more than models accept, and enough
 /// to determine the subject of a message.
-const CHARS: usize = 2_000;
+const MAX_CHARS: usize = 2_000;
 
 /// Embeds at most `limit` documents that have no vector of this embedder yet, the newest first: titles, and messages of
 /// people and agents. Tool output and reasoning are not embedded, and credentials are removed. Returns the number of
@@ -21,13 +21,13 @@ const CHARS: usize = 2_000;
 ///
 /// # Errors
 /// Those of the index and of the embedder. The next call processes the same documents again.
-pub fn fill(
+pub fn embed_documents(
     index: &dyn TextIndex,
     embedder: &dyn Embedder,
     limit: usize,
 ) -> Result<usize, Failure> {
     let kinds = 1 << kind(Some(Role::User)) | 1 << kind(Some(Role::Assistant)) | 1 << TITLE;
-    let found = index.candidates(&CandidateQuery {
+    let candidates = index.candidates(&CandidateQuery {
         reach: &IndexScope::Realm(Box::default()),
         sessions: None,
         kinds,
@@ -35,21 +35,21 @@ pub fn fill(
         until: None,
         wanted: CandidateFilter::WithoutVector(embedder.id(), limit),
     })?;
-    let documents: Vec<DocumentNo> = found.iter().map(|c| c.document).collect();
+    let documents: Vec<DocumentNo> = candidates.iter().map(|c| c.document).collect();
     let mut texts: Vec<(DocumentNo, String)> = Vec::with_capacity(documents.len());
     index.bodies(&documents, &mut |document, body| {
         texts.push((document, text_to_embed(body)));
         true
     })?;
-    let some: Vec<&str> = texts
+    let texts_to_embed: Vec<&str> = texts
         .iter()
         .map(|(_, text)| text.as_str())
         .filter(|t| !t.is_empty())
         .collect();
-    let mut embedded = if some.is_empty() {
+    let mut embedded = if texts_to_embed.is_empty() {
         Vec::new()
     } else {
-        embedder.embed(&some)?
+        embedder.embed(&texts_to_embed)?
     }
     .into_iter();
     let vectors = texts.iter().map(|(document, text)| {
@@ -61,7 +61,7 @@ pub fn fill(
         };
         (
             *document,
-            vector.map_or_else(Vec::new, |vector| quantized(&vector)),
+            vector.map_or_else(Vec::new, |vector| quantize(&vector)),
         )
     });
     let vectors: Vec<(DocumentNo, Vec<i8>)> = vectors.collect();
@@ -85,7 +85,7 @@ fn text_to_embed(body: &[u8]) -> String {
         .filter(|t| !t.is_empty())
         .collect();
     let text = without_credentials(&texts.join("\n"));
-    text.chars().take(CHARS).collect()
+    text.chars().take(MAX_CHARS).collect()
 }
 
 /// Removes text that has the form of a credential. An embedder may be a remote service, and a search must not find a

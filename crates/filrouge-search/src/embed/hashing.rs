@@ -4,14 +4,14 @@ use super::{EmbedError, Embedder, to_unit_length};
 
 const DIMENSIONS: usize = 256;
 /// The number of characters in a piece of a word.
-const PIECE: usize = 3;
+const PIECE_CHARS: usize = 3;
 /// The weight of an entire word. Each piece of a word has the weight 1.
-const WORD: f32 = 2.0;
+const WORD_WEIGHT: f32 = 2.0;
 
 /// An embedder that hashes words and pieces of words into 256 dimensions.
 ///
-/// Texts are near each other if they share words or pieces of words (`retry` and `retries`), whatever their meanings.
-/// The vectors are the same on every machine, as tests and benchmarks need.
+/// Texts are near each other if they share words or pieces of words (`retry` and `retries`); their meanings do not
+/// count. The vectors are the same on every machine, as tests and benchmarks need.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Hashing;
 
@@ -25,28 +25,32 @@ impl Embedder for Hashing {
     }
 
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
-        texts.iter().map(|text| one(text)).collect()
+        texts.iter().map(|text| embed_text(text)).collect()
     }
 }
 
 /// Returns the vector of one text.
-fn one(text: &str) -> Result<Vec<f32>, EmbedError> {
+fn embed_text(text: &str) -> Result<Vec<f32>, EmbedError> {
     let mut vector = vec![0.0; DIMENSIONS];
     let lower = text.to_lowercase();
     for word in lower.split(|c: char| !c.is_alphanumeric()) {
         if word.is_empty() {
             continue;
         }
-        add(&mut vector, word, WORD);
-        let edged = format!("<{word}>");
-        let starts: Vec<usize> = edged.char_indices().map(|(at, _)| at).collect();
+        add_piece(&mut vector, word, WORD_WEIGHT);
+        let delimited = format!("<{word}>");
+        let starts: Vec<usize> = delimited.char_indices().map(|(at, _)| at).collect();
         for (number, start) in starts.iter().enumerate() {
-            let end = match starts.get(number + PIECE) {
+            let end = match starts.get(number + PIECE_CHARS) {
                 Some(end) => *end,
-                None if number + PIECE == starts.len() => edged.len(),
+                None if number + PIECE_CHARS == starts.len() => delimited.len(),
                 None => break,
             };
-            add(&mut vector, edged.get(*start..end).unwrap_or_default(), 1.0);
+            add_piece(
+                &mut vector,
+                delimited.get(*start..end).unwrap_or_default(),
+                1.0,
+            );
         }
     }
     to_unit_length(&mut vector)?;
@@ -55,8 +59,8 @@ fn one(text: &str) -> Result<Vec<f32>, EmbedError> {
 
 /// Adds a word or a piece of one to the vector. The lowest bits of its hash select the dimension, and the highest bit
 /// selects the sign. Thus collisions cancel out on average.
-fn add(vector: &mut [f32], piece: &str, weight: f32) {
-    let hash = mixed(piece);
+fn add_piece(vector: &mut [f32], piece: &str, weight: f32) {
+    let hash = stable_hash(piece);
     let sign = if hash >> 63 == 0 { weight } else { -weight };
     let at = usize::try_from(hash % DIMENSIONS as u64).unwrap_or(0);
     if let Some(dimension) = vector.get_mut(at) {
@@ -66,7 +70,7 @@ fn add(vector: &mut [f32], piece: &str, weight: f32) {
 
 /// A hash that is the same on every platform and in every build: FNV-1a, with its bits mixed as at the end of
 /// MurmurHash3.
-fn mixed(piece: &str) -> u64 {
+fn stable_hash(piece: &str) -> u64 {
     let hash = piece.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
@@ -108,9 +112,12 @@ mod tests {
         // These texts have no words to embed.
         assert!(vectors[1..].iter().flatten().all(|x| *x == 0.0));
         // New vectors are compared with stored ones, so another hash function would need another id of the embedder.
-        assert_eq!((mixed(""), mixed("word")), (MIXED_EMPTY, MIXED_WORD));
+        assert_eq!(
+            (stable_hash(""), stable_hash("word")),
+            (HASH_OF_EMPTY, HASH_OF_WORD)
+        );
     }
 
-    const MIXED_EMPTY: u64 = 0xecba_3df2_c338_3c52;
-    const MIXED_WORD: u64 = 0x6f98_b9b8_0d54_d1d2;
+    const HASH_OF_EMPTY: u64 = 0xecba_3df2_c338_3c52;
+    const HASH_OF_WORD: u64 = 0x6f98_b9b8_0d54_d1d2;
 }

@@ -1,7 +1,7 @@
 //! Gets vectors from an embedding service that the operator chooses. The request is `POST {url}/embeddings`, as in
 //! OpenAI's API and many others.
 
-mod answer;
+mod response;
 
 use std::fmt;
 use std::thread;
@@ -15,18 +15,18 @@ use tokio::runtime::Handle;
 use super::{EmbedError, Embedder};
 
 /// The maximum number of texts per request.
-const BATCH: usize = 64;
+const BATCH_TEXTS: usize = 64;
 /// The maximum number of characters per text; a longer text is truncated. Services accept about 8,000 tokens per text,
 /// and a text usually has fewer tokens than characters.
 const MAX_TEXT_CHARS: usize = 8_000;
 /// The maximum number of bytes of a response: enough for 64 vectors of 8,192 numbers.
-const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
+const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;
 /// The maximum number of attempts per batch. A batch is sent again only when the service is overloaded (429) or fails
 /// (5xx).
-const TRIES: u32 = 4;
+const MAX_ATTEMPTS: u32 = 4;
 /// The first pause between two attempts. Each further pause is twice as long as the one before. If the service requests
 /// a pause (`Retry-After`), its length is used instead.
-const PAUSE: Duration = Duration::from_millis(250);
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause between two attempts, even if the service requests a longer one.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 
@@ -58,8 +58,8 @@ impl Key {
         let key = key.trim();
         let value = HeaderValue::from_str(&format!("Bearer {key}")).ok();
         let Some(mut value) = value.filter(|_| !key.is_empty()) else {
-            let what = "the key is empty, or not of one line of printable characters";
-            return Err(EmbedError::Malformed(what.to_owned()));
+            let message = "the key is empty, or not of one line of printable characters";
+            return Err(EmbedError::Malformed(message.to_owned()));
         };
         value.set_sensitive(true);
         Ok(Self(value))
@@ -106,8 +106,8 @@ impl Http {
         } = settings;
         let url = endpoint(&url)?;
         if dimensions == 0 || model.is_empty() {
-            let what = "a model and its number of dimensions are required";
-            return Err(EmbedError::Malformed(what.to_owned()));
+            let message = "a model and its number of dimensions are required";
+            return Err(EmbedError::Malformed(message.to_owned()));
         }
         // Fails if the process already has a default TLS provider; that one is then used.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -129,23 +129,23 @@ impl Http {
         })
     }
 
-    /// Embeds one batch of at most [`BATCH`] nonblank texts, with retries; returns the vectors in the order of the
-    /// texts.
-    fn batch(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+    /// Embeds one batch of at most [`BATCH_TEXTS`] nonblank texts, with retries; returns the vectors in the order of
+    /// the texts.
+    fn embed_batch(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
         let body = serde_json::to_vec(&EmbeddingRequest {
             model: &self.model,
             input: texts,
         })
         .map_err(|e| EmbedError::Malformed(e.to_string()))?;
-        let (mut tries, mut pause) = (1, PAUSE);
+        let (mut tries, mut pause) = (1, FIRST_PAUSE);
         loop {
             match self.run(self.send(body.clone())) {
-                Ok(bytes) => return answer::vectors(&bytes, texts.len(), self.dimensions),
+                Ok(bytes) => return response::parse_vectors(&bytes, texts.len(), self.dimensions),
                 Err(HttpFailure {
                     error,
-                    retry: Some(wanted),
-                }) if tries < TRIES => {
-                    let wait = wanted.unwrap_or(pause).min(MAX_PAUSE);
+                    retry: Some(requested),
+                }) if tries < MAX_ATTEMPTS => {
+                    let wait = requested.unwrap_or(pause).min(MAX_PAUSE);
                     tracing::debug!(tries, ?wait, %error, "retrying the embedding service");
                     thread::sleep(wait);
                     (tries, pause) = (tries + 1, pause * 2);
@@ -157,8 +157,8 @@ impl Http {
 
     /// Runs a future on the runtime, and blocks until it has finished. The caller may be on one of the runtime's own
     /// threads.
-    fn run<T>(&self, what: impl Future<Output = T>) -> T {
-        tokio::task::block_in_place(|| self.runtime.block_on(what))
+    fn run<T>(&self, future: impl Future<Output = T>) -> T {
+        tokio::task::block_in_place(|| self.runtime.block_on(future))
     }
 
     async fn send(&self, body: Vec<u8>) -> Result<Vec<u8>, HttpFailure> {
@@ -167,7 +167,7 @@ impl Http {
         if let Some(Key(key)) = &self.key {
             request = request.header(AUTHORIZATION, key.clone());
         }
-        let response = request.send().await.map_err(failed)?;
+        let response = request.send().await.map_err(send_failure)?;
         match response.status() {
             StatusCode::OK => read_body(response).await,
             status => Err(http_failure(status, &response)),
@@ -191,45 +191,45 @@ impl From<EmbedError> for HttpFailure {
 /// Returns the failure for any status except 200. Its message never quotes the response's body, because services repeat
 /// keys and texts in it.
 fn http_failure(status: StatusCode, response: &Response) -> HttpFailure {
-    let what = format!("status {}", status.as_u16());
+    let message = format!("status {}", status.as_u16());
     if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() {
         let after = response.headers().get(RETRY_AFTER);
         let seconds = after.and_then(|after| after.to_str().ok()?.trim().parse().ok());
         return HttpFailure {
-            error: EmbedError::Unavailable(what),
+            error: EmbedError::Unavailable(message),
             retry: Some(seconds.map(Duration::from_secs)),
         };
     }
     match status {
-        StatusCode::PAYLOAD_TOO_LARGE => EmbedError::TooLarge(what),
-        StatusCode::REQUEST_TIMEOUT => EmbedError::Unavailable(what),
-        _ => EmbedError::Refused(what),
+        StatusCode::PAYLOAD_TOO_LARGE => EmbedError::TooLarge(message),
+        StatusCode::REQUEST_TIMEOUT => EmbedError::Unavailable(message),
+        _ => EmbedError::Refused(message),
     }
     .into()
 }
 
-fn failed(error: reqwest::Error) -> HttpFailure {
+fn send_failure(error: reqwest::Error) -> HttpFailure {
     unavailable(&error.without_url()).into()
 }
 
 /// Returns the error for a request without a complete response; its message includes the causes of `error`. The caller
 /// must have removed the address from `error`, because an address may contain a key.
 fn unavailable(error: &reqwest::Error) -> EmbedError {
-    let mut what = error.to_string();
+    let mut message = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
-        what = format!("{what}: {error}");
+        message = format!("{message}: {error}");
         cause = error.source();
     }
-    EmbedError::Unavailable(what)
+    EmbedError::Unavailable(message)
 }
 
 async fn read_body(mut response: Response) -> Result<Vec<u8>, HttpFailure> {
     let mut bytes = Vec::new();
-    while let Some(piece) = response.chunk().await.map_err(failed)? {
-        if bytes.len() + piece.len() > MAX_ANSWER_BYTES {
-            let what = format!("an answer of more than {MAX_ANSWER_BYTES} bytes");
-            return Err(EmbedError::TooLarge(what).into());
+    while let Some(piece) = response.chunk().await.map_err(send_failure)? {
+        if bytes.len() + piece.len() > MAX_RESPONSE_BYTES {
+            let message = format!("an answer of more than {MAX_RESPONSE_BYTES} bytes");
+            return Err(EmbedError::TooLarge(message).into());
         }
         bytes.extend_from_slice(&piece);
     }
@@ -239,18 +239,20 @@ async fn read_body(mut response: Response) -> Result<Vec<u8>, HttpFailure> {
 /// Returns the address to which requests are sent. The address is part of the embedder's id, which is displayed; an
 /// address that may contain a secret is therefore refused.
 fn endpoint(url: &str) -> Result<Url, EmbedError> {
-    let wrong = |what: &str| Err(EmbedError::Malformed(format!("the address {what}")));
+    let invalid = |message: &str| Err(EmbedError::Malformed(format!("the address {message}")));
     let Ok(mut url) = Url::parse(url.trim_end_matches('/')) else {
-        return wrong("is no URL");
+        return invalid("is no URL");
     };
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-        return wrong("begins with neither http:// nor https://");
+        return invalid("begins with neither http:// nor https://");
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return wrong("has a name or a password in it: a key goes into a file or the environment");
+        return invalid(
+            "has a name or a password in it: a key goes into a file or the environment",
+        );
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return wrong("has a query or a fragment after its path");
+        return invalid("has a query or a fragment after its path");
     }
     let path = format!("{}/embeddings", url.path().trim_end_matches('/'));
     url.set_path(&path);
@@ -281,8 +283,8 @@ impl Embedder for Http {
             .map(|(slot, text)| (slot, beginning(text)))
             .filter(|(_, text)| !text.trim().is_empty())
             .unzip();
-        for (slots, batch) in slots.chunks_mut(BATCH).zip(sent.chunks(BATCH)) {
-            let batch_vectors = self.batch(batch)?;
+        for (slots, batch) in slots.chunks_mut(BATCH_TEXTS).zip(sent.chunks(BATCH_TEXTS)) {
+            let batch_vectors = self.embed_batch(batch)?;
             slots
                 .iter_mut()
                 .zip(batch_vectors)

@@ -6,18 +6,18 @@ use std::sync::mpsc::sync_channel;
 use filrouge_store::text_index::IndexUpdate;
 use filrouge_types::Failure;
 
-use super::compare::Compared;
+use super::compare::Comparison;
 use super::source_index::SourceIndex;
-use super::step::{gone, text_bytes};
+use super::step::{removals, text_bytes};
 
 /// Read sessions are collected until they contain this number of bytes of text; then they are written to the index in
 /// one change.
 const BATCH_BYTES: usize = 12 << 20;
 /// The maximum number of sessions that are read ahead while the index is being written.
-const WAITING: usize = 2;
+const MAX_READ_AHEAD: usize = 2;
 /// The maximum number of rounds of an update. Each round lists the source again, because it may have changed during the
 /// round before.
-const ROUNDS: usize = 3;
+const MAX_ROUNDS: usize = 3;
 
 /// The progress of an update.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,68 +31,68 @@ pub struct BuildProgress {
     /// The number of bytes of folded text written to the index.
     pub text_bytes: usize,
     /// Whether another process feeds the index, so that this one did nothing.
-    pub elsewhere: bool,
+    pub is_locked: bool,
 }
 
 impl SourceIndex {
     /// Indexes all changed sessions, until none is left or `stopped` returns true; sessions indexed by then remain
-    /// indexed. A second thread reads sessions while this one writes the index. Reports its progress to `each`, and
+    /// indexed. A second thread reads sessions while this one writes the index. Reports its progress to `report`, and
     /// returns it.
     ///
     /// # Errors
     /// As [`SourceIndex::step`].
     pub fn update(
         &self,
-        each: &mut dyn FnMut(BuildProgress),
+        report: &mut dyn FnMut(BuildProgress),
         stopped: &(dyn Fn() -> bool + Sync),
     ) -> Result<BuildProgress, Failure> {
         let mut progress = BuildProgress::default();
-        let updated = self.try_update(&mut progress, each, stopped);
-        updated.inspect_err(|why| self.note(why))?;
+        let outcome = self.try_update(&mut progress, report, stopped);
+        outcome.inspect_err(|failure| self.record_failure(failure))?;
         Ok(progress)
     }
 
     fn try_update(
         &self,
         progress: &mut BuildProgress,
-        each: &mut dyn FnMut(BuildProgress),
+        report: &mut dyn FnMut(BuildProgress),
         stopped: &(dyn Fn() -> bool + Sync),
     ) -> Result<(), Failure> {
-        let Some(_feeding) = self.feeding()? else {
-            progress.elsewhere = true;
+        let Some(_lock) = self.try_lock()? else {
+            progress.is_locked = true;
             return Ok(());
         };
-        for _ in 0..ROUNDS {
-            let compared = self.compared(&self.listed()?)?;
-            if (compared.todo.is_empty() && compared.gone.is_empty()) || stopped() {
+        for _ in 0..MAX_ROUNDS {
+            let comparison = self.comparison(&self.list_source()?)?;
+            if (comparison.to_read.is_empty() && comparison.removed.is_empty()) || stopped() {
                 break;
             }
-            progress.total = progress.sessions + compared.todo.len();
-            each(*progress);
-            let round = self.round(&compared, progress, each, stopped);
-            self.changed();
-            round?;
+            progress.total = progress.sessions + comparison.to_read.len();
+            report(*progress);
+            let outcome = self.run_round(&comparison, progress, report, stopped);
+            self.drop_comparison();
+            outcome?;
         }
         Ok(())
     }
 
     /// Removes the sessions that no longer exist from the index, then reads and indexes the changed ones.
-    fn round(
+    fn run_round(
         &self,
-        compared: &Compared,
+        comparison: &Comparison,
         progress: &mut BuildProgress,
-        each: &mut dyn FnMut(BuildProgress),
+        report: &mut dyn FnMut(BuildProgress),
         stopped: &(dyn Fn() -> bool + Sync),
     ) -> Result<(), Failure> {
-        let removals = gone(compared);
+        let removals = removals(comparison);
         if !removals.is_empty() {
             self.index.change(None, &removals, None)?;
         }
-        let (sender, receiver) = sync_channel(WAITING);
+        let (sender, receiver) = sync_channel(MAX_READ_AHEAD);
         std::thread::scope(|threads| {
             threads.spawn(move || {
-                for todo in &compared.todo {
-                    let read = self.read(todo);
+                for session in &comparison.to_read {
+                    let read = self.read_session(session);
                     let failed = read.is_err();
                     // `send` fails after an error of the index, which drops the receiver.
                     if sender.send(read).is_err() || failed || stopped() {
@@ -113,7 +113,7 @@ impl SourceIndex {
                     progress.text_bytes += bytes;
                     (batch, bytes) = (Vec::new(), 0);
                 }
-                each(*progress);
+                report(*progress);
             }
             if !batch.is_empty() {
                 self.index.change(None, &batch, None)?;

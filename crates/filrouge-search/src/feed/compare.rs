@@ -34,16 +34,16 @@ pub struct IndexSnapshot {
 const SESSIONS_PER_THREAD: usize = 16;
 
 /// An index compared with a listing.
-pub(super) struct Compared {
+pub(super) struct Comparison {
     pub(super) snapshot: Arc<IndexSnapshot>,
     /// The sessions to read, the most recently changed first.
-    pub(super) todo: Vec<Todo>,
+    pub(super) to_read: Vec<SessionToRead>,
     /// The sessions of the index that no longer exist.
-    pub(super) gone: Vec<Box<str>>,
+    pub(super) removed: Vec<Box<str>>,
 }
 
 /// A session to be read.
-pub(super) struct Todo {
+pub(super) struct SessionToRead {
     pub(super) header: Arc<Header>,
     /// The stamp to store: a hash of the session's fingerprint and header.
     pub(super) stamp: [u64; 2],
@@ -55,7 +55,7 @@ pub(super) fn compare(
     source: &dyn Source,
     listed: &Listed,
     now: Timestamp,
-) -> Result<Compared, Failure> {
+) -> Result<Comparison, Failure> {
     let as_of = listing_start(now, listed);
     let sessions = index
         .state(SessionSelection::Within(&index_scope()))?
@@ -63,21 +63,21 @@ pub(super) fn compare(
     let mut indexed: HashMap<&str, &IndexedSession> =
         sessions.iter().map(|s| (&*s.entry.key, s)).collect();
     let mut fresh = HashMap::with_capacity(indexed.len());
-    let (mut stale, mut todo) = (Vec::new(), Vec::new());
+    let (mut stale, mut to_read) = (Vec::new(), Vec::new());
     let headers = &listed.listing.headers;
     let stamps = on_two_threads(headers, SESSIONS_PER_THREAD, |header| {
         digest::stamp(source.fingerprint(header), header)
     });
     for (header, stamp) in headers.iter().zip(stamps) {
         match indexed.remove(&*header.id) {
-            Some(own) if Some(own.entry.stamp) == stamp => match own.entry.updated {
+            Some(session) if Some(session.entry.stamp) == stamp => match session.entry.updated {
                 INCOMPLETE => stale.push(header.id.clone()),
-                _ => drop(fresh.insert(header.id.clone(), own.no)),
+                _ => drop(fresh.insert(header.id.clone(), session.no)),
             },
             _ => {
                 stale.push(header.id.clone());
                 // A session without a fingerprint is not indexed.
-                todo.extend(stamp.map(|stamp| Todo {
+                to_read.extend(stamp.map(|stamp| SessionToRead {
                     header: header.clone(),
                     stamp,
                 }));
@@ -85,18 +85,18 @@ pub(super) fn compare(
         }
     }
     // Recent sessions are the most likely to be searched for.
-    todo.sort_by_key(|todo| std::cmp::Reverse(todo.header.updated));
+    to_read.sort_by_key(|session| std::cmp::Reverse(session.header.updated));
     let snapshot = IndexSnapshot {
         fresh,
         stale,
-        pending: todo.len(),
+        pending: to_read.len(),
         as_of,
         failed: None,
     };
-    Ok(Compared {
+    Ok(Comparison {
         snapshot: Arc::new(snapshot),
-        todo,
-        gone: indexed.into_keys().map(Into::into).collect(),
+        to_read,
+        removed: indexed.into_keys().map(Into::into).collect(),
     })
 }
 
@@ -108,7 +108,7 @@ fn listing_start(now: Timestamp, listed: &Listed) -> Timestamp {
 }
 
 /// Returns the failure for a source that cannot be listed.
-pub(crate) fn unlisted(why: &SourceError) -> Failure {
+pub(crate) fn listing_failure(why: &SourceError) -> Failure {
     Failure::new(ErrorCode::StoreUnavailable, why.to_string())
         .with_hint("check that it exists and that filrouge may read it")
 }

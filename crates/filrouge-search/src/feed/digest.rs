@@ -7,24 +7,24 @@ use filrouge_sources::{Fingerprint, Header};
 const DOCUMENTS_VERSION: u64 = 5;
 
 /// Returns a digest of bytes, computed from eight bytes at a time.
-pub(crate) fn of_bytes(bytes: &[u8]) -> u64 {
+pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];
-    for (to, from) in last.iter_mut().zip(rest) {
-        *to = *from;
+    for (target, byte) in last.iter_mut().zip(rest) {
+        *target = *byte;
     }
     let words = words.iter().chain([&last]);
     let sum = words.fold(bytes.len() as u64 ^ 0x9e37_79b9_7f4a_7c15, |sum, word| {
-        fold(sum ^ u64::from_le_bytes(*word), 0xa076_1d64_78bd_642f)
+        fold_product(sum ^ u64::from_le_bytes(*word), 0xa076_1d64_78bd_642f)
             .rotate_left(23)
             .wrapping_add(sum)
     });
-    fold(sum, 0xe703_7ed1_a0b4_28db)
+    fold_product(sum, 0xe703_7ed1_a0b4_28db)
 }
 
 /// Multiplies two numbers, and returns the exclusive or of both halves of the product.
-const fn fold(one: u64, other: u64) -> u64 {
-    let product = one as u128 * other as u128;
+const fn fold_product(a: u64, b: u64) -> u64 {
+    let product = a as u128 * b as u128;
     (product as u64) ^ ((product >> 64) as u64)
 }
 
@@ -39,7 +39,8 @@ pub(crate) fn stamp(fingerprint: Option<Fingerprint>, header: &Header) -> Option
         &header.worktree,
     ];
     let (fingerprint, times) = (fingerprint?, [header.updated, header.created]);
-    let Fingerprint(one, other) = Fingerprint::of(&(DOCUMENTS_VERSION, fingerprint, times, texts));
+    let Fingerprint(one, other) =
+        Fingerprint::compute(&(DOCUMENTS_VERSION, fingerprint, times, texts));
     Some([one, other])
 }
 
@@ -51,16 +52,16 @@ mod tests {
     #[test]
     fn every_byte_changes_the_digest() {
         let text = b"the quick brown fox jumps over the lazy dog";
-        let mut seen = std::collections::HashSet::from([of_bytes(text)]);
+        let mut digests = std::collections::HashSet::from([hash_bytes(text)]);
         for at in 0..text.len() {
             let mut other = *text;
             other[at] ^= 1;
-            assert!(seen.insert(of_bytes(&other)), "{at}");
-            assert!(seen.insert(of_bytes(&text[..at])), "{at}");
+            assert!(digests.insert(hash_bytes(&other)), "{at}");
+            assert!(digests.insert(hash_bytes(&text[..at])), "{at}");
         }
         // Digests are stored in indexes: they must never change.
-        assert_eq!(of_bytes(b"filrouge"), 0x28da_600b_40c0_be98);
-        assert_ne!(of_bytes(b"a"), of_bytes(b"a\0"));
+        assert_eq!(hash_bytes(b"filrouge"), 0x28da_600b_40c0_be98);
+        assert_ne!(hash_bytes(b"a"), hash_bytes(b"a\0"));
     }
 
     #[test]

@@ -10,13 +10,14 @@ use super::indexes::Indexes;
 use super::source_index::SourceIndex;
 use super::step::StepOutcome;
 
-/// The intervals at which sources are checked for changes: `BUSY` while searches arrive, `CALM` otherwise.
-const BUSY: Duration = Duration::from_secs(1);
-const CALM: Duration = Duration::from_secs(30);
+/// The intervals at which sources are checked for changes: `BUSY_INTERVAL` while searches arrive, `CALM_INTERVAL`
+/// otherwise.
+const BUSY_INTERVAL: Duration = Duration::from_secs(1);
+const CALM_INTERVAL: Duration = Duration::from_secs(30);
 /// The time after a search for which further searches are expected.
 const BUSY_FOR: Duration = Duration::from_secs(60);
 /// The longest pause after a step.
-const PAUSE_MAX: Duration = Duration::from_secs(2);
+const MAX_PAUSE: Duration = Duration::from_secs(2);
 
 /// A thread that keeps indexes up to date in small steps. Each step is followed by a pause as long as the step, so the
 /// thread uses about half a core. The thread ends when this value is dropped.
@@ -59,54 +60,58 @@ fn wait_while_running(stopping: &Receiver<()>, time: Duration) -> bool {
 }
 
 fn run(indexes: &Indexes, stopping: &Receiver<()>) {
-    let mut checked: Option<Instant> = None;
+    let mut last_check: Option<Instant> = None;
     while wait_while_running(stopping, Duration::ZERO) {
         let is_busy = indexes
             .last_used()
             .is_some_and(|at| at.elapsed() < BUSY_FOR);
-        let every = if is_busy { BUSY } else { CALM };
-        if checked.is_some_and(|at| at.elapsed() < every) {
-            wait_while_running(stopping, BUSY);
+        let interval = if is_busy {
+            BUSY_INTERVAL
+        } else {
+            CALM_INTERVAL
+        };
+        if last_check.is_some_and(|at| at.elapsed() < interval) {
+            wait_while_running(stopping, BUSY_INTERVAL);
             continue;
         }
-        checked = Some(Instant::now());
+        last_check = Some(Instant::now());
         let mut idle = true;
         for index in indexes.open_all() {
-            idle &= feed(&index, stopping);
+            idle &= feed_index(&index, stopping);
         }
         if !idle {
             // More work may remain: check again at once.
-            checked = None;
+            last_check = None;
         }
     }
 }
 
 /// Updates one index for about a second. Returns true if no work is left, or if the rest must be retried later.
-fn feed(index: &SourceIndex, stopping: &Receiver<()>) -> bool {
-    let until = Instant::now() + BUSY;
+fn feed_index(index: &SourceIndex, stopping: &Receiver<()>) -> bool {
+    let until = Instant::now() + BUSY_INTERVAL;
     let stopped = || !wait_while_running(stopping, Duration::ZERO);
     while !stopped() && Instant::now() < until {
         let began = Instant::now();
         let more = match index.step(&stopped) {
             Ok(StepOutcome::Done(_)) => true,
-            Ok(StepOutcome::Idle) => tidy(index),
+            Ok(StepOutcome::Idle) => run_maintenance(index),
             // Another process feeds the index, or the step failed and logged why. Both cases are retried later.
-            Ok(StepOutcome::Elsewhere) | Err(_) => false,
+            Ok(StepOutcome::Locked) | Err(_) => false,
         };
         if !more {
             return true;
         }
-        wait_while_running(stopping, began.elapsed().min(PAUSE_MAX));
+        wait_while_running(stopping, began.elapsed().min(MAX_PAUSE));
     }
     false
 }
 
 /// Runs a step of maintenance of the index. Returns whether more maintenance remains.
-fn tidy(index: &SourceIndex) -> bool {
+fn run_maintenance(index: &SourceIndex) -> bool {
     match index.tidy() {
         Ok(more) => more,
         Err(why) => {
-            index.note(&why);
+            index.record_failure(&why);
             false
         }
     }

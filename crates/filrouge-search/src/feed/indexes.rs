@@ -26,11 +26,11 @@ pub struct Indexes {
     dir: PathBuf,
     slots: Vec<Slot>,
     open: OpenIndex,
-    /// Whether [`Indexes::of`] creates missing indexes.
+    /// Whether [`Indexes::open`] creates missing indexes.
     creates: bool,
 }
 
-/// The place of one source's index. `source_and_file` is `None` for a source that is never indexed, because it has no
+/// The slot of one source's index. `source_and_file` is `None` for a source that is never indexed, because it has no
 /// path.
 #[derive(Default)]
 struct Slot {
@@ -69,17 +69,17 @@ pub struct Overview {
 /// a source without a path.
 #[must_use]
 pub fn file_name(source: &dyn Source) -> Option<String> {
-    let path_digest = digest::of_bytes(source.path()?.as_os_str().as_bytes());
+    let path_digest = digest::hash_bytes(source.path()?.as_os_str().as_bytes());
     Some(format!("{}-{path_digest:016x}.index", source.name()))
 }
 
 impl Indexes {
     /// Prepares the indexes of `sources`, which are in the order of the library, in the folder `dir`; opens none. With
-    /// `creates`, [`Indexes::of`] creates a missing index once its source has a session; without it, only
-    /// [`Indexes::make`] creates one.
+    /// `creates`, [`Indexes::open`] creates a missing index once its source has a session; without it, only
+    /// [`Indexes::open_or_create`] creates one.
     #[must_use]
     pub fn new(sources: &[Arc<dyn Source>], dir: &Path, creates: bool, open: OpenIndex) -> Self {
-        let slot = |source: &Arc<dyn Source>| {
+        let new_slot = |source: &Arc<dyn Source>| {
             let file = file_name(&**source).map(|name| dir.join(name));
             Slot {
                 source_and_file: file.map(|file| (source.clone(), file)),
@@ -88,7 +88,7 @@ impl Indexes {
         };
         Self {
             dir: dir.to_owned(),
-            slots: sources.iter().map(slot).collect(),
+            slots: sources.iter().map(new_slot).collect(),
             open,
             creates,
         }
@@ -97,7 +97,7 @@ impl Indexes {
     /// Opens the index of the source at this position of the library. Returns `None` if the index is missing and may
     /// not be created, or cannot be opened; a failure is logged once, and opening is retried after half a minute.
     #[must_use]
-    pub fn of(&self, source: usize) -> Option<Arc<SourceIndex>> {
+    pub fn open(&self, source: usize) -> Option<Arc<SourceIndex>> {
         let slot = self.slots.get(source)?;
         let mut state = locked(&slot.state);
         if state.opened.is_none() && state.failed.is_some_and(|at| at.elapsed() < RETRY_AFTER) {
@@ -113,12 +113,12 @@ impl Indexes {
         })
     }
 
-    /// Opens the index of the source at this position of the library, or creates it, whatever `creates` is. Returns
-    /// `None` if the source is never indexed, or if it has no index and no sessions.
+    /// Opens the index of the source at this position of the library, or creates it, even if `creates` is false.
+    /// Returns `None` if the source is never indexed, or if it has no index and no sessions.
     ///
     /// # Errors
     /// When the folder or the file cannot be created or opened.
-    pub fn make(&self, source: usize) -> Result<Option<Arc<SourceIndex>>, Failure> {
+    pub fn open_or_create(&self, source: usize) -> Result<Option<Arc<SourceIndex>>, Failure> {
         match self.slots.get(source) {
             Some(slot) => self.open_slot(slot, &mut locked(&slot.state), true),
             None => Ok(None),
@@ -135,19 +135,23 @@ impl Indexes {
             return Ok(None);
         };
         if state.opened.is_none() && (file.exists() || creates && has_sessions(&**source)) {
-            state.opened = Some(self.opened(source, file)?);
+            state.opened = Some(self.open_source_index(source, file)?);
         }
         Ok(state.opened.clone())
     }
 
-    fn opened(&self, source: &Arc<dyn Source>, file: &Path) -> Result<Arc<SourceIndex>, Failure> {
-        let created = DirBuilder::new()
+    fn open_source_index(
+        &self,
+        source: &Arc<dyn Source>,
+        file: &Path,
+    ) -> Result<Arc<SourceIndex>, Failure> {
+        let result = DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(&self.dir);
-        created.map_err(|why| {
-            let what = format!("{}: {why}", self.dir.display());
-            Failure::new(ErrorCode::StoreUnavailable, what)
+        result.map_err(|why| {
+            let message = format!("{}: {why}", self.dir.display());
+            Failure::new(ErrorCode::StoreUnavailable, message)
         })?;
         let index = (self.open)(file)?;
         let lock = file.with_extension("lock");
@@ -169,19 +173,21 @@ impl Indexes {
 
     /// Whether a source has no usable index although it has sessions and could be indexed.
     #[must_use]
-    pub fn lacks_one(&self) -> bool {
-        let lacks = |(at, slot): (usize, &Slot)| {
+    pub fn lacks_index(&self) -> bool {
+        let is_without_index = |(at, slot): (usize, &Slot)| {
             let source_and_file = slot.source_and_file.as_ref();
-            self.of(at).is_none()
+            self.open(at).is_none()
                 && source_and_file.is_some_and(|(source, _)| has_sessions(&**source))
         };
-        self.slots.iter().enumerate().any(lacks)
+        self.slots.iter().enumerate().any(is_without_index)
     }
 
-    /// Returns all indexes that can be opened or created, as [`Indexes::of`] does.
+    /// Returns all indexes that can be opened or created, as [`Indexes::open`] does.
     #[must_use]
     pub fn open_all(&self) -> Vec<Arc<SourceIndex>> {
-        (0..self.slots.len()).filter_map(|at| self.of(at)).collect()
+        (0..self.slots.len())
+            .filter_map(|at| self.open(at))
+            .collect()
     }
 
     /// The time at which a search last used one of the indexes.
@@ -200,25 +206,26 @@ impl Indexes {
     /// When the index cannot be opened or read.
     pub fn overview(&self, source: usize) -> Result<Option<Overview>, Failure> {
         let slot = self.slots.get(source);
-        let Some((origin, file)) = slot.and_then(|slot| slot.source_and_file.as_ref()) else {
+        let Some((indexed_source, file)) = slot.and_then(|slot| slot.source_and_file.as_ref())
+        else {
             return Ok(None);
         };
-        let listing = origin.list().unwrap_or_default();
+        let listing = indexed_source.list().unwrap_or_default();
         let sessions = listing.headers.len();
         if sessions == 0 && !file.exists() {
             return Ok(None);
         }
         let mut overview = Overview {
-            source: origin.name(),
+            source: indexed_source.name(),
             generation: listing.generations(),
-            source_path: origin.path().unwrap_or(Path::new("")).to_owned(),
+            source_path: indexed_source.path().unwrap_or(Path::new("")).to_owned(),
             file: file.clone(),
             snapshot: None,
             status: None,
             sessions,
         };
         if file.exists()
-            && let Some(index) = self.make(source)?
+            && let Some(index) = self.open_or_create(source)?
         {
             overview.snapshot = Some(index.snapshot(Duration::ZERO));
             overview.status = Some(index.index().status()?);

@@ -1,5 +1,5 @@
-//! The file lock that admits one feeder of an index at a time, among all processes. A feeder is whoever changes the
-//! index.
+//! The file lock that admits one feeder of an index at a time, among all processes. A feeder is a thread that changes
+//! the index.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -8,19 +8,19 @@ use std::path::Path;
 
 /// The acquired lock. It is released when this value is dropped, or by the system when the process ends in any way.
 #[derive(Debug)]
-pub(crate) struct Feeding {
+pub(crate) struct FeederLock {
     _file: Option<File>,
 }
 
-impl Feeding {
+impl FeederLock {
     /// Returns the lock of an index that no other process can open; it needs no file.
-    pub(crate) const fn alone() -> Self {
+    pub(crate) const fn without_file() -> Self {
         Self { _file: None }
     }
 
     /// Acquires the lock in the file at `path`, which is created if missing; does not wait. Returns `None` while
     /// another feeder has the lock.
-    pub(crate) fn begin(path: &Path) -> io::Result<Option<Self>> {
+    pub(crate) fn try_acquire(path: &Path) -> io::Result<Option<Self>> {
         let file = OpenOptions::new()
             .create(true)
             .truncate(false)
@@ -43,11 +43,11 @@ mod tests {
     fn only_one_feeder_holds_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.lock");
-        let first = Feeding::begin(&path).unwrap();
+        let first = FeederLock::try_acquire(&path).unwrap();
         assert!(first.is_some());
-        assert!(Feeding::begin(&path).unwrap().is_none());
+        assert!(FeederLock::try_acquire(&path).unwrap().is_none());
         drop(first);
-        assert!(Feeding::begin(&path).unwrap().is_some());
-        assert!(Feeding::begin(&dir.path().join("no/a.lock")).is_err());
+        assert!(FeederLock::try_acquire(&path).unwrap().is_some());
+        assert!(FeederLock::try_acquire(&dir.path().join("no/a.lock")).is_err());
     }
 }

@@ -20,7 +20,7 @@ mod tests;
 
 pub use build::BuildProgress;
 pub use compare::IndexSnapshot;
-pub(crate) use compare::unlisted;
+pub(crate) use compare::listing_failure;
 pub use indexer::Indexer;
 pub use indexes::{Indexes, OpenIndex, Overview, file_name};
 pub use source_index::SourceIndex;

@@ -11,8 +11,8 @@ use filrouge_sources::library::Listed;
 use filrouge_store::text_index::TextIndex;
 use filrouge_types::{Clock, ErrorCode, Failure, SystemClock};
 
-use super::compare::{Compared, IndexSnapshot, compare, unlisted};
-use super::lock::Feeding;
+use super::compare::{Comparison, IndexSnapshot, compare, listing_failure};
+use super::lock::FeederLock;
 
 /// A source and the index that is kept up to date with it.
 pub struct SourceIndex {
@@ -21,7 +21,7 @@ pub struct SourceIndex {
     /// As in [`SourceIndex::new`].
     pub(super) lock: Option<PathBuf>,
     /// The newest comparison, with the listing that it used; `None` if there was none since the index last changed.
-    last: Mutex<Option<(Listed, Arc<Compared>)>>,
+    last_comparison: Mutex<Option<(Listed, Arc<Comparison>)>>,
     last_used: Mutex<Option<Instant>>,
     errors: AtomicU64,
     /// The error codes of the failures that were logged already.
@@ -38,7 +38,7 @@ impl SourceIndex {
             source,
             index,
             lock,
-            last: Mutex::default(),
+            last_comparison: Mutex::default(),
             last_used: Mutex::default(),
             errors: AtomicU64::new(0),
             logged: Mutex::default(),
@@ -62,12 +62,12 @@ impl SourceIndex {
     /// as a use of the index.
     #[must_use]
     pub fn snapshot(&self, max_age: Duration) -> Arc<IndexSnapshot> {
-        let is_young = |(listed, _): &&(Listed, Arc<Compared>)| listed.began.elapsed() < max_age;
-        if let Some((_, compared)) = locked(&self.last).as_ref().filter(is_young) {
+        let is_young = |(listed, _): &&(Listed, Arc<Comparison>)| listed.began.elapsed() < max_age;
+        if let Some((_, comparison)) = locked(&self.last_comparison).as_ref().filter(is_young) {
             *locked(&self.last_used) = Some(Instant::now());
-            return compared.snapshot.clone();
+            return comparison.snapshot.clone();
         }
-        self.snapshot_of(&self.listed())
+        self.snapshot_of(&self.list_source())
     }
 
     /// Returns the sessions that the index covers, according to this listing of the source. Counts as a use of the
@@ -75,38 +75,38 @@ impl SourceIndex {
     #[must_use]
     pub fn snapshot_of(&self, listed: &Result<Listed, Failure>) -> Arc<IndexSnapshot> {
         *locked(&self.last_used) = Some(Instant::now());
-        let compared = listed.clone().and_then(|listed| self.compared(&listed));
-        match compared {
-            Ok(compared) => compared.snapshot.clone(),
+        let comparison = listed.clone().and_then(|listed| self.comparison(&listed));
+        match comparison {
+            Ok(comparison) => comparison.snapshot.clone(),
             Err(why) => {
-                self.note(&why);
+                self.record_failure(&why);
                 Arc::new(self.all_stale(listed.as_ref().ok(), why))
             }
         }
     }
 
     /// Lists the current sessions of the source.
-    pub(super) fn listed(&self) -> Result<Listed, Failure> {
-        Listed::now(&*self.source).map_err(|why| unlisted(&why))
+    pub(super) fn list_source(&self) -> Result<Listed, Failure> {
+        Listed::list(&*self.source).map_err(|why| listing_failure(&why))
     }
 
     /// Compares the index with a listing; returns the newest comparison if it used the same listing.
-    pub(super) fn compared(&self, listed: &Listed) -> Result<Arc<Compared>, Failure> {
-        let mut last = locked(&self.last);
-        if let Some((before, compared)) = last.as_ref()
-            && before.began == listed.began
+    pub(super) fn comparison(&self, listed: &Listed) -> Result<Arc<Comparison>, Failure> {
+        let mut last = locked(&self.last_comparison);
+        if let Some((previous, comparison)) = last.as_ref()
+            && previous.began == listed.began
         {
-            return Ok(compared.clone());
+            return Ok(comparison.clone());
         }
         *last = None;
-        let compared = Arc::new(compare(
+        let comparison = Arc::new(compare(
             &*self.index,
             &*self.source,
             listed,
             SystemClock.now(),
         )?);
-        *last = Some((listed.clone(), compared.clone()));
-        Ok(compared)
+        *last = Some((listed.clone(), comparison.clone()));
+        Ok(comparison)
     }
 
     /// Empties the index, unless another process feeds it. Returns whether the index was emptied.
@@ -114,11 +114,11 @@ impl SourceIndex {
     /// # Errors
     /// Those of the index.
     pub fn clear(&self) -> Result<bool, Failure> {
-        let Some(_feeding) = self.feeding()? else {
+        let Some(_lock) = self.try_lock()? else {
             return Ok(false);
         };
         let cleared = self.index.clear();
-        self.changed();
+        self.drop_comparison();
         cleared.map(|()| true)
     }
 
@@ -128,8 +128,8 @@ impl SourceIndex {
     /// # Errors
     /// Those of the index.
     pub fn tidy(&self) -> Result<bool, Failure> {
-        match self.feeding()? {
-            Some(_feeding) => self.index.tidy(),
+        match self.try_lock()? {
+            Some(_lock) => self.index.tidy(),
             None => Ok(false),
         }
     }
@@ -147,7 +147,7 @@ impl SourceIndex {
     }
 
     /// Counts a failure of the index or its source, and logs it if it is the first with its error code.
-    pub fn note(&self, why: &Failure) {
+    pub fn record_failure(&self, why: &Failure) {
         self.errors.fetch_add(1, Ordering::Relaxed);
         if locked(&self.logged).insert(why.code) {
             tracing::warn!(
@@ -174,18 +174,18 @@ impl SourceIndex {
     }
 
     /// Drops the newest comparison, because the index has changed.
-    pub(super) fn changed(&self) {
-        *locked(&self.last) = None;
+    pub(super) fn drop_comparison(&self) {
+        *locked(&self.last_comparison) = None;
     }
 
     /// Acquires the lock for feeding the index; returns `None` while another feeder has it.
-    pub(super) fn feeding(&self) -> Result<Option<Feeding>, Failure> {
+    pub(super) fn try_lock(&self) -> Result<Option<FeederLock>, Failure> {
         let Some(path) = &self.lock else {
-            return Ok(Some(Feeding::alone()));
+            return Ok(Some(FeederLock::without_file()));
         };
-        Feeding::begin(path).map_err(|why| {
-            let what = format!("{}: {why}", path.display());
-            Failure::new(ErrorCode::StoreUnavailable, what)
+        FeederLock::try_acquire(path).map_err(|why| {
+            let message = format!("{}: {why}", path.display());
+            Failure::new(ErrorCode::StoreUnavailable, message)
         })
     }
 }

@@ -7,14 +7,14 @@ use filrouge_sources::ReadError;
 use filrouge_store::text_index::{Coverage, IndexUpdate, SessionEntry, SessionUpdate};
 use filrouge_types::{ErrorCode, Failure};
 
-use super::compare::{Compared, INCOMPLETE, Todo};
+use super::compare::{Comparison, INCOMPLETE, SessionToRead};
 use super::source_index::SourceIndex;
 use super::{documents, shard};
 
 /// The time after which a step reads no further session.
-const STEP: Duration = Duration::from_millis(50);
+const MAX_STEP_TIME: Duration = Duration::from_millis(50);
 /// The number of bytes of text after which a step reads no further session.
-const STEP_BYTES: usize = 4 << 20;
+const MAX_STEP_BYTES: usize = 4 << 20;
 
 /// The outcome of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum StepOutcome {
     /// No session had changed.
     Idle,
     /// Another process feeds this index.
-    Elsewhere,
+    Locked,
 }
 
 impl SourceIndex {
@@ -34,44 +34,48 @@ impl SourceIndex {
     /// # Errors
     /// Those of the index, and of a source that cannot be listed or does not answer.
     pub fn step(&self, stopped: &dyn Fn() -> bool) -> Result<StepOutcome, Failure> {
-        self.try_step(stopped).inspect_err(|why| self.note(why))
+        self.try_step(stopped)
+            .inspect_err(|why| self.record_failure(why))
     }
 
     fn try_step(&self, stopped: &dyn Fn() -> bool) -> Result<StepOutcome, Failure> {
-        let Some(_feeding) = self.feeding()? else {
-            return Ok(StepOutcome::Elsewhere);
+        let Some(_lock) = self.try_lock()? else {
+            return Ok(StepOutcome::Locked);
         };
-        let compared = self.compared(&self.listed()?)?;
-        let mut batch = gone(&compared);
+        let comparison = self.comparison(&self.list_source()?)?;
+        let mut batch = removals(&comparison);
         let began = Instant::now();
         let (mut bytes, mut processed) = (0, 0);
-        for todo in &compared.todo {
-            if stopped() || bytes >= STEP_BYTES || began.elapsed() >= STEP {
+        for session in &comparison.to_read {
+            if stopped() || bytes >= MAX_STEP_BYTES || began.elapsed() >= MAX_STEP_TIME {
                 break;
             }
             processed += 1;
-            if let Some(update) = self.read(todo)? {
+            if let Some(update) = self.read_session(session)? {
                 bytes += text_bytes(&update);
                 batch.push(IndexUpdate::Session(update));
             }
         }
-        let left = compared.todo.len() - processed;
+        let unread = comparison.to_read.len() - processed;
         if batch.is_empty() {
-            return Ok(match left {
+            return Ok(match unread {
                 0 => StepOutcome::Idle,
-                left => StepOutcome::Done(left),
+                unread => StepOutcome::Done(unread),
             });
         }
         let applied = self.index.change(None, &batch, None);
-        self.changed();
+        self.drop_comparison();
         applied?;
-        Ok(StepOutcome::Done(left))
+        Ok(StepOutcome::Done(unread))
     }
 
     /// Reads a session, and returns the update that makes the index current for it; `None` if the session no longer
     /// exists.
-    pub(super) fn read(&self, todo: &Todo) -> Result<Option<SessionUpdate>, Failure> {
-        let header = &todo.header;
+    pub(super) fn read_session(
+        &self,
+        session: &SessionToRead,
+    ) -> Result<Option<SessionUpdate>, Failure> {
+        let header = &session.header;
         let (documents, is_complete) = match self.source.read(&header.id) {
             Ok(conversation) => documents::documents_of(header, &conversation),
             Err(ReadError::Gone) => return Ok(None),
@@ -83,7 +87,7 @@ impl SourceIndex {
         };
         let entry = SessionEntry {
             key: header.id.clone(),
-            stamp: todo.stamp,
+            stamp: session.stamp,
             updated: if is_complete {
                 header.updated
             } else {
@@ -94,7 +98,7 @@ impl SourceIndex {
         Ok(Some(SessionUpdate {
             shard: shard(),
             entry,
-            coverage: Coverage::Whole,
+            coverage: Coverage::All,
             documents,
         }))
     }
@@ -106,8 +110,9 @@ pub(super) fn text_bytes(update: &SessionUpdate) -> usize {
 }
 
 /// Returns the updates that remove the sessions that no longer exist.
-pub(super) fn gone(compared: &Compared) -> Vec<IndexUpdate> {
-    let gone = compared.gone.iter().cloned();
-    gone.map(|key| IndexUpdate::Gone((shard().realm, key)))
+pub(super) fn removals(comparison: &Comparison) -> Vec<IndexUpdate> {
+    let removed = comparison.removed.iter().cloned();
+    removed
+        .map(|key| IndexUpdate::Removed((shard().realm, key)))
         .collect()
 }

@@ -22,7 +22,7 @@ type Bodies = BTreeMap<(String, String), Vec<u8>>;
 /// The documents of an index's fresh sessions.
 fn indexed_documents(index: &dyn TextIndex, snapshot: &IndexSnapshot) -> Bodies {
     let reach = index_scope();
-    let mut all = Bodies::new();
+    let mut bodies = Bodies::new();
     for (id, no) in &snapshot.fresh {
         let query = CandidateQuery {
             reach: &reach,
@@ -32,44 +32,58 @@ fn indexed_documents(index: &dyn TextIndex, snapshot: &IndexSnapshot) -> Bodies 
             until: None,
             wanted: filrouge_store::text_index::CandidateFilter::All(&[]),
         };
-        let found = index.candidates(&query).unwrap();
-        let numbers: Vec<_> = found.iter().map(|one| one.document).collect();
+        let candidates = index.candidates(&query).unwrap();
+        let numbers: Vec<_> = candidates
+            .iter()
+            .map(|candidate| candidate.document)
+            .collect();
         let each = &mut |_, body: &[u8]| {
             let key = SearchDocument::decode(body).unwrap().id.into_owned();
             assert!(
-                all.insert((id.to_string(), key), body.to_vec()).is_none(),
+                bodies
+                    .insert((id.to_string(), key), body.to_vec())
+                    .is_none(),
                 "a document was returned twice"
             );
             true
         };
         index.bodies(&numbers, each).unwrap();
     }
-    all
+    bodies
 }
 
 /// The documents of a source.
 fn documents_of(source: &dyn Source) -> Bodies {
-    let mut all = Bodies::new();
+    let mut bodies = Bodies::new();
     for header in &source.list().unwrap().headers {
         let conversation = source.read(&header.id).unwrap();
-        let messages = conversation.messages.iter().map(SearchDocument::of);
-        for doc in SearchDocument::of_title(header).into_iter().chain(messages) {
+        let messages = conversation
+            .messages
+            .iter()
+            .map(SearchDocument::from_message);
+        for doc in SearchDocument::from_title(header)
+            .into_iter()
+            .chain(messages)
+        {
             let key = (header.id.to_string(), doc.id.to_string());
-            all.insert(key, doc.encode());
+            bodies.insert(key, doc.encode());
         }
     }
-    all
+    bodies
 }
 
 /// Replaces a session of a source: its title, and the word of each message.
 fn put(source: &MemorySource, id: &str, title: u8, messages: &BTreeMap<u8, u8>) {
-    let one = |(id, word): (&u8, &u8)| {
+    let to_message = |(id, word): (&u8, &u8)| {
         let parts = vec![text(&format!("p{id}"), &format!("word {word}"))];
         message(&format!("m{id}"), Role::User, parts)
     };
     let mut header = header(id, i64::from(title));
     header.title = Some(format!("title {title}").into());
-    source.put(header, conversation(messages.iter().map(one).collect()));
+    source.put(
+        header,
+        conversation(messages.iter().map(to_message).collect()),
+    );
     // A session that is created again gets a new fingerprint.
     static STATES: AtomicU64 = AtomicU64::new(0);
     source.sessions.lock().unwrap().get_mut(id).unwrap().2 = STATES.fetch_add(1, Ordering::SeqCst);
@@ -259,11 +273,11 @@ fn one_process_feeds_the_index_and_all_processes_see_the_result() {
     let shared: Arc<dyn TextIndex> = Arc::new(MemoryIndex::default());
     let one = SourceIndex::new(source.clone(), shared.clone(), Some(lock.clone()));
     let other = SourceIndex::new(source.clone(), shared, Some(lock));
-    let feeding = one.feeding().unwrap();
-    assert_eq!(other.step(&|| false).unwrap(), StepOutcome::Elsewhere);
-    assert!(update(&other).elsewhere);
+    let lock = one.try_lock().unwrap();
+    assert_eq!(other.step(&|| false).unwrap(), StepOutcome::Locked);
+    assert!(update(&other).is_locked);
     assert!(!other.tidy().unwrap());
-    drop(feeding);
+    drop(lock);
     update(&one);
     assert_eq!(current_snapshot(&other).fresh, current_snapshot(&one).fresh);
     assert_eq!(current_snapshot(&other).fresh.len(), 1);
@@ -287,14 +301,14 @@ fn a_history_that_cannot_be_listed_has_no_fresh_sessions() {
     assert_eq!(current_snapshot(&index).fresh.len(), 1);
 }
 
-/// The indexes of a source. If `makes` is set, missing ones are created.
-fn indexes(source: &Arc<MemorySource>, dir: &Path, makes: bool) -> Indexes {
+/// The indexes of a source. If `creates` is set, missing ones are created.
+fn indexes(source: &Arc<MemorySource>, dir: &Path, creates: bool) -> Indexes {
     let sources: Vec<Arc<dyn Source>> = vec![source.clone()];
     let open = |file: &Path| {
         std::fs::write(file, "").unwrap();
         Ok(Arc::new(MemoryIndex::default()) as Arc<dyn TextIndex>)
     };
-    Indexes::new(&sources, dir, makes, Box::new(open))
+    Indexes::new(&sources, dir, creates, Box::new(open))
 }
 
 #[test]
@@ -304,13 +318,13 @@ fn an_index_file_is_created_when_there_is_a_session_to_index() {
     let source = Arc::new(MemorySource::default());
     let reader = indexes(&source, &dir, false);
     let feeder = indexes(&source, &dir, true);
-    assert!(feeder.of(0).is_none() && feeder.make(0).unwrap().is_none());
-    assert!(feeder.overview(0).unwrap().is_none() && !reader.lacks_one());
+    assert!(feeder.open(0).is_none() && feeder.open_or_create(0).unwrap().is_none());
+    assert!(feeder.overview(0).unwrap().is_none() && !reader.lacks_index());
     put(&source, "a", 1, &BTreeMap::from([(1, 1)]));
-    assert!(reader.of(0).is_none() && reader.lacks_one());
+    assert!(reader.open(0).is_none() && reader.lacks_index());
     assert!(!dir.exists());
-    update(&feeder.of(0).unwrap());
-    assert!(!reader.lacks_one() && reader.of(1).is_none());
+    update(&feeder.open(0).unwrap());
+    assert!(!reader.lacks_index() && reader.open(1).is_none());
     let overview = feeder.overview(0).unwrap().unwrap();
     assert_eq!(overview.snapshot.unwrap().fresh.len(), 1);
     assert_eq!(overview.status.unwrap().documents, 2);
@@ -329,7 +343,7 @@ fn an_index_that_cannot_be_opened_is_left_out() {
         || filrouge_types::Failure::new(filrouge_types::ErrorCode::StoreUnavailable, "no");
     let open = move |_: &Path| Err(failure());
     let indexes = Indexes::new(&sources, dir.path(), true, Box::new(open));
-    assert!(indexes.of(0).is_none() && indexes.make(0).is_err());
+    assert!(indexes.open(0).is_none() && indexes.open_or_create(0).is_err());
     assert!(indexes.open_all().is_empty());
 }
 
@@ -338,11 +352,14 @@ fn an_indexer_keeps_indexes_up_to_date_until_it_is_dropped() {
     let dir = tempfile::tempdir().unwrap();
     let source = Arc::new(MemorySource::default());
     put(&source, "a", 1, &BTreeMap::from([(1, 1)]));
-    let all = Arc::new(indexes(&source, dir.path(), true));
-    let indexer = Indexer::start(all.clone()).unwrap();
+    let indexes = Arc::new(indexes(&source, dir.path(), true));
+    let indexer = Indexer::start(indexes.clone()).unwrap();
     let wait_until = |is: &dyn Fn(&IndexSnapshot) -> bool| {
         let began = Instant::now();
-        while !all.of(0).is_some_and(|index| is(&current_snapshot(&index))) {
+        while !indexes
+            .open(0)
+            .is_some_and(|index| is(&current_snapshot(&index)))
+        {
             assert!(
                 began.elapsed() < Duration::from_secs(20),
                 "the indexer did not update the index"
@@ -356,5 +373,5 @@ fn an_indexer_keeps_indexes_up_to_date_until_it_is_dropped() {
     drop(indexer);
     put(&source, "c", 1, &BTreeMap::from([(1, 1)]));
     std::thread::sleep(Duration::from_millis(50));
-    assert_eq!(current_snapshot(&all.of(0).unwrap()).pending, 1);
+    assert_eq!(current_snapshot(&indexes.open(0).unwrap()).pending, 1);
 }

@@ -6,7 +6,7 @@
 
 use filrouge_sources::LibraryError;
 
-use crate::ask::Ask;
+use crate::request::SearchRequest;
 
 /// The prefix of every cursor.
 const PREFIX: &str = "search.";
@@ -31,11 +31,11 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// Parses the cursor `text`. Fails if it is not a cursor, or belongs to another search than `ask`.
-    pub(super) fn read(text: &str, ask: &Ask) -> Result<Self, LibraryError> {
+    /// Parses the cursor `text`. Fails if it is not a cursor, or belongs to another search than `request`.
+    pub(super) fn parse(text: &str, request: &SearchRequest) -> Result<Self, LibraryError> {
         let invalid = |text: &str| LibraryError::Invalid(text.to_owned());
-        match Self::parts(text) {
-            Some((request, cursor)) if request == fingerprint(ask) => Ok(cursor),
+        match Self::parse_parts(text) {
+            Some((searched, cursor)) if searched == fingerprint(request) => Ok(cursor),
             Some(_) => Err(invalid(
                 "the cursor belongs to another search: repeat the query and the filters that it was returned for",
             )),
@@ -46,9 +46,9 @@ impl Cursor {
     }
 
     /// Parses a cursor; returns it after the fingerprint of its request.
-    fn parts(text: &str) -> Option<(u64, Self)> {
+    fn parse_parts(text: &str) -> Option<(u64, Self)> {
         let mut words = text.strip_prefix(PREFIX).unwrap_or_default().splitn(7, '.');
-        let request = u64::from_str_radix(words.next()?, 16).ok()?;
+        let fingerprint = u64::from_str_radix(words.next()?, 16).ok()?;
         let (now, score) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         // Dates of the query are relative to this time, so it must be representable.
         jiff::Timestamp::from_millisecond(now).ok()?;
@@ -64,11 +64,11 @@ impl Cursor {
             now,
             embedded,
         };
-        Some((request, cursor))
+        Some((fingerprint, cursor))
     }
 
-    pub(super) fn write(&self, ask: &Ask) -> String {
-        let request = fingerprint(ask);
+    pub(super) fn encode(&self, request: &SearchRequest) -> String {
+        let fingerprint = fingerprint(request);
         let Self {
             score,
             updated,
@@ -78,7 +78,7 @@ impl Cursor {
             embedded,
         } = self;
         let embedded = u8::from(*embedded);
-        format!("{PREFIX}{request:x}.{now}.{score}.{updated}.{shown}.{embedded}.{id}")
+        format!("{PREFIX}{fingerprint:x}.{now}.{score}.{updated}.{shown}.{embedded}.{id}")
     }
 
     /// Whether a session was shown on an earlier page and needs no further page. `score`, `updated` and `id` are those
@@ -92,27 +92,27 @@ impl Cursor {
 }
 
 /// Returns the time at which the first page of a cursor's search was built, in milliseconds since 1970; `None` for text
-/// that is not a cursor. A caller that computes times of an [`Ask`] relative to now must, for later pages, compute them
-/// relative to this time: a request with other times is another search.
+/// that is not a cursor. A caller that computes times of a [`SearchRequest`] relative to now must, for later pages,
+/// compute them relative to this time: a request with other times is another search.
 #[must_use]
 pub fn started_at(cursor: &str) -> Option<i64> {
-    Cursor::parts(cursor).map(|(_, cursor)| cursor.now)
+    Cursor::parse_parts(cursor).map(|(_, cursor)| cursor.now)
 }
 
 /// Returns a hash of everything in a request that must be equal on all pages, such as the query and the filters. It is
 /// the same in every process (FNV-1a).
-fn fingerprint(ask: &Ask) -> u64 {
-    let one_page = Ask {
+fn fingerprint(request: &SearchRequest) -> u64 {
+    let one_page = SearchRequest {
         limit: 0,
         excerpts: 0,
         cursor: None,
         mask: false,
         now: None,
-        ..ask.clone()
+        ..request.clone()
     };
-    let request = format!("{one_page:?}");
+    let text = format!("{one_page:?}");
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    request.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 #[cfg(test)]
@@ -121,9 +121,9 @@ mod tests {
 
     #[test]
     fn a_cursor_belongs_to_one_search() {
-        let ask = Ask {
+        let request = SearchRequest {
             query: "a".to_owned(),
-            ..Ask::default()
+            ..SearchRequest::default()
         };
         let cursor = Cursor {
             score: -5,
@@ -133,15 +133,15 @@ mod tests {
             now: 7,
             embedded: true,
         };
-        let text = cursor.write(&ask);
-        assert_eq!(Cursor::read(&text, &ask).unwrap(), cursor);
+        let text = cursor.encode(&request);
+        assert_eq!(Cursor::parse(&text, &request).unwrap(), cursor);
         assert_eq!(started_at(&text), Some(7));
-        let other = Ask {
+        let other = SearchRequest {
             query: "b".to_owned(),
-            ..Ask::default()
+            ..SearchRequest::default()
         };
-        assert!(Cursor::read(&text, &other).is_err());
-        let wrong = [
+        assert!(Cursor::parse(&text, &other).is_err());
+        let invalid_cursors = [
             "",
             "search.",
             "search.1.2.3.4.5.0",
@@ -151,8 +151,8 @@ mod tests {
             &text.replacen(".7.", ".-9223372036854775808.", 1),
             &text.replacen(".7.", ".9223372036854775807.", 1),
         ];
-        for wrong in wrong {
-            assert!(Cursor::read(wrong, &ask).is_err(), "{wrong}");
+        for invalid in invalid_cursors {
+            assert!(Cursor::parse(invalid, &request).is_err(), "{invalid}");
         }
     }
 

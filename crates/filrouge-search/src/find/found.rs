@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use filrouge_sources::library::Entry;
 use filrouge_types::Failure;
 
-use super::inside::InSession;
 use super::query::PreparedQuery;
-use crate::ask::Order;
+use super::session_candidates::SessionCandidates;
 use crate::rank::Evidence;
+use crate::request::Order;
 
 /// A session that a search found.
-pub(super) struct Found<'c> {
+pub(super) struct FoundSession<'c> {
     pub(super) id: Cow<'c, str>,
     pub(super) updated: i64,
     /// Its entry in the catalog; `None` for a session that the ledger's index found.
@@ -25,13 +25,13 @@ pub(super) struct Found<'c> {
 pub(super) enum FoundIn {
     /// In its source: the complete session was read.
     Source,
-    /// In the index at this position in `Places::indexed`.
-    Index(usize, InSession),
+    /// In the index at this position in `SearchSpace::indexed`.
+    Index(usize, SessionCandidates),
 }
 
-impl<'c> Found<'c> {
+impl<'c> FoundSession<'c> {
     /// Creates the result for a session whose documents were all read from its source.
-    pub(super) fn read(entry: &'c Entry, evidence: Evidence) -> Self {
+    pub(super) fn from_source(entry: &'c Entry, evidence: Evidence) -> Self {
         Self {
             id: Cow::Borrowed(&entry.header.id),
             updated: entry.header.updated,
@@ -43,45 +43,45 @@ impl<'c> Found<'c> {
     }
 
     /// The documents that an index found in the session.
-    pub(super) const fn inside(&self) -> Option<&InSession> {
+    pub(super) const fn candidates(&self) -> Option<&SessionCandidates> {
         match &self.found_in {
             FoundIn::Source => None,
-            FoundIn::Index(_, inside) => Some(inside),
+            FoundIn::Index(_, candidates) => Some(candidates),
         }
     }
 
     /// Returns the probability that the session matches, and the estimated number of its matching documents.
-    pub(super) fn estimated(&self) -> (f64, f64) {
-        match self.inside() {
+    pub(super) fn estimates(&self) -> (f64, f64) {
+        match self.candidates() {
             #[allow(clippy::cast_precision_loss)]
             None => (1.0, self.evidence.matches as f64),
-            Some(inside) => (inside.likely, inside.about),
+            Some(candidates) => (candidates.match_probability, candidates.estimated_matches),
         }
     }
 
     /// Whether it is certain, without a further scan, that the session has something to show.
-    pub(super) fn is_sure(&self) -> bool {
-        self.inside()
-            .is_none_or(|inside| inside.has_match() || !inside.near.is_empty())
+    pub(super) fn has_certain_excerpt(&self) -> bool {
+        self.candidates()
+            .is_none_or(|candidates| candidates.has_match() || !candidates.similar.is_empty())
     }
 }
 
 /// All sessions that were found.
 #[derive(Default)]
 pub(super) struct FoundSessions<'c> {
-    pub(super) sessions: Vec<Found<'c>>,
+    pub(super) sessions: Vec<FoundSession<'c>>,
     pub(super) remarks: Remarks,
 }
 
 impl FoundSessions<'_> {
     /// Sorts the sessions into the requested order: the best first, or the newest.
-    pub(super) fn order(&mut self, query: &PreparedQuery<'_>) {
-        if query.ask.order == Order::Newest {
+    pub(super) fn sort(&mut self, query: &PreparedQuery<'_>) {
+        if query.request.order == Order::Newest {
             self.sessions
                 .iter_mut()
                 .for_each(|one| one.score = one.updated);
         }
-        let rank = |one: &Found<'_>| (one.score, one.updated);
+        let rank = |one: &FoundSession<'_>| (one.score, one.updated);
         self.sessions
             .sort_unstable_by(|a, b| rank(b).cmp(&rank(a)).then_with(|| a.id.cmp(&b.id)));
     }
@@ -98,22 +98,21 @@ pub(super) struct Remarks {
 
 impl Remarks {
     /// Records that a used index is current up to the time `at`.
-    pub(super) fn known_at(&mut self, at: i64) {
+    pub(super) fn limit_as_of(&mut self, at: i64) {
         self.as_of = Some(self.as_of.map_or(at, |other| other.min(at)));
     }
 
     /// Adds a notice unless an equal one exists.
-    pub(super) fn notice(&mut self, text: String) {
+    pub(super) fn add_notice(&mut self, text: String) {
         if !self.notices.contains(&text) {
             self.notices.push(text);
         }
     }
 
-    /// Adds the notice that an index does not answer. The reason is only logged: the operator may know it, callers may
-    /// not.
-    pub(super) fn unanswered(&mut self, why: &Failure) {
+    /// Adds the notice that an index does not answer. The reason is only logged, because callers must not see it.
+    pub(super) fn add_unanswered(&mut self, why: &Failure) {
         tracing::warn!(code = why.code.as_str(), detail = %why.detail, "a search index does not answer");
         let text = "a search index does not answer: its history was scanned";
-        self.notice(text.to_owned());
+        self.add_notice(text.to_owned());
     }
 }

@@ -1,4 +1,4 @@
-//! Search in a ledger, limited to what a caller may see.
+//! Search in a ledger, limited to the sessions that a caller may see.
 //!
 //! Every query to the index names the owner: documents of other owners are neither read nor counted. In addition,
 //! before a session is shown, the ledger checks that the caller may see it.
@@ -19,11 +19,11 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 use super::query::PreparedQuery;
-use crate::feed::unlisted;
+use crate::feed::listing_failure;
 use crate::ledger::{LedgerFeed, index_scope_of, realm_of};
 
 /// The name of the ledger among the sources.
-pub(super) const NAME: &str = "ledger";
+pub(super) const LEDGER_NAME: &str = "ledger";
 /// The maximum time that a search waits for the index to read the newest commits.
 const CATCH_UP: Duration = Duration::from_millis(250);
 
@@ -66,19 +66,19 @@ impl LedgerSearch {
             return Ok(None);
         };
         let read = self.engine.sessions.get(&self.caller, &id);
-        let session = seen(self.runtime.block_on(read))?;
+        let session = visible_session(self.runtime.block_on(read))?;
         Ok(session.as_ref().map(header))
     }
 
     /// Runs these futures concurrently and returns their results, in any order.
     pub(super) fn run_concurrently<T: Send + 'static>(
         &self,
-        work: impl Iterator<Item = impl Future<Output = T> + Send + 'static>,
+        futures: impl Iterator<Item = impl Future<Output = T> + Send + 'static>,
     ) -> Vec<T> {
-        let mut done = JoinSet::new();
+        let mut tasks = JoinSet::new();
         self.runtime.block_on(async {
-            work.for_each(|one| drop(done.spawn(one)));
-            done.join_all().await
+            futures.for_each(|future| drop(tasks.spawn(future)));
+            tasks.join_all().await
         })
     }
 
@@ -108,13 +108,16 @@ impl LedgerSearch {
             return Ok(None);
         };
         let progress = self.runtime.block_on(feed.catch_up(CATCH_UP, stopped))?;
-        let knows = !progress.forgotten || self.knows_all(feed.index())?;
-        Ok(progress.as_of.filter(|_| knows).map(Timestamp::as_millis))
+        let is_complete = !progress.forgotten || self.contains_all_sessions(feed.index())?;
+        Ok(progress
+            .as_of
+            .filter(|_| is_complete)
+            .map(Timestamp::as_millis))
     }
 
     /// Whether the index contains every session that the caller may see. It lacks the sessions that it was made to
     /// forget and that were not read again yet; their stamp is zero.
-    fn knows_all(&self, index: &dyn TextIndex) -> Result<bool, Failure> {
+    fn contains_all_sessions(&self, index: &dyn TextIndex) -> Result<bool, Failure> {
         let sessions = index
             .state(SessionSelection::Within(&self.index_scope()))?
             .sessions;
@@ -123,7 +126,7 @@ impl LedgerSearch {
 }
 
 /// Turns the error for a session that does not exist, or that the caller may not see, into `None`.
-pub(super) fn seen(read: Result<Session, Failure>) -> Result<Option<Session>, Failure> {
+pub(super) fn visible_session(read: Result<Session, Failure>) -> Result<Option<Session>, Failure> {
     match read {
         Ok(session) => Ok(Some(session)),
         // While the store does not answer, it is unknown whether the session exists.
@@ -145,7 +148,7 @@ impl LedgerSearch {
             let reach = self.index_scope();
             let header = self.header(id)?;
             let passes = header.is_some_and(|header| query.filter.may_pass(&header));
-            sessions.retain(|session| passes && reach.holds(&session.shard));
+            sessions.retain(|session| passes && reach.contains(&session.shard));
             return Ok(Some(sessions.iter().map(|session| session.no).collect()));
         }
         if !query.filter.names_project() {
@@ -153,10 +156,10 @@ impl LedgerSearch {
         }
         // The index may not know the project of an imported session, which only its header contains. One call lists the
         // newest headers; headers beyond the end of a truncated list are read one by one.
-        let listing = self.source().list().map_err(|why| unlisted(&why))?;
+        let listing = self.source().list().map_err(|why| listing_failure(&why))?;
         let listed = listing.headers.iter().map(|header| (&*header.id, header));
         let listed: HashMap<&str, _> = listed.collect();
-        let mut only = Vec::new();
+        let mut selected = Vec::new();
         for session in index
             .state(SessionSelection::Within(&self.index_scope()))?
             .sessions
@@ -171,14 +174,14 @@ impl LedgerSearch {
                 None => false,
             };
             if passes {
-                only.push(session.no);
+                selected.push(session.no);
             }
         }
-        Ok(Some(only))
+        Ok(Some(selected))
     }
 }
 
-/// The error of a search that needs something that does not answer: the ledger, its index, or the embedder.
-pub(super) fn unanswered(why: Failure) -> LibraryError {
+/// Returns the error of a search for which the ledger, its index or the embedder does not answer.
+pub(super) fn unavailable(why: Failure) -> LibraryError {
     LibraryError::Unavailable(why)
 }

@@ -11,43 +11,43 @@ use filrouge_types::{ErrorCode, Failure};
 
 use super::cursor::Cursor;
 use super::found::{FoundIn, FoundSessions, Remarks};
-use super::ledger::unanswered;
-use super::near::{Near, NearSearch, merged};
-use super::place::Places;
+use super::ledger::unavailable;
 use super::query::{PreparedQuery, QuestionVector};
-use crate::ask::Mode;
-use crate::embed::{Embedder, quantized, without_credentials};
+use super::search_space::SearchSpace;
+use super::similar::{SimilarMessage, SimilarSearch, merge};
+use crate::embed::{Embedder, quantize, without_credentials};
 use crate::rank::{rank_weight, rounded};
+use crate::request::Mode;
 
 /// The maximum number of messages that each of the two lists of messages contributes to a session.
 const MESSAGES_PER_LIST: usize = 3;
 
 /// The weight of the list of sessions that contain all words. A rank in this list counts as much as the same rank in
 /// both other lists together, because the caller asked for these words.
-const ALL_WORDS: f64 = 2.0;
+const ALL_WORDS_WEIGHT: f64 = 2.0;
 
-/// Embeds the question `text`. Returns `None`, and mostly adds a notice, if there is no embedder, it fails, or the text
-/// has nothing to embed. `cursor` is that of a later page: such a page uses the embedding only if the first page did,
-/// and fails if the first page did and this one cannot, because all pages must have the same order.
-pub(super) fn embedded(
+/// Embeds the question `text`. Returns `None` if there is no embedder, if it fails, or if the text has no content; the
+/// first two cases add a notice. `cursor` is set for a later page. All pages must have the same order: a later page
+/// uses the embedding only if the first page did, and fails if the first page did and this one cannot.
+pub(super) fn embed_question(
     embedder: Option<&dyn Embedder>,
     text: &str,
     cursor: Option<&Cursor>,
     remarks: &mut Remarks,
 ) -> Result<Option<QuestionVector>, LibraryError> {
-    let first_embedded = cursor.map(|cursor| cursor.embedded);
-    let by_words = "similar text was searched for by words only";
+    let first_page_embedded = cursor.map(|cursor| cursor.embedded);
+    let by_words_notice = "similar text was searched for by words only";
     let embedder = match embedder {
-        Some(_) if first_embedded == Some(false) => {
-            remarks.notice(format!("as on the previous page, {by_words}"));
+        Some(_) if first_page_embedded == Some(false) => {
+            remarks.add_notice(format!("as on the previous page, {by_words_notice}"));
             return Ok(None);
         }
         Some(embedder) => embedder,
         None => {
-            remarks.notice(format!("no embedder is set up: {by_words}"));
+            remarks.add_notice(format!("no embedder is set up: {by_words_notice}"));
             let text = "the previous page was found by its meaning, and no embedder is set up";
-            return match first_embedded {
-                Some(true) => Err(unanswered(Failure::new(ErrorCode::Overloaded, text))),
+            return match first_page_embedded {
+                Some(true) => Err(unavailable(Failure::new(ErrorCode::Overloaded, text))),
                 _ => Ok(None),
             };
         }
@@ -58,7 +58,7 @@ pub(super) fn embedded(
     }
     match embedder.embed(&[&text]) {
         Ok(vectors) => {
-            let vector = vectors.first().map(|vector| quantized(vector));
+            let vector = vectors.first().map(|vector| quantize(vector));
             // All vectors are equally near to a zero vector.
             let vector = vector.filter(|vector| vector.iter().any(|x| *x != 0));
             Ok(vector.map(|vector| QuestionVector {
@@ -68,11 +68,13 @@ pub(super) fn embedded(
         }
         Err(why) => {
             tracing::warn!(code = why.code().as_str(), %why, "a question cannot be embedded");
-            if first_embedded == Some(true) {
+            if first_page_embedded == Some(true) {
                 let text = "the previous page was found by its meaning, and the question could not be embedded";
-                return Err(unanswered(Failure::new(why.code(), text)));
+                return Err(unavailable(Failure::new(why.code(), text)));
             }
-            remarks.notice(format!("the question could not be embedded: {by_words}"));
+            remarks.add_notice(format!(
+                "the question could not be embedded: {by_words_notice}"
+            ));
             Ok(None)
         }
     }
@@ -82,89 +84,98 @@ pub(super) fn embedded(
 /// lists.
 pub(super) fn add_meaning<'c>(
     query: &PreparedQuery<'_>,
-    places: &Places<'c>,
+    space: &SearchSpace<'c>,
     all: &mut FoundSessions<'c>,
 ) -> Result<(), LibraryError> {
     let (mut all_by_words, mut all_by_meaning, mut is_indexed) = (Vec::new(), Vec::new(), false);
-    for (at, place) in places.indexed.iter().enumerate() {
-        if place.is_empty() {
+    for (at, searched) in space.indexed.iter().enumerate() {
+        if searched.is_empty() {
             continue;
         }
         is_indexed = true;
-        if let Some(as_of) = place.as_of {
-            all.remarks.known_at(as_of);
+        if let Some(as_of) = searched.as_of {
+            all.remarks.limit_as_of(as_of);
         }
-        let nearby = NearSearch {
+        let search = SimilarSearch {
             at,
-            place,
+            searched,
             query,
-            catalog: places.catalog,
+            catalog: space.catalog,
         };
-        match lists(&nearby) {
+        match similar_lists(&search) {
             Ok((by_words, by_meaning)) => {
                 all_by_words.push(by_words);
                 all_by_meaning.push(by_meaning);
             }
             // After an error of the ledger's index, the caller scans the ledger. After an error of a source's index,
             // the sessions that only their meaning matches are missing.
-            Err(why) if place.is_ledger() => return Err(unanswered(why)),
-            Err(why) => all.remarks.unanswered(&why),
+            Err(why) if searched.is_ledger() => return Err(unavailable(why)),
+            Err(why) => all.remarks.add_unanswered(&why),
         }
     }
     if !is_indexed {
         let text =
             "nothing is indexed: only an index can be searched by meaning (filrouge index update)";
-        all.remarks.notice(text.to_owned());
+        all.remarks.add_notice(text.to_owned());
     }
-    fuse(query, [merged(all_by_words), merged(all_by_meaning)], all);
+    fuse(query, [merge(all_by_words), merge(all_by_meaning)], all);
     Ok(())
 }
 
 /// Two lists: the messages that share words with the question, and the messages whose meaning is near to it.
-type Lists<'c> = (Vec<Near<'c>>, Vec<Near<'c>>);
+type Lists<'c> = (Vec<SimilarMessage<'c>>, Vec<SimilarMessage<'c>>);
 
 /// Returns the lists of one index. With [`Mode::Meaning`] and an embedded question, shared words are ignored.
-fn lists<'c>(nearby: &NearSearch<'_, 'c>) -> Result<Lists<'c>, Failure> {
-    let query = nearby.query;
+fn similar_lists<'c>(search: &SimilarSearch<'_, 'c>) -> Result<Lists<'c>, Failure> {
+    let query = search.query;
     let by_words = match query.vector {
-        Some(_) if query.ask.mode == Mode::Meaning => Vec::new(),
-        _ => nearby.by_words()?,
+        Some(_) if query.request.mode == Mode::Meaning => Vec::new(),
+        _ => search.by_words()?,
     };
     let by_meaning = match query.vector {
-        Some(vector) => nearby.by_meaning(vector)?,
+        Some(vector) => search.by_meaning(vector)?,
         None => Vec::new(),
     };
     Ok((by_words, by_meaning))
 }
 
 /// Fuses three lists into one order: the sessions in `all`, which contain all words, and the two lists of messages.
-fn fuse<'c>(query: &PreparedQuery<'_>, lists: [Vec<Near<'c>>; 2], all: &mut FoundSessions<'c>) {
-    all.order(query);
+fn fuse<'c>(
+    query: &PreparedQuery<'_>,
+    lists: [Vec<SimilarMessage<'c>>; 2],
+    all: &mut FoundSessions<'c>,
+) {
+    all.sort(query);
     let ranks = 0..all.sessions.len();
-    let mut scores: Vec<f64> = ranks.map(|rank| ALL_WORDS * rank_weight(rank)).collect();
+    let mut scores: Vec<f64> = ranks
+        .map(|rank| ALL_WORDS_WEIGHT * rank_weight(rank))
+        .collect();
     // For each session of the two lists, its position in `all.sessions`; `None` while it is not among them.
-    let ids = lists.iter().flatten().map(|near| (near.id.clone(), None));
-    let mut places: HashMap<Cow<'c, str>, Option<usize>> = ids.collect();
+    let ids = lists
+        .iter()
+        .flatten()
+        .map(|similar| (similar.id.clone(), None));
+    let mut positions: HashMap<Cow<'c, str>, Option<usize>> = ids.collect();
     for (at, found) in all.sessions.iter().enumerate() {
-        if let Some(place) = places.get_mut(&found.id) {
-            *place = Some(at);
+        if let Some(position) = positions.get_mut(&found.id) {
+            *position = Some(at);
         }
     }
     for list in lists {
-        let (mut rank, mut here) = (0, HashMap::new());
-        for near in list {
-            let Some(place) = places.get_mut(&near.id) else {
+        let (mut rank, mut shown_per_session) = (0, HashMap::new());
+        for similar in list {
+            let Some(position) = positions.get_mut(&similar.id) else {
                 continue;
             };
-            let at = *place.get_or_insert(all.sessions.len());
-            let shown: &mut usize = here.entry(at).or_default();
+            let at = *position.get_or_insert(all.sessions.len());
+            let shown: &mut usize = shown_per_session.entry(at).or_default();
             *shown += 1;
             let (is_first, is_shown) = (*shown == 1, *shown <= MESSAGES_PER_LIST);
             if at == all.sessions.len() {
                 scores.push(0.0);
-                all.sessions.push(near.into());
+                all.sessions.push(similar.into());
             } else if is_shown {
-                add(&near, all, at);
+                add_similar(&similar, all, at);
             }
             if is_first && let Some(sum) = scores.get_mut(at) {
                 *sum += rank_weight(rank);
@@ -178,13 +189,13 @@ fn fuse<'c>(query: &PreparedQuery<'_>, lists: [Vec<Near<'c>>; 2], all: &mut Foun
 }
 
 /// Adds a similar message to its session, which is at the position `at` in `all.sessions`.
-fn add(near: &Near<'_>, all: &mut FoundSessions<'_>, at: usize) {
-    if let Some(FoundIn::Index(_, inside)) =
+fn add_similar(similar: &SimilarMessage<'_>, all: &mut FoundSessions<'_>, at: usize) {
+    if let Some(FoundIn::Index(_, candidates)) =
         all.sessions.get_mut(at).map(|found| &mut found.found_in)
-        && inside.session == near.session
-        && !inside.near.contains(&near.document)
+        && candidates.session == similar.session
+        && !candidates.similar.contains(&similar.document)
     {
-        inside.near.push(near.document);
-        inside.likely = 1.0;
+        candidates.similar.push(similar.document);
+        candidates.match_probability = 1.0;
     }
 }

@@ -1,20 +1,20 @@
 //! One search over everything: the histories of other programs, and the ledger. It uses their indexes for the sessions
 //! whose current state is indexed, and scans the other sessions.
 
-mod answered;
+mod answer;
 mod cursor;
 mod found;
 mod indexed;
-mod inside;
 mod ledger;
 mod meaning;
-mod near;
 mod page;
-mod place;
 mod query;
 mod records;
 mod scan;
+mod search_space;
+mod session_candidates;
 mod show;
+mod similar;
 mod texts;
 
 use std::sync::Arc;
@@ -26,25 +26,25 @@ use filrouge_store::text_index::SessionNo;
 use filrouge_types::{Clock, Failure, SystemClock};
 
 use crate::answer::Results;
-use crate::ask::Ask;
 use crate::embed::Embedder;
 use crate::feed::Indexes;
-use crate::question::Question;
+use crate::parsed_search::ParsedSearch;
 use crate::rank::rounded;
+use crate::request::SearchRequest;
 use crate::weigh::Words;
 use cursor::Cursor;
 pub use cursor::started_at;
-use found::{Found, FoundIn, FoundSessions, Remarks};
+use found::{FoundIn, FoundSession, FoundSessions, Remarks};
 use indexed::IndexSearch;
 pub use ledger::LedgerSearch;
 use page::Page;
-use place::{Place, Places};
 use query::PreparedQuery;
+use search_space::{SearchSpace, SearchedIndex};
 #[cfg(test)]
-pub(crate) use show::EXCERPTS;
+pub(crate) use show::DEFAULT_EXCERPTS;
 
-/// The default of [`Searcher::fresh`]. It bounds the age of [`Results::as_of`].
-const FRESH: Duration = Duration::from_secs(1);
+/// The default of [`Searcher::max_age`]. It bounds the age of [`Results::as_of`].
+const MAX_AGE: Duration = Duration::from_secs(1);
 
 /// Searches the sources of a library and, if there is one, a ledger. Cheap to clone.
 #[derive(Clone)]
@@ -58,7 +58,7 @@ pub struct Searcher {
     /// As in [`IndexSearch::max_candidates`].
     max_candidates: usize,
     /// The time for which a listing of a source, and the comparison of its index with it, is used again.
-    pub(crate) fresh: Duration,
+    pub(crate) max_age: Duration,
 }
 
 impl Searcher {
@@ -71,8 +71,8 @@ impl Searcher {
             ledger: None,
             scans_ledger: false,
             embedder: None,
-            max_candidates: indexed::MAX_SCANNED,
-            fresh: FRESH,
+            max_candidates: indexed::DEFAULT_MAX_CANDIDATES,
+            max_age: MAX_AGE,
         }
     }
 
@@ -119,110 +119,114 @@ impl Searcher {
     /// the embedder does not answer. [`LibraryError::Cancelled`].
     pub fn search(
         &self,
-        ask: &Ask,
+        request: &SearchRequest,
         stopped: &(dyn Fn() -> bool + Sync),
     ) -> Result<Results, LibraryError> {
-        if let Some(what) = ask.blank() {
-            let text = format!("{what} is empty: name one, or leave it out");
+        if let Some(filter) = request.first_blank_filter() {
+            let text = format!("{filter} is empty: name one, or leave it out");
             return Err(LibraryError::Invalid(text));
         }
-        let cursor = ask
+        let cursor = request
             .cursor
             .as_deref()
-            .map(|c| Cursor::read(c, ask))
+            .map(|c| Cursor::parse(c, request))
             .transpose()?;
         let now = match &cursor {
             Some(cursor) => cursor.now,
-            None => ask.now.unwrap_or_else(|| SystemClock.now().as_millis()),
+            None => request.now.unwrap_or_else(|| SystemClock.now().as_millis()),
         };
         // `today` is the same day on all pages.
-        let ask = &Ask {
+        let request = &SearchRequest {
             now: Some(now),
-            ..ask.clone()
+            ..request.clone()
         };
-        let question =
-            Question::of(ask, stopped).map_err(|wrong| LibraryError::Invalid(wrong.to_string()))?;
-        let filter = question.filter();
-        let page = Page::of(ask, &filter, cursor.as_ref())?;
-        let (mut remarks, text) = (Remarks::default(), question.text_to_embed(ask));
+        let parsed = ParsedSearch::new(request, stopped)
+            .map_err(|error| LibraryError::Invalid(error.to_string()))?;
+        let filter = parsed.filter();
+        let page = Page::new(request, &filter, cursor.as_ref())?;
+        let (mut remarks, text) = (Remarks::default(), parsed.text_to_embed(request));
         let vector = match text.is_empty() {
             true => None,
             false => {
                 let embedder = self.embedder.as_deref();
-                meaning::embedded(embedder, &text, cursor.as_ref(), &mut remarks)?
+                meaning::embed_question(embedder, &text, cursor.as_ref(), &mut remarks)?
             }
         };
         let query = PreparedQuery {
-            ask,
-            question: &question,
+            request,
+            parsed: &parsed,
             filter: &filter,
-            words: &Words::of(&question),
+            words: &Words::new(&parsed),
             stopped,
             now,
             text: &text,
             vector: vector.as_ref(),
         };
-        self.answer(&query, &page, remarks)
+        self.search_prepared(&query, &page, remarks)
     }
 
     /// Searches the ledger by its index and the library by its indexes. If the ledger's index is not complete, or does
     /// not answer, the ledger is scanned like a source.
-    fn answer(
+    fn search_prepared(
         &self,
         query: &PreparedQuery<'_>,
         page: &Page<'_>,
         remarks: Remarks,
     ) -> Result<Results, LibraryError> {
         let ledger = self.ledger.as_ref();
-        let Some(ledger) = ledger.filter(|_| query.filter.may_pass_source(ledger::NAME)) else {
-            return self.search_places(query, page, remarks);
+        let Some(ledger) = ledger.filter(|_| query.filter.may_pass_source(ledger::LEDGER_NAME))
+        else {
+            return self.search_all(query, page, remarks);
         };
-        let mut without = remarks.clone();
+        let mut scan_remarks = remarks.clone();
         match ledger.catch_up(query.stopped) {
             Ok(Some(as_of)) => {
                 let mut remarks = remarks;
-                remarks.known_at(as_of);
-                match self.search_places(query, page, remarks) {
-                    Err(LibraryError::Unavailable(why)) => without.unanswered(&why),
-                    answer => return answer,
+                remarks.limit_as_of(as_of);
+                match self.search_all(query, page, remarks) {
+                    Err(LibraryError::Unavailable(why)) => scan_remarks.add_unanswered(&why),
+                    results => return results,
                 }
             }
             Ok(None) => {}
-            Err(why) => without.unanswered(&why),
+            Err(why) => scan_remarks.add_unanswered(&why),
         }
-        self.scanning(query, ledger)
-            .search_places(query, page, without)
+        self.with_scanned_ledger(query, ledger)
+            .search_all(query, page, scan_remarks)
     }
 
     /// Returns a copy of this searcher that scans the ledger as a source.
-    fn scanning(&self, query: &PreparedQuery<'_>, ledger: &LedgerSearch) -> Self {
+    fn with_scanned_ledger(&self, query: &PreparedQuery<'_>, ledger: &LedgerSearch) -> Self {
         let may_pass = |source: &&Arc<dyn Source>| query.filter.may_pass_source(source.name());
         let sources = self.library.sources();
         let source = Arc::new(ledger.source());
-        let mut this = self.clone();
-        this.scans_ledger = true;
-        this.library = match sources.iter().all(|source| may_pass(&source)) {
+        let mut searcher = self.clone();
+        searcher.scans_ledger = true;
+        searcher.library = match sources.iter().all(|source| may_pass(&source)) {
             true => self.library.with(source),
             // Sessions of an excluded source are shown from the ledger.
             false => {
-                this.indexes = None;
-                let some = sources.iter().filter(may_pass).cloned().collect();
-                Library::new(some, 0).with(source)
+                searcher.indexes = None;
+                let passing_sources = sources.iter().filter(may_pass).cloned().collect();
+                Library::new(passing_sources, 0).with(source)
             }
         };
-        this
+        searcher
     }
 
     /// Reads, compares and ranks candidates, and returns a page of them.
-    fn search_places(
+    fn search_all(
         &self,
         query: &PreparedQuery<'_>,
         page: &Page<'_>,
         remarks: Remarks,
     ) -> Result<Results, LibraryError> {
-        let indexes = self.indexes.as_deref().map(|all| (all, self.fresh));
+        let indexes = self
+            .indexes
+            .as_deref()
+            .map(|indexes| (indexes, self.max_age));
         let catalog = match indexes {
-            Some(_) => self.library.catalog_within(self.fresh),
+            Some(_) => self.library.catalog_within(self.max_age),
             None => self.library.catalog(),
         };
         let mut all = FoundSessions {
@@ -231,41 +235,41 @@ impl Searcher {
         };
         let history = (&self.library, &*catalog);
         let ledger = (self.ledger.as_ref(), !self.scans_ledger);
-        let places = Places::of(query, history, indexes, ledger, &mut all.remarks)?;
+        let space = SearchSpace::new(query, history, indexes, ledger, &mut all.remarks)?;
         if query.is_by_words() {
-            self.by_words(query, &places, &mut all)?;
+            self.find_by_words(query, &space, &mut all)?;
         }
         if !query.text.is_empty() {
-            meaning::add_meaning(query, &places, &mut all)?;
+            meaning::add_meaning(query, &space, &mut all)?;
         }
         if (query.stopped)() {
             return Err(LibraryError::Cancelled);
         }
-        all.order(query);
-        page.results(&places, query, all)
+        all.sort(query);
+        page.results(&space, query, all)
     }
 
     /// Finds the sessions that contain all words and pass the filters: by the indexes, and by scanning the sessions
     /// that no index covers.
-    fn by_words<'c>(
+    fn find_by_words<'c>(
         &self,
         query: &PreparedQuery<'_>,
-        places: &Places<'c>,
+        space: &SearchSpace<'c>,
         all: &mut FoundSessions<'c>,
     ) -> Result<(), LibraryError> {
-        let mut unindexed = places.unindexed.clone();
-        for (at, place) in places.indexed.iter().enumerate() {
-            match self.search_index(query, places, (at, place)) {
+        let mut unindexed = space.unindexed.clone();
+        for (at, searched) in space.indexed.iter().enumerate() {
+            match self.search_index(query, space, (at, searched)) {
                 Ok(found) => {
                     all.sessions.extend(found);
-                    if let Some(as_of) = place.as_of {
-                        all.remarks.known_at(as_of);
+                    if let Some(as_of) = searched.as_of {
+                        all.remarks.limit_as_of(as_of);
                     }
                 }
-                Err(why) if place.is_ledger() => return Err(ledger::unanswered(why)),
+                Err(why) if searched.is_ledger() => return Err(ledger::unavailable(why)),
                 Err(why) => {
-                    all.remarks.unanswered(&why);
-                    unindexed.extend(place.entries());
+                    all.remarks.add_unanswered(&why);
+                    unindexed.extend(searched.entries());
                 }
             }
         }
@@ -276,34 +280,35 @@ impl Searcher {
         Ok(())
     }
 
-    /// Returns the sessions of one index that match or may match. `at` is the position of `place` in `places.indexed`.
+    /// Returns the sessions of one index that match or may match. `at` is the position of `searched` in
+    /// `space.indexed`.
     fn search_index<'c>(
         &self,
         query: &PreparedQuery<'_>,
-        places: &Places<'c>,
-        (at, place): (usize, &Place<'c>),
-    ) -> Result<Vec<Found<'c>>, Failure> {
+        space: &SearchSpace<'c>,
+        (at, searched): (usize, &SearchedIndex<'c>),
+    ) -> Result<Vec<FoundSession<'c>>, Failure> {
         let search = IndexSearch {
-            index: place.index(),
-            reach: &place.reach,
-            sessions: place.only.as_deref(),
+            index: searched.index(),
+            reach: &searched.reach,
+            sessions: searched.sessions.as_deref(),
             query,
-            agent: &|no| place.agent(query, no),
+            agent: &|no| searched.agent(query, no),
             max_candidates: self.max_candidates,
         };
-        let inside = search.find()?;
-        let numbers: Vec<SessionNo> = inside.iter().map(|one| one.session).collect();
+        let candidates = search.find()?;
+        let numbers: Vec<SessionNo> = candidates.iter().map(|one| one.session).collect();
         // A session that is not among them no longer exists, or is shown from another source.
-        let mut named = place.shown_sessions(query, places.catalog, &numbers)?;
-        let found = inside.into_iter().filter_map(|inside| {
-            let session = named.remove(&inside.session)?;
-            Some(Found {
+        let mut shown_sessions = searched.shown_sessions(query, space.catalog, &numbers)?;
+        let found = candidates.into_iter().filter_map(|candidates| {
+            let session = shown_sessions.remove(&candidates.session)?;
+            Some(FoundSession {
                 id: session.id,
                 updated: session.updated,
                 entry: session.entry,
-                evidence: inside.evidence,
+                evidence: candidates.evidence,
                 score: 0,
-                found_in: FoundIn::Index(at, inside),
+                found_in: FoundIn::Index(at, candidates),
             })
         });
         Ok(found.collect())
@@ -312,6 +317,6 @@ impl Searcher {
 
 /// Searches the sources of a library by scanning them.
 #[cfg(test)]
-pub(crate) fn search(library: &Library, ask: &Ask) -> Result<Results, LibraryError> {
-    Searcher::new(library.clone()).search(ask, &|| false)
+pub(crate) fn search(library: &Library, request: &SearchRequest) -> Result<Results, LibraryError> {
+    Searcher::new(library.clone()).search(request, &|| false)
 }

@@ -6,30 +6,30 @@ use filrouge_sources::{Header, on_two_threads};
 use filrouge_types::{ErrorCode, Failure};
 
 use super::cursor::Cursor;
-use super::found::{Found, FoundIn, FoundSessions, Remarks};
-use super::inside::to_count;
-use super::ledger::unanswered;
-use super::place::Places;
+use super::found::{FoundIn, FoundSession, FoundSessions, Remarks};
+use super::ledger::unavailable;
 use super::query::PreparedQuery;
 use super::records::ConfirmedExcerpts;
-use super::show::{By, EXCERPTS, EXCERPTS_MAX, Shown, show};
+use super::search_space::SearchSpace;
+use super::session_candidates::round_to_count;
+use super::show::{DEFAULT_EXCERPTS, ExcerptCollector, FoundBy, MAX_EXCERPTS, collect_excerpts};
 use crate::answer::{Excerpt, Hit, Results};
-use crate::ask::Ask;
 use crate::filter::Filter;
+use crate::request::SearchRequest;
 
 /// The default and the maximum number of sessions of a page.
-const LIMIT: usize = 20;
-const LIMIT_MAX: usize = 500;
+const DEFAULT_LIMIT: usize = 20;
+const MAX_LIMIT: usize = 500;
 /// Sessions are examined in groups, because some turn out to have no hit. The first value is the minimum size of the
 /// first group, even if the page needs fewer. The minimum doubles with each group, up to the second value.
-const AHEAD: (usize, usize) = (2, 64);
+const GROUP_SIZES: (usize, usize) = (2, 64);
 /// Two threads examine a group if each has at least this many sessions.
 const SESSIONS_PER_THREAD: usize = 4;
 
 /// The size of a page, and the session after which it begins.
 pub(super) struct Page<'a> {
     /// Whether one session is searched alone.
-    alone: bool,
+    is_single_session: bool,
     limit: usize,
     excerpts: usize,
     cursor: Option<&'a Cursor>,
@@ -37,7 +37,7 @@ pub(super) struct Page<'a> {
 
 /// Sessions, each with its hit, if any, and the number of its matches that this page and the earlier ones show; 0 for
 /// all.
-type Hits<'f, 'c> = Vec<(&'f Found<'c>, Option<(Hit, usize)>)>;
+type Hits<'f, 'c> = Vec<(&'f FoundSession<'c>, Option<(Hit, usize)>)>;
 
 /// The totals of all pages: counts where they are known, else estimates.
 struct Totals {
@@ -48,41 +48,41 @@ struct Totals {
 }
 
 impl Totals {
-    fn of(all: &[Found<'_>]) -> Self {
+    fn from_sessions(all: &[FoundSession<'_>]) -> Self {
         let mut totals = Self {
             sessions: 0.0,
             matches: 0.0,
             estimated: 0,
         };
         for found in all {
-            let (likely, about) = found.estimated();
-            totals.sessions += likely;
-            totals.matches += about;
+            let (probability, estimated_matches) = found.estimates();
+            totals.sessions += probability;
+            totals.matches += estimated_matches;
             totals.estimated += usize::from(!found.evidence.exact);
         }
         totals
     }
 
     /// Replaces a session's estimate by the result of examining it: its hit, or `None` if it has none.
-    fn replace_estimate(&mut self, found: &Found<'_>, hit: Option<&Hit>) {
-        let (likely, about) = found.estimated();
+    fn replace_estimate(&mut self, found: &FoundSession<'_>, hit: Option<&Hit>) {
+        let (probability, estimated_matches) = found.estimates();
         #[allow(clippy::cast_precision_loss)]
         let matches = hit.map_or(0.0, |hit| hit.matches as f64);
-        self.sessions += f64::from(u8::from(hit.is_some())) - likely;
-        self.matches += matches - about;
-        let known = !found.evidence.exact && hit.is_none_or(|hit| hit.exact);
-        self.estimated -= usize::from(known);
+        self.sessions += f64::from(u8::from(hit.is_some())) - probability;
+        self.matches += matches - estimated_matches;
+        let becomes_exact = !found.evidence.exact && hit.is_none_or(|hit| hit.exact);
+        self.estimated -= usize::from(becomes_exact);
     }
 }
 
 impl<'a> Page<'a> {
     /// Fails if a limit of the request exceeds its maximum.
-    pub(super) fn of(
-        ask: &Ask,
+    pub(super) fn new(
+        request: &SearchRequest,
         filter: &Filter<'_>,
         cursor: Option<&'a Cursor>,
     ) -> Result<Self, LibraryError> {
-        let bounded = |name, number, default, max| match number {
+        let check_limit = |name, number, default, max| match number {
             0 => Ok(default),
             _ if number <= max => Ok(number),
             _ => Err(LibraryError::Invalid(format!(
@@ -90,9 +90,9 @@ impl<'a> Page<'a> {
             ))),
         };
         Ok(Self {
-            alone: filter.session().is_some(),
-            limit: bounded("limit", ask.limit, LIMIT, LIMIT_MAX)?,
-            excerpts: bounded("excerpts", ask.excerpts, EXCERPTS, EXCERPTS_MAX)?,
+            is_single_session: filter.session().is_some(),
+            limit: check_limit("limit", request.limit, DEFAULT_LIMIT, MAX_LIMIT)?,
+            excerpts: check_limit("excerpts", request.excerpts, DEFAULT_EXCERPTS, MAX_EXCERPTS)?,
             cursor,
         })
     }
@@ -100,7 +100,7 @@ impl<'a> Page<'a> {
     /// Builds the page of `all`, which are in their final order, with the totals and the cursor of the next page.
     pub(super) fn results(
         &self,
-        places: &Places<'_>,
+        space: &SearchSpace<'_>,
         query: &PreparedQuery<'_>,
         all: FoundSessions<'_>,
     ) -> Result<Results, LibraryError> {
@@ -108,19 +108,19 @@ impl<'a> Page<'a> {
             sessions: all,
             mut remarks,
         } = all;
-        let mut totals = Totals::of(&all);
-        let is_new = |found: &&Found<'_>| {
+        let mut totals = Totals::from_sessions(&all);
+        let is_unshown = |found: &&FoundSession<'_>| {
             let shown_before = |c: &Cursor| c.was_shown(found.score, found.updated, &found.id);
             !self.cursor.is_some_and(shown_before)
         };
-        let new: Vec<&Found<'_>> = all.iter().filter(is_new).collect();
-        let mut rest = new.as_slice();
+        let unshown: Vec<&FoundSession<'_>> = all.iter().filter(is_unshown).collect();
+        let mut rest = unshown.as_slice();
         let (mut sessions, mut next, mut more) = (Vec::new(), None, false);
-        let mut least = AHEAD.0;
+        let mut group_size = GROUP_SIZES.0;
         while sessions.len() < self.limit && !rest.is_empty() {
-            let wanted = least.max(self.limit - sessions.len());
-            let (ahead, remaining) = rest.split_at(wanted.min(rest.len()));
-            for (found, hit) in self.hits(places, query, ahead, &mut remarks)? {
+            let count = group_size.max(self.limit - sessions.len());
+            let (group, remaining) = rest.split_at(count.min(rest.len()));
+            for (found, hit) in self.hits(space, query, group, &mut remarks)? {
                 totals.replace_estimate(found, hit.as_ref().map(|(hit, _)| hit));
                 let Some((hit, end)) = hit else { continue };
                 if sessions.len() == self.limit {
@@ -130,163 +130,173 @@ impl<'a> Page<'a> {
                     sessions.push(hit);
                 }
             }
-            (rest, least) = (remaining, AHEAD.1.min(2 * least));
+            (rest, group_size) = (remaining, GROUP_SIZES.1.min(2 * group_size));
         }
         more |= next.as_ref().is_some_and(|c| c.shown > 0);
         // A cursor is returned only if the next page is not empty, so sessions are examined until one has a hit.
         while !more && !rest.is_empty() {
-            let unsure = rest.iter().take_while(|found| !found.is_sure());
-            let (ahead, remaining) = rest.split_at(unsure.take(least).count());
-            more = ahead.is_empty();
-            for (found, hit) in self.hits(places, query, ahead, &mut remarks)? {
+            let uncertain = rest.iter().take_while(|found| !found.has_certain_excerpt());
+            let (group, remaining) = rest.split_at(uncertain.take(group_size).count());
+            more = group.is_empty();
+            for (found, hit) in self.hits(space, query, group, &mut remarks)? {
                 more |= hit.is_some();
                 totals.replace_estimate(found, hit.as_ref().map(|(hit, _)| hit));
             }
-            (rest, least) = (remaining, AHEAD.1.min(2 * least));
+            (rest, group_size) = (remaining, GROUP_SIZES.1.min(2 * group_size));
         }
         Ok(Results {
-            total_sessions: to_count(totals.sessions).max(sessions.len()),
-            total_matches: to_count(totals.matches),
+            total_sessions: round_to_count(totals.sessions).max(sessions.len()),
+            total_matches: round_to_count(totals.matches),
             exact: totals.estimated == 0,
             sessions,
             as_of: remarks.as_of,
-            next_cursor: next.filter(|_| more).map(|c| c.write(query.ask)),
-            notices: notices(places, query, remarks.notices),
+            next_cursor: next.filter(|_| more).map(|c| c.encode(query.request)),
+            notices: notices(space, query, remarks.notices),
         })
     }
 
     /// Returns the cursor that continues after a session; `end` is the number of its matches that were shown, 0 for
     /// all.
-    fn cursor_after(&self, query: &PreparedQuery<'_>, found: &Found<'_>, end: usize) -> Cursor {
+    fn cursor_after(
+        &self,
+        query: &PreparedQuery<'_>,
+        found: &FoundSession<'_>,
+        end: usize,
+    ) -> Cursor {
         Cursor {
             score: found.score,
             updated: found.updated,
             id: found.id.to_string(),
-            shown: if self.alone { end } else { 0 },
+            shown: if self.is_single_session { end } else { 0 },
             now: query.now,
             embedded: query.vector.is_some(),
         }
     }
 
-    /// Examines the sessions `ahead`, and returns them with their hits, whose excerpts show matches that no earlier
+    /// Examines the sessions of `group`, and returns them with their hits, whose excerpts show matches that no earlier
     /// page shows. A session has no hit if it turns out not to match, or no longer exists.
     fn hits<'f, 'c>(
         &self,
-        places: &Places<'_>,
+        space: &SearchSpace<'_>,
         query: &PreparedQuery<'_>,
-        ahead: &[&'f Found<'c>],
+        group: &[&'f FoundSession<'c>],
         remarks: &mut Remarks,
     ) -> Result<Hits<'f, 'c>, LibraryError> {
-        let examined = on_two_threads(ahead, SESSIONS_PER_THREAD, |found| {
-            self.examine(places, query, found)
+        let examined = on_two_threads(group, SESSIONS_PER_THREAD, |found| {
+            self.examine(space, query, found)
         });
-        let mut seen = Vec::with_capacity(ahead.len());
-        for (found, examined) in ahead.iter().zip(examined) {
-            let (shown, by) = examined?;
-            if let By::Source(why) = &by {
-                remarks.unanswered(why);
+        let mut examined_sessions = Vec::with_capacity(group.len());
+        for (found, examined) in group.iter().zip(examined) {
+            let (collector, found_by) = examined?;
+            if let FoundBy::Source(why) = &found_by {
+                remarks.add_unanswered(why);
             }
-            let is_there = shown.seen > 0 || matches!(found.found_in, FoundIn::Source);
-            seen.push((*found, is_there.then_some((shown, by))));
+            let has_match = collector.match_count > 0 || matches!(found.found_in, FoundIn::Source);
+            examined_sessions.push((*found, has_match.then_some((collector, found_by))));
         }
-        let mut confirmed = confirm_ledger_excerpts(places, &mut seen);
-        let hit = |(found, seen): (&'f Found<'c>, Option<(Shown, By)>)| {
-            let hit = match (seen, found.entry) {
-                (Some((shown, by)), Some(entry)) => {
-                    Some(Self::hit(query, found, &entry.header, shown, &by))
-                }
-                (Some((mut shown, by)), None) => {
-                    of_ledger(found, &mut confirmed)?.map(|(header, excerpts)| {
-                        shown.excerpts = excerpts;
-                        Self::hit(query, found, &header, shown, &by)
-                    })
-                }
-                (None, _) => None,
+        let mut confirmed = confirm_ledger_excerpts(space, &mut examined_sessions);
+        let hit =
+            |(found, examined): (&'f FoundSession<'c>, Option<(ExcerptCollector, FoundBy)>)| {
+                let hit = match (examined, found.entry) {
+                    (Some((collector, found_by)), Some(entry)) => {
+                        Some(Self::hit(query, found, &entry.header, collector, &found_by))
+                    }
+                    (Some((mut collector, found_by)), None) => {
+                        take_confirmed(found, &mut confirmed)?.map(|(header, excerpts)| {
+                            collector.excerpts = excerpts;
+                            Self::hit(query, found, &header, collector, &found_by)
+                        })
+                    }
+                    (None, _) => None,
+                };
+                Ok((found, hit))
             };
-            Ok((found, hit))
-        };
-        seen.into_iter().map(hit).collect()
+        examined_sessions.into_iter().map(hit).collect()
     }
 
     /// Collects the excerpts of a session, after those that earlier pages show.
     fn examine(
         &self,
-        places: &Places<'_>,
+        space: &SearchSpace<'_>,
         query: &PreparedQuery<'_>,
-        found: &Found<'_>,
-    ) -> Result<(Shown, By), LibraryError> {
+        found: &FoundSession<'_>,
+    ) -> Result<(ExcerptCollector, FoundBy), LibraryError> {
         if (query.stopped)() {
             return Err(LibraryError::Cancelled);
         }
-        let here = self.cursor.filter(|c| *c.id == *found.id);
-        let mut shown = Shown::after(here.map_or(0, |c| c.shown), self.excerpts);
-        let by = show(places, query, found, &mut shown)?;
-        Ok((shown, by))
+        let continued = self.cursor.filter(|c| *c.id == *found.id);
+        let mut collector =
+            ExcerptCollector::after(continued.map_or(0, |c| c.shown), self.excerpts);
+        let found_by = collect_excerpts(space, query, found, &mut collector)?;
+        Ok((collector, found_by))
     }
 
     /// Builds the hit of a session, and returns it with the number of matches shown so far; 0 for all.
     fn hit(
         query: &PreparedQuery<'_>,
-        found: &Found<'_>,
+        found: &FoundSession<'_>,
         header: &Header,
-        shown: Shown,
-        by: &By,
+        collector: ExcerptCollector,
+        found_by: &FoundBy,
     ) -> (Hit, usize) {
-        let (matches, exact) = match (by, found.evidence.exact) {
-            (By::Meaning, _) => (0, true),
+        let (matches, exact) = match (found_by, found.evidence.exact) {
+            (FoundBy::Meaning, _) => (0, true),
             (_, true) => (found.evidence.matches, true),
-            (_, false) if shown.end == 0 => (shown.seen, true),
-            (_, false) => (found.evidence.matches.max(shown.seen), false),
+            (_, false) if collector.end == 0 => (collector.match_count, true),
+            (_, false) => (found.evidence.matches.max(collector.match_count), false),
         };
         let hit = Hit {
-            session: Row::of(header).masked(query.ask.mask),
+            session: Row::from_header(header).masked(query.request.mask),
             matches,
             exact,
-            excerpts: shown.excerpts,
+            excerpts: collector.excerpts,
         };
-        (hit, shown.end)
+        (hit, collector.end)
     }
 }
 
-/// Takes the excerpts of sessions that the ledger's index found out of `seen`, and checks them against the ledger's
-/// records.
+/// Takes the excerpts of sessions that the ledger's index found out of `examined_sessions`, and checks them against the
+/// ledger's records.
 fn confirm_ledger_excerpts(
-    places: &Places<'_>,
-    seen: &mut [(&Found<'_>, Option<(Shown, By)>)],
+    space: &SearchSpace<'_>,
+    examined_sessions: &mut [(&FoundSession<'_>, Option<(ExcerptCollector, FoundBy)>)],
 ) -> ConfirmedExcerpts {
-    let mut own = Vec::new();
-    for (found, seen) in seen.iter_mut().filter(|(found, _)| found.entry.is_none()) {
-        if let Some((shown, _)) = seen {
-            let excerpts = std::mem::take(&mut shown.excerpts);
-            own.push(((&*found.id).into(), excerpts));
+    let mut claimed = Vec::new();
+    for (found, examined) in examined_sessions
+        .iter_mut()
+        .filter(|(found, _)| found.entry.is_none())
+    {
+        if let Some((collector, _)) = examined {
+            let excerpts = std::mem::take(&mut collector.excerpts);
+            claimed.push(((&*found.id).into(), excerpts));
         }
     }
-    match places.ledger {
-        Some(ledger) if !own.is_empty() => ledger.confirm_excerpts(own),
+    match space.ledger {
+        Some(ledger) if !claimed.is_empty() => ledger.confirm_excerpts(claimed),
         _ => ConfirmedExcerpts::new(),
     }
 }
 
 /// Takes the header and the confirmed excerpts of a session out of `confirmed`; `None` if the session no longer exists,
 /// the caller may not see it, or no record confirms any of its excerpts.
-fn of_ledger(
-    found: &Found<'_>,
+fn take_confirmed(
+    found: &FoundSession<'_>,
     confirmed: &mut ConfirmedExcerpts,
 ) -> Result<Option<(Header, Vec<Excerpt>)>, LibraryError> {
     let unread = || Err(Failure::new(ErrorCode::Internal, "a session was not read"));
     let read = confirmed.remove(&*found.id).unwrap_or_else(unread);
-    read.map_err(unanswered)
+    read.map_err(unavailable)
 }
 
 /// Returns all notices of a search, with those about omitted results and about how the query was understood.
-fn notices(places: &Places<'_>, query: &PreparedQuery<'_>, found: Vec<String>) -> Vec<String> {
-    let mut notices = filrouge_sources::library::notices::of_catalog(places.catalog);
+fn notices(space: &SearchSpace<'_>, query: &PreparedQuery<'_>, found: Vec<String>) -> Vec<String> {
+    let mut notices = filrouge_sources::library::notices::of_catalog(space.catalog);
     notices.extend(found);
-    notices.extend(query.question.notices());
+    notices.extend(query.parsed.notices());
     // When the ledger does not answer, a session is assumed to exist.
-    let is_there = |id| places.has(id).unwrap_or(true);
-    if query.filter.sessions(true).any(|id| !is_there(id)) {
-        let text = if query.ask.exclude_session.is_some() {
+    let exists = |id| space.has(id).unwrap_or(true);
+    if query.filter.sessions(true).any(|id| !exists(id)) {
+        let text = if query.request.exclude_session.is_some() {
             "excludeSession"
         } else {
             "-session:"

@@ -3,17 +3,17 @@
 use filrouge_sources::library::Catalog;
 use filrouge_store::text_index::TITLE;
 
-use crate::ask::{Ask, Mode};
 use crate::filter::Filter;
-use crate::question::Question;
+use crate::parsed_search::ParsedSearch;
 use crate::rank::Evidence;
+use crate::request::{Mode, SearchRequest};
 use crate::search_document::SearchDocument;
 use crate::weigh::{Words, weigh};
 
-/// A search, prepared once for all places that it covers.
+/// A search, prepared once for everything that it covers.
 pub(super) struct PreparedQuery<'a> {
-    pub(super) ask: &'a Ask,
-    pub(super) question: &'a Question<'a>,
+    pub(super) request: &'a SearchRequest,
+    pub(super) parsed: &'a ParsedSearch<'a>,
     pub(super) filter: &'a Filter<'a>,
     pub(super) words: &'a Words,
     pub(super) stopped: &'a (dyn Fn() -> bool + Sync),
@@ -36,13 +36,13 @@ impl PreparedQuery<'_> {
     /// Whether to search for documents that contain all words. In [`Mode::Meaning`] this is true only if the query has
     /// no text, so that its filters alone select. It is false in a search for similar questions.
     pub(super) fn is_by_words(&self) -> bool {
-        let by_meaning = self.ask.mode == Mode::Meaning && !self.text.is_empty();
-        self.ask.similar.is_none() && !by_meaning
+        let by_meaning = self.request.mode == Mode::Meaning && !self.text.is_empty();
+        self.request.similar.is_none() && !by_meaning
     }
 
     /// Whether titles are searched: only when the query has terms.
     pub(super) const fn searches_titles(&self) -> bool {
-        self.question.matcher.wanted != 0
+        self.parsed.matcher.required != 0
     }
 
     /// The kinds of documents that are searched.
@@ -55,20 +55,20 @@ impl PreparedQuery<'_> {
     pub(super) fn weigh(&self, agent: Option<&str>, doc: &SearchDocument<'_>) -> Option<Evidence> {
         let passes = self.filter.passes_document(agent, doc);
         passes
-            .then(|| weigh(&self.question.matcher, self.words, doc))
+            .then(|| weigh(&self.parsed.matcher, self.words, doc))
             .flatten()
     }
 
     /// Whether a message or a title matches. `agent` is the agent of its session.
-    pub(super) fn holds(&self, agent: Option<&str>, doc: &SearchDocument<'_>) -> bool {
-        self.filter.passes_document(agent, doc) && self.question.matcher.is_in(doc)
+    pub(super) fn matches(&self, agent: Option<&str>, doc: &SearchDocument<'_>) -> bool {
+        self.filter.passes_document(agent, doc) && self.parsed.matcher.is_in(doc)
     }
 
     /// Whether a session of the ledger is shown from the ledger: no filter excludes it, and it is not shown from a
     /// source of the library that has the same session.
     pub(super) fn is_shown_from_ledger(&self, catalog: &Catalog, id: &str) -> bool {
-        let mut left_out = self.filter.sessions(true);
-        !self.is_shown_from_source(catalog, id) && left_out.all(|other| other != id)
+        let mut excluded_sessions = self.filter.sessions(true);
+        !self.is_shown_from_source(catalog, id) && excluded_sessions.all(|other| other != id)
     }
 
     /// Whether a session is shown from a source of the library: one has it, and no filter excludes this source.

@@ -11,7 +11,7 @@ use filrouge_sources::Header;
 use filrouge_sources::ledger::{header, units};
 use filrouge_types::{Failure, Recorded, Session, SessionId};
 
-use super::ledger::{LedgerSearch, seen};
+use super::ledger::{LedgerSearch, visible_session};
 use crate::answer::{Claim, Excerpt};
 use crate::ledger::{LedgerFeed, is_of_session, on_blocking_thread};
 use crate::search_document::{SearchDocument, process_hash};
@@ -32,15 +32,15 @@ impl LedgerSearch {
         let Some(feed) = &self.feed else {
             return ConfirmedExcerpts::new();
         };
-        let read = |(id, excerpts): (Box<str>, Vec<Excerpt>)| {
-            let (this, feed) = (self.clone(), feed.clone());
+        let confirm = |(id, excerpts): (Box<str>, Vec<Excerpt>)| {
+            let (search, feed) = (self.clone(), feed.clone());
             async move {
-                let read = this.confirm(&feed, &id, excerpts).await;
-                (id, read)
+                let result = search.confirm(&feed, &id, excerpts).await;
+                (id, result)
             }
         };
-        let read = self.run_concurrently(sessions.into_iter().map(read));
-        read.into_iter().collect()
+        let results = self.run_concurrently(sessions.into_iter().map(confirm));
+        results.into_iter().collect()
     }
 
     async fn confirm(
@@ -52,28 +52,32 @@ impl LedgerSearch {
         let Ok(id) = id.parse::<SessionId>() else {
             return Ok(None);
         };
-        let Some(session) = seen(self.engine.sessions.get(&self.caller, &id).await)? else {
+        let Some(session) = visible_session(self.engine.sessions.get(&self.caller, &id).await)?
+        else {
             return Ok(None);
         };
         let header = header(&session);
         let claims: Vec<Claim> = excerpts.iter().filter_map(|one| one.claim).collect();
-        let read = self
-            .read_claimed(feed, (&session, &header), &claims)
+        let confirmed = self
+            .confirmed_hashes(feed, (&session, &header), &claims)
             .await?;
-        let claimed = excerpts.len();
-        excerpts.retain(|one| one.claim.is_some_and(|claim| read.contains(&claim.hash)));
-        let stale = claimed - excerpts.len();
+        let claim_count = excerpts.len();
+        excerpts.retain(|one| {
+            one.claim
+                .is_some_and(|claim| confirmed.contains(&claim.hash))
+        });
+        let stale = claim_count - excerpts.len();
         if stale > 0 {
             let text = "the search index has texts that no record of the ledger confirms: they are not shown";
             tracing::warn!(session_id = %id, stale, "{text}");
-            feed.counting().stale += stale as u64;
+            feed.lock_counts().stale += stale as u64;
         }
-        Ok((stale == 0 || stale < claimed).then_some((header, excerpts)))
+        Ok((stale == 0 || stale < claim_count).then_some((header, excerpts)))
     }
 
     /// Returns the hashes of the texts in a session's records, as far as the claims need them. Confirmed hashes are
     /// cached for the current state of the session.
-    async fn read_claimed(
+    async fn confirmed_hashes(
         &self,
         feed: &LedgerFeed,
         (session, header): (&Session, &Header),
@@ -81,26 +85,29 @@ impl LedgerSearch {
     ) -> Result<HashSet<u64>, Failure> {
         // Every change of a session's items, even a redaction, adds a seq: `last_seq` identifies the state.
         let (tenant, id) = (&session.tenant_id, &session.session_id);
-        let state =
+        let cache_key =
             |claimed: u64| process_hash(&(tenant.as_str(), id.as_str(), session.last_seq, claimed));
-        let title = SearchDocument::of_title(header);
-        let mut read: HashSet<u64> = title
+        let title = SearchDocument::from_title(header);
+        let mut confirmed: HashSet<u64> = title
             .iter()
             .flat_map(SearchDocument::piece_hashes)
             .collect();
-        let all = claims.iter().map(|claim| claim.hash);
-        read.extend(all.filter(|claimed| feed.confirmed.get(&state(*claimed)).is_some()));
+        let hashes = claims.iter().map(|claim| claim.hash);
+        confirmed
+            .extend(hashes.filter(|claimed| feed.confirmed.get(&cache_key(*claimed)).is_some()));
         // First, only the turns of the claims are read. A text may depend on other turns (a result that joins its call,
         // an id that occurs twice): if a claim remains unconfirmed, the complete session is read.
-        for reads_whole in [false, true] {
-            let unconfirmed = claims.iter().filter(|claim| !read.contains(&claim.hash));
+        for reads_all in [false, true] {
+            let unconfirmed = claims
+                .iter()
+                .filter(|claim| !confirmed.contains(&claim.hash));
             let unconfirmed: BTreeSet<u64> =
                 unconfirmed.filter_map(|claim| claim.message).collect();
             if unconfirmed.is_empty() {
                 break;
             }
-            let extent = match reads_whole {
-                true => Extent::Whole,
+            let extent = match reads_all {
+                true => Extent::Entire,
                 false => Extent::Turns(unconfirmed.iter().map(|seq| (*seq, *seq)).collect()),
             };
             let at_commit = self
@@ -109,10 +116,10 @@ impl LedgerSearch {
                 .read_session(&self.caller, id, extent);
             match at_commit.await {
                 Ok(Some(at_commit)) => {
-                    let hashes = on_blocking_thread(move || {
+                    let read_hashes = on_blocking_thread(move || {
                         message_hashes(&at_commit.conversation, &unconfirmed)
                     });
-                    read.extend(hashes.await?);
+                    confirmed.extend(read_hashes.await?);
                 }
                 Ok(None) => break,
                 Err(why) if is_of_session(&why) => {
@@ -123,20 +130,20 @@ impl LedgerSearch {
             }
         }
         for claim in claims.iter().filter(|claim| claim.message.is_some()) {
-            if read.contains(&claim.hash) {
-                feed.confirmed.insert(state(claim.hash), ());
+            if confirmed.contains(&claim.hash) {
+                feed.confirmed.insert(cache_key(claim.hash), ());
             }
         }
-        Ok(read)
+        Ok(confirmed)
     }
 }
 
-/// Returns the hashes of the texts of the messages that begin with one of the items `first`.
-fn message_hashes(read: &Recorded, first: &BTreeSet<u64>) -> Vec<u64> {
+/// Returns the hashes of the texts of the messages that begin with one of the items `first_items`.
+fn message_hashes(read: &Recorded, first_items: &BTreeSet<u64>) -> Vec<u64> {
     let units = units(read).units;
     let messages = units.iter().flat_map(|(_, messages)| messages);
-    let wanted = messages.filter(|m| m.seq.is_some_and(|seq| first.contains(&seq)));
-    wanted
-        .flat_map(|m| SearchDocument::of(m).piece_hashes())
+    let claimed = messages.filter(|m| m.seq.is_some_and(|seq| first_items.contains(&seq)));
+    claimed
+        .flat_map(|m| SearchDocument::from_message(m).piece_hashes())
         .collect()
 }

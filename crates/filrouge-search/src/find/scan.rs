@@ -7,29 +7,30 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use filrouge_sources::library::Entry;
 use filrouge_sources::{Conversation, Library, LibraryError, ReadError, on_two_threads};
 
-use super::found::{Found, FoundSessions};
+use super::found::{FoundSession, FoundSessions};
 use super::query::PreparedQuery;
 use super::texts::session_documents;
 use crate::rank::Evidence;
 
 /// Sessions are read through the library's cache if there are at most this many; more would only evict its entries.
-const CACHED: usize = 32;
+const MAX_CACHED: usize = 32;
 
-/// Adds those of the sessions `entries` that match to `all`, and notices about what could not be read.
+/// Scans the sessions `entries`, and adds the matching ones to `all`. Adds notices about sessions that could not be
+/// read.
 pub(super) fn add_matches<'c>(
     library: &Library,
     query: &PreparedQuery<'_>,
     entries: &[&'c Entry],
     all: &mut FoundSessions<'c>,
 ) {
-    let (cached, failed) = (entries.len() <= CACHED, Mutex::new(HashMap::new()));
+    let (cached, failed) = (entries.len() <= MAX_CACHED, Mutex::new(HashMap::new()));
     let sessions = on_two_threads(entries, 1, |entry| {
         // A source that did not answer is not read again in this search.
         if (query.stopped)() || locked(&failed).contains_key(&entry.source) {
             return None;
         }
-        match of_session(library, query, entry, cached) {
-            Ok(read) => Some(read),
+        match scan_session(library, query, entry, cached) {
+            Ok(result) => Some(result),
             // A session that was deleted meanwhile does not match.
             Err(ReadError::Gone) => None,
             Err(ReadError::Skipped(_)) => Some((Evidence::NONE, false)),
@@ -39,20 +40,21 @@ pub(super) fn add_matches<'c>(
             }
         }
     });
-    let mut unread = 0;
-    for (entry, read) in entries.iter().zip(sessions) {
-        let Some((evidence, whole)) = read else {
+    let mut incomplete = 0;
+    for (entry, result) in entries.iter().zip(sessions) {
+        let Some((evidence, is_complete)) = result else {
             continue;
         };
-        unread += usize::from(!whole);
+        incomplete += usize::from(!is_complete);
         if evidence.matches > 0 {
-            all.sessions.push(Found::read(entry, evidence));
+            all.sessions
+                .push(FoundSession::from_source(entry, evidence));
         }
     }
     let notices = &mut all.remarks.notices;
-    if unread > 0 {
+    if incomplete > 0 {
         let text = "sessions that could not be read, or not completely:";
-        notices.push(format!("{text} {unread}"));
+        notices.push(format!("{text} {incomplete}"));
     }
     for (at, why) in failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         if let Some(source) = library.sources().get(at) {
@@ -63,7 +65,7 @@ pub(super) fn add_matches<'c>(
 }
 
 /// Reads a session; returns its evidence, and whether all of it could be read.
-fn of_session(
+fn scan_session(
     library: &Library,
     query: &PreparedQuery<'_>,
     entry: &Entry,
@@ -71,32 +73,32 @@ fn of_session(
 ) -> Result<(Evidence, bool), ReadError> {
     if cached {
         return match library.conversation(entry) {
-            Ok(conversation) => Ok(of_conversation(query, entry, &conversation)),
+            Ok(conversation) => Ok(scan_conversation(query, entry, &conversation)),
             Err(LibraryError::Unreadable(_, why)) => Err(why),
             Err(_) => Err(ReadError::Gone),
         };
     }
     let source = library.sources().get(entry.source);
     let conversation = source.ok_or(ReadError::Gone)?.read(&entry.header.id)?;
-    Ok(of_conversation(query, entry, &conversation))
+    Ok(scan_conversation(query, entry, &conversation))
 }
 
-fn of_conversation(
+fn scan_conversation(
     query: &PreparedQuery<'_>,
     entry: &Entry,
     conversation: &Conversation,
 ) -> (Evidence, bool) {
     let header = &entry.header;
-    let mut all = Evidence::NONE;
+    let mut evidence = Evidence::NONE;
     for doc in session_documents(header, conversation, query.searches_titles()) {
         if (query.stopped)() {
             break;
         }
-        if let Some(evidence) = query.weigh(header.agent.as_deref(), &doc) {
-            all.add(evidence);
+        if let Some(found) = query.weigh(header.agent.as_deref(), &doc) {
+            evidence.add(found);
         }
     }
-    (all, conversation.skipped.is_empty())
+    (evidence, conversation.skipped.is_empty())
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -4,26 +4,26 @@ use filrouge_sources::library::{Entry, LibraryError};
 use filrouge_store::text_index::DocumentNo;
 use filrouge_types::Failure;
 
-use super::answered::{IndexQuestion, answer_to};
-use super::found::{Found, FoundIn};
-use super::inside::InSession;
-use super::ledger::{NAME, unanswered};
-use super::place::{Place, Places};
+use super::answer::{IndexQuestion, find_answer};
+use super::found::{FoundIn, FoundSession};
+use super::ledger::{LEDGER_NAME, unavailable};
 use super::query::PreparedQuery;
-use super::texts::{read, session_documents};
+use super::search_space::{SearchSpace, SearchedIndex};
+use super::session_candidates::SessionCandidates;
+use super::texts::{read_documents, session_documents};
 use crate::answer::Excerpt;
-use crate::excerpt::Cutter;
+use crate::excerpt::ExcerptBuilder;
 use crate::search_document::SearchDocument;
 
 /// The default and the maximum number of excerpts of a session.
-pub(crate) const EXCERPTS: usize = 5;
-pub(super) const EXCERPTS_MAX: usize = 1_000;
+pub(crate) const DEFAULT_EXCERPTS: usize = 5;
+pub(super) const MAX_EXCERPTS: usize = 1_000;
 
 /// Collects excerpts of one session as they are found.
-pub(super) struct Shown {
+pub(super) struct ExcerptCollector {
     pub(super) excerpts: Vec<Excerpt>,
     /// The number of matches seen so far, including those that earlier pages show.
-    pub(super) seen: usize,
+    pub(super) match_count: usize,
     /// The number of matches seen before the first one that did not fit on the page; 0 if all fitted.
     pub(super) end: usize,
     max_excerpts: usize,
@@ -31,12 +31,12 @@ pub(super) struct Shown {
     skip: usize,
 }
 
-impl Shown {
+impl ExcerptCollector {
     /// Creates an empty collection of at most `max_excerpts` excerpts, for the matches after the first `skip`.
     pub(super) const fn after(skip: usize, max_excerpts: usize) -> Self {
         Self {
             excerpts: Vec::new(),
-            seen: 0,
+            match_count: 0,
             end: 0,
             max_excerpts,
             skip,
@@ -45,27 +45,27 @@ impl Shown {
 
     /// Counts a match, and adds its excerpts unless an earlier page shows them. Returns true if the maximum was reached
     /// before, so that they did not fit.
-    fn take(&mut self, excerpts: impl FnOnce() -> Vec<Excerpt>) -> bool {
-        self.seen += 1;
-        let full = self.excerpts.len() >= self.max_excerpts;
-        if full && self.end == 0 {
-            self.end = self.seen - 1;
+    fn add_match(&mut self, excerpts: impl FnOnce() -> Vec<Excerpt>) -> bool {
+        self.match_count += 1;
+        let is_full = self.excerpts.len() >= self.max_excerpts;
+        if is_full && self.end == 0 {
+            self.end = self.match_count - 1;
         }
-        if self.seen > self.skip && !full {
+        if self.match_count > self.skip && !is_full {
             self.excerpts.extend(excerpts());
             self.excerpts.truncate(self.max_excerpts);
         }
-        full
+        is_full
     }
 
     /// Whether the next match would be shown.
-    const fn takes_next(&self) -> bool {
-        self.seen >= self.skip && self.excerpts.len() < self.max_excerpts
+    const fn shows_next(&self) -> bool {
+        self.match_count >= self.skip && self.excerpts.len() < self.max_excerpts
     }
 }
 
 /// The way in which a session was found.
-pub(super) enum By {
+pub(super) enum FoundBy {
     /// It contains the words.
     Words,
     /// Its meaning is similar.
@@ -74,117 +74,136 @@ pub(super) enum By {
     Source(Failure),
 }
 
-/// Collects the excerpts of a session in `shown`. Returns how the session was found.
-pub(super) fn show(
-    places: &Places<'_>,
+/// Collects the excerpts of a session in `collector`. Returns how the session was found.
+pub(super) fn collect_excerpts(
+    space: &SearchSpace<'_>,
     query: &PreparedQuery<'_>,
-    found: &Found<'_>,
-    shown: &mut Shown,
-) -> Result<By, LibraryError> {
-    let place = match &found.found_in {
-        FoundIn::Index(at, inside) => places.indexed.get(*at).map(|place| (place, inside)),
+    found: &FoundSession<'_>,
+    collector: &mut ExcerptCollector,
+) -> Result<FoundBy, LibraryError> {
+    let searched = match &found.found_in {
+        FoundIn::Index(at, candidates) => space
+            .indexed
+            .get(*at)
+            .map(|searched| (searched, candidates)),
         FoundIn::Source => None,
     };
-    let Some((place, inside)) = place else {
+    let Some((searched, candidates)) = searched else {
         if let Some(entry) = found.entry {
-            read_whole(places, query, entry, shown);
+            collect_from_source(space, query, entry, collector);
         }
-        return Ok(By::Words);
+        return Ok(FoundBy::Words);
     };
-    match (indexed(place, query, &found.id, inside, shown), found.entry) {
+    match (
+        collect_from_index(searched, query, &found.id, candidates, collector),
+        found.entry,
+    ) {
         (Ok(by), _) => Ok(by),
-        (Err(why), None) => Err(unanswered(why)),
+        (Err(why), None) => Err(unavailable(why)),
         (Err(why), Some(entry)) => {
-            *shown = Shown::after(shown.skip, shown.max_excerpts);
+            *collector = ExcerptCollector::after(collector.skip, collector.max_excerpts);
             // The source is read instead of the index, except for a session that was found only because it is similar.
-            if inside.may_match() {
-                read_whole(places, query, entry, shown);
+            if candidates.may_match() {
+                collect_from_source(space, query, entry, collector);
             }
-            Ok(By::Source(why))
+            Ok(FoundBy::Source(why))
         }
     }
 }
 
 /// Collects the excerpts of a session that is read from its source; none when it no longer exists.
-fn read_whole(places: &Places<'_>, query: &PreparedQuery<'_>, entry: &Entry, shown: &mut Shown) {
+fn collect_from_source(
+    space: &SearchSpace<'_>,
+    query: &PreparedQuery<'_>,
+    entry: &Entry,
+    collector: &mut ExcerptCollector,
+) {
     let header = &entry.header;
-    let cutter = cutter(query, header.source == NAME);
-    if let Ok(conversation) = places.library.conversation(entry) {
+    let excerpt_builder = new_excerpt_builder(query, header.source == LEDGER_NAME);
+    if let Ok(conversation) = space.library.conversation(entry) {
         for doc in session_documents(header, &conversation, query.searches_titles()) {
-            let holds = query.holds(header.agent.as_deref(), &doc);
-            if holds && shown.take(|| cutter.of_matches(&header.id, &doc)) {
+            let matches = query.matches(header.agent.as_deref(), &doc);
+            if matches && collector.add_match(|| excerpt_builder.match_excerpts(&header.id, &doc)) {
                 break;
             }
         }
     }
 }
 
-fn cutter<'a>(query: &'a PreparedQuery<'_>, is_ledger: bool) -> Cutter<'a> {
-    Cutter {
-        matcher: &query.question.matcher,
-        mask: query.ask.mask,
+fn new_excerpt_builder<'a>(query: &'a PreparedQuery<'_>, is_ledger: bool) -> ExcerptBuilder<'a> {
+    ExcerptBuilder {
+        matcher: &query.parsed.matcher,
+        mask: query.request.mask,
         is_ledger,
     }
 }
 
 /// Collects the excerpts of the documents that match, as the index stores them; if none matches, those of the documents
 /// that are similar to the question.
-fn indexed(
-    place: &Place<'_>,
+fn collect_from_index(
+    searched: &SearchedIndex<'_>,
     query: &PreparedQuery<'_>,
     id: &str,
-    inside: &InSession,
-    shown: &mut Shown,
-) -> Result<By, Failure> {
-    let (cutter, index) = (cutter(query, place.is_ledger()), place.index());
-    let agent = place.agent(query, inside.session);
-    let all: Vec<(DocumentNo, bool)> = inside.documents().collect();
-    let numbers: Vec<DocumentNo> = all.iter().map(|(document, _)| *document).collect();
-    let mut all = all.into_iter();
-    read(index, &numbers, &mut |document, doc| {
-        let sure = all.find(|(no, _)| *no == document);
-        let sure = sure.is_some_and(|(_, sure)| sure);
-        let holds = || query.holds(agent.as_deref(), doc);
-        let full = (sure || holds()) && shown.take(|| cutter.of_matches(id, doc));
-        !full && !(query.stopped)()
+    candidates: &SessionCandidates,
+    collector: &mut ExcerptCollector,
+) -> Result<FoundBy, Failure> {
+    let (excerpt_builder, index) = (
+        new_excerpt_builder(query, searched.is_ledger()),
+        searched.index(),
+    );
+    let agent = searched.agent(query, candidates.session);
+    let documents: Vec<(DocumentNo, bool)> = candidates.documents().collect();
+    let numbers: Vec<DocumentNo> = documents.iter().map(|(document, _)| *document).collect();
+    let mut candidates_left = documents.into_iter();
+    read_documents(index, &numbers, &mut |document, doc| {
+        let candidate = candidates_left.find(|(no, _)| *no == document);
+        let is_match = candidate.is_some_and(|(_, is_match)| is_match);
+        let matches = || query.matches(agent.as_deref(), doc);
+        let is_full = (is_match || matches())
+            && collector.add_match(|| excerpt_builder.match_excerpts(id, doc));
+        !is_full && !(query.stopped)()
     })?;
-    if shown.seen > 0 || inside.near.is_empty() {
-        return Ok(By::Words);
+    if collector.match_count > 0 || candidates.similar.is_empty() {
+        return Ok(FoundBy::Words);
     }
-    near(place, query, (id, inside), shown)?;
-    Ok(By::Meaning)
+    collect_similar(searched, query, (id, candidates), collector)?;
+    Ok(FoundBy::Meaning)
 }
 
 /// Collects the excerpts of the messages that are similar to the question. In a search for similar questions, the
 /// answer follows each of them.
-fn near(
-    place: &Place<'_>,
+fn collect_similar(
+    searched: &SearchedIndex<'_>,
     query: &PreparedQuery<'_>,
-    (id, inside): (&str, &InSession),
-    shown: &mut Shown,
+    (id, candidates): (&str, &SessionCandidates),
+    collector: &mut ExcerptCollector,
 ) -> Result<(), Failure> {
-    let cutter = cutter(query, place.is_ledger());
-    let mut found = Vec::with_capacity(inside.near.len());
-    read(place.index(), &inside.near, &mut |document, doc| {
-        let question = IndexQuestion {
-            session: inside.session,
-            document,
-            created: doc.created,
-        };
-        found.push((question, cutter.of_near(id, doc)));
-        true
-    })?;
-    if query.ask.similar.is_some() {
+    let excerpt_builder = new_excerpt_builder(query, searched.is_ledger());
+    let mut questions = Vec::with_capacity(candidates.similar.len());
+    read_documents(
+        searched.index(),
+        &candidates.similar,
+        &mut |document, doc| {
+            let question = IndexQuestion {
+                session: candidates.session,
+                document,
+                created: doc.created,
+            };
+            questions.push((question, excerpt_builder.similar_excerpts(id, doc)));
+            true
+        },
+    )?;
+    if query.request.similar.is_some() {
         // A question and its answer count as one excerpt, so twice as many fit.
-        shown.max_excerpts *= 2;
+        collector.max_excerpts *= 2;
     }
-    for (question, mut excerpts) in found {
-        if query.ask.similar.is_some() && shown.takes_next() {
+    for (question, mut excerpts) in questions {
+        if query.request.similar.is_some() && collector.shows_next() {
             excerpts.truncate(1);
-            let answer = |answer: &SearchDocument<'_>| cutter.first_text(id, answer);
-            excerpts.extend(answer_to(place, &question, answer)?);
+            let excerpt = |answer: &SearchDocument<'_>| excerpt_builder.first_text(id, answer);
+            excerpts.extend(find_answer(searched, &question, excerpt)?);
         }
-        if shown.take(|| excerpts) {
+        if collector.add_match(|| excerpts) {
             break;
         }
     }

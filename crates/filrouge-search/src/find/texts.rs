@@ -8,7 +8,7 @@ use filrouge_types::{ErrorCode, Failure};
 use crate::search_document::{Malformed, SearchDocument};
 
 /// A callback that receives a document, and returns whether to continue.
-pub(super) type Each<'e> = &'e mut dyn FnMut(DocumentNo, &SearchDocument<'_>) -> bool;
+pub(super) type DocumentCallback<'e> = &'e mut dyn FnMut(DocumentNo, &SearchDocument<'_>) -> bool;
 
 /// Passes these documents, as the index stores them, to `each`, in order, until `each` returns false. Documents that no
 /// longer exist are skipped.
@@ -16,10 +16,10 @@ pub(super) type Each<'e> = &'e mut dyn FnMut(DocumentNo, &SearchDocument<'_>) ->
 /// # Errors
 /// When the index cannot be read, or contains a malformed document; the caller then reads the history instead of the
 /// index.
-pub(super) fn read(
+pub(super) fn read_documents(
     index: &dyn TextIndex,
     documents: &[DocumentNo],
-    each: Each<'_>,
+    each: DocumentCallback<'_>,
 ) -> Result<(), Failure> {
     let mut malformed = false;
     index.bodies(
@@ -33,8 +33,8 @@ pub(super) fn read(
         },
     )?;
     if malformed {
-        let what = "the search index holds a document that cannot be read: rebuild it";
-        return Err(Failure::new(ErrorCode::Internal, what));
+        let message = "the search index holds a document that cannot be read: rebuild it";
+        return Err(Failure::new(ErrorCode::Internal, message));
     }
     Ok(())
 }
@@ -47,8 +47,8 @@ pub(super) fn session_documents<'s>(
 ) -> impl Iterator<Item = SearchDocument<'s>> {
     let mut messages: Vec<_> = conversation.messages.iter().collect();
     messages.sort_by_key(|message| message.created);
-    let title = SearchDocument::of_title(header).filter(|_| title);
+    let title = SearchDocument::from_title(header).filter(|_| title);
     title
         .into_iter()
-        .chain(messages.into_iter().map(SearchDocument::of))
+        .chain(messages.into_iter().map(SearchDocument::from_message))
 }

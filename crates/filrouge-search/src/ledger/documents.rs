@@ -1,5 +1,5 @@
-//! Builds the update of an index from what was read of a session. A unit is a part of a session whose documents the
-//! index replaces together: a turn, an item outside any turn, or the title.
+//! Builds the update of an index from the units of a session that were read. A unit is a part of a session whose
+//! documents the index replaces together: a turn, an item outside any turn, or the title.
 
 use std::collections::BTreeSet;
 
@@ -21,20 +21,20 @@ pub(super) const ENTANGLED: u64 = 1;
 /// Another flag in the same number: the session could not be read.
 pub(super) const UNREADABLE: u64 = 4;
 
-/// Whether the session must always be read as a whole.
+/// Whether the complete session must be read after every change.
 pub(super) const fn is_entangled(update: &SessionUpdate) -> bool {
     update.entry.stamp[1] & ENTANGLED != 0
 }
 
 /// The approximate number of bytes that an update adds to an index.
-pub(super) fn weight(update: &SessionUpdate) -> usize {
-    let bytes = |d: &NewDocument| d.body.len() + d.folded.len() + 64;
-    update.documents.iter().map(bytes).sum::<usize>() + 256
+pub(super) fn approximate_bytes(update: &SessionUpdate) -> usize {
+    let document_bytes = |d: &NewDocument| d.body.len() + d.folded.len() + 64;
+    update.documents.iter().map(document_bytes).sum::<usize>() + 256
 }
 
-/// Returns the update for what was read of a session. With `whole`, the complete session was read, and the update
-/// replaces all its documents; otherwise it replaces the title and the documents of the units that were read.
-pub(super) fn update_of(
+/// Builds the update for the units of a session that were read. With `whole`, the complete session was read, and the
+/// update replaces all its documents; otherwise it replaces the title and the documents of the units that were read.
+pub(super) fn build_update(
     tenant: &TenantId,
     at_commit: &SessionAtCommit,
     whole: bool,
@@ -42,24 +42,28 @@ pub(super) fn update_of(
     let session = &at_commit.conversation.session;
     let header = header(session);
     let units = units(&at_commit.conversation);
-    let mut documents: Vec<NewDocument> = title(&header).into_iter().collect();
+    let mut documents: Vec<NewDocument> = title_document(&header).into_iter().collect();
     for (unit, messages) in &units.units {
-        documents.extend(messages.iter().map(|message| one(*unit, message)));
+        documents.extend(
+            messages
+                .iter()
+                .map(|message| message_document(*unit, message)),
+        );
     }
     // Turns without items, and turns that were replaced, are included as units, so that their old documents are
     // removed.
     let turns = at_commit.conversation.turns.iter();
-    let read: BTreeSet<u64> = units
+    let read_units: BTreeSet<u64> = units
         .units
         .iter()
         .map(|(unit, _)| *unit)
         .chain(turns.map(|(turn, _)| turn.ordinal))
         .collect();
     let coverage = match whole {
-        true => Coverage::Whole,
-        false => Coverage::Units(read.into_iter().chain([TITLE_UNIT]).collect()),
+        true => Coverage::All,
+        false => Coverage::Units(read_units.into_iter().chain([TITLE_UNIT]).collect()),
     };
-    let flags = u64::from(units.entangled || units.foreign) * ENTANGLED;
+    let flags = u64::from(units.interdependent || units.has_foreign_ids) * ENTANGLED;
     SessionUpdate {
         shard: shard_of(tenant, at_commit.owner),
         entry: SessionEntry {
@@ -73,16 +77,16 @@ pub(super) fn update_of(
     }
 }
 
-fn title(header: &Header) -> Option<NewDocument> {
-    Some(SearchDocument::of_title(header)?.document("", TITLE_UNIT))
+fn title_document(header: &Header) -> Option<NewDocument> {
+    Some(SearchDocument::from_title(header)?.to_index_document("", TITLE_UNIT))
 }
 
 /// Builds the document of a message.
-fn one(unit: u64, message: &Message) -> NewDocument {
-    let doc = SearchDocument::of(message);
+fn message_document(unit: u64, message: &Message) -> NewDocument {
+    let doc = SearchDocument::from_message(message);
     match &*message.id {
         // Another program may have written a message with an empty id, but the empty key is the title's.
-        "" => doc.document(&format!("~{}", message.seq.unwrap_or_default()), unit),
-        id => doc.document(id, unit),
+        "" => doc.to_index_document(&format!("~{}", message.seq.unwrap_or_default()), unit),
+        id => doc.to_index_document(id, unit),
     }
 }

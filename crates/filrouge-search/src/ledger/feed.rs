@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex as PlainMutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use filrouge_engine::{Engine, Touched, Touches};
+use filrouge_engine::{ChangedSession, ChangedSessions, Engine};
 use filrouge_store::ledger::Position;
 use filrouge_store::text_index::{
     IndexState, IndexVersion, IndexedSession, Key, SessionSelection, TextIndex,
@@ -15,30 +15,30 @@ use quick_cache::sync::Cache;
 use tokio::sync::{Mutex, watch};
 
 use super::counts::{FeedCounts, Progress};
-use super::reading::{Batch, LedgerReader, Reading};
+use super::reading::{LedgerReader, ReadOutcome, StepUpdates};
 use super::shard::key_of;
 use super::{on_blocking_thread, position};
-use crate::embed::{Embedder, fill};
+use crate::embed::{Embedder, embed_documents};
 
 /// The number of commits examined at once.
-const COMMITS: usize = 512;
+const COMMITS_PER_PAGE: usize = 512;
 /// The number of touched sessions that are looked up at once.
-const SESSIONS: usize = 256;
+const SESSIONS_PER_LOOKUP: usize = 256;
 /// The number of forgotten sessions that are looked up at once, to be read again.
-const FORGOTTEN: usize = 64;
+const FORGOTTEN_PER_LOOKUP: usize = 64;
 /// The maximum duration of a step while a caller waits for it.
-const STEP: Duration = Duration::from_millis(500);
+const MAX_STEP_TIME: Duration = Duration::from_millis(500);
 /// The approximate number of bytes that a step writes to the index while a caller waits for it.
-const STEP_BYTES: usize = 16 << 20;
+const MAX_STEP_BYTES: usize = 16 << 20;
 
 /// The number of messages that are embedded at once.
-const EMBEDDED: usize = 8;
+const MESSAGES_PER_EMBEDDING: usize = 8;
 /// The maximum number of confirmed excerpts that are cached.
-const CONFIRMED: usize = 1 << 16;
+const MAX_CONFIRMED: usize = 1 << 16;
 
 /// The limits of a step: it ends after the session with which it reaches one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Effort {
+pub struct StepLimits {
     /// The number of bytes written to the index.
     pub bytes: usize,
     /// The time spent on reading sessions.
@@ -73,7 +73,7 @@ pub struct LedgerFeed {
 struct State {
     page: Option<Page>,
     /// The commit number up to which the index was complete at the newest check.
-    at: u64,
+    indexed_commit: u64,
     /// The ledger's newest commit number at the newest check.
     newest: u64,
     /// As in [`Progress`].
@@ -84,9 +84,9 @@ struct State {
 struct Page {
     /// The position after which the page's commits begin.
     after: Position,
-    touches: Touches,
+    touches: ChangedSessions,
     /// The number of touched sessions that are already done.
-    next: usize,
+    completed: usize,
 }
 
 impl LedgerFeed {
@@ -102,7 +102,7 @@ impl LedgerFeed {
             state: Mutex::default(),
             failure: PlainMutex::default(),
             counts: PlainMutex::default(),
-            confirmed: Cache::new(CONFIRMED),
+            confirmed: Cache::new(MAX_CONFIRMED),
         }
     }
 
@@ -121,8 +121,9 @@ impl LedgerFeed {
         let Some(embedder) = self.embedder.clone() else {
             return Ok(false);
         };
-        let few = self.call_index(move |index| fill(index, &*embedder, EMBEDDED));
-        Ok(few.await? == EMBEDDED)
+        let embedded = self
+            .call_index(move |index| embed_documents(index, &*embedder, MESSAGES_PER_EMBEDDING));
+        Ok(embedded.await? == MESSAGES_PER_EMBEDDING)
     }
 
     /// The index.
@@ -134,17 +135,17 @@ impl LedgerFeed {
     /// The feed's counters.
     #[must_use]
     pub fn counts(&self) -> FeedCounts {
-        *self.counting()
+        *self.lock_counts()
     }
 
-    pub(crate) fn counting(&self) -> MutexGuard<'_, FeedCounts> {
+    pub(crate) fn lock_counts(&self) -> MutexGuard<'_, FeedCounts> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The failure of the newest step; `None` if it succeeded.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
-        self.failed().clone()
+        self.lock_failure().clone()
     }
 
     /// Returns a receiver that is notified of the ledger's commits.
@@ -155,10 +156,10 @@ impl LedgerFeed {
     /// Calls the index on a blocking thread.
     pub(super) async fn call_index<R: Send + 'static>(
         &self,
-        ask: impl FnOnce(&dyn TextIndex) -> Result<R, Failure> + Send + 'static,
+        call: impl FnOnce(&dyn TextIndex) -> Result<R, Failure> + Send + 'static,
     ) -> Result<R, Failure> {
         let index = self.index.clone();
-        on_blocking_thread(move || ask(index.as_ref())).await?
+        on_blocking_thread(move || call(index.as_ref())).await?
     }
 
     /// Runs steps until the index is up to date, `budget` is used up, or `stopped` returns true; at least one step.
@@ -173,11 +174,11 @@ impl LedgerFeed {
         let began = Instant::now();
         loop {
             let left = budget.saturating_sub(began.elapsed());
-            let effort = Effort {
-                bytes: STEP_BYTES,
-                time: left.min(STEP),
+            let limits = StepLimits {
+                bytes: MAX_STEP_BYTES,
+                time: left.min(MAX_STEP_TIME),
             };
-            let done = self.step(effort).await? == FeedStep::Done;
+            let done = self.step(limits).await? == FeedStep::Done;
             if done || began.elapsed() >= budget || stopped() {
                 return self.progress(done).await;
             }
@@ -185,9 +186,9 @@ impl LedgerFeed {
     }
 
     async fn progress(&self, done: bool) -> Result<Progress, Failure> {
-        let waiting = match done {
+        let forgotten = match done {
             true => Vec::new(),
-            false => self.unread(1).await?.sessions,
+            false => self.forgotten_sessions(1).await?.sessions,
         };
         let state = self.state.lock().await;
         let newest = self
@@ -197,9 +198,9 @@ impl LedgerFeed {
             .commit_no
             .max(state.newest);
         Ok(Progress {
-            lag_commits: newest.saturating_sub(state.at),
+            lag_commits: newest.saturating_sub(state.indexed_commit),
             as_of: state.as_of,
-            forgotten: !waiting.is_empty(),
+            forgotten: !forgotten.is_empty(),
             done,
         })
     }
@@ -208,55 +209,66 @@ impl LedgerFeed {
     ///
     /// # Errors
     /// Those of the ledger and the index; the index is then unchanged. A session that cannot be read is not an error.
-    pub async fn step(&self, effort: Effort) -> Result<FeedStep, Failure> {
+    pub async fn step(&self, limits: StepLimits) -> Result<FeedStep, Failure> {
         let mut state = self.state.lock().await;
         let began = Instant::now();
-        let step = self.next(&mut state, effort).await;
-        let mut counts = self.counting();
+        let step = self.run_step(&mut state, limits).await;
+        let mut counts = self.lock_counts();
         counts.micros += u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
         counts.failed += u64::from(step.is_err());
         drop(counts);
-        *self.failed() = step.as_ref().err().cloned();
+        *self.lock_failure() = step.as_ref().err().cloned();
         step
     }
 
-    fn failed(&self) -> MutexGuard<'_, Option<Failure>> {
+    fn lock_failure(&self) -> MutexGuard<'_, Option<Failure>> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn next(&self, state: &mut State, effort: Effort) -> Result<FeedStep, Failure> {
-        self.engine.index_feed.forget_owed().await?;
-        let IndexState { seen, sessions } = self.unread(FORGOTTEN).await?;
+    async fn run_step(&self, state: &mut State, limits: StepLimits) -> Result<FeedStep, Failure> {
+        self.engine.index_feed.forget_pending().await?;
+        let IndexState { seen, sessions } = self.forgotten_sessions(FORGOTTEN_PER_LOOKUP).await?;
         let store = self.engine.index_feed.store_id();
         let Some(after) = position::decode(seen.position.as_deref(), store) else {
             return self.rebuild(state).await;
         };
         if state.page.as_ref().is_none_or(|page| page.after != after) {
             let now = self.clock.now();
-            let Some(touches) = self.engine.index_feed.touched_after(after, COMMITS).await? else {
+            let Some(touches) = self
+                .engine
+                .index_feed
+                .changed_after(after, COMMITS_PER_PAGE)
+                .await?
+            else {
                 return self.rebuild(state).await;
             };
             self.record_progress(state, after, &touches, now);
             state.page = Some(Page {
                 after,
                 touches,
-                next: 0,
+                completed: 0,
             });
         }
         let Some(page) = &mut state.page else {
             return Ok(FeedStep::More);
         };
-        let upto = page.touches.upto;
+        let upto = page.touches.end;
         if upto == after {
             let newest = page.touches.newest;
             state.page = None;
             return self
-                .read_forgotten(&seen, &sessions, (after, newest), effort)
+                .read_forgotten(&seen, &sessions, (after, newest), limits)
                 .await;
         }
-        let sessions = page.touches.sessions.get(page.next..).unwrap_or_default();
-        let completed = self.feed(&seen, sessions, (after, upto), effort).await?;
-        page.next += completed;
+        let sessions = page
+            .touches
+            .sessions
+            .get(page.completed..)
+            .unwrap_or_default();
+        let completed = self
+            .index_sessions(&seen, sessions, (after, upto), limits)
+            .await?;
+        page.completed += completed;
         Ok(FeedStep::More)
     }
 
@@ -266,18 +278,18 @@ impl LedgerFeed {
         &self,
         state: &mut State,
         after: Position,
-        touches: &Touches,
+        touches: &ChangedSessions,
         now: Timestamp,
     ) {
         let lag_commits = touches.newest - after.commit_no;
-        state.at = after.commit_no;
+        state.indexed_commit = after.commit_no;
         state.newest = touches.newest;
         state.as_of = if lag_commits == 0 {
             Some(now)
         } else {
             touches.since
         };
-        let mut counts = self.counting();
+        let mut counts = self.lock_counts();
         counts.unreadable += touches.unreadable;
         counts.lag_commits = lag_commits;
     }
@@ -297,62 +309,66 @@ impl LedgerFeed {
     async fn read_forgotten(
         &self,
         seen: &IndexVersion,
-        found: &[IndexedSession],
+        forgotten: &[IndexedSession],
         (at, newest): (Position, u64),
-        effort: Effort,
+        limits: StepLimits,
     ) -> Result<FeedStep, Failure> {
-        let again = found
+        let again = forgotten
             .iter()
-            .filter_map(|session| forgotten(session, newest));
-        let sessions: Vec<Touched> = again.collect();
+            .filter_map(|session| touched_from_forgotten(session, newest));
+        let sessions: Vec<ChangedSession> = again.collect();
         if sessions.is_empty() {
             return Ok(FeedStep::Done);
         }
-        self.feed(seen, &sessions, (at, at), effort).await?;
+        self.index_sessions(seen, &sessions, (at, at), limits)
+            .await?;
         Ok(FeedStep::More)
     }
 
     /// Writes the current state of some of these sessions to the index. Together with the last session of the list, it
     /// also writes the position `upto`; until then, the position remains `after`. Returns the number of sessions that
     /// were completed.
-    async fn feed(
+    async fn index_sessions(
         &self,
         seen: &IndexVersion,
-        sessions: &[Touched],
+        sessions: &[ChangedSession],
         (after, upto): (Position, Position),
-        effort: Effort,
+        limits: StepLimits,
     ) -> Result<usize, Failure> {
-        let window = sessions.get(..SESSIONS).unwrap_or(sessions);
-        let indexed = self.indexed_sessions(window).await?;
-        if self.forget_erased(window, &indexed).await? {
+        let next_sessions = sessions.get(..SESSIONS_PER_LOOKUP).unwrap_or(sessions);
+        let indexed = self.indexed_sessions(next_sessions).await?;
+        if self.forget_erased(next_sessions, &indexed).await? {
             return Ok(0);
         }
-        let (began, mut batch) = (Instant::now(), Batch::default());
+        let (began, mut step_updates) = (Instant::now(), StepUpdates::default());
         let reader = LedgerReader {
             engine: &self.engine,
             counts: &self.counts,
         };
-        for touched in window {
-            let known_entry = indexed.get(&key_of(touched));
-            match reader.read_update(touched, known_entry).await? {
-                Reading::NoUpdate => {}
-                Reading::Changed(update) => batch.put(*update),
-                Reading::Gone(update) => batch.updates.push(update),
-                Reading::MustForget => {
-                    batch.must_forget = Some(key_of(touched));
+        for touched in next_sessions {
+            let indexed_session = indexed.get(&key_of(touched));
+            match reader.read_update(touched, indexed_session).await? {
+                ReadOutcome::NoUpdate => {}
+                ReadOutcome::Changed(update) => step_updates.add(*update),
+                ReadOutcome::Gone(update) => step_updates.updates.push(update),
+                ReadOutcome::MustForget => {
+                    step_updates.must_forget = Some(key_of(touched));
                     break;
                 }
             }
-            batch.completed += 1;
-            if batch.weight >= effort.bytes || began.elapsed() >= effort.time {
+            step_updates.completed += 1;
+            if step_updates.bytes >= limits.bytes || began.elapsed() >= limits.time {
                 break;
             }
         }
-        let done = batch.completed == sessions.len();
+        let done = step_updates.completed == sessions.len();
         let position = if done { upto } else { after };
-        let (completed, must_forget) = (batch.completed, batch.must_forget.take());
-        if !self.put(seen, batch, &position, done).await? {
-            self.counting().refused += 1;
+        let (completed, must_forget) = (step_updates.completed, step_updates.must_forget.take());
+        if !self
+            .write_updates(seen, step_updates, &position, done)
+            .await?
+        {
+            self.lock_counts().refused += 1;
             return Ok(0);
         }
         if let Some((realm, key)) = must_forget {
@@ -361,36 +377,38 @@ impl LedgerFeed {
         Ok(completed)
     }
 
-    /// Writes a batch and a position to the index. Returns false, and writes nothing, if the index has changed since it
-    /// had the version `seen`.
-    async fn put(
+    /// Writes the updates of a step, and a position, to the index. Returns false, and writes nothing, if the index has
+    /// changed since it had the version `seen`.
+    async fn write_updates(
         &self,
         seen: &IndexVersion,
-        batch: Batch,
+        step_updates: StepUpdates,
         position: &Position,
         done: bool,
     ) -> Result<bool, Failure> {
-        if batch.updates.is_empty() && !done {
+        if step_updates.updates.is_empty() && !done {
             return Ok(true);
         }
         let position = position::encode(position, self.engine.index_feed.store_id());
-        let (seen, updates, documents) = (seen.clone(), batch.updates, batch.documents);
-        let ask = move |index: &dyn TextIndex| index.change(Some(&seen), &updates, Some(&position));
-        let put = self.call_index(ask).await?;
-        if put {
-            self.counting().documents += documents;
+        let (seen, updates, documents) =
+            (seen.clone(), step_updates.updates, step_updates.documents);
+        let call =
+            move |index: &dyn TextIndex| index.change(Some(&seen), &updates, Some(&position));
+        let written = self.call_index(call).await?;
+        if written {
+            self.lock_counts().documents += documents;
         }
-        Ok(put)
+        Ok(written)
     }
 
     /// Returns the index's entries for these sessions.
     async fn indexed_sessions(
         &self,
-        sessions: &[Touched],
+        sessions: &[ChangedSession],
     ) -> Result<HashMap<Key, IndexedSession>, Failure> {
         let keys: Vec<Key> = sessions.iter().map(key_of).collect();
-        let ask = move |index: &dyn TextIndex| index.state(SessionSelection::Named(&keys));
-        let sessions = self.call_index(ask).await?.sessions;
+        let call = move |index: &dyn TextIndex| index.state(SessionSelection::Named(&keys));
+        let sessions = self.call_index(call).await?.sessions;
         let by_key = sessions.iter().map(|session| {
             let key = (session.shard.realm.clone(), session.entry.key.clone());
             (key, session.clone())
@@ -399,7 +417,7 @@ impl LedgerFeed {
     }
 
     /// Returns the version of the index, and at most `limit` of the forgotten sessions that must be read again.
-    pub(super) async fn unread(&self, limit: usize) -> Result<IndexState, Failure> {
+    pub(super) async fn forgotten_sessions(&self, limit: usize) -> Result<IndexState, Failure> {
         self.call_index(move |index| index.state(SessionSelection::Unread(limit)))
             .await
     }
@@ -407,10 +425,10 @@ impl LedgerFeed {
     /// Makes the index forget sessions that a process without the index has erased. Returns whether there were any.
     async fn forget_erased(
         &self,
-        sessions: &[Touched],
+        sessions: &[ChangedSession],
         indexed: &HashMap<Key, IndexedSession>,
     ) -> Result<bool, Failure> {
-        let mut found_any = false;
+        let mut has_erased = false;
         for touched in sessions.iter().filter(|touched| touched.erased) {
             let key = key_of(touched);
             if indexed
@@ -418,15 +436,15 @@ impl LedgerFeed {
                 .is_some_and(|session| session.entry.stamp[0] != 0)
             {
                 self.forget(key.0, key.1).await?;
-                found_any = true;
+                has_erased = true;
             }
         }
-        Ok(found_any)
+        Ok(has_erased)
     }
 
     /// Makes the index forget a session: its documents are removed, and it must be read again.
     async fn forget(&self, realm: Box<[u8]>, key: Box<str>) -> Result<(), Failure> {
-        self.counting().forgotten += 1;
+        self.lock_counts().forgotten += 1;
         let forget = move |index: &dyn TextIndex| index.forget(&realm, &key);
         self.call_index(forget).await.map(drop)
     }
@@ -434,14 +452,14 @@ impl LedgerFeed {
 
 /// Describes a forgotten session as if commits had touched all of it; `None` for an entry that is no session of a
 /// ledger.
-fn forgotten(session: &IndexedSession, newest: u64) -> Option<Touched> {
+fn touched_from_forgotten(session: &IndexedSession, newest: u64) -> Option<ChangedSession> {
     let tenant = std::str::from_utf8(&session.shard.realm).ok()?;
-    Some(Touched {
+    Some(ChangedSession {
         tenant: TenantId::new(tenant).ok()?,
         session: session.entry.key.parse().ok()?,
         newest: newest.max(1),
         erased: false,
-        whole: true,
-        spans: Vec::new(),
+        must_reread_entirely: true,
+        seq_ranges: Vec::new(),
     })
 }

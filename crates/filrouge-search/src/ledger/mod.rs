@@ -16,7 +16,7 @@ mod shard;
 
 pub use counts::{FeedCounts, Progress};
 pub use documents::TITLE_UNIT;
-pub use feed::{Effort, FeedStep, LedgerFeed};
+pub use feed::{FeedStep, LedgerFeed, StepLimits};
 pub(crate) use reading::is_of_session;
 pub use shard::{index_scope_of, realm_of, shard_of};
 
@@ -28,7 +28,7 @@ pub(crate) async fn on_blocking_thread<R: Send + 'static>(
 ) -> Result<R, Failure> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| {
-        let what = format!("a step of the search index failed: {error}");
-        Failure::new(ErrorCode::Internal, what)
+        let message = format!("a step of the search index failed: {error}");
+        Failure::new(ErrorCode::Internal, message)
     })
 }

@@ -26,9 +26,9 @@ pub(super) fn decode(bytes: Option<&[u8]>, store: &str) -> Option<Position> {
     let Some(bytes) = bytes else {
         return Some(BEGINNING);
     };
-    let (version, commit_no, link, of_store): (u8, _, _, &str) =
+    let (version, commit_no, link, stored_store): (u8, _, _, &str) =
         postcard::from_bytes(bytes).ok()?;
-    (version == VERSION && of_store == store).then_some(Position { commit_no, link })
+    (version == VERSION && stored_store == store).then_some(Position { commit_no, link })
 }
 
 #[cfg(test)]

@@ -12,11 +12,11 @@ impl LedgerFeed {
     /// # Errors
     /// Those of the ledger and the index.
     pub async fn read_progress(&self) -> Result<Progress, Failure> {
-        let (known, now) = (self.unread(1).await?, self.clock.now());
+        let (state, now) = (self.forgotten_sessions(1).await?, self.clock.now());
         let ledger = &self.engine.index_feed;
-        let touches = match position::decode(known.seen.position.as_deref(), ledger.store_id()) {
+        let touches = match position::decode(state.seen.position.as_deref(), ledger.store_id()) {
             Some(after) => {
-                let touches = ledger.touched_after(after, 1).await?;
+                let touches = ledger.changed_after(after, 1).await?;
                 touches.map(|touches| (touches.newest - after.commit_no, touches.since))
             }
             None => None,
@@ -29,7 +29,7 @@ impl LedgerFeed {
         // An index that must be rebuilt covers no commit.
         let lag_commits =
             touches.map_or(ledger.position().commit_no, |(lag_commits, _)| lag_commits);
-        let forgotten = !known.sessions.is_empty();
+        let forgotten = !state.sessions.is_empty();
         Ok(Progress {
             lag_commits,
             as_of,

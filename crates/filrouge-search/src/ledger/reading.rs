@@ -2,19 +2,19 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use filrouge_engine::{Caller, Engine, Extent, SessionAtCommit, Touched};
+use filrouge_engine::{Caller, ChangedSession, Engine, Extent, SessionAtCommit};
 use filrouge_store::text_index::{
     Coverage, IndexUpdate, IndexedSession, Key, SessionEntry, SessionUpdate,
 };
 use filrouge_types::{Channel, ErrorCode, Failure};
 
 use super::counts::FeedCounts;
-use super::documents::{ENTANGLED, UNREADABLE, is_entangled, update_of, weight};
+use super::documents::{ENTANGLED, UNREADABLE, approximate_bytes, build_update, is_entangled};
 use super::on_blocking_thread;
 use super::shard::key_of;
 
 /// The outcome of reading a session.
-pub(super) enum Reading {
+pub(super) enum ReadOutcome {
     /// The index need not change: it contains this state of the session or a later one, or the session cannot be read
     /// and is not in the index.
     NoUpdate,
@@ -29,21 +29,21 @@ pub(super) enum Reading {
 
 /// The updates of a step.
 #[derive(Default)]
-pub(super) struct Batch {
+pub(super) struct StepUpdates {
     pub(super) updates: Vec<IndexUpdate>,
     /// The number of documents in the updates.
     pub(super) documents: u64,
     /// The approximate number of bytes that the updates add to the index.
-    pub(super) weight: usize,
+    pub(super) bytes: usize,
     /// The number of sessions that were read so far.
     pub(super) completed: usize,
     /// The next session, if the index must forget it before it can be read.
     pub(super) must_forget: Option<Key>,
 }
 
-impl Batch {
-    pub(super) fn put(&mut self, update: SessionUpdate) {
-        self.weight += weight(&update);
+impl StepUpdates {
+    pub(super) fn add(&mut self, update: SessionUpdate) {
+        self.bytes += approximate_bytes(&update);
         self.documents += update.documents.len() as u64;
         self.updates.push(IndexUpdate::Session(update));
     }
@@ -56,20 +56,20 @@ pub(super) struct LedgerReader<'f> {
 }
 
 impl LedgerReader<'_> {
-    /// Reads a session, unless the index already contains the touched state or a later one. `known` is the index's
+    /// Reads a session, unless the index already contains the touched state or a later one. `indexed` is the index's
     /// entry for the session, if there is one.
     pub(super) async fn read_update(
         &self,
-        touched: &Touched,
-        known: Option<&IndexedSession>,
-    ) -> Result<Reading, Failure> {
-        let stamp = known.map_or([0, 0], |known| known.entry.stamp);
+        touched: &ChangedSession,
+        indexed: Option<&IndexedSession>,
+    ) -> Result<ReadOutcome, Failure> {
+        let stamp = indexed.map_or([0, 0], |session| session.entry.stamp);
         if stamp[0] >= touched.newest {
-            return Ok(Reading::NoUpdate);
+            return Ok(ReadOutcome::NoUpdate);
         }
-        match self.read_again(touched, known, stamp).await {
+        match self.read_again(touched, indexed, stamp).await {
             Err(failure) if is_of_session(&failure) => {
-                Ok(self.unreadable(touched, known, &failure))
+                Ok(self.unreadable(touched, indexed, &failure))
             }
             read => read,
         }
@@ -79,39 +79,39 @@ impl LedgerReader<'_> {
     /// the index's entry; zero for a session that is not indexed.
     async fn read_again(
         &self,
-        touched: &Touched,
-        known: Option<&IndexedSession>,
+        touched: &ChangedSession,
+        indexed: Option<&IndexedSession>,
         stamp: [u64; 2],
-    ) -> Result<Reading, Failure> {
-        let all_is_new = stamp[0] == 0 || touched.whole || touched.erased;
-        let is_separable = !all_is_new && stamp[1] & (ENTANGLED | UNREADABLE) == 0;
-        if let Some(known) = known.filter(|_| is_separable) {
-            let turns = Extent::Turns(touched.spans.clone());
+    ) -> Result<ReadOutcome, Failure> {
+        let must_read_whole = stamp[0] == 0 || touched.must_reread_entirely || touched.erased;
+        let is_separable = !must_read_whole && stamp[1] & (ENTANGLED | UNREADABLE) == 0;
+        if let Some(indexed) = indexed.filter(|_| is_separable) {
+            let turns = Extent::Turns(touched.seq_ranges.clone());
             match self.read(touched, stamp, turns).await? {
-                Some(Reading::Changed(mut update))
-                    if !is_entangled(&update) && update.shard == known.shard =>
+                Some(ReadOutcome::Changed(mut update))
+                    if !is_entangled(&update) && update.shard == indexed.shard =>
                 {
                     // The session's other turns may have changed in later commits, so the update counts only as the
                     // state that was touched.
                     update.entry.stamp[0] = touched.newest;
-                    return Ok(Reading::Changed(update));
+                    return Ok(ReadOutcome::Changed(update));
                 }
-                Some(Reading::MustForget) => return Ok(Reading::MustForget),
+                Some(ReadOutcome::MustForget) => return Ok(ReadOutcome::MustForget),
                 _ => {}
             }
         }
-        let read = self.read(touched, stamp, Extent::Whole).await?;
-        Ok(read.unwrap_or_else(|| Reading::Gone(IndexUpdate::Gone(key_of(touched)))))
+        let read = self.read(touched, stamp, Extent::Entire).await?;
+        Ok(read.unwrap_or_else(|| ReadOutcome::Gone(IndexUpdate::Removed(key_of(touched)))))
     }
 
     /// Reads the part `extent` of a session; returns `None` if the session does not exist.
     async fn read(
         &self,
-        touched: &Touched,
+        touched: &ChangedSession,
         stamp: [u64; 2],
         extent: Extent,
-    ) -> Result<Option<Reading>, Failure> {
-        let whole = extent == Extent::Whole;
+    ) -> Result<Option<ReadOutcome>, Failure> {
+        let whole = extent == Extent::Entire;
         self.count(|counts| {
             counts.sessions += 1;
             counts.complete += u64::from(whole);
@@ -124,36 +124,36 @@ impl LedgerReader<'_> {
         let Some(at_commit) = at_commit else {
             return Ok(None);
         };
-        if stamp[0] != 0 && redacts(touched, &at_commit) {
-            return Ok(Some(Reading::MustForget));
+        if stamp[0] != 0 && touches_redaction(touched, &at_commit) {
+            return Ok(Some(ReadOutcome::MustForget));
         }
         let tenant = touched.tenant.clone();
         let update =
-            on_blocking_thread(move || Box::new(update_of(&tenant, &at_commit, whole))).await?;
-        Ok(Some(Reading::Changed(update)))
+            on_blocking_thread(move || Box::new(build_update(&tenant, &at_commit, whole))).await?;
+        Ok(Some(ReadOutcome::Changed(update)))
     }
 
     /// Returns the outcome for a session that cannot be read. Only this session is affected: it has no documents in the
     /// index until it changes.
     fn unreadable(
         &self,
-        touched: &Touched,
-        known: Option<&IndexedSession>,
+        touched: &ChangedSession,
+        indexed: Option<&IndexedSession>,
         failure: &Failure,
-    ) -> Reading {
+    ) -> ReadOutcome {
         self.count(|counts| counts.unreadable += 1);
         let (session_id, code) = (&touched.session, failure.code);
         tracing::warn!(%session_id, %code, "a session cannot be read for the search index");
-        let Some(known) = known else {
-            return Reading::NoUpdate;
+        let Some(indexed) = indexed else {
+            return ReadOutcome::NoUpdate;
         };
-        Reading::Gone(IndexUpdate::Session(SessionUpdate {
-            shard: known.shard.clone(),
+        ReadOutcome::Gone(IndexUpdate::Session(SessionUpdate {
+            shard: indexed.shard.clone(),
             entry: SessionEntry {
                 stamp: [touched.newest, UNREADABLE],
-                ..known.entry.clone()
+                ..indexed.entry.clone()
             },
-            coverage: Coverage::Whole,
+            coverage: Coverage::All,
             documents: Vec::new(),
         }))
     }
@@ -164,15 +164,15 @@ impl LedgerReader<'_> {
 }
 
 /// Whether one of the touched items is a redaction.
-fn redacts(touched: &Touched, at_commit: &SessionAtCommit) -> bool {
-    let within = |seq| {
+fn touches_redaction(touched: &ChangedSession, at_commit: &SessionAtCommit) -> bool {
+    let is_touched = |seq| {
         touched
-            .spans
+            .seq_ranges
             .iter()
             .any(|(first, last)| (*first..=*last).contains(&seq))
     };
     let mut loose = at_commit.conversation.loose.iter();
-    loose.any(|item| item.body.channel == Channel::Redaction && within(item.seq))
+    loose.any(|item| item.body.channel == Channel::Redaction && is_touched(item.seq))
 }
 
 /// Whether a failure concerns one session alone, and not the store.

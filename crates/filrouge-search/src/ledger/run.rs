@@ -7,22 +7,22 @@ use filrouge_types::Failure;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::feed::{Effort, FeedStep, LedgerFeed};
+use super::feed::{FeedStep, LedgerFeed, StepLimits};
 
 /// The minimum pause after the first new commit, so that the commits of this time are examined together.
-const GATHER: Duration = Duration::from_millis(100);
-/// A pause is this many times as long as the step before it: `EASE_BUSY` times while commits arrive, because these have
-/// priority, otherwise `EASE` times.
-const EASE: u32 = 4;
-const EASE_BUSY: u32 = 24;
+const MIN_COMMIT_PAUSE: Duration = Duration::from_millis(100);
+/// A pause is this many times as long as the step before it: `BUSY_PAUSE_FACTOR` times while commits arrive, because
+/// these have priority, otherwise `PAUSE_FACTOR` times.
+const PAUSE_FACTOR: u32 = 4;
+const BUSY_PAUSE_FACTOR: u32 = 24;
 /// The shortest and the longest pause between two steps.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
+const PAUSE_RANGE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
 /// The pause after a failure. Also the longest pause without a commit: other processes may have left work.
 const CHECK_EVERY: Duration = Duration::from_secs(2);
 /// The maximum time for which a stop waits for the step that is running.
-const END: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// The approximate limits of one step.
-const STEP: Effort = Effort {
+const STEP: StepLimits = StepLimits {
     bytes: 2 << 20,
     time: Duration::from_millis(40),
 };
@@ -51,7 +51,7 @@ impl LedgerFeed {
             let took = began.elapsed();
             if matches!(step, Ok(FeedStep::Done)) {
                 let stop = stopping.clone();
-                if unless_stopped(self.tidy(&commits, &stop), &mut stopping)
+                if unless_stopped(self.run_maintenance(&commits, &stop), &mut stopping)
                     .await
                     .is_none()
                 {
@@ -59,14 +59,14 @@ impl LedgerFeed {
                 }
             }
             tokio::select! {
-                () = self.idle(&step, took, &mut commits) => {}
-                () = stopped(&mut stopping) => return,
+                () = self.wait_for_next_step(&step, took, &mut commits) => {}
+                () = wait_for_stop(&mut stopping) => return,
             }
         }
     }
 
     /// Waits until the next step is due.
-    async fn idle(
+    async fn wait_for_next_step(
         &self,
         step: &Result<FeedStep, Failure>,
         took: Duration,
@@ -77,7 +77,7 @@ impl LedgerFeed {
             Err(_) => sleep(CHECK_EVERY).await,
             Ok(FeedStep::Done) => tokio::select! {
                 changed = commits.changed() => match changed {
-                    Ok(()) => sleep((took * EASE_BUSY).clamp(GATHER, PAUSE.1)).await,
+                    Ok(()) => sleep((took * BUSY_PAUSE_FACTOR).clamp(MIN_COMMIT_PAUSE, PAUSE_RANGE.1)).await,
                     // The ledger was dropped: no more commits can arrive.
                     Err(_) => std::future::pending::<()>().await,
                 },
@@ -88,7 +88,11 @@ impl LedgerFeed {
 
     /// Runs small steps of maintenance and embedding until no work is left, a commit arrives, a step fails, or the feed
     /// is stopped.
-    async fn tidy(&self, commits: &watch::Receiver<u64>, stopping: &watch::Receiver<bool>) {
+    async fn run_maintenance(
+        &self,
+        commits: &watch::Receiver<u64>,
+        stopping: &watch::Receiver<bool>,
+    ) {
         while !*stopping.borrow() && commits.has_changed().is_ok_and(|changed| !changed) {
             let began = Instant::now();
             let more = match self.call_index(|index| index.tidy()).await {
@@ -109,15 +113,15 @@ impl LedgerFeed {
 
 /// Returns the pause after a step that took `took`.
 fn pause(took: Duration, commits: &watch::Receiver<u64>) -> Duration {
-    let ease = match commits.has_changed() {
-        Ok(true) => EASE_BUSY,
-        Ok(false) | Err(_) => EASE,
+    let factor = match commits.has_changed() {
+        Ok(true) => BUSY_PAUSE_FACTOR,
+        Ok(false) | Err(_) => PAUSE_FACTOR,
     };
-    (took * ease).clamp(PAUSE.0, PAUSE.1)
+    (took * factor).clamp(PAUSE_RANGE.0, PAUSE_RANGE.1)
 }
 
-/// Returns the result of `work`; `None` if the feed is stopped meanwhile. After a stop, it still waits up to [`END`]
-/// until `work` ends, because the blocking thread of `work` needs the runtime.
+/// Returns the result of `work`; `None` if the feed is stopped meanwhile. After a stop, it still waits up to
+/// [`STOP_TIMEOUT`] until `work` ends, because the blocking thread of `work` needs the runtime.
 async fn unless_stopped<T>(
     work: impl Future<Output = T>,
     stopping: &mut watch::Receiver<bool>,
@@ -125,14 +129,14 @@ async fn unless_stopped<T>(
     let mut work = pin!(work);
     tokio::select! {
         done = &mut work => return Some(done),
-        () = stopped(stopping) => {}
+        () = wait_for_stop(stopping) => {}
     }
-    let _ = timeout(END, work).await;
+    let _ = timeout(STOP_TIMEOUT, work).await;
     None
 }
 
 /// Waits until `stopping` becomes true.
-async fn stopped(stopping: &mut watch::Receiver<bool>) {
+async fn wait_for_stop(stopping: &mut watch::Receiver<bool>) {
     if stopping.wait_for(|stopping| *stopping).await.is_err() {
         // The sender was dropped, so the feed can no longer be stopped.
         std::future::pending::<()>().await;

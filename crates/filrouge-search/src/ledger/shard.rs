@@ -1,12 +1,12 @@
 //! The shards of an index, and the scope of a caller. A shard contains the sessions of one owner in one tenant. A scope
 //! contains exactly the sessions that lists show to the caller (DESIGN, P6).
 
-use filrouge_engine::{Caller, IndexFeed, Touched};
+use filrouge_engine::{Caller, ChangedSession, IndexFeed};
 use filrouge_store::MAC_BYTES;
 use filrouge_store::text_index::{IndexScope, Key, Shard};
 use filrouge_types::TenantId;
 
-/// Returns the realm of a tenant: the part of a shard's name that stands for the tenant.
+/// Returns the realm of a tenant: the part of a shard's name that identifies the tenant.
 #[must_use]
 pub fn realm_of(tenant: &TenantId) -> Box<[u8]> {
     tenant.as_str().as_bytes().into()
@@ -23,7 +23,7 @@ pub fn shard_of(tenant: &TenantId, owner: [u8; MAC_BYTES]) -> Shard {
 }
 
 /// Returns the key of a session in an index.
-pub(super) fn key_of(touched: &Touched) -> Key {
+pub(super) fn key_of(touched: &ChangedSession) -> Key {
     (realm_of(&touched.tenant), touched.session.as_str().into())
 }
 

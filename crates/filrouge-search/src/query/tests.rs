@@ -4,7 +4,7 @@ use filrouge_sources::Role;
 use filrouge_types::Timestamp;
 
 use super::*;
-use crate::condition::{Attribute, Speaker};
+use crate::condition::{Attribute, Author};
 use crate::dates::Zone;
 
 /// Saturday, 21 November 2026.
@@ -15,14 +15,16 @@ fn date_context() -> DateContext {
     }
 }
 
-fn parse(query: &str) -> Result<Query, Wrong> {
+fn parse(query: &str) -> Result<Query, InvalidQuery> {
     super::parse(query, &date_context())
 }
 
 /// The conditions of a query, and whether each is excluded.
 fn conditions(query: &str) -> Vec<(Attribute, bool)> {
     let conditions = parse(query).unwrap().conditions.into_iter();
-    conditions.map(|one| (one.what, one.excluded)).collect()
+    conditions
+        .map(|one| (one.attribute, one.excluded))
+        .collect()
 }
 
 /// The terms of a query: kind, text, whether it is excluded, and position.
@@ -116,7 +118,7 @@ fn filters_may_be_between_words() {
     let expected = [
         (Attribute::Agent("build".to_owned()), false),
         (Attribute::Tool("bash".to_owned()), true),
-        (Attribute::Role(Speaker::Of(Role::User)), false),
+        (Attribute::Role(Author::WithRole(Role::User)), false),
         (Attribute::Project("my project".to_owned()), true),
         (Attribute::Session("s1".to_owned()), false),
     ];
@@ -133,8 +135,8 @@ fn filters_may_be_between_words() {
     assert_eq!(
         conditions("-role:tool -role:system source:Claude-Code"),
         [
-            (Attribute::Role(Speaker::Tool), true),
-            (Attribute::Role(Speaker::Of(Role::System)), true),
+            (Attribute::Role(Author::Tool), true),
+            (Attribute::Role(Author::WithRole(Role::System)), true),
             (Attribute::Source("claude-code".to_owned()), false),
         ]
     );
@@ -157,7 +159,7 @@ fn dates_are_time_ranges() {
         ("before:\"25 décembre\"", None, Some(christmas)),
         ("after:2025-12-25T00:00:01Z", Some(christmas + 1000), None),
     ] {
-        let expected = [(Attribute::Within(since, until), false)];
+        let expected = [(Attribute::TimeRange(since, until), false)];
         assert_eq!(conditions(query), expected, "{query}");
     }
 }
@@ -222,9 +224,9 @@ fn errors_in_filters_have_a_position() {
         ("-\" \"", 2, "white space"),
         ("agent:\" \" x", 7, "white space"),
     ] {
-        let wrong = parse(query).unwrap_err();
-        assert_eq!(wrong.at, at, "{query}: {wrong}");
-        assert!(wrong.text.contains(word), "{query}: {wrong}");
+        let error = parse(query).unwrap_err();
+        assert_eq!(error.at, at, "{query}: {error}");
+        assert!(error.text.contains(word), "{query}: {error}");
     }
     assert_eq!(conditions("-agent:a -agent:b agent:c").len(), 3);
     let many = "-tool:x ".repeat(MAX_TERMS + 1);

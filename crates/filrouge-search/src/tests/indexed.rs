@@ -65,7 +65,7 @@ impl IndexedHistory {
     }
 
     fn update(&self) {
-        let index = self.indexes().make(0).unwrap();
+        let index = self.indexes().open_or_create(0).unwrap();
         if let Some(index) = index {
             index.update(&mut |_| {}, &|| false).unwrap();
             while index.tidy().unwrap() {}
@@ -78,19 +78,19 @@ impl IndexedHistory {
 
     fn searcher(&self) -> Searcher {
         let mut searcher = self.scanning().with_indexes(self.indexes());
-        searcher.fresh = Duration::ZERO;
+        searcher.max_age = Duration::ZERO;
         searcher.with_max_candidates(self.max_candidates)
     }
 
     /// Brings the history and the index into a state. Returns the sessions that the history then has.
     fn set_up(&self, state: State, sessions: &Sessions, others: &Sessions) -> Sessions {
-        let (some, rest) = sessions.split_at(sessions.len() / 2);
+        let (first_half, second_half) = sessions.split_at(sessions.len() / 2);
         let mut current = sessions.clone();
         match state {
             State::Half => {
-                self.put(some);
+                self.put(first_half);
                 self.update();
-                self.put(rest);
+                self.put(second_half);
                 return current;
             }
             _ => {
@@ -111,7 +111,14 @@ impl IndexedHistory {
                 self.source.sessions.lock().unwrap().remove(&removed.id);
             }
             State::Cleared => {
-                assert!(self.indexes().make(0).unwrap().unwrap().clear().unwrap());
+                assert!(
+                    self.indexes()
+                        .open_or_create(0)
+                        .unwrap()
+                        .unwrap()
+                        .clear()
+                        .unwrap()
+                );
             }
         }
         if state == State::Updated {
@@ -123,7 +130,7 @@ impl IndexedHistory {
 
 impl IndexedHistory {
     /// Removes one session and adds another.
-    fn exchange(&self, current: &mut Sessions, others: &Sessions) {
+    fn replace_first_session(&self, current: &mut Sessions, others: &Sessions) {
         if !current.is_empty() {
             let removed = current.remove(0).0;
             self.source.sessions.lock().unwrap().remove(&removed.id);
@@ -162,37 +169,41 @@ const STATES: [State; 6] = [
 ];
 
 /// A random search: words, phrases, expressions, exclusions and all filters.
-fn random_search(sessions: &Sessions, dice: &mut Dice) -> Option<Ask> {
-    let mut ask = match dice.roll(5) {
-        0 => Ask {
+fn random_search_request(sessions: &Sessions, dice: &mut Dice) -> Option<SearchRequest> {
+    let mut request = match dice.roll(5) {
+        0 => SearchRequest {
             query: REGEXES[dice.roll(REGEXES.len() as u64) as usize].to_owned(),
-            ..Ask::default()
+            ..SearchRequest::default()
         },
-        1 => Ask::default(),
-        _ => random_ask(sessions, dice)?,
+        1 => SearchRequest::default(),
+        _ => random_request(sessions, dice)?,
     };
     let id = sessions[dice.roll(sessions.len() as u64) as usize]
         .0
         .id
         .to_string();
     match dice.roll(12) {
-        0 => ask.role = Some(Role::Assistant),
-        1 => ask.tool = Some("READ".to_owned()),
-        2 => ask.agent = Some("plan".to_owned()),
-        3 => ask.since = Some(7),
-        4 => ask.until = Some(12),
-        5 => ask.session_id = Some(id),
-        6 => ask.exclude_session = Some(id),
-        7 => ask.project_id = Some("phare".to_owned()),
-        8 => ask.source = Some(["opencode", "codex"][dice.roll(2) as usize].to_owned()),
+        0 => request.role = Some(Role::Assistant),
+        1 => request.tool = Some("READ".to_owned()),
+        2 => request.agent = Some("plan".to_owned()),
+        3 => request.since = Some(7),
+        4 => request.until = Some(12),
+        5 => request.session_id = Some(id),
+        6 => request.exclude_session = Some(id),
+        7 => request.project_id = Some("phare".to_owned()),
+        8 => request.source = Some(["opencode", "codex"][dice.roll(2) as usize].to_owned()),
         _ => {}
     }
-    let is_invalid = crate::question::Question::of(&ask, &|| false).is_err();
-    ask.limit = 1 + dice.roll(3) as usize;
-    ask.excerpts = if ask.session_id.is_some() { 1 } else { 1_000 };
-    ask.now = Some(NOW);
-    ask.order = [Order::Best, Order::Newest][dice.roll(2) as usize];
-    (!is_invalid).then_some(ask)
+    let is_invalid = crate::parsed_search::ParsedSearch::new(&request, &|| false).is_err();
+    request.limit = 1 + dice.roll(3) as usize;
+    request.excerpts = if request.session_id.is_some() {
+        1
+    } else {
+        1_000
+    };
+    request.now = Some(NOW);
+    request.order = [Order::Best, Order::Newest][dice.roll(2) as usize];
+    (!is_invalid).then_some(request)
 }
 
 /// A session with its number of matches and their places.
@@ -200,10 +211,13 @@ type ShownSession = (String, usize, Vec<String>);
 
 /// Reads all pages. Returns each session once with the places of all its excerpts, the cursors between the pages, and
 /// the first page.
-fn read_pages(searcher: &Searcher, mut ask: Ask) -> (Vec<ShownSession>, Vec<String>, Results) {
+fn read_pages(
+    searcher: &Searcher,
+    mut request: SearchRequest,
+) -> (Vec<ShownSession>, Vec<String>, Results) {
     let (mut all, mut cursors) = (Vec::<ShownSession>::new(), Vec::new());
-    let is_one_session = ask.session_id.is_some();
-    let first = searcher.search(&ask, &|| false).unwrap();
+    let is_one_session = request.session_id.is_some();
+    let first = searcher.search(&request, &|| false).unwrap();
     let mut page = first.clone();
     loop {
         for hit in page.sessions {
@@ -222,8 +236,8 @@ fn read_pages(searcher: &Searcher, mut ask: Ask) -> (Vec<ShownSession>, Vec<Stri
             return (all, cursors, first);
         };
         cursors.push(cursor.clone());
-        ask.cursor = Some(cursor);
-        page = searcher.search(&ask, &|| false).unwrap();
+        request.cursor = Some(cursor);
+        page = searcher.search(&request, &|| false).unwrap();
         assert!(
             !page.sessions.is_empty(),
             "the cursor leads to an empty page"
@@ -242,8 +256,8 @@ fn sorted(all: &[ShownSession]) -> BTreeSet<(String, Vec<String>)> {
 }
 
 /// The places that the reference finds, by session.
-fn expected(sessions: &Sessions, ask: &Ask) -> BTreeSet<(String, Vec<String>)> {
-    let found = places(sessions, ask).into_iter();
+fn expected(sessions: &Sessions, request: &SearchRequest) -> BTreeSet<(String, Vec<String>)> {
+    let found = places(sessions, request).into_iter();
     let found = found.map(|(id, mut places)| {
         places.sort();
         (id, places)
@@ -252,13 +266,17 @@ fn expected(sessions: &Sessions, ask: &Ask) -> BTreeSet<(String, Vec<String>)> {
 }
 
 /// Drops the session filter if the session does not exist.
-fn drop_missing_session_filter(ask: &mut Ask, sessions: &Sessions) {
+fn drop_missing_session_filter(request: &mut SearchRequest, sessions: &Sessions) {
     let exists = |id: &String| sessions.iter().any(|(header, _)| *header.id == **id);
-    ask.session_id = ask.session_id.take().filter(exists);
-    ask.excerpts = if ask.session_id.is_some() { 1 } else { 1_000 };
+    request.session_id = request.session_id.take().filter(exists);
+    request.excerpts = if request.session_id.is_some() {
+        1
+    } else {
+        1_000
+    };
 }
 
-fn cases(cases: u32) -> ProptestConfig {
+fn config(cases: u32) -> ProptestConfig {
     ProptestConfig {
         cases,
         failure_persistence: None,
@@ -278,26 +296,32 @@ fn check_searches(
     let mut current = history.set_up(state, sessions, others);
     let mut dice = Dice(seed);
     let (indexed, scanning) = (history.searcher(), history.scanning());
-    for turn in 0..12 {
-        if turn == 8 {
+    for round in 0..12 {
+        if round == 8 {
             // This makes the searcher's cached state outdated.
-            history.exchange(&mut current, others);
+            history.replace_first_session(&mut current, others);
         }
-        let Some(mut ask) = random_search(sessions, &mut dice) else {
+        let Some(mut request) = random_search_request(sessions, &mut dice) else {
             continue;
         };
-        drop_missing_session_filter(&mut ask, &current);
-        if crate::question::Question::of(&ask, &|| false).is_err() {
+        drop_missing_session_filter(&mut request, &current);
+        if crate::parsed_search::ParsedSearch::new(&request, &|| false).is_err() {
             continue;
         }
-        let (found, cursors, first) = read_pages(&indexed, ask.clone());
-        let expected_places = expected(&current, &ask);
-        prop_assert_eq!(&sorted(&found), &expected_places, "{:?} {:?}", state, ask);
+        let (found, cursors, first) = read_pages(&indexed, request.clone());
+        let expected_places = expected(&current, &request);
+        prop_assert_eq!(
+            &sorted(&found),
+            &expected_places,
+            "{:?} {:?}",
+            state,
+            request
+        );
         let count = |all: &BTreeSet<(String, Vec<String>)>| {
             all.iter().map(|one| one.1.len()).sum::<usize>()
         };
         for (id, matches, places) in &found {
-            prop_assert_eq!(*matches, places.len(), "{} {:?}", id, ask);
+            prop_assert_eq!(*matches, places.len(), "{} {:?}", id, request);
         }
         prop_assert!(first.exact);
         prop_assert!(
@@ -309,16 +333,16 @@ fn check_searches(
             (expected_places.len(), count(&expected_places))
         );
         // Equal cursors show that the scores are equal, too.
-        let (scanned, by_scan, _) = read_pages(&scanning, ask.clone());
+        let (scanned, scan_cursors, _) = read_pages(&scanning, request.clone());
         let order = |all: &[ShownSession]| all.iter().map(|one| one.0.clone()).collect::<Vec<_>>();
-        prop_assert_eq!(order(&found), order(&scanned), "{:?} {:?}", state, ask);
-        prop_assert_eq!(cursors, by_scan, "{:?} {:?}", state, ask);
+        prop_assert_eq!(order(&found), order(&scanned), "{:?} {:?}", state, request);
+        prop_assert_eq!(cursors, scan_cursors, "{:?} {:?}", state, request);
     }
     Ok(())
 }
 
 proptest! {
-    #![proptest_config(cases(160))]
+    #![proptest_config(config(160))]
 
     #[test]
     fn an_index_in_memory_finds_everything(sessions in any_history(), others in any_history(), seed in any::<u64>(), state in proptest::sample::select(&STATES[..])) {
@@ -334,29 +358,29 @@ proptest! {
         history.update();
         let mut dice = Dice(seed);
         for _ in 0..12 {
-            let Some(ask) = random_search(&sessions, &mut dice) else {
+            let Some(request) = random_search_request(&sessions, &mut dice) else {
                 continue;
             };
-            let (found, _, first) = read_pages(&history.searcher(), ask.clone());
-            let expected_places = expected(&sessions, &ask);
-            prop_assert_eq!(&sorted(&found), &expected_places, "{:?}", ask);
+            let (found, _, first) = read_pages(&history.searcher(), request.clone());
+            let expected_places = expected(&sessions, &request);
+            prop_assert_eq!(&sorted(&found), &expected_places, "{:?}", request);
             let matches: usize = expected_places.iter().map(|one| one.1.len()).sum();
             let documents: usize = sessions.iter().map(|s| s.1.messages.len() + 1).sum();
             if first.exact {
-                prop_assert_eq!((first.total_sessions, first.total_matches), (expected_places.len(), matches), "{:?}", ask);
+                prop_assert_eq!((first.total_sessions, first.total_matches), (expected_places.len(), matches), "{:?}", request);
             }
             // A session whose excerpts are all shown was fully scanned. Only if a single session is searched and
             // shown on several pages, it may have an estimate on its first page.
-            let is_one_session = ask.session_id.is_some() || ask.query.contains("session:");
+            let is_one_session = request.session_id.is_some() || request.query.contains("session:");
             for (id, matches, places) in &found {
                 let mut hits = first.sessions.iter();
                 if hits.any(|hit| hit.session.id == *id && !hit.exact) {
-                    prop_assert!(is_one_session, "{} {:?}", id, ask);
+                    prop_assert!(is_one_session, "{} {:?}", id, request);
                 } else {
-                    prop_assert_eq!(*matches, places.len(), "{} {:?}", id, ask);
+                    prop_assert_eq!(*matches, places.len(), "{} {:?}", id, request);
                 }
             }
-            prop_assert!(first.exact || first.next_cursor.is_some(), "one page shows everything, but its totals are estimated: {:?}", ask);
+            prop_assert!(first.exact || first.next_cursor.is_some(), "one page shows everything, but its totals are estimated: {:?}", request);
             prop_assert!(first.total_sessions <= sessions.len() && first.total_matches <= documents);
             prop_assert!(first.sessions.len() <= first.total_sessions);
         }
@@ -364,7 +388,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(cases(24))]
+    #![proptest_config(config(24))]
 
     #[test]
     fn an_index_in_a_file_finds_everything(sessions in any_history(), others in any_history(), seed in any::<u64>(), state in proptest::sample::select(&STATES[..])) {

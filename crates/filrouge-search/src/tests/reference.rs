@@ -5,10 +5,10 @@ use std::sync::Arc;
 use filrouge_sources::{Conversation, Header, Message, PartKind};
 use filrouge_store::text_index::fold;
 
-use crate::ask::Ask;
 use crate::fields;
 use crate::query::{self, Kind, Term};
-use crate::view::View;
+use crate::request::SearchRequest;
+use crate::unescaped_json::UnescapedJson;
 
 /// All texts of a message, as written and with escapes resolved, each with the tool it belongs to.
 pub(super) fn texts(message: &Message) -> Vec<(Option<String>, String)> {
@@ -20,8 +20,8 @@ pub(super) fn texts(message: &Message) -> Vec<(Option<String>, String)> {
         };
         fields::each_text_of_part(part, &mut |field, text| {
             all.push((tool.clone(), text.to_owned()));
-            if let Some(view) = View::of(text).filter(|_| field.is_json()) {
-                all.push((tool.clone(), view.text));
+            if let Some(unescaped) = UnescapedJson::new(text).filter(|_| field.is_json()) {
+                all.push((tool.clone(), unescaped.text));
             }
         });
     }
@@ -63,25 +63,28 @@ fn contains(text: &str, term: &Term) -> bool {
 /// The expected results of a search: sessions with their numbers of matches, in order.
 pub(super) fn match_counts(
     sessions: &[(Arc<Header>, Conversation)],
-    ask: &Ask,
+    request: &SearchRequest,
 ) -> Vec<(String, usize)> {
-    let found = places(sessions, ask).into_iter();
+    let found = places(sessions, request).into_iter();
     found.map(|(id, places)| (id, places.len())).collect()
 }
 
 /// The expected results of a search: sessions with the places of their matches, the most recently changed first.
 pub(super) fn places(
     sessions: &[(Arc<Header>, Conversation)],
-    ask: &Ask,
+    request: &SearchRequest,
 ) -> Vec<(String, Vec<String>)> {
-    let terms = query::parse(&ask.query, &ask.date_context()).unwrap().terms;
+    let terms = query::parse(&request.query, &request.date_context())
+        .unwrap()
+        .terms;
     let is_of_tool = |tool: &Option<String>| {
-        ask.tool
+        request
+            .tool
             .as_ref()
             .is_none_or(|t| tool.as_deref() == Some(&*t.to_lowercase()))
     };
     let matches = |texts: &[(Option<String>, String)]| {
-        let is_searched = ask.tool.is_none() || texts.iter().any(|(tool, _)| is_of_tool(tool));
+        let is_searched = request.tool.is_none() || texts.iter().any(|(tool, _)| is_of_tool(tool));
         is_searched
             && terms.iter().all(|term| match term.excluded {
                 true => !texts.iter().any(|(_, text)| contains(text, term)),
@@ -90,23 +93,27 @@ pub(super) fn places(
                     .any(|(tool, text)| is_of_tool(tool) && contains(text, term)),
             })
     };
-    let dated = ask.since.is_some() || ask.until.is_some();
+    let dated = request.since.is_some() || request.until.is_some();
     let is_selected = |header: &Header| {
-        ask.session_id.as_deref().is_none_or(|id| *id == *header.id)
-            && ask.exclude_session.as_deref() != Some(&*header.id)
-            && ask
+        request
+            .session_id
+            .as_deref()
+            .is_none_or(|id| *id == *header.id)
+            && request.exclude_session.as_deref() != Some(&*header.id)
+            && request
                 .source
                 .as_deref()
                 .is_none_or(|name| name == header.source)
-            && (ask.project_id.is_none()
-                || ask.project_id.as_deref() == header.project_name.as_deref())
+            && (request.project_id.is_none()
+                || request.project_id.as_deref() == header.project_name.as_deref())
     };
     let mut found: Vec<(i64, String, Vec<String>)> = Vec::new();
     for (header, conversation) in sessions.iter().filter(|(header, _)| is_selected(header)) {
         let title = vec![(None, header.title.as_deref().unwrap().to_owned())];
-        let is_agent = |agent: Option<&str>| ask.agent.is_none() || agent == ask.agent.as_deref();
-        let is_title_searched = ask.role.is_none()
-            && ask.tool.is_none()
+        let is_agent =
+            |agent: Option<&str>| request.agent.is_none() || agent == request.agent.as_deref();
+        let is_title_searched = request.role.is_none()
+            && request.tool.is_none()
             && !dated
             && terms.iter().any(|term| !term.excluded)
             && is_agent(header.agent.as_deref());
@@ -115,9 +122,9 @@ pub(super) fn places(
             places.push(header.id.to_string());
         }
         for message in &conversation.messages {
-            let passes = ask.role.is_none_or(|r| r == message.role)
-                && ask.since.is_none_or(|t| message.created >= t)
-                && ask.until.is_none_or(|t| message.created < t)
+            let passes = request.role.is_none_or(|r| r == message.role)
+                && request.since.is_none_or(|t| message.created >= t)
+                && request.until.is_none_or(|t| message.created < t)
                 && is_agent(message.agent.as_deref().or(header.agent.as_deref()));
             if passes && matches(&texts(message)) {
                 places.push(format!("{}:{}", header.id, message.id));

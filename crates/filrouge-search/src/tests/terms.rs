@@ -106,8 +106,8 @@ proptest! {
         text.push_str(&around.1);
         let json = format!("{{\"q\":{}}}", spell(&text, &mut dice));
         for (field, text) in [(Field::Text, text), (Field::ToolInput, json)] {
-            let view = View::of(&text).filter(|_| field.is_json());
-            let matches = regex.is_match(&text) || view.is_some_and(|view| regex.is_match(&view.text));
+            let unescaped = UnescapedJson::new(&text).filter(|_| field.is_json());
+            let matches = regex.is_match(&text) || unescaped.is_some_and(|unescaped| regex.is_match(&unescaped.text));
             let folded = document_of(field, text).folded();
             let is_contained = |term: &Vec<String>| term.iter().any(|one| folded.contains(one.as_str()));
             prop_assert!(!matches || terms.iter().all(is_contained), "{:?}: {:?} in {:?}", pattern, terms, folded);

@@ -107,8 +107,14 @@ fn readable_documents(source: &dyn Source) -> (Bodies, BTreeSet<Box<str>>) {
             continue;
         }
         readable.insert(header.id.clone());
-        let messages = conversation.messages.iter().map(SearchDocument::of);
-        for doc in SearchDocument::of_title(header).into_iter().chain(messages) {
+        let messages = conversation
+            .messages
+            .iter()
+            .map(SearchDocument::from_message);
+        for doc in SearchDocument::from_title(header)
+            .into_iter()
+            .chain(messages)
+        {
             let key = (header.id.to_string(), doc.id.to_string());
             all.insert(key, doc.encode());
         }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use filrouge_search::embed::Hashing;
 use filrouge_search::feed::Indexes;
-use filrouge_search::{Ask, Mode, Results, Searcher};
+use filrouge_search::{Mode, Results, SearchRequest, Searcher};
 use filrouge_sources::library::samples::{self, MemorySource};
 use filrouge_sources::{Library, Role, Source};
 use filrouge_store::text_index::memory::MemoryIndex;
@@ -19,12 +19,12 @@ const UNANSWERED: &str = "a search index does not answer: its history was scanne
 
 /// An index whose calls can be made to fail.
 #[derive(Default)]
-pub(crate) struct Broken {
+pub(crate) struct BrokenIndex {
     inner: MemoryIndex,
     fails: Mutex<Vec<&'static str>>,
 }
 
-impl Broken {
+impl BrokenIndex {
     pub(crate) fn new() -> Arc<Self> {
         Arc::default()
     }
@@ -48,9 +48,9 @@ impl Broken {
     }
 }
 
-impl TextIndex for Broken {
-    fn state(&self, which: SessionSelection<'_>) -> Result<IndexState, Failure> {
-        self.inner_for("state")?.state(which)
+impl TextIndex for BrokenIndex {
+    fn state(&self, selection: SessionSelection<'_>) -> Result<IndexState, Failure> {
+        self.inner_for("state")?.state(selection)
     }
 
     fn change(
@@ -123,13 +123,13 @@ fn history() -> Arc<MemorySource> {
 
 /// Searches for "quince". Returns the hits with their numbers of matches and excerpts, and the complete results.
 fn search_quince(searcher: &Searcher, mode: Mode) -> (Vec<(String, usize, usize)>, Results) {
-    let ask = Ask {
+    let request = SearchRequest {
         query: "quince".to_owned(),
         now: Some(5),
         mode,
-        ..Ask::default()
+        ..SearchRequest::default()
     };
-    let results = searcher.search(&ask, &|| false).unwrap();
+    let results = searcher.search(&request, &|| false).unwrap();
     let hits = results.sessions.iter();
     let hits = hits.map(|hit| (hit.session.id.clone(), hit.matches, hit.excerpts.len()));
     (hits.collect(), results)
@@ -148,11 +148,11 @@ fn a_search_scans_a_source_whose_index_does_not_answer() {
         &["bodies"],
         &["garbled"],
     ] {
-        let (dir, broken) = (tempfile::tempdir().unwrap(), Broken::new());
+        let (dir, broken) = (tempfile::tempdir().unwrap(), BrokenIndex::new());
         let opened = broken.clone();
         let open = Box::new(move |_: &std::path::Path| Ok(opened.clone() as Arc<dyn TextIndex>));
         let indexes = Arc::new(Indexes::new(&sources, dir.path(), true, open));
-        let index = indexes.make(0).unwrap().unwrap();
+        let index = indexes.open_or_create(0).unwrap().unwrap();
         index.update(&mut |_| {}, &|| false).unwrap();
         let searcher = Searcher::new(library.clone()).with_indexes(indexes.clone());
         let searcher = searcher.with_embedder(Some(Arc::new(Hashing)));
@@ -183,12 +183,12 @@ fn a_search_scans_a_source_whose_index_does_not_answer() {
 #[test]
 fn sessions_that_an_index_cannot_show_are_read_from_the_source() {
     let sources: Vec<Arc<dyn Source>> = vec![history()];
-    let (dir, broken) = (tempfile::tempdir().unwrap(), Broken::new());
+    let (dir, broken) = (tempfile::tempdir().unwrap(), BrokenIndex::new());
     let opened = broken.clone();
     let open = Box::new(move |_: &std::path::Path| Ok(opened.clone() as Arc<dyn TextIndex>));
     let indexes = Arc::new(Indexes::new(&sources, dir.path(), true, open));
     indexes
-        .make(0)
+        .open_or_create(0)
         .unwrap()
         .unwrap()
         .update(&mut |_| {}, &|| false)
@@ -214,40 +214,40 @@ fn sessions_that_an_index_cannot_show_are_read_from_the_source() {
 #[test]
 fn a_search_by_meaning_reports_an_unreadable_index() {
     let sources: Vec<Arc<dyn Source>> = vec![history()];
-    let (dir, broken) = (tempfile::tempdir().unwrap(), Broken::new());
+    let (dir, broken) = (tempfile::tempdir().unwrap(), BrokenIndex::new());
     let opened = broken.clone();
     let open = Box::new(move |_: &std::path::Path| Ok(opened.clone() as Arc<dyn TextIndex>));
     let indexes = Arc::new(Indexes::new(&sources, dir.path(), true, open));
-    let index = indexes.make(0).unwrap().unwrap();
+    let index = indexes.open_or_create(0).unwrap().unwrap();
     index.update(&mut |_| {}, &|| false).unwrap();
     let searcher = Searcher::new(Library::new(sources, 1 << 20)).with_indexes(indexes);
-    let asks = [
-        Ask {
+    let requests = [
+        SearchRequest {
             similar: Some("which quince".to_owned()),
-            ..Ask::default()
+            ..SearchRequest::default()
         },
-        Ask {
+        SearchRequest {
             query: "quince -pear".to_owned(),
             mode: Mode::Meaning,
-            ..Ask::default()
+            ..SearchRequest::default()
         },
-        Ask {
+        SearchRequest {
             query: "quince".to_owned(),
             mode: Mode::Meaning,
             mask: true,
-            ..Ask::default()
+            ..SearchRequest::default()
         },
     ];
-    for ask in asks {
+    for request in requests {
         let hits_and_notices = |fails: &[&'static str]| {
             broken.fail(fails);
-            let results = searcher.search(&ask, &|| false).unwrap();
+            let results = searcher.search(&request, &|| false).unwrap();
             let unanswered = results.notices.iter().filter(|n| *n == UNANSWERED).count();
             (results.sessions.len(), unanswered)
         };
-        assert_eq!(hits_and_notices(&[]), (4, 0), "{ask:?}");
+        assert_eq!(hits_and_notices(&[]), (4, 0), "{request:?}");
         for fails in ["bodies", "garbled"] {
-            assert_eq!(hits_and_notices(&[fails]), (0, 1), "{fails} {ask:?}");
+            assert_eq!(hits_and_notices(&[fails]), (0, 1), "{fails} {request:?}");
         }
     }
 }

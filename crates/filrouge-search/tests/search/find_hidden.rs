@@ -2,15 +2,15 @@
 
 use std::sync::{Arc, Mutex};
 
-use filrouge_search::embed::{EmbedError, Embedder, Hashing, fill};
-use filrouge_search::{Ask, Mode};
+use filrouge_search::embed::{EmbedError, Embedder, Hashing, embed_documents};
+use filrouge_search::{Mode, SearchRequest};
 use filrouge_sources::Role;
 use filrouge_store::text_index::memory::MemoryIndex;
 use filrouge_store::text_index::{
     Coverage, IndexUpdate, NewDocument, SessionEntry, SessionUpdate, Shard, TextIndex,
 };
 
-use super::find_meaning::{ask, similar, text, world};
+use super::find_meaning::{request, similar, text, world};
 
 /// A made-up API key.
 fn key() -> String {
@@ -33,18 +33,18 @@ fn searches_for_parts_of_a_key_reveal_nothing() {
     let searcher = world.searcher.clone().with_embedder(None);
     let in_all_modes = |query: &str| {
         [
-            ask(query, Mode::Words),
-            ask(query, Mode::Meaning),
-            ask(query, Mode::Both),
+            request(query, Mode::Words),
+            request(query, Mode::Meaning),
+            request(query, Mode::Both),
             similar(query),
         ]
     };
-    let totals = |ask: &Ask, masked: bool| {
-        let ask = Ask {
+    let totals = |request: &SearchRequest, masked: bool| {
+        let request = SearchRequest {
             mask: masked,
-            ..ask.clone()
+            ..request.clone()
         };
-        let found = searcher.search(&ask, &|| false).unwrap();
+        let found = searcher.search(&request, &|| false).unwrap();
         let excerpts = found.sessions.iter().flat_map(|hit| &hit.excerpts);
         assert!(!masked || excerpts.clone().all(|one| !one.text.contains("QzXw7Kp2")));
         (found.total_sessions, found.total_matches, found.exact)
@@ -60,11 +60,11 @@ fn searches_for_parts_of_a_key_reveal_nothing() {
         // Next to words that match, the order and the totals are the same, too.
         let with_words = |part: &str| in_all_modes(&format!("quince medlars {part}"));
         for (right, wrong) in with_words(parts.0).iter().zip(&with_words(parts.1)) {
-            let ids = |ask: &Ask| {
+            let ids = |request: &SearchRequest| {
                 let found = searcher.search(
-                    &Ask {
+                    &SearchRequest {
                         mask: true,
-                        ..ask.clone()
+                        ..request.clone()
                     },
                     &|| false,
                 );
@@ -75,8 +75,8 @@ fn searches_for_parts_of_a_key_reveal_nothing() {
             assert_eq!(totals(right, true), totals(wrong, true), "{right:?}");
         }
     }
-    for ask in in_all_modes("quince key") {
-        assert_eq!(totals(&ask, true).0, 1, "{ask:?}");
+    for request in in_all_modes("quince key") {
+        assert_eq!(totals(&request, true).0, 1, "{request:?}");
     }
 }
 
@@ -108,7 +108,7 @@ fn no_credential_reaches_the_embedder() {
     );
     let leaked = format!("here: {} is it", key());
     let message = text("a", Role::User, &leaked);
-    let doc = filrouge_search::SearchDocument::of(&message);
+    let doc = filrouge_search::SearchDocument::from_message(&message);
     let document = NewDocument {
         key: "a".into(),
         unit: 0,
@@ -129,13 +129,13 @@ fn no_credential_reaches_the_embedder() {
             updated: 0,
             project: None,
         },
-        coverage: Coverage::Whole,
+        coverage: Coverage::All,
         documents: vec![document],
     };
     index
         .change(None, &[IndexUpdate::Session(update)], None)
         .unwrap();
-    assert_eq!(fill(&index, &*embedder, 10), Ok(1));
+    assert_eq!(embed_documents(&index, &*embedder, 10), Ok(1));
     let world = world(vec![("s", vec![text("a", Role::User, "pears")])]);
     let searcher = world.searcher.clone();
     let searcher = searcher.with_embedder(Some(embedder.clone()));

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use filrouge_search::embed::{EmbedError, Embedder, Hashing, fill};
+use filrouge_search::embed::{EmbedError, Embedder, Hashing, embed_documents};
 use filrouge_search::feed::Indexes;
-use filrouge_search::{Ask, Hit, Mode, Results, Searcher};
+use filrouge_search::{Hit, Mode, Results, SearchRequest, Searcher};
 use filrouge_sources::library::samples::{self, MemorySource};
 use filrouge_sources::{Library, Message, PartKind, Role, Source};
 use filrouge_store::text_index::memory::MemoryIndex;
@@ -69,9 +69,9 @@ fn world_with_titles(
     let index = Arc::new(MemoryIndex::default());
     let open = move |_: &std::path::Path| Ok(index.clone() as _);
     let indexes = Arc::new(Indexes::new(&sources, dir.path(), true, Box::new(open)));
-    let index = indexes.make(0).unwrap().unwrap();
+    let index = indexes.open_or_create(0).unwrap().unwrap();
     index.update(&mut |_| {}, &|| false).unwrap();
-    while fill(&**index.index(), &Hashing, 100).unwrap() > 0 {}
+    while embed_documents(&**index.index(), &Hashing, 100).unwrap() > 0 {}
     let embedder = Arc::new(FailingEmbedder::default());
     let searcher = Searcher::new(Library::new(sources, 1 << 20)).with_indexes(indexes);
     let searcher = searcher.with_embedder(Some(embedder.clone()));
@@ -127,29 +127,29 @@ fn uploads() -> MeaningWorld {
     ])
 }
 
-pub(crate) fn ask(query: &str, mode: Mode) -> Ask {
-    Ask {
+pub(crate) fn request(query: &str, mode: Mode) -> SearchRequest {
+    SearchRequest {
         query: query.to_owned(),
         mode,
         now: Some(10 * DAY),
-        ..Ask::default()
+        ..SearchRequest::default()
     }
 }
 
-pub(crate) fn similar(question: &str) -> Ask {
-    Ask {
+pub(crate) fn similar(question: &str) -> SearchRequest {
+    SearchRequest {
         similar: Some(question.to_owned()),
-        ..ask("", Mode::Words)
+        ..request("", Mode::Words)
     }
 }
 
 impl MeaningWorld {
-    pub(crate) fn search(&self, ask: &Ask) -> Results {
-        self.searcher.search(ask, &|| false).unwrap()
+    pub(crate) fn search(&self, request: &SearchRequest) -> Results {
+        self.searcher.search(request, &|| false).unwrap()
     }
 
-    pub(crate) fn ids(&self, ask: &Ask) -> Vec<String> {
-        self.search(ask)
+    pub(crate) fn ids(&self, request: &SearchRequest) -> Vec<String> {
+        self.search(request)
             .sessions
             .into_iter()
             .map(|hit| hit.session.id)
@@ -162,18 +162,18 @@ fn texts(hit: &Hit) -> Vec<&str> {
 }
 
 #[test]
-fn a_search_by_meaning_counts_matches_only_where_the_words_are() {
+fn a_search_by_meaning_counts_only_matches_that_contain_the_words() {
     let world = uploads();
-    let found = world.search(&ask("retry the failed upload", Mode::Both));
+    let found = world.search(&request("retry the failed upload", Mode::Both));
     assert_eq!(found.sessions[0].session.id, "exact");
     assert_eq!(found.sessions[0].matches, 1);
-    let like = found
+    let similar_hit = found
         .sessions
         .iter()
         .find(|hit| hit.session.id == "like")
         .unwrap();
-    assert_eq!((like.matches, like.exact), (0, true));
-    assert!(!like.excerpts.is_empty() && like.excerpts[0].text.contains("upload"));
+    assert_eq!((similar_hit.matches, similar_hit.exact), (0, true));
+    assert!(!similar_hit.excerpts.is_empty() && similar_hit.excerpts[0].text.contains("upload"));
     assert_eq!(found.total_sessions, found.sessions.len());
     assert_eq!((found.total_matches, found.exact), (1, true));
     assert!(
@@ -181,7 +181,7 @@ fn a_search_by_meaning_counts_matches_only_where_the_words_are() {
         "{:?}",
         found.notices
     );
-    let by_meaning = world.search(&ask("retry the failed upload", Mode::Meaning));
+    let by_meaning = world.search(&request("retry the failed upload", Mode::Meaning));
     assert_eq!(by_meaning.sessions[0].session.id, "exact");
     assert_eq!(
         (by_meaning.total_matches, by_meaning.total_sessions),
@@ -193,9 +193,9 @@ fn a_search_by_meaning_counts_matches_only_where_the_words_are() {
         ("agent:build role:user", Mode::Meaning),
         ("/up.o/", Mode::Both),
     ] {
-        let by_words = world.ids(&ask(query, Mode::Words));
+        let by_words = world.ids(&request(query, Mode::Words));
         assert!(!by_words.is_empty());
-        assert_eq!(world.ids(&ask(query, mode)), by_words);
+        assert_eq!(world.ids(&request(query, mode)), by_words);
     }
 }
 
@@ -204,7 +204,7 @@ fn a_search_by_meaning_respects_the_filters() {
     let world = uploads();
     for mode in [Mode::Meaning, Mode::Both] {
         let ids = |query: &str| -> BTreeSet<String> {
-            world.ids(&ask(query, mode)).into_iter().collect()
+            world.ids(&request(query, mode)).into_iter().collect()
         };
         let set =
             |ids: &[&str]| -> BTreeSet<String> { ids.iter().map(|id| (*id).to_owned()).collect() };
@@ -214,13 +214,13 @@ fn a_search_by_meaning_respects_the_filters() {
         );
         assert_eq!(ids("failed upload session:like"), set(&["like"]));
         assert_eq!(ids("failed upload tool:curl"), set(&["like"]));
-        let without = world.search(&ask("failed upload -retry", mode));
+        let without = world.search(&request("failed upload -retry", mode));
         let mut shown = without.sessions.iter().flat_map(|hit| &hit.excerpts);
         assert!(without.sessions.len() > 2 && shown.all(|one| !one.text.contains("retry")));
         assert!(!ids("failed upload agent:build").contains("like"));
         assert_eq!(ids("failed upload source:codex"), set(&[]));
         for query in ["failed upload role:user", "failed upload role:assistant"] {
-            let found = world.search(&ask(query, mode));
+            let found = world.search(&request(query, mode));
             let role = if query.ends_with("user") {
                 Role::User
             } else {
@@ -261,7 +261,7 @@ fn similar_questions_are_shown_with_their_answers() {
     );
     assert_eq!(by_id("exact").matches, 0);
     // `excerpts` counts questions, each with its answer.
-    let one = world.search(&Ask {
+    let one = world.search(&SearchRequest {
         excerpts: 1,
         ..similar("who retries a failed upload?")
     });
@@ -270,7 +270,7 @@ fn similar_questions_are_shown_with_their_answers() {
         assert_eq!(roles, [Role::User, Role::Assistant], "{}", hit.session.id);
     }
     // One session is shown on several pages.
-    let mut one_session = Ask {
+    let mut one_session = SearchRequest {
         session_id: Some("twice".to_owned()),
         excerpts: 1,
         ..similar("uploads retried")
@@ -295,7 +295,7 @@ fn similar_questions_are_shown_with_their_answers() {
 fn a_search_is_by_words_only_if_the_query_cannot_be_embedded() {
     let world = uploads();
     world.embedder.0.store(true, Ordering::Relaxed);
-    let both = world.search(&ask("failed upload", Mode::Both));
+    let both = world.search(&request("failed upload", Mode::Both));
     let by_words_notices = both
         .notices
         .iter()
@@ -305,10 +305,10 @@ fn a_search_is_by_words_only_if_the_query_cannot_be_embedded() {
     assert_eq!(
         both.total_matches,
         world
-            .search(&ask("failed upload", Mode::Words))
+            .search(&request("failed upload", Mode::Words))
             .total_matches
     );
-    let by_meaning = world.search(&ask("retries", Mode::Meaning));
+    let by_meaning = world.search(&request("retries", Mode::Meaning));
     assert!(
         by_meaning
             .sessions
@@ -348,7 +348,7 @@ fn a_search_by_meaning_ranks_a_matching_title_above_messages() {
         (id == "titled").then_some("Retry the failed upload")
     });
     for mode in [Mode::Both, Mode::Meaning] {
-        let found = world.search(&ask("retry the failed upload", mode));
+        let found = world.search(&request("retry the failed upload", mode));
         let ids: Vec<&str> = found.sessions.iter().map(|h| &*h.session.id).collect();
         assert_eq!(ids, ["titled", "in-message"], "{mode:?}");
         assert_eq!(found.sessions[0].excerpts[0].field, "title", "{mode:?}");
@@ -357,7 +357,7 @@ fn a_search_by_meaning_ranks_a_matching_title_above_messages() {
     let ids = world.ids(&similar("retry the failed upload"));
     assert!(!ids.is_empty() && ids[0] == "in-message", "{ids:?}");
     assert_eq!(
-        world.ids(&ask("failed upload role:user", Mode::Meaning))[0],
+        world.ids(&request("failed upload role:user", Mode::Meaning))[0],
         "in-message"
     );
 }

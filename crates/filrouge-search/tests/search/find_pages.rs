@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use filrouge_search::{Ask, Hit, Mode, Order};
+use filrouge_search::{Hit, Mode, Order, SearchRequest};
 use filrouge_sources::Role;
 
-use super::find_meaning::{ask, similar, text, world};
+use super::find_meaning::{request, similar, text, world};
 
 #[test]
 fn the_pages_of_a_search_by_meaning_add_up_to_all_its_results() {
@@ -28,19 +28,19 @@ fn the_pages_of_a_search_by_meaning_add_up_to_all_its_results() {
     });
     let world = world(sessions.collect());
     let questions = [
-        ask("retry upload", Mode::Both),
-        ask("retry upload", Mode::Meaning),
-        ask("upload", Mode::Both),
-        Ask {
+        request("retry upload", Mode::Both),
+        request("retry upload", Mode::Meaning),
+        request("upload", Mode::Both),
+        SearchRequest {
             order: Order::Newest,
-            ..ask("upload", Mode::Both)
+            ..request("upload", Mode::Both)
         },
         similar("failed uploads"),
     ];
     for (question, max_candidates) in questions.iter().flat_map(|q| [(q, 1_000), (q, 3)]) {
         let searcher = world.searcher.clone().with_max_candidates(max_candidates);
-        let search = |ask: &Ask| searcher.search(ask, &|| false).unwrap();
-        let one_page = search(&Ask {
+        let search = |request: &SearchRequest| searcher.search(request, &|| false).unwrap();
+        let one_page = search(&SearchRequest {
             limit: 500,
             ..question.clone()
         });
@@ -50,18 +50,18 @@ fn the_pages_of_a_search_by_meaning_add_up_to_all_its_results() {
             (one_page.total_sessions, one_page.total_matches),
             (one_page.sessions.len(), matches)
         );
-        let (mut paged, mut ask) = (
+        let (mut paged, mut request) = (
             Vec::new(),
-            Ask {
+            SearchRequest {
                 limit: 3,
                 ..question.clone()
             },
         );
         loop {
-            let page = search(&ask);
+            let page = search(&request);
             paged.extend(page.sessions);
-            ask.cursor = page.next_cursor;
-            if ask.cursor.is_none() {
+            request.cursor = page.next_cursor;
+            if request.cursor.is_none() {
                 break;
             }
         }
@@ -75,26 +75,26 @@ fn the_pages_of_a_search_by_meaning_add_up_to_all_its_results() {
     // A search whose first page used the embedding does not continue without it, and vice versa, because the pages
     // would not have one order.
     let set_failing = |failing: bool| world.embedder.0.store(failing, Ordering::Relaxed);
-    let mut ask = Ask {
+    let mut request = SearchRequest {
         limit: 3,
-        ..ask("retry upload", Mode::Both)
+        ..request("retry upload", Mode::Both)
     };
-    ask.cursor = world.search(&ask).next_cursor;
+    request.cursor = world.search(&request).next_cursor;
     set_failing(true);
-    let error = world.searcher.search(&ask, &|| false).unwrap_err();
+    let error = world.searcher.search(&request, &|| false).unwrap_err();
     assert_eq!(error.code(), "overloaded");
     set_failing(false);
-    let second: BTreeSet<String> = world.ids(&ask).into_iter().collect();
-    ask.cursor = None;
-    assert!(world.ids(&ask).iter().all(|id| !second.contains(id)));
+    let second: BTreeSet<String> = world.ids(&request).into_iter().collect();
+    request.cursor = None;
+    assert!(world.ids(&request).iter().all(|id| !second.contains(id)));
     set_failing(true);
-    ask.cursor = world.search(&ask).next_cursor;
-    let by_words = world.ids(&ask);
+    request.cursor = world.search(&request).next_cursor;
+    let by_words = world.ids(&request);
     set_failing(false);
-    assert_eq!(world.ids(&ask), by_words);
+    assert_eq!(world.ids(&request), by_words);
     assert!(
         world
-            .search(&ask)
+            .search(&request)
             .notices
             .iter()
             .any(|n| n.contains("as on the previous page"))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use filrouge_search::feed::Indexes;
-use filrouge_search::{Ask, Order, Searcher};
+use filrouge_search::{Order, SearchRequest, Searcher};
 use filrouge_sources::library::samples::{self, MemorySource};
 use filrouge_sources::{Library, Message, PartKind, Role, Source};
 use filrouge_sqlite::text_index::SqliteIndex;
@@ -45,20 +45,20 @@ fn hits(sessions: Sessions<'_>, query: &str, order: Order) -> Vec<(String, Vec<S
     let open = |file: &std::path::Path| Ok(Arc::new(SqliteIndex::open(file)?) as _);
     let indexes = Arc::new(Indexes::new(&sources, dir.path(), true, Box::new(open)));
     indexes
-        .make(0)
+        .open_or_create(0)
         .unwrap()
         .unwrap()
         .update(&mut |_| {}, &|| false)
         .unwrap();
     let scanning = Searcher::new(Library::new(sources, 1 << 20));
-    let ask = Ask {
+    let request = SearchRequest {
         query: query.to_owned(),
         now: Some(NOW),
         order,
-        ..Ask::default()
+        ..SearchRequest::default()
     };
     let search = |searcher: &Searcher| {
-        let found = searcher.search(&ask, &|| false).unwrap();
+        let found = searcher.search(&request, &|| false).unwrap();
         let by_index = found.as_of.is_some();
         let hits = found.sessions.into_iter().map(|hit| {
             let texts = hit.excerpts.into_iter().map(|one| one.text);

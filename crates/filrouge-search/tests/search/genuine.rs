@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use filrouge_search::{Ask, Results};
+use filrouge_search::{Results, SearchRequest};
 use filrouge_sources::{Library, Message, PartKind, Role, claude_code, codex, opencode};
 use filrouge_store::text_index::fold;
 use serde_json::Value;
@@ -19,16 +19,16 @@ fn open(name: &str, path: &Path) -> Library {
     Library::new(sources.unwrap(), 64 << 20)
 }
 
-fn ask(query: &str) -> Ask {
-    Ask {
+fn request(query: &str) -> SearchRequest {
+    SearchRequest {
         query: query.to_owned(),
         limit: 500,
-        ..Ask::default()
+        ..SearchRequest::default()
     }
 }
 
 fn results(library: &Library, query: &str) -> Results {
-    search(library, &ask(query)).unwrap()
+    search(library, &request(query)).unwrap()
 }
 
 /// All texts of a message. Texts of JSON are also returned with their escapes resolved.
@@ -133,9 +133,9 @@ fn all_readable_text_is_found() {
             let expected: BTreeSet<&str> = expected.map(|(place, _)| place.as_str()).collect();
             let results = search(
                 &library,
-                &Ask {
+                &SearchRequest {
                     excerpts: 1000,
-                    ..ask(word)
+                    ..request(word)
                 },
             )
             .unwrap();
@@ -177,9 +177,15 @@ fn results_of_complementary_filters_add_up() {
     let library = open("opencode-json-whole", dir.path());
     let matches_of_role = |role| {
         let role = Some(role);
-        search(&library, &Ask { role, ..ask("the") })
-            .unwrap()
-            .total_matches
+        search(
+            &library,
+            &SearchRequest {
+                role,
+                ..request("the")
+            },
+        )
+        .unwrap()
+        .total_matches
     };
     let titles = results(&library, "the");
     let titles = titles.sessions.iter().filter(|hit| {
@@ -195,9 +201,9 @@ fn results_of_complementary_filters_add_up() {
     assert_eq!(user + agent + title, results(&library, "the").total_matches);
     let all = search(
         &library,
-        &Ask {
+        &SearchRequest {
             tool: Some("bash".to_owned()),
-            ..ask("")
+            ..request("")
         },
     )
     .unwrap();

@@ -18,12 +18,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use filrouge_search::{Ask, Results, Searcher};
+use filrouge_search::{Results, SearchRequest, Searcher};
 use filrouge_sources::{Library, LibraryError};
 
 /// Searches a library by scanning it.
-fn search(library: &Library, ask: &Ask) -> Result<Results, LibraryError> {
-    Searcher::new(library.clone()).search(ask, &|| false)
+fn search(library: &Library, request: &SearchRequest) -> Result<Results, LibraryError> {
+    Searcher::new(library.clone()).search(request, &|| false)
 }
 
 /// The path of a genuine history among the repository's fixtures.

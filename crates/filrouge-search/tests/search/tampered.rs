@@ -6,7 +6,7 @@ use std::time::Duration;
 use filrouge_engine::Caller;
 use filrouge_engine::{CreateSession, Engine, ImportedTurn, Settings};
 use filrouge_search::ledger::{FeedCounts, LedgerFeed};
-use filrouge_search::{Ask, LedgerSearch, Results, Searcher};
+use filrouge_search::{LedgerSearch, Results, SearchRequest, Searcher};
 use filrouge_sources::ledger::LedgerSource;
 use filrouge_sources::{Library, ReadError, Source};
 use filrouge_sqlite::text_index::SqliteIndex;
@@ -47,7 +47,7 @@ impl World {
     }
 
     /// Brings the index up to date and searches by it.
-    fn search(&self, ask: &Ask) -> (Results, FeedCounts) {
+    fn search(&self, request: &SearchRequest) -> (Results, FeedCounts) {
         let index = self.engine.index_feed.index().unwrap().clone();
         let feed = LedgerFeed::new(self.engine.clone(), index, Arc::new(SystemClock));
         let feed = Arc::new(feed);
@@ -56,7 +56,7 @@ impl World {
         assert!(self.runtime.block_on(caught_up).unwrap().done);
         let ledger = LedgerSearch::new(self.engine.clone(), feed.clone(), operator(), runtime);
         let searcher = Searcher::new(Library::new(Vec::new(), 0)).with_ledger(ledger);
-        let found = searcher.search(ask, &|| false).unwrap();
+        let found = searcher.search(request, &|| false).unwrap();
         assert!(found.as_of.is_some());
         (found, feed.counts())
     }
@@ -127,18 +127,18 @@ fn indexed_text_that_no_record_confirms_is_not_shown() {
     let store = tempfile::tempdir().unwrap();
     let path = store.path().join("filrouge.db");
     let index = || Arc::new(SqliteIndex::open(store.path().join("filrouge.index")).unwrap());
-    let ask = Ask {
+    let request = SearchRequest {
         query: "quince".to_owned(),
-        ..Ask::default()
+        ..SearchRequest::default()
     };
     let world = World::open_with_index(&path, index());
     for id in ["a", "b", "c"] {
         world.record_session(id, "Where is the quince?");
     }
-    assert_eq!(world.search(&ask).0.total_sessions, 3);
+    assert_eq!(world.search(&request).0.total_sessions, 3);
     drop(world);
     tamper(&path);
-    let (found, counts) = World::open_with_index(&path, index()).search(&ask);
+    let (found, counts) = World::open_with_index(&path, index()).search(&request);
     let mut ids: Vec<&str> = found.sessions.iter().map(|hit| &*hit.session.id).collect();
     ids.sort_unstable();
     assert_eq!((ids, found.total_sessions), (vec!["a", "c"], 2));
@@ -165,12 +165,12 @@ fn a_search_reports_tampered_sessions() {
     // All sessions are listed, but only those that pass the query's filters are scanned.
     let library = Library::new(Vec::new(), 0).with(source);
     for (exclude, found, notices) in [("a", 1, 1), ("b", 2, 0)] {
-        let ask = Ask {
+        let request = SearchRequest {
             query: "quince".to_owned(),
             exclude_session: Some(exclude.to_owned()),
-            ..Ask::default()
+            ..SearchRequest::default()
         };
-        let results = search(&library, &ask).unwrap();
+        let results = search(&library, &request).unwrap();
         assert_eq!(
             (results.total_sessions, results.notices.len()),
             (found, notices)

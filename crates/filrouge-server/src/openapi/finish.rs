@@ -4,10 +4,10 @@ use serde_json::{Map, Value, json};
 use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi;
 
-use super::answers::COMPONENTS;
-use super::links::link;
-use super::problems::{self, RAW};
-use super::schemas::{Components, complete};
+use super::links::add_links;
+use super::problems::{self, LITERAL};
+use super::responses::COMPONENTS;
+use super::schemas::{Components, complete_schemas};
 
 /// Example requests and responses by operation id. `requests` contains several examples of a request, by name.
 const EXAMPLES: &str = include_str!("examples.json");
@@ -16,13 +16,13 @@ const EXAMPLES: &str = include_str!("examples.json");
 pub(super) const PUBLIC: &[&str] = &["getHealth", "getReadiness", "getOpenApi"];
 
 /// Completes the generated document, and returns it as JSON.
-pub(crate) fn finish(mut api: OpenApi) -> Value {
+pub(crate) fn complete_document(mut api: OpenApi) -> Value {
     api.merge(Components::openapi());
     let mut document = json!(api);
-    let mut carried = Map::new();
-    unpack(&mut document, &mut carried);
+    let mut moved = Map::new();
+    move_schemas(&mut document, &mut moved);
     if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
-        schemas.extend(carried);
+        schemas.extend(moved);
     }
     document["info"] = info();
     document["servers"] = json!([{"url": "/", "description": "This server."}]);
@@ -37,7 +37,7 @@ pub(crate) fn finish(mut api: OpenApi) -> Value {
     document["components"]["headers"] = headers();
     document["components"]["parameters"] = parameters();
     if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
-        complete(schemas);
+        complete_schemas(schemas);
     }
     let examples: Value = serde_json::from_str(EXAMPLES).unwrap_or_default();
     let mut shared = Map::new();
@@ -50,33 +50,35 @@ pub(crate) fn finish(mut api: OpenApi) -> Value {
             let has_body = operation.get("requestBody").is_some();
             complete_operation(operation, &id, &examples);
             let codes = problems::codes(&id, method, path, has_body);
-            problems::add(&mut operation["responses"], &mut shared, codes);
+            problems::add_problem_responses(&mut operation["responses"], &mut shared, codes);
         }
     }
     document["components"]["responses"] = shared.into();
     document
 }
 
-/// Moves schemas out of the extensions that contain them: those that responses refer to into `components`, literal ones
-/// to their places in the document.
-fn unpack(value: &mut Value, components: &mut Map<String, Value>) {
+/// Moves schemas out of the extensions that contain them. Schemas that responses refer to go into `components`, literal
+/// ones to their places in the document.
+fn move_schemas(value: &mut Value, components: &mut Map<String, Value>) {
     match value {
         Value::Object(object) => {
-            if let Some(written) = object.remove(RAW) {
-                *value = written;
-                return unpack(value, components);
+            if let Some(literal) = object.remove(LITERAL) {
+                *value = literal;
+                return move_schemas(value, components);
             }
-            if let Some(Value::Object(mut carried)) = object.remove(COMPONENTS) {
-                carried
+            if let Some(Value::Object(mut moved)) = object.remove(COMPONENTS) {
+                moved
                     .values_mut()
-                    .for_each(|schema| unpack(schema, components));
-                components.extend(carried);
+                    .for_each(|schema| move_schemas(schema, components));
+                components.extend(moved);
             }
             object
                 .values_mut()
-                .for_each(|member| unpack(member, components));
+                .for_each(|member| move_schemas(member, components));
         }
-        Value::Array(elements) => elements.iter_mut().for_each(|e| unpack(e, components)),
+        Value::Array(elements) => elements
+            .iter_mut()
+            .for_each(|e| move_schemas(e, components)),
         _ => {}
     }
 }
@@ -144,42 +146,45 @@ fn complete_operation(operation: &mut Value, id: &str, examples: &Value) {
         Some(Value::Array(parameters)) => parameters,
         _ => Vec::new(),
     };
-    parameters.iter_mut().for_each(without_null);
-    parameters.iter_mut().for_each(bounded);
+    parameters.iter_mut().for_each(remove_null);
+    parameters.iter_mut().for_each(set_maximum);
     if PUBLIC.contains(&id) {
         operation["security"] = json!([]);
     } else {
         operation["security"] = json!([{"bearer": []}]);
         if id != "getMetrics" {
             let headers = ["Identity", "SessionToken"];
-            parameters.extend(headers.map(|name| refer("parameters", name)));
+            parameters.extend(headers.map(|name| reference("parameters", name)));
             if problems::is_fenced(id) {
-                parameters.push(refer("parameters", "Fence"));
+                parameters.push(reference("parameters", "Fence"));
             }
         }
     }
     operation["parameters"] = parameters.into();
-    let own = &examples[id];
+    let examples_of_operation = &examples[id];
     if let Some(body) = operation.get_mut("requestBody") {
         for (media, content) in body["content"].as_object_mut().into_iter().flatten() {
-            without_null(content);
-            match own.get("requests") {
-                Some(several) => content["examples"] = several.clone(),
-                None => content["example"] = for_media(&own["request"], media).clone(),
+            remove_null(content);
+            match examples_of_operation.get("requests") {
+                Some(named) => content["examples"] = named.clone(),
+                None => {
+                    content["example"] =
+                        example_for(&examples_of_operation["request"], media).clone()
+                }
             }
         }
     }
-    complete_responses(&mut operation["responses"], own);
-    link(id, &mut operation["responses"]);
+    complete_responses(&mut operation["responses"], examples_of_operation);
+    add_links(id, &mut operation["responses"]);
 }
 
-pub(super) fn refer(kind: &str, name: &str) -> Value {
+pub(super) fn reference(kind: &str, name: &str) -> Value {
     json!({"$ref": format!("#/components/{kind}/{name}")})
 }
 
 /// Returns the example for a media type: a member of `example` if the names of its members are media types, otherwise
 /// all of `example`.
-fn for_media<'e>(example: &'e Value, media: &str) -> &'e Value {
+fn example_for<'e>(example: &'e Value, media: &str) -> &'e Value {
     let mut names = example.as_object().into_iter().flat_map(Map::keys);
     if names.any(|name| name.contains('/')) {
         &example[media]
@@ -190,12 +195,12 @@ fn for_media<'e>(example: &'e Value, media: &str) -> &'e Value {
 
 fn complete_responses(responses: &mut Value, examples: &Value) {
     for (status, response) in responses.as_object_mut().into_iter().flatten() {
-        response["headers"]["Filrouge-Request-Id"] = refer("headers", "RequestId");
+        response["headers"]["Filrouge-Request-Id"] = reference("headers", "RequestId");
         let example = &examples[status.as_str()];
         // A response without a body has no `content`.
         let contents = response.get_mut("content").and_then(Value::as_object_mut);
         for (media, content) in contents.into_iter().flatten() {
-            let example = for_media(example, media);
+            let example = example_for(example, media);
             if content.get("example").is_none() && !example.is_null() {
                 content["example"] = example.clone();
             }
@@ -204,7 +209,7 @@ fn complete_responses(responses: &mut Value, examples: &Value) {
 }
 
 /// Sets the maximum of an integer parameter that states none to the greatest number that the server accepts.
-fn bounded(parameter: &mut Value) {
+fn set_maximum(parameter: &mut Value) {
     if let Some(schema) = parameter.get_mut("schema")
         && schema["type"] == "integer"
         && schema.get("maximum").is_none()
@@ -213,23 +218,29 @@ fn bounded(parameter: &mut Value) {
     }
 }
 
-/// Removes `null` from the schema of a parameter or a body: a caller leaves out an optional one instead.
-fn without_null(parameter: &mut Value) {
+/// Removes `null` from the schema of a parameter or a body: a caller leaves out an optional value instead.
+fn remove_null(parameter: &mut Value) {
     let Some(schema) = parameter.get_mut("schema") else {
         return;
     };
-    let not_null = |values: &Value, is_null: fn(&Value) -> bool| {
-        let all = values.as_array()?.iter().filter(|one| !is_null(one));
-        let mut rest: Vec<Value> = all.cloned().collect();
-        if rest.len() == 1 { rest.pop() } else { None }
+    let the_other = |values: &Value, is_null: fn(&Value) -> bool| {
+        let all = values.as_array()?.iter().filter(|value| !is_null(value));
+        let mut others: Vec<Value> = all.cloned().collect();
+        if others.len() == 1 {
+            others.pop()
+        } else {
+            None
+        }
     };
-    if let Some(kind) = not_null(&schema["type"], |kind| kind == "null") {
+    if let Some(kind) = the_other(&schema["type"], |kind| kind == "null") {
         schema["type"] = kind;
     }
-    if let Some(mut only) = not_null(&schema["oneOf"], |one| one["type"] == "null") {
+    if let Some(mut schema_without_null) =
+        the_other(&schema["oneOf"], |value| value["type"] == "null")
+    {
         if let Some(description) = schema.get("description") {
-            only["description"] = description.clone();
+            schema_without_null["description"] = description.clone();
         }
-        *schema = only;
+        *schema = schema_without_null;
     }
 }

@@ -52,7 +52,7 @@ links! {
 }
 
 /// Adds the links of `operation` to its responses.
-pub(super) fn link(operation: &str, responses: &mut Value) {
+pub(super) fn add_links(operation: &str, responses: &mut Value) {
     for (_, targets, parameters) in LINKS.iter().filter(|source| source.0 == operation) {
         let parameters: Value = parameters.iter().copied().collect();
         for status in ["200", "201"] {
@@ -69,7 +69,7 @@ pub(super) fn link(operation: &str, responses: &mut Value) {
 
 /// Returns all operations that have a link or are the target of one; they may repeat.
 #[cfg(test)]
-pub(super) fn named() -> impl Iterator<Item = &'static str> {
+pub(super) fn linked_operations() -> impl Iterator<Item = &'static str> {
     LINKS
         .iter()
         .flat_map(|source| source.1.iter().copied().chain([source.0]))

@@ -8,18 +8,18 @@ use utoipa::openapi::extensions::ExtensionsBuilder;
 use utoipa::openapi::schema::ObjectBuilder;
 use utoipa::openapi::{HeaderBuilder, Schema};
 
-use super::finish::{PUBLIC, refer};
+use super::finish::{PUBLIC, reference};
 
-macro_rules! special {
-    ($($of:ident $($fenced:ident)?: $($code:ident)*;)+) => {
+macro_rules! operation_codes {
+    ($($operation:ident $($fenced:ident)?: $($code:ident)*;)+) => {
         /// Operations, each with a list that is empty unless it accepts a fence (DESIGN §6), and with the codes that no
         /// rule of [`codes`] adds.
-        const SPECIAL: &[(&str, &[&str], &[ErrorCode])] =
-            &[$((stringify!($of), &[$(stringify!($fenced))?], &[$(ErrorCode::$code),*])),+];
+        const OPERATION_CODES: &[(&str, &[&str], &[ErrorCode])] =
+            &[$((stringify!($operation), &[$(stringify!($fenced))?], &[$(ErrorCode::$code),*])),+];
     };
 }
 
-special! {
+operation_codes! {
     listAudit: SessionNotFound;
     putCheckpoint fenced: JournalOff IdempotencyMismatch CredentialRefused;
     getLatestCheckpoint: CheckpointNotFound;
@@ -52,8 +52,8 @@ special! {
 
 /// Whether an operation accepts a fence.
 pub(super) fn is_fenced(id: &str) -> bool {
-    let mut all = SPECIAL.iter();
-    all.any(|(of, fenced, _)| *of == id && !fenced.is_empty())
+    let mut operations = OPERATION_CODES.iter();
+    operations.any(|(operation, fenced, _)| *operation == id && !fenced.is_empty())
 }
 
 macro_rules! rules {
@@ -65,62 +65,69 @@ macro_rules! rules {
     };
 }
 
-/// Returns the error codes of an operation: those that follow from its id, path and method, and those in [`SPECIAL`].
+/// Returns the error codes of an operation: those that follow from its id, path and method, and those in
+/// [`OPERATION_CODES`].
 pub(super) fn codes(id: &str, method: &str, path: &str, has_body: bool) -> Vec<ErrorCode> {
     let is_public = PUBLIC.contains(&id);
     let is_stored = !["getHealth", "getOpenApi", "getMetrics", "getInfo"].contains(&id);
-    let names = |parameter: &str| path.contains(parameter);
-    let mut all = Vec::new();
+    let path_has = |parameter: &str| path.contains(parameter);
+    let mut codes = Vec::new();
     // Two operations are exceptions: `startTurn` creates a missing session, and the body of `recordStream` is not JSON.
-    rules! { all:
+    rules! { codes:
         is_public && id != "getHealth" => Forbidden RequestTimeout Internal Overloaded;
         !is_public => Unauthenticated Forbidden RequestTimeout Invalid RateLimited Internal Overloaded;
         is_stored => IntegrityError KeyMissing StoreUnavailable;
         has_body && id != "recordStream" => BadRequest PayloadTooLarge UnsupportedMediaType LimitExceeded;
         method != "get" => StoreReadOnly StoreFull LimitExceeded;
-        names("{session_id}") && id != "startTurn" => SessionNotFound SessionErased HotUnavailable;
-        names("{turn_id}") => TurnNotFound TurnMismatch TurnExpired;
-        names("{tenant_id}") => TenantNotFound;
+        path_has("{session_id}") && id != "startTurn" => SessionNotFound SessionErased HotUnavailable;
+        path_has("{turn_id}") => TurnNotFound TurnMismatch TurnExpired;
+        path_has("{tenant_id}") => TenantNotFound;
     }
-    let own = SPECIAL.iter().find(|(of, ..)| *of == id);
-    all.extend(own.into_iter().flat_map(|(.., codes)| *codes));
-    rules! { all:
+    let own_codes = OPERATION_CODES
+        .iter()
+        .find(|(operation, ..)| *operation == id);
+    codes.extend(own_codes.into_iter().flat_map(|(.., codes)| *codes));
+    rules! { codes:
         is_fenced(id) && !path.ends_with("/lease") => StaleFence LeaseExpired LeaseHeld SpoolFull;
     }
-    all
+    codes
 }
 
 /// Adds the error responses for these codes to an operation. Codes with the same status are one response. Operations
 /// with the same set of codes share the response, which is a component in `shared`.
-pub(super) fn add(responses: &mut Value, shared: &mut Map<String, Value>, codes: Vec<ErrorCode>) {
+pub(super) fn add_problem_responses(
+    responses: &mut Value,
+    shared: &mut Map<String, Value>,
+    codes: Vec<ErrorCode>,
+) {
     let mut by_status: BTreeMap<u16, Vec<ErrorCode>> = BTreeMap::new();
     for code in codes {
-        let of_status = by_status.entry(code.status()).or_default();
-        if !of_status.contains(&code) {
-            of_status.push(code);
+        let codes_of_status = by_status.entry(code.status()).or_default();
+        if !codes_of_status.contains(&code) {
+            codes_of_status.push(code);
         }
     }
     for (status, codes) in by_status {
-        let words = codes.iter().flat_map(|code| [".", code.as_str()]);
-        let name = words.fold(status.to_string(), |name, word| name + word);
-        responses[status.to_string()] = refer("responses", &name);
-        let response = || response(status, &codes);
-        shared.entry(name).or_insert_with(response);
+        let name_parts = codes.iter().flat_map(|code| [".", code.as_str()]);
+        let name = name_parts.fold(status.to_string(), |name, part| name + part);
+        responses[status.to_string()] = reference("responses", &name);
+        let new_response = || problem_response(status, &codes);
+        shared.entry(name).or_insert_with(new_response);
     }
 }
 
-fn response(status: u16, codes: &[ErrorCode]) -> Value {
+fn problem_response(status: u16, codes: &[ErrorCode]) -> Value {
     let titles: Vec<&str> = codes.iter().map(|code| code.title()).collect();
-    let words: Vec<&str> = codes.iter().map(|code| code.as_str()).collect();
+    let names: Vec<&str> = codes.iter().map(|code| code.as_str()).collect();
     let schema = json!({"allOf": [
         {"$ref": "#/components/schemas/Problem"},
-        {"properties": {"status": {"const": status}, "code": {"enum": words}}},
+        {"properties": {"status": {"const": status}, "code": {"enum": names}}},
     ]});
-    let example = codes.first().map(|code| example(*code));
+    let example = codes.first().map(|code| example_of(*code));
     let mut headers = Map::new();
     headers.insert(
         "Filrouge-Request-Id".to_owned(),
-        refer("headers", "RequestId"),
+        reference("headers", "RequestId"),
     );
     let mut header = |name: &str, description: &str, kind: &str| {
         let header = json!({"description": description, "schema": {"type": kind}});
@@ -143,26 +150,27 @@ fn response(status: u16, codes: &[ErrorCode]) -> Value {
     })
 }
 
-/// The extension that contains a schema which the library's types cannot express, until `finish` moves it.
-pub(super) const RAW: &str = "x-raw";
+/// The extension that contains a schema that the library's types cannot express. [`super::finish`] moves it to its
+/// place.
+pub(super) const LITERAL: &str = "x-raw";
 
 /// Returns a schema that is literal JSON; [`super::finish`] moves the JSON to its place.
-pub(crate) fn raw(schema: Value) -> Schema {
-    let written = ExtensionsBuilder::new().add(RAW, schema).build();
+pub(crate) fn literal(schema: Value) -> Schema {
+    let extension = ExtensionsBuilder::new().add(LITERAL, schema).build();
     ObjectBuilder::new()
-        .extensions(Some(written))
+        .extensions(Some(extension))
         .build()
         .into()
 }
 
 pub(crate) fn header(description: &str, kind: &str) -> utoipa::openapi::Header {
     HeaderBuilder::new()
-        .schema(Some(raw(json!({"type": kind}))))
+        .schema(Some(literal(json!({"type": kind}))))
         .description(Some(description))
         .build()
 }
 
-fn example(code: ErrorCode) -> Value {
+fn example_of(code: ErrorCode) -> Value {
     json!({
         "type": format!("urn:filrouge:error:{code}"),
         "title": code.title(),

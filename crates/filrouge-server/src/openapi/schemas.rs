@@ -12,7 +12,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{OpenApi, PartialSchema, ToSchema};
 
-use super::problems::raw;
+use super::problems::literal;
 
 /// The entries of `components/schemas` that the annotations of handlers do not add.
 #[derive(OpenApi)]
@@ -30,14 +30,14 @@ use super::problems::raw;
 )))]
 pub(super) struct Components;
 
-macro_rules! written_out {
+macro_rules! literal_schemas {
     ($($(#[$doc:meta])* $name:ident: $schema:expr;)+) => {$(
         $(#[$doc])*
         pub(crate) struct $name;
 
         impl PartialSchema for $name {
             fn schema() -> RefOr<Schema> {
-                raw($schema).into()
+                literal($schema).into()
             }
         }
 
@@ -49,7 +49,7 @@ macro_rules! written_out {
     )+};
 }
 
-written_out! {
+literal_schemas! {
     /// A signed bundle.
     Bundle: json!({"type": "object", "description": "A signed bundle, as docs/format.md specifies it."});
     /// This document.
@@ -71,12 +71,12 @@ pub(crate) struct Context {
 }
 
 /// Returns the schema of a string that has one of these values.
-pub(crate) fn words<W: Into<Value>>(all: impl IntoIterator<Item = W>) -> Schema {
-    let words = ObjectBuilder::new().schema_type(Type::String);
-    words.enum_values(Some(all)).build().into()
+pub(crate) fn enum_schema<W: Into<Value>>(values: impl IntoIterator<Item = W>) -> Schema {
+    let schema = ObjectBuilder::new().schema_type(Type::String);
+    schema.enum_values(Some(values)).build().into()
 }
 
-fn value(schema: RefOr<Schema>) -> Value {
+fn to_value(schema: RefOr<Schema>) -> Value {
     serde_json::to_value(schema).unwrap_or_default()
 }
 
@@ -93,8 +93,8 @@ fn replace_turn() -> Value {
 
 /// Returns the schema of the request that starts a turn. It requires at least one of the two questions.
 fn start_turn() -> Value {
-    let mut schema = value(StartTurn::schema());
-    with_application(&mut schema);
+    let mut schema = to_value(StartTurn::schema());
+    add_application_members(&mut schema);
     schema["anyOf"] = ["question_neutral", "question_translated"]
         .map(|name| json!({"required": [name], "properties": {name: {"type": "string"}}}))
         .into();
@@ -102,11 +102,11 @@ fn start_turn() -> Value {
 }
 
 /// Adds the members for application-specific fields to those of a turn.
-fn with_application(turn: &mut Value) {
-    let mut application = value(Application::schema());
+fn add_application_members(turn: &mut Value) {
+    let mut application = to_value(Application::schema());
     let members = application["properties"].as_object_mut();
-    if let (Some(all), Some(members)) = (turn["properties"].as_object_mut(), members) {
-        all.append(members);
+    if let (Some(turn_members), Some(members)) = (turn["properties"].as_object_mut(), members) {
+        turn_members.append(members);
     }
 }
 
@@ -131,11 +131,12 @@ const ALL_REQUIRED: &[&str] = &[
     "ContextWindow",
     "Finding",
 ];
-/// Adds what the derives leave out to the schemas.
-pub(super) fn complete(schemas: &mut Map<String, Value>) {
+
+/// Adds to the schemas what the derives cannot express.
+pub(super) fn complete_schemas(schemas: &mut Map<String, Value>) {
     schemas.insert("StartTurn".to_owned(), start_turn());
     if let Some(turn) = schemas.get_mut("Turn") {
-        with_application(turn);
+        add_application_members(turn);
     }
     for name in ALL_REQUIRED {
         if let Some(schema) = schemas.get_mut(*name) {

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::finish;
-use super::links::named;
+use super::complete_document;
+use super::links::linked_operations;
 
 /// The pointer to a problem response's codes.
 const CODES: &str = "/content/application~1problem+json/schema/allOf/1/properties/code/enum";
 
 fn document() -> Value {
-    finish(crate::routes::api().into_openapi())
+    complete_document(crate::routes::api().into_openapi())
 }
 
 /// The operations, each with its id.
@@ -72,7 +72,7 @@ fn links_name_existing_operations() {
         .into_iter()
         .map(|(id, _)| id)
         .collect();
-    for name in named() {
+    for name in linked_operations() {
         assert!(ids.contains(name), "{name}");
     }
 }

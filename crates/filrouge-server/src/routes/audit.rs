@@ -14,10 +14,10 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
-use crate::openapi::Tabled;
+use crate::openapi::PageOrTableResponse;
 use filrouge_http::access::{Principal, may};
-use filrouge_http::answer::{Answer, Page, accepted, attachment, json};
-use filrouge_http::extract::{InTenant, LIMIT_MAX, Limit};
+use filrouge_http::extract::{LIMIT_MAX, Limit, TenantAccess};
+use filrouge_http::response::{Page, RouteResult, accepted_media_types, attachment, json};
 
 /// The format of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
@@ -49,14 +49,15 @@ impl Format {
 }
 
 /// Returns the first supported format that `Accept` names; JSON if it names none.
-fn named(headers: &HeaderMap) -> Format {
-    let mut named = accepted(headers).filter_map(|media_type| match media_type.as_str() {
-        "application/json" => Some(Format::Json),
-        "application/x-ndjson" | "application/jsonl" => Some(Format::Jsonl),
-        "text/csv" => Some(Format::Csv),
-        _ => None,
-    });
-    named.next().unwrap_or(Format::Json)
+fn requested_format(headers: &HeaderMap) -> Format {
+    let mut formats =
+        accepted_media_types(headers).filter_map(|media_type| match media_type.as_str() {
+            "application/json" => Some(Format::Json),
+            "application/x-ndjson" | "application/jsonl" => Some(Format::Jsonl),
+            "text/csv" => Some(Format::Csv),
+            _ => None,
+        });
+    formats.next().unwrap_or(Format::Json)
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -98,28 +99,33 @@ pub(super) struct ListQuery {
     operation_id = "listAudit",
     tag = "reading",
     params(ListQuery),
-    responses(Tabled<AuditRow>)
+    responses(PageOrTableResponse<AuditRow>)
 )]
 pub(super) async fn list(
     State(app): State<App>,
-    at: InTenant<may::Audit, ListQuery>,
+    access: TenantAccess<may::Audit, ListQuery>,
     headers: HeaderMap,
-) -> Answer {
-    let format = at.query.format.unwrap_or_else(|| named(&headers));
+) -> RouteResult {
+    let format = access
+        .query
+        .format
+        .unwrap_or_else(|| requested_format(&headers));
     let query = AuditQuery {
-        session_id: at.query.session_id,
-        identity_id: at.query.identity_id,
-        tool: at.query.tool,
-        agent: at.query.agent,
-        since: at.query.since,
-        until: at.query.until,
-        cursor: at.query.cursor.as_deref().map(str::parse).transpose()?,
+        session_id: access.query.session_id,
+        identity_id: access.query.identity_id,
+        tool: access.query.tool,
+        agent: access.query.agent,
+        since: access.query.since,
+        until: access.query.until,
+        cursor: access.query.cursor.as_deref().map(str::parse).transpose()?,
         last_commit: None,
         limit: LIMIT_MAX,
     };
     if format == Format::Json {
-        let limit = at.query.limit.unwrap_or_default().into();
-        let page = app.audit.page(&at.caller, AuditQuery { limit, ..query });
+        let limit = access.query.limit.unwrap_or_default().into();
+        let page = app
+            .audit
+            .page(&access.caller, AuditQuery { limit, ..query });
         let AuditPage { rows, next, .. } = page.await?;
         let page = Page {
             data: rows,
@@ -127,56 +133,56 @@ pub(super) async fn list(
         };
         return json(&page);
     }
-    let rows = Rows {
+    let reader = RowReader {
         app,
-        caller: at.caller,
-        principal: at.principal,
+        caller: access.caller,
+        principal: access.principal,
         query,
-        left: at.query.limit.map_or(usize::MAX, Into::into),
+        rows_left: access.query.limit.map_or(usize::MAX, Into::into),
         format,
     };
-    rows.answer().await
+    reader.respond().await
 }
 
 /// Reads all rows page by page, and writes them as lines while the response is sent.
-struct Rows {
+struct RowReader {
     app: App,
     caller: Caller,
     principal: Principal,
     query: AuditQuery,
     /// The maximum number of further rows.
-    left: usize,
+    rows_left: usize,
     format: Format,
 }
 
 /// A part of the response, and the reader of the further rows; `None` if there are none.
-type Piece = (Bytes, Option<Rows>);
+type BodyPiece = (Bytes, Option<RowReader>);
 
-impl Rows {
-    async fn answer(self) -> Answer {
-        let permit = self.app.limits().large_answer().await?;
-        let (media_type, name, head) = match self.format {
+impl RowReader {
+    async fn respond(self) -> RouteResult {
+        let permit = self.app.limits().large_response_permit().await?;
+        let (media_type, name, heading) = match self.format {
             Format::Csv => {
                 let media_type = "text/csv; charset=utf-8; header=present";
                 (media_type, "audit.csv", AuditRow::csv_header())
             }
             Format::Json | Format::Jsonl => ("application/x-ndjson", "audit.jsonl", String::new()),
         };
-        let mut pieces = Box::pin(try_unfold(Some(self), |rows| async move {
-            match rows {
-                Some(rows) => rows.piece().await.map(Some),
+        let mut body_pieces = Box::pin(try_unfold(Some(self), |reader| async move {
+            match reader {
+                Some(reader) => reader.next_piece().await.map(Some),
                 None => Ok(None),
             }
         }));
         // The first page is read before the response begins, so that its failure gets an ordinary error response.
-        let first = pieces.try_next().await?.unwrap_or_default();
-        let begin = Bytes::from([head.as_bytes(), &first].concat());
+        let first = body_pieces.try_next().await?.unwrap_or_default();
+        let first_bytes = Bytes::from([heading.as_bytes(), &first].concat());
         // A later failure breaks the connection, so that the client does not take the response for complete.
-        let following = pieces.inspect_err(|failure: &Failure| {
+        let later_pieces = body_pieces.inspect_err(|failure: &Failure| {
             let code = failure.code.as_str();
             tracing::warn!(code, detail = %failure.detail, "an audit was cut off");
         });
-        let body = once(ready(Ok(begin))).chain(following);
+        let body = once(ready(Ok(first_bytes))).chain(later_pieces);
         let body = body.try_filter(|bytes| ready(!bytes.is_empty()));
         let body = permit.hold_in(HttpBody::from_stream(body));
         Ok(attachment(media_type, name, body))
@@ -184,25 +190,25 @@ impl Rows {
 
     /// Reads a page. Commits made after the first page was read are left out, because the response might never end
     /// otherwise. Fails if the server stops or the credentials become invalid.
-    async fn piece(mut self) -> Result<Piece, Failure> {
-        let ended = if *self.app.stopping().borrow() {
+    async fn next_piece(mut self) -> Result<BodyPiece, Failure> {
+        let end_reason = if *self.app.stopping().borrow() {
             Some("the server stops")
-        } else if !self.principal.still_valid() {
+        } else if !self.principal.is_valid() {
             Some("the credentials stopped being valid")
         } else {
             None
         };
-        if let Some(why) = ended {
+        if let Some(why) = end_reason {
             return Err(Failure::new(ErrorCode::Unauthenticated, why));
         }
-        self.query.limit = self.left.min(LIMIT_MAX);
+        self.query.limit = self.rows_left.min(LIMIT_MAX);
         let query = self.query.clone();
         let page = self.app.audit.page(&self.caller, query).await?;
         self.query.last_commit.get_or_insert(page.newest);
-        self.left -= page.rows.len();
+        self.rows_left -= page.rows.len();
         let lines = self.format.lines(&page.rows)?;
         self.query.cursor = page.next;
-        let has_more = page.next.is_some() && self.left > 0;
+        let has_more = page.next.is_some() && self.rows_left > 0;
         Ok((lines.into(), has_more.then_some(self)))
     }
 }
@@ -213,15 +219,15 @@ mod tests {
 
     use super::*;
 
-    fn requested(accept: &str) -> Format {
+    fn format_for(accept: &str) -> Format {
         let mut headers = HeaderMap::new();
         headers.append(header::ACCEPT, HeaderValue::from_str(accept).unwrap());
-        named(&headers)
+        requested_format(&headers)
     }
 
     #[test]
     fn a_format_is_chosen_by_its_media_type() {
-        assert_eq!(named(&HeaderMap::new()), Format::Json);
+        assert_eq!(requested_format(&HeaderMap::new()), Format::Json);
         for (accept, expected) in [
             ("*/*", Format::Json),
             ("text/html, Text/CSV; header=present", Format::Csv),
@@ -229,7 +235,7 @@ mod tests {
             ("application/jsonl, text/csv", Format::Jsonl),
             ("application/json, text/csv", Format::Json),
         ] {
-            assert_eq!(requested(accept), expected, "{accept}");
+            assert_eq!(format_for(accept), expected, "{accept}");
         }
     }
 }

@@ -14,22 +14,22 @@ use filrouge_http::access::Principal;
 use filrouge_http::extract::wait;
 use filrouge_http::problem::Problem;
 
-/// Waits for `waiting`, until the server stops or the credentials become invalid. Whatever `waiting` wrote by then
-/// stays.
+/// Runs `work` to its end, unless the server stops or the credentials become invalid before. Everything that `work` has
+/// written by then stays.
 ///
 /// # Errors
 /// The outer error: `overloaded` when the server stops, `unauthenticated`, or too many waiting requests of the caller.
-/// The inner result is that of `waiting`.
-pub(super) async fn waited<T>(
+/// The inner result is that of `work`.
+pub(super) async fn run_while_valid<T>(
     app: &App,
     principal: &Principal,
-    waiting: impl Future<Output = Result<T, Failure>>,
+    work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<Result<T, Failure>, Problem> {
-    let _slot = app.limits().stream(principal.name())?;
+    let _slot = app.limits().open_stream(principal.name())?;
     tokio::select! {
-        done = waiting => Ok(done),
-        () = app.stopped() => Err(Problem::new(ErrorCode::Overloaded, "the server is stopping")),
-        () = principal.ended() => Err(Principal::no_longer_valid()),
+        result = work => Ok(result),
+        () = app.wait_until_stopping() => Err(Problem::new(ErrorCode::Overloaded, "the server is stopping")),
+        () = principal.wait_until_ended() => Err(Principal::credentials_ended()),
     }
 }
 
@@ -39,14 +39,14 @@ pub(super) async fn waited<T>(
 /// `internal` when the task was cancelled.
 pub(super) async fn join_task<T>(task: JoinHandle<T>) -> Result<T, Failure> {
     match task.await.map_err(JoinError::try_into_panic) {
-        Ok(done) => Ok(done),
+        Ok(value) => Ok(value),
         Err(Ok(panic)) => std::panic::resume_unwind(panic),
         Err(Err(cancelled)) => Err(Failure::new(ErrorCode::Internal, cancelled.to_string())),
     }
 }
 
 /// How long a request with `on_busy=wait` waits for a turn by default.
-const WAIT: Duration = Duration::from_secs(30);
+const WAIT_DEFAULT: Duration = Duration::from_secs(30);
 
 /// The caller's choice when another caller is at work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
@@ -65,7 +65,7 @@ pub(super) enum WhenBusy {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct OnOpenTurn {
+pub(super) struct OpenTurnQuery {
     /// What to do when this request's turn is already open, so that another caller works on it: `wait` for its end and
     /// return it then; `reject` with 409 `turn_busy`; or `204`. By default the turn is returned in its present state.
     #[param(inline)]
@@ -75,20 +75,20 @@ pub(super) struct OnOpenTurn {
     wait: Option<u64>,
 }
 
-impl OnOpenTurn {
+impl OpenTurnQuery {
     /// Returns the policy for the engine; `None` means that the turn is returned in its present state.
     ///
     /// # Errors
     /// `invalid` for a `wait` that is out of range, or without `on_busy=wait`.
-    pub(super) fn policy(&self) -> Result<Option<OnBusy>, Problem> {
+    pub(super) fn on_busy(&self) -> Result<Option<OnBusy>, Problem> {
         if self.wait.is_some() && self.on_busy != Some(WhenBusy::Wait) {
             return Err(
                 Problem::new(ErrorCode::Invalid, "wait: only with on_busy=wait")
                     .with_hint("leave wait out, or send on_busy=wait"),
             );
         }
-        let time = self.wait.map_or(Ok(WAIT), |ms| wait(Some(ms)))?;
-        Ok(self.on_busy.map(|when| match when {
+        let time = self.wait.map_or(Ok(WAIT_DEFAULT), |ms| wait(Some(ms)))?;
+        Ok(self.on_busy.map(|choice| match choice {
             WhenBusy::Wait => OnBusy::Wait(time),
             WhenBusy::Reject => OnBusy::Reject,
             WhenBusy::NoContent => OnBusy::NoContent,
@@ -100,14 +100,14 @@ impl OnOpenTurn {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct OnHeld {
+pub(super) struct HeldSessionQuery {
     /// What to do while another caller holds the session: `wait` for `wait_ms`, then 423 `lease_timeout`; `reject`
     /// with 423 at once; `204` like `wait`, but with no body at the end.
     #[param(inline)]
     on_busy: Option<WhenBusy>,
 }
 
-impl OnHeld {
+impl HeldSessionQuery {
     /// Returns the time to wait in milliseconds; `requested` is `wait_ms` of the body. `None` means the default of the
     /// engine.
     ///
@@ -120,8 +120,8 @@ impl OnHeld {
         match requested {
             None | Some(0) => Ok(Some(0)),
             Some(_) => {
-                let what = "wait_ms: with on_busy=reject the request does not wait";
-                Err(Problem::new(ErrorCode::Invalid, what)
+                let detail = "wait_ms: with on_busy=reject the request does not wait";
+                Err(Problem::new(ErrorCode::Invalid, detail)
                     .with_hint("leave wait_ms out, or send on_busy=wait"))
             }
         }
@@ -132,9 +132,9 @@ impl OnHeld {
     ///
     /// # Errors
     /// The failure.
-    pub(super) fn unless_held(&self, failure: Failure) -> Result<(), Problem> {
-        let held = failure.code == ErrorCode::LeaseTimeout;
-        if held && self.on_busy == Some(WhenBusy::NoContent) {
+    pub(super) fn accept_lease_timeout(&self, failure: Failure) -> Result<(), Problem> {
+        let timed_out = failure.code == ErrorCode::LeaseTimeout;
+        if timed_out && self.on_busy == Some(WhenBusy::NoContent) {
             return Ok(());
         }
         Err(failure.into())

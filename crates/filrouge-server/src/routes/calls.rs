@@ -6,13 +6,17 @@ use filrouge_types::{Checkpoint, Lease, RawJson, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use utoipa::{IntoParams, ToSchema};
 
-use super::busy::{OnHeld, waited};
+use super::busy::{HeldSessionQuery, run_while_valid};
 use super::page::PageQuery;
 use crate::app::App;
-use crate::openapi::{Created, Listed, OrNothing, SessionPath, Shown, Written};
+use crate::openapi::{
+    CreatedResponse, OrNoContent, PageResponse, SessionPath, StateResponse, WriteResponse,
+};
 use filrouge_http::access::{add_session_token, may};
-use filrouge_http::answer::{Answer, Page, created, json, no_content, written};
-use filrouge_http::extract::{Body, InSession};
+use filrouge_http::extract::{Body, SessionAccess};
+use filrouge_http::response::{
+    Page, RouteResult, create_response, json, no_content, write_response,
+};
 
 /// Takes the lease of a session; waits while another caller holds it.
 ///
@@ -23,20 +27,23 @@ use filrouge_http::extract::{Body, InSession};
     path = "/api/v1/sessions/{session_id}/lease",
     operation_id = "takeLease",
     tag = "calls",
-    params(SessionPath, OnHeld),
+    params(SessionPath, HeldSessionQuery),
     request_body = AcquireLease,
-    responses(OrNothing<Created<Lease>>)
+    responses(OrNoContent<CreatedResponse<Lease>>)
 )]
-pub(super) async fn take(
+pub(super) async fn acquire(
     State(app): State<App>,
-    at: InSession<may::Write, OnHeld>,
+    access: SessionAccess<may::Write, HeldSessionQuery>,
     Body(mut request): Body<AcquireLease>,
-) -> Answer {
-    request.wait_ms = at.query.wait_ms(request.wait_ms)?;
-    let taking = app.calls.acquire(&at.caller, &at.session, request);
-    match waited(&app, &at.principal, taking).await? {
-        Ok(lease) => created(!lease.replayed, &lease),
-        Err(failure) => at.query.unless_held(failure).map(|()| no_content()),
+) -> RouteResult {
+    request.wait_ms = access.query.wait_ms(request.wait_ms)?;
+    let acquiring = app.calls.acquire(&access.caller, &access.session, request);
+    match run_while_valid(&app, &access.principal, acquiring).await? {
+        Ok(lease) => create_response(!lease.replayed, &lease),
+        Err(failure) => access
+            .query
+            .accept_lease_timeout(failure)
+            .map(|()| no_content()),
     }
 }
 
@@ -48,15 +55,18 @@ pub(super) async fn take(
     tag = "calls",
     params(SessionPath),
     request_body = RenewLease,
-    responses(Written<Lease>)
+    responses(WriteResponse<Lease>)
 )]
 pub(super) async fn renew(
     State(app): State<App>,
-    at: InSession<may::Write>,
+    access: SessionAccess<may::Write>,
     Body(request): Body<RenewLease>,
-) -> Answer {
-    let lease = app.calls.renew(&at.caller, &at.session, request).await?;
-    written(&lease)
+) -> RouteResult {
+    let lease = app
+        .calls
+        .renew(&access.caller, &access.session, request)
+        .await?;
+    write_response(&lease)
 }
 
 /// Returns the newest fence, and the session's present holder, if any.
@@ -66,10 +76,10 @@ pub(super) async fn renew(
     operation_id = "getLease",
     tag = "calls",
     params(SessionPath),
-    responses(Shown<Lease>)
+    responses(StateResponse<Lease>)
 )]
-pub(super) async fn show(State(app): State<App>, at: InSession<may::Read>) -> Answer {
-    let lease = app.calls.lease(&at.caller, &at.session).await?;
+pub(super) async fn show(State(app): State<App>, access: SessionAccess<may::Read>) -> RouteResult {
+    let lease = app.calls.lease(&access.caller, &access.session).await?;
     json(&lease)
 }
 
@@ -78,7 +88,7 @@ pub(super) async fn show(State(app): State<App>, at: InSession<may::Read>) -> An
 #[serde(deny_unknown_fields)]
 pub(super) struct ReleaseQuery {
     /// The session's holder.
-    #[serde(deserialize_with = "holder")]
+    #[serde(deserialize_with = "non_empty_holder")]
     #[param(value_type = filrouge_types::schema::Holder, inline)]
     holder: Box<str>,
     /// The fence of its lease; `Filrouge-Fence` is an alternative.
@@ -86,7 +96,7 @@ pub(super) struct ReleaseQuery {
 }
 
 /// Refuses an empty holder.
-fn holder<'de, D: Deserializer<'de>>(d: D) -> Result<Box<str>, D::Error> {
+fn non_empty_holder<'de, D: Deserializer<'de>>(d: D) -> Result<Box<str>, D::Error> {
     let holder = Box::<str>::deserialize(d)?;
     if holder.is_empty() {
         return Err(de::Error::custom("a holder must not be empty"));
@@ -103,17 +113,22 @@ fn holder<'de, D: Deserializer<'de>>(d: D) -> Result<Box<str>, D::Error> {
     operation_id = "releaseLease",
     tag = "calls",
     params(SessionPath, ReleaseQuery),
-    responses(Written<Lease>)
+    responses(WriteResponse<Lease>)
 )]
 pub(super) async fn release(
     State(app): State<App>,
-    at: InSession<may::Write, ReleaseQuery>,
-) -> Answer {
+    access: SessionAccess<may::Write, ReleaseQuery>,
+) -> RouteResult {
     let lease = app
         .calls
-        .release(&at.caller, &at.session, &at.query.holder, at.query.fence)
+        .release(
+            &access.caller,
+            &access.session,
+            &access.query.holder,
+            access.query.fence,
+        )
         .await?;
-    written(&lease)
+    write_response(&lease)
 }
 
 /// Writes a checkpoint, once for each seq; its label becomes the session's state.
@@ -127,18 +142,18 @@ pub(super) async fn release(
     tag = "calls",
     params(SessionPath),
     request_body = SaveCheckpoint,
-    responses(Created<Checkpoint>)
+    responses(CreatedResponse<Checkpoint>)
 )]
 pub(super) async fn put_checkpoint(
     State(app): State<App>,
-    at: InSession<may::Write>,
+    access: SessionAccess<may::Write>,
     Body(request): Body<SaveCheckpoint>,
-) -> Answer {
+) -> RouteResult {
     let saved = app
         .calls
-        .put_checkpoint(&at.caller, &at.session, request)
+        .put_checkpoint(&access.caller, &access.session, request)
         .await?;
-    created(!saved.replayed, &saved)
+    create_response(!saved.replayed, &saved)
 }
 
 /// A checkpoint in a list.
@@ -186,23 +201,29 @@ impl From<Result<Checkpoint, u64>> for ListedCheckpoint {
     operation_id = "listCheckpoints",
     tag = "calls",
     params(SessionPath, PageQuery),
-    responses(Listed<ListedCheckpoint>)
+    responses(PageResponse<ListedCheckpoint>)
 )]
 pub(super) async fn checkpoints(
     State(app): State<App>,
-    at: InSession<may::Read, PageQuery>,
-) -> Answer {
-    let limit = usize::from(at.query.limit);
-    let before = at.query.cursor.map(u64::from);
-    let all = app.calls.checkpoints(&at.caller, &at.session).await?;
-    let mut data: Vec<ListedCheckpoint> = all
+    access: SessionAccess<may::Read, PageQuery>,
+) -> RouteResult {
+    let limit = usize::from(access.query.limit);
+    let before = access.query.cursor.map(u64::from);
+    let checkpoints = app
+        .calls
+        .checkpoints(&access.caller, &access.session)
+        .await?;
+    let mut data: Vec<ListedCheckpoint> = checkpoints
         .into_iter()
         .map(ListedCheckpoint::from)
-        .filter(|one| before.is_none_or(|seq| one.seq < seq))
+        .filter(|checkpoint| before.is_none_or(|seq| checkpoint.seq < seq))
         .collect();
-    let more = data.len() > limit;
+    let has_more = data.len() > limit;
     data.truncate(limit);
-    let next_cursor = data.last().filter(|_| more).map(|one| one.seq.to_string());
+    let next_cursor = data
+        .last()
+        .filter(|_| has_more)
+        .map(|checkpoint| checkpoint.seq.to_string());
     json(&Page { data, next_cursor })
 }
 
@@ -213,11 +234,18 @@ pub(super) async fn checkpoints(
     operation_id = "getLatestCheckpoint",
     tag = "calls",
     params(SessionPath),
-    responses(Shown<Checkpoint>)
+    responses(StateResponse<Checkpoint>)
 )]
-pub(super) async fn latest_checkpoint(State(app): State<App>, at: InSession<may::Read>) -> Answer {
+pub(super) async fn latest_checkpoint(
+    State(app): State<App>,
+    access: SessionAccess<may::Read>,
+) -> RouteResult {
     let calls = &app.calls;
-    json(&calls.latest_checkpoint(&at.caller, &at.session).await?)
+    json(
+        &calls
+            .latest_checkpoint(&access.caller, &access.session)
+            .await?,
+    )
 }
 
 /// Takes the lease of a session and returns what the caller needs to continue.
@@ -230,33 +258,41 @@ pub(super) async fn latest_checkpoint(State(app): State<App>, at: InSession<may:
     path = "/api/v1/sessions/{session_id}/resume",
     operation_id = "resumeSession",
     tag = "calls",
-    params(SessionPath, OnHeld),
+    params(SessionPath, HeldSessionQuery),
     request_body = ResumeSession,
-    responses(OrNothing<Created<Resumed>>)
+    responses(OrNoContent<CreatedResponse<Resumed>>)
 )]
 pub(super) async fn resume(
     State(app): State<App>,
-    mut at: InSession<may::Write, OnHeld>,
+    mut access: SessionAccess<may::Write, HeldSessionQuery>,
     Body(mut request): Body<ResumeSession>,
-) -> Answer {
-    request.wait_ms = at.query.wait_ms(request.wait_ms)?;
-    let fresh = if request.create {
-        app.sessions.fresh_token(&mut at.caller)?
+) -> RouteResult {
+    request.wait_ms = access.query.wait_ms(request.wait_ms)?;
+    let new_token = if request.create {
+        app.sessions.generate_token(&mut access.caller)?
     } else {
         None
     };
-    let resuming = app.calls.resume(&at.caller, &at.session, request);
-    let resumed = match waited(&app, &at.principal, resuming).await? {
+    let resuming = app.calls.resume(&access.caller, &access.session, request);
+    let resumed = match run_while_valid(&app, &access.principal, resuming).await? {
         Ok(resumed) => resumed,
-        Err(failure) => return at.query.unless_held(failure).map(|()| no_content()),
+        Err(failure) => {
+            return access
+                .query
+                .accept_lease_timeout(failure)
+                .map(|()| no_content());
+        }
     };
-    let new = resumed.created;
-    let mut response = created(new, &resumed)?;
-    if let Some(fresh) = fresh
-        && new
-        && app.sessions.needs_token(&at.caller, &at.session).await
+    let is_new = resumed.created;
+    let mut response = create_response(is_new, &resumed)?;
+    if let Some(new_token) = new_token
+        && is_new
+        && app
+            .sessions
+            .needs_token(&access.caller, &access.session)
+            .await
     {
-        add_session_token(&mut response, &fresh);
+        add_session_token(&mut response, &new_token);
     }
     Ok(response)
 }

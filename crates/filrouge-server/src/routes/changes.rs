@@ -8,11 +8,11 @@ use tokio::time::Instant;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
-use crate::openapi::Shown;
+use crate::openapi::StateResponse;
 use filrouge_http::access::{Principal, may};
-use filrouge_http::answer::{Answer, json};
-use filrouge_http::extract::{InTenant, Limit, wait};
+use filrouge_http::extract::{Limit, TenantAccess, wait};
 use filrouge_http::problem::Problem;
+use filrouge_http::response::{RouteResult, json};
 
 /// A page of the feed.
 #[derive(Serialize, ToSchema)]
@@ -54,7 +54,7 @@ pub(super) struct ListQuery {
 }
 
 /// Returns the position after which the caller wants changes.
-fn after(query: &ListQuery) -> Result<ChangeCursor, Problem> {
+fn position(query: &ListQuery) -> Result<ChangeCursor, Problem> {
     match (&query.after, &query.cursor) {
         (Some(after), Some(cursor)) if after != cursor => Err(Problem::new(
             ErrorCode::Invalid,
@@ -75,25 +75,28 @@ fn after(query: &ListQuery) -> Result<ChangeCursor, Problem> {
     operation_id = "listChanges",
     tag = "changes",
     params(ListQuery),
-    responses(Shown<Changes>)
+    responses(StateResponse<Changes>)
 )]
-pub(super) async fn list(State(app): State<App>, at: InTenant<may::Read, ListQuery>) -> Answer {
+pub(super) async fn list(
+    State(app): State<App>,
+    access: TenantAccess<may::Read, ListQuery>,
+) -> RouteResult {
     let (after, limit, wait) = (
-        after(&at.query)?,
-        at.query.limit.into(),
-        wait(at.query.wait)?,
+        position(&access.query)?,
+        access.query.limit.into(),
+        wait(access.query.wait)?,
     );
     let following = &app.following;
-    let now = || following.changes(&at.caller, after, limit);
+    let read_changes = || following.changes(&access.caller, after, limit);
     if wait.is_zero() {
-        return json(&Changes::from(now().await?));
+        return json(&Changes::from(read_changes().await?));
     }
-    let _slot = app.limits().stream(at.principal.name())?;
-    let until = Instant::now() + wait;
+    let _slot = app.limits().open_stream(access.principal.name())?;
+    let deadline = Instant::now() + wait;
     let page = tokio::select! {
-        page = following.next_changes(&at.caller, after, limit, until) => page?,
-        () = app.stopped() => now().await?,
-        () = at.principal.ended() => return Err(Principal::no_longer_valid()),
+        page = following.next_changes(&access.caller, after, limit, deadline) => page?,
+        () = app.wait_until_stopping() => read_changes().await?,
+        () = access.principal.wait_until_ended() => return Err(Principal::credentials_ended()),
     };
     json(&Changes::from(page))
 }

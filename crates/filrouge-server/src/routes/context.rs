@@ -9,18 +9,18 @@ use utoipa::IntoParams;
 use utoipa::openapi::Schema;
 
 use crate::app::App;
-use crate::openapi::{Context, SessionPath, Shown, words};
+use crate::openapi::{Context, SessionPath, StateResponse, enum_schema};
 use filrouge_http::access::may;
-use filrouge_http::answer::{Answer, json};
-use filrouge_http::extract::InSession;
+use filrouge_http::extract::SessionAccess;
 use filrouge_http::problem::Problem;
+use filrouge_http::response::{RouteResult, json};
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ShowQuery {
     /// The format of the messages: `pairs` by default.
-    #[param(schema_with = formats)]
+    #[param(schema_with = format_schema)]
     format: Option<String>,
     /// The language: neutral by default.
     variant: Option<Variant>,
@@ -36,8 +36,8 @@ pub(super) struct ShowQuery {
     unanswered: Unanswered,
 }
 
-fn formats() -> Schema {
-    words(Format::ALL.map(Format::as_str))
+fn format_schema() -> Schema {
+    enum_schema(Format::ALL.map(Format::as_str))
 }
 
 /// Restores a conversation as the messages of a provider's request, in a structure that the provider accepts.
@@ -49,10 +49,13 @@ fn formats() -> Schema {
     operation_id = "restoreContext",
     tag = "reading",
     params(SessionPath, ShowQuery),
-    responses(Shown<Context>)
+    responses(StateResponse<Context>)
 )]
-pub(super) async fn show(State(app): State<App>, at: InSession<may::Read, ShowQuery>) -> Answer {
-    let format: Format = match at.query.format.as_deref().map(str::parse) {
+pub(super) async fn show(
+    State(app): State<App>,
+    access: SessionAccess<may::Read, ShowQuery>,
+) -> RouteResult {
+    let format: Format = match access.query.format.as_deref().map(str::parse) {
         None => Format::Pairs,
         Some(Ok(format)) => format,
         Some(Err(unknown)) => {
@@ -65,12 +68,12 @@ pub(super) async fn show(State(app): State<App>, at: InSession<may::Read, ShowQu
             Format::Pairs => Selection::Pairs,
             _ => Selection::Messages,
         },
-        variant: at.query.variant.unwrap_or_default(),
-        last_turns: at.query.last_turns,
-        max_tokens: at.query.max_tokens,
-        unanswered: at.query.unanswered,
+        variant: access.query.variant.unwrap_or_default(),
+        last_turns: access.query.last_turns,
+        max_tokens: access.query.max_tokens,
+        unanswered: access.query.unanswered,
     };
-    let permit = app.limits().large_answer().await?;
-    let context = restore(app.engine(), &at.caller, &at.session, format, query).await?;
+    let permit = app.limits().large_response_permit().await?;
+    let context = restore(app.engine(), &access.caller, &access.session, format, query).await?;
     Ok(json(&context)?.map(|body| permit.hold_in(body)))
 }

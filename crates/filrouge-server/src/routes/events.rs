@@ -6,10 +6,10 @@ use filrouge_types::SessionEvent;
 
 use super::page::PageQuery;
 use crate::app::App;
-use crate::openapi::{Created, Listed, SessionPath};
+use crate::openapi::{CreatedResponse, PageResponse, SessionPath};
 use filrouge_http::access::may;
-use filrouge_http::answer::{Answer, Page, created, json};
-use filrouge_http::extract::{Body, InSession};
+use filrouge_http::extract::{Body, SessionAccess};
+use filrouge_http::response::{Page, RouteResult, create_response, json};
 
 /// Records an event of a session, once for each key.
 ///
@@ -21,15 +21,18 @@ use filrouge_http::extract::{Body, InSession};
     tag = "events",
     params(SessionPath),
     request_body = RecordEvent,
-    responses(Created<SessionEvent>)
+    responses(CreatedResponse<SessionEvent>)
 )]
 pub(super) async fn record(
     State(app): State<App>,
-    at: InSession<may::Write>,
+    access: SessionAccess<may::Write>,
     Body(request): Body<RecordEvent>,
-) -> Answer {
-    let event = app.events.record(&at.caller, at.session, request).await?;
-    created(!event.replayed, &event)
+) -> RouteResult {
+    let event = app
+        .events
+        .record(&access.caller, access.session, request)
+        .await?;
+    create_response(!event.replayed, &event)
 }
 
 /// Lists a session's events in the order in which they were recorded.
@@ -39,14 +42,17 @@ pub(super) async fn record(
     operation_id = "listEvents",
     tag = "events",
     params(SessionPath, PageQuery),
-    responses(Listed<SessionEvent>)
+    responses(PageResponse<SessionEvent>)
 )]
-pub(super) async fn list(State(app): State<App>, at: InSession<may::Read, PageQuery>) -> Answer {
-    let limit = at.query.limit.into();
-    let after = at.query.cursor.map_or(0, Into::into);
+pub(super) async fn list(
+    State(app): State<App>,
+    access: SessionAccess<may::Read, PageQuery>,
+) -> RouteResult {
+    let limit = access.query.limit.into();
+    let after = access.query.cursor.map_or(0, Into::into);
     let (data, next_cursor) = app
         .events
-        .list(&at.caller, &at.session, after, limit)
+        .list(&access.caller, &access.session, after, limit)
         .await?;
     json(&Page { data, next_cursor })
 }

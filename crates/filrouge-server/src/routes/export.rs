@@ -16,11 +16,11 @@ use super::busy::join_task;
 use crate::app::App;
 use crate::openapi::{Bundle, SessionPath};
 use filrouge_http::access::may;
-use filrouge_http::answer::{Answer, attachment};
-use filrouge_http::extract::InSession;
+use filrouge_http::extract::SessionAccess;
+use filrouge_http::response::{RouteResult, attachment};
 
 /// The maximum size of a document in bytes. It is limited because documents are built in memory.
-const EXPORT_MAX: usize = 256 << 20;
+const EXPORT_MAX_BYTES: usize = 256 << 20;
 
 /// The format of a document.
 #[derive(Clone, Copy, Default, Deserialize, ToSchema)]
@@ -63,16 +63,23 @@ pub(super) struct ShowQuery {
         ),
     ))
 )]
-pub(super) async fn show(State(app): State<App>, at: InSession<may::Read, ShowQuery>) -> Answer {
-    let permit = app.limits().large_answer().await?;
-    let (text, media_type, name) = match at.query.format {
-        Format::Json => (bundle(&app, &at).await?, "application/json", "session.json"),
+pub(super) async fn show(
+    State(app): State<App>,
+    access: SessionAccess<may::Read, ShowQuery>,
+) -> RouteResult {
+    let permit = app.limits().large_response_permit().await?;
+    let (text, media_type, name) = match access.query.format {
+        Format::Json => (
+            write_bundle(&app, &access).await?,
+            "application/json",
+            "session.json",
+        ),
         Format::Md => {
-            let text = document(&app, &at, markdown).await?;
+            let text = render_document(&app, &access, markdown).await?;
             (text, "text/markdown; charset=utf-8", "session.md")
         }
         Format::Html => {
-            let text = document(&app, &at, html).await?;
+            let text = render_document(&app, &access, html).await?;
             (text, "text/html; charset=utf-8", "session.html")
         }
     };
@@ -83,18 +90,18 @@ pub(super) async fn show(State(app): State<App>, at: InSession<may::Read, ShowQu
 }
 
 fn too_large() -> Failure {
-    let what = format!("the document has more than {EXPORT_MAX} bytes");
-    Failure::new(ErrorCode::LimitExceeded, what)
+    let detail = format!("the document has more than {EXPORT_MAX_BYTES} bytes");
+    Failure::new(ErrorCode::LimitExceeded, detail)
         .with_hint("`filrouge export --format json` writes a bundle of any size")
 }
 
-/// A text of at most [`EXPORT_MAX`] bytes; writing more is an error.
+/// A text of at most [`EXPORT_MAX_BYTES`] bytes; writing more is an error.
 #[derive(Default)]
-struct Bounded(String);
+struct LimitedText(String);
 
-impl fmt::Write for Bounded {
+impl fmt::Write for LimitedText {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        if self.0.len() + text.len() > EXPORT_MAX {
+        if self.0.len() + text.len() > EXPORT_MAX_BYTES {
             return Err(fmt::Error);
         }
         self.0.push_str(text);
@@ -102,26 +109,34 @@ impl fmt::Write for Bounded {
     }
 }
 
-async fn bundle(app: &App, at: &InSession<may::Read, ShowQuery>) -> Result<String, Failure> {
-    let written = Arc::new(Mutex::new(Bounded::default()));
-    let out = written.clone();
+async fn write_bundle(
+    app: &App,
+    access: &SessionAccess<may::Read, ShowQuery>,
+) -> Result<String, Failure> {
+    let bundle = Arc::new(Mutex::new(LimitedText::default()));
+    let out = bundle.clone();
     let sink = Box::new(move |text: &str| {
         let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
         fmt::Write::write_str(&mut *out, text).map_err(|_| too_large())
     });
-    app.bundles.export(&at.caller, &at.session, sink).await?;
-    let mut written = written.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(std::mem::take(&mut written.0))
+    app.bundles
+        .export(&access.caller, &access.session, sink)
+        .await?;
+    let mut bundle = bundle.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(std::mem::take(&mut bundle.0))
 }
 
-async fn document(
+async fn render_document(
     app: &App,
-    at: &InSession<may::Read, ShowQuery>,
+    access: &SessionAccess<may::Read, ShowQuery>,
     write: fn(&Recorded, &mut dyn fmt::Write) -> fmt::Result,
 ) -> Result<String, Failure> {
-    let recorded = app.context.conversation(&at.caller, &at.session).await?;
+    let recorded = app
+        .context
+        .conversation(&access.caller, &access.session)
+        .await?;
     let render = move || {
-        let mut out = Bounded::default();
+        let mut out = LimitedText::default();
         write(&recorded, &mut out).map_err(|_| too_large())?;
         Ok(out.0)
     };

@@ -8,8 +8,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::openapi::Shown;
-use filrouge_http::answer::{Answer, json};
+use crate::openapi::StateResponse;
+use filrouge_http::response::{RouteResult, json};
 
 /// Returns the state of everything except the store, which is not queried, and whether the hot store answers; false
 /// without a hot store.
@@ -19,7 +19,7 @@ pub(crate) async fn readiness(app: &App) -> (Ready, bool) {
         Some(tiers) => Some(tiers.hot_health().await),
         None => None,
     };
-    let answers = hot.as_ref().is_some_and(|hot| hot.unavailable.is_none());
+    let hot_answers = hot.as_ref().is_some_and(|hot| hot.unavailable.is_none());
     let hot = hot.and_then(|hot| {
         let refuses = hot
             .refuses_writes
@@ -30,13 +30,13 @@ pub(crate) async fn readiness(app: &App) -> (Ready, bool) {
         read_only: health.read_only,
         integrity: health.integrity,
         anchor: app.anchor_failure(),
-        issuer: app.authority().issuer_failure(),
+        issuer: app.authority().last_issuer_failure(),
         hot,
         search: app.search_failure(),
         spool: app.spool().map(|spool| spool.view().into()),
         ..Ready::default()
     };
-    (ready, answers)
+    (ready, hot_answers)
 }
 
 /// The server is alive.
@@ -53,9 +53,9 @@ pub(super) struct Alive {
     path = "/healthz",
     operation_id = "getHealth",
     tag = "server",
-    responses(Shown<Alive>)
+    responses(StateResponse<Alive>)
 )]
-pub(super) async fn alive() -> Answer {
+pub(super) async fn alive() -> RouteResult {
     json(&Alive { status: "ok" })
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct Ready {
 impl Ready {
     /// Whether any field reports a problem.
     pub(crate) fn is_degraded(&self) -> bool {
-        let all = [
+        let reasons = [
             &self.read_only,
             &self.integrity,
             &self.anchor,
@@ -95,8 +95,9 @@ impl Ready {
             &self.store,
             &self.search,
         ];
-        let waits = |s: &SpoolStanding| s.entries > 0 || s.dead_letters > 0 || s.down;
-        all.into_iter().any(Option::is_some) || self.spool.as_ref().is_some_and(waits)
+        let has_waiting_writes = |s: &SpoolStanding| s.entries > 0 || s.dead_letters > 0 || s.down;
+        reasons.into_iter().any(Option::is_some)
+            || self.spool.as_ref().is_some_and(has_waiting_writes)
     }
 }
 
@@ -140,10 +141,10 @@ impl From<SpoolView> for SpoolStanding {
     path = "/readyz",
     operation_id = "getReadiness",
     tag = "server",
-    responses(Shown<Ready>)
+    responses(StateResponse<Ready>)
 )]
-pub(super) async fn ready(State(app): State<App>, headers: HeaderMap) -> Answer {
-    let observes = app.authority().may_observe(&headers).await;
+pub(super) async fn ready(State(app): State<App>, headers: HeaderMap) -> RouteResult {
+    let may_observe = app.authority().may_observe(&headers).await;
     // Queries the store, so that a store that does not answer is not reported as ready.
     let store = match app.upkeep.probe_store().await {
         Ok(()) => None,
@@ -151,7 +152,7 @@ pub(super) async fn ready(State(app): State<App>, headers: HeaderMap) -> Answer 
         Err(failure) if app.spool().is_some() && failure.code == ErrorCode::StoreUnavailable => {
             Some(failure.detail)
         }
-        Err(failure) if observes => return Err(failure.into()),
+        Err(failure) if may_observe => return Err(failure.into()),
         Err(failure) => return Err(Failure::new(failure.code, failure.code.title()).into()),
     };
     let (mut ready, _) = readiness(&app).await;
@@ -160,7 +161,7 @@ pub(super) async fn ready(State(app): State<App>, headers: HeaderMap) -> Answer 
         true => "degraded",
         false => "ready",
     };
-    let visible = if observes { ready } else { Ready::default() };
+    let visible = if may_observe { ready } else { Ready::default() };
     json(&Ready { status, ..visible })
 }
 

@@ -6,10 +6,10 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::openapi::Shown;
+use crate::openapi::StateResponse;
 use filrouge_http::access::may;
-use filrouge_http::answer::{Answer, json};
-use filrouge_http::extract::InTenant;
+use filrouge_http::extract::TenantAccess;
+use filrouge_http::response::{RouteResult, json};
 
 /// A server's identity and capabilities.
 #[derive(Serialize, ToSchema)]
@@ -90,16 +90,16 @@ struct Bounds {
     path = "/api/v1/info",
     operation_id = "getInfo",
     tag = "server",
-    responses(Shown<Info>)
+    responses(StateResponse<Info>)
 )]
-pub(super) async fn show(State(app): State<App>, at: InTenant<may::Read>) -> Answer {
+pub(super) async fn show(State(app): State<App>, access: TenantAccess<may::Read>) -> RouteResult {
     let limits = app.engine().limits();
     let hot = app.tiers().map(TieredLedger::view);
     let info = Info {
         name: "filrouge",
         version: env!("CARGO_PKG_VERSION"),
-        tenant_id: at.caller.tenant().to_string(),
-        identity_id: at.caller.identity().map(ToString::to_string),
+        tenant_id: access.caller.tenant().to_string(),
+        identity_id: access.caller.identity().map(ToString::to_string),
         durability: app.upkeep.durability().as_str(),
         hot: hot.as_ref().map(|hot| hot.kind),
         hot_bounds: hot.as_ref().map(|hot| HotBounds {

@@ -8,12 +8,12 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::app::App;
-use crate::openapi::{Created, LastEventId, SessionPath, Tailed, TurnPath};
+use crate::openapi::{CreatedResponse, LastEventId, PageOrStreamResponse, SessionPath, TurnPath};
 use crate::routes::tail;
 use filrouge_http::access::may;
-use filrouge_http::answer::{Answer, Page, created, json};
-use filrouge_http::extract::{Body, Cursor, InSession, InTurn, Limit};
+use filrouge_http::extract::{Body, Cursor, Limit, SessionAccess, TurnAccess};
 use filrouge_http::problem::Problem;
+use filrouge_http::response::{Page, RouteResult, create_response, json};
 
 /// Appends items to an open turn, all or none.
 #[utoipa::path(
@@ -23,18 +23,18 @@ use filrouge_http::problem::Problem;
     tag = "items",
     params(TurnPath),
     request_body = AppendItems,
-    responses(Created<Appended>)
+    responses(CreatedResponse<Appended>)
 )]
 pub(super) async fn append(
     State(app): State<App>,
-    at: InTurn<may::Write>,
+    access: TurnAccess<may::Write>,
     Body(request): Body<AppendItems>,
-) -> Answer {
+) -> RouteResult {
     let appended = app
         .turns
-        .append(&at.caller, at.session, at.turn, request)
+        .append(&access.caller, access.session, access.turn, request)
         .await?;
-    created(!appended.replayed, &appended)
+    create_response(!appended.replayed, &appended)
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -66,34 +66,34 @@ pub(super) struct ListQuery {
     operation_id = "listItems",
     tag = "items",
     params(SessionPath, ListQuery, LastEventId),
-    responses(Tailed<Item>)
+    responses(PageOrStreamResponse<Item>)
 )]
 pub(super) async fn list(
     State(app): State<App>,
-    at: InSession<may::Read, ListQuery>,
+    access: SessionAccess<may::Read, ListQuery>,
     headers: HeaderMap,
-) -> Answer {
-    let limit = at.query.limit.into();
-    let stream = tail::wanted(&headers);
-    if at.query.cursor.is_some() && (stream || at.query.after.is_some()) {
+) -> RouteResult {
+    let limit = access.query.limit.into();
+    let wants_stream = tail::is_requested(&headers);
+    if access.query.cursor.is_some() && (wants_stream || access.query.after.is_some()) {
         return Err(
             Problem::new(ErrorCode::Invalid, "cursor: only for pages, without after")
                 .with_hint("a page continues by cursor only, a stream begins with after"),
         );
     }
-    if stream {
-        let (after, drafts) = (at.query.after, at.query.drafts.unwrap_or(true));
-        return tail::open(app, at, &headers, after, drafts).await;
+    if wants_stream {
+        let (after, drafts) = (access.query.after, access.query.drafts.unwrap_or(true));
+        return tail::open(app, access, &headers, after, drafts).await;
     }
-    let after = at
+    let after = access
         .query
         .cursor
         .map(Into::into)
-        .or(at.query.after)
+        .or(access.query.after)
         .unwrap_or(0);
     let (data, next_cursor) = app
         .turns
-        .items(&at.caller, &at.session, after, limit)
+        .items(&access.caller, &access.session, after, limit)
         .await?;
     json(&Page { data, next_cursor })
 }

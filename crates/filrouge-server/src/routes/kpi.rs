@@ -10,11 +10,11 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
-use crate::openapi::{Shown, TenantPath};
+use crate::openapi::{StateResponse, TenantPath};
 use filrouge_http::access::may;
-use filrouge_http::answer::{Answer, attachment, json};
-use filrouge_http::extract::InTenant;
+use filrouge_http::extract::TenantAccess;
 use filrouge_http::problem::Problem;
+use filrouge_http::response::{RouteResult, attachment, json};
 
 /// The format of the rows.
 #[derive(Clone, Copy, Default, Deserialize, ToSchema)]
@@ -61,19 +61,19 @@ pub(super) struct ShowQuery {
 )]
 pub(super) async fn show(
     State(app): State<App>,
-    at: InTenant<may::Administer, ShowQuery>,
+    access: TenantAccess<may::Administer, ShowQuery>,
     tenant: PathTenant,
-) -> Answer {
-    check_tenant(&at.caller, tenant)?;
+) -> RouteResult {
+    check_tenant(&access.caller, tenant)?;
     // The report reads all events of the time range, so the number of concurrent ones is limited.
-    let _permit = app.limits().large_answer().await?;
+    let _permit = app.limits().large_response_permit().await?;
     let query = KpiQuery {
-        since: at.query.since,
-        until: at.query.until,
-        by: at.query.by,
+        since: access.query.since,
+        until: access.query.until,
+        by: access.query.by,
     };
-    let report = app.events.key_figures(&at.caller, query).await?;
-    match at.query.format {
+    let report = app.events.key_figures(&access.caller, query).await?;
+    match access.query.format {
         Format::Json => json(&report),
         Format::Csv => {
             let media_type = "text/csv; charset=utf-8; header=present";
@@ -90,8 +90,8 @@ type PathTenant = Result<Path<String>, PathRejection>;
 ///
 /// # Errors
 /// `tenant_not_found`; `invalid` for a path that cannot be read.
-fn check_tenant(caller: &Caller, named: PathTenant) -> Result<(), Problem> {
-    let Path(tenant) = named.map_err(|e| Problem::new(ErrorCode::Invalid, e.body_text()))?;
+fn check_tenant(caller: &Caller, tenant: PathTenant) -> Result<(), Problem> {
+    let Path(tenant) = tenant.map_err(|e| Problem::new(ErrorCode::Invalid, e.body_text()))?;
     if caller.tenant().as_str() == tenant {
         return Ok(());
     }
@@ -108,16 +108,16 @@ fn check_tenant(caller: &Caller, named: PathTenant) -> Result<(), Problem> {
     operation_id = "getTechnicalStatus",
     tag = "key figures",
     params(TenantPath),
-    responses(Shown<TechnicalStatus>)
+    responses(StateResponse<TechnicalStatus>)
 )]
 pub(super) async fn technical_status(
     State(app): State<App>,
-    at: InTenant<may::Administer>,
+    access: TenantAccess<may::Administer>,
     tenant: PathTenant,
-) -> Answer {
-    check_tenant(&at.caller, tenant)?;
+) -> RouteResult {
+    check_tenant(&access.caller, tenant)?;
     // The status reads all events of a week, so the number of concurrent requests is limited.
-    let _permit = app.limits().large_answer().await?;
-    let status = app.events.technical_status(&at.caller).await?;
+    let _permit = app.limits().large_response_permit().await?;
+    let status = app.events.technical_status(&access.caller).await?;
     json(&status)
 }

@@ -11,8 +11,8 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{Response, header};
 use filrouge_http::access::may;
-use filrouge_http::extract::{AnyQuery, InTenant};
-use filrouge_mcp::{Corpus, OfCaller};
+use filrouge_http::extract::{AnyQuery, TenantAccess};
+use filrouge_mcp::{CallerCorpus, Corpus};
 use filrouge_sources::ledger::LedgerSource;
 use tokio::runtime::Handle;
 
@@ -22,24 +22,24 @@ use crate::app::App;
 pub(super) const PATH: &str = "/mcp";
 
 /// Answers one message of the protocol, on behalf of the request's caller.
-pub(super) async fn call(
+pub(super) async fn handle(
     State(app): State<App>,
-    at: InTenant<may::Read, AnyQuery>,
+    access: TenantAccess<may::Read, AnyQuery>,
     mut request: Request,
 ) -> Response<Body> {
-    let mounted = &app.mcp;
+    let mcp = &app.mcp;
     // The MCP service checks the origin too, but knows only the host names of this server.
     if app.authority().allows_origin(request.headers()) {
         request.headers_mut().remove(header::ORIGIN);
     }
     // Nothing is written here, so a fence is ignored.
-    let caller = at.caller.with_fence(None);
+    let caller = access.caller.with_fence(None);
     let searcher = app
         .search
-        .of_histories(&mounted.library, app.engine(), &caller);
+        .histories_searcher(&mcp.library, app.engine(), &caller);
     let ledger = LedgerSource::new(app.engine().clone(), caller, Handle::current());
-    let library = mounted.library.with(Arc::new(ledger));
+    let library = mcp.library.with(Arc::new(ledger));
     let corpus = Corpus { library, searcher };
-    request.extensions_mut().insert(OfCaller(corpus));
-    mounted.service.handle(request).await.map(Body::new)
+    request.extensions_mut().insert(CallerCorpus(corpus));
+    mcp.service.handle(request).await.map(Body::new)
 }

@@ -4,11 +4,11 @@ use axum::extract::State;
 use filrouge_types::ErrorCode;
 
 use crate::app::App;
-use crate::metrics::scraped;
+use crate::metrics::collect;
 use filrouge_http::access::may;
-use filrouge_http::answer::{Answer, text};
-use filrouge_http::extract::{AnyQuery, InTenant};
+use filrouge_http::extract::{AnyQuery, TenantAccess};
 use filrouge_http::problem::Problem;
+use filrouge_http::response::{RouteResult, text};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -26,8 +26,11 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
         )
     )
 )]
-pub(super) async fn show(State(app): State<App>, _: InTenant<may::Observe, AnyQuery>) -> Answer {
-    let scrape = app.scrape(&scraped(&app).await);
+pub(super) async fn show(
+    State(app): State<App>,
+    _: TenantAccess<may::Observe, AnyQuery>,
+) -> RouteResult {
+    let scrape = app.scrape(&collect(&app).await);
     let scrape = scrape.map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))?;
     Ok(text(OPEN_METRICS, scrape))
 }

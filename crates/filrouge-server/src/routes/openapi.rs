@@ -6,12 +6,12 @@ use axum::body::Bytes;
 use axum::http::header;
 use axum::response::IntoResponse;
 
-use crate::openapi::finish;
-use filrouge_http::answer::{Answer, text};
+use crate::openapi::complete_document;
 use filrouge_http::extract::{NoParameters, Query};
+use filrouge_http::response::{RouteResult, text};
 
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
-    let document = finish(super::api().into_openapi());
+    let document = complete_document(super::api().into_openapi());
     format!("{document:#}\n").into()
 });
 
@@ -30,8 +30,8 @@ static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
         )
     )
 )]
-pub(super) async fn show(_: Query<NoParameters>) -> Answer {
-    let kept = [(header::CACHE_CONTROL, "public, max-age=3600")];
+pub(super) async fn show(_: Query<NoParameters>) -> RouteResult {
+    let cache_policy = [(header::CACHE_CONTROL, "public, max-age=3600")];
     let document = text("application/json", DOCUMENT.clone());
-    Ok((kept, document).into_response())
+    Ok((cache_policy, document).into_response())
 }

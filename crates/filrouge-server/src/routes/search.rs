@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::State;
-use filrouge_search::{Ask, Excerpt, Hit, Mode, Order, Results};
+use filrouge_search::{Excerpt, Hit, Mode, Order, Results, SearchRequest};
 use filrouge_sources::{LibraryError, Role};
 use filrouge_types::{ErrorCode, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -13,22 +13,22 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::busy::join_task;
 use crate::app::App;
-use crate::openapi::{Shown, words};
+use crate::openapi::{StateResponse, enum_schema};
 use filrouge_http::access::may;
-use filrouge_http::answer::{Answer, json};
-use filrouge_http::extract::{InTenant, Limit};
+use filrouge_http::extract::{Limit, TenantAccess};
 use filrouge_http::problem::Problem;
+use filrouge_http::response::{RouteResult, json};
 
-fn modes() -> Schema {
-    words(["words", "meaning", "both"])
+fn mode_schema() -> Schema {
+    enum_schema(["words", "meaning", "both"])
 }
 
-fn orders() -> Schema {
-    words(["best", "newest"])
+fn order_schema() -> Schema {
+    enum_schema(["best", "newest"])
 }
 
-fn roles() -> Schema {
-    words(["user", "assistant", "system"])
+fn role_schema() -> Schema {
+    enum_schema(["user", "assistant", "system"])
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -45,7 +45,7 @@ pub(super) struct SearchQuery {
     similar: Option<String>,
     /// Whether to search by words, by meaning, or both.
     #[serde(default)]
-    #[param(schema_with = modes)]
+    #[param(schema_with = mode_schema)]
     mode: Mode,
     /// Only items of this agent.
     #[param(min_length = 1)]
@@ -57,7 +57,7 @@ pub(super) struct SearchQuery {
     #[param(min_length = 1)]
     tool: Option<String>,
     /// Only messages of this role.
-    #[param(schema_with = roles)]
+    #[param(schema_with = role_schema)]
     role: Option<Role>,
     /// Only this session: then pages list its matches.
     session_id: Option<SessionId>,
@@ -67,7 +67,7 @@ pub(super) struct SearchQuery {
     until: Option<Timestamp>,
     /// The order of results.
     #[serde(default)]
-    #[param(schema_with = orders)]
+    #[param(schema_with = order_schema)]
     order: Order,
     /// The maximum number of sessions.
     #[serde(default)]
@@ -151,40 +151,43 @@ struct PlaceFound {
     operation_id = "search",
     tag = "reading",
     params(SearchQuery),
-    responses(Shown<SearchPage>)
+    responses(StateResponse<SearchPage>)
 )]
-pub(super) async fn find(State(app): State<App>, at: InTenant<may::Read, SearchQuery>) -> Answer {
-    let ask = ask(at.query)?;
-    let permit = app.limits().large_answer().await?;
-    let searcher = app.search.of_ledger(app.engine(), &at.caller);
+pub(super) async fn find(
+    State(app): State<App>,
+    access: TenantAccess<may::Read, SearchQuery>,
+) -> RouteResult {
+    let search_request = search_request(access.query)?;
+    let permit = app.limits().large_response_permit().await?;
+    let searcher = app.search.ledger_searcher(app.engine(), &access.caller);
     // The search stops when the caller disconnects, because this value is then dropped.
-    let given_up = GivenUp(Arc::default());
-    let stopped = given_up.0.clone();
+    let cancel_on_drop = CancelOnDrop(Arc::default());
+    let cancelled = cancel_on_drop.0.clone();
     // The search owns the permit, because it may continue briefly after the caller has disconnected.
     let results = tokio::task::spawn_blocking(move || {
-        let results = searcher.search(&ask, &|| stopped.load(Ordering::Relaxed));
+        let results = searcher.search(&search_request, &|| cancelled.load(Ordering::Relaxed));
         (results, permit)
     });
     let (results, _permit) = join_task(results).await?;
-    json(&page(results.map_err(refused)?))
+    json(&to_page(results.map_err(to_problem)?))
 }
 
 /// Sets its flag when it is dropped: the search then stops.
-struct GivenUp(Arc<AtomicBool>);
+struct CancelOnDrop(Arc<AtomicBool>);
 
-impl Drop for GivenUp {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-fn ask(query: SearchQuery) -> Result<Ask, Problem> {
-    let exclusive = [&query.q, &query.regex, &query.similar];
-    if exclusive.iter().filter(|one| one.is_some()).count() > 1 {
+fn search_request(query: SearchQuery) -> Result<SearchRequest, Problem> {
+    let alternatives = [&query.q, &query.regex, &query.similar];
+    if alternatives.iter().filter(|value| value.is_some()).count() > 1 {
         let text = "q, regex and similar exclude each other";
         return Err(Problem::new(ErrorCode::Invalid, text));
     }
-    Ok(Ask {
+    Ok(SearchRequest {
         query: query.q.unwrap_or_default(),
         regex: query.regex,
         similar: query.similar,
@@ -199,11 +202,11 @@ fn ask(query: SearchQuery) -> Result<Ask, Problem> {
         session_id: query.session_id.map(|id| id.to_string()),
         limit: query.limit.into(),
         cursor: query.cursor,
-        ..Ask::default()
+        ..SearchRequest::default()
     })
 }
 
-fn refused(error: LibraryError) -> Problem {
+fn to_problem(error: LibraryError) -> Problem {
     match error {
         LibraryError::NoSession(_) => {
             Problem::new(ErrorCode::SessionNotFound, "there is no such session")
@@ -216,9 +219,9 @@ fn refused(error: LibraryError) -> Problem {
     }
 }
 
-fn page(results: Results) -> SearchPage {
+fn to_page(results: Results) -> SearchPage {
     SearchPage {
-        data: results.sessions.into_iter().map(session).collect(),
+        data: results.sessions.into_iter().map(to_session).collect(),
         next_cursor: results.next_cursor,
         total_sessions: results.total_sessions,
         total_matches: results.total_matches,
@@ -228,25 +231,25 @@ fn page(results: Results) -> SearchPage {
     }
 }
 
-fn session(hit: Hit) -> SessionFound {
-    let row = hit.session;
+fn to_session(hit: Hit) -> SessionFound {
+    let header = hit.session;
     SessionFound {
         excerpts: hit
             .excerpts
             .into_iter()
-            .map(|one| place(&row.id, one))
+            .map(|excerpt| to_excerpt(&header.id, excerpt))
             .collect(),
-        session_id: row.id,
-        title: row.title,
-        parent_session_id: row.parent_id,
-        created_at: Timestamp::from_millis(row.created),
-        updated_at: Timestamp::from_millis(row.updated),
+        session_id: header.id,
+        title: header.title,
+        parent_session_id: header.parent_id,
+        created_at: Timestamp::from_millis(header.created),
+        updated_at: Timestamp::from_millis(header.updated),
         matches: hit.matches,
         exact: hit.exact,
     }
 }
 
-fn place(session: &str, excerpt: Excerpt) -> PlaceFound {
+fn to_excerpt(session: &str, excerpt: Excerpt) -> PlaceFound {
     PlaceFound {
         place: excerpt
             .seq

@@ -13,11 +13,14 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
-use crate::openapi::{IfMatch, Listed, Made, SessionPath, Shown, Tagged, TaggedWrite, Written};
+use crate::openapi::{
+    CreatedOrTaggedResponse, IfMatch, PageResponse, SessionPath, StateResponse, TaggedResponse,
+    TaggedWriteResponse, WriteResponse,
+};
 use filrouge_http::access::{add_session_token, may};
-use filrouge_http::answer::{Answer, Page, created, json, written};
-use filrouge_http::extract::{Body, Cursor, InSession, InTenant, Limit, OptionalBody};
+use filrouge_http::extract::{Body, Cursor, Limit, OptionalBody, SessionAccess, TenantAccess};
 use filrouge_http::problem::Problem;
+use filrouge_http::response::{Page, RouteResult, create_response, json, write_response};
 
 /// Creates a session.
 ///
@@ -28,21 +31,21 @@ use filrouge_http::problem::Problem;
     operation_id = "createSession",
     tag = "sessions",
     request_body(content = Option<CreateSession>),
-    responses(Made<Session>)
+    responses(CreatedOrTaggedResponse<Session>)
 )]
 pub(super) async fn create(
     State(app): State<App>,
-    mut at: InTenant<may::Write>,
+    mut access: TenantAccess<may::Write>,
     OptionalBody(request): OptionalBody<CreateSession>,
-) -> Answer {
+) -> RouteResult {
     let sessions = &app.sessions;
-    let fresh = sessions.fresh_token(&mut at.caller)?;
-    let session = sessions.create(&at.caller, request).await?;
-    let new = !session.replayed;
-    let response = created(new, &session)?;
-    let mut response = tagged(response, &session)?;
-    if let Some(fresh) = fresh.filter(|_| new) {
-        add_session_token(&mut response, &fresh);
+    let new_token = sessions.generate_token(&mut access.caller)?;
+    let session = sessions.create(&access.caller, request).await?;
+    let is_new = !session.replayed;
+    let response = create_response(is_new, &session)?;
+    let mut response = with_etag(response, &session)?;
+    if let Some(new_token) = new_token.filter(|_| is_new) {
+        add_session_token(&mut response, &new_token);
     }
     Ok(response)
 }
@@ -83,24 +86,32 @@ pub(super) struct ListQuery {
     operation_id = "listSessions",
     tag = "sessions",
     params(ListQuery),
-    responses(Listed<Session>)
+    responses(PageResponse<Session>)
 )]
-pub(super) async fn list(State(app): State<App>, at: InTenant<may::Read, ListQuery>) -> Answer {
+pub(super) async fn list(
+    State(app): State<App>,
+    access: TenantAccess<may::Read, ListQuery>,
+) -> RouteResult {
     let filter = SessionFilter {
-        project_id: at.query.project_id,
+        project_id: access.query.project_id,
         team_id: None,
-        identity_id: at.query.identity_id,
-        status: at.query.status,
-        since: at.query.since,
-        until: at.query.until,
-        parent_session_id: at.query.parent_session_id,
-        agent: at.query.agent,
-        title: at.query.q,
+        identity_id: access.query.identity_id,
+        status: access.query.status,
+        since: access.query.since,
+        until: access.query.until,
+        parent_session_id: access.query.parent_session_id,
+        agent: access.query.agent,
+        title: access.query.q,
     };
-    let limit = at.query.limit.into();
+    let limit = access.query.limit.into();
     let (data, next_cursor) = app
         .sessions
-        .list(&at.caller, filter, at.query.cursor.map(Into::into), limit)
+        .list(
+            &access.caller,
+            filter,
+            access.query.cursor.map(Into::into),
+            limit,
+        )
         .await?;
     json(&Page { data, next_cursor })
 }
@@ -112,12 +123,12 @@ pub(super) async fn list(State(app): State<App>, at: InTenant<may::Read, ListQue
     operation_id = "getSession",
     tag = "sessions",
     params(SessionPath),
-    responses(Tagged<Session>)
+    responses(TaggedResponse<Session>)
 )]
-pub(super) async fn show(State(app): State<App>, at: InSession<may::Read>) -> Answer {
+pub(super) async fn show(State(app): State<App>, access: SessionAccess<may::Read>) -> RouteResult {
     let sessions = &app.sessions;
-    let session = sessions.get(&at.caller, &at.session).await?;
-    tagged(json(&session)?, &session)
+    let session = sessions.get(&access.caller, &access.session).await?;
+    with_etag(json(&session)?, &session)
 }
 
 /// The scope and the findings of a verification.
@@ -137,12 +148,15 @@ struct Verified<'a> {
     operation_id = "verifySession",
     tag = "reading",
     params(SessionPath),
-    responses(Shown<Verified<'_>>)
+    responses(StateResponse<Verified<'_>>)
 )]
-pub(super) async fn verify(State(app): State<App>, at: InSession<may::Read>) -> Answer {
+pub(super) async fn verify(
+    State(app): State<App>,
+    access: SessionAccess<may::Read>,
+) -> RouteResult {
     // A verification may read many sessions completely, so the number of concurrent ones is limited.
-    let _permit = app.limits().large_answer().await?;
-    let report = app.sessions.verify(&at.caller, at.session).await?;
+    let _permit = app.limits().large_response_permit().await?;
+    let report = app.sessions.verify(&access.caller, access.session).await?;
     json(&Verified {
         status: report.verdict(),
         report: &report,
@@ -164,20 +178,20 @@ pub(super) async fn verify(State(app): State<App>, at: InSession<may::Read>) -> 
         (PatchSession = "application/json"),
         (PatchSession = "application/merge-patch+json"),
     )),
-    responses(TaggedWrite<Session>)
+    responses(TaggedWriteResponse<Session>)
 )]
 pub(super) async fn patch(
     State(app): State<App>,
-    at: InSession<may::Write>,
+    access: SessionAccess<may::Write>,
     headers: HeaderMap,
     Body(request): Body<PatchSession>,
-) -> Answer {
+) -> RouteResult {
     let versions = if_match(&headers)?;
     let session = app
         .sessions
-        .patch(&at.caller, at.session, request, versions)
+        .patch(&access.caller, access.session, request, versions)
         .await?;
-    tagged(written(&session)?, &session)
+    with_etag(write_response(&session)?, &session)
 }
 
 /// Closes a session: no new turn can start, open turns may end.
@@ -190,15 +204,18 @@ pub(super) async fn patch(
     tag = "sessions",
     params(SessionPath),
     request_body(content = Option<CloseSession>),
-    responses(TaggedWrite<Session>)
+    responses(TaggedWriteResponse<Session>)
 )]
 pub(super) async fn close(
     State(app): State<App>,
-    at: InSession<may::Write>,
+    access: SessionAccess<may::Write>,
     OptionalBody(request): OptionalBody<CloseSession>,
-) -> Answer {
-    let session = app.sessions.close(&at.caller, at.session, request).await?;
-    tagged(written(&session)?, &session)
+) -> RouteResult {
+    let session = app
+        .sessions
+        .close(&access.caller, access.session, request)
+        .await?;
+    with_etag(write_response(&session)?, &session)
 }
 
 /// Links an anonymous session to an owner, permanently.
@@ -212,18 +229,18 @@ pub(super) async fn close(
     tag = "sessions",
     params(SessionPath),
     request_body = LinkSession,
-    responses(TaggedWrite<Session>)
+    responses(TaggedWriteResponse<Session>)
 )]
 pub(super) async fn link(
     State(app): State<App>,
-    at: InSession<may::Link>,
+    access: SessionAccess<may::Link>,
     Body(request): Body<LinkSession>,
-) -> Answer {
+) -> RouteResult {
     let session = app
         .sessions
-        .link(&at.caller, at.session, request.identity_id)
+        .link(&access.caller, access.session, request.identity_id)
         .await?;
-    tagged(written(&session)?, &session)
+    with_etag(write_response(&session)?, &session)
 }
 
 /// Erases a session permanently.
@@ -235,15 +252,18 @@ pub(super) async fn link(
     operation_id = "eraseSession",
     tag = "sessions",
     params(SessionPath),
-    responses(Written<ErasureReceipt>)
+    responses(WriteResponse<ErasureReceipt>)
 )]
-pub(super) async fn erase(State(app): State<App>, at: InSession<may::Erase>) -> Answer {
-    let receipt = app.erasure.erase(&at.caller, at.session).await?;
-    written(&receipt)
+pub(super) async fn erase(
+    State(app): State<App>,
+    access: SessionAccess<may::Erase>,
+) -> RouteResult {
+    let receipt = app.erasure.erase(&access.caller, access.session).await?;
+    write_response(&receipt)
 }
 
 /// Adds a session's `ETag` to a response that contains it.
-pub(super) fn tagged(mut response: Response<HttpBody>, session: &Session) -> Answer {
+pub(super) fn with_etag(mut response: Response<HttpBody>, session: &Session) -> RouteResult {
     let tag = HeaderValue::from_str(&format!("\"{}\"", hex(&session.version)))
         .map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))?;
     response.headers_mut().insert(header::ETAG, tag);
@@ -255,40 +275,40 @@ fn hex(version: &[u8; 16]) -> String {
 }
 
 /// The characters between two entity tags. A tag may itself contain a comma.
-const BETWEEN: [char; 3] = [',', ' ', '\t'];
+const TAG_SEPARATORS: [char; 3] = [',', ' ', '\t'];
 
-/// Returns the versions that `If-Match` names; `None`, which matches every version, without the header and for `*`. A
-/// weak tag matches no version (RFC 9110).
+/// Returns the versions that `If-Match` names. `None`, which matches every version, is the result without the header
+/// and for `*`. A weak tag matches no version (RFC 9110).
 fn if_match(headers: &HeaderMap) -> Result<Option<Vec<[u8; 16]>>, Problem> {
-    let mut given = headers.get_all(header::IF_MATCH).iter().peekable();
-    if given.peek().is_none() {
+    let mut values = headers.get_all(header::IF_MATCH).iter().peekable();
+    if values.peek().is_none() {
         return Ok(None);
     }
     let mut versions = Vec::new();
-    for value in given {
-        let text = value.to_str().map_err(|_| no_tags())?;
+    for value in values {
+        let text = value.to_str().map_err(|_| invalid_if_match())?;
         if text.trim() == "*" {
             return Ok(None);
         }
-        let mut rest = text.trim_start_matches(BETWEEN);
-        while !rest.is_empty() {
-            let opaque = rest.strip_prefix("W/").unwrap_or(rest);
-            let strong = opaque.len() == rest.len();
-            let inner = opaque.strip_prefix('"').and_then(|t| t.split_once('"'));
-            let (tag, after) = inner.ok_or_else(no_tags)?;
-            if !(after.is_empty() || after.starts_with(BETWEEN)) {
-                return Err(no_tags());
+        let mut remaining = text.trim_start_matches(TAG_SEPARATORS);
+        while !remaining.is_empty() {
+            let unprefixed = remaining.strip_prefix("W/").unwrap_or(remaining);
+            let is_strong = unprefixed.len() == remaining.len();
+            let quoted = unprefixed.strip_prefix('"').and_then(|t| t.split_once('"'));
+            let (tag, after) = quoted.ok_or_else(invalid_if_match)?;
+            if !(after.is_empty() || after.starts_with(TAG_SEPARATORS)) {
+                return Err(invalid_if_match());
             }
             let version = u128::from_str_radix(tag, 16).ok();
-            let version = version.filter(|_| strong && tag.len() == 32);
+            let version = version.filter(|_| is_strong && tag.len() == 32);
             versions.extend(version.map(u128::to_be_bytes));
-            rest = after.trim_start_matches(BETWEEN);
+            remaining = after.trim_start_matches(TAG_SEPARATORS);
         }
     }
     Ok(Some(versions))
 }
 
-fn no_tags() -> Problem {
+fn invalid_if_match() -> Problem {
     Problem::new(ErrorCode::BadRequest, "If-Match holds no entity tags")
         .with_hint("send the ETag of an answer unchanged, with its quotes")
 }
@@ -306,19 +326,19 @@ mod tests {
             }
             if_match(&headers)
         };
-        let one = format!("\"{}\"", hex(&[7; 16]));
+        let tag_text = format!("\"{}\"", hex(&[7; 16]));
         assert_eq!(parsed(&[]).unwrap(), None);
         assert_eq!(parsed(&["*"]).unwrap(), None);
-        assert_eq!(parsed(&[&one]).unwrap(), Some(vec![[7; 16]]));
+        assert_eq!(parsed(&[&tag_text]).unwrap(), Some(vec![[7; 16]]));
         assert_eq!(
-            parsed(&[&format!("\"x\" , {one}")]).unwrap(),
+            parsed(&[&format!("\"x\" , {tag_text}")]).unwrap(),
             Some(vec![[7; 16]])
         );
-        assert_eq!(parsed(&["\"x\"", &one]).unwrap(), Some(vec![[7; 16]]));
-        assert_eq!(parsed(&[&format!("W/{one}")]).unwrap(), Some(vec![]));
+        assert_eq!(parsed(&["\"x\"", &tag_text]).unwrap(), Some(vec![[7; 16]]));
+        assert_eq!(parsed(&[&format!("W/{tag_text}")]).unwrap(), Some(vec![]));
         assert_eq!(parsed(&[""]).unwrap(), Some(vec![]));
         assert_eq!(
-            parsed(&[&format!("\"a,b\",{one}")]).unwrap(),
+            parsed(&[&format!("\"a,b\",{tag_text}")]).unwrap(),
             Some(vec![[7; 16]])
         );
         for bad in ["x", "\"", "W/", "\"a\"\"b\"", "*, x"] {

@@ -4,10 +4,10 @@ use axum::extract::State;
 use filrouge_engine::{Lineage, SessionStatistics};
 
 use crate::app::App;
-use crate::openapi::{SessionPath, Shown};
+use crate::openapi::{SessionPath, StateResponse};
 use filrouge_http::access::may;
-use filrouge_http::answer::{Answer, json};
-use filrouge_http::extract::InSession;
+use filrouge_http::extract::SessionAccess;
+use filrouge_http::response::{RouteResult, json};
 
 /// Returns statistics of a session: its own, with its descendants, and without copied messages.
 ///
@@ -18,12 +18,12 @@ use filrouge_http::extract::InSession;
     operation_id = "getStats",
     tag = "reading",
     params(SessionPath),
-    responses(Shown<SessionStatistics>)
+    responses(StateResponse<SessionStatistics>)
 )]
-pub(super) async fn show(State(app): State<App>, at: InSession<may::Read>) -> Answer {
+pub(super) async fn show(State(app): State<App>, access: SessionAccess<may::Read>) -> RouteResult {
     // This may read many sessions completely, so the number of concurrent requests is limited.
-    let _permit = app.limits().large_answer().await?;
-    let statistics = app.stats.of(&at.caller, &at.session).await?;
+    let _permit = app.limits().large_response_permit().await?;
+    let statistics = app.stats.of(&access.caller, &access.session).await?;
     json(&statistics)
 }
 
@@ -36,11 +36,14 @@ pub(super) async fn show(State(app): State<App>, at: InSession<may::Read>) -> An
     operation_id = "getLineage",
     tag = "reading",
     params(SessionPath),
-    responses(Shown<Lineage>)
+    responses(StateResponse<Lineage>)
 )]
-pub(super) async fn lineage(State(app): State<App>, at: InSession<may::Read>) -> Answer {
+pub(super) async fn lineage(
+    State(app): State<App>,
+    access: SessionAccess<may::Read>,
+) -> RouteResult {
     // This may read many sessions completely, so the number of concurrent requests is limited.
-    let _permit = app.limits().large_answer().await?;
-    let lineage = app.stats.lineage(&at.caller, &at.session).await?;
+    let _permit = app.limits().large_response_permit().await?;
+    let lineage = app.stats.lineage(&access.caller, &access.session).await?;
     json(&lineage)
 }

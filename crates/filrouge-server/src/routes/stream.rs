@@ -13,11 +13,11 @@ use utoipa::openapi::Schema;
 
 use super::busy::join_task;
 use crate::app::App;
-use crate::openapi::{TurnPath, Written, words};
+use crate::openapi::{TurnPath, WriteResponse, enum_schema};
 use filrouge_http::access::may;
-use filrouge_http::answer::{Answer, written};
-use filrouge_http::extract::{InTurn, RawBody};
+use filrouge_http::extract::{RawBody, TurnAccess};
 use filrouge_http::problem::Problem;
+use filrouge_http::response::{RouteResult, write_response};
 
 mod flow;
 
@@ -29,23 +29,23 @@ pub(crate) const PATH: &str = "/api/v1/sessions/{session_id}/turns/{turn_id}/str
 #[serde(deny_unknown_fields)]
 pub(super) struct RecordQuery {
     /// The format of the body.
-    #[serde(deserialize_with = "format")]
-    #[param(schema_with = formats, required = true)]
+    #[serde(deserialize_with = "parse_format")]
+    #[param(schema_with = format_schema, required = true)]
     format: StreamFormat,
     /// Whether an answer ends the turn. Otherwise the turn stays open, and the caller ends it.
     #[param(default = true)]
     finalize: Option<bool>,
     /// The agent that speaks.
-    #[serde(default, deserialize_with = "name")]
+    #[serde(default, deserialize_with = "non_empty_name")]
     #[param(value_type = Option<String>, min_length = 1)]
     agent: Option<Box<str>>,
 }
 
-fn format<'de, D: Deserializer<'de>>(d: D) -> Result<StreamFormat, D::Error> {
+fn parse_format<'de, D: Deserializer<'de>>(d: D) -> Result<StreamFormat, D::Error> {
     String::deserialize(d)?.parse().map_err(de::Error::custom)
 }
 
-fn name<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Box<str>>, D::Error> {
+fn non_empty_name<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Box<str>>, D::Error> {
     let name = Box::<str>::deserialize(d)?;
     if name.is_empty() {
         return Err(de::Error::custom("a name must not be empty; leave it out"));
@@ -53,8 +53,8 @@ fn name<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Box<str>>, D::Error> {
     Ok(Some(name))
 }
 
-fn formats() -> Schema {
-    words(StreamFormat::ALL.map(StreamFormat::as_str))
+fn format_schema() -> Schema {
+    enum_schema(StreamFormat::ALL.map(StreamFormat::as_str))
 }
 
 /// Records a provider's response into an open turn while it arrives.
@@ -75,32 +75,32 @@ fn formats() -> Schema {
         (String = "application/x-ndjson"),
         (String = "application/octet-stream"),
     )),
-    responses(Written<Turn>)
+    responses(WriteResponse<Turn>)
 )]
 pub(super) async fn record(
     State(app): State<App>,
-    at: InTurn<may::Write, RecordQuery>,
+    access: TurnAccess<may::Write, RecordQuery>,
     body: RawBody,
-) -> Answer {
+) -> RouteResult {
     if *app.stopping().borrow() {
         return Err(Problem::new(
             ErrorCode::Overloaded,
             "the server is stopping",
         ));
     }
-    let slot = app.limits().stream(at.principal.name())?;
-    let what = RecordStream {
-        session_id: at.session,
-        turn_id: at.turn,
-        format: at.query.format,
-        finalize: at.query.finalize.unwrap_or(true),
-        agent: at.query.agent,
+    let slot = app.limits().open_stream(access.principal.name())?;
+    let request = RecordStream {
+        session_id: access.session,
+        turn_id: access.turn,
+        format: access.query.format,
+        finalize: access.query.finalize.unwrap_or(true),
+        agent: access.query.agent,
     };
-    let recording = flow::Flow {
+    let recording = flow::RecordingTask {
         app: app.clone(),
-        caller: at.caller.clone(),
-        principal: at.principal,
-        what,
+        caller: access.caller.clone(),
+        principal: access.principal,
+        request,
         body,
     };
     let task = async move {
@@ -109,5 +109,5 @@ pub(super) async fn record(
         turn
     };
     let turn = join_task(tokio::spawn(task.in_current_span())).await??;
-    written(&turn)
+    write_response(&turn)
 }

@@ -20,21 +20,21 @@ use serde::Serialize;
 
 use crate::app::App;
 use filrouge_http::access::{Principal, may};
-use filrouge_http::answer::{Answer, accepted, text};
-use filrouge_http::extract::InSession;
+use filrouge_http::extract::SessionAccess;
 use filrouge_http::limits::StreamSlot;
 use filrouge_http::problem::Problem;
+use filrouge_http::response::{RouteResult, accepted_media_types, text};
 
 /// How long a tail may send nothing before it sends a heartbeat.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// The maximum number of items read at once.
-const ITEMS: usize = 64;
+const ITEMS_PER_READ: usize = 64;
 /// How long a client waits before it reconnects, in milliseconds.
-const RETRY: &str = "retry: 1000\n\n";
+const RETRY_LINE: &str = "retry: 1000\n\n";
 
 /// Whether the caller requests a stream.
-pub(super) fn wanted(headers: &HeaderMap) -> bool {
-    accepted(headers).any(|media_type| media_type == "text/event-stream")
+pub(super) fn is_requested(headers: &HeaderMap) -> bool {
+    accepted_media_types(headers).any(|media_type| media_type == "text/event-stream")
 }
 
 /// Returns the seq in `Last-Event-ID`, which the client received last.
@@ -53,27 +53,27 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
 /// item. `drafts` is whether it includes drafts.
 pub(super) async fn open<Q>(
     app: App,
-    at: InSession<may::Read, Q>,
+    access: SessionAccess<may::Read, Q>,
     headers: &HeaderMap,
     after: Option<u64>,
     drafts: bool,
-) -> Answer {
+) -> RouteResult {
     let start = last_event_id(headers)?.or(after);
-    let slot = app.limits().stream(at.principal.name())?;
+    let slot = app.limits().open_stream(access.principal.name())?;
     let following = &app.following;
     let reader = following
-        .tail(&at.caller, at.session, start, drafts)
+        .tail(&access.caller, access.session, start, drafts)
         .await?;
     let tail = Tail {
         app,
-        principal: at.principal,
+        principal: access.principal,
         reader,
         caught_up: false,
         _slot: slot,
     };
     // The body polls the tail only when it has room to send more.
     let events = unfold(Some(tail), |tail| async { tail?.next().await });
-    let stream = once(ready(Bytes::from_static(RETRY.as_bytes()))).chain(events);
+    let stream = once(ready(Bytes::from_static(RETRY_LINE.as_bytes()))).chain(events);
     let body = HttpBody::from_stream(stream.map(Ok::<_, Infallible>));
     let headers = [
         (header::CACHE_CONTROL, "no-store"),
@@ -93,29 +93,29 @@ struct Tail {
 }
 
 /// The bytes to send, and the tail unless it has ended.
-type Step = Option<(Bytes, Option<Tail>)>;
+type TailStep = Option<(Bytes, Option<Tail>)>;
 
 impl Tail {
-    async fn next(mut self) -> Step {
+    async fn next(mut self) -> TailStep {
         loop {
-            // Checked before each read, because a tail that always finds items never reaches the wait below.
+            // This is checked before each read, because a tail that always finds items never reaches the wait below.
             if *self.app.stopping().borrow() {
                 return None;
             }
-            if !self.principal.still_valid() {
-                return self.ended("credentials");
+            if !self.principal.is_valid() {
+                return self.end("credentials");
             }
             if !self.caught_up {
                 match self.read().await {
                     Ok(Some(events)) => return Some((events, Some(self))),
                     Ok(None) => continue,
-                    Err(failure) => return self.failed(&failure),
+                    Err(failure) => return self.end_after(&failure),
                 }
             }
             tokio::select! {
                 () = self.reader.changed() => self.caught_up = false,
-                () = self.app.stopped() => {}
-                () = self.principal.ended() => {}
+                () = self.app.wait_until_stopping() => {}
+                () = self.principal.wait_until_ended() => {}
                 () = tokio::time::sleep(HEARTBEAT) => {
                     return Some((Bytes::from_static(b": heartbeat\n\n"), Some(self)));
                 }
@@ -125,19 +125,19 @@ impl Tail {
 
     /// Reads the next events; `None` if there are none yet.
     async fn read(&mut self) -> Result<Option<Bytes>, Failure> {
-        let (events, all) = self.reader.read(ITEMS).await?;
-        self.caught_up = all;
+        let (events, read_all) = self.reader.read(ITEMS_PER_READ).await?;
+        self.caught_up = read_all;
         let mut out = Vec::new();
         for event in events {
             match event {
-                TailEvent::Item(item) => write(&mut out, "item", Some(item.seq), &item)?,
-                TailEvent::Draft(draft) => write(&mut out, "draft", None, &draft)?,
+                TailEvent::Item(item) => write_event(&mut out, "item", Some(item.seq), &item)?,
+                TailEvent::Draft(draft) => write_event(&mut out, "draft", None, &draft)?,
             }
         }
         Ok(Some(out).filter(|out| !out.is_empty()).map(Into::into))
     }
 
-    fn failed(&self, failure: &Failure) -> Step {
+    fn end_after(&self, failure: &Failure) -> TailStep {
         match failure.code {
             ErrorCode::SessionErased => {
                 let name = filrouge_types::JsonText::from_plain(self.reader.session().as_str());
@@ -145,27 +145,27 @@ impl Tail {
                     "event: erased\ndata: {{\"session_id\":{}}}\n\n",
                     name.as_token()
                 );
-                self.ended("erased");
+                self.end("erased");
                 Some((event.into(), None))
             }
             // The session was linked to another owner.
-            ErrorCode::SessionNotFound => self.ended("owner"),
+            ErrorCode::SessionNotFound => self.end("owner"),
             _ => {
                 tracing::warn!(code = failure.code.as_str(), detail = %failure.detail, "a tail was ended");
-                self.ended("failure")
+                self.end("failure")
             }
         }
     }
 
-    fn ended(&self, reason: &'static str) -> Step {
-        self.app.metrics().tail_dropped(reason);
+    fn end(&self, reason: &'static str) -> TailStep {
+        self.app.metrics().count_dropped_tail(reason);
         None
     }
 }
 
 /// Writes one event. The JSON of an item may contain line breaks between its tokens, so each of its lines becomes a
 /// `data` line.
-fn write<T: Serialize>(
+fn write_event<T: Serialize>(
     out: &mut Vec<u8>,
     name: &str,
     id: Option<u64>,
@@ -192,20 +192,22 @@ mod tests {
 
     use super::*;
 
-    fn asks(accept: &[&str]) -> bool {
+    fn requests_stream(accept: &[&str]) -> bool {
         let mut headers = HeaderMap::new();
         for value in accept {
             headers.append(header::ACCEPT, HeaderValue::from_str(value).unwrap());
         }
-        wanted(&headers)
+        is_requested(&headers)
     }
 
     #[test]
     fn a_stream_is_requested_by_its_media_type() {
-        assert!(asks(&["text/event-stream"]));
-        assert!(asks(&["application/json;q=0.1, Text/Event-Stream; q=1"]));
-        assert!(asks(&["application/json", "text/event-stream"]));
-        assert!(!asks(&[]));
-        assert!(!asks(&["*/*", "text/event-streams"]));
+        assert!(requests_stream(&["text/event-stream"]));
+        assert!(requests_stream(&[
+            "application/json;q=0.1, Text/Event-Stream; q=1"
+        ]));
+        assert!(requests_stream(&["application/json", "text/event-stream"]));
+        assert!(!requests_stream(&[]));
+        assert!(!requests_stream(&["*/*", "text/event-streams"]));
     }
 }

@@ -10,15 +10,20 @@ use filrouge_types::{ErrorCode, IdentityId, RequestId, Turn, TurnStatus};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::busy::{OnOpenTurn, waited};
+use super::busy::{OpenTurnQuery, run_while_valid};
 use crate::app::App;
-use crate::openapi::{Copied, Created, Listed, OrNothing, SessionPath, Shown, TurnPath, Written};
+use crate::openapi::{
+    CopyPageResponse, CreatedResponse, OrNoContent, PageResponse, SessionPath, StateResponse,
+    TurnPath, WriteResponse,
+};
 use filrouge_http::access::{Principal, add_session_token, may};
-use filrouge_http::answer::{Answer, Page, as_of, created, json, json_text, no_content, written};
 use filrouge_http::extract::{
-    Body, Cursor, InSession, InTenant, InTurn, Limit, OptionalBody, wait,
+    Body, Cursor, Limit, OptionalBody, SessionAccess, TenantAccess, TurnAccess, wait,
 };
 use filrouge_http::problem::Problem;
+use filrouge_http::response::{
+    Page, RouteResult, create_response, json, json_text, mark_hot, no_content, write_response,
+};
 
 /// Starts a turn: the question is written before the work begins.
 ///
@@ -30,35 +35,38 @@ use filrouge_http::problem::Problem;
     path = "/api/v1/sessions/{session_id}/turns",
     operation_id = "startTurn",
     tag = "turns",
-    params(SessionPath, OnOpenTurn),
+    params(SessionPath, OpenTurnQuery),
     request_body = StartTurn,
-    responses(OrNothing<Created<Turn>>)
+    responses(OrNoContent<CreatedResponse<Turn>>)
 )]
 pub(super) async fn start(
     State(app): State<App>,
-    mut at: InSession<may::Write, OnOpenTurn>,
+    mut access: SessionAccess<may::Write, OpenTurnQuery>,
     Body(request): Body<StartTurn>,
-) -> Answer {
-    let on_busy = at.query.policy()?;
-    let fresh = app.sessions.fresh_token(&mut at.caller)?;
-    let session = at.session.clone();
+) -> RouteResult {
+    let on_busy = access.query.on_busy()?;
+    let new_token = app.sessions.generate_token(&mut access.caller)?;
+    let session = access.session.clone();
     let turn = match on_busy {
-        None => app.turns.start(&at.caller, session, request).await?,
+        None => app.turns.start(&access.caller, session, request).await?,
         Some(on_busy) => {
             let turns = &app.turns;
-            let started = turns.start_unless_busy(&at.caller, session, request, on_busy);
-            match waited(&app, &at.principal, started).await?? {
+            let started = turns.start_unless_busy(&access.caller, session, request, on_busy);
+            match run_while_valid(&app, &access.principal, started).await?? {
                 Some(turn) => turn,
                 None => return Ok(no_content()),
             }
         }
     };
-    let mut response = created(!turn.replayed, &turn)?;
-    if let Some(fresh) = fresh
+    let mut response = create_response(!turn.replayed, &turn)?;
+    if let Some(new_token) = new_token
         && turn.first_seq == 1
-        && app.sessions.needs_token(&at.caller, &at.session).await
+        && app
+            .sessions
+            .needs_token(&access.caller, &access.session)
+            .await
     {
-        add_session_token(&mut response, &fresh);
+        add_session_token(&mut response, &new_token);
     }
     Ok(response)
 }
@@ -92,27 +100,33 @@ pub(super) struct ListQuery {
     operation_id = "listTurns",
     tag = "turns",
     params(SessionPath, ListQuery),
-    responses(Copied<Turn>)
+    responses(CopyPageResponse<Turn>)
 )]
-pub(super) async fn list(State(app): State<App>, at: InSession<may::Read, ListQuery>) -> Answer {
+pub(super) async fn list(
+    State(app): State<App>,
+    access: SessionAccess<may::Read, ListQuery>,
+) -> RouteResult {
     let query = ListTurns {
-        status: at.query.status,
-        request_id: at.query.request_id,
-        include_redacted: at.query.include_redacted,
-        cursor: at.query.cursor.map(Into::into),
-        limit: at.query.limit.into(),
+        status: access.query.status,
+        request_id: access.query.request_id,
+        include_redacted: access.query.include_redacted,
+        cursor: access.query.cursor.map(Into::into),
+        limit: access.query.limit.into(),
         newest: false,
     };
     let turns = &app.turns;
-    if let Some(recent) = turns.recent(&at.caller, &at.session, &query).await? {
-        return copied(&recent);
+    if let Some(recent) = turns
+        .recent(&access.caller, &access.session, &query)
+        .await?
+    {
+        return page_from_copy(&recent);
     }
-    let (data, next_cursor) = turns.list(&at.caller, &at.session, query).await?;
+    let (data, next_cursor) = turns.list(&access.caller, &access.session, query).await?;
     json(&Page { data, next_cursor })
 }
 
 /// Builds a page from the hot store's copy, which contains turns in the form that responses have (DESIGN §7).
-fn copied(recent: &RecentTurns) -> Answer {
+fn page_from_copy(recent: &RecentTurns) -> RouteResult {
     let mut text = b"{\"data\":[".to_vec();
     text.extend(recent.turns.join(&b','));
     text.extend_from_slice(b"],\"next_cursor\":");
@@ -121,7 +135,7 @@ fn copied(recent: &RecentTurns) -> Answer {
     text.push(b'}');
     let response = json_text(text);
     Ok(match recent.as_of_seq {
-        Some(seq) => as_of(response, seq),
+        Some(seq) => mark_hot(response, seq),
         None => response,
     })
 }
@@ -142,21 +156,24 @@ pub(super) struct ShowQuery {
     operation_id = "getTurn",
     tag = "turns",
     params(TurnPath, ShowQuery),
-    responses(Shown<Turn>)
+    responses(StateResponse<Turn>)
 )]
-pub(super) async fn show(State(app): State<App>, at: InTurn<may::Read, ShowQuery>) -> Answer {
-    let turn = || app.turns.get(&at.caller, &at.session, at.turn);
-    let wait = wait(at.query.wait)?;
+pub(super) async fn show(
+    State(app): State<App>,
+    access: TurnAccess<may::Read, ShowQuery>,
+) -> RouteResult {
+    let read_turn = || app.turns.get(&access.caller, &access.session, access.turn);
+    let wait = wait(access.query.wait)?;
     if wait.is_zero() {
-        return json(&turn().await?);
+        return json(&read_turn().await?);
     }
-    let _slot = app.limits().stream(at.principal.name())?;
+    let _slot = app.limits().open_stream(access.principal.name())?;
     let following = &app.following;
-    let closed = following.turn(&at.caller, &at.session, at.turn, wait);
+    let closed = following.turn(&access.caller, &access.session, access.turn, wait);
     let turn = tokio::select! {
         closed = closed => closed?,
-        () = app.stopped() => turn().await?,
-        () = at.principal.ended() => return Err(Principal::no_longer_valid()),
+        () = app.wait_until_stopping() => read_turn().await?,
+        () = access.principal.wait_until_ended() => return Err(Principal::credentials_ended()),
     };
     json(&turn)
 }
@@ -172,27 +189,31 @@ pub(super) async fn show(State(app): State<App>, at: InTurn<may::Read, ShowQuery
     tag = "turns",
     params(TurnPath),
     request_body(content = Option<FinalizeTurn>),
-    responses(Written<Turn>)
+    responses(WriteResponse<Turn>)
 )]
 pub(super) async fn finalize(
     State(app): State<App>,
-    at: InTurn<may::Write>,
+    access: TurnAccess<may::Write>,
     OptionalBody(request): OptionalBody<FinalizeTurn>,
-) -> Answer {
+) -> RouteResult {
     let turn = app
         .turns
-        .finalize(&at.caller, at.session, at.turn, request)
+        .finalize(&access.caller, access.session, access.turn, request)
         .await?;
-    written(&turn)
+    write_response(&turn)
 }
 
 /// If this process records the turn, waits until the recording has written what it has received; called before the turn
 /// is ended. Does nothing if the caller may not read the turn.
-async fn flush_recording(app: &App, at: &InTurn<may::Write>) {
+async fn flush_recording(app: &App, access: &TurnAccess<may::Write>) {
     let turns = &app.turns;
-    if app.recordings.records(at.turn) && turns.get(&at.caller, &at.session, at.turn).await.is_ok()
+    if app.recordings.is_recording(access.turn)
+        && turns
+            .get(&access.caller, &access.session, access.turn)
+            .await
+            .is_ok()
     {
-        app.recordings.flush(at.turn).await;
+        app.recordings.flush(access.turn).await;
     }
 }
 
@@ -204,19 +225,19 @@ async fn flush_recording(app: &App, at: &InTurn<may::Write>) {
     tag = "turns",
     params(TurnPath),
     request_body = FailTurn,
-    responses(Written<Turn>)
+    responses(WriteResponse<Turn>)
 )]
 pub(super) async fn fail(
     State(app): State<App>,
-    at: InTurn<may::Write>,
+    access: TurnAccess<may::Write>,
     Body(request): Body<FailTurn>,
-) -> Answer {
-    flush_recording(&app, &at).await;
+) -> RouteResult {
+    flush_recording(&app, &access).await;
     let turn = app
         .turns
-        .fail(&at.caller, at.session, at.turn, request)
+        .fail(&access.caller, access.session, access.turn, request)
         .await?;
-    written(&turn)
+    write_response(&turn)
 }
 
 /// Ends a turn at the user's request, after what was shown so far.
@@ -227,19 +248,19 @@ pub(super) async fn fail(
     tag = "turns",
     params(TurnPath),
     request_body(content = Option<CancelTurn>),
-    responses(Written<Turn>)
+    responses(WriteResponse<Turn>)
 )]
 pub(super) async fn cancel(
     State(app): State<App>,
-    at: InTurn<may::Write>,
+    access: TurnAccess<may::Write>,
     OptionalBody(request): OptionalBody<CancelTurn>,
-) -> Answer {
-    flush_recording(&app, &at).await;
+) -> RouteResult {
+    flush_recording(&app, &access).await;
     let turn = app
         .turns
-        .cancel(&at.caller, at.session, at.turn, request)
+        .cancel(&access.caller, access.session, access.turn, request)
         .await?;
-    written(&turn)
+    write_response(&turn)
 }
 
 /// Erases the contents of a turn; the record that it existed, and who redacted it, stays.
@@ -250,18 +271,18 @@ pub(super) async fn cancel(
     tag = "turns",
     params(TurnPath),
     request_body = RedactTurn,
-    responses(Written<Turn>)
+    responses(WriteResponse<Turn>)
 )]
 pub(super) async fn redact(
     State(app): State<App>,
-    at: InTurn<may::Redact>,
+    access: TurnAccess<may::Redact>,
     Body(request): Body<RedactTurn>,
-) -> Answer {
+) -> RouteResult {
     let turn = app
         .erasure
-        .redact_turn(&at.caller, at.session, at.turn, request)
+        .redact_turn(&access.caller, access.session, access.turn, request)
         .await?;
-    written(&turn)
+    write_response(&turn)
 }
 
 /// Replaces a closed turn by a corrected one; the old one is not edited.
@@ -272,24 +293,24 @@ pub(super) async fn redact(
     tag = "turns",
     params(TurnPath),
     request_body = crate::openapi::ReplaceTurn,
-    responses(Created<Turn>)
+    responses(CreatedResponse<Turn>)
 )]
 pub(super) async fn replace(
     State(app): State<App>,
-    at: InTurn<may::Write>,
+    access: TurnAccess<may::Write>,
     Body(request): Body<ReplaceTurn>,
-) -> Answer {
+) -> RouteResult {
     let turn = app
         .turns
-        .replace(&at.caller, at.session, at.turn, request)
+        .replace(&access.caller, access.session, access.turn, request)
         .await?;
-    created(!turn.replayed, &turn)
+    create_response(!turn.replayed, &turn)
 }
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct OfIdentityQuery {
+pub(super) struct IdentityQuery {
     /// The owner of the sessions.
     identity_id: IdentityId,
     /// Only turns with this status.
@@ -312,19 +333,19 @@ pub(super) struct OfIdentityQuery {
     path = "/api/v1/turns",
     operation_id = "listTurnsOfIdentity",
     tag = "turns",
-    params(OfIdentityQuery),
-    responses(Listed<Turn>)
+    params(IdentityQuery),
+    responses(PageResponse<Turn>)
 )]
 pub(super) async fn list_of_identity(
     State(app): State<App>,
-    at: InTenant<may::Read, OfIdentityQuery>,
-) -> Answer {
+    access: TenantAccess<may::Read, IdentityQuery>,
+) -> RouteResult {
     let query = IdentityTurns {
-        identity_id: at.query.identity_id,
-        status: at.query.status,
-        cursor: at.query.cursor.map(Into::into),
-        limit: at.query.limit.into(),
+        identity_id: access.query.identity_id,
+        status: access.query.status,
+        cursor: access.query.cursor.map(Into::into),
+        limit: access.query.limit.into(),
     };
-    let (data, next_cursor) = app.turns.of_identity(&at.caller, query).await?;
+    let (data, next_cursor) = app.turns.of_identity(&access.caller, query).await?;
     json(&Page { data, next_cursor })
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use filrouge_store::Entropy;
 
-/// The longest possible wait after the first failure; it doubles with each failure, up to `LONGEST`.
-const FIRST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(600);
+/// The longest possible wait after the first failure; it doubles with each failure, up to `LONGEST_WAIT`.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(600);
 /// The longest wait that a receiver can request with `Retry-After`.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
 
@@ -21,18 +21,18 @@ impl Backoff {
         Self(entropy)
     }
 
-    /// Returns the wait after `attempts` failures, at least 1. `retry_after` is what the receiver requested; the longer
-    /// wait counts.
-    pub(super) fn after(&self, attempts: u32, retry_after: Option<Duration>) -> Duration {
+    /// Returns the wait after `attempts` failures, at least 1. If the receiver requested the longer wait `retry_after`,
+    /// returns that, but at most an hour.
+    pub(super) fn wait_after(&self, attempts: u32, retry_after: Option<Duration>) -> Duration {
         let doubled = 2_u32.saturating_pow(attempts.saturating_sub(1));
-        let longest = FIRST.saturating_mul(doubled).min(LONGEST);
+        let longest = FIRST_WAIT.saturating_mul(doubled).min(LONGEST_WAIT);
         let mut random = [0; 4];
         // Without random numbers, the wait has its full length.
-        let share = match self.0.fill(&mut random) {
+        let random_fraction = match self.0.fill(&mut random) {
             Ok(()) => f64::from(u32::from_le_bytes(random)) / f64::from(u32::MAX),
             Err(_) => 1.0,
         };
-        let wait = longest.mul_f64(0.5 + 0.5 * share);
+        let wait = longest.mul_f64(0.5 + 0.5 * random_fraction);
         wait.max(retry_after.unwrap_or_default().min(RETRY_AFTER_MAX))
     }
 }
@@ -54,7 +54,7 @@ mod tests {
     fn the_wait_doubles_up_to_ten_minutes_and_half_of_it_is_random() {
         let seconds = |chance, attempts| {
             Backoff::new(Arc::new(Fixed(chance)))
-                .after(attempts, None)
+                .wait_after(attempts, None)
                 .as_secs_f64()
         };
         let waits: Vec<f64> = (1..=12).map(|n| seconds(0xff, n)).collect();
@@ -67,11 +67,14 @@ mod tests {
     #[test]
     fn a_receivers_retry_after_is_honored_up_to_an_hour() {
         let backoff = Backoff::new(Arc::new(Fixed(0xff)));
-        let wish = |seconds| {
+        let wait_for = |seconds| {
             backoff
-                .after(1, Some(Duration::from_secs(seconds)))
+                .wait_after(1, Some(Duration::from_secs(seconds)))
                 .as_secs()
         };
-        assert_eq!([wish(0), wish(30), wish(100_000)], [1, 30, 3600]);
+        assert_eq!(
+            [wait_for(0), wait_for(30), wait_for(100_000)],
+            [1, 30, 3600]
+        );
     }
 }

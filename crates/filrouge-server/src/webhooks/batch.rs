@@ -13,7 +13,7 @@ pub(super) struct Batch {
     pub(super) changes: Vec<SessionChange>,
     pub(super) next: ChangeCursor,
     /// Whether the store already has commits after `next`.
-    pub(super) more: bool,
+    pub(super) has_more: bool,
 }
 
 /// Returns the sort key of a cursor. A cursor at the end of a commit sorts after all cursors within the commit.
@@ -22,12 +22,12 @@ pub(super) fn sort_key(cursor: ChangeCursor) -> (u64, usize) {
 }
 
 impl Batch {
-    /// Reads the next changes after `after` that the feed includes. With `bound`, reads none after it.
+    /// Reads the next changes after `after` that the feed includes; with `end`, only those up to `end`.
     pub(super) async fn read(
         ledger: &dyn Ledger,
         feed: &WebhookFeed,
         after: ChangeCursor,
-        bound: Option<ChangeCursor>,
+        end: Option<ChangeCursor>,
     ) -> Result<Self, Failure> {
         let scope = Scope::new(feed.tenant.clone(), Viewer::Operator);
         let page = ledger.changes(&scope, after, feed.batch).await?;
@@ -35,16 +35,16 @@ impl Batch {
             after,
             changes: page.data,
             next: page.next,
-            more: page.more,
+            has_more: page.more,
         };
-        if let Some(bound) = bound.filter(|bound| sort_key(batch.next) > sort_key(*bound)) {
-            let within = |change: &SessionChange| {
+        if let Some(end) = end.filter(|end| sort_key(batch.next) > sort_key(*end)) {
+            let is_included = |change: &SessionChange| {
                 let cursor: Result<ChangeCursor, _> = change.cursor.parse();
-                cursor.is_ok_and(|cursor| sort_key(cursor) <= sort_key(bound))
+                cursor.is_ok_and(|cursor| sort_key(cursor) <= sort_key(end))
             };
-            batch.changes.retain(within);
-            batch.next = bound;
-            batch.more = true;
+            batch.changes.retain(is_included);
+            batch.next = end;
+            batch.has_more = true;
         }
         if let Some(kinds) = &feed.kinds {
             batch.changes.retain(|change| kinds.contains(&change.kind));

@@ -26,11 +26,11 @@ struct Body<'a> {
 }
 
 /// Returns the id of a message: for the same changes, it is the same in every process that serves the store.
-fn id(store: &str, webhook: &str, changes: &[SessionChange]) -> String {
+fn message_id(store: &str, webhook: &str, changes: &[SessionChange]) -> String {
     let mut hash = Sha256::new();
-    let ends = [changes.first(), changes.last()];
-    let ends = ends.map(|end| end.map_or("", |change| change.cursor.as_str()));
-    for part in [store, webhook, ends[0], ends[1]] {
+    let first_and_last = [changes.first(), changes.last()];
+    let first_and_last = first_and_last.map(|end| end.map_or("", |change| change.cursor.as_str()));
+    for part in [store, webhook, first_and_last[0], first_and_last[1]] {
         hash.update(part.as_bytes());
         hash.update([0]);
     }
@@ -51,7 +51,7 @@ impl Message {
         };
         let body = serde_json::to_vec(&body)
             .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
-        let id = id(store, settings.feed.name.as_str(), &batch.changes);
+        let id = message_id(store, settings.feed.name.as_str(), &batch.changes);
         let timestamp = now.as_micros().div_euclid(1_000_000);
         Ok(Self {
             signature: settings.secrets.sign(&id, timestamp, &body),

@@ -3,12 +3,12 @@
 use filrouge_types::Failure;
 
 use super::batch::{Batch, sort_key};
-use super::dead;
-use super::post::{Post, Sent};
+use super::dead_letters;
+use super::sender::{MessageSender, SendOutcome};
 use super::state::{State, Stored};
 use super::worker::{Next, Worker};
 
-impl<P: Post> Worker<P> {
+impl<P: MessageSender> Worker<P> {
     /// Sends the oldest dead letter again, once; the next step sends the next one. The redelivery ends when none is
     /// left, or when the receiver refuses one.
     pub(super) async fn redeliver(&mut self, stored: Stored<State>) -> Result<Next, Failure> {
@@ -18,44 +18,45 @@ impl<P: Post> Worker<P> {
         };
         let webhook = self.settings.feed.name.clone();
         let ledger = self.ledger.clone();
-        let dead = dead::letters(ledger.as_ref(), &webhook).await?;
-        let Some(letter) = dead.letters.into_iter().next() else {
+        let letters = dead_letters::load_letters(ledger.as_ref(), &webhook).await?;
+        let Some(letter) = letters.letters.into_iter().next() else {
             tracing::info!(%webhook, "all dead letters were sent again");
-            self.save(stored, |state| state.redeliver = false).await;
+            self.save_outcome(stored, |state| state.redeliver = false)
+                .await;
             return Ok(Next::Again);
         };
         let (after, end) = (letter.after.parse()?, letter.next_cursor.parse()?);
         let batch = Batch::read(ledger.as_ref(), &self.settings.feed, after, Some(end)).await?;
-        let sent = if batch.changes.is_empty() {
-            Sent::Delivered
+        let outcome = if batch.changes.is_empty() {
+            SendOutcome::Delivered
         } else {
-            self.send(&batch).await?
+            self.send_batch(&batch).await?
         };
-        match sent {
-            Sent::Delivered => {
-                dead::change(ledger.as_ref(), &webhook, |dead| {
+        match outcome {
+            SendOutcome::Delivered => {
+                dead_letters::change_letters(ledger.as_ref(), &webhook, |letters| {
                     if sort_key(batch.next) < sort_key(end) {
-                        dead.advance(&letter, batch.next);
+                        letters.advance(&letter, batch.next);
                     } else {
-                        dead.letters.retain(|l| *l != letter);
+                        letters.letters.retain(|l| *l != letter);
                     }
                 })
                 .await?;
                 let claim = self.new_claim();
-                self.save(stored, |state| state.record_delivery(claim.clone()))
+                self.save_outcome(stored, |state| state.record_delivery(claim.clone()))
                     .await;
                 Ok(Next::Again)
             }
-            Sent::Gone => Ok(self.disable(stored).await),
-            Sent::Refused { why, .. } => {
-                tracing::warn!(%webhook, error = %why, "a dead letter was refused again; the others are not sent now");
-                dead::change(ledger.as_ref(), &webhook, |dead| {
-                    dead.count_refusal(&letter, why);
+            SendOutcome::Gone => Ok(self.disable(stored).await),
+            SendOutcome::Refused { refusal, .. } => {
+                tracing::warn!(%webhook, error = %refusal, "a dead letter was refused again; the others are not sent now");
+                dead_letters::change_letters(ledger.as_ref(), &webhook, |letters| {
+                    letters.count_refusal(&letter, refusal);
                 })
                 .await?;
-                self.save(stored, |state| {
+                self.save_outcome(stored, |state| {
                     state.redeliver = false;
-                    state.record_refusal(why);
+                    state.record_refusal(refusal);
                 })
                 .await;
                 Ok(Next::Again)

@@ -11,7 +11,7 @@ use sha2::Sha256;
 /// The prefix of a secret.
 const PREFIX: &str = "whsec_";
 /// The length of a secret in bytes, according to the specification.
-const BYTES: std::ops::RangeInclusive<usize> = 24..=64;
+const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 /// The maximum number of a webhook's secrets.
 const SECRETS_MAX: usize = 4;
 
@@ -38,9 +38,11 @@ impl fmt::Debug for WebhookSecret {
 
 impl WebhookSecret {
     fn parse(text: &str) -> Result<Self, SecretError> {
-        let coded = text.strip_prefix(PREFIX).ok_or(SecretError::Malformed)?;
-        let bytes = STANDARD.decode(coded).map_err(|_| SecretError::Malformed)?;
-        if BYTES.contains(&bytes.len()) {
+        let encoded = text.strip_prefix(PREFIX).ok_or(SecretError::Malformed)?;
+        let bytes = STANDARD
+            .decode(encoded)
+            .map_err(|_| SecretError::Malformed)?;
+        if SECRET_BYTES.contains(&bytes.len()) {
             Ok(Self(bytes.into()))
         } else {
             Err(SecretError::Malformed)
@@ -65,9 +67,10 @@ impl std::str::FromStr for WebhookSecrets {
 
     /// Parses secrets separated by white space.
     fn from_str(text: &str) -> Result<Self, SecretError> {
-        let all: Result<Vec<_>, _> = text.split_whitespace().map(WebhookSecret::parse).collect();
-        match all? {
-            all if (1..=SECRETS_MAX).contains(&all.len()) => Ok(Self(all)),
+        let secrets: Result<Vec<_>, _> =
+            text.split_whitespace().map(WebhookSecret::parse).collect();
+        match secrets? {
+            secrets if (1..=SECRETS_MAX).contains(&secrets.len()) => Ok(Self(secrets)),
             _ => Err(SecretError::Number),
         }
     }
@@ -92,26 +95,26 @@ mod tests {
     #[test]
     fn the_signature_equals_the_specifications_example() {
         let secrets: WebhookSecrets = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".parse().unwrap();
-        let (id, at) = ("msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330);
+        let (id, timestamp) = ("msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330);
         assert_eq!(
-            secrets.sign(id, at, br#"{"test": 2432232314}"#),
+            secrets.sign(id, timestamp, br#"{"test": 2432232314}"#),
             "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
         );
     }
 
     #[test]
     fn several_secrets_sign_during_a_rotation_and_none_is_displayed() {
-        let (one, two) = (
+        let (old, new) = (
             "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
             "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
         );
-        let secrets: WebhookSecrets = format!(" {two}\n{one}\n").parse().unwrap();
-        let both = secrets.sign("id", 1, b"{}");
-        let parts: Vec<&str> = both.split(' ').collect();
+        let secrets: WebhookSecrets = format!(" {new}\n{old}\n").parse().unwrap();
+        let signatures = secrets.sign("id", 1, b"{}");
+        let parts: Vec<&str> = signatures.split(' ').collect();
         assert_eq!(parts.len(), 2);
         assert_ne!(parts[0], parts[1]);
-        let alone: WebhookSecrets = one.parse().unwrap();
-        assert_eq!(parts[1], alone.sign("id", 1, b"{}"));
+        let old_only: WebhookSecrets = old.parse().unwrap();
+        assert_eq!(parts[1], old_only.sign("id", 1, b"{}"));
         assert_eq!(
             format!("{secrets:?}"),
             "WebhookSecrets([WebhookSecret, WebhookSecret])"

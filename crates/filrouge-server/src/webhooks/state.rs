@@ -13,7 +13,7 @@ use super::WebhookName;
 /// The maximum remaining time of a valid claim. A claim that ends later was written with a wrong clock, and is ignored.
 const CLAIM_MAX: Duration = Duration::from_secs(120);
 /// How many times a change is attempted while other processes change the same note.
-const ATTEMPTS: usize = 20;
+const ATTEMPTS_MAX: usize = 20;
 
 /// The state of a webhook that all processes of a store share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub(super) struct State {
     /// The process that sends now.
     pub(super) claim: Option<Claim>,
     /// Set while the batch after the cursor is refused: the end of the batch, and when it is sent again.
-    pub(super) retry: Option<Retry>,
+    pub(super) retry: Option<PendingRetry>,
     /// When the receiver permanently refused messages.
     pub(super) disabled_at: Option<Timestamp>,
     /// Whether to send the dead letters again.
@@ -46,21 +46,21 @@ pub(super) struct Claim {
 /// A batch to retry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Retry {
+pub(super) struct PendingRetry {
     /// The end of the batch, so that every attempt sends the same changes.
     pub(super) next_cursor: String,
     pub(super) attempts: u32,
     pub(super) at: Timestamp,
 }
 
-/// Returns `time` plus a duration.
-pub(super) fn later(time: Timestamp, by: Duration) -> Timestamp {
+/// Returns `time` plus a duration, limited to the greatest time.
+pub(super) fn add_duration(time: Timestamp, by: Duration) -> Timestamp {
     let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
     Timestamp::from_micros(time.as_micros().saturating_add(by))
 }
 
 impl State {
-    pub(super) fn beginning(at: ChangeCursor) -> Self {
+    pub(super) fn starting_at(at: ChangeCursor) -> Self {
         Self {
             cursor: at.to_string(),
             claim: None,
@@ -72,7 +72,7 @@ impl State {
         }
     }
 
-    pub(super) fn cursor(&self) -> Result<ChangeCursor, Failure> {
+    pub(super) fn parse_cursor(&self) -> Result<ChangeCursor, Failure> {
         self.cursor.parse()
     }
 
@@ -86,7 +86,7 @@ impl State {
     /// Returns the claim, if there is one that is valid at `now`.
     pub(super) fn live_claim(&self, now: Timestamp) -> Option<&Claim> {
         let claim = self.claim.as_ref()?;
-        (now < claim.until && claim.until <= later(now, CLAIM_MAX)).then_some(claim)
+        (now < claim.until && claim.until <= add_duration(now, CLAIM_MAX)).then_some(claim)
     }
 }
 
@@ -102,27 +102,27 @@ pub(super) fn note_name(webhook: &WebhookName) -> String {
 }
 
 /// Reads a note; `None` if it does not exist.
-pub(super) async fn load<T: DeserializeOwned>(
+pub(super) async fn read_note<T: DeserializeOwned>(
     ledger: &dyn Ledger,
     note: &str,
 ) -> Result<Option<Stored<T>>, Failure> {
-    let Some(found) = ledger.note(note).await? else {
+    let Some(read) = ledger.note(note).await? else {
         return Ok(None);
     };
-    let value = serde_json::from_slice(&found.value).map_err(|e| {
-        let what = format!("the note {note:?} cannot be read: {e}");
-        Failure::new(ErrorCode::IntegrityError, what)
+    let value = serde_json::from_slice(&read.value).map_err(|e| {
+        let detail = format!("the note {note:?} cannot be read: {e}");
+        Failure::new(ErrorCode::IntegrityError, detail)
             .with_hint("a newer version of filrouge may have written it")
     })?;
     Ok(Some(Stored {
-        version: found.version,
+        version: read.version,
         value,
     }))
 }
 
 /// Writes a note if it still has the version `expected`, 0 for a new note. Returns false if another process wrote
 /// first.
-pub(super) async fn put<T: Serialize + Sync>(
+pub(super) async fn write_note<T: Serialize + Sync>(
     ledger: &dyn Ledger,
     note: &str,
     expected: u64,
@@ -133,27 +133,27 @@ pub(super) async fn put<T: Serialize + Sync>(
     ledger.put_note(note, expected, bytes).await
 }
 
-/// Changes a note. `change` gets its value, `None` for a missing note, and returns the new one, or `None` to write
-/// nothing. If another process wrote first, `change` is applied again to what it wrote.
-pub(super) async fn change<T: Serialize + DeserializeOwned + Sync>(
+/// Changes a note. `change` gets the note's value, or `None` if the note does not exist. It returns the new value, or
+/// `None` to write nothing. If another process wrote first, `change` is applied again to the value that it wrote.
+pub(super) async fn change_note<T: Serialize + DeserializeOwned + Sync>(
     ledger: &dyn Ledger,
     note: &str,
     change: impl Fn(Option<T>) -> Result<Option<T>, Failure>,
 ) -> Result<(), Failure> {
-    for _ in 0..ATTEMPTS {
-        let (version, before) = match load(ledger, note).await? {
+    for _ in 0..ATTEMPTS_MAX {
+        let (version, before) = match read_note(ledger, note).await? {
             Some(Stored { version, value }) => (version, Some(value)),
             None => (0, None),
         };
         let Some(after) = change(before)? else {
             return Ok(());
         };
-        if put(ledger, note, version, &after).await? {
+        if write_note(ledger, note, version, &after).await? {
             return Ok(());
         }
     }
-    let what = format!("other processes keep changing the note {note:?}; nothing was changed");
-    Err(Failure::new(ErrorCode::Overloaded, what))
+    let detail = format!("other processes keep changing the note {note:?}; nothing was changed");
+    Err(Failure::new(ErrorCode::Overloaded, detail))
 }
 
 /// Returns a name for this process, unique among all processes that serve the store.

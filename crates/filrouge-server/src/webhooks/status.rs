@@ -6,11 +6,11 @@ use filrouge_types::{ErrorCode, Failure, Timestamp};
 use serde::Serialize;
 
 use super::batch::Batch;
-use super::dead;
-use super::state::{self, State, Stored, load, note_name};
+use super::dead_letters;
+use super::state::{self, State, Stored, note_name, read_note};
 use super::{WebhookFeed, WebhookName};
 
-pub use super::dead::DeadLetter;
+pub use super::dead_letters::DeadLetter;
 
 /// The status of a webhook in a store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -50,11 +50,11 @@ pub async fn webhook_status(
     feed: &WebhookFeed,
     now: Timestamp,
 ) -> Result<WebhookStatus, Failure> {
-    let stored: Option<Stored<State>> = load(ledger, &note_name(&feed.name)).await?;
-    let dead = dead::letters(ledger, &feed.name).await?;
+    let stored: Option<Stored<State>> = read_note(ledger, &note_name(&feed.name)).await?;
+    let letters = dead_letters::load_letters(ledger, &feed.name).await?;
     let state = stored.map(|stored| stored.value);
     let lag_commits = match &state {
-        Some(state) => lag(ledger, feed, state.cursor()?).await?,
+        Some(state) => count_lag(ledger, feed, state.parse_cursor()?).await?,
         None => 0,
     };
     let state = state.as_ref();
@@ -69,13 +69,13 @@ pub async fn webhook_status(
         retry_at: state.and_then(|s| s.retry.as_ref()).map(|r| r.at),
         disabled_at: state.and_then(|s| s.disabled_at),
         redelivering: state.is_some_and(|s| s.redeliver),
-        dead_letters: dead.letters,
-        dead_letters_dropped: dead.dropped,
+        dead_letters: letters.letters,
+        dead_letters_dropped: letters.dropped,
     })
 }
 
 /// Returns the number of commits from the webhook's first change after `cursor` to the newest commit; 0 if it has none.
-async fn lag(
+async fn count_lag(
     ledger: &dyn Ledger,
     feed: &WebhookFeed,
     mut cursor: ChangeCursor,
@@ -87,7 +87,7 @@ async fn lag(
             let newest = ledger.position().commit_no;
             return Ok((newest + 1).saturating_sub(first.commit_no));
         }
-        if !batch.more {
+        if !batch.has_more {
             return Ok(0);
         }
         cursor = batch.next;
@@ -116,21 +116,27 @@ pub async fn change_webhook(
     name: &WebhookName,
     action: WebhookAction,
 ) -> Result<usize, Failure> {
-    let letters = dead::letters(ledger, name).await?.letters.len();
+    let letter_count = dead_letters::load_letters(ledger, name)
+        .await?
+        .letters
+        .len();
     if action == WebhookAction::Discard {
-        dead::change(ledger, name, |dead| *dead = dead::Dead::default()).await?;
-        return Ok(letters);
+        dead_letters::change_letters(ledger, name, |letters| {
+            *letters = dead_letters::DeadLetters::default()
+        })
+        .await?;
+        return Ok(letter_count);
     }
-    state::change(ledger, &note_name(name), |state: Option<State>| {
+    state::change_note(ledger, &note_name(name), |state: Option<State>| {
         let Some(before) = state else {
-            let what = format!("the store knows no webhook {:?}", name.as_str());
-            return Err(Failure::new(ErrorCode::Invalid, what).with_hint(
+            let detail = format!("the store knows no webhook {:?}", name.as_str());
+            return Err(Failure::new(ErrorCode::Invalid, detail).with_hint(
                 "a webhook begins when a server starts that has it in its configuration",
             ));
         };
         let mut after = before.clone();
         match action {
-            WebhookAction::Redeliver => after.redeliver = letters > 0,
+            WebhookAction::Redeliver => after.redeliver = letter_count > 0,
             WebhookAction::Enable | WebhookAction::Discard => {
                 after.disabled_at = None;
                 (after.failures, after.last_error) = (0, None);
@@ -139,5 +145,5 @@ pub async fn change_webhook(
         Ok((after != before).then_some(after))
     })
     .await?;
-    Ok(letters)
+    Ok(letter_count)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use filrouge_store::read::ChangeKind;
 use prometheus_client::registry::Registry;
 
-use super::post::{Refusal, Sent};
+use super::sender::{Refusal, SendOutcome};
 use super::state::{State, Stored};
 use super::worker::{Next, Worker};
 use super::*;
@@ -35,7 +35,7 @@ async fn wait_seconds_after_step(worker: &mut Worker<Receiver>) -> i64 {
     }
 }
 
-fn state(stored: Stored<State>) -> State {
+fn state_of(stored: Stored<State>) -> State {
     stored.value
 }
 
@@ -70,7 +70,7 @@ async fn a_refused_batch_keeps_its_id_and_its_changes_across_processes() {
     let mut worker = world.worker("a");
     run_until_idle(&mut worker).await;
     world.create_session("1").await;
-    world.receiver.will_answer([refused(500), refused(503)]);
+    world.receiver.will_return([refused(500), refused(503)]);
     assert_eq!(wait_seconds_after_step(&mut worker).await, 1);
     assert_eq!(
         wait_seconds_after_step(&mut worker).await,
@@ -110,8 +110,8 @@ async fn retry_after_is_honored() {
     let mut worker = world.worker("a");
     run_until_idle(&mut worker).await;
     world.create_session("1").await;
-    world.receiver.will_answer([Sent::Refused {
-        why: Refusal::Status(429),
+    world.receiver.will_return([SendOutcome::Refused {
+        refusal: Refusal::Status(429),
         retry_after: Some(Duration::from_secs(90)),
     }]);
     assert_eq!(wait_seconds_after_step(&mut worker).await, 90);
@@ -126,7 +126,7 @@ async fn a_batch_becomes_a_dead_letter_after_all_attempts_and_is_sent_again_on_r
     world.create_session("1").await;
     world
         .receiver
-        .will_answer([refused(500), refused(500), refused(500)]);
+        .will_return([refused(500), refused(500), refused(500)]);
     wait_seconds_after_step(&mut worker).await;
     world.advance_seconds(1);
     wait_seconds_after_step(&mut worker).await;
@@ -153,7 +153,7 @@ async fn a_batch_becomes_a_dead_letter_after_all_attempts_and_is_sent_again_on_r
     };
     // The dead letter is refused again: it stays, and the feed continues.
     assert_eq!(change(WebhookAction::Redeliver).await, 1);
-    world.receiver.will_answer([refused(500)]);
+    world.receiver.will_return([refused(500)]);
     run_until_idle(&mut worker).await;
     let status = world.status().await;
     assert_eq!(
@@ -182,7 +182,7 @@ async fn discarded_dead_letters_are_deleted() {
     worker.settings.max_attempts = NonZeroU32::MIN;
     run_until_idle(&mut worker).await;
     world.create_session("1").await;
-    world.receiver.will_answer([refused(404)]);
+    world.receiver.will_return([refused(404)]);
     run_until_idle(&mut worker).await;
     let name = world.feed().name;
     let discard = change_webhook(world.ledger.as_ref(), &name, WebhookAction::Discard).await;
@@ -202,7 +202,7 @@ async fn a_receiver_that_answers_410_gets_nothing_until_enabled() {
     let mut worker = world.worker("a");
     run_until_idle(&mut worker).await;
     world.create_session("1").await;
-    world.receiver.will_answer([Sent::Gone]);
+    world.receiver.will_return([SendOutcome::Gone]);
     wait_seconds_after_step(&mut worker).await;
     for _ in 0..3 {
         world.advance_seconds(1000);
@@ -229,7 +229,13 @@ async fn only_one_of_two_processes_sends_until_its_claim_expires() {
     run_until_idle(&mut a).await;
     world.create_session("1").await;
     run_until_idle(&mut a).await;
-    assert_eq!(state(a.stored().await.unwrap()).claim.unwrap().holder, "a");
+    assert_eq!(
+        state_of(a.load_state().await.unwrap())
+            .claim
+            .unwrap()
+            .holder,
+        "a"
+    );
     world.create_session("2").await;
     assert_eq!(
         wait_seconds_after_step(&mut b).await,

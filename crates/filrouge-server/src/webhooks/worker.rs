@@ -12,21 +12,21 @@ use tokio::time::sleep;
 use super::backoff::Backoff;
 use super::batch::{Batch, sort_key};
 use super::counters::WebhookCounters;
-use super::dead::{self, DeadLetter};
+use super::dead_letters::{self, DeadLetter};
 use super::message::Message;
-use super::post::{Post, Refusal, Sent};
-use super::state::{Retry, State, Stored, later, load, note_name, put};
+use super::sender::{MessageSender, Refusal, SendOutcome};
+use super::state::{PendingRetry, State, Stored, add_duration, note_name, read_note, write_note};
 use super::{WebhookSettings, WebhookStart};
 
-/// The pause after a new commit, so that the changes of this time are sent together.
-const GATHER: Duration = Duration::from_millis(20);
+/// The pause after a new commit, so that changes which follow each other closely are sent together.
+const GATHER_PAUSE: Duration = Duration::from_millis(20);
 /// How often the webhook's note is read during a wait, because another process or an operator may have changed it.
-pub(super) const POLL: Duration = Duration::from_secs(1);
-/// The note's cursor is moved once this many commits after it contain no change for the webhook, so that a restart does
-/// not examine all of them again.
-const STORE_AFTER: u64 = 4096;
+pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// The number of commits without a change for the webhook after which the note's cursor is moved. So a restart does not
+/// examine all of them again.
+const CURSOR_WRITE_COMMITS: u64 = 4096;
 /// How long a message in progress may take when the server stops.
-const LAST_MOMENT: Duration = Duration::from_secs(3);
+const STOP_GRACE: Duration = Duration::from_secs(3);
 
 /// The worker's next action.
 #[derive(Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(super) enum Next {
 pub(super) struct Worker<P> {
     pub(super) settings: WebhookSettings,
     pub(super) ledger: Arc<dyn Ledger>,
-    pub(super) post: P,
+    pub(super) sender: P,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) backoff: Backoff,
     pub(super) counters: WebhookCounters,
@@ -52,11 +52,11 @@ pub(super) struct Worker<P> {
     /// The position up to which this process has read: between the note's cursor and it, there is no change for the
     /// webhook.
     pub(super) position: Option<ChangeCursor>,
-    /// Why the newest query of the store failed; `None` if it succeeded.
-    pub(super) failing: Option<ErrorCode>,
+    /// The code of the newest query of the store if it failed; `None` if it succeeded.
+    pub(super) last_failure: Option<ErrorCode>,
 }
 
-impl<P: Post> Worker<P> {
+impl<P: MessageSender> Worker<P> {
     /// Runs the webhook until `stopping` becomes true, then releases its claim.
     pub(super) async fn run(mut self, mut stopping: watch::Receiver<bool>) {
         let mut commits = self.ledger.commits();
@@ -64,40 +64,40 @@ impl<P: Post> Worker<P> {
             commits.borrow_and_update();
             let step = tokio::select! {
                 step = self.step() => step,
-                () = last_moment(&mut stopping) => break,
+                () = stop_deadline(&mut stopping) => break,
             };
-            let idle = async {
-                match self.next(step) {
+            let waiting = async {
+                match self.next_action(step) {
                     Next::Again => {}
                     Next::Commit => {
                         // A closed ledger has no more commits.
                         if commits.changed().await.is_err() {
                             std::future::pending::<()>().await;
                         }
-                        sleep(GATHER).await;
+                        sleep(GATHER_PAUSE).await;
                     }
-                    Next::At(time) => sleep(self.left(time).min(POLL)).await,
+                    Next::At(time) => sleep(self.time_until(time).min(POLL_INTERVAL)).await,
                 }
             };
             tokio::select! {
-                () = idle => {}
-                () = stopped(&mut stopping) => {}
+                () = waiting => {}
+                () = wait_until_stopping(&mut stopping) => {}
             }
         }
         self.release().await;
     }
 
     /// Returns the time from now until `time`.
-    fn left(&self, time: Timestamp) -> Duration {
+    fn time_until(&self, time: Timestamp) -> Duration {
         let left = time.as_micros() - self.clock.now().as_micros();
         Duration::from_micros(u64::try_from(left).unwrap_or(0))
     }
 
-    /// Returns the next action after a step; after a failure, which it logs, that is a retry.
-    fn next(&mut self, step: Result<Next, Failure>) -> Next {
+    /// Returns the next action after a step. After a failure, logs it and returns a retry.
+    fn next_action(&mut self, step: Result<Next, Failure>) -> Next {
         match step {
             Ok(next) => {
-                if self.failing.take().is_some() {
+                if self.last_failure.take().is_some() {
                     tracing::info!(webhook = %self.settings.feed.name, "the webhook continues");
                 }
                 next
@@ -107,14 +107,14 @@ impl<P: Post> Worker<P> {
                 if let Some(position) = self.position {
                     self.count_lag(position);
                 }
-                Next::At(later(self.clock.now(), POLL))
+                Next::At(add_duration(self.clock.now(), POLL_INTERVAL))
             }
         }
     }
 
     /// Logs a failure of the store, unless the query before it failed with the same code.
     pub(super) fn log_failure(&mut self, failure: &Failure) {
-        if self.failing.replace(failure.code) != Some(failure.code) {
+        if self.last_failure.replace(failure.code) != Some(failure.code) {
             tracing::error!(webhook = %self.settings.feed.name, %failure, "the webhook waits: the store cannot be queried");
         }
     }
@@ -122,11 +122,11 @@ impl<P: Post> Worker<P> {
     /// Performs one step: sends a dead letter again, retries a refused batch, or sends a new one. Returns when to call
     /// it again.
     pub(super) async fn step(&mut self) -> Result<Next, Failure> {
-        let stored = self.stored().await?;
+        let stored = self.load_state().await?;
         let state = &stored.value;
         let now = self.clock.now();
         if state.disabled_at.is_some() {
-            return Ok(Next::At(later(now, POLL)));
+            return Ok(Next::At(add_duration(now, POLL_INTERVAL)));
         }
         if state.redeliver {
             return self.redeliver(stored).await;
@@ -134,27 +134,27 @@ impl<P: Post> Worker<P> {
         if let Some(retry) = state.retry.as_ref().filter(|retry| now < retry.at) {
             return Ok(Next::At(retry.at));
         }
-        let bound: Option<ChangeCursor> = match &state.retry {
+        let end: Option<ChangeCursor> = match &state.retry {
             Some(retry) => Some(retry.next_cursor.parse()?),
             None => None,
         };
-        let after = self.after(state.cursor()?);
-        let batch = Batch::read(self.ledger.as_ref(), &self.settings.feed, after, bound).await?;
+        let after = self.read_position(state.parse_cursor()?);
+        let batch = Batch::read(self.ledger.as_ref(), &self.settings.feed, after, end).await?;
         self.count_lag(after);
         if batch.changes.is_empty() {
-            return self.skip_empty(stored, &batch, bound).await;
+            return self.skip_empty(stored, &batch, end).await;
         }
         let stored = match self.claim(stored).await? {
             Ok(stored) => stored,
             Err(next) => return Ok(next),
         };
-        let sent = self.send(&batch).await?;
-        self.record_outcome(stored, batch, sent).await
+        let outcome = self.send_batch(&batch).await?;
+        self.record_outcome(stored, batch, outcome).await
     }
 
     /// Returns the position to read from: the note's cursor, or the position up to which this process has read if that
     /// is further.
-    fn after(&self, cursor: ChangeCursor) -> ChangeCursor {
+    fn read_position(&self, cursor: ChangeCursor) -> ChangeCursor {
         match self.position {
             Some(position) if sort_key(position) > sort_key(cursor) => position,
             _ => cursor,
@@ -163,14 +163,15 @@ impl<P: Post> Worker<P> {
 
     fn count_lag(&self, after: ChangeCursor) {
         let newest = self.ledger.position().commit_no;
-        self.counters.lag(newest.saturating_sub(after.commit_no));
+        self.counters
+            .set_lag(newest.saturating_sub(after.commit_no));
     }
 
     /// Loads the webhook's state; creates it if the store has no note of the webhook.
-    pub(super) async fn stored(&self) -> Result<Stored<State>, Failure> {
+    pub(super) async fn load_state(&self) -> Result<Stored<State>, Failure> {
         let note = note_name(&self.settings.feed.name);
         loop {
-            if let Some(stored) = load(self.ledger.as_ref(), &note).await? {
+            if let Some(stored) = read_note(self.ledger.as_ref(), &note).await? {
                 return Ok(stored);
             }
             let start = match self.settings.from {
@@ -179,8 +180,8 @@ impl<P: Post> Worker<P> {
                     ChangeCursor::after_commit(self.ledger.position().commit_no)
                 }
             };
-            let state = State::beginning(start);
-            if put(self.ledger.as_ref(), &note, 0, &state).await? {
+            let state = State::starting_at(start);
+            if write_note(self.ledger.as_ref(), &note, 0, &state).await? {
                 tracing::info!(webhook = %self.settings.feed.name, cursor = state.cursor, "the webhook begins");
             }
         }
@@ -192,25 +193,27 @@ impl<P: Post> Worker<P> {
         &mut self,
         stored: Stored<State>,
         batch: &Batch,
-        bound: Option<ChangeCursor>,
+        end: Option<ChangeCursor>,
     ) -> Result<Next, Failure> {
         let now = self.clock.now();
-        let cursor = stored.value.cursor()?;
+        let cursor = stored.value.parse_cursor()?;
         self.position = Some(batch.next);
         self.count_lag(batch.next);
-        let unstored = batch.next.commit_no.saturating_sub(cursor.commit_no);
-        // A refused batch had changes. If it has none now, the kinds that the webhook reports were configured
-        // differently then.
-        let stale = bound.is_some_and(|bound| sort_key(batch.next) >= sort_key(bound));
-        if (stale || unstored >= STORE_AFTER) && self.other_claim(&stored.value, now).is_none() {
+        let commits_since_write = batch.next.commit_no.saturating_sub(cursor.commit_no);
+        // A refused batch had changes. If it has none now, the configured kinds of changes have changed since, and
+        // there is nothing to retry.
+        let is_obsolete_retry = end.is_some_and(|end| sort_key(batch.next) >= sort_key(end));
+        if (is_obsolete_retry || commits_since_write >= CURSOR_WRITE_COMMITS)
+            && self.end_of_other_claim(&stored.value, now).is_none()
+        {
             let mut state = stored.value;
             state.cursor = batch.next.to_string();
             state.retry = None;
             let note = note_name(&self.settings.feed.name);
             // If another process wrote first, the cursor stays as that process wrote it, which is correct too.
-            put(self.ledger.as_ref(), &note, stored.version, &state).await?;
+            write_note(self.ledger.as_ref(), &note, stored.version, &state).await?;
         }
-        Ok(if batch.more {
+        Ok(if batch.has_more {
             Next::Again
         } else {
             Next::Commit
@@ -218,19 +221,19 @@ impl<P: Post> Worker<P> {
     }
 
     /// Sends one message with the batch's changes; counts and logs the outcome.
-    pub(super) async fn send(&self, batch: &Batch) -> Result<Sent, Failure> {
+    pub(super) async fn send_batch(&self, batch: &Batch) -> Result<SendOutcome, Failure> {
         let store = self.ledger.store_id();
         let message = Message::new(&self.settings, store, batch, self.clock.now())?;
         let id = message.id.clone();
-        let sent = self.post.post(message).await;
-        self.counters.sent(match sent {
-            Sent::Delivered => "taken",
-            Sent::Gone => "gone",
-            Sent::Refused { why, .. } => why.label(),
+        let outcome = self.sender.send(message).await;
+        self.counters.count_message(match outcome {
+            SendOutcome::Delivered => "taken",
+            SendOutcome::Gone => "gone",
+            SendOutcome::Refused { refusal, .. } => refusal.label(),
         });
         let webhook = self.settings.feed.name.as_str();
-        match sent {
-            Sent::Delivered => {
+        match outcome {
+            SendOutcome::Delivered => {
                 tracing::debug!(
                     webhook,
                     id,
@@ -238,16 +241,16 @@ impl<P: Post> Worker<P> {
                     "a webhook's message was delivered"
                 );
             }
-            Sent::Gone => tracing::error!(
+            SendOutcome::Gone => tracing::error!(
                 webhook,
                 id,
                 "the receiver answers 410: the webhook is disabled until `filrouge doctor webhooks --enable` is run"
             ),
-            Sent::Refused { why, .. } => {
-                tracing::warn!(webhook, id, error = %why, "a webhook's message was not delivered");
+            SendOutcome::Refused { refusal, .. } => {
+                tracing::warn!(webhook, id, error = %refusal, "a webhook's message was not delivered");
             }
         }
-        Ok(sent)
+        Ok(outcome)
     }
 
     /// Records the outcome of sending a batch in the note.
@@ -255,12 +258,12 @@ impl<P: Post> Worker<P> {
         &mut self,
         stored: Stored<State>,
         batch: Batch,
-        sent: Sent,
+        outcome: SendOutcome,
     ) -> Result<Next, Failure> {
-        match sent {
-            Sent::Delivered => {
+        match outcome {
+            SendOutcome::Delivered => {
                 let claim = self.new_claim();
-                self.save(stored, |state| {
+                self.save_outcome(stored, |state| {
                     state.cursor = batch.next.to_string();
                     state.retry = None;
                     state.record_delivery(claim.clone());
@@ -268,8 +271,11 @@ impl<P: Post> Worker<P> {
                 .await;
                 Ok(Next::Again)
             }
-            Sent::Gone => Ok(self.disable(stored).await),
-            Sent::Refused { why, retry_after } => {
+            SendOutcome::Gone => Ok(self.disable(stored).await),
+            SendOutcome::Refused {
+                refusal,
+                retry_after,
+            } => {
                 let attempts = stored
                     .value
                     .retry
@@ -277,10 +283,10 @@ impl<P: Post> Worker<P> {
                     .map_or(0, |retry| retry.attempts)
                     + 1;
                 if attempts >= self.settings.max_attempts.get() {
-                    return self.give_up(stored, &batch, attempts, why).await;
+                    return self.abandon_batch(stored, &batch, attempts, refusal).await;
                 }
                 Ok(self
-                    .retry_later(stored, &batch, attempts, why, retry_after)
+                    .retry_later(stored, &batch, attempts, refusal, retry_after)
                     .await)
             }
         }
@@ -292,36 +298,36 @@ impl<P: Post> Worker<P> {
         stored: Stored<State>,
         batch: &Batch,
         attempts: u32,
-        why: Refusal,
+        refusal: Refusal,
         retry_after: Option<Duration>,
     ) -> Next {
         let now = self.clock.now();
-        let at = later(now, self.backoff.after(attempts, retry_after));
-        self.save(stored, |state| {
-            state.retry = Some(Retry {
+        let at = add_duration(now, self.backoff.wait_after(attempts, retry_after));
+        self.save_outcome(stored, |state| {
+            state.retry = Some(PendingRetry {
                 next_cursor: batch.next.to_string(),
                 attempts,
                 at,
             });
-            state.record_refusal(why);
+            state.record_refusal(refusal);
         })
         .await;
         Next::At(at)
     }
 
     /// Makes a refused batch a dead letter, and continues after it.
-    async fn give_up(
+    async fn abandon_batch(
         &mut self,
         stored: Stored<State>,
         batch: &Batch,
         attempts: u32,
-        why: Refusal,
+        refusal: Refusal,
     ) -> Result<Next, Failure> {
         let letter = DeadLetter {
             after: batch.after.to_string(),
             next_cursor: batch.next.to_string(),
             attempts,
-            error: why.to_string(),
+            error: refusal.to_string(),
             at: self.clock.now(),
         };
         let webhook = &self.settings.feed.name;
@@ -329,15 +335,15 @@ impl<P: Post> Worker<P> {
             "changes were abandoned: they are among the dead letters (`filrouge doctor webhooks`)");
         // The dead letter is written before the cursor moves: a crash between the two may repeat a dead letter, but
         // cannot lose one.
-        dead::change(self.ledger.as_ref(), webhook, |dead| {
-            dead.put(letter.clone());
+        dead_letters::change_letters(self.ledger.as_ref(), webhook, |letters| {
+            letters.add(letter.clone());
         })
         .await?;
-        self.counters.dead.inc();
-        self.save(stored, |state| {
+        self.counters.dead_letters.inc();
+        self.save_outcome(stored, |state| {
             state.cursor = batch.next.to_string();
             state.retry = None;
-            state.record_refusal(why);
+            state.record_refusal(refusal);
         })
         .await;
         Ok(Next::Again)
@@ -346,22 +352,22 @@ impl<P: Post> Worker<P> {
     /// Disables the webhook after the receiver responded 410; an operator can enable it again.
     pub(super) async fn disable(&mut self, stored: Stored<State>) -> Next {
         let now = self.clock.now();
-        self.save(stored, |state| {
+        self.save_outcome(stored, |state| {
             state.record_refusal(Refusal::Status(410));
             state.disabled_at = Some(now);
             state.redeliver = false;
         })
         .await;
-        Next::At(later(now, POLL))
+        Next::At(add_duration(now, POLL_INTERVAL))
     }
 }
 
-async fn stopped(stopping: &mut watch::Receiver<bool>) {
+async fn wait_until_stopping(stopping: &mut watch::Receiver<bool>) {
     // A dropped sender also means that the server stops.
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
-async fn last_moment(stopping: &mut watch::Receiver<bool>) {
-    stopped(stopping).await;
-    sleep(LAST_MOMENT).await;
+async fn stop_deadline(stopping: &mut watch::Receiver<bool>) {
+    wait_until_stopping(stopping).await;
+    sleep(STOP_GRACE).await;
 }

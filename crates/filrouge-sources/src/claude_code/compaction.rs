@@ -1,4 +1,4 @@
-//! Compactions: a record of the boundary and, mostly, a record of the summary after it.
+//! Reads compactions: a record of the boundary, which in most cases a record of the summary follows.
 
 use super::convert::RecordState;
 use crate::jsonl::{MessageBuilder, RecordInfo};
@@ -17,14 +17,14 @@ impl RecordState {
     pub(super) fn add_summary(
         &mut self,
         builder: &mut MessageBuilder,
-        one: &Object<'_>,
+        json: &Object<'_>,
         record: &RecordInfo,
         blocks: &[Object<'_>],
     ) {
         let boundary = self.compaction.take();
         let automatic = boundary.as_ref().map(|b| b.automatic);
         let texts: Vec<_> = blocks.iter().filter_map(|b| b.text("text")).collect();
-        let index = self.add_message(builder, one, record, Role::User);
+        let index = self.add_message(builder, json, record, Role::User);
         if let Some(message) = builder.messages.get_mut(index) {
             message.summary = true;
         }
@@ -32,33 +32,33 @@ impl RecordState {
             automatic: automatic.unwrap_or(false),
             summary: Some(texts.join("\n").into()),
         };
-        builder.part(index, record.part_id(0), record.at, kind);
+        builder.add_part(index, record.part_id(0), record.at, kind);
         let boundary = Boundary {
             at: index,
             created: boundary.map_or(record.at, |b| b.at),
             automatic,
             summary_id: Some(record.id.clone()),
         };
-        builder.boundary(index, boundary);
+        builder.add_boundary(index, boundary);
     }
 
     /// Adds the pending boundary, if there is one, without a summary.
-    pub(super) fn add_bare_boundary(&mut self, builder: &mut MessageBuilder) {
-        let Some(one) = self.compaction.take() else {
+    pub(super) fn add_boundary_without_summary(&mut self, builder: &mut MessageBuilder) {
+        let Some(pending) = self.compaction.take() else {
             return;
         };
-        let index = builder.add(one.id.clone(), Role::System, one.at);
+        let index = builder.add_message(pending.id.clone(), Role::System, pending.at);
         let kind = PartKind::Compaction {
-            automatic: one.automatic,
+            automatic: pending.automatic,
             summary: None,
         };
-        builder.part(index, one.id, one.at, kind);
+        builder.add_part(index, pending.id, pending.at, kind);
         let boundary = Boundary {
             at: index,
-            created: one.at,
-            automatic: Some(one.automatic),
+            created: pending.at,
+            automatic: Some(pending.automatic),
             summary_id: None,
         };
-        builder.boundary(index, boundary);
+        builder.add_boundary(index, boundary);
     }
 }

@@ -4,12 +4,12 @@
 //! |---|---|
 //! | `user`, text or blocks | a message of the user; text that the program injected is synthetic |
 //! | `user`, `tool_result` | the output or error of its call's tool part |
-//! | `assistant`, all with one `message.id` | one message; of the usages in its records, the largest numbers count |
+//! | `assistant`, all with one `message.id` | one message; of the usages in its records, the largest numbers are kept |
 //! | `system/compact_boundary` and the `isCompactSummary` after it | a boundary; a message with a compaction part |
 //! | `system/microcompact_boundary` | `pruned` of the tools it names |
 //! | `system`, with text | a message of the program |
 //! | `attachment/queued_command` | a message of the user, typed while the agent was working |
-//! | `cost-state` | the increase of the cost, added to the agent's last message |
+//! | `cost-state` | the increase of the cost, which is added to the agent's last message |
 //!
 //! Branches (edited prompts) are kept, in the order of their times.
 
@@ -18,12 +18,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::Context;
+use super::agents::SessionAgents;
 use super::compaction::PendingCompaction;
-use super::group::Group;
 use super::parts::{
-    api_error, blocks_of, is_from_program, largest, no_message, prune, trigger_of, user_part,
+    api_error, blocks_of, is_from_program, mark_pruned, merge_usage, missing_message, trigger_of,
+    user_part,
 };
-use super::record::is_aside;
+use super::record::is_outside_conversation;
 use super::results::{agent_of, changes_of, text_of};
 use crate::jsonl::{LineReader, MessageBuilder, RecordInfo};
 use crate::object::{Object, Refusal};
@@ -31,13 +32,13 @@ use crate::{PartKind, Role, SkipReason, Tool, ToolStatus};
 
 /// The state of reading a session, carried from line to line.
 pub(crate) struct RecordState {
-    /// The session id in the records of this session itself; a record with another id is a copy.
-    own: Box<str>,
+    /// The session id in this session's own records; a record with another id is a copy.
+    session_id: Box<str>,
     agent: Box<str>,
-    /// The agents of this session or, for an agent, of its parent.
-    group: Arc<Group>,
-    /// Ids of the records that were read.
-    seen: HashSet<Box<str>>,
+    /// The agents of this session or, if this session is an agent, of its parent.
+    agents: Arc<SessionAgents>,
+    /// The ids of the records that were read.
+    record_ids: HashSet<Box<str>>,
     /// The agent's messages, as positions among all messages, by message id.
     answers: HashMap<Box<str>, usize>,
     /// The position of the agent's newest message.
@@ -53,10 +54,10 @@ pub(crate) struct RecordState {
 impl RecordState {
     pub(super) fn new(context: &Context) -> Self {
         Self {
-            own: context.recorded_id.clone(),
+            session_id: context.recorded_id.clone(),
             agent: context.agent.clone(),
-            group: context.group.clone(),
-            seen: HashSet::new(),
+            agents: context.agents.clone(),
+            record_ids: HashSet::new(),
             answers: HashMap::new(),
             last_answer: None,
             cost: 0.0,
@@ -66,40 +67,40 @@ impl RecordState {
     }
 
     /// Returns the id and the time of a record, and whether it was copied from another session.
-    fn record_info(&mut self, one: &Object<'_>, number: u64) -> RecordInfo {
-        let at = one.at("timestamp").time().unwrap_or(self.last_time);
+    fn record_info(&mut self, json: &Object<'_>, number: u64) -> RecordInfo {
+        let at = json.field("timestamp").time().unwrap_or(self.last_time);
         self.last_time = self.last_time.max(at);
-        let id = one.boxed("uuid");
-        let other = |session: Cow<'_, str>| *session != *self.own;
+        let id = json.boxed("uuid");
+        let is_other = |session: Cow<'_, str>| *session != *self.session_id;
         RecordInfo {
             id: id.unwrap_or_else(|| format!("line-{number}").into()),
             at,
-            copied: one.text("sessionId").is_some_and(other) || one.has("forkedFrom"),
+            copied: json.text("sessionId").is_some_and(is_other) || json.has("forkedFrom"),
         }
     }
 
     fn add_user_record(
         &mut self,
         builder: &mut MessageBuilder,
-        one: &Object<'_>,
+        json: &Object<'_>,
         record: &RecordInfo,
     ) -> Result<(), Refusal> {
-        let message = one.at("message").object().ok_or_else(no_message)?;
-        let blocks = blocks_of(message.at("content"));
-        if one.is_true("isCompactSummary") {
-            self.add_summary(builder, one, record, &blocks);
+        let message = json.field("message").object().ok_or_else(missing_message)?;
+        let blocks = blocks_of(message.field("content"));
+        if json.is_true("isCompactSummary") {
+            self.add_summary(builder, json, record, &blocks);
             return Ok(());
         }
         let mut message = None;
         for (index, block) in blocks.iter().enumerate() {
             if block.text("type").as_deref() == Some("tool_result") {
-                self.add_result(builder, one, record, index, block);
+                self.add_result(builder, json, record, index, block);
                 continue;
             }
             let at =
-                *message.get_or_insert_with(|| self.add_message(builder, one, record, Role::User));
-            let synthetic = one.is_true("isMeta") || is_from_program(one.at("origin"));
-            builder.part(
+                *message.get_or_insert_with(|| self.add_message(builder, json, record, Role::User));
+            let synthetic = json.is_true("isMeta") || is_from_program(json.field("origin"));
+            builder.add_part(
                 at,
                 record.part_id(index),
                 record.at,
@@ -107,7 +108,7 @@ impl RecordState {
             );
         }
         if blocks.is_empty() {
-            self.add_message(builder, one, record, Role::User);
+            self.add_message(builder, json, record, Role::User);
         }
         Ok(())
     }
@@ -115,23 +116,23 @@ impl RecordState {
     pub(super) fn add_message(
         &self,
         builder: &mut MessageBuilder,
-        one: &Object<'_>,
+        json: &Object<'_>,
         record: &RecordInfo,
         role: Role,
     ) -> usize {
-        let agent = (role != Role::System).then(|| self.agent_of(one));
-        let index = builder.begin(record, role, agent);
+        let agent = (role != Role::System).then(|| self.agent_of(json));
+        let index = builder.add_record_message(record, role, agent);
         if let Some(message) = builder.messages.get_mut(index) {
-            message.parent_id = one.boxed("parentUuid");
+            message.parent_id = json.boxed("parentUuid");
         }
         index
     }
 
-    fn agent_of(&self, one: &Object<'_>) -> Box<str> {
-        let side = one.is_true("isSidechain") && *self.agent == *super::AGENT;
-        let named = one.boxed("attributionAgent");
+    fn agent_of(&self, json: &Object<'_>) -> Box<str> {
+        let is_subagent = json.is_true("isSidechain") && *self.agent == *super::AGENT;
+        let named = json.boxed("attributionAgent");
         named.unwrap_or_else(|| {
-            if side {
+            if is_subagent {
                 "subagent".into()
             } else {
                 self.agent.clone()
@@ -142,7 +143,7 @@ impl RecordState {
     fn add_result(
         &mut self,
         builder: &mut MessageBuilder,
-        one: &Object<'_>,
+        json: &Object<'_>,
         record: &RecordInfo,
         index: usize,
         block: &Object<'_>,
@@ -152,27 +153,27 @@ impl RecordState {
             .unwrap_or_else(|| record.part_id(index));
         if !builder.calls.contains_key(&call_id) {
             // The call's record is missing, but its result exists.
-            let at = self.add_message(builder, one, record, Role::Assistant);
-            let lost = Tool::call(call_id.clone(), "unknown".into(), "null".into());
-            builder.part(
+            let at = self.add_message(builder, json, record, Role::Assistant);
+            let call = Tool::call(call_id.clone(), "unknown".into(), "null".into());
+            builder.add_part(
                 at,
                 record.part_id(index),
                 record.at,
-                PartKind::Tool(Box::new(lost)),
+                PartKind::Tool(Box::new(call)),
             );
         }
-        let tool_result = one.at("toolUseResult").object().unwrap_or_default();
-        let Some(tool) = builder.tool(&call_id, Some(record.at)) else {
+        let tool_result = json.field("toolUseResult").object().unwrap_or_default();
+        let Some(tool) = builder.tool_mut(&call_id, Some(record.at)) else {
             return;
         };
-        let text = Some(text_of(block.at("content")));
+        let text = Some(text_of(block.field("content")));
         if block.is_true("is_error") {
             (tool.status, tool.error) = (ToolStatus::Error, text);
         } else {
             (tool.status, tool.output) = (ToolStatus::Completed, text);
         }
         tool.child = agent_of(&tool_result)
-            .map(|stem| self.group.id_of(stem))
+            .map(|stem| self.agents.id_of(stem))
             .or_else(|| tool.child.take());
         if let Some((changes, file)) = changes_of(&tool_result) {
             tool.changes = Some(changes);
@@ -183,15 +184,15 @@ impl RecordState {
     fn add_assistant_record(
         &mut self,
         builder: &mut MessageBuilder,
-        one: &Object<'_>,
+        json: &Object<'_>,
         record: &RecordInfo,
     ) -> Result<(), Refusal> {
-        let answer = one.at("message").object().ok_or_else(no_message)?;
+        let answer = json.field("message").object().ok_or_else(missing_message)?;
         let id = answer.boxed("id").unwrap_or_else(|| record.id.clone());
         let index = match self.answers.get(&id) {
             Some(index) => *index,
             None => {
-                let index = self.add_message(builder, one, record, Role::Assistant);
+                let index = self.add_message(builder, json, record, Role::Assistant);
                 if let Some(message) = builder.messages.get_mut(index) {
                     message.id = id.clone();
                 }
@@ -200,9 +201,9 @@ impl RecordState {
             }
         };
         self.last_answer = Some(index);
-        for (at, block) in blocks_of(answer.at("content")).iter().enumerate() {
+        for (at, block) in blocks_of(answer.field("content")).iter().enumerate() {
             let kind = self.answer_part(block, record, at);
-            builder.part(index, record.part_id(at), record.at, kind);
+            builder.add_part(index, record.part_id(at), record.at, kind);
         }
         if let Some(message) = builder.messages.get_mut(index) {
             message.completed = message.completed.max(Some(record.at));
@@ -210,13 +211,13 @@ impl RecordState {
                 .boxed("stop_reason")
                 .or_else(|| message.finish.take());
             message.model = answer.boxed("model").filter(|m| !m.starts_with('<'));
-            message.cost = one.at("costUSD").float().or(message.cost);
-            if let Some(usage) = answer.at("usage").object() {
-                message.tokens = Some(largest(message.tokens, &usage));
+            message.cost = json.field("costUSD").float().or(message.cost);
+            if let Some(usage) = answer.field("usage").object() {
+                message.tokens = Some(merge_usage(message.tokens, &usage));
             }
         }
-        if one.is_true("isApiErrorMessage") {
-            builder.fail(index, api_error(one, &answer));
+        if json.is_true("isApiErrorMessage") {
+            builder.set_error(index, api_error(json, &answer));
         }
         Ok(())
     }
@@ -230,9 +231,9 @@ impl RecordState {
             Some("tool_use" | "server_tool_use" | "mcp_tool_use") => {
                 let id = block.boxed("id").unwrap_or_else(|| record.part_id(at));
                 let name = block.boxed("name").unwrap_or_else(|| "unknown".into());
-                let input = block.at("input").json().unwrap_or("null");
+                let input = block.field("input").json().unwrap_or("null");
                 let mut tool = Tool::call(id, name, input.into());
-                tool.child = self.group.by_call.get(&tool.call_id).cloned();
+                tool.child = self.agents.by_call.get(&tool.call_id).cloned();
                 PartKind::Tool(Box::new(tool))
             }
             _ => user_part(block, false),
@@ -242,23 +243,25 @@ impl RecordState {
     fn add_system_record(
         &mut self,
         builder: &mut MessageBuilder,
-        one: &Object<'_>,
+        json: &Object<'_>,
         record: &RecordInfo,
         line: &str,
     ) {
-        let subtype = one.text("subtype").unwrap_or_default();
+        let subtype = json.text("subtype").unwrap_or_default();
         match &*subtype {
             "compact_boundary" => {
-                self.add_bare_boundary(builder);
+                self.add_boundary_without_summary(builder);
                 self.compaction = Some(PendingCompaction {
                     id: record.id.clone(),
                     at: record.at,
-                    automatic: trigger_of(one.at("compactMetadata")).as_deref() == Some("auto"),
+                    automatic: trigger_of(json.field("compactMetadata")).as_deref() == Some("auto"),
                 });
             }
-            "microcompact_boundary" => prune(builder, one.at("microcompactMetadata"), record.at),
+            "microcompact_boundary" => {
+                mark_pruned(builder, json.field("microcompactMetadata"), record.at)
+            }
             _ => {
-                let kind = match one.boxed("content") {
+                let kind = match json.boxed("content") {
                     Some(text) => PartKind::Text {
                         text,
                         synthetic: true,
@@ -270,8 +273,8 @@ impl RecordState {
                     // Records without text are the durations of turns and reports of hooks.
                     None => return,
                 };
-                let index = self.add_message(builder, one, record, Role::System);
-                builder.part(index, record.part_id(0), record.at, kind);
+                let index = self.add_message(builder, json, record, Role::System);
+                builder.add_part(index, record.part_id(0), record.at, kind);
             }
         }
     }
@@ -279,25 +282,25 @@ impl RecordState {
     fn add_queued_prompt(
         &mut self,
         builder: &mut MessageBuilder,
-        one: &Object<'_>,
+        json: &Object<'_>,
         record: &RecordInfo,
     ) {
-        let Some(queued) = one.at("attachment").object() else {
+        let Some(queued) = json.field("attachment").object() else {
             return;
         };
         if queued.text("type").as_deref() != Some("queued_command") {
             return;
         }
-        let blocks = blocks_of(queued.at("prompt"));
+        let blocks = blocks_of(queued.field("prompt"));
         if blocks.is_empty() {
             return;
         }
-        let index = self.add_message(builder, one, record, Role::User);
+        let index = self.add_message(builder, json, record, Role::User);
         let synthetic = queued
             .text("commandMode")
             .is_some_and(|mode| mode != "prompt");
         for (at, block) in blocks.iter().enumerate() {
-            builder.part(
+            builder.add_part(
                 index,
                 record.part_id(at),
                 record.at,
@@ -307,72 +310,74 @@ impl RecordState {
     }
 
     /// Adds the increase of the session's total cost to the agent's newest message, because the program records only
-    /// the total. A total that has become smaller begins anew.
-    fn add_cost(&mut self, builder: &mut MessageBuilder, one: &Object<'_>) {
-        let own = one.text("sessionId").is_none_or(|id| *id == *self.own);
-        let (Some(total), true) = (one.at("totalCostUSD").float(), own) else {
+    /// the total. If the total has become smaller, it was reset, and the new total is the increase.
+    fn add_cost(&mut self, builder: &mut MessageBuilder, json: &Object<'_>) {
+        let is_own = json
+            .text("sessionId")
+            .is_none_or(|id| *id == *self.session_id);
+        let (Some(total), true) = (json.field("totalCostUSD").float(), is_own) else {
             return;
         };
-        let grown = if total < self.cost {
+        let increase = if total < self.cost {
             total
         } else {
             total - self.cost
         };
         self.cost = total;
         let last = self.last_answer.and_then(|at| builder.messages.get_mut(at));
-        if let Some(message) = last.filter(|_| grown > 0.0) {
-            message.cost = Some(message.cost.unwrap_or(0.0) + grown);
+        if let Some(message) = last.filter(|_| increase > 0.0) {
+            message.cost = Some(message.cost.unwrap_or(0.0) + increase);
         }
     }
 }
 
 impl LineReader for RecordState {
-    fn line(
+    fn read_line(
         &mut self,
         builder: &mut MessageBuilder,
         number: u64,
         line: &str,
     ) -> Result<(), Refusal> {
-        let one = Object::parse(line)?;
-        let Some(kind) = one.text("type") else {
+        let json = Object::parse(line)?;
+        let Some(kind) = json.text("type") else {
             let detail = "type is absent or no text";
             return Err((SkipReason::BadField, detail.to_owned()));
         };
-        if is_aside(&one, &kind) {
+        if is_outside_conversation(&json, &kind) {
             return Ok(());
         }
         match &*kind {
             "user" | "assistant" | "system" | "attachment" => {}
             "cost-state" => {
-                self.add_cost(builder, &one);
+                self.add_cost(builder, &json);
                 return Ok(());
             }
             kind => {
-                builder.unknown(kind);
+                builder.count_unknown(kind);
                 return Ok(());
             }
         }
-        let record = self.record_info(&one, number);
-        if !self.seen.insert(record.id.clone()) {
+        let record = self.record_info(&json, number);
+        if !self.record_ids.insert(record.id.clone()) {
             let detail = "a record with this uuid was read before";
             return Err((SkipReason::DuplicateId, detail.to_owned()));
         }
         match &*kind {
-            "user" => self.add_user_record(builder, &one, &record),
-            "assistant" => self.add_assistant_record(builder, &one, &record),
+            "user" => self.add_user_record(builder, &json, &record),
+            "assistant" => self.add_assistant_record(builder, &json, &record),
             "system" => {
-                self.add_system_record(builder, &one, &record, line);
+                self.add_system_record(builder, &json, &record, line);
                 Ok(())
             }
             _ => {
-                self.add_queued_prompt(builder, &one, &record);
+                self.add_queued_prompt(builder, &json, &record);
                 Ok(())
             }
         }
     }
 
-    fn end(mut self, builder: &mut MessageBuilder) -> Option<Self> {
-        self.add_bare_boundary(builder);
+    fn finish(mut self, builder: &mut MessageBuilder) -> Option<Self> {
+        self.add_boundary_without_summary(builder);
         None
     }
 }

@@ -5,16 +5,16 @@ use std::path::Path;
 
 use super::injected::is_injected;
 use super::parts::{blocks_of, is_from_program};
-use super::record::is_aside;
+use super::record::is_outside_conversation;
 use crate::Skipped;
-use crate::jsonl::{LogFile, records, title_of};
+use crate::jsonl::{LogFile, read_both_ends, title_of};
 use crate::object::Object;
 
-/// The maximum size in bytes of an agent's description that is read.
+/// The maximum size of an agent's `.meta.json` file that is read, in bytes.
 const META_BYTES_MAX: u64 = 64 << 10;
 
 /// Kinds of records that can give a session its title; they are not part of the conversation.
-const TITLES: [&str; 4] = ["custom-title", "ai-title", "summary", "last-prompt"];
+const TITLE_KINDS: [&str; 4] = ["custom-title", "ai-title", "summary", "last-prompt"];
 
 /// The facts about a session that were read from its file.
 #[derive(Default)]
@@ -23,7 +23,7 @@ pub(crate) struct Head {
     pub(super) updated: Option<i64>,
     pub(super) cwd: Option<Box<str>>,
     pub(super) version: Option<Box<str>>,
-    /// The session id in its records: the id in the first record, or the file's own id if any record has it.
+    /// The session id in the file's records: that of the first record, or the file's own id if any record has it.
     pub(super) recorded_id: Option<Box<str>>,
     /// The session from which this one was copied.
     pub(super) fork_of: Option<Box<str>>,
@@ -49,7 +49,7 @@ pub(crate) struct Meta {
 }
 
 impl Head {
-    /// Returns the first of these that exists: the user's title, the agent's description, the program's title, the
+    /// Returns the first that exists of: the user's title, the agent's description, the program's title, the
     /// first prompt, the last prompt.
     pub(super) fn title(&self) -> Option<Box<str>> {
         let described = self
@@ -66,63 +66,63 @@ impl Head {
         texts.into_iter().flatten().next().cloned()
     }
 
-    /// Reads one line. `own` is the id of the file's session.
-    fn add_line(&mut self, own: &str, line: &str) {
-        let Ok(one) = Object::parse(line) else {
+    /// Reads one line. `own_id` is the id of the file's session.
+    fn add_line(&mut self, own_id: &str, line: &str) {
+        let Ok(json) = Object::parse(line) else {
             return;
         };
-        let Some(kind) = one.text("type") else {
+        let Some(kind) = json.text("type") else {
             return;
         };
-        let is_title = TITLES.contains(&&*kind);
-        if !is_title && is_aside(&one, &kind) {
+        let is_title = TITLE_KINDS.contains(&&*kind);
+        if !is_title && is_outside_conversation(&json, &kind) {
             return;
         }
         self.records += 1;
-        if let Some(at) = one.at("timestamp").time() {
-            self.created = Some(self.created.map_or(at, |before| before.min(at)));
+        if let Some(at) = json.field("timestamp").time() {
+            self.created = Some(self.created.map_or(at, |earliest| earliest.min(at)));
             self.updated = self.updated.max(Some(at));
         }
         match &*kind {
-            "custom-title" => self.title = one.boxed("customTitle"),
-            "ai-title" => self.summary = one.boxed("aiTitle"),
-            // Early versions also write the summaries of other sessions into a file; those name a record that is not in
-            // it.
+            "custom-title" => self.title = json.boxed("customTitle"),
+            "ai-title" => self.summary = json.boxed("aiTitle"),
+            // Early versions also write the summaries of other sessions into a file. Such a summary names a record that
+            // is not in the file.
             "summary"
-                if one
+                if json
                     .text("leafUuid")
                     .is_some_and(|leaf| self.uuids.iter().any(|u| **u == *leaf)) =>
             {
-                self.summary = one.boxed("summary");
+                self.summary = json.boxed("summary");
             }
-            "last-prompt" => self.last_prompt = one.text("lastPrompt").and_then(|t| title_of(&t)),
-            "user" | "assistant" | "system" => self.add_record(own, &one, &kind),
+            "last-prompt" => self.last_prompt = json.text("lastPrompt").and_then(|t| title_of(&t)),
+            "user" | "assistant" | "system" => self.add_record(own_id, &json, &kind),
             _ => {}
         }
     }
 
-    fn add_record(&mut self, own: &str, one: &Object<'_>, kind: &str) {
-        self.uuids.extend(one.boxed("uuid"));
-        self.sidechain |= one.is_true("isSidechain");
-        self.cwd = self.cwd.take().or_else(|| one.boxed("cwd"));
-        self.version = self.version.take().or_else(|| one.boxed("version"));
-        self.agent = self.agent.take().or_else(|| one.boxed("attributionAgent"));
-        if let Some(session) = one.boxed("sessionId") {
-            if *session != *own && self.fork_of.is_none() && self.recorded_id.is_none() {
+    fn add_record(&mut self, own_id: &str, json: &Object<'_>, kind: &str) {
+        self.uuids.extend(json.boxed("uuid"));
+        self.sidechain |= json.is_true("isSidechain");
+        self.cwd = self.cwd.take().or_else(|| json.boxed("cwd"));
+        self.version = self.version.take().or_else(|| json.boxed("version"));
+        self.agent = self.agent.take().or_else(|| json.boxed("attributionAgent"));
+        if let Some(session) = json.boxed("sessionId") {
+            if *session != *own_id && self.fork_of.is_none() && self.recorded_id.is_none() {
                 self.fork_of = Some(session.clone());
             }
-            if self.recorded_id.is_none() || *session == *own {
+            if self.recorded_id.is_none() || *session == *own_id {
                 self.recorded_id = Some(session);
             }
         }
-        if let Some(from) = one.at("forkedFrom").object() {
+        if let Some(from) = json.field("forkedFrom").object() {
             self.fork_of = from.boxed("sessionId").or_else(|| self.fork_of.take());
         }
-        let injected = one.is_true("isMeta") || one.is_true("isCompactSummary");
-        let injected = injected || is_from_program(one.at("origin"));
+        let injected = json.is_true("isMeta") || json.is_true("isCompactSummary");
+        let injected = injected || is_from_program(json.field("origin"));
         if kind == "user" && self.prompt.is_none() && !injected {
-            self.prompt = one
-                .at("message")
+            self.prompt = json
+                .field("message")
                 .object()
                 .and_then(|message| prompt_of(&message));
         }
@@ -131,7 +131,7 @@ impl Head {
 
 /// Returns a title from the first text of a message that the program did not inject.
 fn prompt_of(message: &Object<'_>) -> Option<Box<str>> {
-    let blocks = blocks_of(message.at("content"));
+    let blocks = blocks_of(message.field("content"));
     let texts = blocks.iter().filter_map(|block| block.text("text"));
     texts
         .filter(|text| !is_injected(text))
@@ -139,9 +139,9 @@ fn prompt_of(message: &Object<'_>) -> Option<Box<str>> {
 }
 
 /// Reads both ends of a session's file.
-pub(super) fn read(file: &LogFile, own: &str) -> Result<Head, Skipped> {
-    let add_line = |head: &mut Head, line: &str| head.add_line(own, line);
-    records(
+pub(super) fn read(file: &LogFile, own_id: &str) -> Result<Head, Skipped> {
+    let add_line = |head: &mut Head, line: &str| head.add_line(own_id, line);
+    read_both_ends(
         file,
         add_line,
         |head| head.prompt.is_some(),
@@ -150,7 +150,7 @@ pub(super) fn read(file: &LogFile, own: &str) -> Result<Head, Skipped> {
 }
 
 /// Reads the `.meta.json` file of an agent; `None` when it is absent, too large or invalid.
-pub(super) fn meta(path: &Path) -> Option<Meta> {
+pub(super) fn read_meta(path: &Path) -> Option<Meta> {
     let path = path.with_extension("meta.json");
     let metadata = fs::symlink_metadata(&path).ok()?;
     if !metadata.is_file() || metadata.len() > META_BYTES_MAX {

@@ -1,14 +1,14 @@
 //! Claude Code's history: JSON lines, one file per session (DESIGN §10).
 //!
 //! An agent is a session too. Its parent is the session in whose folder the agent is stored or, in early versions,
-//! whose id its records have; this is so even if another agent of that session started it. In the conversation, the
+//! whose id its records have. This is so even if another agent of that session started it. In the conversation, the
 //! tool call that started an agent names the agent's session.
 //!
 //! Only `projects` is read, so credentials never are.
 
+mod agents;
 mod compaction;
 mod convert;
-mod group;
 mod head;
 mod injected;
 mod parts;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use crate::files::is_id;
 use crate::jsonl::{Format, LogFile, Logs, Session, keep_newest, stem};
 use crate::{Fingerprint, Header, Program, SkipReason, Skipped, Source, SourceError, TokenRule};
-use group::Group;
+use agents::SessionAgents;
 use head::Head;
 use tree::{FileOwner, Root};
 
@@ -64,15 +64,15 @@ struct Claude {
     path: PathBuf,
 }
 
-/// Data that the reader of a session's records needs besides its file.
+/// The data that the reader of a session's records needs in addition to the file.
 pub(crate) struct Context {
-    /// The session id in the records of this session itself, as opposed to copied ones.
+    /// The session id in this session's own records, as opposed to copied ones.
     recorded_id: Box<str>,
     agent: Box<str>,
-    group: Arc<Group>,
+    agents: Arc<SessionAgents>,
 }
 
-/// A file, with its session's id and with its parent session, if it has one.
+/// A file, its session's id, and its parent session if it has one.
 struct NamedFile {
     file: LogFile,
     head: Arc<Head>,
@@ -83,22 +83,22 @@ struct NamedFile {
 impl Format for Claude {
     const NAME: &'static str = tree::NAME;
     const GENERATION: &'static str = "jsonl";
-    const RULE: TokenRule = TokenRule::ClaudeCodeMessageOnce;
+    const TOKEN_RULE: TokenRule = TokenRule::ClaudeCodeMessageOnce;
     type Head = Head;
     type Context = Context;
     type LineReader = convert::RecordState;
 
-    fn walk(&self, skipped: &mut Vec<Skipped>) -> Vec<LogFile> {
+    fn list_files(&self, skipped: &mut Vec<Skipped>) -> Vec<LogFile> {
         let root = Root::find(&self.path);
-        root.map_or_else(|_| Vec::new(), |root| root.walk(skipped))
+        root.map_or_else(|_| Vec::new(), |root| root.list_files(skipped))
     }
 
-    fn head(&self, file: &LogFile) -> Result<Head, Skipped> {
-        let own = stem(&file.path)
+    fn read_head(&self, file: &LogFile) -> Result<Head, Skipped> {
+        let recorded_id = stem(&file.path)
             .filter(|id| is_id(id))
             .ok_or_else(|| Skipped::new(&file.path, SkipReason::BadName, "not a valid id"))?;
-        let mut head = head::read(file, own)?;
-        head.meta = head::meta(&file.path);
+        let mut head = head::read(file, recorded_id)?;
+        head.meta = head::read_meta(&file.path);
         Ok(head)
     }
 
@@ -108,28 +108,34 @@ impl Format for Claude {
         skipped: &mut Vec<Skipped>,
     ) -> Vec<Session<Context>> {
         let files = assign_ids(files, skipped);
-        let mut groups: HashMap<Box<str>, Group> = HashMap::new();
-        for one in files.values() {
-            let Some(parent) = &one.parent else { continue };
-            let group = groups.entry(parent.clone()).or_default();
-            let call = one.head.meta.as_ref().and_then(|meta| meta.call_id.clone());
+        let mut agents_by_parent: HashMap<Box<str>, SessionAgents> = HashMap::new();
+        for named_file in files.values() {
+            let Some(parent) = &named_file.parent else {
+                continue;
+            };
+            let agents = agents_by_parent.entry(parent.clone()).or_default();
+            let call = named_file
+                .head
+                .meta
+                .as_ref()
+                .and_then(|meta| meta.call_id.clone());
             if let Some(call) = call {
-                group.by_call.insert(call, one.id.clone());
+                agents.by_call.insert(call, named_file.id.clone());
             }
-            let name = stem(&one.file.path).unwrap_or_default();
-            if *name != *one.id {
-                group.renamed.insert(name.into(), one.id.clone());
+            let name = stem(&named_file.file.path).unwrap_or_default();
+            if *name != *named_file.id {
+                agents.renamed.insert(name.into(), named_file.id.clone());
             }
         }
-        let groups: HashMap<_, _> = groups
+        let agents_by_parent: HashMap<_, _> = agents_by_parent
             .into_iter()
             .map(|(id, g)| (id, Arc::new(g)))
             .collect();
-        let no_agents = Arc::new(Group::default());
-        let session = |one: NamedFile| {
-            let owner = one.parent.as_ref().unwrap_or(&one.id);
-            let group = groups.get(owner).unwrap_or(&no_agents).clone();
-            session(one, group)
+        let no_agents = Arc::new(SessionAgents::default());
+        let session = |named_file: NamedFile| {
+            let owner = named_file.parent.as_ref().unwrap_or(&named_file.id);
+            let agents = agents_by_parent.get(owner).unwrap_or(&no_agents).clone();
+            session(named_file, agents)
         };
         files.into_values().map(session).collect()
     }
@@ -140,22 +146,22 @@ impl Format for Claude {
 }
 
 /// Assigns a session id to each file: the file's name. If the name of an agent's file is already in use, its id is the
-/// parent's id, a colon and the name. Of several files of one session, the newest counts.
+/// parent's id, a colon and the name. Of several files of one session, only the newest is read.
 fn assign_ids(
     files: Vec<(LogFile, Arc<Head>)>,
     skipped: &mut Vec<Skipped>,
 ) -> BTreeMap<Box<str>, NamedFile> {
-    let mut named: BTreeMap<Box<str>, NamedFile> = BTreeMap::new();
+    let mut by_id: BTreeMap<Box<str>, NamedFile> = BTreeMap::new();
     for (file, head) in files {
         let Some(name) = stem(&file.path).map(Box::<str>::from) else {
             continue;
         };
         let parent: Option<Box<str>> = match tree::owner(&file.path) {
             Some(FileOwner::AgentOf(session)) => Some(session.into()),
-            Some(FileOwner::LooseAgent) if head.sidechain => head.recorded_id.clone(),
+            Some(FileOwner::AgentInProjectFolder) if head.sidechain => head.recorded_id.clone(),
             _ => None,
         };
-        let id: Box<str> = match (&parent, named.get(&name)) {
+        let id: Box<str> = match (&parent, by_id.get(&name)) {
             (Some(parent), Some(_)) => format!("{parent}:{name}").into(),
             _ => name,
         };
@@ -164,44 +170,49 @@ fn assign_ids(
             skipped.push(Skipped::new(&file.path, SkipReason::BadName, detail));
             continue;
         }
-        let one = NamedFile {
+        let named_file = NamedFile {
             file,
             head,
             id: id.clone(),
             parent,
         };
         keep_newest(
-            &mut named,
+            &mut by_id,
             id,
-            one,
-            |one| (&one.file, one.head.updated),
+            named_file,
+            |named_file| (&named_file.file, named_file.head.updated),
             skipped,
         );
     }
-    named
+    by_id
 }
 
-/// Builds the session of a file. `group` has the agents of the session or, for an agent, of its parent.
-fn session(one: NamedFile, group: Arc<Group>) -> Session<Context> {
-    let head = &one.head;
+/// Builds the session of a file. `agents` are the agents of the session or, if the session is an agent, of its parent.
+fn session(named_file: NamedFile, agents: Arc<SessionAgents>) -> Session<Context> {
+    let head = &named_file.head;
     let described = head.meta.as_ref().and_then(|meta| meta.agent.clone());
-    let subagent = || one.parent.as_ref().map(|_| "subagent".into());
+    let subagent = || named_file.parent.as_ref().map(|_| "subagent".into());
     let agent = described.or_else(|| head.agent.clone()).or_else(subagent);
     let agent = agent.unwrap_or_else(|| AGENT.into());
-    let created = head.created.unwrap_or_else(|| one.file.state.millis());
-    let own = head.recorded_id.clone().unwrap_or_else(|| one.id.clone());
+    let created = head
+        .created
+        .unwrap_or_else(|| named_file.file.state.millis());
+    let recorded_id = head
+        .recorded_id
+        .clone()
+        .unwrap_or_else(|| named_file.id.clone());
     // The records of an agent have its parent's session id, which does not mean that the agent is a fork.
     let fork_of = head
         .fork_of
         .clone()
-        .filter(|id| *id != one.id && one.parent.is_none());
+        .filter(|id| *id != named_file.id && named_file.parent.is_none());
     let header = Header {
-        id: one.id.clone(),
+        id: named_file.id.clone(),
         source: Claude::NAME,
         generation: Claude::GENERATION,
-        parent_id: one.parent.clone(),
-        fork_of: fork_of.filter(|id| *id != own),
-        project_id: tree::project_of(&one.file.path).map(Into::into),
+        parent_id: named_file.parent.clone(),
+        fork_of: fork_of.filter(|id| *id != recorded_id),
+        project_id: tree::project_of(&named_file.file.path).map(Into::into),
         project_name: None,
         worktree: head.cwd.clone(),
         directory: head.cwd.clone(),
@@ -214,14 +225,14 @@ fn session(one: NamedFile, group: Arc<Group>) -> Session<Context> {
         changes: None,
         fingerprint: None,
     };
-    let context_fingerprint = Fingerprint::of(&*group).0;
+    let context_fingerprint = Fingerprint::compute(&*agents).0;
     Session {
         header: Arc::new(header),
-        file: one.file,
+        file: named_file.file,
         context: Context {
-            recorded_id: own,
+            recorded_id,
             agent,
-            group,
+            agents,
         },
         context_fingerprint,
     }

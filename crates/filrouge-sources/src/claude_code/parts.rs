@@ -14,15 +14,15 @@ pub(super) fn trigger_of(metadata: Raw<'_>) -> Option<Cow<'_, str>> {
 }
 
 /// Marks the tool calls whose output the model no longer sees, as of the time `at`.
-pub(super) fn prune(builder: &mut MessageBuilder, metadata: Raw<'_>, at: i64) {
+pub(super) fn mark_pruned(builder: &mut MessageBuilder, metadata: Raw<'_>, at: i64) {
     let metadata_fields = metadata.object().unwrap_or_default();
     for id in metadata_fields
-        .at("compactedToolIds")
+        .field("compactedToolIds")
         .list()
         .unwrap_or_default()
     {
         let id = id.text().unwrap_or_default();
-        if let Some(tool) = builder.tool(&id, None) {
+        if let Some(tool) = builder.tool_mut(&id, None) {
             tool.pruned = tool.pruned.or(Some(at));
         }
     }
@@ -48,7 +48,7 @@ pub(super) fn user_part(block: &Object<'_>, synthetic: bool) -> PartKind {
     let kind = block.boxed("type").unwrap_or_else(|| "unknown".into());
     match &*kind {
         "image" | "document" => {
-            let source = block.at("source").object().unwrap_or_default();
+            let source = block.field("source").object().unwrap_or_default();
             PartKind::File {
                 mime: source.boxed("media_type"),
                 name: block.boxed("title"),
@@ -66,11 +66,11 @@ pub(super) fn user_part(block: &Object<'_>, synthetic: bool) -> PartKind {
 fn json_of(block: &Object<'_>) -> String {
     let mut json = Writer::default();
     let fields = [
-        ("type", block.at("type")),
-        ("tool_use_id", block.at("tool_use_id")),
-        ("name", block.at("name")),
-        ("input", block.at("input")),
-        ("content", block.at("content")),
+        ("type", block.field("type")),
+        ("tool_use_id", block.field("tool_use_id")),
+        ("name", block.field("name")),
+        ("input", block.field("input")),
+        ("content", block.field("content")),
     ];
     for (key, value) in fields {
         if let Some(raw) = value.json() {
@@ -80,33 +80,36 @@ fn json_of(block: &Object<'_>) -> String {
     json.finish()
 }
 
-pub(super) fn no_message() -> Refusal {
+pub(super) fn missing_message() -> Refusal {
     (
         SkipReason::BadField,
         "message is absent or no object".to_owned(),
     )
 }
 
-/// Merges the usage in one record into its message's usage. Of two numbers, the larger one counts: every record of a
+/// Merges the usage in one record into its message's usage. Of two numbers, the larger one is kept: every record of a
 /// message repeats the usage, and in some early versions the usage still grows from record to record.
-pub(super) fn largest(before: Option<Tokens>, usage: &Object<'_>) -> Tokens {
-    let before = before.unwrap_or_default();
-    let larger = |raw: Raw<'_>, before: u64| raw.number().unwrap_or(0).max(before);
+pub(super) fn merge_usage(earlier: Option<Tokens>, usage: &Object<'_>) -> Tokens {
+    let earlier = earlier.unwrap_or_default();
+    let larger = |raw: Raw<'_>, earlier: u64| raw.number().unwrap_or(0).max(earlier);
     Tokens {
-        input: larger(usage.at("input_tokens"), before.input),
-        output: larger(usage.at("output_tokens"), before.output),
+        input: larger(usage.field("input_tokens"), earlier.input),
+        output: larger(usage.field("output_tokens"), earlier.output),
         reasoning: 0,
-        cache_read: larger(usage.at("cache_read_input_tokens"), before.cache_read),
-        cache_write: larger(usage.at("cache_creation_input_tokens"), before.cache_write),
+        cache_read: larger(usage.field("cache_read_input_tokens"), earlier.cache_read),
+        cache_write: larger(
+            usage.field("cache_creation_input_tokens"),
+            earlier.cache_write,
+        ),
     }
 }
 
-pub(super) fn api_error(one: &Object<'_>, message: &Object<'_>) -> MessageError {
-    let texts = blocks_of(message.at("content"));
+pub(super) fn api_error(json: &Object<'_>, message: &Object<'_>) -> MessageError {
+    let texts = blocks_of(message.field("content"));
     let text = texts.first().and_then(|block| block.text("text"));
-    let status = one.at("apiErrorStatus").number();
+    let status = json.field("apiErrorStatus").number();
     MessageError {
-        name: one.boxed("error").unwrap_or_else(|| "api_error".into()),
+        name: json.boxed("error").unwrap_or_else(|| "api_error".into()),
         message: text.unwrap_or_default().into(),
         retryable: status.is_some_and(|code| code == 429 || code >= 500),
     }

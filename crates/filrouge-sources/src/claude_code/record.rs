@@ -4,7 +4,7 @@ use crate::object::Object;
 
 /// The kinds of records outside the conversation, such as API requests, settings and counters. Sorted, for a binary
 /// search.
-const ASIDE: &[&str] = &[
+const KINDS_OUTSIDE: &[&str] = &[
     "agent-color",
     "agent-name",
     "agent-setting",
@@ -35,13 +35,14 @@ const ASIDE: &[&str] = &[
     "worktree-state",
 ];
 
-/// Whether a record is known to be outside the conversation. An attachment is outside, unless it is a queued prompt.
-pub(super) fn is_aside(one: &Object<'_>, kind: &str) -> bool {
+/// Whether a record is known to be outside the conversation. An attachment is outside unless it is a queued prompt.
+pub(super) fn is_outside_conversation(json: &Object<'_>, kind: &str) -> bool {
     let is_prompt = || {
-        let attached = one.at("attachment").object();
-        attached.is_some_and(|it| it.text("type").as_deref() == Some("queued_command"))
+        let attachment = json.field("attachment").object();
+        attachment
+            .is_some_and(|attachment| attachment.text("type").as_deref() == Some("queued_command"))
     };
-    ASIDE.binary_search(&kind).is_ok() || (kind == "attachment" && !is_prompt())
+    KINDS_OUTSIDE.binary_search(&kind).is_ok() || (kind == "attachment" && !is_prompt())
 }
 
 #[cfg(test)]
@@ -50,8 +51,8 @@ mod tests {
 
     #[test]
     fn records_outside_the_conversation_are_recognized_by_kind() {
-        assert!(ASIDE.is_sorted());
-        for (kind, record, aside) in [
+        assert!(KINDS_OUTSIDE.is_sorted());
+        for (kind, record, is_outside) in [
             ("api-request-blob", r#"{"message":{"role":"user"}}"#, true),
             (
                 "attachment",
@@ -70,8 +71,12 @@ mod tests {
             ),
             ("unheard-of", "{}", false),
         ] {
-            let one = Object::parse(record).ok().unwrap();
-            assert_eq!(is_aside(&one, kind), aside, "{kind} {record}");
+            let json = Object::parse(record).ok().unwrap();
+            assert_eq!(
+                is_outside_conversation(&json, kind),
+                is_outside,
+                "{kind} {record}"
+            );
         }
     }
 }

@@ -14,13 +14,13 @@ pub(super) fn agent_of(tool_result: &Object<'_>) -> Option<Box<str>> {
 /// Returns the changes that a tool made to a file, and the file; `None` for other tools.
 pub(super) fn changes_of(tool_result: &Object<'_>) -> Option<(Changes, Box<str>)> {
     let file = tool_result.boxed("filePath")?;
-    let hunks = tool_result.at("structuredPatch").objects()?;
+    let hunks = tool_result.field("structuredPatch").objects()?;
     let mut changes = Changes {
         files: 1,
         ..Changes::default()
     };
     for hunk in &hunks {
-        for line in hunk.at("lines").list().unwrap_or_default() {
+        for line in hunk.field("lines").list().unwrap_or_default() {
             match line.text().as_deref().and_then(|text| text.chars().next()) {
                 Some('+') => changes.additions += 1,
                 Some('-') => changes.deletions += 1,

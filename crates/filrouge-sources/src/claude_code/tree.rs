@@ -4,19 +4,19 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use crate::jsonl::{LogFile, State, children, stem};
+use crate::jsonl::{LogFile, State, list_folder, stem};
 use crate::{Skipped, SourceError};
 
 /// [`crate::Source::name`].
 pub(super) const NAME: &str = "claude-code";
 
-/// The maximum number of folder levels scanned below `subagents`.
+/// The maximum number of folder levels that are scanned below `subagents`.
 const DEPTH_MAX: usize = 3;
 
 /// The prefix of an agent file's name.
 const AGENT_NAME: &str = "agent-";
 
-/// What the opened path is.
+/// The kind of the opened path.
 pub(crate) enum Root {
     /// A folder that contains the projects' folders.
     Projects(PathBuf),
@@ -26,18 +26,18 @@ pub(crate) enum Root {
     File(PathBuf),
 }
 
-/// Whose file it is: a session's that a person started, or an agent's.
+/// The owner of a file: a session that a person started, or an agent.
 pub(super) enum FileOwner<'a> {
     /// The file of a session that is not an agent.
     Session,
     /// The file of an agent, below the folder of the session with this id.
     AgentOf(&'a str),
     /// The file of an agent, in the project's folder; the agent's records have the id of its parent session.
-    LooseAgent,
+    AgentInProjectFolder,
 }
 
 impl Root {
-    /// Recognizes what `path` is.
+    /// Determines the kind of `path`.
     pub(super) fn find(path: &Path) -> Result<Self, SourceError> {
         let unrecognized = || SourceError::unrecognized(NAME, path);
         let Ok(meta) = std::fs::metadata(path) else {
@@ -57,26 +57,27 @@ impl Root {
         if projects.is_dir() {
             return Ok(Self::Projects(projects));
         }
-        let (folders, files) = children(path, is_log, &mut Vec::new());
+        let (folders, files) = list_folder(path, is_log, &mut Vec::new());
         if path.file_name() == Some(OsStr::new("projects")) {
             return Ok(Self::Projects(path.to_owned()));
         }
         if !files.is_empty() {
             return Ok(Self::Project(path.to_owned()));
         }
-        let holds = |folder: &PathBuf| !children(folder, is_log, &mut Vec::new()).1.is_empty();
-        if folders.iter().any(holds) {
+        let has_logs =
+            |folder: &PathBuf| !list_folder(folder, is_log, &mut Vec::new()).1.is_empty();
+        if folders.iter().any(has_logs) {
             return Ok(Self::Projects(path.to_owned()));
         }
         Err(unrecognized())
     }
 
     /// Lists the files of all sessions and agents.
-    pub(super) fn walk(&self, skipped: &mut Vec<Skipped>) -> Vec<LogFile> {
+    pub(super) fn list_files(&self, skipped: &mut Vec<Skipped>) -> Vec<LogFile> {
         let mut logs = Vec::new();
         match self {
             Self::Projects(dir) => {
-                let (folders, _) = children(dir, |_| true, skipped);
+                let (folders, _) = list_folder(dir, |_| true, skipped);
                 for folder in folders {
                     list_project(&folder, &mut logs, skipped);
                 }
@@ -85,7 +86,7 @@ impl Root {
             Self::File(path) => {
                 // The user named the file, so it may be a link.
                 let path = path.canonicalize().unwrap_or_else(|_| path.clone());
-                if let Some(state) = State::of(&path) {
+                if let Some(state) = State::read(&path) {
                     let folder = path.with_extension("");
                     logs.push(LogFile { path, state });
                     list_agents(&folder.join("subagents"), DEPTH_MAX, &mut logs, skipped);
@@ -101,7 +102,7 @@ fn is_log(name: &OsStr) -> bool {
 }
 
 fn list_project(dir: &Path, logs: &mut Vec<LogFile>, skipped: &mut Vec<Skipped>) {
-    let (folders, mut files) = children(dir, is_log, skipped);
+    let (folders, mut files) = list_folder(dir, is_log, skipped);
     logs.append(&mut files);
     for folder in folders {
         list_agents(&folder.join("subagents"), DEPTH_MAX, logs, skipped);
@@ -110,7 +111,7 @@ fn list_project(dir: &Path, logs: &mut Vec<LogFile>, skipped: &mut Vec<Skipped>)
 
 /// Lists the agents' files in a folder, and in its folders down to `depth` further levels.
 fn list_agents(dir: &Path, depth: usize, logs: &mut Vec<LogFile>, skipped: &mut Vec<Skipped>) {
-    let (folders, mut files) = children(dir, is_log, skipped);
+    let (folders, mut files) = list_folder(dir, is_log, skipped);
     logs.append(&mut files);
     if depth > 0 {
         for folder in folders {
@@ -124,7 +125,7 @@ pub(super) fn owner(path: &Path) -> Option<FileOwner<'_>> {
     let name = stem(path)?;
     Some(match session_folder(path) {
         Some(folder) => FileOwner::AgentOf(folder.file_name()?.to_str()?),
-        None if name.starts_with(AGENT_NAME) => FileOwner::LooseAgent,
+        None if name.starts_with(AGENT_NAME) => FileOwner::AgentInProjectFolder,
         None => FileOwner::Session,
     })
 }
@@ -136,7 +137,7 @@ pub(super) fn project_of(path: &Path) -> Option<&str> {
 }
 
 /// Returns the folder of the parent session of an agent's file; `None` for other files. Only the nearest folders are
-/// checked, because one further up may be called `subagents` for another reason.
+/// checked, because a folder further up may be called `subagents` for another reason.
 fn session_folder(path: &Path) -> Option<&Path> {
     let is_agent = stem(path).is_some_and(|name| name.starts_with(AGENT_NAME));
     let mut above = path

@@ -15,51 +15,52 @@ const BURST_MILLIS: i64 = 1000;
 /// Distinguishes copies from a session's own records.
 #[derive(Default)]
 pub(super) struct CopyFilter {
-    own: Box<str>,
+    /// The id of this session.
+    session_id: Box<str>,
     /// The time at which this session was created, in milliseconds since 1970.
     created: i64,
     /// The time of the file's first record.
-    first: Option<i64>,
+    first_time: Option<i64>,
     /// Whether the file can contain copies: a record of another session was read, or this session's metadata names its
     /// origin.
     has_other_session: bool,
     /// Turns by their ids, each with whether it is a copy.
     turns: HashMap<Box<str>, bool>,
-    /// Whether the newest turn is a copy; `None` if that is unknown.
-    turn: Option<bool>,
+    /// Whether the current turn is a copy; `None` if that is unknown.
+    current_turn_copied: Option<bool>,
 }
 
 impl CopyFilter {
-    pub(super) fn new(own: &str, created: i64, forked: bool) -> Self {
+    pub(super) fn new(session_id: &str, created: i64, forked: bool) -> Self {
         Self {
-            own: own.into(),
+            session_id: session_id.into(),
             created,
             has_other_session: forked,
             ..Self::default()
         }
     }
 
-    /// Notes that another session's metadata was read.
-    pub(super) const fn note_other_session(&mut self) {
+    /// Records that another session's metadata was read.
+    pub(super) const fn set_has_other_session(&mut self) {
         self.has_other_session = true;
     }
 
-    /// Determines whether a turn is a copy, from the thread and the turn that a record names. The turn then counts as
-    /// the current one.
+    /// Determines whether a turn is a copy, from the thread and the turn that a record names. The turn becomes the
+    /// current one.
     pub(super) fn classify_turn(&mut self, thread: Option<&str>, turn: Option<&str>) {
         let Some(turn) = turn else { return };
-        let by_thread = thread.map(|thread| thread != &*self.own);
-        self.has_other_session |= by_thread == Some(true);
-        let copied = by_thread.or_else(|| self.is_turn_copied(turn));
+        let is_other_thread = thread.map(|thread| thread != &*self.session_id);
+        self.has_other_session |= is_other_thread == Some(true);
+        let copied = is_other_thread.or_else(|| self.is_turn_copied(turn));
         if let Some(copied) = copied {
             self.turns.insert(turn.into(), copied);
         }
-        self.turn = copied.or(self.turn);
+        self.current_turn_copied = copied.or(self.current_turn_copied);
     }
 
     /// Whether a record is a copy. `turn` is the turn that it names, `at` its time.
     pub(super) fn is_copy(&mut self, turn: Option<&str>, at: i64) -> bool {
-        let first = *self.first.get_or_insert(at);
+        let first = *self.first_time.get_or_insert(at);
         // If no record of another session is in the file, a time before the session's creation only shows that the
         // clock was set back.
         if !self.has_other_session {
@@ -70,18 +71,18 @@ impl CopyFilter {
         }
         let copied = turn
             .and_then(|turn| self.is_turn_copied(turn))
-            .or(self.turn);
+            .or(self.current_turn_copied);
         copied.unwrap_or(at - first < BURST_MILLIS)
     }
 
     fn is_turn_copied(&self, turn: &str) -> Option<bool> {
         let copied = self.turns.get(turn).copied();
-        copied.or_else(|| Some(time_of(turn)? < self.created))
+        copied.or_else(|| Some(uuid_time(turn)? < self.created))
     }
 }
 
 /// Returns the time with which a UUID of version 7 begins, in milliseconds since 1970; `None` for another id.
-fn time_of(id: &str) -> Option<i64> {
+fn uuid_time(id: &str) -> Option<i64> {
     let (high, rest) = id.split_once('-')?;
     let (low, rest) = rest.split_once('-')?;
     let is_uuid = high.len() == 8 && low.len() == 4 && rest.starts_with('7');
@@ -100,22 +101,22 @@ mod tests {
 
     #[test]
     fn the_time_in_a_turn_id_shows_whether_it_is_a_copy() {
-        assert_eq!(time_of(OWN), Some(CREATED));
-        assert_eq!(time_of("0527dd4d-9666-43fc-bb09-8acbf3d0d778"), None);
-        let mut copies = CopyFilter::new(OWN, CREATED, true);
-        assert!(copies.is_copy(Some(BEFORE), CREATED + 10));
-        assert!(!copies.is_copy(Some(AFTER), CREATED + 10));
-        copies.classify_turn(Some("another"), Some(AFTER));
-        assert!(copies.is_copy(Some(AFTER), CREATED + 10));
-        assert!(copies.is_copy(None, CREATED - 1));
+        assert_eq!(uuid_time(OWN), Some(CREATED));
+        assert_eq!(uuid_time("0527dd4d-9666-43fc-bb09-8acbf3d0d778"), None);
+        let mut filter = CopyFilter::new(OWN, CREATED, true);
+        assert!(filter.is_copy(Some(BEFORE), CREATED + 10));
+        assert!(!filter.is_copy(Some(AFTER), CREATED + 10));
+        filter.classify_turn(Some("another"), Some(AFTER));
+        assert!(filter.is_copy(Some(AFTER), CREATED + 10));
+        assert!(filter.is_copy(None, CREATED - 1));
     }
 
     #[test]
     fn records_without_ids_in_the_burst_are_copies() {
-        let mut own = CopyFilter::new(OWN, CREATED, false);
-        assert!(!own.is_copy(None, CREATED));
-        own.note_other_session();
-        assert!(own.is_copy(None, CREATED + 5));
-        assert!(!own.is_copy(None, CREATED + 5000));
+        let mut filter = CopyFilter::new(OWN, CREATED, false);
+        assert!(!filter.is_copy(None, CREATED));
+        filter.set_has_other_session();
+        assert!(filter.is_copy(None, CREATED + 5));
+        assert!(!filter.is_copy(None, CREATED + 5000));
     }
 }

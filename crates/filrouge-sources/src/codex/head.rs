@@ -2,7 +2,7 @@
 
 use super::items::is_injected;
 use crate::Skipped;
-use crate::jsonl::{LogFile, records, title_of};
+use crate::jsonl::{LogFile, read_both_ends, title_of};
 use crate::object::Object;
 use crate::raw::Raw;
 
@@ -29,58 +29,58 @@ impl Head {
         };
         let kind = line.text("type").unwrap_or_default();
         self.records += 1;
-        if let Some(at) = line.at("timestamp").time() {
+        if let Some(at) = line.field("timestamp").time() {
             self.created = Some(self.created.unwrap_or(at));
             self.updated = self.updated.max(Some(at));
         }
-        match (&*kind, line.at("payload").json()) {
-            ("session_meta", Some(payload)) => self.meta(payload),
-            ("response_item", Some(payload)) => self.item(payload),
-            ("event_msg", Some(payload)) => self.event(payload),
-            ("", None) if line.has("id") => self.meta(text),
-            (_, None) => self.item(text),
+        match (&*kind, line.field("payload").json()) {
+            ("session_meta", Some(payload)) => self.read_meta(payload),
+            ("response_item", Some(payload)) => self.read_item(payload),
+            ("event_msg", Some(payload)) => self.read_event(payload),
+            ("", None) if line.has("id") => self.read_meta(text),
+            (_, None) => self.read_item(text),
             _ => {}
         }
     }
 
     /// Reads the session's metadata from the first record that has such data. In the file of a fork, the metadata of
     /// the original session follows, and is ignored.
-    fn meta(&mut self, payload: &str) {
+    fn read_meta(&mut self, payload: &str) {
         let Ok(meta) = Object::parse(payload) else {
             return;
         };
         if std::mem::replace(&mut self.has_meta, true) {
             return;
         }
-        self.created = meta.at("timestamp").time().or(self.created);
+        self.created = meta.field("timestamp").time().or(self.created);
         self.cwd = meta.boxed("cwd");
         self.version = meta.boxed("cli_version");
         self.fork_of = meta.boxed("forked_from_id");
-        let source: Object<'_> = meta.at("source").object().unwrap_or_default();
-        let subagent: Object<'_> = source.at("subagent").object().unwrap_or_default();
-        let spawn: Object<'_> = subagent.at("thread_spawn").object().unwrap_or_default();
-        let first = |raws: [Raw<'_>; 3]| raws.into_iter().find_map(Raw::boxed);
-        self.parent = first([
-            spawn.at("parent_thread_id"),
-            subagent.at("parent_thread_id"),
-            meta.at("parent_thread_id"),
+        let source: Object<'_> = meta.field("source").object().unwrap_or_default();
+        let subagent: Object<'_> = source.field("subagent").object().unwrap_or_default();
+        let spawn: Object<'_> = subagent.field("thread_spawn").object().unwrap_or_default();
+        let first_text = |raws: [Raw<'_>; 3]| raws.into_iter().find_map(Raw::boxed);
+        self.parent = first_text([
+            spawn.field("parent_thread_id"),
+            subagent.field("parent_thread_id"),
+            meta.field("parent_thread_id"),
         ]);
-        let role = first([
-            spawn.at("agent_role"),
-            subagent.at("agent_role"),
-            meta.at("agent_role"),
+        let role = first_text([
+            spawn.field("agent_role"),
+            subagent.field("agent_role"),
+            meta.field("agent_role"),
         ]);
         let nickname = || {
-            first([
-                spawn.at("agent_nickname"),
-                meta.at("agent_nickname"),
-                source.at("subagent"),
+            first_text([
+                spawn.field("agent_nickname"),
+                meta.field("agent_nickname"),
+                source.field("subagent"),
             ])
         };
         self.agent = role.or_else(nickname);
     }
 
-    fn item(&mut self, payload: &str) {
+    fn read_item(&mut self, payload: &str) {
         if self.prompt.is_some() {
             return;
         }
@@ -91,13 +91,13 @@ impl Head {
         if !is_user || item.text("type").as_deref() != Some("message") {
             return;
         }
-        let pieces: Vec<Object<'_>> = item.at("content").objects().unwrap_or_default();
+        let pieces: Vec<Object<'_>> = item.field("content").objects().unwrap_or_default();
         let passthrough: Object<'_> = item
-            .at("internal_chat_message_metadata_passthrough")
+            .field("internal_chat_message_metadata_passthrough")
             .object()
             .unwrap_or_default();
         let kinds: Vec<Raw<'_>> = passthrough
-            .at("content_item_kinds")
+            .field("content_item_kinds")
             .list()
             .unwrap_or_default();
         self.prompt = pieces.iter().enumerate().find_map(|(index, piece)| {
@@ -107,7 +107,7 @@ impl Head {
         });
     }
 
-    fn event(&mut self, payload: &str) {
+    fn read_event(&mut self, payload: &str) {
         if self.prompt.is_some() {
             return;
         }
@@ -116,9 +116,12 @@ impl Head {
         };
         let text = match event.text("type").as_deref() {
             Some("user_message") => event.boxed("message"),
-            Some("item_completed") => event.at("item").object().and_then(|done| {
-                let is_user = done.text("type").as_deref() == Some("UserMessage");
-                let pieces: Vec<Object<'_>> = done.at("content").objects().filter(|_| is_user)?;
+            Some("item_completed") => event.field("item").object().and_then(|completed_item| {
+                let is_user = completed_item.text("type").as_deref() == Some("UserMessage");
+                let pieces: Vec<Object<'_>> = completed_item
+                    .field("content")
+                    .objects()
+                    .filter(|_| is_user)?;
                 pieces.iter().find_map(|piece| piece.boxed("text"))
             }),
             _ => None,
@@ -132,5 +135,5 @@ impl Head {
 /// Reads both ends of a rollout.
 pub(super) fn read(file: &LogFile) -> Result<Head, Skipped> {
     let is_enough = |head: &Head| head.has_meta && head.prompt.is_some();
-    records(file, Head::add_line, is_enough, |head| head.records)
+    read_both_ends(file, Head::add_line, is_enough, |head| head.records)
 }

@@ -1,7 +1,7 @@
 //! Converts the items of the conversation to messages and parts.
 
 use super::convert::{Mode, RolloutState};
-use super::outputs::{joined, read, set_output};
+use super::outputs::{join_texts, read_output, set_output};
 use crate::jsonl::{MessageBuilder, RecordInfo};
 use crate::object::Object;
 use crate::raw::Raw;
@@ -34,7 +34,8 @@ pub(super) fn is_injected(kind: Option<&str>, text: &str) -> bool {
 }
 
 impl RolloutState {
-    pub(super) fn take_item(
+    /// Adds the content of an item; `json` is its original text.
+    pub(super) fn add_item(
         &mut self,
         builder: &mut MessageBuilder,
         item: &Object<'_>,
@@ -44,12 +45,12 @@ impl RolloutState {
     ) {
         let kind = item.text("type").unwrap_or_default();
         match &*kind {
-            "message" => self.message(builder, item, passthrough, record),
+            "message" => self.add_message_item(builder, item, passthrough, record),
             "reasoning" => {
                 let mut texts = Vec::new();
-                for pieces in [item.at("summary"), item.at("content")] {
+                for pieces in [item.field("summary"), item.field("content")] {
                     let pieces: Vec<Object<'_>> = pieces.objects().unwrap_or_default();
-                    texts.extend((!pieces.is_empty()).then(|| joined(&pieces)));
+                    texts.extend((!pieces.is_empty()).then(|| join_texts(&pieces)));
                 }
                 let text = texts.join("\n\n").into();
                 self.add_answer_part(builder, record, PartKind::Reasoning { text });
@@ -83,20 +84,20 @@ impl RolloutState {
         record: &RecordInfo,
         kind: PartKind,
     ) {
-        let index = self.open_answer(builder, record);
-        builder.part(index, record.id.clone(), record.at, kind);
+        let index = self.open_or_begin_answer(builder, record);
+        builder.add_part(index, record.id.clone(), record.at, kind);
     }
 
-    fn message(
+    fn add_message_item(
         &mut self,
         builder: &mut MessageBuilder,
         item: &Object<'_>,
         passthrough: &Object<'_>,
         record: &RecordInfo,
     ) {
-        let pieces: Vec<Raw<'_>> = item.at("content").list().unwrap_or_default();
+        let pieces: Vec<Raw<'_>> = item.field("content").list().unwrap_or_default();
         let kinds: Vec<Raw<'_>> = passthrough
-            .at("content_item_kinds")
+            .field("content_item_kinds")
             .list()
             .unwrap_or_default();
         let role = match item.text("role").as_deref() {
@@ -109,7 +110,7 @@ impl RolloutState {
             let kind = kinds.get(index).and_then(|kind| kind.text());
             parts.extend(part_of(*raw, role, kind.as_deref()));
         }
-        let typed = |part: &PartKind| {
+        let is_typed = |part: &PartKind| {
             !matches!(
                 part,
                 PartKind::Text {
@@ -118,23 +119,24 @@ impl RolloutState {
                 }
             )
         };
-        self.modes_with_text[0] |= role != Role::System && parts.iter().any(typed);
-        if self.mode != Mode::Items && role != Role::System && parts.iter().any(typed) {
+        self.modes_with_text[Mode::Items as usize] |=
+            role != Role::System && parts.iter().any(is_typed);
+        if self.mode != Mode::Items && role != Role::System && parts.iter().any(is_typed) {
             return;
         }
         let index = if role == Role::Assistant {
-            self.open_answer(builder, record)
+            self.open_or_begin_answer(builder, record)
         } else {
-            if parts.iter().any(typed) {
-                self.user_spoke();
+            if parts.iter().any(is_typed) {
+                self.end_answer();
             } else {
-                self.close();
+                self.close_message();
             }
             let agent = (role == Role::User).then(|| self.agent.clone());
-            builder.begin(record, role, agent)
+            builder.add_record_message(record, role, agent)
         };
         for (at, kind) in parts.into_iter().enumerate() {
-            builder.part(index, record.part_id(at), record.at, kind);
+            builder.add_part(index, record.part_id(at), record.at, kind);
         }
     }
 
@@ -146,30 +148,31 @@ impl RolloutState {
         kind: &str,
     ) {
         let id = item.boxed("call_id").unwrap_or_else(|| record.id.clone());
-        let named = match (item.text("namespace"), item.boxed("name")) {
+        let full_name = match (item.text("namespace"), item.boxed("name")) {
             (Some(space), Some(name)) => Some(format!("{space}{name}").into()),
             (_, name) => name,
         };
-        let name = named.unwrap_or_else(|| kind.strip_suffix("_call").unwrap_or(kind).into());
+        let name = full_name.unwrap_or_else(|| kind.strip_suffix("_call").unwrap_or(kind).into());
         // `arguments` is a string that contains JSON; `input`, of a custom tool, is any text.
         let arguments = item.text("arguments");
-        let valid = |text: &str| serde_json::from_str::<&serde_json::value::RawValue>(text).is_ok();
+        let is_json =
+            |text: &str| serde_json::from_str::<&serde_json::value::RawValue>(text).is_ok();
         let input = match arguments.as_deref() {
-            Some(text) if valid(text) => text,
-            Some(_) => item.at("arguments").json().unwrap_or("null"),
+            Some(text) if is_json(text) => text,
+            Some(_) => item.field("arguments").json().unwrap_or("null"),
             None => item
-                .at("input")
+                .field("input")
                 .json()
-                .or(item.at("action").json())
+                .or(item.field("action").json())
                 .unwrap_or("null"),
         };
         let mut tool = Tool::call(id.clone(), name, input.into());
-        tool.child = self.children.get(&id).cloned();
+        tool.child = self.child_by_call.get(&id).cloned();
         self.add_answer_part(builder, record, PartKind::Tool(Box::new(tool)));
         // The provider runs these tools itself, so no output follows.
         let runs_at_provider = matches!(kind, "web_search_call" | "image_generation_call");
         let done = runs_at_provider && item.text("status").as_deref() == Some("completed");
-        if done && let Some(tool) = builder.tool(&id, Some(record.at)) {
+        if done && let Some(tool) = builder.tool_mut(&id, Some(record.at)) {
             tool.status = ToolStatus::Completed;
         }
     }
@@ -178,26 +181,26 @@ impl RolloutState {
         let id = item.boxed("call_id").unwrap_or_else(|| record.id.clone());
         if !builder.calls.contains_key(&id) {
             // The call's record is missing, but its output exists.
-            let lost = Tool::call(id.clone(), "unknown".into(), "null".into());
-            self.add_answer_part(builder, record, PartKind::Tool(Box::new(lost)));
+            let call = Tool::call(id.clone(), "unknown".into(), "null".into());
+            self.add_answer_part(builder, record, PartKind::Tool(Box::new(call)));
         }
-        let failed = self.failed.remove(&id);
-        if let Some(tool) = builder.tool(&id, Some(record.at)) {
-            let (text, is_failure) = read(item.at("output"));
+        let failed = self.failed_calls.remove(&id);
+        if let Some(tool) = builder.tool_mut(&id, Some(record.at)) {
+            let (text, is_failure) = read_output(item.field("output"));
             set_output(tool, text, failed || is_failure);
         }
-        self.close();
+        self.close_message();
     }
 }
 
-/// Converts a piece of a message's content. `named` is the kind that the program recorded for it. Never keeps the
-/// content of a file.
-fn part_of(raw: Raw<'_>, role: Role, named: Option<&str>) -> Option<PartKind> {
+/// Converts a piece of a message's content. `recorded_kind` is the kind that the program recorded for it. Never keeps
+/// the content of a file.
+fn part_of(raw: Raw<'_>, role: Role, recorded_kind: Option<&str>) -> Option<PartKind> {
     let piece: Object<'_> = raw.object()?;
     if let Some(text) = piece.text("text") {
         let synthetic = match role {
             Role::Assistant => false,
-            Role::User => is_injected(named, &text),
+            Role::User => is_injected(recorded_kind, &text),
             Role::System => true,
         };
         return Some(PartKind::Text {
@@ -211,8 +214,8 @@ fn part_of(raw: Raw<'_>, role: Role, named: Option<&str>) -> Option<PartKind> {
         return Some(PartKind::Other { name: kind, json });
     }
     let url = piece.boxed("image_url");
-    let inside = url.as_ref().and_then(|url| url.strip_prefix("data:"));
-    let mime = inside
+    let data_url = url.as_ref().and_then(|url| url.strip_prefix("data:"));
+    let mime = data_url
         .and_then(|data| data.split([';', ',']).next())
         .map(Box::from);
     Some(PartKind::File {

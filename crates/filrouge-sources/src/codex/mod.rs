@@ -61,7 +61,7 @@ struct Codex {
     path: PathBuf,
 }
 
-/// Data that the reader of a session's records needs besides its file.
+/// The data that the reader of a session's records needs in addition to the file.
 pub(crate) struct Context {
     id: Box<str>,
     agent: Box<str>,
@@ -72,18 +72,18 @@ pub(crate) struct Context {
 impl Format for Codex {
     const NAME: &'static str = tree::NAME;
     const GENERATION: &'static str = "rollout";
-    const RULE: TokenRule = TokenRule::CodexPerResponse;
+    const TOKEN_RULE: TokenRule = TokenRule::CodexPerResponse;
     type Head = Head;
     type Context = Context;
     type LineReader = convert::RolloutState;
 
-    fn walk(&self, skipped: &mut Vec<Skipped>) -> Vec<LogFile> {
+    fn list_files(&self, skipped: &mut Vec<Skipped>) -> Vec<LogFile> {
         let root = Root::find(&self.path);
-        root.map_or_else(|_| Vec::new(), |root| root.walk(skipped))
+        root.map_or_else(|_| Vec::new(), |root| root.list_files(skipped))
     }
 
-    fn head(&self, file: &LogFile) -> Result<Head, Skipped> {
-        if tree::id_of(&file.path).is_some_and(is_id) {
+    fn read_head(&self, file: &LogFile) -> Result<Head, Skipped> {
+        if tree::session_id(&file.path).is_some_and(is_id) {
             return head::read(file);
         }
         let detail = "not a valid id";
@@ -95,28 +95,28 @@ impl Format for Codex {
         files: Vec<(LogFile, Arc<Head>)>,
         skipped: &mut Vec<Skipped>,
     ) -> Vec<Session<Context>> {
-        let mut named: BTreeMap<Box<str>, (LogFile, Arc<Head>)> = BTreeMap::new();
+        let mut newest_by_id: BTreeMap<Box<str>, (LogFile, Arc<Head>)> = BTreeMap::new();
         for (file, head) in files {
-            let Some(id) = tree::id_of(&file.path).map(Box::<str>::from) else {
+            let Some(id) = tree::session_id(&file.path).map(Box::<str>::from) else {
                 continue;
             };
             keep_newest(
-                &mut named,
+                &mut newest_by_id,
                 id,
                 (file, head),
-                |one| (&one.0, one.1.updated),
+                |(file, head)| (file, head.updated),
                 skipped,
             );
         }
         let home = Root::find(&self.path).ok().and_then(|root| root.home);
         let threads = home.map(|home| threads::read_index(&home, skipped));
         let threads = threads.unwrap_or_default();
-        let nothing = Thread::default();
+        let no_thread = Thread::default();
         let session = |(id, (file, head)): (Box<str>, (LogFile, Arc<Head>))| {
-            let thread = threads.get(&id).unwrap_or(&nothing);
+            let thread = threads.get(&id).unwrap_or(&no_thread);
             session(id, file, &head, thread)
         };
-        named.into_iter().map(session).collect()
+        newest_by_id.into_iter().map(session).collect()
     }
 
     fn reader(&self, session: &Session<Context>) -> convert::RolloutState {
@@ -124,7 +124,7 @@ impl Format for Codex {
     }
 }
 
-/// Builds the session of a rollout, from the rollout's head and from what the index records of the session.
+/// Builds the session of a rollout from the rollout's head and the index's record of the session.
 fn session(id: Box<str>, file: LogFile, head: &Head, thread: &Thread) -> Session<Context> {
     let created = head.created.unwrap_or_else(|| file.state.millis());
     let agent = head.agent.clone().or_else(|| thread.agent.clone());
@@ -159,6 +159,6 @@ fn session(id: Box<str>, file: LogFile, head: &Head, thread: &Thread) -> Session
             forked,
             created,
         },
-        context_fingerprint: Fingerprint::of(&thread.agent).0,
+        context_fingerprint: Fingerprint::compute(&thread.agent).0,
     }
 }

@@ -11,30 +11,35 @@ use crate::raw::Raw;
 use crate::{Changes, Tool, ToolStatus};
 
 /// Prefixes of the outputs that Codex writes for calls it refused.
-const REFUSED: [&str; 2] = ["unsupported call: ", "unsupported custom tool call: "];
+const REFUSAL_PREFIXES: [&str; 2] = ["unsupported call: ", "unsupported custom tool call: "];
 
 /// Prefixes of the line with the exit code, in the header before a command's output.
-const EXIT: [&str; 2] = ["Process exited with code ", "Exit code: "];
+const EXIT_CODE_PREFIXES: [&str; 2] = ["Process exited with code ", "Exit code: "];
 
 /// The maximum number of lines in that header.
-const HEAD_LINES: usize = 6;
+const HEADER_LINES_MAX: usize = 6;
 
 /// Returns the text of an output, and whether it is an error.
-pub(super) fn read(output: Raw<'_>) -> (Box<str>, bool) {
+pub(super) fn read_output(output: Raw<'_>) -> (Box<str>, bool) {
     if let Some(text) = output.text() {
-        return unwrapped(&text).unwrap_or_else(|| {
-            let failed = is_failure(&text);
+        return read_early_output(&text).unwrap_or_else(|| {
+            let failed = reports_failure(&text);
             (text.into(), failed)
         });
     }
     if let Some(pieces) = output.objects() {
-        return (joined(&pieces).into(), false);
+        return (join_texts(&pieces).into(), false);
     }
     match output.object() {
         Some(wrapped) => {
-            let failed = wrapped.at("success").json() == Some("false");
+            let failed = wrapped.field("success").json() == Some("false");
             let inner = wrapped.text("content").map(Box::<str>::from);
-            let pieces = || wrapped.at("content").objects().map(|p| joined(&p).into());
+            let pieces = || {
+                wrapped
+                    .field("content")
+                    .objects()
+                    .map(|p| join_texts(&p).into())
+            };
             let as_json = || output.json().unwrap_or_default().into();
             (inner.or_else(pieces).unwrap_or_else(as_json), failed)
         }
@@ -44,35 +49,37 @@ pub(super) fn read(output: Raw<'_>) -> (Box<str>, bool) {
 
 /// Reads the output of early versions, a text of the form `{"output": "...", "metadata": {"exit_code": 0}}`. Returns
 /// `None` for another text.
-fn unwrapped(text: &str) -> Option<(Box<str>, bool)> {
+fn read_early_output(text: &str) -> Option<(Box<str>, bool)> {
     if !text.starts_with('{') {
         return None;
     }
     let wrapped = Object::parse(text).ok()?;
-    let metadata: Object<'_> = wrapped.at("metadata").object()?;
+    let metadata: Object<'_> = wrapped.field("metadata").object()?;
     let failed = metadata
-        .at("exit_code")
+        .field("exit_code")
         .json()
         .is_some_and(|code| code != "0");
     Some((wrapped.text("output")?.into(), failed))
 }
 
-fn is_failure(text: &str) -> bool {
-    if REFUSED.iter().any(|begin| text.starts_with(begin)) {
+fn reports_failure(text: &str) -> bool {
+    if REFUSAL_PREFIXES.iter().any(|begin| text.starts_with(begin)) {
         return true;
     }
-    let mut head = text
+    let mut header = text
         .lines()
-        .take(HEAD_LINES)
+        .take(HEADER_LINES_MAX)
         .take_while(|line| *line != "Output:");
-    head.any(|line| {
-        let code = EXIT.iter().find_map(|begin| line.strip_prefix(begin));
+    header.any(|line| {
+        let code = EXIT_CODE_PREFIXES
+            .iter()
+            .find_map(|begin| line.strip_prefix(begin));
         code.is_some_and(|code| code.trim().parse::<i64>().is_ok_and(|code| code != 0))
     })
 }
 
 /// Joins the texts of pieces. A piece without text becomes its kind in brackets.
-pub(super) fn joined(pieces: &[Object<'_>]) -> String {
+pub(super) fn join_texts(pieces: &[Object<'_>]) -> String {
     let text = |piece: &Object<'_>| match piece.text("text") {
         Some(text) => text.into_owned(),
         None => format!("[{}]", piece.text("type").unwrap_or_default()),
@@ -100,7 +107,7 @@ pub(super) fn set_output(tool: &mut Tool, text: Box<str>, failed: bool) {
 }
 
 /// Turns the output of a call into its error, for a failure that Codex recorded after the output.
-pub(super) fn fail(tool: &mut Tool) {
+pub(super) fn set_failed(tool: &mut Tool) {
     if let Some(text) = tool.output.take() {
         set_output(tool, text, true);
     }
@@ -136,11 +143,11 @@ mod tests {
     use super::*;
 
     fn read_json(json: &str) -> (Box<str>, bool) {
-        read(Raw::of(Some(json)))
+        read_output(Raw::new(Some(json)))
     }
 
     #[test]
-    fn exit_codes_and_refusals_are_errors() {
+    fn nonzero_exit_codes_and_refusals_are_errors() {
         let is_error = |text: &str| read_json(&serde_json::Value::from(text).to_string()).1;
         assert!(is_error(
             "Chunk ID: 07daa4\nWall time: 0.0 seconds\nProcess exited with code 7\nOutput:\n"

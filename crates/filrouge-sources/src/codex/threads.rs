@@ -10,7 +10,7 @@ use filrouge_sqlite::foreign::{ForeignDatabase, ForeignError, Reader};
 use crate::jsonl::title_of;
 use crate::{SkipReason, Skipped};
 
-/// What the index records of one session.
+/// The facts that the index records about one session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Thread {
     pub(super) title: Option<Box<str>>,
@@ -26,10 +26,10 @@ type ById = HashMap<Box<str>, Thread>;
 
 /// Reads the index in `home`. An index that cannot be read is reported in `skipped`.
 pub(super) fn read_index(home: &Path, skipped: &mut Vec<Skipped>) -> ById {
-    let Some(path) = newest(home) else {
+    let Some(path) = newest_index_path(home) else {
         return ById::new();
     };
-    let read = ForeignDatabase::open(&path).and_then(|index| index.read(threads));
+    let read = ForeignDatabase::open(&path).and_then(|index| index.read(read_threads));
     read.unwrap_or_else(|why| {
         skipped.push(Skipped::new(&path, SkipReason::Unreadable, why.to_string()));
         ById::new()
@@ -37,27 +37,27 @@ pub(super) fn read_index(home: &Path, skipped: &mut Vec<Skipped>) -> ById {
 }
 
 /// Returns the path of the index with the highest number.
-fn newest(home: &Path) -> Option<PathBuf> {
+fn newest_index_path(home: &Path) -> Option<PathBuf> {
     let number = |path: &PathBuf| {
         let name = path.file_name()?.to_str()?;
         let digits = name.strip_prefix("state_")?.strip_suffix(".sqlite")?;
         digits.parse::<u32>().ok()
     };
-    let listing = std::fs::read_dir(home).ok()?;
-    let files = listing
+    let entries = std::fs::read_dir(home).ok()?;
+    let files = entries
         .flatten()
         .filter(|child| child.file_type().is_ok_and(|t| t.is_file()));
-    let numbered = files
+    let index_files = files
         .map(|child| child.path())
         .filter(|path| number(path).is_some());
-    numbered.max_by_key(number)
+    index_files.max_by_key(number)
 }
 
-fn threads(reader: &Reader<'_>) -> Result<ById, ForeignError> {
+fn read_threads(reader: &Reader<'_>) -> Result<ById, ForeignError> {
     let mut by_id = ById::new();
     let columns = reader.columns("threads")?;
     if columns.iter().any(|column| column == "id") {
-        let wanted = [
+        let optional_columns = [
             "name",
             "title",
             "preview",
@@ -66,11 +66,11 @@ fn threads(reader: &Reader<'_>) -> Result<ById, ForeignError> {
             "project_id",
             "agent_role",
         ];
-        let has = |name: &&str| columns.iter().any(|column| column == name);
-        let list = wanted
-            .map(|name| if has(&name) { name } else { "NULL" })
+        let exists = |name: &&str| columns.iter().any(|column| column == name);
+        let column_list = optional_columns
+            .map(|name| if exists(&name) { name } else { "NULL" })
             .join(", ");
-        let sql = format!("SELECT id, {list} FROM threads");
+        let sql = format!("SELECT id, {column_list} FROM threads");
         reader.query(&sql, &[], |row| {
             let text = |column| row.text(column).filter(|text| !text.is_empty());
             let titles = [text(1), text(2), text(3)];

@@ -3,13 +3,13 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use crate::jsonl::{LogFile, State, children, stem};
+use crate::jsonl::{LogFile, State, list_folder, stem};
 use crate::{SkipReason, Skipped, SourceError};
 
 /// [`crate::Source::name`].
 pub(super) const NAME: &str = "codex";
 
-/// The maximum number of folder levels scanned below a folder of rollouts: years, months, days, and one more.
+/// The maximum number of folder levels that are scanned below a folder of rollouts: years, months, days, and one more.
 const DEPTH_MAX: usize = 4;
 
 /// The number of characters in a UUID.
@@ -55,34 +55,34 @@ impl Root {
         let name = path.file_name();
         let is_named =
             name == Some(OsStr::new("sessions")) || name == Some(OsStr::new("archived_sessions"));
-        let found = root(
+        let root = root(
             vec![path.to_owned()],
             None,
             path.parent().filter(|_| is_named).map(Path::to_owned),
         );
         if is_named
-            || found
-                .walk(&mut Vec::new())
+            || root
+                .list_files(&mut Vec::new())
                 .iter()
                 .any(|file| is_rollout(&file.path))
         {
-            return Ok(found);
+            return Ok(root);
         }
         unrecognized
     }
 
     /// Lists all rollouts.
-    pub(super) fn walk(&self, skipped: &mut Vec<Skipped>) -> Vec<LogFile> {
-        let mut found = Vec::new();
+    pub(super) fn list_files(&self, skipped: &mut Vec<Skipped>) -> Vec<LogFile> {
+        let mut rollouts = Vec::new();
         for folder in &self.folders {
-            list_below(folder, DEPTH_MAX, &mut found, skipped);
+            list_rollouts(folder, DEPTH_MAX, &mut rollouts, skipped);
         }
         // The user named the file, so it may be a link.
         let file = self.file.as_ref().and_then(|path| path.canonicalize().ok());
         if let Some(path) = file {
-            found.extend(State::of(&path).map(|state| LogFile { path, state }));
+            rollouts.extend(State::read(&path).map(|state| LogFile { path, state }));
         }
-        found
+        rollouts
     }
 }
 
@@ -90,18 +90,23 @@ fn is_rollout(path: &Path) -> bool {
     stem(path).is_some_and(|name| name.starts_with("rollout-"))
 }
 
-/// Whether a file's name is that of a rollout, or of one in a form that cannot be read.
-fn of_interest(name: &OsStr) -> bool {
+/// Whether a name is that of a rollout, including rollouts in a form that cannot be read.
+fn is_rollout_name(name: &OsStr) -> bool {
     let name = name.to_str().unwrap_or_default();
     name.ends_with(".jsonl") || name.starts_with("rollout-")
 }
 
 /// Lists the rollouts in a folder, and in its folders down to `depth` further levels.
-fn list_below(dir: &Path, depth: usize, found: &mut Vec<LogFile>, skipped: &mut Vec<Skipped>) {
-    let (folders, files) = children(dir, of_interest, skipped);
+fn list_rollouts(
+    dir: &Path,
+    depth: usize,
+    rollouts: &mut Vec<LogFile>,
+    skipped: &mut Vec<Skipped>,
+) {
+    let (folders, files) = list_folder(dir, is_rollout_name, skipped);
     for file in files {
         if stem(&file.path).is_some() {
-            found.push(file);
+            rollouts.push(file);
         } else {
             let detail =
                 "a rollout in another form than JSON lines (compressed, or of the first version)";
@@ -110,13 +115,13 @@ fn list_below(dir: &Path, depth: usize, found: &mut Vec<LogFile>, skipped: &mut 
     }
     if depth > 0 {
         for folder in folders {
-            list_below(&folder, depth - 1, found, skipped);
+            list_rollouts(&folder, depth - 1, rollouts, skipped);
         }
     }
 }
 
 /// Returns the session's id: the UUID at the end of the file's name or, without one, the complete name.
-pub(super) fn id_of(path: &Path) -> Option<&str> {
+pub(super) fn session_id(path: &Path) -> Option<&str> {
     let name = stem(path)?;
     let at = name.len().checked_sub(UUID_CHARS);
     let id = at.and_then(|at| name.get(at..));
@@ -130,5 +135,5 @@ pub(super) fn id_of(path: &Path) -> Option<&str> {
 
 /// Whether a rollout is in a folder of archived sessions.
 pub(super) fn is_archived(path: &Path) -> bool {
-    path.iter().any(|step| step == "archived_sessions")
+    path.iter().any(|name| name == "archived_sessions")
 }

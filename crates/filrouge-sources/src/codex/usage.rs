@@ -7,7 +7,7 @@ use crate::raw::Raw;
 
 /// Numbers of tokens as Codex reports them: `input` includes `cached` and `written`, `output` includes `reasoning`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Reported {
+struct ReportedUsage {
     input: u64,
     cached: u64,
     written: u64,
@@ -15,21 +15,21 @@ struct Reported {
     reasoning: u64,
 }
 
-impl Reported {
-    fn of(raw: Raw<'_>) -> Option<Self> {
+impl ReportedUsage {
+    fn read(raw: Raw<'_>) -> Option<Self> {
         let usage: Object<'_> = raw.object()?;
         let number = |raw: Raw<'_>| raw.number().unwrap_or(0);
         Some(Self {
-            input: number(usage.at("input_tokens")),
-            cached: number(usage.at("cached_input_tokens")),
-            written: number(usage.at("cache_write_input_tokens")),
-            output: number(usage.at("output_tokens")),
-            reasoning: number(usage.at("reasoning_output_tokens")),
+            input: number(usage.field("input_tokens")),
+            cached: number(usage.field("cached_input_tokens")),
+            written: number(usage.field("cache_write_input_tokens")),
+            output: number(usage.field("output_tokens")),
+            reasoning: number(usage.field("reasoning_output_tokens")),
         })
     }
 
     /// Returns the increase since `before`; `None` if a number has become smaller.
-    fn since(self, before: Self) -> Option<Self> {
+    fn increase_since(self, before: Self) -> Option<Self> {
         Some(Self {
             input: self.input.checked_sub(before.input)?,
             cached: self.cached.checked_sub(before.cached)?,
@@ -39,7 +39,7 @@ impl Reported {
         })
     }
 
-    const fn tokens(self) -> Tokens {
+    const fn to_tokens(self) -> Tokens {
         let cached = self.cached.saturating_add(self.written);
         Tokens {
             input: self.input.saturating_sub(cached),
@@ -55,33 +55,33 @@ impl Reported {
 #[derive(Default)]
 pub(super) struct Counter {
     /// The newest running total.
-    sum: Reported,
+    running_total: ReportedUsage,
     /// Whether a `token_usage_record` was read: running totals then do not count.
-    by_response: bool,
+    has_response_usage: bool,
 }
 
 impl Counter {
     /// Returns the tokens of a `token_usage_record`.
-    pub(super) fn response(&mut self, record: &Object<'_>) -> Option<Tokens> {
-        self.by_response = true;
-        Reported::of(record.at("usage")).map(Reported::tokens)
+    pub(super) fn response_usage(&mut self, record: &Object<'_>) -> Option<Tokens> {
+        self.has_response_usage = true;
+        ReportedUsage::read(record.field("usage")).map(ReportedUsage::to_tokens)
     }
 
-    /// Returns the tokens that a `token_count` adds; `None` if it repeats the total before it, or once a
+    /// Returns the increase of the running total in a `token_count`. `None` if the total is the same as before, or if a
     /// `token_usage_record` was read.
-    pub(super) fn count(&mut self, event: &Object<'_>) -> Option<Tokens> {
-        let info: Object<'_> = event.at("info").object()?;
-        let sum = Reported::of(info.at("total_token_usage"))?;
-        let before = std::mem::replace(&mut self.sum, sum);
-        if self.by_response || sum == before {
+    pub(super) fn running_total_increase(&mut self, event: &Object<'_>) -> Option<Tokens> {
+        let info: Object<'_> = event.field("info").object()?;
+        let sum = ReportedUsage::read(info.field("total_token_usage"))?;
+        let before = std::mem::replace(&mut self.running_total, sum);
+        if self.has_response_usage || sum == before {
             return None;
         }
         // A total that has become smaller was reset, as some versions do after a fork. The event's own usage then
         // counts.
         let added = sum
-            .since(before)
-            .or_else(|| Reported::of(info.at("last_token_usage")));
-        Some(added.unwrap_or(sum).tokens())
+            .increase_since(before)
+            .or_else(|| ReportedUsage::read(info.field("last_token_usage")));
+        Some(added.unwrap_or(sum).to_tokens())
     }
 }
 
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     fn count(counter: &mut Counter, json: &str) -> Option<Tokens> {
-        counter.count(&Object::parse(json).ok().unwrap())
+        counter.running_total_increase(&Object::parse(json).ok().unwrap())
     }
 
     fn token_count(total: (u64, u64, u64), last: u64) -> String {

@@ -10,11 +10,11 @@ use crate::{
 };
 
 /// The maximum number of skipped lines that are reported individually for each reason, and of unknown kinds of records
-/// that are counted separately. All others are only counted together.
-const NAMED_MAX: usize = 20;
+/// that are counted separately. The others of each kind are only counted together.
+const REPORTED_MAX: usize = 20;
 
 /// The position of a part: the index of its message in the order of the file, and its index in that message.
-pub(crate) type Spot = (usize, usize);
+pub(crate) type PartPosition = (usize, usize);
 
 /// The facts about a record (a line of the file) that its message and its parts share.
 pub(crate) struct RecordInfo {
@@ -31,7 +31,7 @@ impl RecordInfo {
     pub(crate) fn part_id(&self, index: usize) -> Box<str> {
         match index {
             0 => self.id.clone(),
-            more => format!("{}-{more}", self.id).into(),
+            index => format!("{}-{index}", self.id).into(),
         }
     }
 }
@@ -42,14 +42,14 @@ pub(crate) struct MessageBuilder {
     path: PathBuf,
     pub(crate) messages: Vec<Message>,
     /// Positions of tool calls, by call id.
-    pub(crate) calls: HashMap<Box<str>, Spot>,
+    pub(crate) calls: HashMap<Box<str>, PartPosition>,
     /// Compactions in the order of the file, each with the index of the first message that the model still sees.
     boundaries: Vec<(usize, Boundary)>,
     skipped: Vec<Skipped>,
     /// The number of skipped lines for each reason.
     skipped_lines: BTreeMap<SkipReason, usize>,
     /// The number of records of each unknown kind.
-    unknown: BTreeMap<Box<str>, usize>,
+    unknown_kinds: BTreeMap<Box<str>, usize>,
 }
 
 impl MessageBuilder {
@@ -61,12 +61,17 @@ impl MessageBuilder {
             boundaries: Vec::new(),
             skipped: Vec::new(),
             skipped_lines: BTreeMap::new(),
-            unknown: BTreeMap::new(),
+            unknown_kinds: BTreeMap::new(),
         }
     }
 
     /// Adds a message without parts and returns its index.
-    pub(crate) fn add(&mut self, id: impl Into<Box<str>>, role: Role, created: i64) -> usize {
+    pub(crate) fn add_message(
+        &mut self,
+        id: impl Into<Box<str>>,
+        role: Role,
+        created: i64,
+    ) -> usize {
         let index = self.messages.len();
         self.messages.push(Message {
             completed: Some(created),
@@ -77,13 +82,13 @@ impl MessageBuilder {
     }
 
     /// Adds the message of a record and returns its index.
-    pub(crate) fn begin(
+    pub(crate) fn add_record_message(
         &mut self,
         record: &RecordInfo,
         role: Role,
         agent: Option<Box<str>>,
     ) -> usize {
-        let index = self.add(record.id.clone(), role, record.at);
+        let index = self.add_message(record.id.clone(), role, record.at);
         if let Some(message) = self.messages.get_mut(index) {
             (message.copied, message.agent) = (record.copied, agent);
         }
@@ -91,7 +96,7 @@ impl MessageBuilder {
     }
 
     /// Adds a part to a message.
-    pub(crate) fn part(
+    pub(crate) fn add_part(
         &mut self,
         message: usize,
         id: impl Into<Box<str>>,
@@ -101,9 +106,9 @@ impl MessageBuilder {
         let Some(owner) = self.messages.get_mut(message) else {
             return;
         };
-        let spot = (message, owner.parts.len());
+        let position = (message, owner.parts.len());
         if let PartKind::Tool(tool) = &kind {
-            self.calls.insert(tool.call_id.clone(), spot);
+            self.calls.insert(tool.call_id.clone(), position);
         }
         let end = (!matches!(kind, PartKind::Tool(_))).then_some(at);
         owner.parts.push(Part {
@@ -117,9 +122,13 @@ impl MessageBuilder {
 
     /// Returns the tool call with this id, so that the caller can change it; `None` if no such call was read. Sets the
     /// end of the call's part to `ended`, if given.
-    pub(crate) fn tool(&mut self, call_id: &str, ended: Option<i64>) -> Option<&mut Tool> {
-        let spot = *self.calls.get(call_id)?;
-        let part = self.messages.get_mut(spot.0)?.parts.get_mut(spot.1)?;
+    pub(crate) fn tool_mut(&mut self, call_id: &str, ended: Option<i64>) -> Option<&mut Tool> {
+        let position = *self.calls.get(call_id)?;
+        let part = self
+            .messages
+            .get_mut(position.0)?
+            .parts
+            .get_mut(position.1)?;
         part.end = ended.or(part.end);
         match &mut part.kind {
             PartKind::Tool(tool) => Some(tool),
@@ -128,7 +137,7 @@ impl MessageBuilder {
     }
 
     /// Sets the error that a message ended in.
-    pub(crate) fn fail(&mut self, message: usize, error: MessageError) {
+    pub(crate) fn set_error(&mut self, message: usize, error: MessageError) {
         if let Some(owner) = self.messages.get_mut(message) {
             owner.error = Some(error);
         }
@@ -136,29 +145,30 @@ impl MessageBuilder {
 
     /// Adds a compaction that dropped the messages before the index `at` in the order of the file. [`Self::finish`]
     /// replaces [`Boundary::at`].
-    pub(crate) fn boundary(&mut self, at: usize, boundary: Boundary) {
+    pub(crate) fn add_boundary(&mut self, at: usize, boundary: Boundary) {
         self.boundaries.push((at, boundary));
     }
 
     /// Reports a line that was left out.
-    pub(crate) fn skip(&mut self, line: u64, why: &Refusal) {
-        let count = self.skipped_lines.entry(why.0).or_insert(0);
+    pub(crate) fn report_skipped(&mut self, line: u64, refusal: &Refusal) {
+        let count = self.skipped_lines.entry(refusal.0).or_insert(0);
         *count += 1;
-        if *count <= NAMED_MAX {
-            let detail = format!("line {line}: {}", why.1);
-            self.skipped.push(Skipped::new(&self.path, why.0, detail));
+        if *count <= REPORTED_MAX {
+            let detail = format!("line {line}: {}", refusal.1);
+            self.skipped
+                .push(Skipped::new(&self.path, refusal.0, detail));
         }
     }
 
     /// Counts a record of an unknown kind.
-    pub(crate) fn unknown(&mut self, kind: &str) {
-        if let Some(count) = self.unknown.get_mut(kind) {
+    pub(crate) fn count_unknown(&mut self, kind: &str) {
+        if let Some(count) = self.unknown_kinds.get_mut(kind) {
             *count += 1;
-        } else if self.unknown.len() < NAMED_MAX {
+        } else if self.unknown_kinds.len() < REPORTED_MAX {
             let short = kind.chars().take(64).collect::<String>();
-            *self.unknown.entry(short.into()).or_insert(0) += 1;
+            *self.unknown_kinds.entry(short.into()).or_insert(0) += 1;
         } else {
-            *self.unknown.entry("others".into()).or_insert(0) += 1;
+            *self.unknown_kinds.entry("others".into()).or_insert(0) += 1;
         }
     }
 
@@ -172,9 +182,9 @@ impl MessageBuilder {
         }
         let boundaries = std::mem::take(&mut self.boundaries);
         let boundaries = boundaries.into_iter().map(|(at, boundary)| {
-            let found = self.messages.iter().position(|m| m.seq == Some(at as u64));
+            let index = self.messages.iter().position(|m| m.seq == Some(at as u64));
             Boundary {
-                at: found.unwrap_or(self.messages.len()),
+                at: index.unwrap_or(self.messages.len()),
                 ..boundary
             }
         });
@@ -212,12 +222,12 @@ impl MessageBuilder {
     /// Adds reports of the lines and records that were only counted.
     fn report_counts(&mut self) {
         for (reason, count) in &self.skipped_lines {
-            if let Some(more) = count.checked_sub(NAMED_MAX).filter(|more| *more > 0) {
+            if let Some(more) = count.checked_sub(REPORTED_MAX).filter(|more| *more > 0) {
                 let detail = format!("{more} more lines");
                 self.skipped.push(Skipped::new(&self.path, *reason, detail));
             }
         }
-        for (kind, count) in &self.unknown {
+        for (kind, count) in &self.unknown_kinds {
             let detail = format!("{count} records of kind {kind:?}");
             let reason = SkipReason::UnknownKind;
             self.skipped.push(Skipped::new(&self.path, reason, detail));

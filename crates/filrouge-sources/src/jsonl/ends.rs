@@ -1,5 +1,5 @@
 //! Reads only the beginning and the end of a file. They contain everything that a list of sessions shows; the part
-//! between them can be large.
+//! between them can be large and is not read.
 
 use std::fs::File;
 use std::io;
@@ -21,7 +21,7 @@ const TITLE_CHARS: usize = 120;
 /// twice.
 ///
 /// `count` returns the number of records in the result. If it is 0, the file is reported as malformed.
-pub(crate) fn records<T: Default>(
+pub(crate) fn read_both_ends<T: Default>(
     file: &LogFile,
     add_line: impl Fn(&mut T, &str),
     is_enough: impl Fn(&T) -> bool,
@@ -45,8 +45,8 @@ pub(crate) fn records<T: Default>(
             None => break,
         }
     }
-    let last = file.state.size.saturating_sub(END_BYTES);
-    lines.skip_to(last).map_err(unreadable)?;
+    let end_start = file.state.size.saturating_sub(END_BYTES);
+    lines.skip_to(end_start).map_err(unreadable)?;
     while let Some(line) = lines.next().map_err(unreadable)? {
         add(&mut result, &line);
     }

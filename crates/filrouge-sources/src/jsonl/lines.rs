@@ -7,8 +7,8 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 /// The length of the longest line that is read, in bytes; a longer line is reported and left out.
 pub(super) const LINE_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes per read from the operating system.
-const CHUNK: usize = 256 << 10;
+/// The number of bytes per read from the operating system.
+const BUFFER_BYTES: usize = 256 << 10;
 
 /// One line without its line ending.
 pub(super) struct Line<'a> {
@@ -35,7 +35,7 @@ pub(super) struct Lines {
 impl Lines {
     pub(super) fn new(file: File) -> Self {
         Self {
-            file: BufReader::with_capacity(CHUNK, file),
+            file: BufReader::with_capacity(BUFFER_BYTES, file),
             line: Vec::new(),
             number: 0,
             at: 0,
@@ -56,11 +56,11 @@ impl Lines {
     pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         self.line.clear();
         let mut limited = (&mut self.file).take(LINE_BYTES_MAX as u64 + 1);
-        let read = limited.read_until(b'\n', &mut self.line)?;
-        if read == 0 {
+        let length = limited.read_until(b'\n', &mut self.line)?;
+        if length == 0 {
             return Ok(None);
         }
-        self.at += read as u64;
+        self.at += length as u64;
         self.number += 1;
         let ended = self.line.ends_with(b"\n");
         let too_long = !ended && self.line.len() > LINE_BYTES_MAX;
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn lines_are_cut_at_line_feeds_alone() {
-        let long = vec![b'x'; 3 * CHUNK + 7];
+        let long = vec![b'x'; 3 * BUFFER_BYTES + 7];
         let mut text = b"a\r\n\nb\x0b\n".to_vec();
         text.extend(&long);
         text.extend(b"\ntorn");
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn only_the_line_that_is_too_long_is_left_out() {
-        let mut text = vec![b'x'; LINE_BYTES_MAX + CHUNK];
+        let mut text = vec![b'x'; LINE_BYTES_MAX + BUFFER_BYTES];
         text.extend(b"\nnext\n");
         let all = lines_of(&text);
         assert_eq!((all.len(), all[0].3, all[0].1.len()), (2, true, 0));

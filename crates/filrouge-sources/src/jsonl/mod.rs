@@ -28,10 +28,10 @@ use crate::{
 };
 
 pub(crate) use builder::{MessageBuilder, RecordInfo};
-pub(crate) use ends::{records, title_of};
+pub(crate) use ends::{read_both_ends, title_of};
 use lines::{LINE_BYTES_MAX, Lines};
 pub(crate) use newest::keep_newest;
-pub(crate) use state::{LogFile, State, children, stem};
+pub(crate) use state::{LogFile, State, list_folder, stem};
 
 /// The file format of one program.
 pub(crate) trait Format: Send + Sync + Sized + 'static {
@@ -40,7 +40,7 @@ pub(crate) trait Format: Send + Sync + Sized + 'static {
     /// [`Header::generation`].
     const GENERATION: &'static str;
     /// The rule by which the program's token counts are converted.
-    const RULE: TokenRule;
+    const TOKEN_RULE: TokenRule;
     /// The facts about a session that both ends of its file contain.
     type Head: Send + Sync;
     /// Data that a session's reader needs in addition to the file.
@@ -49,10 +49,10 @@ pub(crate) trait Format: Send + Sync + Sized + 'static {
     type LineReader: LineReader;
 
     /// Lists all files of the history. Entries that cannot be used are reported in `skipped`.
-    fn walk(&self, skipped: &mut Vec<Skipped>) -> Vec<LogFile>;
+    fn list_files(&self, skipped: &mut Vec<Skipped>) -> Vec<LogFile>;
 
     /// Reads both ends of a file.
-    fn head(&self, file: &LogFile) -> Result<Self::Head, Skipped>;
+    fn read_head(&self, file: &LogFile) -> Result<Self::Head, Skipped>;
 
     /// Builds the sessions from the files, each id once. Files that yield no session are reported in `skipped`.
     fn build_sessions(
@@ -69,15 +69,15 @@ pub(crate) trait Format: Send + Sync + Sized + 'static {
 pub(crate) trait LineReader: Sized {
     /// Reads one line that is not empty; `number` counts from 1. After an error, the line is reported as left out and
     /// reading continues.
-    fn line(
+    fn read_line(
         &mut self,
         builder: &mut MessageBuilder,
         number: u64,
         line: &str,
     ) -> Result<(), Refusal>;
 
-    /// Handles the end of the file. If this returns a reader, that reader reads the file again, into a new builder.
-    fn end(self, builder: &mut MessageBuilder) -> Option<Self>;
+    /// Handles the end of the file. If it returns a reader, that reader reads the file again, into a new builder.
+    fn finish(self, builder: &mut MessageBuilder) -> Option<Self>;
 }
 
 /// A session and its file.
@@ -94,7 +94,7 @@ pub(crate) struct Session<C> {
 pub(crate) struct Logs<F: Format> {
     format: F,
     /// [`Source::path`].
-    at: PathBuf,
+    path: PathBuf,
     last: Mutex<LastListing<F>>,
 }
 
@@ -116,7 +116,7 @@ impl<F: Format> Logs<F> {
         };
         Self {
             format,
-            at: canonical(path),
+            path: canonical(path),
             last: Mutex::new(last),
         }
     }
@@ -125,7 +125,7 @@ impl<F: Format> Logs<F> {
     fn session(&self, id: &str) -> Result<Arc<Session<F::Context>>, ReadError> {
         let listed = || locked(&self.last).sessions.get(id).cloned();
         let is_unchanged = |session: &Arc<Session<F::Context>>| {
-            State::of(&session.file.path) == Some(session.file.state)
+            State::read(&session.file.path) == Some(session.file.state)
         };
         if let Some(session) = listed().filter(is_unchanged) {
             return Ok(session);
@@ -138,55 +138,59 @@ impl<F: Format> Logs<F> {
     /// call. Concurrent callers wait for each other.
     fn refresh(&self) -> Listing {
         let mut last = locked(&self.last);
-        let (mut skipped, mut found, mut heads) = (Vec::new(), Vec::new(), HashMap::new());
-        for file in self.format.walk(&mut skipped) {
-            let before = last.heads.remove(&file.path);
-            let head = match before.filter(|(state, _)| *state == file.state) {
+        let (mut skipped, mut heads_read, mut heads) = (Vec::new(), Vec::new(), HashMap::new());
+        for file in self.format.list_files(&mut skipped) {
+            let cached = last.heads.remove(&file.path);
+            let head = match cached.filter(|(state, _)| *state == file.state) {
                 Some((_, head)) => head,
-                None => self.format.head(&file).map(Arc::new),
+                None => self.format.read_head(&file).map(Arc::new),
             };
             heads.insert(file.path.clone(), (file.state, head.clone()));
             match head {
-                Ok(head) => found.push((file, head)),
+                Ok(head) => heads_read.push((file, head)),
                 Err(why) => skipped.push(why),
             }
         }
         last.heads = heads;
-        let sessions = self.format.build_sessions(found, &mut skipped).into_iter();
+        let sessions = self
+            .format
+            .build_sessions(heads_read, &mut skipped)
+            .into_iter();
         let sessions = sessions.map(|mut session| {
-            let fingerprint = Fingerprint::of(&(session.file.state, session.context_fingerprint));
+            let fingerprint =
+                Fingerprint::compute(&(session.file.state, session.context_fingerprint));
             Arc::make_mut(&mut session.header).fingerprint = Some(fingerprint);
             (session.header.id.clone(), Arc::new(session))
         });
         last.sessions = sessions.collect();
-        let headers = last.sessions.values().map(|one| one.header.clone());
+        let headers = last.sessions.values().map(|session| session.header.clone());
         let listing = Listing {
             headers: headers.collect(),
             skipped,
             ..Listing::default()
         };
-        listing.in_order()
+        listing.sorted()
     }
 
     /// Reads the entire file of a session.
-    fn conversation(&self, session: &Session<F::Context>) -> Result<Conversation, ReadError> {
+    fn read_conversation(&self, session: &Session<F::Context>) -> Result<Conversation, ReadError> {
         let mut reader = self.format.reader(session);
         loop {
             let mut builder = MessageBuilder::new(&session.file.path);
             let mut lines = Lines::new(open(&session.file)?);
             while let Some(line) = lines.next().map_err(|e| unreadable(&session.file, &e))? {
                 let number = line.number;
-                let result = text_of(&line).and_then(|text| match text {
+                let result = line_text(&line).and_then(|text| match text {
                     "" => Ok(()),
-                    text => reader.line(&mut builder, number, text),
+                    text => reader.read_line(&mut builder, number, text),
                 });
                 if let Err(why) = &result {
-                    builder.skip(number, why);
+                    builder.report_skipped(number, why);
                 }
             }
-            match reader.end(&mut builder) {
-                Some(again) => reader = again,
-                None => return Ok(builder.finish(F::RULE)),
+            match reader.finish(&mut builder) {
+                Some(next_reader) => reader = next_reader,
+                None => return Ok(builder.finish(F::TOKEN_RULE)),
             }
         }
     }
@@ -198,7 +202,7 @@ impl<F: Format> Source for Logs<F> {
     }
 
     fn path(&self) -> Option<&Path> {
-        Some(&self.at)
+        Some(&self.path)
     }
 
     fn list(&self) -> Result<Arc<Listing>, SourceError> {
@@ -206,12 +210,12 @@ impl<F: Format> Source for Logs<F> {
     }
 
     fn read(&self, id: &str) -> Result<Conversation, ReadError> {
-        self.conversation(&*self.session(id)?)
+        self.read_conversation(&*self.session(id)?)
     }
 
     fn load(&self, id: &str) -> Result<LoadedSession, ReadError> {
         let session = self.session(id)?;
-        let conversation = self.conversation(&session)?;
+        let conversation = self.read_conversation(&session)?;
         let path = &session.file.path;
         Ok(turns_of::turns_of(&session.header, &conversation, path))
     }
@@ -219,7 +223,7 @@ impl<F: Format> Source for Logs<F> {
 
 fn open(file: &LogFile) -> Result<File, ReadError> {
     // The file may have been replaced by a pipe or a link since it was listed.
-    if State::of(&file.path).is_none() {
+    if State::read(&file.path).is_none() {
         return Err(ReadError::Gone);
     }
     File::open(&file.path).map_err(|e| match e.kind() {
@@ -233,7 +237,7 @@ fn unreadable(file: &LogFile, error: &std::io::Error) -> ReadError {
 }
 
 /// The text of a line, trimmed; an error if it is too long, not UTF-8, or incomplete because it is still being written.
-fn text_of<'a>(line: &lines::Line<'a>) -> Result<&'a str, Refusal> {
+fn line_text<'a>(line: &lines::Line<'a>) -> Result<&'a str, Refusal> {
     if line.too_long {
         let detail = format!("over {LINE_BYTES_MAX} bytes");
         return Err((SkipReason::TooLarge, detail));
@@ -244,17 +248,17 @@ fn text_of<'a>(line: &lines::Line<'a>) -> Result<&'a str, Refusal> {
             let at = e.valid_up_to();
             return Err((SkipReason::NotUtf8, format!("not UTF-8 at byte {at}")));
         }
-        Err(_) => return Err(torn()),
+        Err(_) => return Err(torn_line()),
     };
     // A last line without a line ending counts as complete if it ends with a brace; otherwise it is still being
     // written.
     if !line.ended && !text.is_empty() && !text.ends_with('}') {
-        return Err(torn());
+        return Err(torn_line());
     }
     Ok(text)
 }
 
-fn torn() -> Refusal {
+fn torn_line() -> Refusal {
     let detail = "the last line has no end: it is still being written, or its program died";
     (SkipReason::Torn, detail.to_owned())
 }

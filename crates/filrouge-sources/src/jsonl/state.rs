@@ -27,8 +27,8 @@ pub(crate) struct LogFile {
 }
 
 impl State {
-    /// The state of a regular file; `None` for anything else, including a symbolic link.
-    pub(crate) fn of(path: &Path) -> Option<Self> {
+    /// Reads the state of a regular file; `None` for anything else, including a symbolic link.
+    pub(crate) fn read(path: &Path) -> Option<Self> {
         let meta = fs::symlink_metadata(path).ok()?;
         meta.is_file().then(|| Self::from(&meta))
     }
@@ -49,11 +49,11 @@ impl State {
     }
 }
 
-/// All folders in `dir`, and those regular files whose name is `of_interest`; both sorted by name. Symbolic links and
-/// special files whose name is `of_interest` are reported in `skipped`. An absent folder counts as empty.
-pub(crate) fn children(
+/// Returns all folders in `dir`, and those regular files whose name `is_wanted` accepts; both sorted by name. Symbolic
+/// links and special files whose name it accepts are reported in `skipped`. An absent folder counts as empty.
+pub(crate) fn list_folder(
     dir: &Path,
-    of_interest: impl Fn(&OsStr) -> bool,
+    is_wanted: impl Fn(&OsStr) -> bool,
     skipped: &mut Vec<Skipped>,
 ) -> (Vec<PathBuf>, Vec<LogFile>) {
     let mut unreadable = |path: &Path, e: &std::io::Error| {
@@ -62,14 +62,14 @@ pub(crate) fn children(
         }
     };
     let (mut folders, mut files, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
-    let listing = match fs::read_dir(dir) {
-        Ok(listing) => listing,
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
         Err(e) => {
             unreadable(dir, &e);
             return (folders, files);
         }
     };
-    for child in listing {
+    for child in entries {
         let child = match child {
             Ok(child) => child,
             Err(e) => {
@@ -80,7 +80,7 @@ pub(crate) fn children(
         let (path, name) = (child.path(), child.file_name());
         match child.file_type() {
             Ok(kind) if kind.is_dir() => folders.push(path),
-            Ok(_) if !of_interest(&name) => {}
+            Ok(_) if !is_wanted(&name) => {}
             Ok(kind) if kind.is_file() => match child.metadata() {
                 Ok(meta) => {
                     let state = State::from(&meta);

@@ -1,4 +1,4 @@
-//! Tests of when files are read, and of the reports about unreadable files.
+//! Tests of which files are read, and of the reports about unreadable files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,17 +23,17 @@ struct TestReader;
 impl Format for CountingFormat {
     const NAME: &'static str = "counting";
     const GENERATION: &'static str = "jsonl";
-    const RULE: TokenRule = TokenRule::Ledger;
+    const TOKEN_RULE: TokenRule = TokenRule::Ledger;
     type Head = ();
     type Context = ();
     type LineReader = TestReader;
 
-    fn walk(&self, skipped: &mut Vec<Skipped>) -> Vec<LogFile> {
+    fn list_files(&self, skipped: &mut Vec<Skipped>) -> Vec<LogFile> {
         self.walks.fetch_add(1, Ordering::SeqCst);
-        children(&self.dir, |_| true, skipped).1
+        list_folder(&self.dir, |_| true, skipped).1
     }
 
-    fn head(&self, _: &LogFile) -> Result<(), Skipped> {
+    fn read_head(&self, _: &LogFile) -> Result<(), Skipped> {
         self.heads.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
@@ -82,23 +82,23 @@ fn session(file: LogFile, context_fingerprint: u64) -> Session<()> {
 }
 
 impl LineReader for TestReader {
-    fn line(
+    fn read_line(
         &mut self,
         builder: &mut MessageBuilder,
         number: u64,
         line: &str,
     ) -> Result<(), Refusal> {
         Object::parse(line)?;
-        let message = builder.add(number.to_string(), Role::User, 1);
+        let message = builder.add_message(number.to_string(), Role::User, 1);
         let kind = PartKind::Text {
             text: line.into(),
             synthetic: false,
         };
-        builder.part(message, number.to_string(), 1, kind);
+        builder.add_part(message, number.to_string(), 1, kind);
         Ok(())
     }
 
-    fn end(self, _: &mut MessageBuilder) -> Option<Self> {
+    fn finish(self, _: &mut MessageBuilder) -> Option<Self> {
         None
     }
 }
@@ -218,7 +218,7 @@ fn a_file_that_cannot_be_read_fails_its_session() {
     let logs = logs(dir.path(), 1);
     // Unlike a file without permissions, no user can read the beginning of this one, not even root.
     let path = PathBuf::from("/proc/self/mem");
-    let state = State::of(&path).unwrap();
+    let state = State::read(&path).unwrap();
     let path_of_id = dir.path().join("mem.jsonl");
     let mut session = session(
         LogFile {
@@ -229,7 +229,7 @@ fn a_file_that_cannot_be_read_fails_its_session() {
     );
     session.file = LogFile { path, state };
     assert!(matches!(
-        logs.conversation(&session),
+        logs.read_conversation(&session),
         Err(ReadError::Skipped(_))
     ));
 }

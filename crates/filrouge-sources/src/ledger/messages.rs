@@ -10,8 +10,8 @@ use filrouge_engine::{Origin, usage_tokens};
 use filrouge_types::{Channel, Item, ItemBody, Recorded, Role as ItemRole, Session, Turn};
 use serde_json::Value;
 
-use super::notes::{Noted, Notes};
-use super::parts::{self, PartPiece};
+use super::notes::{MessageNotes, Notes};
+use super::parts::{self, ConvertedPart};
 use super::rows::millis;
 use super::units::{Units, item_name, loose_unit};
 use crate::{Boundary, Conversation, Message, Part, PartKind, Role, TokenRule, Tool, ToolStatus};
@@ -33,8 +33,8 @@ pub(super) fn units(read: &Recorded) -> Units {
     }
     Units {
         units,
-        entangled: builder.entangled,
-        foreign: builder.foreign,
+        interdependent: builder.interdependent,
+        has_foreign_ids: builder.has_foreign_ids,
     }
 }
 
@@ -43,15 +43,15 @@ fn build(read: &Recorded) -> Builder {
     let mut loose = read.loose.iter().peekable();
     for (turn, items) in &read.turns {
         while let Some(item) = loose.next_if(|item| item.seq < turn.first_seq) {
-            builder.loose(item);
+            builder.add_loose_item(item);
         }
         if turn.replaced_by_turn_id.is_none() {
-            builder.turn(turn.ordinal, items, message_ids(turn));
-            builder.end(turn);
+            builder.add_turn(turn.ordinal, items, message_ids(turn));
+            builder.mark_open_turn(turn);
         }
     }
     for item in loose {
-        builder.loose(item);
+        builder.add_loose_item(item);
     }
     builder
 }
@@ -64,21 +64,21 @@ struct Builder {
     version: Option<Box<str>>,
     messages: Vec<Message>,
     /// Calls without a result, by call id.
-    waiting: HashMap<Box<str>, Vec<PartPosition>>,
+    calls_without_result: HashMap<Box<str>, Vec<PartPosition>>,
     /// The message ids in use, each with the number of its unit: 1 for the first of `units`.
-    ids: HashMap<Box<str>, usize>,
+    unit_by_message_id: HashMap<Box<str>, usize>,
     /// The units, each with the index of its first message.
     units: Vec<(u64, usize)>,
-    /// [`Units::entangled`].
-    entangled: bool,
-    /// [`Units::foreign`].
-    foreign: bool,
+    /// [`Units::interdependent`].
+    interdependent: bool,
+    /// [`Units::has_foreign_ids`].
+    has_foreign_ids: bool,
     /// The index of the current unit's first message.
     turn_start: usize,
     /// Whether the current message begins with an item that has an importer's notes about the message.
-    noted: bool,
+    has_notes: bool,
     /// The ids that an importer recorded for the turn's remaining messages, in reverse order.
-    remaining: Vec<Box<str>>,
+    remaining_ids: Vec<Box<str>>,
 }
 
 impl Builder {
@@ -89,40 +89,41 @@ impl Builder {
         }
     }
 
-    /// Adds the items of a turn. `ids` are the ids of its messages, where an importer recorded them.
-    fn turn(&mut self, unit: u64, items: &[Item], mut ids: Vec<Box<str>>) {
+    /// Adds the items of a turn as the unit `unit`. `ids` are the ids of its messages, where an importer recorded them.
+    fn add_turn(&mut self, unit: u64, items: &[Item], mut ids: Vec<Box<str>>) {
         ids.reverse();
-        self.remaining = ids;
+        self.remaining_ids = ids;
         self.turn_start = self.messages.len();
         self.units.push((unit, self.turn_start));
-        self.noted = false;
+        self.has_notes = false;
         for item in items {
-            self.item(item);
+            self.add_item(item);
         }
     }
 
     /// Adds an item outside any turn.
-    fn loose(&mut self, item: &Item) {
+    fn add_loose_item(&mut self, item: &Item) {
         let unit = loose_unit(item.seq);
-        self.turn(unit, std::slice::from_ref(item), Vec::new());
+        self.add_turn(unit, std::slice::from_ref(item), Vec::new());
     }
 
-    fn item(&mut self, item: &Item) {
-        let notes = Notes::of(item);
+    /// Adds an item to the current message, or begins a message with it.
+    fn add_item(&mut self, item: &Item) {
+        let notes = Notes::read(item);
         match &notes.message {
-            Some(message) => self.begin_noted(item, message),
+            Some(message) => self.begin_message_from_notes(item, message),
             None if self.continues_message(item) => {}
-            None => self.begin(item),
+            None => self.begin_message(item),
         }
-        for (index, piece) in parts::pieces(item, &notes, self.noted)
+        for (index, piece) in parts::convert_parts(item, &notes, self.has_notes)
             .into_iter()
             .enumerate()
         {
-            self.piece(item, index, piece);
+            self.add_piece(item, index, piece);
         }
         let version = self.version.take();
         if let Some(message) = self.messages.last_mut() {
-            add(message, item, &notes, version.as_deref());
+            add_fields(message, item, &notes, version.as_deref());
         }
         self.version = version;
     }
@@ -133,94 +134,101 @@ impl Builder {
         let Some(message) = messages.last() else {
             return false;
         };
-        if self.noted {
+        if self.has_notes {
             return true;
         }
-        let same = |own: &Option<Box<str>>, new: &Option<Box<str>>| {
-            new.is_none() || own.is_none() || own == new
+        let is_compatible = |current: &Option<Box<str>>, new: &Option<Box<str>>| {
+            new.is_none() || current.is_none() || current == new
         };
-        message.role == role(item)
+        message.role == message_role(item)
             && message.summary == (item.body.channel == Channel::Summary)
-            && same(&message.agent, &item.body.agent)
-            && same(&message.model, &item.body.model)
+            && is_compatible(&message.agent, &item.body.agent)
+            && is_compatible(&message.model, &item.body.model)
     }
 
-    fn begin(&mut self, item: &Item) {
+    fn begin_message(&mut self, item: &Item) {
         let id = item_name(item);
-        // Such an id could equal one that is generated for an item without an id.
-        self.foreign |= item.body.item_id.is_some() && id.starts_with("seq-");
-        let mut message = self.empty(id, item, role(item));
+        // An id `seq-…` could equal the id that is generated for another item, which has none.
+        self.has_foreign_ids |= item.body.item_id.is_some() && id.starts_with("seq-");
+        let mut message = self.new_message(id, item, message_role(item));
         message.summary = item.body.channel == Channel::Summary;
         self.messages.push(message);
-        self.noted = false;
+        self.has_notes = false;
     }
 
-    fn begin_noted(&mut self, item: &Item, message: &Value) {
-        let noted = Noted(message);
+    fn begin_message_from_notes(&mut self, item: &Item, message: &Value) {
+        let fields = MessageNotes(message);
         // The notes lack the message's id where its storage keeps it outside the record.
-        let remaining = self.remaining.pop();
-        let id = noted.text("/id").or(remaining);
+        let recorded_id = self.remaining_ids.pop();
+        let id = fields.text("/id").or(recorded_id);
         let id = id.unwrap_or_else(|| format!("seq-{}", item.seq).into());
-        self.foreign = true;
-        let mut message = self.empty(id, item, noted.role().unwrap_or_else(|| role(item)));
-        message.created = noted.time("/time/created").unwrap_or(message.created);
-        message.completed = noted.time("/time/completed");
-        message.parent_id = noted.text("/parentID");
-        message.finish = noted.text("/finish");
-        message.summary = noted.summary();
+        self.has_foreign_ids = true;
+        let mut message = self.new_message(
+            id,
+            item,
+            fields.role().unwrap_or_else(|| message_role(item)),
+        );
+        message.created = fields.time("/time/created").unwrap_or(message.created);
+        message.completed = fields.time("/time/completed");
+        message.parent_id = fields.text("/parentID");
+        message.finish = fields.text("/finish");
+        message.summary = fields.is_summary();
         self.messages.push(message);
-        self.noted = true;
+        self.has_notes = true;
     }
 
     /// Creates a message without parts. Ids of other programs can occur twice; a repeated id gets a suffix, so that
     /// every message has a unique id.
-    fn empty(&mut self, id: Box<str>, item: &Item, role: Role) -> Message {
-        let turn_number = self.units.len();
-        let id = match self.ids.get(&id) {
+    fn new_message(&mut self, id: Box<str>, item: &Item, role: Role) -> Message {
+        let unit_number = self.units.len();
+        let id = match self.unit_by_message_id.get(&id) {
             Some(unit) => {
-                self.entangled |= *unit != turn_number;
+                self.interdependent |= *unit != unit_number;
                 format!("{id}~{}", item.seq).into()
             }
             None => id,
         };
-        self.ids.insert(id.clone(), turn_number);
+        self.unit_by_message_id.insert(id.clone(), unit_number);
         let question = self.messages.get(self.turn_start);
         let question = question.filter(|first| first.role == Role::User && role == Role::Assistant);
         Message {
             seq: Some(item.seq),
             parent_id: question.map(|question| question.id.clone()),
-            ..Message::new(id, role, at(item))
+            ..Message::new(id, role, item_time(item))
         }
     }
 
-    fn piece(&mut self, item: &Item, index: usize, piece: PartPiece) {
+    fn add_piece(&mut self, item: &Item, index: usize, piece: ConvertedPart) {
         match piece {
-            PartPiece::Part(kind) => self.push(item, index, kind),
-            PartPiece::Error(error) => {
+            ConvertedPart::Part(kind) => self.add_part(item, index, kind),
+            ConvertedPart::Error(error) => {
                 if let Some(message) = self.messages.last_mut() {
                     message.error = Some(error);
                 }
             }
-            PartPiece::Result(result) => self.join(item, index, result),
+            ConvertedPart::Result(result) => self.add_result(item, index, result),
         }
     }
 
-    fn push(&mut self, item: &Item, index: usize, kind: PartKind) {
-        let Some(at_message) = self.messages.len().checked_sub(1) else {
+    fn add_part(&mut self, item: &Item, index: usize, kind: PartKind) {
+        let Some(message_index) = self.messages.len().checked_sub(1) else {
             return;
         };
-        let message = &mut self.messages[at_message];
+        let message = &mut self.messages[message_index];
         if let PartKind::Tool(tool) = &kind
             && tool.status == ToolStatus::Running
         {
-            let position = (at_message, message.parts.len());
+            let position = (message_index, message.parts.len());
             let id = tool.call_id.clone();
-            self.waiting.entry(id).or_default().push(position);
+            self.calls_without_result
+                .entry(id)
+                .or_default()
+                .push(position);
         }
         message.parts.push(Part {
             id: part_id(item, index),
             seq: Some(item.seq),
-            start: Some(at(item)),
+            start: Some(item_time(item)),
             end: None,
             kind,
         });
@@ -228,15 +236,18 @@ impl Builder {
 
     /// Adds a result to the newest call that has the result's call id and no result yet. If there is none, the result
     /// becomes a part of its own.
-    fn join(&mut self, item: &Item, index: usize, result: Box<Tool>) {
-        let waiting = self.waiting.get_mut(&result.call_id).and_then(Vec::pop);
-        self.entangled |= waiting.is_none_or(|(message, _)| message < self.turn_start);
+    fn add_result(&mut self, item: &Item, index: usize, result: Box<Tool>) {
+        let call = self
+            .calls_without_result
+            .get_mut(&result.call_id)
+            .and_then(Vec::pop);
+        self.interdependent |= call.is_none_or(|(message, _)| message < self.turn_start);
         let part =
-            waiting.and_then(|(message, part)| self.messages.get_mut(message)?.parts.get_mut(part));
+            call.and_then(|(message, part)| self.messages.get_mut(message)?.parts.get_mut(part));
         let Some(part) = part else {
-            return self.push(item, index, PartKind::Tool(result));
+            return self.add_part(item, index, PartKind::Tool(result));
         };
-        part.end = Some(at(item));
+        part.end = Some(item_time(item));
         if let PartKind::Tool(call) = &mut part.kind {
             **call = Tool {
                 call_id: std::mem::take(&mut call.call_id),
@@ -250,7 +261,7 @@ impl Builder {
 
     /// If the turn is open, marks its last message as incomplete. Does not change messages with an importer's notes,
     /// which have recorded times.
-    fn end(&mut self, turn: &Turn) {
+    fn mark_open_turn(&mut self, turn: &Turn) {
         let open = !turn.status.is_closed();
         if let Some(last) = self
             .messages
@@ -258,7 +269,7 @@ impl Builder {
             .and_then(<[_]>::last_mut)
             && open
             && last.role == Role::Assistant
-            && !self.noted
+            && !self.has_notes
         {
             last.completed = None;
         }
@@ -272,7 +283,7 @@ impl Builder {
             token_rule: TokenRule::Ledger,
             skipped: Vec::new(),
         };
-        let reverted = reverted(session);
+        let reverted = reverted_message_id(session);
         let mut messages = conversation.messages.iter();
         conversation.reverted_at =
             reverted.and_then(|id| messages.position(|message| *message.id == *id));
@@ -281,7 +292,7 @@ impl Builder {
 }
 
 /// Adds an item's fields to its message.
-fn add(message: &mut Message, item: &Item, notes: &Notes, version: Option<&str>) {
+fn add_fields(message: &mut Message, item: &Item, notes: &Notes, version: Option<&str>) {
     let ItemBody {
         item_id: _,
         role: _,
@@ -305,7 +316,7 @@ fn add(message: &mut Message, item: &Item, notes: &Notes, version: Option<&str>)
     }
     // For imported messages, the importer's notes determine the time of completion.
     if *channel != Channel::Question && notes.message.is_none() {
-        message.completed = message.completed.max(Some(at(item)));
+        message.completed = message.completed.max(Some(item_time(item)));
     }
     let Some(usage) = usage else {
         return;
@@ -328,11 +339,11 @@ fn message_ids(turn: &Turn) -> Vec<Box<str>> {
     ids.map(Into::into).collect()
 }
 
-fn at(item: &Item) -> i64 {
+fn item_time(item: &Item) -> i64 {
     millis(item.when())
 }
 
-fn role(item: &Item) -> Role {
+fn message_role(item: &Item) -> Role {
     match (item.body.role, &item.body.channel) {
         (_, Channel::SystemNote) | (ItemRole::System, _) => Role::System,
         (ItemRole::User, _) => Role::User,
@@ -347,12 +358,12 @@ fn part_id(item: &Item, index: usize) -> Box<str> {
     let id = call.or_else(|| id.strip_suffix(":result")).unwrap_or(&id);
     match index {
         0 => id.into(),
-        more => format!("{id}.{more}").into(),
+        index => format!("{id}.{index}").into(),
     }
 }
 
-/// The compactions: each summary replaces the messages before it. If the message directly before the summary requested
-/// it, as in imported histories, the compaction begins with that message.
+/// The compactions: each summary replaces the messages before it. In imported histories, the message directly before
+/// the summary can be the request for the compaction, which then begins with that message.
 fn boundaries(messages: &[Message]) -> Vec<Boundary> {
     let request_of = |message: &Message| {
         let automatic = message.parts.iter().find_map(|part| match part.kind {
@@ -382,7 +393,7 @@ fn boundaries(messages: &[Message]) -> Vec<Boundary> {
 }
 
 /// The id of the first message that the user of an imported history reverted.
-fn reverted(session: &Session) -> Option<String> {
+fn reverted_message_id(session: &Session) -> Option<String> {
     let metadata: Value = serde_json::from_str(session.metadata.as_str()).ok()?;
     let id = metadata.pointer("/opencode/revert/messageID")?.as_str()?;
     Some(id.to_owned())

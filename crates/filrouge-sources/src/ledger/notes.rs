@@ -20,7 +20,7 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    pub(super) fn of(item: &Item) -> Self {
+    pub(super) fn read(item: &Item) -> Self {
         #[derive(Default, Deserialize)]
         struct Metadata {
             #[serde(default, alias = "claude_code", alias = "codex")]
@@ -32,7 +32,7 @@ impl Notes {
     }
 
     /// Whether the program injected the text.
-    pub(super) fn synthetic(&self) -> bool {
+    pub(super) fn is_synthetic(&self) -> bool {
         ["synthetic", "ignored"]
             .iter()
             .any(|name| self.part.get(name).and_then(Value::as_bool) == Some(true))
@@ -56,7 +56,7 @@ impl Notes {
     }
 
     /// The numbers of lines that an edit changed, and the path of the edited file.
-    pub(super) fn changed(&self) -> Option<(Changes, Box<str>)> {
+    pub(super) fn changes(&self) -> Option<(Changes, Box<str>)> {
         let diff = self.state.pointer("/metadata/filediff")?;
         let count = |name| diff.get(name).and_then(Value::as_u64).unwrap_or(0);
         let changes = Changes {
@@ -68,10 +68,10 @@ impl Notes {
     }
 }
 
-/// A message as its program recorded it.
-pub(super) struct Noted<'a>(pub(super) &'a Value);
+/// The fields of a message, as its program recorded them.
+pub(super) struct MessageNotes<'a>(pub(super) &'a Value);
 
-impl Noted<'_> {
+impl MessageNotes<'_> {
     pub(super) fn text(&self, pointer: &str) -> Option<Box<str>> {
         text(self.0, pointer)
     }
@@ -90,8 +90,8 @@ impl Noted<'_> {
         self.0.pointer(pointer).and_then(Value::as_i64)
     }
 
-    /// Whether it is the summary of a compaction. In a user's message `summary` is an object.
-    pub(super) fn summary(&self) -> bool {
+    /// Whether it is the summary of a compaction. In a user's message, the field `summary` is an object.
+    pub(super) fn is_summary(&self) -> bool {
         self.0.get("summary") == Some(&Value::Bool(true))
     }
 }

@@ -21,7 +21,7 @@ use crate::{MessageError, PartKind, Tool, ToolStatus};
 const REDACTED: &str = "[redacted]";
 
 /// The result of converting one part of an item.
-pub(super) enum PartPiece {
+pub(super) enum ConvertedPart {
     /// A part of its own. If it is a tool call, a later item can contain its result.
     Part(PartKind),
     /// The result of a call.
@@ -30,37 +30,40 @@ pub(super) enum PartPiece {
     Error(MessageError),
 }
 
-/// Converts an item's parts, in order; returns at least one piece. `noted`: whether an importer recorded the item's
-/// message; the text of a summary then stays a text.
-pub(super) fn pieces(item: &Item, notes: &Notes, noted: bool) -> Vec<PartPiece> {
+/// Converts an item's parts, in order; returns at least one part. `has_notes`: whether an importer recorded the
+/// item's message; the text of a summary then stays a text.
+pub(super) fn convert_parts(item: &Item, notes: &Notes, has_notes: bool) -> Vec<ConvertedPart> {
     if item.redacted {
-        return vec![redacted(item)];
+        return vec![redacted_part(item)];
     }
     let raw: Vec<&RawValue> = serde_json::from_str(item.body.parts.as_str()).unwrap_or_default();
-    let mut pieces: Vec<_> = raw
+    let mut parts: Vec<_> = raw
         .into_iter()
-        .map(|raw| piece(item, notes, noted, raw.get()))
+        .map(|raw| convert_part(item, notes, has_notes, raw.get()))
         .collect();
-    if pieces.is_empty() {
-        pieces.push(PartPiece::Part(other(item.body.channel.as_str(), "{}")));
+    if parts.is_empty() {
+        parts.push(ConvertedPart::Part(other_part(
+            item.body.channel.as_str(),
+            "{}",
+        )));
     }
-    pieces
+    parts
 }
 
-fn redacted(item: &Item) -> PartPiece {
+fn redacted_part(item: &Item) -> ConvertedPart {
     let text = || REDACTED.into();
     match item.body.channel {
-        Channel::Thought => PartPiece::Part(PartKind::Reasoning { text: text() }),
-        Channel::ToolCall => PartPiece::Part(PartKind::Tool(Box::new(Tool {
+        Channel::Thought => ConvertedPart::Part(PartKind::Reasoning { text: text() }),
+        Channel::ToolCall => ConvertedPart::Part(PartKind::Tool(Box::new(Tool {
             input: format!("\"{REDACTED}\"").into(),
-            ..tool(text(), text())
+            ..new_call(text(), text())
         }))),
-        Channel::ToolResult => PartPiece::Result(Box::new(Tool {
+        Channel::ToolResult => ConvertedPart::Result(Box::new(Tool {
             status: ToolStatus::Completed,
             output: Some(text()),
-            ..tool(text(), text())
+            ..new_call(text(), text())
         })),
-        _ => PartPiece::Part(PartKind::Text {
+        _ => ConvertedPart::Part(PartKind::Text {
             text: text(),
             synthetic: item.body.role == ItemRole::System,
         }),
@@ -68,62 +71,64 @@ fn redacted(item: &Item) -> PartPiece {
 }
 
 /// Creates a call with only its id and name.
-fn tool(call_id: Box<str>, name: Box<str>) -> Tool {
+fn new_call(call_id: Box<str>, name: Box<str>) -> Tool {
     Tool::call(call_id, name, "null".into())
 }
 
-fn other(name: &str, json: &str) -> PartKind {
+fn other_part(name: &str, json: &str) -> PartKind {
     PartKind::Other {
         name: name.into(),
         json: json.into(),
     }
 }
 
-fn piece(item: &Item, notes: &Notes, noted: bool, raw: &str) -> PartPiece {
-    let as_written = |name: &str| PartPiece::Part(other(name, raw));
+fn convert_part(item: &Item, notes: &Notes, has_notes: bool, raw: &str) -> ConvertedPart {
+    let unchanged = |name: &str| ConvertedPart::Part(other_part(name, raw));
     let part = Part::read(raw);
-    let named = part.and_then(|part| Some((part.text("type")?, part)));
-    let Some((name, part)) = named else {
-        return as_written(item.body.channel.as_str());
+    let typed = part.and_then(|part| Some((part.text("type")?, part)));
+    let Some((name, part)) = typed else {
+        return unchanged(item.body.channel.as_str());
     };
     let kind = match name.as_str() {
-        "tool_call" => call(&part),
-        "tool_result" => return result(&part, notes),
-        "error" if item.body.channel == Channel::Error => return PartPiece::Error(error(&part)),
-        "text" | "code" | "reasoning" => text_part(item, notes, noted, &part),
-        "file" | "image" | "image_url" | "audio" | "video" => Some(file(&part)),
-        "patch" => patch(&part),
+        "tool_call" => call_part(&part),
+        "tool_result" => return result_part(&part, notes),
+        "error" if item.body.channel == Channel::Error => {
+            return ConvertedPart::Error(message_error(&part));
+        }
+        "text" | "code" | "reasoning" => text_part(item, notes, has_notes, &part),
+        "file" | "image" | "image_url" | "audio" | "video" => Some(file_part(&part)),
+        "patch" => patch_part(&part),
         "compaction" => Some(PartKind::Compaction {
             automatic: part.flag("auto").unwrap_or(false),
             summary: text(&part, "text"),
         }),
         _ => None,
     };
-    kind.map_or_else(|| as_written(&name), PartPiece::Part)
+    kind.map_or_else(|| unchanged(&name), ConvertedPart::Part)
 }
 
 fn text(part: &Part<'_>, name: &str) -> Option<Box<str>> {
     part.text(name).map(Into::into)
 }
 
-fn text_part(item: &Item, notes: &Notes, noted: bool, part: &Part<'_>) -> Option<PartKind> {
+fn text_part(item: &Item, notes: &Notes, has_notes: bool, part: &Part<'_>) -> Option<PartKind> {
     let text = text(part, "text")?;
     Some(match item.body.channel {
         Channel::Thought => PartKind::Reasoning { text },
-        Channel::Summary if !noted => PartKind::Compaction {
+        Channel::Summary if !has_notes => PartKind::Compaction {
             automatic: false,
             summary: Some(text),
         },
         _ if part.is("reasoning") => PartKind::Reasoning { text },
         _ => PartKind::Text {
             text,
-            synthetic: notes.synthetic() || item.body.channel == Channel::SystemNote,
+            synthetic: notes.is_synthetic() || item.body.channel == Channel::SystemNote,
         },
     })
 }
 
-fn call(part: &Part<'_>) -> Option<PartKind> {
-    let mut tool = tool(text(part, "call_id")?, tool_name(part));
+fn call_part(part: &Part<'_>) -> Option<PartKind> {
+    let mut tool = new_call(text(part, "call_id")?, tool_name(part));
     if let Some(args) = part.value("args") {
         tool.input = args.as_str().into();
     }
@@ -134,11 +139,11 @@ fn tool_name(part: &Part<'_>) -> Box<str> {
     text(part, "name").unwrap_or_else(|| "unknown".into())
 }
 
-fn result(part: &Part<'_>, notes: &Notes) -> PartPiece {
+fn result_part(part: &Part<'_>, notes: &Notes) -> ConvertedPart {
     // A text is shown unchanged, any other value as its JSON.
-    let member = |name| text(part, name).or_else(|| Some(part.value(name)?.as_str().into()));
-    let content = member("content").or_else(|| member("error"));
-    let mut tool = tool(text(part, "call_id").unwrap_or_default(), tool_name(part));
+    let field = |name| text(part, name).or_else(|| Some(part.value(name)?.as_str().into()));
+    let content = field("content").or_else(|| field("error"));
+    let mut tool = new_call(text(part, "call_id").unwrap_or_default(), tool_name(part));
     if part.flag("ok") == Some(false) {
         tool.status = ToolStatus::Error;
         tool.error = content;
@@ -149,35 +154,35 @@ fn result(part: &Part<'_>, notes: &Notes) -> PartPiece {
     tool.title = notes.title();
     tool.pruned = notes.pruned();
     tool.child = notes.child();
-    if let Some((changes, file)) = notes.changed() {
+    if let Some((changes, file)) = notes.changes() {
         tool.changes = Some(changes);
         tool.files = vec![file];
     }
-    PartPiece::Result(Box::new(tool))
+    ConvertedPart::Result(Box::new(tool))
 }
 
-fn file(part: &Part<'_>) -> PartKind {
+fn file_part(part: &Part<'_>) -> PartKind {
     let first = |names: &[&str]| names.iter().find_map(|name| text(part, name));
     // In a `data:` URL, the content follows the comma.
-    let address = |url: Box<str>| match url.split_once(',') {
+    let without_content = |url: Box<str>| match url.split_once(',') {
         Some((head, _)) if head.starts_with("data:") => head.into(),
         _ => url,
     };
     PartKind::File {
         mime: first(&["mime", "media_type", "mime_type"]),
         name: first(&["filename", "name"]),
-        url: text(part, "url").map(address),
+        url: text(part, "url").map(without_content),
     }
 }
 
-fn patch(part: &Part<'_>) -> Option<PartKind> {
+fn patch_part(part: &Part<'_>) -> Option<PartKind> {
     let files: Vec<String> = serde_json::from_str(part.value("files")?.as_str()).ok()?;
     Some(PartKind::Patch {
         files: files.into_iter().map(Into::into).collect(),
     })
 }
 
-fn error(part: &Part<'_>) -> MessageError {
+fn message_error(part: &Part<'_>) -> MessageError {
     MessageError {
         name: text(part, "code").unwrap_or_else(|| "error".into()),
         message: text(part, "message").unwrap_or_default(),

@@ -8,12 +8,12 @@ use crate::Header;
 /// The name of the source and of its only generation.
 pub(super) const NAME: &str = "ledger";
 
-/// Milliseconds since 1970.
+/// Returns a time in milliseconds since 1970.
 pub(super) const fn millis(at: Timestamp) -> i64 {
     at.as_millis()
 }
 
-fn text(id: impl AsRef<str>) -> Box<str> {
+fn boxed(id: impl AsRef<str>) -> Box<str> {
     id.as_ref().into()
 }
 
@@ -21,15 +21,15 @@ fn text(id: impl AsRef<str>) -> Box<str> {
 pub(super) fn header(session: &Session) -> Header {
     let origin = Origin::of(&session.metadata);
     Header {
-        id: text(session.session_id.as_str()),
+        id: boxed(session.session_id.as_str()),
         source: NAME,
         generation: NAME,
         parent_id: session
             .parent_session_id
             .as_ref()
-            .map(|id| text(id.as_str())),
+            .map(|id| boxed(id.as_str())),
         fork_of: None,
-        project_id: session.project_id.as_ref().map(|id| text(id.as_str())),
+        project_id: session.project_id.as_ref().map(|id| boxed(id.as_str())),
         project_name: origin.project_name,
         worktree: origin.worktree,
         directory: origin.directory,

@@ -10,7 +10,7 @@ use super::{messages, rows};
 use crate::{Header, Message};
 
 /// A bit that is set in the unit number of every item outside a turn. Ordinals of turns are smaller.
-const LOOSE: u64 = 1 << 40;
+const LOOSE_BIT: u64 = 1 << 40;
 
 /// The messages of a session, or of some of its turns, by unit.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,15 +20,15 @@ pub struct Units {
     pub units: Vec<(u64, Vec<Message>)>,
     /// Whether the messages of one unit may depend on other units. This is so if a result's call is not in the result's
     /// unit, or if messages of two units have the same id. The units must then be read together.
-    pub entangled: bool,
+    pub interdependent: bool,
     /// Whether some messages have ids that the ledger does not keep unique: ids from another program, or ids that look
     /// like generated ones.
-    pub foreign: bool,
+    pub has_foreign_ids: bool,
 }
 
 /// The messages of a session, or of those of its turns that `read` contains. If `read` contains the entire session,
-/// they equal those of [`super::LedgerSource`]. If the units are not entangled, a unit that is read alone has the same
-/// messages too.
+/// they equal those of [`super::LedgerSource`]. If the units are not interdependent, a unit that is read alone has the
+/// same messages too.
 #[must_use]
 pub fn units(read: &Recorded) -> Units {
     messages::units(read)
@@ -37,7 +37,7 @@ pub fn units(read: &Recorded) -> Units {
 /// The unit number of an item outside any turn.
 #[must_use]
 pub const fn loose_unit(seq: u64) -> u64 {
-    LOOSE | seq
+    LOOSE_BIT | seq
 }
 
 /// A session's header, as [`super::LedgerSource`] lists it.

@@ -10,7 +10,7 @@ use super::{Entry, LibraryError};
 use crate::{Conversation, Fingerprint, ReadError, Source};
 
 /// A value is cached only if its weight is at most the budget divided by this number.
-const LARGEST: u64 = 4;
+const MAX_WEIGHT_DIVISOR: u64 = 4;
 
 /// The index of a session's source, the session's id, and its fingerprint.
 type Key = (usize, Box<str>, Fingerprint);
@@ -39,8 +39,8 @@ impl<V: Weigh> Weighter<Key, Arc<V>> for ByWeight {
 /// A cache; without `values`, which is the case for a budget of 0, it caches nothing.
 pub(super) struct Cache<V: Weigh> {
     values: Option<sync::Cache<Key, Arc<V>, ByWeight>>,
-    /// The greatest weight of a cached value.
-    largest: u64,
+    /// The maximum weight of a cached value.
+    max_weight: u64,
 }
 
 impl<V: Weigh> Cache<V> {
@@ -58,35 +58,35 @@ impl<V: Weigh> Cache<V> {
         });
         Self {
             values,
-            largest: bytes as u64 / LARGEST,
+            max_weight: bytes as u64 / MAX_WEIGHT_DIVISOR,
         }
     }
 
-    /// Returns the cached value of a session, or computes it with `make` and caches it. Without a fingerprint, nothing
-    /// is cached. Of several concurrent callers, only one computes the value. The key contains the index of the
+    /// Returns the cached value of a session, or computes it with `compute` and caches it. Without a fingerprint,
+    /// nothing is cached. Of several concurrent callers, only one computes the value. The key contains the index of the
     /// session's source, so the order of the library's sources must not change.
     pub(super) fn get(
         &self,
         entry: &Entry,
         fingerprint: Option<Fingerprint>,
-        make: impl FnOnce() -> Result<Arc<V>, LibraryError>,
+        compute: impl FnOnce() -> Result<Arc<V>, LibraryError>,
     ) -> Result<Arc<V>, LibraryError> {
         let (Some(fingerprint), Some(values)) = (fingerprint, &self.values) else {
-            return make();
+            return compute();
         };
         let key = (entry.source, entry.header.id.clone(), fingerprint);
         match values.get_value_or_guard(&key, None) {
             GuardResult::Value(value) => Ok(value),
             GuardResult::Guard(guard) => {
-                let value = make()?;
-                if ByWeight.weight(&key, &value) <= self.largest {
+                let value = compute()?;
+                if ByWeight.weight(&key, &value) <= self.max_weight {
                     // If the insertion fails because the cache was emptied meanwhile, the next caller computes the
                     // value again.
                     let _ = guard.insert(value.clone());
                 }
                 Ok(value)
             }
-            GuardResult::Timeout => make(),
+            GuardResult::Timeout => compute(),
         }
     }
 
@@ -98,13 +98,16 @@ impl<V: Weigh> Cache<V> {
 }
 
 /// Reads a conversation without caching it.
-pub(super) fn read(source: &dyn Source, entry: &Entry) -> Result<Arc<Conversation>, LibraryError> {
+pub(super) fn read_uncached(
+    source: &dyn Source,
+    entry: &Entry,
+) -> Result<Arc<Conversation>, LibraryError> {
     let read = source.read(&entry.header.id);
-    read.map(Arc::new).map_err(|why| failed(entry, why))
+    read.map(Arc::new).map_err(|why| library_error(entry, why))
 }
 
 /// Maps a read error to the library's error.
-pub(super) fn failed(entry: &Entry, why: ReadError) -> LibraryError {
+pub(super) fn library_error(entry: &Entry, why: ReadError) -> LibraryError {
     let id = entry.header.id.to_string();
     match why {
         ReadError::Gone => LibraryError::NoSession(id),

@@ -28,7 +28,7 @@ pub struct Catalog {
     pub unavailable: Vec<String>,
     /// Whether a source has more sessions than it lists.
     pub truncated: bool,
-    /// Reports of sessions that were found twice, in two sources or two storages of one source. Such a session is read
+    /// Reports of sessions that were found twice, in two sources or two storages of one source. The session is read
     /// from the source or storage that comes first; the report names the other one.
     pub shadowed: Vec<Skipped>,
     /// The index in `entries` of each session id.
@@ -38,7 +38,7 @@ pub struct Catalog {
 impl Catalog {
     /// Combines the listings of all sources, given with the sources' names and in their order. When two sessions have
     /// the same id, that of the first source is used.
-    pub(super) fn of(
+    pub(super) fn combine(
         listings: impl Iterator<Item = (&'static str, Result<Arc<Listing>, SourceError>)>,
     ) -> Self {
         let mut catalog = Self::default();
@@ -50,8 +50,8 @@ impl Catalog {
         }
         let by_creation = |a: &Entry, b: &Entry| a.header.sort_key().cmp(&b.header.sort_key());
         catalog.entries.sort_by(by_creation);
-        for (at, entry) in catalog.entries.iter().enumerate() {
-            catalog.by_id.insert(entry.header.id.clone(), at);
+        for (index, entry) in catalog.entries.iter().enumerate() {
+            catalog.by_id.insert(entry.header.id.clone(), index);
         }
         catalog
     }
@@ -65,10 +65,10 @@ impl Catalog {
             .extend(unavailable.map(|why| format!("{name}: {why}")));
         for header in &listing.headers {
             match self.by_id.entry(header.id.clone()) {
-                hash_map::Entry::Occupied(first) => {
-                    let first = self.entries.get(*first.get());
-                    let form = first.map_or("", |entry| entry.header.generation);
-                    self.shadowed.push(shadowed(header, form));
+                hash_map::Entry::Occupied(index) => {
+                    let first = self.entries.get(*index.get());
+                    let generation = first.map_or("", |entry| entry.header.generation);
+                    self.shadowed.push(shadowed(header, generation));
                 }
                 hash_map::Entry::Vacant(vacant) => {
                     vacant.insert(self.entries.len());
@@ -84,8 +84,8 @@ impl Catalog {
     /// # Errors
     /// [`LibraryError::NoSession`].
     pub fn get(&self, id: &str) -> Result<&Entry, LibraryError> {
-        let found = self.by_id.get(id).and_then(|i| self.entries.get(*i));
-        found.ok_or_else(|| LibraryError::NoSession(id.to_owned()))
+        let entry = self.by_id.get(id).and_then(|i| self.entries.get(*i));
+        entry.ok_or_else(|| LibraryError::NoSession(id.to_owned()))
     }
 
     /// The sessions that the session `id` started, ordered by (created, id).

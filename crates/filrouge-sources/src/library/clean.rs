@@ -19,24 +19,24 @@ pub fn optional_text(text: Option<&str>, mask: bool) -> Option<String> {
 }
 
 /// Masks texts in place.
-pub(super) fn mask_in_place<'a>(words: impl IntoIterator<Item = &'a mut String>) {
-    for text in words {
+pub(super) fn mask_in_place<'a>(texts: impl IntoIterator<Item = &'a mut String>) {
+    for text in texts {
         if let Some(masked) = mask_text(text, &mut Masked::default()) {
             *text = masked;
         }
     }
 }
 
-/// Masks the keys of a map. When two keys become equal, `join` merges their values.
-pub(super) fn mask_keys<V: Default>(map: &mut BTreeMap<String, V>, join: impl Fn(&mut V, &V)) {
+/// Masks the keys of a map. When two keys become equal, `merge` merges their values.
+pub(super) fn mask_keys<V: Default>(map: &mut BTreeMap<String, V>, merge: impl Fn(&mut V, &V)) {
     let masked = |key: &String| mask_text(key, &mut Masked::default());
-    let found: Vec<_> = map
+    let replacements: Vec<_> = map
         .keys()
         .filter_map(|k| Some((k.clone(), masked(k)?)))
         .collect();
-    for (key, masked) in found {
+    for (key, masked) in replacements {
         if let Some(value) = map.remove(&key) {
-            join(map.entry(masked).or_default(), &value);
+            merge(map.entry(masked).or_default(), &value);
         }
     }
 }

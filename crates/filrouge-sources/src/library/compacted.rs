@@ -6,14 +6,15 @@
 use serde::Serialize;
 
 use super::history::{
-    Ask, Bounds, Cursor, Cut, Direction, Paged, Position, ShownMessage, Target, View, is_pruned,
+    Cursor, Cut, Direction, HistoryRequest, PageLimits, PagedContent, Position, ShownMessage,
+    Target, View, is_pruned,
 };
 use super::list::Row;
 use super::{Library, LibraryError, clean, notices};
 use crate::{Boundary, Conversation, Message, PartKind};
 
 /// All summaries together may use at most the budget divided by this number.
-const SUMMARIES: usize = 4;
+const SUMMARY_SHARE: usize = 4;
 
 /// One compaction.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -60,26 +61,29 @@ pub struct CompactedContext {
     pub notices: Vec<String>,
 }
 
-/// Returns the content that compactions and pruning dropped, one page at a time, within the budget of `ask`.
+/// Returns the content that compactions and pruning dropped, one page at a time, within the budget of `request`.
 ///
 /// # Errors
 /// As [`super::history::history`].
-pub fn compacted(library: &Library, ask: &Ask) -> Result<CompactedContext, LibraryError> {
+pub fn compacted(
+    library: &Library,
+    request: &HistoryRequest,
+) -> Result<CompactedContext, LibraryError> {
     let catalog = library.catalog();
-    let target = Target::of(&catalog, ask)?;
+    let target = Target::find(&catalog, request)?;
     let conversation = library.conversation(target.entry)?;
-    let dropped = Dropped::of(&conversation);
-    let cursor = target.cursor(&conversation, ask, Paged::Dropped)?;
+    let dropped = Dropped::find(&conversation);
+    let cursor = target.cursor(&conversation, request, PagedContent::Dropped)?;
     let view = View {
         conversation: &conversation,
         list: dropped.list,
         pruned_from: dropped.before,
-        options: ask.display_options(),
-        paged: Paged::Dropped,
+        options: request.display_options(),
+        paged: PagedContent::Dropped,
     };
-    let budget = Bounds::new(ask.max_chars, ask.limit);
-    let (compactions, left) = compactions(&view, ask, budget);
-    let page = view.page(cursor, left);
+    let budget = PageLimits::new(request.max_chars, request.limit);
+    let (compactions, remaining_budget) = compactions(&view, request, budget);
+    let page = view.page(cursor, remaining_budget);
     let mut notices = page.notices;
     if dropped.reverted > 0 {
         let count = dropped.reverted;
@@ -93,7 +97,7 @@ pub fn compacted(library: &Library, ask: &Ask) -> Result<CompactedContext, Libra
     }
     notices.extend(notices::of_skipped(&conversation.skipped));
     Ok(CompactedContext {
-        session: Row::of(&target.entry.header).masked(ask.mask),
+        session: Row::from_header(&target.entry.header).masked(request.mask),
         compactions,
         pruned_outputs: dropped.pruned,
         messages: page.messages,
@@ -117,16 +121,16 @@ struct Dropped {
 }
 
 impl Dropped {
-    fn of(conversation: &Conversation) -> Self {
-        let all = conversation.messages.len();
-        let end = conversation.reverted_at.unwrap_or(all).min(all);
+    fn find(conversation: &Conversation) -> Self {
+        let total = conversation.messages.len();
+        let end = conversation.reverted_at.unwrap_or(total).min(total);
         let before = conversation.boundaries.iter().map(|b| b.at).max();
         let before = before.unwrap_or(0).min(end);
-        let count = |m: &Message| m.parts.iter().filter(|part| is_pruned(part)).count();
+        let pruned_outputs = |m: &Message| m.parts.iter().filter(|part| is_pruned(part)).count();
         let (mut list, mut pruned): (Vec<usize>, usize) = ((0..before).collect(), 0);
-        let rest = conversation.messages.iter().enumerate().take(end);
-        for (index, message) in rest.skip(before) {
-            let outputs = count(message);
+        let kept = conversation.messages.iter().enumerate().take(end);
+        for (index, message) in kept.skip(before) {
+            let outputs = pruned_outputs(message);
             pruned += outputs;
             if outputs > 0 {
                 list.push(index);
@@ -136,39 +140,52 @@ impl Dropped {
             before,
             list,
             pruned,
-            reverted: all - end,
+            reverted: total - end,
         }
     }
 }
 
 /// The compactions, and the part of the budget that their summaries leave for messages. Only the first page, for which
-/// `ask` has no cursor, has summaries.
-fn compactions(view: &View<'_>, ask: &Ask, budget: Bounds) -> (Vec<Compaction>, Bounds) {
+/// `request` has no cursor, has summaries.
+fn compactions(
+    view: &View<'_>,
+    request: &HistoryRequest,
+    budget: PageLimits,
+) -> (Vec<Compaction>, PageLimits) {
     let boundaries = &view.conversation.boundaries;
-    let each = budget.chars() / SUMMARIES / boundaries.len().max(1);
-    let each = if ask.cursor.is_none() { each } else { 0 };
-    let (mut last, mut used, mut all) = (0, 0, Vec::new());
+    let chars_per_summary = budget.chars() / SUMMARY_SHARE / boundaries.len().max(1);
+    let chars_per_summary = if request.cursor.is_none() {
+        chars_per_summary
+    } else {
+        0
+    };
+    let (mut previous_end, mut used, mut compactions) = (0, 0, Vec::new());
     for boundary in boundaries {
         let mut compaction = Compaction {
             created: boundary.created,
             automatic: boundary.automatic,
-            messages: boundary.at.saturating_sub(last),
+            messages: boundary.at.saturating_sub(previous_end),
             summary: None,
             summary_message_id: boundary.summary_id.as_deref().map(str::to_owned),
             cut: None,
         };
-        last = last.max(boundary.at);
-        if each > 0 {
-            used += summarize(view, boundary, each, &mut compaction);
+        previous_end = previous_end.max(boundary.at);
+        if chars_per_summary > 0 {
+            used += summarize(view, boundary, chars_per_summary, &mut compaction);
         }
-        all.push(compaction);
+        compactions.push(compaction);
     }
-    (all, budget.without(used))
+    (compactions, budget.without(used))
 }
 
-/// Adds the first `chars` characters of a compaction's summary to `into`; returns how many were added, 0 if there is no
-/// summary.
-fn summarize(view: &View<'_>, boundary: &Boundary, chars: usize, into: &mut Compaction) -> usize {
+/// Adds the first `chars` characters of a compaction's summary to `compaction`. Returns how many were added; 0 if there
+/// is no summary.
+fn summarize(
+    view: &View<'_>,
+    boundary: &Boundary,
+    chars: usize,
+    compaction: &mut Compaction,
+) -> usize {
     let Some(id) = boundary.summary_id.as_deref() else {
         return 0;
     };
@@ -184,17 +201,17 @@ fn summarize(view: &View<'_>, boundary: &Boundary, chars: usize, into: &mut Comp
     });
     let text = texts.collect::<Vec<_>>().join("\n\n");
     let text = clean::display_text(&text, view.options.mask);
-    let all = text.chars().count();
-    let shown = all.min(chars);
-    into.cut = (shown < all).then(|| Cut {
-        chars: all - shown,
+    let length = text.chars().count();
+    let shown = length.min(chars);
+    compaction.cut = (shown < length).then(|| Cut {
+        chars: length - shown,
         cursor: Cursor {
             direction: Direction::Forward,
             position: Position::before(index),
         }
-        .write(view.conversation, view.options.mask, Paged::History),
+        .write(view.conversation, view.options.mask, PagedContent::History),
         skip: None,
     });
-    into.summary = Some(text.chars().take(shown).collect());
+    compaction.summary = Some(text.chars().take(shown).collect());
     shown
 }

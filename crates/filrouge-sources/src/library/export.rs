@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use filrouge_types::Recorded;
 use serde::{Deserialize, Serialize};
 
-use super::history::{DisplayOptions, Paged, View, children};
+use super::history::{DisplayOptions, PagedContent, View, children};
 use super::list::Row;
 use super::{Catalog, Entry, Library, LibraryError};
 use crate::{Conversation, Skipped};
@@ -43,13 +43,13 @@ pub enum ExportError {
 /// The fields of the JSON document before the messages.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Opening {
+struct DocumentHead {
     session: Row,
     /// The sessions that this one started.
     children: Vec<String>,
     total_messages: usize,
     /// The compactions in order.
-    boundaries: Vec<Cutting>,
+    boundaries: Vec<ExportedCompaction>,
     /// The first message that the user reverted.
     #[serde(rename = "revertedAtID")]
     reverted_at: Option<String>,
@@ -62,7 +62,7 @@ struct Opening {
 /// `summary` the id of the message that summarizes the dropped ones.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Cutting {
+struct ExportedCompaction {
     #[serde(rename = "beforeID")]
     before: Option<String>,
     created: i64,
@@ -91,21 +91,24 @@ pub fn export(
     let catalog = library.catalog();
     let entry = catalog.get(session_id)?;
     match form {
-        Form::Json => json(library, &catalog, entry, mask, out),
-        Form::Markdown => document(library, entry, mask, filrouge_document::markdown, out),
-        Form::Html => document(library, entry, mask, filrouge_document::html, out),
+        Form::Json => write_json(library, &catalog, entry, mask, out),
+        Form::Markdown => write_document(library, entry, mask, filrouge_document::markdown, out),
+        Form::Html => write_document(library, entry, mask, filrouge_document::html, out),
     }
 }
 
-fn opening(session: Row, children: Vec<String>, conversation: &Conversation) -> Opening {
+fn document_head(session: Row, children: Vec<String>, conversation: &Conversation) -> DocumentHead {
     let id = |at: usize| conversation.messages.get(at).map(|m| m.id.to_string());
-    let boundaries = conversation.boundaries.iter().map(|boundary| Cutting {
-        before: id(boundary.at),
-        created: boundary.created,
-        automatic: boundary.automatic,
-        summary: boundary.summary_id.as_deref().map(str::to_owned),
-    });
-    Opening {
+    let boundaries = conversation
+        .boundaries
+        .iter()
+        .map(|boundary| ExportedCompaction {
+            before: id(boundary.at),
+            created: boundary.created,
+            automatic: boundary.automatic,
+            summary: boundary.summary_id.as_deref().map(str::to_owned),
+        });
+    DocumentHead {
         session,
         children,
         total_messages: conversation.messages.len(),
@@ -115,7 +118,7 @@ fn opening(session: Row, children: Vec<String>, conversation: &Conversation) -> 
     }
 }
 
-fn json(
+fn write_json(
     library: &Library,
     catalog: &Catalog,
     entry: &Entry,
@@ -134,17 +137,17 @@ fn json(
             steps: true,
             mask,
         },
-        paged: Paged::History,
+        paged: PagedContent::History,
     };
-    let session = Row::of(&entry.header).masked(mask);
+    let session = Row::from_header(&entry.header).masked(mask);
     let children = children(catalog, entry, &conversation);
-    let opening = opening(session, children, &conversation);
-    let opening = serde_json::to_string(&opening).map_err(io::Error::from)?;
-    let opening = opening.strip_suffix('}').unwrap_or(&opening);
-    write!(out, "{opening},\"messages\":[")?;
+    let head = document_head(session, children, &conversation);
+    let head = serde_json::to_string(&head).map_err(io::Error::from)?;
+    let head = head.strip_suffix('}').unwrap_or(&head);
+    write!(out, "{head},\"messages\":[")?;
     for (n, index) in view.list.iter().enumerate() {
         out.write_all(if n == 0 { b"\n" } else { b",\n" })?;
-        // The message is serialized into memory first, so that a failed write returns the output's own error.
+        // The message is serialized in memory first, so that a failed write returns the output's own error.
         let message =
             serde_json::to_vec(&view.complete_message(*index)).map_err(io::Error::from)?;
         out.write_all(&message)?;
@@ -153,7 +156,7 @@ fn json(
     Ok(())
 }
 
-fn document(
+fn write_document(
     library: &Library,
     entry: &Entry,
     mask: bool,

@@ -1,4 +1,4 @@
-//! The facts of one session that statistics and lineage need: small enough to cache them for every session.
+//! The facts of one session that statistics and lineage need. They are small enough to be cached for every session.
 //!
 //! They consist of some kilobytes of sums, a fingerprint of each message, and the time spans in which the agent worked.
 
@@ -11,14 +11,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 pub(super) use spans::Spans;
-pub(super) use tally::{DAY, DayShare, Tally, add_changes, change, changes_of};
+pub(super) use tally::{DAY_MILLIS, DaySums, Tally, add_changes, changes_of, update_entry};
 
 use super::LibraryError;
 use super::cache::Weigh;
 use crate::{Changes, Conversation, Header, Message, PartKind, TokenRule};
 
 /// The budget of the cache of facts in bytes: enough for some ten thousand sessions.
-pub(super) const BYTES: usize = 32 << 20;
+pub(super) const CACHE_BYTES: usize = 32 << 20;
 
 /// The facts of a session, or the reason why it cannot be read.
 pub(super) type FactsResult = Result<Arc<Facts>, LibraryError>;
@@ -47,7 +47,7 @@ pub(super) struct Facts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PossibleCopy {
     /// Its index in the session.
-    pub(super) at: usize,
+    pub(super) index: usize,
     /// Its fingerprint.
     pub(super) fingerprint: u64,
     /// Whether the program records that it is a copy.
@@ -69,18 +69,18 @@ pub(super) struct Child {
 
 impl Facts {
     /// Computes the facts of a session from its conversation.
-    pub(super) fn of(header: &Header, conversation: &Conversation) -> Self {
+    pub(super) fn compute(header: &Header, conversation: &Conversation) -> Self {
         let messages = &conversation.messages;
         let maybe_copied = |m: &Message| may_be_copy(header, m);
         let numbered = messages.iter().enumerate().filter(|(_, m)| maybe_copied(m));
         let possible_copies: Box<[PossibleCopy]> = numbered
-            .map(|(at, m)| PossibleCopy {
-                at,
+            .map(|(index, m)| PossibleCopy {
+                index,
                 fingerprint: message_fingerprint(m),
                 recorded: m.copied,
             })
             .collect();
-        let certain_originals = Tally::of(messages.iter().filter(|m| !maybe_copied(m)));
+        let certain_originals = Tally::new(messages.iter().filter(|m| !maybe_copied(m)));
         // A file that messages of both kinds changed counts once, so the changes of both cannot simply be added.
         let changes = if possible_copies.is_empty() {
             certain_originals.sums.changes
@@ -89,7 +89,7 @@ impl Facts {
         };
         Self {
             certain_originals,
-            maybe_copied: Tally::of(messages.iter().filter(|m| maybe_copied(m))),
+            maybe_copied: Tally::new(messages.iter().filter(|m| maybe_copied(m))),
             possible_copies,
             fingerprints: messages.iter().map(message_fingerprint).collect(),
             children: messages

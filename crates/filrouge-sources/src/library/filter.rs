@@ -4,61 +4,63 @@ use std::borrow::Cow;
 
 use unicode_normalization::UnicodeNormalization;
 
-use super::list::{Ask, last_folder};
+use super::list::{ListRequest, last_folder};
 use super::{Catalog, Entry, clean};
 use crate::Header;
 
 /// The filters of a query, prepared once.
 pub(super) struct Filter<'a> {
-    ask: &'a Ask,
+    request: &'a ListRequest,
     project: Option<ProjectFilter<'a>>,
 }
 
 impl<'a> Filter<'a> {
-    pub(super) fn of(ask: &'a Ask) -> Self {
+    pub(super) fn new(request: &'a ListRequest) -> Self {
         Self {
-            ask,
-            project: ask.project_id.as_deref().map(ProjectFilter::of),
+            request,
+            project: request.project_id.as_deref().map(ProjectFilter::new),
         }
     }
 
     /// Whether a session passes all filters except `session_name`.
     pub(super) fn passes(&self, header: &Header) -> bool {
-        let ask = self.ask;
-        let is = |wanted: &Option<String>, actual: Option<&str>| {
+        let request = self.request;
+        let is_wanted = |wanted: &Option<String>, actual: Option<&str>| {
             wanted
                 .as_deref()
                 .is_none_or(|wanted| actual == Some(wanted))
         };
-        is(&ask.parent_id, header.parent_id.as_deref())
-            && is(&ask.source, Some(header.source))
-            && is(&ask.agent, header.agent.as_deref())
-            && !(ask.roots && header.parent_id.is_some())
-            && ask.archived.is_none_or(|a| a == header.archived.is_some())
-            && ask.since.is_none_or(|since| header.updated >= since)
-            && ask.until.is_none_or(|until| header.updated < until)
-            && self.project.as_ref().is_none_or(|p| p.has(header))
+        is_wanted(&request.parent_id, header.parent_id.as_deref())
+            && is_wanted(&request.source, Some(header.source))
+            && is_wanted(&request.agent, header.agent.as_deref())
+            && !(request.roots && header.parent_id.is_some())
+            && request
+                .archived
+                .is_none_or(|a| a == header.archived.is_some())
+            && request.since.is_none_or(|since| header.updated >= since)
+            && request.until.is_none_or(|until| header.updated < until)
+            && self.project.as_ref().is_none_or(|p| p.contains(header))
     }
 
     /// The sessions that pass the other filters and whose title contains `name`. If there are none, those that belong
     /// to the project called `name`.
-    pub(super) fn named<'c>(&self, catalog: &'c Catalog, name: &str) -> Vec<&'c Entry> {
-        let wanted = folded(name.trim());
+    pub(super) fn find_by_name<'c>(&self, catalog: &'c Catalog, name: &str) -> Vec<&'c Entry> {
+        let wanted = normalize(name.trim());
         let wanted = memchr::memmem::Finder::new(wanted.as_bytes());
         // The title is compared in its masked form if titles are shown masked. Otherwise a caller could guess the
         // masked text piece by piece.
-        let holds = |title: &str| {
-            let shown = clean::display_text(title, self.ask.mask);
-            wanted.find(folded(&shown).as_bytes()).is_some()
+        let contains_name = |title: &str| {
+            let shown = clean::display_text(title, self.request.mask);
+            wanted.find(normalize(&shown).as_bytes()).is_some()
         };
         let entries = catalog.entries.iter().filter(|e| self.passes(&e.header));
-        let by_title = |e: &&Entry| e.header.title.as_deref().is_some_and(holds);
-        let found: Vec<&Entry> = entries.clone().filter(by_title).collect();
-        if !found.is_empty() {
-            return found;
+        let by_title = |e: &&Entry| e.header.title.as_deref().is_some_and(contains_name);
+        let matches: Vec<&Entry> = entries.clone().filter(by_title).collect();
+        if !matches.is_empty() {
+            return matches;
         }
-        let project = ProjectFilter::of(name.trim());
-        entries.filter(|e| project.has(&e.header)).collect()
+        let project = ProjectFilter::new(name.trim());
+        entries.filter(|e| project.contains(&e.header)).collect()
     }
 }
 
@@ -68,29 +70,29 @@ pub struct ProjectFilter<'a> {
     /// The caller's text without trailing slashes, for comparison with ids and paths.
     exact: &'a str,
     /// The caller's text, normalized for comparison with names.
-    folded: Cow<'a, str>,
+    normalized: Cow<'a, str>,
 }
 
 impl<'a> ProjectFilter<'a> {
     /// Prepares the filter once, for many sessions.
     #[must_use]
-    pub fn of(named: &'a str) -> Self {
+    pub fn new(named: &'a str) -> Self {
         // A trailing separator does not change the meaning of a path. The root consists only of the separator, and
         // keeps it.
         let path = named.trim_end_matches('/');
         Self {
             exact: if path.is_empty() { named } else { path },
-            folded: folded(named),
+            normalized: normalize(named),
         }
     }
 
     /// Whether a session belongs to the project.
     #[must_use]
-    pub fn has(&self, header: &Header) -> bool {
+    pub fn contains(&self, header: &Header) -> bool {
         let name = header.project_name.as_deref();
         let paths = [&header.worktree, &header.directory];
         header.project_id.as_deref() == Some(self.exact)
-            || name.is_some_and(|name| folded(name) == self.folded)
+            || name.is_some_and(|name| normalize(name) == self.normalized)
             || paths.into_iter().flatten().any(|path| self.is_path(path))
     }
 
@@ -100,15 +102,16 @@ impl<'a> ProjectFilter<'a> {
         } else {
             path
         };
-        path == self.exact || last_folder(path).is_some_and(|last| folded(last) == self.folded)
+        path == self.exact
+            || last_folder(path).is_some_and(|last| normalize(last) == self.normalized)
     }
 }
 
 /// Normalizes a text, so that comparisons ignore case and the encoding of accents (NFC, NFD).
-pub(super) fn folded(text: &str) -> Cow<'_, str> {
+pub(super) fn normalize(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
-        let is_lower = !text.bytes().any(|b| b.is_ascii_uppercase());
-        return if is_lower {
+        let is_lowercase = !text.bytes().any(|b| b.is_ascii_uppercase());
+        return if is_lowercase {
             Cow::Borrowed(text)
         } else {
             Cow::Owned(text.to_ascii_lowercase())

@@ -44,14 +44,14 @@ pub(super) struct ForkProject<'a>(pub(super) &'static str, pub(super) Option<&'a
 
 impl<'a> ForkProject<'a> {
     /// The project of a session: by its id, or else by its folder.
-    pub(super) fn of(header: &'a Header) -> Self {
+    pub(super) fn from_header(header: &'a Header) -> Self {
         let name = header.project_id.as_deref();
         let folder = header.worktree.as_deref().or(header.directory.as_deref());
         Self(header.source, name.or(folder))
     }
 
-    /// Whether the session names a project or a folder. Sessions that name neither need not belong together, so no
-    /// forks are searched for among them.
+    /// Whether the session names a project or a folder. Sessions that name neither may be unrelated, so no forks are
+    /// searched for among them.
     pub(super) const fn is_known(&self) -> bool {
         self.1.is_some()
     }
@@ -60,51 +60,57 @@ impl<'a> ForkProject<'a> {
 /// The position of a session in the order of creation: [`Header::sort_key`].
 type CreationOrder<'a> = (i64, &'a str);
 
-/// The first session that contains a message, by the message's fingerprint; `None` until it is found.
-type Holders<'a> = HashMap<u64, Option<CreationOrder<'a>>>;
+/// The first session that contains a message, by the message's fingerprint; `None` until a session is found.
+type FirstSessions<'a> = HashMap<u64, Option<CreationOrder<'a>>>;
 
 /// For each session of `queried`, in order, finds the messages that are copies: those that the program marks as copies,
 /// and those older than their session that an earlier session of the project contains too.
-pub(super) fn copies(
+pub(super) fn find_copies(
     library: &Library,
     catalog: &Catalog,
     queried: &[SessionFacts<'_>],
 ) -> Vec<ForkCopies> {
-    let mut holders: HashMap<ForkProject<'_>, Holders<'_>> = HashMap::new();
-    for one in queried {
-        let project = ForkProject::of(&one.entry.header);
-        let unsure = one.facts.possible_copies.iter().filter(|old| !old.recorded);
-        for old in unsure.filter(|_| project.is_known()) {
-            holders
+    let mut first_sessions: HashMap<ForkProject<'_>, FirstSessions<'_>> = HashMap::new();
+    for session in queried {
+        let project = ForkProject::from_header(&session.entry.header);
+        let uncertain_copies = session
+            .facts
+            .possible_copies
+            .iter()
+            .filter(|copy| !copy.recorded);
+        for copy in uncertain_copies.filter(|_| project.is_known()) {
+            first_sessions
                 .entry(project)
                 .or_default()
-                .insert(old.fingerprint, None);
+                .insert(copy.fingerprint, None);
         }
     }
-    let is_in_project = |e: &&Entry| holders.contains_key(&ForkProject::of(&e.header));
-    let sessions: Vec<&Entry> = match holders.is_empty() {
+    let is_in_project =
+        |e: &&Entry| first_sessions.contains_key(&ForkProject::from_header(&e.header));
+    let sessions: Vec<&Entry> = match first_sessions.is_empty() {
         true => Vec::new(),
         false => catalog.entries.iter().filter(is_in_project).collect(),
     };
     // Sessions are scanned in the order of their creation, so the first session with a message is the one in which the
     // message was written.
-    for seen in read_facts(library, &sessions).0 {
-        let header = &seen.entry.header;
-        let Some(project) = holders.get_mut(&ForkProject::of(header)) else {
+    for session in read_facts(library, &sessions).0 {
+        let header = &session.entry.header;
+        let Some(project) = first_sessions.get_mut(&ForkProject::from_header(header)) else {
             continue;
         };
-        for fingerprint in &seen.facts.fingerprints {
-            if let Some(holder) = project.get_mut(fingerprint) {
-                holder.get_or_insert_with(|| header.sort_key());
+        for fingerprint in &session.facts.fingerprints {
+            if let Some(first_session) = project.get_mut(fingerprint) {
+                first_session.get_or_insert_with(|| header.sort_key());
             }
         }
     }
-    let copies = queried.iter().map(|one| {
-        let header = &one.entry.header;
-        let project = holders.get(&ForkProject::of(header));
-        let holder = |fingerprint| project.and_then(|p| p.get(&fingerprint).copied().flatten());
-        one.copies(|fingerprint| {
-            holder(fingerprint).is_some_and(|earlier| earlier < header.sort_key())
+    let copies = queried.iter().map(|session| {
+        let header = &session.entry.header;
+        let project = first_sessions.get(&ForkProject::from_header(header));
+        let first_session =
+            |fingerprint| project.and_then(|p| p.get(&fingerprint).copied().flatten());
+        session.copies(|fingerprint| {
+            first_session(fingerprint).is_some_and(|earlier| earlier < header.sort_key())
         })
     });
     copies.collect()
@@ -117,10 +123,10 @@ impl SessionFacts<'_> {
         let possible_copies = &self.facts.possible_copies;
         let originals = possible_copies
             .iter()
-            .filter(|o| !o.recorded && !has_original(o.fingerprint));
-        let originals: Box<[usize]> = originals.map(|old| old.at).collect();
+            .filter(|copy| !copy.recorded && !has_original(copy.fingerprint));
+        let originals: Box<[usize]> = originals.map(|copy| copy.index).collect();
         match originals.len() {
-            all if all == possible_copies.len() => ForkCopies::None,
+            count if count == possible_copies.len() => ForkCopies::None,
             0 => ForkCopies::All,
             _ => ForkCopies::AllBut(originals),
         }
@@ -132,16 +138,16 @@ pub(super) fn read_facts<'a>(
     library: &Library,
     sessions: &[&'a Entry],
 ) -> (Vec<SessionFacts<'a>>, usize) {
-    let answers = sessions.iter().zip(library.facts_of(sessions));
-    let seen = answers.filter_map(|(entry, facts)| {
+    let results = sessions.iter().zip(library.facts_of(sessions));
+    let readable = results.filter_map(|(entry, facts)| {
         Some(SessionFacts {
             entry,
             facts: facts.ok()?,
         })
     });
-    let seen: Vec<_> = seen.collect();
-    let unread = sessions.len() - seen.len();
-    (seen, unread)
+    let readable: Vec<_> = readable.collect();
+    let unreadable = sessions.len() - readable.len();
+    (readable, unreadable)
 }
 
 /// Finds origins and forks; reads each project once.
@@ -150,16 +156,16 @@ pub(super) struct Forks<'a> {
     catalog: &'a Catalog,
     projects: HashMap<ForkProject<'a>, Vec<SessionFacts<'a>>>,
     /// The number of sessions that cannot be read.
-    pub(super) unread: usize,
+    pub(super) unreadable: usize,
 }
 
 impl<'a> Forks<'a> {
-    pub(super) fn of(library: &'a Library, catalog: &'a Catalog) -> Self {
+    pub(super) fn new(library: &'a Library, catalog: &'a Catalog) -> Self {
         Self {
             library,
             catalog,
             projects: HashMap::new(),
-            unread: 0,
+            unreadable: 0,
         }
     }
 
@@ -182,7 +188,7 @@ impl<'a> Forks<'a> {
             };
             return self.catalog.get(id).map(recorded).map_err(|_| id);
         }
-        if header.parent_id.is_some() || !ForkProject::of(header).is_known() {
+        if header.parent_id.is_some() || !ForkProject::from_header(header).is_known() {
             return Ok(None);
         }
         let project = self.sessions_of_project(entry);
@@ -193,20 +199,20 @@ impl<'a> Forks<'a> {
             .facts
             .possible_copies
             .first()
-            .is_none_or(|old| old.at > 0)
+            .is_none_or(|copy| copy.index > 0)
         {
             return Ok(None);
         }
         let earlier = project
             .iter()
             .filter(|s| s.entry.header.sort_key() < header.sort_key());
-        let likely = earlier.filter_map(|other| {
+        let candidates = earlier.filter_map(|other| {
             let shared = fork.facts.shared_with(&other.facts);
             let other = &other.entry.header;
             let titled = is_title_of_fork(other.title.as_deref(), header.title.as_deref());
             (shared > 0).then_some((shared, titled, other.sort_key()))
         });
-        let Some((_, _, (_, id))) = likely.max() else {
+        let Some((_, _, (_, id))) = candidates.max() else {
             return Ok(None);
         };
         let origin = self.catalog.get(id).ok().map(|entry| Origin {
@@ -217,25 +223,25 @@ impl<'a> Forks<'a> {
     }
 
     /// The direct forks of a session, in order of creation.
-    pub(super) fn forks(&mut self, entry: &'a Entry) -> Vec<Origin<'a>> {
-        let id = &entry.header.id;
+    pub(super) fn forks(&mut self, origin_entry: &'a Entry) -> Vec<Origin<'a>> {
+        let id = &origin_entry.header.id;
         let mut forks = Vec::new();
-        let project = self.sessions_of_project(entry).iter();
-        let likely: Vec<&str> = project
+        let project = self.sessions_of_project(origin_entry).iter();
+        let candidates: Vec<&str> = project
             .filter(|s| !s.facts.possible_copies.is_empty())
             .map(|s| &*s.entry.header.id)
             .collect();
-        for one in &self.catalog.entries {
-            let header = &one.header;
+        for entry in &self.catalog.entries {
+            let header = &entry.header;
             let recorded = header.fork_of.as_deref() == Some(id);
-            if header.id == *id || !(recorded || likely.contains(&&*header.id)) {
+            if header.id == *id || !(recorded || candidates.contains(&&*header.id)) {
                 continue;
             }
-            if let Ok(Some(origin)) = self.origin(one)
+            if let Ok(Some(origin)) = self.origin(entry)
                 && origin.entry.header.id == *id
             {
                 forks.push(Origin {
-                    entry: one,
+                    entry,
                     evidence: origin.evidence,
                 });
             }
@@ -254,25 +260,25 @@ impl<'a> Forks<'a> {
         let recorded = fork
             .possible_copies
             .iter()
-            .filter(|old| old.recorded)
+            .filter(|copy| copy.recorded)
             .count();
         Ok(fork.shared_with(&origin).max(recorded))
     }
 
     /// The readable sessions in the project of `entry`, in order of creation; none if the project is unknown.
     fn sessions_of_project(&mut self, entry: &'a Entry) -> &[SessionFacts<'a>] {
-        let project = ForkProject::of(&entry.header);
+        let project = ForkProject::from_header(&entry.header);
         if !project.is_known() {
             return &[];
         }
         let (library, catalog) = (self.library, self.catalog);
-        let unread = &mut self.unread;
+        let unreadable = &mut self.unreadable;
         self.projects.entry(project).or_insert_with(|| {
-            let is_in_project = |e: &&Entry| ForkProject::of(&e.header) == project;
+            let is_in_project = |e: &&Entry| ForkProject::from_header(&e.header) == project;
             let sessions: Vec<_> = catalog.entries.iter().filter(is_in_project).collect();
-            let (seen, more) = read_facts(library, &sessions);
-            *unread += more;
-            seen
+            let (readable, newly_unreadable) = read_facts(library, &sessions);
+            *unreadable += newly_unreadable;
+            readable
         })
     }
 }
@@ -281,16 +287,16 @@ impl<'a> Forks<'a> {
 /// `X`, and `X (fork #2)` for `X (fork #1)`.
 fn is_title_of_fork(origin: Option<&str>, fork: Option<&str>) -> bool {
     const FORK: &str = " (fork #";
-    let counted = |title| {
+    let split_title = |title| {
         let (name, number) = str::rsplit_once(title, FORK)?;
         let number: u64 = number.strip_suffix(')')?.parse().ok()?;
         Some((name, number))
     };
-    let (Some(origin), Some((name, number))) = (origin, fork.and_then(counted)) else {
+    let (Some(origin), Some((name, number))) = (origin, fork.and_then(split_title)) else {
         return false;
     };
     (name == origin && number == 1)
-        || counted(origin).is_some_and(|(origin_name, before)| {
+        || split_title(origin).is_some_and(|(origin_name, before)| {
             name == origin_name && before.checked_add(1) == Some(number)
         })
 }
@@ -301,14 +307,14 @@ mod tests {
 
     #[test]
     fn titles_of_forks_are_numbered() {
-        let is = |origin, fork| is_title_of_fork(Some(origin), Some(fork));
-        assert!(is("Plan", "Plan (fork #1)"));
-        assert!(is("Plan (fork #1)", "Plan (fork #2)"));
-        assert!(is("Plan (fork #1)", "Plan (fork #1) (fork #1)"));
-        assert!(!is("Plan", "Plan (fork #2)"));
-        assert!(!is("Plan (fork #1)", "Plan (fork #1)"));
-        assert!(!is("Plan", "Plan"));
-        assert!(!is("Plan", "Plan (fork #)"));
+        let is_fork_title = |origin, fork| is_title_of_fork(Some(origin), Some(fork));
+        assert!(is_fork_title("Plan", "Plan (fork #1)"));
+        assert!(is_fork_title("Plan (fork #1)", "Plan (fork #2)"));
+        assert!(is_fork_title("Plan (fork #1)", "Plan (fork #1) (fork #1)"));
+        assert!(!is_fork_title("Plan", "Plan (fork #2)"));
+        assert!(!is_fork_title("Plan (fork #1)", "Plan (fork #1)"));
+        assert!(!is_fork_title("Plan", "Plan"));
+        assert!(!is_fork_title("Plan", "Plan (fork #)"));
         assert!(!is_title_of_fork(None, Some("Plan (fork #1)")));
     }
 }

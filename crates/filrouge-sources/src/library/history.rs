@@ -20,26 +20,26 @@ use super::list::Row;
 use super::{Catalog, Entry, Library, LibraryError, notices};
 use crate::{Changes, Conversation, PartKind, Role, Tokens, ToolStatus};
 
-pub(super) use cursor::{Cursor, Direction, Paged, Position};
+pub(super) use cursor::{Cursor, Direction, PagedContent, Position};
 pub(super) use layout::{DisplayOptions, is_pruned};
-pub(super) use page::{Bounds, View};
+pub(super) use page::{PageLimits, View};
 
-/// The budget when none is given: about 10,000 tokens.
+/// The default budget of a page in characters: about 10,000 tokens.
 pub const MAX_CHARS: usize = 40_000;
 
-/// One query for a page.
+/// A request for one page of a history.
 #[derive(Debug, Clone)]
-pub struct Ask {
+pub struct HistoryRequest {
     /// The id of the session, or `sessionID:messageID`, as in the `place` of a search result's excerpt.
     pub session_id: String,
-    /// Where to continue: `nextCursor` or `previousCursor` of a page, or the cursor of a cut text. `message:ID` and
+    /// The place to continue: `nextCursor` or `previousCursor` of a page, or the cursor of a cut text. `message:ID` and
     /// `sessionID:messageID` begin with that message (with `newest_first`: end with it).
     pub cursor: Option<String>,
-    /// Start with the newest page and page backwards.
+    /// Whether to start with the newest page and page backwards.
     pub newest_first: bool,
-    /// The largest number of messages; 0: as many as the budget allows.
+    /// The maximum number of messages; 0 means as many as the budget allows.
     pub limit: usize,
-    /// The largest number of characters of text on the page; 0 means [`MAX_CHARS`]. File paths are not counted.
+    /// The maximum number of characters of text on the page; 0 means [`MAX_CHARS`]. File paths are not counted.
     pub max_chars: usize,
     /// Whether to show the outputs of tools.
     pub tool_output: bool,
@@ -53,10 +53,10 @@ pub struct Ask {
     pub mask: bool,
 }
 
-impl Ask {
-    /// A query for everything from the start, masked.
+impl HistoryRequest {
+    /// Creates a request for everything from the start, masked.
     #[must_use]
-    pub fn of(session_id: impl Into<String>) -> Self {
+    pub fn new(session_id: impl Into<String>) -> Self {
         Self {
             session_id: session_id.into(),
             cursor: None,
@@ -72,7 +72,7 @@ impl Ask {
     }
 }
 
-/// The shown form of a part. `type` determines its fields.
+/// The shown form of a part. Its `type` determines which fields it has.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -118,7 +118,7 @@ pub struct ShownPart {
     /// An attached file's URL or name, or the files of a patch.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
-    /// The time at which it began.
+    /// The time at which the part began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<i64>,
     /// The time at which it ended.
@@ -184,7 +184,7 @@ pub struct ShownMessage {
     /// Whether the model no longer sees it: it is before the last compaction.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub compacted: bool,
-    /// Whether a compaction cut right before it.
+    /// Whether a compaction boundary is directly before it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub boundary: bool,
     /// Whether the user reverted it.
@@ -219,7 +219,7 @@ pub struct History {
     pub next_cursor: Option<String>,
     /// The cursor of the previous page; `null` at the start.
     pub previous_cursor: Option<String>,
-    /// Texts about what was left out or cut.
+    /// Texts about content that was left out or cut.
     pub notices: Vec<String>,
 }
 
@@ -227,32 +227,32 @@ pub struct History {
 ///
 /// # Errors
 /// [`LibraryError`]: no such session, an invalid cursor, a session that cannot be read.
-pub fn history(library: &Library, ask: &Ask) -> Result<History, LibraryError> {
+pub fn history(library: &Library, request: &HistoryRequest) -> Result<History, LibraryError> {
     let catalog = library.catalog();
-    let target = Target::of(&catalog, ask)?;
+    let target = Target::find(&catalog, request)?;
     let conversation = library.conversation(target.entry)?;
-    let hidden = conversation.reverted_at.filter(|_| !ask.reverted);
-    let all = conversation.messages.len();
+    let hidden = conversation.reverted_at.filter(|_| !request.reverted);
+    let total = conversation.messages.len();
     let view = View {
         conversation: &conversation,
-        list: (0..hidden.unwrap_or(all).min(all)).collect(),
+        list: (0..hidden.unwrap_or(total).min(total)).collect(),
         pruned_from: usize::MAX,
-        options: ask.display_options(),
-        paged: Paged::History,
+        options: request.display_options(),
+        paged: PagedContent::History,
     };
-    let cursor = target.cursor(&conversation, ask, Paged::History)?;
-    let page = view.page(cursor, Bounds::new(ask.max_chars, ask.limit));
+    let cursor = target.cursor(&conversation, request, PagedContent::History)?;
+    let page = view.page(cursor, PageLimits::new(request.max_chars, request.limit));
     let mut notices = page.notices;
     if let Some(at) = hidden {
-        let count = all.saturating_sub(at);
+        let count = total.saturating_sub(at);
         notices.push(format!("messages reverted by the user, left out: {count}"));
     }
     notices.extend(notices::of_skipped(&conversation.skipped));
     Ok(History {
-        session: Row::of(&target.entry.header).masked(ask.mask),
+        session: Row::from_header(&target.entry.header).masked(request.mask),
         children: children(&catalog, target.entry, &conversation),
         messages: page.messages,
-        total_messages: all,
+        total_messages: total,
         changes: target.entry.header.changes,
         next_cursor: page.next,
         previous_cursor: page.previous,
@@ -260,7 +260,7 @@ pub fn history(library: &Library, ask: &Ask) -> Result<History, LibraryError> {
     })
 }
 
-impl Ask {
+impl HistoryRequest {
     pub(super) const fn display_options(&self) -> DisplayOptions {
         DisplayOptions {
             tool_output: self.tool_output,
@@ -272,17 +272,20 @@ impl Ask {
     }
 }
 
-/// The session of a query, and the message if [`Ask::session_id`] names one too.
+/// The session of a query, and the message if [`HistoryRequest::session_id`] names one too.
 pub(super) struct Target<'a> {
     pub(super) entry: &'a Entry,
-    /// [`Ask::session_id`] if it names a message too. It is then used as the cursor if the query has none.
+    /// [`HistoryRequest::session_id`] if it names a message too. It is then used as the cursor if the query has none.
     message: Option<&'a str>,
 }
 
 impl<'a> Target<'a> {
     /// Finds the session of a query.
-    pub(super) fn of(catalog: &'a Catalog, ask: &'a Ask) -> Result<Self, LibraryError> {
-        let id = ask.session_id.as_str();
+    pub(super) fn find(
+        catalog: &'a Catalog,
+        request: &'a HistoryRequest,
+    ) -> Result<Self, LibraryError> {
+        let id = request.session_id.as_str();
         let session = catalog.get(id);
         if let Ok(entry) = session {
             return Ok(Self {
@@ -291,10 +294,12 @@ impl<'a> Target<'a> {
             });
         }
         // Session ids can contain colons, so each prefix that ends at a colon is tried.
-        let parts = id.match_indices(':').filter_map(|(at, _)| id.get(..at));
-        let named = parts.filter_map(|part| catalog.get(part).ok()).next();
+        let prefixes = id.match_indices(':').filter_map(|(at, _)| id.get(..at));
+        let entry = prefixes
+            .filter_map(|prefix| catalog.get(prefix).ok())
+            .next();
         let message = Some(id);
-        named.map_or(
+        entry.map_or(
             session.map(|entry| Self {
                 entry,
                 message: None,
@@ -308,23 +313,23 @@ impl<'a> Target<'a> {
     pub(super) fn cursor(
         &self,
         conversation: &Conversation,
-        ask: &Ask,
-        paged: Paged,
+        request: &HistoryRequest,
+        paged: PagedContent,
     ) -> Result<Cursor, LibraryError> {
-        let direction = if ask.newest_first {
+        let direction = if request.newest_first {
             Direction::Backward
         } else {
             Direction::Forward
         };
-        let all = conversation.messages.len();
-        match ask.cursor.as_deref().or(self.message) {
+        let total = conversation.messages.len();
+        match request.cursor.as_deref().or(self.message) {
             Some(text) => {
                 let id = &self.entry.header.id;
-                Cursor::read(text, conversation, id, ask.mask, (direction, paged))
+                Cursor::read(text, conversation, id, request.mask, (direction, paged))
             }
             None => Ok(Cursor {
                 direction,
-                position: Position::before(if ask.newest_first { all } else { 0 }),
+                position: Position::before(if request.newest_first { total } else { 0 }),
             }),
         }
     }
@@ -353,8 +358,9 @@ pub(super) fn children(
     };
     let by_parent = catalog.children(id).map(|entry| &*entry.header.id);
     let mut seen = HashSet::new();
-    let all = called.filter(is_own).chain(by_parent);
-    all.filter(|child| seen.insert(*child))
+    let children = called.filter(is_own).chain(by_parent);
+    children
+        .filter(|child| seen.insert(*child))
         .map(str::to_owned)
         .collect()
 }

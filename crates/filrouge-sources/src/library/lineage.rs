@@ -106,48 +106,56 @@ pub fn lineage_with_mask(
     let library = &library.for_query();
     let catalog = library.catalog();
     let entry = catalog.get(session_id)?;
-    let family = Family::of(&catalog);
-    let mut calls = Calls::of(library, &catalog, mask);
+    let family = Family::new(&catalog);
+    let mut calls = Calls::new(library, &catalog, mask);
     let parents = family.parents(entry);
-    let up = (1..).zip(&parents.found);
-    let parent_sessions = up.map(|(depth, one)| calls.relative(one, depth)).collect();
-    let down = family.descendants(entry).into_iter();
-    let child_sessions = down
-        .map(|(depth, one)| calls.relative(one, depth))
+    let with_depth = (1..).zip(&parents.sessions);
+    let parent_sessions = with_depth
+        .map(|(depth, parent)| calls.relative(parent, depth))
+        .collect();
+    let descendants = family.descendants(entry).into_iter();
+    let child_sessions = descendants
+        .map(|(depth, child)| calls.relative(child, depth))
         .collect();
     let parent = entry.header.parent_id.as_deref();
     let others = parent.map_or(&[][..], |parent| family.children(parent));
-    let others = others.iter().filter(|one| one.header.id != entry.header.id);
-    let siblings = others.map(|one| calls.relative(one, 0)).collect();
-    let (message_id, call_id) = calls.start(entry).unzip();
+    let others = others
+        .iter()
+        .filter(|other| other.header.id != entry.header.id);
+    let siblings = others.map(|sibling| calls.relative(sibling, 0)).collect();
+    let (message_id, call_id) = calls.starting_call(entry).unzip();
     let missing = calls.missing_children(entry);
-    let mut forks = Forks::of(library, &catalog);
+    let mut forks = Forks::new(library, &catalog);
     let ancestry = origins(&mut forks, entry, mask);
     let direct_forks = forks.forks(entry).into_iter();
     let direct_forks = direct_forks.map(|fork| {
-        shown(
+        show_fork(
             &forks,
             (fork.entry, entry),
-            row(fork.entry, mask),
+            masked_row(fork.entry, mask),
             fork.evidence,
         )
     });
     let direct_forks = direct_forks.collect();
     let mut notices = notices::of_catalog(&catalog);
     notices.extend(missing_notices(
-        calls.unread.len().max(forks.unread),
+        calls.unreadable.len().max(forks.unreadable),
         missing,
     ));
-    notices.extend(orphaned(library, entry, ancestry.found.is_empty()));
+    notices.extend(unknown_origin_notice(
+        library,
+        entry,
+        ancestry.sessions.is_empty(),
+    ));
     library.check_cancelled()?;
     Ok(Lineage {
-        session: row(entry, mask),
+        session: masked_row(entry, mask),
         message_id,
         call_id,
         parent_sessions,
         child_sessions,
         siblings,
-        forked_from: ancestry.found,
+        forked_from: ancestry.sessions,
         forks: direct_forks,
         gaps: parents
             .gap
@@ -160,29 +168,30 @@ pub fn lineage_with_mask(
     })
 }
 
-fn row(entry: &Entry, mask: bool) -> Row {
-    Row::of(&entry.header).masked(mask)
+fn masked_row(entry: &Entry, mask: bool) -> Row {
+    Row::from_header(&entry.header).masked(mask)
 }
 
 /// The origins of a fork, the nearest first.
 fn origins<'a>(forks: &mut Forks<'a>, fork: &'a Entry, mask: bool) -> Ancestry<'a, Fork> {
-    family::ancestry(fork, |one| {
-        let Some(origin) = forks.origin(one)? else {
+    family::ancestry(fork, |session| {
+        let Some(origin) = forks.origin(session)? else {
             return Ok(None);
         };
-        let shown = shown(
+        let shown = show_fork(
             forks,
             (fork, origin.entry),
-            row(origin.entry, mask),
+            masked_row(origin.entry, mask),
             origin.evidence,
         );
         Ok(Some((origin.entry, shown)))
     })
 }
 
-/// Describes the relation of `fork` to its origin `from`. `other` is the row of the one that is shown as the other's
-/// relative. If one of the two cannot be read, the number of copied messages is 0, and a notice reports it.
-fn shown(
+/// Describes the relation of `fork` to its origin `from`. `other` is the row of the session that is shown as the
+/// relative of the other one. If one of the two cannot be read, the number of copied messages is 0, and a notice
+/// reports it.
+fn show_fork(
     forks: &Forks<'_>,
     (fork, from): (&Entry, &Entry),
     other: Row,
@@ -195,14 +204,14 @@ fn shown(
     }
 }
 
-fn missing_notices(unread: usize, missing: usize) -> impl Iterator<Item = String> {
-    let notice = |n: usize, one: &str, many: &str| match n {
+fn missing_notices(unreadable: usize, missing: usize) -> impl Iterator<Item = String> {
+    let notice = |n: usize, singular: &str, plural: &str| match n {
         0 => None,
-        1 => Some(one.to_owned()),
-        n => Some(format!("{n} {many}")),
+        1 => Some(singular.to_owned()),
+        n => Some(format!("{n} {plural}")),
     };
-    let unread = notice(
-        unread,
+    let unreadable = notice(
+        unreadable,
         "1 related session cannot be read: calls and copies in it are not known",
         "related sessions cannot be read: calls and copies in them are not known",
     );
@@ -211,14 +220,14 @@ fn missing_notices(unread: usize, missing: usize) -> impl Iterator<Item = String
         "1 tool call names a session that is not there",
         "tool calls name sessions that are not there",
     );
-    unread.into_iter().chain(missing)
+    unreadable.into_iter().chain(missing)
 }
 
-/// A notice about a session that may be a fork of a session that no source has. `no_origin`: whether no origin was
+/// A notice about a session that may be a fork of a session that no source has. `no_origin` is whether no origin was
 /// found.
-fn orphaned(library: &Library, entry: &Entry, no_origin: bool) -> Option<String> {
+fn unknown_origin_notice(library: &Library, entry: &Entry, no_origin: bool) -> Option<String> {
     let header = &entry.header;
-    let is_searched = header.parent_id.is_none() && ForkProject::of(header).is_known();
+    let is_searched = header.parent_id.is_none() && ForkProject::from_header(header).is_known();
     if !(no_origin && is_searched) {
         return None;
     }
@@ -226,7 +235,7 @@ fn orphaned(library: &Library, entry: &Entry, no_origin: bool) -> Option<String>
     let older = facts
         .possible_copies
         .iter()
-        .filter(|old| !old.recorded)
+        .filter(|copy| !copy.recorded)
         .count();
     (older > 0).then(|| {
         format!(

@@ -10,16 +10,16 @@ use super::{Catalog, Entry, Library, LibraryError, clean, notices};
 use crate::{Changes, Header};
 
 /// The default number of sessions on a page.
-const LIMIT: usize = 50;
+const DEFAULT_LIMIT: usize = 50;
 /// The maximum number of sessions on a page.
 const LIMIT_MAX: usize = 500;
 
 /// The prefix of a cursor.
-const CURSOR: &str = "sessions.";
+const CURSOR_PREFIX: &str = "sessions.";
 
-/// One query for a list. An absent filter excludes nothing; times are milliseconds since 1970.
+/// A request for one page of a list. An absent filter excludes nothing. Times are milliseconds since 1970.
 #[derive(Debug, Clone, Default)]
-pub struct Ask {
+pub struct ListRequest {
     /// A part of the title, in upper or lower case. If no title contains it, the name of a project.
     pub session_name: Option<String>,
     /// A project's id, name, or folder.
@@ -30,7 +30,7 @@ pub struct Ask {
     pub parent_id: Option<String>,
     /// Only sessions that no other session started.
     pub roots: bool,
-    /// `true`: only archived sessions; `false`: only the others.
+    /// `true`: only archived sessions; `false`: only sessions that are not archived.
     pub archived: Option<bool>,
     /// Only sessions of this program.
     pub source: Option<String>,
@@ -38,9 +38,9 @@ pub struct Ask {
     pub since: Option<i64>,
     /// Only sessions last changed before this time.
     pub until: Option<i64>,
-    /// The largest number of sessions; 0 means the default, 50.
+    /// The maximum number of sessions; 0 means the default, 50.
     pub limit: usize,
-    /// Where to continue: `nextCursor` of the previous page.
+    /// The place to continue: `nextCursor` of the previous page.
     pub cursor: Option<String>,
     /// Whether to mask anything with the form of a credential, in all texts except ids. Text that is masked in a title
     /// does not match `session_name`.
@@ -105,7 +105,7 @@ pub struct Sessions {
 impl Row {
     /// The row of a header, unmasked.
     #[must_use]
-    pub fn of(header: &Header) -> Self {
+    pub fn from_header(header: &Header) -> Self {
         let owned = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
         let folder = header.worktree.as_deref().filter(|path| *path != "/");
         let folder = folder.or(header.directory.as_deref());
@@ -133,7 +133,7 @@ impl Row {
     #[must_use]
     pub fn masked(mut self, mask: bool) -> Self {
         if mask {
-            let words = [
+            let texts = [
                 &mut self.title,
                 &mut self.agent,
                 &mut self.project_id,
@@ -141,7 +141,7 @@ impl Row {
                 &mut self.directory,
                 &mut self.version,
             ];
-            clean::mask_in_place(words.into_iter().flatten());
+            clean::mask_in_place(texts.into_iter().flatten());
         }
         self
     }
@@ -155,19 +155,20 @@ pub(super) fn last_folder(path: &str) -> Option<&str> {
         .filter(|name| !name.is_empty())
 }
 
-/// The sessions that pass the filters of `ask`, the last changed first. Ignores the limit and the cursor of `ask`.
-pub(super) fn selected<'a>(catalog: &'a Catalog, ask: &Ask) -> Vec<&'a Entry> {
-    let filter = Filter::of(ask);
-    let mut found: Vec<&Entry> = match &ask.session_name {
+/// The sessions that pass the filters of `request`, the last changed first. Ignores the limit and the cursor of
+/// `request`.
+pub(super) fn select_sessions<'a>(catalog: &'a Catalog, request: &ListRequest) -> Vec<&'a Entry> {
+    let filter = Filter::new(request);
+    let mut matches: Vec<&Entry> = match &request.session_name {
         None => catalog
             .entries
             .iter()
             .filter(|e| filter.passes(&e.header))
             .collect(),
-        Some(name) => filter.named(catalog, name),
+        Some(name) => filter.find_by_name(catalog, name),
     };
-    found.sort_unstable_by(|a, b| list_order(&a.header).cmp(&list_order(&b.header)));
-    found
+    matches.sort_unstable_by(|a, b| list_order(&a.header).cmp(&list_order(&b.header)));
+    matches
 }
 
 /// The key by which a list is ordered: the last changed session first, then by id.
@@ -180,23 +181,23 @@ fn list_order(header: &Header) -> (std::cmp::Reverse<i64>, &str) {
 ///
 /// # Errors
 /// [`LibraryError::Invalid`] for an invalid cursor, and for a limit above 500.
-pub fn list(library: &Library, ask: &Ask) -> Result<Sessions, LibraryError> {
-    let limit = limit(ask.limit)?;
-    let after = ask.cursor.as_deref().map(read_cursor).transpose()?;
+pub fn list(library: &Library, request: &ListRequest) -> Result<Sessions, LibraryError> {
+    let limit = limit(request.limit)?;
+    let after = request.cursor.as_deref().map(read_cursor).transpose()?;
     let catalog = library.catalog();
-    let found = selected(&catalog, ask);
+    let matches = select_sessions(&catalog, request);
     let start = after.map_or(0, |after| {
-        found.partition_point(|e| list_order(&e.header) <= (std::cmp::Reverse(after.0), after.1))
+        matches.partition_point(|e| list_order(&e.header) <= (std::cmp::Reverse(after.0), after.1))
     });
-    let rest = found.get(start..).unwrap_or_default();
-    let page = rest.get(..limit).unwrap_or(rest);
-    let last = page.last().filter(|_| page.len() < rest.len());
-    let row = |e: &&Entry| Row::of(&e.header).masked(ask.mask);
+    let remaining = matches.get(start..).unwrap_or_default();
+    let page = remaining.get(..limit).unwrap_or(remaining);
+    let last = page.last().filter(|_| page.len() < remaining.len());
+    let row = |e: &&Entry| Row::from_header(&e.header).masked(request.mask);
     Ok(Sessions {
         sessions: page.iter().map(row).collect(),
-        total: found.len(),
-        project_id: clean::optional_text(one_project(&found), ask.mask),
-        next_cursor: last.map(|e| format!("{CURSOR}{}.{}", e.header.updated, e.header.id)),
+        total: matches.len(),
+        project_id: clean::optional_text(common_project(&matches), request.mask),
+        next_cursor: last.map(|e| format!("{CURSOR_PREFIX}{}.{}", e.header.updated, e.header.id)),
         notices: notices::of_catalog(&catalog),
     })
 }
@@ -204,7 +205,7 @@ pub fn list(library: &Library, ask: &Ask) -> Result<Sessions, LibraryError> {
 /// The number of sessions on a page; refuses a request for too many.
 fn limit(requested: usize) -> Result<usize, LibraryError> {
     match requested {
-        0 => Ok(LIMIT),
+        0 => Ok(DEFAULT_LIMIT),
         1..=LIMIT_MAX => Ok(requested),
         _ => Err(LibraryError::Invalid(format!(
             "limit is {requested}; a page has at most {LIMIT_MAX} sessions"
@@ -215,7 +216,7 @@ fn limit(requested: usize) -> Result<usize, LibraryError> {
 /// Reads a cursor: the time of change and the id of the last row on the previous page.
 fn read_cursor(cursor: &str) -> Result<(i64, &str), LibraryError> {
     let read = || {
-        let (updated, id) = cursor.strip_prefix(CURSOR)?.split_once('.')?;
+        let (updated, id) = cursor.strip_prefix(CURSOR_PREFIX)?.split_once('.')?;
         Some((updated.parse().ok()?, id))
     };
     read().ok_or_else(|| {
@@ -226,9 +227,9 @@ fn read_cursor(cursor: &str) -> Result<(i64, &str), LibraryError> {
 }
 
 /// The id of the project to which all these sessions belong; `None` if they belong to different ones or to none.
-fn one_project<'a>(found: &[&'a Entry]) -> Option<&'a str> {
-    let (first, rest) = found.split_first()?;
+fn common_project<'a>(matches: &[&'a Entry]) -> Option<&'a str> {
+    let (first, rest) = matches.split_first()?;
     let id = first.header.project_id.as_deref()?;
-    let same = |e: &&Entry| e.header.project_id.as_deref() == Some(id);
-    rest.iter().all(same).then_some(id)
+    let is_same = |e: &&Entry| e.header.project_id.as_deref() == Some(id);
+    rest.iter().all(is_same).then_some(id)
 }

@@ -20,7 +20,7 @@ impl Listed {
     ///
     /// # Errors
     /// As [`Source::list`].
-    pub fn now(source: &dyn Source) -> Result<Self, SourceError> {
+    pub fn list(source: &dyn Source) -> Result<Self, SourceError> {
         // The age counts from the beginning of a listing, because the listing may not contain changes made while it
         // runs.
         let began = Instant::now();
@@ -36,7 +36,7 @@ pub(super) struct LastListing(Mutex<Option<Listed>>);
 impl LastListing {
     /// The last listing if it began less than `max_age` ago, or else a new one. Concurrent callers wait for each other,
     /// so that they can share one listing.
-    pub(super) fn within(
+    pub(super) fn listing_within(
         &self,
         source: &dyn Source,
         max_age: Duration,
@@ -48,7 +48,7 @@ impl LastListing {
             return Ok(listed.clone());
         }
         *last = None;
-        let listed = Listed::now(source)?;
+        let listed = Listed::list(source)?;
         *last = Some(listed.clone());
         Ok(listed)
     }

@@ -61,8 +61,9 @@ pub struct Library {
 }
 
 impl Library {
-    /// Combines sources. When two sessions have the same id, that of the first source is used. So pass the newest
-    /// generation of a program first, and the ledger last. `cache_bytes` bounds the memory cache of conversations.
+    /// Combines sources. When two sessions have the same id, that of the first source is used. Therefore pass the
+    /// newest generation of a program first, and the ledger last. `cache_bytes` bounds the memory cache of
+    /// conversations.
     #[must_use]
     pub fn new(sources: Vec<Arc<dyn Source>>, cache_bytes: usize) -> Self {
         Self {
@@ -71,12 +72,12 @@ impl Library {
             max_listing_age: Duration::ZERO,
             sources: sources.into(),
             cache: Arc::new(Cache::new(cache_bytes)),
-            facts: Arc::new(Cache::new(facts::BYTES)),
+            facts: Arc::new(Cache::new(facts::CACHE_BYTES)),
             query: None,
         }
     }
 
-    /// Returns this library with `source` added as the last one. Nothing of that source is cached, because the
+    /// Returns this library with `source` added as the last one. No data of that source are cached, because the
     /// library's other users must not see it.
     #[must_use]
     pub fn with(&self, source: Arc<dyn Source>) -> Self {
@@ -124,11 +125,15 @@ impl Library {
     /// Like [`Library::catalog`], but from listings that may be up to `max_age` old.
     #[must_use]
     pub fn catalog_within(&self, max_age: Duration) -> Arc<Catalog> {
-        let listing = |(at, source): (usize, &Arc<dyn Source>)| {
-            let listed = self.listed(at, max_age);
+        let listing = |(index, source): (usize, &Arc<dyn Source>)| {
+            let listed = self.listed(index, max_age);
             (source.name(), listed.map(|listed| listed.listing))
         };
-        let catalog = || Arc::new(Catalog::of(self.sources.iter().enumerate().map(listing)));
+        let catalog = || {
+            Arc::new(Catalog::combine(
+                self.sources.iter().enumerate().map(listing),
+            ))
+        };
         match &self.query {
             Some(query) => query.catalog.get_or_init(catalog).clone(),
             None => catalog(),
@@ -150,8 +155,8 @@ impl Library {
         let is_cached = source < self.shared && listed_source.path().is_some();
         let last = self.last_listings.get(source).filter(|_| is_cached);
         match last {
-            Some(last) => last.within(&**listed_source, max_age),
-            None => Listed::now(&**listed_source),
+            Some(last) => last.listing_within(&**listed_source, max_age),
+            None => Listed::list(&**listed_source),
         }
     }
 
@@ -165,15 +170,15 @@ impl Library {
             let fingerprint = source.fingerprint(&entry.header);
             return self
                 .cache
-                .get(entry, fingerprint, || cache::read(source, entry));
+                .get(entry, fingerprint, || cache::read_uncached(source, entry));
         }
-        cache::read(source, entry)
+        cache::read_uncached(source, entry)
     }
 
     /// A session's turns and items, where its source records them.
     fn recorded(&self, entry: &Entry) -> Result<Option<Recorded>, LibraryError> {
         let recorded = self.source(entry)?.recorded(&entry.header.id);
-        recorded.map_err(|why| cache::failed(entry, why))
+        recorded.map_err(|why| cache::library_error(entry, why))
     }
 
     /// The facts of a session: those that this query has already read; otherwise the cached ones, if the session has
@@ -181,33 +186,33 @@ impl Library {
     fn facts(&self, entry: &Entry) -> FactsResult {
         self.check_cancelled()?;
         let id = &entry.header.id;
-        if let Some(known) = self.query.as_ref().and_then(|query| query.facts(id)) {
-            return known;
+        if let Some(facts) = self.query.as_ref().and_then(|query| query.facts(id)) {
+            return facts;
         }
-        let answer = self.facts_now(entry);
+        let facts = self.read_facts(entry);
         if let Some(query) = &self.query {
-            query.add_facts(id, &answer);
+            query.add_facts(id, &facts);
         }
-        answer
+        facts
     }
 
     /// Like [`Self::facts`], without the facts that this query has already read.
-    fn facts_now(&self, entry: &Entry) -> FactsResult {
+    fn read_facts(&self, entry: &Entry) -> FactsResult {
         let source = self.source(entry)?;
         // The conversations read for facts are not cached, because they would evict all others.
-        let make = || {
-            let conversation = cache::read(source, entry)?;
-            Ok(Arc::new(Facts::of(&entry.header, &conversation)))
+        let compute = || {
+            let conversation = cache::read_uncached(source, entry)?;
+            Ok(Arc::new(Facts::compute(&entry.header, &conversation)))
         };
         match entry.source < self.shared {
             true => self
                 .facts
-                .get(entry, source.fingerprint(&entry.header), make),
-            false => make(),
+                .get(entry, source.fingerprint(&entry.header), compute),
+            false => compute(),
         }
     }
 
-    /// The facts of these sessions, in the same order. Two threads read them.
+    /// Reads the facts of these sessions on two threads, and returns them in the same order.
     fn facts_of(&self, entries: &[&Entry]) -> Vec<FactsResult> {
         on_two_threads(entries, 1, |entry| self.facts(entry))
     }

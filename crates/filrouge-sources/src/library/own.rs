@@ -43,7 +43,7 @@ pub struct Caller<'a> {
 /// call (programs may write it late), it is the only session of the folder that has changed within the last ten
 /// minutes.
 ///
-/// A session that is named need not exist: the query that uses the id reports an unknown one.
+/// A named session may be absent: the query that uses the id then reports it.
 ///
 /// # Errors
 /// [`LibraryError::Invalid`] when no session is found or the choice is ambiguous; the error lists ids of sessions of
@@ -58,16 +58,19 @@ pub fn own_session(library: &Library, caller: &Caller<'_>) -> Result<String, Lib
         return Ok(id.to_owned());
     }
     let Some(folder) = caller.folder else {
-        return Err(unknown("the folder of the caller is not known", &[]));
+        return Err(unknown_session_error(
+            "the folder of the caller is not known",
+            &[],
+        ));
     };
     let catalog = library.catalog();
-    let is_here = |e: &&Entry| ran_in(&e.header, folder);
-    let mut here: Vec<&Entry> = catalog.entries.iter().filter(is_here).collect();
-    here.sort_by_key(|e| std::cmp::Reverse(e.header.updated));
-    here.truncate(SESSIONS_READ_MAX);
+    let is_in_folder = |e: &&Entry| ran_in_folder(&e.header, folder);
+    let mut candidates: Vec<&Entry> = catalog.entries.iter().filter(is_in_folder).collect();
+    candidates.sort_by_key(|e| std::cmp::Reverse(e.header.updated));
+    candidates.truncate(SESSIONS_READ_MAX);
     if let Some(tool) = caller.tool {
-        let calling = calling(library, &here, tool);
-        match calling.as_slice() {
+        let running = running_calls(library, &candidates, tool);
+        match running.as_slice() {
             [] => {}
             [(_, only)] => return Ok(only.header.id.to_string()),
             [(last, newest), (before, _), ..] if last - before > CONCURRENT_MS => {
@@ -75,21 +78,33 @@ pub fn own_session(library: &Library, caller: &Caller<'_>) -> Result<String, Lib
             }
             several => {
                 let several: Vec<_> = several.iter().map(|(_, e)| *e).collect();
-                return Err(unknown("several sessions call this tool now", &several));
+                return Err(unknown_session_error(
+                    "several sessions call this tool now",
+                    &several,
+                ));
             }
         }
     }
-    let since = caller.now.map_or(i64::MAX, |now| now - ACTIVE_MS);
-    let active = here.iter().filter(|e| e.header.updated >= since);
+    let active_since = caller.now.map_or(i64::MAX, |now| now - ACTIVE_MS);
+    let active = candidates
+        .iter()
+        .filter(|e| e.header.updated >= active_since);
     match active.collect::<Vec<_>>().as_slice() {
         [only] => Ok(only.header.id.to_string()),
-        _ => Err(unknown("your own session is unknown", &here)),
+        _ => Err(unknown_session_error(
+            "your own session is unknown",
+            &candidates,
+        )),
     }
 }
 
 /// The sessions in which a call of the tool is running, each with the time at which the call began; the latest first.
-fn calling<'a>(library: &Library, here: &[&'a Entry], tool: &str) -> Vec<(i64, &'a Entry)> {
-    let running = here.iter().filter_map(|entry| {
+fn running_calls<'a>(
+    library: &Library,
+    candidates: &[&'a Entry],
+    tool: &str,
+) -> Vec<(i64, &'a Entry)> {
+    let running = candidates.iter().filter_map(|entry| {
         // A session that cannot be read is not a candidate.
         let conversation = library.conversation(entry).ok()?;
         Some((running_since(&conversation, tool)?, *entry))
@@ -114,29 +129,29 @@ fn running_since(conversation: &Conversation, tool: &str) -> Option<i64> {
 /// Whether `called`, a name in a conversation, is the name of the tool. Programs put the server's name before it in
 /// different ways: `filrouge_search`, `mcp__filrouge__search`.
 fn is_tool(called: &str, tool: &str) -> bool {
-    let bare = called.rsplit_once("__").map(|(_, bare)| bare);
-    let of_server = tool.split_once('_').map(|(_, bare)| bare);
-    called.ends_with(tool) || (bare.is_some() && bare == of_server)
+    let called_suffix = called.rsplit_once("__").map(|(_, suffix)| suffix);
+    let tool_suffix = tool.split_once('_').map(|(_, suffix)| suffix);
+    called.ends_with(tool) || (called_suffix.is_some() && called_suffix == tool_suffix)
 }
 
 /// Whether the folder in which a session ran, or its project's main folder, is this folder or a folder above it. The
 /// root folder does not count.
-fn ran_in(header: &Header, folder: &Path) -> bool {
+fn ran_in_folder(header: &Header, folder: &Path) -> bool {
     let paths = [&header.directory, &header.worktree];
     let mut paths = paths.into_iter().flatten().filter(|path| &***path != "/");
     paths.any(|path| folder.starts_with(Path::new(&**path)))
 }
 
-fn unknown(why: &str, candidates: &[&Entry]) -> LibraryError {
+fn unknown_session_error(why: &str, candidates: &[&Entry]) -> LibraryError {
     let mut text = format!("{why}; name it as sessionID, or set FILROUGE_SESSION_ID");
-    for (n, entry) in candidates.iter().take(NAMED_MAX).enumerate() {
-        let before = if n == 0 {
+    for (index, entry) in candidates.iter().take(NAMED_MAX).enumerate() {
+        let separator = if index == 0 {
             ". Sessions of this folder, the last changed first: "
         } else {
             ", "
         };
         // Only ids, because titles are foreign text.
-        let _ = write!(text, "{before}{}", entry.header.id);
+        let _ = write!(text, "{separator}{}", entry.header.id);
     }
     LibraryError::Invalid(text)
 }

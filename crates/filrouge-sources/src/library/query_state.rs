@@ -31,7 +31,7 @@ impl QueryState {
         locked(&self.facts).get(id).cloned()
     }
 
-    pub(super) fn add_facts(&self, id: &str, answer: &FactsResult) {
-        locked(&self.facts).insert(id.into(), answer.clone());
+    pub(super) fn add_facts(&self, id: &str, facts: &FactsResult) {
+        locked(&self.facts).insert(id.into(), facts.clone());
     }
 }

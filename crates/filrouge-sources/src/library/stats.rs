@@ -122,31 +122,33 @@ pub fn session_with_mask(
     let catalog = library.catalog();
     let entry = catalog.get(session_id)?;
     let facts = library.facts(entry)?;
-    let family = Family::of(&catalog);
-    let below = family.descendants(entry).into_iter();
-    let all: Vec<_> = std::iter::once(entry)
-        .chain(below.map(|(_, child)| child))
+    let family = Family::new(&catalog);
+    let descendants = family.descendants(entry).into_iter();
+    let sessions: Vec<_> = std::iter::once(entry)
+        .chain(descendants.map(|(_, child)| child))
         .collect();
-    let (tree, unread) = forks::read_facts(library, &all);
-    let copies = forks::copies(library, &catalog, &tree);
+    let (tree, unreadable) = forks::read_facts(library, &sessions);
+    let copies = forks::find_copies(library, &catalog, &tree);
     let tree = tree.into_iter().zip(copies);
     let tree: Vec<_> = tree
-        .map(|(session, copies)| Counted::of(library, session, copies))
+        .map(|(session, copies)| Counted::new(library, session, copies))
         .collect();
     library.check_cancelled()?;
     let mut own = Count::default();
     let mut total = Count::default();
-    tree.iter().take(1).for_each(|one| own.add(one));
-    tree.iter().for_each(|one| total.add(one));
+    tree.iter().take(1).for_each(|session| own.add(session));
+    tree.iter().for_each(|session| total.add(session));
     let own = own.all().masked(mask);
     let (changes, changes_from) = count::changes(&entry.header, &facts);
     let mut notices = notices::of_catalog(&catalog);
-    notices.extend(unread_notice(unread));
+    notices.extend(unreadable_notice(unreadable));
     notices.extend(skipped_notice(
-        tree.iter().map(|one| one.session.facts.skipped).sum(),
+        tree.iter()
+            .map(|session| session.session.facts.skipped)
+            .sum(),
     ));
     Ok(SessionStats {
-        session: Row::of(&entry.header).masked(mask),
+        session: Row::from_header(&entry.header).masked(mask),
         duration: entry
             .header
             .updated
@@ -170,21 +172,21 @@ pub fn session_with_mask(
 }
 
 /// The agents that wrote messages; if no message names one, the agent that the session's header names.
-fn agents(own: &Sums, of_header: Option<String>) -> Vec<String> {
-    let wrote: Vec<String> = own.agents.keys().cloned().collect();
-    match of_header {
-        Some(agent) if wrote.is_empty() => vec![agent],
-        _ => wrote,
+fn agents(own: &Sums, header_agent: Option<String>) -> Vec<String> {
+    let agents: Vec<String> = own.agents.keys().cloned().collect();
+    match header_agent {
+        Some(agent) if agents.is_empty() => vec![agent],
+        _ => agents,
     }
 }
 
 fn token_rules<'a>(counted: impl Iterator<Item = &'a Counted<'a>>) -> Vec<TokenRule> {
-    let rules: BTreeSet<_> = counted.map(|one| one.session.facts.rule).collect();
+    let rules: BTreeSet<_> = counted.map(|session| session.session.facts.rule).collect();
     rules.into_iter().collect()
 }
 
-fn unread_notice(unread: usize) -> Option<String> {
-    match unread {
+fn unreadable_notice(unreadable: usize) -> Option<String> {
+    match unreadable {
         0 => None,
         1 => Some("1 session cannot be read and is not counted".to_owned()),
         n => Some(format!("{n} sessions cannot be read and are not counted")),

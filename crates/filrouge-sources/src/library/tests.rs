@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::list::{Ask, list};
+use super::list::{ListRequest, list};
 use super::samples::{MemorySource, conversation, header, message, text};
 use super::{Library, LibraryError};
 use crate::{Header, Role, Source};
@@ -47,7 +47,7 @@ fn a_session_id_in_two_sources_is_read_from_the_first() {
     assert_eq!(titles, ["Title of s2", "new", "new"]);
     assert_eq!(catalog.shadowed.len(), 2);
     assert!(matches!(catalog.get("s3"), Err(LibraryError::NoSession(id)) if id == "s3"));
-    let notices = list(&library, &Ask::default()).unwrap().notices;
+    let notices = list(&library, &ListRequest::default()).unwrap().notices;
     let expected = [
         "a source cannot be listed: opencode: made does not exist",
         "2 sessions are stored twice; the newer storage is read",
@@ -184,7 +184,7 @@ fn one_query_lists_once_and_reads_each_session_once() {
     let found = super::lineage::lineage(&query, "s1").unwrap();
     assert_eq!((found.forked_from.len(), found.notices.len()), (1, 0));
     super::stats::session(&query, "s1").unwrap();
-    list(&query, &Ask::default()).unwrap();
+    list(&query, &ListRequest::default()).unwrap();
     assert_eq!(source.read_count(), 3);
     assert_eq!(source.lists.load(Ordering::SeqCst), 1);
     // The next query sees later changes.
@@ -229,7 +229,7 @@ fn a_cancelled_query_fails_without_reading() {
     let errors = [
         super::lineage::lineage(&query, "s").err(),
         super::stats::session(&query, "s").err(),
-        super::stats::overview(&query, &Ask::default()).err(),
+        super::stats::overview(&query, &ListRequest::default()).err(),
     ];
     for error in errors {
         assert_eq!(error.map(|e| e.code()), Some("cancelled"));

@@ -25,8 +25,8 @@ use filrouge_sqlite::foreign::{
 
 use super::gathered::GatheredMessages;
 use super::layout::add_diff;
-use super::row_place::{ReportPath, another_row, read_error, source_error, tolerate};
-use super::row_sums::{self, Sum};
+use super::row_place::{ReportPath, duplicate_row, read_error, report_damage, source_error};
+use super::row_sums::{self, RowSum};
 use super::session_rows::{self, SESSION, SESSION_V2, SQLITE, Schema, SessionRow};
 use super::storage::{MessageText, SessionText, Storage};
 use super::{session, session_message, sqlite};
@@ -81,7 +81,7 @@ impl Database {
     }
 
     /// Whether the database has a table of sessions.
-    pub(super) fn holds_sessions(&self) -> Result<bool, ForeignError> {
+    pub(super) fn has_session_table(&self) -> Result<bool, ForeignError> {
         let schema = self.foreign.read(|reader| self.schema(reader))?;
         Ok(TABLES.iter().any(|table| schema.has(table)))
     }
@@ -104,12 +104,12 @@ impl Database {
 
     fn list_all(&self, reader: &Reader<'_>) -> Result<Listing, ForeignError> {
         let schema = self.schema(reader)?;
-        let sums = match row_sums::by_session(reader, &schema) {
+        let sums = match row_sums::sums_by_session(reader, &schema) {
             // A damaged page can hide changes, so no session gets a fingerprint.
             Err(why) if matches!(why.kind, ForeignKind::Corrupt | ForeignKind::TooLarge) => None,
             sums => Some(sums?),
         };
-        let (mut all, mut seen) = (Listing::default(), HashMap::new());
+        let (mut all, mut generations) = (Listing::default(), HashMap::new());
         if !TABLES.iter().any(|table| schema.has(table)) {
             let (reason, why) = (SkipReason::Database, "no table of sessions");
             all.skipped.push(Skipped::new(&self.path, reason, why));
@@ -119,24 +119,24 @@ impl Database {
             let rows = self.rows(reader, &schema, table, None, &mut newer.skipped)?;
             let mut ids = HashSet::new();
             for mut row in rows {
-                session_rows::complete(reader, &schema, &mut row)?;
-                let own = &row.session;
-                let header = match ids.insert(own.id.clone()) {
-                    true => session::header(own),
-                    false => Err(another_row(&own.place)),
+                session_rows::add_missing_agent(reader, &schema, &mut row)?;
+                let session = &row.session;
+                let header = match ids.insert(session.id.clone()) {
+                    true => session::header(session),
+                    false => Err(duplicate_row(&session.place)),
                 };
-                let rows = sums.as_ref().map(|sums| sums.get(&own.id).copied());
+                let rows = sums.as_ref().map(|sums| sums.get(&session.id).copied());
                 match header {
                     Ok(header) => newer.headers.push(Arc::new(Header {
-                        fingerprint: rows.map(|rows| fingerprint(own, rows)),
+                        fingerprint: rows.map(|rows| fingerprint(session, rows)),
                         ..header
                     })),
                     Err(why) => newer.skipped.push(why),
                 }
             }
-            all.add(&newer, &mut seen);
+            all.add_older(&newer, &mut generations);
         }
-        Ok(all.in_order())
+        Ok(all.sorted())
     }
 
     /// The rows of a table of sessions, or only the rows of the session `id` if it is given.
@@ -155,22 +155,22 @@ impl Database {
     }
 
     /// Reads the current row of one session, from the newer table if both have it.
-    fn row(&self, id: &str) -> Result<SessionText, ReadError> {
+    fn read_session(&self, id: &str) -> Result<SessionText, ReadError> {
         let read = self.foreign.read(|reader| {
-            let (schema, mut refused) = (self.schema(reader)?, Vec::new());
+            let (schema, mut reports) = (self.schema(reader)?, Vec::new());
             for table in TABLES {
-                for mut row in self.rows(reader, &schema, table, Some(id), &mut refused)? {
-                    session_rows::complete(reader, &schema, &mut row)?;
+                for mut row in self.rows(reader, &schema, table, Some(id), &mut reports)? {
+                    session_rows::add_missing_agent(reader, &schema, &mut row)?;
                     match session::header(&row.session) {
                         Ok(_) => return Ok(Ok(row.session)),
-                        Err(why) => refused.push(why),
+                        Err(why) => reports.push(why),
                     }
                 }
             }
-            Ok(Err(refused))
+            Ok(Err(reports))
         });
-        let found = read.map_err(read_error)?;
-        found.map_err(|refused| match refused.into_iter().next() {
+        let session = read.map_err(read_error)?;
+        session.map_err(|reports| match reports.into_iter().next() {
             Some(why) => why.into(),
             None => ReadError::Gone,
         })
@@ -203,7 +203,7 @@ impl Database {
 
     /// Adds the content of a session's file of differences (`session_diff`) to its metadata. Some versions of OpenCode
     /// since 1.2 still write them to a file, for some sessions.
-    fn session_diff(&self, session: &str, metadata: &mut Writer) -> Result<(), Skipped> {
+    fn add_session_diff(&self, session: &str, metadata: &mut Writer) -> Result<(), Skipped> {
         let root = self.path.parent().map(Path::to_owned);
         let root = root.filter(|root| !root.as_os_str().is_empty());
         let files = Files {
@@ -226,7 +226,7 @@ impl Storage for Database {
     }
 
     fn session(&self, id: &str) -> Result<SessionText, ReadError> {
-        self.row(id)
+        self.read_session(id)
     }
 
     fn messages(
@@ -242,9 +242,11 @@ impl Storage for Database {
     fn place(&self, session: &SessionText, message: &str, part: Option<&str>) -> PathBuf {
         match part {
             // In `session_message`, parts have no rows of their own.
-            _ if session.generation != SQLITE => self.report_path().row("session_message", message),
-            None => self.report_path().row("message", message),
-            Some(part) => self.report_path().row("part", part),
+            _ if session.generation != SQLITE => {
+                self.report_path().row_path("session_message", message)
+            }
+            None => self.report_path().row_path("message", message),
+            Some(part) => self.report_path().row_path("part", part),
         }
     }
 
@@ -252,7 +254,7 @@ impl Storage for Database {
         let read = self
             .foreign
             .read(|reader| match self.schema(reader)?.has("todo") {
-                true => todo(reader, self.report_path(), &session.id),
+                true => read_todo(reader, self.report_path(), &session.id),
                 false => Ok((None, Vec::new())),
             });
         match read {
@@ -263,23 +265,23 @@ impl Storage for Database {
                 skipped.append(&mut left_out);
             }
             Err(why) => {
-                let at = self.report_path().row("todo", &session.id);
-                skipped.push(Skipped::new(&at, SkipReason::Unreadable, why.to_string()));
+                let path = self.report_path().row_path("todo", &session.id);
+                skipped.push(Skipped::new(&path, SkipReason::Unreadable, why.to_string()));
             }
         }
-        if let Err(why) = self.session_diff(&session.id, metadata) {
+        if let Err(why) = self.add_session_diff(&session.id, metadata) {
             skipped.push(why);
         }
     }
 
     fn add_orphans(&self, skipped: &mut Vec<Skipped>) -> Result<(), SourceError> {
         let read = self.foreign.read(|reader| {
-            let (schema, mut found) = (self.schema(reader)?, Vec::new());
-            sqlite::find_orphans(reader, &schema, self.report_path(), &mut found)?;
+            let (schema, mut reports) = (self.schema(reader)?, Vec::new());
+            sqlite::find_orphans(reader, &schema, self.report_path(), &mut reports)?;
             if schema.has("session_message") {
-                session_message::find_orphans(reader, &schema, self.report_path(), &mut found)?;
+                session_message::find_orphans(reader, &schema, self.report_path(), &mut reports)?;
             }
-            Ok(found)
+            Ok(reports)
         });
         skipped.append(&mut read.map_err(source_error)?);
         Ok(())
@@ -288,13 +290,13 @@ impl Storage for Database {
 
 /// The fingerprint of a session: a hash of its row, its project, and the sum over its rows of messages and parts. The
 /// path of the database is not included.
-fn fingerprint(session: &SessionText, rows: Option<Sum>) -> Fingerprint {
+fn fingerprint(session: &SessionText, rows: Option<RowSum>) -> Fingerprint {
     let (agent, fork_of) = (&session.agent, &session.fork_of);
-    Fingerprint::of(&(&*session.text, &session.project, agent, fork_of, rows))
+    Fingerprint::compute(&(&*session.text, &session.project, agent, fork_of, rows))
 }
 
 /// A session's to-do list as JSON, in the form that the file storage has.
-fn todo(
+fn read_todo(
     reader: &Reader<'_>,
     place: ReportPath<'_>,
     session: &str,
@@ -312,7 +314,7 @@ fn todo(
         entries.push(entry.finish());
         ControlFlow::Continue(())
     });
-    tolerate(result, &place.row("todo", session), &mut skipped)?;
+    report_damage(result, &place.row_path("todo", session), &mut skipped)?;
     let list = (!entries.is_empty()).then(|| format!("[{}]", entries.join(",")));
     Ok((list, skipped))
 }

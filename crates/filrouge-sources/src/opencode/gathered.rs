@@ -10,11 +10,11 @@ use crate::Skipped;
 pub(super) struct GatheredMessages {
     pub(super) messages: Vec<MessageText>,
     /// The creation times of the messages, in the same order.
-    created: Vec<i64>,
+    creation_times: Vec<i64>,
     ids: HashSet<Box<str>>,
     pub(super) skipped: Vec<Skipped>,
-    /// The time span of the session's rows in table `message`: the earliest creation and the latest change. `None`:
-    /// there are none.
+    /// The time span of the session's rows in table `message`: the earliest creation and the latest change. `None`
+    /// if there are none.
     pub(super) span: Option<(i64, i64)>,
 }
 
@@ -28,12 +28,12 @@ impl GatheredMessages {
     pub(super) fn add(&mut self, message: MessageText, created: i64) {
         self.ids.insert(message.id.clone());
         self.messages.push(message);
-        self.created.push(created);
+        self.creation_times.push(created);
     }
 
     /// Marks messages that are older than their session as copies.
     pub(super) fn mark_copies(&mut self, session_created: i64) {
-        for (message, created) in self.messages.iter_mut().zip(&self.created) {
+        for (message, created) in self.messages.iter_mut().zip(&self.creation_times) {
             message.copied = *created < session_created;
         }
     }

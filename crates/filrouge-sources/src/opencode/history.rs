@@ -9,9 +9,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use super::originals::OriginalRecords;
 use super::storage::{NAME, SessionText, Storage};
 use super::storages::{self, StoragePath};
-use super::written::OriginalRecords;
 use super::{neutral, session};
 use crate::files::canonical;
 use crate::locked::locked;
@@ -31,8 +31,8 @@ use crate::{
 /// # Errors
 /// [`SourceError`]: nothing exists at `path`, what exists is not a history, or it is not readable.
 pub fn open(path: &Path) -> Result<Vec<Arc<dyn Source>>, SourceError> {
-    let meta = fs::metadata(path).map_err(|e| SourceError::of_io(path, &e))?;
-    let (paths, _) = storages::at(path)?;
+    let meta = fs::metadata(path).map_err(|e| SourceError::from_io(path, &e))?;
+    let (paths, _) = storages::find_storages(path)?;
     let is_history = match paths.as_slice() {
         [StoragePath::Database(file)] if !meta.is_dir() => storages::is_history(file)?,
         paths => !paths.is_empty(),
@@ -49,7 +49,7 @@ pub fn open(path: &Path) -> Result<Vec<Arc<dyn Source>>, SourceError> {
 pub fn watch(path: &Path) -> Vec<Arc<dyn Source>> {
     vec![Arc::new(OpenCode {
         path: path.to_owned(),
-        at: canonical(path),
+        canonical_path: canonical(path),
         storages: Mutex::default(),
     })]
 }
@@ -57,7 +57,7 @@ pub fn watch(path: &Path) -> Vec<Arc<dyn Source>> {
 struct OpenCode {
     path: PathBuf,
     /// [`Source::path`].
-    at: PathBuf,
+    canonical_path: PathBuf,
     /// All storages that were found so far; the newest kind first.
     storages: Mutex<BTreeMap<StoragePath, Arc<dyn Storage>>>,
 }
@@ -67,9 +67,9 @@ type FoundSession = (Arc<dyn Storage>, SessionText, Header);
 
 impl OpenCode {
     /// Scans the path for storages, and reports entries that look like one but are not.
-    fn scan(&self, into: &mut Listing) -> Result<Vec<Arc<dyn Storage>>, SourceError> {
-        let (paths, mut not_storages) = storages::at(&self.path)?;
-        into.skipped.append(&mut not_storages);
+    fn scan(&self, listing: &mut Listing) -> Result<Vec<Arc<dyn Storage>>, SourceError> {
+        let (paths, mut not_storages) = storages::find_storages(&self.path)?;
+        listing.skipped.append(&mut not_storages);
         let mut storages = locked(&self.storages);
         for path in paths {
             if storages.contains_key(&path) {
@@ -81,7 +81,7 @@ impl OpenCode {
                 }
                 // The storage was removed after the folder was listed.
                 Err(SourceError::NotFound { .. }) => {}
-                Err(why) => into.unavailable.push(why.to_string()),
+                Err(why) => listing.unavailable.push(why.to_string()),
             }
         }
         Ok(storages.values().cloned().collect())
@@ -121,27 +121,27 @@ impl Source for OpenCode {
     }
 
     fn path(&self) -> Option<&Path> {
-        Some(&self.at)
+        Some(&self.canonical_path)
     }
 
     fn list(&self) -> Result<Arc<Listing>, SourceError> {
-        let (mut all, mut seen) = (Listing::default(), HashMap::new());
-        let (mut listed, mut last) = (0, None);
+        let (mut all, mut generations) = (Listing::default(), HashMap::new());
+        let (mut listed, mut last_error) = (0, None);
         for storage in self.scan(&mut all)? {
             match storage.list() {
                 Ok(listing) => {
                     listed += 1;
-                    all.add(&listing, &mut seen);
+                    all.add_older(&listing, &mut generations);
                 }
                 Err(why) => {
                     all.unavailable.push(why.to_string());
-                    last = Some(why);
+                    last_error = Some(why);
                 }
             }
         }
-        match last {
+        match last_error {
             Some(why) if listed == 0 => Err(why),
-            _ => Ok(Arc::new(all.in_order())),
+            _ => Ok(Arc::new(all.sorted())),
         }
     }
 
@@ -168,8 +168,8 @@ impl Source for OpenCode {
         let mut agents = conversation.messages.iter();
         let first = agents.find_map(|message| message.agent.clone());
         header.agent = first.or(header.agent);
-        let written = OriginalRecords::of((&*storage, &text), &texts, &conversation.skipped);
-        let mut loaded = turns_of::load((header, metadata), &conversation, &written);
+        let originals = OriginalRecords::new((&*storage, &text), &texts, &conversation.skipped);
+        let mut loaded = turns_of::load_session((header, metadata), &conversation, &originals);
         loaded.skipped.append(&mut skipped);
         loaded.skipped.sort();
         Ok(loaded)

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 use super::storage::Project;
 use crate::files::{Files, Folder};
-use crate::object::{Object, Writer, check_value, skip};
+use crate::object::{Object, Writer, check_value, refusal_report};
 use crate::{SkipReason, Skipped};
 
 /// If a file of differences has at least this many bytes, its size is recorded instead of its content.
@@ -49,7 +49,7 @@ pub(super) enum TreeForm {
 
 impl Layout {
     /// [`crate::Header::generation`].
-    pub(super) const fn name(&self) -> &'static str {
+    pub(super) const fn generation(&self) -> &'static str {
         match self.form {
             TreeForm::Storage => "storage",
             TreeForm::Projects { .. } => "project",
@@ -69,7 +69,7 @@ impl Layout {
     pub(super) fn session_dir(&self, folder: &str) -> PathBuf {
         match self.form {
             TreeForm::Storage => Path::new("session").join(folder),
-            TreeForm::Projects { .. } => of_project(folder).join("info"),
+            TreeForm::Projects { .. } => session_root(folder).join("info"),
         }
     }
 
@@ -77,7 +77,7 @@ impl Layout {
     pub(super) fn message_root(&self, folder: &str) -> PathBuf {
         match self.form {
             TreeForm::Storage => "message".into(),
-            TreeForm::Projects { .. } => of_project(folder).join("message"),
+            TreeForm::Projects { .. } => session_root(folder).join("message"),
         }
     }
 
@@ -86,7 +86,10 @@ impl Layout {
     pub(super) fn message_roots(&self, folders: &[&str]) -> Vec<PathBuf> {
         match self.form {
             TreeForm::Storage => vec![self.message_root("")],
-            TreeForm::Projects { .. } => folders.iter().map(|one| self.message_root(one)).collect(),
+            TreeForm::Projects { .. } => folders
+                .iter()
+                .map(|folder| self.message_root(folder))
+                .collect(),
         }
     }
 
@@ -99,18 +102,18 @@ impl Layout {
     pub(super) fn part_root(&self, folder: &str, session: &str) -> PathBuf {
         match self.form {
             TreeForm::Storage => "part".into(),
-            TreeForm::Projects { .. } => of_project(folder).join("part").join(session),
+            TreeForm::Projects { .. } => session_root(folder).join("part").join(session),
         }
     }
 
     /// The project of a project folder; empty if the project has no file.
     pub(super) fn project(&self, folder: &str) -> Result<Project, Skipped> {
-        let Some(text) = self.value("project", folder)? else {
+        let Some(text) = self.optional_file("project", folder)? else {
             return Ok(Project::default());
         };
         let object = Object::parse(&text).map_err(|why| {
             let file = format!("{folder}.json");
-            skip(&self.files.root.join("project").join(file), why)
+            refusal_report(&self.files.root.join("project").join(file), why)
         })?;
         Ok(Project {
             name: object.text("name").map(Into::into),
@@ -125,7 +128,7 @@ impl Layout {
         metadata: &mut Writer,
         skipped: &mut Vec<Skipped>,
     ) {
-        let todo = self.value("todo", session).map(|todo| {
+        let todo = self.optional_file("todo", session).map(|todo| {
             if let Some(todo) = todo {
                 metadata.raw("todo", &todo);
             }
@@ -142,7 +145,7 @@ impl Layout {
     }
 
     /// The JSON of the optional file `<folder>/<name>.json`. Only `storage/` has such files.
-    fn value(&self, folder: &str, name: &str) -> Result<Option<String>, Skipped> {
+    fn optional_file(&self, folder: &str, name: &str) -> Result<Option<String>, Skipped> {
         if self.form != TreeForm::Storage {
             return Ok(None);
         }
@@ -150,7 +153,7 @@ impl Layout {
             return Ok(None);
         };
         let path = || self.files.root.join(folder).join(format!("{name}.json"));
-        let value = check_value(&text).map_err(|why| skip(&path(), why))?;
+        let value = check_value(&text).map_err(|why| refusal_report(&path(), why))?;
         Ok(Some(value.to_owned()))
     }
 
@@ -164,35 +167,47 @@ impl Layout {
             let root = self.message_root("");
             let owners = owners(&root).into_iter();
             let messages = owners.flat_map(|name| ids(&root.join(name))).collect();
-            orphans::<String>(&self.files, Path::new("part"), &messages, reason, skipped);
+            report_orphan_folders::<String>(
+                &self.files,
+                Path::new("part"),
+                &messages,
+                reason,
+                skipped,
+            );
             return;
         }
         for folder in self.folders(&mut Vec::new()) {
-            let (root, dir) = (self.message_root(&folder), of_project(&folder).join("part"));
+            let (root, dir) = (
+                self.message_root(&folder),
+                session_root(&folder).join("part"),
+            );
             let owners: HashSet<String> = owners(&root).into_iter().collect();
-            for session in orphans(&self.files, &dir, &owners, reason, skipped) {
+            for session in report_orphan_folders(&self.files, &dir, &owners, reason, skipped) {
                 if owners.contains(&session) {
                     let messages = ids(&root.join(&session)).into_iter().collect();
                     let dir = dir.join(&session);
-                    orphans::<String>(&self.files, &dir, &messages, reason, skipped);
+                    report_orphan_folders::<String>(&self.files, &dir, &messages, reason, skipped);
                 }
             }
         }
     }
 }
 
-fn of_project(folder: &str) -> PathBuf {
+/// The folder `storage/session` of a project folder.
+fn session_root(folder: &str) -> PathBuf {
     Path::new(folder).join("storage").join("session")
 }
 
-/// Adds the content of a session's file of differences to `out`, if `folder` has one; of a large file, only the size.
+/// Adds the content of a session's file of differences to `out`, if `folder` has such a file; for a large file, adds
+/// only its size.
 pub(super) fn add_diff(folder: &Folder, session: &str, out: &mut Writer) -> Result<(), Skipped> {
     match folder.stat(session).map(|stat| stat.st_size) {
         None => {}
         Some(bytes) if bytes >= DIFF_BYTES_MAX => out.raw("session_diff_bytes", &bytes.to_string()),
         Some(_) => {
             let text = folder.text(session)?;
-            let value = check_value(&text).map_err(|why| skip(&folder.file(session), why))?;
+            let value =
+                check_value(&text).map_err(|why| refusal_report(&folder.file(session), why))?;
             out.raw("session_diff", value);
         }
     }
@@ -202,7 +217,7 @@ pub(super) fn add_diff(folder: &Folder, session: &str, out: &mut Writer) -> Resu
 /// Reports the folders in `dir` whose name is not in `owners`, and returns the names of all folders. A folder is named
 /// after its owner: the session or message whose files are in it. Problems with the folder of a known owner are not
 /// reported here, but when its session is read.
-pub(super) fn orphans<Id: Borrow<str> + Eq + Hash>(
+pub(super) fn report_orphan_folders<Id: Borrow<str> + Eq + Hash>(
     files: &Files,
     dir: &Path,
     owners: &HashSet<Id>,

@@ -2,7 +2,7 @@
 //!
 //! `history.rs` is the source. `storage.rs` is the interface of a storage: `layout.rs` and `tree*.rs` implement it for
 //! files, `database.rs` and the modules that it names for databases. All storages return records in the JSON of
-//! OpenCode 1.x; `neutral*.rs` converts it to the neutral form, and `written.rs` adds the data that only an import
+//! OpenCode 1.x; `neutral*.rs` converts it to the neutral form, and `originals.rs` adds the data that only an import
 //! keeps.
 
 mod database;
@@ -16,6 +16,7 @@ mod newer_form;
 mod newer_piece;
 mod newer_tool;
 mod order;
+mod originals;
 mod row_place;
 mod row_sums;
 mod session;
@@ -28,7 +29,6 @@ mod tree;
 mod tree_first;
 mod tree_listing;
 mod tree_messages;
-mod written;
 
 use std::path::{Path, PathBuf};
 
@@ -62,8 +62,8 @@ fn places(around: &dyn Surroundings) -> Vec<PathBuf> {
         .path_in("OPENCODE_DB")
         .filter(|name| name != Path::new(":memory:"));
     let other = named.map(|name| folder.join(name)).filter(|path| {
-        let usual = path.file_name().map(storages::is_usual_database);
-        usual.is_some_and(|usual| !usual || path.parent() != Some(&*folder))
+        let has_usual_name = path.file_name().map(storages::is_usual_database);
+        has_usual_name.is_some_and(|usual| !usual || path.parent() != Some(&*folder))
     });
     other.into_iter().chain([folder]).collect()
 }

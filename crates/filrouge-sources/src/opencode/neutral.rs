@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::neutral_message::{self, rule};
+use super::neutral_message::{self, token_rule};
 use super::neutral_part::{self, PartIds, StartedCompaction};
 use super::order;
 use super::storage::{MessageText, SessionText, Storage};
-use crate::object::{Object, skip};
+use crate::object::{Object, refusal_report};
 use crate::{
     Boundary, Conversation, Header, Message, ReadError, SkipReason, Skipped, TokenRule, Tokens,
 };
@@ -27,15 +27,15 @@ pub(super) fn conversation(
     let mut reader = Reader {
         storage,
         session,
-        rule: rule(header.generation, header.version.as_deref()),
-        parts: HashSet::new(),
+        token_rule: token_rule(header.generation, header.version.as_deref()),
+        part_ids: HashSet::new(),
         skipped: Vec::new(),
     };
     let mut texts = storage.messages(session, &mut reader.skipped)?;
     for text in &mut texts {
-        order::by_id(&mut text.parts, |part| &part.id);
+        order::sort_by_id(&mut text.parts, |part| &part.id);
     }
-    let read = reader.all(&texts);
+    let read = reader.read_messages(&texts);
     let boundaries = boundaries(&read);
     let messages: Vec<Message> = read.into_iter().map(|read| read.message).collect();
     reader.skipped.sort();
@@ -43,7 +43,7 @@ pub(super) fn conversation(
         reverted_at: reverted_at(session, &messages),
         messages,
         boundaries,
-        token_rule: reader.rule,
+        token_rule: reader.token_rule,
         skipped: reader.skipped,
     };
     Ok((conversation, texts))
@@ -52,18 +52,18 @@ pub(super) fn conversation(
 struct Reader<'a> {
     storage: &'a dyn Storage,
     session: &'a SessionText,
-    rule: TokenRule,
+    token_rule: TokenRule,
     /// The ids of the parts that were read. A part that occurs in a second message is left out there and reported.
-    parts: HashSet<Box<str>>,
+    part_ids: HashSet<Box<str>>,
     skipped: Vec<Skipped>,
 }
 
 impl Reader<'_> {
     /// The messages in order of time.
-    fn all(&mut self, texts: &[MessageText]) -> Vec<ReadMessage> {
+    fn read_messages(&mut self, texts: &[MessageText]) -> Vec<ReadMessage> {
         let mut read: Vec<ReadMessage> = Vec::with_capacity(texts.len());
         for text in texts {
-            read.extend(self.message(text));
+            read.extend(self.read_message(text));
         }
         read.sort_by(|a, b| {
             let key = |r: &ReadMessage| (r.message.created, r.message.seq);
@@ -75,12 +75,12 @@ impl Reader<'_> {
     }
 
     /// Reads one message. A message that cannot be used is reported, and the result is `None`.
-    fn message(&mut self, text: &MessageText) -> Option<ReadMessage> {
-        let mut message = match neutral_message::read(&self.session.id, text, self.rule) {
+    fn read_message(&mut self, text: &MessageText) -> Option<ReadMessage> {
+        let mut message = match neutral_message::read(&self.session.id, text, self.token_rule) {
             Ok(message) => message,
             Err(why) => {
                 let place = self.storage.place(self.session, &text.id, None);
-                self.skipped.push(skip(&place, why));
+                self.skipped.push(refusal_report(&place, why));
                 return None;
             }
         };
@@ -94,17 +94,17 @@ impl Reader<'_> {
                 part: &part.id,
             };
             let read = neutral_part::read(&owner, &part.text).and_then(|read| {
-                let again = || {
+                let duplicate = || {
                     let detail = format!("{} was read from another message", part.id);
                     (SkipReason::DuplicateId, detail)
                 };
-                let new = self.parts.insert(part.id.clone());
-                new.then_some(read).ok_or_else(again)
+                let is_new = self.part_ids.insert(part.id.clone());
+                is_new.then_some(read).ok_or_else(duplicate)
             });
             match read {
                 Ok(read) => {
                     // A message records only the tokens of its last step, but the cost of all steps.
-                    if self.rule == TokenRule::OpencodeInputHoldsCache
+                    if self.token_rule == TokenRule::OpencodeInputHoldsCache
                         && let Some(step) = read.step
                     {
                         steps.get_or_insert_default().add(&step);
@@ -115,7 +115,7 @@ impl Reader<'_> {
                 Err(why) => {
                     let id = Some(&*part.id);
                     let place = self.storage.place(self.session, &text.id, id);
-                    self.skipped.push(skip(&place, why));
+                    self.skipped.push(refusal_report(&place, why));
                 }
             }
         }
@@ -139,9 +139,9 @@ fn boundaries(read: &[ReadMessage]) -> Vec<Boundary> {
         .collect();
     let mut boundaries = Vec::new();
     let mut newest = None;
-    for (at, one) in read.iter().enumerate() {
-        let message = &one.message;
-        let origin = if let Some(compaction) = &one.compaction {
+    for (at, read_message) in read.iter().enumerate() {
+        let message = &read_message.message;
+        let origin = if let Some(compaction) = &read_message.compaction {
             newest = Some(at);
             match compaction.finished {
                 true => newest.take(),

@@ -1,13 +1,13 @@
 //! Converts a message's text, without its parts, to a message in the neutral form.
 
-use super::session::{check_own_id, missing};
+use super::session::{check_own_id, missing_field};
 use super::storage::MessageText;
-use crate::object::{Object, Refusal, Writer, check_depth, plain};
+use crate::object::{Object, Refusal, Writer, check_depth, token_text};
 use crate::{Message, MessageError, Role, TokenRule, Tokens};
 
 /// The rule by which a session's tokens are converted: the rule for OpenCode's version or, if `version` contains no
 /// version number, the rule for the storage (`generation`).
-pub(super) fn rule(generation: &str, version: Option<&str>) -> TokenRule {
+pub(super) fn token_rule(generation: &str, version: Option<&str>) -> TokenRule {
     let mut numbers = version.unwrap_or_default().split('.');
     let mut next = || numbers.next().and_then(|n| n.parse::<u32>().ok());
     match (next(), next()) {
@@ -28,16 +28,18 @@ pub(super) fn read(session: &str, text: &MessageText, rule: TokenRule) -> Result
     check_depth(&text.text)?;
     check_own_id(&object, "id", &text.id)?;
     check_own_id(&object, "sessionID", session)?;
-    let time = object.object("time")?.ok_or_else(|| missing("time"))?;
+    let time = object
+        .object("time")?
+        .ok_or_else(|| missing_field("time"))?;
     let created = time.millis("created");
-    let role = object.text("role").and_then(|word| role(&word));
-    let role = role.ok_or_else(|| missing("role"))?;
+    let role = object.text("role").and_then(|word| parse_role(&word));
+    let role = role.ok_or_else(|| missing_field("role"))?;
     let text_of = |key| object.text(key).map(Into::into);
     let nested_model = || model(&object.object("model").ok()??);
     Ok(Message {
         id: text.id.clone(),
         role,
-        created: created.ok_or_else(|| missing("time.created"))?,
+        created: created.ok_or_else(|| missing_field("time.created"))?,
         completed: time.millis("completed"),
         seq: text.seq,
         parent_id: text_of("parentID"),
@@ -54,7 +56,7 @@ pub(super) fn read(session: &str, text: &MessageText, rule: TokenRule) -> Result
 }
 
 /// Parses a role.
-fn role(word: &str) -> Option<Role> {
+fn parse_role(word: &str) -> Option<Role> {
     match word {
         "user" => Some(Role::User),
         "assistant" => Some(Role::Assistant),
@@ -66,10 +68,10 @@ fn role(word: &str) -> Option<Role> {
 /// The token counts, converted so that each token is counted once.
 pub(super) fn tokens(object: &Object<'_>, rule: TokenRule) -> Option<Tokens> {
     let raw = object.object("tokens").ok()??;
-    Some(counted(&raw, rule))
+    Some(convert_tokens(&raw, rule))
 }
 
-fn counted(raw: &Object<'_>, rule: TokenRule) -> Tokens {
+fn convert_tokens(raw: &Object<'_>, rule: TokenRule) -> Tokens {
     let cache = raw.object("cache").ok().flatten();
     let count = |key| raw.count(key).unwrap_or(0);
     let cached = |key| cache.as_ref().and_then(|c| c.count(key)).unwrap_or(0);
@@ -102,44 +104,44 @@ pub(super) fn model(object: &Object<'_>) -> Option<Box<str>> {
 
 /// The agent of a message; versions before 1.0 call it `mode`.
 pub(super) fn agent(object: &Object<'_>) -> Option<Box<str>> {
-    let named = object.text("agent").or_else(|| object.text("mode"));
-    named.map(Into::into)
+    let agent = object.text("agent").or_else(|| object.text("mode"));
+    agent.map(Into::into)
 }
 
 /// The fields of a message's error.
 #[derive(Default)]
-pub(super) struct Error<'a> {
+pub(super) struct ErrorFields<'a> {
     /// The JSON token of its name; `None` if the error has none.
     pub(super) name: Option<&'a str>,
     pub(super) message: Option<&'a str>,
     pub(super) retryable: bool,
     /// All other fields of the error.
-    pub(super) rest: Writer,
+    pub(super) other_fields: Writer,
 }
 
 /// The name that an error without a name gets, as a JSON token.
 pub(super) const UNNAMED: &str = "\"UnknownError\"";
 
 /// Reads the error of a message.
-pub(super) fn error<'a>(object: &Object<'a>) -> Error<'a> {
-    let mut error = Error::default();
+pub(super) fn error<'a>(object: &Object<'a>) -> ErrorFields<'a> {
+    let mut error = ErrorFields::default();
     let Ok(Some(outer)) = object.object("error") else {
         if let Some(raw) = object.get("error") {
-            error.rest.raw("value", raw);
+            error.other_fields.raw("value", raw);
         }
         return error;
     };
     error.name = outer.token("name");
-    error.rest = outer.without(&["name", "data"]);
+    error.other_fields = outer.without(&["name", "data"]);
     if let Ok(Some(data)) = outer.object("data") {
         error.message = data.token("message");
         error.retryable = data.is_true("isRetryable");
         let message_key = error.message.map_or("", |_| "message");
         error
-            .rest
+            .other_fields
             .nested("data", data.without(&["isRetryable", message_key]));
     } else if let Some(raw) = outer.get("data") {
-        error.rest.raw("data", raw);
+        error.other_fields.raw("data", raw);
     }
     error
 }
@@ -153,8 +155,8 @@ fn message_error(object: &Object<'_>, raw: &str) -> MessageError {
         (None, None) => UNNAMED,
     };
     MessageError {
-        name: plain(error.name.unwrap_or(UNNAMED)).into(),
-        message: plain(message).into(),
+        name: token_text(error.name.unwrap_or(UNNAMED)).into(),
+        message: token_text(message).into(),
         retryable: error.retryable,
     }
 }
@@ -165,7 +167,7 @@ mod tests {
 
     #[test]
     fn the_version_decides_how_tokens_are_converted() {
-        let rule_of = |version| rule("sqlite", version);
+        let rule_of = |version| token_rule("sqlite", version);
         for old in ["0.5.29", "0.1.0"] {
             assert_eq!(
                 rule_of(Some(old)),
@@ -182,11 +184,11 @@ mod tests {
         }
         // A version without a number does not decide the rule; the storage does.
         assert_eq!(
-            rule("project", Some("dev")),
+            token_rule("project", Some("dev")),
             TokenRule::OpencodeInputHoldsCache
         );
         assert_eq!(
-            rule("storage", Some("0.0.0-dev")),
+            token_rule("storage", Some("0.0.0-dev")),
             TokenRule::OpencodeOutputHoldsReasoning
         );
     }

@@ -1,7 +1,7 @@
 //! Converts a part's text to a part in the neutral form.
 
 use super::neutral_message::tokens;
-use super::session::{check_own_id, missing};
+use super::session::{check_own_id, missing_field};
 use crate::object::{Object, Refusal, check_depth};
 use crate::raw::Raw;
 use crate::{Changes, Part, PartKind, TokenRule, Tokens, Tool, ToolStatus};
@@ -38,7 +38,10 @@ pub(super) fn read(expected: &PartIds<'_>, text: &str) -> Result<ReadPart, Refus
     check_own_id(&object, "id", expected.part)?;
     check_own_id(&object, "messageID", expected.message)?;
     check_own_id(&object, "sessionID", expected.session)?;
-    let kind: Box<str> = object.text("type").ok_or_else(|| missing("type"))?.into();
+    let kind: Box<str> = object
+        .text("type")
+        .ok_or_else(|| missing_field("type"))?
+        .into();
     let state = object.object("state")?;
     let state_time = state
         .as_ref()
@@ -90,14 +93,14 @@ fn neutral_kind(kind: &str, object: &Object<'_>, state: Option<&Object<'_>>) -> 
                 .or_else(|| object.text("reasoning"))?
                 .into(),
         }),
-        "tool" => tool(object, state?).map(|tool| PartKind::Tool(Box::new(tool))),
+        "tool" => read_tool(object, state?).map(|tool| PartKind::Tool(Box::new(tool))),
         "file" => Some(PartKind::File {
             mime: optional_text(object, "mime")?,
             name: optional_text(object, "filename")?,
-            url: optional_text(object, "url")?.map(address),
+            url: optional_text(object, "url")?.map(without_content),
         }),
         "patch" => Some(PartKind::Patch {
-            files: paths(object.at("files"))?,
+            files: paths(object.field("files"))?,
         }),
         "compaction" => Some(PartKind::Compaction {
             automatic: object.is_true("auto"),
@@ -108,7 +111,7 @@ fn neutral_kind(kind: &str, object: &Object<'_>, state: Option<&Object<'_>>) -> 
 }
 
 /// A URL, without the content of a `data:` URL.
-fn address(url: Box<str>) -> Box<str> {
+fn without_content(url: Box<str>) -> Box<str> {
     match url.split_once(',') {
         Some((head, _)) if head.starts_with("data:") => format!("{head},").into(),
         _ => url,
@@ -120,7 +123,7 @@ fn paths(files: Raw<'_>) -> Option<Vec<Box<str>>> {
     files.map(|file| file.text().map(Into::into)).collect()
 }
 
-fn tool(object: &Object<'_>, state: &Object<'_>) -> Option<Tool> {
+fn read_tool(object: &Object<'_>, state: &Object<'_>) -> Option<Tool> {
     let status = match &*state.text("status")? {
         "pending" => ToolStatus::Pending,
         // A call that is streaming has begun; its arguments may be incomplete.
@@ -129,12 +132,12 @@ fn tool(object: &Object<'_>, state: &Object<'_>) -> Option<Tool> {
         "error" => ToolStatus::Error,
         _ => return None,
     };
-    let metadata = state.at("metadata").object().unwrap_or_default();
-    let outer = || started(&object.at("metadata").object()?);
-    let child = started(&metadata).or_else(outer);
-    let (files, changes) = changed(&metadata);
+    let metadata = state.field("metadata").object().unwrap_or_default();
+    let from_part = || started_session(&object.field("metadata").object()?);
+    let child = started_session(&metadata).or_else(from_part);
+    let (files, changes) = changed_files(&metadata);
     let name: Box<str> = object.text("tool")?.into();
-    let time = state.at("time").object();
+    let time = state.field("time").object();
     Some(Tool {
         call_id: object.text("callID")?.into(),
         // Only `task` always starts a session of OpenCode. The ids of other tools can be those of another program.
@@ -153,16 +156,16 @@ fn tool(object: &Object<'_>, state: &Object<'_>) -> Option<Tool> {
 }
 
 /// The session that a call's metadata names.
-fn started(metadata: &Object<'_>) -> Option<Box<str>> {
+fn started_session(metadata: &Object<'_>) -> Option<Box<str>> {
     let id = metadata.text("sessionId");
     id.or_else(|| metadata.text("sessionID")).map(Into::into)
 }
 
 /// The files that a tool changed, and the numbers of changed lines. Different tools report them in different fields.
-fn changed(metadata: &Object<'_>) -> (Vec<Box<str>>, Option<Changes>) {
-    let diffs = match metadata.at("filediff").object() {
+fn changed_files(metadata: &Object<'_>) -> (Vec<Box<str>>, Option<Changes>) {
+    let diffs = match metadata.field("filediff").object() {
         Some(diff) => vec![diff],
-        None => metadata.at("files").objects().unwrap_or_default(),
+        None => metadata.field("files").objects().unwrap_or_default(),
     };
     if diffs.is_empty() {
         let path = metadata.text("filepath").map(Into::into);
@@ -171,7 +174,7 @@ fn changed(metadata: &Object<'_>) -> (Vec<Box<str>>, Option<Changes>) {
     let mut changes = Changes::default();
     let mut paths = Vec::new();
     for diff in diffs {
-        let count = |key| diff.at(key).number().unwrap_or(0);
+        let count = |key| diff.field(key).number().unwrap_or(0);
         changes.additions = changes.additions.saturating_add(count("additions"));
         changes.deletions = changes.deletions.saturating_add(count("deletions"));
         changes.files += 1;

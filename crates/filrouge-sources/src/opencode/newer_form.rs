@@ -16,12 +16,13 @@
 use crate::object::{Object, Refusal, Writer};
 use crate::raw::Raw;
 
-use super::newer_piece::{file, times};
+use super::newer_piece::{convert_file, convert_times};
 use super::newer_tool;
 use super::storage::PartText;
 
 /// Fields that only the model's provider can read.
-pub(super) const SEALED: [&str; 4] = ["native", "providerState", "providerMetadata", "state"];
+pub(super) const PROVIDER_FIELDS: [&str; 4] =
+    ["native", "providerState", "providerMetadata", "state"];
 
 /// A row of `session_message`.
 #[derive(Clone, Copy)]
@@ -36,7 +37,7 @@ pub(super) struct NewerRow<'a> {
 }
 
 /// The result of converting a row: the message as JSON, and its parts.
-pub(super) struct RowForm {
+pub(super) struct ConvertedRow {
     pub(super) text: String,
     pub(super) parts: Vec<PartText>,
 }
@@ -52,7 +53,7 @@ struct Draft<'a> {
 ///
 /// # Errors
 /// When `data` is not a JSON object.
-pub(super) fn form(row: NewerRow<'_>) -> Result<RowForm, Refusal> {
+pub(super) fn convert_row(row: NewerRow<'_>) -> Result<ConvertedRow, Refusal> {
     let object = Object::parse(row.data)?;
     let mut draft = Draft {
         row,
@@ -60,26 +61,26 @@ pub(super) fn form(row: NewerRow<'_>) -> Result<RowForm, Refusal> {
         parts: Vec::new(),
     };
     let converted: &[&str] = match row.kind {
-        "user" => draft.user(&object),
-        "assistant" => draft.assistant(&object),
-        "synthetic" | "skill" => draft.note("user", &object),
-        "system" => draft.note("system", &object),
-        "shell" => draft.shell(&object)?,
-        "compaction" => draft.compaction(&object),
-        _ => draft.other(&object),
+        "user" => draft.add_user(&object),
+        "assistant" => draft.add_assistant(&object),
+        "synthetic" | "skill" => draft.add_injected("user", &object),
+        "system" => draft.add_injected("system", &object),
+        "shell" => draft.add_shell(&object)?,
+        "compaction" => draft.add_compaction(&object),
+        _ => draft.add_other(&object),
     };
     let converted: Vec<&str> = converted
         .iter()
         .copied()
         .chain(["time"])
-        .chain(SEALED)
+        .chain(PROVIDER_FIELDS)
         .collect();
-    let mut rest = object.without(&converted);
+    let mut unconverted = object.without(&converted);
     if !matches!(row.kind, "user" | "assistant") {
-        rest.text("type", row.kind);
+        unconverted.text("type", row.kind);
     }
-    draft.message.nested("metadata", rest);
-    Ok(RowForm {
+    draft.message.nested("metadata", unconverted);
+    Ok(ConvertedRow {
         text: draft.message.finish(),
         parts: draft.parts,
     })
@@ -87,7 +88,7 @@ pub(super) fn form(row: NewerRow<'_>) -> Result<RowForm, Refusal> {
 
 impl Draft<'_> {
     /// Adds the role and the time to the message.
-    fn begin(&mut self, role: &str, object: &Object<'_>) {
+    fn begin_message(&mut self, role: &str, object: &Object<'_>) {
         self.message.text("role", role);
         match object.get("time").filter(|raw| raw.starts_with('{')) {
             Some(time) => self.message.raw("time", time),
@@ -99,7 +100,7 @@ impl Draft<'_> {
         }
     }
 
-    fn part(&mut self, text: String) {
+    fn add_part(&mut self, text: String) {
         // The parts of a message are ordered by id.
         let id = format!("{}:{:05}", self.row.id, self.parts.len());
         self.parts.push(PartText {
@@ -108,39 +109,39 @@ impl Draft<'_> {
         });
     }
 
-    fn text_part(&mut self, token: &str, synthetic: bool) {
+    fn add_text_part(&mut self, token: &str, synthetic: bool) {
         let mut part = Writer::part("text");
         part.raw("text", token);
         if synthetic {
             part.raw("synthetic", "true");
         }
-        self.part(part.finish());
+        self.add_part(part.finish());
     }
 
-    /// Converts a row of the type `user`. This method and those below it return the names of the fields that they have
-    /// converted.
-    fn user(&mut self, object: &Object<'_>) -> &'static [&'static str] {
-        self.begin("user", object);
+    /// Converts a row of the type `user`. This method and the methods below return the names of the fields that they
+    /// have converted.
+    fn add_user(&mut self, object: &Object<'_>) -> &'static [&'static str] {
+        self.begin_message("user", object);
         if let Some(agent) = object.token("agent") {
             self.message.raw("agent", agent);
         }
         if let Some(text) = object.token("text") {
-            self.text_part(text, false);
+            self.add_text_part(text, false);
         }
-        for (key, form) in [
-            ("files", file as fn(&Object<'_>) -> Writer),
+        for (key, convert) in [
+            ("files", convert_file as fn(&Object<'_>) -> Writer),
             ("agents", agent_part),
         ] {
-            let all = object.at(key).list().unwrap_or_default();
-            for one in all.into_iter().filter_map(Raw::object) {
-                self.part(form(&one).finish());
+            let entries = object.field(key).list().unwrap_or_default();
+            for object in entries.into_iter().filter_map(Raw::object) {
+                self.add_part(convert(&object).finish());
             }
         }
         &["agent", "text", "files", "agents"]
     }
 
-    fn assistant(&mut self, object: &Object<'_>) -> &'static [&'static str] {
-        self.begin("assistant", object);
+    fn add_assistant(&mut self, object: &Object<'_>) -> &'static [&'static str] {
+        self.begin_message("assistant", object);
         let model = object.object("model").ok().flatten();
         for (key, raw) in [
             ("agent", object.token("agent")),
@@ -159,17 +160,17 @@ impl Draft<'_> {
             }
         }
         if let Some(raw) = object.get("error") {
-            error(&mut self.message, raw);
+            add_error(&mut self.message, raw);
         }
-        let Some(content) = object.at("content").list() else {
+        let Some(content) = object.field("content").list() else {
             return &["agent", "model", "finish", "cost", "tokens", "error"];
         };
         for raw in content {
             let text = match raw.object() {
-                Some(one) => content_part(&one, raw),
-                None => unknown(raw),
+                Some(object) => content_part(&object, raw),
+                None => unknown_part(raw),
             };
-            self.part(text);
+            self.add_part(text);
         }
         &[
             "agent", "model", "finish", "cost", "tokens", "error", "content",
@@ -177,25 +178,25 @@ impl Draft<'_> {
     }
 
     /// Converts a row with a text that the program injected.
-    fn note(&mut self, role: &str, object: &Object<'_>) -> &'static [&'static str] {
-        self.begin(role, object);
+    fn add_injected(&mut self, role: &str, object: &Object<'_>) -> &'static [&'static str] {
+        self.begin_message(role, object);
         if let Some(text) = object.token("text") {
-            self.text_part(text, true);
+            self.add_text_part(text, true);
         }
         &["text", "sessionID"]
     }
 
-    fn shell(&mut self, object: &Object<'_>) -> Result<&'static [&'static str], Refusal> {
-        self.begin("assistant", object);
-        let part = newer_tool::shell(self.row.id, object)?;
-        self.part(part.finish());
+    fn add_shell(&mut self, object: &Object<'_>) -> Result<&'static [&'static str], Refusal> {
+        self.begin_message("assistant", object);
+        let part = newer_tool::convert_shell(self.row.id, object)?;
+        self.add_part(part.finish());
         Ok(&[
             "command", "output", "callID", "shellID", "shell", "status", "exit",
         ])
     }
 
-    fn compaction(&mut self, object: &Object<'_>) -> &'static [&'static str] {
-        self.begin("user", object);
+    fn add_compaction(&mut self, object: &Object<'_>) -> &'static [&'static str] {
+        self.begin_message("user", object);
         for key in ["agent", "cost", "tokens"] {
             if let Some(raw) = object.get(key) {
                 self.message.raw(key, raw);
@@ -218,14 +219,14 @@ impl Draft<'_> {
                 part.raw(key, raw);
             }
         }
-        self.part(part.finish());
+        self.add_part(part.finish());
         &[
             "agent", "cost", "tokens", "status", "reason", "summary", "recent",
         ]
     }
 
-    fn other(&mut self, object: &Object<'_>) -> &'static [&'static str] {
-        self.begin("system", object);
+    fn add_other(&mut self, object: &Object<'_>) -> &'static [&'static str] {
+        self.begin_message("system", object);
         if let Some(agent) = object.token("agent") {
             self.message.raw("agent", agent);
         }
@@ -237,13 +238,13 @@ impl Draft<'_> {
             "providerState",
             "providerMetadata",
         ]));
-        self.part(part.finish());
+        self.add_part(part.finish());
         &["agent", "model", "location", "outcome"]
     }
 }
 
 /// Converts an error to the form of 1.x: `{name, data: {message}}`.
-fn error(message: &mut Writer, raw: &str) {
+fn add_error(message: &mut Writer, raw: &str) {
     let Ok(object) = Object::parse(raw) else {
         let mut data = Writer::default();
         if raw.starts_with('"') {
@@ -272,37 +273,40 @@ fn error(message: &mut Writer, raw: &str) {
 }
 
 /// Converts one element of an answer's `content`; `raw` is its JSON.
-fn content_part(one: &Object<'_>, raw: Raw<'_>) -> String {
-    match one.text("type").as_deref() {
-        Some("text") => plain_part(one, "text"),
-        Some("reasoning") => plain_part(one, "reasoning"),
-        Some("tool") => match newer_tool::tool(one) {
+fn content_part(object: &Object<'_>, raw: Raw<'_>) -> String {
+    match object.text("type").as_deref() {
+        Some("text") => plain_part(object, "text"),
+        Some("reasoning") => plain_part(object, "reasoning"),
+        Some("tool") => match newer_tool::convert_tool(object) {
             Ok(part) => part.finish(),
-            Err(_) => as_written(one, &[]).finish(),
+            Err(_) => unconverted_fields(object, &[]).finish(),
         },
-        Some(_) => as_written(one, &["state"]).finish(),
-        None => unknown(raw),
+        Some(_) => unconverted_fields(object, &["state"]).finish(),
+        None => unknown_part(raw),
     }
 }
 
 /// Converts a text or reasoning part.
-fn plain_part(one: &Object<'_>, kind: &str) -> String {
+fn plain_part(object: &Object<'_>, kind: &str) -> String {
     let mut part = Writer::part(kind);
-    part.raw("text", one.get("text").unwrap_or("\"\""));
-    if let Ok(Some(time)) = one.object("time") {
+    part.raw("text", object.get("text").unwrap_or("\"\""));
+    if let Ok(Some(time)) = object.object("time") {
         part.nested(
             "time",
-            times(&time, &[("start", &["created"]), ("end", &["completed"])]),
+            convert_times(&time, &[("start", &["created"]), ("end", &["completed"])]),
         );
     }
-    let converted: Vec<&str> = ["type", "text", "time"].into_iter().chain(SEALED).collect();
-    part.nested("metadata", one.without(&converted));
+    let converted: Vec<&str> = ["type", "text", "time"]
+        .into_iter()
+        .chain(PROVIDER_FIELDS)
+        .collect();
+    part.nested("metadata", object.without(&converted));
     part.finish()
 }
 
 /// The original fields of a piece of content that has no equivalent, without those in `converted`. Its id is stored as
 /// `originalID`, because the part gets another id.
-fn as_written(one: &Object<'_>, converted: &[&str]) -> Writer {
+fn unconverted_fields(object: &Object<'_>, converted: &[&str]) -> Writer {
     let ids = [
         "id",
         "messageID",
@@ -312,23 +316,23 @@ fn as_written(one: &Object<'_>, converted: &[&str]) -> Writer {
         "providerMetadata",
     ];
     let converted: Vec<&str> = ids.iter().chain(converted).copied().collect();
-    let mut out = one.without(&converted);
-    if let Some(id) = one.token("id") {
+    let mut out = object.without(&converted);
+    if let Some(id) = object.token("id") {
         out.raw("originalID", id);
     }
     out
 }
 
 /// A part for content that is not an object with a type.
-fn unknown(raw: Raw<'_>) -> String {
+fn unknown_part(raw: Raw<'_>) -> String {
     let mut part = Writer::part("unknown");
     part.raw("value", raw.json().unwrap_or("null"));
     part.finish()
 }
 
 /// Converts an entry of `agents`: an agent that the user's text names.
-fn agent_part(one: &Object<'_>) -> Writer {
+fn agent_part(object: &Object<'_>) -> Writer {
     let mut part = Writer::part("agent");
-    part.append(as_written(one, &["type"]));
+    part.append(unconverted_fields(object, &["type"]));
     part
 }

@@ -4,7 +4,7 @@ use crate::object::{Object, Writer};
 
 /// Converts times to the form of 1.x. `names` contains pairs of a new name and the keys that it replaces; the value is
 /// that of the first key that is present.
-pub(super) fn times(time: &Object<'_>, names: &[(&str, &[&str])]) -> Writer {
+pub(super) fn convert_times(time: &Object<'_>, names: &[(&str, &[&str])]) -> Writer {
     let mut out = Writer::default();
     for (name, keys) in names {
         if let Some(raw) = keys.iter().find_map(|key| time.get(key)) {
@@ -15,16 +15,16 @@ pub(super) fn times(time: &Object<'_>, names: &[(&str, &[&str])]) -> Writer {
 }
 
 /// Converts an attached file.
-pub(super) fn file(one: &Object<'_>) -> Writer {
+pub(super) fn convert_file(object: &Object<'_>) -> Writer {
     let mut part = Writer::part("file");
     for (key, raw) in [
-        ("mime", one.token("mime")),
+        ("mime", object.token("mime")),
         (
             "filename",
-            one.token("name").or_else(|| one.token("filename")),
+            object.token("name").or_else(|| object.token("filename")),
         ),
-        ("url", one.token("uri").or_else(|| one.token("url"))),
-        ("source", one.get("source")),
+        ("url", object.token("uri").or_else(|| object.token("url"))),
+        ("source", object.get("source")),
     ] {
         if let Some(raw) = raw {
             part.raw(key, raw);
@@ -32,7 +32,7 @@ pub(super) fn file(one: &Object<'_>) -> Writer {
     }
     part.nested(
         "metadata",
-        one.without(&[
+        object.without(&[
             "type", "mime", "name", "filename", "uri", "url", "source", "data",
         ]),
     );

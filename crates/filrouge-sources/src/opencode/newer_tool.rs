@@ -3,8 +3,8 @@
 use crate::object::{Object, Refusal, Writer};
 use crate::raw::Raw;
 
-use super::newer_piece::{file, times};
-use super::session::missing;
+use super::newer_piece::{convert_file, convert_times};
+use super::session::missing_field;
 
 /// Fields of a state that are converted separately or left out.
 const CONVERTED: [&str; 12] = [
@@ -23,13 +23,21 @@ const CONVERTED: [&str; 12] = [
 ];
 
 /// Converts a tool call in an answer's content.
-pub(super) fn tool(one: &Object<'_>) -> Result<Writer, Refusal> {
-    let state = one.object("state")?.ok_or_else(|| missing("state"))?;
+pub(super) fn convert_tool(object: &Object<'_>) -> Result<Writer, Refusal> {
+    let state = object
+        .object("state")?
+        .ok_or_else(|| missing_field("state"))?;
     let mut part = Writer::part("tool");
-    part.raw("callID", one.token("id").ok_or_else(|| missing("id"))?);
-    part.raw("tool", one.token("name").ok_or_else(|| missing("name"))?);
-    let time = one.object("time")?;
-    part.nested("state", self::state(&state, time.as_ref()));
+    part.raw(
+        "callID",
+        object.token("id").ok_or_else(|| missing_field("id"))?,
+    );
+    part.raw(
+        "tool",
+        object.token("name").ok_or_else(|| missing_field("name"))?,
+    );
+    let time = object.object("time")?;
+    part.nested("state", convert_state(&state, time.as_ref()));
     let converted = [
         "type",
         "id",
@@ -40,32 +48,32 @@ pub(super) fn tool(one: &Object<'_>) -> Result<Writer, Refusal> {
         "providerState",
         "providerMetadata",
     ];
-    part.nested("metadata", one.without(&converted));
+    part.nested("metadata", object.without(&converted));
     Ok(part)
 }
 
 /// Converts the state of a tool call; `time` contains the times of the call.
-fn state(state: &Object<'_>, time: Option<&Object<'_>>) -> Writer {
+fn convert_state(state: &Object<'_>, time: Option<&Object<'_>>) -> Writer {
     let status = match state.text("status").as_deref() {
         None | Some("streaming") => "pending".to_owned(),
         Some(status) => status.to_owned(),
     };
     let mut out = Writer::default();
     out.text("status", &status);
-    input(&mut out, state);
-    let content = state.at("content").list().unwrap_or_default();
+    add_input(&mut out, state);
+    let content = state.field("content").list().unwrap_or_default();
     let content: Vec<Object<'_>> = content.into_iter().filter_map(Raw::object).collect();
-    if let Some(output) = output(state, &content).filter(|_| status != "pending") {
+    if let Some(output) = joined_output(state, &content).filter(|_| status != "pending") {
         out.raw("output", &output);
     }
     if let Some(title) = state.token("title") {
         out.raw("title", title);
     }
-    if let Some(error) = error(state) {
+    if let Some(error) = error_token(state) {
         out.raw("error", error);
     }
     if let Some(raw) = state.get("metadata").or_else(|| state.get("structured")) {
-        out.raw("metadata", &with_session(raw));
+        out.raw("metadata", &add_session_id(raw));
     }
     if let Some(time) = time {
         let names: [(&str, &[&str]); 3] = [
@@ -73,14 +81,14 @@ fn state(state: &Object<'_>, time: Option<&Object<'_>>) -> Writer {
             ("end", &["completed"]),
             ("compacted", &["pruned", "compacted"]),
         ];
-        out.nested("time", times(time, &names));
+        out.nested("time", convert_times(time, &names));
     }
-    attachments(&mut out, state, &content);
+    add_attachments(&mut out, state, &content);
     out.append(state.without(&CONVERTED));
     out
 }
 
-fn input(out: &mut Writer, state: &Object<'_>) {
+fn add_input(out: &mut Writer, state: &Object<'_>) {
     match state.get("input") {
         // The call is still being written: the string contains the beginning of the JSON of its arguments.
         Some(raw) if raw.starts_with('"') => {
@@ -92,10 +100,10 @@ fn input(out: &mut Writer, state: &Object<'_>) {
 }
 
 /// The texts of a call's content, joined with line feeds into one JSON token; without texts, the call's `output`.
-fn output(state: &Object<'_>, content: &[Object<'_>]) -> Option<String> {
+fn joined_output(state: &Object<'_>, content: &[Object<'_>]) -> Option<String> {
     let texts: Vec<&str> = content
         .iter()
-        .filter_map(|one| inner(one.token("text")?))
+        .filter_map(|object| unquoted(object.token("text")?))
         .collect();
     if texts.is_empty() {
         return state.token("output").map(str::to_owned);
@@ -112,11 +120,11 @@ fn output(state: &Object<'_>, content: &[Object<'_>]) -> Option<String> {
 }
 
 /// The text between a token's quotes.
-fn inner(token: &str) -> Option<&str> {
+fn unquoted(token: &str) -> Option<&str> {
     token.strip_prefix('"')?.strip_suffix('"')
 }
 
-fn error<'a>(state: &Object<'a>) -> Option<&'a str> {
+fn error_token<'a>(state: &Object<'a>) -> Option<&'a str> {
     let raw = state.get("error")?;
     match state.object("error") {
         Ok(Some(error)) => error.token("message").or_else(|| error.token("type")),
@@ -124,23 +132,23 @@ fn error<'a>(state: &Object<'a>) -> Option<&'a str> {
     }
 }
 
-fn attachments(out: &mut Writer, state: &Object<'_>, content: &[Object<'_>]) {
-    let kept = state.at("attachments").list().unwrap_or_default();
-    let kept = kept.into_iter().filter_map(Raw::object);
-    let is_file = |one: &&Object<'_>| one.token("type") == Some("\"file\"");
-    let files = content.iter().filter(is_file).map(file);
-    let all: Vec<String> = files
-        .chain(kept.map(|one| file(&one)))
+fn add_attachments(out: &mut Writer, state: &Object<'_>, content: &[Object<'_>]) {
+    let attached = state.field("attachments").list().unwrap_or_default();
+    let attached = attached.into_iter().filter_map(Raw::object);
+    let is_file = |object: &&Object<'_>| object.token("type") == Some("\"file\"");
+    let files = content.iter().filter(is_file).map(convert_file);
+    let attachments: Vec<String> = files
+        .chain(attached.map(|object| convert_file(&object)))
         .map(Writer::finish)
         .collect();
-    if !all.is_empty() {
-        out.raw("attachments", &format!("[{}]", all.join(",")));
+    if !attachments.is_empty() {
+        out.raw("attachments", &format!("[{}]", attachments.join(",")));
     }
 }
 
 /// The metadata of a call in the form of 1.x: the id of the session that the call started is also stored as
 /// `sessionId`.
-fn with_session(raw: &str) -> String {
+fn add_session_id(raw: &str) -> String {
     if !raw.contains("\"sessionID\"") {
         return raw.to_owned();
     }
@@ -159,10 +167,10 @@ fn with_session(raw: &str) -> String {
 
 /// Converts a command that the user ran. Early versions write all fields at the top level; later ones write the command
 /// under `shell` and the output under `output`. A command without an id gets the id of its row, `row`, as the call id.
-pub(super) fn shell(row: &str, object: &Object<'_>) -> Result<Writer, Refusal> {
-    let ran = object.object("shell")?;
-    let printed = object.object("output")?;
-    let find = |key: &str| object.get(key).or_else(|| ran.as_ref()?.get(key));
+pub(super) fn convert_shell(row: &str, object: &Object<'_>) -> Result<Writer, Refusal> {
+    let shell = object.object("shell")?;
+    let shell_output = object.object("output")?;
+    let find = |key: &str| object.get(key).or_else(|| shell.as_ref()?.get(key));
     let id = ["callID", "shellID", "id"].iter().find_map(|key| find(key));
     let mut part = Writer::part("tool");
     match id.filter(|raw| raw.starts_with('"')) {
@@ -183,7 +191,7 @@ pub(super) fn shell(row: &str, object: &Object<'_>) -> Result<Writer, Refusal> {
     let mut state = Writer::default();
     state.text("status", if running { "running" } else { "completed" });
     state.nested("input", input);
-    let text = printed
+    let text = shell_output
         .as_ref()
         .and_then(|o| o.token("output").or_else(|| o.token("text")));
     let output = object.token("output").or(text);
@@ -196,14 +204,17 @@ pub(super) fn shell(row: &str, object: &Object<'_>) -> Result<Writer, Refusal> {
             metadata.raw(key, raw);
         }
     }
-    if printed.as_ref().is_some_and(|o| o.is_true("truncated")) {
+    if shell_output
+        .as_ref()
+        .is_some_and(|o| o.is_true("truncated"))
+    {
         metadata.raw("truncated", "true");
     }
     state.nested("metadata", metadata);
     if let Some(time) = &time {
         state.nested(
             "time",
-            times(time, &[("start", &["created"]), ("end", &["completed"])]),
+            convert_times(time, &[("start", &["created"]), ("end", &["completed"])]),
         );
     }
     part.nested("state", state);

@@ -3,29 +3,29 @@
 
 /// Sorts by id. If some ids are so high and others so low that the clock must have wrapped between them, the low ones
 /// are newer and come last.
-pub(super) fn by_id<T>(entries: &mut [T], id: impl Fn(&T) -> &str) {
+pub(super) fn sort_by_id<T>(entries: &mut [T], id: impl Fn(&T) -> &str) {
     let clock = |entry: &T| {
         let (_, digits) = id(entry).split_once('_')?;
         u8::from_str_radix(digits.get(..2)?, 16).ok()
     };
-    let low = |entry: &T| clock(entry).is_some_and(|c| c < 0x40);
-    let high = |entry: &T| clock(entry).is_some_and(|c| c >= 0xc0);
-    let wrapped = entries.iter().any(low) && entries.iter().any(high);
+    let is_low = |entry: &T| clock(entry).is_some_and(|c| c < 0x40);
+    let is_high = |entry: &T| clock(entry).is_some_and(|c| c >= 0xc0);
+    let has_wrapped = entries.iter().any(is_low) && entries.iter().any(is_high);
     entries.sort_unstable_by(|a, b| {
-        let key = |entry| wrapped && low(entry);
+        let key = |entry| has_wrapped && is_low(entry);
         (key(a), id(a)).cmp(&(key(b), id(b)))
     });
 }
 
 #[cfg(test)]
 mod tests {
-    use super::by_id;
+    use super::sort_by_id;
 
     #[test]
     fn ids_from_both_sides_of_a_wrap_stay_in_order() {
         let order = |ids: &[&'static str]| {
             let mut ids = ids.to_vec();
-            by_id(&mut ids, |id| id);
+            sort_by_id(&mut ids, |id| id);
             ids
         };
         assert_eq!(

@@ -12,7 +12,7 @@ pub(super) struct ReportPath<'a>(pub(super) &'a Path);
 
 impl ReportPath<'_> {
     /// The path of a row in reports: `/path/opencode.db#part/prt_x`.
-    pub(super) fn row(self, table: &str, id: &str) -> PathBuf {
+    pub(super) fn row_path(self, table: &str, id: &str) -> PathBuf {
         let mut name = self.0.as_os_str().to_owned();
         name.push("#");
         name.push(table);
@@ -25,8 +25,8 @@ impl ReportPath<'_> {
 }
 
 /// Handles the result of a query. A damaged page or a value that is too large is reported at `place`, and the function
-/// succeeds: the query has lost only the rows after the damage. Returns every other error.
-pub(super) fn tolerate(
+/// succeeds: only the rows after the damage are lost. Returns every other error.
+pub(super) fn report_damage(
     result: Result<(), ForeignError>,
     place: &Path,
     skipped: &mut Vec<Skipped>,
@@ -41,8 +41,8 @@ pub(super) fn tolerate(
     Ok(())
 }
 
-/// Reports a row whose id another row has too.
-pub(super) fn another_row(place: &Path) -> Skipped {
+/// The report for a row whose id another row has too.
+pub(super) fn duplicate_row(place: &Path) -> Skipped {
     Skipped::new(place, SkipReason::DuplicateId, "another row has this id")
 }
 

@@ -14,18 +14,18 @@ const TABLES: [&str; 3] = ["message", "part", "session_message"];
 /// The number of a session's rows, and the sum of the rows' hashes. A hash covers a row's table, id, time of the last
 /// change and size. Neither a vacuum (which moves rows) nor a checkpoint of the log changes the sum.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(super) struct Sum {
+pub(super) struct RowSum {
     rows: u64,
     hashes: u64,
 }
 
 /// The sums of all sessions, by session id. The tables are scanned in the order of their rows; a lookup for each
 /// session would take twice as long.
-pub(super) fn by_session(
+pub(super) fn sums_by_session(
     reader: &Reader<'_>,
     schema: &Schema,
-) -> Result<HashMap<Box<str>, Sum>, ForeignError> {
-    let mut all: HashMap<Box<str>, Sum> = HashMap::new();
+) -> Result<HashMap<Box<str>, RowSum>, ForeignError> {
+    let mut sums: HashMap<Box<str>, RowSum> = HashMap::new();
     for table in TABLES.into_iter().filter(|table| schema.has(table)) {
         let updated = match schema.has_column(table, "time_updated") {
             true => "time_updated",
@@ -38,16 +38,16 @@ pub(super) fn by_session(
             let Some(id) = row.text(0) else {
                 return ControlFlow::Continue(());
             };
-            if !all.contains_key(id) {
-                all.insert(id.into(), Sum::default());
+            if !sums.contains_key(id) {
+                sums.insert(id.into(), RowSum::default());
             }
-            if let Some(sum) = all.get_mut(id) {
+            if let Some(sum) = sums.get_mut(id) {
                 let row = (table, row.text(1), row.integer(2), row.integer(3));
                 sum.rows += 1;
-                sum.hashes = sum.hashes.wrapping_add(Fingerprint::of(&row).0);
+                sum.hashes = sum.hashes.wrapping_add(Fingerprint::compute(&row).0);
             }
             ControlFlow::Continue(())
         })?;
     }
-    Ok(all)
+    Ok(sums)
 }

@@ -2,11 +2,11 @@
 
 use super::storage::{NAME, SessionText};
 use crate::files;
-use crate::object::{Object, Refusal, Writer, check_value, skip};
+use crate::object::{Object, Refusal, Writer, check_value, refusal_report};
 use crate::{Changes, Header, SkipReason, Skipped};
 
 /// Fields of a session record that are not simply copied to the metadata: they have an equivalent in [`Header`], or
-/// [`rest`] converts them.
+/// [`remaining_metadata`] converts them.
 const CONVERTED: [&str; 7] = [
     "version",
     "id",
@@ -19,17 +19,19 @@ const CONVERTED: [&str; 7] = [
 
 /// Converts a session's record to its header.
 pub(super) fn header(session: &SessionText) -> Result<Header, Skipped> {
-    read(session).map_err(|why| skip(&session.place, why))
+    read_header(session).map_err(|why| refusal_report(&session.place, why))
 }
 
-fn read(session: &SessionText) -> Result<Header, Refusal> {
+fn read_header(session: &SessionText) -> Result<Header, Refusal> {
     let object = Object::parse(check_value(&session.text)?)?;
     check_own_id(&object, "id", &session.id)?;
-    let time = object.object("time")?.ok_or_else(|| missing("time"))?;
+    let time = object
+        .object("time")?
+        .ok_or_else(|| missing_field("time"))?;
     let created = time.millis("created");
-    let created = created.ok_or_else(|| missing("time.created"))?;
+    let created = created.ok_or_else(|| missing_field("time.created"))?;
     let text = |key| object.text(key).map(Into::into);
-    let own = |text: &Option<Box<str>>| text.clone();
+    let cloned = |text: &Option<Box<str>>| text.clone();
     Ok(Header {
         id: session.id.clone(),
         source: NAME,
@@ -38,13 +40,13 @@ fn read(session: &SessionText) -> Result<Header, Refusal> {
             .text("parentID")
             .filter(|id| files::is_id(id))
             .map(Into::into),
-        fork_of: own(&session.fork_of),
+        fork_of: cloned(&session.fork_of),
         project_id: Some(session.folder.clone()).filter(|key| !key.is_empty()),
-        project_name: own(&session.project.name),
-        worktree: own(&session.project.worktree),
-        directory: text("directory").or_else(|| own(&session.directory)),
+        project_name: cloned(&session.project.name),
+        worktree: cloned(&session.project.worktree),
+        directory: text("directory").or_else(|| cloned(&session.directory)),
         title: text("title"),
-        agent: own(&session.agent),
+        agent: cloned(&session.agent),
         version: text("version"),
         created,
         updated: time.millis("updated").unwrap_or(created),
@@ -67,10 +69,10 @@ fn changes(summary: &Object<'_>) -> Changes {
 /// The metadata of a session: every field of its record that the header does not contain. Of a shared session, only the
 /// URL is kept, not the secret that early versions stored with it.
 pub(super) fn metadata(header: &Header, session: &SessionText) -> Result<Writer, Skipped> {
-    rest(header, session).map_err(|why| skip(&session.place, why))
+    remaining_metadata(header, session).map_err(|why| refusal_report(&session.place, why))
 }
 
-fn rest(header: &Header, session: &SessionText) -> Result<Writer, Refusal> {
+fn remaining_metadata(header: &Header, session: &SessionText) -> Result<Writer, Refusal> {
     let object = Object::parse(&session.text)?;
     let mut fields = object.without(&CONVERTED);
     let folder = &*session.folder;
@@ -106,14 +108,14 @@ pub(super) fn check_own_id(object: &Object<'_>, key: &str, id: &str) -> Result<(
     match object.get(key) {
         None => Ok(()),
         Some(_) => match object.text(key) {
-            Some(inside) if inside == id => Ok(()),
+            Some(recorded_id) if recorded_id == id => Ok(()),
             _ => Err((SkipReason::IdMismatch, format!("{key} is not {id:?}"))),
         },
     }
 }
 
 /// A refusal for a missing or invalid required field.
-pub(super) fn missing(field: &str) -> Refusal {
+pub(super) fn missing_field(field: &str) -> Refusal {
     (
         SkipReason::BadField,
         format!("{field} is absent or not of its type"),

@@ -10,16 +10,16 @@ use std::ops::ControlFlow;
 use filrouge_sqlite::foreign::{ForeignError, Reader, Row};
 
 use super::gathered::GatheredMessages;
-use super::newer_form::{NewerRow, RowForm, form};
-use super::row_place::{ReportPath, another_row, tolerate};
+use super::newer_form::{ConvertedRow, NewerRow, convert_row};
+use super::row_place::{ReportPath, duplicate_row, report_damage};
 use super::session_rows::Schema;
-use super::sqlite::{data_columns, orphans, row_text, session_is_missing};
+use super::sqlite::{data_columns, report_orphans, row_text, session_is_missing};
 use super::storage::MessageText;
 
-use crate::object::skip;
+use crate::object::refusal_report;
 use crate::{SkipReason, Skipped};
 
-/// The columns that [`form_of`] reads, in the order in which it expects them.
+/// The columns that [`convert`] reads, in the order in which it expects them.
 pub(super) fn columns(schema: &Schema) -> String {
     let seq = match schema.has_column("session_message", "seq") {
         true => "seq",
@@ -32,10 +32,10 @@ pub(super) fn columns(schema: &Schema) -> String {
 }
 
 /// Converts a row to a message and its parts.
-pub(super) fn form_of<'a>(
+pub(super) fn convert<'a>(
     row: &'a Row<'_>,
     place: ReportPath<'_>,
-) -> Result<(NewerRow<'a>, RowForm), Skipped> {
+) -> Result<(NewerRow<'a>, ConvertedRow), Skipped> {
     let (id, data) = row_text(row, place, "session_message", (0, 1))?;
     let row = NewerRow {
         id,
@@ -43,8 +43,9 @@ pub(super) fn form_of<'a>(
         created: row.integer(5).unwrap_or(i64::MAX),
         data,
     };
-    let form = form(row).map_err(|why| skip(&place.row("session_message", id), why))?;
-    Ok((row, form))
+    let converted = convert_row(row)
+        .map_err(|why| refusal_report(&place.row_path("session_message", id), why))?;
+    Ok((row, converted))
 }
 
 /// Reads the rows of a session in `session_message`. The rows in `message`, if any, must have been gathered before.
@@ -61,39 +62,39 @@ pub(super) fn read(
     let result = reader.query(&sql, &[session], |row| {
         let created = row.integer(5).unwrap_or(i64::MAX);
         let id = row.text(0).unwrap_or_default();
-        let within = gathered
+        let is_in_span = gathered
             .span
             .is_some_and(|(from, to)| (from..=to).contains(&created));
-        if within {
+        if is_in_span {
             shadowed += u64::from(!gathered.has(id));
         } else if gathered.has(id) {
-            let at = place.row("session_message", id);
-            gathered.skipped.push(another_row(&at));
+            let path = place.row_path("session_message", id);
+            gathered.skipped.push(duplicate_row(&path));
         } else {
-            add(row, place, created, gathered);
+            add_row(row, place, created, gathered);
         }
         ControlFlow::Continue(())
     });
-    let at = place.row("session_message", session);
-    tolerate(result, &at, &mut gathered.skipped)?;
+    let path = place.row_path("session_message", session);
+    report_damage(result, &path, &mut gathered.skipped)?;
     if shadowed > 0 {
         let detail = format!("{shadowed} rows from a time span that is read from table message");
         gathered
             .skipped
-            .push(Skipped::new(&at, SkipReason::Shadowed, detail));
+            .push(Skipped::new(&path, SkipReason::Shadowed, detail));
     }
     Ok(())
 }
 
-fn add(row: &Row<'_>, place: ReportPath<'_>, created: i64, gathered: &mut GatheredMessages) {
-    match form_of(row, place) {
-        Ok((newer, form)) => gathered.add(
+fn add_row(row: &Row<'_>, place: ReportPath<'_>, created: i64, gathered: &mut GatheredMessages) {
+    match convert(row, place) {
+        Ok((newer, converted)) => gathered.add(
             MessageText {
                 id: newer.id.into(),
-                text: form.text.into(),
+                text: converted.text.into(),
                 seq: row.integer(4).and_then(|seq| u64::try_from(seq).ok()),
                 copied: false,
-                parts: form.parts,
+                parts: converted.parts,
             },
             created,
         ),
@@ -112,7 +113,7 @@ pub(super) fn find_orphans(
     let sql = format!(
         "SELECT session_id, count(*) FROM session_message x WHERE {is_orphan} GROUP BY session_id"
     );
-    orphans(
+    report_orphans(
         reader,
         &sql,
         (place, "session"),

@@ -11,7 +11,7 @@ use filrouge_sqlite::foreign::{ForeignError, Reader, Row};
 use serde_json::value::RawValue;
 
 use super::neutral_message;
-use super::row_place::{ReportPath, tolerate};
+use super::row_place::{ReportPath, report_damage};
 use super::storage::{Project, SessionText};
 use crate::files::is_id;
 use crate::object::{Object, Writer};
@@ -79,7 +79,7 @@ const JSON: [(&str, &str); 5] = [
 ];
 
 /// Columns that are converted individually.
-const OTHERS: [&str; 6] = [
+const INDIVIDUAL_COLUMNS: [&str; 6] = [
     "id",
     "agent",
     "cost",
@@ -89,7 +89,7 @@ const OTHERS: [&str; 6] = [
 ];
 
 /// Further columns that a query for sessions returns, before those of the session table.
-const ADDED: [&str; 5] = [
+const QUERY_COLUMNS: [&str; 5] = [
     "row_number",
     "project_name",
     "project_worktree",
@@ -100,16 +100,15 @@ const ADDED: [&str; 5] = [
 /// The columns of a session table that are read, in the order of the query.
 fn columns() -> impl Iterator<Item = &'static str> {
     let pairs = [&TEXTS[..], &TIMES, &SUMMARY, &TOKENS, &CACHE, &JSON];
-    let named = pairs.into_iter().flatten().map(|(column, _)| *column);
-    named.chain(OTHERS)
+    let names = pairs.into_iter().flatten().map(|(column, _)| *column);
+    names.chain(INDIVIDUAL_COLUMNS)
 }
 
 /// The index of a column in the rows of [`Schema::select`].
-fn column(name: &str) -> usize {
-    let all = ADDED.into_iter().chain(columns());
-    let mut all = all.enumerate();
-    let found = all.find(|(_, column)| *column == name);
-    found.map_or(usize::MAX, |(at, _)| at)
+fn column_index(name: &str) -> usize {
+    let columns = QUERY_COLUMNS.into_iter().chain(columns());
+    let index = columns.enumerate().find(|(_, column)| *column == name);
+    index.map_or(usize::MAX, |(index, _)| index)
 }
 
 /// The size of the largest JSON column that is copied, in bytes; a larger one is reported and left out.
@@ -141,8 +140,8 @@ impl Schema {
         let mut columns: HashMap<String, Vec<String>> = HashMap::new();
         reader.query(sql, &[], |row| {
             if let (Some(table), Some(column)) = (row.text(0), row.text(1)) {
-                let of_table = columns.entry(table.to_owned()).or_default();
-                of_table.push(column.to_owned());
+                let table_columns = columns.entry(table.to_owned()).or_default();
+                table_columns.push(column.to_owned());
             }
             ControlFlow::Continue(())
         })?;
@@ -157,16 +156,16 @@ impl Schema {
     /// Whether the table has the column.
     pub(super) fn has_column(&self, table: &str, column: &str) -> bool {
         let columns = self.columns.get(table);
-        columns.is_some_and(|columns| columns.iter().any(|one| one == column))
+        columns.is_some_and(|columns| columns.iter().any(|name| name == column))
     }
 
     /// The query for all rows of a session table.
     fn select(&self, table: &str) -> String {
-        let of_project = |name: &str| match self.has_column("project", name) {
+        let project_column = |name: &str| match self.has_column("project", name) {
             true => format!("p.{name}"),
             false => "NULL".to_owned(),
         };
-        let some_in = |of: &str| match self.has(of) {
+        let exists_in = |of: &str| match self.has(of) {
             true => format!("EXISTS (SELECT 1 FROM {of} x WHERE x.session_id = s.id)"),
             false => "0".to_owned(),
         };
@@ -174,18 +173,18 @@ impl Schema {
             true => "LEFT JOIN project p ON p.id = s.project_id",
             false => "",
         };
-        let own = columns().map(|name| match self.has_column(table, name) {
+        let session_columns = columns().map(|name| match self.has_column(table, name) {
             true => format!("s.{name}"),
             false => "NULL".to_owned(),
         });
-        let own: Vec<String> = own.collect();
+        let session_columns: Vec<String> = session_columns.collect();
         format!(
             "SELECT s.rowid, {}, {}, {}, {}, {} FROM {table} s {project}",
-            of_project("name"),
-            of_project("worktree"),
-            some_in("message"),
-            some_in("session_message"),
-            own.join(", ")
+            project_column("name"),
+            project_column("worktree"),
+            exists_in("message"),
+            exists_in("session_message"),
+            session_columns.join(", ")
         )
     }
 }
@@ -199,22 +198,22 @@ pub(super) fn read(
     id: Option<&str>,
     skipped: &mut Vec<Skipped>,
 ) -> Result<Vec<SessionRow>, ForeignError> {
-    let mut found = Vec::new();
+    let mut rows = Vec::new();
     let mut sql = schema.select(table);
     sql.push_str(id.map_or("", |_| " WHERE s.id = ?1"));
-    let place = ReportPath(database).row(table, "");
+    let place = ReportPath(database).row_path(table, "");
     let read = reader.query(&sql, id.as_slice(), |row| {
-        match session(row, &place, skipped) {
+        match convert_row(row, &place, skipped) {
             Ok(mut row) => {
                 row.session.generation = generation(table, &row, schema);
-                found.push(row);
+                rows.push(row);
             }
             Err(why) => skipped.push(why),
         }
         ControlFlow::Continue(())
     });
-    tolerate(read, &place, skipped)?;
-    Ok(found)
+    report_damage(read, &place, skipped)?;
+    Ok(rows)
 }
 
 /// The generation of a session. A session of table `session` that has no messages is `sqlite` if the database has a
@@ -229,9 +228,13 @@ fn generation(table: &str, row: &SessionRow, schema: &Schema) -> &'static str {
 }
 
 /// Converts a row; `place` is that of the table.
-fn session(row: &Row<'_>, place: &Path, skipped: &mut Vec<Skipped>) -> Result<SessionRow, Skipped> {
-    let text = |name| row.text(column(name)).map(Box::<str>::from);
-    let number = |name| row.integer(column(name));
+fn convert_row(
+    row: &Row<'_>,
+    place: &Path,
+    skipped: &mut Vec<Skipped>,
+) -> Result<SessionRow, Skipped> {
+    let text = |name| row.text(column_index(name)).map(Box::<str>::from);
+    let number = |name| row.integer(column_index(name));
     let Some(id) = text("id").filter(|id| is_id(id)) else {
         let number = number("row_number").unwrap_or(0);
         let place = place.join(format!("rowid {number}"));
@@ -241,7 +244,7 @@ fn session(row: &Row<'_>, place: &Path, skipped: &mut Vec<Skipped>) -> Result<Se
     let session = SessionText {
         generation: SQLITE,
         folder: text("project_id").unwrap_or_default(),
-        text: text_of(row, &id, &place, skipped).into(),
+        text: session_json(row, &id, &place, skipped).into(),
         id,
         place,
         project: Project {
@@ -261,18 +264,18 @@ fn session(row: &Row<'_>, place: &Path, skipped: &mut Vec<Skipped>) -> Result<Se
 }
 
 /// The JSON of a session.
-fn text_of(row: &Row<'_>, id: &str, place: &Path, skipped: &mut Vec<Skipped>) -> String {
+fn session_json(row: &Row<'_>, id: &str, place: &Path, skipped: &mut Vec<Skipped>) -> String {
     let mut out = Writer::default();
     out.text("id", id);
     for (name, key) in TEXTS {
-        if let Some(text) = row.text(column(name)) {
+        if let Some(text) = row.text(column_index(name)) {
             out.text(key, text);
         }
     }
     let numbers = |names: &[(&str, &str)]| {
         let mut object = Writer::default();
         for (name, key) in names {
-            if let Some(number) = row.integer(column(name)) {
+            if let Some(number) = row.integer(column_index(name)) {
                 object.raw(key, &number.to_string());
             }
         }
@@ -282,7 +285,7 @@ fn text_of(row: &Row<'_>, id: &str, place: &Path, skipped: &mut Vec<Skipped>) ->
     let (mut tokens, cache) = (numbers(&TOKENS), numbers(&CACHE));
     out.nested("time", time);
     for (name, key) in JSON {
-        if let Some(raw) = json(row, column(name), key, place, skipped) {
+        if let Some(raw) = json_column(row, column_index(name), key, place, skipped) {
             match key {
                 "diffs" => summary.raw(key, raw),
                 _ => out.raw(key, raw),
@@ -292,30 +295,33 @@ fn text_of(row: &Row<'_>, id: &str, place: &Path, skipped: &mut Vec<Skipped>) ->
     out.nested("summary", summary);
     tokens.nested("cache", cache);
     out.nested("tokens", tokens);
-    if let Some(cost) = row.real(column("cost")).filter(|cost| cost.is_finite()) {
+    if let Some(cost) = row
+        .real(column_index("cost"))
+        .filter(|cost| cost.is_finite())
+    {
         out.raw("cost", &cost.to_string());
     }
-    if let Some(url) = row.text(column("share_url")) {
+    if let Some(url) = row.text(column_index("share_url")) {
         let mut share = Writer::default();
         share.text("url", url);
         out.nested("share", share);
     }
-    if let Some(origin) = row.text(column("fork_session_id")) {
+    if let Some(origin) = row.text(column_index("fork_session_id")) {
         let mut fork = Writer::default();
         fork.text("sessionID", origin);
-        if let Some(boundary) = row.text(column("fork_boundary")) {
+        if let Some(boundary) = row.text(column_index("fork_boundary")) {
             fork.text("boundary", boundary);
         }
         out.nested("fork", fork);
     }
-    if let Some(agent) = row.text(column("agent")) {
+    if let Some(agent) = row.text(column_index("agent")) {
         out.text("agent", agent);
     }
     out.finish()
 }
 
-/// The value of a column with JSON. One that is invalid or too large is reported and left out.
-fn json<'a>(
+/// The value of a column with JSON. A value that is invalid or too large is reported and left out.
+fn json_column<'a>(
     row: &'a Row<'_>,
     column: usize,
     key: &str,
@@ -341,7 +347,7 @@ fn json<'a>(
 }
 
 /// Completes a row that names no agent with the agent that the session's first messages name.
-pub(super) fn complete(
+pub(super) fn add_missing_agent(
     reader: &Reader<'_>,
     schema: &Schema,
     row: &mut SessionRow,
@@ -369,7 +375,7 @@ fn first_agent(
                 None => ControlFlow::Continue(()),
             }
         });
-        tolerate(result, &row.session.place, &mut Vec::new())
+        report_damage(result, &row.session.place, &mut Vec::new())
     };
     if row.in_message {
         read_agent(

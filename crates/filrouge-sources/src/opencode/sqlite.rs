@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use filrouge_sqlite::foreign::{ForeignError, Reader, Row};
 
 use super::gathered::GatheredMessages;
-use super::row_place::{ReportPath, another_row, tolerate};
+use super::row_place::{ReportPath, duplicate_row, report_damage};
 use super::session_rows::{SESSION, SESSION_V2, Schema};
 use super::storage::{MessageText, PartText};
 use crate::files::{FILE_BYTES_MAX, is_id};
@@ -29,10 +29,10 @@ pub(super) fn row_text<'a>(
     table: &str,
     (id, size): (usize, usize),
 ) -> Result<(&'a str, &'a str), Skipped> {
-    let found = row.text(id).filter(|id| is_id(id));
-    let at = place.row(table, found.unwrap_or("?"));
-    let skip = |reason, detail: &str| Skipped::new(&at, reason, detail);
-    let found = found.ok_or_else(|| skip(SkipReason::BadName, "a row without a usable id"))?;
+    let row_id = row.text(id).filter(|id| is_id(id));
+    let path = place.row_path(table, row_id.unwrap_or("?"));
+    let skip = |reason, detail: &str| Skipped::new(&path, reason, detail);
+    let row_id = row_id.ok_or_else(|| skip(SkipReason::BadName, "a row without a usable id"))?;
     let Some(bytes) = row.bytes(size + 1) else {
         let bytes = row.integer(size).and_then(|n| u64::try_from(n).ok());
         return Err(match bytes {
@@ -43,7 +43,7 @@ pub(super) fn row_text<'a>(
         });
     };
     match std::str::from_utf8(bytes) {
-        Ok(text) => Ok((found, text)),
+        Ok(text) => Ok((row_id, text)),
         Err(e) => {
             let detail = format!("not UTF-8 at byte {}", e.valid_up_to());
             Err(skip(SkipReason::NotUtf8, &detail))
@@ -67,13 +67,13 @@ pub(super) fn read(
         add_message(row, place, gathered);
         ControlFlow::Continue(())
     });
-    tolerate(
+    report_damage(
         result,
-        &place.row("message", session),
+        &place.row_path("message", session),
         &mut gathered.skipped,
     )?;
     match schema.has("part") {
-        true => parts(reader, place, gathered),
+        true => read_parts(reader, place, gathered),
         false => Ok(()),
     }
 }
@@ -87,7 +87,7 @@ fn add_message(row: &Row<'_>, place: ReportPath<'_>, gathered: &mut GatheredMess
     match row_text(row, place, "message", (0, 1)) {
         Ok((id, _)) if gathered.has(id) => gathered
             .skipped
-            .push(another_row(&place.row("message", id))),
+            .push(duplicate_row(&place.row_path("message", id))),
         Ok((id, text)) => gathered.add(
             MessageText {
                 id: id.into(),
@@ -104,7 +104,7 @@ fn add_message(row: &Row<'_>, place: ReportPath<'_>, gathered: &mut GatheredMess
 
 /// Reads the parts of the gathered messages by their message id, as OpenCode does; the session that a part's row names
 /// is ignored. Damage loses only parts of the message in whose parts it is found.
-fn parts(
+fn read_parts(
     reader: &Reader<'_>,
     place: ReportPath<'_>,
     gathered: &mut GatheredMessages,
@@ -125,7 +125,7 @@ fn parts(
             }
             ControlFlow::Continue(())
         });
-        tolerate(result, &place.row("message", &message.id), skipped)?;
+        report_damage(result, &place.row_path("message", &message.id), skipped)?;
     }
     Ok(())
 }
@@ -143,13 +143,13 @@ pub(super) fn find_orphans(
             "SELECT session_id, count(*) FROM message x WHERE {is_orphan} GROUP BY session_id"
         );
         let reason = SkipReason::OrphanMessages;
-        orphans(reader, &sql, (place, "session"), reason, skipped)?;
+        report_orphans(reader, &sql, (place, "session"), reason, skipped)?;
     }
     if schema.has("part") && schema.has("message") {
         let sql = "SELECT message_id, count(*) FROM part x WHERE NOT EXISTS \
                    (SELECT 1 FROM message m WHERE m.id = x.message_id) GROUP BY message_id";
         let reason = SkipReason::OrphanParts;
-        orphans(reader, sql, (place, "message"), reason, skipped)?;
+        report_orphans(reader, sql, (place, "message"), reason, skipped)?;
     }
     Ok(())
 }
@@ -169,7 +169,7 @@ pub(super) fn session_is_missing(schema: &Schema) -> String {
 }
 
 /// Runs a query for pairs of a missing owner and its number of rows, and reports each pair.
-pub(super) fn orphans(
+pub(super) fn report_orphans(
     reader: &Reader<'_>,
     sql: &str,
     (place, table): (ReportPath<'_>, &str),
@@ -177,11 +177,11 @@ pub(super) fn orphans(
     skipped: &mut Vec<Skipped>,
 ) -> Result<(), ForeignError> {
     let result = reader.query(sql, &[], |row| {
-        let at = place.row(table, row.text(0).unwrap_or("?"));
+        let path = place.row_path(table, row.text(0).unwrap_or("?"));
         let count = row.integer(1).unwrap_or(0);
         let detail = format!("{count} rows whose owner has no row");
-        skipped.push(Skipped::new(&at, reason, detail));
+        skipped.push(Skipped::new(&path, reason, detail));
         ControlFlow::Continue(())
     });
-    tolerate(result, &place.row(table, ""), skipped)
+    report_damage(result, &place.row_path(table, ""), skipped)
 }

@@ -2,8 +2,8 @@
 //! §10).
 //!
 //! A storage finds records and detects their changes. `neutral.rs` interprets the texts of all storages, and
-//! `written.rs` adds the data that only an import keeps. A record's id comes from its path or its column. Its text need
-//! not contain the id; a record whose text contains another id is left out.
+//! `originals.rs` adds the data that only an import keeps. A record's id comes from its path or its column. Its text
+//! may lack the id; a record whose text contains another id is left out.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(super) struct SessionText {
     pub(super) place: PathBuf,
     /// JSON with the keys of a session file in the file storage: `version`, `parentID`, `directory`, `title`, `time
     /// {created, updated, archived?}`, `summary {additions, deletions, files}`, `revert {messageID, partID?}`, `share
-    /// {url}`, and so on. Not checked yet: `session.rs` does so.
+    /// {url}`, and so on. The text is not checked yet; `session.rs` checks it.
     pub(super) text: Arc<str>,
     /// Its project.
     pub(super) project: Project,
@@ -82,7 +82,7 @@ pub(super) trait Storage: Send + Sync {
     /// [`SourceError`] when the entire storage was removed or cannot be read.
     fn list(&self) -> Result<Arc<Listing>, SourceError>;
 
-    /// Computes the fingerprint of a session whose listed header has none. `None`: it has no fingerprint.
+    /// Computes the fingerprint of a session whose listed header has none. `None` if it has no fingerprint.
     fn fingerprint(&self, _: &Header) -> Option<Fingerprint> {
         None
     }

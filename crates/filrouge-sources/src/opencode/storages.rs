@@ -32,7 +32,7 @@ impl StoragePath {
     /// [`SourceError`] when the database cannot be opened.
     pub(super) fn open(&self) -> Result<Arc<dyn Storage>, SourceError> {
         Ok(match self {
-            Self::Database(file) => Arc::new(database(file)?),
+            Self::Database(file) => Arc::new(open_database(file)?),
             Self::Tree(form, root) => {
                 let files = Files { root: root.clone() };
                 let form = form.clone();
@@ -42,7 +42,7 @@ impl StoragePath {
     }
 }
 
-fn database(file: &Path) -> Result<Database, SourceError> {
+fn open_database(file: &Path) -> Result<Database, SourceError> {
     let foreign = ForeignDatabase::open(file).map_err(source_error)?;
     Ok(Database::new(file.to_owned(), foreign))
 }
@@ -52,19 +52,19 @@ fn database(file: &Path) -> Result<Database, SourceError> {
 /// # Errors
 /// [`SourceError`] when it cannot be read.
 pub(super) fn is_history(file: &Path) -> Result<bool, SourceError> {
-    match database(file)?.holds_sessions() {
+    match open_database(file)?.has_session_table() {
         Err(why) if why.kind == ForeignKind::NotADatabase => Ok(false),
-        holds => holds.map_err(source_error),
+        has_table => has_table.map_err(source_error),
     }
 }
 
-/// The storages that exist at a path now, and reports of entries that are named like a database but are not files. Both
-/// are empty if nothing exists at the path.
-pub(super) fn at(path: &Path) -> Result<(Vec<StoragePath>, Vec<Skipped>), SourceError> {
+/// Finds the storages that exist at a path now, and reports entries that are named like a database but are not files.
+/// Both lists are empty if nothing exists at the path.
+pub(super) fn find_storages(path: &Path) -> Result<(Vec<StoragePath>, Vec<Skipped>), SourceError> {
     let meta = match fs::metadata(path) {
         Ok(meta) => meta,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Default::default()),
-        Err(e) => return Err(SourceError::of_io(path, &e)),
+        Err(e) => return Err(SourceError::from_io(path, &e)),
     };
     if meta.is_dir() {
         let failed = |e: io::Error| SourceError::Unreadable {
@@ -77,7 +77,7 @@ pub(super) fn at(path: &Path) -> Result<(Vec<StoragePath>, Vec<Skipped>), Source
         return Ok((paths, not_files));
     }
     // With `OPENCODE_DB`, the user may have chosen any name.
-    let is_database = path.extension().is_some_and(|ending| ending == "db");
+    let is_database = path.extension().is_some_and(|extension| extension == "db");
     let database = is_database.then(|| StoragePath::Database(path.to_owned()));
     Ok((database.into_iter().collect(), Vec::new()))
 }
@@ -91,7 +91,7 @@ pub(super) fn is_usual_database(name: &OsStr) -> bool {
 /// The file storages at a path.
 fn trees(path: &Path) -> Result<Vec<StoragePath>, SourceError> {
     if let Some(folder) = legacy_project(path) {
-        return Ok(vec![one_project(&folder)?]);
+        return Ok(vec![project_tree(&folder)?]);
     }
     let mut trees = Vec::new();
     let storages = [path.join("storage"), path.to_owned()];
@@ -134,8 +134,8 @@ fn has_projects(path: &Path) -> bool {
 }
 
 /// The storage that consists of one project folder of the older file storage.
-fn one_project(folder: &Path) -> Result<StoragePath, SourceError> {
-    let full = fs::canonicalize(folder).map_err(|e| SourceError::of_io(folder, &e))?;
+fn project_tree(folder: &Path) -> Result<StoragePath, SourceError> {
+    let full = fs::canonicalize(folder).map_err(|e| SourceError::from_io(folder, &e))?;
     let name = full.file_name().and_then(|name| name.to_str());
     match (full.parent(), name.filter(|name| is_id(name))) {
         (Some(root), Some(name)) => {
@@ -152,14 +152,14 @@ fn one_project(folder: &Path) -> Result<StoragePath, SourceError> {
 /// The databases in a folder (`opencode.db`, and `opencode-<channel>.db` of other release channels), and reports of
 /// entries with such a name that are not files.
 fn database_files(folder: &Path) -> io::Result<(Vec<PathBuf>, Vec<Skipped>)> {
-    let (mut found, mut not_files) = (Vec::new(), Vec::new());
+    let (mut databases, mut not_files) = (Vec::new(), Vec::new());
     for child in fs::read_dir(folder)? {
         let path = child?.path();
         if !path.file_name().is_some_and(is_usual_database) {
             continue;
         }
         match path.metadata() {
-            Ok(meta) if meta.is_file() => found.push(path),
+            Ok(meta) if meta.is_file() => databases.push(path),
             Ok(_) => not_files.push(Skipped::new(&path, SkipReason::WrongKind, "not a file")),
             // A link without a target, or in a cycle. Other links that cannot be followed fail when they are opened.
             Err(_) if path.is_symlink() => {
@@ -168,9 +168,9 @@ fn database_files(folder: &Path) -> io::Result<(Vec<PathBuf>, Vec<Skipped>)> {
             }
             // The entry was removed after the folder was listed.
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(_) => found.push(path),
+            Err(_) => databases.push(path),
         }
     }
-    found.sort();
-    Ok((found, not_files))
+    databases.sort();
+    Ok((databases, not_files))
 }

@@ -16,14 +16,14 @@ impl Storage for FileTree {
     }
 
     fn fingerprint(&self, header: &Header) -> Option<Fingerprint> {
-        self.fingerprint_of(header)
+        self.session_fingerprint(header)
     }
 
     fn session(&self, id: &str) -> Result<SessionText, ReadError> {
         self.check_root()?;
         // Only ids that a listing can contain are searched for.
         let record = match is_id(id) {
-            true => self.record(id)?,
+            true => self.find_record(id)?,
             false => None,
         };
         record.ok_or(ReadError::Gone)

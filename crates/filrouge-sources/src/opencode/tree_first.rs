@@ -6,7 +6,7 @@ use crate::files::Folder;
 use crate::object::Object;
 
 /// The maximum number of messages that are read to find one that names an agent.
-const FIRST_MESSAGES: usize = 4;
+const FIRST_MESSAGES_MAX: usize = 4;
 
 /// Session facts read from messages.
 #[derive(Default)]
@@ -23,7 +23,7 @@ impl FirstMessageFacts {
         let Ok(object) = Object::parse(text) else {
             return;
         };
-        let path = object.at("path").object().unwrap_or_default();
+        let path = object.field("path").object().unwrap_or_default();
         self.agent = self.agent.take().or_else(|| agent(&object));
         self.cwd = self.cwd.take().or_else(|| path.boxed("cwd"));
         self.root = self.root.take().or_else(|| path.boxed("root"));
@@ -33,19 +33,19 @@ impl FirstMessageFacts {
 /// Reads facts about the session `id`; `messages` contains one folder of messages for each session. Unreadable messages
 /// are ignored here, and reported when the session is read.
 pub(super) fn read_first(messages: &Folder, id: &str) -> FirstMessageFacts {
-    let mut first = FirstMessageFacts::default();
+    let mut facts = FirstMessageFacts::default();
     let Ok(Some(dir)) = messages.below(id) else {
-        return first;
+        return facts;
     };
     let mut ids = dir.ids(&mut Vec::new());
-    order::by_id(&mut ids, String::as_str);
-    for id in ids.iter().take(FIRST_MESSAGES) {
+    order::sort_by_id(&mut ids, String::as_str);
+    for id in ids.iter().take(FIRST_MESSAGES_MAX) {
         if let Ok(text) = dir.text(id) {
-            first.add_message(&text);
+            facts.add_message(&text);
         }
-        if first.agent.is_some() {
+        if facts.agent.is_some() {
             break;
         }
     }
-    first
+    facts
 }

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex};
 
 use filrouge_types::{Clock, SystemClock};
 
-use super::layout::{Layout, orphans};
+use super::layout::{Layout, report_orphan_folders};
 use super::session;
 use super::storage::{Project, SessionText};
 use super::tree_first::read_first;
 use super::tree_messages::add_states;
-use crate::files::{FileState, Folder, is_hot, state};
+use crate::files::{FileState, Folder, file_state, is_hot};
 use crate::locked::locked;
 use crate::{Fingerprint, Header, Listing, SkipReason, Skipped, SourceError};
 
@@ -30,10 +30,10 @@ struct ProjectDir {
 type Key = (Box<str>, Box<str>);
 
 /// The result of listing one session.
-type Listed = Result<Arc<Header>, Skipped>;
+type ListedSession = Result<Arc<Header>, Skipped>;
 
 /// The last listing: each session's header, and a fingerprint of the files from which it was read.
-type LastListing = HashMap<Key, (Fingerprint, Listed)>;
+type LastListing = HashMap<Key, (Fingerprint, ListedSession)>;
 
 /// A file storage.
 pub(super) struct FileTree {
@@ -58,45 +58,46 @@ impl FileTree {
     pub(super) fn check_root(&self) -> Result<(), SourceError> {
         let files = &self.layout.files;
         let opened = files.root().map(drop);
-        opened.map_err(|e| SourceError::of_io(&files.root, &e))
+        opened.map_err(|e| SourceError::from_io(&files.root, &e))
     }
 
     /// [`super::storage::Storage::list`].
     pub(super) fn listing(&self) -> Result<Arc<Listing>, SourceError> {
         self.check_root()?;
         let mut skipped = Vec::new();
-        let (projects, ids) = self.projects(&mut skipped);
+        let (projects, ids) = self.read_projects(&mut skipped);
         self.report_orphans(&projects, &ids, &mut skipped);
-        let before = std::mem::take(&mut *locked(&self.last));
-        let mut now = LastListing::with_capacity(ids.len());
+        let previous = std::mem::take(&mut *locked(&self.last));
+        let mut current = LastListing::with_capacity(ids.len());
         for (project_dir, id) in ids {
             let project_dir = projects.get(project_dir);
-            let listed = project_dir.and_then(|project_dir| self.listed(project_dir, &id, &before));
+            let listed =
+                project_dir.and_then(|project_dir| self.list_session(project_dir, &id, &previous));
             if let (Some(project_dir), Some(listed)) = (project_dir, listed) {
-                now.insert((project_dir.name.clone(), id.into()), listed);
+                current.insert((project_dir.name.clone(), id.into()), listed);
             }
         }
-        let headers = self.one_per_id(&now, &mut skipped);
-        *locked(&self.last) = now;
+        let headers = self.newest_headers(&current, &mut skipped);
+        *locked(&self.last) = current;
         let listing = Listing {
             headers,
             skipped,
             ..Listing::default()
         };
-        Ok(Arc::new(listing.in_order()))
+        Ok(Arc::new(listing.sorted()))
     }
 
     /// The projects, and the ids of their session files, each with the index of its project.
-    fn projects(&self, skipped: &mut Vec<Skipped>) -> (Vec<ProjectDir>, Vec<(usize, String)>) {
+    fn read_projects(&self, skipped: &mut Vec<Skipped>) -> (Vec<ProjectDir>, Vec<(usize, String)>) {
         let (mut projects, mut ids) = (Vec::new(), Vec::new());
         for name in self.layout.folders(skipped) {
-            let mut or_skip = |folder: Result<Option<Folder>, Skipped>| {
+            let mut or_report = |folder: Result<Option<Folder>, Skipped>| {
                 folder.unwrap_or_else(|why| {
                     skipped.push(why);
                     None
                 })
             };
-            let sessions = or_skip(self.folder(&self.layout.session_dir(&name)));
+            let sessions = or_report(self.folder(&self.layout.session_dir(&name)));
             // Problems with this folder are reported with the sessions whose messages are in it.
             let messages = self.folder(&self.layout.message_root(&name));
             // A project file that cannot be used is reported; its sessions are still listed.
@@ -105,8 +106,8 @@ impl FileTree {
                 Project::default()
             });
             if let Some(dir) = &sessions {
-                let own = dir.ids(skipped).into_iter();
-                ids.extend(own.map(|id| (projects.len(), id)));
+                let session_ids = dir.ids(skipped).into_iter();
+                ids.extend(session_ids.map(|id| (projects.len(), id)));
             }
             projects.push(ProjectDir {
                 name: name.into(),
@@ -132,50 +133,50 @@ impl FileTree {
             .collect();
         for root in self.layout.message_roots(&folders) {
             let reason = SkipReason::OrphanMessages;
-            orphans(&self.layout.files, &root, &ids, reason, skipped);
+            report_orphan_folders(&self.layout.files, &root, &ids, reason, skipped);
         }
     }
 
     /// Lists one session; `None` when it was removed after its folder was listed.
-    fn listed(
+    fn list_session(
         &self,
         project_dir: &ProjectDir,
         id: &str,
-        before: &LastListing,
-    ) -> Option<(Fingerprint, Listed)> {
-        let mut files = vec![state(&project_dir.sessions.as_ref()?.stat(id)?)];
+        previous: &LastListing,
+    ) -> Option<(Fingerprint, ListedSession)> {
+        let mut files = vec![file_state(&project_dir.sessions.as_ref()?.stat(id)?)];
         let messages = project_dir
             .messages
             .as_ref()
-            .and_then(|all| all.stat_of(id));
-        files.extend(messages.as_ref().map(state));
-        let head = fingerprint(files, &project_dir.project);
-        let cached = before.get(&(project_dir.name.clone(), id.into()));
-        if let Some(cached) = cached.filter(|(before, _)| *before == head) {
+            .and_then(|folder| folder.stat_entry(id));
+        files.extend(messages.as_ref().map(file_state));
+        let fingerprint = compute_fingerprint(files, &project_dir.project);
+        let cached = previous.get(&(project_dir.name.clone(), id.into()));
+        if let Some(cached) = cached.filter(|(previous, _)| *previous == fingerprint) {
             return Some(cached.clone());
         }
         let record = self.read_record(project_dir, id);
         let header = record.and_then(|session| session::header(&session).map(Arc::new));
-        Some((head, header))
+        Some((fingerprint, header))
     }
 
     /// The fingerprint of all files from which a session is read.
-    pub(super) fn fingerprint_of(&self, header: &Header) -> Option<Fingerprint> {
+    pub(super) fn session_fingerprint(&self, header: &Header) -> Option<Fingerprint> {
         let folder = header.project_id.as_deref();
-        let folder = folder.filter(|_| header.generation == self.layout.name())?;
+        let folder = folder.filter(|_| header.generation == self.layout.generation())?;
         let sessions = self.folder(&self.layout.session_dir(folder)).ok()??;
-        let mut files = vec![state(&sessions.stat(&header.id)?)];
+        let mut files = vec![file_state(&sessions.stat(&header.id)?)];
         add_states(&self.layout, (folder, &header.id), &mut files);
         let project = (&header.project_name, &header.worktree);
-        Some(fingerprint(files, project))
+        Some(compute_fingerprint(files, project))
     }
 
     fn read_record(&self, project_dir: &ProjectDir, id: &str) -> Result<SessionText, Skipped> {
-        let gone = || {
+        let removed = || {
             let place = self.path(&project_dir.name, id);
             Skipped::new(&place, SkipReason::Unreadable, "the file was removed")
         };
-        let sessions = project_dir.sessions.as_ref().ok_or_else(gone)?;
+        let sessions = project_dir.sessions.as_ref().ok_or_else(removed)?;
         let text = sessions.text(id)?;
         let first = project_dir
             .messages
@@ -184,7 +185,7 @@ impl FileTree {
         let first = first.unwrap_or_default();
         Ok(SessionText {
             id: id.into(),
-            generation: self.layout.name(),
+            generation: self.layout.generation(),
             folder: project_dir.name.clone(),
             place: sessions.file(id),
             text: Arc::from(text),
@@ -200,8 +201,8 @@ impl FileTree {
 
     /// The current record of one session, from the project in which the listing finds it; `None` when it does not
     /// exist.
-    pub(super) fn record(&self, id: &str) -> Result<Option<SessionText>, Skipped> {
-        let mut found: Vec<(Option<i64>, Result<SessionText, Skipped>)> = Vec::new();
+    pub(super) fn find_record(&self, id: &str) -> Result<Option<SessionText>, Skipped> {
+        let mut records: Vec<(Option<i64>, Result<SessionText, Skipped>)> = Vec::new();
         let mut failure = None;
         for name in self.layout.folders(&mut Vec::new()) {
             let sessions = match self.folder(&self.layout.session_dir(&name)) {
@@ -222,10 +223,10 @@ impl FileTree {
             let read = self.read_record(&project_dir, id);
             let header = read.as_ref().ok();
             let header = header.and_then(|read| session::header(read).ok());
-            found.push((header.map(|header| header.updated), read));
+            records.push((header.map(|header| header.updated), read));
         }
-        let newest = found.iter().map(|(updated, _)| *updated).max().flatten();
-        match found.into_iter().find(|(updated, _)| *updated == newest) {
+        let newest = records.iter().map(|(updated, _)| *updated).max().flatten();
+        match records.into_iter().find(|(updated, _)| *updated == newest) {
             Some((_, read)) => read.map(Some),
             None => failure.map_or(Ok(None), Err),
         }
@@ -238,25 +239,40 @@ impl FileTree {
     }
 
     /// The headers, one per id: the last changed one or, of two with the same time, the first by folder.
-    fn one_per_id(&self, listing: &LastListing, skipped: &mut Vec<Skipped>) -> Vec<Arc<Header>> {
-        let mut all: Vec<(&Key, &Listed)> =
-            listing.iter().map(|(key, one)| (key, &one.1)).collect();
-        all.sort_unstable_by(|((a, one), _), ((b, other), _)| (one, a).cmp(&(other, b)));
-        let mut headers = Vec::with_capacity(all.len());
-        for same in all.chunk_by(|((_, one), _), ((_, other), _)| one == other) {
-            let updated = |listed: &Listed| listed.as_ref().map(|header| header.updated).ok();
-            let newest = same.iter().map(|(_, one)| updated(one)).max().flatten();
-            let winner = same.iter().find(|(_, one)| updated(one) == newest);
-            for (key, one) in same {
-                match (one, winner) {
+    fn newest_headers(
+        &self,
+        listing: &LastListing,
+        skipped: &mut Vec<Skipped>,
+    ) -> Vec<Arc<Header>> {
+        let mut sessions: Vec<(&Key, &ListedSession)> = listing
+            .iter()
+            .map(|(key, (_, session))| (key, session))
+            .collect();
+        sessions.sort_unstable_by(|((folder_a, id_a), _), ((folder_b, id_b), _)| {
+            (id_a, folder_a).cmp(&(id_b, folder_b))
+        });
+        let mut headers = Vec::with_capacity(sessions.len());
+        for duplicates in sessions.chunk_by(|((_, id_a), _), ((_, id_b), _)| id_a == id_b) {
+            let updated =
+                |listed: &ListedSession| listed.as_ref().map(|header| header.updated).ok();
+            let newest = duplicates
+                .iter()
+                .map(|(_, session)| updated(session))
+                .max()
+                .flatten();
+            let kept = duplicates
+                .iter()
+                .find(|(_, session)| updated(session) == newest);
+            for (key, session) in duplicates {
+                match (session, kept) {
                     (Err(why), _) => skipped.push(why.clone()),
-                    (Ok(header), Some((winner, _))) if key == winner => {
+                    (Ok(header), Some((kept, _))) if key == kept => {
                         headers.push(header.clone());
                     }
-                    (Ok(_), winner) => {
-                        let winner = winner.map(|((folder, id), _)| self.path(folder, id));
-                        let winner = winner.unwrap_or_default();
-                        let detail = format!("read from {}", winner.display());
+                    (Ok(_), kept) => {
+                        let kept = kept.map(|((folder, id), _)| self.path(folder, id));
+                        let kept = kept.unwrap_or_default();
+                        let detail = format!("read from {}", kept.display());
                         let path = self.path(&key.0, &key.1);
                         skipped.push(Skipped::new(&path, SkipReason::DuplicateId, detail));
                     }
@@ -270,8 +286,8 @@ impl FileTree {
 /// A fingerprint of files, and of the data `owner` about their session. As long as a further write could leave a file's
 /// times unchanged ([`is_hot`]), the fingerprint is different from the one that is computed later, so that no write is
 /// missed.
-fn fingerprint(files: Vec<FileState>, owner: impl Hash) -> Fingerprint {
-    let now = SystemClock.now().as_millis();
-    let is_hot = files.iter().any(|file| is_hot(file, now));
-    Fingerprint::of(&(files, owner, is_hot))
+fn compute_fingerprint(files: Vec<FileState>, owner: impl Hash) -> Fingerprint {
+    let time = SystemClock.now().as_millis();
+    let is_hot = files.iter().any(|file| is_hot(file, time));
+    Fingerprint::compute(&(files, owner, is_hot))
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::layout::Layout;
 use super::storage::{MessageText, PartText};
-use crate::files::{FileState, Folder, state};
+use crate::files::{FileState, Folder, file_state};
 use crate::{SkipReason, Skipped};
 
 /// The open folders of one session.
@@ -22,39 +22,39 @@ impl TreeReader {
         (folder, id): (&str, &str),
         skipped: &mut Vec<Skipped>,
     ) -> Option<(Self, Vec<String>)> {
-        let messages = open(layout, &layout.message_dir(folder, id), skipped)?;
+        let messages = open_folder(layout, &layout.message_dir(folder, id), skipped)?;
         let ids = messages.ids(skipped);
         let parts = match ids.is_empty() {
             true => None,
-            false => open(layout, &layout.part_root(folder, id), skipped),
+            false => open_folder(layout, &layout.part_root(folder, id), skipped),
         };
         Some((Self { messages, parts }, ids))
     }
 
     /// Reads these messages.
     pub(super) fn read(&self, ids: &[String], skipped: &mut Vec<Skipped>) -> Vec<MessageText> {
-        let read = ids.iter().filter_map(|id| self.message(id, skipped));
+        let read = ids.iter().filter_map(|id| self.read_message(id, skipped));
         read.collect()
     }
 
-    fn message(&self, id: &str, skipped: &mut Vec<Skipped>) -> Option<MessageText> {
+    fn read_message(&self, id: &str, skipped: &mut Vec<Skipped>) -> Option<MessageText> {
         match self.messages.text(id) {
             Ok(text) => Some(MessageText {
                 id: id.into(),
                 text: text.into(),
                 seq: None,
                 copied: false,
-                parts: self.parts_of(id, skipped),
+                parts: self.read_parts(id, skipped),
             }),
             Err(why) => {
                 skipped.push(why);
-                skipped.extend(self.without_message(id));
+                skipped.extend(self.orphaned_parts_report(id));
                 None
             }
         }
     }
 
-    fn parts_of(&self, message: &str, skipped: &mut Vec<Skipped>) -> Vec<PartText> {
+    fn read_parts(&self, message: &str, skipped: &mut Vec<Skipped>) -> Vec<PartText> {
         let below = self.parts.as_ref().map(|parts| parts.below(message));
         let dir = match below.unwrap_or(Ok(None)) {
             Ok(Some(dir)) => dir,
@@ -79,7 +79,7 @@ impl TreeReader {
     }
 
     /// The report for the parts of a message that itself cannot be read; `None` if there are no parts.
-    fn without_message(&self, message: &str) -> Option<Skipped> {
+    fn orphaned_parts_report(&self, message: &str) -> Option<Skipped> {
         let dir = self.parts.as_ref()?.below(message).ok()??;
         let parts = dir.ids(&mut Vec::new()).len();
         let detail = format!("{parts} files, and their message cannot be read");
@@ -89,14 +89,14 @@ impl TreeReader {
     /// Adds the states of the files and folders of these messages.
     fn add_states(&self, ids: &[String], states: &mut Vec<FileState>) {
         for id in ids {
-            states.extend(self.messages.stat(id).as_ref().map(state));
+            states.extend(self.messages.stat(id).as_ref().map(file_state));
             let below = self.parts.as_ref().map(|parts| parts.below(id));
             let Some(Ok(Some(dir))) = below else {
                 continue;
             };
-            states.extend(dir.own_stat().as_ref().map(state));
+            states.extend(dir.stat_folder().as_ref().map(file_state));
             for part in dir.ids(&mut Vec::new()) {
-                states.extend(dir.stat(&part).as_ref().map(state));
+                states.extend(dir.stat(&part).as_ref().map(file_state));
             }
         }
     }
@@ -107,11 +107,11 @@ pub(super) fn add_states(layout: &Layout, key: (&str, &str), states: &mut Vec<Fi
     let Some((reader, ids)) = TreeReader::open(layout, key, &mut Vec::new()) else {
         return;
     };
-    states.extend(reader.messages.own_stat().as_ref().map(state));
+    states.extend(reader.messages.stat_folder().as_ref().map(file_state));
     reader.add_states(&ids, states);
 }
 
-fn open(layout: &Layout, below: &Path, skipped: &mut Vec<Skipped>) -> Option<Folder> {
+fn open_folder(layout: &Layout, below: &Path, skipped: &mut Vec<Skipped>) -> Option<Folder> {
     layout.files.folder(below).unwrap_or_else(|why| {
         skipped.push(why);
         None

@@ -14,7 +14,7 @@ use crate::{Message, Part, PartKind, Role, SkipReason, Skipped, Tool, ToolStatus
 pub(super) struct Items<'a> {
     pub(super) program: &'static str,
     pub(super) records: &'a dyn Records,
-    pub(super) seen: HashSet<ItemId>,
+    pub(super) item_ids: HashSet<ItemId>,
     pub(super) skipped: Vec<Skipped>,
 }
 
@@ -28,8 +28,8 @@ pub(crate) struct ItemDraft {
 }
 
 impl ItemDraft {
-    /// Creates a note of filrouge's own, which does not come from a message.
-    pub(crate) fn note(text: &str, millis: i64) -> Self {
+    /// Creates a note that filrouge adds, which does not come from a message.
+    pub(crate) fn system_note(text: &str, millis: i64) -> Self {
         let parts = RawJson::from_checked(format!("[{}]", text_part(text).finish()));
         let item = ItemBody {
             occurred_at: Timestamp::from_millis(millis),
@@ -48,7 +48,7 @@ impl ItemDraft {
     }
 
     /// Adds members to the item's only part.
-    pub(crate) fn add(&mut self, members: Map<String, Value>) {
+    pub(crate) fn add_members(&mut self, members: Map<String, Value>) {
         let part: Result<[Map<String, Value>; 1], _> =
             serde_json::from_str(self.item.parts.as_str());
         if let (Ok([mut part]), false) = (part, members.is_empty()) {
@@ -69,13 +69,13 @@ impl ItemDraft {
     }
 }
 
-/// The content of an item: what does not come from its message's fields.
-struct Content {
+/// The content of an item, without the fields that come from its message.
+struct ItemContent {
     id: String,
     role: Speaker,
     channel: Channel,
     json: String,
-    /// The time in milliseconds since 1970; `None`: the time of the message.
+    /// The time in milliseconds since 1970; `None` means the time of the message.
     at: Option<i64>,
 }
 
@@ -92,13 +92,13 @@ impl Items<'_> {
     }
 
     /// The items of one message: its parts in order, then its error.
-    pub(super) fn of_message(&mut self, message: &Message) -> Vec<ItemDraft> {
+    pub(super) fn convert_message(&mut self, message: &Message) -> Vec<ItemDraft> {
         let mut drafts = Vec::new();
         for part in &message.parts {
             let first = drafts.len();
-            for content in contents(message, part, self.records.keeps_all()) {
+            for content in part_contents(message, part, self.records.keeps_all()) {
                 match content {
-                    Ok(content) => drafts.extend(self.draft(message, Some(part), content)),
+                    Ok(content) => drafts.extend(self.new_draft(message, Some(part), content)),
                     Err(reason) => {
                         let detail = format!("part {:?}", part.id);
                         self.skip(message, Some(part), reason, detail);
@@ -108,23 +108,26 @@ impl Items<'_> {
             self.records
                 .complete_part(message, part, &mut drafts[first..]);
         }
-        let own = error(message).or_else(|| drafts.is_empty().then(|| placeholder(message)));
-        if let Some(own) = own {
-            drafts.extend(self.draft(message, None, own));
+        let message_content =
+            error_content(message).or_else(|| drafts.is_empty().then(|| placeholder(message)));
+        if let Some(message_content) = message_content {
+            drafts.extend(self.new_draft(message, None, message_content));
         }
         self.records.complete_message(message, &mut drafts);
         drafts
     }
 
     /// Creates an item; `None` if its id is invalid or repeated, which is reported.
-    fn draft(
+    fn new_draft(
         &mut self,
         message: &Message,
         part: Option<&Part>,
-        content: Content,
+        content: ItemContent,
     ) -> Option<ItemDraft> {
         let id = ItemId::new(&*content.id).ok();
-        let is_new = id.as_ref().is_some_and(|id| self.seen.insert(id.clone()));
+        let is_new = id
+            .as_ref()
+            .is_some_and(|id| self.item_ids.insert(id.clone()));
         if !is_new && !self.records.keeps_all() {
             let (reason, detail) = match id {
                 None => (
@@ -155,13 +158,13 @@ impl Items<'_> {
     }
 }
 
-/// Adds the message's usage to its last item, and its other fields to its first.
-pub(super) fn complete(message: &Message, drafts: &mut [ItemDraft]) {
+/// Adds the message's usage to its last item, and its other fields to its first item.
+pub(super) fn complete_drafts(message: &Message, drafts: &mut [ItemDraft]) {
     if let Some(last) = drafts.last_mut() {
         last.item.usage = usage(message);
     }
     if let Some(first) = drafts.first_mut() {
-        first.notes.nested("message", notes(message));
+        first.notes.nested("message", message_notes(message));
     }
 }
 
@@ -175,11 +178,15 @@ fn can_answer(message: &Message, part: &Part) -> bool {
     }
 }
 
-/// The contents of one item for a part, or of two for a tool call that has ended. If `all` is true, invalid JSON
-/// becomes a text instead of an error.
-fn contents(message: &Message, part: &Part, all: bool) -> Vec<Result<Content, SkipReason>> {
-    let one = |role, channel, json: Writer| {
-        vec![Ok(Content {
+/// The contents of one item for a part, or of two for a tool call that has ended. If `keep_invalid` is true, invalid
+/// JSON becomes a text instead of an error.
+fn part_contents(
+    message: &Message,
+    part: &Part,
+    keep_invalid: bool,
+) -> Vec<Result<ItemContent, SkipReason>> {
+    let single = |role, channel, json: Writer| {
+        vec![Ok(ItemContent {
             id: part.id.to_string(),
             role,
             channel,
@@ -190,14 +197,14 @@ fn contents(message: &Message, part: &Part, all: bool) -> Vec<Result<Content, Sk
     match &part.kind {
         PartKind::Text { text, synthetic } => {
             let (role, channel) = role_and_channel(message, *synthetic);
-            one(role, channel, text_part(text))
+            single(role, channel, text_part(text))
         }
         PartKind::Reasoning { text } => {
             let mut json = Writer::part("reasoning");
             json.text("text", text);
-            one(Speaker::Assistant, Channel::Thought, json)
+            single(Speaker::Assistant, Channel::Thought, json)
         }
-        PartKind::Tool(tool) => tool_items(part, tool, all),
+        PartKind::Tool(tool) => tool_contents(part, tool, keep_invalid),
         PartKind::File { mime, name, url } => {
             let (role, channel) = role_and_channel(message, false);
             let mut json = Writer::part("file");
@@ -206,24 +213,28 @@ fn contents(message: &Message, part: &Part, all: bool) -> Vec<Result<Content, Sk
                     json.text(key, value);
                 }
             }
-            one(role, channel, json)
+            single(role, channel, json)
         }
         PartKind::Patch { files } => {
             let files: Vec<&str> = files.iter().map(|file| &**file).collect();
             let mut json = Writer::part("patch");
             json.raw("files", &Value::from(files).to_string());
-            one(Speaker::System, Channel::SystemNote, json)
+            single(Speaker::System, Channel::SystemNote, json)
         }
         PartKind::Compaction { automatic, summary } => match summary {
-            Some(text) => one(Speaker::System, Channel::Summary, text_part(text)),
+            Some(text) => single(Speaker::System, Channel::Summary, text_part(text)),
             None => {
                 let mut json = Writer::part("compaction");
                 json.raw("automatic", if *automatic { "true" } else { "false" });
-                one(Speaker::System, Channel::SystemNote, json)
+                single(Speaker::System, Channel::SystemNote, json)
             }
         },
-        PartKind::Other { name, json } => match value(json, all) {
-            Ok(raw) => one(Speaker::System, Channel::SystemNote, note(name, &raw)),
+        PartKind::Other { name, json } => match checked_json(json, keep_invalid) {
+            Ok(raw) => single(
+                Speaker::System,
+                Channel::SystemNote,
+                original_part(name, &raw),
+            ),
             Err(reason) => vec![Err(reason)],
         },
     }
@@ -246,7 +257,7 @@ fn text_part(text: &str) -> Writer {
 }
 
 /// A part in its original JSON. JSON without a `type` becomes the field `value` of a part with the type `name`.
-fn note(name: &str, raw: &str) -> Writer {
+fn original_part(name: &str, raw: &str) -> Writer {
     if let Some(object) = Object::parse(raw)
         .ok()
         .filter(|o| o.token("type").is_some())
@@ -258,17 +269,22 @@ fn note(name: &str, raw: &str) -> Writer {
     json
 }
 
-/// Checked JSON in its original form; if `all` is true, invalid JSON becomes a JSON string with the text.
-fn value(json: &str, all: bool) -> Result<Cow<'_, str>, SkipReason> {
+/// Checked JSON in its original form; if `keep_invalid` is true, invalid JSON becomes a JSON string with the
+/// text.
+fn checked_json(json: &str, keep_invalid: bool) -> Result<Cow<'_, str>, SkipReason> {
     match check_value(json) {
         Ok(json) => Ok(json.into()),
-        Err(_) if all => Ok(JsonText::from_plain(json).as_token().to_owned().into()),
+        Err(_) if keep_invalid => Ok(JsonText::from_plain(json).as_token().to_owned().into()),
         Err((reason, _)) => Err(reason),
     }
 }
 
-fn tool_items(part: &Part, tool: &Tool, all: bool) -> Vec<Result<Content, SkipReason>> {
-    let args = match value(&tool.input, all) {
+fn tool_contents(
+    part: &Part,
+    tool: &Tool,
+    keep_invalid: bool,
+) -> Vec<Result<ItemContent, SkipReason>> {
+    let args = match checked_json(&tool.input, keep_invalid) {
         Ok(args) => args,
         Err(reason) => return vec![Err(reason)],
     };
@@ -279,7 +295,7 @@ fn tool_items(part: &Part, tool: &Tool, all: bool) -> Vec<Result<Content, SkipRe
     if let Some(child) = &tool.child {
         json.text("child_session_id", child);
     }
-    let mut items = vec![Ok(Content {
+    let mut items = vec![Ok(ItemContent {
         id: format!("{}:call", part.id),
         role: Speaker::Assistant,
         channel: Channel::ToolCall,
@@ -297,7 +313,7 @@ fn tool_items(part: &Part, tool: &Tool, all: bool) -> Vec<Result<Content, SkipRe
     json.raw("ok", if ok { "true" } else { "false" });
     json.raw("latency_ms", &latency(part));
     json.text("content", text.map_or("", |text| text));
-    items.push(Ok(Content {
+    items.push(Ok(ItemContent {
         id: format!("{}:result", part.id),
         role: Speaker::Tool,
         channel: Channel::ToolResult,
@@ -315,13 +331,13 @@ pub(crate) fn latency(part: &Part) -> String {
     }
 }
 
-fn error(message: &Message) -> Option<Content> {
+fn error_content(message: &Message) -> Option<ItemContent> {
     let error = message.error.as_ref()?;
     let mut json = Writer::part("error");
     json.text("code", &error.name);
     json.text("message", &error.message);
     json.raw("retryable", if error.retryable { "true" } else { "false" });
-    Some(Content {
+    Some(ItemContent {
         id: format!("{}:error", message.id),
         role: Speaker::Assistant,
         channel: Channel::Error,
@@ -331,10 +347,10 @@ fn error(message: &Message) -> Option<Content> {
 }
 
 /// The item of a message without other items; the message's fields are stored with it.
-fn placeholder(message: &Message) -> Content {
+fn placeholder(message: &Message) -> ItemContent {
     let mut json = Writer::part("message");
     json.text("id", &message.id);
-    Content {
+    ItemContent {
         id: message.id.to_string(),
         role: Speaker::System,
         channel: Channel::SystemNote,
@@ -363,7 +379,7 @@ fn usage(message: &Message) -> Option<RawJson> {
 }
 
 /// The message's own fields.
-fn notes(message: &Message) -> Writer {
+fn message_notes(message: &Message) -> Writer {
     let mut notes = Writer::default();
     notes.text("id", &message.id);
     for (key, value) in [

@@ -116,29 +116,29 @@ fn every_record_is_read_once() {
             }
         }
         expected.insert("assistant", response_ids.len());
-        let mut found: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut actual: BTreeMap<&str, usize> = BTreeMap::new();
         for message in &read.messages {
             let role = if message.role == Role::User {
                 "user"
             } else {
                 "assistant"
             };
-            *found.entry(role).or_default() += 1;
+            *actual.entry(role).or_default() += 1;
             for part in &message.parts {
                 match &part.kind {
                     PartKind::Tool(tool) => {
-                        *found.entry("tools").or_default() += 1;
+                        *actual.entry("tools").or_default() += 1;
                         let ended = tool.output.is_some() || tool.error.is_some();
-                        *found.entry("results").or_default() += usize::from(ended);
+                        *actual.entry("results").or_default() += usize::from(ended);
                     }
-                    PartKind::Reasoning { .. } => *found.entry("reasoning").or_default() += 1,
+                    PartKind::Reasoning { .. } => *actual.entry("reasoning").or_default() += 1,
                     _ => {}
                 }
             }
         }
         expected.retain(|_, count| *count > 0);
-        found.retain(|_, count| *count > 0);
-        assert_eq!(found, expected, "{id}");
+        actual.retain(|_, count| *count > 0);
+        assert_eq!(actual, expected, "{id}");
         let mut read_texts: Vec<_> = texts(&read).into_iter().map(str::to_owned).collect();
         read_texts.sort();
         written_texts.sort();

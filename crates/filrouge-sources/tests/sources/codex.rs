@@ -122,12 +122,12 @@ fn every_item_is_read_once() {
                 written_texts.push(piece["text"].as_str().unwrap().to_owned());
             }
         }
-        let mut found: BTreeMap<String, usize> = BTreeMap::new();
+        let mut actual: BTreeMap<String, usize> = BTreeMap::new();
         let mut read_texts = Vec::new();
         for message in &read.messages {
             match message.role {
-                Role::User => *found.entry("message/user".into()).or_default() += 1,
-                Role::System => *found.entry("message/developer".into()).or_default() += 1,
+                Role::User => *actual.entry("message/user".into()).or_default() += 1,
+                Role::System => *actual.entry("message/developer".into()).or_default() += 1,
                 Role::Assistant => {}
             }
             for part in &message.parts {
@@ -135,22 +135,22 @@ fn every_item_is_read_once() {
                     PartKind::Text { text, .. } => {
                         read_texts.push(text.to_string());
                         if message.role == Role::Assistant {
-                            *found.entry("message/assistant".into()).or_default() += 1;
+                            *actual.entry("message/assistant".into()).or_default() += 1;
                         }
                     }
                     PartKind::Tool(tool) => {
-                        *found.entry("call".into()).or_default() += 1;
+                        *actual.entry("call".into()).or_default() += 1;
                         let ended = tool.output.is_some() || tool.error.is_some();
-                        *found.entry("output".into()).or_default() += usize::from(ended);
+                        *actual.entry("output".into()).or_default() += usize::from(ended);
                     }
                     PartKind::Reasoning { .. } => {
-                        *found.entry("reasoning".into()).or_default() += 1;
+                        *actual.entry("reasoning".into()).or_default() += 1;
                     }
                     other => panic!("{other:?}"),
                 }
             }
         }
-        assert_eq!(found, expected, "{id}");
+        assert_eq!(actual, expected, "{id}");
         written_texts.sort();
         read_texts.sort();
         assert_eq!(read_texts, written_texts, "{id}");

@@ -74,7 +74,7 @@ part('prt_lost', 'msg_nowhere', '{"type":"text","text":"lost"}')
         .map(|p| (&*p.id, p.kind.name()))
         .collect();
     assert_eq!(parts, [("prt_good", "text"), ("prt_odd", "tool")]);
-    let found = reports(&read.skipped);
+    let actual = reports(&read.skipped);
     let expected = [
         ("message/?", "bad_name"),
         ("message/?", "bad_name"),
@@ -85,8 +85,8 @@ part('prt_lost', 'msg_nowhere', '{"type":"text","text":"lost"}')
         ("part/prt_torn", "torn"),
         ("part/prt_utf", "not_utf8"),
     ];
-    let found: Vec<_> = found.iter().map(|(p, r)| (p.as_str(), *r)).collect();
-    assert_eq!(found, expected);
+    let actual: Vec<_> = actual.iter().map(|(p, r)| (p.as_str(), *r)).collect();
+    assert_eq!(actual, expected);
     let orphans = reports(&source.orphans().unwrap());
     let expected = [
         ("message/msg_nowhere".to_owned(), "orphan_parts"),
@@ -127,8 +127,8 @@ fn a_damaged_page_loses_only_its_rows() {
     assert!(!skipped.is_empty());
     assert!(skipped.iter().all(|s| s.reason == SkipReason::Malformed));
     let sources = opencode::open(&path).unwrap();
-    let found = occurrences(of_generation(&sources, "sqlite"), "");
-    assert!(found.len() > 200, "{}", found.len());
+    let actual = occurrences(of_generation(&sources, "sqlite"), "");
+    assert!(actual.len() > 200, "{}", actual.len());
 }
 
 #[test]

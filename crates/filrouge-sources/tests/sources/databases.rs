@@ -75,23 +75,28 @@ impl Source for OneGeneration {
     }
 }
 
-/// The sessions of one generation in the first source. Leaks the source, so that tests need not keep it.
+/// The sessions of one generation in the first source. Leaks the source, so that tests do not have to keep it.
 pub(crate) fn of_generation(sources: &[Arc<dyn Source>], generation: &str) -> &'static dyn Source {
-    let form = OneGeneration(sources[0].clone(), generation.to_owned());
-    assert!(!form.list().unwrap().headers.is_empty(), "{generation}");
-    Box::leak(Box::new(form))
+    let generation_source = OneGeneration(sources[0].clone(), generation.to_owned());
+    assert!(
+        !generation_source.list().unwrap().headers.is_empty(),
+        "{generation}"
+    );
+    Box::leak(Box::new(generation_source))
 }
 
 /// All conversations of all sources, by id.
 pub(crate) fn conversations(path: &Path) -> BTreeMap<String, Conversation> {
-    let mut all = BTreeMap::new();
+    let mut conversations = BTreeMap::new();
     for source in opencode::open(path).unwrap() {
         for header in &source.list().unwrap().headers {
-            let one = source.read(&header.id).unwrap();
-            all.entry(header.id.to_string()).or_insert(one);
+            let conversation = source.read(&header.id).unwrap();
+            conversations
+                .entry(header.id.to_string())
+                .or_insert(conversation);
         }
     }
-    all
+    conversations
 }
 
 pub(crate) fn role(role: Role) -> &'static str {

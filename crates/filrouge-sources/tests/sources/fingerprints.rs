@@ -14,14 +14,14 @@ use crate::{GeneratedTree, copy_of, fingerprint, only_source};
 
 /// The fingerprints of all sessions of these sources.
 fn fingerprints_of(sources: &[Arc<dyn Source>]) -> BTreeMap<(String, String), Fingerprint> {
-    let mut all = BTreeMap::new();
+    let mut fingerprints = BTreeMap::new();
     for source in sources {
         for header in &source.list().unwrap().headers {
             let key = (header.generation.to_owned(), header.id.to_string());
-            all.insert(key, source.fingerprint(header).unwrap());
+            fingerprints.insert(key, source.fingerprint(header).unwrap());
         }
     }
-    all
+    fingerprints
 }
 
 /// Waits for the next tick of the file system's clock, so that a further write gets another time than the last one.
@@ -77,14 +77,14 @@ fn every_write_to_a_tree_changes_only_its_session() {
     wait_for_clock_tick();
     let source = only_source(tree.path());
     let other = fingerprint(&*source, "s2").unwrap();
-    let mut seen = vec![fingerprint(&*source, "s1").unwrap()];
-    let mut assert_changed = |what: &str| {
-        let now = fingerprint(&*source, "s1").unwrap();
-        assert!(!seen.contains(&now), "{what}");
+    let mut earlier = vec![fingerprint(&*source, "s1").unwrap()];
+    let mut assert_changed = |change: &str| {
+        let current = fingerprint(&*source, "s1").unwrap();
+        assert!(!earlier.contains(&current), "{change}");
         wait_for_clock_tick();
-        seen.push(now);
-        seen.push(fingerprint(&*source, "s1").unwrap());
-        assert_eq!(fingerprint(&*source, "s2"), Some(other), "{what}");
+        earlier.push(current);
+        earlier.push(fingerprint(&*source, "s1").unwrap());
+        assert_eq!(fingerprint(&*source, "s2"), Some(other), "{change}");
     };
     // This write changes neither the folder nor the file's size.
     tree.part("m1", "p1", r#""type":"text","text":"b""#);
@@ -129,14 +129,14 @@ fn every_commit_changes_only_its_session() {
     let source = of_generation(&sources, "sqlite");
     let session = "ses_44e90d925ffeBM67k4fmNh04dz";
     let others = || {
-        let mut all = fingerprints_of(&sources);
-        all.remove(&("sqlite".to_owned(), session.to_owned()));
-        all
+        let mut fingerprints = fingerprints_of(&sources);
+        fingerprints.remove(&("sqlite".to_owned(), session.to_owned()));
+        fingerprints
     };
     let unchanged = others();
-    let mut seen = vec![fingerprint(source, session).unwrap()];
+    let mut earlier = vec![fingerprint(source, session).unwrap()];
     let part = format!("(SELECT id FROM part WHERE session_id = '{session}' LIMIT 1)");
-    for (what, sql) in [
+    for (change, sql) in [
         (
             "a part in place",
             format!(
@@ -163,10 +163,10 @@ fn every_commit_changes_only_its_session() {
         ),
     ] {
         python(&path, &format!("c.execute(\"{sql}\")"));
-        let now = fingerprint(source, session).unwrap();
-        assert!(!seen.contains(&now), "{what}");
-        seen.push(now);
-        assert_eq!(others(), unchanged, "{what}");
+        let current = fingerprint(source, session).unwrap();
+        assert!(!earlier.contains(&current), "{change}");
+        earlier.push(current);
+        assert_eq!(others(), unchanged, "{change}");
     }
     // A checkpoint of the log and new row numbers are not changes.
     let before = fingerprints_of(&sources);

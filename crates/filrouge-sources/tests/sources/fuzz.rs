@@ -9,7 +9,7 @@ use filrouge_types::RawJson;
 
 use crate::{copy_of, items, read_all};
 
-/// Knuth's MMIX generator. Only the seed determines a run.
+/// A linear congruential generator with Knuth's MMIX constants. The seed alone determines a run.
 struct Lcg(u64);
 
 impl Lcg {
@@ -22,7 +22,7 @@ impl Lcg {
     }
 }
 
-fn all_files(dir: &Path, found: &mut Vec<PathBuf>) {
+fn all_files(dir: &Path, files: &mut Vec<PathBuf>) {
     let mut children: Vec<_> = fs::read_dir(dir)
         .unwrap()
         .map(|c| c.unwrap().path())
@@ -30,9 +30,9 @@ fn all_files(dir: &Path, found: &mut Vec<PathBuf>) {
     children.sort();
     for path in children {
         if path.is_dir() {
-            all_files(&path, found);
+            all_files(&path, files);
         } else if path.extension().is_some_and(|e| e == "json") {
-            found.push(path);
+            files.push(path);
         }
     }
 }
@@ -55,7 +55,7 @@ fn mutate(random: &mut Lcg, bytes: &mut Vec<u8>) {
 fn by_id(loaded: Vec<LoadedSession>) -> BTreeMap<String, LoadedSession> {
     loaded
         .into_iter()
-        .map(|one| (one.session.id.to_string(), one))
+        .map(|session| (session.session.id.to_string(), session))
         .collect()
 }
 
@@ -75,18 +75,18 @@ fn fuzz(name: &str, seed: u64, rounds: usize) {
         let (loaded, skipped) = read_all(dir.path());
         let after = by_id(loaded);
         let text = String::from_utf8_lossy(&original);
-        for (id, one) in &before {
-            // A file names its session in its path or in its content; project files name none.
+        for (id, session) in &before {
+            // A file names its session in its path or in its content; a project's file names no session.
             let may_change = file.to_string_lossy().contains(id.as_str())
                 || text.contains(id.as_str())
                 || file.parent().is_some_and(|p| p.ends_with("project"));
             assert!(
-                may_change || after.get(id) == Some(one),
+                may_change || after.get(id) == Some(session),
                 "round {round}: damage to {file:?} changed {id}"
             );
         }
         assert!(
-            after.len() == before.len() || skipped.iter().any(|one| one.path == *file),
+            after.len() == before.len() || skipped.iter().any(|report| report.path == *file),
             "round {round}: a session is missing, but {file:?} is not reported"
         );
         for item in after.values().flat_map(items) {

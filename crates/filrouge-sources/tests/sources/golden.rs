@@ -39,28 +39,32 @@ const LEGACY: [Row; 2] = [
 fn check(name: &str, rows: &[Row]) {
     let (loaded, _) = read_all(&fixture(name));
     assert_eq!(loaded.len(), rows.len());
-    for (one, (id, agent, counts, tokens)) in loaded.iter().zip(rows) {
-        assert_eq!(&*one.session.id, *id);
+    for (session, (id, agent, counts, tokens)) in loaded.iter().zip(rows) {
+        assert_eq!(&*session.session.id, *id);
         assert_eq!(
-            one.session.agent.as_deref().unwrap_or_default(),
+            session.session.agent.as_deref().unwrap_or_default(),
             *agent,
             "{id}"
         );
-        let texts = count(one, &Channel::Observation) + count(one, &Channel::Final);
-        let other = count(one, &Channel::Summary) + count(one, &Channel::Error);
-        let found = [
-            one.turns.len(),
-            count(one, &Channel::Question),
-            count(one, &Channel::SystemNote),
-            count(one, &Channel::Thought),
+        let texts = count(session, &Channel::Observation) + count(session, &Channel::Final);
+        let other = count(session, &Channel::Summary) + count(session, &Channel::Error);
+        let actual = [
+            session.turns.len(),
+            count(session, &Channel::Question),
+            count(session, &Channel::SystemNote),
+            count(session, &Channel::Thought),
             texts,
-            count(one, &Channel::ToolCall),
-            count(one, &Channel::ToolResult),
+            count(session, &Channel::ToolCall),
+            count(session, &Channel::ToolResult),
             other,
         ];
-        assert_eq!(found, *counts, "{id}");
-        assert_eq!(items(one).len(), counts[1..].iter().sum::<usize>(), "{id}");
-        let usage = items(one)
+        assert_eq!(actual, *counts, "{id}");
+        assert_eq!(
+            items(session).len(),
+            counts[1..].iter().sum::<usize>(),
+            "{id}"
+        );
+        let usage = items(session)
             .into_iter()
             .filter_map(|item| item.usage.as_ref());
         let sum = |u: &filrouge_types::RawJson| {
@@ -108,10 +112,10 @@ fn usage_is_read_from_each_message() {
             .iter()
             .flat_map(items)
             .filter_map(|item| item.usage.as_ref());
-        let mut found: Vec<String> = usages.map(|u| json(u.as_str()).to_string()).collect();
+        let mut actual: Vec<String> = usages.map(|u| json(u.as_str()).to_string()).collect();
         expected.sort();
-        found.sort();
-        assert_eq!(found, expected);
+        actual.sort();
+        assert_eq!(actual, expected);
     }
 }
 
@@ -141,7 +145,10 @@ fn headers_are_reported_in_order() {
     assert_eq!(hotfix.worktree.as_deref(), Some("/tmp/demo/carnet"));
     assert!(headers[13].archived.is_some());
     assert_eq!(
-        headers.iter().filter(|one| one.archived.is_some()).count(),
+        headers
+            .iter()
+            .filter(|header| header.archived.is_some())
+            .count(),
         1
     );
     assert_eq!(headers[11].project_id.as_deref(), Some("global"));
@@ -169,9 +176,9 @@ fn data_stored_outside_a_session_is_kept() {
 fn turns_have_the_expected_outcomes() {
     let (loaded, skipped) = read_all(&fixture("opencode-json"));
     let mut outcomes: BTreeMap<&str, Vec<&TurnStatus>> = BTreeMap::new();
-    for one in &loaded {
-        let list = one.turns.iter().map(|turn| &turn.outcome).collect();
-        outcomes.insert(&one.session.id[..16], list);
+    for session in &loaded {
+        let list = session.turns.iter().map(|turn| &turn.outcome).collect();
+        outcomes.insert(&session.session.id[..16], list);
     }
     assert_eq!(outcomes["ses_3e791c821ffe"], [&TurnStatus::Interrupted]);
     let ended = [&TurnStatus::Finalized, &TurnStatus::Failed];
@@ -198,7 +205,7 @@ fn turns_have_the_expected_outcomes() {
     // Turns without an answer: a summary, the tools before it, a subtask and a user's command.
     let without_answer = loaded
         .iter()
-        .flat_map(|one| &one.turns)
+        .flat_map(|session| &session.turns)
         .filter(|turn| turn.outcome == TurnStatus::Finalized && turn.answer().is_none());
     assert_eq!(without_answer.count(), 4);
 }

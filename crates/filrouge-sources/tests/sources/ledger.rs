@@ -116,7 +116,7 @@ fn ids(source: &LedgerSource) -> Vec<String> {
 
 /// The texts of all sessions of a source, as (session, text).
 fn session_texts(source: &LedgerSource) -> Vec<(String, String)> {
-    let mut found = Vec::new();
+    let mut texts = Vec::new();
     for id in ids(source) {
         for part in source
             .read(&id)
@@ -126,11 +126,11 @@ fn session_texts(source: &LedgerSource) -> Vec<(String, String)> {
             .flat_map(|m| m.parts)
         {
             if let PartKind::Text { text, .. } = part.kind {
-                found.push((id.clone(), text.into()));
+                texts.push((id.clone(), text.into()));
             }
         }
     }
-    found
+    texts
 }
 
 #[test]
@@ -147,17 +147,17 @@ fn identities_never_see_sessions_of_others() {
             json!([text("user", "question", &words)]),
         );
     }
-    for (own, other) in [("ada", "bob"), ("bob", "ada")] {
-        let source = world.source_for(user(own));
-        let (mine, theirs) = (format!("of-{own}"), format!("of-{other}"));
-        assert_eq!(ids(&source), std::slice::from_ref(&mine));
+    for (owner, other) in [("ada", "bob"), ("bob", "ada")] {
+        let source = world.source_for(user(owner));
+        let (own_id, other_id) = (format!("of-{owner}"), format!("of-{other}"));
+        assert_eq!(ids(&source), std::slice::from_ref(&own_id));
         assert_eq!(
             session_texts(&source),
-            [(mine.clone(), format!("the secret of {own}"))]
+            [(own_id.clone(), format!("the secret of {owner}"))]
         );
-        assert!(source.read(&mine).is_ok() && source.load(&mine).is_ok());
-        assert_eq!(crate::fingerprint(&source, &mine), None, "never cached");
-        for id in [theirs.as_str(), "absent", "", "../../etc/passwd"] {
+        assert!(source.read(&own_id).is_ok() && source.load(&own_id).is_ok());
+        assert_eq!(crate::fingerprint(&source, &own_id), None, "never cached");
+        for id in [other_id.as_str(), "absent", "", "../../etc/passwd"] {
             assert!(matches!(source.read(id), Err(ReadError::Gone)), "{id}");
             assert!(matches!(source.load(id), Err(ReadError::Gone)), "{id}");
         }
@@ -327,7 +327,7 @@ fn redacted_items_are_not_shown() {
     world.create_session(&operator(), "s", None);
     world.record_turn(&operator(), "s", "r", turn_items());
     let id: SessionId = "s".parse().unwrap();
-    let seqs = Seqs::of([(1, 4), (9, 9)]).unwrap();
+    let seqs = Seqs::from_ranges([(1, 4), (9, 9)]).unwrap();
     let caller = operator();
     let redacted =
         world
@@ -377,14 +377,14 @@ pub(crate) fn import(world: &World, loaded: &LoadedSession, source: &str) {
     }
 }
 
-/// The messages as (id, role, parts), each part as its id, kind and text. Credentials are masked, as in an import.
+/// The messages as (id, role, parts); each part as its id, kind and text. Credentials are masked, as in an import.
 fn comparable(conversation: &Conversation) -> Vec<(String, Role, Vec<String>)> {
     let messages = conversation.messages.iter().filter(|message| {
         // Unfinished answers are not imported.
         message.role == Role::User || message.completed.is_some() || message.error.is_some()
     });
     let parts = |message: &Message| {
-        let words = message.parts.iter().map(|part| {
+        let parts = message.parts.iter().map(|part| {
             let text = match &part.kind {
                 PartKind::Text { text, .. } | PartKind::Reasoning { text } => text.to_string(),
                 PartKind::Tool(tool) => format!(
@@ -398,7 +398,7 @@ fn comparable(conversation: &Conversation) -> Vec<(String, Role, Vec<String>)> {
             let text = masked.unwrap_or(text);
             format!("{} {} {text}", part.id, part.kind.name())
         });
-        words.collect()
+        parts.collect()
     };
     messages
         .map(|message| (message.id.to_string(), message.role, parts(message)))

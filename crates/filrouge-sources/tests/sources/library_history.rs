@@ -6,7 +6,9 @@ use std::path::Path;
 
 use filrouge_sources::library::compacted::{CompactedContext, compacted};
 use filrouge_sources::library::export::{Form, export};
-use filrouge_sources::library::history::{Ask, History, ShownMessage, ShownPart, history};
+use filrouge_sources::library::history::{
+    History, HistoryRequest, ShownMessage, ShownPart, history,
+};
 use filrouge_sources::{Library, SkipReason, opencode};
 use serde_json::Value;
 
@@ -21,13 +23,13 @@ const STORAGES: [(&str, &str); 4] = [
     ("opencode-sqlite-migrated", "opencode-json-whole"),
 ];
 
-/// A query without masking.
-fn unmasked(id: &str, cursor: Option<String>, max_chars: usize) -> Ask {
-    Ask {
+/// A request without masking.
+fn unmasked(id: &str, cursor: Option<String>, max_chars: usize) -> HistoryRequest {
+    HistoryRequest {
         cursor,
         max_chars,
         mask: false,
-        ..Ask::of(id)
+        ..HistoryRequest::new(id)
     }
 }
 
@@ -47,13 +49,13 @@ fn ids(messages: &[ShownMessage]) -> Vec<&str> {
 fn on_disk(storage: &Path, session: &str) -> BTreeMap<String, BTreeMap<String, Value>> {
     let files = |folder: &Path| {
         let files = fs::read_dir(folder).into_iter().flatten();
-        let mut all = BTreeMap::new();
+        let mut by_id = BTreeMap::new();
         for file in files {
             let path = file.unwrap().path();
             let id = path.file_stem().unwrap().to_string_lossy().into_owned();
-            all.insert(id, json(&fs::read_to_string(&path).unwrap()));
+            by_id.insert(id, json(&fs::read_to_string(&path).unwrap()));
         }
-        all
+        by_id
     };
     let messages = files(&storage.join("message").join(session)).into_keys();
     let parts = |id: String| {
@@ -66,7 +68,7 @@ fn on_disk(storage: &Path, session: &str) -> BTreeMap<String, BTreeMap<String, V
 /// The texts of a part in its file, by field.
 fn texts_on_disk(part: &Value) -> BTreeMap<&'static str, String> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
-    let found = match part["type"].as_str().unwrap() {
+    let texts = match part["type"].as_str().unwrap() {
         "text" | "reasoning" => vec![("text", text(&part["text"]))],
         "tool" => {
             let state = &part["state"];
@@ -78,24 +80,25 @@ fn texts_on_disk(part: &Value) -> BTreeMap<&'static str, String> {
         }
         _ => Vec::new(),
     };
-    let found = found.into_iter();
-    found
+    let texts = texts.into_iter();
+    texts
         .filter_map(|(name, text)| Some((name, text?)))
         .collect()
 }
 
 /// The texts of a part on a page, by field.
 fn texts_shown(part: &ShownPart) -> BTreeMap<&'static str, String> {
-    let mut all = vec![("text", &part.text)];
+    let mut texts = vec![("text", &part.text)];
     if part.kind == "tool" {
-        all = vec![
+        texts = vec![
             ("output", &part.output),
             ("error", &part.error),
             ("title", &part.title),
         ];
     }
-    let all = all.into_iter();
-    all.filter_map(|(name, text)| Some((name, text.clone()?)))
+    let texts = texts.into_iter();
+    texts
+        .filter_map(|(name, text)| Some((name, text.clone()?)))
         .collect()
 }
 
@@ -116,9 +119,9 @@ fn all_pages_together_equal_the_files() {
                 for message in page.messages {
                     let parts = shown_messages.entry(message.id).or_default();
                     for part in message.parts {
-                        let so_far = parts.entry(part.id.clone()).or_default();
+                        let texts = parts.entry(part.id.clone()).or_default();
                         for (field, text) in texts_shown(&part) {
-                            so_far.entry(field).or_default().push_str(&text);
+                            texts.entry(field).or_default().push_str(&text);
                         }
                     }
                 }
@@ -211,10 +214,13 @@ fn a_pruned_output_is_returned() {
     let storage = dir.path().join("storage");
     let parts = on_disk(&storage, &id);
     let is_completed = |part: &Value| part["state"]["status"] == "completed";
-    let all = parts
+    let all_parts = parts
         .iter()
         .flat_map(|(m, parts)| parts.iter().map(move |p| (m, p)));
-    let (message, (part, value)) = all.clone().find(|(_, (_, p))| is_completed(p)).unwrap();
+    let (message, (part, value)) = all_parts
+        .clone()
+        .find(|(_, (_, p))| is_completed(p))
+        .unwrap();
     let mut pruned = value.clone();
     pruned["state"]["time"]["compacted"] = 1_700_000_000_000_i64.into();
     put(
@@ -240,7 +246,7 @@ fn keys_in_an_output_are_masked() {
         let (_dir, library) = opencode_library(storage);
         let id = names(script)("secret");
         let plain = history(&library, &unmasked(&id, None, 0)).unwrap();
-        let masked = history(&library, &Ask::of(&id)).unwrap();
+        let masked = history(&library, &HistoryRequest::new(&id)).unwrap();
         let (plain, shown) = (json_of(&plain.messages), json_of(&masked.messages));
         assert!(
             plain.contains("AKIAIOSFODNN7EXAMPLE") && !plain.contains("[masked:"),
@@ -308,7 +314,7 @@ fn a_message_written_after_a_query_is_returned_by_the_next_query() {
     );
     put(&storage, "part/msg_new/prt_new.json", &part);
     put(&storage, &format!("message/{id}/msg_new.json"), &message);
-    let newest = Ask {
+    let newest = HistoryRequest {
         newest_first: true,
         limit: 1,
         ..unmasked(&id, None, 0)

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use filrouge_sources::library::list::{Ask, list};
+use filrouge_sources::library::list::{ListRequest, list};
 use serde_json::Value;
 
 use crate::library_lineage::opencode_library;
@@ -11,17 +11,17 @@ use crate::{fixture, json};
 
 /// The output of `opencode session list` for each project of the fixture.
 fn oracles(name: &str) -> Vec<(String, Vec<Value>)> {
-    let mut all = Vec::new();
+    let mut lists = Vec::new();
     for file in fs::read_dir(fixture(name).join("oracle")).unwrap() {
         let path = file.unwrap().path();
         let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
         if let Some(project) = stem.strip_prefix("list-") {
             let listed = json(&fs::read_to_string(&path).unwrap());
-            all.push((project.to_owned(), listed.as_array().unwrap().clone()));
+            lists.push((project.to_owned(), listed.as_array().unwrap().clone()));
         }
     }
-    assert!(!all.is_empty());
-    all
+    assert!(!lists.is_empty());
+    lists
 }
 
 #[test]
@@ -39,19 +39,19 @@ fn roots_of_a_project_are_those_that_opencode_lists() {
             .map(|e| e.header.id.to_string())
             .collect();
         for (project, expected) in oracles(name) {
-            let ask = Ask {
+            let request = ListRequest {
                 project_id: Some(project.clone()),
                 roots: true,
-                ..Ask::default()
+                ..ListRequest::default()
             };
-            let page = list(&library, &ask).unwrap();
-            let found: BTreeSet<_> = page.sessions.iter().map(|s| s.id.clone()).collect();
+            let page = list(&library, &request).unwrap();
+            let actual: BTreeSet<_> = page.sessions.iter().map(|s| s.id.clone()).collect();
             let ids = expected
                 .iter()
                 .map(|s| s["id"].as_str().unwrap().to_owned());
             // Some fixtures do not contain all sessions.
             let ids: BTreeSet<_> = ids.filter(|id| stored.contains(id)).collect();
-            assert_eq!(found, ids, "{name} {project}");
+            assert_eq!(actual, ids, "{name} {project}");
             for row in &page.sessions {
                 let Some(listed) = expected.iter().find(|s| s["id"] == row.id.as_str()) else {
                     continue;
@@ -69,9 +69,9 @@ fn all_pages_together_equal_the_list() {
     let (_dir, library) = opencode_library("opencode-sqlite");
     let all = list(
         &library,
-        &Ask {
+        &ListRequest {
             limit: 500,
-            ..Ask::default()
+            ..ListRequest::default()
         },
     )
     .unwrap();
@@ -86,10 +86,10 @@ fn all_pages_together_equal_the_list() {
     loop {
         let page = list(
             &library,
-            &Ask {
+            &ListRequest {
                 limit: 4,
                 cursor,
-                ..Ask::default()
+                ..ListRequest::default()
             },
         )
         .unwrap();
@@ -106,11 +106,11 @@ fn all_pages_together_equal_the_list() {
 fn a_name_matches_part_of_a_title_or_a_project() {
     let (_dir, library) = opencode_library("opencode-json-whole");
     let list_by_name = |name: &str| {
-        let ask = Ask {
+        let request = ListRequest {
             session_name: Some(name.to_owned()),
-            ..Ask::default()
+            ..ListRequest::default()
         };
-        list(&library, &ask).unwrap()
+        list(&library, &request).unwrap()
     };
     let accueil = list_by_name("PAGE D'ACCUEIL");
     assert_eq!(accueil.sessions.len(), 1);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use filrouge_sources::library::list::Ask;
+use filrouge_sources::library::list::ListRequest;
 use filrouge_sources::library::stats::{self, ChangesFrom, Overview, SessionStats, Sums};
 use filrouge_sources::{Changes, Library, TokenRule, Tokens, claude_code, codex};
 use rusqlite::Connection;
@@ -12,7 +12,7 @@ use crate::library_lineage::{names, opencode_library};
 use crate::{copy_of, fixture};
 
 fn overview(library: &Library) -> Overview {
-    stats::overview(library, &Ask::default()).unwrap()
+    stats::overview(library, &ListRequest::default()).unwrap()
 }
 
 fn session(library: &Library, id: &str) -> SessionStats {
@@ -74,7 +74,7 @@ impl Oracle {
         let tools = sums
             .tools
             .iter()
-            .map(|(name, used)| (name.clone(), used.calls));
+            .map(|(name, usage)| (name.clone(), usage.calls));
         assert_eq!(self.tools, tools.collect());
     }
 }
@@ -127,10 +127,10 @@ fn statistics_equal_those_of_opencode_1_18_except_for_newer_sessions() {
         old.tokens.reasoning -= sums.tokens.reasoning;
         old.tokens.cache_read -= sums.tokens.cache_read;
         old.cost -= sums.cost;
-        for (name, used) in &sums.tools {
-            old.tools.get_mut(name).unwrap().calls -= used.calls;
+        for (name, usage) in &sums.tools {
+            old.tools.get_mut(name).unwrap().calls -= usage.calls;
         }
-        old.tools.retain(|_, used| used.calls > 0);
+        old.tools.retain(|_, usage| usage.calls > 0);
     }
     oracle.assert_equals(&old);
     assert_eq!(oracle.lines["Output"], format_count(old.tokens.output));
@@ -238,17 +238,17 @@ fn tools_errors_and_changes_are_reported() {
     let (_dir, library) = opencode_library("opencode-json-whole");
     let id = names("opencode-json-whole");
     let parser = session(&library, &id("parser"));
-    let errors: u64 = parser.own.tools.values().map(|used| used.errors).sum();
+    let errors: u64 = parser.own.tools.values().map(|usage| usage.errors).sum();
     assert_eq!(errors, 2);
     let flaky = session(&library, &id("flaky"));
     assert_eq!(flaky.own.errors, 1);
     let empty = session(&library, &id("empty"));
     assert_eq!((empty.message_count, empty.part_count), (0, 0));
     assert_eq!(empty.own.active, 0);
-    let plain = session(&library, &id("plan"));
-    assert_eq!(plain.changes_from, ChangesFrom::ToolCalls);
-    assert_eq!(plain.changes, plain.own.changes);
-    assert!(plain.with_descendants.cost > plain.own.cost);
+    let plan = session(&library, &id("plan"));
+    assert_eq!(plan.changes_from, ChangesFrom::ToolCalls);
+    assert_eq!(plan.changes, plan.own.changes);
+    assert!(plan.with_descendants.cost > plan.own.cost);
 
     let (_dir, library) = opencode_library("opencode-sqlite");
     let home = session(&library, &names("opencode-sqlite")("accueil"));
@@ -307,7 +307,7 @@ fn messages_of_claude_code_are_counted_once() {
     let dir = copy_of("claude-code");
     let library = Library::new(claude_code::open(dir.path()).unwrap(), 8 << 20);
     let parent = session(&library, "1f9f6b92-f7fe-4d48-a077-9082ea2f9a8f");
-    let read = |sums: &Sums| {
+    let token_counts = |sums: &Sums| {
         (
             sums.tokens.input,
             sums.tokens.output,
@@ -315,16 +315,19 @@ fn messages_of_claude_code_are_counted_once() {
         )
     };
     // Each response is split over several records that repeat its usage.
-    assert_eq!(read(&parent.own), (4_900, 90, 3_000));
+    assert_eq!(token_counts(&parent.own), (4_900, 90, 3_000));
     assert_eq!(
-        read(&parent.with_descendants),
+        token_counts(&parent.with_descendants),
         (4_900 + 1_460, 90 + 35, 3_000 + 700)
     );
     assert_eq!(parent.with_descendants, parent.without_copied);
     assert_eq!(parent.token_rules, [TokenRule::ClaudeCodeMessageOnce]);
     let totals = overview(&library);
-    assert_eq!(read(&totals.all), (21_460, 412, 15_400));
-    assert_eq!(read(&totals.without_copied), read(&totals.all));
+    assert_eq!(token_counts(&totals.all), (21_460, 412, 15_400));
+    assert_eq!(
+        token_counts(&totals.without_copied),
+        token_counts(&totals.all)
+    );
 }
 
 #[test]

@@ -76,7 +76,7 @@ impl Drop for Writer {
 fn contains_text(source: &dyn Source, session: &str, text: &str) -> bool {
     let read = source.read(session).unwrap();
     let mut parts = read.messages.iter().flat_map(|m| &m.parts);
-    parts.any(|p| matches!(&p.kind, PartKind::Text { text: found, .. } if **found == *text))
+    parts.any(|p| matches!(&p.kind, PartKind::Text { text: part_text, .. } if **part_text == *text))
 }
 
 #[test]
@@ -90,12 +90,12 @@ fn commits_are_seen_at_once() {
     let mut last = None;
     for _ in 0..20 {
         let (session, number) = writer.next();
-        let now = fingerprint(source, &session);
+        let current = fingerprint(source, &session);
         assert_ne!(
-            now, last,
+            current, last,
             "every commit of the session changes its fingerprint"
         );
-        last = now;
+        last = current;
         assert!(contains_text(source, &session, &format!("live {number}")));
         let headers = source.list().unwrap().headers.clone();
         let newest = headers.iter().max_by_key(|h| h.updated).unwrap();
@@ -123,9 +123,9 @@ fn the_library_sees_commits_through_its_cache() {
     assert_eq!(count(), 4);
     let mut writer = Writer::continuous(&path);
     writer.next();
-    let begun = Instant::now();
+    let start = Instant::now();
     while count() < 6 {
-        assert!(begun.elapsed() < Duration::from_secs(10));
+        assert!(start.elapsed() < Duration::from_secs(10));
     }
 }
 

@@ -79,8 +79,11 @@ fn messages_without_a_session_are_reported_by_the_listing() {
     let listing = source.list().unwrap();
     assert_eq!(listing.skipped.len(), 1);
     let path = tree.path().join("storage/message/gone");
-    let one = &listing.skipped[0];
-    assert_eq!((&one.path, one.reason), (&path, SkipReason::OrphanMessages));
+    let report = &listing.skipped[0];
+    assert_eq!(
+        (&report.path, report.reason),
+        (&path, SkipReason::OrphanMessages)
+    );
     // With the session's file, its messages are no longer orphaned.
     tree.session("p1", "gone", 5000);
     assert_eq!(source.list().unwrap().skipped, []);

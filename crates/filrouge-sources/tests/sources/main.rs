@@ -87,32 +87,32 @@ fn read_all(path: &Path) -> (Vec<LoadedSession>, Vec<Skipped>) {
         let list = source.list().unwrap();
         skipped.extend_from_slice(&list.skipped);
         for header in &list.headers {
-            let seen = |one: &LoadedSession| one.session.id == header.id;
-            if !loaded.iter().any(seen) {
+            let has_id = |session: &LoadedSession| session.session.id == header.id;
+            if !loaded.iter().any(has_id) {
                 loaded.push(source.load(&header.id).unwrap());
             }
         }
         skipped.extend(source.orphans().unwrap());
     }
     loaded.sort_by(|a, b| {
-        let key = |one: &LoadedSession| (one.session.created, one.session.id.clone());
+        let key = |session: &LoadedSession| (session.session.created, session.session.id.clone());
         key(a).cmp(&key(b))
     });
-    skipped.extend(loaded.iter().flat_map(|one| one.skipped.clone()));
+    skipped.extend(loaded.iter().flat_map(|session| session.skipped.clone()));
     (loaded, skipped)
 }
 
 /// The reports as (path below the opened folder, name of the reason).
 fn reports(root: &Path, skipped: &[Skipped]) -> Vec<(String, &'static str)> {
-    let mut names: Vec<_> = skipped
+    let mut reports: Vec<_> = skipped
         .iter()
-        .map(|one| {
-            let path = one.path.strip_prefix(root).unwrap_or(&one.path);
-            (path.to_string_lossy().into_owned(), one.reason.as_str())
+        .map(|report| {
+            let path = report.path.strip_prefix(root).unwrap_or(&report.path);
+            (path.to_string_lossy().into_owned(), report.reason.as_str())
         })
         .collect();
-    names.sort();
-    names
+    reports.sort();
+    reports
 }
 
 /// The items of a session in order.

@@ -6,13 +6,14 @@ use serde_json::{Value, json};
 use crate::{GeneratedTree, fixture, items, json, read_all};
 
 /// The item with this id.
-fn find<'a>(all: &[&'a ItemBody], id: &str) -> &'a ItemBody {
-    all.iter()
+fn find<'a>(items: &[&'a ItemBody], id: &str) -> &'a ItemBody {
+    items
+        .iter()
         .find(|item| item.item_id.as_ref().is_some_and(|i| i.as_str() == id))
         .unwrap()
 }
 
-/// What the source keeps in the metadata of an item.
+/// The data that the source keeps in the metadata of an item.
 fn notes(item: &ItemBody) -> Value {
     item.metadata
         .as_ref()
@@ -145,10 +146,14 @@ fn genuine_errors_files_and_compactions_are_mapped() {
 #[test]
 fn items_are_json_that_the_ledger_accepts_and_ids_are_unique() {
     for name in ["opencode-json", "opencode-json-legacy"] {
-        for one in &read_all(&fixture(name)).0 {
-            assert!(RawJson::parse(one.metadata.as_str()).unwrap().is_object());
+        for session in &read_all(&fixture(name)).0 {
+            assert!(
+                RawJson::parse(session.metadata.as_str())
+                    .unwrap()
+                    .is_object()
+            );
             let mut ids = std::collections::BTreeSet::new();
-            for item in items(one) {
+            for item in items(session) {
                 assert!(
                     ids.insert(item.item_id.clone().unwrap()),
                     "{:?}",

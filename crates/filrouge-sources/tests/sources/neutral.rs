@@ -48,10 +48,10 @@ fn every_kind_of_part_is_read() {
         text("a", true)
     );
     // Invalid Unicode is replaced, and the rest of the text is kept.
-    let PartKind::Text { text: half, .. } = part(r#""type":"text","text":"\ud800x""#) else {
+    let PartKind::Text { text: replaced, .. } = part(r#""type":"text","text":"\ud800x""#) else {
         panic!("no text");
     };
-    assert!(half.starts_with('\u{fffd}') && half.ends_with('x'));
+    assert!(replaced.starts_with('\u{fffd}') && replaced.ends_with('x'));
     for field in ["text", "reasoning"] {
         let read = part(&format!(r#""type":"reasoning","{field}":"hm""#));
         assert_eq!(read, PartKind::Reasoning { text: "hm".into() });
@@ -94,8 +94,8 @@ fn unexpected_parts_keep_their_original_json() {
         let PartKind::Other { json, .. } = part(fields) else {
             panic!("{fields}");
         };
-        let written = format!(r#"{{"id":"p1","sessionID":"s1","messageID":"m1",{fields}}}"#);
-        assert_eq!(&*json, written);
+        let expected = format!(r#"{{"id":"p1","sessionID":"s1","messageID":"m1",{fields}}}"#);
+        assert_eq!(&*json, expected);
     }
 }
 
@@ -117,16 +117,16 @@ fn tools_are_read_in_every_state() {
         (ToolStatus::Error, Some("no"))
     );
 
-    let done = tool(
+    let completed = tool(
         r#"{"status":"completed","input":{},"output":"o\n","title":"T","time":{"start":1,"end":2,"compacted":7},"attachments":[],
             "metadata":{"sessionId":"ses_child","filediff":{"file":"/a","before":"","after":"x","additions":3,"deletions":1}}}"#,
     );
     assert_eq!(
-        (done.output.as_deref(), done.title.as_deref()),
+        (completed.output.as_deref(), completed.title.as_deref()),
         (Some("o\n"), Some("T"))
     );
     assert_eq!(
-        (done.pruned, done.child.as_deref()),
+        (completed.pruned, completed.child.as_deref()),
         (Some(7), Some("ses_child"))
     );
     let changes = Changes {
@@ -135,7 +135,7 @@ fn tools_are_read_in_every_state() {
         files: 1,
     };
     assert_eq!(
-        (done.changes, done.files),
+        (completed.changes, completed.files),
         (Some(changes), vec!["/a".into()])
     );
 
@@ -151,7 +151,7 @@ fn tools_are_read_in_every_state() {
     assert_eq!(other.child, None);
 }
 
-/// A tree with a question, an answer, a compaction whose part has the fields `tail`, and another question.
+/// A tree with a question, an answer, a compaction whose part has the additional fields `tail`, and another question.
 fn compacted(tail: &str) -> GeneratedTree {
     let tree = GeneratedTree::new();
     tree.user("m1", 1);
@@ -174,11 +174,14 @@ fn compacted(tail: &str) -> GeneratedTree {
 #[test]
 fn finished_compactions_are_boundaries() {
     let read = compacted("").conversation();
-    let [one] = &read.boundaries[..] else {
+    let [boundary] = &read.boundaries[..] else {
         panic!("{:?}", read.boundaries);
     };
-    assert_eq!((one.at, one.created, one.automatic), (2, 4, Some(true)));
-    assert_eq!(one.summary_id.as_deref(), Some("m4"));
+    assert_eq!(
+        (boundary.at, boundary.created, boundary.automatic),
+        (2, 4, Some(true))
+    );
+    assert_eq!(boundary.summary_id.as_deref(), Some("m4"));
     assert!(read.messages[3].summary && !read.messages[1].summary);
 
     let kept = compacted(r#","tail_start_id":"m2""#).conversation();
@@ -224,10 +227,10 @@ fn finished_compactions_are_boundaries() {
 fn the_genuine_compaction_and_revert_are_read() {
     let source = only_source(&fixture("opencode-json"));
     let read = source.read("ses_41fc9dacbffenl45ixpQMNoe5J").unwrap();
-    let [one] = &read.boundaries[..] else {
+    let [boundary] = &read.boundaries[..] else {
         panic!("{:?}", read.boundaries);
     };
-    let first = &read.messages[one.at];
+    let first = &read.messages[boundary.at];
     assert!(matches!(
         first.parts[0].kind,
         PartKind::Compaction {
@@ -237,7 +240,7 @@ fn the_genuine_compaction_and_revert_are_read() {
     ));
     assert_eq!(&*first.id, "msg_be036260c0015CjqPqbHBR5awE");
     assert_eq!(
-        one.summary_id.as_deref(),
+        boundary.summary_id.as_deref(),
         Some("msg_be03626210011BnJCXMZ6MgZtL")
     );
 
@@ -279,7 +282,7 @@ fn each_token_is_counted_once() {
 
 #[test]
 fn steps_are_summed_if_a_message_records_only_the_last() {
-    let sums = |tree: &Path| {
+    let token_sums = |tree: &Path| {
         let (mut sum, mut cost) = (Tokens::default(), 0.0);
         for source in filrouge_sources::opencode::open(tree).unwrap() {
             for header in &source.list().unwrap().headers {
@@ -292,7 +295,7 @@ fn steps_are_summed_if_a_message_records_only_the_last() {
         }
         (sum, cost)
     };
-    let (sum, cost) = sums(&fixture("opencode-json-legacy-whole"));
+    let (sum, cost) = token_sums(&fixture("opencode-json-legacy-whole"));
     let expected = Tokens {
         input: 21_435,
         output: 2_010,
@@ -414,7 +417,7 @@ fn a_conversation_reports_what_an_import_reports() {
     let read = tree.conversation();
     assert_eq!(read.messages.len(), 2);
     assert_eq!(read.messages[0].parts.len(), 1);
-    let found = reports(tree.path(), &read.skipped);
-    assert_eq!(found, reports(tree.path(), &tree.load().skipped));
-    assert_eq!(found.len(), 14);
+    let skipped = reports(tree.path(), &read.skipped);
+    assert_eq!(skipped, reports(tree.path(), &tree.load().skipped));
+    assert_eq!(skipped.len(), 14);
 }

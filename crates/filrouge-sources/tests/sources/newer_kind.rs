@@ -1,5 +1,5 @@
-//! Tests of OpenCode sessions whose messages are in `session_message`: genuine ones of 1.18, and generated ones of 2.x
-//! that follow its schema and dumps of users.
+//! Tests of OpenCode sessions whose messages are in `session_message`: genuine sessions of 1.18, and generated
+//! sessions of 2.x that follow its schema and the dumps of users.
 
 use std::path::Path;
 

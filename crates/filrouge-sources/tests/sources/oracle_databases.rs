@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::databases::{conversations, database_of, of_generation, role};
 use crate::{copy_of, fixture, json, only_source};
 
-/// What OpenCode exported from a fixture.
+/// The conversations that OpenCode exported from a fixture.
 fn exports(name: &str) -> Vec<Value> {
     let folder = fixture(name).join("oracle/export");
     let files = fs::read_dir(folder).unwrap();
@@ -104,13 +104,13 @@ fn database_listings_equal_opencodes_lists() {
             let text = fs::read_to_string(fixture(name).join("oracle").join(list)).unwrap();
             let theirs = json(&text);
             assert!(!theirs.as_array().unwrap().is_empty());
-            for one in theirs.as_array().unwrap() {
-                let own = headers.iter().find(|h| one["id"] == *h.id).unwrap();
-                assert_eq!(one["title"].as_str(), own.title.as_deref());
-                assert_eq!(one["created"], own.created);
-                assert_eq!(one["updated"], own.updated);
-                assert_eq!(one["projectId"].as_str(), own.project_id.as_deref());
-                assert_eq!(one["directory"].as_str(), own.directory.as_deref());
+            for listed in theirs.as_array().unwrap() {
+                let own = headers.iter().find(|h| listed["id"] == *h.id).unwrap();
+                assert_eq!(listed["title"].as_str(), own.title.as_deref());
+                assert_eq!(listed["created"], own.created);
+                assert_eq!(listed["updated"], own.updated);
+                assert_eq!(listed["projectId"].as_str(), own.project_id.as_deref());
+                assert_eq!(listed["directory"].as_str(), own.directory.as_deref());
             }
         }
     }
@@ -128,7 +128,7 @@ fn the_migrated_database_and_its_tree_have_the_same_conversations() {
         let own: &Conversation = &ours[id];
         assert_eq!(own.messages.len(), their.messages.len(), "{id}");
         for (own, their) in own.messages.iter().zip(&their.messages) {
-            let strip = |message: &Message| {
+            let without_ids = |message: &Message| {
                 let mut message = message.clone();
                 // OpenCode's migration removes the ids from the JSON.
                 for part in &mut message.parts {
@@ -145,7 +145,7 @@ fn the_migrated_database_and_its_tree_have_the_same_conversations() {
                 }
                 message
             };
-            assert_eq!(strip(own), strip(their), "{id}");
+            assert_eq!(without_ids(own), without_ids(their), "{id}");
         }
         assert_eq!(own.boundaries, their.boundaries, "{id}");
         assert_eq!(own.reverted_at, their.reverted_at, "{id}");
@@ -202,7 +202,8 @@ fn the_migrated_database_and_its_tree_import_the_same_turns() {
             assert_eq!(ids(&own.question), ids(&their.question));
             assert_eq!(ids(&own.items), ids(&their.items));
         }
-        // Only fields that the migration keeps: it leaves some empty or rebuilds them, and to-do items lose their ids.
+        // Only fields that the migration keeps are compared: it empties or rebuilds some, and to-do items lose their
+        // ids.
         let notes = |text: &str| json(text)["opencode"].clone();
         let (own, their) = (notes(own.metadata.as_str()), notes(their.metadata.as_str()));
         assert_eq!(own["session"]["slug"], their["session"]["slug"]);
@@ -210,7 +211,7 @@ fn the_migrated_database_and_its_tree_import_the_same_turns() {
         assert_eq!(own["session"]["summary"], their["session"]["summary"]);
         let contents = |todo: &Value| -> Vec<Value> {
             let list = todo.as_array().cloned().unwrap_or_default();
-            list.iter().map(|one| one["content"].clone()).collect()
+            list.iter().map(|entry| entry["content"].clone()).collect()
         };
         assert_eq!(contents(&own["todo"]), contents(&their["todo"]));
     }
@@ -227,7 +228,7 @@ fn differences_stored_next_to_a_database_are_kept() {
         .headers
         .iter()
         .map(|h| source.load(&h.id).unwrap())
-        .filter(|one| json(one.metadata.as_str())["opencode"]["session_diff"].is_array())
+        .filter(|session| json(session.metadata.as_str())["opencode"]["session_diff"].is_array())
         .count();
     let files = fs::read_dir(dir.path().join("storage/session_diff")).unwrap();
     let is_listed = |path: &Path| {

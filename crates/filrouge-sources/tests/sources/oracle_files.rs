@@ -10,20 +10,20 @@ use serde_json::Value;
 use crate::{fixture, json, only_source};
 
 /// The contents of all JSON files below a folder.
-fn values(dir: &Path) -> Vec<Value> {
-    let mut found = Vec::new();
+fn read_values(dir: &Path) -> Vec<Value> {
+    let mut values = Vec::new();
     for child in fs::read_dir(dir).unwrap() {
         let path = child.unwrap().path();
         if path.is_dir() {
-            found.extend(values(&path));
+            values.extend(read_values(&path));
         } else if path.extension().is_some_and(|e| e == "json") {
-            found.push(json(&fs::read_to_string(path).unwrap()));
+            values.push(json(&fs::read_to_string(path).unwrap()));
         }
     }
-    found
+    values
 }
 
-/// How often each word occurs.
+/// The number of occurrences of each word.
 fn counts(words: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for word in words {
@@ -54,20 +54,26 @@ fn counts_equal_an_independent_count() {
         ("opencode-json-legacy-whole", "project"),
     ] {
         let read = conversations(name);
-        assert!(read.iter().all(|one| one.skipped.is_empty()));
+        assert!(
+            read.iter()
+                .all(|conversation| conversation.skipped.is_empty())
+        );
         let word = |value: &Value| value.as_str().unwrap().to_owned();
 
-        let files = values(&fixture(name).join(tree));
+        let files = read_values(&fixture(name).join(tree));
         let messages = files.iter().filter(|f| f.get("role").is_some());
         let expected = counts(messages.map(|m| word(&m["role"])));
-        let found = read.iter().flat_map(|one| &one.messages);
-        assert_eq!(counts(found.map(|m| role(m).to_owned())), expected);
+        let messages_read = read.iter().flat_map(|conversation| &conversation.messages);
+        assert_eq!(counts(messages_read.map(|m| role(m).to_owned())), expected);
 
         let parts = files.iter().filter(|f| f.get("messageID").is_some());
         let expected = counts(parts.map(|p| word(&p["type"])));
-        let found = read.iter().flat_map(|one| &one.messages);
-        let found = found.flat_map(|m| &m.parts);
-        assert_eq!(counts(found.map(|p| p.kind.name().to_owned())), expected);
+        let messages_read = read.iter().flat_map(|conversation| &conversation.messages);
+        let parts_read = messages_read.flat_map(|m| &m.parts);
+        assert_eq!(
+            counts(parts_read.map(|p| p.kind.name().to_owned())),
+            expected
+        );
         assert!(expected.values().sum::<usize>() > 30, "{expected:?}");
     }
 }
@@ -141,7 +147,7 @@ fn assert_same_message(ours: &Message, theirs: &Value) {
 fn conversations_equal_opencodes_exports() {
     let source = only_source(&fixture("opencode-json-whole"));
     let mut compared = 0;
-    for export in values(&fixture("opencode-json-whole/oracle/export")) {
+    for export in read_values(&fixture("opencode-json-whole/oracle/export")) {
         let id = export["info"]["id"].as_str().unwrap();
         let read = source.read(id).unwrap();
         compared += 1;

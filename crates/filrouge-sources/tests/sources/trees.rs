@@ -43,7 +43,7 @@ fn an_unrecognized_path_is_an_error_with_a_hint() {
     put(dir.path(), "note.txt", "");
     assert!(matches!(open("note.txt"), SourceError::Unrecognized { .. }));
 
-    // Without a folder of sessions or messages there is nothing to read.
+    // A folder without sessions or messages is not a history.
     put(dir.path(), "storage/session_diff/s1.json", "[]");
     assert!(matches!(open(""), SourceError::Unrecognized { .. }));
 }
@@ -72,8 +72,14 @@ fn both_file_storages_are_read_together() {
     assert_eq!(shadowed, [format!("{id} in project")]);
     let (loaded, _) = read_all(dir.path());
     assert_eq!(loaded.len(), 16);
-    let one = loaded.iter().find(|one| *one.session.id == *id).unwrap();
-    assert_eq!(one.session.project_id.as_deref().unwrap(), &moved[16..56]);
+    let session = loaded
+        .iter()
+        .find(|session| *session.session.id == *id)
+        .unwrap();
+    assert_eq!(
+        session.session.project_id.as_deref().unwrap(),
+        &moved[16..56]
+    );
 
     // A newer file that cannot be read does not shadow an older one.
     fs::write(dir.path().join(&moved), "{").unwrap();
@@ -84,7 +90,7 @@ fn both_file_storages_are_read_together() {
     assert_eq!(
         loaded
             .iter()
-            .find(|one| *one.session.id == *id)
+            .find(|session| *session.session.id == *id)
             .unwrap()
             .turns
             .len(),
@@ -115,7 +121,7 @@ fn sessions_of_the_same_time_are_ordered_by_id() {
     }
     tree.session("p0", "z", 999);
     let (loaded, _) = read_all(tree.path());
-    let ids: Vec<&str> = loaded.iter().map(|one| &*one.session.id).collect();
+    let ids: Vec<&str> = loaded.iter().map(|session| &*session.session.id).collect();
     assert_eq!(ids, ["z", "s1", "s2", "s3", "t0"]);
 }
 
@@ -136,20 +142,20 @@ fn a_broken_project_file_loses_no_session() {
 fn reading_does_not_change_the_tree() {
     let dir = crate::copy_of("opencode-json");
     let listing = |dir: &std::path::Path| {
-        let mut all = Vec::new();
+        let mut entries = Vec::new();
         let mut pending = vec![dir.to_owned()];
-        while let Some(next) = pending.pop() {
-            for child in fs::read_dir(next).unwrap() {
+        while let Some(folder) = pending.pop() {
+            for child in fs::read_dir(folder).unwrap() {
                 let child = child.unwrap();
                 let meta = child.metadata().unwrap();
                 if meta.is_dir() {
                     pending.push(child.path());
                 }
-                all.push((child.path(), meta.len(), meta.modified().unwrap()));
+                entries.push((child.path(), meta.len(), meta.modified().unwrap()));
             }
         }
-        all.sort();
-        all
+        entries.sort();
+        entries
     };
     let before = listing(dir.path());
     read_all(dir.path());

@@ -1,4 +1,4 @@
-//! Tests of watched paths: a history that appears at the path is read without reopening the source.
+//! Tests of watched paths: a history that appears at a path is read without opening the source again.
 
 use std::fs;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ fn sessions(library: &Library) -> Vec<(&'static str, String)> {
 
 /// Lists the library until `is_done` returns true, for at most four seconds.
 fn await_sessions(library: &Library, is_done: impl Fn(&[(&'static str, String)]) -> bool) {
-    let begun = Instant::now();
+    let start = Instant::now();
     loop {
-        let now = sessions(library);
-        if is_done(&now) {
+        let listed = sessions(library);
+        if is_done(&listed) {
             return;
         }
         assert!(
-            begun.elapsed() < Duration::from_secs(4),
-            "the library still lists {now:?}"
+            start.elapsed() < Duration::from_secs(4),
+            "the library still lists {listed:?}"
         );
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -40,10 +40,12 @@ fn library(sources: Vec<Arc<dyn Source>>) -> Library {
 
 /// The ids of the sessions of one generation.
 fn ids_in<'a>(
-    all: &'a [(&'static str, String)],
+    sessions: &'a [(&'static str, String)],
     generation: &'a str,
 ) -> impl Iterator<Item = &'a str> + 'a {
-    let matching = all.iter().filter(move |(found, _)| *found == generation);
+    let matching = sessions
+        .iter()
+        .filter(move |(actual, _)| *actual == generation);
     matching.map(|(_, id)| &**id)
 }
 
@@ -55,7 +57,7 @@ fn a_history_that_appears_is_read_with_all_its_messages() {
     assert_eq!(sessions(&library), []);
     assert!(library.catalog().unavailable.is_empty());
     copy(&fixture("opencode-json"), &path);
-    await_sessions(&library, |now| ids_in(now, "storage").count() == 14);
+    await_sessions(&library, |listed| ids_in(listed, "storage").count() == 14);
     let catalog = library.catalog();
     let opened = opencode::open(&path).unwrap();
     for entry in &catalog.entries {
@@ -73,7 +75,7 @@ fn databases_that_appear_next_to_a_tree_take_precedence() {
     assert_eq!(sessions(&library), [("storage", "s1".to_owned())]);
     let database = database_of("opencode-sqlite-wal");
     copy(database.path(), tree.path());
-    await_sessions(&library, |now| ids_in(now, "sqlite").count() > 0);
+    await_sessions(&library, |listed| ids_in(listed, "sqlite").count() > 0);
     let before = sessions(&library).len();
     // The database of another channel, which also contains the tree's session.
     let other = database_of("opencode-sqlite-first");
@@ -85,7 +87,9 @@ fn databases_that_appear_next_to_a_tree_take_precedence() {
          c.execute('PRAGMA wal_checkpoint(TRUNCATE)')",
     );
     fs::copy(&path, tree.path().join("opencode-dev.db")).unwrap();
-    await_sessions(&library, |now| ids_in(now, "sqlite").any(|id| id == "s1"));
+    await_sessions(&library, |listed| {
+        ids_in(listed, "sqlite").any(|id| id == "s1")
+    });
     assert!(sessions(&library).len() > before);
     assert_eq!(sessions(&library).iter().filter(|s| s.1 == "s1").count(), 1);
     let catalog = library.catalog();
@@ -106,8 +110,8 @@ fn a_table_that_an_upgrade_adds_is_read() {
         "c.execute('CREATE TABLE session_v2 AS SELECT * FROM session LIMIT 1'); \
          c.execute(\"UPDATE session_v2 SET id = 'ses_of_two'\"); c.execute('PRAGMA wal_checkpoint(TRUNCATE)')",
     );
-    await_sessions(&library, |now| {
-        ids_in(now, "session_v2").any(|id| id == "ses_of_two")
+    await_sessions(&library, |listed| {
+        ids_in(listed, "session_v2").any(|id| id == "ses_of_two")
     });
     assert_eq!(ids_in(&sessions(&library), "sqlite").count(), before.len());
 }
@@ -122,9 +126,9 @@ fn files_that_are_only_named_like_databases_are_reported() {
     let pipe = dir.path().join("opencode-pipe.db");
     let status = std::process::Command::new("mkfifo").arg(pipe).status();
     assert!(status.unwrap().success());
-    let begun = Instant::now();
+    let start = Instant::now();
     while library.catalog().skipped.len() < 3 {
-        assert!(begun.elapsed() < Duration::from_secs(4));
+        assert!(start.elapsed() < Duration::from_secs(4));
         std::thread::sleep(Duration::from_millis(50));
     }
     let catalog = library.catalog();
@@ -137,9 +141,9 @@ fn files_that_are_only_named_like_databases_are_reported() {
         "nothing that SQLite knows, for all its length",
     )
     .unwrap();
-    let begun = Instant::now();
+    let start = Instant::now();
     while library.catalog().skipped.len() + library.catalog().unavailable.len() < 4 {
-        assert!(begun.elapsed() < Duration::from_secs(4));
+        assert!(start.elapsed() < Duration::from_secs(4));
         std::thread::sleep(Duration::from_millis(50));
     }
     assert_eq!(library.catalog().entries.len(), 14);
@@ -162,17 +166,17 @@ fn folders_of_claude_code_and_codex_that_appear_are_read() {
     assert_eq!(sessions(&library), []);
     copy(&fixture("claude-code"), &claude);
     copy(&fixture("codex"), &rollouts);
-    await_sessions(&library, |now| {
-        ids_in(now, "jsonl").count() > 0 && ids_in(now, "rollout").count() > 0
+    await_sessions(&library, |listed| {
+        ids_in(listed, "jsonl").count() > 0 && ids_in(listed, "rollout").count() > 0
     });
     let expected = |opened: Vec<Arc<dyn Source>>| opened[0].list().unwrap().headers.len();
-    let now = sessions(&library);
+    let listed = sessions(&library);
     assert_eq!(
-        ids_in(&now, "jsonl").count(),
+        ids_in(&listed, "jsonl").count(),
         expected(claude_code::open(&claude).unwrap())
     );
     assert_eq!(
-        ids_in(&now, "rollout").count(),
+        ids_in(&listed, "rollout").count(),
         expected(codex::open(&rollouts).unwrap())
     );
     for entry in &library.catalog().entries {

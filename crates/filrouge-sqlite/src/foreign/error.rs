@@ -57,7 +57,7 @@ impl ForeignError {
         Self { kind, path, what }
     }
 
-    pub(super) fn of_io(path: &Path, error: &io::Error) -> Self {
+    pub(super) fn from_io(path: &Path, error: &io::Error) -> Self {
         let kind = match error.kind() {
             io::ErrorKind::NotFound => ForeignKind::Gone,
             io::ErrorKind::PermissionDenied => ForeignKind::CannotOpen,
@@ -66,7 +66,7 @@ impl ForeignError {
         Self::new(kind, path, &error.to_string())
     }
 
-    pub(super) fn of_sqlite(path: &Path, error: &rusqlite::Error) -> Self {
+    pub(super) fn from_sqlite(path: &Path, error: &rusqlite::Error) -> Self {
         let code = match error {
             rusqlite::Error::SqliteFailure(e, _) => Some(e.code),
             rusqlite::Error::SqlInputError { error: e, .. } => Some(e.code),

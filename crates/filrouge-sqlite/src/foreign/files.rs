@@ -25,7 +25,7 @@ struct Stat {
 }
 
 /// The states of the database and its write-ahead log at one time. If two of them are equal, and the first was
-/// [`Self::settled`], nothing was written in between.
+/// [`Self::is_settled`], nothing was written in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct FileStates {
     database: Stat,
@@ -34,7 +34,7 @@ pub(super) struct FileStates {
 
 impl FileStates {
     /// Reads the states. The log's state is read first, because a checkpoint moves data from the log to the database.
-    pub(super) fn now(path: &Path, wal: &Path) -> io::Result<Self> {
+    pub(super) fn read(path: &Path, wal: &Path) -> io::Result<Self> {
         let wal = match fs::metadata(wal) {
             // The log's `ctime` is ignored: when root opens a log, SQLite sets the owner of the file, which updates
             // `ctime` although nothing was written.
@@ -49,11 +49,11 @@ impl FileStates {
         Ok(Self { database, wal })
     }
 
-    /// Whether every later write must change a modification time, because the newest one is older than a tick.
-    pub(super) fn settled(&self) -> bool {
+    /// Whether every later write must change a modification time, because both times are older than a tick.
+    pub(super) fn is_settled(&self) -> bool {
         let now = SystemClock.now().as_millis();
-        let written = [Some(self.database), self.wal];
-        written.into_iter().flatten().all(|stat| {
+        let stats = [Some(self.database), self.wal];
+        stats.into_iter().flatten().all(|stat| {
             let (seconds, nanos) = stat.modified;
             let tick = if nanos == 0 { COARSE_TICK_MS } else { TICK_MS };
             now > seconds.saturating_mul(1_000) + nanos / 1_000_000 + tick
@@ -66,13 +66,13 @@ impl FileStates {
     }
 
     /// Whether both states are of the same two files; the contents may differ.
-    pub(super) fn same_inodes(&self, other: &Self) -> bool {
-        let wal = |files: &Self| files.wal.map(|wal| wal.inode);
-        self.database.inode == other.database.inode && wal(self) == wal(other)
+    pub(super) fn has_same_inodes(&self, other: &Self) -> bool {
+        let wal_inode = |files: &Self| files.wal.map(|wal| wal.inode);
+        self.database.inode == other.database.inode && wal_inode(self) == wal_inode(other)
     }
 
     /// Whether both states are of the same database file.
-    pub(super) fn same_database(&self, other: &Self) -> bool {
+    pub(super) fn is_same_database(&self, other: &Self) -> bool {
         self.database.inode == other.database.inode
     }
 }
@@ -86,34 +86,34 @@ fn stat(meta: &fs::Metadata) -> Stat {
     }
 }
 
-/// The path of a database's write-ahead log.
-pub(super) fn wal_of(path: &Path) -> PathBuf {
+/// Returns the path of a database's write-ahead log.
+pub(super) fn wal_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push("-wal");
     name.into()
 }
 
 /// Whether the database's header specifies WAL mode. Only in this mode does SQLite create files for reading.
-pub(super) fn in_wal_mode(path: &Path) -> io::Result<bool> {
+pub(super) fn is_in_wal_mode(path: &Path) -> io::Result<bool> {
     let mut head = Vec::with_capacity(20);
     File::open(path)?.take(20).read_to_end(&mut head)?;
     Ok(head.starts_with(b"SQLite format 3\0") && head.get(18..20) == Some(&[2, 2]))
 }
 
-/// The URI with which SQLite opens `path` as an immutable file.
-pub(super) fn immutable_address(path: &Path) -> String {
+/// Returns the URI with which SQLite opens `path` as an immutable file.
+pub(super) fn immutable_uri(path: &Path) -> String {
     use std::fmt::Write;
     use std::os::unix::ffi::OsStrExt;
-    let mut address = String::from("file:");
+    let mut uri = String::from("file:");
     for byte in path.as_os_str().as_bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
-                address.push(char::from(*byte));
+                uri.push(char::from(*byte));
             }
             // Writing into a string cannot fail.
-            _ => drop(write!(address, "%{byte:02x}")),
+            _ => drop(write!(uri, "%{byte:02x}")),
         }
     }
-    address.push_str("?immutable=1");
-    address
+    uri.push_str("?immutable=1");
+    uri
 }

@@ -52,7 +52,7 @@ fn only_the_first_of_several_queries_waits_for_a_lock() {
     assert_eq!(database.current_timeout(), database.busy_timeout);
     holder.execute_batch("BEGIN EXCLUSIVE").unwrap();
     tables(&database).unwrap_err();
-    let long_ago = Instant::now().checked_sub(BUSY_AGAIN);
+    let long_ago = Instant::now().checked_sub(BUSY_PAUSE);
     *lock(&database.timed_out_at) = Some(long_ago.unwrap());
     assert_eq!(database.current_timeout(), database.busy_timeout);
 }

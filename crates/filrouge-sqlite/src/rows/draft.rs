@@ -4,42 +4,45 @@ use filrouge_store::rows::{DraftChunk, DraftRow, SessionPk};
 use filrouge_types::Failure;
 use rusqlite::{Row, params};
 
-use super::{Rows, int, turn_row_id, uint};
+use super::{Rows, read_u64, sql_int, turn_row_id};
 use crate::error::malformed;
 
 /// Decodes the columns turn, data: the session's number and the draft, `None` if the draft is malformed.
 fn read(row: &Row<'_>) -> rusqlite::Result<(SessionPk, Option<DraftRow>)> {
-    let turn = uint(row, 0)?;
+    let turn = read_u64(row, 0)?;
     let place = turn & u64::from(u32::MAX);
     let draft = DraftRow::decode(place, row.get_ref(1)?.as_blob()?);
     Ok((turn >> 32, draft))
 }
 
-fn decoded<T>(row: Option<T>) -> Result<T, Failure> {
+fn require_decoded<T>(row: Option<T>) -> Result<T, Failure> {
     row.ok_or_else(|| malformed("draft"))
 }
 
 pub(super) fn get(rows: &Rows<'_>, pk: SessionPk, place: u64) -> Result<Option<DraftRow>, Failure> {
     let sql = "SELECT turn, data FROM draft WHERE turn = ?1";
-    let found = rows.one(sql, [turn_row_id(pk, place)], read)?;
-    found.map(|(_, row)| decoded(row)).transpose()
+    let found = rows.query_optional(sql, [turn_row_id(pk, place)], read)?;
+    found.map(|(_, row)| require_decoded(row)).transpose()
 }
 
-pub(super) fn of_session(rows: &Rows<'_>, pk: SessionPk) -> Result<Vec<DraftRow>, Failure> {
+pub(super) fn for_session(rows: &Rows<'_>, pk: SessionPk) -> Result<Vec<DraftRow>, Failure> {
     let sql = "SELECT turn, data FROM draft WHERE turn BETWEEN ?1 AND ?2 ORDER BY turn";
-    let found = rows.many(sql, [turn_row_id(pk, 0), turn_row_id(pk, u64::MAX)], read)?;
-    found.into_iter().map(|(_, row)| decoded(row)).collect()
+    let found = rows.query_all(sql, [turn_row_id(pk, 0), turn_row_id(pk, u64::MAX)], read)?;
+    found
+        .into_iter()
+        .map(|(_, row)| require_decoded(row))
+        .collect()
 }
 
 pub(super) fn all(rows: &Rows<'_>) -> Result<Vec<(SessionPk, DraftRow)>, Failure> {
-    let found = rows.many("SELECT turn, data FROM draft ORDER BY turn", [], read)?;
-    let all = found.len();
+    let found = rows.query_all("SELECT turn, data FROM draft ORDER BY turn", [], read)?;
+    let row_count = found.len();
     let drafts = found.into_iter();
     let drafts: Vec<_> = drafts
         .filter_map(|(pk, row)| row.map(|row| (pk, row)))
         .collect();
-    if drafts.len() < all {
-        let malformed = all - drafts.len();
+    if drafts.len() < row_count {
+        let malformed = row_count - drafts.len();
         tracing::error!(
             malformed,
             "stored drafts are malformed; `verify` names them"
@@ -56,18 +59,18 @@ pub(super) fn chunks(
 ) -> Result<Vec<DraftChunk>, Failure> {
     let sql =
         "SELECT number, data FROM draft_chunk WHERE turn = ?1 AND number > ?2 ORDER BY number";
-    let found = rows.many(sql, [turn_row_id(pk, place), int(after)], |row| {
+    let found = rows.query_all(sql, [turn_row_id(pk, place), sql_int(after)], |row| {
         Ok(DraftChunk::decode(
-            uint(row, 0)?,
+            read_u64(row, 0)?,
             row.get_ref(1)?.as_blob()?,
         ))
     })?;
-    found.into_iter().map(decoded).collect()
+    found.into_iter().map(require_decoded).collect()
 }
 
 pub(super) fn put(rows: &Rows<'_>, pk: SessionPk, row: &DraftRow) -> Result<(), Failure> {
     let sql = "INSERT INTO draft (turn, data) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET data = ?2";
-    rows.run(sql, params![turn_row_id(pk, row.place), row.encode()])
+    rows.execute(sql, params![turn_row_id(pk, row.place), row.encode()])
 }
 
 pub(super) fn insert_chunk(
@@ -77,20 +80,24 @@ pub(super) fn insert_chunk(
     chunk: &DraftChunk,
 ) -> Result<(), Failure> {
     let sql = "INSERT INTO draft_chunk (turn, number, data) VALUES (?1, ?2, ?3)";
-    rows.run(
+    rows.execute(
         sql,
-        params![turn_row_id(pk, place), int(chunk.number), chunk.encode()],
+        params![
+            turn_row_id(pk, place),
+            sql_int(chunk.number),
+            chunk.encode()
+        ],
     )
 }
 
 /// Deletes the pieces of text of a draft, but not the draft itself.
-pub(super) fn clear(rows: &Rows<'_>, pk: SessionPk, place: u64) -> Result<(), Failure> {
+pub(super) fn delete_chunks(rows: &Rows<'_>, pk: SessionPk, place: u64) -> Result<(), Failure> {
     let sql = "DELETE FROM draft_chunk WHERE turn = ?1";
-    rows.run(sql, [turn_row_id(pk, place)])
+    rows.execute(sql, [turn_row_id(pk, place)])
 }
 
 pub(super) fn delete(rows: &Rows<'_>, pk: SessionPk, place: u64) -> Result<(), Failure> {
-    clear(rows, pk, place)?;
+    delete_chunks(rows, pk, place)?;
     let sql = "DELETE FROM draft WHERE turn = ?1";
-    rows.run(sql, [turn_row_id(pk, place)])
+    rows.execute(sql, [turn_row_id(pk, place)])
 }

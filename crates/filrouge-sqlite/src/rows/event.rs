@@ -1,21 +1,21 @@
 //! The table `event`. Its column `at` repeats the time of the event, so that events can be found by time; each read
 //! compares the two.
 
-use filrouge_store::rows::{EventPlace, EventRow, SessionPk, event_key};
+use filrouge_store::rows::{EventPosition, EventRow, SessionPk, event_key};
 use filrouge_types::{ErrorCode, EventKey, Failure, Timestamp};
 use rusqlite::{Row, params};
 
-use super::{Rows, int, uint};
+use super::{Rows, read_u64, sql_int};
 use crate::error::malformed;
 
 /// Decodes the columns number, data, at; `None` if the event is malformed or has another time than `at`.
 fn read(row: &Row<'_>) -> rusqlite::Result<Option<EventRow>> {
-    let event = EventRow::decode(uint(row, 0)?, row.get_ref(1)?.as_blob()?);
+    let event = EventRow::decode(read_u64(row, 0)?, row.get_ref(1)?.as_blob()?);
     let at: Option<i64> = row.get(2)?;
     Ok(event.filter(|e| Some(e.event.at.as_micros()) == at))
 }
 
-fn well_formed(row: Option<EventRow>) -> Result<EventRow, Failure> {
+fn require_decoded(row: Option<EventRow>) -> Result<EventRow, Failure> {
     row.ok_or_else(|| malformed("event"))
 }
 
@@ -25,8 +25,8 @@ pub(super) fn by_key(
     key: &EventKey,
 ) -> Result<Option<EventRow>, Failure> {
     let sql = "SELECT number, data, at FROM event WHERE session_pk = ?1 AND key = ?2";
-    let found = rows.one(sql, params![int(pk), event_key(key)], read)?;
-    found.map(well_formed).transpose()
+    let found = rows.query_optional(sql, params![sql_int(pk), event_key(key)], read)?;
+    found.map(require_decoded).transpose()
 }
 
 pub(super) fn page(
@@ -36,8 +36,8 @@ pub(super) fn page(
     limit: usize,
 ) -> Result<Vec<EventRow>, Failure> {
     let sql = "SELECT number, data, at FROM event WHERE session_pk = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
-    let params = [int(pk), int(after), int(limit as u64)];
-    let read = |row: &Row<'_>| read(row).map(well_formed);
+    let params = [sql_int(pk), sql_int(after), sql_int(limit as u64)];
+    let read = |row: &Row<'_>| read(row).map(require_decoded);
     rows.page(sql, params, read, EventRow::content_len)
 }
 
@@ -47,7 +47,7 @@ const FIRST: (SessionPk, u64) = (0, 0);
 pub(super) fn page_at(
     rows: &Rows<'_>,
     (from, to): (Timestamp, Timestamp),
-    after: Option<EventPlace>,
+    after: Option<EventPosition>,
     limit: usize,
 ) -> Result<Vec<(SessionPk, EventRow)>, Failure> {
     let sql = "SELECT number, data, at, session_pk FROM event
@@ -57,48 +57,50 @@ pub(super) fn page_at(
     let after = after.map_or(first, |after| after.max(first));
     let params = [
         after.0.as_micros(),
-        int(after.1),
-        int(after.2),
+        sql_int(after.1),
+        sql_int(after.2),
         to.as_micros(),
-        int(limit as u64),
+        sql_int(limit as u64),
     ];
     let read = |row: &Row<'_>| {
-        let pk = uint(row, 3)?;
-        Ok(well_formed(read(row)?).map(|event| (pk, event)))
+        let pk = read_u64(row, 3)?;
+        Ok(require_decoded(read(row)?).map(|event| (pk, event)))
     };
     let found = rows.page(sql, params, read, |(_, row)| row.content_len())?;
-    in_order_of_time(&found, after, to)?;
+    check_time_order(&found, after, to)?;
     Ok(found)
 }
 
 /// Refuses events that are out of order: a damaged B-tree can contain cycles.
-fn in_order_of_time(
-    found: &[(SessionPk, EventRow)],
-    after: EventPlace,
+fn check_time_order(
+    events: &[(SessionPk, EventRow)],
+    after: EventPosition,
     to: Timestamp,
 ) -> Result<(), Failure> {
     let mut previous = after;
-    for (pk, row) in found {
-        let place = (row.event.at, *pk, row.number);
-        if place <= previous || place.0 >= to {
+    for (pk, row) in events {
+        let position = (row.event.at, *pk, row.number);
+        if position <= previous || position.0 >= to {
             let detail = "the stored events are out of order";
             return Err(Failure::new(ErrorCode::IntegrityError, detail));
         }
-        previous = place;
+        previous = position;
     }
     Ok(())
 }
 
 pub(super) fn newest(rows: &Rows<'_>, pk: SessionPk) -> Result<u64, Failure> {
     let sql = "SELECT number FROM event WHERE session_pk = ?1 ORDER BY number DESC LIMIT 1";
-    Ok(rows.one(sql, [int(pk)], |row| uint(row, 0))?.unwrap_or(0))
+    Ok(rows
+        .query_optional(sql, [sql_int(pk)], |row| read_u64(row, 0))?
+        .unwrap_or(0))
 }
 
 pub(super) fn insert(rows: &Rows<'_>, pk: SessionPk, row: &EventRow) -> Result<(), Failure> {
     let sql = "INSERT INTO event (session_pk, number, key, data, at) VALUES (?1, ?2, ?3, ?4, ?5)";
     let (key, at) = (event_key(&row.event.key), row.event.at.as_micros());
-    rows.run(
+    rows.execute(
         sql,
-        params![int(pk), int(row.number), key, row.encode(), at],
+        params![sql_int(pk), sql_int(row.number), key, row.encode(), at],
     )
 }

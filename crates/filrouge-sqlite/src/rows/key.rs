@@ -4,17 +4,17 @@ use filrouge_store::rows::{KeyRow, SessionPk};
 use filrouge_types::Failure;
 use rusqlite::params;
 
-use super::{Rows, int, uint};
+use super::{Rows, read_u64, sql_int};
 
 impl Rows<'_> {
     pub(super) fn key_seq(&self, pk: SessionPk, key: [u8; 16]) -> Result<Option<u64>, Failure> {
         let sql = "SELECT seq FROM item_key WHERE session_pk = ?1 AND key = ?2";
-        self.one(sql, params![int(pk), key], |row| uint(row, 0))
+        self.query_optional(sql, params![sql_int(pk), key], |row| read_u64(row, 0))
     }
 
     pub(crate) fn insert_key(&self, pk: SessionPk, key: [u8; 16], seq: u64) -> Result<(), Failure> {
         let sql = "INSERT INTO item_key (session_pk, key, seq) VALUES (?1, ?2, ?3)";
-        self.run(sql, params![int(pk), key, int(seq)])
+        self.execute(sql, params![sql_int(pk), key, sql_int(seq)])
     }
 }
 
@@ -26,18 +26,18 @@ pub(super) fn page(
 ) -> Result<Vec<KeyRow>, Failure> {
     let sql = "SELECT key, seq FROM item_key WHERE session_pk = ?1 AND (?2 IS NULL OR key > ?2)
          ORDER BY key LIMIT ?3";
-    let limit = int(limit as u64);
-    let found: Vec<KeyRow> = rows.many(sql, params![int(pk), after, limit], |row| {
-        let (key, seq) = (row.get(0)?, uint(row, 1)?);
+    let limit = sql_int(limit as u64);
+    let found: Vec<KeyRow> = rows.query_all(sql, params![sql_int(pk), after, limit], |row| {
+        let (key, seq) = (row.get(0)?, read_u64(row, 1)?);
         Ok(KeyRow { key, seq })
     })?;
     // A damaged B-tree can contain cycles.
-    let mut before = after;
+    let mut previous = after;
     for row in &found {
-        if Some(row.key) <= before {
+        if Some(row.key) <= previous {
             return Err(crate::error::malformed("item key"));
         }
-        before = Some(row.key);
+        previous = Some(row.key);
     }
     Ok(found)
 }

@@ -17,17 +17,17 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Option<NoteRow>> {
 }
 
 pub(super) fn get(rows: &Rows<'_>, name: &str) -> Result<Option<NoteRow>, Failure> {
-    let found = rows.one("SELECT name, data FROM note WHERE name = ?1", [name], read)?;
+    let found = rows.query_optional("SELECT name, data FROM note WHERE name = ?1", [name], read)?;
     found
         .map(|row| row.ok_or_else(|| malformed("note")))
         .transpose()
 }
 
 pub(super) fn all(rows: &Rows<'_>) -> Result<Vec<Option<NoteRow>>, Failure> {
-    rows.many("SELECT name, data FROM note", [], read)
+    rows.query_all("SELECT name, data FROM note", [], read)
 }
 
 pub(super) fn put(rows: &Rows<'_>, row: &NoteRow) -> Result<(), Failure> {
     let sql = "INSERT INTO note (name, data) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET data = ?2";
-    rows.run(sql, params![row.name, row.encode()])
+    rows.execute(sql, params![row.name, row.encode()])
 }

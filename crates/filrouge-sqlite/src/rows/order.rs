@@ -5,7 +5,7 @@ use filrouge_types::{ErrorCode, Failure};
 
 /// Checks that the keys are between `from` and `to` (inclusive) and strictly ascending; with `descending`, strictly
 /// descending. `what` names the rows in the failure.
-pub(super) fn in_order(
+pub(super) fn check_order(
     keys: impl IntoIterator<Item = u64>,
     (from, to): (u64, u64),
     descending: bool,
@@ -34,7 +34,7 @@ mod tests {
     #[test]
     fn cycles_are_refused() {
         let ok = |keys: &[u64], descending| {
-            in_order(keys.iter().copied(), (2, 9), descending, "turns").is_ok()
+            check_order(keys.iter().copied(), (2, 9), descending, "turns").is_ok()
         };
         assert!(ok(&[], false) && ok(&[2, 5, 9], false) && ok(&[9, 5, 2], true));
         for (keys, descending) in [

@@ -7,7 +7,7 @@ use filrouge_types::{
 };
 use rusqlite::{Row, named_params, params};
 
-use super::{Rows, int, uint};
+use super::{Rows, read_u64, sql_int};
 use crate::error::malformed;
 
 pub(super) const SESSION_COLUMNS: &str =
@@ -24,24 +24,24 @@ pub(super) fn read_stored(row: &Row<'_>) -> rusqlite::Result<Result<StoredSessio
 }
 
 /// The error for a row with a value that filrouge cannot have written.
-struct Foreign;
+struct MalformedRow;
 
-impl From<IdError> for Foreign {
+impl From<IdError> for MalformedRow {
     fn from(_: IdError) -> Self {
         Self
     }
 }
 
-impl From<rusqlite::Error> for Foreign {
+impl From<rusqlite::Error> for MalformedRow {
     fn from(_: rusqlite::Error) -> Self {
         Self
     }
 }
 
-fn read(row: &Row<'_>) -> Result<StoredSession, Foreign> {
+fn read(row: &Row<'_>) -> Result<StoredSession, MalformedRow> {
     let text = |i: usize| row.get::<_, String>(i);
     let optional = |i: usize| row.get::<_, Option<String>>(i);
-    let pk = uint(row, 0)?;
+    let pk = read_u64(row, 0)?;
     let head = row.get_ref(12)?.as_blob().ok().and_then(HeadRow::decode);
     let row = SessionRow {
         tenant_id: TenantId::new(text(1)?)?,
@@ -51,13 +51,13 @@ fn read(row: &Row<'_>) -> Result<StoredSession, Foreign> {
         project_id: optional(5)?.map(ProjectId::new).transpose()?,
         team_id: optional(6)?.map(Into::into),
         title: optional(7)?.map(Into::into),
-        status: SessionStatus::from_code(row.get(8)?).ok_or(Foreign)?,
+        status: SessionStatus::from_code(row.get(8)?).ok_or(MalformedRow)?,
         state: optional(9)?.map(Into::into),
         metadata: RawJson::from_checked(text(10)?),
         created_at: Timestamp::from_micros(row.get(11)?),
         token: row.get::<_, Option<_>>(13)?.map(SessionToken),
         erased: match row.get::<_, Option<Vec<u8>>>(14)? {
-            Some(bytes) => Some(Erased::decode(&bytes).ok_or(Foreign)?),
+            Some(bytes) => Some(Erased::decode(&bytes).ok_or(MalformedRow)?),
             None => None,
         },
     };
@@ -74,10 +74,10 @@ fn insert_as(rows: &Rows<'_>, pk: Option<SessionPk>, row: &SessionRow) -> Result
     let sql = "INSERT INTO session (pk, tenant_id, session_id, identity_id, parent_session_id, project_id, team_id,
             title, status, state, metadata, created_at, token, erased)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
-    rows.run(
+    rows.execute(
         sql,
         params![
-            pk.map(int),
+            pk.map(sql_int),
             row.tenant_id.as_str(),
             row.session_id.as_str(),
             row.identity_id.as_ref().map(IdentityId::as_str),
@@ -104,8 +104,8 @@ impl Rows<'_> {
     /// Deletes all rows of a session, including its session row and its head.
     pub(crate) fn delete_session(&mut self, pk: SessionPk) -> Result<(), Failure> {
         self.erase(pk)?;
-        self.run("DELETE FROM head WHERE pk = ?1", [int(pk)])?;
-        self.run("DELETE FROM session WHERE pk = ?1", [int(pk)])
+        self.execute("DELETE FROM head WHERE pk = ?1", [sql_int(pk)])?;
+        self.execute("DELETE FROM session WHERE pk = ?1", [sql_int(pk)])
     }
 }
 
@@ -114,10 +114,10 @@ pub(super) fn update(rows: &Rows<'_>, pk: SessionPk, row: &SessionRow) -> Result
     let sql = "UPDATE session SET identity_id = ?2, parent_session_id = ?3, project_id = ?4, team_id = ?5,
             title = ?6, status = ?7, state = ?8, metadata = ?9, token = ?10, erased = ?11
          WHERE pk = ?1";
-    rows.run(
+    rows.execute(
         sql,
         params![
-            int(pk),
+            sql_int(pk),
             row.identity_id.as_ref().map(IdentityId::as_str),
             row.parent_session_id.as_ref().map(SessionId::as_str),
             row.project_id.as_ref().map(ProjectId::as_str),
@@ -132,14 +132,14 @@ pub(super) fn update(rows: &Rows<'_>, pk: SessionPk, row: &SessionRow) -> Result
     )
 }
 
-/// The agents of a session.
+/// Reads the agents of a session.
 pub(super) fn agents(rows: &Rows<'_>, pk: SessionPk) -> Result<Vec<Box<str>>, Failure> {
     let sql = "SELECT agent FROM session_agent WHERE session_pk = ?1 ORDER BY agent";
-    rows.many(sql, [int(pk)], |row| row.get(0))
+    rows.query_all(sql, [sql_int(pk)], |row| row.get(0))
 }
 
-/// The SQL of a list. It contains every parameter, whichever filters are set, so that all can be bound. A condition for
-/// which an index exists contains no OR, because SQLite would then not use the index.
+/// Returns the SQL of a list. It contains every parameter, whichever filters are set, so that all can be bound. A
+/// condition for which an index exists contains no OR, because SQLite would then not use the index.
 fn list_sql(scope: &Scope, filter: &SessionFilter) -> String {
     let owner = match &scope.viewer {
         Viewer::Operator => "(:viewer IS NULL OR true) AND (:token IS NULL OR true)",
@@ -189,7 +189,7 @@ pub(super) fn list(
             ":tenant": scope.tenant.as_str(),
             ":viewer": scope.viewer.identity().map(|i| i.as_str()),
             ":token": scope.token.map(|t| t.0),
-            ":before": before.map_or(i64::MAX, int),
+            ":before": before.map_or(i64::MAX, sql_int),
             ":agent": filter.agent.as_deref(),
             ":project": filter.project_id.as_ref().map(|p| p.as_str()),
             ":team": filter.team_id.as_deref(),
@@ -199,7 +199,7 @@ pub(super) fn list(
             ":until": filter.until.map(Timestamp::as_micros),
             ":parent": filter.parent_session_id.as_ref().map(|p| p.as_str()),
             ":title": filter.title.as_deref(),
-            ":limit": int(limit as u64),
+            ":limit": sql_int(limit as u64),
         },
         read_stored,
         |stored| stored.row.content_len(),
@@ -241,7 +241,7 @@ mod tests {
             ..SessionFilter::default()
         };
         let ann = || Viewer::EndUser(IdentityId::new("ann").ok());
-        let owned = SessionFilter {
+        let ann_filter = SessionFilter {
             identity_id: IdentityId::new("ann").ok(),
             ..SessionFilter::default()
         };
@@ -254,7 +254,7 @@ mod tests {
                 "session_parent",
             ),
             (Viewer::Operator, filter_by(None, Some("a")), "agent=?"),
-            (Viewer::Operator, owned, "session_owner"),
+            (Viewer::Operator, ann_filter, "session_owner"),
             (Viewer::Operator, filter_by(None, None), "PRIMARY KEY"),
         ] {
             let query_plan = plan(&conn, viewer.clone(), &filter);

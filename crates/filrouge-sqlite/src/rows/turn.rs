@@ -4,13 +4,13 @@ use filrouge_store::rows::{SessionPk, TurnRow};
 use filrouge_types::{Failure, TurnId, TurnStatus};
 use rusqlite::Row;
 
-use super::uint;
+use super::read_u64;
 use crate::error::malformed;
 
 /// Decodes the columns id, turn_id, data, open_since: the session's number and the turn; `None` if the row is
 /// malformed.
 pub(super) fn read_turn(row: &Row<'_>) -> rusqlite::Result<Option<(SessionPk, TurnRow)>> {
-    let id = uint(row, 0)?;
+    let id = read_u64(row, 0)?;
     let turn_id = TurnId::from_bytes(row.get(1)?);
     let turn = TurnRow::decode(
         turn_id,
@@ -23,7 +23,7 @@ pub(super) fn read_turn(row: &Row<'_>) -> rusqlite::Result<Option<(SessionPk, Tu
     Ok(turn.map(|t| (id >> 32, t)))
 }
 
-/// The turns of decoded rows; fails if one is malformed.
+/// Returns the turns of decoded rows; fails if one is malformed.
 pub(super) fn all_turns(
     rows: Vec<Option<(SessionPk, TurnRow)>>,
 ) -> Result<Vec<(SessionPk, TurnRow)>, Failure> {
@@ -35,5 +35,5 @@ pub(super) fn all_turns(
 /// The value of the column `open_since`: the time at which an open turn was last active, in microseconds since 1970;
 /// `None` for a closed turn.
 pub(super) fn open_since(row: &TurnRow) -> Option<i64> {
-    (row.status == TurnStatus::Open).then(|| row.touched_at.as_micros())
+    (row.status == TurnStatus::Open).then(|| row.last_write_at.as_micros())
 }

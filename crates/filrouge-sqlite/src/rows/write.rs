@@ -8,7 +8,7 @@ use filrouge_store::rows::{
 use filrouge_types::{Failure, ItemId, RequestId};
 use rusqlite::params;
 
-use super::{Rows, checkpoint, draft, event, int, note, open_since, session, turn_row_id};
+use super::{Rows, checkpoint, draft, event, note, open_since, session, sql_int, turn_row_id};
 
 impl Tx for Rows<'_> {
     fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure> {
@@ -17,13 +17,13 @@ impl Tx for Rows<'_> {
 
     fn put_head(&mut self, pk: SessionPk, head: &HeadRow) -> Result<(), Failure> {
         let sql = "INSERT INTO head (pk, data) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET data = ?2";
-        self.run(sql, params![int(pk), head.encode()])
+        self.execute(sql, params![sql_int(pk), head.encode()])
     }
 
     fn insert_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
         let sql = "INSERT INTO turn (id, turn_id, open_since, data) VALUES (?1, ?2, ?3, ?4)";
         let id = turn_row_id(pk, row.place());
-        self.run(
+        self.execute(
             sql,
             params![id, row.turn_id.as_bytes(), open_since(row), row.encode()],
         )
@@ -31,31 +31,31 @@ impl Tx for Rows<'_> {
 
     fn update_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
         let sql = "UPDATE turn SET open_since = ?2, data = ?3 WHERE id = ?1";
-        self.run(
+        self.execute(
             sql,
             params![turn_row_id(pk, row.place()), open_since(row), row.encode()],
         )
     }
 
     fn insert_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
-        self.run(
+        self.execute(
             "INSERT INTO record (head, body) VALUES (?1, ?2)",
             params![row.head, row.body],
         )?;
         let id = self.0.last_insert_rowid();
         let sql = "INSERT INTO record_key (session_pk, first_seq, count, record_id) VALUES (?1, ?2, ?3, ?4)";
-        self.run(
+        self.execute(
             sql,
-            params![int(pk), int(row.first_seq), int(row.count), id],
+            params![sql_int(pk), sql_int(row.first_seq), sql_int(row.count), id],
         )
     }
 
     fn update_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
         let sql = "UPDATE record SET head = ?3, body = ?4 WHERE id =
              (SELECT record_id FROM record_key WHERE session_pk = ?1 AND first_seq = ?2)";
-        self.run(
+        self.execute(
             sql,
-            params![int(pk), int(row.first_seq), row.head, row.body],
+            params![sql_int(pk), sql_int(row.first_seq), row.head, row.body],
         )
     }
 
@@ -76,9 +76,9 @@ impl Tx for Rows<'_> {
         session::update(self, pk, row)
     }
 
-    fn note_agent(&mut self, pk: SessionPk, agent: &str) -> Result<(), Failure> {
+    fn insert_agent(&mut self, pk: SessionPk, agent: &str) -> Result<(), Failure> {
         let sql = "INSERT OR IGNORE INTO session_agent (agent, session_pk) VALUES (?1, ?2)";
-        self.run(sql, params![agent, int(pk)])
+        self.execute(sql, params![agent, sql_int(pk)])
     }
 
     fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<(), Failure> {
@@ -111,7 +111,7 @@ impl Tx for Rows<'_> {
     }
 
     fn clear_draft_chunks(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure> {
-        draft::clear(self, pk, place)
+        draft::delete_chunks(self, pk, place)
     }
 
     fn delete_draft(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure> {
@@ -119,7 +119,7 @@ impl Tx for Rows<'_> {
     }
 
     fn erase(&mut self, pk: SessionPk) -> Result<(), Failure> {
-        let of_pk = [
+        let by_session = [
             "DELETE FROM record WHERE id IN (SELECT record_id FROM record_key WHERE session_pk = ?1)",
             "DELETE FROM record_key WHERE session_pk = ?1",
             "DELETE FROM item_key WHERE session_pk = ?1",
@@ -127,22 +127,22 @@ impl Tx for Rows<'_> {
             "DELETE FROM checkpoint WHERE session_pk = ?1",
             "DELETE FROM session_agent WHERE session_pk = ?1",
         ];
-        for sql in of_pk {
-            self.run(sql, [int(pk)])?;
+        for sql in by_session {
+            self.execute(sql, [sql_int(pk)])?;
         }
-        let of_turns = [
+        let by_turn = [
             "DELETE FROM draft_chunk WHERE turn BETWEEN ?1 AND ?2",
             "DELETE FROM draft WHERE turn BETWEEN ?1 AND ?2",
             "DELETE FROM turn WHERE id BETWEEN ?1 AND ?2",
         ];
-        for sql in of_turns {
-            self.run(sql, [turn_row_id(pk, 0), turn_row_id(pk, u64::MAX)])?;
+        for sql in by_turn {
+            self.execute(sql, [turn_row_id(pk, 0), turn_row_id(pk, u64::MAX)])?;
         }
         Ok(())
     }
 
     fn insert_log(&mut self, row: &LogRow) -> Result<(), Failure> {
         let sql = "INSERT INTO commit_log (commit_no, data) VALUES (?1, ?2)";
-        self.run(sql, params![int(row.commit_no), row.encode()])
+        self.execute(sql, params![sql_int(row.commit_no), row.encode()])
     }
 }

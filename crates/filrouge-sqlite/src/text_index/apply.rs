@@ -1,4 +1,4 @@
-//! [`Change`]: adds, moves and removes sessions and their documents in one transaction.
+//! [`IndexChange`]: adds, moves and removes sessions and their documents in one transaction.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use filrouge_store::text_index::{IndexUpdate, NewDocument, SessionUpdate, Shard}
 use filrouge_types::Failure;
 use rusqlite::{Connection, params};
 
-use super::bodies::Packer;
+use super::bodies::BodyCompressor;
 use super::builder::Builder;
 use super::counts::Counts;
-use super::rows::{new_id, run, session_of, shard_of};
+use super::rows::{execute, query_number, session_of, shard_of};
 use super::vectors;
 
 /// If a change adds more than this number of documents to one shard, or more than [`BULK_TEXT`] bytes of text, it
@@ -19,31 +19,31 @@ const BULK_DOCUMENTS: usize = 64;
 const BULK_TEXT: usize = 256 << 10;
 
 /// A change in progress.
-pub(super) struct Change<'a> {
+pub(super) struct IndexChange<'a> {
     pub(super) conn: &'a Connection,
     /// The numbers of the shards that the change has used.
     shards: HashMap<Shard, i64>,
-    /// The counts of the shards that the change has used; [`Change::end`] writes them.
+    /// The counts of the shards that the change has used; [`IndexChange::finish`] writes them.
     counts: HashMap<i64, Counts>,
     /// The number of documents, and the bytes of their texts, that this change adds to each shard.
-    added: HashMap<i64, (usize, usize)>,
+    added_sizes: HashMap<i64, (usize, usize)>,
     /// The builders of the postings of those shards to which this change adds much (see [`BULK_DOCUMENTS`]).
-    pub(super) bulk: HashMap<i64, Builder>,
+    pub(super) bulk_builders: HashMap<i64, Builder>,
     /// The numbers of all embedders in the index.
     pub(super) embedders: Vec<i64>,
-    pub(super) packer: Packer,
+    pub(super) compressor: BodyCompressor,
 }
 
-impl<'a> Change<'a> {
+impl<'a> IndexChange<'a> {
     pub(super) fn begin(conn: &'a Connection) -> Result<Self, Failure> {
         Ok(Self {
             conn,
             shards: HashMap::new(),
             counts: HashMap::new(),
-            added: HashMap::new(),
-            bulk: HashMap::new(),
+            added_sizes: HashMap::new(),
+            bulk_builders: HashMap::new(),
             embedders: vectors::embedders(conn)?,
-            packer: Packer::default(),
+            compressor: BodyCompressor::default(),
         })
     }
 
@@ -51,10 +51,10 @@ impl<'a> Change<'a> {
     pub(super) fn apply(&mut self, updates: &[IndexUpdate]) -> Result<(), Failure> {
         for update in updates {
             match update {
-                IndexUpdate::Session(update) => self.session(update)?,
-                IndexUpdate::Gone((realm, key)) => self.remove_session(realm, key)?,
-                IndexUpdate::Vectors(embedder, all) => {
-                    vectors::put(self.conn, embedder, all)?;
+                IndexUpdate::Session(update) => self.update_session(update)?,
+                IndexUpdate::Removed((realm, key)) => self.remove_session(realm, key)?,
+                IndexUpdate::Vectors(embedder, new_vectors) => {
+                    vectors::put(self.conn, embedder, new_vectors)?;
                     self.embedders = vectors::embedders(self.conn)?;
                 }
             }
@@ -62,7 +62,7 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// The number of a shard, which is created if it does not exist.
+    /// Returns the number of a shard. Creates the shard if it does not exist.
     fn shard(&mut self, shard: &Shard) -> Result<i64, Failure> {
         if let Some(id) = self.shards.get(shard) {
             return Ok(*id);
@@ -71,14 +71,14 @@ impl<'a> Change<'a> {
             Some(id) => id,
             None => {
                 let sql = "INSERT INTO shard (realm, owner) VALUES (?1, ?2) RETURNING id";
-                new_id(self.conn, sql, params![shard.realm, shard.owner])?
+                query_number(self.conn, sql, params![shard.realm, shard.owner])?
             }
         };
         self.shards.insert(shard.clone(), id);
         Ok(id)
     }
 
-    /// The counts of a shard, for the caller to change.
+    /// Returns the counts of a shard, for the caller to change.
     pub(super) fn counts(&mut self, shard: i64) -> Result<&mut Counts, Failure> {
         if !self.counts.contains_key(&shard) {
             let counts = Counts::read(self.conn, shard)?;
@@ -88,29 +88,29 @@ impl<'a> Change<'a> {
     }
 
     /// Applies the update of a session: removes its outdated documents and adds those that are missing.
-    fn session(&mut self, update: &SessionUpdate) -> Result<(), Failure> {
+    fn update_session(&mut self, update: &SessionUpdate) -> Result<(), Failure> {
         let shard = self.shard(&update.shard)?;
-        let all = || update.difference(std::iter::empty()).1;
+        let all_documents = || update.difference(std::iter::empty()).1;
         let (session, missing) =
             match session_of(self.conn, &update.shard.realm, &update.entry.key)? {
                 Some((session, old_shard)) if old_shard != shard => {
                     self.counts(old_shard)?.sessions -= 1;
                     self.counts(shard)?.sessions += 1;
                     self.remove_all(old_shard, session)?;
-                    (Some(session), all())
+                    (Some(session), all_documents())
                 }
                 Some((session, _)) => {
                     (Some(session), self.remove_outdated(shard, session, update)?)
                 }
                 None => {
                     self.counts(shard)?.sessions += 1;
-                    (None, all())
+                    (None, all_documents())
                 }
             };
         let session = self.upsert_session(shard, session, update)?;
         self.enable_bulk(shard, &missing)?;
         for document in missing {
-            self.put(shard, session, document)?;
+            self.insert_document(shard, session, document)?;
         }
         Ok(())
     }
@@ -118,13 +118,13 @@ impl<'a> Change<'a> {
     /// Once the change adds much to a shard (see [`BULK_DOCUMENTS`]), writes the postings of the shard's pending
     /// documents, and directs all further documents of the shard to a builder.
     fn enable_bulk(&mut self, shard: i64, missing: &[&NewDocument]) -> Result<(), Failure> {
-        let (count, text) = self.added.entry(shard).or_default();
+        let (count, text) = self.added_sizes.entry(shard).or_default();
         *count += missing.len();
         *text += missing.iter().map(|d| d.folded.len()).sum::<usize>();
         let is_bulk = *count > BULK_DOCUMENTS || *text > BULK_TEXT;
-        if is_bulk && !self.bulk.contains_key(&shard) {
+        if is_bulk && !self.bulk_builders.contains_key(&shard) {
             self.flush(shard)?;
-            self.bulk.insert(shard, Builder::default());
+            self.bulk_builders.insert(shard, Builder::default());
         }
         Ok(())
     }
@@ -143,7 +143,7 @@ impl<'a> Change<'a> {
         let [a, b] = entry.stamp.map(u64::cast_signed);
         let (key, updated, project) = (&entry.key, entry.updated, &entry.project);
         let row = params![session, shard, realm, key, a, b, updated, project];
-        new_id(self.conn, sql, row)
+        query_number(self.conn, sql, row)
     }
 
     fn remove_session(&mut self, realm: &[u8], key: &str) -> Result<(), Failure> {
@@ -152,18 +152,18 @@ impl<'a> Change<'a> {
         };
         self.remove_all(shard, session)?;
         self.counts(shard)?.sessions -= 1;
-        run(self.conn, "DELETE FROM session WHERE id = ?1", [session])?;
+        execute(self.conn, "DELETE FROM session WHERE id = ?1", [session])?;
         Ok(())
     }
 
     /// Writes the postings that builders have collected, those of shards with too many pending documents, and the
     /// counts.
-    pub(super) fn end(mut self) -> Result<(), Failure> {
-        for (shard, builder) in std::mem::take(&mut self.bulk) {
+    pub(super) fn finish(mut self) -> Result<(), Failure> {
+        for (shard, builder) in std::mem::take(&mut self.bulk_builders) {
             self.write_segment(shard, builder)?;
         }
-        let full = self.counts.iter().filter(|(_, counts)| counts.is_full());
-        for shard in full.map(|(shard, _)| *shard).collect::<Vec<_>>() {
+        let full_shards = self.counts.iter().filter(|(_, counts)| counts.is_full());
+        for shard in full_shards.map(|(shard, _)| *shard).collect::<Vec<_>>() {
             self.flush(shard)?;
         }
         for (shard, counts) in &self.counts {

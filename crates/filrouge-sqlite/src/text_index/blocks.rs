@@ -12,16 +12,16 @@ use filrouge_types::Failure;
 use rusqlite::{Connection, Row, params};
 
 use super::postings;
-use super::rows::{all, run};
+use super::rows::{execute, query_all};
 use super::segments::Segment;
 use super::words::number;
 use crate::error::{failure, malformed};
 
 /// The maximum number of bytes of a block's words, and the same for its lists, so that each row fits in one page. Only
 /// a block with one long word, or with words that share a number, can be larger.
-const BLOCK: usize = 3_900;
+const BLOCK_MAX_BYTES: usize = 3_900;
 /// The maximum number of bytes of a list within a block; a longer list has its own row.
-const SHORT: usize = 250;
+const SHORT_LIST_MAX_BYTES: usize = 250;
 
 /// A stored block.
 pub(super) struct Block {
@@ -50,7 +50,7 @@ pub(super) struct Entry<'a> {
 }
 
 impl Block {
-    /// The block's words in order.
+    /// Returns the block's words in order.
     pub(super) fn entries(&self) -> Result<Vec<Entry<'_>>, Failure> {
         let mut lists = Lists(&self.lists);
         let words = self
@@ -87,7 +87,7 @@ impl<'a> Iterator for Lists<'a> {
 }
 
 /// Reads the first blocks of a segment, at most `limit`.
-pub(super) fn load(
+pub(super) fn read_first(
     conn: &Connection,
     segment: &Segment,
     limit: usize,
@@ -96,7 +96,7 @@ pub(super) fn load(
         AND p.segment = s.segment AND p.first = s.first
         WHERE s.shard = ?1 AND s.segment = ?2 ORDER BY s.first LIMIT ?3";
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    all(conn, sql, [segment.shard, segment.id, limit], block)
+    query_all(conn, sql, [segment.shard, segment.id, limit], read_block)
 }
 
 /// Deletes a block from a segment, but not its long lists.
@@ -104,13 +104,13 @@ pub(super) fn delete(conn: &Connection, segment: &Segment, first: i64) -> Result
     let row = [segment.shard, segment.id, first];
     for table in ["spelling", "posting"] {
         let sql = format!("DELETE FROM {table} WHERE shard = ?1 AND segment = ?2 AND first = ?3");
-        run(conn, &sql, row)?;
+        execute(conn, &sql, row)?;
     }
     Ok(())
 }
 
 /// Reads a long list of a segment into `documents`.
-pub(super) fn long(
+pub(super) fn read_long_list(
     conn: &Connection,
     segment: &Segment,
     word: u64,
@@ -128,9 +128,13 @@ pub(super) fn long(
 }
 
 /// Deletes a long list from a segment, if it exists.
-pub(super) fn delete_long(conn: &Connection, segment: &Segment, word: u64) -> Result<(), Failure> {
+pub(super) fn delete_long_list(
+    conn: &Connection,
+    segment: &Segment,
+    word: u64,
+) -> Result<(), Failure> {
     let sql = "DELETE FROM long_posting WHERE shard = ?1 AND segment = ?2 AND word = ?3";
-    run(conn, sql, [segment.shard, segment.id, word.cast_signed()]).map(|_| ())
+    execute(conn, sql, [segment.shard, segment.id, word.cast_signed()]).map(|_| ())
 }
 
 /// Removes documents, given in ascending order, from a segment.
@@ -139,14 +143,14 @@ pub(super) fn remove(
     segment: &Segment,
     documents: &[DocumentNo],
 ) -> Result<(), Failure> {
-    let emptied = remove_from_long(conn, segment, documents)?;
+    let emptied = remove_from_long_lists(conn, segment, documents)?;
     for block in affected_blocks(conn, segment, documents, !emptied.is_empty())? {
         delete(conn, segment, block.first)?;
         let (mut writer, mut remaining) = (BlockWriter::new(conn, segment), Vec::new());
         for entry in block.entries()? {
             match entry.list {
                 List::Long if emptied.contains(&entry.number) => {}
-                List::Long => writer.keep(entry.number, entry.word, List::Long)?,
+                List::Long => writer.add_encoded(entry.number, entry.word, List::Long)?,
                 List::Short(list) => {
                     remaining.clear();
                     postings::read(segment.first, list, &mut remaining)?;
@@ -163,7 +167,7 @@ pub(super) fn remove(
 }
 
 /// Removes documents from long lists; returns the words whose lists became empty.
-fn remove_from_long(
+fn remove_from_long_lists(
     conn: &Connection,
     segment: &Segment,
     documents: &[DocumentNo],
@@ -189,25 +193,25 @@ fn remove_from_long(
     let (mut emptied, mut list) = (HashSet::new(), Vec::new());
     for (word, remaining) in changed {
         if remaining.is_empty() {
-            delete_long(conn, segment, word.cast_unsigned())?;
+            delete_long_list(conn, segment, word.cast_unsigned())?;
             emptied.insert(word.cast_unsigned());
             continue;
         }
         list.clear();
         postings::encode(segment.first, &remaining, &mut list);
         let sql = "UPDATE long_posting SET documents = ?4 WHERE shard = ?1 AND segment = ?2 AND word = ?3";
-        run(conn, sql, params![segment.shard, segment.id, word, list])?;
+        execute(conn, sql, params![segment.shard, segment.id, word, list])?;
     }
     Ok(emptied)
 }
 
-/// The blocks that contain one of these documents in a short list. If `long` is true, also all blocks that contain a
-/// word with a long list.
+/// Reads the blocks that contain one of these documents in a short list. If `with_long_lists` is true, also all blocks
+/// that contain a word with a long list.
 fn affected_blocks(
     conn: &Connection,
     segment: &Segment,
     documents: &[DocumentNo],
-    long: bool,
+    with_long_lists: bool,
 ) -> Result<Vec<Block>, Failure> {
     let (Some(lowest), Some(highest)) = (documents.first(), documents.last()) else {
         return Ok(Vec::new());
@@ -218,27 +222,27 @@ fn affected_blocks(
     let mut rows = statement
         .query([segment.shard, segment.id])
         .map_err(failure)?;
-    let mut found = Vec::new();
+    let mut blocks = Vec::new();
     while let Some(row) = rows.next().map_err(failure)? {
         let lists = row.get_ref(2).and_then(|v| Ok(v.as_blob()?));
-        let mut affected = false;
+        let mut is_affected = false;
         for list in Lists(lists.map_err(failure)?) {
             match list {
-                List::Long => affected |= long,
+                List::Long => is_affected |= with_long_lists,
                 List::Short(list) => postings::decode(segment.first, list, |no| {
-                    affected |= no >= *lowest && documents.binary_search(&no).is_ok();
-                    !affected && no < *highest
+                    is_affected |= no >= *lowest && documents.binary_search(&no).is_ok();
+                    !is_affected && no < *highest
                 })?,
             }
         }
-        if affected {
-            found.push(block(row).map_err(failure)?);
+        if is_affected {
+            blocks.push(read_block(row).map_err(failure)?);
         }
     }
-    Ok(found)
+    Ok(blocks)
 }
 
-fn block(row: &Row<'_>) -> rusqlite::Result<Block> {
+fn read_block(row: &Row<'_>) -> rusqlite::Result<Block> {
     Ok(Block {
         first: row.get(0)?,
         words: row.get(1)?,
@@ -254,7 +258,7 @@ pub(super) struct BlockWriter<'a> {
     lists: Vec<u8>,
     first: u64,
     /// The number of the word that was added last.
-    before: Option<u64>,
+    previous: Option<u64>,
     /// A buffer for encoding lists.
     list: Vec<u8>,
 }
@@ -264,10 +268,10 @@ impl<'a> BlockWriter<'a> {
         Self {
             conn,
             segment,
-            words: Vec::with_capacity(BLOCK),
-            lists: Vec::with_capacity(BLOCK),
+            words: Vec::with_capacity(BLOCK_MAX_BYTES),
+            lists: Vec::with_capacity(BLOCK_MAX_BYTES),
             first: 0,
-            before: None,
+            previous: None,
             list: Vec::new(),
         }
     }
@@ -283,8 +287,8 @@ impl<'a> BlockWriter<'a> {
         let mut list = std::mem::take(&mut self.list);
         list.clear();
         postings::encode(self.segment.first, documents, &mut list);
-        let short = list.len() <= SHORT;
-        if !short && self.before != Some(number) {
+        let is_short = list.len() <= SHORT_LIST_MAX_BYTES;
+        if !is_short && self.previous != Some(number) {
             let sql = "INSERT INTO long_posting (shard, segment, word, documents) VALUES (?1, ?2, ?3, ?4)";
             let row = params![
                 self.segment.shard,
@@ -292,30 +296,35 @@ impl<'a> BlockWriter<'a> {
                 number.cast_signed(),
                 list
             ];
-            run(self.conn, sql, row)?;
+            execute(self.conn, sql, row)?;
         }
-        let added = self.keep(
+        let result = self.add_encoded(
             number,
             word,
-            match short {
+            match is_short {
                 true => List::Short(&list),
                 false => List::Long,
             },
         );
         self.list = list;
-        added
+        result
     }
 
     /// Adds a word whose list is encoded (a short list) or already stored in its own row (a long list).
-    pub(super) fn keep(&mut self, number: u64, word: &str, list: List<'_>) -> Result<(), Failure> {
+    pub(super) fn add_encoded(
+        &mut self,
+        number: u64,
+        word: &str,
+        list: List<'_>,
+    ) -> Result<(), Failure> {
         let list = match list {
             List::Short(list) => list,
             List::Long => &[],
         };
-        let full =
-            self.words.len() + word.len() + 1 > BLOCK || self.lists.len() + list.len() + 1 > BLOCK;
+        let is_full = self.words.len() + word.len() + 1 > BLOCK_MAX_BYTES
+            || self.lists.len() + list.len() + 1 > BLOCK_MAX_BYTES;
         // Words that share a number stay in one block, so that no two blocks begin with the same number.
-        if full && self.before != Some(number) {
+        if is_full && self.previous != Some(number) {
             self.write()?;
         }
         if self.words.is_empty() {
@@ -326,7 +335,7 @@ impl<'a> BlockWriter<'a> {
         self.words.push(b'\n');
         self.lists.push(u8::try_from(list.len()).unwrap_or(0));
         self.lists.extend(list);
-        self.before = Some(number);
+        self.previous = Some(number);
         Ok(())
     }
 
@@ -342,10 +351,10 @@ impl<'a> BlockWriter<'a> {
         let sql = "INSERT INTO spelling (shard, segment, first, words) VALUES (?1, ?2, ?3, ?4)";
         let first = self.first.cast_signed();
         let row = params![self.segment.shard, self.segment.id, first, self.words];
-        run(self.conn, sql, row)?;
+        execute(self.conn, sql, row)?;
         let sql = "INSERT INTO posting (shard, segment, first, lists) VALUES (?1, ?2, ?3, ?4)";
         let row = params![self.segment.shard, self.segment.id, first, self.lists];
-        run(self.conn, sql, row)?;
+        execute(self.conn, sql, row)?;
         self.words.clear();
         self.lists.clear();
         Ok(())

@@ -16,65 +16,65 @@ const BODY_BYTES_MAX: u64 = 1 << 30;
 
 thread_local! {
     /// This thread's decompressor: creating one takes as long as decompressing a small body.
-    static UNPACKER: Cell<Option<zstd::bulk::Decompressor<'static>>> = const { Cell::new(None) };
+    static DECOMPRESSOR: Cell<Option<zstd::bulk::Decompressor<'static>>> = const { Cell::new(None) };
 }
 
-/// Compresses bodies. The compressor is created when the first body is packed.
+/// Compresses bodies. The compressor is created when the first body is compressed.
 #[derive(Default)]
-pub(super) struct Packer {
+pub(super) struct BodyCompressor {
     zstd: Option<zstd::bulk::Compressor<'static>>,
     frame: Vec<u8>,
-    packed: Vec<u8>,
+    compressed: Vec<u8>,
 }
 
-impl Packer {
+impl BodyCompressor {
     /// Returns a body in its stored form: the byte 1 and the zstd frame of the body, or the byte 0 and the body itself
     /// if the frame is not shorter.
-    pub(super) fn pack(&mut self, body: &[u8]) -> Result<&[u8], Failure> {
+    pub(super) fn compress(&mut self, body: &[u8]) -> Result<&[u8], Failure> {
         let zstd = match &mut self.zstd {
             Some(zstd) => zstd,
-            none => none.insert(zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(packing)?),
+            none => none.insert(zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(zstd_failure)?),
         };
         self.frame.clear();
         self.frame
             .reserve(zstd::zstd_safe::compress_bound(body.len()));
         zstd.compress_to_buffer(body, &mut self.frame)
-            .map_err(packing)?;
+            .map_err(zstd_failure)?;
         let (format, bytes) = match self.frame.len() < body.len() {
             true => (1, self.frame.as_slice()),
             false => (0, body),
         };
-        self.packed.clear();
-        self.packed.push(format);
-        self.packed.extend_from_slice(bytes);
-        Ok(&self.packed)
+        self.compressed.clear();
+        self.compressed.push(format);
+        self.compressed.extend_from_slice(bytes);
+        Ok(&self.compressed)
     }
 }
 
-fn packing(error: std::io::Error) -> Failure {
+fn zstd_failure(error: std::io::Error) -> Failure {
     Failure::new(ErrorCode::Internal, format!("zstd: {error}"))
 }
 
 /// Returns the body of a stored form; `buffer` receives a decompressed one.
-fn unpack<'a>(
+fn decompress<'a>(
     zstd: &mut zstd::bulk::Decompressor<'_>,
-    packed: &'a [u8],
+    compressed: &'a [u8],
     buffer: &'a mut Vec<u8>,
 ) -> Result<&'a [u8], Failure> {
-    let bad = || malformed("body");
-    match packed.split_first() {
+    let malformed_body = || malformed("body");
+    match compressed.split_first() {
         Some((0, body)) => Ok(body),
         Some((1, frame)) => {
             let size = zstd::zstd_safe::get_frame_content_size(frame);
             let size = size.ok().flatten().filter(|size| *size <= BODY_BYTES_MAX);
             let size = size.and_then(|size| usize::try_from(size).ok());
             buffer.clear();
-            buffer.reserve(size.ok_or_else(bad)?);
+            buffer.reserve(size.ok_or_else(malformed_body)?);
             zstd.decompress_to_buffer(frame, buffer)
-                .map_err(|_| bad())?;
+                .map_err(|_| malformed_body())?;
             Ok(buffer)
         }
-        _ => Err(bad()),
+        _ => Err(malformed_body()),
     }
 }
 
@@ -88,16 +88,16 @@ pub(super) fn each_body(
     each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
 ) -> Result<(), Failure> {
     // The decompressor is moved out of the cell, so that `each` may itself read bodies.
-    let mut zstd = match UNPACKER.take() {
+    let mut zstd = match DECOMPRESSOR.take() {
         Some(zstd) => zstd,
-        None => zstd::bulk::Decompressor::new().map_err(packing)?,
+        None => zstd::bulk::Decompressor::new().map_err(zstd_failure)?,
     };
-    let result = each_body_by(conn, documents, &mut zstd, each);
-    UNPACKER.set(Some(zstd));
+    let result = each_body_with(conn, documents, &mut zstd, each);
+    DECOMPRESSOR.set(Some(zstd));
     result
 }
 
-fn each_body_by(
+fn each_body_with(
     conn: &Connection,
     documents: &[DocumentNo],
     zstd: &mut zstd::bulk::Decompressor<'_>,
@@ -115,8 +115,8 @@ fn each_body_by(
         let Some(row) = rows.next().map_err(failure)? else {
             continue;
         };
-        let packed = row.get_ref(0).and_then(|v| Ok(v.as_blob()?));
-        let body = unpack(zstd, packed.map_err(failure)?, &mut buffer)?;
+        let compressed = row.get_ref(0).and_then(|v| Ok(v.as_blob()?));
+        let body = decompress(zstd, compressed.map_err(failure)?, &mut buffer)?;
         if !each(*document, body) {
             return Ok(());
         }

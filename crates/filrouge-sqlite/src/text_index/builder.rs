@@ -6,14 +6,14 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use filrouge_store::text_index::DocumentNo;
 
-use super::junctions::{BUCKETS, bucket, each_bucket, word_of};
+use super::junctions::{BUCKETS, bucket_of, bucket_word, each_bucket};
 use super::words::{each_word, number};
 
 /// Postings under construction.
 #[derive(Default)]
 pub(super) struct Builder {
     /// The words with their documents, by word number.
-    slots: HashMap<u64, Slot, BuildHasherDefault<NumberHasher>>,
+    slots: HashMap<u64, WordSlot, BuildHasherDefault<NumberHasher>>,
     /// For each bucket of junctions (see `junctions.rs`), the newest document and all documents with a junction in the
     /// bucket. Junctions are stored as words, but are collected here and not in `slots`, because most texts have more
     /// junctions than words.
@@ -23,16 +23,16 @@ pub(super) struct Builder {
     /// The number of documents.
     count: usize,
     /// The number of bytes of the documents' texts.
-    text: usize,
+    text_bytes: usize,
 }
 
 /// All words with one number, and the documents that contain one of them, each once and in ascending order.
-struct Slot {
+struct WordSlot {
     /// The newest document, and the word's length and first bytes, are stored inline, so that most occurrences access
     /// no other memory.
     newest: DocumentNo,
     bytes: usize,
-    start: [u8; START],
+    prefix: [u8; PREFIX_BYTES],
     word: Box<str>,
     /// Other words with the same number.
     others: BTreeSet<Box<str>>,
@@ -40,23 +40,23 @@ struct Slot {
 }
 
 /// The number of a word's first bytes that a slot stores inline.
-const START: usize = 8;
+const PREFIX_BYTES: usize = 8;
 
-/// The first bytes of a word, padded with zeros.
-fn start(word: &str) -> [u8; START] {
-    let mut start = [0; START];
+/// Returns the first bytes of a word, padded with zeros.
+fn prefix_of(word: &str) -> [u8; PREFIX_BYTES] {
+    let mut prefix = [0; PREFIX_BYTES];
     let bytes = word.as_bytes();
-    let count = bytes.len().min(START);
-    start[..count].copy_from_slice(&bytes[..count]);
-    start
+    let count = bytes.len().min(PREFIX_BYTES);
+    prefix[..count].copy_from_slice(&bytes[..count]);
+    prefix
 }
 
-impl Slot {
-    fn of(word: &str, no: DocumentNo) -> Self {
+impl WordSlot {
+    fn new(word: &str, no: DocumentNo) -> Self {
         Self {
             newest: no,
             bytes: word.len(),
-            start: start(word),
+            prefix: prefix_of(word),
             word: word.into(),
             others: BTreeSet::new(),
             documents: vec![no],
@@ -64,10 +64,10 @@ impl Slot {
     }
 
     /// Whether `word` is the slot's first word.
-    fn is_for(&self, word: &str) -> bool {
+    fn has_first_word(&self, word: &str) -> bool {
         self.bytes == word.len()
-            && self.start == start(word)
-            && (word.len() <= START || *self.word == *word)
+            && self.prefix == prefix_of(word)
+            && (word.len() <= PREFIX_BYTES || *self.word == *word)
     }
 }
 
@@ -93,14 +93,14 @@ impl Hasher for NumberHasher {
 }
 
 impl Builder {
-    /// The number of documents.
+    /// Returns the number of documents.
     pub(super) fn len(&self) -> usize {
         self.count
     }
 
     /// The number of bytes of the documents' texts.
-    pub(super) fn text(&self) -> usize {
-        self.text
+    pub(super) fn text_bytes(&self) -> usize {
+        self.text_bytes
     }
 
     /// The lowest and the highest document number.
@@ -111,8 +111,8 @@ impl Builder {
     /// Adds a document with its folded text. Its number must exceed those of all documents added before.
     pub(super) fn add(&mut self, no: DocumentNo, folded: &str) {
         self.begin(no, folded.len());
-        each_word(folded, &mut |word| self.put(number(word), word, no));
-        each_bucket(folded, &mut |bucket| self.put_junction(bucket, no));
+        each_word(folded, &mut |word| self.add_word(number(word), word, no));
+        each_bucket(folded, &mut |bucket| self.add_junction(bucket, no));
     }
 
     /// Like [`Self::add`], but from a list of the document's words and junctions; `text` is the number of bytes of its
@@ -124,26 +124,26 @@ impl Builder {
         text: usize,
     ) {
         self.begin(no, text);
-        words.for_each(|word| match bucket(word) {
-            Some(bucket) => self.put_junction(bucket, no),
-            None => self.put(number(word), word, no),
+        words.for_each(|word| match bucket_of(word) {
+            Some(bucket) => self.add_junction(bucket, no),
+            None => self.add_word(number(word), word, no),
         });
     }
 
     fn begin(&mut self, no: DocumentNo, text: usize) {
         self.range = Some((self.range.map_or(no, |(first, _)| first), no));
         self.count += 1;
-        self.text += text;
+        self.text_bytes += text;
     }
 
-    fn put(&mut self, number: u64, word: &str, no: DocumentNo) {
+    fn add_word(&mut self, number: u64, word: &str, no: DocumentNo) {
         match self.slots.entry(number) {
             Entry::Vacant(free) => {
-                free.insert(Slot::of(word, no));
+                free.insert(WordSlot::new(word, no));
             }
             Entry::Occupied(slot) => {
                 let slot = slot.into_mut();
-                if !slot.is_for(word) {
+                if !slot.has_first_word(word) {
                     slot.others.insert(word.into());
                 }
                 if slot.newest != no {
@@ -154,7 +154,7 @@ impl Builder {
         }
     }
 
-    fn put_junction(&mut self, bucket: usize, no: DocumentNo) {
+    fn add_junction(&mut self, bucket: usize, no: DocumentNo) {
         self.junctions.resize_with(BUCKETS, Default::default);
         if let Some((newest, documents)) = self.junctions.get_mut(bucket)
             && *newest != Some(no)
@@ -176,17 +176,17 @@ impl Builder {
                 continue;
             };
             let mut letters = [0; 4];
-            let word = &*word_of(bucket).encode_utf8(&mut letters);
+            let word = &*bucket_word(bucket).encode_utf8(&mut letters);
             let slot = slots.entry(number(word));
-            let slot = slot.or_insert_with(|| Slot::of(word, no));
-            if !slot.is_for(word) {
+            let slot = slot.or_insert_with(|| WordSlot::new(word, no));
+            if !slot.has_first_word(word) {
                 slot.others.insert(word.into());
             }
             slot.documents.extend(documents);
             slot.documents.sort_unstable();
             slot.documents.dedup();
         }
-        let mut slots: Vec<(u64, Slot)> = slots.into_iter().collect();
+        let mut slots: Vec<(u64, WordSlot)> = slots.into_iter().collect();
         slots.sort_unstable_by_key(|(number, _)| *number);
         for (number, slot) in slots {
             for word in [&slot.word].into_iter().chain(&slot.others) {
@@ -236,11 +236,11 @@ mod tests {
     }
 
     #[test]
-    fn words_that_share_a_number_are_both_spelled() {
+    fn words_that_share_a_number_are_both_returned() {
         let mut builder = Builder::default();
         builder.add(1, "one");
         for word in ["two", "one", "two"] {
-            builder.put(number("one"), word, 2);
+            builder.add_word(number("one"), word, 2);
         }
         let mut inverted = Vec::new();
         let result: Result<(), ()> = builder.finish(|number, word, numbers| {
@@ -248,9 +248,9 @@ mod tests {
             Ok(())
         });
         assert!(result.is_ok());
-        let one = number("one");
-        inverted.retain(|(number, ..)| *number == one);
-        let expected = ["one", "two"].map(|word| (one, word.to_owned(), vec![1, 2]));
+        let number_of_one = number("one");
+        inverted.retain(|(number, ..)| *number == number_of_one);
+        let expected = ["one", "two"].map(|word| (number_of_one, word.to_owned(), vec![1, 2]));
         assert_eq!(inverted, expected);
     }
 }

@@ -3,12 +3,13 @@
 use filrouge_types::Failure;
 use rusqlite::Connection;
 
-use super::rows::{one, run};
+use super::rows::{execute, query_optional};
+
 /// The number of pending documents in a shard above which a change itself moves them into postings, instead of leaving
 /// this to a later `tidy`.
-const PENDING_DOCUMENTS: i64 = 256;
+const PENDING_DOCUMENTS_MAX: i64 = 256;
 /// The same for the bytes of the pending documents' texts.
-const PENDING_TEXT: i64 = 1 << 20;
+const PENDING_TEXT_MAX: i64 = 1 << 20;
 
 /// The counts that the row of a shard contains.
 #[derive(Default)]
@@ -33,7 +34,7 @@ impl Counts {
     pub(super) fn read(conn: &Connection, shard: i64) -> Result<Self, Failure> {
         let sql = "SELECT sessions, documents, text, pending, pending_text, newest, removals
             FROM shard WHERE id = ?1";
-        let counts = one(conn, sql, [shard], |row| {
+        let counts = query_optional(conn, sql, [shard], |row| {
             Ok(Self {
                 sessions: row.get(0)?,
                 documents: row.get(1)?,
@@ -61,7 +62,7 @@ impl Counts {
             self.newest,
             self.removals,
         ];
-        run(conn, sql, row).map(|_| ())
+        execute(conn, sql, row).map(|_| ())
     }
 
     /// Counts the new document `no`, whose text has `size` bytes.
@@ -90,12 +91,12 @@ impl Counts {
     }
 
     /// Resets the pending counts after a flush.
-    pub(super) fn flushed(&mut self) {
+    pub(super) fn reset_pending(&mut self) {
         (self.pending, self.pending_text) = (0, 0);
     }
 
     /// Whether the pending documents exceed a limit.
     pub(super) fn is_full(&self) -> bool {
-        self.pending > PENDING_DOCUMENTS || self.pending_text > PENDING_TEXT
+        self.pending > PENDING_DOCUMENTS_MAX || self.pending_text > PENDING_TEXT_MAX
     }
 }

@@ -11,7 +11,7 @@ use filrouge_types::Failure;
 use rusqlite::{Connection, Row};
 
 use super::files::{IndexFile, lock};
-use super::rows::{all, of_shard, one, shard_of};
+use super::rows::{query_all, query_optional, sessions_of_shard, shard_of};
 
 /// The maximum number of cached documents: 32 bytes each.
 const DOCUMENTS_MAX: usize = 2 << 20;
@@ -37,7 +37,9 @@ impl DocumentCache {
     /// The cached ranges for an embedder and these kinds of documents.
     pub(super) fn vector_ranges(&self, embedder: i64, kinds: u32) -> VectorRanges {
         let mut ranges = self.vector_ranges.iter();
-        let ranges = ranges.find(|(of, which, _)| (*of, *which) == (embedder, kinds));
+        let ranges = ranges.find(|(cached_embedder, cached_kinds, _)| {
+            (*cached_embedder, *cached_kinds) == (embedder, kinds)
+        });
         ranges
             .map(|(_, _, ranges)| ranges.clone())
             .unwrap_or_default()
@@ -53,7 +55,9 @@ impl DocumentCache {
         let mut ranges = self.vector_ranges(embedder, kinds);
         ranges.add(documents);
         self.vector_ranges
-            .retain(|(of, which, _)| (*of, *which) != (embedder, kinds));
+            .retain(|(cached_embedder, cached_kinds, _)| {
+                (*cached_embedder, *cached_kinds) != (embedder, kinds)
+            });
         if self.vector_ranges.len() >= SCOPES_MAX {
             self.vector_ranges.remove(0);
         }
@@ -87,11 +91,11 @@ impl VectorRanges {
         }
         let (mut start, mut end) = added.into_inner();
         self.0.retain(|range| {
-            let apart = *range.end() < start.saturating_sub(1) || *range.start() > end + 1;
-            if !apart {
+            let is_apart = *range.end() < start.saturating_sub(1) || *range.start() > end + 1;
+            if !is_apart {
                 (start, end) = (start.min(*range.start()), end.max(*range.end()));
             }
-            apart
+            is_apart
         });
         self.0.push(start..=end);
         self.0.sort_unstable_by_key(|range| Reverse(*range.end()));
@@ -117,7 +121,7 @@ pub(super) struct ScopeCounts {
 }
 
 impl ResolvedScope {
-    pub(super) fn find(conn: &Connection, scope: &IndexScope) -> Result<Self, Failure> {
+    pub(super) fn resolve(conn: &Connection, scope: &IndexScope) -> Result<Self, Failure> {
         let mut resolved = Self {
             shards: Vec::new(),
             counts: ScopeCounts {
@@ -138,12 +142,12 @@ impl ResolvedScope {
             IndexScope::Shard(shard) => {
                 if let Some(id) = shard_of(conn, shard)? {
                     let sql = "SELECT id, removals, newest FROM shard WHERE id = ?1";
-                    one(conn, sql, [id], &mut add)?;
+                    query_optional(conn, sql, [id], &mut add)?;
                 }
             }
             IndexScope::Realm(realm) => {
                 let sql = "SELECT id, removals, newest FROM shard WHERE realm = ?1";
-                all(conn, sql, [realm], add)?;
+                query_all(conn, sql, [realm], add)?;
             }
         }
         Ok(resolved)
@@ -152,13 +156,16 @@ impl ResolvedScope {
     /// All documents of the scope.
     pub(super) fn documents(
         &self,
-        files: &IndexFile,
+        file: &IndexFile,
         conn: &Connection,
         scope: &IndexScope,
     ) -> Result<Documents, Failure> {
         let cached = {
-            let cache = lock(&files.document_cache);
-            let entry = cache.documents.iter().find(|(of, _, _)| of == scope);
+            let cache = lock(&file.document_cache);
+            let entry = cache
+                .documents
+                .iter()
+                .find(|(cached_scope, _, _)| cached_scope == scope);
             entry.map(|(_, counts, documents)| (*counts, documents.clone()))
         };
         let mut documents = match cached {
@@ -175,20 +182,22 @@ impl ResolvedScope {
         let after = documents.last().map_or(0, |d| d.document.cast_signed());
         let sql = "SELECT id, session, kind, created FROM document WHERE shard = ?1 AND id > ?2 ORDER BY id";
         for shard in &self.shards {
-            documents.extend(all(conn, sql, [*shard, after], candidate)?);
+            documents.extend(query_all(conn, sql, [*shard, after], read_candidate)?);
         }
         if !documents.is_sorted_by_key(|d| d.document) {
             documents.sort_unstable_by_key(|d| d.document);
         }
         let documents = Arc::new(documents);
-        let mut cache = lock(&files.document_cache);
-        cache.documents.retain(|(of, _, _)| of != scope);
+        let mut cache = lock(&file.document_cache);
+        cache
+            .documents
+            .retain(|(cached_scope, _, _)| cached_scope != scope);
         cache
             .documents
             .push((scope.clone(), self.counts, documents.clone()));
-        let mut sum: usize = cache.documents.iter().map(|(_, _, d)| d.len()).sum();
-        while sum > DOCUMENTS_MAX || cache.documents.len() > SCOPES_MAX {
-            sum -= cache.documents.remove(0).2.len();
+        let mut total: usize = cache.documents.iter().map(|(_, _, d)| d.len()).sum();
+        while total > DOCUMENTS_MAX || cache.documents.len() > SCOPES_MAX {
+            total -= cache.documents.remove(0).2.len();
         }
         Ok(documents)
     }
@@ -197,14 +206,14 @@ impl ResolvedScope {
     pub(super) fn sessions(&self, conn: &Connection) -> Result<Vec<IndexedSession>, Failure> {
         let mut sessions = Vec::new();
         for shard in &self.shards {
-            sessions.extend(of_shard(conn, *shard)?);
+            sessions.extend(sessions_of_shard(conn, *shard)?);
         }
         sessions.sort_unstable_by_key(|s| s.no);
         Ok(sessions)
     }
 
     /// The documents of these sessions that belong to the scope, in ascending order; for a small number of sessions.
-    pub(super) fn of_sessions(
+    pub(super) fn documents_of_sessions(
         &self,
         conn: &Connection,
         sessions: &[SessionNo],
@@ -217,12 +226,17 @@ impl ResolvedScope {
                 [shard] => Some(*shard),
                 _ => {
                     let sql = "SELECT shard FROM session WHERE id = ?1";
-                    one(conn, sql, [session.cast_signed()], |row| row.get(0))?
+                    query_optional(conn, sql, [session.cast_signed()], |row| row.get(0))?
                         .filter(|shard| self.shards.contains(shard))
                 }
             };
             if let Some(shard) = shards {
-                documents.extend(all(conn, sql, [shard, session.cast_signed()], candidate)?);
+                documents.extend(query_all(
+                    conn,
+                    sql,
+                    [shard, session.cast_signed()],
+                    read_candidate,
+                )?);
             }
         }
         documents.sort_unstable_by_key(|d| d.document);
@@ -232,13 +246,16 @@ impl ResolvedScope {
 }
 
 /// A document, if it still exists.
-pub(super) fn document(conn: &Connection, no: DocumentNo) -> Result<Option<Candidate>, Failure> {
+pub(super) fn read_document(
+    conn: &Connection,
+    no: DocumentNo,
+) -> Result<Option<Candidate>, Failure> {
     let sql = "SELECT id, session, kind, created FROM document WHERE id = ?1";
-    one(conn, sql, [no.cast_signed()], candidate)
+    query_optional(conn, sql, [no.cast_signed()], read_candidate)
 }
 
 /// Decodes the columns id, session, kind, created.
-pub(super) fn candidate(row: &Row<'_>) -> rusqlite::Result<Candidate> {
+pub(super) fn read_candidate(row: &Row<'_>) -> rusqlite::Result<Candidate> {
     Ok(Candidate {
         document: row.get::<_, i64>(0)?.cast_unsigned(),
         session: row.get::<_, i64>(1)?.cast_unsigned(),

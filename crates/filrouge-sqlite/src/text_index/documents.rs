@@ -4,12 +4,12 @@ use filrouge_store::text_index::{NewDocument, SessionUpdate};
 use filrouge_types::Failure;
 use rusqlite::{Row, params};
 
-use super::apply::Change;
-use super::rows::{all, new_id, run};
+use super::apply::IndexChange;
+use super::rows::{execute, query_all, query_number};
 use super::spellings;
 
 /// A change that adds much writes the collected postings whenever their texts reach this size, in bytes.
-const CHUNK_TEXT: usize = 16 << 20;
+const SEGMENT_TEXT_MAX: usize = 16 << 20;
 
 /// A document to remove: its number, and the bytes of its text.
 struct Outdated {
@@ -24,7 +24,7 @@ fn read_outdated(row: &Row<'_>) -> rusqlite::Result<Outdated> {
     })
 }
 
-impl Change<'_> {
+impl IndexChange<'_> {
     /// Removes the documents of a session that `update` no longer contains; returns those documents of the update that
     /// are not stored yet.
     pub(super) fn remove_outdated<'u>(
@@ -35,8 +35,8 @@ impl Change<'_> {
     ) -> Result<Vec<&'u NewDocument>, Failure> {
         let sql =
             "SELECT id, size, key, unit, digest FROM document WHERE shard = ?1 AND session = ?2";
-        let existing = all(self.conn, sql, [shard, session], |row| {
-            let number = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
+        let existing = query_all(self.conn, sql, [shard, session], |row| {
+            let number = |column| row.get::<_, i64>(column).map(i64::cast_unsigned);
             Ok((
                 read_outdated(row)?,
                 row.get::<_, String>(2)?,
@@ -48,7 +48,7 @@ impl Change<'_> {
             .iter()
             .map(|(_, key, unit, digest)| (&**key, *unit, *digest));
         let (outdated, missing) = update.difference(compared);
-        for (document, ..) in outdated.iter().filter_map(|at| existing.get(*at)) {
+        for (document, ..) in outdated.iter().filter_map(|index| existing.get(*index)) {
             self.remove_document(shard, session, document)?;
         }
         Ok(missing)
@@ -57,7 +57,7 @@ impl Change<'_> {
     /// Removes all documents of a session; returns their number.
     pub(super) fn remove_all(&mut self, shard: i64, session: i64) -> Result<u64, Failure> {
         let sql = "SELECT id, size FROM document WHERE shard = ?1 AND session = ?2";
-        let documents = all(self.conn, sql, [shard, session], read_outdated)?;
+        let documents = query_all(self.conn, sql, [shard, session], read_outdated)?;
         for document in &documents {
             self.remove_document(shard, session, document)?;
         }
@@ -73,54 +73,58 @@ impl Change<'_> {
     ) -> Result<(), Failure> {
         let Outdated { no, size } = *document;
         let sql = "DELETE FROM pending WHERE shard = ?1 AND document = ?2";
-        let was_pending = run(self.conn, sql, [shard, no])? > 0;
+        let was_pending = execute(self.conn, sql, [shard, no])? > 0;
         let removal = self.counts(shard)?.count_removal(size, was_pending);
         if !was_pending {
             let sql =
                 "INSERT INTO gone (shard, document, session, removal) VALUES (?1, ?2, ?3, ?4)";
-            run(self.conn, sql, [shard, no, session, removal])?;
+            execute(self.conn, sql, [shard, no, session, removal])?;
         }
-        run(self.conn, "DELETE FROM document WHERE id = ?1", [no])?;
-        run(self.conn, "DELETE FROM body WHERE document = ?1", [no])?;
+        execute(self.conn, "DELETE FROM document WHERE id = ?1", [no])?;
+        execute(self.conn, "DELETE FROM body WHERE document = ?1", [no])?;
         for embedder in &self.embedders {
             let sql = "DELETE FROM vector WHERE embedder = ?1 AND shard = ?2 AND document = ?3";
-            if run(self.conn, sql, [*embedder, shard, no])? > 0 {
+            if execute(self.conn, sql, [*embedder, shard, no])? > 0 {
                 let sql = "UPDATE embedder SET documents = documents - 1 WHERE id = ?1";
-                run(self.conn, sql, [*embedder])?;
+                execute(self.conn, sql, [*embedder])?;
             }
         }
         Ok(())
     }
 
     /// Adds a document. Its words go to the shard's builder, if there is one; otherwise the document is pending.
-    pub(super) fn put(
+    pub(super) fn insert_document(
         &mut self,
         shard: i64,
         session: i64,
-        new: &NewDocument,
+        document: &NewDocument,
     ) -> Result<(), Failure> {
-        let size = i64::try_from(new.folded.len()).unwrap_or(i64::MAX);
+        let size = i64::try_from(document.folded.len()).unwrap_or(i64::MAX);
         let sql = "INSERT INTO document (shard, session, key, unit, kind, created, digest, size)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING id";
-        let [unit, digest] = [new.unit, new.digest].map(u64::cast_signed);
-        let (key, kind, created) = (&new.key, new.kind, new.created);
+        let [unit, digest] = [document.unit, document.digest].map(u64::cast_signed);
+        let (key, kind, created) = (&document.key, document.kind, document.created);
         let row = params![shard, session, key, unit, kind, created, digest, size];
-        let no = new_id(self.conn, sql, row)?;
+        let no = query_number(self.conn, sql, row)?;
         let sql = "INSERT INTO body (document, packed) VALUES (?1, ?2)";
-        run(self.conn, sql, params![no, self.packer.pack(&new.body)?])?;
+        execute(
+            self.conn,
+            sql,
+            params![no, self.compressor.compress(&document.body)?],
+        )?;
         self.counts(shard)?.count_added(no, size);
-        if let Some(builder) = self.bulk.get_mut(&shard) {
-            builder.add(no.cast_unsigned(), &new.folded);
-            if builder.text() >= CHUNK_TEXT {
+        if let Some(builder) = self.bulk_builders.get_mut(&shard) {
+            builder.add(no.cast_unsigned(), &document.folded);
+            if builder.text_bytes() >= SEGMENT_TEXT_MAX {
                 let full = std::mem::take(builder);
                 self.write_segment(shard, full)?;
             }
             return Ok(());
         }
         self.counts(shard)?.count_pending(size);
-        let words = spellings::list(&new.folded);
+        let words = spellings::encode(&document.folded);
         let sql = "INSERT INTO pending (shard, document, size, words) VALUES (?1, ?2, ?3, ?4)";
-        run(self.conn, sql, params![shard, no, size, words])?;
+        execute(self.conn, sql, params![shard, no, size, words])?;
         Ok(())
     }
 }

@@ -32,7 +32,7 @@ pub(super) const CACHE_KIB: i64 = 16_384;
 /// The log is checkpointed once it has this many pages, and its file is then truncated to this size.
 const LOG_PAGES: i64 = 256;
 /// The maximum number of idle read connections.
-const READERS: usize = 4;
+const IDLE_READERS_MAX: usize = 4;
 
 /// An open index file; valid until another file replaces it at its path.
 pub(super) struct IndexFile {
@@ -52,12 +52,12 @@ pub(super) struct IndexFile {
 /// A file's identity: its device and inode.
 pub(super) type FileId = (u64, u64);
 
-/// The identity of the file at a path.
+/// Returns the identity of the file at a path.
 pub(super) fn file_id(path: &Path) -> Option<FileId> {
     path.metadata().ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
-/// What [`inspect`] finds in a file.
+/// The state of a file.
 enum FileState {
     /// An index that can be used.
     Ready,
@@ -88,7 +88,7 @@ impl IndexFile {
             true => (None, FileState::Stale("it is damaged")),
             false => {
                 let conn = connect(path, busy_timeout, OpenFlags::empty())?;
-                let state = inspect(&conn, path)?;
+                let state = determine_state(&conn, path)?;
                 if matches!(state, FileState::Ready) {
                     set_read_only(&conn)?;
                 }
@@ -110,8 +110,8 @@ impl IndexFile {
             }
         }
         let id = file_id(path).ok_or_else(|| {
-            let what = format!("{}: it was removed while it was opened", path.display());
-            Failure::new(ErrorCode::StoreUnavailable, what)
+            let detail = format!("{}: it was removed while it was opened", path.display());
+            Failure::new(ErrorCode::StoreUnavailable, detail)
         })?;
         Ok(Self {
             path: path.to_owned(),
@@ -137,24 +137,24 @@ impl IndexFile {
         &self,
         query: impl FnOnce(&Connection) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
-        let kept = lock(&self.readers).pop();
-        let conn = match kept {
+        let idle = lock(&self.readers).pop();
+        let conn = match idle {
             Some(conn) => conn,
             None => reader(&self.path, self.busy_timeout)?,
         };
-        let answer = {
+        let result = {
             let tx = conn.unchecked_transaction().map_err(failure)?;
             // BEGIN alone takes no snapshot; the first read does.
-            let begun = tx
+            let snapshot = tx
                 .prepare_cached("SELECT one FROM state")
                 .and_then(|mut s| s.query_row([], |row| row.get::<_, i64>(0)));
-            begun.map_err(failure).and_then(|_| query(&tx))
+            snapshot.map_err(failure).and_then(|_| query(&tx))
         };
         let mut readers = lock(&self.readers);
-        if readers.len() < READERS {
+        if readers.len() < IDLE_READERS_MAX {
             readers.push(conn);
         }
-        answer
+        result
     }
 
     /// Runs a change in one transaction.
@@ -190,7 +190,7 @@ impl IndexFile {
         *lock(&self.vocabularies) = Vocabularies::default();
     }
 
-    /// The size of the file and its log.
+    /// Returns the size of the file and its log.
     pub(super) fn bytes(&self) -> u64 {
         let size = |path: &Path| path.metadata().map_or(0, |meta| meta.len());
         size(&self.path) + size(&with_suffix(&self.path, "-wal"))
@@ -204,8 +204,8 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 }
 
 fn unavailable(path: &Path, error: &io::Error) -> Failure {
-    let what = format!("{}: {error}", path.display());
-    Failure::new(ErrorCode::StoreUnavailable, what)
+    let detail = format!("{}: {error}", path.display());
+    Failure::new(ErrorCode::StoreUnavailable, detail)
         .with_hint("check that the directory may be written")
 }
 
@@ -217,8 +217,8 @@ fn create_file(path: &Path) -> Result<(), Failure> {
         let created = builder.recursive(true).mode(0o700).create(directory);
         created.map_err(|e| unavailable(directory, &e))?;
     }
-    let mut open = OpenOptions::new();
-    match open.write(true).create_new(true).mode(0o600).open(path) {
+    let mut options = OpenOptions::new();
+    match options.write(true).create_new(true).mode(0o600).open(path) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(unavailable(path, &e)),
         _ => Ok(()),
     }
@@ -250,11 +250,11 @@ fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
         .map_err(failure)?;
     let mode = wal_mode(&conn, busy_timeout)?;
     if mode != "wal" {
-        let what = format!(
+        let detail = format!(
             "the file system of {} does not allow WAL (got {mode})",
             path.display()
         );
-        return Err(Failure::new(ErrorCode::StoreUnavailable, what)
+        return Err(Failure::new(ErrorCode::StoreUnavailable, detail)
             .with_hint("keep the search index on a local disk"));
     }
     // `synchronous` = 1: commits are not flushed, because a commit that a power cut loses can be rebuilt from the
@@ -272,10 +272,10 @@ fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
 }
 
 /// Determines the state of a file. Refuses a file that is neither empty nor an index of filrouge.
-fn inspect(conn: &Connection, path: &Path) -> Result<FileState, Failure> {
-    let foreign = || {
-        let what = format!("{} is not a search index of filrouge", path.display());
-        Failure::new(ErrorCode::Invalid, what).with_hint(
+fn determine_state(conn: &Connection, path: &Path) -> Result<FileState, Failure> {
+    let not_an_index = || {
+        let detail = format!("{} is not a search index of filrouge", path.display());
+        Failure::new(ErrorCode::Invalid, detail).with_hint(
             "delete it if it is an index that was damaged, or choose another path for the index",
         )
     };
@@ -283,7 +283,7 @@ fn inspect(conn: &Connection, path: &Path) -> Result<FileState, Failure> {
     let pragma = |name| tx.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     // Another process may be creating the file: this transaction sees both its tables and its mark, or neither.
     let id = pragma("application_id").map_err(|e| match failure(e) {
-        f if f.code == ErrorCode::IntegrityError => foreign(),
+        f if f.code == ErrorCode::IntegrityError => not_an_index(),
         f => f,
     })?;
     let tables = tx.query_row("SELECT count(*) FROM sqlite_schema", [], |row| {
@@ -293,7 +293,7 @@ fn inspect(conn: &Connection, path: &Path) -> Result<FileState, Failure> {
         return match tables.map_err(failure) {
             Ok(0) if id == 0 => Ok(FileState::Empty),
             Err(f) if f.code != ErrorCode::IntegrityError => Err(f),
-            _ => Err(foreign()),
+            _ => Err(not_an_index()),
         };
     }
     let is_usable = tables.map_err(failure).and_then(|_| {
@@ -301,8 +301,8 @@ fn inspect(conn: &Connection, path: &Path) -> Result<FileState, Failure> {
         let same_format = format == FORMAT;
         if same_format {
             let sql = "SELECT count(*) FROM state WHERE one = 1";
-            let one: i64 = tx.query_row(sql, [], |row| row.get(0)).map_err(failure)?;
-            return Ok(one == 1);
+            let count: i64 = tx.query_row(sql, [], |row| row.get(0)).map_err(failure)?;
+            return Ok(count == 1);
         }
         Ok(false)
     });
@@ -347,7 +347,7 @@ fn create_index(path: &Path, busy_timeout: Duration) -> Result<(), Failure> {
         .map_err(failure)
 }
 
-/// A random number from 0 to 2^63 - 1.
+/// Returns a random number from 0 to 2^63 - 1.
 fn random() -> Result<i64, Failure> {
     let mut random = [0; 8];
     OsEntropy.fill(&mut random)?;
@@ -363,8 +363,8 @@ fn recreate(path: &Path, busy_timeout: Duration, examined: Option<FileId>) -> Re
     };
     // Several processes may find the file unusable at the same time. The lock on the directory lets only one of them
     // delete the file; the others then find another file.
-    let locked = File::open(directory).and_then(|d| d.lock().map(|()| d));
-    let _locked = locked.map_err(|e| unavailable(directory, &e))?;
+    let lock = File::open(directory).and_then(|d| d.lock().map(|()| d));
+    let _locked = lock.map_err(|e| unavailable(directory, &e))?;
     if file_id(path) != examined {
         return Ok(());
     }

@@ -3,15 +3,15 @@
 use filrouge_store::text_index::DocumentNo;
 use filrouge_types::Failure;
 
-use super::apply::Change;
+use super::apply::IndexChange;
 use super::blocks::BlockWriter;
 use super::builder::Builder;
-use super::rows::{new_id, run};
+use super::rows::{execute, query_number};
 use super::segments::Segment;
 use super::spellings;
 use crate::error::failure;
 
-impl Change<'_> {
+impl IndexChange<'_> {
     /// Moves the pending documents of a shard into postings.
     pub(super) fn flush(&mut self, shard: i64) -> Result<(), Failure> {
         let mut builder = Builder::default();
@@ -25,12 +25,12 @@ impl Change<'_> {
                 let size: i64 = row.get(1).map_err(failure)?;
                 let list = row.get_ref(2).and_then(|v| Ok(v.as_blob()?));
                 let size = usize::try_from(size).unwrap_or(0);
-                let words = spellings::read(list.map_err(failure)?);
+                let words = spellings::decode(list.map_err(failure)?);
                 builder.add_words(no.cast_unsigned(), words, size);
             }
         }
-        run(self.conn, "DELETE FROM pending WHERE shard = ?1", [shard])?;
-        self.counts(shard)?.flushed();
+        execute(self.conn, "DELETE FROM pending WHERE shard = ?1", [shard])?;
+        self.counts(shard)?.reset_pending();
         self.write_segment(shard, builder)
     }
 
@@ -39,19 +39,19 @@ impl Change<'_> {
         let Some((first, last)) = builder.range() else {
             return Ok(());
         };
-        let level = level_of(builder.text());
+        let level = level_of(builder.text_bytes());
         let count = i64::try_from(builder.len()).unwrap_or(i64::MAX);
         // The shard's row does not include the removals of this change yet. So a document of this segment that the same
         // change has removed counts as removed after the segment was built.
         let sql = "INSERT INTO segment (shard, level, first, last, documents, removal)
             VALUES (?1, ?2, ?3, ?4, ?5, coalesce((SELECT removals FROM shard WHERE id = ?1), 0)) RETURNING id";
-        let [least, greatest] = [first, last].map(DocumentNo::cast_signed);
+        let [lowest, highest] = [first, last].map(DocumentNo::cast_signed);
         let segment = Segment {
             shard,
-            id: new_id(self.conn, sql, [shard, level, least, greatest, count])?,
+            id: query_number(self.conn, sql, [shard, level, lowest, highest, count])?,
             first,
             last,
-            settled: true,
+            is_settled: true,
         };
         let mut writer = BlockWriter::new(self.conn, &segment);
         builder.finish(|number, word, documents| writer.add(number, word, documents))?;
@@ -62,6 +62,6 @@ impl Change<'_> {
 /// The size class of a segment, from the bytes of its text: 0 below 2 MiB, 1 below 16 MiB, and one more for each
 /// further factor of eight.
 fn level_of(text: usize) -> i64 {
-    let eighths = (text >> 21).checked_ilog2().map_or(0, |log| log / 3 + 1);
-    i64::from(eighths)
+    let level = (text >> 21).checked_ilog2().map_or(0, |log| log / 3 + 1);
+    i64::from(level)
 }

@@ -8,22 +8,22 @@ use filrouge_store::text_index::DocumentNo;
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::Connection;
 
-use super::apply::Change;
+use super::apply::IndexChange;
 use super::blocks;
 use super::files::IndexFile;
 use super::log;
-use super::rows::{all, one, run, session_of};
+use super::rows::{execute, query_all, query_optional, session_of};
 use super::segments::Segment;
 
-/// How long [`erase`] waits for readers of an older state, which prevent the truncation of the log.
+/// How long [`truncate_log`] waits for readers of an older state, which prevent the truncation of the log.
 const READERS_TIMEOUT: Duration = Duration::from_secs(5);
-/// The time between two attempts of [`erase`] to truncate the log.
-const RETRY: Duration = Duration::from_millis(10);
+/// The time between two attempts of [`truncate_log`] to truncate the log.
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Removes a session's documents from all tables; returns the number of its current documents. Traces stay in the
-/// write-ahead log until [`erase`].
+/// write-ahead log until [`truncate_log`].
 pub(super) fn forget(conn: &Connection, realm: &[u8], key: &str) -> Result<u64, Failure> {
-    run(
+    execute(
         conn,
         "UPDATE state SET forgotten = forgotten + 1, erasing = 1",
         [],
@@ -31,10 +31,10 @@ pub(super) fn forget(conn: &Connection, realm: &[u8], key: &str) -> Result<u64, 
     let mut count = 0;
     let session = session_of(conn, realm, key)?;
     if let Some((session, shard)) = session {
-        let mut change = Change::begin(conn)?;
+        let mut change = IndexChange::begin(conn)?;
         count = change.remove_all(shard, session)?;
-        change.end()?;
-        run(
+        change.finish()?;
+        execute(
             conn,
             "UPDATE session SET stamp_a = 0, stamp_b = 0 WHERE id = ?1",
             [session],
@@ -43,19 +43,19 @@ pub(super) fn forget(conn: &Connection, realm: &[u8], key: &str) -> Result<u64, 
     // The table `gone` lists documents that were removed earlier and may still be in postings. Without the session's
     // row, the session's documents cannot be distinguished from those of other removed sessions of the realm, so all of
     // these are removed from the postings.
-    let gone: Vec<(i64, i64)> = match session {
+    let removed: Vec<(i64, i64)> = match session {
         Some((session, _)) => {
             let sql = "SELECT shard, document FROM gone WHERE session = ?1";
-            all(conn, sql, [session], |row| Ok((row.get(0)?, row.get(1)?)))?
+            query_all(conn, sql, [session], |row| Ok((row.get(0)?, row.get(1)?)))?
         }
         None => {
             let sql = "SELECT g.shard, g.document FROM gone g JOIN shard h ON h.id = g.shard WHERE h.realm = ?1
                 AND NOT EXISTS (SELECT 1 FROM session s WHERE s.id = g.session)";
-            all(conn, sql, [realm], |row| Ok((row.get(0)?, row.get(1)?)))?
+            query_all(conn, sql, [realm], |row| Ok((row.get(0)?, row.get(1)?)))?
         }
     };
     let mut by_shard: BTreeMap<i64, Vec<u64>> = BTreeMap::new();
-    for (shard, document) in gone {
+    for (shard, document) in removed {
         by_shard
             .entry(shard)
             .or_default()
@@ -63,17 +63,21 @@ pub(super) fn forget(conn: &Connection, realm: &[u8], key: &str) -> Result<u64, 
     }
     for (shard, mut documents) in by_shard {
         documents.sort_unstable();
-        remove(conn, shard, &documents)?;
+        remove_from_postings(conn, shard, &documents)?;
         let sql = "DELETE FROM gone WHERE shard = ?1 AND document = ?2";
         for document in documents {
-            run(conn, sql, [shard, document.cast_signed()])?;
+            execute(conn, sql, [shard, document.cast_signed()])?;
         }
     }
     Ok(count)
 }
 
 /// Removes documents, given in ascending order, from all postings of a shard.
-fn remove(conn: &Connection, shard: i64, documents: &[DocumentNo]) -> Result<(), Failure> {
+fn remove_from_postings(
+    conn: &Connection,
+    shard: i64,
+    documents: &[DocumentNo],
+) -> Result<(), Failure> {
     let (Some(first), Some(last)) = (documents.first(), documents.last()) else {
         return Ok(());
     };
@@ -90,25 +94,25 @@ fn remove(conn: &Connection, shard: i64, documents: &[DocumentNo]) -> Result<(),
 /// # Errors
 /// `store_unavailable` when a reader of an older state is still active after [`READERS_TIMEOUT`]. The next opening,
 /// maintenance step or removal retries.
-pub(super) fn erase(files: &IndexFile) -> Result<(), Failure> {
-    let until = Instant::now() + READERS_TIMEOUT;
+pub(super) fn truncate_log(file: &IndexFile) -> Result<(), Failure> {
+    let deadline = Instant::now() + READERS_TIMEOUT;
     loop {
-        if log::truncate(files)? {
-            return files.write(|tx| run(tx, "UPDATE state SET erasing = 0", []).map(|_| ()));
+        if log::truncate(file)? {
+            return file.write(|tx| execute(tx, "UPDATE state SET erasing = 0", []).map(|_| ()));
         }
-        if Instant::now() >= until {
-            let what = "a reader of the search index prevents the truncation of its log";
-            return Err(Failure::new(ErrorCode::StoreUnavailable, what).with_hint(
+        if Instant::now() >= deadline {
+            let detail = "a reader of the search index prevents the truncation of its log";
+            return Err(Failure::new(ErrorCode::StoreUnavailable, detail).with_hint(
                 "the content is no longer found; retry to remove its last traces from the file",
             ));
         }
-        std::thread::sleep(RETRY);
+        std::thread::sleep(RETRY_INTERVAL);
     }
 }
 
-/// Whether [`erase`] is due: the write-ahead log may still contain traces of removed documents.
+/// Whether [`truncate_log`] is due: the write-ahead log may still contain traces of removed documents.
 pub(super) fn is_due(conn: &Connection) -> Result<bool, Failure> {
-    let due = one(conn, "SELECT erasing FROM state", [], |row| {
+    let due = query_optional(conn, "SELECT erasing FROM state", [], |row| {
         row.get::<_, i64>(0)
     })?;
     Ok(due.is_some_and(|due| due != 0))

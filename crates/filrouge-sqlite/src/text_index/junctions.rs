@@ -14,15 +14,15 @@ use super::words::{Class, WordPart, each_run, each_word};
 /// that lack the phrase. If each document has 400 junctions, one document in forty is found wrongly.
 pub(super) const BUCKETS: usize = 1 << 14;
 /// The number of a run's characters that a junction includes.
-const REACH: usize = 3;
-/// Hashed after a run with fewer than [`REACH`] characters, so that it differs from a longer run with the same
+const SIDE_CHARS: usize = 3;
+/// Hashed after a run with fewer than [`SIDE_CHARS`] characters, so that it differs from a longer run with the same
 /// characters.
-const END: u8 = 0x1F;
+const SHORT_RUN_MARK: u8 = 0x1F;
 /// The word of the first bucket: the first character of a private use plane.
-const FIRST: u32 = 0xF_0000;
+const FIRST_BUCKET_CODE: u32 = 0xF_0000;
 
 /// Calls `each` with the byte ranges of a text's runs of letters (including each run of Chinese, Japanese or Korean).
-fn each_letters(text: &str, each: &mut impl FnMut(Range<usize>)) {
+fn each_letter_run(text: &str, each: &mut impl FnMut(Range<usize>)) {
     each_run(text, &mut |class, run| {
         if class != Class::Signs {
             each(run);
@@ -30,93 +30,93 @@ fn each_letters(text: &str, each: &mut impl FnMut(Range<usize>)) {
     });
 }
 
-/// Calls `take` with the words of a folded text, and then with its junctions.
-pub(super) fn each_term(folded: &str, take: &mut impl FnMut(&str)) {
-    each_word(folded, take);
-    each_junction(folded, take);
+/// Calls `each` with the words of a folded text, and then with its junctions.
+pub(super) fn each_term(folded: &str, each: &mut impl FnMut(&str)) {
+    each_word(folded, each);
+    each_junction(folded, each);
 }
 
-/// Calls `take` with the junctions of a folded text as words, in order of appearance.
-fn each_junction(folded: &str, take: &mut impl FnMut(&str)) {
+/// Calls `each` with the junctions of a folded text as words, in order of appearance.
+fn each_junction(folded: &str, each: &mut impl FnMut(&str)) {
     each_bucket(folded, &mut |bucket| {
-        take(word_of(bucket).encode_utf8(&mut [0; 4]));
+        each(bucket_word(bucket).encode_utf8(&mut [0; 4]));
     });
 }
 
-/// The word of a bucket.
-pub(super) fn word_of(bucket: usize) -> char {
+/// Returns the word of a bucket.
+pub(super) fn bucket_word(bucket: usize) -> char {
     // The plane has more characters than there are buckets.
-    let code = u32::try_from(bucket).map_or(FIRST, |bucket| FIRST + bucket);
+    let code = u32::try_from(bucket).map_or(FIRST_BUCKET_CODE, |bucket| FIRST_BUCKET_CODE + bucket);
     char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// The bucket for which `word` is stored; `None` if `word` is an ordinary word of a text.
-pub(super) fn bucket(word: &str) -> Option<usize> {
+/// Returns the bucket for which `word` is stored; `None` if `word` is an ordinary word of a text.
+pub(super) fn bucket_of(word: &str) -> Option<usize> {
     let mut letters = word.chars();
-    let code = u32::from(letters.next()?).checked_sub(FIRST)?;
+    let code = u32::from(letters.next()?).checked_sub(FIRST_BUCKET_CODE)?;
     let bucket = usize::try_from(code).ok().filter(|b| *b < BUCKETS);
     bucket.filter(|_| letters.next().is_none())
 }
 
-/// Calls `take` with the buckets of a folded text's junctions, in order of appearance.
-pub(super) fn each_bucket(folded: &str, take: &mut impl FnMut(usize)) {
-    let mut before: Option<Range<usize>> = None;
-    each_letters(folded, &mut |run| {
-        if let Some(before) = before.replace(run.clone()) {
+/// Calls `each` with the buckets of a folded text's junctions, in order of appearance.
+pub(super) fn each_bucket(folded: &str, each: &mut impl FnMut(usize)) {
+    let mut previous: Option<Range<usize>> = None;
+    each_letter_run(folded, &mut |run| {
+        if let Some(before) = previous.replace(run.clone()) {
             let between = folded.get(before.end..run.start).unwrap_or_default();
             // U+001F separates the pieces of a document's text. No literal matches across it.
             if !between.contains('\u{1F}') {
-                take(junction(folded, before, run));
+                each(junction_bucket(folded, before, run));
             }
         }
     });
 }
 
-/// The junctions, as words, that every text containing a folded literal has. A junction at either end of the literal is
-/// omitted if its characters also depend on the text around the literal.
-pub(super) fn of_literal(literal: &str) -> Vec<WordPart> {
-    let mut found = Vec::new();
-    let mut before: Option<Range<usize>> = None;
+/// Returns the junctions, as words, that every text containing a folded literal has. A junction at either end of the
+/// literal is omitted if its characters also depend on the text around the literal.
+pub(super) fn literal_junctions(literal: &str) -> Vec<WordPart> {
+    let mut junctions = Vec::new();
+    let mut previous: Option<Range<usize>> = None;
     let is_long = |run: &Range<usize>| {
         let run = literal.get(run.clone()).unwrap_or_default();
-        run.chars().nth(REACH - 1).is_some()
+        run.chars().nth(SIDE_CHARS - 1).is_some()
     };
-    each_letters(literal, &mut |run| {
-        if let Some(before) = before.replace(run.clone()) {
+    each_letter_run(literal, &mut |run| {
+        if let Some(before) = previous.replace(run.clone()) {
             // In the text, the first run may extend to the left of the literal, the last one to the right.
             let first_is_determined = before.start > 0 || is_long(&before);
             let last_is_determined = run.end < literal.len() || is_long(&run);
             if first_is_determined && last_is_determined {
-                let junction = word_of(junction(literal, before, run));
-                found.push(WordPart::whole(junction.encode_utf8(&mut [0; 4])));
+                let junction = bucket_word(junction_bucket(literal, before, run));
+                junctions.push(WordPart::whole(junction.encode_utf8(&mut [0; 4])));
             }
         }
     });
-    found
+    junctions
 }
 
-/// The bucket of the junction of two consecutive runs of letters, given by their byte ranges in `text`.
-fn junction(text: &str, before: Range<usize>, after: Range<usize>) -> usize {
+/// Returns the bucket of the junction of two consecutive runs of letters, given by their byte ranges in `text`.
+fn junction_bucket(text: &str, before: Range<usize>, after: Range<usize>) -> usize {
     let between = text.get(before.end..after.start).unwrap_or_default();
     let (before, after) = (text.get(before), text.get(after));
     let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
     let mut hash = Hash(between.len() as u64);
     hash.add(between.as_bytes());
     let mut last = before.char_indices().rev();
-    match last.nth(REACH - 1) {
-        Some((at, _)) => hash.add(before.get(at..).unwrap_or_default().as_bytes()),
+    match last.nth(SIDE_CHARS - 1) {
+        Some((start, _)) => hash.add(before.get(start..).unwrap_or_default().as_bytes()),
         None => {
             hash.add(before.as_bytes());
-            hash.add(&[END]);
+            hash.add(&[SHORT_RUN_MARK]);
         }
     }
     hash.add(b" ");
-    match after.char_indices().nth(REACH) {
-        Some((at, _)) => hash.add(after.get(..at).unwrap_or_default().as_bytes()),
+    match after.char_indices().nth(SIDE_CHARS) {
+        Some((end, _)) => hash.add(after.get(..end).unwrap_or_default().as_bytes()),
         None => {
             hash.add(after.as_bytes());
-            let is_short = after.chars().nth(REACH - 1).is_none();
-            hash.add(if is_short { &[END] } else { &[] });
+            let is_short = after.chars().nth(SIDE_CHARS - 1).is_none();
+            hash.add(if is_short { &[SHORT_RUN_MARK] } else { &[] });
         }
     }
     hash.bucket()
@@ -148,9 +148,9 @@ mod tests {
     use super::*;
 
     fn junctions_of(text: &str) -> Vec<String> {
-        let mut all = Vec::new();
-        each_junction(text, &mut |word| all.push(word.to_owned()));
-        all
+        let mut words = Vec::new();
+        each_junction(text, &mut |word| words.push(word.to_owned()));
+        words
     }
 
     #[test]
@@ -169,11 +169,17 @@ mod tests {
             ("中文 学习", 0),
             ("中文字 学习中", 1),
         ] {
-            assert_eq!(of_literal(literal).len(), count, "{literal}");
+            assert_eq!(literal_junctions(literal).len(), count, "{literal}");
         }
         assert_eq!(junctions_of("one two\u{1f}three, four").len(), 2);
-        assert_ne!(of_literal("now limit"), of_literal("now, limit"));
-        assert_eq!(of_literal("know limited"), of_literal("now limit"));
+        assert_ne!(
+            literal_junctions("now limit"),
+            literal_junctions("now, limit")
+        );
+        assert_eq!(
+            literal_junctions("know limited"),
+            literal_junctions("now limit")
+        );
         assert_ne!(junctions_of(" of the"), junctions_of(" oof the"));
     }
 
@@ -185,7 +191,7 @@ mod tests {
             after in "[a-cé中文_. \u{1f}]{0,12}",
         ) {
             let all = junctions_of(&format!("{before}{literal}{after}"));
-            for junction in of_literal(&literal) {
+            for junction in literal_junctions(&literal) {
                 prop_assert!(all.iter().any(|own| **own == *junction.text), "{literal:?}");
             }
         }

@@ -10,7 +10,7 @@ use super::blocks::{self, List, Lists};
 use super::files::IndexFile;
 use super::postings;
 use super::segments::Segment;
-use super::spellings::each_with;
+use super::spellings::each_match;
 use super::vocabulary::{Vocabulary, each_block};
 use super::words::{WordPart, number};
 use crate::error::{failure, malformed};
@@ -23,29 +23,29 @@ pub(super) struct WordPosition {
     /// The key of the block within the segment: the column `first`.
     block: i64,
     /// The index of the word within the block.
-    at: usize,
+    index: usize,
     /// The word's number, under which a long list of documents is stored.
     number: u64,
 }
 
 /// Finds, for each part, the positions of the words that contain it; all segments must belong to one shard.
 pub(super) fn words_containing(
-    files: &IndexFile,
+    file: &IndexFile,
     conn: &Connection,
     segments: &[Segment],
     parts: &[&WordPart],
 ) -> Result<Vec<Vec<WordPosition>>, Failure> {
-    let listed: Vec<Vec<u8>> = parts.iter().map(|part| part.listed()).collect();
-    let finders: Vec<memmem::Finder<'_>> = listed.iter().map(memmem::Finder::new).collect();
-    let mut found = vec![Vec::new(); parts.len()];
+    let patterns: Vec<Vec<u8>> = parts.iter().map(|part| part.pattern()).collect();
+    let finders: Vec<memmem::Finder<'_>> = patterns.iter().map(memmem::Finder::new).collect();
+    let mut positions = vec![Vec::new(); parts.len()];
     for (index, segment) in segments.iter().enumerate() {
-        if let Some(vocabulary) = Vocabulary::of(files, conn, segment)? {
-            for (finder, found) in finders.iter().zip(&mut found) {
-                vocabulary.each_with(finder, &mut |block, at, word| {
-                    found.push(WordPosition {
+        if let Some(vocabulary) = Vocabulary::cached(file, conn, segment)? {
+            for (finder, positions) in finders.iter().zip(&mut positions) {
+                vocabulary.each_match(finder, &mut |block, at, word| {
+                    positions.push(WordPosition {
                         segment: index,
                         block,
-                        at,
+                        index: at,
                         number: number(word),
                     });
                 });
@@ -53,44 +53,44 @@ pub(super) fn words_containing(
             continue;
         }
         each_block(conn, segment, &mut |block, words| {
-            for (finder, found) in finders.iter().zip(&mut found) {
-                in_block(words, finder, (index, block), found);
+            for (finder, positions) in finders.iter().zip(&mut positions) {
+                find_in_block(words, finder, (index, block), positions);
             }
         })?;
     }
-    Ok(found)
+    Ok(positions)
 }
 
-fn in_block(
+fn find_in_block(
     words: &[u8],
     finder: &memmem::Finder<'_>,
     (segment, block): (usize, i64),
-    found: &mut Vec<WordPosition>,
+    positions: &mut Vec<WordPosition>,
 ) {
-    let (mut from, mut at) = (0, 0);
-    each_with(words, finder, &mut |start, word| {
+    let (mut from, mut count) = (0, 0);
+    each_match(words, finder, &mut |start, word| {
         // The number of line ends before a word is the number of words before it, plus one.
         let passed = words.get(from..start).unwrap_or_default();
-        at += memchr_iter(b'\n', passed).count();
+        count += memchr_iter(b'\n', passed).count();
         from = start;
-        found.push(WordPosition {
+        positions.push(WordPosition {
             segment,
             block,
-            at: at.saturating_sub(1),
+            index: count.saturating_sub(1),
             number: number(word),
         });
     });
 }
 
-/// The positions of a complete word in these segments.
-pub(super) fn of_word(
+/// Finds the positions of a complete word in these segments.
+pub(super) fn positions_of_word(
     conn: &Connection,
     segments: &[Segment],
     word: &WordPart,
 ) -> Result<Vec<WordPosition>, Failure> {
     let number = number(&word.text).cast_signed();
-    let (listed, mut found) = (word.listed(), Vec::new());
-    let finder = memmem::Finder::new(&listed);
+    let (pattern, mut positions) = (word.pattern(), Vec::new());
+    let finder = memmem::Finder::new(&pattern);
     let sql = "SELECT first, words FROM spelling WHERE shard = ?1 AND segment = ?2 AND first <= ?3
         ORDER BY first DESC LIMIT 1";
     let mut statement = conn.prepare_cached(sql).map_err(failure)?;
@@ -101,15 +101,15 @@ pub(super) fn of_word(
         if let Some(row) = rows.next().map_err(failure)? {
             let words = row.get_ref(1).and_then(|v| Ok(v.as_blob()?));
             let block = (index, row.get(0).map_err(failure)?);
-            in_block(words.map_err(failure)?, &finder, block, &mut found);
+            find_in_block(words.map_err(failure)?, &finder, block, &mut positions);
         }
     }
-    Ok(found)
+    Ok(positions)
 }
 
 /// Appends the documents of the words at these positions to `documents`, then sorts `documents` and removes duplicates.
 /// The positions must be in the order in which they were found.
-pub(super) fn read(
+pub(super) fn read_documents(
     conn: &Connection,
     segments: &[Segment],
     positions: &[WordPosition],
@@ -117,8 +117,9 @@ pub(super) fn read(
 ) -> Result<(), Failure> {
     let sql = "SELECT lists FROM posting WHERE shard = ?1 AND segment = ?2 AND first = ?3";
     let mut statement = conn.prepare_cached(sql).map_err(failure)?;
-    let same = |a: &WordPosition, b: &WordPosition| (a.segment, a.block) == (b.segment, b.block);
-    for positions in positions.chunk_by(same) {
+    let is_same_block =
+        |a: &WordPosition, b: &WordPosition| (a.segment, a.block) == (b.segment, b.block);
+    for positions in positions.chunk_by(is_same_block) {
         let Some((first, segment)) = positions
             .first()
             .and_then(|p| Some((p, segments.get(p.segment)?)))
@@ -133,11 +134,11 @@ pub(super) fn read(
         let lists = row.get_ref(0).and_then(|v| Ok(v.as_blob()?));
         let (mut lists, mut passed) = (Lists(lists.map_err(failure)?), 0);
         for position in positions {
-            let list = lists.nth(position.at - passed);
-            passed = position.at + 1;
+            let list = lists.nth(position.index - passed);
+            passed = position.index + 1;
             match list.ok_or_else(|| malformed("posting"))? {
                 List::Short(list) => postings::read(segment.first, list, documents)?,
-                List::Long => blocks::long(conn, segment, position.number, documents)?,
+                List::Long => blocks::read_long_list(conn, segment, position.number, documents)?,
             }
         }
     }

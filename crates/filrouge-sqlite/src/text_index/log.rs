@@ -18,14 +18,14 @@ const STEP_PAGES: i64 = 128;
 ///
 /// # Errors
 /// A failed flush or another I/O error.
-pub(super) fn truncate(files: &IndexFile) -> Result<bool, Failure> {
-    files.with_writer(|conn| {
+pub(super) fn truncate(file: &IndexFile) -> Result<bool, Failure> {
+    file.with_writer(|conn| {
         conn.busy_timeout(std::time::Duration::ZERO)
             .map_err(failure)?;
         let busy = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
             row.get::<_, i64>(0)
         });
-        conn.busy_timeout(files.busy_timeout()).map_err(failure)?;
+        conn.busy_timeout(file.busy_timeout()).map_err(failure)?;
         match busy {
             Err(error) if is_busy(&error) => Ok(false),
             // All earlier commits have succeeded. Only an I/O error, after which the state of the files is unknown,
@@ -39,7 +39,7 @@ pub(super) fn truncate(files: &IndexFile) -> Result<bool, Failure> {
     })
 }
 
-fn count(conn: &Connection, pragma: &str) -> Result<i64, Failure> {
+fn pragma_value(conn: &Connection, pragma: &str) -> Result<i64, Failure> {
     conn.pragma_query_value(None, pragma, |row| row.get(0))
         .map_err(failure)
 }
@@ -47,13 +47,13 @@ fn count(conn: &Connection, pragma: &str) -> Result<i64, Failure> {
 /// Returns up to [`STEP_PAGES`] free pages to the file system, if there are more than the number kept for later writes.
 /// Returns whether there are still more.
 pub(super) fn shrink(tx: &Transaction<'_>) -> Result<bool, Failure> {
-    let keep = FREE_PAGES.max(count(tx, "page_count")? / FREE_SHARE);
-    let free = count(tx, "freelist_count")? - keep;
-    if free <= 0 {
+    let kept_pages = FREE_PAGES.max(pragma_value(tx, "page_count")? / FREE_SHARE);
+    let free_pages = pragma_value(tx, "freelist_count")? - kept_pages;
+    if free_pages <= 0 {
         return Ok(false);
     }
-    release_pages(tx, free.min(STEP_PAGES))?;
-    Ok(free > STEP_PAGES)
+    release_pages(tx, free_pages.min(STEP_PAGES))?;
+    Ok(free_pages > STEP_PAGES)
 }
 
 /// Returns this many free pages to the file system; 0 means all.

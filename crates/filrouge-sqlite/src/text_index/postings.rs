@@ -8,14 +8,14 @@ use filrouge_types::Failure;
 
 /// Appends ascending numbers to `out`; the first is encoded relative to `base`.
 pub(super) fn encode(base: u64, numbers: &[u64], out: &mut Vec<u8>) {
-    let mut before = base;
+    let mut previous = base;
     for number in numbers {
-        leb(number.wrapping_sub(before), out);
-        before = *number;
+        encode_leb128(number.wrapping_sub(previous), out);
+        previous = *number;
     }
 }
 
-fn leb(mut number: u64, out: &mut Vec<u8>) {
+fn encode_leb128(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push((number & 0x7F) as u8 | 0x80);
         number >>= 7;
@@ -71,18 +71,20 @@ pub(super) fn sort_and_dedup(numbers: &mut Vec<u64>) {
 
 /// Removes the numbers from `kept` that `other` does not contain; both are ascending.
 pub(super) fn intersect(kept: &mut Vec<u64>, other: &[u64]) {
-    let mut rest = other;
+    let mut remaining = other;
     kept.retain(|number| {
         // Most lists are much longer than `kept`. So the step doubles until the element there is not below `number`,
         // and a binary search follows (galloping search).
         let mut step = 1;
-        while rest.get(step).is_some_and(|at| at < number) {
+        while remaining.get(step).is_some_and(|element| element < number) {
             step *= 2;
         }
-        let within = rest.get(..rest.len().min(step + 1)).unwrap_or(rest);
-        let skipped = within.partition_point(|at| at < number);
-        rest = rest.get(skipped..).unwrap_or(&[]);
-        rest.first() == Some(number)
+        let range = remaining
+            .get(..remaining.len().min(step + 1))
+            .unwrap_or(remaining);
+        let skipped = range.partition_point(|element| element < number);
+        remaining = remaining.get(skipped..).unwrap_or(&[]);
+        remaining.first() == Some(number)
     });
 }
 
@@ -102,10 +104,10 @@ mod tests {
         fn lists_round_trip(numbers: Vec<u64>, near in proptest::collection::vec(0..300_u64, 0..200), base in 0..1_u64 << 60) {
             for (base, numbers) in [(0, sorted(numbers)), (base, sorted(near))] {
                 let numbers: Vec<u64> = numbers.iter().map(|n| n + base).collect();
-                let (mut list, mut back) = (b"before".to_vec(), Vec::new());
+                let (mut list, mut decoded) = (b"before".to_vec(), Vec::new());
                 encode(base, &numbers, &mut list);
-                prop_assert!(read(base, &list[6..], &mut back).is_ok());
-                prop_assert_eq!(&back, &numbers);
+                prop_assert!(read(base, &list[6..], &mut decoded).is_ok());
+                prop_assert_eq!(&decoded, &numbers);
             }
         }
 
@@ -115,7 +117,7 @@ mod tests {
         }
 
         #[test]
-        fn intersect_keeps_both(a in proptest::collection::vec(0..60_u64, 0..40), b in proptest::collection::vec(0..60_u64, 0..40)) {
+        fn intersect_keeps_common_numbers(a in proptest::collection::vec(0..60_u64, 0..40), b in proptest::collection::vec(0..60_u64, 0..40)) {
             let (mut a, b) = (sorted(a), sorted(b));
             let both: Vec<u64> = a.iter().copied().filter(|n| b.contains(n)).collect();
             intersect(&mut a, &b);

@@ -6,12 +6,12 @@ use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
 
 use crate::error::{failure, malformed};
 
-pub(super) fn run(conn: &Connection, sql: &str, values: impl Params) -> Result<usize, Failure> {
+pub(super) fn execute(conn: &Connection, sql: &str, values: impl Params) -> Result<usize, Failure> {
     let mut statement = conn.prepare_cached(sql).map_err(failure)?;
     statement.execute(values).map_err(failure)
 }
 
-pub(super) fn all<T>(
+pub(super) fn query_all<T>(
     conn: &Connection,
     sql: &str,
     values: impl Params,
@@ -22,7 +22,7 @@ pub(super) fn all<T>(
     rows.collect::<Result<_, _>>().map_err(failure)
 }
 
-pub(super) fn one<T>(
+pub(super) fn query_optional<T>(
     conn: &Connection,
     sql: &str,
     values: impl Params,
@@ -37,14 +37,18 @@ pub(super) fn one<T>(
 
 /// The number in the first column of a statement's only row; a failure if there is no row. The statement inserts a row
 /// and returns its id, or it aggregates.
-pub(super) fn new_id(conn: &Connection, sql: &str, values: impl Params) -> Result<i64, Failure> {
-    one(conn, sql, values, |row| row.get(0))?.ok_or_else(|| malformed("number"))
+pub(super) fn query_number(
+    conn: &Connection,
+    sql: &str,
+    values: impl Params,
+) -> Result<i64, Failure> {
+    query_optional(conn, sql, values, |row| row.get(0))?.ok_or_else(|| malformed("number"))
 }
 
 /// A shard's number; `None` if the index does not have this shard.
 pub(super) fn shard_of(conn: &Connection, shard: &Shard) -> Result<Option<i64>, Failure> {
     let sql = "SELECT id FROM shard WHERE realm = ?1 AND owner = ?2";
-    one(conn, sql, params![shard.realm, shard.owner], |row| {
+    query_optional(conn, sql, params![shard.realm, shard.owner], |row| {
         row.get(0)
     })
 }
@@ -56,17 +60,17 @@ pub(super) fn session_of(
     key: &str,
 ) -> Result<Option<(i64, i64)>, Failure> {
     let sql = "SELECT id, shard FROM session WHERE realm = ?1 AND key = ?2";
-    one(conn, sql, params![realm, key], |row| {
+    query_optional(conn, sql, params![realm, key], |row| {
         Ok((row.get(0)?, row.get(1)?))
     })
 }
 
-/// The query whose rows [`indexed`] decodes. Callers append a condition.
+/// The query whose rows [`read_session`] decodes. Callers append a condition.
 pub(super) const SESSION: &str =
     "SELECT s.id, h.realm, h.owner, s.key, s.stamp_a, s.stamp_b, s.updated, s.project
     FROM session s JOIN shard h ON h.id = s.shard";
 
-pub(super) fn indexed(row: &Row<'_>) -> rusqlite::Result<IndexedSession> {
+pub(super) fn read_session(row: &Row<'_>) -> rusqlite::Result<IndexedSession> {
     let blob = |at| row.get::<_, Vec<u8>>(at).map(Vec::into_boxed_slice);
     Ok(IndexedSession {
         no: row.get::<_, i64>(0)?.cast_unsigned(),
@@ -90,8 +94,11 @@ fn entry(row: &Row<'_>, at: usize) -> rusqlite::Result<SessionEntry> {
 }
 
 /// All sessions of a shard.
-pub(super) fn of_shard(conn: &Connection, shard: i64) -> Result<Vec<IndexedSession>, Failure> {
-    let owning_shard = one(
+pub(super) fn sessions_of_shard(
+    conn: &Connection,
+    shard: i64,
+) -> Result<Vec<IndexedSession>, Failure> {
+    let owning_shard = query_optional(
         conn,
         "SELECT realm, owner FROM shard WHERE id = ?1",
         [shard],
@@ -107,7 +114,7 @@ pub(super) fn of_shard(conn: &Connection, shard: i64) -> Result<Vec<IndexedSessi
         return Ok(Vec::new());
     };
     let sql = "SELECT id, key, stamp_a, stamp_b, updated, project FROM session WHERE shard = ?1";
-    all(conn, sql, [shard], |row| {
+    query_all(conn, sql, [shard], |row| {
         Ok(IndexedSession {
             no: row.get::<_, i64>(0)?.cast_unsigned(),
             shard: owning_shard.clone(),

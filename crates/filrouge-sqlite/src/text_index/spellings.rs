@@ -7,7 +7,7 @@ use memchr::{memchr, memmem, memrchr};
 use super::junctions::each_term;
 
 /// Encodes the words and junctions of a folded text as a list; each occurs once.
-pub(super) fn list(folded: &str) -> Vec<u8> {
+pub(super) fn encode(folded: &str) -> Vec<u8> {
     let mut words = BTreeSet::new();
     each_term(folded, &mut |word| {
         if !words.contains(word) {
@@ -23,7 +23,7 @@ pub(super) fn list(folded: &str) -> Vec<u8> {
 }
 
 /// The words of a list.
-pub(super) fn read(words: &[u8]) -> impl Iterator<Item = &str> {
+pub(super) fn decode(words: &[u8]) -> impl Iterator<Item = &str> {
     let words = words.split(|byte| *byte == b'\n');
     words.filter_map(|word| {
         std::str::from_utf8(word)
@@ -32,27 +32,32 @@ pub(super) fn read(words: &[u8]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether a list has a word with this part; `listed` is [`WordPart::listed`].
-pub(super) fn has(words: &[u8], listed: &[u8]) -> bool {
-    memmem::find(words, listed).is_some()
+/// Whether a list has a word with this part; `pattern` is [`WordPart::pattern`].
+pub(super) fn contains(words: &[u8], pattern: &[u8]) -> bool {
+    memmem::find(words, pattern).is_some()
 }
 
 /// Calls `each` once for each word of a list in which `finder` matches, with the word's offset in the list and the
 /// word.
-pub(super) fn each_with(
+pub(super) fn each_match(
     words: &[u8],
     finder: &memmem::Finder<'_>,
     each: &mut impl FnMut(usize, &str),
 ) {
     let mut from = 0;
-    while let Some(at) = words.get(from..).and_then(|rest| finder.find(rest)) {
+    while let Some(at) = words
+        .get(from..)
+        .and_then(|remaining| finder.find(remaining))
+    {
         let at = from + at;
         // A match that starts with a line end belongs to the word after it.
-        let inside = at + usize::from(words.get(at) == Some(&b'\n'));
-        let start = words.get(..inside).and_then(|w| memrchr(b'\n', w));
+        let word_at = at + usize::from(words.get(at) == Some(&b'\n'));
+        let start = words.get(..word_at).and_then(|w| memrchr(b'\n', w));
         let start = start.map_or(0, |at| at + 1);
-        let until_end = words.get(inside..).and_then(|rest| memchr(b'\n', rest));
-        let end = until_end.map_or(words.len(), |len| inside + len);
+        let line_end = words
+            .get(word_at..)
+            .and_then(|remaining| memchr(b'\n', remaining));
+        let end = line_end.map_or(words.len(), |len| word_at + len);
         let word = words.get(start..end).map(std::str::from_utf8);
         if let Some(Ok(word)) = word {
             each(start, word);
@@ -74,11 +79,11 @@ mod tests {
             let list = format!("\n{}\n", words.join("\n"));
             let mut part = parts(&literal).remove(0);
             (part.begins, part.ends) = (begins, ends);
-            let listed = part.listed();
-            let mut found = Vec::new();
-            each_with(list.as_bytes(), &memmem::Finder::new(&listed), &mut |start, word| {
+            let pattern = part.pattern();
+            let mut matched = Vec::new();
+            each_match(list.as_bytes(), &memmem::Finder::new(&pattern), &mut |start, word| {
                 assert!(list[start..].starts_with(word));
-                found.push(word.to_owned());
+                matched.push(word.to_owned());
             });
             let matches = |word: &&String| match (begins, ends) {
                 (true, true) => **word == literal,
@@ -87,8 +92,8 @@ mod tests {
                 (false, false) => word.contains(&literal),
             };
             let expected: Vec<String> = words.iter().filter(matches).cloned().collect();
-            prop_assert_eq!(has(list.as_bytes(), &listed), !expected.is_empty());
-            prop_assert_eq!(found, expected);
+            prop_assert_eq!(contains(list.as_bytes(), &pattern), !expected.is_empty());
+            prop_assert_eq!(matched, expected);
         }
     }
 }

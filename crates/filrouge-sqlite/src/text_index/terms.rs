@@ -31,45 +31,45 @@ pub(super) struct Terms {
     /// The literals of each term. A document matches a term if it contains at least one of them.
     terms: Vec<Vec<Literal>>,
     /// Whether one matching term suffices; otherwise all terms must match.
-    any: bool,
+    any_suffices: bool,
 }
 
 impl Terms {
-    pub(super) fn of(query: &CandidateQuery<'_>) -> Self {
-        let term = |term: &Vec<String>| term.iter().map(|literal| Literal::of(literal)).collect();
+    pub(super) fn new(query: &CandidateQuery<'_>) -> Self {
+        let term = |term: &Vec<String>| term.iter().map(|literal| Literal::new(literal)).collect();
         Self {
             terms: query.wanted.terms().iter().map(term).collect(),
-            any: query.wanted.is_any(),
+            any_suffices: query.wanted.is_any(),
         }
     }
 
     /// Whether the query has no terms, so that all documents that pass the filter are candidates.
     pub(super) fn is_everything(&self) -> bool {
-        self.terms.is_empty() && !self.any
+        self.terms.is_empty() && !self.any_suffices
     }
 
     /// The matching documents of a shard, in ascending order.
     pub(super) fn hits(
         &self,
-        files: &IndexFile,
+        file: &IndexFile,
         conn: &Connection,
         shard: i64,
     ) -> Result<Vec<Hit>, Failure> {
-        let mut hits = self.hits_in_postings(files, conn, shard)?;
+        let mut hits = self.hits_in_postings(file, conn, shard)?;
         let sql = "SELECT document, words FROM pending WHERE shard = ?1 ORDER BY document";
         let mut statement = conn.prepare_cached(sql).map_err(failure)?;
         let mut rows = statement.query([shard]).map_err(failure)?;
-        let mut sorted = true;
+        let mut is_sorted = true;
         while let Some(row) = rows.next().map_err(failure)? {
             let words = row.get_ref(1).and_then(|v| Ok(v.as_blob()?));
             let words = words.map_err(failure)?;
             let document: i64 = row.get(0).map_err(failure)?;
             if let Some(hit) = self.match_words(document.cast_unsigned(), words) {
-                sorted &= hits.last().is_none_or(|last| last.document < hit.document);
+                is_sorted &= hits.last().is_none_or(|last| last.document < hit.document);
                 hits.push(hit);
             }
         }
-        if !sorted {
+        if !is_sorted {
             hits.sort_unstable_by_key(|hit| hit.document);
         }
         Ok(hits)
@@ -83,15 +83,15 @@ impl Terms {
             count: 0,
             whole_words: false,
         };
-        let holds = |literal: &Literal| {
-            let mut listed = literal.listed.iter();
-            listed.all(|listed| spellings::has(words, listed))
+        let matches = |literal: &Literal| {
+            let mut patterns = literal.patterns.iter();
+            patterns.all(|pattern| spellings::contains(words, pattern))
         };
-        for (at, term) in self.terms.iter().enumerate() {
-            if term.iter().any(holds) {
-                hit.met |= bit(at);
+        for (index, term) in self.terms.iter().enumerate() {
+            if term.iter().any(matches) {
+                hit.met |= bit(index);
                 hit.count += 1;
-            } else if !self.any {
+            } else if !self.any_suffices {
                 return None;
             }
         }
@@ -100,7 +100,7 @@ impl Terms {
 
     fn hits_in_postings(
         &self,
-        files: &IndexFile,
+        file: &IndexFile,
         conn: &Connection,
         shard: i64,
     ) -> Result<Vec<Hit>, Failure> {
@@ -109,37 +109,37 @@ impl Terms {
             return Ok(Vec::new());
         }
         let postings = Postings {
-            files,
+            file,
             conn,
             shard,
             segments,
         };
-        match self.any {
-            true => self.any_term(&postings),
-            false => self.all_terms(&postings),
+        match self.any_suffices {
+            true => self.hits_of_any(&postings),
+            false => self.hits_of_all(&postings),
         }
     }
 
-    fn all_terms(&self, postings: &Postings<'_>) -> Result<Vec<Hit>, Failure> {
-        let mut kept: Option<Vec<DocumentNo>> = None;
+    fn hits_of_all(&self, postings: &Postings<'_>) -> Result<Vec<Hit>, Failure> {
+        let mut remaining: Option<Vec<DocumentNo>> = None;
         for term in &self.terms {
             // A term without parts, or with parts that occur in too many words, does not narrow the result.
-            let Some(found) = postings.term(term)? else {
+            let Some(found) = postings.documents_of_term(term)? else {
                 continue;
             };
-            match &mut kept {
-                Some(kept) => postings::intersect(kept, &found),
+            match &mut remaining {
+                Some(remaining) => postings::intersect(remaining, &found),
                 none => *none = Some(found),
             }
-            if kept.as_ref().is_some_and(Vec::is_empty) {
+            if remaining.as_ref().is_some_and(Vec::is_empty) {
                 break;
             }
         }
-        let kept = match kept {
-            Some(kept) => kept,
+        let remaining = match remaining {
+            Some(remaining) => remaining,
             None => postings.documents()?,
         };
-        let met = (0..self.terms.len()).fold(0, |met, at| met | bit(at));
+        let met = (0..self.terms.len()).fold(0, |met, index| met | bit(index));
         let count = u32::try_from(self.terms.len()).unwrap_or(u32::MAX);
         let whole_words = self.whole_words(postings)?;
         let hit = |document| Hit {
@@ -148,7 +148,7 @@ impl Terms {
             count,
             whole_words: whole_words.binary_search(&document).is_ok(),
         };
-        Ok(kept.into_iter().map(hit).collect())
+        Ok(remaining.into_iter().map(hit).collect())
     }
 
     /// The documents that certainly contain all words of all terms as whole words. Empty unless each term has exactly
@@ -161,17 +161,17 @@ impl Terms {
                 _ => return Ok(Vec::new()),
             }
         }
-        postings.all_of(&words)
+        postings.documents_with_all(&words)
     }
 
-    fn any_term(&self, postings: &Postings<'_>) -> Result<Vec<Hit>, Failure> {
+    fn hits_of_any(&self, postings: &Postings<'_>) -> Result<Vec<Hit>, Failure> {
         let mut hits: Vec<Hit> = Vec::new();
-        for (at, term) in self.terms.iter().enumerate() {
-            let found = match postings.term(term)? {
+        for (index, term) in self.terms.iter().enumerate() {
+            let found = match postings.documents_of_term(term)? {
                 Some(found) => found,
                 None => postings.documents()?,
             };
-            hits = merge(&hits, &found, bit(at));
+            hits = merge(&hits, &found, bit(index));
         }
         Ok(hits)
     }
@@ -179,26 +179,26 @@ impl Terms {
 
 /// Merges the hits of earlier terms with the documents `found` for a further term, which has this `bit`.
 fn merge(hits: &[Hit], found: &[DocumentNo], bit: u64) -> Vec<Hit> {
-    let mut both = Vec::with_capacity(hits.len() + found.len());
-    let mut before = hits.iter().peekable();
+    let mut merged = Vec::with_capacity(hits.len() + found.len());
+    let mut earlier_hits = hits.iter().peekable();
     for document in found {
-        while let Some(hit) = before.next_if(|hit| hit.document < *document) {
-            both.push(*hit);
+        while let Some(hit) = earlier_hits.next_if(|hit| hit.document < *document) {
+            merged.push(*hit);
         }
-        let earlier = before.next_if(|hit| hit.document == *document);
-        both.push(Hit {
+        let earlier = earlier_hits.next_if(|hit| hit.document == *document);
+        merged.push(Hit {
             document: *document,
             met: earlier.map_or(0, |hit| hit.met) | bit,
             count: earlier.map_or(0, |hit| hit.count) + 1,
             whole_words: false,
         });
     }
-    both.extend(before);
-    both
+    merged.extend(earlier_hits);
+    merged
 }
 
-/// The bit of [`Hit::met`] for the term with index `at`; 0 after the first 64 terms.
-fn bit(at: usize) -> u64 {
-    let at = u32::try_from(at).unwrap_or(u32::MAX);
-    1_u64.checked_shl(at).unwrap_or(0)
+/// The bit of [`Hit::met`] for the term with this index; 0 after the first 64 terms.
+fn bit(index: usize) -> u64 {
+    let shift = u32::try_from(index).unwrap_or(u32::MAX);
+    1_u64.checked_shl(shift).unwrap_or(0)
 }

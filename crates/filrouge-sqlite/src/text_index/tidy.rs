@@ -11,25 +11,25 @@ use filrouge_store::text_index::DocumentNo;
 use filrouge_types::Failure;
 use rusqlite::Connection;
 
-use super::apply::Change;
+use super::apply::IndexChange;
 use super::blocks::{self, BlockWriter, Entry, List};
 use super::postings;
-use super::rows::{all, new_id, one, run};
+use super::rows::{execute, query_all, query_number, query_optional};
 use super::segments::Segment;
 
 /// The number of pending documents at which a shard's pending documents are moved into postings.
-const READY_DOCUMENTS: i64 = 32;
+const FLUSH_DOCUMENTS: i64 = 32;
 /// The bytes of pending documents' texts at which a shard's pending documents are moved into postings.
-const READY_TEXT: i64 = 128 << 10;
+const FLUSH_TEXT: i64 = 128 << 10;
 /// The number of segments of one level at which they are merged.
-const SEGMENTS: i64 = 8;
+const SEGMENTS_PER_MERGE: i64 = 8;
 /// The approximate number of blocks of words that one step of a merge reads from all its sources.
-const BLOCKS: usize = 16;
+const BLOCKS_PER_STEP: usize = 16;
 
 /// A merge in progress.
 struct Merge {
     /// The new segment, unfinished.
-    into: Segment,
+    target: Segment,
     /// The segments that the merge empties and, in its last step, deletes.
     sources: Vec<Segment>,
 }
@@ -37,10 +37,11 @@ struct Merge {
 /// Does one step of maintenance; returns whether more work may remain.
 pub(super) fn step(conn: &Connection) -> Result<bool, Failure> {
     let sql = "SELECT id FROM shard WHERE pending >= ?1 OR pending_text >= ?2 LIMIT 1";
-    if let Some(shard) = one(conn, sql, [READY_DOCUMENTS, READY_TEXT], |row| row.get(0))? {
-        let mut change = Change::begin(conn)?;
+    if let Some(shard) = query_optional(conn, sql, [FLUSH_DOCUMENTS, FLUSH_TEXT], |row| row.get(0))?
+    {
+        let mut change = IndexChange::begin(conn)?;
         change.flush(shard)?;
-        change.end()?;
+        change.finish()?;
         return Ok(true);
     }
     let merge = match unfinished_merge(conn)? {
@@ -56,24 +57,26 @@ pub(super) fn step(conn: &Connection) -> Result<bool, Failure> {
 fn unfinished_merge(conn: &Connection) -> Result<Option<Merge>, Failure> {
     let columns = Segment::COLUMNS;
     let sql = format!("SELECT {columns} FROM segment WHERE made = 0 LIMIT 1");
-    let Some(into) = one(conn, &sql, [], Segment::of_row)? else {
+    let Some(target) = query_optional(conn, &sql, [], Segment::from_row)? else {
         return Ok(None);
     };
     let sql = format!("SELECT {columns} FROM segment WHERE shard = ?1 AND target = ?2");
-    let sources = all(conn, &sql, [into.shard, into.id], Segment::of_row)?;
-    Ok(Some(Merge { into, sources }))
+    let sources = query_all(conn, &sql, [target.shard, target.id], Segment::from_row)?;
+    Ok(Some(Merge { target, sources }))
 }
 
-/// Begins a merge if one is due: of [`SEGMENTS`] segments of one level, or of a single segment of which more than a
-/// quarter of the documents (plus 16) were removed.
+/// Begins a merge if one is due: of [`SEGMENTS_PER_MERGE`] segments of one level, or of a single segment of which more
+/// than a quarter of the documents (plus 16) were removed.
 fn begin_merge(conn: &Connection) -> Result<Option<Merge>, Failure> {
     let sql =
         "SELECT shard, level FROM segment GROUP BY shard, level HAVING count(*) >= ?1 LIMIT 1";
-    let many = one(conn, sql, [SEGMENTS], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let (shard, level, sources) = match many {
+    let full_level = query_optional(conn, sql, [SEGMENTS_PER_MERGE], |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    })?;
+    let (shard, level, sources) = match full_level {
         Some((shard, level)) => {
             let sql = "SELECT id FROM segment WHERE shard = ?1 AND level = ?2 ORDER BY id LIMIT ?3";
-            let sources = all(conn, sql, [shard, level, SEGMENTS], |row| {
+            let sources = query_all(conn, sql, [shard, level, SEGMENTS_PER_MERGE], |row| {
                 row.get::<_, i64>(0)
             })?;
             (shard, level + 1, sources)
@@ -83,10 +86,10 @@ fn begin_merge(conn: &Connection) -> Result<Option<Merge>, Failure> {
             // segment would be rebuilt again and again.
             let sql = "SELECT id, shard, level FROM segment s WHERE documents + 64 < 4 * (SELECT count(*) FROM gone g
                 WHERE g.shard = s.shard AND g.document BETWEEN s.first AND s.last AND g.removal > s.removal) LIMIT 1";
-            let half_empty = one(conn, sql, [], |row| {
+            let sparse_segment = query_optional(conn, sql, [], |row| {
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?))
             })?;
-            let Some((segment, shard, level)) = half_empty else {
+            let Some((segment, shard, level)) = sparse_segment else {
                 return Ok(None);
             };
             (shard, level, vec![segment])
@@ -94,43 +97,43 @@ fn begin_merge(conn: &Connection) -> Result<Option<Merge>, Failure> {
     };
     let sql = "INSERT INTO segment (shard, level, first, last, documents, made, removal)
         VALUES (?1, ?2, 0, 0, 0, 0, (SELECT removals FROM shard WHERE id = ?1)) RETURNING id";
-    let target = new_id(conn, sql, [shard, level])?;
+    let target = query_number(conn, sql, [shard, level])?;
     let sql = "UPDATE segment SET target = ?2 WHERE id = ?1";
     for source in &sources {
-        run(conn, sql, [*source, target])?;
+        execute(conn, sql, [*source, target])?;
     }
     let sql = "UPDATE segment SET (first, last, documents) =
         (SELECT min(first), max(last), sum(documents) FROM segment WHERE target = ?1 AND shard = ?2) WHERE id = ?1";
-    run(conn, sql, [target, shard])?;
+    execute(conn, sql, [target, shard])?;
     unfinished_merge(conn)
 }
 
 impl Merge {
     /// Moves the next words, or ends the merge if all words were moved.
     fn step(&self, conn: &Connection) -> Result<(), Failure> {
-        let gone = self.gone(conn)?;
-        match self.move_words(conn, &gone)? {
+        let removed = self.removed_documents(conn)?;
+        match self.move_words(conn, &removed)? {
             true => Ok(()),
-            false => self.end(conn),
+            false => self.finish(conn),
         }
     }
 
     /// The removed documents that the merge drops.
-    fn gone(&self, conn: &Connection) -> Result<HashSet<u64>, Failure> {
+    fn removed_documents(&self, conn: &Connection) -> Result<HashSet<u64>, Failure> {
         let sql = "SELECT document FROM gone WHERE shard = ?1 AND document BETWEEN ?2 AND ?3";
-        let [first, last] = [self.into.first, self.into.last].map(DocumentNo::cast_signed);
-        let gone = all(conn, sql, [self.into.shard, first, last], |row| {
+        let [first, last] = [self.target.first, self.target.last].map(DocumentNo::cast_signed);
+        let removed = query_all(conn, sql, [self.target.shard, first, last], |row| {
             row.get::<_, i64>(0)
         })?;
-        Ok(gone.into_iter().map(i64::cast_unsigned).collect())
+        Ok(removed.into_iter().map(i64::cast_unsigned).collect())
     }
 
     /// Moves the next words; returns false if there were none.
-    fn move_words(&self, conn: &Connection, gone: &HashSet<u64>) -> Result<bool, Failure> {
+    fn move_words(&self, conn: &Connection, removed: &HashSet<u64>) -> Result<bool, Failure> {
         let mut loaded = Vec::with_capacity(self.sources.len());
         for source in &self.sources {
-            let quota = BLOCKS / self.sources.len().max(1) + 1;
-            loaded.push((source, blocks::load(conn, source, quota + 1)?, quota));
+            let quota = BLOCKS_PER_STEP / self.sources.len().max(1) + 1;
+            loaded.push((source, blocks::read_first(conn, source, quota + 1)?, quota));
         }
         let (mut words, mut bound) = (Vec::new(), u64::MAX);
         for (source, blocks, quota) in &mut loaded {
@@ -152,12 +155,15 @@ impl Merge {
         }
         words.sort_by(|(a, _), (b, _)| (a.number, a.word).cmp(&(b.number, b.word)));
         let split = words.partition_point(|(entry, _)| entry.number < bound);
-        let (complete, rest) = words.split_at(split);
-        self.put(conn, complete, gone)?;
+        let (complete, remaining) = words.split_at(split);
+        self.write_words(conn, complete, removed)?;
         for source in &self.sources {
             let mut writer = BlockWriter::new(conn, source);
-            for (entry, _) in rest.iter().filter(|(_, segment)| segment.id == source.id) {
-                writer.keep(entry.number, entry.word, entry.list)?;
+            for (entry, _) in remaining
+                .iter()
+                .filter(|(_, segment)| segment.id == source.id)
+            {
+                writer.add_encoded(entry.number, entry.word, entry.list)?;
             }
             writer.finish()?;
         }
@@ -165,41 +171,41 @@ impl Merge {
     }
 
     /// Writes words, given in order, to the new segment. Each word gets its documents from all sources, without the
-    /// removed ones (`gone`).
-    fn put(
+    /// removed ones.
+    fn write_words(
         &self,
         conn: &Connection,
         words: &[(Entry<'_>, &Segment)],
-        gone: &HashSet<u64>,
+        removed: &HashSet<u64>,
     ) -> Result<(), Failure> {
-        let mut writer = BlockWriter::new(conn, &self.into);
+        let mut writer = BlockWriter::new(conn, &self.target);
         let mut documents = Vec::new();
-        for same in words.chunk_by(|(a, _), (b, _)| a.number == b.number) {
+        for same_number in words.chunk_by(|(a, _), (b, _)| a.number == b.number) {
             documents.clear();
-            let mut long = Vec::new();
-            for (entry, source) in same {
+            let mut read_long_lists = Vec::new();
+            for (entry, source) in same_number {
                 match entry.list {
                     List::Short(list) => {
                         postings::read(source.first, list, &mut documents)?;
                     }
                     // Different words with the same number share one long list of a segment.
-                    List::Long if long.contains(&source.id) => {}
+                    List::Long if read_long_lists.contains(&source.id) => {}
                     List::Long => {
-                        blocks::long(conn, source, entry.number, &mut documents)?;
-                        blocks::delete_long(conn, source, entry.number)?;
-                        long.push(source.id);
+                        blocks::read_long_list(conn, source, entry.number, &mut documents)?;
+                        blocks::delete_long_list(conn, source, entry.number)?;
+                        read_long_lists.push(source.id);
                     }
                 }
             }
             documents.sort_unstable();
             documents.dedup();
-            if !gone.is_empty() {
-                documents.retain(|no| !gone.contains(no));
+            if !removed.is_empty() {
+                documents.retain(|no| !removed.contains(no));
             }
             if documents.is_empty() {
                 continue;
             }
-            for word in same.chunk_by(|(a, _), (b, _)| a.word == b.word) {
+            for word in same_number.chunk_by(|(a, _), (b, _)| a.word == b.word) {
                 if let Some((entry, _)) = word.first() {
                     writer.add(entry.number, entry.word, &documents)?;
                 }
@@ -208,12 +214,12 @@ impl Merge {
         writer.finish()
     }
 
-    fn end(&self, conn: &Connection) -> Result<(), Failure> {
-        let both = [self.into.shard, self.into.id];
-        run(
+    fn finish(&self, conn: &Connection) -> Result<(), Failure> {
+        let shard_and_id = [self.target.shard, self.target.id];
+        execute(
             conn,
             "DELETE FROM segment WHERE shard = ?1 AND target = ?2",
-            both,
+            shard_and_id,
         )?;
         // The new segment contains no document that was removed before the merge began. Such documents are deleted from
         // `gone`, unless an older segment, built before their removal, may still contain them.
@@ -221,8 +227,8 @@ impl Merge {
             AND document BETWEEN (SELECT first FROM segment WHERE id = ?2) AND (SELECT last FROM segment WHERE id = ?2)
             AND NOT EXISTS (SELECT 1 FROM segment s WHERE s.shard = ?1 AND s.removal < gone.removal
                 AND gone.document BETWEEN s.first AND s.last)";
-        let purged = i64::try_from(run(conn, sql, both)?).unwrap_or(0);
+        let purged = i64::try_from(execute(conn, sql, shard_and_id)?).unwrap_or(0);
         let sql = "UPDATE segment SET documents = max(documents - ?2, 0), made = 1 WHERE id = ?1";
-        run(conn, sql, [self.into.id, purged]).map(|_| ())
+        execute(conn, sql, [self.target.id, purged]).map(|_| ())
     }
 }

@@ -7,36 +7,36 @@ use filrouge_store::text_index::{Candidate, CandidateQuery, DocumentNo, product}
 use filrouge_types::Failure;
 use rusqlite::{Connection, params};
 
-use super::candidates::Filter;
-use super::document_cache::{ResolvedScope, candidate};
+use super::candidates::CandidateConditions;
+use super::document_cache::{ResolvedScope, read_candidate};
 use super::files::{IndexFile, lock};
-use super::rows::{all, new_id, one, run};
+use super::rows::{execute, query_all, query_number, query_optional};
 use crate::error::failure;
 
-/// The number of an embedder, which is a model that computes vectors; `None` before its first vectors are stored.
-fn embedder(conn: &Connection, name: &str) -> Result<Option<i64>, Failure> {
+/// Reads the number of an embedder, which is a model that computes vectors; `None` before its first vectors are stored.
+fn embedder_no(conn: &Connection, name: &str) -> Result<Option<i64>, Failure> {
     let sql = "SELECT id FROM embedder WHERE name = ?1";
-    one(conn, sql, [name], |row| row.get(0))
+    query_optional(conn, sql, [name], |row| row.get(0))
 }
 
-/// The numbers of all embedders.
+/// Reads the numbers of all embedders.
 pub(super) fn embedders(conn: &Connection) -> Result<Vec<i64>, Failure> {
-    all(conn, "SELECT id FROM embedder", [], |row| row.get(0))
+    query_all(conn, "SELECT id FROM embedder", [], |row| row.get(0))
 }
 
 /// Documents without a vector of the embedder `name`, of these `kinds` (one bit per kind), newest first, at most
 /// `limit`. Ranges of document numbers that are known to have vectors are not read.
 pub(super) fn without_vector(
-    files: &IndexFile,
+    file: &IndexFile,
     conn: &Connection,
     name: &str,
     kinds: u32,
     limit: usize,
 ) -> Result<Vec<Candidate>, Failure> {
-    let embedder = embedder(conn, name)?.unwrap_or(-1);
+    let embedder = embedder_no(conn, name)?.unwrap_or(-1);
     let sql = "SELECT coalesce(max(id), 0) FROM document";
-    let newest = new_id(conn, sql, [])?.cast_unsigned();
-    let ranges = lock(&files.document_cache).vector_ranges(embedder, kinds);
+    let newest = query_number(conn, sql, [])?.cast_unsigned();
+    let ranges = lock(&file.document_cache).vector_ranges(embedder, kinds);
     let sql = "SELECT d.id, d.session, d.kind, d.created FROM document d WHERE d.id BETWEEN ?3 AND ?4 AND (?2 >> d.kind) & 1
         AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.embedder = ?1 AND v.shard = d.shard AND v.document = d.id)
         ORDER BY d.id DESC LIMIT ?5";
@@ -45,14 +45,14 @@ pub(super) fn without_vector(
         let remaining = i64::try_from(limit - found.len()).unwrap_or(i64::MAX);
         let [first, last] = [*gap.start(), *gap.end()].map(u64::cast_signed);
         let row = params![embedder, kinds, first, last, remaining];
-        found.extend(all(conn, sql, row, candidate)?);
+        found.extend(query_all(conn, sql, row, read_candidate)?);
         if found.len() >= limit {
             break;
         }
     }
     if limit > 0 && embedder >= 0 {
         let from = found.first().map_or(0, |newest| newest.document + 1);
-        lock(&files.document_cache).add_vector_range(embedder, kinds, from..=newest);
+        lock(&file.document_cache).add_vector_range(embedder, kinds, from..=newest);
     }
     Ok(found)
 }
@@ -63,9 +63,9 @@ pub(super) fn put(
     name: &str,
     vectors: &[(DocumentNo, Vec<i8>)],
 ) -> Result<(), Failure> {
-    let embedder = match embedder(conn, name)? {
+    let embedder = match embedder_no(conn, name)? {
         Some(id) => id,
-        None => new_id(
+        None => query_number(
             conn,
             "INSERT INTO embedder (name) VALUES (?1) RETURNING id",
             [name],
@@ -77,41 +77,41 @@ pub(super) fn put(
             continue;
         };
         let sql = "SELECT shard FROM document WHERE id = ?1";
-        let Some(shard) = one(conn, sql, [document], |row| row.get::<_, i64>(0))? else {
+        let Some(shard) = query_optional(conn, sql, [document], |row| row.get::<_, i64>(0))? else {
             continue;
         };
         let sql = "DELETE FROM vector WHERE embedder = ?1 AND shard = ?2 AND document = ?3";
-        let before = run(conn, sql, [embedder, shard, document])?;
+        let before = execute(conn, sql, [embedder, shard, document])?;
         let data: Vec<u8> = vector
             .iter()
             .map(|element| element.cast_unsigned())
             .collect();
         let sql = "INSERT INTO vector (embedder, shard, document, data) VALUES (?1, ?2, ?3, ?4)";
-        run(conn, sql, params![embedder, shard, document, data])?;
+        execute(conn, sql, params![embedder, shard, document, data])?;
         added += i64::from(before == 0);
     }
     let sql = "UPDATE embedder SET documents = documents + ?2 WHERE id = ?1";
-    run(conn, sql, [embedder, added]).map(|_| ())
+    execute(conn, sql, [embedder, added]).map(|_| ())
 }
 
 /// The documents that pass the query's filter and whose vectors of the embedder `name` have the greatest products with
 /// `vector`: at most `limit`, greatest first.
 pub(super) fn nearest(
-    (files, conn): (&IndexFile, &Connection),
+    (file, conn): (&IndexFile, &Connection),
     (name, vector): (&str, &[i8]),
     query: &CandidateQuery<'_>,
     limit: usize,
 ) -> Result<Vec<Candidate>, Failure> {
-    let Some(embedder) = embedder(conn, name)? else {
+    let Some(embedder) = embedder_no(conn, name)? else {
         return Ok(Vec::new());
     };
-    let scope = ResolvedScope::find(conn, query.reach)?;
-    let documents = scope.documents(files, conn, query.reach)?;
-    let filter = Filter::of(query);
+    let scope = ResolvedScope::resolve(conn, query.reach)?;
+    let documents = scope.documents(file, conn, query.reach)?;
+    let conditions = CandidateConditions::new(query);
     let mut best: BinaryHeap<Reverse<(i32, DocumentNo)>> = BinaryHeap::new();
     let document_of = |no| {
-        let at = documents.binary_search_by_key(&no, |d| d.document);
-        at.ok().and_then(|at| documents.get(at))
+        let index = documents.binary_search_by_key(&no, |d| d.document);
+        index.ok().and_then(|index| documents.get(index))
     };
     for shard in &scope.shards {
         let sql = "SELECT document, data FROM vector WHERE embedder = ?1 AND shard = ?2";
@@ -127,11 +127,11 @@ pub(super) fn nearest(
             let Some(product) = product(vector, &elements) else {
                 continue;
             };
-            let worse = best.len() >= limit
+            let is_worse = best.len() >= limit
                 && best
                     .peek()
                     .is_none_or(|Reverse(least)| (product, no) <= *least);
-            if worse || !document_of(no).is_some_and(|candidate| filter.accepts(candidate)) {
+            if is_worse || !document_of(no).is_some_and(|candidate| conditions.accepts(candidate)) {
                 continue;
             }
             best.push(Reverse((product, no)));
@@ -141,11 +141,11 @@ pub(super) fn nearest(
         }
     }
     let sorted = best.into_sorted_vec().into_iter();
-    let near = |Reverse((near, no))| {
+    let with_product = |Reverse((near, no))| {
         Some(Candidate {
             near,
             ..*document_of(no)?
         })
     };
-    Ok(sorted.filter_map(near).collect())
+    Ok(sorted.filter_map(with_product).collect())
 }

@@ -10,9 +10,9 @@ use memchr::{memchr_iter, memmem};
 use rusqlite::Connection;
 
 use super::files::{CACHE_KIB, IndexFile, lock, set_cache_size};
-use super::rows::one;
+use super::rows::query_optional;
 use super::segments::Segment;
-use super::spellings::each_with;
+use super::spellings::each_match;
 use crate::error::{failure, malformed};
 
 /// The maximum size of the cached words.
@@ -24,26 +24,26 @@ const QUERIED_MAX: usize = 256;
 const SCAN_KIB: i64 = 1024;
 
 /// A segment's id, and the number of removals in the index so far (`state.forgotten`).
-type Key = (i64, i64);
+type SegmentKey = (i64, i64);
 
 /// The cache.
 #[derive(Default)]
 pub(super) struct Vocabularies {
     /// Segments that were queried at least once, oldest first.
-    queried: Vec<Key>,
+    queried: Vec<SegmentKey>,
     /// The cached segments, oldest first.
-    kept: Vec<(Key, Arc<Vocabulary>)>,
+    cached: Vec<(SegmentKey, Arc<Vocabulary>)>,
 }
 
 impl Vocabularies {
-    fn get(&self, key: Key) -> Option<Arc<Vocabulary>> {
-        let mut kept = self.kept.iter();
-        let entry = kept.find(|(cached, _)| *cached == key);
+    fn get(&self, key: SegmentKey) -> Option<Arc<Vocabulary>> {
+        let mut cached = self.cached.iter();
+        let entry = cached.find(|(cached_key, _)| *cached_key == key);
         entry.map(|(_, vocabulary)| vocabulary.clone())
     }
 
     /// Whether the segment was queried before; records this query.
-    fn was_queried(&mut self, key: Key) -> bool {
+    fn was_queried(&mut self, key: SegmentKey) -> bool {
         if self.queried.contains(&key) {
             return true;
         }
@@ -54,13 +54,13 @@ impl Vocabularies {
         false
     }
 
-    fn insert(&mut self, key: Key, vocabulary: Arc<Vocabulary>) {
+    fn insert(&mut self, key: SegmentKey, vocabulary: Arc<Vocabulary>) {
         // An entry of the same segment under another count of removals is outdated.
-        self.kept.retain(|(cached, _)| cached.0 != key.0);
-        self.kept.push((key, vocabulary));
-        let mut sum: usize = self.kept.iter().map(|(_, v)| v.words.len()).sum();
-        while sum > BYTES_MAX && !self.kept.is_empty() {
-            sum -= self.kept.remove(0).1.words.len();
+        self.cached.retain(|(cached_key, _)| cached_key.0 != key.0);
+        self.cached.push((key, vocabulary));
+        let mut total: usize = self.cached.iter().map(|(_, v)| v.words.len()).sum();
+        while total > BYTES_MAX && !self.cached.is_empty() {
+            total -= self.cached.remove(0).1.words.len();
         }
     }
 }
@@ -77,19 +77,19 @@ pub(super) struct Vocabulary {
 impl Vocabulary {
     /// The words of a segment from the cache; the second query reads them into it. `None` for the first query and while
     /// a merge uses the segment: the caller then reads the segment's blocks.
-    pub(super) fn of(
-        files: &IndexFile,
+    pub(super) fn cached(
+        file: &IndexFile,
         conn: &Connection,
         segment: &Segment,
     ) -> Result<Option<Arc<Self>>, Failure> {
-        if !segment.settled {
+        if !segment.is_settled {
             return Ok(None);
         }
         let sql = "SELECT forgotten FROM state";
-        let forgotten = one(conn, sql, [], |row| row.get(0))?;
+        let forgotten = query_optional(conn, sql, [], |row| row.get(0))?;
         let key = (segment.id, forgotten.ok_or_else(|| malformed("state"))?);
         {
-            let mut cache = lock(&files.vocabularies);
+            let mut cache = lock(&file.vocabularies);
             if let Some(vocabulary) = cache.get(key) {
                 return Ok(Some(vocabulary));
             }
@@ -97,37 +97,37 @@ impl Vocabulary {
                 return Ok(None);
             }
         }
-        let read = Arc::new(Self::read(conn, segment)?);
-        lock(&files.vocabularies).insert(key, read.clone());
-        Ok(Some(read))
+        let vocabulary = Arc::new(Self::read(conn, segment)?);
+        lock(&file.vocabularies).insert(key, vocabulary.clone());
+        Ok(Some(vocabulary))
     }
 
     fn read(conn: &Connection, segment: &Segment) -> Result<Self, Failure> {
-        let mut read = Self::default();
+        let mut vocabulary = Self::default();
         each_block(conn, segment, &mut |block, words| {
-            read.blocks.push((read.words.len(), block));
-            read.words.extend_from_slice(words);
+            vocabulary.blocks.push((vocabulary.words.len(), block));
+            vocabulary.words.extend_from_slice(words);
         })?;
-        Ok(read)
+        Ok(vocabulary)
     }
 
     /// Calls `each` for each word in which `finder` matches, with the key of the word's block, the word's index within
     /// the block, and the word.
-    pub(super) fn each_with(
+    pub(super) fn each_match(
         &self,
         finder: &memmem::Finder<'_>,
         each: &mut impl FnMut(i64, usize, &str),
     ) {
         let mut blocks = self.blocks.iter().copied().peekable();
         let mut block = (0, 0);
-        each_with(&self.words, finder, &mut |start, word| {
+        each_match(&self.words, finder, &mut |start, word| {
             while let Some(next) = blocks.next_if(|(begin, _)| *begin <= start) {
                 block = next;
             }
             // The number of line ends before a word is the number of words before it in its block, plus one.
             let before = self.words.get(block.0..start).unwrap_or_default();
-            let at = memchr_iter(b'\n', before).count().saturating_sub(1);
-            each(block.1, at, word);
+            let index = memchr_iter(b'\n', before).count().saturating_sub(1);
+            each(block.1, index, word);
         });
     }
 }

@@ -2,15 +2,15 @@
 //!
 //! Words are maximal runs of letters, digits and `_`, and maximal runs of other characters that are not white space. In
 //! Chinese, Japanese and Korean, each character and each pair of adjacent characters is a word. A run longer than
-//! [`WORD`] is cut into overlapping words. A word's number is a 63-bit hash. Different words may have the same number;
-//! the search later compares the texts of the documents found.
+//! [`WORD_MAX_CHARS`] is cut into overlapping words. A word's number is a 63-bit hash. Different words may have the
+//! same number; the search later compares the texts of the documents found.
 
 use std::ops::Range;
 
 use filrouge_store::text_index::is_dense;
 
 /// The maximum number of characters of a word.
-const WORD: usize = 64;
+const WORD_MAX_CHARS: usize = 64;
 /// The number of characters that consecutive words of a cut run have in common. So any part of the run with at most
 /// this many characters is contained in at least one of the words.
 const OVERLAP: usize = 16;
@@ -57,54 +57,54 @@ pub(super) fn each_run(text: &str, each: &mut impl FnMut(Class, Range<usize>)) {
     }
 }
 
-/// Calls `take` with the words of a folded text in order of appearance, including repetitions.
-pub(super) fn each_word(folded: &str, take: &mut impl FnMut(&str)) {
+/// Calls `each` with the words of a folded text in order of appearance, including repetitions.
+pub(super) fn each_word(folded: &str, each: &mut impl FnMut(&str)) {
     each_run(folded, &mut |class, run| {
         let run = folded.get(run).unwrap_or_default();
         match class {
-            Class::Dense => each_dense(run, take),
-            _ => each_cut(run, take),
+            Class::Dense => each_dense_word(run, each),
+            _ => each_cut_word(run, each),
         }
     });
 }
 
-/// Calls `take` with the single characters and the pairs of a run.
-fn each_dense(run: &str, take: &mut impl FnMut(&str)) {
-    let mut before = None;
+/// Calls `each` with the single characters and the pairs of a run.
+fn each_dense_word(run: &str, each: &mut impl FnMut(&str)) {
+    let mut previous = None;
     for (at, c) in run.char_indices() {
         let end = at + c.len_utf8();
-        take(run.get(at..end).unwrap_or_default());
-        if let Some(before) = before {
-            take(run.get(before..end).unwrap_or_default());
+        each(run.get(at..end).unwrap_or_default());
+        if let Some(previous) = previous {
+            each(run.get(previous..end).unwrap_or_default());
         }
-        before = Some(at);
+        previous = Some(at);
     }
 }
 
-/// Calls `take` with a run, or with its overlapping pieces if it is too long for one word.
-fn each_cut(run: &str, take: &mut impl FnMut(&str)) {
-    if run.len() <= WORD {
-        return take(run);
+/// Calls `each` with a run, or with its overlapping pieces if it is too long for one word.
+fn each_cut_word(run: &str, each: &mut impl FnMut(&str)) {
+    if run.len() <= WORD_MAX_CHARS {
+        return each(run);
     }
-    let mut rest = run;
-    while let Some((end, _)) = rest.char_indices().nth(WORD) {
-        let (word, _) = rest.split_at(end);
-        take(word);
-        rest = last(word, OVERLAP).map_or("", |common| {
-            rest.get(end - common.len()..).unwrap_or_default()
+    let mut remaining = run;
+    while let Some((end, _)) = remaining.char_indices().nth(WORD_MAX_CHARS) {
+        let (word, _) = remaining.split_at(end);
+        each(word);
+        remaining = last_chars(word, OVERLAP).map_or("", |common| {
+            remaining.get(end - common.len()..).unwrap_or_default()
         });
     }
-    take(rest);
+    each(remaining);
 }
 
-/// The last `count` characters; `None` when the text has fewer.
-fn last(text: &str, count: usize) -> Option<&str> {
+/// Returns the last `count` characters; `None` when the text has fewer.
+fn last_chars(text: &str, count: usize) -> Option<&str> {
     let (at, _) = text.char_indices().rev().nth(count.checked_sub(1)?)?;
     text.get(at..)
 }
 
-/// The first `count` characters, or all.
-fn first(text: &str, count: usize) -> &str {
+/// Returns the first `count` characters, or all.
+fn first_chars(text: &str, count: usize) -> &str {
     let end = text.char_indices().nth(count);
     end.and_then(|(end, _)| text.get(..end)).unwrap_or(text)
 }
@@ -138,25 +138,25 @@ impl WordPart {
         self.begins && self.ends
     }
 
-    /// The part as it appears in a list of words, with the line ends that it must match.
-    pub(super) fn listed(&self) -> Vec<u8> {
-        let mut listed = Vec::with_capacity(self.text.len() + 2);
-        listed.extend(self.begins.then_some(b'\n'));
-        listed.extend(self.text.as_bytes());
-        listed.extend(self.ends.then_some(b'\n'));
-        listed
+    /// Returns the part as a pattern to find in a list of words, with the line ends that it must match.
+    pub(super) fn pattern(&self) -> Vec<u8> {
+        let mut pattern = Vec::with_capacity(self.text.len() + 2);
+        pattern.extend(self.begins.then_some(b'\n'));
+        pattern.extend(self.text.as_bytes());
+        pattern.extend(self.ends.then_some(b'\n'));
+        pattern
     }
 }
 
-/// The parts of a folded literal. Empty when the literal consists of white space.
+/// Returns the parts of a folded literal. Empty when the literal consists of white space.
 pub(super) fn parts(literal: &str) -> Vec<WordPart> {
     let mut parts = Vec::new();
     each_run(literal, &mut |class, run| {
         let (begins, ends) = (run.start > 0, run.end < literal.len());
         let run = literal.get(run).unwrap_or_default();
         match class {
-            Class::Dense => of_dense(run, &mut parts),
-            _ => of_run(run, begins, ends, &mut parts),
+            Class::Dense => add_dense_parts(run, &mut parts),
+            _ => add_run_parts(run, begins, ends, &mut parts),
         }
     });
     parts.sort_unstable_by(|a, b| (&a.text, a.begins, a.ends).cmp(&(&b.text, b.begins, b.ends)));
@@ -165,9 +165,9 @@ pub(super) fn parts(literal: &str) -> Vec<WordPart> {
 }
 
 /// Adds the pairs of adjacent characters of a run, or its only character.
-fn of_dense(run: &str, parts: &mut Vec<WordPart>) {
+fn add_dense_parts(run: &str, parts: &mut Vec<WordPart>) {
     let is_single = run.chars().nth(1).is_none();
-    each_dense(run, &mut |word| {
+    each_dense_word(run, &mut |word| {
         if is_single || word.chars().nth(1).is_some() {
             parts.push(WordPart::new(word, true, true));
         }
@@ -176,31 +176,34 @@ fn of_dense(run: &str, parts: &mut Vec<WordPart>) {
 
 /// Adds the parts of a run. `begins` and `ends` state whether the run begins and ends within the literal; if not, it
 /// may extend beyond the literal in a text.
-fn of_run(run: &str, begins: bool, ends: bool, parts: &mut Vec<WordPart>) {
+fn add_run_parts(run: &str, begins: bool, ends: bool, parts: &mut Vec<WordPart>) {
     match (begins, ends) {
-        (true, true) => each_cut(run, &mut |word| parts.push(WordPart::new(word, true, true))),
+        (true, true) => each_cut_word(run, &mut |word| parts.push(WordPart::new(word, true, true))),
         // If the run is cut in a text, its first word has the maximum length.
-        (true, false) => parts.push(WordPart::new(first(run, WORD), true, false)),
-        _ => match last(run, OVERLAP + 1) {
+        (true, false) => parts.push(WordPart::new(first_chars(run, WORD_MAX_CHARS), true, false)),
+        _ => match last_chars(run, OVERLAP + 1) {
             None => parts.push(WordPart::new(run, false, ends)),
             // If the run is cut in a text, some word contains each part, but not necessarily the same word. The last
             // word contains the run's end.
             Some(_) => {
-                parts.push(WordPart::new(first(run, OVERLAP), false, false));
-                let end = last(run, OVERLAP).unwrap_or(run);
+                parts.push(WordPart::new(first_chars(run, OVERLAP), false, false));
+                let end = last_chars(run, OVERLAP).unwrap_or(run);
                 parts.push(WordPart::new(end, false, ends));
             }
         },
     }
 }
 
-/// A word's number, below 2^63.
+/// Returns a word's number, below 2^63.
 pub(super) fn number(word: &str) -> u64 {
     const PRIME: u64 = 0x9E37_79B9_7F4A_7C15;
     let mut hash = (word.len() as u64).wrapping_mul(PRIME);
-    for eight in word.as_bytes().chunks(8) {
+    for chunk in word.as_bytes().chunks(8) {
         let mut bytes = [0; 8];
-        bytes.iter_mut().zip(eight).for_each(|(to, of)| *to = *of);
+        bytes
+            .iter_mut()
+            .zip(chunk)
+            .for_each(|(to, from)| *to = *from);
         hash = (hash ^ u64::from_le_bytes(bytes)).wrapping_mul(PRIME);
         hash ^= hash >> 32;
     }
@@ -222,7 +225,7 @@ mod tests {
         all
     }
 
-    fn holds(words: &[String], part: &WordPart) -> bool {
+    fn has_word_with(words: &[String], part: &WordPart) -> bool {
         words.iter().any(|word| match (part.begins, part.ends) {
             (true, true) => **word == *part.text,
             (true, false) => word.starts_with(&*part.text),
@@ -289,10 +292,10 @@ mod tests {
         ) {
             let words = words(&format!("{before}{literal}{after}"));
             for part in parts(&literal) {
-                prop_assert!(holds(&words, &part), "{part:?} of {literal:?} in {words:?}");
+                prop_assert!(has_word_with(&words, &part), "{part:?} of {literal:?} in {words:?}");
             }
             for word in words {
-                prop_assert!(word.chars().count() <= WORD && !word.contains('\n') && !word.is_empty());
+                prop_assert!(word.chars().count() <= WORD_MAX_CHARS && !word.contains('\n') && !word.is_empty());
             }
         }
     }

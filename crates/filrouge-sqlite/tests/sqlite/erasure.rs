@@ -53,7 +53,7 @@ async fn fill(f: &Fixture, session: &str, request: &str) -> Turn {
         ];
         f.append(&who, &turn, batch).await.unwrap();
     }
-    f.turn_of(&who, finalize(session, turn.turn_id, Some("an answer")))
+    f.write_turn(&who, finalize(session, turn.turn_id, Some("an answer")))
         .await
         .unwrap()
 }
@@ -199,7 +199,7 @@ fn no_file_keeps_redacted_contents() {
         let traces = needles(&path, "victim", &[secret.seq], &items);
         assert!(traces.len() > 20);
         let write = redact_items("victim", &[(secret.seq, secret.seq)]);
-        f.redacted(&who, write).await.unwrap();
+        f.write_redaction(&who, write).await.unwrap();
         assert_eq!(count_matches(&bytes(&path), &traces), 0);
 
         assert_eq!(f.items(&who, "other", 500).await, others);
@@ -207,7 +207,7 @@ fn no_file_keeps_redacted_contents() {
         for (old, new) in items.iter().zip(&now).filter(|(_, new)| !new.redacted) {
             assert_eq!(old, new);
         }
-        f.intact().await;
+        f.assert_intact().await;
         f.ledger.close().await;
     });
     assert_eq!(erasure_notes(&path), 0);
@@ -243,7 +243,7 @@ fn readers_delay_the_erasure() {
             (count_matches(&bytes(&path), &traces), erasure_notes(&path)),
             (0, 0)
         );
-        f.intact().await;
+        f.assert_intact().await;
         f.ledger.close().await;
     });
 }
@@ -265,7 +265,7 @@ fn child_aborts_after_a_redaction() {
             .execute_batch("BEGIN; SELECT count(*) FROM record")
             .unwrap();
         let write = redact("victim", RedactionTarget::Turn(id));
-        f.redacted(&anyone(), write).await.unwrap();
+        f.write_redaction(&anyone(), write).await.unwrap();
         std::process::abort();
     });
 }
@@ -309,8 +309,8 @@ fn the_next_start_finishes_a_killed_erasure() {
     block_on(async {
         let items = next.items(&anyone(), "victim", 500).await;
         assert_eq!(items.len(), items_before.len() + 1);
-        next.intact().await;
-        f.intact().await;
+        next.assert_intact().await;
+        f.assert_intact().await;
         f.ledger.close().await;
         next.ledger.close().await;
     });
@@ -329,10 +329,10 @@ fn redacting_part_of_a_compressed_record_keeps_its_other_items() {
         f.append(&who, &turn, batch).await.unwrap();
         let before = f.items(&who, "s", 100).await;
         for seq in [2, 61, 30, 31, 32] {
-            f.redacted(&who, redact_items("s", &[(seq, seq)]))
+            f.write_redaction(&who, redact_items("s", &[(seq, seq)]))
                 .await
                 .unwrap();
-            f.intact().await;
+            f.assert_intact().await;
         }
         for (old, new) in before.iter().zip(f.items(&who, "s", 100).await) {
             if [2, 61, 30, 31, 32].contains(&old.seq) {

@@ -82,7 +82,7 @@ fn a_migration_killed_at_any_step_restarts() {
         let f = fixture_at(&path, keyring());
         block_on(async {
             f.complete_turn(&anyone(), "s", "r", "a").await;
-            f.intact().await;
+            f.assert_intact().await;
             f.ledger.close().await;
         });
     }
@@ -98,7 +98,7 @@ fn a_ledger_reopens_after_close_and_after_drop() {
         block_on(async {
             f.complete_turn(&anyone(), "s", &format!("r{n}"), "a").await;
             assert_eq!(f.last_seq(&anyone(), "s").await, 2 * (n + 1));
-            f.intact().await;
+            f.assert_intact().await;
             names.insert(f.ledger.store_id().to_owned());
             if n % 2 == 0 {
                 f.ledger.close().await;
@@ -131,6 +131,6 @@ fn a_query_that_panics_does_not_lose_a_reader() {
             assert_eq!(f.last_seq(&anyone(), "s").await, 2);
         }
         f.complete_turn(&anyone(), "s", "r2", "a").await;
-        f.intact().await;
+        f.assert_intact().await;
     });
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use filrouge_store::command::Write;
 use filrouge_store::contract::fixture::{Fixture, anyone, code, start_with};
-use filrouge_store::contract::live_asks::{
+use filrouge_store::contract::live_writes::{
     SECOND, TTL, acquire, acquire_new, checkpoint, release, releasing, under,
 };
 use filrouge_types::ErrorCode;
@@ -27,7 +27,7 @@ fn run(test: impl AsyncFn(&Fixture, &Fixture)) {
     runtime.block_on(async {
         test(&f, &g).await;
         for one in [&f, &g] {
-            one.intact().await;
+            one.assert_intact().await;
             one.ledger.close().await;
         }
     });
@@ -48,7 +48,7 @@ fn a_lease_moves_between_processes() {
         // The first process was suspended until its lease expired: by its own clock it still holds the lease.
         f.write(&under(&who, 1), complete_turn("r1")).await.unwrap();
         g.clock.advance(TTL * SECOND);
-        let second = g.held(&who, "s", "b").await;
+        let second = g.acquire_lease(&who, "s", "b").await;
         assert_eq!(second, 2);
         g.write(&under(&who, second), complete_turn("r2"))
             .await
@@ -65,7 +65,7 @@ fn a_lease_moves_between_processes() {
         g.write(&releasing(&who, second), complete_turn("r3"))
             .await
             .unwrap();
-        let third = f.held(&who, "s", "a").await;
+        let third = f.acquire_lease(&who, "s", "a").await;
         assert_eq!(f.last_seq(&who, "s").await, 6);
         f.write_lease(&who, release("s", "a", third)).await.unwrap();
     });
@@ -93,7 +93,7 @@ fn two_processes_contend_for_a_lease() {
                     .unwrap();
                 let state = format!(r#"{{"fence":{fence}}}"#);
                 let last = checkpoint("s", None, Some(name), &state);
-                one.checkpointed(&releasing(&who, fence), last)
+                one.write_checkpoint(&releasing(&who, fence), last)
                     .await
                     .unwrap();
                 fences.push(fence);

@@ -84,7 +84,7 @@ fn concurrent_processes_lose_no_write_and_report_no_damage() {
             ledger.close().await;
         }
         let again = fixture_at(&path, keyring());
-        again.intact().await;
+        again.assert_intact().await;
         assert_eq!(again.ledger.position(), newest);
     });
 }
@@ -166,7 +166,7 @@ fn commits_of_other_processes_are_reported() {
         let mut receivers = [ledgers[0].commits(), ledgers[1].commits()];
         for n in 1..=6_u64 {
             let (writer, reader) = (usize::from(n % 2 == 0), usize::from(n % 2 == 1));
-            let new = filrouge_store::command::NewSession::bare(sid(&format!("s{n}")));
+            let new = filrouge_store::command::NewSession::with_id(sid(&format!("s{n}")));
             let write = filrouge_store::command::Write::CreateSession(new);
             ledgers[writer].write(cmd(&who, write)).await.unwrap();
             let own_number = *receivers[writer].borrow_and_update();
@@ -191,7 +191,7 @@ fn the_feed_continues_within_a_commit() {
         let mut tasks = JoinSet::new();
         for n in 0..200 {
             let (ledger, who) = (f.ledger.clone(), who.clone());
-            let new = filrouge_store::command::NewSession::bare(sid(&format!("s{n}")));
+            let new = filrouge_store::command::NewSession::with_id(sid(&format!("s{n}")));
             let write = filrouge_store::command::Write::CreateSession(new);
             tasks.spawn(async move { ledger.write(cmd(&who, write)).await.unwrap() });
         }
@@ -238,7 +238,7 @@ fn writers_share_a_flush() {
         tasks.join_all().await;
         let commits = commit_count(&f);
         assert!(commits < 320, "{commits} commits for 640 writes");
-        f.intact().await;
+        f.assert_intact().await;
     });
 }
 
@@ -279,7 +279,7 @@ fn a_failed_write_does_not_fail_others() {
                 Err(failure) => {
                     assert_eq!(n % 4, 0, "{failure}");
                     assert_eq!(failure.code, filrouge_types::ErrorCode::IntegrityError);
-                    assert_eq!(failure.place.unwrap().session_id, "victim");
+                    assert_eq!(failure.location.unwrap().session_id, "victim");
                 }
             }
         }

@@ -19,7 +19,7 @@ async fn write_turn(f: &Fixture, n: u64) {
     f.append(&who, &turn, vec![item(Channel::Plan, "p")])
         .await
         .unwrap();
-    f.turn_of(&who, finalize("s", turn.turn_id, Some("a")))
+    f.write_turn(&who, finalize("s", turn.turn_id, Some("a")))
         .await
         .unwrap();
 }

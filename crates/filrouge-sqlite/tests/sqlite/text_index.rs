@@ -22,7 +22,7 @@ fn index() -> IndexFixture {
     let path = folder.path().join("index.db");
     IndexFixture {
         index: Arc::new(index_at(&path)),
-        again: Box::new(move || Arc::new(index_at(&path))),
+        open_again: Box::new(move || Arc::new(index_at(&path))),
         keep: Box::new(folder),
     }
 }

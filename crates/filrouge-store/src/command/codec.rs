@@ -29,8 +29,8 @@ impl Command {
         let mut command: Self = serde_json::from_slice(bytes).map_err(|e| {
             // The failure contains only the position, because the text is content of the conversation.
             let position = format!("line {}, column {}", e.line(), e.column());
-            let what = format!("the bytes are not a write in this format: {position}");
-            Failure::new(ErrorCode::IntegrityError, what)
+            let detail = format!("the bytes are not a write in this format: {position}");
+            Failure::new(ErrorCode::IntegrityError, detail)
         })?;
         let batch = match &mut command.write {
             Write::Start(start) => Some(&mut Arc::make_mut(start).batch),

@@ -20,9 +20,9 @@ pub struct FencingToken {
 }
 
 impl FencingToken {
-    /// A token with this fence, for a write that neither releases the lease nor waited in the spool.
+    /// The token of a write that neither releases the lease nor has waited in the spool.
     #[must_use]
-    pub const fn by(fence: u64) -> Self {
+    pub const fn new(fence: u64) -> Self {
         Self {
             fence,
             release: false,
@@ -31,18 +31,19 @@ impl FencingToken {
     }
 }
 
-/// Acquires, renews or releases the lease of a session.
+/// The command that acquires, renews or releases the lease of a session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct TakeLease {
+pub struct LeaseCommand {
     /// The session.
     pub session_id: SessionId,
     /// The holder.
     pub holder: Box<str>,
     /// The request.
-    pub ask: LeaseRequest,
+    #[serde(rename = "ask")]
+    pub request: LeaseRequest,
 }
 
-/// A request on a lease.
+/// A request to acquire, renew or release a lease.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum LeaseRequest {
     /// Acquires the lease. If the caller already holds it, its fence stays the same and the lease is extended.
@@ -76,7 +77,7 @@ pub struct Acquire {
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "present"
+        deserialize_with = "deserialize_present"
     )]
     pub resumes: Option<Option<u64>>,
 }
@@ -86,7 +87,7 @@ pub struct Acquire {
 pub struct PutCheckpoint {
     /// The session.
     pub session_id: SessionId,
-    /// The last seq that it covers; `None` covers all items that exist when it is written.
+    /// The last seq that the checkpoint covers. With `None` it covers all items that exist when it is written.
     pub seq: Option<u64>,
     /// The application's label. It becomes the session's state if this checkpoint is the session's newest one.
     pub label: Option<Box<str>>,
@@ -97,6 +98,6 @@ pub struct PutCheckpoint {
 }
 
 /// Deserializes a member that is present: `null` becomes `Some(None)`.
-fn present<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<u64>>, D::Error> {
+fn deserialize_present<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<u64>>, D::Error> {
     Option::deserialize(d).map(Some)
 }

@@ -14,7 +14,7 @@ pub struct WrittenRange {
     /// The seq of the last item.
     pub last_seq: u64,
     /// The link of the item before the first one.
-    pub before: Link,
+    pub previous_link: Link,
     /// The link of the last item.
     pub link: Link,
     /// The role of each item, for a write to a turn; empty for other writes.
@@ -35,7 +35,7 @@ impl WrittenRange {
         Some(Self {
             first_seq,
             last_seq: first_seq + count - 1,
-            before: session.before,
+            previous_link: session.link_when_read,
             link: session.head.link,
             roles: roles.into_iter().collect(),
         })
@@ -52,11 +52,11 @@ pub enum Outcome {
         /// Whether it is new.
         created: bool,
         /// The items that the write added; `None` if it added none.
-        put: Option<WrittenRange>,
+        written: Option<WrittenRange>,
     },
-    /// The current turn, and the items that the write added; `None` for a replay.
+    /// The current turn, and the range of the items that the write added, which is `None` for a replay.
     Turn(Box<Turn>, Option<WrittenRange>),
-    /// The items' seqs, and whether an earlier write added them.
+    /// The items were appended, by this write or by an earlier one with the same keys.
     Appended {
         /// The seq of the first item.
         first_seq: u64,
@@ -65,9 +65,9 @@ pub enum Outcome {
         /// Whether this is a replay.
         replayed: bool,
         /// The items that the write added; `None` for a replay.
-        put: Option<WrittenRange>,
+        written: Option<WrittenRange>,
     },
-    /// The items that the write added; `None` if it did not interrupt the turn.
+    /// The range of the items that the write added; `None` if it did not interrupt the turn.
     Interrupted(Option<WrittenRange>),
     /// The receipt of the redaction.
     Redacted(Redacted),

@@ -63,7 +63,7 @@ pub async fn every_byte_is_returned_unchanged(f: &Fixture) {
             (sent.occurred_at, false)
         );
     }
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn texts_keep_their_escapes(f: &Fixture) {
@@ -83,10 +83,10 @@ pub async fn texts_keep_their_escapes(f: &Fixture) {
             token.as_token()
         ))
         .unwrap();
-        let made = start_with(&who, "s", &format!("r{n}"), "q", None, |_, items| {
+        let command = start_with(&who, "s", &format!("r{n}"), "q", None, |_, items| {
             items[0].parts = parts.clone();
         });
-        let turn = f.try_start(&who, made).await.unwrap();
+        let turn = f.try_start(&who, command).await.unwrap();
         assert_eq!(turn.question_neutral.as_ref(), Some(&token));
         let ending = Ending::Finalize {
             neutral: Some(token.clone()),
@@ -94,7 +94,7 @@ pub async fn texts_keep_their_escapes(f: &Fixture) {
             fallback: None,
         };
         let ending = Write::Close(Arc::new(close("s", turn.turn_id, ending, body("x"))));
-        let turn = f.turn_of(&who, ending).await.unwrap();
+        let turn = f.write_turn(&who, ending).await.unwrap();
         assert_eq!(turn.answer_neutral.as_ref(), Some(&token));
         assert_eq!(turn.answer_translated.as_ref(), Some(&token));
     }
@@ -103,11 +103,11 @@ pub async fn texts_keep_their_escapes(f: &Fixture) {
 pub async fn metadata_is_merged_without_rewriting_values(f: &Fixture) {
     let who = anyone();
     let json = |text: &str| RawJson::parse(text).unwrap();
-    let made = start_with(&who, "s", "r", "q", None, |event, _| {
+    let command = start_with(&who, "s", "r", "q", None, |event, _| {
         event.metadata = Some(json(r#"{"a":1.0, "b":[1,  2]}"#));
         event.application.pipeline_name = Some("pipe".into());
     });
-    let turn = f.try_start(&who, made).await.unwrap();
+    let turn = f.try_start(&who, command).await.unwrap();
     assert_eq!(turn.metadata.as_str(), r#"{"a":1.0, "b":[1,  2]}"#);
     let mut ending = close(
         "s",
@@ -117,7 +117,7 @@ pub async fn metadata_is_merged_without_rewriting_values(f: &Fixture) {
     );
     ending.metadata = Some(json(r#"{"a":9007199254740993,"c":"\u0000"}"#));
     let turn = f
-        .turn_of(&who, Write::Close(Arc::new(ending)))
+        .write_turn(&who, Write::Close(Arc::new(ending)))
         .await
         .unwrap();
     assert_eq!(
@@ -148,5 +148,5 @@ pub async fn large_items_are_returned_unchanged(f: &Fixture) {
             .zip(&got[1..])
             .all(|(s, g)| s.parts == g.body.parts)
     );
-    f.intact().await;
+    f.assert_intact().await;
 }

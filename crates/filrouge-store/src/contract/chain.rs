@@ -92,7 +92,7 @@ pub async fn links_can_be_recomputed_by_a_stranger(f: &Fixture) {
         f.append(&who, &turn, vec![keyed(&format!("k{n}"), "x")])
             .await
             .unwrap();
-        f.turn_of(&who, finalize("s/ü", turn.turn_id, Some("a")))
+        f.write_turn(&who, finalize("s/ü", turn.turn_id, Some("a")))
             .await
             .unwrap();
     }
@@ -119,7 +119,7 @@ pub async fn random_histories_verify_as_intact(f: &Fixture) {
     for n in 0..8 {
         let steps = steps().new_tree(&mut runner).unwrap().current();
         play(f, &steps, &format!("h{n}-")).await;
-        f.intact().await;
+        f.assert_intact().await;
     }
 }
 

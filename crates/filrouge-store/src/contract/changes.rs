@@ -7,10 +7,10 @@ use std::time::Duration;
 use filrouge_types::{Channel, ErrorCode};
 use tokio::task::JoinSet;
 
-use super::asks::{anyone_with_secret, close_session, event, link, patch, title};
 use super::fixture::{
     Fixture, anyone, append, cmd, code, interrupt, item, keyed, operator, redact_items, sid, user,
 };
+use super::session_writes::{anyone_with_secret, close_session, event, link, patch, title};
 use crate::command::{Scope, Viewer, Write};
 use crate::read::{ChangeCursor, ChangeKind, SessionChange};
 
@@ -27,20 +27,22 @@ pub async fn each_kind_of_change_is_in_the_feed(f: &Fixture) {
     let two = vec![keyed("k", "x"), item(Channel::Plan, "y")];
     f.append(&who, &turn, two.clone()).await.unwrap();
     f.append(&who, &turn, two[..1].to_vec()).await.unwrap();
-    f.session_of(&who, patch("s", title("t"))).await.unwrap();
-    f.session_of(&who, patch("s", title("t"))).await.unwrap();
+    f.write_session(&who, patch("s", title("t"))).await.unwrap();
+    f.write_session(&who, patch("s", title("t"))).await.unwrap();
     f.record(&who, event("s", "e", "kind")).await.unwrap();
     f.record(&who, event("s", "e", "kind")).await.unwrap();
     f.write(&who, interrupt("s", turn.turn_id, i64::MAX))
         .await
         .unwrap();
     f.complete_turn(&who, "w", "r", "a").await;
-    f.redacted(&who, redact_items("s", &[(2, 2)]))
+    f.write_redaction(&who, redact_items("s", &[(2, 2)]))
         .await
         .unwrap();
-    f.session_of(&who, close_session("s", None)).await.unwrap();
+    f.write_session(&who, close_session("s", None))
+        .await
+        .unwrap();
     f.ledger.put_note("n", 0, Vec::new()).await.unwrap();
-    f.session_of(&who, link("s", "ann")).await.unwrap();
+    f.write_session(&who, link("s", "ann")).await.unwrap();
     f.erase(&user("ann"), "s").await.unwrap();
     let s = |kind, first, last| (kind, "s".to_owned(), first, last);
     let expected = [
@@ -61,7 +63,7 @@ pub async fn each_kind_of_change_is_in_the_feed(f: &Fixture) {
         assert_eq!(all.iter().map(short).collect::<Vec<_>>(), expected);
         assert!(all.is_sorted_by_key(|c| c.at));
     }
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 /// Runs concurrent writes, so that a ledger with group commit has commits with several changes.
@@ -72,13 +74,13 @@ async fn crowd(f: &Fixture) {
         let who = if n % 2 == 0 { user("ann") } else { anyone() };
         tasks.spawn(async move {
             let session = format!("s{n}");
-            let made = super::fixture::start(&who, &session, "r", "q");
+            let command = super::fixture::start(&who, &session, "r", "q");
             let turn =
                 ledger
                     .keyring()
-                    .turn_id(&who.tenant, &sid(&session), &made.event.request_id);
+                    .turn_id(&who.tenant, &sid(&session), &command.event.request_id);
             for write in [
-                Write::Start(Arc::new(made)),
+                Write::Start(Arc::new(command)),
                 append(&session, turn, vec![item(Channel::Plan, "a"); 2], None),
                 patch(&session, title("t")),
                 append(&session, turn, vec![item(Channel::Plan, "b")], None),
@@ -142,7 +144,7 @@ pub async fn every_change_is_read_once_at_any_page_size(f: &Fixture) {
             );
         }
     }
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn a_concurrent_reader_misses_nothing(f: &Fixture) {
@@ -246,7 +248,7 @@ pub async fn callers_see_only_their_own_changes(f: &Fixture) {
         .unwrap();
     f.create(&bob, "b").await.unwrap();
     f.create(&other, "n").await.unwrap();
-    f.session_of(&operator("t"), patch("a", title("t")))
+    f.write_session(&operator("t"), patch("a", title("t")))
         .await
         .unwrap();
     let visible_sessions = async |who: &Scope| -> Vec<String> {
@@ -273,7 +275,9 @@ pub async fn callers_see_only_their_own_changes(f: &Fixture) {
     assert_eq!(visible_sessions(&operator("u")).await, ["n"]);
     assert_eq!(visible_sessions(&operator("v")).await, Vec::<String>::new());
     // A new owner sees all changes of the session since its creation.
-    f.session_of(&user("eve"), link("n", "eve")).await.unwrap();
+    f.write_session(&user("eve"), link("n", "eve"))
+        .await
+        .unwrap();
     assert_eq!(visible_sessions(&user("eve")).await, ["n", "n"]);
     assert_eq!(visible_sessions(&anyone()).await, Vec::<String>::new());
 }

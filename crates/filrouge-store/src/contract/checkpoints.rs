@@ -5,9 +5,9 @@ use std::sync::Arc;
 use filrouge_types::ErrorCode;
 use tokio::task::JoinSet;
 
-use super::asks::{close_session, json};
 use super::fixture::{Fixture, anyone, cmd, code, item, operator, sid, user};
-use super::live_asks::{SECOND, checkpoint};
+use super::live_writes::{SECOND, checkpoint};
+use super::session_writes::{close_session, json};
 use crate::command::Outcome;
 use crate::read::ChangeKind;
 
@@ -16,14 +16,14 @@ pub async fn a_checkpoint_is_written_once_per_seq(f: &Fixture) {
     f.complete_turn(&who, "s", "r", "a").await;
     let state = r#"{ "slot": "le 2", "n": 1.0, "to": "\u00e9" }"#;
     let write = |seq, state: &str| checkpoint("s", Some(seq), Some("WAIT"), state);
-    let (first, created) = f.checkpointed(&who, write(1, state)).await.unwrap();
+    let (first, created) = f.write_checkpoint(&who, write(1, state)).await.unwrap();
     assert!(created);
     assert_eq!((first.seq, first.label.as_deref()), (1, Some("WAIT")));
     assert_eq!(first.state.as_str(), state, "byte for byte");
     let position = f.ledger.position();
     f.clock.advance(SECOND);
     for same in [state, "{\"slot\":\"le 2\",\n\"n\":1.0,\"to\":\"\\u00e9\"}"] {
-        let again = f.checkpointed(&who, write(1, same)).await.unwrap();
+        let again = f.write_checkpoint(&who, write(1, same)).await.unwrap();
         assert_eq!(again, (first.clone(), false));
     }
     let relabelled = |label| checkpoint("s", Some(1), label, state);
@@ -34,23 +34,23 @@ pub async fn a_checkpoint_is_written_once_per_seq(f: &Fixture) {
         relabelled(None),
         relabelled(Some("wait")),
     ] {
-        let refused = f.checkpointed(&who, other).await;
+        let refused = f.write_checkpoint(&who, other).await;
         assert_eq!(code(refused), ErrorCode::IdempotencyMismatch);
     }
     for far in [3, 4, u64::MAX] {
-        let refused = f.checkpointed(&who, write(far, "{}")).await;
+        let refused = f.write_checkpoint(&who, write(far, "{}")).await;
         assert_eq!(code(refused), ErrorCode::Invalid, "{far}");
     }
     assert_eq!(f.ledger.position(), position);
     let absent = checkpoint("none", None, None, "{}");
-    let absent = f.checkpointed(&who, absent).await;
+    let absent = f.write_checkpoint(&who, absent).await;
     assert_eq!(code(absent), ErrorCode::SessionNotFound);
     let all = f.checkpoints(&who, "s").await.unwrap();
     assert_eq!(all, [Ok(first.clone())]);
     let newest = f.newest_checkpoint(&who, "s").await;
     assert_eq!((newest.checkpoint, newest.unreadable), (Some(first), 0));
     assert_eq!(f.last_seq(&who, "s").await, 2, "no item");
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 /// A checkpoint without a seq covers all items that exist when it is written.
@@ -58,24 +58,24 @@ pub async fn a_checkpoint_without_a_seq_covers_all_items(f: &Fixture) {
     let who = user("ann");
     f.create(&who, "s").await.unwrap();
     let now = |state: &str| checkpoint("s", None, None, state);
-    let (first, _) = f.checkpointed(&who, now("{}")).await.unwrap();
+    let (first, _) = f.write_checkpoint(&who, now("{}")).await.unwrap();
     assert_eq!(
         (first.seq, first.label),
         (0, None),
         "the session has no item to cover"
     );
     f.complete_turn(&who, "s", "r", "a").await;
-    let (second, created) = f.checkpointed(&who, now("{}")).await.unwrap();
+    let (second, created) = f.write_checkpoint(&who, now("{}")).await.unwrap();
     assert_eq!((second.seq, created), (2, true));
-    assert!(!f.checkpointed(&who, now("{ }")).await.unwrap().1);
-    let other = f.checkpointed(&who, now(r#"{"a":1}"#)).await;
+    assert!(!f.write_checkpoint(&who, now("{ }")).await.unwrap().1);
+    let other = f.write_checkpoint(&who, now(r#"{"a":1}"#)).await;
     assert_eq!(code(other), ErrorCode::IdempotencyMismatch);
     assert_eq!(f.checkpoint_seqs(&who, "s").await, [2, 0]);
     // A closed session still accepts its last state.
     f.write(&who, close_session("s", None)).await.unwrap();
-    let (last, created) = f.checkpointed(&who, now("{}")).await.unwrap();
+    let (last, created) = f.write_checkpoint(&who, now("{}")).await.unwrap();
     assert_eq!((last.seq, created), (3, true));
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn states_of_any_size_are_stored(f: &Fixture) {
@@ -85,14 +85,14 @@ pub async fn states_of_any_size_are_stored(f: &Fixture) {
         let state = format!(r#"{{"x":"{}"}}"#, "é".repeat(length / 2));
         let turn = f.start(&who, "s", &format!("r{length}")).await;
         let write = checkpoint("s", Some(turn.first_seq), Some(""), &state);
-        f.checkpointed(&who, write).await.unwrap();
+        f.write_checkpoint(&who, write).await.unwrap();
         let newest = f.newest_checkpoint(&who, "s").await.checkpoint.unwrap();
         assert_eq!(
             (newest.state, newest.label),
             (json(&state), Some("".into()))
         );
     }
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn the_newest_label_is_the_state(f: &Fixture) {
@@ -112,23 +112,23 @@ pub async fn the_newest_label_is_the_state(f: &Fixture) {
         (4, Some("C"), Some("C")),
     ] {
         let write = checkpoint("s", Some(seq), label, "{}");
-        f.checkpointed(&who, write).await.unwrap();
+        f.write_checkpoint(&who, write).await.unwrap();
         let session = f.session(&who, "s").await.unwrap();
         assert_eq!(session.state.as_deref(), state, "{seq}");
     }
     assert_ne!(f.session(&who, "s").await.unwrap().version, version);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn strangers_neither_read_nor_write_checkpoints(f: &Fixture) {
     let ann = user("ann");
     f.complete_turn(&ann, "s", "r", "a").await;
-    f.checkpointed(&ann, checkpoint("s", None, None, "{}"))
+    f.write_checkpoint(&ann, checkpoint("s", None, None, "{}"))
         .await
         .unwrap();
     for who in [user("bob"), anyone(), operator("u")] {
         let put = f
-            .checkpointed(&who, checkpoint("s", None, None, "{}"))
+            .write_checkpoint(&who, checkpoint("s", None, None, "{}"))
             .await;
         assert_eq!(code(put), ErrorCode::SessionNotFound);
         let read = f.checkpoints(&who, "s").await;
@@ -164,7 +164,7 @@ pub async fn one_of_many_equal_checkpoints_is_new(f: &Fixture) {
             (1, 16 / states - 1, 16 - 16 / states)
         );
     }
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 /// Each checkpoint covers the items that existed when it was written, even under concurrent writes.
@@ -177,9 +177,9 @@ pub async fn a_checkpoint_covers_all_items_under_concurrent_writes(f: &Fixture) 
         tasks.spawn(async move {
             for m in 0..4 {
                 let request = format!("r{n} {m}");
-                let made =
+                let command =
                     super::fixture::start_with(&who, "s", &request, "q", Some("a"), |_, _| {});
-                let write = crate::command::Write::Start(Arc::new(made));
+                let write = crate::command::Write::Start(Arc::new(command));
                 ledger.put(cmd(&who, write)).await.unwrap();
                 let write = checkpoint("s", None, Some("L"), "{}");
                 match ledger.put(cmd(&who, write)).await.unwrap() {
@@ -200,15 +200,15 @@ pub async fn a_checkpoint_covers_all_items_under_concurrent_writes(f: &Fixture) 
         newest.seq, 64,
         "the last change in the feed is a checkpoint"
     );
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn the_feed_shows_checkpoints(f: &Fixture) {
     let who = user("ann");
     f.complete_turn(&who, "s", "r", "a").await;
     let put = checkpoint("s", Some(1), Some("L"), "{}");
-    f.checkpointed(&who, put.clone()).await.unwrap();
-    f.checkpointed(&who, put).await.unwrap();
+    f.write_checkpoint(&who, put.clone()).await.unwrap();
+    f.write_checkpoint(&who, put).await.unwrap();
     let feed = f.feed(&who, 2).await;
     assert_eq!(feed.len(), 2);
     let last_change = feed.last().unwrap();

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use filrouge_types::{Channel, ErrorCode};
 
-use super::asks::json;
 use super::fixture::{Fixture, anyone, code, item, operator, redact_items, sid, user};
-use super::live_asks::{checkpoint, keeping};
+use super::live_writes::{checkpoint, keeping};
+use super::session_writes::json;
 
 /// A session with an open turn of `n` items.
-async fn session_of_items(f: &Fixture, s: &str, n: u64) {
+async fn create_session_of_items(f: &Fixture, s: &str, n: u64) {
     let who = user("ann");
     let turn = f.start(&who, s, "r").await;
     for _ in 1..n {
@@ -21,7 +21,7 @@ async fn session_of_items(f: &Fixture, s: &str, n: u64) {
 
 pub async fn the_newest_checkpoints_are_kept(f: &Fixture) {
     let who = user("ann");
-    session_of_items(f, "s", 9).await;
+    create_session_of_items(f, "s", 9).await;
     for (keep, seq, kept) in [
         (3, 1, &[1][..]),
         (3, 2, &[2, 1]),
@@ -36,7 +36,7 @@ pub async fn the_newest_checkpoints_are_kept(f: &Fixture) {
     ] {
         let state = format!(r#"{{"n":{seq}}}"#);
         let write = keeping(keep, "s", Some(seq), None, &state);
-        f.checkpointed(&who, write).await.unwrap();
+        f.write_checkpoint(&who, write).await.unwrap();
         let all = f.checkpoints(&who, "s").await.unwrap();
         let all: Vec<_> = all.into_iter().map(Result::unwrap).collect();
         let seqs: Vec<u64> = all.iter().map(|c| c.seq).collect();
@@ -47,66 +47,72 @@ pub async fn the_newest_checkpoints_are_kept(f: &Fixture) {
         let newest = f.newest_checkpoint(&who, "s").await.checkpoint.unwrap();
         assert_eq!(newest.seq, kept[0]);
     }
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 /// A checkpoint that would be deleted at once is refused instead.
 pub async fn a_checkpoint_older_than_all_kept_ones_is_refused(f: &Fixture) {
     let who = user("ann");
-    session_of_items(f, "s", 9).await;
+    create_session_of_items(f, "s", 9).await;
     let put = |keep, seq| keeping(keep, "s", Some(seq), None, "{}");
     for seq in [4, 6, 8] {
-        f.checkpointed(&who, put(3, seq)).await.unwrap();
+        f.write_checkpoint(&who, put(3, seq)).await.unwrap();
     }
     let position = f.ledger.position();
     for (keep, seq) in [(3, 3), (3, 0), (2, 5), (1, 7), (0, 7), (2, 1)] {
-        let refused = f.checkpointed(&who, put(keep, seq)).await.unwrap_err();
+        let refused = f.write_checkpoint(&who, put(keep, seq)).await.unwrap_err();
         assert_eq!(refused.code, ErrorCode::Invalid, "keeping {keep}, {seq}");
         assert!(refused.hint.is_some());
     }
     // An existing one is replayed, whatever the limit.
-    assert!(!f.checkpointed(&who, put(1, 4)).await.unwrap().1);
+    assert!(!f.write_checkpoint(&who, put(1, 4)).await.unwrap().1);
     assert_eq!(f.ledger.position(), position);
-    f.checkpointed(&who, put(2, 7)).await.unwrap();
+    f.write_checkpoint(&who, put(2, 7)).await.unwrap();
     assert_eq!(f.checkpoint_seqs(&who, "s").await, [8, 7]);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 /// A late or repeated checkpoint from before a redaction may reveal redacted content.
 pub async fn older_checkpoints_are_refused_after_a_redaction(f: &Fixture) {
     let who = user("ann");
-    session_of_items(f, "s", 6).await;
+    create_session_of_items(f, "s", 6).await;
     let put = |seq| keeping(9, "s", Some(seq), Some("L"), r#"{"kept":1}"#);
     for seq in [2, 5] {
-        f.checkpointed(&who, put(seq)).await.unwrap();
+        f.write_checkpoint(&who, put(seq)).await.unwrap();
     }
-    f.redacted(&who, redact_items("s", &[(4, 4)]))
+    f.write_redaction(&who, redact_items("s", &[(4, 4)]))
         .await
         .unwrap();
     assert_eq!(f.checkpoint_seqs(&who, "s").await, [2]);
     let position = f.ledger.position();
     for seq in [0, 1, 3, 4, 5, 6] {
-        let refused = f.checkpointed(&who, put(seq)).await.unwrap_err();
+        let refused = f.write_checkpoint(&who, put(seq)).await.unwrap_err();
         assert_eq!(refused.code, ErrorCode::Invalid, "{seq}");
         assert!(refused.hint.is_some_and(|hint| hint.contains("seq 7")));
     }
-    assert!(!f.checkpointed(&who, put(2)).await.unwrap().1, "it stands");
+    assert!(
+        !f.write_checkpoint(&who, put(2)).await.unwrap().1,
+        "it stands"
+    );
     assert_eq!(f.ledger.position(), position);
-    f.checkpointed(&who, put(7)).await.unwrap();
+    f.write_checkpoint(&who, put(7)).await.unwrap();
     // A repeated redaction changes nothing.
-    f.redacted(&who, redact_items("s", &[(4, 4)]))
+    f.write_redaction(&who, redact_items("s", &[(4, 4)]))
         .await
         .unwrap();
     assert_eq!(f.checkpoint_seqs(&who, "s").await, [7, 2]);
-    f.redacted(&who, redact_items("s", &[(1, 1)]))
+    f.write_redaction(&who, redact_items("s", &[(1, 1)]))
         .await
         .unwrap();
-    assert_eq!(code(f.checkpointed(&who, put(7)).await), ErrorCode::Invalid);
-    f.checkpointed(&who, keeping(9, "s", None, None, "{}"))
+    assert_eq!(
+        code(f.write_checkpoint(&who, put(7)).await),
+        ErrorCode::Invalid
+    );
+    f.write_checkpoint(&who, keeping(9, "s", None, None, "{}"))
         .await
         .unwrap();
     assert_eq!(f.checkpoint_seqs(&who, "s").await, [8]);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 /// A store that adopts the session refuses such checkpoints as well.
@@ -115,69 +121,71 @@ pub async fn an_adopted_session_keeps_its_newest_redaction(f: &Fixture) {
     let turn = f.complete_turn(&who, "s", "r", "a").await;
     f.redact_turn(&who, &turn).await.unwrap();
     let there = super::differential::memory(f.keyring.clone());
-    let write = crate::command::Write::Adopt(Arc::new(f.adoption_of(&who, "s").await));
+    let write = crate::command::Write::Adopt(Arc::new(f.adopt_command_for(&who, "s").await));
     there.write(&who, write).await.unwrap();
     let put = |seq| checkpoint("s", seq, None, "{}");
-    let refused = there.checkpointed(&who, put(Some(turn.last_seq))).await;
+    let refused = there.write_checkpoint(&who, put(Some(turn.last_seq))).await;
     assert_eq!(code(refused), ErrorCode::Invalid);
-    assert!(there.checkpointed(&who, put(None)).await.unwrap().1);
-    there.intact().await;
+    assert!(there.write_checkpoint(&who, put(None)).await.unwrap().1);
+    there.assert_intact().await;
 }
 
 /// A checkpoint may contain data of every item that it covers.
 pub async fn redaction_deletes_covering_checkpoints(f: &Fixture) {
     let who = user("ann");
-    session_of_items(f, "s", 9).await;
+    create_session_of_items(f, "s", 9).await;
     for seq in [2, 4, 6, 8] {
         let write = keeping(9, "s", Some(seq), Some("L"), "{}");
-        f.checkpointed(&who, write).await.unwrap();
+        f.write_checkpoint(&who, write).await.unwrap();
     }
     let redacted = |ranges: &[(u64, u64)]| redact_items("s", ranges);
-    f.redacted(&who, redacted(&[(9, 9)])).await.unwrap();
+    f.write_redaction(&who, redacted(&[(9, 9)])).await.unwrap();
     assert_eq!(f.checkpoint_seqs(&who, "s").await, [8, 6, 4, 2]);
-    f.redacted(&who, redacted(&[(6, 6), (8, 8)])).await.unwrap();
+    f.write_redaction(&who, redacted(&[(6, 6), (8, 8)]))
+        .await
+        .unwrap();
     assert_eq!(f.checkpoint_seqs(&who, "s").await, [4, 2]);
-    f.redacted(&who, redacted(&[(5, 5)])).await.unwrap();
+    f.write_redaction(&who, redacted(&[(5, 5)])).await.unwrap();
     assert_eq!(f.checkpoint_seqs(&who, "s").await, [4, 2]);
     // A checkpoint that was written after the redaction is kept, even when the redaction is repeated.
     let (behind, _) = f
-        .checkpointed(&who, keeping(9, "s", None, Some("M"), "{}"))
+        .write_checkpoint(&who, keeping(9, "s", None, Some("M"), "{}"))
         .await
         .unwrap();
-    f.redacted(&who, redacted(&[(5, 5)])).await.unwrap();
+    f.write_redaction(&who, redacted(&[(5, 5)])).await.unwrap();
     assert_eq!(f.checkpoint_seqs(&who, "s").await, [behind.seq, 4, 2]);
-    f.redacted(&who, redacted(&[(1, 1)])).await.unwrap();
+    f.write_redaction(&who, redacted(&[(1, 1)])).await.unwrap();
     assert_eq!(f.checkpoint_seqs(&who, "s").await, [0; 0]);
     let none = f.newest_checkpoint(&who, "s").await;
     assert_eq!((none.checkpoint, none.unreadable), (None, 0));
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn redacting_a_turn_deletes_covering_checkpoints(f: &Fixture) {
     let who = user("ann");
     let kept = f.complete_turn(&who, "s", "r1", "a").await;
-    let gone = f.complete_turn(&who, "s", "r2", "a").await;
-    for seq in [kept.last_seq, gone.first_seq, gone.last_seq] {
-        f.checkpointed(&who, checkpoint("s", Some(seq), None, "{}"))
+    let redacted = f.complete_turn(&who, "s", "r2", "a").await;
+    for seq in [kept.last_seq, redacted.first_seq, redacted.last_seq] {
+        f.write_checkpoint(&who, checkpoint("s", Some(seq), None, "{}"))
             .await
             .unwrap();
     }
-    f.redact_turn(&who, &gone).await.unwrap();
+    f.redact_turn(&who, &redacted).await.unwrap();
     assert_eq!(f.checkpoint_seqs(&who, "s").await, [kept.last_seq]);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn erasure_deletes_checkpoints(f: &Fixture) {
     let who = anyone();
     f.complete_turn(&who, "s", "r", "a").await;
-    f.checkpointed(&who, checkpoint("s", None, Some("L"), r#"{"a":1}"#))
+    f.write_checkpoint(&who, checkpoint("s", None, Some("L"), r#"{"a":1}"#))
         .await
         .unwrap();
     f.erase(&who, "s").await.unwrap();
     let read = f.checkpoints(&who, "s").await;
     assert_eq!(code(read), ErrorCode::SessionErased);
     let late = f
-        .checkpointed(&who, checkpoint("s", None, None, "{}"))
+        .write_checkpoint(&who, checkpoint("s", None, None, "{}"))
         .await;
     assert_eq!(code(late), ErrorCode::SessionErased);
     let (id, of) = (sid("s"), sid("s"));
@@ -193,5 +201,5 @@ pub async fn erasure_deletes_checkpoints(f: &Fixture) {
         Ok(left) => assert!(left.is_empty()),
         Err(failure) => assert_eq!(failure.code, ErrorCode::SessionErased),
     }
-    f.intact().await;
+    f.assert_intact().await;
 }

@@ -17,12 +17,12 @@ pub async fn many_tasks_write_to_few_sessions(f: &Fixture) {
         let (ledger, who) = (f.ledger.clone(), who.clone());
         tasks.spawn(async move {
             let session = format!("s{}", task % 3);
-            let made = start(&who, &session, &format!("r{task}"), "q");
-            let made = ledger
-                .put(cmd(&who, Write::Start(Arc::new(made))))
+            let command = start(&who, &session, &format!("r{task}"), "q");
+            let outcome = ledger
+                .put(cmd(&who, Write::Start(Arc::new(command))))
                 .await
                 .unwrap();
-            let Outcome::Turn(turn, _) = made else {
+            let Outcome::Turn(turn, _) = outcome else {
                 panic!("a turn")
             };
             let mut seqs = vec![turn.first_seq];
@@ -57,7 +57,7 @@ pub async fn many_tasks_write_to_few_sessions(f: &Fixture) {
         assert_eq!(items.len() as u64, turns * 42);
         assert!(items.iter().zip(1..).all(|(i, seq)| i.seq == seq), "dense");
     }
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 /// Starts, keyed appends and closes of several turns; the same at every call.
@@ -66,7 +66,7 @@ fn history() -> Vec<Command> {
     let mut all = Vec::new();
     for n in 0..8 {
         let session = format!("s{}", n % 2);
-        let made = start_with(
+        let command = start_with(
             &who,
             &session,
             &format!("r{n}"),
@@ -76,7 +76,7 @@ fn history() -> Vec<Command> {
                 items.insert(1, keyed(&format!("k{n}"), "o"));
             },
         );
-        all.push(cmd(&who, Write::Start(Arc::new(made))));
+        all.push(cmd(&who, Write::Start(Arc::new(command))));
     }
     all
 }
@@ -115,7 +115,7 @@ pub async fn repeated_concurrent_writes_have_one_effect(f: &Fixture) {
     assert_eq!(outcomes.iter().filter(firsts).count(), 18);
     assert_eq!(f.last_seq(&who, "s0").await, 1 + 4 * 3 + 20);
     assert_eq!(f.last_seq(&who, "s1").await, 4 * 3);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn one_start_wins(f: &Fixture) {
@@ -124,9 +124,9 @@ pub async fn one_start_wins(f: &Fixture) {
     for n in 0..16 {
         let (ledger, who) = (f.ledger.clone(), who.clone());
         tasks.spawn(async move {
-            let made = start(&who, "s", "r", &format!("body {}", n % 4));
+            let command = start(&who, "s", "r", &format!("body {}", n % 4));
             match ledger
-                .put(cmd(&who, Write::Start(Arc::new(made))))
+                .put(cmd(&who, Write::Start(Arc::new(command))))
                 .await
                 .unwrap()
             {
@@ -166,5 +166,5 @@ pub async fn one_close_wins(f: &Fixture) {
     let turn = f.ledger.turn(&who, &sid("s"), id).await.unwrap();
     assert_eq!((turn.status, turn.last_seq), (TurnStatus::Finalized, 2));
     assert_ne!(body("x"), body("y"));
-    f.intact().await;
+    f.assert_intact().await;
 }

@@ -21,14 +21,14 @@ pub async fn a_wrong_expected_seq_is_refused(f: &Fixture) {
             vec![item(Channel::Plan, "p")],
             Some(wrong),
         );
-        let refusal = f.appended(&who, write).await.unwrap_err();
+        let refusal = f.write_append(&who, write).await.unwrap_err();
         assert_eq!(
             (refusal.code, refusal.actual_seq),
             (ErrorCode::SeqConflict, Some(1))
         );
     }
     let write = append("s", turn.turn_id, vec![item(Channel::Plan, "p")], Some(1));
-    assert_eq!(f.appended(&who, write).await.unwrap(), (2, 2, false));
+    assert_eq!(f.write_append(&who, write).await.unwrap(), (2, 2, false));
 }
 
 pub async fn unknown_and_foreign_turns_are_refused(f: &Fixture) {
@@ -60,7 +60,7 @@ pub async fn unknown_and_foreign_turns_are_refused(f: &Fixture) {
         None,
     );
     assert_eq!(code(f.write(&ann, write).await), ErrorCode::SessionNotFound);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn checks_have_a_fixed_order(f: &Fixture) {
@@ -68,7 +68,9 @@ pub async fn checks_have_a_fixed_order(f: &Fixture) {
     let turn = f.start(&who, "s", "r").await;
     let id = turn.turn_id;
     f.append(&who, &turn, vec![keyed("a", "1")]).await.unwrap();
-    f.turn_of(&who, finalize("s", id, Some("x"))).await.unwrap();
+    f.write_turn(&who, finalize("s", id, Some("x")))
+        .await
+        .unwrap();
     let tries = [
         // Each case: the caller, the items, the expected seq, and the refusal.
         (
@@ -111,7 +113,7 @@ pub async fn checks_have_a_fixed_order(f: &Fixture) {
     ];
     for (n, (scope, items, expected_seq, expected)) in tries.into_iter().enumerate() {
         let outcome = f
-            .appended(&scope, append("s", id, items, expected_seq))
+            .write_append(&scope, append("s", id, items, expected_seq))
             .await;
         match expected {
             None => assert_eq!(outcome.unwrap(), (2, 2, true), "try {n}"),
@@ -150,7 +152,7 @@ pub async fn a_refused_write_changes_nothing(f: &Fixture) {
     });
     assert_eq!(code(f.try_start(&who, twice).await), ErrorCode::Invalid);
     let other_final = f
-        .turn_of(&who, finalize("s", turn.turn_id, Some("not f")))
+        .write_turn(&who, finalize("s", turn.turn_id, Some("not f")))
         .await;
     assert_eq!(code(other_final), ErrorCode::IdempotencyMismatch);
     assert_eq!(f.items(&who, "s", 100).await, before);
@@ -159,7 +161,7 @@ pub async fn a_refused_write_changes_nothing(f: &Fixture) {
         code(f.ledger.session(&who, &sid("new")).await),
         ErrorCode::SessionNotFound
     );
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn a_wrong_request_id_is_refused(f: &Fixture) {
@@ -168,15 +170,15 @@ pub async fn a_wrong_request_id_is_refused(f: &Fixture) {
     let mut ending = close("s", turn.turn_id, answer(Some("a")), body("a"));
     ending.request_id = Some(rid("other"));
     let refused = f
-        .turn_of(&who, Write::Close(Arc::new(ending.clone())))
+        .write_turn(&who, Write::Close(Arc::new(ending.clone())))
         .await;
     assert_eq!(code(refused), ErrorCode::TurnMismatch);
     ending.request_id = Some(rid("r"));
-    f.turn_of(&who, Write::Close(Arc::new(ending.clone())))
+    f.write_turn(&who, Write::Close(Arc::new(ending.clone())))
         .await
         .unwrap();
     ending.request_id = Some(rid("other"));
-    let refused = f.turn_of(&who, Write::Close(Arc::new(ending))).await;
+    let refused = f.write_turn(&who, Write::Close(Arc::new(ending))).await;
     assert_eq!(code(refused), ErrorCode::TurnMismatch);
 }
 
@@ -192,8 +194,8 @@ pub async fn empty_batches_are_refused(f: &Fixture) {
         code(f.write(&who, Write::Close(Arc::new(nothing))).await),
         ErrorCode::Invalid
     );
-    let mut made = start(&who, "s", "r2", "q");
-    made.batch = Batch::default();
-    assert_eq!(code(f.try_start(&who, made).await), ErrorCode::Invalid);
-    f.intact().await;
+    let mut command = start(&who, "s", "r2", "q");
+    command.batch = Batch::default();
+    assert_eq!(code(f.try_start(&who, command).await), ErrorCode::Invalid);
+    f.assert_intact().await;
 }

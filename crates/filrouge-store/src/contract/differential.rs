@@ -10,13 +10,13 @@ mod fences;
 mod writes;
 
 use fences::Fences;
-use writes::{drafted, live, of_session};
+use writes::{draft_write, lease_or_checkpoint_write, session_write};
 
-use super::asks::{event, json, put_note};
 use super::fixture::{
     CountingEntropy, Fixture, anyone, append, body, cancel, close, cmd, fail, finalize, interrupt,
     item, operator, redact, redact_items, replacement, rid, sid, start, start_with, user,
 };
+use super::session_writes::{event, json, put_note};
 use crate::command::{
     Command, ConcurrentTurns, Ending, FencingToken, NewEvent, NewSession, RedactionTarget, Scope,
     SessionFilter, Write,
@@ -64,12 +64,12 @@ fn items(request: u8, more: u8) -> Vec<ItemBody> {
             } else {
                 Channel::Observation
             };
-            let mut made = item(channel, &format!("{request} {n}"));
-            made.agent = (n == 1).then(|| format!("agent{request}").into());
+            let mut item_body = item(channel, &format!("{request} {n}"));
+            item_body.agent = (n == 1).then(|| format!("agent{request}").into());
             if more != 2 {
-                made.item_id = ItemId::new(format!("{request}-{n}")).ok();
+                item_body.item_id = ItemId::new(format!("{request}-{n}")).ok();
             }
-            made
+            item_body
         })
         .collect()
 }
@@ -88,20 +88,20 @@ fn command(
     let turn = |r: &str| -> TurnId { keyring.turn_id(&who.tenant, &sid(&s), &rid(r)) };
     let id = turn(&r);
     let write = match kind {
-        0 => Write::CreateSession(NewSession::bare(sid(&s))),
+        0 => Write::CreateSession(NewSession::with_id(sid(&s))),
         1 | 2 => {
-            let mut made = start(&who, &s, &r, &format!("q{}", more % 2));
+            let mut command = start(&who, &s, &r, &format!("q{}", more % 2));
             if more == 3 {
-                made.concurrent_turns = ConcurrentTurns::Reject;
+                command.concurrent_turns = ConcurrentTurns::Reject;
             }
-            Write::Start(Arc::new(made))
+            Write::Start(Arc::new(command))
         }
         3 => {
-            let made = start_with(&who, &s, &r, "q", Some("answer"), |event, made| {
+            let command = start_with(&who, &s, &r, "q", Some("answer"), |event, items_of_turn| {
                 event.application.translate_chat = more == 1;
-                made.splice(1..1, items(request, more.min(2)));
+                items_of_turn.splice(1..1, items(request, more.min(2)));
             });
-            Write::Start(Arc::new(made))
+            Write::Start(Arc::new(command))
         }
         4..=6 => append(
             &s,
@@ -134,7 +134,7 @@ fn command(
             let first = u64::from(request) * 2 + 1;
             redact_items(&s, &[(first, first + u64::from(more)), (1, 1)])
         }
-        17..=21 => of_session(&s, kind - 17, request, more),
+        17..=21 => session_write(&s, kind - 17, request, more),
         22..=24 => Write::RecordEvent(Box::new(NewEvent {
             at: (more == 1).then(|| Timestamp::from_micros(now)),
             detail: (more == 2).then(|| json(r#"{"a":1}"#)),
@@ -144,8 +144,8 @@ fn command(
                 if more == 3 { "other" } else { "kind" },
             )
         })),
-        30..=33 => drafted(&s, id, kind - 30, request, more),
-        34..=39 => live(&s, kind - 34, request, more),
+        30..=33 => draft_write(&s, id, kind - 30, request, more),
+        34..=39 => lease_or_checkpoint_write(&s, kind - 34, request, more),
         40..=45 => {
             // The same write under a fence, which may be the newest one.
             let inner = [1, 3, 4, 7, 17, 38][usize::from(kind) - 40];
@@ -276,7 +276,7 @@ async fn readings(f: &Fixture) -> Vec<String> {
     let silent = f.ledger.query(|snapshot| {
         snapshot
             .view
-            .silent_turns(filrouge_types::Timestamp::from_micros(i64::MAX), 9)
+            .idle_turns(filrouge_types::Timestamp::from_micros(i64::MAX), 9)
     });
     results.push(format!("{:?}", silent.await));
     let all = (
@@ -341,7 +341,7 @@ pub fn same_as_memory(cases: u32, make: impl Fn(Arc<Keyring>) -> Fixture) {
             for (a, b) in readings(&a).await.iter().zip(&readings(&b).await) {
                 prop_assert_eq!(a, b);
             }
-            b.intact().await;
+            b.assert_intact().await;
             b.ledger.close().await;
             Ok(())
         })?;
@@ -369,7 +369,7 @@ pub fn same_in_one_session(
         runtime.block_on(async {
             let same = Arc::new(SameEntropy);
             let (a, b) = (memory_with(keyring.clone(), same), make(keyring.clone()));
-            let create = cmd(&anyone(), Write::CreateSession(NewSession::bare(sid("s0"))));
+            let create = cmd(&anyone(), Write::CreateSession(NewSession::with_id(sid("s0"))));
             let mut log = vec![create];
             // Notes belong to no session.
             for step in steps.iter().filter(|step| !(25..27).contains(&step.0)) {

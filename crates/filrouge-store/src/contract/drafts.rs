@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use filrouge_types::{Channel, ErrorCode, Failure, Role, Timestamp, Turn, TurnId, TurnStatus};
 
-use super::asks::erase;
 use super::fixture::{
     Fixture, anyone, body, close, code, finalize, interrupt, item, operator, sid, user,
 };
+use super::session_writes::erase;
 use crate::command::{Append, DraftProgress, Ending, Interrupt, Outcome, PutDraft, Scope, Write};
 use crate::draft::{Delta, PieceHead, PieceKind, StreamId, assemble};
-use crate::read::DraftNews;
+use crate::read::DraftUpdate;
 use crate::record::{Batch, Entry};
 
 pub fn stream(n: u8) -> StreamId {
@@ -49,7 +49,7 @@ pub fn put(
         session_id: sid(session),
         turn_id: turn,
         stream,
-        begins: number == 0,
+        starts_recording: number == 0,
         writer: "w".into(),
         number,
         deltas,
@@ -62,32 +62,32 @@ pub fn advance(
     turn: TurnId,
     stream: StreamId,
     number: u64,
-    rest: Option<Vec<Delta>>,
+    remainder: Option<Vec<Delta>>,
 ) -> Write {
-    let mut made = item(Channel::Observation, &format!("item {number}"));
-    made.item_id = stream.item_id(number);
+    let mut new_item = item(Channel::Observation, &format!("item {number}"));
+    new_item.item_id = stream.item_id(number);
     Write::Append(Arc::new(Append {
         session_id: sid(session),
         turn_id: turn,
-        batch: Batch::seal(vec![made.into()], &crate::OsEntropy).unwrap(),
+        batch: Batch::seal(vec![new_item.into()], &crate::OsEntropy).unwrap(),
         expected_seq: None,
         progress: Some(DraftProgress {
             stream,
             number,
-            over: rest.is_none(),
-            rest: rest.unwrap_or_default(),
+            has_ended: remainder.is_none(),
+            remainder: remainder.unwrap_or_default(),
         }),
     }))
 }
 
 /// Ends a turn by its recording.
 pub fn recorded(session: &str, turn: TurnId, stream: StreamId, words: &str) -> Write {
-    let mut made = item(Channel::Final, words);
-    made.item_id = stream.item_id(99);
+    let mut new_item = item(Channel::Final, words);
+    new_item.item_id = stream.item_id(99);
     let mut write = close(
         session,
         turn,
-        Ending::Recorded(vec![Entry::from(made)]),
+        Ending::Recorded(vec![Entry::from(new_item)]),
         body("recorded"),
     );
     write.stream = Some(stream);
@@ -104,7 +104,7 @@ pub fn abandon(session: &str, turn: TurnId, stream: StreamId, before: i64) -> Wr
     })
 }
 
-pub(super) async fn begun(f: &Fixture, who: &Scope, session: &str) -> Turn {
+pub(super) async fn start_recording(f: &Fixture, who: &Scope, session: &str) -> Turn {
     let turn = f.start(who, session, "r").await;
     f.write(who, put(session, turn.turn_id, stream(1), 0, Vec::new()))
         .await
@@ -112,30 +112,30 @@ pub(super) async fn begun(f: &Fixture, who: &Scope, session: &str) -> Turn {
     turn
 }
 
-async fn news(f: &Fixture, known: Option<u64>) -> DraftNews {
-    let known: BTreeMap<_, _> = known.map(|n| (stream(1), n)).into_iter().collect();
-    let found = f.ledger.drafts(&anyone(), &sid("s"), known).await.unwrap();
-    let [one] = found.try_into().unwrap();
-    one
+async fn draft_update(f: &Fixture, last_read: Option<u64>) -> DraftUpdate {
+    let last_read: BTreeMap<_, _> = last_read.map(|n| (stream(1), n)).into_iter().collect();
+    let drafts = f.ledger.drafts(&anyone(), &sid("s"), last_read).await;
+    let [update] = drafts.unwrap().try_into().unwrap();
+    update
 }
 
-fn shown(news: DraftNews) -> Vec<(u64, String)> {
-    let pieces = assemble(news.deltas).unwrap();
+fn texts(update: DraftUpdate) -> Vec<(u64, String)> {
+    let pieces = assemble(update.deltas).unwrap();
     pieces.into_iter().map(|p| (p.number, p.text)).collect()
 }
 
-pub(super) async fn none_left(f: &Fixture, who: &Scope) {
-    let left = f.ledger.drafts(who, &sid("s"), BTreeMap::new()).await;
-    assert_eq!(left, Ok(Vec::new()));
+pub(super) async fn assert_no_drafts(f: &Fixture, who: &Scope) {
+    let drafts = f.ledger.drafts(who, &sid("s"), BTreeMap::new()).await;
+    assert_eq!(drafts, Ok(Vec::new()));
     let all = f.ledger.query(|snapshot| snapshot.view.all_drafts()).await;
     assert_eq!(all, Ok(Vec::new()));
 }
 
 pub async fn drafts_grow_by_deltas(f: &Fixture) {
     let who = anyone();
-    let turn = begun(f, &who, "s").await;
+    let turn = start_recording(f, &who, "s").await;
     let id = turn.turn_id;
-    let first = news(f, None).await;
+    let first = draft_update(f, None).await;
     assert_eq!(
         (first.turn_id, first.stream, &*first.writer),
         (id, stream(1), "w")
@@ -150,14 +150,14 @@ pub async fn drafts_grow_by_deltas(f: &Fixture) {
         let outcome = f.write(&who, put("s", id, stream(1), n, deltas)).await;
         assert_eq!(outcome, Ok(Outcome::Drafted));
     }
-    let all = news(f, None).await;
+    let all = draft_update(f, None).await;
     assert_eq!((all.chunk, all.complete), (3, true));
     assert!(all.beat_at > all.begun_at);
-    assert_eq!(shown(all), [(0, "1é 2é 3é ".to_owned())]);
-    let later = news(f, Some(2)).await;
+    assert_eq!(texts(all), [(0, "1é 2é 3é ".to_owned())]);
+    let later = draft_update(f, Some(2)).await;
     assert_eq!((later.chunk, later.complete), (3, false));
     assert_eq!(later.deltas, [delta(0, false, "3é ")]);
-    assert_eq!(news(f, Some(3)).await.deltas, []);
+    assert_eq!(draft_update(f, Some(3)).await.deltas, []);
     // The draft adds no item, no change and no seq.
     assert_eq!(f.last_seq(&who, "s").await, 1);
     let changes = f.feed(&operator("t"), 50).await;
@@ -166,12 +166,12 @@ pub async fn drafts_grow_by_deltas(f: &Fixture) {
     let (other, session) = (operator("u"), sid("s"));
     let drafts = f.ledger.drafts(&other, &session, BTreeMap::new());
     assert_eq!(code(drafts.await), ErrorCode::SessionNotFound);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn repeated_chunks_are_not_added_again(f: &Fixture) {
     let who = anyone();
-    let id = begun(f, &who, "s").await.turn_id;
+    let id = start_recording(f, &who, "s").await.turn_id;
     for _ in 0..2 {
         f.write(&who, put("s", id, stream(1), 0, Vec::new()))
             .await
@@ -183,22 +183,22 @@ pub async fn repeated_chunks_are_not_added_again(f: &Fixture) {
                 .unwrap();
         }
     }
-    assert_eq!(shown(news(f, None).await), [(0, "xx".to_owned())]);
+    assert_eq!(texts(draft_update(f, None).await), [(0, "xx".to_owned())]);
     // A heartbeat without text.
-    let before = news(f, None).await;
+    let before = draft_update(f, None).await;
     f.clock.advance(1_000);
     f.write(&who, put("s", id, stream(1), 2, Vec::new()))
         .await
         .unwrap();
-    let after = news(f, None).await;
+    let after = draft_update(f, None).await;
     assert!(after.beat_at > before.beat_at);
     assert_eq!((after.chunk, after.deltas), (before.chunk, before.deltas));
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn a_turn_has_one_recording_at_a_time(f: &Fixture) {
     let who = anyone();
-    let id = begun(f, &who, "s").await.turn_id;
+    let id = start_recording(f, &who, "s").await.turn_id;
     let other = |n| put("s", id, stream(2), n, vec![delta(0, true, "x")]);
     assert_eq!(code(f.write(&who, other(0)).await), ErrorCode::StreamOpen);
     assert_eq!(code(f.write(&who, other(1)).await), ErrorCode::StreamLost);
@@ -220,7 +220,7 @@ pub async fn a_turn_has_one_recording_at_a_time(f: &Fixture) {
     f.write(&who, recorded("s", id, stream(1), "a"))
         .await
         .unwrap();
-    none_left(f, &who).await;
+    assert_no_drafts(f, &who).await;
     for late in [
         put("s", id, stream(1), 1, vec![delta(0, true, "x")]),
         put("s", id, stream(3), 0, Vec::new()),
@@ -229,56 +229,65 @@ pub async fn a_turn_has_one_recording_at_a_time(f: &Fixture) {
         assert_eq!(code(f.write(&who, late).await), ErrorCode::TurnClosed);
     }
     // A repeated end is a replay.
-    let again = f.turn_of(&who, recorded("s", id, stream(1), "a")).await;
+    let again = f.write_turn(&who, recorded("s", id, stream(1), "a")).await;
     assert!(again.unwrap().replayed);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn drafts_become_items(f: &Fixture) {
     let who = anyone();
-    let id = begun(f, &who, "s").await.turn_id;
+    let id = start_recording(f, &who, "s").await.turn_id;
     let growing = vec![delta(0, true, "one"), delta(1, true, "two")];
     f.write(&who, put("s", id, stream(1), 1, growing))
         .await
         .unwrap();
-    let rest = vec![delta(1, true, "two and")];
+    let remainder = vec![delta(1, true, "two and")];
     for replayed in [false, true] {
         let (seq, _, again) = f
-            .appended(&who, advance("s", id, stream(1), 2, Some(rest.clone())))
+            .write_append(
+                &who,
+                advance("s", id, stream(1), 2, Some(remainder.clone())),
+            )
             .await
             .unwrap();
         assert_eq!((seq, again), (2, replayed));
     }
-    let left = news(f, Some(1)).await;
-    assert_eq!((left.chunk, left.complete), (2, true));
-    assert_eq!(shown(left), [(1, "two and".to_owned())]);
+    let drafts = draft_update(f, Some(1)).await;
+    assert_eq!((drafts.chunk, drafts.complete), (2, true));
+    assert_eq!(texts(drafts), [(1, "two and".to_owned())]);
     f.write(&who, put("s", id, stream(1), 3, vec![delta(1, false, "!")]))
         .await
         .unwrap();
-    assert_eq!(news(f, Some(2)).await.deltas, [delta(1, false, "!")]);
-    assert_eq!(shown(news(f, None).await), [(1, "two and!".to_owned())]);
+    assert_eq!(
+        draft_update(f, Some(2)).await.deltas,
+        [delta(1, false, "!")]
+    );
+    assert_eq!(
+        texts(draft_update(f, None).await),
+        [(1, "two and!".to_owned())]
+    );
     let nothing_left = advance("s", id, stream(1), 4, Some(Vec::new()));
     let more = put("s", id, stream(1), 5, vec![delta(2, true, "three")]);
     for (write, expected) in [(nothing_left, None), (more, Some((2, "three".to_owned())))] {
         f.write(&who, write).await.unwrap();
-        assert_eq!(shown(news(f, None).await), Vec::from_iter(expected));
+        assert_eq!(texts(draft_update(f, None).await), Vec::from_iter(expected));
     }
     f.write(&who, advance("s", id, stream(1), 6, None))
         .await
         .unwrap();
-    none_left(f, &who).await;
+    assert_no_drafts(f, &who).await;
     // The turn is open, so another recording may begin.
     f.write(&who, put("s", id, stream(2), 0, Vec::new()))
         .await
         .unwrap();
-    let turn = f.turn_of(&who, recorded("s", id, stream(2), "a")).await;
+    let turn = f.write_turn(&who, recorded("s", id, stream(2), "a")).await;
     assert_eq!(turn.unwrap().status, TurnStatus::Finalized);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn drafts_are_heartbeats(f: &Fixture) {
     let who = anyone();
-    let id = begun(f, &who, "s").await.turn_id;
+    let id = start_recording(f, &who, "s").await.turn_id;
     let now = || filrouge_types::Clock::now(&*f.clock).as_micros();
     f.clock.advance(1_000);
     f.write(&who, put("s", id, stream(1), 1, vec![delta(0, true, "x")]))
@@ -297,19 +306,19 @@ pub async fn drafts_are_heartbeats(f: &Fixture) {
     f.clock.advance(1_000);
     let outcome = f.write(&who, abandon("s", id, stream(1), now())).await;
     assert!(matches!(outcome, Ok(Outcome::Interrupted(Some(_)))));
-    none_left(f, &who).await;
+    assert_no_drafts(f, &who).await;
     let late = f.write(&who, put("s", id, stream(1), 2, vec![delta(0, false, "y")]));
     assert_eq!(code(late.await), ErrorCode::TurnClosed);
     // The reopened turn belongs to another recording.
     f.start(&who, "s", "r").await;
     let late = f.write(&who, put("s", id, stream(1), 2, vec![delta(0, false, "y")]));
     assert_eq!(code(late.await), ErrorCode::StreamLost);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn erasure_deletes_drafts(f: &Fixture) {
     let who = user("ann");
-    let id = begun(f, &who, "s").await.turn_id;
+    let id = start_recording(f, &who, "s").await.turn_id;
     let deltas = || vec![delta(0, true, "secret words")];
     f.write(&who, put("s", id, stream(1), 1, deltas()))
         .await
@@ -324,5 +333,5 @@ pub async fn erasure_deletes_drafts(f: &Fixture) {
         let refused: Result<Outcome, Failure> = f.write(&who, late).await;
         assert_eq!(code(refused), ErrorCode::SessionErased);
     }
-    f.intact().await;
+    f.assert_intact().await;
 }

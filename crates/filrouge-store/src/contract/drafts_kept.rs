@@ -5,14 +5,19 @@ use std::sync::Arc;
 
 use filrouge_types::{Channel, ErrorCode, TurnId, TurnStatus};
 
-use super::drafts::{abandon, advance, begun, delta, put, recorded, stream};
+use super::drafts::{abandon, advance, delta, put, recorded, start_recording, stream};
 use super::fixture::{Fixture, anyone, body, cancel, close, code, item, sid};
 use crate::command::{Ending, Scope, Write};
 use crate::draft::PieceKind;
 use crate::record::Entry;
 
-async fn ended(f: &Fixture, who: &Scope, session: &str, write: Write) -> Vec<(Channel, String)> {
-    let id = begun(f, who, session).await.turn_id;
+async fn end_turn_with_draft(
+    f: &Fixture,
+    who: &Scope,
+    session: &str,
+    write: Write,
+) -> Vec<(Channel, String)> {
+    let id = start_recording(f, who, session).await.turn_id;
     let deltas = vec![delta(0, true, "shown "), delta(1, true, "two")];
     f.write(who, put(session, id, stream(1), 1, deltas))
         .await
@@ -42,12 +47,12 @@ async fn ended(f: &Fixture, who: &Scope, session: &str, write: Write) -> Vec<(Ch
     // The next write of the recording is refused, even one with an existing key.
     let late = advance(session, id, stream(1), 0, None);
     assert_eq!(code(f.write(who, late).await), ErrorCode::TurnClosed);
-    f.intact().await;
-    let said = |i: &filrouge_types::Item| {
+    f.assert_intact().await;
+    let channel_and_text = |i: &filrouge_types::Item| {
         let text = i.body.text().map(|t| t.to_plain());
         (i.body.channel.clone(), text.unwrap_or_default())
     };
-    items.iter().skip(1).map(said).collect()
+    items.iter().skip(1).map(channel_and_text).collect()
 }
 
 pub async fn drafts_are_kept_however_the_turn_ends(f: &Fixture) {
@@ -57,15 +62,16 @@ pub async fn drafts_are_kept_however_the_turn_ends(f: &Fixture) {
         (Channel::Partial, "two".to_owned()),
     ];
     let any = TurnId::from_derived([0; 16]);
-    let cancelled = ended(f, &who, "a", cancel("a", any)).await;
+    let cancelled = end_turn_with_draft(f, &who, "a", cancel("a", any)).await;
     assert_eq!(cancelled[..2], shown);
     assert_eq!(cancelled[2].0, Channel::Cancelled);
     let entries = vec![item(Channel::Error, "e").into()];
     let failing = close("b", any, Ending::Fail(entries), body("e"));
-    let failed = ended(f, &who, "b", Write::Close(Arc::new(failing))).await;
+    let failed = end_turn_with_draft(f, &who, "b", Write::Close(Arc::new(failing))).await;
     assert_eq!(failed[..2], shown);
     assert_eq!(failed[2].0, Channel::Error);
-    let interrupted = ended(f, &who, "c", abandon("c", any, stream(1), i64::MAX)).await;
+    let interrupted =
+        end_turn_with_draft(f, &who, "c", abandon("c", any, stream(1), i64::MAX)).await;
     assert_eq!(interrupted[..2], shown);
     assert_eq!(interrupted[2].0, Channel::Interrupted);
 }
@@ -98,7 +104,7 @@ pub async fn the_callers_text_may_extend_the_draft(f: &Fixture) {
     .enumerate()
     {
         let session = format!("s{n}");
-        let id = begun(f, &who, &session).await.turn_id;
+        let id = start_recording(f, &who, &session).await.turn_id;
         let mut thought = delta(0, true, "hm");
         if let Some(head) = &mut thought.head {
             (head.kind, head.channel) = (PieceKind::Reasoning, Channel::Thought);
@@ -134,7 +140,7 @@ pub async fn the_callers_text_may_extend_the_draft(f: &Fixture) {
         let left = f.ledger.drafts(&who, &sid(&session), BTreeMap::new()).await;
         assert_eq!(left, Ok(Vec::new()));
     }
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn a_used_item_key_does_not_keep_a_turn_open(f: &Fixture) {
@@ -151,7 +157,7 @@ pub async fn a_used_item_key_does_not_keep_a_turn_open(f: &Fixture) {
         ),
     ] {
         let other = f.start(&who, session, "other").await;
-        let id = begun(f, &who, session).await.turn_id;
+        let id = start_recording(f, &who, session).await.turn_id;
         f.write(
             &who,
             put(session, id, stream(1), 1, vec![delta(0, true, "x")]),
@@ -177,6 +183,6 @@ pub async fn a_used_item_key_does_not_keep_a_turn_open(f: &Fixture) {
         f.write(&who, write).await.unwrap();
         let turn = f.ledger.turn(&who, &sid(session), id).await.unwrap();
         assert_ne!(turn.status, TurnStatus::Open);
-        f.intact().await;
+        f.assert_intact().await;
     }
 }

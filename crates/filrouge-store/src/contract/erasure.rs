@@ -5,41 +5,49 @@ use std::sync::Arc;
 use filrouge_types::{Channel, ErrorCode, ItemBody, SessionStatus, Timestamp};
 use tokio::task::JoinSet;
 
-use super::asks::{anyone_with_secret, close_session, event, link, patch, title, with_secret};
 use super::fixture::{
     Fixture, anyone, append, cancel, cmd, code, finalize, interrupt, item, keyed, operator, redact,
     replacement, rid, sid, start, user,
+};
+use super::session_writes::{
+    anyone_with_secret, close_session, event, link, patch, title, with_secret,
 };
 use crate::command::{NewSession, Outcome, RedactionTarget, Scope, SessionFilter, Write};
 use crate::read::{ChangeKind, TurnQuery};
 
 /// Creates a session with rows of every kind; returns its number.
-async fn fill(f: &Fixture, who: &Scope, session: &str) -> u64 {
+async fn create_full_session(f: &Fixture, who: &Scope, session: &str) -> u64 {
     let new = NewSession {
         title: Some("a title".into()),
-        metadata: super::asks::json(r#"{"a":1}"#),
-        ..NewSession::bare(sid(session))
+        metadata: super::session_writes::json(r#"{"a":1}"#),
+        ..NewSession::with_id(sid(session))
     };
     f.write(who, Write::CreateSession(new)).await.unwrap();
     f.complete_turn(who, session, "whole", "an answer").await;
     let turn = f.start(who, session, "open").await;
-    let said = ItemBody {
+    let item = ItemBody {
         agent: Some("planner".into()),
         ..keyed("k", "words")
     };
-    f.append(who, &turn, vec![said]).await.unwrap();
+    f.append(who, &turn, vec![item]).await.unwrap();
     f.record(who, event(session, "e", "call_started"))
         .await
         .unwrap();
     let (tenant, name) = (who.tenant.clone(), sid(session));
-    let ask = f
+    let query = f
         .ledger
         .query(move |snapshot| Ok(snapshot.view.session(&tenant, &name, None)?.unwrap().pk));
-    ask.await.unwrap()
+    query.await.unwrap()
 }
 
 /// Every read and write of a session fails with `expected`, and a write that would create it with `creating`.
-async fn refused(f: &Fixture, who: &Scope, s: &str, expected: ErrorCode, creating: ErrorCode) {
+async fn assert_refused(
+    f: &Fixture,
+    who: &Scope,
+    s: &str,
+    expected: ErrorCode,
+    creating: ErrorCode,
+) {
     let turn = f.keyring.turn_id(&who.tenant, &sid(s), &rid("open"));
     let (id, position) = (sid(s), f.ledger.position());
     assert_eq!(code(f.session(who, s).await), expected);
@@ -65,8 +73,8 @@ async fn refused(f: &Fixture, who: &Scope, s: &str, expected: ErrorCode, creatin
         close_session(s, None),
         Write::RecordEvent(Box::new(event(s, "late", "kind"))),
     ] {
-        let what = format!("{write:?}");
-        assert_eq!(code(f.write(who, write).await), expected, "{what}");
+        let detail = format!("{write:?}");
+        assert_eq!(code(f.write(who, write).await), expected, "{detail}");
     }
     assert_eq!(code(f.create(who, s).await), creating);
     for request in ["whole", "open", "new"] {
@@ -78,16 +86,16 @@ async fn refused(f: &Fixture, who: &Scope, s: &str, expected: ErrorCode, creatin
 
 pub async fn only_the_name_remains(f: &Fixture) {
     let (ann, bob) = (user("ann"), user("bob"));
-    let pk = fill(f, &ann, "s").await;
-    fill(f, &ann, "other").await;
+    let pk = create_full_session(f, &ann, "s").await;
+    create_full_session(f, &ann, "other").await;
     let others = f.items(&ann, "other", 50).await;
-    let brought = f.adoption_of(&ann, "s").await;
+    let adopt_command = f.adopt_command_for(&ann, "s").await;
     f.clock.advance(1000);
     let now = filrouge_types::Clock::now(&*f.clock);
     let receipt = f.erase(&ann, "s").await.unwrap();
     assert_eq!((receipt.items, receipt.turns, receipt.at), (4, 2, now));
     f.clock.advance(1000);
-    refused(
+    assert_refused(
         f,
         &ann,
         "s",
@@ -95,7 +103,7 @@ pub async fn only_the_name_remains(f: &Fixture) {
         ErrorCode::SessionErased,
     )
     .await;
-    refused(
+    assert_refused(
         f,
         &operator("t"),
         "s",
@@ -104,7 +112,7 @@ pub async fn only_the_name_remains(f: &Fixture) {
     )
     .await;
     for who in [&bob, &anyone(), &anyone_with_secret(f, "x")] {
-        refused(
+        assert_refused(
             f,
             who,
             "s",
@@ -114,9 +122,11 @@ pub async fn only_the_name_remains(f: &Fixture) {
         .await;
         assert_eq!(code(f.erase(who, "s").await), ErrorCode::SessionNotFound);
     }
-    let mine = f.write(&ann, Write::Adopt(Arc::new(brought.clone()))).await;
+    let mine = f
+        .write(&ann, Write::Adopt(Arc::new(adopt_command.clone())))
+        .await;
     assert_eq!(code(mine), ErrorCode::SessionErased);
-    let theirs = f.write(&bob, Write::Adopt(Arc::new(brought))).await;
+    let theirs = f.write(&bob, Write::Adopt(Arc::new(adopt_command))).await;
     assert_eq!(code(theirs), ErrorCode::SessionConflict);
     for who in [&ann, &bob] {
         let name = who.viewer.identity().unwrap().as_str().to_owned();
@@ -125,7 +135,7 @@ pub async fn only_the_name_remains(f: &Fixture) {
         } else {
             ErrorCode::SessionNotFound
         };
-        assert_eq!(code(f.session_of(who, link("s", &name)).await), expected);
+        assert_eq!(code(f.write_session(who, link("s", &name)).await), expected);
     }
     let planner = SessionFilter {
         agent: Some("planner".into()),
@@ -139,27 +149,27 @@ pub async fn only_the_name_remains(f: &Fixture) {
         let (list, _) = f.ledger.sessions(who, filter, None, 9).await.unwrap();
         assert!(list.iter().all(|s| s.session_id != sid("s")));
     }
-    gone(f, pk).await;
+    assert_erased_rows(f, pk).await;
     assert_eq!(f.items(&ann, "other", 50).await, others);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 /// Checks the stored rows.
-async fn gone(f: &Fixture, pk: u64) {
-    let ask = f.ledger.query(move |snapshot| {
+async fn assert_erased_rows(f: &Fixture, pk: u64) {
+    let query = f.ledger.query(move |snapshot| {
         let view = snapshot.view;
         let stored = view.session_by_pk(pk)?.unwrap();
         assert!(view.records(pk, 1, 9)?.is_empty() && view.events(pk, 0, 9)?.is_empty());
-        assert_eq!((view.newest_seq(pk)?, view.turn_rows(pk)?), (0, 0));
-        assert_eq!((view.item_keys(pk)?, view.newest_event(pk)?), (0, 0));
+        assert_eq!((view.newest_seq(pk)?, view.turn_row_count(pk)?), (0, 0));
+        assert_eq!((view.item_key_count(pk)?, view.newest_event(pk)?), (0, 0));
         assert!(
-            view.silent_turns(Timestamp::from_micros(i64::MAX), 9)?
+            view.idle_turns(Timestamp::from_micros(i64::MAX), 9)?
                 .iter()
                 .all(|(p, _)| *p != pk)
         );
         Ok((stored.row, stored.head.unwrap()))
     });
-    let (row, head) = ask.await.unwrap();
+    let (row, head) = query.await.unwrap();
     assert_eq!((row.title, row.identity_id, row.token), (None, None, None));
     assert_eq!(
         (row.metadata.as_str(), row.status),
@@ -195,7 +205,7 @@ pub async fn a_repeated_erasure_returns_the_first_receipt(f: &Fixture) {
         code(f.erase(&operator("u"), "s").await),
         ErrorCode::SessionNotFound
     );
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn only_those_who_saw_the_session_learn_of_its_erasure(f: &Fixture) {
@@ -219,7 +229,7 @@ pub async fn only_those_who_saw_the_session_learn_of_its_erasure(f: &Fixture) {
         assert_eq!(code(f.session(who, "kept").await), ErrorCode::SessionErased);
     }
     for who in [anyone(), user("ann"), anyone_with_secret(f, "another")] {
-        refused(
+        assert_refused(
             f,
             &who,
             "kept",
@@ -246,7 +256,7 @@ pub async fn only_those_who_saw_the_session_learn_of_its_erasure(f: &Fixture) {
         code(f.session(&user("ann"), "theirs").await),
         ErrorCode::SessionNotFound
     );
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn the_feed_shows_the_owner_an_erasure(f: &Fixture) {
@@ -296,14 +306,14 @@ pub async fn a_session_of_many_records_is_erased(f: &Fixture) {
             .unwrap();
     }
     let who = ann.clone();
-    let ask = f
+    let query = f
         .ledger
         .query(move |snapshot| Ok(snapshot.get(&who, &sid("s"))?.pk));
-    let pk = ask.await.unwrap();
+    let pk = query.await.unwrap();
     let receipt = f.erase(&ann, "s").await.unwrap();
     assert_eq!((receipt.items, receipt.turns), (1 + 40 * 70 + 120, 61));
-    gone(f, pk).await;
-    f.intact().await;
+    assert_erased_rows(f, pk).await;
+    f.assert_intact().await;
 }
 
 /// Concurrent appends either precede the erasure or find the tombstone.
@@ -315,7 +325,7 @@ pub async fn late_writes_find_the_tombstone(f: &Fixture) {
         let (ledger, ann, id) = (f.ledger.clone(), ann.clone(), turn.turn_id);
         tasks.spawn(async move {
             let write = match n {
-                12 => super::asks::erase("s"),
+                12 => super::session_writes::erase("s"),
                 _ => append("s", id, vec![keyed(&format!("{n}"), "x")], None),
             };
             ledger.put(cmd(&ann, write)).await
@@ -330,5 +340,5 @@ pub async fn late_writes_find_the_tombstone(f: &Fixture) {
         }
     }
     assert_eq!(items, 1 + before);
-    f.intact().await;
+    f.assert_intact().await;
 }

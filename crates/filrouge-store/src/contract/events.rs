@@ -3,8 +3,8 @@
 use filrouge_types::{ErrorCode, SessionEvent, Timestamp};
 use tokio::task::JoinSet;
 
-use super::asks::{close_session, event, json};
 use super::fixture::{Fixture, anyone, cmd, code, operator, sid, user};
+use super::session_writes::{close_session, event, json};
 use crate::command::{NewEvent, Outcome, Scope, Write};
 
 async fn events(f: &Fixture, who: &Scope, session: &str, page: usize) -> Vec<SessionEvent> {
@@ -88,7 +88,7 @@ pub async fn an_event_is_recorded_once_per_key(f: &Fixture) {
     f.create(&who, "t").await.unwrap();
     assert!(f.record(&who, event("t", "k", "kind")).await.unwrap().1);
     assert_eq!(f.session(&who, "s").await.unwrap().last_seq, 0, "no item");
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn events_are_paged_in_order(f: &Fixture) {
@@ -112,7 +112,7 @@ pub async fn events_are_paged_in_order(f: &Fixture) {
         let (none, next) = f.ledger.events(&who, &sid("s"), after, 5).await.unwrap();
         assert_eq!((none.len(), next), (0, None));
     }
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn strangers_neither_read_nor_record_events(f: &Fixture) {
@@ -135,14 +135,16 @@ pub async fn strangers_neither_read_nor_record_events(f: &Fixture) {
             .1
     );
     // The end of a call is recorded after the session is closed.
-    f.session_of(&who, close_session("s", None)).await.unwrap();
+    f.write_session(&who, close_session("s", None))
+        .await
+        .unwrap();
     assert!(
         f.record(&who, event("s", "end", "call_ended"))
             .await
             .unwrap()
             .1
     );
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn a_session_has_an_event_limit(f: &Fixture) {
@@ -153,8 +155,8 @@ pub async fn a_session_has_an_event_limit(f: &Fixture) {
         let (ledger, who) = (f.ledger.clone(), who.clone());
         tasks.spawn(async move {
             for n in 0..200 {
-                let made = event("s", &format!("{task} {n}"), "kind");
-                let write = Write::RecordEvent(Box::new(made));
+                let command = event("s", &format!("{task} {n}"), "kind");
+                let write = Write::RecordEvent(Box::new(command));
                 ledger.put(cmd(&who, write)).await.unwrap();
             }
         });
@@ -163,7 +165,7 @@ pub async fn a_session_has_an_event_limit(f: &Fixture) {
     let refused = f.record(&who, event("s", "one more", "kind")).await;
     assert_eq!(code(refused), ErrorCode::LimitExceeded);
     assert!(!f.record(&who, event("s", "0 0", "kind")).await.unwrap().1);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn one_of_many_equal_events_is_new(f: &Fixture) {
@@ -172,9 +174,9 @@ pub async fn one_of_many_equal_events_is_new(f: &Fixture) {
     let mut tasks = JoinSet::new();
     for n in 0..60 {
         let (ledger, who) = (f.ledger.clone(), who.clone());
-        let made = event("s", &format!("k{}", n % 6), "kind");
+        let command = event("s", &format!("k{}", n % 6), "kind");
         tasks.spawn(async move {
-            let write = Write::RecordEvent(Box::new(made));
+            let write = Write::RecordEvent(Box::new(command));
             ledger.put(cmd(&who, write)).await.unwrap()
         });
     }
@@ -184,5 +186,5 @@ pub async fn one_of_many_equal_events_is_new(f: &Fixture) {
         .filter(|o| matches!(o, Outcome::Event { created: true, .. }));
     assert_eq!(new.count(), 6);
     assert_eq!(events(f, &who, "s", 4).await.len(), 6);
-    f.intact().await;
+    f.assert_intact().await;
 }

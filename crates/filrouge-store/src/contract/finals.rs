@@ -27,10 +27,10 @@ fn some(words: &str) -> Option<String> {
 
 async fn start_translating(f: &Fixture, request: &str) -> Turn {
     let who = anyone();
-    let made = start_with(&who, "s", request, "q", None, |event, _| {
+    let command = start_with(&who, "s", request, "q", None, |event, _| {
         event.application.translate_chat = true;
     });
-    f.try_start(&who, made).await.unwrap()
+    f.try_start(&who, command).await.unwrap()
 }
 
 fn ending(
@@ -44,8 +44,8 @@ fn ending(
         translated: translated.map(JsonText::from_plain),
         fallback,
     };
-    let print = body(&format!("{neutral:?}{translated:?}{fallback:?}"));
-    Write::Close(Arc::new(close("s", turn.turn_id, ending, print)))
+    let fingerprint = body(&format!("{neutral:?}{translated:?}{fallback:?}"));
+    Write::Close(Arc::new(close("s", turn.turn_id, ending, fingerprint)))
 }
 
 pub async fn a_final_item_is_promoted(f: &Fixture) {
@@ -61,12 +61,12 @@ pub async fn a_final_item_is_promoted(f: &Fixture) {
         .unwrap();
     assert_eq!(open.answer_neutral, None, "an open turn has no answer yet");
     let turn = f
-        .turn_of(&who, finalize("s", turn.turn_id, None))
+        .write_turn(&who, finalize("s", turn.turn_id, None))
         .await
         .unwrap();
     assert_eq!(answers(&turn), (some("the answer"), None, false));
     let same = f
-        .turn_of(&who, finalize("s", turn.turn_id, Some("the answer")))
+        .write_turn(&who, finalize("s", turn.turn_id, Some("the answer")))
         .await
         .unwrap();
     assert!(same.replayed);
@@ -82,15 +82,15 @@ pub async fn a_final_item_is_promoted(f: &Fixture) {
         .await
         .unwrap();
     let other = f
-        .turn_of(&who, finalize("s", turn.turn_id, Some("other")))
+        .write_turn(&who, finalize("s", turn.turn_id, Some("other")))
         .await;
     assert_eq!(code(other), ErrorCode::IdempotencyMismatch);
     let same = f
-        .turn_of(&who, finalize("s", turn.turn_id, Some("kept")))
+        .write_turn(&who, finalize("s", turn.turn_id, Some("kept")))
         .await
         .unwrap();
     assert_eq!(answers(&same), (some("kept"), None, false));
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn finalizing_without_an_answer_is_refused(f: &Fixture) {
@@ -100,7 +100,7 @@ pub async fn finalizing_without_an_answer_is_refused(f: &Fixture) {
         .await
         .unwrap();
     assert_eq!(
-        code(f.turn_of(&who, finalize("s", turn.turn_id, None)).await),
+        code(f.write_turn(&who, finalize("s", turn.turn_id, None)).await),
         ErrorCode::AnswerMissing
     );
 }
@@ -109,40 +109,40 @@ pub async fn a_missing_translation_falls_back_to_the_neutral_answer(f: &Fixture)
     let who = anyone();
     let turn = start_translating(f, "both").await;
     let done = f
-        .turn_of(&who, ending(&turn, Some("n"), Some("t"), None))
+        .write_turn(&who, ending(&turn, Some("n"), Some("t"), None))
         .await
         .unwrap();
     assert_eq!(answers(&done), (some("n"), some("t"), false));
     let turn = start_translating(f, "copy").await;
     let write = ending(&turn, Some("n"), None, None);
-    let done = f.turn_of(&who, write.clone()).await.unwrap();
+    let done = f.write_turn(&who, write.clone()).await.unwrap();
     assert_eq!(answers(&done), (some("n"), some("n"), true));
-    assert!(f.turn_of(&who, write).await.unwrap().replayed);
+    assert!(f.write_turn(&who, write).await.unwrap().replayed);
     let turn = start_translating(f, "promoted").await;
     f.append(&who, &turn, vec![item(Channel::Final, "n")])
         .await
         .unwrap();
     let done = f
-        .turn_of(&who, ending(&turn, None, None, None))
+        .write_turn(&who, ending(&turn, None, None, None))
         .await
         .unwrap();
     assert_eq!(answers(&done), (some("n"), some("n"), true));
     let turn = f.start(&who, "s", "plain").await;
     let done = f
-        .turn_of(&who, ending(&turn, Some("n"), None, Some(true)))
+        .write_turn(&who, ending(&turn, Some("n"), None, Some(true)))
         .await
         .unwrap();
     assert_eq!(answers(&done), (some("n"), some("n"), true));
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn a_supplied_translation_is_no_fallback(f: &Fixture) {
     let who = anyone();
     let turn = start_translating(f, "r").await;
     let write = ending(&turn, Some("n"), Some("t"), Some(true));
-    let done = f.turn_of(&who, write.clone()).await.unwrap();
+    let done = f.write_turn(&who, write.clone()).await.unwrap();
     assert_eq!(answers(&done), (some("n"), some("t"), false));
-    assert!(f.turn_of(&who, write).await.unwrap().replayed);
+    assert!(f.write_turn(&who, write).await.unwrap().replayed);
     let turn = start_translating(f, "appended").await;
     let batch = vec![
         item(Channel::Final, "n"),
@@ -150,11 +150,13 @@ pub async fn a_supplied_translation_is_no_fallback(f: &Fixture) {
     ];
     f.append(&who, &turn, batch).await.unwrap();
     let done = f
-        .turn_of(&who, ending(&turn, None, None, None))
+        .write_turn(&who, ending(&turn, None, None, None))
         .await
         .unwrap();
     assert_eq!(answers(&done), (some("n"), some("t"), false));
-    let other = f.turn_of(&who, ending(&turn, None, Some("x"), None)).await;
+    let other = f
+        .write_turn(&who, ending(&turn, None, Some("x"), None))
+        .await;
     assert_eq!(code(other), ErrorCode::IdempotencyMismatch);
 }
 
@@ -162,7 +164,7 @@ pub async fn a_missing_neutral_answer_is_copied(f: &Fixture) {
     let who = anyone();
     let turn = f.start(&who, "s", "r").await;
     let done = f
-        .turn_of(&who, ending(&turn, None, Some("t"), None))
+        .write_turn(&who, ending(&turn, None, Some("t"), None))
         .await
         .unwrap();
     assert_eq!(answers(&done), (some("t"), some("t"), false));
@@ -171,7 +173,7 @@ pub async fn a_missing_neutral_answer_is_copied(f: &Fixture) {
             .as_str()
             .contains(r#""answer_neutral_is_fallback":true"#)
     );
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn each_variant_has_one_final_item(f: &Fixture) {
@@ -192,16 +194,19 @@ pub async fn each_variant_has_one_final_item(f: &Fixture) {
     );
     let other = vec![translated(item(Channel::Final, "t"))];
     f.append(&who, &turn, other).await.unwrap();
-    let made = start_with(&who, "s", "w", "q", Some("a"), |_, items| {
+    let command = start_with(&who, "s", "w", "q", Some("a"), |_, items| {
         items.push(item(Channel::Final, "b"));
     });
-    assert_eq!(code(f.try_start(&who, made).await), ErrorCode::FinalExists);
+    assert_eq!(
+        code(f.try_start(&who, command).await),
+        ErrorCode::FinalExists
+    );
     let done = f
-        .turn_of(&who, finalize("s", turn.turn_id, None))
+        .write_turn(&who, finalize("s", turn.turn_id, None))
         .await
         .unwrap();
     assert_eq!(answers(&done), (some("n"), some("t"), false));
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn a_final_without_text_is_promoted(f: &Fixture) {
@@ -217,7 +222,7 @@ pub async fn a_final_without_text_is_promoted(f: &Fixture) {
     .unwrap();
     let write = close("s", turn.turn_id, answer(None), body("x"));
     let done = f
-        .turn_of(&who, Write::Close(Arc::new(write)))
+        .write_turn(&who, Write::Close(Arc::new(write)))
         .await
         .unwrap();
     assert_eq!(answers(&done), (None, None, false));
@@ -227,9 +232,9 @@ pub async fn a_final_without_text_is_promoted(f: &Fixture) {
     let item = ItemBody::new(Role::Assistant, Channel::Final, many.unwrap());
     f.append(&who, &turn, vec![item]).await.unwrap();
     let done = f
-        .turn_of(&who, finalize("s", turn.turn_id, None))
+        .write_turn(&who, finalize("s", turn.turn_id, None))
         .await
         .unwrap();
     assert_eq!(answers(&done), (some("a\nb"), None, false));
-    f.intact().await;
+    f.assert_intact().await;
 }

@@ -141,7 +141,7 @@ fn start_event(scope: &Scope, request: &str, question: &str) -> StartEvent {
     }
 }
 
-/// A start with a question, or with `answer` a complete turn; `change` may modify the event and the items.
+/// A start with a question; with `answer`, a complete turn. `change` may modify the event and the items.
 pub fn start_with(
     scope: &Scope,
     session: &str,
@@ -169,7 +169,7 @@ pub fn start_with(
         last.events.push(Event::Close(Box::new(close)));
     }
     Start {
-        session: NewSession::bare(sid(session)),
+        session: NewSession::with_id(sid(session)),
         event,
         batch: Batch::seal(entries, &crate::OsEntropy).unwrap(),
         status: if answer.is_some() {
@@ -265,16 +265,22 @@ pub fn redact(session: &str, target: RedactionTarget) -> Write {
 
 /// A redaction of seq ranges (first and last).
 pub fn redact_items(session: &str, ranges: &[(u64, u64)]) -> Write {
-    let seqs = Seqs::of(ranges.iter().copied()).unwrap();
+    let seqs = Seqs::from_ranges(ranges.iter().copied()).unwrap();
     redact(session, RedactionTarget::Items(seqs))
 }
 
-/// A complete turn that replaces `old`.
-pub fn replacement(scope: &Scope, session: &str, request: &str, old: TurnId, words: &str) -> Write {
-    let made = start_with(scope, session, request, words, Some(words), |event, _| {
-        event.replaces = Some(old);
+/// A complete turn that replaces the turn `replaced`.
+pub fn replacement(
+    scope: &Scope,
+    session: &str,
+    request: &str,
+    replaced: TurnId,
+    words: &str,
+) -> Write {
+    let start = start_with(scope, session, request, words, Some(words), |event, _| {
+        event.replaces = Some(replaced);
     });
-    Write::Start(Arc::new(made))
+    Write::Start(Arc::new(start))
 }
 
 impl Fixture {
@@ -284,11 +290,14 @@ impl Fixture {
     }
 
     pub async fn create(&self, scope: &Scope, session: &str) -> Result<Outcome, Failure> {
-        self.write(scope, Write::CreateSession(NewSession::bare(sid(session))))
-            .await
+        self.write(
+            scope,
+            Write::CreateSession(NewSession::with_id(sid(session))),
+        )
+        .await
     }
 
-    pub async fn turn_of(&self, scope: &Scope, write: Write) -> Result<Turn, Failure> {
+    pub async fn write_turn(&self, scope: &Scope, write: Write) -> Result<Turn, Failure> {
         match self.write(scope, write).await? {
             Outcome::Turn(turn, _) => Ok(*turn),
             other => panic!("expected a turn, got {other:?}"),
@@ -296,10 +305,10 @@ impl Fixture {
     }
 
     pub async fn try_start(&self, scope: &Scope, start: Start) -> Result<Turn, Failure> {
-        self.turn_of(scope, Write::Start(Arc::new(start))).await
+        self.write_turn(scope, Write::Start(Arc::new(start))).await
     }
 
-    pub async fn redacted(&self, scope: &Scope, write: Write) -> Result<Redacted, Failure> {
+    pub async fn write_redaction(&self, scope: &Scope, write: Write) -> Result<Redacted, Failure> {
         match self.write(scope, write).await? {
             Outcome::Redacted(redacted) => Ok(redacted),
             other => panic!("expected a receipt, got {other:?}"),
@@ -311,7 +320,7 @@ impl Fixture {
             turn.session_id.as_str(),
             RedactionTarget::Turn(turn.turn_id),
         );
-        Ok(*self.redacted(scope, write).await?.turn.unwrap())
+        Ok(*self.write_redaction(scope, write).await?.turn.unwrap())
     }
 
     /// Starts a turn with a question.
@@ -329,8 +338,8 @@ impl Fixture {
         request: &str,
         words: &str,
     ) -> Turn {
-        let made = start_with(scope, session, request, request, Some(words), |_, _| {});
-        self.try_start(scope, made).await.unwrap()
+        let start = start_with(scope, session, request, request, Some(words), |_, _| {});
+        self.try_start(scope, start).await.unwrap()
     }
 
     pub async fn append(
@@ -340,10 +349,14 @@ impl Fixture {
         items: Vec<ItemBody>,
     ) -> Result<(u64, u64, bool), Failure> {
         let write = append(turn.session_id.as_str(), turn.turn_id, items, None);
-        self.appended(scope, write).await
+        self.write_append(scope, write).await
     }
 
-    pub async fn appended(&self, scope: &Scope, write: Write) -> Result<(u64, u64, bool), Failure> {
+    pub async fn write_append(
+        &self,
+        scope: &Scope,
+        write: Write,
+    ) -> Result<(u64, u64, bool), Failure> {
         match self.write(scope, write).await? {
             Outcome::Appended {
                 first_seq,
@@ -365,7 +378,7 @@ impl Fixture {
 
     /// All items, read by page.
     pub async fn items(&self, scope: &Scope, session: &str, page: usize) -> Vec<Item> {
-        let (mut all, mut after) = (Vec::new(), 0);
+        let (mut read, mut after) = (Vec::new(), 0);
         loop {
             let (items, next) = self
                 .ledger
@@ -373,16 +386,16 @@ impl Fixture {
                 .await
                 .unwrap();
             assert!(items.len() <= page);
-            all.extend(items);
+            read.extend(items);
             match next {
                 Some(next) => after = next.parse().unwrap(),
-                None => return all,
+                None => return read,
             }
         }
     }
 
-    /// Checks that verification finds nothing.
-    pub async fn intact(&self) {
+    /// Asserts that the verification has no findings.
+    pub async fn assert_intact(&self) {
         let report = self.ledger.verify(None).await.unwrap();
         assert_eq!(report.findings, Vec::new());
         assert_eq!(report.verdict(), Verdict::Intact);
@@ -390,7 +403,7 @@ impl Fixture {
     }
 }
 
-/// The item as a translated one.
+/// The item in its translated variant.
 pub fn translated(mut item: ItemBody) -> ItemBody {
     item.variant = Variant::Translated;
     item

@@ -5,10 +5,10 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-use super::asks::{event, json};
 use super::fixture::{Fixture, anyone, finalize, item, operator, replacement, sid, start_with};
+use super::session_writes::{event, json};
 use crate::command::{NewEvent, NewSession, SessionFilter, Write};
-use crate::read::{TurnOrder, TurnQuery, turn_len};
+use crate::read::{TurnOrder, TurnQuery, turn_content_len};
 use crate::rows::RECORDS_BYTES;
 
 const MIB: usize = 1 << 20;
@@ -43,7 +43,7 @@ pub async fn pages_of_large_sessions_are_bounded(f: &Fixture) {
         let new = NewSession {
             title: Some(if n % 3 == 0 { "third" } else { "other" }.into()),
             metadata: object(mib),
-            ..NewSession::bare(sid(&format!("s{n:02}")))
+            ..NewSession::with_id(sid(&format!("s{n:02}")))
         };
         names.insert(0, new.session_id.clone());
         f.write(&who, Write::CreateSession(new)).await.unwrap();
@@ -103,7 +103,7 @@ pub async fn pages_of_large_events_are_bounded(f: &Fixture) {
         }
         assert!(seen == all, "{limit} a page");
     }
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 /// The bytes per read of events of all sessions by time are bounded.
@@ -124,10 +124,10 @@ pub async fn reads_of_large_events_by_time_are_bounded(f: &Fixture) {
         let (mut seen, mut after) = (Vec::new(), None);
         loop {
             let span = (Timestamp::from_micros(0), Timestamp::from_micros(101));
-            let ask = f
+            let query = f
                 .ledger
                 .query(move |snapshot| snapshot.view.events_at(span.0, span.1, after, limit));
-            let page = ask.await.unwrap();
+            let page = query.await.unwrap();
             let Some((pk, last)) = page.last() else { break };
             after = Some((last.event.at, *pk, last.number));
             let lens: Vec<_> = page.iter().map(|(_, row)| row.content_len()).collect();
@@ -160,11 +160,11 @@ async fn large_turns_of(f: &Fixture, session: &str, sizes: &[usize]) {
         if n % 4 != 3 || n % 5 == 4 {
             let words = "z".repeat(if n % 4 == 1 { mib * MIB } else { 1 });
             let close = finalize(session, turn.turn_id, Some(&words));
-            f.turn_of(&who, close).await.unwrap();
+            f.write_turn(&who, close).await.unwrap();
         }
         if n % 5 == 4 {
             let newer = replacement(&who, session, &format!("new{n}"), turn.turn_id, "w");
-            f.turn_of(&who, newer).await.unwrap();
+            f.write_turn(&who, newer).await.unwrap();
         }
     }
 }
@@ -178,7 +178,7 @@ async fn walk(f: &Fixture, session: &str, query: &TurnQuery) -> Vec<filrouge_typ
         if query.order == TurnOrder::Newest {
             page.reverse();
         }
-        let lens: Vec<usize> = page.iter().map(turn_len).collect();
+        let lens: Vec<usize> = page.iter().map(turn_content_len).collect();
         check_page(&lens, query.limit, next.is_some());
         pages.extend(page);
         match next {
@@ -195,15 +195,15 @@ pub async fn pages_of_large_turns_are_bounded(f: &Fixture) {
         large_turns_of(f, &session, &sizes(&mut runner)).await;
         let (who, id) = (anyone(), sid(&session));
         let (asked, named) = (who.clone(), id.clone());
-        let ask = f.ledger.query_session(&asked, &named, move |snapshot| {
+        let query = f.ledger.query_session(&asked, &named, move |snapshot| {
             let mut all = Vec::new();
-            snapshot.each_turn(&snapshot.get(&who, &id)?, |turn| {
+            snapshot.for_each_turn(&snapshot.get(&who, &id)?, |turn| {
                 all.push(turn);
                 Ok(())
             })?;
             Ok(all)
         });
-        let all = ask.await.unwrap();
+        let all = query.await.unwrap();
         for order in [TurnOrder::Oldest, TurnOrder::Newest] {
             for status in [None, Some(TurnStatus::Finalized)] {
                 let shown = all.iter().filter(|t| status.is_none_or(|s| s == t.status));
@@ -225,5 +225,5 @@ pub async fn pages_of_large_turns_are_bounded(f: &Fixture) {
             }
         }
     }
-    f.intact().await;
+    f.assert_intact().await;
 }

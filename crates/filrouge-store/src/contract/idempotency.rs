@@ -12,13 +12,13 @@ use crate::command::{Outcome, Write};
 
 pub async fn a_repeated_start_is_replayed(f: &Fixture) {
     let who = anyone();
-    let made = start(&who, "s", "r", "q");
-    let first = f.try_start(&who, made.clone()).await.unwrap();
-    let again = f.try_start(&who, made).await.unwrap();
+    let command = start(&who, "s", "r", "q");
+    let first = f.try_start(&who, command.clone()).await.unwrap();
+    let again = f.try_start(&who, command).await.unwrap();
     assert!(!first.replayed && again.replayed && !again.differs);
     assert_eq!(again.turn_id, first.turn_id);
     assert_eq!(f.last_seq(&who, "s").await, 1);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn a_repeated_start_with_another_body_is_reported(f: &Fixture) {
@@ -56,7 +56,7 @@ pub async fn a_repeated_append_is_replayed(f: &Fixture) {
     );
     assert_eq!(f.append(&who, &turn, batch()).await.unwrap(), (2, 4, true));
     assert_eq!(f.last_seq(&who, "s").await, 5);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn a_repeated_append_with_another_body_is_refused(f: &Fixture) {
@@ -100,10 +100,10 @@ pub async fn a_repeated_append_with_another_body_is_refused(f: &Fixture) {
 
 pub async fn partial_replays_are_refused(f: &Fixture) {
     let who = anyone();
-    let mut made = keyed("q", "question");
-    made.channel = Channel::Question;
-    let made = start_with(&who, "s", "r", "q", None, |_, items| items[0] = made);
-    let turn = f.try_start(&who, made).await.unwrap();
+    let mut question = keyed("q", "question");
+    question.channel = Channel::Question;
+    let command = start_with(&who, "s", "r", "q", None, |_, items| items[0] = question);
+    let turn = f.try_start(&who, command).await.unwrap();
     f.append(&who, &turn, vec![keyed("a", "1")]).await.unwrap();
     for batch in [
         vec![keyed("a", "1"), keyed("new", "2")],
@@ -125,12 +125,12 @@ pub async fn a_repeated_finalize_is_replayed(f: &Fixture) {
     let who = anyone();
     let turn = f.start(&who, "s", "r").await;
     let first = f
-        .turn_of(&who, finalize("s", turn.turn_id, Some("a")))
+        .write_turn(&who, finalize("s", turn.turn_id, Some("a")))
         .await
         .unwrap();
     f.clock.advance(1_000_000);
     let again = f
-        .turn_of(&who, finalize("s", turn.turn_id, Some("a")))
+        .write_turn(&who, finalize("s", turn.turn_id, Some("a")))
         .await
         .unwrap();
     assert!(again.replayed && !first.replayed);
@@ -148,78 +148,80 @@ pub async fn a_repeated_finalize_is_replayed(f: &Fixture) {
         body("spelled otherwise"),
     );
     assert!(
-        f.turn_of(&who, Write::Close(Arc::new(other_key)))
+        f.write_turn(&who, Write::Close(Arc::new(other_key)))
             .await
             .unwrap()
             .replayed
     );
     let none = close("s", turn.turn_id, answer(None), body("nothing"));
     assert!(
-        f.turn_of(&who, Write::Close(Arc::new(none)))
+        f.write_turn(&who, Write::Close(Arc::new(none)))
             .await
             .unwrap()
             .replayed
     );
     let other = f
-        .turn_of(&who, finalize("s", turn.turn_id, Some("b")))
+        .write_turn(&who, finalize("s", turn.turn_id, Some("b")))
         .await;
     assert_eq!(code(other), ErrorCode::IdempotencyMismatch);
     assert_eq!(f.last_seq(&who, "s").await, 2);
     let complete = f.complete_turn(&who, "s", "w", "answer").await;
     assert!(
-        f.turn_of(&who, finalize("s", complete.turn_id, Some("answer")))
+        f.write_turn(&who, finalize("s", complete.turn_id, Some("answer")))
             .await
             .unwrap()
             .replayed
     );
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn repeated_fail_and_cancel_are_replayed(f: &Fixture) {
     let who = anyone();
     let turn = f.start(&who, "s", "f").await;
-    f.turn_of(&who, fail("s", turn.turn_id, "e")).await.unwrap();
+    f.write_turn(&who, fail("s", turn.turn_id, "e"))
+        .await
+        .unwrap();
     assert!(
-        f.turn_of(&who, fail("s", turn.turn_id, "e"))
+        f.write_turn(&who, fail("s", turn.turn_id, "e"))
             .await
             .unwrap()
             .replayed
     );
     assert_eq!(
-        code(f.turn_of(&who, fail("s", turn.turn_id, "x")).await),
+        code(f.write_turn(&who, fail("s", turn.turn_id, "x")).await),
         ErrorCode::IdempotencyMismatch
     );
     let turn = f.start(&who, "s", "c").await;
-    f.turn_of(&who, cancel("s", turn.turn_id)).await.unwrap();
+    f.write_turn(&who, cancel("s", turn.turn_id)).await.unwrap();
     assert!(
-        f.turn_of(&who, cancel("s", turn.turn_id))
+        f.write_turn(&who, cancel("s", turn.turn_id))
             .await
             .unwrap()
             .replayed
     );
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn appends_are_replayed_after_the_turn_closed(f: &Fixture) {
     let who = anyone();
     for ending in ["finalize", "fail", "cancel"] {
-        let made = start(&who, ending, "r", "q");
-        let turn = f.try_start(&who, made.clone()).await.unwrap();
+        let command = start(&who, ending, "r", "q");
+        let turn = f.try_start(&who, command.clone()).await.unwrap();
         f.append(&who, &turn, vec![keyed("a", "1")]).await.unwrap();
         let end = match ending {
             "finalize" => finalize(ending, turn.turn_id, Some("x")),
             "fail" => fail(ending, turn.turn_id, "x"),
             _ => cancel(ending, turn.turn_id),
         };
-        let closed = f.turn_of(&who, end).await.unwrap();
+        let closed = f.write_turn(&who, end).await.unwrap();
         let again = append(ending, turn.turn_id, vec![keyed("a", "1")], Some(77));
-        assert_eq!(f.appended(&who, again).await.unwrap(), (2, 2, true));
-        let again = f.try_start(&who, made).await.unwrap();
+        assert_eq!(f.write_append(&who, again).await.unwrap(), (2, 2, true));
+        let again = f.try_start(&who, command).await.unwrap();
         assert!(again.replayed && !again.differs);
         assert_eq!(again.status, closed.status);
         assert_eq!(again.last_seq, closed.last_seq);
     }
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn a_repeated_session_creation_is_replayed(f: &Fixture) {
@@ -231,7 +233,7 @@ pub async fn a_repeated_session_creation_is_replayed(f: &Fixture) {
     assert!(!created(f.create(&who, "s").await.unwrap()));
     f.start(&who, "made by its turn", "r").await;
     assert!(!created(f.create(&who, "made by its turn").await.unwrap()));
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn retries_after_every_failure_are_safe(f: &Fixture) {
@@ -240,18 +242,21 @@ pub async fn retries_after_every_failure_are_safe(f: &Fixture) {
     let id = turn.turn_id;
     let wrong = append("s", id, vec![keyed("a", "1")], Some(9));
     assert_eq!(
-        code(f.appended(&who, wrong.clone()).await),
+        code(f.write_append(&who, wrong.clone()).await),
         ErrorCode::SeqConflict
     );
-    assert_eq!(code(f.appended(&who, wrong).await), ErrorCode::SeqConflict);
+    assert_eq!(
+        code(f.write_append(&who, wrong).await),
+        ErrorCode::SeqConflict
+    );
     let right = append("s", id, vec![keyed("a", "1")], Some(1));
     assert_eq!(
-        f.appended(&who, right.clone()).await.unwrap(),
+        f.write_append(&who, right.clone()).await.unwrap(),
         (2, 2, false)
     );
-    assert_eq!(f.appended(&who, right).await.unwrap(), (2, 2, true));
+    assert_eq!(f.write_append(&who, right).await.unwrap(), (2, 2, true));
     assert_eq!(
-        code(f.turn_of(&who, finalize("s", id, None)).await),
+        code(f.write_turn(&who, finalize("s", id, None)).await),
         ErrorCode::AnswerMissing
     );
     f.clock.advance(10);
@@ -260,22 +265,25 @@ pub async fn retries_after_every_failure_are_safe(f: &Fixture) {
     assert!(matches!(outcome, Outcome::Interrupted(Some(_))));
     let late = append("s", id, vec![keyed("b", "1")], None);
     assert_eq!(
-        code(f.appended(&who, late.clone()).await),
+        code(f.write_append(&who, late.clone()).await),
         ErrorCode::TurnClosed
     );
     f.try_start(&who, start(&who, "s", "r", "r")).await.unwrap();
-    assert!(!f.appended(&who, late).await.unwrap().2);
-    let done = f.turn_of(&who, finalize("s", id, Some("a"))).await.unwrap();
+    assert!(!f.write_append(&who, late).await.unwrap().2);
+    let done = f
+        .write_turn(&who, finalize("s", id, Some("a")))
+        .await
+        .unwrap();
     assert_eq!(done.status, TurnStatus::Finalized);
     assert_eq!(
         code(f.append(&who, &turn, vec![keyed("c", "1")]).await),
         ErrorCode::TurnClosed
     );
     assert_eq!(
-        code(f.turn_of(&who, cancel("s", id)).await),
+        code(f.write_turn(&who, cancel("s", id)).await),
         ErrorCode::TurnClosed
     );
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn items_without_ids_are_new(f: &Fixture) {

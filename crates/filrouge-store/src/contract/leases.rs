@@ -2,11 +2,11 @@
 
 use filrouge_types::{Clock, ErrorCode, Lease, SessionStatus, Timestamp};
 
-use super::asks::{close_session, patch};
 use super::fixture::{Fixture, anyone, code, operator, sid, user};
-use super::live_asks::{
+use super::live_writes::{
     SECOND, TTL, acquire, acquire_new, acquire_with, checkpoint, queued, release, renew, under,
 };
+use super::session_writes::{close_session, patch};
 use crate::command::{NewSession, Scope, SessionPatch};
 
 fn in_seconds(f: &Fixture, n: i64) -> Timestamp {
@@ -49,11 +49,11 @@ pub async fn a_session_has_one_holder(f: &Fixture) {
     f.clock.advance(1);
     let over = f.lease(&who, "s").await.unwrap();
     assert_eq!((over.fence, over.holder), (lease.fence, None));
-    let second = f.held(&who, "s", "b").await;
+    let second = f.acquire_lease(&who, "s", "b").await;
     assert!(second > lease.fence);
     let refused = f.write_lease(&who, acquire("s", "a")).await.unwrap_err();
     assert_eq!(refused.held.unwrap().holder.as_deref(), Some("b"));
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn a_holder_needs_a_name(f: &Fixture) {
@@ -63,8 +63,8 @@ pub async fn a_holder_needs_a_name(f: &Fixture) {
         assert_eq!(code(refused), ErrorCode::Invalid);
     }
     assert_eq!(f.lease(&anyone(), "s").await.unwrap().fence, 0);
-    f.held(&anyone(), "s", &"é".repeat(128)).await;
-    f.intact().await;
+    f.acquire_lease(&anyone(), "s", &"é".repeat(128)).await;
+    f.assert_intact().await;
 }
 
 pub async fn fences_only_grow(f: &Fixture) {
@@ -73,7 +73,7 @@ pub async fn fences_only_grow(f: &Fixture) {
     let mut newest = 0;
     for n in 0..12 {
         let holder = ["a", "a", "b"][n % 3];
-        let fence = f.held(&who, "s", holder).await;
+        let fence = f.acquire_lease(&who, "s", holder).await;
         assert!(fence > newest, "{fence} after {newest}");
         newest = fence;
         match n % 4 {
@@ -98,13 +98,13 @@ pub async fn fences_only_grow(f: &Fixture) {
         }
         assert_eq!(f.lease(&who, "s").await.unwrap().fence, newest);
     }
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn a_lease_is_renewed(f: &Fixture) {
     let who = user("ann");
     f.create(&who, "s").await.unwrap();
-    let fence = f.held(&who, "s", "a").await;
+    let fence = f.acquire_lease(&who, "s", "a").await;
     f.clock.advance(50 * SECOND);
     let renewed = f
         .write_lease(&who, renew("s", "a", fence, 120))
@@ -133,7 +133,7 @@ pub async fn a_lease_is_renewed(f: &Fixture) {
     f.clock.advance(20 * SECOND);
     let refused = f.write_lease(&who, renew("s", "a", fence, 60)).await;
     assert_eq!(code(refused), ErrorCode::LeaseExpired);
-    let next = f.held(&who, "s", "b").await;
+    let next = f.acquire_lease(&who, "s", "b").await;
     let refused = f.write_lease(&who, renew("s", "a", fence, 60)).await;
     assert_eq!(code(refused), ErrorCode::StaleFence);
     assert_eq!(f.lease(&who, "s").await.unwrap().fence, next);
@@ -144,7 +144,7 @@ pub async fn a_lease_is_renewed(f: &Fixture) {
 pub async fn a_lease_is_released(f: &Fixture) {
     let who = user("ann");
     f.create(&who, "s").await.unwrap();
-    let fence = f.held(&who, "s", "a").await;
+    let fence = f.acquire_lease(&who, "s", "a").await;
     let refused = f.write_lease(&who, release("s", "b", fence)).await;
     assert_eq!(code(refused), ErrorCode::LeaseHeld);
     // A fence that is not current releases nothing.
@@ -161,7 +161,7 @@ pub async fn a_lease_is_released(f: &Fixture) {
     let position = f.ledger.position();
     f.write_lease(&who, release("s", "a", fence)).await.unwrap();
     assert_eq!(f.ledger.position(), position, "free already");
-    let second = f.held(&who, "s", "b").await;
+    let second = f.acquire_lease(&who, "s", "b").await;
     let late = f
         .write_lease(&who, release("s", "a", fence))
         .await
@@ -176,7 +176,7 @@ pub async fn a_lease_is_released(f: &Fixture) {
     assert_eq!(over.lease.holder, None);
     let absent = f.write_lease(&who, release("none", "a", 1)).await;
     assert_eq!(code(absent), ErrorCode::SessionNotFound);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 /// A lease change that was queued while the store was down is applied, however late, if no other holder acquired the
@@ -184,7 +184,7 @@ pub async fn a_lease_is_released(f: &Fixture) {
 pub async fn leases_granted_while_the_store_was_down_are_applied(f: &Fixture) {
     let who = user("ann");
     f.create(&who, "s").await.unwrap();
-    let fence = f.held(&who, "s", "a").await;
+    let fence = f.acquire_lease(&who, "s", "a").await;
     let late = queued(&who, fence);
     let live = f.lease(&who, "s").await.unwrap();
     let brief = acquire_with("s", "a", |a| a.ttl = std::time::Duration::from_secs(1));
@@ -217,7 +217,7 @@ pub async fn leases_granted_while_the_store_was_down_are_applied(f: &Fixture) {
         .await
         .unwrap();
     assert_eq!(free.lease.holder, None);
-    let next = f.held(&who, "s", "c").await;
+    let next = f.acquire_lease(&who, "s", "c").await;
     let held = f.lease(&who, "s").await.unwrap();
     for wrong in [fence, next] {
         let refused = f.write_lease(&late, renew("s", "a", wrong, 60)).await;
@@ -230,40 +230,43 @@ pub async fn leases_granted_while_the_store_was_down_are_applied(f: &Fixture) {
     let refused = f.write_lease(&late, release("s", "a", next)).await;
     assert_eq!(code(refused), ErrorCode::LeaseHeld);
     assert_eq!(f.lease(&who, "s").await.unwrap(), held);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn acquiring_creates_the_session(f: &Fixture) {
     let who = user("ann");
     let absent = f.write_lease(&who, acquire("s", "a")).await;
     assert_eq!(code(absent), ErrorCode::SessionNotFound);
-    let made = acquire_with("s", "a", |a| {
+    let command = acquire_with("s", "a", |a| {
         a.resumes = Some(None);
         a.create = Some(NewSession {
             title: Some("a call".into()),
-            ..NewSession::bare(sid("s"))
+            ..NewSession::with_id(sid("s"))
         });
     });
-    let first = f.write_lease(&who, made.clone()).await.unwrap();
+    let first = f.write_lease(&who, command.clone()).await.unwrap();
     assert!(first.created && !first.resumed);
     let session = f.session(&who, "s").await.unwrap();
     assert_eq!(session.title.as_deref(), Some("a call"));
     assert_eq!(session.identity_id, who.viewer.identity().cloned());
-    let again = f.write_lease(&who, made.clone()).await.unwrap();
+    let again = f.write_lease(&who, command.clone()).await.unwrap();
     assert_eq!((again.created, again.lease), (false, first.lease));
     for other in [user("bob"), anyone()] {
-        let taken = f.write_lease(&other, made.clone()).await;
+        let taken = f.write_lease(&other, command.clone()).await;
         assert_eq!(code(taken), ErrorCode::SessionConflict);
     }
     f.erase(&who, "s").await.unwrap();
-    let erased = f.write_lease(&who, made).await;
+    let erased = f.write_lease(&who, command).await;
     assert_eq!(code(erased), ErrorCode::SessionErased);
 }
 
 pub async fn a_fence_creates_no_session(f: &Fixture) {
     let who = under(&anyone(), 1);
-    let made = super::fixture::start(&who, "s", "r", "q");
-    assert_eq!(code(f.try_start(&who, made).await), ErrorCode::StaleFence);
+    let command = super::fixture::start(&who, "s", "r", "q");
+    assert_eq!(
+        code(f.try_start(&who, command).await),
+        ErrorCode::StaleFence
+    );
     let absent = f.session(&anyone(), "s").await;
     assert_eq!(code(absent), ErrorCode::SessionNotFound);
 }
@@ -328,7 +331,7 @@ pub async fn sessions_in_a_terminal_state_are_not_acquired(f: &Fixture) {
 pub async fn strangers_acquire_no_lease(f: &Fixture) {
     let ann = user("ann");
     f.create(&ann, "s").await.unwrap();
-    let fence = f.held(&ann, "s", "a").await;
+    let fence = f.acquire_lease(&ann, "s", "a").await;
     for who in [user("bob"), anyone(), operator("u")] {
         for write in [
             acquire("s", "a"),
@@ -355,7 +358,12 @@ pub async fn strangers_acquire_no_lease(f: &Fixture) {
     }
 }
 
-async fn resumed(f: &Fixture, who: &Scope, holder: &str, known: Option<u64>) -> (u64, bool) {
+async fn acquire_and_report(
+    f: &Fixture,
+    who: &Scope,
+    holder: &str,
+    known: Option<u64>,
+) -> (u64, bool) {
     let write = acquire_with("s", holder, |a| a.resumes = Some(known));
     let taken = f.write_lease(who, write).await.unwrap();
     (taken.lease.fence, taken.resumed)
@@ -370,23 +378,23 @@ async fn resume_events(f: &Fixture, who: &Scope) -> Vec<String> {
 pub async fn a_resume_is_reported_once(f: &Fixture) {
     let who = user("ann");
     f.write_lease(&who, acquire_new("s", "a")).await.unwrap();
-    let (first, is_recorded) = resumed(f, &who, "a", None).await;
+    let (first, is_recorded) = acquire_and_report(f, &who, "a", None).await;
     assert!(!is_recorded, "there is nothing to resume from");
     f.complete_turn(&under(&who, first), "s", "r", "a").await;
-    assert!(resumed(f, &who, "a", None).await.1);
-    assert!(resumed(f, &who, "a", None).await.1);
+    assert!(acquire_and_report(f, &who, "a", None).await.1);
+    assert!(acquire_and_report(f, &who, "a", None).await.1);
     assert_eq!(resume_events(f, &who).await.len(), 1, "once per fence");
     assert!(
-        !resumed(f, &who, "a", Some(2)).await.1,
+        !acquire_and_report(f, &who, "a", Some(2)).await.1,
         "an up-to-date copy"
     );
     f.write_lease(&who, release("s", "a", first)).await.unwrap();
-    let (second, is_recorded) = resumed(f, &who, "b", Some(2)).await;
+    let (second, is_recorded) = acquire_and_report(f, &who, "b", Some(2)).await;
     assert!(!is_recorded && second > first);
     f.write_lease(&who, release("s", "b", second))
         .await
         .unwrap();
-    let (third, is_recorded) = resumed(f, &who, "b", Some(1)).await;
+    let (third, is_recorded) = acquire_and_report(f, &who, "b", Some(1)).await;
     assert!(is_recorded, "an older copy");
     f.write_lease(&who, release("s", "b", third)).await.unwrap();
     assert!(
@@ -398,7 +406,7 @@ pub async fn a_resume_is_reported_once(f: &Fixture) {
     let keys = resume_events(f, &who).await;
     assert_eq!(keys.len(), 2);
     assert!(keys[0].ends_with(&format!(":{first}")) && keys[1].ends_with(&format!(":{third}")));
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 /// A session's holder is not part of its content: neither its version nor its feed changes with it.
@@ -408,7 +416,7 @@ pub async fn lease_changes_are_not_in_the_feed(f: &Fixture) {
     let (before, feed) = (f.session(&who, "s").await.unwrap(), f.feed(&who, 9).await);
     let commits = f.ledger.position().commit_no;
     f.clock.advance(SECOND);
-    let fence = f.held(&who, "s", "a").await;
+    let fence = f.acquire_lease(&who, "s", "a").await;
     f.write_lease(&who, renew("s", "a", fence, 60))
         .await
         .unwrap();
@@ -416,5 +424,5 @@ pub async fn lease_changes_are_not_in_the_feed(f: &Fixture) {
     assert_eq!(f.ledger.position().commit_no, commits + 3);
     assert_eq!(f.session(&who, "s").await.unwrap(), before);
     assert_eq!(f.feed(&who, 9).await, feed);
-    f.intact().await;
+    f.assert_intact().await;
 }

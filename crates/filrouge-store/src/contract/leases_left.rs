@@ -2,37 +2,37 @@
 
 use filrouge_types::{Channel, Clock, ErrorCode, Item, Timestamp, Turn, TurnId, TurnStatus};
 
-use super::asks::{erase, event, metadata, patch, title};
-use super::drafts::{abandon, advance, delta, none_left, put, recorded, stream};
+use super::drafts::{abandon, advance, assert_no_drafts, delta, put, recorded, stream};
 use super::fixture::{Fixture, append, code, finalize, interrupt, item, redact_items, sid, user};
-use super::live_asks::{SECOND, TTL, acquire, release, renew, under};
+use super::live_writes::{SECOND, TTL, acquire, release, renew, under};
+use super::session_writes::{erase, event, metadata, patch, title};
 use crate::command::{AFTER_ANY_HEARTBEAT, Outcome, Scope, Write};
 use crate::rows::HeadLease;
 
-async fn head(f: &Fixture, who: &Scope) -> HeadLease {
-    let (viewer, id, of) = (who.clone(), sid("s"), sid("s"));
-    let ask = f.ledger.query_session(who, &of, move |snapshot| {
+async fn head_lease(f: &Fixture, who: &Scope) -> HeadLease {
+    let (viewer, id, queried_id) = (who.clone(), sid("s"), sid("s"));
+    let query = f.ledger.query_session(who, &queried_id, move |snapshot| {
         Ok(snapshot.get(&viewer, &id)?.head.lease)
     });
-    ask.await.unwrap()
+    query.await.unwrap()
 }
 
 /// Whether the caller holds the session and the previous holder left the turn open.
 async fn is_inherited(f: &Fixture, who: &Scope, turn: TurnId) -> bool {
     let (viewer, id, now) = (who.clone(), sid("s"), f.clock.now());
-    let of = id.clone();
-    let ask = f.ledger.query_session(who, &of, move |snapshot| {
+    let queried_id = id.clone();
+    let query = f.ledger.query_session(who, &queried_id, move |snapshot| {
         snapshot.is_inherited_turn(&viewer, &id, &turn, now)
     });
-    ask.await.unwrap()
+    query.await.unwrap()
 }
 
 pub async fn the_head_records_when_a_fence_was_granted(f: &Fixture) {
     let who = user("ann");
     f.create(&who, "s").await.unwrap();
-    assert_eq!(head(f, &who).await.since, Timestamp::from_micros(0));
+    assert_eq!(head_lease(f, &who).await.since, Timestamp::from_micros(0));
     let begun = f.clock.now();
-    let fence = f.held(&who, "s", "a").await;
+    let fence = f.acquire_lease(&who, "s", "a").await;
     for write in [
         acquire("s", "a"),
         renew("s", "a", fence, 60),
@@ -40,18 +40,22 @@ pub async fn the_head_records_when_a_fence_was_granted(f: &Fixture) {
     ] {
         f.clock.advance(SECOND);
         f.write_lease(&who, write).await.unwrap();
-        assert_eq!(head(f, &who).await.since, begun, "the start of this fence");
+        assert_eq!(
+            head_lease(f, &who).await.since,
+            begun,
+            "the start of this fence"
+        );
     }
     f.clock.advance(SECOND);
-    f.held(&who, "s", "a").await;
-    assert_eq!(head(f, &who).await.since, f.clock.now());
-    f.intact().await;
+    f.acquire_lease(&who, "s", "a").await;
+    assert_eq!(head_lease(f, &who).await.since, f.clock.now());
+    f.assert_intact().await;
 }
 
 pub async fn turns_of_the_previous_holder_are_recognized(f: &Fixture) {
     let who = user("ann");
     f.create(&who, "s").await.unwrap();
-    let older = under(&who, f.held(&who, "s", "a").await);
+    let older = under(&who, f.acquire_lease(&who, "s", "a").await);
     let turn = f.start(&older, "s", "r").await.turn_id;
     let spoken = f.start(&older, "s", "spoken").await.turn_id;
     f.clock.advance(SECOND);
@@ -59,7 +63,7 @@ pub async fn turns_of_the_previous_holder_are_recognized(f: &Fixture) {
     assert!(!is_inherited(f, &older, turn).await);
     f.clock.advance(TTL * SECOND);
     assert!(!is_inherited(f, &older, turn).await);
-    let newer = under(&who, f.held(&who, "s", "b").await);
+    let newer = under(&who, f.acquire_lease(&who, "s", "b").await);
     for (scope, left) in [(&who, false), (&older, false), (&newer, true)] {
         assert_eq!(is_inherited(f, scope, turn).await, left);
         assert_eq!(is_inherited(f, scope, spoken).await, left);
@@ -82,10 +86,10 @@ pub async fn turns_of_the_previous_holder_are_recognized(f: &Fixture) {
 }
 
 /// A turn whose recording by "a" has shown some text, and the scopes of "a" and of "b", the current holder.
-async fn overtaken(f: &Fixture) -> (Turn, Scope, Scope) {
+async fn previous_holders_draft(f: &Fixture) -> (Turn, Scope, Scope) {
     let who = user("ann");
     f.create(&who, "s").await.unwrap();
-    let older = under(&who, f.held(&who, "s", "a").await);
+    let older = under(&who, f.acquire_lease(&who, "s", "a").await);
     let turn = f.start(&older, "s", "r").await;
     let id = turn.turn_id;
     f.write(&older, put("s", id, stream(1), 0, Vec::new()))
@@ -103,13 +107,13 @@ async fn overtaken(f: &Fixture) -> (Turn, Scope, Scope) {
     f.clock.advance(TTL * SECOND);
     let nobody = f.write(&who, finalize("s", id, Some("a"))).await;
     assert_eq!(code(nobody), ErrorCode::StreamOpen, "without a lease");
-    let newer = under(&who, f.held(&who, "s", "b").await);
+    let newer = under(&who, f.acquire_lease(&who, "s", "b").await);
     f.clock.advance(SECOND);
     (turn, older, newer)
 }
 
 /// The session's items; the old recording's text follows the question.
-async fn kept(f: &Fixture, who: &Scope) -> Vec<Item> {
+async fn items_with_kept_text(f: &Fixture, who: &Scope) -> Vec<Item> {
     let items = f.items(who, "s", 50).await;
     assert_eq!(items[1].body.channel, Channel::Partial);
     assert_eq!(items[1].body.item_id, stream(1).item_id(0));
@@ -125,24 +129,24 @@ async fn kept(f: &Fixture, who: &Scope) -> Vec<Item> {
 }
 
 pub async fn an_inherited_draft_is_finalized(f: &Fixture) {
-    let (turn, older, newer) = overtaken(f).await;
+    let (turn, older, newer) = previous_holders_draft(f).await;
     let done = f
-        .turn_of(&newer, finalize("s", turn.turn_id, Some("answer")))
+        .write_turn(&newer, finalize("s", turn.turn_id, Some("answer")))
         .await
         .unwrap();
     assert_eq!(done.status, TurnStatus::Finalized);
-    let items = kept(f, &newer).await;
+    let items = items_with_kept_text(f, &newer).await;
     assert_eq!(items[2].body.channel, Channel::Final);
-    none_left(f, &newer).await;
+    assert_no_drafts(f, &newer).await;
     let late = f.write(&older, advance("s", turn.turn_id, stream(1), 0, None));
     assert!(late.await.is_err());
     let again = finalize("s", turn.turn_id, Some("answer"));
-    assert!(f.turn_of(&newer, again).await.unwrap().replayed);
-    f.intact().await;
+    assert!(f.write_turn(&newer, again).await.unwrap().replayed);
+    f.assert_intact().await;
 }
 
 pub async fn an_inherited_draft_is_appended_to(f: &Fixture) {
-    let (turn, _, newer) = overtaken(f).await;
+    let (turn, _, newer) = previous_holders_draft(f).await;
     let mut plan = item(Channel::Plan, "p");
     plan.item_id = filrouge_types::ItemId::new("plan").ok();
     let write = append("s", turn.turn_id, vec![plan], Some(1));
@@ -152,36 +156,36 @@ pub async fn an_inherited_draft_is_appended_to(f: &Fixture) {
             first_seq,
             last_seq,
             replayed: again,
-            put,
+            written,
         } = outcome
         else {
             panic!("{outcome:?}")
         };
         assert_eq!((first_seq, last_seq, again), (3, 3, replayed));
-        let put = put.map(|put| (put.first_seq, put.last_seq));
+        let range = written.map(|range| (range.first_seq, range.last_seq));
         assert_eq!(
-            put,
+            range,
             (!replayed).then_some((2, 3)),
             "all items that were written"
         );
     }
-    let items = kept(f, &newer).await;
+    let items = items_with_kept_text(f, &newer).await;
     assert_eq!(items[2].body.channel, Channel::Plan);
-    none_left(f, &newer).await;
+    assert_no_drafts(f, &newer).await;
     f.write(&newer, finalize("s", turn.turn_id, Some("a")))
         .await
         .unwrap();
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn an_inherited_draft_is_replaced_by_a_recording(f: &Fixture) {
-    let (turn, older, newer) = overtaken(f).await;
+    let (turn, older, newer) = previous_holders_draft(f).await;
     let id = turn.turn_id;
     let begins = put("s", id, stream(2), 0, Vec::new());
     for _ in 0..2 {
         f.write(&newer, begins.clone()).await.unwrap();
     }
-    kept(f, &newer).await;
+    items_with_kept_text(f, &newer).await;
     let continued = put("s", id, stream(2), 1, vec![delta(0, true, "more")]);
     f.write(&newer, continued).await.unwrap();
     // The current holder has inherited the turn.
@@ -198,14 +202,14 @@ pub async fn an_inherited_draft_is_replaced_by_a_recording(f: &Fixture) {
     f.write(&newer, recorded("s", id, stream(2), "answer"))
         .await
         .unwrap();
-    kept(f, &newer).await;
-    none_left(f, &newer).await;
-    f.intact().await;
+    items_with_kept_text(f, &newer).await;
+    assert_no_drafts(f, &newer).await;
+    f.assert_intact().await;
 }
 
 /// An ended recording does not interrupt a turn that the holder continues.
 pub async fn the_end_of_a_recording_does_not_interrupt_the_holder(f: &Fixture) {
-    let (turn, _, newer) = overtaken(f).await;
+    let (turn, _, newer) = previous_holders_draft(f).await;
     let id = turn.turn_id;
     f.append(&newer, &turn, vec![item(Channel::Plan, "p")])
         .await
@@ -214,9 +218,9 @@ pub async fn the_end_of_a_recording_does_not_interrupt_the_holder(f: &Fixture) {
         .await
         .unwrap();
     f.clock.advance(1);
-    for gone in [stream(1), stream(2)] {
+    for writer in [stream(1), stream(2)] {
         let outcome = f
-            .write(&user("ann"), abandon("s", id, gone, i64::MAX))
+            .write(&user("ann"), abandon("s", id, writer, i64::MAX))
             .await;
         assert_eq!(outcome.unwrap(), Outcome::Interrupted(None));
     }
@@ -225,12 +229,12 @@ pub async fn the_end_of_a_recording_does_not_interrupt_the_holder(f: &Fixture) {
         .write(&user("ann"), abandon("s", id, stream(2), i64::MAX))
         .await;
     assert!(matches!(outcome.unwrap(), Outcome::Interrupted(Some(_))));
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 /// Only the holder may declare turns of the session abandoned.
 pub async fn an_inherited_turn_is_interrupted_by_the_holder(f: &Fixture) {
-    let (turn, older, newer) = overtaken(f).await;
+    let (turn, older, newer) = previous_holders_draft(f).await;
     let asked = f.start(&newer, "s", "asked").await.turn_id;
     let ended = |turn| interrupt("s", turn, AFTER_ANY_HEARTBEAT.as_micros());
     for turn in [turn.turn_id, asked] {
@@ -246,16 +250,16 @@ pub async fn an_inherited_turn_is_interrupted_by_the_holder(f: &Fixture) {
     let shown = f.items(&newer, "s", 50).await;
     let shown = shown.iter().filter(|i| i.body.channel == Channel::Partial);
     assert_eq!(shown.count(), 1, "what was shown is kept");
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 /// A write that needs no fence is refused under a fence that is not current.
 pub async fn a_given_fence_must_be_current(f: &Fixture) {
     let who = user("ann");
     f.complete_turn(&who, "s", "r", "a").await;
-    let older = f.held(&who, "s", "a").await;
+    let older = f.acquire_lease(&who, "s", "a").await;
     f.clock.advance(TTL * SECOND);
-    let fence = f.held(&who, "s", "b").await;
+    let fence = f.acquire_lease(&who, "s", "b").await;
     let record_event = |key: &str| Write::RecordEvent(Box::new(event("s", key, "kind")));
     let writes = [
         patch("s", title("t")),
@@ -279,7 +283,7 @@ pub async fn a_given_fence_must_be_current(f: &Fixture) {
         }
     }
     assert_eq!(f.ledger.position(), position);
-    let fence = f.held(&who, "s", "c").await;
+    let fence = f.acquire_lease(&who, "s", "c").await;
     for write in &writes {
         f.write(&under(&who, fence), write.clone()).await.unwrap();
         // A write that was done before is replayed.
@@ -289,5 +293,5 @@ pub async fn a_given_fence_must_be_current(f: &Fixture) {
     for write in [redact_items("s", &[(1, 1)]), erase("s")] {
         f.write(&under(&who, older), write).await.unwrap();
     }
-    f.intact().await;
+    f.assert_intact().await;
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use filrouge_types::{Channel, ErrorCode};
 
-use super::asks::{close_session, event, patch, patch_if, title};
 use super::drafts;
 use super::fixture::{Fixture, append, code, item, start_with, user};
 use super::leases_writes::{BusySession, WRITES};
-use super::live_asks::{SECOND, TTL, acquire, checkpoint, releasing, under};
+use super::live_writes::{SECOND, TTL, acquire, checkpoint, releasing, under};
+use super::session_writes::{close_session, event, patch, patch_if, title};
 use crate::command::{SessionPatch, Write};
 
 pub async fn the_last_write_releases_the_lease(f: &Fixture) {
@@ -17,7 +17,7 @@ pub async fn the_last_write_releases_the_lease(f: &Fixture) {
     for n in 0..WRITES + 1 {
         let s = format!("s{n}");
         let busy = BusySession::new(f, &who, &s).await;
-        let fence = f.held(&who, &s, "a").await;
+        let fence = f.acquire_lease(&who, &s, "a").await;
         let mut writes = busy.writes(&who);
         writes.retain(|(name, _)| *name != "draft");
         let call_ended = event(&s, "k", "call_ended");
@@ -42,19 +42,19 @@ pub async fn the_last_write_releases_the_lease(f: &Fixture) {
             assert_eq!(held, next.lease, "{name}");
         }
     }
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn a_refused_write_releases_nothing(f: &Fixture) {
     let who = user("ann");
     let busy = BusySession::new(f, &who, "s").await;
-    let older = f.held(&who, "s", "a").await;
+    let older = f.acquire_lease(&who, "s", "a").await;
     f.clock.advance(TTL * SECOND);
-    let fence = f.held(&who, "s", "a").await;
-    let said = || vec![item(Channel::Plan, "p")];
+    let fence = f.acquire_lease(&who, "s", "a").await;
+    let plan_items = || vec![item(Channel::Plan, "p")];
     let refused = [
-        append("s", busy.open.turn_id, said(), Some(99)),
-        append("s", busy.done.turn_id, said(), None),
+        append("s", busy.open.turn_id, plan_items(), Some(99)),
+        append("s", busy.done.turn_id, plan_items(), None),
         checkpoint("s", Some(99), None, "{}"),
         patch_if("s", title("t"), Some(vec![[7; 16]])),
     ];
@@ -82,11 +82,11 @@ pub async fn a_repeated_write_releases_as_well(f: &Fixture) {
     let complete = Write::Start(Arc::new(complete));
     f.write(&who, complete.clone()).await.unwrap();
     let busy = BusySession::new(f, &who, "s").await;
-    let mut said = item(Channel::Plan, "p");
-    said.item_id = filrouge_types::ItemId::new("k").ok();
+    let mut plan_item = item(Channel::Plan, "p");
+    plan_item.item_id = filrouge_types::ItemId::new("k").ok();
     let writes = [
         complete,
-        append("s", busy.open.turn_id, vec![said], None),
+        append("s", busy.open.turn_id, vec![plan_item], None),
         super::fixture::cancel("s", busy.open.turn_id),
         checkpoint("s", Some(1), Some("L"), "{}"),
         patch("s", labeled),
@@ -94,7 +94,7 @@ pub async fn a_repeated_write_releases_as_well(f: &Fixture) {
         close_session("s", None),
     ];
     for (n, write) in writes.iter().enumerate() {
-        let fence = f.held(&who, "s", "a").await;
+        let fence = f.acquire_lease(&who, "s", "a").await;
         f.write(&under(&who, fence), write.clone()).await.unwrap();
         let held = f.lease(&who, "s").await.unwrap();
         assert_eq!(held.holder.as_deref(), Some("a"), "{n}");
@@ -108,16 +108,16 @@ pub async fn a_repeated_write_releases_as_well(f: &Fixture) {
             .unwrap();
         assert_eq!(f.ledger.position(), position, "{n}: already released");
     }
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn a_draft_releases_nothing(f: &Fixture) {
     let who = user("ann");
     let turn = f.start(&who, "s", "r").await;
-    let fence = f.held(&who, "s", "a").await;
+    let fence = f.acquire_lease(&who, "s", "a").await;
     let held = f.lease(&who, "s").await.unwrap();
     let draft = drafts::put("s", turn.turn_id, drafts::stream(1), 0, Vec::new());
     f.write(&releasing(&who, fence), draft).await.unwrap();
     assert_eq!(f.lease(&who, "s").await.unwrap(), held);
-    f.intact().await;
+    f.assert_intact().await;
 }

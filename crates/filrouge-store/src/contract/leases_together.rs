@@ -7,12 +7,12 @@ use filrouge_types::ErrorCode;
 use tokio::task::JoinSet;
 
 use super::fixture::{Fixture, anyone, cmd, start_with};
-use super::live_asks::{SECOND, TTL, acquire, acquire_new, release, releasing, under};
+use super::live_writes::{SECOND, TTL, acquire, acquire_new, release, releasing, under};
 use crate::command::{Outcome, Scope, Write};
 
 fn complete_turn(who: &Scope, request: &str) -> Write {
-    let made = start_with(who, "s", request, "q", Some("a"), |_, _| {});
-    Write::Start(Arc::new(made))
+    let start = start_with(who, "s", request, "q", Some("a"), |_, _| {});
+    Write::Start(Arc::new(start))
 }
 
 pub async fn one_of_many_acquires_the_lease(f: &Fixture) {
@@ -23,12 +23,12 @@ pub async fn one_of_many_acquires_the_lease(f: &Fixture) {
             let write = acquire_new("s", &format!("h{n}"));
             tasks.spawn(async move { (n, ledger.put(cmd(&anyone(), write)).await) });
         }
-        let (mut granted, mut made) = (Vec::new(), 0);
+        let (mut granted, mut created_count) = (Vec::new(), 0);
         for (n, answer) in tasks.join_all().await {
             match answer {
                 Ok(Outcome::Lease { lease, created, .. }) => {
                     assert_eq!(lease.holder.as_deref(), Some(format!("h{n}").as_str()));
-                    made += u32::from(created);
+                    created_count += u32::from(created);
                     granted.push(lease);
                 }
                 Ok(other) => panic!("{other:?}"),
@@ -39,13 +39,13 @@ pub async fn one_of_many_acquires_the_lease(f: &Fixture) {
             }
         }
         assert_eq!(granted.len(), 1, "one holder");
-        assert_eq!(made, u32::from(round == 0));
+        assert_eq!(created_count, u32::from(round == 0));
         let lease = &granted[0];
         assert_eq!(f.lease(&anyone(), "s").await.unwrap(), *lease);
         let free = release("s", lease.holder.as_deref().unwrap(), lease.fence);
         f.write_lease(&anyone(), free).await.unwrap();
     }
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 /// Every caller holds the session once, and their writes are in the order of their fences.
@@ -81,7 +81,7 @@ pub async fn every_waiting_holder_acquires_the_lease(f: &Fixture) {
     assert!(held.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1), "{held:?}");
     assert_eq!(held.len(), MANY);
     assert_eq!(f.lease(&who, "s").await.unwrap().holder, None);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 /// Former holders continue to write under load: every such write is refused.
@@ -89,21 +89,22 @@ pub async fn a_fenced_holder_never_writes(f: &Fixture) {
     const HOLDERS: u64 = 12;
     let who = anyone();
     f.create(&who, "s").await.unwrap();
-    let (first, over) = (
-        f.held(&who, "s", "first").await,
+    let (first, is_over) = (
+        f.acquire_lease(&who, "s", "first").await,
         Arc::new(AtomicBool::default()),
     );
     f.clock.advance(TTL * SECOND);
-    let (overtaken, tries) = (Arc::new(AtomicU64::new(first)), Arc::new(AtomicU64::new(0)));
-    let mut newest = f.held(&who, "s", "second").await;
+    let (stale_fence, attempts) = (Arc::new(AtomicU64::new(first)), Arc::new(AtomicU64::new(0)));
+    let mut newest = f.acquire_lease(&who, "s", "second").await;
     let mut tasks = JoinSet::new();
     for n in 0..8 {
         let (ledger, who) = (f.ledger.clone(), who.clone());
-        let (overtaken, over, tries) = (overtaken.clone(), over.clone(), tries.clone());
+        let (stale_fence, is_over, attempts) =
+            (stale_fence.clone(), is_over.clone(), attempts.clone());
         tasks.spawn(async move {
-            while !over.load(Ordering::SeqCst) {
-                let fence = overtaken.load(Ordering::SeqCst);
-                let request = format!("late {n} {}", tries.fetch_add(1, Ordering::SeqCst));
+            while !is_over.load(Ordering::SeqCst) {
+                let fence = stale_fence.load(Ordering::SeqCst);
+                let request = format!("late {n} {}", attempts.fetch_add(1, Ordering::SeqCst));
                 let late = cmd(&under(&who, fence), complete_turn(&who, &request));
                 let refused = ledger.put(late).await.unwrap_err();
                 assert_eq!(refused.code, ErrorCode::StaleFence);
@@ -116,20 +117,20 @@ pub async fn a_fenced_holder_never_writes(f: &Fixture) {
             .await
             .unwrap();
         f.clock.advance(TTL * SECOND);
-        let next = f.held(&who, "s", &format!("h{n}")).await;
+        let next = f.acquire_lease(&who, "s", &format!("h{n}")).await;
         assert!(next > newest);
-        overtaken.store(newest, Ordering::SeqCst);
+        stale_fence.store(newest, Ordering::SeqCst);
         newest = next;
     }
-    while tries.load(Ordering::SeqCst) < 50 {
+    while attempts.load(Ordering::SeqCst) < 50 {
         tokio::task::yield_now().await;
     }
-    over.store(true, Ordering::SeqCst);
+    is_over.store(true, Ordering::SeqCst);
     tasks.join_all().await;
     let session = f.session(&who, "s").await.unwrap();
     assert_eq!(
         (session.turn_count, session.last_seq),
         (HOLDERS, HOLDERS * 2)
     );
-    f.intact().await;
+    f.assert_intact().await;
 }

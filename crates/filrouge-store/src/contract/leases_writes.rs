@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use filrouge_types::{Channel, Clock, ErrorCode, SessionStatus, Turn, TurnStatus};
 
-use super::asks::{close_session, event, link, metadata, patch, title};
 use super::drafts;
 use super::fixture::{
     Fixture, anyone, append, cancel, code, fail, finalize, interrupt, item, keyed, operator,
     redact_items, replacement, sid, start, start_with, user,
 };
-use super::live_asks::{SECOND, TTL, acquire, checkpoint, queued, under};
+use super::live_writes::{SECOND, TTL, acquire, checkpoint, queued, under};
+use super::session_writes::{close_session, event, link, metadata, patch, title};
 use crate::command::{Outcome, Scope, SessionPatch, Write};
 
 /// A session with an open turn, a finalized one, an interrupted one and one that is being recorded.
@@ -23,11 +23,11 @@ pub struct BusySession {
 
 impl BusySession {
     pub async fn new(f: &Fixture, who: &Scope, session: &str) -> Self {
-        let gone = f.start(who, session, "gone").await;
+        let interrupted = f.start(who, session, "gone").await;
         f.clock.advance(SECOND);
         let now = f.clock.now().as_micros();
-        let silent = interrupt(session, gone.turn_id, now);
-        f.write(who, silent).await.unwrap();
+        let interrupt_command = interrupt(session, interrupted.turn_id, now);
+        f.write(who, interrupt_command).await.unwrap();
         Self {
             session: session.to_owned(),
             open: f.start(who, session, "open").await,
@@ -41,7 +41,7 @@ impl BusySession {
         let (s, open) = (self.session.as_str(), self.open.turn_id);
         let started = |start| Write::Start(Arc::new(start));
         let complete = start_with(who, s, "new", "q", Some("a"), |_, _| {});
-        let of_session = |change| patch(s, change);
+        let patch_session = |change| patch(s, change);
         let labeled = SessionPatch {
             state: Some(Some("LABEL".into())),
             ..SessionPatch::default()
@@ -67,8 +67,8 @@ impl BusySession {
             ("fail", fail(s, open, "no")),
             ("cancel", cancel(s, open)),
             ("checkpoint", checkpoint(s, None, Some("L"), "{}")),
-            ("state", of_session(labeled)),
-            ("status", of_session(paused)),
+            ("state", patch_session(labeled)),
+            ("status", patch_session(paused)),
             ("close", close_session(s, None)),
             (
                 "draft",
@@ -84,9 +84,9 @@ pub const WRITES: usize = 13;
 pub async fn a_live_lease_keeps_others_from_writing(f: &Fixture) {
     let who = user("ann");
     let busy = BusySession::new(f, &who, "s").await;
-    let older = f.held(&who, "s", "a").await;
+    let older = f.acquire_lease(&who, "s", "a").await;
     f.clock.advance(TTL * SECOND);
-    let fence = f.held(&who, "s", "b").await;
+    let fence = f.acquire_lease(&who, "s", "b").await;
     let position = f.ledger.position();
     let writes = busy.writes(&who);
     assert_eq!(writes.len(), WRITES);
@@ -113,7 +113,7 @@ pub async fn a_live_lease_keeps_others_from_writing(f: &Fixture) {
         assert_eq!(code(refused), ErrorCode::StaleFence, "{name}");
     }
     assert_eq!(f.ledger.position(), position, "nothing was written");
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 /// The holder of the newest fence (live or queued) may write, and anyone may when the session has no holder.
@@ -127,7 +127,7 @@ pub async fn the_holder_may_write_and_anyone_without_a_holder(f: &Fixture) {
         ] {
             let s = format!("s{n} {live}");
             let busy = BusySession::new(f, &who, &s).await;
-            let fence = f.held(&who, &s, "a").await;
+            let fence = f.acquire_lease(&who, &s, "a").await;
             if with > 1 {
                 f.clock.advance(TTL * SECOND);
             }
@@ -144,7 +144,7 @@ pub async fn the_holder_may_write_and_anyone_without_a_holder(f: &Fixture) {
             assert_eq!((lease.fence, lease.holder.as_deref()), (fence, holder));
         }
     }
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn some_writes_need_no_fence(f: &Fixture) {
@@ -155,7 +155,7 @@ pub async fn some_writes_need_no_fence(f: &Fixture) {
     let begun = drafts::put("s", recorded, stream, 0, vec![drafts::delta(0, true, "x")]);
     f.write(&who, begun).await.unwrap();
     f.clock.advance(1);
-    let fence = f.held(&who, "s", "a").await;
+    let fence = f.acquire_lease(&who, "s", "a").await;
     let lease = f.lease(&who, "s").await.unwrap();
     f.clock.advance(1);
     for write in [
@@ -180,32 +180,32 @@ pub async fn some_writes_need_no_fence(f: &Fixture) {
         ErrorCode::LeaseTimeout
     );
     f.complete_turn(&under(&ann, fence), "s", "more", "a").await;
-    f.intact().await;
+    f.assert_intact().await;
     f.erase(&ann, "s").await.unwrap();
     let late = f
         .write(&under(&ann, fence), cancel("s", busy.open.turn_id))
         .await;
     assert_eq!(code(late), ErrorCode::SessionErased);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn a_silent_holder_is_not_interrupted(f: &Fixture) {
     let who = user("ann");
     let turn = f.start(&who, "s", "r").await;
-    let fence = f.held(&who, "s", "a").await;
+    let fence = f.acquire_lease(&who, "s", "a").await;
     f.clock.advance(SECOND);
     let now = f.clock.now().as_micros();
-    let silent = interrupt("s", turn.turn_id, now);
+    let interrupt_command = interrupt("s", turn.turn_id, now);
     for who in [under(&who, fence), who.clone(), operator("t")] {
-        let outcome = f.write(&who, silent.clone()).await.unwrap();
+        let outcome = f.write(&who, interrupt_command.clone()).await.unwrap();
         assert_eq!(outcome, Outcome::Interrupted(None));
     }
     f.clock.advance(TTL * SECOND);
-    let outcome = f.write(&operator("t"), silent).await.unwrap();
+    let outcome = f.write(&operator("t"), interrupt_command).await.unwrap();
     assert!(matches!(outcome, Outcome::Interrupted(Some(_))));
     let turn = f.ledger.turn(&who, &sid("s"), turn.turn_id).await.unwrap();
     assert_eq!(turn.status, TurnStatus::Interrupted);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 /// The checks are in this order: replay, fence, expected seq, turn.
@@ -213,7 +213,7 @@ pub async fn checks_keep_their_order(f: &Fixture) {
     let who = user("ann");
     let busy = BusySession::new(f, &who, "s").await;
     let (open, done) = (busy.open.turn_id, busy.done.turn_id);
-    let older = f.held(&who, "s", "a").await;
+    let older = f.acquire_lease(&who, "s", "a").await;
     let held = under(&who, older);
     let replayed = [
         append("s", open, vec![keyed("k", "x")], None),
@@ -225,7 +225,7 @@ pub async fn checks_keep_their_order(f: &Fixture) {
         f.write(&held, write.clone()).await.unwrap();
     }
     f.clock.advance(TTL * SECOND);
-    let fence = f.held(&who, "s", "b").await;
+    let fence = f.acquire_lease(&who, "s", "b").await;
     let position = f.ledger.position();
     for scope in [under(&who, older), under(&who, fence), who.clone()] {
         for write in &replayed {
@@ -259,5 +259,5 @@ pub async fn checks_keep_their_order(f: &Fixture) {
         let refused = f.write(&under(&who, fence), write).await;
         assert_eq!(code(refused), behind);
     }
-    f.intact().await;
+    f.assert_intact().await;
 }

@@ -155,7 +155,7 @@ pub async fn every_write_has_a_defined_effect_in_every_status(f: &Fixture) {
             }
         }
     }
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn interrupt_needs_silence(f: &Fixture) {
@@ -194,7 +194,7 @@ pub async fn interrupt_needs_silence(f: &Fixture) {
     assert_eq!(outcome, Outcome::Interrupted(None));
     let items = f.items(&who, "s", 10).await;
     assert_eq!(items.last().unwrap().body.channel, Channel::Interrupted);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn a_repeated_start_reopens_an_interrupted_turn(f: &Fixture) {
@@ -214,19 +214,19 @@ pub async fn a_repeated_start_reopens_an_interrupted_turn(f: &Fixture) {
         .unwrap();
     f.try_start(&who, start(&who, "s", "r", "r")).await.unwrap();
     let done = f
-        .turn_of(&who, finalize("s", turn.turn_id, Some("a")))
+        .write_turn(&who, finalize("s", turn.turn_id, Some("a")))
         .await
         .unwrap();
     assert_eq!((done.status, done.last_seq), (TurnStatus::Finalized, 7));
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn the_policy_can_allow_only_one_open_turn(f: &Fixture) {
     let who = anyone();
     let strict = |request: &str| {
-        let mut made = start(&who, "s", request, request);
-        made.concurrent_turns = ConcurrentTurns::Reject;
-        made
+        let mut command = start(&who, "s", request, request);
+        command.concurrent_turns = ConcurrentTurns::Reject;
+        command
     };
     let first = f.try_start(&who, strict("a")).await.unwrap();
     assert_eq!(
@@ -248,10 +248,12 @@ pub async fn the_policy_can_allow_only_one_open_turn(f: &Fixture) {
         ErrorCode::TurnOpen,
         "reopening is a start"
     );
-    f.turn_of(&who, cancel("s", second.turn_id)).await.unwrap();
+    f.write_turn(&who, cancel("s", second.turn_id))
+        .await
+        .unwrap();
     assert_eq!(
         f.try_start(&who, strict("a")).await.unwrap().status,
         TurnStatus::Open
     );
-    f.intact().await;
+    f.assert_intact().await;
 }

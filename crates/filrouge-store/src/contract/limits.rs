@@ -33,9 +33,9 @@ pub async fn the_items_of_a_turn_are_limited(f: &Fixture) {
         code(f.append(&who, &turn, many(1)).await),
         ErrorCode::LimitExceeded
     );
-    let done = f.turn_of(&who, cancel("s", turn.turn_id)).await.unwrap();
+    let done = f.write_turn(&who, cancel("s", turn.turn_id)).await.unwrap();
     assert_eq!(done.status, TurnStatus::Cancelled, "a full turn can end");
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn the_items_of_a_complete_turn_are_limited(f: &Fixture) {
@@ -88,7 +88,7 @@ pub async fn long_ids_are_compared_as_bytes(f: &Fixture) {
         f.start(&who, id, "r").await;
         assert_eq!(f.last_seq(&who, id).await, 1, "compared as bytes");
     }
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn the_bytes_of_one_read_are_limited(f: &Fixture) {
@@ -100,12 +100,12 @@ pub async fn the_bytes_of_one_read_are_limited(f: &Fixture) {
         async move {
             let id = SessionId::new("s").unwrap();
             let (asked, named) = (scope.clone(), id.clone());
-            let ask = f.ledger.query_session(&asked, &named, move |snapshot| {
+            let query = f.ledger.query_session(&asked, &named, move |snapshot| {
                 let loaded = snapshot.get(&scope, &id)?;
                 let items = snapshot.items_between(&loaded, 1, loaded.head.last_seq, &mut room)?;
                 Ok((items.len(), room))
             });
-            ask.await
+            query.await
         }
     };
     assert_eq!(code(read(100).await), ErrorCode::LimitExceeded);

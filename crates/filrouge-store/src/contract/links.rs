@@ -3,8 +3,8 @@
 use filrouge_types::{Channel, ErrorCode, IdentityId};
 use tokio::task::JoinSet;
 
-use super::asks::{anyone_with_secret, close_session, link, with_secret};
 use super::fixture::{Fixture, anyone, cmd, code, finalize, item, operator, sid, start, user};
+use super::session_writes::{anyone_with_secret, close_session, link, with_secret};
 use crate::command::SessionFilter;
 
 pub async fn the_first_linked_identity_is_permanent(f: &Fixture) {
@@ -12,7 +12,7 @@ pub async fn the_first_linked_identity_is_permanent(f: &Fixture) {
     let before = f.session(&anyone(), "s").await.unwrap();
     let ann = user("ann");
     f.clock.advance(5);
-    let linked = f.session_of(&ann, link("s", "ann")).await.unwrap();
+    let linked = f.write_session(&ann, link("s", "ann")).await.unwrap();
     assert_eq!(linked.identity_id, ann.viewer.identity().cloned());
     assert_eq!(linked.last_seq, 2);
     assert_ne!(linked.version, before.version);
@@ -28,14 +28,17 @@ pub async fn the_first_linked_identity_is_permanent(f: &Fixture) {
     let position = f.ledger.position();
     // A repeated link changes nothing, also by callers that act for the owner without an identity.
     for who in [&ann, &anyone(), &operator("t")] {
-        assert_eq!(f.session_of(who, link("s", "ann")).await.unwrap(), linked);
+        assert_eq!(
+            f.write_session(who, link("s", "ann")).await.unwrap(),
+            linked
+        );
     }
     for (who, name) in [
         (user("bob"), "bob"),
         (anyone(), "bob"),
         (operator("t"), "bob"),
     ] {
-        let refused = f.session_of(&who, link("s", name)).await.unwrap_err();
+        let refused = f.write_session(&who, link("s", name)).await.unwrap_err();
         assert_eq!(refused.code, ErrorCode::SessionLinked);
         assert!(
             !format!("{refused:?}").contains("ann"),
@@ -56,28 +59,28 @@ pub async fn the_first_linked_identity_is_permanent(f: &Fixture) {
     f.append(&ann, &turn, vec![item(Channel::Plan, "p")])
         .await
         .unwrap();
-    f.turn_of(&ann, finalize("s", turn.turn_id, Some("a")))
+    f.write_turn(&ann, finalize("s", turn.turn_id, Some("a")))
         .await
         .unwrap();
     let listed = f.ledger.sessions(&ann, SessionFilter::default(), None, 9);
     assert_eq!(listed.await.unwrap().0.len(), 1);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn users_link_only_to_themselves(f: &Fixture) {
     f.start(&user("ann"), "hers", "r").await;
     f.start(&anyone(), "s", "r").await;
     for session in ["hers", "s", "absent"] {
-        let refused = f.session_of(&user("bob"), link(session, "ann")).await;
+        let refused = f.write_session(&user("bob"), link(session, "ann")).await;
         assert_eq!(code(refused), ErrorCode::Forbidden, "{session}");
     }
     assert_eq!(f.session(&anyone(), "s").await.unwrap().identity_id, None);
     for who in [user("bob"), anyone(), operator("t")] {
-        let refused = f.session_of(&who, link("absent", "bob")).await;
+        let refused = f.write_session(&who, link("absent", "bob")).await;
         assert_eq!(code(refused), ErrorCode::SessionNotFound);
     }
     // Another tenant's session of this name looks absent.
-    let refused = f.session_of(&operator("u"), link("s", "bob")).await;
+    let refused = f.write_session(&operator("u"), link("s", "bob")).await;
     assert_eq!(code(refused), ErrorCode::SessionNotFound);
 }
 
@@ -108,18 +111,18 @@ pub async fn one_of_many_logins_wins(f: &Fixture) {
         assert_eq!(now.identity_id, IdentityId::new(winners[0].as_str()).ok());
         assert_eq!(now.last_seq, 2, "one link item");
     }
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn linking_needs_the_secret_and_removes_it(f: &Fixture) {
     let (holder, ann) = (anyone_with_secret(f, "secret"), user("ann"));
     f.start(&holder, "s", "r").await;
     for who in [ann.clone(), anyone(), with_secret(f, &ann, "wrong")] {
-        let refused = f.session_of(&who, link("s", "ann")).await;
+        let refused = f.write_session(&who, link("s", "ann")).await;
         assert_eq!(code(refused), ErrorCode::SessionNotFound);
     }
     let with = with_secret(f, &ann, "secret");
-    let linked = f.session_of(&with, link("s", "ann")).await.unwrap();
+    let linked = f.write_session(&with, link("s", "ann")).await.unwrap();
     assert_eq!(f.session(&ann, "s").await.unwrap(), linked);
     assert_eq!(
         code(f.session(&holder, "s").await),
@@ -127,22 +130,25 @@ pub async fn linking_needs_the_secret_and_removes_it(f: &Fixture) {
     );
     let bob = with_secret(f, &user("bob"), "secret");
     assert_eq!(code(f.session(&bob, "s").await), ErrorCode::SessionNotFound);
-    let refused = f.session_of(&bob, link("s", "bob")).await;
+    let refused = f.write_session(&bob, link("s", "bob")).await;
     assert_eq!(code(refused), ErrorCode::SessionLinked);
     let (asked, s) = (ann.clone(), sid("s"));
     let row = f.ledger.query_session(&asked, &s, move |snapshot| {
         Ok(snapshot.get(&ann, &sid("s"))?.row)
     });
     assert_eq!(row.await.unwrap().token, None);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn closed_sessions_are_linked_too(f: &Fixture) {
     f.start(&anyone(), "s", "r").await;
-    f.session_of(&anyone(), close_session("s", None))
+    f.write_session(&anyone(), close_session("s", None))
         .await
         .unwrap();
-    let linked = f.session_of(&user("ann"), link("s", "ann")).await.unwrap();
+    let linked = f
+        .write_session(&user("ann"), link("s", "ann"))
+        .await
+        .unwrap();
     assert_eq!(linked.status, filrouge_types::SessionStatus::Closed);
-    f.intact().await;
+    f.assert_intact().await;
 }

@@ -11,9 +11,9 @@
     reason = "test code: a failure is a panic, and a test's name says what it is about"
 )]
 
-pub mod asks;
 pub mod fixture;
-pub mod live_asks;
+pub mod live_writes;
+pub mod session_writes;
 
 pub mod bytes;
 pub mod chain;

@@ -3,8 +3,8 @@
 use filrouge_types::ErrorCode;
 use tokio::task::JoinSet;
 
-use super::asks::put_note;
 use super::fixture::{Fixture, code, operator, user};
+use super::session_writes::put_note;
 use crate::ledger::Note;
 use crate::rows::NOTE_MAX;
 
@@ -39,7 +39,7 @@ pub async fn notes_are_compared_and_set(f: &Fixture) {
     assert_eq!(f.ledger.note("A").await.unwrap().unwrap().value, b"");
     assert_eq!(f.ledger.note("a").await.unwrap().unwrap().version, 5);
     assert_eq!(f.ledger.note("").await.unwrap(), None);
-    f.intact().await;
+    f.assert_intact().await;
     let report = f.ledger.verify(None).await.unwrap();
     assert_eq!((report.notes, report.commits), (2, 6));
 }
@@ -68,7 +68,7 @@ pub async fn one_of_many_writers_writes_each_version(f: &Fixture) {
             })
         );
     }
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn concurrent_increments_are_all_counted(f: &Fixture) {
@@ -99,7 +99,7 @@ pub async fn concurrent_increments_are_all_counted(f: &Fixture) {
         (note.version, note.value),
         (160, 160_u64.to_be_bytes().to_vec())
     );
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn the_size_of_notes_is_limited(f: &Fixture) {
@@ -111,7 +111,7 @@ pub async fn the_size_of_notes_is_limited(f: &Fixture) {
         assert_eq!(code(more), ErrorCode::LimitExceeded);
     }
     assert_eq!(f.ledger.note("n").await.unwrap().unwrap().version, 1);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn notes_are_independent_of_sessions(f: &Fixture) {
@@ -125,5 +125,5 @@ pub async fn notes_are_independent_of_sessions(f: &Fixture) {
         .await
         .unwrap();
     assert_eq!(f.ledger.note("n").await.unwrap().unwrap().version, 5);
-    f.intact().await;
+    f.assert_intact().await;
 }

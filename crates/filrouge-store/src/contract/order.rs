@@ -14,7 +14,7 @@ pub async fn seq_is_dense_from_one(f: &Fixture) {
                 .collect();
             f.append(&who, &turn, batch).await.unwrap();
         }
-        f.turn_of(&who, finalize("s", turn.turn_id, Some("a")))
+        f.write_turn(&who, finalize("s", turn.turn_id, Some("a")))
             .await
             .unwrap();
     }
@@ -22,7 +22,7 @@ pub async fn seq_is_dense_from_one(f: &Fixture) {
     let seqs: Vec<u64> = items.iter().map(|i| i.seq).collect();
     assert_eq!(seqs, (1..=40).collect::<Vec<_>>());
     assert_eq!(f.last_seq(&who, "s").await, 40);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn turns_interleave(f: &Fixture) {
@@ -45,11 +45,11 @@ pub async fn turns_interleave(f: &Fixture) {
         4
     );
     let b = f
-        .turn_of(&who, finalize("s", b.turn_id, Some("B")))
+        .write_turn(&who, finalize("s", b.turn_id, Some("B")))
         .await
         .unwrap();
     let a = f
-        .turn_of(&who, finalize("s", a.turn_id, Some("A")))
+        .write_turn(&who, finalize("s", a.turn_id, Some("A")))
         .await
         .unwrap();
     assert_eq!((b.last_seq, a.last_seq), (5, 6));
@@ -62,7 +62,7 @@ pub async fn turns_interleave(f: &Fixture) {
         .collect();
     let (a, b) = (a.turn_id, b.turn_id);
     assert_eq!(owners, [a, b, a, b, b, a]);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn the_clock_does_not_determine_the_order(f: &Fixture) {
@@ -78,7 +78,7 @@ pub async fn the_clock_does_not_determine_the_order(f: &Fixture) {
     assert_eq!((first.ordinal, second.ordinal), (1, 2));
     let session = f.ledger.session(&who, &first.session_id).await.unwrap();
     assert_eq!((session.turn_count, session.last_seq), (2, 4));
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn big_batches_keep_their_order(f: &Fixture) {
@@ -102,5 +102,5 @@ pub async fn big_batches_keep_their_order(f: &Fixture) {
             .collect();
         assert_eq!(got, parts, "pages of {page}");
     }
-    f.intact().await;
+    f.assert_intact().await;
 }

@@ -63,7 +63,7 @@ pub async fn a_foreign_session_looks_absent(f: &Fixture) {
         assert_eq!(foreign, absent);
         assert!(foreign.iter().all(|t| t.contains("SessionNotFound")));
     }
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn a_foreign_session_id_cannot_be_used(f: &Fixture) {
@@ -91,7 +91,7 @@ pub async fn tenants_are_isolated(f: &Fixture) {
     let a = f.start(&t, "s", "r").await;
     let b = f.start(&u, "s", "r").await;
     assert_ne!(a.turn_id, b.turn_id);
-    f.turn_of(&u, finalize("s", b.turn_id, Some("b")))
+    f.write_turn(&u, finalize("s", b.turn_id, Some("b")))
         .await
         .unwrap();
     assert_eq!(
@@ -115,7 +115,7 @@ pub async fn tenants_are_isolated(f: &Fixture) {
         assert_eq!(list.len(), 1);
         assert_eq!(list[0].tenant_id.as_str(), tenant);
     }
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn lists_show_only_own_sessions(f: &Fixture) {
@@ -149,7 +149,7 @@ pub async fn the_operator_sees_the_tenant(f: &Fixture) {
     let turn = f.start(&user("ann"), "s", "r").await;
     let operator = operator("t");
     assert_eq!(f.items(&operator, "s", 10).await.len(), 1);
-    f.turn_of(&operator, finalize("s", turn.turn_id, Some("a")))
+    f.write_turn(&operator, finalize("s", turn.turn_id, Some("a")))
         .await
         .unwrap();
     let session = f.ledger.session(&operator, &sid("s")).await.unwrap();
@@ -161,12 +161,12 @@ pub async fn foreign_turns_look_absent(f: &Fixture) {
     let foreign = f.start(&user("bob"), "theirs", "r").await;
     f.start(&ann, "mine", "r").await;
     let absent = TurnId::from_derived([9; 16]);
-    let say = async |id: TurnId| {
+    let error_for = async |id: TurnId| {
         let a = f.ledger.turn(&ann, &sid("mine"), id).await.unwrap_err();
         let b = f.write(&ann, cancel("mine", id)).await.unwrap_err();
         format!("{a:?} {b:?}").replace(&id.to_string(), "ID")
     };
-    assert_eq!(say(foreign.turn_id).await, say(absent).await);
+    assert_eq!(error_for(foreign.turn_id).await, error_for(absent).await);
 }
 
 pub async fn anonymous_sessions_are_found_by_id(f: &Fixture) {

@@ -131,8 +131,12 @@ pub async fn the_newest_finalized_turns_are_paged(f: &Fixture) {
         let turn = f.start(&who, "s", &format!("r{n}")).await;
         let id = turn.turn_id;
         match n % 3 {
-            0 => drop(f.turn_of(&who, finalize("s", id, Some("a"))).await.unwrap()),
-            1 => drop(f.turn_of(&who, fail("s", id, "e")).await.unwrap()),
+            0 => drop(
+                f.write_turn(&who, finalize("s", id, Some("a")))
+                    .await
+                    .unwrap(),
+            ),
+            1 => drop(f.write_turn(&who, fail("s", id, "e")).await.unwrap()),
             _ => {}
         }
     }
@@ -152,7 +156,7 @@ pub async fn turns_are_filtered_by_status(f: &Fixture) {
     for n in 0..12 {
         let turn = f.start(&who, "s", &format!("r{n}")).await;
         if n % 4 == 0 {
-            f.turn_of(&who, cancel("s", turn.turn_id)).await.unwrap();
+            f.write_turn(&who, cancel("s", turn.turn_id)).await.unwrap();
         }
     }
     for order in [TurnOrder::Oldest, TurnOrder::Newest] {
@@ -184,7 +188,7 @@ pub async fn invalid_cursors_are_refused(f: &Fixture) {
         .await
         .unwrap()
         .0;
-    f.turn_of(&who, replacement(&who, "s", "new", first[0].turn_id, "w"))
+    f.write_turn(&who, replacement(&who, "s", "new", first[0].turn_id, "w"))
         .await
         .unwrap();
     for text in ["", "x", "-1", "1.5", "99999999999999999999999", "NULL"] {
@@ -238,7 +242,7 @@ pub async fn sessions_are_filtered(f: &Fixture) {
         let new = NewSession {
             project_id: project.map(|p| ProjectId::new(p).unwrap()),
             title: Some("title".into()),
-            ..NewSession::bare(sid(s))
+            ..NewSession::with_id(sid(s))
         };
         f.write(&who, Write::CreateSession(new)).await.unwrap();
         f.clock.advance(10);

@@ -3,25 +3,25 @@
 use filrouge_types::{ErrorCode, ProjectId, SessionStatus};
 use tokio::task::JoinSet;
 
-use super::asks::{json, metadata, patch, patch_if, title};
 use super::fixture::{Fixture, anyone, cmd, code, item, operator, user};
+use super::session_writes::{json, metadata, patch, patch_if, title};
 use crate::command::{NewSession, Scope, SessionPatch, Write};
 
 /// A session of ann with all fields set.
-async fn full(f: &Fixture) -> Scope {
+async fn create_full_session(f: &Fixture) -> Scope {
     let who = user("ann");
     let new = NewSession {
         title: Some("a title".into()),
         project_id: ProjectId::new("p").ok(),
         metadata: json(r#"{"a":1,"b":{"c":[2],"d":"e"}}"#),
-        ..NewSession::bare(super::fixture::sid("s"))
+        ..NewSession::with_id(super::fixture::sid("s"))
     };
     f.write(&who, Write::CreateSession(new)).await.unwrap();
     who
 }
 
 pub async fn each_field_is_patched_separately(f: &Fixture) {
-    let who = full(f).await;
+    let who = create_full_session(f).await;
     let all = [
         title("another"),
         SessionPatch {
@@ -59,7 +59,7 @@ pub async fn each_field_is_patched_separately(f: &Fixture) {
         f.clock.advance(10);
         let mut expected = before.clone();
         let now = f
-            .session_of(&who, patch("s", change.clone()))
+            .write_session(&who, patch("s", change.clone()))
             .await
             .unwrap();
         if let Some(title) = change.title {
@@ -82,11 +82,11 @@ pub async fn each_field_is_patched_separately(f: &Fixture) {
         assert_eq!(f.session(&who, "s").await.unwrap(), now);
         assert_eq!(f.session(&operator("t"), "s").await.unwrap(), now);
     }
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn metadata_is_patched_by_members(f: &Fixture) {
-    let who = full(f).await;
+    let who = create_full_session(f).await;
     for (change, expected) in [
         (r#"{"z":null}"#, r#"{"a":1,"b":{"c":[2],"d":"e"}}"#),
         (
@@ -104,15 +104,15 @@ pub async fn metadata_is_patched_by_members(f: &Fixture) {
         ),
         (r#"{"b":null,"n":null}"#, "{}"),
     ] {
-        let now = f.session_of(&who, patch("s", metadata(change))).await;
+        let now = f.write_session(&who, patch("s", metadata(change))).await;
         assert_eq!(now.unwrap().metadata.as_str(), expected, "{change}");
     }
     let long = format!(r#"{{"k":"{}"}}"#, "x".repeat(150));
-    f.session_of(&who, patch("s", metadata(&long)))
+    f.write_session(&who, patch("s", metadata(&long)))
         .await
         .unwrap();
     let more = metadata(&long.replace('k', "l"));
-    let refused = f.session_of(&who, patch("s", more)).await;
+    let refused = f.write_session(&who, patch("s", more)).await;
     assert_eq!(
         code(refused),
         ErrorCode::LimitExceeded,
@@ -124,19 +124,19 @@ pub async fn metadata_is_patched_by_members(f: &Fixture) {
         metadata: Some(None),
         ..SessionPatch::default()
     };
-    let emptied = f.session_of(&who, patch("s", none)).await.unwrap();
+    let emptied = f.write_session(&who, patch("s", none)).await.unwrap();
     assert_eq!(emptied.metadata.as_str(), "{}");
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn a_patch_without_effect_writes_nothing(f: &Fixture) {
     let who = user("ann");
     let new = NewSession {
         metadata: json(r#"{ "a" : 1, "b":{ }, "c": "a \" {  } \\", "d": [ 1.0 ] }"#),
-        ..NewSession::bare(super::fixture::sid("s"))
+        ..NewSession::with_id(super::fixture::sid("s"))
     };
     f.write(&who, Write::CreateSession(new)).await.unwrap();
-    f.session_of(&who, patch("s", title("t"))).await.unwrap();
+    f.write_session(&who, patch("s", title("t"))).await.unwrap();
     let (before, position) = (f.session(&who, "s").await.unwrap(), f.ledger.position());
     f.clock.advance(10);
     for change in [
@@ -153,14 +153,14 @@ pub async fn a_patch_without_effect_writes_nothing(f: &Fixture) {
             ..title("t")
         },
     ] {
-        let now = f.session_of(&who, patch("s", change.clone())).await;
+        let now = f.write_session(&who, patch("s", change.clone())).await;
         assert_eq!(now.unwrap(), before, "{change:?}");
     }
     assert_eq!(f.ledger.position(), position);
     assert_eq!(f.session(&who, "s").await.unwrap(), before);
     for change in [r#"{"c":"a \" { } \\"}"#, r#"{"d":[1]}"#, r#"{"d":[1.0,1]}"#] {
         let position = f.ledger.position();
-        f.session_of(&who, patch("s", metadata(change)))
+        f.write_session(&who, patch("s", metadata(change)))
             .await
             .unwrap();
         assert_ne!(f.ledger.position(), position, "{change}");
@@ -168,7 +168,7 @@ pub async fn a_patch_without_effect_writes_nothing(f: &Fixture) {
 }
 
 pub async fn only_patches_change_the_version(f: &Fixture) {
-    let who = full(f).await;
+    let who = create_full_session(f).await;
     let first = f.session(&who, "s").await.unwrap().version;
     let turn = f.start(&who, "s", "r").await;
     let more = vec![item(filrouge_types::Channel::Plan, "p")];
@@ -178,43 +178,43 @@ pub async fn only_patches_change_the_version(f: &Fixture) {
     assert_eq!(now.version, first, "items do not change the version");
     let current = Some(vec![[0; 16], first]);
     let write = patch_if("s", title("new"), current.clone());
-    let second = f.session_of(&who, write).await.unwrap().version;
+    let second = f.write_session(&who, write).await.unwrap().version;
     assert_ne!(second, first);
     // A retry meets the result of its first attempt: a patch without effect succeeds, whatever the condition.
     let again = patch_if("s", title("new"), current.clone());
-    assert_eq!(f.session_of(&who, again).await.unwrap().version, second);
+    assert_eq!(f.write_session(&who, again).await.unwrap().version, second);
     for versions in [current, Some(Vec::new())] {
         let position = f.ledger.position();
         let late = patch_if("s", title("late"), versions);
-        let refused = f.session_of(&who, late).await;
+        let refused = f.write_session(&who, late).await;
         assert_eq!(code(refused), ErrorCode::PreconditionFailed);
         assert_eq!(f.ledger.position(), position);
     }
     let same = patch_if("s", title("new"), Some(vec![second]));
-    assert_eq!(f.session_of(&who, same).await.unwrap().version, second);
+    assert_eq!(f.write_session(&who, same).await.unwrap().version, second);
     assert_ne!(
-        f.session_of(&who, patch("s", title("newer")))
+        f.write_session(&who, patch("s", title("newer")))
             .await
             .unwrap()
             .version,
         second
     );
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn strangers_patch_nothing(f: &Fixture) {
-    let who = full(f).await;
+    let who = create_full_session(f).await;
     let before = f.session(&who, "s").await.unwrap();
     for stranger in [user("bob"), anyone(), operator("u")] {
         for versions in [None, Some(vec![before.version]), Some(vec![[0; 16]])] {
             let write = patch_if("s", title("mine"), versions);
-            let refused = f.session_of(&stranger, write).await;
+            let refused = f.write_session(&stranger, write).await;
             assert_eq!(code(refused), ErrorCode::SessionNotFound);
         }
     }
     assert_eq!(f.session(&who, "s").await.unwrap(), before);
     let by_operator = f
-        .session_of(&operator("t"), patch("s", title("named")))
+        .write_session(&operator("t"), patch("s", title("named")))
         .await;
     let by_operator = by_operator.unwrap();
     assert_eq!(
@@ -225,7 +225,7 @@ pub async fn strangers_patch_nothing(f: &Fixture) {
 }
 
 pub async fn one_of_many_patches_finds_its_version(f: &Fixture) {
-    let who = full(f).await;
+    let who = create_full_session(f).await;
     let mut version = f.session(&who, "s").await.unwrap().version;
     for round in 0..4 {
         let mut tasks = JoinSet::new();
@@ -243,5 +243,5 @@ pub async fn one_of_many_patches_finds_its_version(f: &Fixture) {
         }
         version = f.session(&who, "s").await.unwrap().version;
     }
-    f.intact().await;
+    f.assert_intact().await;
 }

@@ -29,9 +29,9 @@ pub async fn retries_after_a_redaction_are_replayed(f: &Fixture) {
     };
     let first = f.append(&who, &turn, batch()).await.unwrap();
     let close = finalize("s", turn.turn_id, Some("answer"));
-    f.turn_of(&who, close.clone()).await.unwrap();
+    f.write_turn(&who, close.clone()).await.unwrap();
     let failed = f.start(&who, "s", "failed").await;
-    f.turn_of(&who, fail("s", failed.turn_id, "e"))
+    f.write_turn(&who, fail("s", failed.turn_id, "e"))
         .await
         .unwrap();
     f.redact_turn(&who, &turn).await.unwrap();
@@ -45,15 +45,15 @@ pub async fn retries_after_a_redaction_are_replayed(f: &Fixture) {
     assert!(!other.unwrap().differs);
     let again = f.append(&who, &turn, batch()).await.unwrap();
     assert_eq!(again, (first.0, first.1, true));
-    let again = f.turn_of(&who, close).await.unwrap();
+    let again = f.write_turn(&who, close).await.unwrap();
     assert!(again.replayed && again.answer_neutral.is_none());
     let other = finalize("s", turn.turn_id, Some("another"));
-    assert!(f.turn_of(&who, other).await.unwrap().replayed);
-    let again = f.turn_of(&who, fail("s", failed.turn_id, "e")).await;
+    assert!(f.write_turn(&who, other).await.unwrap().replayed);
+    let again = f.write_turn(&who, fail("s", failed.turn_id, "e")).await;
     assert!(again.unwrap().replayed);
-    let other = f.turn_of(&who, fail("s", failed.turn_id, "other")).await;
+    let other = f.write_turn(&who, fail("s", failed.turn_id, "other")).await;
     assert!(other.unwrap().replayed);
-    let other = f.turn_of(&who, fail("s", turn.turn_id, "e")).await;
+    let other = f.write_turn(&who, fail("s", turn.turn_id, "e")).await;
     assert_eq!(code(other), ErrorCode::TurnClosed);
 
     let swapped = vec![
@@ -71,7 +71,7 @@ pub async fn retries_after_a_redaction_are_replayed(f: &Fixture) {
     let refused = f.append(&who, &turn, part).await;
     assert_eq!(code(refused), ErrorCode::PartialReplay);
     assert_eq!(f.ledger.position(), position);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn lists_skip_redacted_turns(f: &Fixture) {
@@ -81,8 +81,8 @@ pub async fn lists_skip_redacted_turns(f: &Fixture) {
         turns.push(f.complete_turn(&who, "s", &format!("r{n:02}"), "a").await);
     }
     f.start(&who, "s", "open").await;
-    let gone = |n: usize| (4..17).contains(&n) || n.is_multiple_of(7);
-    for (_, turn) in turns.iter().enumerate().filter(|(n, _)| gone(*n)) {
+    let is_redacted = |n: usize| (4..17).contains(&n) || n.is_multiple_of(7);
+    for (_, turn) in turns.iter().enumerate().filter(|(n, _)| is_redacted(*n)) {
         f.redact_turn(&who, turn).await.unwrap();
     }
     let status = Some(filrouge_types::TurnStatus::Finalized);
@@ -93,7 +93,7 @@ pub async fn lists_skip_redacted_turns(f: &Fixture) {
         (TurnOrder::Newest, true),
     ] {
         let expected: Vec<u64> = (0..30)
-            .filter(|n| include_redacted || !gone(*n))
+            .filter(|n| include_redacted || !is_redacted(*n))
             .map(|n| n as u64 + 1)
             .collect();
         for limit in [1, 2, 3, 7, 50] {
@@ -121,7 +121,7 @@ pub async fn lists_skip_redacted_turns(f: &Fixture) {
             assert_eq!(seen, expected, "{order:?} {include_redacted} {limit}");
         }
     }
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 /// Interleaved turns, and a turn of many records.
@@ -138,20 +138,20 @@ pub async fn interleaved_and_long_turns_are_redacted(f: &Fixture) {
     }
     let many = (0..700).map(|n| keyed(&format!("k{n}"), "w")).collect();
     f.append(&who, &one, many).await.unwrap();
-    f.turn_of(&who, finalize("s", one.turn_id, Some("a")))
+    f.write_turn(&who, finalize("s", one.turn_id, Some("a")))
         .await
         .unwrap();
     let before = f.items(&who, "s", 500).await;
-    let gone = f.redact_turn(&who, &one).await.unwrap();
-    assert!(gone.deleted_at.is_some());
+    let redacted = f.redact_turn(&who, &one).await.unwrap();
+    assert!(redacted.deleted_at.is_some());
     let after = f.items(&who, "s", 500).await;
     for (old, new) in before.iter().zip(&after) {
         let his = old.turn_id == Some(one.turn_id);
         assert_eq!(new.redacted, his, "seq {}", new.seq);
         assert!(his || old == new);
     }
-    f.turn_of(&who, cancel("s", two.turn_id)).await.unwrap();
-    f.intact().await;
+    f.write_turn(&who, cancel("s", two.turn_id)).await.unwrap();
+    f.assert_intact().await;
 }
 
 /// One step of a random history: its kind, the turn, and the number of items.
@@ -164,8 +164,8 @@ async fn journal(f: &Fixture, session: &str, steps: &[RandomWrite]) -> Vec<Turn>
         let word = |m: u64| format!("¤{session}.{n}.{m}¤ {}", "padding ".repeat(*which % 90));
         let new = format!("{session}.{n}");
         let Some(old) = turns.get(which % turns.len().max(1)).cloned() else {
-            let made = start(&who, session, &new, &word(0));
-            turns.push(f.try_start(&who, made).await.unwrap());
+            let command = start(&who, session, &new, &word(0));
+            turns.push(f.try_start(&who, command).await.unwrap());
             continue;
         };
         let id = old.turn_id;
@@ -201,7 +201,7 @@ async fn links(f: &Fixture, session: &str) -> BTreeMap<u64, (Link, Link)> {
             let read = |row| decode(row, &scope, snapshot.keyring, MacCheck::Keyed).unwrap();
             let links = rows.iter().map(|row| (row, read(row)));
             Ok(links
-                .map(|(row, d)| (row.first_seq, (d.previous, d.last)))
+                .map(|(row, d)| (row.first_seq, (d.previous_link, d.last_link)))
                 .collect())
         })
         .await
@@ -235,7 +235,7 @@ pub async fn random_redactions_keep_the_history_intact(f: &Fixture) {
     let steps = proptest::collection::vec((0..10_u8, 0..99_usize, 0..70_u64), 3..40);
     let redactions = proptest::collection::vec((any::<bool>(), 0..200_u64, 0..9_u64), 1..8);
     let mut runner = TestRunner::deterministic();
-    let mut gone = 0;
+    let mut redacted_count = 0;
     for n in 0..12 {
         let session = format!("j{n}");
         let who = anyone();
@@ -253,7 +253,7 @@ pub async fn random_redactions_keep_the_history_intact(f: &Fixture) {
                 let first = at % before.len() as u64 + 1;
                 redact_items(&session, &[(first, first + more), (first / 2 + 1, first)])
             };
-            match f.redacted(&who, write).await {
+            match f.write_redaction(&who, write).await {
                 Ok(redacted) => named.extend(redacted.seqs.iter()),
                 Err(refused) => assert!(
                     matches!(refused.code, ErrorCode::TurnOpen | ErrorCode::Invalid),
@@ -261,8 +261,8 @@ pub async fn random_redactions_keep_the_history_intact(f: &Fixture) {
                 ),
             }
         }
-        f.intact().await;
-        gone += named.len();
+        f.assert_intact().await;
+        redacted_count += named.len();
         let after = f.items(&who, &session, 100).await;
         let results = results_of(f, &session, &turns).await;
         for (old, new) in before.iter().zip(&after) {
@@ -282,5 +282,5 @@ pub async fn random_redactions_keep_the_history_intact(f: &Fixture) {
             assert_eq!(new_links.get(&seq), Some(&link), "seq {seq}");
         }
     }
-    assert!(gone > 100, "items were redacted");
+    assert!(redacted_count > 100, "items were redacted");
 }

@@ -12,12 +12,12 @@ pub async fn a_turn_is_replaced_by_a_new_version(f: &Fixture) {
     let first = f.complete_turn(&who, "s", "r", "one").await;
     let next = f.complete_turn(&who, "s", "next", "other").await;
     let second = f
-        .turn_of(&who, replacement(&who, "s", "r2", first.turn_id, "two"))
+        .write_turn(&who, replacement(&who, "s", "r2", first.turn_id, "two"))
         .await
         .unwrap();
     assert_eq!((second.ordinal, second.record_version), (first.ordinal, 2));
     let third = f
-        .turn_of(&who, replacement(&who, "s", "r3", second.turn_id, "three"))
+        .write_turn(&who, replacement(&who, "s", "r3", second.turn_id, "three"))
         .await
         .unwrap();
     assert_eq!((third.ordinal, third.record_version), (1, 3));
@@ -37,7 +37,7 @@ pub async fn a_turn_is_replaced_by_a_new_version(f: &Fixture) {
     let session = f.ledger.session(&who, &sid("s")).await.unwrap();
     assert_eq!((session.turn_count, session.last_seq), (2, 8));
     assert_eq!(f.complete_turn(&who, "s", "last", "x").await.ordinal, 3);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn invalid_replacements_are_refused(f: &Fixture) {
@@ -45,24 +45,27 @@ pub async fn invalid_replacements_are_refused(f: &Fixture) {
     let first = f.complete_turn(&who, "s", "r", "one").await;
     let open = f.start(&who, "s", "open").await;
     let elsewhere = f.complete_turn(&who, "elsewhere", "r", "one").await;
-    let try_it = async |old: TurnId| {
+    let replace_error = async |old: TurnId| {
         code(
-            f.turn_of(&who, replacement(&who, "s", "new", old, "w"))
+            f.write_turn(&who, replacement(&who, "s", "new", old, "w"))
                 .await,
         )
     };
-    assert_eq!(try_it(open.turn_id).await, ErrorCode::TurnOpen);
-    assert_eq!(try_it(elsewhere.turn_id).await, ErrorCode::TurnMismatch);
+    assert_eq!(replace_error(open.turn_id).await, ErrorCode::TurnOpen);
     assert_eq!(
-        try_it(TurnId::from_derived([1; 16])).await,
+        replace_error(elsewhere.turn_id).await,
+        ErrorCode::TurnMismatch
+    );
+    assert_eq!(
+        replace_error(TurnId::from_derived([1; 16])).await,
         ErrorCode::TurnNotFound
     );
-    f.turn_of(&who, replacement(&who, "s", "second", first.turn_id, "two"))
+    f.write_turn(&who, replacement(&who, "s", "second", first.turn_id, "two"))
         .await
         .unwrap();
-    assert_eq!(try_it(first.turn_id).await, ErrorCode::TurnReplaced);
-    f.turn_of(&who, cancel("s", open.turn_id)).await.unwrap();
-    f.turn_of(
+    assert_eq!(replace_error(first.turn_id).await, ErrorCode::TurnReplaced);
+    f.write_turn(&who, cancel("s", open.turn_id)).await.unwrap();
+    f.write_turn(
         &who,
         replacement(&who, "s", "of cancelled", open.turn_id, "w"),
     )
@@ -70,23 +73,23 @@ pub async fn invalid_replacements_are_refused(f: &Fixture) {
     .unwrap();
     let nowhere = replacement(&who, "nowhere", "new", first.turn_id, "w");
     assert_eq!(
-        code(f.turn_of(&who, nowhere).await),
+        code(f.write_turn(&who, nowhere).await),
         ErrorCode::SessionNotFound
     );
     let absent = f.ledger.session(&who, &sid("nowhere")).await;
     assert_eq!(code(absent), ErrorCode::SessionNotFound);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn replacements_are_idempotent(f: &Fixture) {
     let who = anyone();
     let first = f.complete_turn(&who, "s", "r", "one").await;
     let write = replacement(&who, "s", "r2", first.turn_id, "two");
-    let second = f.turn_of(&who, write.clone()).await.unwrap();
-    let again = f.turn_of(&who, write).await.unwrap();
+    let second = f.write_turn(&who, write.clone()).await.unwrap();
+    let again = f.write_turn(&who, write).await.unwrap();
     assert!(again.replayed && again.turn_id == second.turn_id);
     let other = f
-        .turn_of(&who, replacement(&who, "s", "r2", first.turn_id, "other"))
+        .write_turn(&who, replacement(&who, "s", "r2", first.turn_id, "other"))
         .await;
     assert_eq!(code(other), ErrorCode::IdempotencyMismatch);
     assert_eq!(f.last_seq(&who, "s").await, 4);
@@ -103,7 +106,7 @@ pub async fn lists_leave_out_replaced_turns(f: &Fixture) {
         );
     }
     for n in [4, 1] {
-        f.turn_of(
+        f.write_turn(
             &who,
             replacement(&who, "s", &format!("new{n}"), ids[n], "b"),
         )
@@ -138,7 +141,7 @@ pub async fn lists_leave_out_replaced_turns(f: &Fixture) {
     let (page, next) = list(TurnOrder::Oldest, 2, None).await;
     let (rest, _) = list(TurnOrder::Oldest, 50, next).await;
     assert_eq!([page, rest].concat().len(), 7);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 /// A process that was presumed dead cannot reopen its turn after another process has replaced it.
@@ -148,7 +151,7 @@ pub async fn a_replaced_turn_stays_interrupted(f: &Fixture) {
     f.write(&who, interrupt("s", old.turn_id, i64::MAX))
         .await
         .unwrap();
-    f.turn_of(&who, replacement(&who, "s", "r2", old.turn_id, "v2"))
+    f.write_turn(&who, replacement(&who, "s", "r2", old.turn_id, "v2"))
         .await
         .unwrap();
     let again = f.start(&who, "s", "r").await;
@@ -157,10 +160,10 @@ pub async fn a_replaced_turn_stays_interrupted(f: &Fixture) {
         (TurnStatus::Interrupted, true)
     );
     let late = f
-        .turn_of(&who, finalize("s", old.turn_id, Some("late")))
+        .write_turn(&who, finalize("s", old.turn_id, Some("late")))
         .await;
     assert_eq!(code(late), ErrorCode::TurnClosed);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 /// Replacing creates no session, so like a read it does not distinguish a foreign session from an absent one. A plain
@@ -170,14 +173,14 @@ pub async fn replacing_creates_no_session(f: &Fixture) {
     let turn = f.complete_turn(&bob, "bobs", "r", "one").await;
     for session in ["bobs", "nothere"] {
         let refused = f
-            .turn_of(
+            .write_turn(
                 &alice,
                 replacement(&alice, session, "x", turn.turn_id, "two"),
             )
             .await;
         assert_eq!(code(refused), ErrorCode::SessionNotFound, "{session}");
     }
-    f.turn_of(&bob, replacement(&bob, "bobs", "r2", turn.turn_id, "two"))
+    f.write_turn(&bob, replacement(&bob, "bobs", "r2", turn.turn_id, "two"))
         .await
         .unwrap();
     let plain = f
@@ -191,15 +194,15 @@ pub async fn replacing_creates_no_session(f: &Fixture) {
 pub async fn roles_determine_question_and_answer(f: &Fixture) {
     let who = anyone();
     let turn = f.start(&who, "s", "r").await;
-    let mut said = item(Channel::Final, "I am the user");
-    said.role = Role::User;
+    let mut user_item = item(Channel::Final, "I am the user");
+    user_item.role = Role::User;
     let mut asked = item(Channel::Question, "late");
     asked.variant = filrouge_types::Variant::Translated;
     asked.role = Role::Assistant;
-    f.append(&who, &turn, vec![asked, said]).await.unwrap();
-    let refused = f.turn_of(&who, finalize("s", turn.turn_id, None)).await;
+    f.append(&who, &turn, vec![asked, user_item]).await.unwrap();
+    let refused = f.write_turn(&who, finalize("s", turn.turn_id, None)).await;
     assert_eq!(code(refused), ErrorCode::AnswerMissing);
     let turn = f.ledger.turn(&who, &sid("s"), turn.turn_id).await.unwrap();
     assert_eq!(turn.question_translated, None);
-    f.intact().await;
+    f.assert_intact().await;
 }

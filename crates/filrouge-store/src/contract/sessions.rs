@@ -2,10 +2,10 @@
 
 use filrouge_types::{Channel, ErrorCode, ItemBody, ProjectId, SessionStatus, TurnStatus};
 
-use super::asks::{anyone_with_secret, close_session, patch, title, with_secret};
 use super::fixture::{
     Fixture, anyone, append, code, finalize, item, operator, replacement, sid, start, user,
 };
+use super::session_writes::{anyone_with_secret, close_session, patch, title, with_secret};
 use crate::command::{NewSession, Scope, SessionFilter, SessionPatch, Write};
 
 fn active() -> SessionPatch {
@@ -21,7 +21,7 @@ pub async fn a_closed_session_stays_closed(f: &Fixture) {
     let before = f.session(&who, "s").await.unwrap();
     f.clock.advance(5);
     let write = || close_session("s", Some("done \"here\""));
-    let closed = f.session_of(&who, write()).await.unwrap();
+    let closed = f.write_session(&who, write()).await.unwrap();
     assert_eq!((closed.status, closed.last_seq), (SessionStatus::Closed, 3));
     assert_ne!(closed.version, before.version);
     let note = f.items(&who, "s", 10).await.pop().unwrap();
@@ -35,17 +35,17 @@ pub async fn a_closed_session_stays_closed(f: &Fixture) {
     );
     let position = f.ledger.position();
     for reason in [None, Some("again"), Some("done \"here\"")] {
-        let again = f.session_of(&who, close_session("s", reason)).await;
+        let again = f.write_session(&who, close_session("s", reason)).await;
         assert_eq!(again.unwrap(), closed, "a closed session is unchanged");
     }
     assert_eq!(f.ledger.position(), position);
     for stranger in [user("bob"), anyone(), operator("u")] {
-        let refused = f.session_of(&stranger, write()).await;
+        let refused = f.write_session(&stranger, write()).await;
         assert_eq!(code(refused), ErrorCode::SessionNotFound);
     }
     let empty = f.create(&who, "empty").await;
     empty.unwrap();
-    f.session_of(&operator("t"), close_session("empty", None))
+    f.write_session(&operator("t"), close_session("empty", None))
         .await
         .unwrap();
     let items = f.items(&who, "empty", 10).await;
@@ -53,14 +53,16 @@ pub async fn a_closed_session_stays_closed(f: &Fixture) {
         items[0].body.parts.as_str(),
         r#"[{"type":"session_closed","reason":null}]"#
     );
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn a_closed_session_begins_no_turn(f: &Fixture) {
     let who = user("ann");
     let done = f.complete_turn(&who, "s", "done", "a").await;
     let open = f.start(&who, "s", "open").await;
-    f.session_of(&who, close_session("s", None)).await.unwrap();
+    f.write_session(&who, close_session("s", None))
+        .await
+        .unwrap();
     let position = f.ledger.position();
     let refused = f.try_start(&who, start(&who, "s", "new", "q")).await;
     let refused = refused.unwrap_err();
@@ -73,27 +75,29 @@ pub async fn a_closed_session_begins_no_turn(f: &Fixture) {
     assert!(again.replayed && again.status == TurnStatus::Open);
     let more = vec![item(Channel::Plan, "p")];
     f.append(&who, &open, more).await.unwrap();
-    let ended = f.turn_of(&who, finalize("s", open.turn_id, Some("a")));
+    let ended = f.write_turn(&who, finalize("s", open.turn_id, Some("a")));
     assert_eq!(ended.await.unwrap().status, TurnStatus::Finalized);
     let newer = replacement(&who, "s", "newer", done.turn_id, "better");
-    assert_eq!(f.turn_of(&who, newer).await.unwrap().record_version, 2);
+    assert_eq!(f.write_turn(&who, newer).await.unwrap().record_version, 2);
     // A stranger does not learn that it is closed.
     let bob = user("bob");
     let refused = f.try_start(&bob, start(&bob, "s", "new", "q")).await;
     assert_eq!(code(refused), ErrorCode::SessionConflict);
-    f.session_of(&who, patch("s", active())).await.unwrap();
+    f.write_session(&who, patch("s", active())).await.unwrap();
     f.start(&who, "s", "new").await;
-    let closed = f.session_of(&who, close_session("s", Some("again"))).await;
+    let closed = f
+        .write_session(&who, close_session("s", Some("again")))
+        .await;
     let items = f.items(&who, "s", 50).await;
     assert_eq!(closed.unwrap().last_seq, items.len() as u64);
     let closing_items = items
         .iter()
         .filter(|i| i.body.parts.as_str().contains("session_closed"));
     assert_eq!(closing_items.count(), 2);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
-async fn ids(f: &Fixture, who: &Scope, filter: SessionFilter) -> Vec<String> {
+async fn listed_ids(f: &Fixture, who: &Scope, filter: SessionFilter) -> Vec<String> {
     // Pages of two must give the same result.
     let (mut all, mut cursor) = (Vec::new(), None);
     loop {
@@ -107,18 +111,24 @@ async fn ids(f: &Fixture, who: &Scope, filter: SessionFilter) -> Vec<String> {
     }
 }
 
-async fn make(f: &Fixture, who: &Scope, name: &str, title: Option<&str>, parent: Option<&str>) {
+async fn create_session(
+    f: &Fixture,
+    who: &Scope,
+    name: &str,
+    title: Option<&str>,
+    parent: Option<&str>,
+) {
     let new = NewSession {
         title: title.map(Into::into),
         parent_session_id: parent.map(sid),
         project_id: ProjectId::new("p").ok().filter(|_| name.len() == 1),
         team_id: Some(format!("team-{}", name.len()).into()),
-        ..NewSession::bare(sid(name))
+        ..NewSession::with_id(sid(name))
     };
     f.write(who, Write::CreateSession(new)).await.unwrap();
 }
 
-async fn say(f: &Fixture, who: &Scope, session: &str, agents: &[&str]) {
+async fn append_by_agents(f: &Fixture, who: &Scope, session: &str, agents: &[&str]) {
     let turn = f.start(who, session, "r").await;
     let by = |agent: &&str| ItemBody {
         agent: Some((*agent).into()),
@@ -130,15 +140,15 @@ async fn say(f: &Fixture, who: &Scope, session: &str, agents: &[&str]) {
 
 pub async fn lists_are_filtered(f: &Fixture) {
     let (ann, bob) = (user("ann"), user("bob"));
-    make(f, &ann, "a", Some("Die Größe"), None).await;
-    make(f, &ann, "b", Some("the SIZE of it"), Some("a")).await;
-    make(f, &ann, "child", None, Some("a")).await;
-    make(f, &bob, "theirs", Some("size"), Some("a")).await;
-    make(f, &ann, "gone", Some("size"), Some("a")).await;
-    say(f, &ann, "a", &["planner", "coder", "planner"]).await;
-    say(f, &ann, "b", &["planner"]).await;
-    say(f, &bob, "theirs", &["planner"]).await;
-    say(f, &ann, "gone", &["planner"]).await;
+    create_session(f, &ann, "a", Some("Die Größe"), None).await;
+    create_session(f, &ann, "b", Some("the SIZE of it"), Some("a")).await;
+    create_session(f, &ann, "child", None, Some("a")).await;
+    create_session(f, &bob, "theirs", Some("size"), Some("a")).await;
+    create_session(f, &ann, "gone", Some("size"), Some("a")).await;
+    append_by_agents(f, &ann, "a", &["planner", "coder", "planner"]).await;
+    append_by_agents(f, &ann, "b", &["planner"]).await;
+    append_by_agents(f, &bob, "theirs", &["planner"]).await;
+    append_by_agents(f, &ann, "gone", &["planner"]).await;
     f.erase(&ann, "gone").await.unwrap();
     let none = SessionFilter::default;
     let agent = |name: &str| SessionFilter {
@@ -197,23 +207,27 @@ pub async fn lists_are_filtered(f: &Fixture) {
             vec!["theirs", "child", "b", "a"],
         ),
     ] {
-        assert_eq!(ids(f, &ann, filter.clone()).await, hers, "{filter:?}");
         assert_eq!(
-            ids(f, &operator("t"), filter.clone()).await,
+            listed_ids(f, &ann, filter.clone()).await,
+            hers,
+            "{filter:?}"
+        );
+        assert_eq!(
+            listed_ids(f, &operator("t"), filter.clone()).await,
             all,
             "{filter:?}"
         );
-        assert_eq!(ids(f, &anyone(), filter).await, Vec::<String>::new());
+        assert_eq!(listed_ids(f, &anyone(), filter).await, Vec::<String>::new());
     }
-    f.session_of(&ann, patch("a", title("now of a size")))
+    f.write_session(&ann, patch("a", title("now of a size")))
         .await
         .unwrap();
-    assert_eq!(ids(f, &ann, titled("SIZE")).await, ["b", "a"]);
-    f.intact().await;
+    assert_eq!(listed_ids(f, &ann, titled("SIZE")).await, ["b", "a"]);
+    f.assert_intact().await;
 }
 
 /// Every access to session `s` and its turn `r` must fail as for an absent one.
-async fn invisible(f: &Fixture, who: &Scope) {
+async fn assert_invisible(f: &Fixture, who: &Scope) {
     let turn = f
         .keyring
         .turn_id(&who.tenant, &sid("s"), &super::fixture::rid("r"));
@@ -229,8 +243,8 @@ async fn invisible(f: &Fixture, who: &Scope) {
         finalize("s", turn, Some("a")),
         close_session("s", None),
         patch("s", title("mine")),
-        super::asks::erase("s"),
-        Write::RecordEvent(Box::new(super::asks::event("s", "k", "kind"))),
+        super::session_writes::erase("s"),
+        Write::RecordEvent(Box::new(super::session_writes::event("s", "k", "kind"))),
     ] {
         assert_eq!(code(f.write(who, write).await), not_found);
     }
@@ -238,7 +252,7 @@ async fn invisible(f: &Fixture, who: &Scope) {
     let refused = f.try_start(who, start(who, "s", "r", "r")).await;
     assert_eq!(code(refused), ErrorCode::SessionConflict);
     assert!(
-        !ids(f, who, SessionFilter::default())
+        !listed_ids(f, who, SessionFilter::default())
             .await
             .contains(&"s".to_owned())
     );
@@ -260,7 +274,7 @@ pub async fn a_secret_keeps_an_anonymous_session(f: &Fixture) {
         anyone_with_secret(f, "another"),
         with_secret(f, &user("ann"), "another"),
     ] {
-        invisible(f, &who).await;
+        assert_invisible(f, &who).await;
     }
     assert_eq!(f.session(&holder, "s").await.unwrap(), before);
     for who in [holder.clone(), with_secret(f, &user("ann"), "the secret")] {
@@ -271,13 +285,16 @@ pub async fn a_secret_keeps_an_anonymous_session(f: &Fixture) {
             super::fixture::text("r").as_str()
         );
     }
-    assert_eq!(ids(f, &holder, SessionFilter::default()).await, ["s"]);
     assert_eq!(
-        ids(f, &operator("t"), SessionFilter::default()).await,
+        listed_ids(f, &holder, SessionFilter::default()).await,
+        ["s"]
+    );
+    assert_eq!(
+        listed_ids(f, &operator("t"), SessionFilter::default()).await,
         ["s"]
     );
     assert!(f.start(&holder, "s", "r").await.replayed);
-    f.intact().await;
+    f.assert_intact().await;
 }
 
 pub async fn any_secret_opens_a_session_without_one(f: &Fixture) {
@@ -286,8 +303,14 @@ pub async fn any_secret_opens_a_session_without_one(f: &Fixture) {
     let holder = anyone_with_secret(f, "s");
     f.create(&holder, "mine").await.unwrap();
     f.session(&holder, "open").await.unwrap();
-    assert_eq!(ids(f, &holder, SessionFilter::default()).await, ["mine"]);
-    assert_eq!(ids(f, &anyone(), SessionFilter::default()).await, ["open"]);
+    assert_eq!(
+        listed_ids(f, &holder, SessionFilter::default()).await,
+        ["mine"]
+    );
+    assert_eq!(
+        listed_ids(f, &anyone(), SessionFilter::default()).await,
+        ["open"]
+    );
     // A caller with an identity needs no secret: the sessions they create are theirs.
     let ann = with_secret(f, &user("ann"), "s");
     f.create(&ann, "hers").await.unwrap();
@@ -296,5 +319,8 @@ pub async fn any_secret_opens_a_session_without_one(f: &Fixture) {
         code(f.session(&holder, "hers").await),
         ErrorCode::SessionNotFound
     );
-    assert_eq!(ids(f, &ann, SessionFilter::default()).await, ["hers"]);
+    assert_eq!(
+        listed_ids(f, &ann, SessionFilter::default()).await,
+        ["hers"]
+    );
 }

@@ -2,8 +2,8 @@
 
 use filrouge_types::{TenantId, Timestamp};
 
-use super::asks::event;
 use super::fixture::{Fixture, anyone, operator, user};
+use super::session_writes::event;
 use crate::command::NewEvent;
 
 fn at(n: i64) -> Timestamp {
@@ -11,25 +11,25 @@ fn at(n: i64) -> Timestamp {
 }
 
 /// The events of tenant `t` in `from..to`, each as `session key`.
-async fn within(f: &Fixture, tenant: &str, from: i64, to: i64) -> Vec<String> {
+async fn events_between(f: &Fixture, tenant: &str, from: i64, to: i64) -> Vec<String> {
     let tenant = TenantId::new(tenant).unwrap();
-    let ask = f.ledger.query(move |snapshot| {
-        let mut happened_events = Vec::new();
+    let query = f.ledger.query(move |snapshot| {
+        let mut entries = Vec::new();
         snapshot.tenant_events(&tenant, (at(from), at(to)), &mut |session, event| {
-            happened_events.push(format!("{} {}", session.as_str(), event.key.as_str()));
+            entries.push(format!("{} {}", session.as_str(), event.key.as_str()));
             Ok(())
         })?;
-        Ok(happened_events)
+        Ok(entries)
     });
-    ask.await.unwrap()
+    query.await.unwrap()
 }
 
-async fn happened(f: &Fixture, session: &str, key: &str, when: i64) {
-    let made = NewEvent {
+async fn record_event_at(f: &Fixture, session: &str, key: &str, when: i64) {
+    let event = NewEvent {
         at: Some(at(when)),
         ..event(session, key, "kind")
     };
-    f.record(&operator("t"), made).await.unwrap();
+    f.record(&operator("t"), event).await.unwrap();
 }
 
 pub async fn events_are_found_by_time(f: &Fixture) {
@@ -48,7 +48,7 @@ pub async fn events_are_found_by_time(f: &Fixture) {
         ("a", "4", 10),
         ("b", "3", 30),
     ] {
-        happened(f, session, key, when).await;
+        record_event_at(f, session, key, when).await;
     }
     let foreign = NewEvent {
         at: Some(at(15)),
@@ -57,29 +57,30 @@ pub async fn events_are_found_by_time(f: &Fixture) {
     f.record(&operator("u"), foreign).await.unwrap();
     f.erase(&user("ann"), "gone").await.unwrap();
     let all = ["b 2", "a 1", "a 4", "b 1", "a 3", "a 2", "b 3"];
-    assert_eq!(within(f, "t", i64::MIN, i64::MAX).await, all);
-    assert_eq!(within(f, "t", 10, 30).await, all[1..5]);
-    assert_eq!(within(f, "t", 11, 31).await, all[4..]);
-    assert_eq!(within(f, "t", 30, 10).await, [""; 0]);
-    assert_eq!(within(f, "u", 0, 99).await, ["a foreign"]);
-    assert_eq!(within(f, "v", 0, 99).await, [""; 0]);
-    f.intact().await;
+    assert_eq!(events_between(f, "t", i64::MIN, i64::MAX).await, all);
+    assert_eq!(events_between(f, "t", 10, 30).await, all[1..5]);
+    assert_eq!(events_between(f, "t", 11, 31).await, all[4..]);
+    assert_eq!(events_between(f, "t", 30, 10).await, [""; 0]);
+    assert_eq!(events_between(f, "u", 0, 99).await, ["a foreign"]);
+    assert_eq!(events_between(f, "v", 0, 99).await, [""; 0]);
+    f.assert_intact().await;
 }
 
 pub async fn events_found_by_time_are_paged(f: &Fixture) {
     for s in ["a", "b", "c"] {
         f.create(&anyone(), s).await.unwrap();
         for n in 0..7 {
-            happened(f, s, &format!("k{n}"), n % 3).await;
+            record_event_at(f, s, &format!("k{n}"), n % 3).await;
         }
     }
     let page = |after, limit| {
-        let ask = f.ledger.query(move |snapshot| {
+        let query = f.ledger.query(move |snapshot| {
             let rows = snapshot.view.events_at(at(0), at(2), after, limit)?;
-            let place = |(pk, row): &(u64, crate::rows::EventRow)| (row.event.at, *pk, row.number);
-            Ok(rows.iter().map(place).collect::<Vec<_>>())
+            let position =
+                |(pk, row): &(u64, crate::rows::EventRow)| (row.event.at, *pk, row.number);
+            Ok(rows.iter().map(position).collect::<Vec<_>>())
         });
-        async { ask.await.unwrap() }
+        async { query.await.unwrap() }
     };
     let all = page(None, 99).await;
     assert_eq!(all.len(), 15);

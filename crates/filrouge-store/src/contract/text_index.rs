@@ -1,12 +1,13 @@
-//! The suite that every [`TextIndex`] must pass. A backend's test file names a function that creates an [`IndexFixture`]:
+//! The suite that every [`TextIndex`] must pass. A backend's test file names a function that creates an
+//! [`IndexFixture`]:
 //!
 //! ```text
 //! fn index() -> filrouge_store::contract::text_index::IndexFixture { … }
 //! filrouge_store::index_contract_tests!(index);
 //! ```
 
-pub mod asks;
 pub mod life;
+pub mod queries;
 pub mod random;
 pub mod vectors;
 
@@ -31,19 +32,19 @@ pub trait IndexTestExt: TextIndex {
 
     fn apply_if(
         &self,
-        seen: &IndexVersion,
+        expected: &IndexVersion,
         updates: &[IndexUpdate],
         position: Option<&[u8]>,
     ) -> Result<bool, Failure> {
-        self.change(Some(seen), updates, position)
+        self.change(Some(expected), updates, position)
     }
 
-    fn seen(&self) -> Result<IndexVersion, Failure> {
+    fn version(&self) -> Result<IndexVersion, Failure> {
         Ok(self.state(SessionSelection::Named(&[]))?.seen)
     }
 
     fn position(&self) -> Result<Option<Box<[u8]>>, Failure> {
-        Ok(self.seen()?.position)
+        Ok(self.version()?.position)
     }
 
     fn session(&self, realm: &[u8], key: &str) -> Result<Option<IndexedSession>, Failure> {
@@ -89,8 +90,8 @@ pub trait IndexTestExt: TextIndex {
             wanted: CandidateFilter::Nearest(embedder, vector, limit),
             ..query.clone()
         });
-        let apart = |c: Candidate| (Candidate { near: 0, ..c }, c.near);
-        Ok(found?.into_iter().map(apart).collect())
+        let split_product = |c: Candidate| (Candidate { near: 0, ..c }, c.near);
+        Ok(found?.into_iter().map(split_product).collect())
     }
 
     fn put_vectors(
@@ -111,7 +112,7 @@ impl<T: TextIndex + ?Sized> IndexTestExt for T {}
 pub struct IndexFixture {
     pub index: Arc<dyn TextIndex>,
     /// Opens another handle on the same index, like another process.
-    pub again: Box<dyn Fn() -> Arc<dyn TextIndex> + Send + Sync>,
+    pub open_again: Box<dyn Fn() -> Arc<dyn TextIndex> + Send + Sync>,
     /// Resources that live until the test ends, such as a temporary directory.
     pub keep: Box<dyn Any + Send + Sync>,
 }
@@ -127,7 +128,7 @@ macro_rules! index_contract_tests {
                 a_change_requires_the_expected_version, a_forgotten_session_is_deleted, a_cleared_index_is_empty,
                 numbers_are_never_reused, the_status_counts_sessions_and_documents, two_handles_write_concurrently,
             }
-            asks {
+            queries {
                 kinds_times_and_sessions_are_filtered, any_met_term_suffices_and_the_best_come_first,
                 bodies_are_read_in_the_requested_order, short_words_are_found, many_documents_are_found,
             }
@@ -151,10 +152,10 @@ macro_rules! index_contract_tests {
 /// The index in memory.
 pub fn memory() -> IndexFixture {
     let index = Arc::new(MemoryIndex::default());
-    let same = index.clone();
+    let shared = index.clone();
     IndexFixture {
         index,
-        again: Box::new(move || same.clone()),
+        open_again: Box::new(move || shared.clone()),
         keep: Box::new(()),
     }
 }
@@ -194,13 +195,13 @@ pub fn document(key: &str, unit: u64, text: &str) -> NewDocument {
 }
 
 pub fn update(
-    of: &Shard,
+    shard: &Shard,
     key: &str,
     coverage: Coverage,
     documents: Vec<NewDocument>,
 ) -> IndexUpdate {
     IndexUpdate::Session(SessionUpdate {
-        shard: of.clone(),
+        shard: shard.clone(),
         entry: entry(key),
         coverage,
         documents,
@@ -208,14 +209,14 @@ pub fn update(
 }
 
 /// One session with these texts, whose keys count from 0.
-pub fn texts(of: &Shard, key: &str, texts: &[&str]) -> IndexUpdate {
-    let each = texts.iter().enumerate();
-    let documents = each.map(|(n, text)| document(&n.to_string(), n as u64, text));
-    update(of, key, Coverage::Whole, documents.collect())
+pub fn texts(shard: &Shard, key: &str, texts: &[&str]) -> IndexUpdate {
+    let numbered = texts.iter().enumerate();
+    let documents = numbered.map(|(n, text)| document(&n.to_string(), n as u64, text));
+    update(shard, key, Coverage::All, documents.collect())
 }
 
 /// Terms for a query that matches documents with all of these words.
-pub fn all_of(words: &[&str]) -> Vec<Vec<String>> {
+pub fn all_words(words: &[&str]) -> Vec<Vec<String>> {
     let term = |word: &&str| vec![fold(word).into_owned()];
     words.iter().map(term).collect()
 }
@@ -237,37 +238,37 @@ pub fn numbers(found: &[Candidate]) -> Vec<DocumentNo> {
 
 /// The bodies of the candidates as texts, newest first.
 #[track_caller]
-pub fn shown(index: &dyn TextIndex, query: &CandidateQuery<'_>) -> Vec<String> {
+pub fn query_bodies(index: &dyn TextIndex, query: &CandidateQuery<'_>) -> Vec<String> {
     let found = index.candidates(query).unwrap();
     bodies(index, &numbers(&found))
 }
 
 #[track_caller]
 pub fn bodies(index: &dyn TextIndex, numbers: &[DocumentNo]) -> Vec<String> {
-    let mut shown = Vec::new();
-    let mut each = |_: DocumentNo, body: &[u8]| {
-        shown.push(String::from_utf8(body.to_vec()).unwrap());
+    let mut texts = Vec::new();
+    let mut push_text = |_: DocumentNo, body: &[u8]| {
+        texts.push(String::from_utf8(body.to_vec()).unwrap());
         true
     };
-    index.bodies(numbers, &mut each).unwrap();
-    shown
+    index.bodies(numbers, &mut push_text).unwrap();
+    texts
 }
 
 /// The bodies in one shard that contain all of these words, verified.
 #[track_caller]
-pub fn found(index: &dyn TextIndex, of: &Shard, words: &[&str]) -> Vec<String> {
-    let terms = all_of(words);
-    let mut shown = shown(index, &query(&IndexScope::Shard(of.clone()), &terms));
-    shown.retain(|body| {
+pub fn matching_bodies(index: &dyn TextIndex, shard: &Shard, words: &[&str]) -> Vec<String> {
+    let terms = all_words(words);
+    let mut bodies = query_bodies(index, &query(&IndexScope::Shard(shard.clone()), &terms));
+    bodies.retain(|body| {
         let text = fold(body.split_once('=').unwrap().1).into_owned();
         terms.iter().all(|term| text.contains(&term[0]))
     });
-    shown
+    bodies
 }
 
 /// Runs maintenance until no work is left.
 #[track_caller]
-pub fn tidied(index: &dyn TextIndex) {
+pub fn tidy_fully(index: &dyn TextIndex) {
     for _ in 0..10_000 {
         if !index.tidy().unwrap() {
             return;

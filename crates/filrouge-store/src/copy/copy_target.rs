@@ -17,7 +17,7 @@ pub enum TargetContents {
         /// The source's [`crate::Ledger::store_id`].
         source: String,
     },
-    /// A complete store with contents of its own.
+    /// A complete store with contents.
     Store,
 }
 
@@ -25,22 +25,22 @@ impl TargetContents {
     /// Whether a copy from `source` continues an unfinished one. The caller's transaction excludes other writers.
     ///
     /// # Errors
-    /// [`taken_over`] if something else was written to the target since it was first examined.
+    /// [`overtaken_run`] if something else was written to the target since it was first examined.
     pub fn is_resumable(&self, source: &str) -> Result<bool, Failure> {
         match self {
             Self::Nothing => Ok(false),
             Self::Copy { source: existing } if existing == source => Ok(true),
-            Self::Copy { .. } | Self::Store => Err(taken_over()),
+            Self::Copy { .. } | Self::Store => Err(overtaken_run()),
         }
     }
 }
 
-/// A store that is marked as an unfinished copy.
+/// A store that [`CopyTarget::begin`] has marked as an unfinished copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartedCopy {
     /// The id of the new store; it differs from the source's.
     pub store_id: String,
-    /// Whether an earlier run marked it and may have written rows.
+    /// Whether an earlier run marked the store and may have written rows.
     pub resumed: bool,
 }
 
@@ -57,7 +57,7 @@ pub enum CopyRow {
     Record(SessionPk, RecordRow),
     /// The key of an item or of a request.
     Key(SessionPk, KeyRow),
-    /// An agent that wrote in a session.
+    /// An agent that has spoken in a session.
     Agent(SessionPk, Box<str>),
     /// An event.
     Event(SessionPk, EventRow),
@@ -69,7 +69,7 @@ pub enum CopyRow {
     Chunk(SessionPk, u64, DraftChunk),
     /// A session's head, written after all its other rows.
     Head(SessionPk, HeadRow),
-    /// A note; replaces an existing one.
+    /// A note, which replaces an existing note of this name.
     Note(NoteRow),
     /// A row of the commit log.
     Commit(LogRow),
@@ -79,23 +79,24 @@ impl CopyRow {
     /// The approximate size in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        /// The overhead of a row.
-        const ROW: usize = 96;
-        ROW + match self {
-            Self::RemoveSession(_)
-            | Self::Turn(..)
-            | Self::Key(..)
-            | Self::Draft(..)
-            | Self::Head(..) => 0,
-            Self::Session(_, row) => row.content_len(),
-            Self::Record(_, row) => row.head.len() + row.body.len(),
-            Self::Agent(_, agent) => agent.len(),
-            Self::Event(_, row) => row.content_len(),
-            Self::Checkpoint(_, row) => row.content_len(),
-            Self::Chunk(_, _, chunk) => chunk.encode().len(),
-            Self::Note(row) => row.value.len(),
-            Self::Commit(row) => row.encode().len(),
-        }
+        /// The approximate overhead of a row.
+        const ROW_OVERHEAD: usize = 96;
+        ROW_OVERHEAD
+            + match self {
+                Self::RemoveSession(_)
+                | Self::Turn(..)
+                | Self::Key(..)
+                | Self::Draft(..)
+                | Self::Head(..) => 0,
+                Self::Session(_, row) => row.content_len(),
+                Self::Record(_, row) => row.head.len() + row.body.len(),
+                Self::Agent(_, agent) => agent.len(),
+                Self::Event(_, row) => row.content_len(),
+                Self::Checkpoint(_, row) => row.content_len(),
+                Self::Chunk(_, _, chunk) => chunk.encode().len(),
+                Self::Note(row) => row.value.len(),
+                Self::Commit(row) => row.encode().len(),
+            }
     }
 }
 
@@ -139,9 +140,9 @@ pub trait CopyTarget: Send {
     fn finish(&mut self, newest: SessionPk) -> Result<(), Failure>;
 }
 
-/// The failure of a run whose target has since been written to by another run.
+/// The failure of a run after another run has written to its target.
 #[must_use]
-pub fn taken_over() -> Failure {
+pub fn overtaken_run() -> Failure {
     Failure::new(
         ErrorCode::StoreUnavailable,
         "another run has since written to this store",
@@ -151,7 +152,7 @@ pub fn taken_over() -> Failure {
 
 /// The failure for opening an unfinished copy.
 #[must_use]
-pub fn unfinished(store: &str) -> Failure {
+pub fn unfinished_copy(store: &str) -> Failure {
     Failure::new(
         ErrorCode::StoreUnavailable,
         format!("{store} is a copy that was not finished"),

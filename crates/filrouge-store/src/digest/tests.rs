@@ -240,7 +240,7 @@ fn equal_sums_are_stored_as_different_bytes() {
     assert!(a.unmasked(&other) != Some(Digest(5)));
     let later = Keyring::new([(2, [7; 32])].into(), 2).unwrap();
     assert!(a.unmasked(&later).is_none());
-    let refused = a.continued(&later).unwrap_err();
+    let refused = a.unmasked_for_write(&later).unwrap_err();
     assert_eq!(refused.code, ErrorCode::KeyMissing);
     assert!(refused.detail.contains("key 1"), "{refused:?}");
 }

@@ -41,6 +41,7 @@ pub(crate) fn encode(deltas: &[Delta]) -> Vec<u8> {
     out
 }
 
+/// Decodes deltas.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Vec<Delta>, Malformed> {
     let mut r = ByteReader(bytes);
     let count = r.number()?;

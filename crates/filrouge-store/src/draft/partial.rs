@@ -5,7 +5,7 @@ use filrouge_types::{Channel, ItemBody, JsonText, RawJson, check_nesting};
 use super::{DraftPiece, PieceKind, StreamId};
 use crate::record::Entry;
 
-/// Converts a draft into items when its turn fails, is cancelled or is interrupted, or when the session's next holder
+/// Converts a draft into items: when its turn fails, is cancelled or is interrupted, and when the session's next holder
 /// continues the turn.
 ///
 /// A complete tool call becomes a tool call. An incomplete one becomes a part of type `tool_call_partial`, which
@@ -13,9 +13,9 @@ use crate::record::Entry;
 #[must_use]
 pub fn partial_entries(stream: StreamId, pieces: &[DraftPiece]) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
-    for chunk in pieces.chunk_by(|a, b| a.number == b.number) {
-        let parts: Vec<String> = chunk.iter().filter_map(part).collect();
-        let Some(first) = chunk.first().filter(|_| !parts.is_empty()) else {
+    for item_pieces in pieces.chunk_by(|a, b| a.number == b.number) {
+        let parts: Vec<String> = item_pieces.iter().filter_map(part_json).collect();
+        let Some(first) = item_pieces.first().filter(|_| !parts.is_empty()) else {
             continue;
         };
         let head = &first.head;
@@ -31,7 +31,7 @@ pub fn partial_entries(stream: StreamId, pieces: &[DraftPiece]) -> Vec<Entry> {
         } else {
             format!("[{}]", parts.join(","))
         };
-        let mut item = ItemBody::new(head.role, channel, checked(parts));
+        let mut item = ItemBody::new(head.role, channel, checked_parts(parts));
         item.item_id = stream.item_id(first.number);
         item.agent.clone_from(&head.agent);
         item.model.clone_from(&head.model);
@@ -40,8 +40,8 @@ pub fn partial_entries(stream: StreamId, pieces: &[DraftPiece]) -> Vec<Entry> {
     entries
 }
 
-/// The number and the unescaped text of the draft's last answer item. `None` when there is none, or when it contains
-/// anything but text.
+/// The number and the unescaped text of the draft's last answer item. `None` when the draft has no answer item, or when
+/// the item has a piece that is not text.
 pub(crate) fn answer_so_far(pieces: &[DraftPiece]) -> Option<(u64, String)> {
     let is_answer =
         |p: &DraftPiece| p.head.channel == Channel::Final && p.head.kind.can_be_answer();
@@ -53,15 +53,15 @@ pub(crate) fn answer_so_far(pieces: &[DraftPiece]) -> Option<(u64, String)> {
         }
         inner.push_str(&piece.text);
     }
-    // Joined first, because a surrogate pair may be split between two pieces.
+    // The pieces are joined before they are parsed, because a surrogate pair may be split between two pieces.
     let text = JsonText::from_raw(RawJson::from_checked(format!("\"{inner}\""))).ok()?;
     Some((number, text.to_plain())).filter(|(_, text)| !text.is_empty())
 }
 
-/// Checks the parts of an item, given as JSON. Text that is not JSON, or that is nested too deeply to be read, becomes
-/// a part of type `raw_event`, so that every stored item is readable.
+/// The parts of an item, from their JSON. Text that is not JSON, or that is nested too deeply, becomes a part of type
+/// `raw_event`, so that every stored item is readable.
 #[must_use]
-pub fn checked(parts: String) -> RawJson {
+pub fn checked_parts(parts: String) -> RawJson {
     RawJson::parse(&parts).unwrap_or_else(|_| raw_event(&parts))
 }
 
@@ -74,7 +74,7 @@ pub fn raw_event(text: &str) -> RawJson {
 }
 
 /// The JSON of a piece's part; `None` for a piece without content.
-fn part(piece: &DraftPiece) -> Option<String> {
+fn part_json(piece: &DraftPiece) -> Option<String> {
     let text = &piece.text;
     match piece.head.kind {
         // The text is empty if a later delta withdrew the piece.
@@ -98,8 +98,8 @@ fn part(piece: &DraftPiece) -> Option<String> {
     }
 }
 
-/// The JSON of a tool call's arguments. `inner` is their text, escaped as inside a JSON string. The result is the
-/// object if the text is one, `{}` if the text is empty, and otherwise the text as a JSON string.
+/// The JSON of a tool call's arguments. `inner` is their text, escaped as inside a JSON string. A text that is a JSON
+/// object gives this object, an empty text gives `{}`, and any other text gives a JSON string.
 #[must_use]
 pub fn arguments(inner: &str) -> String {
     if inner.is_empty() {

@@ -10,50 +10,51 @@ use filrouge_types::{Clock, ErrorCode, Failure, SessionId, TenantId, Timestamp};
 use quick_cache::{Weighter, sync, unsync};
 use tokio::sync::watch;
 
-use super::rows::HeldRows;
+use super::rows::EphemeralRows;
 use super::{Edition, HotKey, HotStore};
 use crate::command::{Adopt, Command, Outcome};
 use crate::keyring::{Entropy, Keyring};
 use crate::ledger::SnapshotQuery;
 use crate::verify::Suspects;
 
+mod cached;
 mod counts;
 mod extract;
 mod gate;
-mod held;
 mod ledger;
 mod write;
 
+use cached::{CachedSession, SessionName};
 pub use counts::EphemeralCounts;
 pub use extract::{FieldRetention, ItemRetention};
 pub use gate::{Gate, OpenGate};
-use held::{HeldSession, SessionName};
 
 /// The maximum number of attempts at an operation that concurrent writers invalidate.
-const TRIES: u32 = 64;
+const ATTEMPTS_MAX: u32 = 64;
 
-/// The number of sessions whose newest seen version is remembered, even after their rows are evicted.
-const SEEN: usize = 1 << 16;
+/// The number of sessions whose newest known version is remembered, even after their rows are evicted.
+const KNOWN_EDITIONS_MAX: usize = 1 << 16;
 
 /// The default limit of the cached sessions, in bytes of their rows.
 const CACHE_BYTES: u64 = 64 << 20;
 
 /// The cache slot of a session. Its mutex allows one loader or writer at a time.
-type Slot = Arc<tokio::sync::Mutex<Option<HeldSession>>>;
+type Slot = Arc<tokio::sync::Mutex<Option<CachedSession>>>;
 
 /// The cached sessions, each with its size in bytes.
-type Slots = unsync::Cache<HotKey, (Slot, u64), ByBytes>;
+type Slots = unsync::Cache<HotKey, (Slot, u64), SizeWeighter>;
 
-struct ByBytes;
+/// Weighs the cached sessions by their size in bytes.
+struct SizeWeighter;
 
-impl Weighter<HotKey, (Slot, u64)> for ByBytes {
+impl Weighter<HotKey, (Slot, u64)> for SizeWeighter {
     fn weight(&self, _: &HotKey, (_, bytes): &(Slot, u64)) -> u64 {
         *bytes
     }
 }
 
-fn slots(bytes: u64) -> Mutex<Slots> {
-    Mutex::new(Slots::with_weighter(SLOTS, bytes, ByBytes))
+fn new_slots(bytes: u64) -> Mutex<Slots> {
+    Mutex::new(Slots::with_weighter(EXPECTED_SLOTS, bytes, SizeWeighter))
 }
 
 /// The ephemeral sessions of a hot store.
@@ -64,14 +65,14 @@ pub struct EphemeralSessions {
     entropy: Arc<dyn Entropy>,
     clock: Arc<dyn Clock>,
     store_id: String,
-    /// The time without writes after which the next turn interrupts an open one.
+    /// The time without writes after which the start of a turn interrupts an open turn.
     turn_timeout: Duration,
     /// The cached sessions.
-    held: Mutex<Slots>,
-    /// The newest version of each session that this process has seen.
-    seen: sync::Cache<HotKey, Edition>,
+    slots: Mutex<Slots>,
+    /// The newest version of each session that this process knows.
+    known_editions: sync::Cache<HotKey, Edition>,
     counts: Mutex<EphemeralCounts>,
-    /// What this process no longer trusts ([`crate::Ledger::distrust`]).
+    /// The reasons why this process refuses the sessions ([`crate::Ledger::distrust`]).
     suspects: Mutex<Suspects>,
     /// Publishes the number of commits of this process.
     commits: watch::Sender<u64>,
@@ -96,8 +97,8 @@ impl EphemeralSessions {
             clock,
             store_id: store_id.to_owned(),
             turn_timeout: Duration::from_secs(15 * 60),
-            held: slots(CACHE_BYTES),
-            seen: sync::Cache::new(SEEN),
+            slots: new_slots(CACHE_BYTES),
+            known_editions: sync::Cache::new(KNOWN_EDITIONS_MAX),
             counts: Mutex::default(),
             suspects: Mutex::default(),
             commits: watch::Sender::new(0),
@@ -114,7 +115,7 @@ impl EphemeralSessions {
     /// Sets the limit of the sessions cached in this process, in bytes of their rows; the default is 64 MiB.
     #[must_use]
     pub fn with_cache_bytes(mut self, bytes: u64) -> Self {
-        self.held = slots(bytes);
+        self.slots = new_slots(bytes);
         self
     }
 
@@ -128,8 +129,13 @@ impl EphemeralSessions {
     ///
     /// # Errors
     /// `hot_unavailable`, `integrity_error`, and the gate's errors.
-    pub async fn holds(&self, tenant: &TenantId, session: &SessionId) -> Result<bool, Failure> {
-        self.with(tenant, session, |held| held.is_some()).await
+    pub async fn has_session(
+        &self,
+        tenant: &TenantId,
+        session: &SessionId,
+    ) -> Result<bool, Failure> {
+        self.with_session(tenant, session, |cached| cached.is_some())
+            .await
     }
 
     /// Executes one write; returns the outcome and the session's version afterwards. A write that fails with
@@ -140,14 +146,14 @@ impl EphemeralSessions {
     /// too large, `hot_unavailable`, and the gate's errors.
     pub async fn write(&self, command: &Command) -> Result<(Outcome, Edition), Failure> {
         let Some(session) = command.write.session_id() else {
-            let what = "a note belongs to no session";
-            return Err(Failure::new(ErrorCode::Invalid, what));
+            let detail = "a note belongs to no session";
+            return Err(Failure::new(ErrorCode::Invalid, detail));
         };
-        let named = self.named(&command.scope.tenant, session);
-        let slot = self.slot(&named.key);
-        let mut held = slot.lock().await;
-        let answer = self.written(named, &mut held, command).await;
-        self.weigh(named.key, &slot, held.as_ref());
+        let name = self.session_name(&command.scope.tenant, session);
+        let slot = self.slot(&name.key);
+        let mut cached = slot.lock().await;
+        let answer = self.execute(name, &mut cached, command).await;
+        self.update_slot_size(name.key, &slot, cached.as_ref());
         answer
     }
 
@@ -163,18 +169,19 @@ impl EphemeralSessions {
         query: SnapshotQuery,
     ) -> Result<bool, Failure> {
         let suspects = self.suspects();
-        let run_query = |held: Option<&HeldSession>| {
-            held.map(|held| query(&self.snapshot(&held.rows, &suspects)))
+        let run_query = |cached: Option<&CachedSession>| {
+            cached
+                .map(|cached| query(&self.snapshot(&cached.rows, &suspects)))
                 .is_some()
         };
-        self.with(tenant, session, run_query).await
+        self.with_session(tenant, session, run_query).await
     }
 
-    /// Runs a query on an empty snapshot, for a session that the hot store lacks. An anonymous caller that asks for a
-    /// turn gets `turn_expired`.
+    /// Runs a query on an empty snapshot, for a session that the hot store lacks. An anonymous caller's query for a
+    /// turn fails with `turn_expired`.
     pub fn inspect_absent(&self, query: SnapshotQuery) {
         let suspects = self.suspects();
-        query(&self.snapshot(&HeldRows::default(), &suspects));
+        query(&self.snapshot(&EphemeralRows::default(), &suspects));
     }
 
     /// Reads the entire session in the form that the ledger adopts; also returns the version that was read. Two reads
@@ -192,30 +199,31 @@ impl EphemeralSessions {
         keep: &FieldRetention,
     ) -> Result<Option<(Edition, Adopt)>, Failure> {
         let suspects = self.suspects();
-        let take = |held: Option<&HeldSession>| {
-            held.map(|held| {
-                let snapshot = self.snapshot(&held.rows, &suspects);
+        let adopt_session = |cached: Option<&CachedSession>| {
+            cached.map(|cached| {
+                let snapshot = self.snapshot(&cached.rows, &suspects);
                 let adopt = extract::adopt(&snapshot, tenant, session, keep);
-                (held.edition, adopt)
+                (cached.edition, adopt)
             })
         };
-        for _ in 0..TRIES {
-            let Some((edition, adopt)) = self.with(tenant, session, take).await? else {
+        for _ in 0..ATTEMPTS_MAX {
+            let Some((edition, adopt)) = self.with_session(tenant, session, adopt_session).await?
+            else {
                 return Ok(None);
             };
             match adopt {
                 Err(failure)
                     if failure.code == ErrorCode::IntegrityError && suspects.is_empty() =>
                 {
-                    let named = self.named(tenant, session);
-                    if self.forget_damaged(named, edition, &failure).await? {
+                    let name = self.session_name(tenant, session);
+                    if self.forget_damaged(name, edition, &failure).await? {
                         return Ok(None);
                     }
                 }
                 adopt => return adopt.map(|adopt| Some((edition, adopt))),
             }
         }
-        Err(contended(self.named(tenant, session)))
+        Err(too_many_writers(self.session_name(tenant, session)))
     }
 
     /// Removes the session; if `expected` is given, only if the session has that version. Returns whether the session
@@ -229,41 +237,42 @@ impl EphemeralSessions {
         session: &SessionId,
         expected: Option<Edition>,
     ) -> Result<bool, Failure> {
-        let named = self.named(tenant, session);
-        let slot = self.slot(&named.key);
-        let mut held = slot.lock().await;
-        *held = None;
-        self.weigh(named.key, &slot, None);
-        self.hot.forget(&named.key, expected).await
+        let name = self.session_name(tenant, session);
+        let slot = self.slot(&name.key);
+        let mut cached = slot.lock().await;
+        *cached = None;
+        self.update_slot_size(name.key, &slot, None);
+        self.hot.forget(&name.key, expected).await
     }
 
     /// The counters of this process.
     #[must_use]
     pub fn counts(&self) -> EphemeralCounts {
-        *locked(&self.counts)
+        *lock(&self.counts)
     }
 
     fn count(&self, add: impl FnOnce(&mut EphemeralCounts)) {
-        add(&mut locked(&self.counts));
+        add(&mut lock(&self.counts));
     }
 
     /// Runs `read` on the session's current version in the hot store.
-    async fn with<T>(
+    async fn with_session<T>(
         &self,
         tenant: &TenantId,
         session: &SessionId,
-        read: impl FnOnce(Option<&HeldSession>) -> T,
+        read: impl FnOnce(Option<&CachedSession>) -> T,
     ) -> Result<T, Failure> {
-        let named = self.named(tenant, session);
-        let slot = self.slot(&named.key);
-        let mut held = slot.lock().await;
-        let before = held.take();
-        *held = self.current(named, before).await?;
-        self.weigh(named.key, &slot, held.as_ref());
-        Ok(read(held.as_ref()))
+        let name = self.session_name(tenant, session);
+        let slot = self.slot(&name.key);
+        let mut cached = slot.lock().await;
+        let previous = cached.take();
+        *cached = self.load_current(name, previous).await?;
+        self.update_slot_size(name.key, &slot, cached.as_ref());
+        Ok(read(cached.as_ref()))
     }
 
-    fn named<'a>(&self, tenant: &'a TenantId, session: &'a SessionId) -> SessionName<'a> {
+    /// The name of a session, with its key in the hot store.
+    fn session_name<'a>(&self, tenant: &'a TenantId, session: &'a SessionId) -> SessionName<'a> {
         SessionName {
             tenant,
             session,
@@ -273,40 +282,42 @@ impl EphemeralSessions {
 
     /// The session's cache slot; creates an empty one if needed.
     fn slot(&self, key: &HotKey) -> Slot {
-        let mut held = locked(&self.held);
-        if let Some((slot, _)) = held.get(key) {
+        let mut slots = lock(&self.slots);
+        if let Some((slot, _)) = slots.get(key) {
             return slot.clone();
         }
         let slot = Slot::default();
-        held.insert(*key, (slot.clone(), EMPTY_BYTES));
+        slots.insert(*key, (slot.clone(), EMPTY_SLOT_BYTES));
         slot
     }
 
     /// Updates the session's size in the cache, or removes the slot when no session is cached in it.
-    fn weigh(&self, key: HotKey, slot: &Slot, held: Option<&HeldSession>) {
-        let mut all = locked(&self.held);
-        match held {
-            Some(held) => all.insert(key, (slot.clone(), held.rows.bytes() + EMPTY_BYTES)),
-            // Waiters for the slot find it empty.
-            None => drop(all.remove(&key)),
+    fn update_slot_size(&self, key: HotKey, slot: &Slot, cached: Option<&CachedSession>) {
+        let mut slots = lock(&self.slots);
+        match cached {
+            Some(cached) => {
+                slots.insert(key, (slot.clone(), cached.rows.bytes() + EMPTY_SLOT_BYTES))
+            }
+            // Calls that wait for the slot then load the session.
+            None => drop(slots.remove(&key)),
         }
     }
 
-    /// The newest version of the session that this process has seen.
-    fn seen(&self, key: &HotKey) -> Option<Edition> {
-        self.seen.get(key)
+    /// The newest version of the session that this process knows.
+    fn known_edition(&self, key: &HotKey) -> Option<Edition> {
+        self.known_editions.get(key)
     }
 
-    /// Remembers the newest version of the session that this process has seen.
-    fn remember(&self, key: HotKey, edition: Edition) {
-        self.seen.insert(key, edition);
+    /// Remembers the newest version of the session.
+    fn remember_edition(&self, key: HotKey, edition: Edition) {
+        self.known_editions.insert(key, edition);
     }
 
     fn suspects(&self) -> Suspects {
-        locked(&self.suspects).clone()
+        lock(&self.suspects).clone()
     }
 
-    /// An open turn whose last write is older than this time is interrupted by the next turn.
+    /// The start of a turn interrupts open turns whose last write is older than this time.
     fn idle_since(&self, now: Timestamp) -> Timestamp {
         let timeout = i64::try_from(self.turn_timeout.as_micros()).unwrap_or(i64::MAX);
         Timestamp::from_micros(now.as_micros().saturating_sub(timeout))
@@ -319,21 +330,21 @@ impl EphemeralSessions {
 }
 
 /// The approximate overhead of a slot in bytes.
-const EMPTY_BYTES: u64 = 256;
+const EMPTY_SLOT_BYTES: u64 = 256;
 
 /// The expected number of cached sessions.
-const SLOTS: usize = 1 << 10;
+const EXPECTED_SLOTS: usize = 1 << 10;
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Each value is changed by one call that does not panic midway.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The failure after too many concurrent writes to the session.
-fn contended(named: SessionName<'_>) -> Failure {
-    let what = format!(
+fn too_many_writers(name: SessionName<'_>) -> Failure {
+    let detail = format!(
         "session {:?} has too many concurrent writers",
-        named.session.as_str()
+        name.session.as_str()
     );
-    Failure::new(ErrorCode::HotUnavailable, what).with_hint("try again")
+    Failure::new(ErrorCode::HotUnavailable, detail).with_hint("try again")
 }

@@ -1,4 +1,4 @@
-//! Selects the items and the metadata that reach the ledger when a policy excludes others (DESIGN §7).
+//! Selects the items and the metadata that a retention policy keeps (DESIGN §7).
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use filrouge_types::{ANSWER_IS_COPY, Channel, QUESTION_IS_COPY, RawJson, take_me
 use super::ephemeral::{FieldRetention, ItemRetention};
 
 /// Members of a turn's metadata that filrouge adds. They are kept even if [`FieldRetention::metadata`] omits them.
-pub const OWN_MEMBERS: [&str; 2] = [ANSWER_IS_COPY, QUESTION_IS_COPY];
+pub const INTERNAL_MEMBERS: [&str; 2] = [ANSWER_IS_COPY, QUESTION_IS_COPY];
 
 impl ItemRetention {
     /// Whether items of this channel are kept. `Conversation` keeps questions and answers, partial answers, the end of
@@ -32,15 +32,14 @@ impl ItemRetention {
 }
 
 impl FieldRetention {
-    /// The kept members of a turn's metadata, with their spelling unchanged, and the distinct names of the dropped
-    /// ones.
+    /// The kept members of a turn's metadata, with unchanged spelling, and the distinct names of the dropped members.
     #[must_use]
     pub fn metadata_of(&self, metadata: &RawJson) -> (RawJson, Vec<String>) {
         let Some(list) = &self.metadata else {
             return (metadata.clone(), Vec::new());
         };
         let is_kept =
-            |name: &str| OWN_MEMBERS.contains(&name) || list.iter().any(|kept| kept == name);
+            |name: &str| INTERNAL_MEMBERS.contains(&name) || list.iter().any(|kept| kept == name);
         let (kept, dropped) = take_members(metadata, |name| !is_kept(name));
         if dropped.is_empty() {
             return (metadata.clone(), Vec::new());
@@ -56,13 +55,13 @@ mod tests {
 
     #[test]
     fn conversation_retention_keeps_texts_and_endings() {
-        let kept = "question final partial error cancelled interrupted link redaction";
-        let other = "plan thought observation tool_call tool_result system_note hitl_request hitl_response summary mine";
-        for word in kept.split(' ') {
+        let kept_channels = "question final partial error cancelled interrupted link redaction";
+        let other_channels = "plan thought observation tool_call tool_result system_note hitl_request hitl_response summary mine";
+        for word in kept_channels.split(' ') {
             let channel = Channel::from_word(word);
             assert!(ItemRetention::Conversation.keeps(&channel), "{word}");
         }
-        for word in other.split(' ') {
+        for word in other_channels.split(' ') {
             let channel = Channel::from_word(word);
             assert!(!ItemRetention::Conversation.keeps(&channel), "{word}");
             assert!(ItemRetention::All.keeps(&channel), "{word}");
@@ -78,23 +77,23 @@ mod tests {
     }
 
     #[test]
-    fn listed_and_added_members_are_kept() {
-        let all = RawJson::parse(
+    fn listed_and_internal_members_are_kept() {
+        let metadata = RawJson::parse(
             r#"{"channel":"web","secret":1.0,"secret":2,"question_neutral_is_fallback":true,"\ud800":3}"#,
         )
         .unwrap();
-        let keep = FieldRetention {
+        let retention = FieldRetention {
             metadata: Some(vec!["channel".to_owned()]),
             ..FieldRetention::default()
         };
-        let (kept, dropped) = keep.metadata_of(&all);
+        let (kept, dropped) = retention.metadata_of(&metadata);
         let expected = r#"{"channel":"web","question_neutral_is_fallback":true}"#;
         assert_eq!(kept.as_str(), expected);
         assert_eq!(dropped, ["secret", "\u{fffd}\u{fffd}\u{fffd}"]);
-        assert_eq!(keep.metadata_of(&kept), (kept.clone(), Vec::new()));
+        assert_eq!(retention.metadata_of(&kept), (kept.clone(), Vec::new()));
         assert_eq!(
-            FieldRetention::default().metadata_of(&all),
-            (all.clone(), Vec::new())
+            FieldRetention::default().metadata_of(&metadata),
+            (metadata.clone(), Vec::new())
         );
     }
 }

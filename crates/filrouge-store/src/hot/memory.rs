@@ -59,50 +59,50 @@ impl MemoryHot {
     /// The current size and the counters of the store.
     #[must_use]
     pub fn counts(&self) -> MemoryCounts {
-        self.locked().counts()
+        self.lock().counts()
     }
 
-    fn locked(&self) -> MutexGuard<'_, Keys> {
+    fn lock(&self) -> MutexGuard<'_, Keys> {
         // Each change of a key performs all checks first and then cannot fail, so a panic leaves no key partially
         // changed.
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs one call of the store, `work`, on the keys.
-    fn on_keys<T>(&self, work: impl FnOnce(&mut Keys) -> T) -> T {
-        let mut keys = self.locked();
+    /// Runs one call of the store on the keys.
+    fn with_keys<T>(&self, call: impl FnOnce(&mut Keys) -> T) -> T {
+        let mut keys = self.lock();
         keys.begin(self.clock.now());
-        let before = keys.counts().evicted;
-        let done = work(&mut keys);
+        let evicted_before = keys.counts().evicted;
+        let result = call(&mut keys);
         let evicted = keys.counts().evicted;
         drop(keys);
         // Logs the first eviction, then whenever the count doubles.
-        if before.checked_ilog2() != evicted.checked_ilog2() {
+        if evicted_before.checked_ilog2() != evicted.checked_ilog2() {
             tracing::warn!(
                 evicted,
                 "[SESSIONS][HOT_FULL] keys were evicted to free space"
             );
         }
-        done
+        result
     }
 
     /// Creates or changes a copy; `change` returns whether it changed anything.
-    fn on_recent(&self, key: &HotKey, change: impl FnOnce(&mut RecentCopy) -> bool) {
-        self.on_keys(|keys| {
+    fn change_recent(&self, key: &HotKey, change: impl FnOnce(&mut RecentCopy) -> bool) {
+        self.with_keys(|keys| {
             let max_bytes = keys.total_bytes;
-            keys.change(Slot::Recent(*key), |kept| {
-                let copy = &mut kept.recent;
-                let changed = change(copy);
+            keys.change(Slot::Recent(*key), |value| {
+                let copy = &mut value.recent;
+                let is_changed = change(copy);
                 if copy.bytes() > max_bytes {
                     copy.drop_turns();
                 }
-                changed.then_some(())
+                is_changed.then_some(())
             })
         });
     }
 }
 
-fn no_room() -> Failure {
+fn session_too_large() -> Failure {
     Failure::new(
         ErrorCode::HotUnavailable,
         "the session is larger than the hot store",
@@ -120,11 +120,11 @@ impl HotStore for MemoryHot {
     }
 
     async fn edition(&self, key: &HotKey) -> Result<Option<Edition>, Failure> {
-        Ok(self.on_keys(|keys| keys.get(Slot::Session(*key))?.session.edition()))
+        Ok(self.with_keys(|keys| keys.get(Slot::Session(*key))?.session.edition()))
     }
 
     async fn load(&self, key: &HotKey) -> Result<Option<HotSession>, Failure> {
-        Ok(self.on_keys(|keys| keys.get(Slot::Session(*key))?.session.loaded()))
+        Ok(self.with_keys(|keys| keys.get(Slot::Session(*key))?.session.to_hot_session()))
     }
 
     async fn commit(
@@ -135,51 +135,55 @@ impl HotStore for MemoryHot {
         change: Change,
     ) -> Result<Option<Edition>, Failure> {
         let nonce = self.commits.fetch_add(1, Ordering::Relaxed);
-        self.on_keys(|keys| {
+        self.with_keys(|keys| {
             let max_bytes = keys.total_bytes;
-            let mut room = true;
-            let edition = keys.change(Slot::Session(*key), |kept| {
-                let held = &mut kept.session;
-                if held.edition() != expected {
+            let mut fits = true;
+            let edition = keys.change(Slot::Session(*key), |value| {
+                let session = &mut value.session;
+                if session.edition() != expected {
                     return None;
                 }
-                room = held.bytes_after(&change) <= max_bytes;
-                room.then(|| held.commit(incarnation, nonce, change))
+                fits = session.bytes_after(&change) <= max_bytes;
+                fits.then(|| session.commit(incarnation, nonce, change))
             });
-            if room { Ok(edition) } else { Err(no_room()) }
+            if fits {
+                Ok(edition)
+            } else {
+                Err(session_too_large())
+            }
         })
     }
 
     async fn forget(&self, key: &HotKey, expected: Option<Edition>) -> Result<bool, Failure> {
-        Ok(self.on_keys(|keys| {
+        Ok(self.with_keys(|keys| {
             let slot = Slot::Session(*key);
-            let held = keys.get(slot).and_then(|kept| kept.session.edition());
-            let goes = held.is_none() || expected.is_none() || held == expected;
-            if goes {
+            let edition = keys.get(slot).and_then(|value| value.session.edition());
+            let is_forgotten = edition.is_none() || expected.is_none() || edition == expected;
+            if is_forgotten {
                 keys.remove(slot);
             }
-            goes
+            is_forgotten
         }))
     }
 
     async fn recent(&self, key: &HotKey, limit: usize) -> Result<Option<Recent>, Failure> {
-        Ok(self.on_keys(|keys| keys.get(Slot::Recent(*key))?.recent.newest(limit)))
+        Ok(self.with_keys(|keys| keys.get(Slot::Recent(*key))?.recent.newest(limit)))
     }
 
     async fn advance(&self, updates: Vec<(HotKey, RecentUpdate)>) -> Result<(), Failure> {
         for (key, update) in updates {
-            self.on_recent(&key, |copy| copy.advance(update, &self.bounds));
+            self.change_recent(&key, |copy| copy.advance(update, &self.bounds));
         }
         Ok(())
     }
 
     async fn fill(&self, key: &HotKey, fill: RecentFill) -> Result<(), Failure> {
-        self.on_recent(key, |copy| copy.fill(fill, &self.bounds));
+        self.change_recent(key, |copy| copy.fill(fill, &self.bounds));
         Ok(())
     }
 
     async fn forget_recent(&self, key: &HotKey, seq: u64) -> Result<(), Failure> {
-        self.on_recent(key, |copy| copy.forget(seq));
+        self.change_recent(key, |copy| copy.forget(seq));
         Ok(())
     }
 

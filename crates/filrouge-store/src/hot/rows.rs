@@ -1,7 +1,7 @@
 //! Stores the rows of one ephemeral session as fields of a hot store. The rows are those of any ledger; each is a field
 //! with a short name.
 //!
-//! Only rows that a write has touched are encoded again, so that the cost of a write depends on its changes and not on
+//! Only rows that a write has changed are encoded again, so that the cost of a write depends on its changes and not on
 //! the size of the session.
 
 use std::collections::{BTreeMap, HashMap};
@@ -17,14 +17,14 @@ mod codec;
 mod tests;
 mod trim;
 
-pub(super) use trim::Bounds;
+pub(super) use trim::TrimContext;
 
-/// The session number of the only session. MACs cover the number, so it is the same in every process.
+/// The number of the only session. MACs cover the number, so it is the same in every process.
 pub(super) const PK: SessionPk = 1;
 
 /// The rows of one session, or of none, with the changes since the last commit.
-pub(super) struct HeldRows {
-    /// The rows. They record which rows a write touches.
+pub(super) struct EphemeralRows {
+    /// The rows, which record their changes.
     pub(super) rows: Rows,
     /// Fields that were encoded since the last commit; `None` for a field to remove.
     pending: BTreeMap<RowKey, Option<Vec<u8>>>,
@@ -34,7 +34,7 @@ pub(super) struct HeldRows {
     bytes: u64,
 }
 
-impl Default for HeldRows {
+impl Default for EphemeralRows {
     fn default() -> Self {
         Self {
             rows: Rows {
@@ -48,23 +48,23 @@ impl Default for HeldRows {
     }
 }
 
-impl HeldRows {
+impl EphemeralRows {
     /// Decodes the session from its fields.
     pub(super) fn decode(fields: &[Field]) -> Result<Self, Malformed> {
-        let mut held = Self::default();
+        let mut decoded = Self::default();
         for field in fields {
-            let key = codec::read(&mut held.rows, &field.name, &field.value)?;
+            let key = codec::read(&mut decoded.rows, &field.name, &field.value)?;
             if let RowKey::Item(id) = &key {
-                let seq = held.rows.keys.get(&(PK, id.clone())).copied();
-                let keys = &mut held.changes().item_keys;
+                let seq = decoded.rows.keys.get(&(PK, id.clone())).copied();
+                let keys = &mut decoded.changes().item_keys;
                 keys.entry(seq.unwrap_or(0)).or_default().push(id.clone());
             }
-            held.bytes += field.value.len() as u64;
-            if held.sizes.insert(key, field.value.len()).is_some() {
+            decoded.bytes += field.value.len() as u64;
+            if decoded.sizes.insert(key, field.value.len()).is_some() {
                 return Err(Malformed);
             }
         }
-        Ok(held)
+        Ok(decoded)
     }
 
     /// All fields of the session.
@@ -72,25 +72,25 @@ impl HeldRows {
     pub(super) fn encode(&self) -> Vec<Field> {
         let keys = self.sizes.keys();
         let fields = keys.map(|key| Field {
-            name: key.name(),
+            name: key.field_name(),
             value: codec::write(&self.rows, key).unwrap(),
         });
         fields.collect()
     }
 
-    /// Whether any row was touched since the last commit.
+    /// Whether any row was changed since the last commit.
     pub(super) fn is_changed(&self) -> bool {
-        let touched = |changes: &RowChanges| changes.erased || !changes.touched.is_empty();
-        self.rows.changes.as_ref().is_some_and(touched) || !self.pending.is_empty()
+        let has_changes = |changes: &RowChanges| changes.erased || !changes.changed_rows.is_empty();
+        self.rows.changes.as_ref().is_some_and(has_changes) || !self.pending.is_empty()
     }
 
     /// Takes the changes since the last commit. They count as committed from now on, so if the commit fails, the caller
     /// discards these rows.
     pub(super) fn take_change(&mut self) -> Change {
-        self.encode_touched();
+        self.encode_changes();
         let mut change = Change::default();
         for (key, value) in std::mem::take(&mut self.pending) {
-            let name = key.name();
+            let name = key.field_name();
             match value {
                 Some(value) => change.puts.push(Field { name, value }),
                 None => change.removes.push(name),
@@ -99,24 +99,24 @@ impl HeldRows {
         change
     }
 
-    /// Encodes the touched rows and updates the sizes.
-    fn encode_touched(&mut self) {
+    /// Encodes the changed rows and updates the sizes.
+    fn encode_changes(&mut self) {
         let changes = self.changes();
-        let mut touched = std::mem::take(&mut changes.touched);
+        let mut changed_keys = std::mem::take(&mut changes.changed_rows);
         if std::mem::take(&mut changes.erased) {
-            let stays = |key: &&RowKey| matches!(key, RowKey::Session | RowKey::Head);
-            touched.extend(self.sizes.keys().filter(|p| !stays(p)).cloned());
+            let is_kept = |key: &&RowKey| matches!(key, RowKey::Session | RowKey::Head);
+            changed_keys.extend(self.sizes.keys().filter(|key| !is_kept(key)).cloned());
         }
-        for key in touched {
+        for key in changed_keys {
             let value = codec::write(&self.rows, &key);
-            let before = match &value {
+            let previous_len = match &value {
                 Some(value) => self.sizes.insert(key.clone(), value.len()),
                 None => self.sizes.remove(&key),
             };
             self.bytes += value.as_ref().map_or(0, Vec::len) as u64;
-            self.bytes -= before.unwrap_or(0) as u64;
-            // A field that was never written need not be removed.
-            if value.is_some() || before.is_some() {
+            self.bytes -= previous_len.unwrap_or(0) as u64;
+            // A field that was never written is not removed.
+            if value.is_some() || previous_len.is_some() {
                 self.pending.insert(key, value);
             }
         }
@@ -136,35 +136,36 @@ impl HeldRows {
     /// that is not in the keyring is not reported.
     pub(super) fn find_modified(&self, keyring: &Keyring) -> Option<&'static str> {
         let rows = &self.rows;
-        let modified = Some(false);
+        let wrong_mac = Some(false);
         if rows
             .turns
             .values()
-            .any(|t| t.verified(keyring, PK) == modified)
+            .any(|t| t.mac_matches(keyring, PK) == wrong_mac)
         {
             return Some("a turn was changed");
         }
         if rows
             .events
             .values()
-            .any(|e| e.verified(keyring, PK) == modified)
+            .any(|e| e.mac_matches(keyring, PK) == wrong_mac)
         {
             return Some("an event was changed");
         }
         let mut drafts = rows.drafts.values();
         drafts
-            .any(|d| d.verified(keyring, PK) == modified)
+            .any(|d| d.mac_matches(keyring, PK) == wrong_mac)
             .then_some("a draft was changed")
     }
 
     /// The open turns.
     pub(super) fn open_turns(&self) -> impl Iterator<Item = &TurnRow> {
-        let any = self.head().is_some_and(|head| head.open_turns > 0);
-        let turns = any.then(|| self.rows.turns.values());
+        let has_open_turns = self.head().is_some_and(|head| head.open_turns > 0);
+        let turns = has_open_turns.then(|| self.rows.turns.values());
         let turns = turns.into_iter().flatten();
         turns.filter(|turn| turn.status == filrouge_types::TurnStatus::Open)
     }
 
+    /// The changes of the rows since they were loaded.
     fn changes(&mut self) -> &mut RowChanges {
         self.rows.changes.get_or_insert_default()
     }

@@ -13,16 +13,16 @@
 )]
 
 pub mod fixture;
-pub mod story;
+pub mod history;
 
 pub mod bounds;
 pub mod commits;
+pub mod concurrency;
 pub mod copies;
+pub mod expiry;
 pub mod fields;
 pub mod late;
-pub mod lives;
 pub mod random;
-pub mod together;
 
 pub use fixture::{HotFixture, TestClock, run};
 
@@ -60,9 +60,9 @@ macro_rules! hot_contract_tests {
                 an_update_of_another_history_invalidates_the_copy, older_fills_and_updates_are_ignored,
                 a_forgotten_copy_is_not_restored_by_older_data, a_removed_turn_does_not_return,
             }
-            lives { keys_expire, writes_extend_the_time_to_live, an_expired_session_starts_afresh }
+            expiry { keys_expire, writes_extend_the_time_to_live, an_expired_session_can_be_created_again }
             random { random_commits_are_loaded_as_written, random_interleavings_return_consistent_copies }
-            together {
+            concurrency {
                 every_version_is_created_once, one_of_many_creates_the_session, a_load_returns_a_single_version,
                 concurrent_updates_end_with_the_newest_state_or_none,
             }

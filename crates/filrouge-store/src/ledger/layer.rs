@@ -88,8 +88,8 @@ impl<L: LedgerLayer> Ledger for L {
         self.inner().load()
     }
 
-    fn distrust(&self, what: String) {
-        self.inner().distrust(what);
+    fn distrust(&self, reason: String) {
+        self.inner().distrust(reason);
     }
 
     async fn close(&self) {

@@ -11,14 +11,14 @@ use super::{Ledger, Note, QuerySubject, SnapshotQuery};
 use crate::command::{Command, Outcome, PutNote, Scope, SessionFilter, Viewer, Write};
 use crate::draft::StreamId;
 use crate::read::{
-    ChangeCursor, ChangePage, DraftNews, ItemPage, SessionPage, TurnPage, TurnQuery,
+    ChangeCursor, ChangePage, DraftUpdate, ItemPage, SessionPage, TurnPage, TurnQuery,
     VerifiedSnapshot,
 };
 use crate::rows::View;
 use crate::verify::VerificationReport;
 
 /// Wraps a query so that its result is sent to the returned receiver.
-fn with_channel<R, F>(query: F) -> (SnapshotQuery, oneshot::Receiver<Result<R, Failure>>)
+fn send_result_to_channel<R, F>(query: F) -> (SnapshotQuery, oneshot::Receiver<Result<R, Failure>>)
 where
     R: Send + 'static,
     F: for<'a> FnOnce(&VerifiedSnapshot<'a, dyn View + 'a>) -> Result<R, Failure> + Send + 'static,
@@ -31,12 +31,12 @@ where
     (wrapped, receiver)
 }
 
-fn query_not_run() -> Failure {
+fn query_not_run_failure() -> Failure {
     Failure::new(ErrorCode::Internal, "the store did not run the query")
 }
 
 impl dyn Ledger + '_ {
-    /// Like [`Ledger::write`], without the durability.
+    /// Executes one write in a transaction, and returns its outcome without the durability.
     ///
     /// # Errors
     /// Those of the rules, and of the store.
@@ -55,9 +55,9 @@ impl dyn Ledger + '_ {
             + Send
             + 'static,
     {
-        let (query, mut result) = with_channel(query);
+        let (query, mut result) = send_result_to_channel(query);
         self.inspect(QuerySubject::Store, query).await?;
-        result.try_recv().map_err(|_| query_not_run())?
+        result.try_recv().map_err(|_| query_not_run_failure())?
     }
 
     /// Runs a query about one session on one verified snapshot of the store.
@@ -76,13 +76,13 @@ impl dyn Ledger + '_ {
             + Send
             + 'static,
     {
-        let (query, mut result) = with_channel(query);
+        let (query, mut result) = send_result_to_channel(query);
         self.inspect(QuerySubject::Session(scope, session), query)
             .await?;
-        result.try_recv().map_err(|_| query_not_run())?
+        result.try_recv().map_err(|_| query_not_run_failure())?
     }
 
-    /// Like `query`, but on a reserved connection, so that the query never queues behind user reads.
+    /// Runs a query on a reserved connection, so that it never queues behind user reads.
     ///
     /// # Errors
     /// Those of the query and of the store.
@@ -93,9 +93,9 @@ impl dyn Ledger + '_ {
             + Send
             + 'static,
     {
-        let (query, mut result) = with_channel(query);
+        let (query, mut result) = send_result_to_channel(query);
         self.inspect(QuerySubject::ServerData, query).await?;
-        result.try_recv().map_err(|_| query_not_run())?
+        result.try_recv().map_err(|_| query_not_run_failure())?
     }
 
     /// One session.
@@ -160,7 +160,7 @@ impl dyn Ledger + '_ {
         .await
     }
 
-    /// A page of items after `after`.
+    /// A page of the items after the seq `after`.
     ///
     /// # Errors
     /// `session_not_found`, `integrity_error`.
@@ -221,7 +221,7 @@ impl dyn Ledger + '_ {
         scope: &Scope,
         session: &SessionId,
         last_read: BTreeMap<StreamId, u64>,
-    ) -> Result<Vec<DraftNews>, Failure> {
+    ) -> Result<Vec<DraftUpdate>, Failure> {
         let (viewer, session_id) = (scope.clone(), session.clone());
         self.query_session(scope, session, move |snapshot| {
             snapshot.drafts(&viewer, &session_id, &last_read)
@@ -259,7 +259,7 @@ impl dyn Ledger + '_ {
         let scope = Scope::new(TenantId::default_tenant(), Viewer::Operator);
         let write = Write::PutNote(note);
         match self.put(Command { scope, write }).await? {
-            Outcome::Note(put) => Ok(put),
+            Outcome::Note(is_written) => Ok(is_written),
             _ => Err(Failure::new(
                 ErrorCode::Internal,
                 "the ledger returned the outcome of another write",
@@ -267,7 +267,7 @@ impl dyn Ledger + '_ {
         }
     }
 
-    /// Verifies one session, or with `None` the entire store.
+    /// Verifies one session; with `None`, verifies the entire store.
     ///
     /// # Errors
     /// Fails only when the store does not answer or the session is absent.

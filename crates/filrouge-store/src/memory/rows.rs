@@ -9,9 +9,9 @@ use filrouge_types::{
 use crate::command::{Scope, SessionFilter};
 use crate::record::RecordRow;
 use crate::rows::{
-    CheckpointRow, DraftChunk, DraftRow, EventPlace, EventRow, HeadRow, KeyRow, LogRow, NoteRow,
-    RECORDS_BYTES, RowKey, SessionPk, SessionRow, StoredSession, TurnRow, View, item_key,
-    request_key, until_full,
+    CheckpointRow, DraftChunk, DraftRow, EventPosition, EventRow, HeadRow, KeyRow, LogRow, NoteRow,
+    RECORDS_BYTES, RowKey, SessionPk, SessionRow, StoredSession, TurnRow, View, collect_until_full,
+    item_key, request_key,
 };
 
 mod tx;
@@ -38,7 +38,7 @@ pub(crate) struct Rows {
     pub(crate) draft_chunks: BTreeMap<(SessionPk, u64, u64), DraftChunk>,
     pub(crate) checkpoints: BTreeMap<(SessionPk, u64), CheckpointRow>,
     /// The first seq of the items, for sessions that were created as a part of a session in another ledger.
-    pub(crate) floors: BTreeMap<SessionPk, u64>,
+    pub(crate) first_seqs: BTreeMap<SessionPk, u64>,
     /// The changes since the rows were loaded, if they are those of one ephemeral session, whose oldest turns can be
     /// trimmed; `None` for a ledger.
     pub(crate) changes: Option<RowChanges>,
@@ -47,8 +47,8 @@ pub(crate) struct Rows {
 /// The changes of one session's rows since they were loaded.
 #[derive(Default)]
 pub(crate) struct RowChanges {
-    /// The rows that were written or deleted.
-    pub(crate) touched: BTreeSet<RowKey>,
+    /// The keys of the rows that were written or deleted.
+    pub(crate) changed_rows: BTreeSet<RowKey>,
     /// Whether all rows but the session's row and head were deleted.
     pub(crate) erased: bool,
     /// The keys of all items by seq, so that trimming finds the keys of the oldest items.
@@ -56,7 +56,7 @@ pub(crate) struct RowChanges {
 }
 
 impl Rows {
-    fn stored(&self, pk: SessionPk) -> Option<StoredSession> {
+    fn stored_session(&self, pk: SessionPk) -> Option<StoredSession> {
         let row = self.sessions.get(&pk)?.clone();
         Some(StoredSession {
             pk,
@@ -65,15 +65,15 @@ impl Rows {
         })
     }
 
-    /// The oldest turn; only for the rows of a single session.
-    pub(crate) fn oldest(&self) -> Option<&TurnRow> {
+    /// The oldest turn. For the rows of a single session only.
+    pub(crate) fn oldest_turn(&self) -> Option<&TurnRow> {
         self.turns.values().next()
     }
 
     /// Records that a row was written or deleted; does nothing for a ledger.
-    pub(crate) fn touch(&mut self, key: RowKey) {
+    pub(crate) fn record_change(&mut self, key: RowKey) {
         if let Some(changes) = &mut self.changes {
-            changes.touched.insert(key);
+            changes.changed_rows.insert(key);
         }
     }
 }
@@ -86,12 +86,12 @@ impl View for Rows {
         scope: Option<&Scope>,
     ) -> Result<Option<StoredSession>, Failure> {
         let pk = self.names.get(&(tenant.clone(), id.clone()));
-        let stored = pk.and_then(|pk| self.stored(*pk));
-        Ok(stored.filter(|s| scope.is_none_or(|scope| scope.sees(&s.row))))
+        let stored = pk.and_then(|pk| self.stored_session(*pk));
+        Ok(stored.filter(|s| scope.is_none_or(|scope| scope.can_see(&s.row))))
     }
 
     fn session_by_pk(&self, pk: SessionPk) -> Result<Option<StoredSession>, Failure> {
-        Ok(self.stored(pk))
+        Ok(self.stored_session(pk))
     }
 
     fn sessions(
@@ -105,27 +105,30 @@ impl View for Rows {
             .sessions
             .range(..before.unwrap_or(SessionPk::MAX))
             .rev();
-        let by = |pk: &SessionPk, agent: &str| self.agents.contains(&(*pk, agent.into()));
-        let shown = rows.filter(|(pk, row)| {
+        let has_agent = |pk: &SessionPk, agent: &str| self.agents.contains(&(*pk, agent.into()));
+        let visible = rows.filter(|(pk, row)| {
             row.tenant_id == scope.tenant
                 && row.erased.is_none()
-                && scope.lists(row)
+                && scope.can_list(row)
                 && filter.matches(row)
-                && filter.agent.as_ref().is_none_or(|agent| by(pk, agent))
+                && filter
+                    .agent
+                    .as_ref()
+                    .is_none_or(|agent| has_agent(pk, agent))
         });
-        let stored = shown
+        let stored = visible
             .take(limit)
-            .filter_map(|(pk, _)| self.stored(*pk).map(Ok));
-        until_full(stored, |s| s.row.content_len())
+            .filter_map(|(pk, _)| self.stored_session(*pk).map(Ok));
+        collect_until_full(stored, |s| s.row.content_len())
     }
 
     fn turn(&self, pk: SessionPk, id: &TurnId) -> Result<Option<TurnRow>, Failure> {
-        let place = self.turn_ids.get(id).filter(|place| place.0 == pk);
-        Ok(place.and_then(|place| self.turns.get(place)).cloned())
+        let key = self.turn_ids.get(id).filter(|key| key.0 == pk);
+        Ok(key.and_then(|key| self.turns.get(key)).cloned())
     }
 
     fn session_of_turn(&self, id: &TurnId) -> Result<Option<SessionPk>, Failure> {
-        Ok(self.turn_ids.get(id).map(|place| place.0))
+        Ok(self.turn_ids.get(id).map(|key| key.0))
     }
 
     fn turns(
@@ -150,23 +153,23 @@ impl View for Rows {
         })
     }
 
-    fn turn_rows(&self, pk: SessionPk) -> Result<u64, Failure> {
+    fn turn_row_count(&self, pk: SessionPk) -> Result<u64, Failure> {
         Ok(self.turns.range((pk, 0)..=(pk, u64::MAX)).count() as u64)
     }
 
-    fn silent_turns(
+    fn idle_turns(
         &self,
         before: Timestamp,
         limit: usize,
     ) -> Result<Vec<(SessionPk, TurnRow)>, Failure> {
-        let silent = |row: &TurnRow| row.status == TurnStatus::Open && row.touched_at < before;
+        let is_idle = |row: &TurnRow| row.status == TurnStatus::Open && row.last_write_at < before;
         let mut rows: Vec<_> = self
             .turns
             .iter()
-            .filter(|(_, row)| silent(row))
+            .filter(|(_, row)| is_idle(row))
             .map(|((pk, _), row)| (*pk, row.clone()))
             .collect();
-        rows.sort_by_key(|(_, row)| row.touched_at);
+        rows.sort_by_key(|(_, row)| row.last_write_at);
         rows.truncate(limit);
         Ok(rows)
     }
@@ -179,16 +182,16 @@ impl View for Rows {
             .map_or(seq, |((_, first), _)| *first);
         let rows = self.records.range((pk, first)..=(pk, u64::MAX));
         let mut bytes = 0;
-        let within = |row: &&RecordRow| {
-            let before = bytes;
+        let fits = |row: &&RecordRow| {
+            let is_below_limit = bytes < RECORDS_BYTES;
             bytes += row.body.len();
-            before < RECORDS_BYTES
+            is_below_limit
         };
-        let rows = rows.map(|(_, row)| row).take(limit).take_while(within);
+        let rows = rows.map(|(_, row)| row).take(limit).take_while(fits);
         Ok(rows.cloned().collect())
     }
 
-    fn structure(&self) -> Result<Vec<String>, Failure> {
+    fn check_structure(&self) -> Result<Vec<String>, Failure> {
         Ok(Vec::new())
     }
 
@@ -200,21 +203,21 @@ impl View for Rows {
             .map_or(self.first_seq(pk)? - 1, |(_, row)| row.last_seq()))
     }
 
-    /// The first seq of the oldest turn if older turns were trimmed; otherwise the session's floor, if it has one, or
+    /// The first seq of the oldest turn if older turns were trimmed; otherwise the session's entry in `first_seqs`, or
     /// 1.
     fn first_seq(&self, pk: SessionPk) -> Result<u64, Failure> {
-        let trimmed = self.first_ordinal(pk)? > 1;
-        let oldest = self.oldest().filter(|_| trimmed);
-        let floor = self.floors.get(&pk).copied();
-        Ok(oldest.map(|turn| turn.first_seq).or(floor).unwrap_or(1))
+        let is_trimmed = self.first_ordinal(pk)? > 1;
+        let oldest = self.oldest_turn().filter(|_| is_trimmed);
+        let first_seq = self.first_seqs.get(&pk).copied();
+        Ok(oldest.map(|turn| turn.first_seq).or(first_seq).unwrap_or(1))
     }
 
     fn first_ordinal(&self, _: SessionPk) -> Result<u64, Failure> {
-        let oldest = self.oldest().filter(|_| self.forgets());
+        let oldest = self.oldest_turn().filter(|_| self.can_expire());
         Ok(oldest.map_or(1, |turn| turn.ordinal))
     }
 
-    fn forgets(&self) -> bool {
+    fn can_expire(&self) -> bool {
         self.changes.is_some()
     }
 
@@ -226,7 +229,7 @@ impl View for Rows {
         Ok(self.requests.get(&(pk, id.clone())).copied())
     }
 
-    fn item_keys(&self, pk: SessionPk) -> Result<u64, Failure> {
+    fn item_key_count(&self, pk: SessionPk) -> Result<u64, Failure> {
         let items = self.keys.keys().filter(|(p, _)| *p == pk).count();
         let requests = self.requests.keys().filter(|(p, _)| *p == pk).count();
         Ok((items + requests) as u64)
@@ -266,12 +269,12 @@ impl View for Rows {
         Ok(self.log.values().next_back().cloned())
     }
 
-    fn each_session(
+    fn for_each_session(
         &self,
-        see: &mut dyn FnMut(SessionPk, Option<StoredSession>),
+        visit: &mut dyn FnMut(SessionPk, Option<StoredSession>),
     ) -> Result<(), Failure> {
         for pk in self.sessions.keys() {
-            see(*pk, self.stored(*pk));
+            visit(*pk, self.stored_session(*pk));
         }
         Ok(())
     }
@@ -285,7 +288,7 @@ impl View for Rows {
         let from = after.saturating_add(1);
         let rows = self.events.range((pk, from)..=(pk, u64::MAX));
         let rows = rows.map(|(_, row)| Ok(row.clone())).take(limit);
-        until_full(rows, EventRow::content_len)
+        collect_until_full(rows, EventRow::content_len)
     }
 
     fn newest_event(&self, pk: SessionPk) -> Result<u64, Failure> {
@@ -297,20 +300,20 @@ impl View for Rows {
         &self,
         from: Timestamp,
         to: Timestamp,
-        after: Option<EventPlace>,
+        after: Option<EventPosition>,
         limit: usize,
     ) -> Result<Vec<(SessionPk, EventRow)>, Failure> {
-        let within = self.events.iter().map(|((pk, number), row)| {
-            let place = (row.event.at, *pk, *number);
-            (place, row)
+        let events = self.events.iter().map(|((pk, number), row)| {
+            let position = (row.event.at, *pk, *number);
+            (position, row)
         });
-        let within: BTreeMap<EventPlace, &EventRow> = within
+        let events: BTreeMap<EventPosition, &EventRow> = events
             .filter(|((at, ..), _)| (from..to).contains(at))
-            .filter(|(place, _)| after.is_none_or(|after| *place > after))
+            .filter(|(position, _)| after.is_none_or(|after| *position > after))
             .collect();
-        let rows = within.into_iter().take(limit);
+        let rows = events.into_iter().take(limit);
         let rows = rows.map(|((_, pk, _), row)| Ok((pk, row.clone())));
-        until_full(rows, |(_, row)| row.content_len())
+        collect_until_full(rows, |(_, row)| row.content_len())
     }
 
     fn checkpoint(&self, pk: SessionPk, seq: u64) -> Result<Option<CheckpointRow>, Failure> {

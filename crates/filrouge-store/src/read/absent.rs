@@ -10,8 +10,8 @@ use crate::rows::View;
 /// The failure for an erased session. Only a caller who could see the session before receives it (DESIGN §9).
 #[must_use]
 pub fn session_erased(id: &SessionId) -> Failure {
-    let what = format!("session {:?} was erased", id.as_str());
-    Failure::new(ErrorCode::SessionErased, what)
+    let detail = format!("session {:?} was erased", id.as_str());
+    Failure::new(ErrorCode::SessionErased, detail)
         .with_hint("its id is not used again: begin a session with another one")
 }
 
@@ -47,7 +47,7 @@ pub fn turn_not_found(id: &TurnId) -> Failure {
 impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// The failure for a turn that the session does not have: `turn_expired` if the session's oldest turns were
     /// trimmed, since the turn may have been one of them; otherwise `turn_not_found`.
-    pub(crate) fn no_turn(&self, session: &VerifiedSession, id: &TurnId) -> Failure {
+    pub(crate) fn absent_turn_failure(&self, session: &VerifiedSession, id: &TurnId) -> Failure {
         match self.view.first_ordinal(session.pk) {
             Ok(1) => turn_not_found(id),
             Ok(_) => turn_expired(id),
@@ -57,16 +57,17 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
 
     /// The failure for a turn of an absent session: `turn_expired` if the session may have expired with all its turns,
     /// which only an anonymous one does; otherwise `session_not_found`.
-    pub(crate) fn no_session(
+    pub(crate) fn absent_session_failure(
         &self,
         scope: &Scope,
         session: &SessionId,
         id: &TurnId,
     ) -> Result<Failure, Failure> {
         let is_anonymous = scope.viewer == Viewer::EndUser(None);
-        let may_have_expired = is_anonymous && self.view.forgets();
-        let absent = may_have_expired && self.view.session(&scope.tenant, session, None)?.is_none();
-        Ok(if absent {
+        let may_have_expired = is_anonymous && self.view.can_expire();
+        let is_absent =
+            may_have_expired && self.view.session(&scope.tenant, session, None)?.is_none();
+        Ok(if is_absent {
             turn_expired(id)
         } else {
             session_not_found(session)

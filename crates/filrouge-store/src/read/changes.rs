@@ -1,7 +1,7 @@
-//! The change feed: all commits in order. No commit is ever inserted before one that a reader has seen (DESIGN §10).
+//! The change feed: all commits in order. No commit is ever inserted before one that a reader has read (DESIGN §10).
 //!
-//! A commit gets its number inside its transaction, and transactions write one at a time. So a reader that has seen
-//! commit n has seen all earlier commits.
+//! A commit gets its number inside its transaction, and only one transaction writes at a time. So a reader that has
+//! read commit n has read all earlier commits.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ mod search;
 
 /// The number of commits per read.
 const COMMITS: usize = 256;
-/// The maximum number of commits that one page examines. It limits the cost of a page whose reader may see few of their
+/// The maximum number of commits that one page examines. It limits the cost of a page if the reader may see few of the
 /// changes.
 const COMMITS_MAX: u64 = 8192;
 
@@ -47,8 +47,8 @@ impl ChangeCursor {
 impl Ord for ChangeCursor {
     fn cmp(&self, other: &Self) -> Ordering {
         // The position after all changes of a commit follows every position within it.
-        let order = |c: &Self| (c.commit_no, c.preceding.unwrap_or(usize::MAX));
-        order(self).cmp(&order(other))
+        let sort_key = |c: &Self| (c.commit_no, c.preceding.unwrap_or(usize::MAX));
+        sort_key(self).cmp(&sort_key(other))
     }
 }
 
@@ -71,23 +71,23 @@ impl FromStr for ChangeCursor {
     type Err = Failure;
 
     fn from_str(text: &str) -> Result<Self, Failure> {
-        let read = || {
+        let parse = || {
             let (commit, preceding) = match text.split_once('.') {
                 Some((commit, preceding)) => (commit, Some(preceding.parse().ok()?)),
                 None => (text, None),
             };
-            let digits = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-            let commit_no = commit.parse().ok().filter(|_| digits)?;
+            let has_only_digits = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+            let commit_no = commit.parse().ok().filter(|_| has_only_digits)?;
             Some(Self {
                 commit_no,
                 preceding,
             })
         };
-        read().ok_or_else(|| no_cursor(text))
+        parse().ok_or_else(|| invalid_cursor(text))
     }
 }
 
-fn no_cursor(text: impl fmt::Debug) -> Failure {
+fn invalid_cursor(text: impl fmt::Debug) -> Failure {
     Failure::new(
         ErrorCode::Invalid,
         format!("{text:?} is no cursor of this feed"),
@@ -146,9 +146,9 @@ pub struct ChangePage {
     pub more: bool,
 }
 
-/// The sessions of a page, so that each is looked up only once: the session's id, or `None` if the reader may not see
-/// its changes.
-type Seen = BTreeMap<SessionPk, Option<SessionId>>;
+/// The sessions of a page, cached so that each is looked up only once: the session's id, or `None` if the reader may
+/// not see its changes.
+type SessionCache = BTreeMap<SessionPk, Option<SessionId>>;
 
 impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// The changes after `after` in sessions that `scope` lists, at most `limit`.
@@ -168,20 +168,20 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             next: after,
             more: false,
         };
-        let mut seen = Seen::new();
+        let mut sessions = SessionCache::new();
         loop {
-            let rows = self.view.log(number(previous.as_ref()), COMMITS)?;
+            let rows = self.view.log(commit_no(previous.as_ref()), COMMITS)?;
             let exhausted = rows.len() < COMMITS;
             for row in rows {
-                let full = row.commit_no - after.commit_no > COMMITS_MAX;
-                if full || page.data.len() >= limit {
+                let is_full = row.commit_no - after.commit_no > COMMITS_MAX;
+                if is_full || page.data.len() >= limit {
                     page.more = true;
                     return Ok(page);
                 }
                 let entries = self.entries(&row, previous.as_ref())?;
                 let skip = match after.preceding {
                     Some(preceding) if row.commit_no == after.commit_no => {
-                        within(after, preceding, entries.len())?
+                        check_within_commit(after, preceding, entries.len())?
                     }
                     _ => 0,
                 };
@@ -192,7 +192,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
                     }
                     page.next.commit_no = row.commit_no;
                     page.next.preceding = Some(index + 1).filter(|n| *n < entries.len());
-                    let change = self.change(scope, &row, entry, page.next, &mut seen)?;
+                    let change = self.change(scope, &row, entry, page.next, &mut sessions)?;
                     page.data.extend(change);
                 }
                 page.next = ChangeCursor::after_commit(row.commit_no);
@@ -204,17 +204,17 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         }
     }
 
-    /// The commit before the first one to read. The commit that the cursor names must exist.
+    /// The commit before the first one that the page reads. Fails if the commit that the cursor names does not exist.
     fn commit_before(&self, after: ChangeCursor) -> Result<Option<LogRow>, Failure> {
         let first = match (after.commit_no, after.preceding) {
             (0, None) => return Ok(None),
-            (0, Some(_)) => return Err(no_cursor(after.to_string())),
+            (0, Some(_)) => return Err(invalid_cursor(after.to_string())),
             (n, None) => n,
             (n, Some(_)) => n.saturating_sub(1).max(1),
         };
         let rows = self.view.log(first - 1, 2)?;
         if rows.iter().all(|row| row.commit_no != after.commit_no) {
-            return Err(no_cursor(after.to_string()));
+            return Err(invalid_cursor(after.to_string()));
         }
         let previous_no = after.commit_no - u64::from(after.preceding.is_some());
         Ok(rows.into_iter().find(|row| row.commit_no == previous_no))
@@ -229,21 +229,21 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         row: &LogRow,
         previous: Option<&LogRow>,
     ) -> Result<Vec<LogEntry>, Failure> {
-        let broken =
-            |code, what: &str| Failure::new(code, format!("commit {} {what}", row.commit_no));
+        let refuse =
+            |code, detail: &str| Failure::new(code, format!("commit {} {detail}", row.commit_no));
         match row.follows(previous, self.keyring) {
             _ if self.check == MacCheck::Unverified => {}
             Some(true) => {}
-            Some(false) => return Err(broken(ErrorCode::IntegrityError, "was changed")),
+            Some(false) => return Err(refuse(ErrorCode::IntegrityError, "was changed")),
             None => {
-                return Err(broken(
+                return Err(refuse(
                     ErrorCode::KeyMissing,
                     "was written with an unknown key",
                 ));
             }
         }
         let entries = row.entries();
-        entries.ok_or_else(|| broken(ErrorCode::IntegrityError, "is malformed"))
+        entries.ok_or_else(|| refuse(ErrorCode::IntegrityError, "is malformed"))
     }
 
     /// The change that an entry of a commit describes. `None` if the feed does not show such changes, or if the caller
@@ -254,7 +254,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         row: &LogRow,
         entry: &LogEntry,
         position: ChangeCursor,
-        seen: &mut Seen,
+        sessions: &mut SessionCache,
     ) -> Result<Option<SessionChange>, Failure> {
         let kind = match entry.change {
             Change::Items => ChangeKind::Items,
@@ -265,12 +265,12 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             Change::Checkpoint => ChangeKind::Checkpoint,
             Change::Note(_) | Change::Draft | Change::Lease => return Ok(None),
         };
-        let session = match seen.get(&entry.pk) {
-            Some(known) => known.clone(),
+        let session = match sessions.get(&entry.pk) {
+            Some(cached) => cached.clone(),
             None => {
-                let known = self.listed(scope, entry.pk)?;
-                seen.insert(entry.pk, known.clone());
-                known
+                let session_id = self.visible_session(scope, entry.pk)?;
+                sessions.insert(entry.pk, session_id.clone());
+                session_id
             }
         };
         Ok(session.map(|session_id| SessionChange {
@@ -284,35 +284,39 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     }
 
     /// The session's id if the caller may see its changes.
-    fn listed(&self, scope: &Scope, pk: SessionPk) -> Result<Option<SessionId>, Failure> {
+    fn visible_session(&self, scope: &Scope, pk: SessionPk) -> Result<Option<SessionId>, Failure> {
         // A suspect session of this tenant would have failed the listing check, so this one belongs to another tenant.
-        if self.suspects.holds(pk) {
+        if self.suspects.contains_session(pk) {
             return Ok(None);
         }
         let Some(stored) = self.view.session_by_pk(pk)? else {
-            let what = format!("session number {pk} is missing");
-            return Err(Failure::new(ErrorCode::IntegrityError, what));
+            let detail = format!("session number {pk} is missing");
+            return Err(Failure::new(ErrorCode::IntegrityError, detail));
         };
         if stored.row.tenant_id != scope.tenant {
             return Ok(None);
         }
-        let session = self.load(stored)?;
-        let shown = match &session.row.erased {
-            Some(erased) => self.lists_erased(scope, erased),
-            None => scope.lists(&session.row),
+        let session = self.verified_session(stored)?;
+        let is_visible = match &session.row.erased {
+            Some(erased) => self.can_list_erased(scope, erased),
+            None => scope.can_list(&session.row),
         };
-        Ok(shown.then_some(session.row.session_id))
+        Ok(is_visible.then_some(session.row.session_id))
     }
 }
 
-fn number(row: Option<&LogRow>) -> u64 {
+fn commit_no(row: Option<&LogRow>) -> u64 {
     row.map_or(0, |r| r.commit_no)
 }
 
 /// Checks that some, but not all, changes of a commit precede a cursor within it; returns their number.
-fn within(after: ChangeCursor, preceding: usize, all: usize) -> Result<usize, Failure> {
-    if preceding == 0 || preceding >= all {
-        return Err(no_cursor(after.to_string()));
+fn check_within_commit(
+    after: ChangeCursor,
+    preceding: usize,
+    total: usize,
+) -> Result<usize, Failure> {
+    if preceding == 0 || preceding >= total {
+        return Err(invalid_cursor(after.to_string()));
     }
     Ok(preceding)
 }

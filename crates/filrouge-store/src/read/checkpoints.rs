@@ -9,12 +9,12 @@ use filrouge_types::{
 
 use super::{VerifiedSession, VerifiedSnapshot};
 use crate::command::Scope;
-use crate::rows::{CheckpointRow, EventPlace, SessionPk, View};
+use crate::rows::{CheckpointRow, EventPosition, SessionPk, View};
 
 /// The number of events per read.
-const EVENTS: usize = 1024;
+const EVENTS_PER_READ: usize = 1024;
 /// The maximum number of sessions cached while events of all sessions are read.
-const SESSIONS: usize = 512;
+const CACHED_SESSIONS_MAX: usize = 512;
 
 /// The newest readable checkpoint, and the number of unreadable ones that are newer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,12 +31,11 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// # Errors
     /// `session_not_found`, `session_erased`, `integrity_error`.
     pub fn lease(&self, scope: &Scope, id: &SessionId, now: Timestamp) -> Result<Lease, Failure> {
-        Ok(self.get(scope, id)?.head.lease.shown(now))
+        Ok(self.get(scope, id)?.head.lease.to_lease(now))
     }
 
-    /// Whether the caller is the session's holder at this time and inherited this open turn: the turn was not written
-    /// to since the fence was granted, so the previous holder left the turn open, and the caller may continue it
-    /// (DESIGN §6).
+    /// Whether the caller is the session's holder at this time, and the previous holder left this turn open: the turn
+    /// has no write since the caller's fence was granted. The caller may then continue the turn (DESIGN §6).
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, `turn_not_found`, `integrity_error`.
@@ -49,14 +48,14 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ) -> Result<bool, Failure> {
         let session = self.get(scope, id)?;
         let lease = &session.head.lease;
-        let holds = scope.fence.is_some_and(|own| own.fence == lease.fence);
-        if !holds || !lease.is_live(now) {
+        let is_holder = scope.fence.is_some_and(|token| token.fence == lease.fence);
+        if !is_holder || !lease.is_live(now) {
             return Ok(false);
         }
         let row = self
             .find_turn(&session, scope, turn)?
-            .ok_or_else(|| self.no_turn(&session, turn))?;
-        if row.status != TurnStatus::Open || row.touched_at >= lease.since {
+            .ok_or_else(|| self.absent_turn_failure(&session, turn))?;
+        if row.status != TurnStatus::Open || row.last_write_at >= lease.since {
             return Ok(false);
         }
         let draft = self.draft_row(&session, &row)?;
@@ -72,21 +71,20 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         session: &VerifiedSession,
         seq: u64,
     ) -> Result<Option<Checkpoint>, Failure> {
-        let found = self.view.checkpoint(session.pk, seq)?;
-        found
-            .map(|row| self.verified_checkpoint(session, row))
+        let row = self.view.checkpoint(session.pk, seq)?;
+        row.map(|row| self.verified_checkpoint(session, row))
             .transpose()
     }
 
-    /// Like [`Self::checkpoint_at`], but also `None` for a checkpoint that cannot be verified.
+    /// The checkpoint at a seq; `None` if there is none or if it cannot be verified.
     pub(crate) fn readable_checkpoint(
         &self,
         session: &VerifiedSession,
         seq: u64,
     ) -> Result<Option<Checkpoint>, Failure> {
         match self.checkpoint_at(session, seq) {
-            Err(failure) if concerns_row(&failure) => Ok(None),
-            found => found,
+            Err(failure) if is_row_failure(&failure) => Ok(None),
+            result => result,
         }
     }
 
@@ -95,14 +93,17 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         session: &VerifiedSession,
         row: CheckpointRow,
     ) -> Result<Checkpoint, Failure> {
-        let (mac_matches, seq) = (row.verified(self.keyring, session.pk), row.checkpoint.seq);
+        let (mac_matches, seq) = (
+            row.mac_matches(self.keyring, session.pk),
+            row.checkpoint.seq,
+        );
         self.check_mac(session, mac_matches, None, || {
             format!("the checkpoint at seq {seq} was changed")
         })?;
         Ok(row.checkpoint)
     }
 
-    /// The newest readable checkpoint: skips those that are unreadable or missing.
+    /// The newest readable checkpoint. Skips checkpoints that are unreadable or missing.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -110,17 +111,17 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         &self,
         session: &VerifiedSession,
     ) -> Result<NewestCheckpoint, Failure> {
-        let named = session.head.checkpoints;
+        let head_checkpoints = session.head.checkpoints;
         let mut newest = NewestCheckpoint::default();
-        if named.count == 0 {
+        if head_checkpoints.count == 0 {
             return Ok(newest);
         }
-        newest.checkpoint = self.readable_checkpoint(session, named.newest)?;
+        newest.checkpoint = self.readable_checkpoint(session, head_checkpoints.newest)?;
         if newest.checkpoint.is_some() {
             return Ok(newest);
         }
         let mut seqs = self.view.checkpoint_seqs(session.pk)?;
-        seqs.retain(|seq| *seq < named.newest);
+        seqs.retain(|seq| *seq < head_checkpoints.newest);
         newest.unreadable = 1;
         for seq in seqs.into_iter().rev() {
             newest.checkpoint = self.readable_checkpoint(session, seq)?;
@@ -132,8 +133,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         Ok(newest)
     }
 
-    /// All checkpoints of a session, newest first. For one that cannot be verified, the result contains `Err` with its
-    /// seq.
+    /// All checkpoints of a session, newest first. An `Err` contains the seq of a checkpoint that cannot be verified.
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, `integrity_error`.
@@ -144,59 +144,59 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ) -> Result<Vec<Result<Checkpoint, u64>>, Failure> {
         let session = self.get(scope, id)?;
         let seqs = self.view.checkpoint_seqs(session.pk)?;
-        let mut all = Vec::with_capacity(seqs.len());
+        let mut checkpoints = Vec::with_capacity(seqs.len());
         for seq in seqs.into_iter().rev() {
             match self.checkpoint_at(&session, seq) {
-                Ok(found) => all.extend(found.map(Ok)),
-                Err(failure) if concerns_row(&failure) => all.push(Err(seq)),
+                Ok(checkpoint) => checkpoints.extend(checkpoint.map(Ok)),
+                Err(failure) if is_row_failure(&failure) => checkpoints.push(Err(seq)),
                 Err(failure) => return Err(failure),
             }
         }
-        Ok(all)
+        Ok(checkpoints)
     }
 
-    /// Calls `see` with each event in `from..to` of a tenant's sessions, ordered by time, and with the session's id.
+    /// Calls `visit` with each event in `from..to` of a tenant's sessions, ordered by time, and with the session's id.
     ///
     /// # Errors
-    /// `integrity_error`, `key_missing`; a failure of `see` ends the scan.
+    /// `integrity_error`, `key_missing`; a failure of `visit` ends the scan.
     pub fn tenant_events(
         &self,
         tenant: &TenantId,
         (from, to): (Timestamp, Timestamp),
-        see: &mut dyn FnMut(&SessionId, &SessionEvent) -> Result<(), Failure>,
+        visit: &mut dyn FnMut(&SessionId, &SessionEvent) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let mut after: Option<EventPlace> = None;
-        // Live calls overlap, so the events of several sessions alternate: several sessions are cached.
+        let mut after: Option<EventPosition> = None;
+        // Live calls overlap, so the events of several sessions alternate. Therefore several sessions are cached.
         let mut sessions: HashMap<SessionPk, Option<VerifiedSession>> = HashMap::new();
         loop {
-            let rows = self.view.events_at(from, to, after, EVENTS)?;
+            let rows = self.view.events_at(from, to, after, EVENTS_PER_READ)?;
             if rows.is_empty() {
                 return Ok(());
             }
             for (pk, row) in rows {
                 after = Some((row.event.at, pk, row.number));
-                if sessions.len() >= SESSIONS && !sessions.contains_key(&pk) {
+                if sessions.len() >= CACHED_SESSIONS_MAX && !sessions.contains_key(&pk) {
                     sessions.clear();
                 }
                 let session = match sessions.entry(pk) {
-                    Entry::Occupied(session) => session.into_mut(),
-                    Entry::Vacant(vacant) => {
+                    Entry::Occupied(entry) => entry.into_mut(),
+                    Entry::Vacant(entry) => {
                         let stored = self.view.session_by_pk(pk)?;
                         let stored = stored.filter(|s| s.row.tenant_id == *tenant);
-                        vacant.insert(stored.map(|s| self.load(s)).transpose()?)
+                        entry.insert(stored.map(|s| self.verified_session(s)).transpose()?)
                     }
                 };
                 if let Some(session) = session {
                     let event = self.verified_event(session, row)?;
-                    see(&session.row.session_id, &event)?;
+                    visit(&session.row.session_id, &event)?;
                 }
             }
         }
     }
 }
 
-/// Whether the failure concerns only the row: the row was modified, or the key that signed it is missing.
-fn concerns_row(failure: &Failure) -> bool {
+/// Whether the failure concerns only one row: the row was changed, or the key that signed it is missing.
+fn is_row_failure(failure: &Failure) -> bool {
     use filrouge_types::ErrorCode::{IntegrityError, KeyMissing};
     matches!(failure.code, IntegrityError | KeyMissing)
 }

@@ -13,7 +13,7 @@ use crate::rows::View;
 const PARALLEL_FROM: usize = 128;
 
 impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
-    /// Unpacks and verifies records, in order; the caller checks their redactions.
+    /// Unpacks and verifies records, and returns the results in order. The caller checks the redactions.
     pub(super) fn decode_many(
         &self,
         session: &VerifiedSession,
@@ -23,40 +23,38 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         let threads = if rows.len() < PARALLEL_FROM {
             1
         } else {
-            threads()
+            thread_count()
         };
         let decoded: Vec<Result<Decoded, RecordFault>> = if threads == 1 {
-            rows.iter()
-                .map(|row| decode(row, scope, keyring, check))
-                .collect()
+            decode_all(rows, scope, keyring, check)
         } else {
             std::thread::scope(|s| {
-                let size = rows.len().div_ceil(threads);
+                let chunk_len = rows.len().div_ceil(threads);
                 let workers: Vec<_> = rows
-                    .chunks(size)
-                    .map(|chunk| s.spawn(move || work(chunk, scope, keyring, check)))
+                    .chunks(chunk_len)
+                    .map(|chunk| s.spawn(move || decode_all(chunk, scope, keyring, check)))
                     .collect();
                 workers
                     .into_iter()
-                    .zip(rows.chunks(size))
-                    .flat_map(|(worker, chunk)| join(worker, chunk))
+                    .zip(rows.chunks(chunk_len))
+                    .flat_map(|(worker, chunk)| join_worker(worker, chunk))
                     .collect()
             })
         };
         decoded
             .into_iter()
-            .map(|d| {
-                d.map_err(|fault| match fault.what {
+            .map(|result| {
+                result.map_err(|fault| match fault.kind {
                     RecordFaultKind::KeyMissing(_) => super::key_missing(session.name()),
-                    what => session.broken(Some(fault.seq), what),
+                    kind => session.integrity_failure(Some(fault.seq), kind),
                 })
             })
             .collect()
     }
 }
 
-/// The number of verifying threads. Queried once, because the query reads system files.
-fn threads() -> usize {
+/// The number of verifying threads, at most four. Determined once, because the query reads system files.
+fn thread_count() -> usize {
     static THREADS: OnceLock<usize> = OnceLock::new();
     *THREADS.get_or_init(|| {
         let cores = std::thread::available_parallelism();
@@ -64,7 +62,8 @@ fn threads() -> usize {
     })
 }
 
-fn work(
+/// Unpacks and verifies records.
+fn decode_all(
     rows: &[RecordRow],
     scope: &crate::chain::LinkScope,
     keyring: &crate::Keyring,
@@ -78,13 +77,13 @@ fn work(
 type Worker<'s> = std::thread::ScopedJoinHandle<'s, Vec<Result<Decoded, RecordFault>>>;
 
 /// The results of a worker. If it panicked, its records count as malformed, because nothing was verified.
-fn join(worker: Worker<'_>, rows: &[RecordRow]) -> Vec<Result<Decoded, RecordFault>> {
+fn join_worker(worker: Worker<'_>, rows: &[RecordRow]) -> Vec<Result<Decoded, RecordFault>> {
     worker.join().unwrap_or_else(|_| {
         rows.iter()
             .map(|r| {
                 Err(RecordFault {
                     seq: r.first_seq,
-                    what: RecordFaultKind::Malformed,
+                    kind: RecordFaultKind::Malformed,
                 })
             })
             .collect()

@@ -11,14 +11,14 @@ use crate::rows::{DraftChunk, DraftRow, TurnRow, View};
 
 /// The growth of a draft since the newest chunk that the reader has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DraftNews {
+pub struct DraftUpdate {
     /// The turn.
     pub turn_id: TurnId,
     /// The recording.
     pub stream: StreamId,
     /// The name of the recording process ([`crate::Ledger::writer`]).
     pub writer: Box<str>,
-    /// When the recording began.
+    /// The time at which the recording began.
     pub begun_at: Timestamp,
     /// The time of the recording's newest heartbeat.
     pub beat_at: Timestamp,
@@ -32,8 +32,8 @@ pub struct DraftNews {
 
 impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// The drafts of a session's turns. `last_read` gives, for each recording, the newest chunk that the reader has.
-    /// For these recordings the result has only the deltas after that chunk. It has the complete draft for any other
-    /// recording, or if the reader's chunk was merged with later ones.
+    /// For these recordings the result contains only the deltas after that chunk. It contains the complete draft for
+    /// any other recording, and if the reader's chunk was merged with later ones.
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, `integrity_error`, `key_missing`.
@@ -42,32 +42,33 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         scope: &Scope,
         id: &SessionId,
         last_read: &BTreeMap<StreamId, u64>,
-    ) -> Result<Vec<DraftNews>, Failure> {
+    ) -> Result<Vec<DraftUpdate>, Failure> {
         let session = self.get(scope, id)?;
-        let all = || {
+        let read_drafts = || {
             let rows = self.view.drafts(session.pk)?;
             rows.into_iter()
-                .map(|row| self.news(&session, row, last_read))
+                .map(|row| self.draft_update(&session, row, last_read))
                 .collect()
         };
-        in_session(id, all())
+        in_session(id, read_drafts())
     }
 
-    fn news(
+    /// The growth of one draft since the reader's newest chunk.
+    fn draft_update(
         &self,
         session: &VerifiedSession,
         row: DraftRow,
         last_read: &BTreeMap<StreamId, u64>,
-    ) -> Result<DraftNews, Failure> {
+    ) -> Result<DraftUpdate, Failure> {
         let row = self.verified_draft(session, row)?;
-        let last_chunk = last_read.get(&row.stream).copied();
-        // If chunks were merged, the draft's first chunk replaces all chunks with lower numbers, even for a reader that
-        // has them.
-        let complete = last_chunk.is_none_or(|chunk| chunk < row.first_chunk);
-        let after = if complete { 0 } else { last_chunk.unwrap_or(0) };
+        let read_chunk = last_read.get(&row.stream).copied();
+        // If chunks were merged, the draft's first chunk replaces all chunks with lower numbers, so that the deltas
+        // after one of those are no longer known.
+        let complete = read_chunk.is_none_or(|chunk| chunk < row.first_chunk);
+        let after = if complete { 0 } else { read_chunk.unwrap_or(0) };
         let chunks = self.draft_chunks(session, &row, after)?;
         let deltas = self.deltas(session, &row, chunks)?;
-        Ok(DraftNews {
+        Ok(DraftUpdate {
             turn_id: row.turn_id,
             stream: row.stream,
             writer: row.writer,
@@ -94,12 +95,12 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         session: &VerifiedSession,
         row: DraftRow,
     ) -> Result<DraftRow, Failure> {
-        let mac_matches = row.verified(self.keyring, session.pk);
-        self.check_mac(session, mac_matches, None, || changed(&row))?;
+        let mac_matches = row.mac_matches(self.keyring, session.pk);
+        self.check_mac(session, mac_matches, None, || changed_draft_detail(&row))?;
         Ok(row)
     }
 
-    /// The pieces of a draft.
+    /// The pieces of a draft, assembled from all its chunks.
     pub(crate) fn draft_pieces(
         &self,
         session: &VerifiedSession,
@@ -107,7 +108,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ) -> Result<Vec<DraftPiece>, Failure> {
         let chunks = self.draft_chunks(session, row, 0)?;
         let deltas = self.deltas(session, row, chunks)?;
-        assemble(deltas).ok_or_else(|| chunk_broken(session, row))
+        assemble(deltas).ok_or_else(|| draft_failure(session, row))
     }
 
     /// The draft's chunks numbered above `after`; an integrity failure if one is missing.
@@ -121,11 +122,12 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         let first = row.first_chunk.max(after.saturating_add(1));
         let numbers = chunks.iter().map(|c| c.number);
         if !numbers.eq(first..=row.last_chunk) {
-            return Err(chunk_broken(session, row));
+            return Err(draft_failure(session, row));
         }
         Ok(chunks)
     }
 
+    /// The deltas of these chunks, verified.
     fn deltas(
         &self,
         session: &VerifiedSession,
@@ -134,19 +136,19 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ) -> Result<Vec<Delta>, Failure> {
         let mut deltas = Vec::new();
         for chunk in chunks {
-            let mac_matches = chunk.verified(self.keyring, (session.pk, row));
-            self.check_mac(session, mac_matches, None, || changed(row))?;
-            let more = chunk.deltas();
-            deltas.extend(more.ok_or_else(|| chunk_broken(session, row))?);
+            let mac_matches = chunk.mac_matches(self.keyring, (session.pk, row));
+            self.check_mac(session, mac_matches, None, || changed_draft_detail(row))?;
+            let chunk_deltas = chunk.deltas();
+            deltas.extend(chunk_deltas.ok_or_else(|| draft_failure(session, row))?);
         }
         Ok(deltas)
     }
 }
 
-fn chunk_broken(session: &VerifiedSession, row: &DraftRow) -> Failure {
-    session.broken(None, changed(row))
+fn draft_failure(session: &VerifiedSession, row: &DraftRow) -> Failure {
+    session.integrity_failure(None, changed_draft_detail(row))
 }
 
-fn changed(row: &DraftRow) -> String {
+fn changed_draft_detail(row: &DraftRow) -> String {
     format!("the draft of turn {} was changed", row.turn_id)
 }

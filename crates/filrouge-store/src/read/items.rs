@@ -9,22 +9,22 @@ use crate::record::{RecordFaultKind, RecordRow};
 use crate::rows::{RECORDS_BYTES, SEQ_MAX, View};
 
 /// The maximum number of records of a page's first read.
-const CHUNK_FIRST: usize = 32;
+const FIRST_READ_RECORDS: usize = 32;
 /// The maximum number of records of any later read.
-const CHUNK_MAX: usize = 4096;
+const READ_RECORDS_MAX: usize = 4096;
 
 /// A page of items in order, and the cursor of the next page.
 pub type ItemPage = (Vec<Item>, Option<String>);
 
-/// The number of records that contain the `wanted` items from seq `next` on, or fewer if the page reaches its byte
-/// limit before. `bytes` is the page's size so far; the records' sizes are added to it.
-fn records_needed(rows: &[RecordRow], next: u64, wanted: usize, bytes: &mut usize) -> usize {
-    let last = next.saturating_add(wanted as u64) - 1;
+/// The number of records that contain the `wanted` items from seq `next_seq` on, or fewer if the page reaches its byte
+/// limit first. Adds the records' sizes to `bytes`, the page's size so far.
+fn records_needed(rows: &[RecordRow], next_seq: u64, wanted: usize, bytes: &mut usize) -> usize {
+    let last_wanted = next_seq.saturating_add(wanted as u64) - 1;
     let mut count = 0;
     for row in rows {
         count += 1;
         *bytes += row.unpacked_len();
-        if *bytes >= RECORDS_BYTES || row.last_seq() >= last {
+        if *bytes >= RECORDS_BYTES || row.last_seq() >= last_wanted {
             break;
         }
     }
@@ -41,7 +41,7 @@ fn items_per_record(rows: &[RecordRow]) -> usize {
 }
 
 impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
-    /// A page of items after `after`.
+    /// A page of the items after the seq `after`.
     ///
     /// # Errors
     /// `session_not_found`, `integrity_error` with the first seq that fails verification.
@@ -56,7 +56,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         in_session(session, self.items_of(&loaded, after, limit))
     }
 
-    /// Like [`Self::items`], for a loaded session.
+    /// Like [`Self::items`], for a verified session.
     ///
     /// # Errors
     /// `integrity_error`.
@@ -69,48 +69,50 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         let mut page: Vec<Item> = Vec::with_capacity(limit.min(1024));
         let mut bytes = 0;
         let mut redactions = Redactions::default();
-        // An `after` beyond the last possible seq counts as the last possible seq, so the page is empty.
-        let mut next = (after.min(SEQ_MAX) + 1).max(self.view.first_seq(session.pk)?);
-        let mut previous: Option<Link> = genesis_for(next).copied();
-        let mut chunk = CHUNK_FIRST;
-        while next <= session.head.last_seq && page.len() < limit && bytes < RECORDS_BYTES {
+        // A value of `after` beyond the highest possible seq gives an empty page.
+        let mut next_seq = (after.min(SEQ_MAX) + 1).max(self.view.first_seq(session.pk)?);
+        let mut previous: Option<Link> = genesis_for(next_seq).copied();
+        let mut read_limit = FIRST_READ_RECORDS;
+        while next_seq <= session.head.last_seq && page.len() < limit && bytes < RECORDS_BYTES {
             let wanted = limit - page.len();
-            let rows = self.view.records(session.pk, next, chunk.min(wanted))?;
+            let rows = self
+                .view
+                .records(session.pk, next_seq, read_limit.min(wanted))?;
             if rows.is_empty() {
-                return Err(session.broken(Some(next), RecordFaultKind::Missing));
+                return Err(session.integrity_failure(Some(next_seq), RecordFaultKind::Missing));
             }
-            let needed = records_needed(&rows, next, wanted, &mut bytes);
-            // Most records contain several items. The next read is sized by the average of this one, so that few
-            // records are read needlessly.
-            chunk = CHUNK_MAX.min(wanted.div_ceil(items_per_record(&rows[..needed])));
+            let needed = records_needed(&rows, next_seq, wanted, &mut bytes);
+            // Most records contain several items. The average of this read determines the size of the next one, so that
+            // few records are read needlessly.
+            read_limit = READ_RECORDS_MAX.min(wanted.div_ceil(items_per_record(&rows[..needed])));
             for decoded in self.decode_many(session, &rows[..needed]) {
                 let decoded = decoded?;
                 self.check_redactions(session, &decoded.redacted, &mut redactions)?;
                 let first = decoded.items.first().map_or(0, |(i, _)| i.seq);
                 let last = decoded.items.last().map_or(0, |(i, _)| i.seq);
-                if first > next || last < next {
-                    return Err(session.broken(Some(next), RecordFaultKind::Missing));
+                if first > next_seq || last < next_seq {
+                    return Err(session.integrity_failure(Some(next_seq), RecordFaultKind::Missing));
                 }
-                if previous.is_some_and(|p| p != decoded.previous) {
-                    return Err(session.broken(Some(first), RecordFaultKind::Gap));
+                if previous.is_some_and(|p| p != decoded.previous_link) {
+                    return Err(session.integrity_failure(Some(first), RecordFaultKind::Gap));
                 }
-                previous = Some(decoded.last);
-                let skip = usize::try_from(next - first).unwrap_or(usize::MAX);
+                previous = Some(decoded.last_link);
+                let skip = usize::try_from(next_seq - first).unwrap_or(usize::MAX);
                 page.extend(decoded.items.into_iter().skip(skip).map(|(item, _)| item));
-                next = last + 1;
+                next_seq = last + 1;
             }
         }
-        if next > session.head.last_seq {
-            self.check_end(session, next - 1, previous)?;
+        if next_seq > session.head.last_seq {
+            self.check_end(session, next_seq - 1, previous)?;
         }
         page.truncate(limit);
         let end = page.last().map_or(after, |i| i.seq);
-        let more = end < session.head.last_seq && !page.is_empty();
-        Ok((page, more.then(|| end.to_string())))
+        let has_more = end < session.head.last_seq && !page.is_empty();
+        Ok((page, has_more.then(|| end.to_string())))
     }
 
-    /// Checks that the last item read (`last`, with its link) is the newest one by the head, and that no item is stored
-    /// after it.
+    /// Checks that the head names the last item that was read (`last`, with its link) as the newest one, and that no
+    /// item is stored after it.
     fn check_end(
         &self,
         session: &VerifiedSession,
@@ -118,17 +120,17 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         link: Option<Link>,
     ) -> Result<(), Failure> {
         if last == session.head.last_seq && link.is_some_and(|l| l != session.head.link) {
-            return Err(session.broken(Some(last), RecordFaultKind::Gap));
+            return Err(session.integrity_failure(Some(last), RecordFaultKind::Gap));
         }
         let newest = self.view.newest_seq(session.pk)?;
         if newest != session.head.last_seq {
             let first = newest.min(session.head.last_seq) + 1;
-            let what = if newest < session.head.last_seq {
+            let detail = if newest < session.head.last_seq {
                 "the item is missing"
             } else {
                 "an item was added"
             };
-            return Err(session.broken(Some(first), what));
+            return Err(session.integrity_failure(Some(first), detail));
         }
         Ok(())
     }

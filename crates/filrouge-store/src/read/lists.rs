@@ -8,13 +8,14 @@ use crate::command::{Scope, SessionFilter};
 use crate::rows::{RECORDS_BYTES, TurnRow, View};
 
 /// The number of turns per page when all turns of a session are visited.
-const EACH_TURN: usize = 500;
+const TURNS_PER_VISIT: usize = 500;
 
 /// A page of sessions, newest first, and the cursor of the next page.
 pub type SessionPage = (Vec<Session>, Option<String>);
 /// A page of turns in order, and the cursor of the next page.
 pub type TurnPage = (Vec<Turn>, Option<String>);
-/// A turn of a page. `replaced_by` is the turn's next version, if it has one and the page read it.
+
+/// A turn of a page. `replaced_by` is the turn's next version, if the turn has one and the page has read it.
 pub(super) struct ListedTurn {
     pub(super) row: TurnRow,
     pub(super) replaced_by: Option<TurnId>,
@@ -35,7 +36,7 @@ pub enum TurnOrder {
     /// From the oldest turn on.
     #[default]
     Oldest,
-    /// The newest page first, each page in ascending order; replaced turns are left out.
+    /// From the newest page back, each page in ascending order; replaced turns are left out.
     Newest,
 }
 
@@ -73,7 +74,8 @@ impl TurnQuery {
     }
 }
 
-fn cursor(text: Option<&str>) -> Result<Option<u64>, Failure> {
+/// Parses a cursor.
+fn parse_cursor(text: Option<&str>) -> Result<Option<u64>, Failure> {
     text.map(|t| {
         t.parse().map_err(|_| {
             Failure::new(ErrorCode::Invalid, format!("{t:?} is no cursor"))
@@ -104,7 +106,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         from: Option<&str>,
         limit: usize,
     ) -> Result<SessionPage, Failure> {
-        let before = cursor(from)?;
+        let before = parse_cursor(from)?;
         self.suspects.check_listing(&scope.tenant, &scope.viewer)?;
         let rows = self
             .view
@@ -116,7 +118,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             }
             next = Some(stored.pk.to_string());
             bytes += stored.row.content_len();
-            let loaded = self.load(stored)?;
+            let loaded = self.verified_session(stored)?;
             page.push(loaded.row.with_head(&loaded.head));
         }
         Ok((page, None))
@@ -129,12 +131,12 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// `integrity_error`.
     pub fn turn(&self, scope: &Scope, session: &SessionId, id: &TurnId) -> Result<Turn, Failure> {
         let Some(loaded) = self.find(scope, session)? else {
-            return Err(self.no_session(scope, session, id)?);
+            return Err(self.absent_session_failure(scope, session, id)?);
         };
         let turn = || {
             let row = self
                 .find_turn(&loaded, scope, id)?
-                .ok_or_else(|| self.no_turn(&loaded, id))?;
+                .ok_or_else(|| self.absent_turn_failure(&loaded, id))?;
             self.project(&loaded, &row)
         };
         in_session(session, turn())
@@ -164,32 +166,32 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         // The first turn that did not fit begins the next page.
         let next = rows
             .get(page.len())
-            .map_or(next, |left| Some(query.order.cursor_at(&left.row)));
+            .map_or(next, |unread| Some(query.order.cursor_at(&unread.row)));
         if query.order == TurnOrder::Newest {
             page.reverse();
         }
         Ok((page, next))
     }
 
-    /// Calls `see` with every turn of a loaded session by ordinal and version, including replaced and redacted ones.
+    /// Calls `visit` with every turn of a session by ordinal and version, including replaced and redacted ones.
     ///
     /// # Errors
-    /// `integrity_error`, and those of `see`.
-    pub fn each_turn(
+    /// `integrity_error`, and those of `visit`.
+    pub fn for_each_turn(
         &self,
         session: &VerifiedSession,
-        mut see: impl FnMut(Turn) -> Result<(), Failure>,
+        mut visit: impl FnMut(Turn) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let mut query = TurnQuery {
             include_redacted: true,
             order: TurnOrder::Oldest,
-            limit: EACH_TURN,
+            limit: TURNS_PER_VISIT,
             ..TurnQuery::default()
         };
         loop {
             let (page, next) = self.turn_page(session, &query)?;
             for turn in page {
-                see(turn)?;
+                visit(turn)?;
             }
             if next.is_none() {
                 return Ok(());
@@ -198,35 +200,39 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         }
     }
 
+    /// A page of turns, oldest first, and the cursor of the next page.
     fn oldest_turns(
         &self,
         session: &VerifiedSession,
         query: &TurnQuery,
     ) -> Result<(Vec<ListedTurn>, Option<String>), Failure> {
         let oldest = self.view.first_ordinal(session.pk)?;
-        let from = cursor(query.cursor.as_deref())?.unwrap_or(ALL_PLACES.0);
+        let from = parse_cursor(query.cursor.as_deref())?.unwrap_or(ALL_PLACES.0);
         let mut from = if from >> 8 < oldest {
             oldest << 8
         } else {
             from
         };
-        // `ordinal` is that of the turn before the page. A cursor may point between a turn's versions; the turn then
-        // also has versions before the page.
+        // `ordinal` is the ordinal of the last turn before the page. If the cursor points between two versions of a
+        // turn, it is this turn's ordinal.
         let mut ordinal = if from & 0xff == 0 {
             (from >> 8).saturating_sub(1)
         } else {
             from >> 8
         };
-        let fetch = query.limit.saturating_add(1);
+        // One more than the limit, to detect whether another page exists.
+        let fetch_limit = query.limit.saturating_add(1);
         let mut page: Vec<ListedTurn> = Vec::new();
         loop {
             let rows = self
                 .view
-                .turns(session.pk, from, ALL_PLACES.1, false, fetch)?;
+                .turns(session.pk, from, ALL_PLACES.1, false, fetch_limit)?;
             let exhausted = rows.len() <= query.limit;
             for row in rows {
                 if row.ordinal > ordinal + 1 {
-                    return Err(session.broken(None, format!("turn {} is missing", ordinal + 1)));
+                    return Err(
+                        session.integrity_failure(None, format!("turn {} is missing", ordinal + 1))
+                    );
                 }
                 if let Some(last) = page.last_mut()
                     && last.row.place() + 1 == row.place()
@@ -247,7 +253,9 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             }
             if exhausted {
                 if ordinal < session.head.turn_count {
-                    return Err(session.broken(None, format!("turn {} is missing", ordinal + 1)));
+                    return Err(
+                        session.integrity_failure(None, format!("turn {} is missing", ordinal + 1))
+                    );
                 }
                 self.check_all_turn_rows(session)?;
                 return Ok((page, None));
@@ -255,23 +263,27 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         }
     }
 
-    /// The page of turns, newest first, and the cursor of the next page.
+    /// A page of turns, newest first, and the cursor of the next page.
     fn newest_turns(
         &self,
         session: &VerifiedSession,
         query: &TurnQuery,
     ) -> Result<(Vec<ListedTurn>, Option<String>), Failure> {
-        let mut to = cursor(query.cursor.as_deref())?.unwrap_or(ALL_PLACES.1);
+        let mut to = parse_cursor(query.cursor.as_deref())?.unwrap_or(ALL_PLACES.1);
         let mut ordinal = (to >> 8).min(session.head.turn_count) + 1;
-        let fetch = query.limit.saturating_add(1);
+        let fetch_limit = query.limit.saturating_add(1);
         let mut page: Vec<ListedTurn> = Vec::new();
         let mut next = None;
         'pages: loop {
-            let rows = self.view.turns(session.pk, ALL_PLACES.0, to, true, fetch)?;
+            let rows = self
+                .view
+                .turns(session.pk, ALL_PLACES.0, to, true, fetch_limit)?;
             let exhausted = rows.len() <= query.limit;
             for row in rows {
                 if row.ordinal + 1 < ordinal {
-                    return Err(session.broken(None, format!("turn {} is missing", ordinal - 1)));
+                    return Err(
+                        session.integrity_failure(None, format!("turn {} is missing", ordinal - 1))
+                    );
                 }
                 to = row.place().saturating_sub(1);
                 if row.ordinal == ordinal {
@@ -291,7 +303,9 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             }
             if exhausted {
                 if ordinal > self.view.first_ordinal(session.pk)? {
-                    return Err(session.broken(None, format!("turn {} is missing", ordinal - 1)));
+                    return Err(
+                        session.integrity_failure(None, format!("turn {} is missing", ordinal - 1))
+                    );
                 }
                 self.check_all_turn_rows(session)?;
                 break;
@@ -305,9 +319,9 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// # Errors
     /// `integrity_error`.
     pub fn check_all_turn_rows(&self, session: &VerifiedSession) -> Result<(), Failure> {
-        if self.view.turn_rows(session.pk)? == session.head.turn_rows {
+        if self.view.turn_row_count(session.pk)? == session.head.turn_rows {
             return Ok(());
         }
-        Err(session.broken(None, "turns are missing or were added"))
+        Err(session.integrity_failure(None, "turns are missing or were added"))
     }
 }

@@ -24,8 +24,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     pub(crate) fn note_row(&self, name: &str) -> Result<Option<NoteRow>, Failure> {
         self.suspects.check_note(name)?;
         let row = self.view.note(name)?;
-        let verified = row.as_ref().map(|row| row.verified(self.keyring));
-        match verified {
+        let mac_matches = row.as_ref().map(|row| row.mac_matches(self.keyring));
+        match mac_matches {
             _ if self.check == MacCheck::Unverified => return Ok(row),
             None | Some(Some(true)) => {}
             Some(Some(false)) => {
@@ -46,8 +46,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         Ok(row)
     }
 
-    /// A page of a session's events in the order of recording, and the cursor of the next page. It ends early when the
-    /// events reach [`RECORDS_BYTES`], but has at least one.
+    /// A page of a session's events after number `after`, in the order of recording, and the cursor of the next page.
+    /// The page ends early when its events reach [`RECORDS_BYTES`], but has at least one.
     ///
     /// # Errors
     /// `session_not_found`, `integrity_error`.
@@ -59,7 +59,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         limit: usize,
     ) -> Result<(Vec<SessionEvent>, Option<String>), Failure> {
         let session = self.get(scope, id)?;
-        let page = || {
+        let read_page = || {
             let rows = self
                 .view
                 .events(session.pk, after, limit.saturating_add(1))?;
@@ -69,7 +69,9 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
                     return Ok((page, next));
                 }
                 if row.number != number {
-                    return Err(session.broken(None, format!("event {number} is missing")));
+                    return Err(
+                        session.integrity_failure(None, format!("event {number} is missing"))
+                    );
                 }
                 next = Some(number.to_string());
                 bytes += row.content_len();
@@ -77,7 +79,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             }
             Ok((page, None))
         };
-        in_session(id, page())
+        in_session(id, read_page())
     }
 
     pub(crate) fn verified_event(
@@ -85,7 +87,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         session: &VerifiedSession,
         row: EventRow,
     ) -> Result<SessionEvent, Failure> {
-        let mac_matches = row.verified(self.keyring, session.pk);
+        let mac_matches = row.mac_matches(self.keyring, session.pk);
         self.check_mac(session, mac_matches, None, || {
             format!("event {} was changed", row.number)
         })?;

@@ -4,12 +4,12 @@ use filrouge_types::{Channel, Failure, Item, JsonText, Role, Timestamp, Turn, Tu
 
 use super::lists::ListedTurn;
 use super::redactions::{Redactions, redacted_seqs};
-use super::{VerifiedSession, VerifiedSnapshot, merged};
+use super::{VerifiedSession, VerifiedSnapshot, merge_metadata};
 use crate::record::{Batch, CloseEvent, Event, RecordFaultKind, RecordRow, StartEvent};
 use crate::rows::{RECORDS_BYTES, TurnRow, View};
 
 impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
-    /// The public record of a turn, from its items.
+    /// Builds the public record of a turn from its items.
     ///
     /// # Errors
     /// `integrity_error` when the items contradict the row.
@@ -18,8 +18,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         ItemCache::new(self, session).project(row, newer.map(|n| n.turn_id))
     }
 
-    /// The public records of a page's first turns, up to the one that reaches [`RECORDS_BYTES`]. Turns that are stored
-    /// close together are read at once.
+    /// Builds the public records of a page's first turns, up to the turn that reaches [`RECORDS_BYTES`]. Turns that are
+    /// stored close together are read at once.
     pub(super) fn project_page(
         &self,
         session: &VerifiedSession,
@@ -38,23 +38,23 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
                     cache.drop_runs();
                 }
                 let turn = cache.project(&listed.row, listed.replaced_by)?;
-                bytes += turn_len(&turn);
+                bytes += turn_content_len(&turn);
                 turns.push(turn);
             }
         }
         Ok(turns)
     }
 
-    /// Like [`Self::project`], for a turn that this transaction has just written. `fresh` contains the turn's newest
-    /// items, which then need not be read back.
-    pub(crate) fn project_fresh(
+    /// Like [`Self::project`], for a turn that this transaction has just written. `new_batch` contains the turn's
+    /// newest items, so that they are not read back.
+    pub(crate) fn project_with_new_batch(
         &self,
         session: &VerifiedSession,
         row: &TurnRow,
-        fresh: NewBatch<'_>,
+        new_batch: NewBatch<'_>,
     ) -> Result<Turn, Failure> {
         let mut cache = ItemCache::new(self, session);
-        cache.fresh = Some(fresh);
+        cache.new_batch = Some(new_batch);
         let newer = self.next_version(session, row)?;
         let turn = cache.project(row, newer.map(|n| n.turn_id))?;
         // A damaged store may fail to return what was written; the next read reports that failure.
@@ -79,7 +79,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         Ok(newer)
     }
 
-    /// The start event of a turn.
+    /// The start event of a turn, from its first item.
     ///
     /// # Errors
     /// `integrity_error`.
@@ -91,7 +91,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         ItemCache::new(self, session).start(row)
     }
 
-    /// The close event of a turn.
+    /// The close event of a turn, from its last item.
     pub(crate) fn close_of(
         &self,
         session: &VerifiedSession,
@@ -121,7 +121,7 @@ pub(crate) struct NewBatch<'a> {
 
 /// The length in bytes of the content in a turn's public record: its texts, labels and metadata.
 #[must_use]
-pub fn turn_len(turn: &Turn) -> usize {
+pub fn turn_content_len(turn: &Turn) -> usize {
     let texts = [
         &turn.question_neutral,
         &turn.question_translated,
@@ -137,20 +137,20 @@ pub fn turn_len(turn: &Turn) -> usize {
 /// The number of turns of a page whose records are read at once.
 const TURNS_AT_ONCE: usize = 128;
 
-/// The records of a page's turns are read at once if the session has fewer than this many items per turn of the page,
-/// from the first to the last item of these turns.
-const CLOSE_BY: u64 = 16;
+/// The maximum density for a common read: the records of a page's turns are read at once if the range from the first to
+/// the last of their items has fewer than this many items per turn.
+const PREFETCH_ITEMS_PER_TURN: u64 = 16;
 
 type Entries = Vec<(Item, Vec<Event>)>;
 
-/// The items that projections have read, in runs of consecutive seqs.
+/// A cache of the items that projections have read, in runs of consecutive seqs.
 struct ItemCache<'a, 'b, V: ?Sized> {
     snapshot: &'a VerifiedSnapshot<'b, V>,
     session: &'a VerifiedSession,
-    fresh: Option<NewBatch<'a>>,
+    new_batch: Option<NewBatch<'a>>,
     runs: Vec<Entries>,
-    /// The index of the run in which the last lookup succeeded. The next one starts there, because turns are projected
-    /// in order.
+    /// The index of the run in which the last lookup succeeded. The next lookup starts at this run, because turns are
+    /// projected in order.
     recent: usize,
     /// The size of the records that were read one by one since the runs were last dropped.
     bytes: usize,
@@ -162,7 +162,7 @@ impl<'a, 'b, V: View + ?Sized> ItemCache<'a, 'b, V> {
         Self {
             snapshot,
             session,
-            fresh: None,
+            new_batch: None,
             runs: Vec::new(),
             recent: 0,
             bytes: 0,
@@ -177,31 +177,33 @@ impl<'a, 'b, V: View + ?Sized> ItemCache<'a, 'b, V> {
         self.bytes = 0;
     }
 
-    /// Reads the records of all these turns at once, if there are few other items between them. Stops after
+    /// Reads the records of all these turns at once, unless many other items are stored between them. Stops after
     /// [`RECORDS_BYTES`] of unpacked records.
     fn prefetch(&mut self, page: &[ListedTurn]) -> Result<(), Failure> {
         let first = page.iter().map(|t| t.row.first_seq).min().unwrap_or(0);
         let last = page.iter().map(|t| t.row.last_seq).max().unwrap_or(0);
-        if page.len() < 2 || last - first >= CLOSE_BY * page.len() as u64 {
+        if page.len() < 2 || last - first >= PREFETCH_ITEMS_PER_TURN * page.len() as u64 {
             return Ok(());
         }
-        let (mut next, mut bytes) = (first, 0);
-        while next <= last && bytes < RECORDS_BYTES {
+        let (mut next_seq, mut bytes) = (first, 0);
+        while next_seq <= last && bytes < RECORDS_BYTES {
             let rows = self
                 .snapshot
                 .view
-                .records(self.session.pk, next, page.len() + 1)?;
+                .records(self.session.pk, next_seq, page.len() + 1)?;
             let wanted = rows.iter().take_while(|r| r.first_seq <= last);
             let fitting = wanted.take_while(|row| {
-                let before = bytes;
+                let is_below_limit = bytes < RECORDS_BYTES;
                 bytes += row.unpacked_len();
-                before < RECORDS_BYTES
+                is_below_limit
             });
             let count = fitting.count();
             let Some(newest) = rows[..count].last() else {
-                return Err(self.session.broken(Some(next), RecordFaultKind::Missing));
+                return Err(self
+                    .session
+                    .integrity_failure(Some(next_seq), RecordFaultKind::Missing));
             };
-            next = newest.last_seq().max(next) + 1;
+            next_seq = newest.last_seq().max(next_seq) + 1;
             let decoded = self.snapshot.decode_many(self.session, &rows[..count]);
             for decoded in decoded {
                 let decoded = decoded?;
@@ -249,7 +251,7 @@ impl<'a, 'b, V: View + ?Sized> ItemCache<'a, 'b, V> {
             answer_translated,
             answer_translated_is_fallback: close.as_ref().is_some_and(|c| c.fallback),
             application: start.application,
-            metadata: merged(
+            metadata: merge_metadata(
                 start.metadata.as_ref(),
                 close.as_ref().and_then(|c| c.metadata.as_ref()),
             ),
@@ -265,47 +267,55 @@ impl<'a, 'b, V: View + ?Sized> ItemCache<'a, 'b, V> {
         })
     }
 
+    /// The item at this seq with its events, from the cache or the store.
     fn entry(&mut self, seq: u64) -> Result<&(Item, Vec<Event>), Failure> {
-        let holds = |run: &Entries| {
+        let contains_seq = |run: &Entries| {
             run.first().is_some_and(|(i, _)| i.seq <= seq)
                 && run.last().is_some_and(|(i, _)| seq <= i.seq)
         };
         let runs = (self.recent..self.runs.len()).chain(0..self.recent);
-        let at = match runs.into_iter().find(|at| holds(&self.runs[*at])) {
-            Some(at) => at,
+        let run_index = match runs
+            .into_iter()
+            .find(|index| contains_seq(&self.runs[*index]))
+        {
+            Some(index) => index,
             None => {
-                let run = self.load(seq)?;
+                let run = self.read_record(seq)?;
                 self.runs.push(run);
                 self.runs.len() - 1
             }
         };
-        self.recent = at;
-        let first = self.runs[at].first().map_or(seq, |(i, _)| i.seq);
+        self.recent = run_index;
+        let first = self.runs[run_index].first().map_or(seq, |(i, _)| i.seq);
         let index = usize::try_from(seq - first).unwrap_or(usize::MAX);
-        self.runs[at]
-            .get(index)
-            .ok_or_else(|| self.session.broken(Some(seq), RecordFaultKind::Missing))
+        self.runs[run_index].get(index).ok_or_else(|| {
+            self.session
+                .integrity_failure(Some(seq), RecordFaultKind::Missing)
+        })
     }
 
-    fn load(&mut self, seq: u64) -> Result<Entries, Failure> {
-        if let Some(fresh) = &self.fresh
-            && let Some(index) = seq.checked_sub(fresh.first_seq)
-            && let Some(entry) = fresh.batch.placed(
+    /// Reads the items of the record that contains this seq.
+    fn read_record(&mut self, seq: u64) -> Result<Entries, Failure> {
+        if let Some(new_batch) = &self.new_batch
+            && let Some(index) = seq.checked_sub(new_batch.first_seq)
+            && let Some(entry) = new_batch.batch.written_item(
                 usize::try_from(index).unwrap_or(usize::MAX),
                 seq,
-                fresh.turn_id,
-                fresh.created_at,
+                new_batch.turn_id,
+                new_batch.created_at,
             )
         {
             return Ok(vec![entry]);
         }
         let rows = self.snapshot.view.records(self.session.pk, seq, 1)?;
-        let holds = |row: &&RecordRow| row.first_seq <= seq && seq <= row.last_seq();
-        let Some(row) = rows.first().filter(holds) else {
-            return Err(self.session.broken(Some(seq), RecordFaultKind::Missing));
+        let contains_seq = |row: &&RecordRow| row.first_seq <= seq && seq <= row.last_seq();
+        let Some(row) = rows.first().filter(contains_seq) else {
+            return Err(self
+                .session
+                .integrity_failure(Some(seq), RecordFaultKind::Missing));
         };
         self.bytes += row.unpacked_len();
-        let decoded = self.snapshot.decode_alone(self.session, row)?;
+        let decoded = self.snapshot.decode_without_redactions(self.session, row)?;
         self.snapshot
             .check_redactions(self.session, &decoded.redacted, &mut self.redactions)?;
         Ok(decoded.items)
@@ -317,26 +327,26 @@ impl<'a, 'b, V: View + ?Sized> ItemCache<'a, 'b, V> {
 
     fn start(&mut self, row: &TurnRow) -> Result<StartEvent, Failure> {
         let (item, events) = self.entry(row.first_seq)?;
-        let found = events.iter().find_map(|e| match e {
+        let start = events.iter().find_map(|e| match e {
             Event::Start(s) if item.turn_id == Some(row.turn_id) => Some(s.as_ref().clone()),
             _ => None,
         });
-        found.ok_or_else(|| {
+        start.ok_or_else(|| {
             self.session
-                .broken(Some(row.first_seq), "no turn begins here")
+                .integrity_failure(Some(row.first_seq), "no turn begins here")
         })
     }
 
     fn close(&mut self, row: &TurnRow) -> Result<CloseEvent, Failure> {
         let (item, events) = self.entry(row.last_seq)?;
-        let found = events.iter().find_map(|e| match e {
+        let close = events.iter().find_map(|e| match e {
             Event::Close(c) if item.turn_id == Some(row.turn_id) && c.status == row.status => {
                 Some(c.as_ref().clone())
             }
             _ => None,
         });
-        found.ok_or_else(|| {
-            self.session.broken(
+        close.ok_or_else(|| {
+            self.session.integrity_failure(
                 Some(row.last_seq),
                 "the turn does not end here, although its row says so",
             )
@@ -344,27 +354,27 @@ impl<'a, 'b, V: View + ?Sized> ItemCache<'a, 'b, V> {
     }
 
     /// The time at which the turn was redacted; `None` if it was not. Fails if an item that the projection uses still
-    /// has content, as after somebody put back an older record.
+    /// has content, for example because an older record was put back outside filrouge.
     fn deleted_at(&mut self, row: &TurnRow) -> Result<Option<Timestamp>, Failure> {
         if row.redacted_by == 0 {
             return Ok(None);
         }
         let (redaction, events) = self.entry(row.redacted_by)?;
         let at = redaction.created_at;
-        let named = redacted_seqs(events).filter(|seqs| {
+        let seqs = redacted_seqs(events).filter(|seqs| {
             !redaction.redacted && seqs.contains(row.first_seq) && seqs.contains(row.last_seq)
         });
-        if named.is_none() {
-            let what = "no redaction names the turn, although its row says so";
-            return Err(self.session.broken(Some(row.first_seq), what));
+        if seqs.is_none() {
+            let detail = "no redaction names the turn, although its row says so";
+            return Err(self.session.integrity_failure(Some(row.first_seq), detail));
         }
         let second = row.last_seq.min(row.first_seq + 1);
-        let shown = [row.first_seq, second, row.last_seq];
-        for seq in shown.into_iter().chain(row.finals).filter(|s| *s != 0) {
+        let used_seqs = [row.first_seq, second, row.last_seq];
+        for seq in used_seqs.into_iter().chain(row.finals).filter(|s| *s != 0) {
             let item = self.item(seq)?;
             if item.turn_id == Some(row.turn_id) && !item.redacted {
-                let what = "the item of a redacted turn has a content";
-                return Err(self.session.broken(Some(seq), what));
+                let detail = "the item of a redacted turn has a content";
+                return Err(self.session.integrity_failure(Some(seq), detail));
             }
         }
         Ok(Some(at))

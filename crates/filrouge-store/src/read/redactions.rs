@@ -9,8 +9,8 @@ use super::{VerifiedSession, VerifiedSnapshot};
 use crate::record::{Event, RecordFaultKind, Seqs};
 use crate::rows::View;
 
-/// The redactions that a read has met, by their seqs, so that each is read only once: the seqs that the redaction
-/// names, or `None` if no redaction is stored there.
+/// A cache of the redactions of one session, by their seqs, so that each is read only once. The value is the set of
+/// seqs that the redaction names, or `None` if no redaction is stored at this seq.
 #[derive(Default)]
 pub(crate) struct Redactions(BTreeMap<u64, Option<Seqs>>);
 
@@ -25,17 +25,17 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ) -> Result<(), Failure> {
         for &(seq, redaction_seq) in redacted {
             let named = match cache.0.entry(redaction_seq) {
-                Entry::Occupied(cache) => cache.into_mut(),
-                Entry::Vacant(new) => new.insert(self.redaction(session, redaction_seq)?),
+                Entry::Occupied(entry) => entry.into_mut(),
+                Entry::Vacant(entry) => entry.insert(self.redaction(session, redaction_seq)?),
             };
             if !named.as_ref().is_some_and(|seqs| seqs.contains(seq)) {
-                return Err(session.broken(Some(seq), RecordFaultKind::Contentless));
+                return Err(session.integrity_failure(Some(seq), RecordFaultKind::Contentless));
             }
         }
         Ok(())
     }
 
-    /// The seqs that the redaction at `seq` names; `None` when no redaction is stored there.
+    /// The seqs that the redaction at `seq` names; `None` when no redaction is stored at `seq`.
     fn redaction(&self, session: &VerifiedSession, seq: u64) -> Result<Option<Seqs>, Failure> {
         if seq > session.head.last_seq {
             return Ok(None);
@@ -44,9 +44,12 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         let Some(row) = rows.first().filter(|r| r.first_seq <= seq) else {
             return Ok(None);
         };
-        let mut items = self.decode_alone(session, row)?.items.into_iter();
-        let found = items.find(|(item, _)| item.seq == seq && !item.redacted);
-        Ok(found.and_then(|(_, events)| redacted_seqs(&events).cloned()))
+        let mut items = self
+            .decode_without_redactions(session, row)?
+            .items
+            .into_iter();
+        let item = items.find(|(item, _)| item.seq == seq && !item.redacted);
+        Ok(item.and_then(|(_, events)| redacted_seqs(&events).cloned()))
     }
 }
 

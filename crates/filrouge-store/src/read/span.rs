@@ -14,7 +14,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ///
     /// # Errors
     /// `integrity_error` when a row was changed or one is missing.
-    pub fn turn_rows_back(
+    pub fn turn_rows_descending(
         &self,
         session: &VerifiedSession,
         before: Option<u64>,
@@ -25,52 +25,52 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             Some(place) => place - 1,
             None => ALL_PLACES.1,
         };
-        let found = self.view.turns(session.pk, ALL_PLACES.0, to, true, limit)?;
-        let exhausted = found.len() < limit;
-        // A row's place limits the place of the next older row: one version less, or any version of the previous turn.
-        let mut above = before.unwrap_or((session.head.turn_count + 1) << 8);
-        let mut rows = Vec::with_capacity(found.len());
-        for row in found {
+        let stored = self.view.turns(session.pk, ALL_PLACES.0, to, true, limit)?;
+        let exhausted = stored.len() < limit;
+        // The next older row is the previous version of the same turn, or any version of the previous turn.
+        let mut newer_place = before.unwrap_or((session.head.turn_count + 1) << 8);
+        let mut rows = Vec::with_capacity(stored.len());
+        for row in stored {
             let place = row.place();
-            let follows = if above & 0xff == 0 {
-                place >> 8 == (above >> 8) - 1
+            let follows = if newer_place & 0xff == 0 {
+                place >> 8 == (newer_place >> 8) - 1
             } else {
-                place == above - 1
+                place == newer_place - 1
             };
             if !follows {
-                let missing = if above & 0xff == 0 {
-                    (above >> 8) - 1
+                let missing = if newer_place & 0xff == 0 {
+                    (newer_place >> 8) - 1
                 } else {
-                    above >> 8
+                    newer_place >> 8
                 };
-                return Err(session.broken(None, format!("turn {missing} is missing")));
+                return Err(session.integrity_failure(None, format!("turn {missing} is missing")));
             }
-            above = place;
+            newer_place = place;
             rows.push(self.verified_turn(session, row)?);
         }
         if exhausted {
-            if above != self.view.first_ordinal(session.pk)? << 8 {
-                return Err(session.broken(None, "turns are missing"));
+            if newer_place != self.view.first_ordinal(session.pk)? << 8 {
+                return Err(session.integrity_failure(None, "turns are missing"));
             }
             self.check_all_turn_rows(session)?;
         }
         Ok(rows)
     }
 
-    /// The items from `first` to `last`, complete and in order, if their contents, usage and metadata fit into `room`
-    /// bytes; subtracts their size from `room`.
+    /// The items from `first` to `last`, complete and in order. Subtracts the size of their contents, usage and
+    /// metadata from `remaining_bytes`.
     ///
     /// # Errors
-    /// `limit_exceeded` when there is not enough room, `integrity_error`.
+    /// `limit_exceeded` when the items are larger than `remaining_bytes`; `integrity_error`.
     pub fn items_between(
         &self,
         session: &VerifiedSession,
         first: u64,
         last: u64,
-        room: &mut usize,
+        remaining_bytes: &mut usize,
     ) -> Result<Vec<Item>, Failure> {
         let mut items: Vec<Item> = Vec::new();
-        // Skips items before the first one that is stored here.
+        // The oldest items may have been trimmed.
         let first = first.max(self.view.first_seq(session.pk)?);
         let mut after = first.saturating_sub(1);
         while after < last {
@@ -81,7 +81,9 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             };
             after = newest.seq;
             let bytes = page.iter().map(|item| item.body.bytes()).sum();
-            *room = room.checked_sub(bytes).ok_or_else(no_room)?;
+            *remaining_bytes = remaining_bytes
+                .checked_sub(bytes)
+                .ok_or_else(memory_limit_failure)?;
             if items.is_empty() {
                 items = page;
             } else {
@@ -91,44 +93,47 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         Ok(items)
     }
 
-    /// Calls `see` with every item of the session in order, with the inputs of its link.
+    /// Calls `visit` with every item of the session in order, with the inputs of its link.
     ///
     /// # Errors
-    /// `integrity_error`, and those of `see`.
-    pub fn each_chained(
+    /// `integrity_error`, and those of `visit`.
+    pub fn for_each_chained_item(
         &self,
         session: &VerifiedSession,
-        mut see: impl FnMut(ChainedItem) -> Result<(), Failure>,
+        mut visit: impl FnMut(ChainedItem) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let mut next = self.view.first_seq(session.pk)?;
-        // If the first items were trimmed, the link before the first stored item is known only from that item's record,
-        // whose MAC covers it.
-        let mut link = (next == 1).then_some(GENESIS);
+        let mut next_seq = self.view.first_seq(session.pk)?;
+        // If the first items were trimmed, only the record of the first stored item contains the link before it; the
+        // record's MAC covers this link.
+        let mut link = (next_seq == 1).then_some(GENESIS);
         let mut redactions = Redactions::default();
-        while next <= session.head.last_seq {
-            let rows = self.view.records(session.pk, next, RECORDS)?;
-            if rows.first().is_none_or(|r| r.first_seq != next) {
-                return Err(session.broken(Some(next), RecordFaultKind::Missing));
+        while next_seq <= session.head.last_seq {
+            let rows = self.view.records(session.pk, next_seq, RECORDS_PER_READ)?;
+            if rows.first().is_none_or(|r| r.first_seq != next_seq) {
+                return Err(session.integrity_failure(Some(next_seq), RecordFaultKind::Missing));
             }
             for row in &rows {
                 let decoded = decode_chained(row, &session.scope, self.keyring, self.check);
-                let (previous, items) = decoded.map_err(|fault| self.fault(session, &fault))?;
-                if row.first_seq != next || link.is_some_and(|link| previous != link) {
-                    return Err(session.broken(Some(next), RecordFaultKind::Gap));
+                let (previous, items) =
+                    decoded.map_err(|fault| self.record_failure(session, &fault))?;
+                if row.first_seq != next_seq || link.is_some_and(|link| previous != link) {
+                    return Err(session.integrity_failure(Some(next_seq), RecordFaultKind::Gap));
                 }
-                for one in items {
-                    if let CommitmentProof::Erased { redaction_seq, .. } = one.proof {
-                        let pair = [(one.item.seq, redaction_seq)];
+                for chained in items {
+                    if let CommitmentProof::Erased { redaction_seq, .. } = chained.proof {
+                        let pair = [(chained.item.seq, redaction_seq)];
                         self.check_redactions(session, &pair, &mut redactions)?;
                     }
-                    next = one.item.seq + 1;
-                    link = Some(one.link);
-                    see(one)?;
+                    next_seq = chained.item.seq + 1;
+                    link = Some(chained.link);
+                    visit(chained)?;
                 }
             }
         }
         if link.is_none_or(|link| link != session.head.link) {
-            return Err(session.broken(Some(session.head.last_seq), RecordFaultKind::Gap));
+            return Err(
+                session.integrity_failure(Some(session.head.last_seq), RecordFaultKind::Gap)
+            );
         }
         Ok(())
     }
@@ -139,14 +144,16 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         session: &VerifiedSession,
         seq: u64,
     ) -> Result<Option<Link>, Failure> {
-        Ok(self.chained_at(session, seq)?.map(|one| one.link))
+        Ok(self.chained_at(session, seq)?.map(|chained| chained.link))
     }
 
     /// Whether a request has the same body as an earlier one. `stored` is the fingerprint of the earlier request, from
-    /// an event of the item at `seq`; `current` is that of the new request. The result is also `true`, so that a retry
-    /// is accepted, in two cases: part of the item's record is redacted, so that a comparison would reveal content; or
-    /// the turn was recorded elsewhere, so that the fingerprints are not comparable.
-    pub(crate) fn same_request(
+    /// an event of the item at `seq`; `current` is that of the new request.
+    ///
+    /// The result is also `true`, so that a retry is accepted, in two cases: part of the item's record is redacted, so
+    /// that a comparison would reveal content; or the turn was recorded elsewhere, so that the fingerprints are not
+    /// comparable.
+    pub(crate) fn is_same_request(
         &self,
         session: &VerifiedSession,
         (row, seq): (&TurnRow, u64),
@@ -155,11 +162,11 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ) -> Result<bool, Failure> {
         let items = self.record_around(session, seq)?;
         // The items of one record usually belong to one request.
-        if items.iter().any(|one| one.item.redacted) || self.is_foreign(session, row)? {
+        if items.iter().any(|chained| chained.item.redacted) || self.is_foreign(session, row)? {
             return Ok(true);
         }
-        let own = items.iter().find(|one| one.item.seq == seq);
-        Ok(match own.map(|one| one.proof) {
+        let carrier = items.iter().find(|chained| chained.item.seq == seq);
+        Ok(match carrier.map(|chained| chained.proof) {
             Some(CommitmentProof::Salt(salt)) => *stored == salted(current, &salt),
             _ => false,
         })
@@ -184,8 +191,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         Ok(items.into_iter().find(|i| i.item.seq == seq))
     }
 
-    /// The items of the record at or before `seq`, which contains `seq` if the session has this item; none when there
-    /// is no record.
+    /// The items of the newest record that begins at or before `seq`; none when there is no such record. If the session
+    /// has an item at `seq`, this record contains it.
     fn record_around(
         &self,
         session: &VerifiedSession,
@@ -196,7 +203,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             return Ok(Vec::new());
         };
         let decoded = decode_chained(row, &session.scope, self.keyring, self.check);
-        let (_, items) = decoded.map_err(|fault| self.fault(session, &fault))?;
+        let (_, items) = decoded.map_err(|fault| self.record_failure(session, &fault))?;
         Ok(items)
     }
 
@@ -211,26 +218,26 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ) -> Result<Option<TurnRow>, Failure> {
         let (tenant, name) = (&session.row.tenant_id, &session.row.session_id);
         let derived = self.keyring.turn_id(tenant, name, request);
-        let found = self.stored_turn(session, &derived)?;
-        if found.is_some() || !session.head.adopted {
-            return Ok(found);
+        let row = self.stored_turn(session, &derived)?;
+        if row.is_some() || !session.head.adopted {
+            return Ok(row);
         }
         let Some(seq) = self.view.request_seq(session.pk, request)? else {
             return Ok(None);
         };
         match self.item_at(session, seq)?.turn_id {
             Some(id) => self.stored_turn(session, &id),
-            None => Err(session.broken(Some(seq), "no turn begins here")),
+            None => Err(session.integrity_failure(Some(seq), "no turn begins here")),
         }
     }
 }
 
 /// The number of records per read.
-const RECORDS: usize = 256;
+const RECORDS_PER_READ: usize = 256;
 
-fn no_room() -> Failure {
-    let what = "the requested items exceed the memory limit of one request";
-    Failure::new(ErrorCode::LimitExceeded, what).with_hint(
+fn memory_limit_failure() -> Failure {
+    let detail = "the requested items exceed the memory limit of one request";
+    Failure::new(ErrorCode::LimitExceeded, detail).with_hint(
         "ask for fewer turns, by last_turns or max_tokens; a bundle (format json) is streamed",
     )
 }

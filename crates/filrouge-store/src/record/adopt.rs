@@ -9,13 +9,13 @@ use crate::chain::{self, Link, LinkScope};
 use crate::codec::WriteBytes;
 use crate::keyring::{Keyring, MAC_BYTES};
 
-/// Builds one record from the beginning of `items`: from the first item and the following ones with the same turn and
-/// time, within the size limits of a record. `previous` is the link before the first item. Returns the row and the link
-/// of its last item, or `Err` with the seq of an item whose link does not match its data.
+/// Builds one record from the first of `items` and those that follow it with the same turn and time, within the size
+/// limits of a record. `previous` is the link before the first item. Returns the row and the link of its last item, or
+/// `Err` with the seq of an item whose link does not match its data.
 ///
 /// # Errors
 /// The outer error: the compressor fails, or `limit_exceeded` for an item that exceeds the size of a record.
-pub fn adopted(
+pub fn adopt_record(
     items: &[ChainedItem],
     previous: Link,
     scope: &LinkScope,
@@ -24,20 +24,27 @@ pub fn adopted(
     let Some(first) = items.first().map(|i| &i.item) else {
         return Ok(Err(0));
     };
-    let (mut raw, mut last, mut count) = (Vec::new(), previous, 0_usize);
-    // An item without a turn gets a separate record.
-    let like = |i: &&ChainedItem| {
+    let (mut raw, mut last_link, mut count) = (Vec::new(), previous, 0_usize);
+    // An item without a turn gets its own record.
+    let is_same_record = |i: &&ChainedItem| {
         i.item.turn_id == first.turn_id
             && i.item.created_at == first.created_at
             && (first.turn_id.is_some() || i.item.seq == first.seq)
     };
-    for (one, seq) in items.iter().take_while(like).zip(first.seq..) {
-        let fields = encode_fields(&one.item.body, &one.events);
+    for (chained, seq) in items.iter().take_while(is_same_record).zip(first.seq..) {
+        let fields = encode_fields(&chained.item.body, &chained.events);
         raw.bytes(&fields);
-        let commitment = put_content(&mut raw, one);
+        let commitment = write_content(&mut raw, chained);
         let turn = first.turn_id.as_ref();
-        last = scope.link(&last, seq, turn, first.created_at, &fields, &commitment);
-        if one.item.seq != seq || one.link != last {
+        last_link = scope.link(
+            &last_link,
+            seq,
+            turn,
+            first.created_at,
+            &fields,
+            &commitment,
+        );
+        if chained.item.seq != seq || chained.link != last_link {
             return Ok(Err(seq));
         }
         count += 1;
@@ -46,8 +53,8 @@ pub fn adopted(
         }
     }
     if raw.len() > RAW_MAX {
-        let what = format!("an item has at most {RAW_MAX} bytes");
-        return Err(Failure::new(ErrorCode::LimitExceeded, what));
+        let detail = format!("an item has at most {RAW_MAX} bytes");
+        return Err(Failure::new(ErrorCode::LimitExceeded, detail));
     }
     let (compression, body) = pack_body(&raw)?;
     let head = Head {
@@ -63,17 +70,17 @@ pub fn adopted(
     let row = RecordRow {
         first_seq: first.seq,
         count,
-        head: head.signed(keyring, first.seq, count, &last),
+        head: head.encode_signed(keyring, first.seq, count, &last_link),
         body,
     };
-    Ok(Ok((row, last)))
+    Ok(Ok((row, last_link)))
 }
 
 /// Computes the link of an item after `previous`, from its seq, fields and content.
-pub(crate) fn relinked(one: &ChainedItem, previous: &Link, scope: &LinkScope) -> Link {
-    let item = &one.item;
-    let fields = encode_fields(&one.item.body, &one.events);
-    let commitment = match one.proof {
+pub(crate) fn compute_link(chained: &ChainedItem, previous: &Link, scope: &LinkScope) -> Link {
+    let item = &chained.item;
+    let fields = encode_fields(&chained.item.body, &chained.events);
+    let commitment = match chained.proof {
         CommitmentProof::Salt(salt) => {
             chain::commitment(&salt, item.body.parts.as_str().as_bytes())
         }
@@ -90,10 +97,11 @@ pub(crate) fn relinked(one: &ChainedItem, previous: &Link, scope: &LinkScope) ->
     )
 }
 
-fn put_content(raw: &mut Vec<u8>, one: &ChainedItem) -> [u8; 32] {
-    match one.proof {
+/// Appends an item's content, or its commitment after a redaction; returns the commitment.
+fn write_content(raw: &mut Vec<u8>, chained: &ChainedItem) -> [u8; 32] {
+    match chained.proof {
         CommitmentProof::Salt(salt) => {
-            let parts = one.item.body.parts.as_str().as_bytes();
+            let parts = chained.item.body.parts.as_str().as_bytes();
             raw.byte(0);
             raw.extend_from_slice(&salt);
             raw.bytes(parts);

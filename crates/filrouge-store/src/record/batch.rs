@@ -1,4 +1,4 @@
-//! Packs a caller's items into records outside the transaction, so that a writer only links them.
+//! Packs a caller's items into records outside the transaction, so that the transaction only links them.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ pub(super) const RECORD_ITEMS: usize = 64;
 /// The number of unpacked bytes at which a record ends. It limits the cost of reading one item.
 pub(super) const RECORD_BYTES: usize = 128 * 1024;
 
-/// The maximum unpacked bytes of one record; it exceeds the size of any item within the limits of DESIGN §8.
+/// The maximum unpacked bytes of one record. No item within the limits of DESIGN §8 is larger.
 pub(super) const RAW_MAX: usize = 256 << 20;
 
 /// The minimum length in bytes of a body that is compressed.
@@ -44,20 +44,20 @@ pub(super) struct SealedItem {
     pub(super) commitment: [u8; 32],
 }
 
-/// Whether a stored item equals this one, including its content. If the stored item was redacted, only the item ids,
-/// roles, channels and variants are compared.
+/// Whether an item and a stored item are equal, including their contents. If the stored item was redacted, only the
+/// item ids, roles, channels and variants are compared.
 #[must_use]
 pub fn is_repeated(item: &ItemBody, stored: &Item) -> bool {
-    fn kind(item: &ItemBody) -> (&Option<ItemId>, Role, &Channel, Variant) {
+    fn identifying_fields(item: &ItemBody) -> (&Option<ItemId>, Role, &Channel, Variant) {
         (&item.item_id, item.role, &item.channel, item.variant)
     }
     match stored.redacted {
-        true => kind(item) == kind(&stored.body),
+        true => identifying_fields(item) == identifying_fields(&stored.body),
         false => *item == stored.body,
     }
 }
 
-/// A fingerprint of an item's fields, without events, and of its content. Equal items have equal fingerprints.
+/// The fingerprint of an item's fields and content, without its events. Equal items have equal fingerprints.
 #[must_use]
 pub fn item_fingerprint(item: &ItemBody) -> [u8; 16] {
     chain::fingerprint(&[&encode_fields(item, &[]), item.parts.as_str().as_bytes()])
@@ -72,8 +72,8 @@ pub struct SealedRecord {
     pub(super) body: Vec<u8>,
 }
 
-/// A caller's items, packed and with their commitments, computed outside the transaction so that a writer only links
-/// them.
+/// A caller's items, packed into records with their commitments. They are packed outside the transaction, so that the
+/// transaction only links them.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Batch {
     /// The records, in order.
@@ -115,7 +115,7 @@ impl Batch {
         agents.flatten().collect()
     }
 
-    /// Packs `entries`; salts come from `entropy`.
+    /// Packs `entries`, with salts from `entropy`.
     ///
     /// # Errors
     /// [`ErrorCode::Internal`] when the random source or the compressor fails.
@@ -138,8 +138,9 @@ impl Batch {
         Ok(Self { records, entries })
     }
 
-    /// The item at `index`, as it was written at `seq`, with its events; `None` if the batch has fewer items.
-    pub(crate) fn placed(
+    /// The item at `index`, in the form in which it was written at `seq`, with its events; `None` if the batch has
+    /// fewer items.
+    pub(crate) fn written_item(
         &self,
         index: usize,
         seq: u64,
@@ -175,6 +176,7 @@ impl Batch {
     }
 }
 
+/// Appends an item to the unpacked body of a record.
 fn pack_item(raw: &mut Vec<u8>, entry: &Entry, salt: &[u8; SALT_BYTES]) -> SealedItem {
     let item = &entry.item;
     let parts = item.parts.as_str().as_bytes();
@@ -194,10 +196,11 @@ thread_local! {
     static COMPRESSOR: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
 }
 
+/// Packs the unpacked body of a record.
 fn pack_record(items: Vec<SealedItem>, raw: &[u8]) -> Result<SealedRecord, Failure> {
     if raw.len() > RAW_MAX {
-        let what = format!("an item has at most {RAW_MAX} bytes");
-        return Err(Failure::new(ErrorCode::LimitExceeded, what));
+        let detail = format!("an item has at most {RAW_MAX} bytes");
+        return Err(Failure::new(ErrorCode::LimitExceeded, detail));
     }
     let (compression, body) = pack_body(raw)?;
     Ok(SealedRecord {
@@ -208,7 +211,7 @@ fn pack_record(items: Vec<SealedItem>, raw: &[u8]) -> Result<SealedRecord, Failu
     })
 }
 
-/// Compresses a body if that makes it shorter.
+/// Compresses a body, unless the compressed form is not shorter.
 pub(super) fn pack_body(raw: &[u8]) -> Result<(Compression, Vec<u8>), Failure> {
     if raw.len() < COMPRESS_FROM {
         return Ok((Compression::None, raw.to_vec()));

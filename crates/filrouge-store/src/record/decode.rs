@@ -1,4 +1,4 @@
-//! Unpacks and verifies single records.
+//! Unpacks and verifies records, each independently of its neighbors.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -18,7 +18,8 @@ thread_local! {
     static DECOMPRESSOR: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
-fn unpack(raw_len: usize, body: &[u8]) -> std::io::Result<Vec<u8>> {
+/// Decompresses a body to `raw_len` bytes.
+fn decompress(raw_len: usize, body: &[u8]) -> std::io::Result<Vec<u8>> {
     if raw_len > RAW_MAX {
         // The length is not verified yet, so it must not cause an arbitrarily large allocation.
         return Err(std::io::ErrorKind::InvalidData.into());
@@ -33,10 +34,12 @@ fn unpack(raw_len: usize, body: &[u8]) -> std::io::Result<Vec<u8>> {
 }
 
 /// The unpacked body of a record.
-pub(super) fn unpacked<'r>(head: &Head, row: &'r RecordRow) -> Result<Cow<'r, [u8]>, Malformed> {
+pub(super) fn unpack_body<'r>(head: &Head, row: &'r RecordRow) -> Result<Cow<'r, [u8]>, Malformed> {
     let raw = match head.compression {
         Compression::None => Cow::Borrowed(row.body.as_slice()),
-        Compression::Zstd => Cow::Owned(unpack(head.raw_len, &row.body).map_err(|_| Malformed)?),
+        Compression::Zstd => {
+            Cow::Owned(decompress(head.raw_len, &row.body).map_err(|_| Malformed)?)
+        }
     };
     if raw.len() == head.raw_len {
         Ok(raw)
@@ -54,13 +57,13 @@ pub enum MacCheck {
     Unverified,
 }
 
-/// A fault of a record, and where it is.
+/// A fault of a record, with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordFault {
     /// The first affected seq.
     pub seq: u64,
     /// The fault.
-    pub what: RecordFaultKind,
+    pub kind: RecordFaultKind,
 }
 
 /// The kinds of faults in a record.
@@ -70,7 +73,7 @@ pub enum RecordFaultKind {
     Malformed,
     /// The MAC does not match.
     Mac,
-    /// The key is not in the ring.
+    /// The key is not in the keyring.
     KeyMissing(KeyId),
     /// An item has no content, and no redaction names the item.
     Contentless,
@@ -98,15 +101,15 @@ impl fmt::Display for RecordFaultKind {
 /// A record's items, verified.
 #[derive(Debug, Clone)]
 pub struct Decoded {
-    /// The items, with the turn's events they carry.
+    /// The items, with the events that they record.
     pub items: Vec<(Item, Vec<Event>)>,
     /// The seqs of items without content, each with the seq of the redaction to which the item points. A caller that
     /// returns the items must first check that this redaction names them.
     pub redacted: Vec<(u64, u64)>,
     /// The link before the first item.
-    pub previous: Link,
+    pub previous_link: Link,
     /// The link of the last item.
-    pub last: Link,
+    pub last_link: Link,
 }
 
 /// Unpacks and verifies one record, independently of its neighbors.
@@ -121,21 +124,21 @@ pub fn decode(
 ) -> Result<Decoded, RecordFault> {
     let mut items = Vec::with_capacity(usize::try_from(row.count).unwrap_or(0).min(RECORD_ITEMS));
     let mut redacted = Vec::new();
-    let (previous, last) = decode_each(row, scope, keyring, check, |one| {
-        if let CommitmentProof::Erased { redaction_seq, .. } = one.proof {
-            redacted.push((one.item.seq, redaction_seq));
+    let (previous_link, last_link) = decode_each(row, scope, keyring, check, |chained| {
+        if let CommitmentProof::Erased { redaction_seq, .. } = chained.proof {
+            redacted.push((chained.item.seq, redaction_seq));
         }
-        items.push((one.item, one.events));
+        items.push((chained.item, chained.events));
     })?;
     Ok(Decoded {
         items,
         redacted,
-        previous,
-        last,
+        previous_link,
+        last_link,
     })
 }
 
-/// Like [`decode`], but with the inputs of the links.
+/// Like [`decode`], but returns the items with the inputs of their links.
 ///
 /// # Errors
 /// As [`decode`].
@@ -146,30 +149,30 @@ pub fn decode_chained(
     check: MacCheck,
 ) -> Result<(Link, Vec<ChainedItem>), RecordFault> {
     let mut items = Vec::new();
-    let (previous, _) = decode_each(row, scope, keyring, check, |one| items.push(one))?;
+    let (previous, _) = decode_each(row, scope, keyring, check, |chained| items.push(chained))?;
     Ok((previous, items))
 }
 
-/// Passes each item of a record to `take`; returns the link before the first item and the last link.
+/// Passes each item of a record to `visit`; returns the link before the first item and the last link.
 fn decode_each(
     row: &RecordRow,
     scope: &LinkScope,
     keyring: &Keyring,
     check: MacCheck,
-    mut take: impl FnMut(ChainedItem),
+    mut visit: impl FnMut(ChainedItem),
 ) -> Result<(Link, Link), RecordFault> {
-    let fault = |what| RecordFault {
+    let fault = |kind| RecordFault {
         seq: row.first_seq,
-        what,
+        kind,
     };
     let head = Head::read(&row.head).map_err(|Malformed| fault(RecordFaultKind::Malformed))?;
-    let raw = unpacked(&head, row).map_err(|Malformed| fault(RecordFaultKind::Malformed))?;
+    let raw = unpack_body(&head, row).map_err(|Malformed| fault(RecordFaultKind::Malformed))?;
     let mut reader = ByteReader(&raw);
-    let mut last = head.previous;
+    let mut last_link = head.previous;
     for seq in row.first_seq..row.first_seq.saturating_add(row.count) {
-        let one = decode_item(&mut reader, seq, &head, scope, &last)?;
-        last = one.link;
-        take(one);
+        let chained = decode_item(&mut reader, seq, &head, scope, &last_link)?;
+        last_link = chained.link;
+        visit(chained);
     }
     if !reader.is_empty() || row.count == 0 {
         return Err(fault(RecordFaultKind::Malformed));
@@ -181,14 +184,14 @@ fn decode_each(
             row.first_seq,
             row.count,
             &row.head[..row.head.len() - MAC_BYTES],
-            &last,
+            &last_link,
         )
         .ok_or_else(|| fault(RecordFaultKind::KeyMissing(head.key_id)))?;
         if !equal_macs(&mac, &head.mac) {
             return Err(fault(RecordFaultKind::Mac));
         }
     }
-    Ok((head.previous, last))
+    Ok((head.previous, last_link))
 }
 
 /// An item with all inputs of its link except the previous link, so that a third party can recompute the link (DESIGN
@@ -205,12 +208,12 @@ pub struct ChainedItem {
     pub link: Link,
 }
 
-/// The data from which an item's commitment is known.
+/// The data that yields an item's commitment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommitmentProof {
     /// The item has its content. The commitment is computed from the content and this salt.
     Salt([u8; SALT_BYTES]),
-    /// The content was redacted, so the commitment is stored.
+    /// The content was redacted, so the record stores the commitment instead.
     Erased {
         /// The commitment.
         commitment: [u8; 32],
@@ -228,7 +231,7 @@ fn decode_item(
 ) -> Result<ChainedItem, RecordFault> {
     let malformed = |Malformed| RecordFault {
         seq,
-        what: RecordFaultKind::Malformed,
+        kind: RecordFaultKind::Malformed,
     };
     let fields = reader.bytes().map_err(malformed)?;
     let (commitment, parts, proof) = match reader.byte().map_err(malformed)? {
@@ -258,7 +261,7 @@ fn decode_item(
         &commitment,
     );
     let (mut body, events) = decode_fields(fields).map_err(malformed)?;
-    if events.iter().any(|e| e.names_from(seq)) {
+    if events.iter().any(|e| e.redacts_at_or_after(seq)) {
         return Err(malformed(Malformed));
     }
     if let Some(parts) = parts {

@@ -3,34 +3,36 @@
 use filrouge_types::{ErrorCode, Failure};
 
 use super::batch::pack_body;
-use super::decode::unpacked;
+use super::decode::unpack_body;
 use super::seqs::Seqs;
 use super::{Decoded, Head, RecordRow};
 use crate::chain::{self, SALT_BYTES};
 use crate::codec::{ByteReader, Malformed, WriteBytes};
 use crate::keyring::Keyring;
 
-/// The record without the contents of the items in `named`; `None` if none of them still has content. The items then
-/// point to the redaction at `redaction_seq`. `decoded` proves that the record was verified, because a modified record
-/// must not be signed again.
+/// Removes the contents of the items in `named` from a record, and makes these items point to the redaction at
+/// `redaction_seq`. `None` if none of them still has content. `decoded` proves that the record was verified, because a
+/// modified record must not be signed again.
 ///
 /// # Errors
 /// [`ErrorCode::Internal`] when the compressor fails.
-pub fn erased(
+pub fn erase_contents(
     row: &RecordRow,
     decoded: &Decoded,
     named: &Seqs,
     redaction_seq: u64,
     keyring: &Keyring,
 ) -> Result<Option<RecordRow>, Failure> {
-    let goes = |(item, _): &(filrouge_types::Item, _)| !item.redacted && named.contains(item.seq);
-    if !decoded.items.iter().any(goes) {
+    let is_erased =
+        |(item, _): &(filrouge_types::Item, _)| !item.redacted && named.contains(item.seq);
+    if !decoded.items.iter().any(is_erased) {
         return Ok(None);
     }
     let malformed = |Malformed| Failure::new(ErrorCode::Internal, "a verified record is malformed");
     let mut head = Head::read(&row.head).map_err(malformed)?;
-    let old = unpacked(&head, row).map_err(malformed)?;
-    let raw = without(&old, row.first_seq, named, redaction_seq).map_err(malformed)?;
+    let old_body = unpack_body(&head, row).map_err(malformed)?;
+    let raw =
+        without_contents(&old_body, row.first_seq, named, redaction_seq).map_err(malformed)?;
     head.raw_len = raw.len();
     let body;
     (head.compression, body) = pack_body(&raw)?;
@@ -38,23 +40,24 @@ pub fn erased(
     Ok(Some(RecordRow {
         first_seq: row.first_seq,
         count: row.count,
-        head: head.signed(keyring, row.first_seq, row.count, &decoded.last),
+        head: head.encode_signed(keyring, row.first_seq, row.count, &decoded.last_link),
         body,
     }))
 }
 
 /// The unpacked body without the contents of the items in `named`.
-fn without(
-    old: &[u8],
+fn without_contents(
+    old_body: &[u8],
     first_seq: u64,
     named: &Seqs,
     redaction_seq: u64,
 ) -> Result<Vec<u8>, Malformed> {
-    let mut reader = ByteReader(old);
-    let mut out = Vec::with_capacity(old.len());
+    let mut reader = ByteReader(old_body);
+    let mut out = Vec::with_capacity(old_body.len());
     let mut seq = first_seq;
     while !reader.is_empty() {
         out.bytes(reader.bytes()?);
+        // 0: salt and content follow. 1: a commitment and the seq of a redaction follow.
         let state = reader.byte()?;
         if state == 0 {
             let salt: [u8; SALT_BYTES] = reader.array()?;

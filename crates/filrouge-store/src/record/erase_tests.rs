@@ -53,7 +53,7 @@ fn read(row: &RecordRow) -> Result<Decoded, RecordFault> {
 }
 
 fn erase(row: &RecordRow, named: &Seqs, by: u64) -> Option<RecordRow> {
-    erased(row, &read(row).unwrap(), named, by, &ring(2)).unwrap()
+    erase_contents(row, &read(row).unwrap(), named, by, &ring(2)).unwrap()
 }
 
 proptest! {
@@ -66,14 +66,14 @@ proptest! {
         some_turn: bool,
     ) {
         let row = record(&lengths, some_turn.then(|| TurnId::from_bytes([9; 16])));
-        let named = Seqs::of(named.iter().map(|(first, more)| (*first, first + more))).unwrap();
+        let named = Seqs::from_ranges(named.iter().map(|(first, more)| (*first, first + more))).unwrap();
         let before = read(&row).unwrap();
         let Some(new) = erase(&row, &named, REDACTION) else {
             prop_assert!(before.items.iter().all(|(i, _)| !named.contains(i.seq)));
             return Ok(());
         };
         let after = read(&new).unwrap();
-        prop_assert_eq!((after.previous, after.last), (before.previous, before.last));
+        prop_assert_eq!((after.previous_link, after.last_link), (before.previous_link, before.last_link));
         prop_assert_eq!((new.first_seq, new.count), (row.first_seq, row.count));
         let mut pointers = Vec::new();
         for ((old, old_events), (new, events)) in before.items.into_iter().zip(after.items) {
@@ -95,19 +95,24 @@ proptest! {
     #[test]
     fn an_earlier_erasure_keeps_its_redaction(split in FIRST..FIRST + 9) {
         let row = record(&[30; 10], None);
-        let one = erase(&row, &Seqs::of([(FIRST, split)]).unwrap(), REDACTION).unwrap();
-        let all = erase(&one, &Seqs::of([(1, 99)]).unwrap(), REDACTION + 1).unwrap();
+        let one = erase(&row, &Seqs::from_ranges([(FIRST, split)]).unwrap(), REDACTION).unwrap();
+        let all = erase(&one, &Seqs::from_ranges([(1, 99)]).unwrap(), REDACTION + 1).unwrap();
         for (seq, by) in read(&all).unwrap().redacted {
             prop_assert_eq!(by, if seq <= split { REDACTION } else { REDACTION + 1 });
         }
-        prop_assert_eq!(read(&all).unwrap().last, read(&row).unwrap().last);
+        prop_assert_eq!(read(&all).unwrap().last_link, read(&row).unwrap().last_link);
     }
 }
 
 #[test]
 fn every_flipped_bit_of_an_erased_record_is_refused_or_points_elsewhere() {
     let row = record(&[4, 2], None);
-    let good = erase(&row, &Seqs::of([(FIRST, FIRST)]).unwrap(), REDACTION).unwrap();
+    let good = erase(
+        &row,
+        &Seqs::from_ranges([(FIRST, FIRST)]).unwrap(),
+        REDACTION,
+    )
+    .unwrap();
     let expected = read(&good).unwrap();
     for bit in 0..(good.head.len() + good.body.len()) * 8 {
         let mut row = good.clone();
@@ -133,7 +138,7 @@ fn a_redaction_names_only_earlier_items() {
             Channel::Redaction,
             RawJson::from_checked("[]"),
         );
-        let events = vec![Event::Redact(Seqs::of([(2, last)]).unwrap())];
+        let events = vec![Event::Redact(Seqs::from_ranges([(2, last)]).unwrap())];
         let batch = Batch::seal(vec![Entry { item, events }], &OsEntropy).unwrap();
         let placement = RecordPlacement {
             scope: &scope,

@@ -1,4 +1,4 @@
-//! The changes of a turn that its items record; a turn is a projection of them (DESIGN §3).
+//! The changes of a turn that its items record. The state of a turn is computed from them (DESIGN §3).
 
 use filrouge_types::{Application, IdentityId, RawJson, RequestId, TurnId, TurnStatus};
 
@@ -14,7 +14,7 @@ use crate::codec::{ByteReader, Malformed, WriteBytes};
 pub struct StartEvent {
     /// The caller's idempotency key.
     pub request_id: RequestId,
-    /// The identity of the user; `None` for an anonymous one.
+    /// The identity of the user; `None` for an anonymous user.
     pub identity_id: Option<IdentityId>,
     /// The fingerprint of the request's body; [`salted`] when stored.
     #[serde(with = "crate::hex")]
@@ -32,7 +32,7 @@ pub struct StartEvent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CloseEvent {
-    /// The way it ended: finalized, failed or cancelled.
+    /// The status with which the turn ended: finalized, failed or cancelled.
     pub status: TurnStatus,
     /// The fingerprint of the closing request's body; [`salted`] when stored.
     #[serde(with = "crate::hex")]
@@ -40,11 +40,11 @@ pub struct CloseEvent {
     /// Whether the translated answer is a copy of the neutral one.
     #[serde(rename = "answer_translated_is_fallback")]
     pub fallback: bool,
-    /// Metadata to merge into the turn's. A member replaces the start's member of the same name.
+    /// Metadata to merge into that of the start. A member replaces the start's member of the same name.
     pub metadata: Option<RawJson>,
 }
 
-/// What an item records besides its content: a change of its turn, or a redaction.
+/// A change that an item records besides its content: a change of its turn, or a redaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Event {
@@ -76,7 +76,7 @@ fn read_application(r: &mut ByteReader<'_>) -> Result<Application, Malformed> {
 }
 
 impl Event {
-    /// The stored form of the event, in an item with `salt`.
+    /// The stored form of the event, for an item with this salt.
     pub(super) fn salted(&self, salt: &[u8; SALT_BYTES]) -> Self {
         let mut event = self.clone();
         match &mut event {
@@ -125,7 +125,7 @@ impl Event {
 
     /// Whether the event redacts the item at `seq` or a later one. The item at `seq` records the event, and a redaction
     /// may name only earlier items.
-    pub(crate) fn names_from(&self, seq: u64) -> bool {
+    pub(crate) fn redacts_at_or_after(&self, seq: u64) -> bool {
         matches!(self, Self::Redact(seqs) if seqs.last() >= seq)
     }
 

@@ -13,7 +13,7 @@ const HAS_USAGE: u8 = 8;
 const HAS_METADATA: u8 = 16;
 const HAS_OCCURRED: u8 = 32;
 /// All bits that this format defines.
-const KNOWN: u8 = HAS_ID | HAS_AGENT | HAS_MODEL | HAS_USAGE | HAS_METADATA | HAS_OCCURRED;
+const ALL_BITS: u8 = HAS_ID | HAS_AGENT | HAS_MODEL | HAS_USAGE | HAS_METADATA | HAS_OCCURRED;
 
 /// Encodes all data of an item except the content, in the canonical order that the link covers.
 pub(super) fn encode_fields(item: &ItemBody, events: &[Event]) -> Vec<u8> {
@@ -39,7 +39,7 @@ pub(super) fn encode_fields(item: &ItemBody, events: &[Event]) -> Vec<u8> {
         }
     }
     out.byte(variant.code());
-    let texts = [
+    let optional_texts = [
         (HAS_ID, item_id.as_ref().map(ItemId::as_str)),
         (HAS_AGENT, agent.as_deref()),
         (HAS_MODEL, model.as_deref()),
@@ -47,17 +47,17 @@ pub(super) fn encode_fields(item: &ItemBody, events: &[Event]) -> Vec<u8> {
         (HAS_METADATA, metadata.as_ref().map(RawJson::as_str)),
     ];
     let mut present = occurred_at.map_or(0, |_| HAS_OCCURRED);
-    for (bit, text) in &texts {
+    for (bit, text) in &optional_texts {
         if text.is_some() {
             present |= bit;
         }
     }
     out.byte(present);
-    for text in texts.iter().filter_map(|(_, t)| *t) {
+    for text in optional_texts.iter().filter_map(|(_, t)| *t) {
         out.text(text);
     }
-    if let Some(t) = *occurred_at {
-        out.time(t);
+    if let Some(time) = *occurred_at {
+        out.time(time);
     }
     out.number(events.len() as u64);
     for event in events {
@@ -76,24 +76,24 @@ pub(super) fn decode_fields(bytes: &[u8]) -> Result<(ItemBody, Vec<Event>), Malf
     };
     let variant = Variant::from_code(r.byte()?).ok_or(Malformed)?;
     let present = r.byte()?;
-    if present & !KNOWN != 0 {
+    if present & !ALL_BITS != 0 {
         return Err(Malformed);
     }
-    let mut text = |bit: u8| -> Result<Option<&str>, Malformed> {
+    let mut read_text = |bit: u8| -> Result<Option<&str>, Malformed> {
         if present & bit == 0 {
             Ok(None)
         } else {
             r.text().map(Some)
         }
     };
-    let item_id = text(HAS_ID)?
+    let item_id = read_text(HAS_ID)?
         .map(ItemId::new)
         .transpose()
         .map_err(|_| Malformed)?;
-    let agent = text(HAS_AGENT)?.map(Into::into);
-    let model = text(HAS_MODEL)?.map(Into::into);
-    let usage = text(HAS_USAGE)?.map(RawJson::from_checked);
-    let metadata = text(HAS_METADATA)?.map(RawJson::from_checked);
+    let agent = read_text(HAS_AGENT)?.map(Into::into);
+    let model = read_text(HAS_MODEL)?.map(Into::into);
+    let usage = read_text(HAS_USAGE)?.map(RawJson::from_checked);
+    let metadata = read_text(HAS_METADATA)?.map(RawJson::from_checked);
     let occurred_at = if present & HAS_OCCURRED == 0 {
         None
     } else {

@@ -6,22 +6,22 @@ use crate::codec::{ByteReader, Malformed, WriteBytes};
 
 /// A set of seqs: ascending ranges, with a gap between each range and the next.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Ranges")]
+#[serde(try_from = "UncheckedRanges")]
 pub struct Seqs {
     seqs: Vec<(u64, u64)>,
 }
 
 /// Unchecked ranges as deserialized.
 #[derive(Deserialize)]
-struct Ranges {
+struct UncheckedRanges {
     seqs: Vec<(u64, u64)>,
 }
 
-impl TryFrom<Ranges> for Seqs {
+impl TryFrom<UncheckedRanges> for Seqs {
     type Error = &'static str;
 
-    fn try_from(ranges: Ranges) -> Result<Self, Self::Error> {
-        let seqs = Self::of(ranges.seqs).filter(|seqs| !seqs.seqs.is_empty());
+    fn try_from(ranges: UncheckedRanges) -> Result<Self, Self::Error> {
+        let seqs = Self::from_ranges(ranges.seqs).filter(|seqs| !seqs.seqs.is_empty());
         seqs.ok_or("malformed seqs")
     }
 }
@@ -29,7 +29,7 @@ impl TryFrom<Ranges> for Seqs {
 impl Seqs {
     /// The set of these ranges (first and last seq each), in any order. `None` when a range is empty or begins before
     /// seq 1.
-    pub fn of(ranges: impl IntoIterator<Item = (u64, u64)>) -> Option<Self> {
+    pub fn from_ranges(ranges: impl IntoIterator<Item = (u64, u64)>) -> Option<Self> {
         let mut ranges: Vec<(u64, u64)> = ranges.into_iter().collect();
         ranges.sort_unstable();
         let mut merged = Self::default();
@@ -55,18 +55,18 @@ impl Seqs {
         self.ranges().flat_map(|(first, last)| first..=last)
     }
 
-    /// Whether it contains `seq`.
+    /// Whether the set contains `seq`.
     #[must_use]
     pub fn contains(&self, seq: u64) -> bool {
         self.covers(seq, seq)
     }
 
-    /// Whether it contains every seq from `first` to `last`.
+    /// Whether the set contains every seq from `first` to `last`.
     #[must_use]
     pub fn covers(&self, first: u64, last: u64) -> bool {
-        let at = self.seqs.partition_point(|(_, end)| *end < first);
+        let index = self.seqs.partition_point(|(_, end)| *end < first);
         self.seqs
-            .get(at)
+            .get(index)
             .is_some_and(|(start, end)| *start <= first && last <= *end)
     }
 
@@ -100,8 +100,8 @@ impl Seqs {
                 .checked_add(count)
                 .and_then(|end| end.checked_sub(1))
                 .ok_or(Malformed)?;
-            let apart = seqs.seqs.is_empty() || first > seqs.last().saturating_add(1);
-            if first == 0 || count == 0 || !apart {
+            let is_separate = seqs.seqs.is_empty() || first > seqs.last().saturating_add(1);
+            if first == 0 || count == 0 || !is_separate {
                 return Err(Malformed);
             }
             seqs.seqs.push((first, last));
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn written(ranges: &[(u64, u64)]) -> Result<Seqs, Malformed> {
+    fn write_and_read(ranges: &[(u64, u64)]) -> Result<Seqs, Malformed> {
         let mut bytes = Vec::new();
         bytes.number(ranges.len() as u64);
         for (first, count) in ranges {
@@ -134,10 +134,10 @@ mod tests {
     #[test]
     fn a_set_has_only_one_encoding() {
         assert_eq!(
-            written(&[(1, 2), (4, 1)]).ok(),
-            Seqs::of([(4, 4), (2, 2), (1, 1)])
+            write_and_read(&[(1, 2), (4, 1)]).ok(),
+            Seqs::from_ranges([(4, 4), (2, 2), (1, 1)])
         );
-        for wrong in [
+        for malformed in [
             &[][..],
             &[(0, 1)],
             &[(1, 0)],
@@ -146,24 +146,24 @@ mod tests {
             &[(1, 3), (2, 1)],
             &[(2, u64::MAX)],
         ] {
-            assert_eq!(written(wrong), Err(Malformed), "{wrong:?}");
+            assert_eq!(write_and_read(malformed), Err(Malformed), "{malformed:?}");
         }
-        assert_eq!(Seqs::of([(0, 3)]), None);
-        assert_eq!(Seqs::of([(3, 2)]), None);
+        assert_eq!(Seqs::from_ranges([(0, 3)]), None);
+        assert_eq!(Seqs::from_ranges([(3, 2)]), None);
     }
 
     proptest! {
         #[test]
         fn a_set_contains_its_ranges(ranges in proptest::collection::vec((1..60_u64, 0..5_u64), 1..9)) {
             let ranges: Vec<_> = ranges.iter().map(|(first, more)| (*first, first + more)).collect();
-            let seqs = Seqs::of(ranges.clone()).unwrap();
-            let held = |seq: u64| ranges.iter().any(|(first, last)| (*first..=*last).contains(&seq));
+            let seqs = Seqs::from_ranges(ranges.clone()).unwrap();
+            let is_in_range = |seq: u64| ranges.iter().any(|(first, last)| (*first..=*last).contains(&seq));
             for seq in 0..70 {
-                prop_assert_eq!(seqs.contains(seq), held(seq));
-                prop_assert_eq!(seqs.covers(seq, seq + 2), (seq..=seq + 2).all(held));
+                prop_assert_eq!(seqs.contains(seq), is_in_range(seq));
+                prop_assert_eq!(seqs.covers(seq, seq + 2), (seq..=seq + 2).all(is_in_range));
             }
-            prop_assert_eq!(seqs.count(), (0..70).filter(|s| held(*s)).count() as u64);
-            prop_assert_eq!(seqs.iter().collect::<Vec<_>>(), (0..70).filter(|s| held(*s)).collect::<Vec<_>>());
+            prop_assert_eq!(seqs.count(), (0..70).filter(|s| is_in_range(*s)).count() as u64);
+            prop_assert_eq!(seqs.iter().collect::<Vec<_>>(), (0..70).filter(|s| is_in_range(*s)).collect::<Vec<_>>());
             let mut bytes = Vec::new();
             seqs.write(&mut bytes);
             prop_assert_eq!(Seqs::read(&mut ByteReader(&bytes)), Ok(seqs));

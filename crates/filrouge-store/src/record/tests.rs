@@ -108,7 +108,7 @@ fn event() -> impl Strategy<Value = Event> {
         close.prop_map(|e| Event::Close(Box::new(e))),
         Just(Event::Interrupt {}),
         Just(Event::Reopen {}),
-        Just(Event::Redact(Seqs::of([(1, 1)]).unwrap())),
+        Just(Event::Redact(Seqs::from_ranges([(1, 1)]).unwrap())),
     ]
 }
 
@@ -223,8 +223,8 @@ proptest! {
         for row in &rows {
             prop_assert_eq!(row.first_seq, next);
             let decoded = read(row).unwrap();
-            prop_assert_eq!(decoded.previous, link);
-            (next, link) = (row.last_seq() + 1, decoded.last);
+            prop_assert_eq!(decoded.previous_link, link);
+            (next, link) = (row.last_seq() + 1, decoded.last_link);
             all.extend(decoded.items);
         }
         prop_assert_eq!(link, last);
@@ -310,7 +310,7 @@ fn a_forged_length_allocates_no_memory() {
             head: forged,
             ..sample(true)
         };
-        assert_eq!(read(&row).unwrap_err().what, RecordFaultKind::Malformed);
+        assert_eq!(read(&row).unwrap_err().kind, RecordFaultKind::Malformed);
     }
 }
 
@@ -326,21 +326,21 @@ fn a_record_is_bound_to_its_session_and_key() {
         swapped,
         RecordFault {
             seq: 5,
-            what: RecordFaultKind::Mac
+            kind: RecordFaultKind::Mac
         }
     );
     let stranger = Keyring::single([4; 32]);
     assert_eq!(
         decode(&row, &scope(), &stranger, MacCheck::Keyed)
             .unwrap_err()
-            .what,
+            .kind,
         RecordFaultKind::Mac
     );
     let without = Keyring::new([(2, [3; 32])].into(), 2).unwrap();
     assert_eq!(
         decode(&row, &scope(), &without, MacCheck::Keyed)
             .unwrap_err()
-            .what,
+            .kind,
         RecordFaultKind::KeyMissing(1)
     );
     assert!(decode(&row, &scope(), &without, MacCheck::Unverified).is_ok());

@@ -6,7 +6,7 @@ use super::SessionPk;
 use crate::codec::{ByteReader, WriteBytes};
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 
-/// One checkpoint.
+/// One checkpoint as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointRow {
     /// The checkpoint; its seq is the row's key.
@@ -24,20 +24,20 @@ impl CheckpointRow {
             key_id: keyring.active(),
             mac: [0; MAC_BYTES],
         };
-        row.mac = row.expected(keyring, pk).unwrap_or_default();
+        row.mac = row.compute_mac(keyring, pk).unwrap_or_default();
         row
     }
 
-    fn expected(&self, keyring: &Keyring, pk: SessionPk) -> Option<[u8; MAC_BYTES]> {
+    fn compute_mac(&self, keyring: &Keyring, pk: SessionPk) -> Option<[u8; MAC_BYTES]> {
         let key = [pk.to_be_bytes(), self.checkpoint.seq.to_be_bytes()];
         let pieces: [&[u8]; 2] = [key.as_flattened(), &self.body()];
         keyring.mac(self.key_id, Domain::Checkpoint, &pieces)
     }
 
-    /// Checks the MAC; `None` when the key is missing.
+    /// Whether the stored MAC is correct; `None` when the key is missing.
     #[must_use]
-    pub fn verified(&self, keyring: &Keyring, pk: SessionPk) -> Option<bool> {
-        Some(equal_macs(&self.expected(keyring, pk)?, &self.mac))
+    pub fn mac_matches(&self, keyring: &Keyring, pk: SessionPk) -> Option<bool> {
+        Some(equal_macs(&self.compute_mac(keyring, pk)?, &self.mac))
     }
 
     /// The length in bytes of the content that callers wrote.
@@ -71,7 +71,7 @@ impl CheckpointRow {
         out
     }
 
-    /// Reads stored bytes; `None` when they are malformed.
+    /// Decodes stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(seq: u64, bytes: &[u8]) -> Option<Self> {
         ByteReader::read_all(bytes, |r| {

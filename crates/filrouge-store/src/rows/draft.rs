@@ -18,11 +18,11 @@ pub struct DraftRow {
     pub stream: StreamId,
     /// The name of the recording process ([`crate::Ledger::writer`]).
     pub writer: Box<str>,
-    /// When the recording began.
+    /// The time at which the recording began.
     pub begun_at: Timestamp,
     /// The time of the recording's newest heartbeat.
     pub beat_at: Timestamp,
-    /// The number of the draft's first chunk. The chunks from this one on contain the complete draft.
+    /// The number of the draft's first chunk. The chunks from this number on contain the complete draft.
     pub first_chunk: u64,
     /// The number of the draft's newest chunk; `first_chunk - 1` when the draft has no chunk.
     pub last_chunk: u64,
@@ -58,20 +58,20 @@ impl DraftRow {
     #[must_use]
     pub fn sealed(mut self, keyring: &Keyring, pk: SessionPk) -> Self {
         self.key_id = keyring.active();
-        self.mac = self.expected(keyring, pk).unwrap_or_default();
+        self.mac = self.compute_mac(keyring, pk).unwrap_or_default();
         self
     }
 
-    fn expected(&self, keyring: &Keyring, pk: SessionPk) -> Option<[u8; MAC_BYTES]> {
+    fn compute_mac(&self, keyring: &Keyring, pk: SessionPk) -> Option<[u8; MAC_BYTES]> {
         let key = [pk.to_be_bytes(), self.place.to_be_bytes()];
         let pieces: [&[u8]; 2] = [key.as_flattened(), &self.body()];
         keyring.mac(self.key_id, Domain::Draft, &pieces)
     }
 
-    /// Checks the MAC; `None` when the key is missing.
+    /// Whether the stored MAC is correct; `None` when the key is missing.
     #[must_use]
-    pub fn verified(&self, keyring: &Keyring, pk: SessionPk) -> Option<bool> {
-        Some(equal_macs(&self.expected(keyring, pk)?, &self.mac))
+    pub fn mac_matches(&self, keyring: &Keyring, pk: SessionPk) -> Option<bool> {
+        Some(equal_macs(&self.compute_mac(keyring, pk)?, &self.mac))
     }
 
     fn body(&self) -> Vec<u8> {
@@ -95,7 +95,7 @@ impl DraftRow {
         out
     }
 
-    /// Reads stored bytes; `None` when they are malformed.
+    /// Decodes stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(place: u64, bytes: &[u8]) -> Option<Self> {
         ByteReader::read_all(bytes, |r| {
@@ -141,11 +141,11 @@ impl DraftChunk {
             key_id: keyring.active(),
             mac: [0; MAC_BYTES],
         };
-        chunk.mac = chunk.expected(keyring, draft).unwrap_or_default();
+        chunk.mac = chunk.compute_mac(keyring, draft).unwrap_or_default();
         chunk
     }
 
-    fn expected(
+    fn compute_mac(
         &self,
         keyring: &Keyring,
         (pk, draft): (SessionPk, &DraftRow),
@@ -160,10 +160,10 @@ impl DraftChunk {
         keyring.mac(self.key_id, Domain::Draft, &pieces)
     }
 
-    /// Checks the MAC; `None` when the key is missing.
+    /// Whether the stored MAC is correct; `None` when the key is missing.
     #[must_use]
-    pub fn verified(&self, keyring: &Keyring, draft: (SessionPk, &DraftRow)) -> Option<bool> {
-        Some(equal_macs(&self.expected(keyring, draft)?, &self.mac))
+    pub fn mac_matches(&self, keyring: &Keyring, draft: (SessionPk, &DraftRow)) -> Option<bool> {
+        Some(equal_macs(&self.compute_mac(keyring, draft)?, &self.mac))
     }
 
     /// The deltas; `None` when they are malformed.
@@ -183,7 +183,7 @@ impl DraftChunk {
         out
     }
 
-    /// Reads stored bytes; `None` when they are malformed.
+    /// Decodes stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(number: u64, bytes: &[u8]) -> Option<Self> {
         ByteReader::read_all(bytes, |r| {

@@ -7,7 +7,7 @@ use super::SessionPk;
 use crate::codec::{ByteReader, Malformed, WriteBytes};
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 
-/// One event.
+/// One event as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventRow {
     /// Its number in the session: dense, from 1.
@@ -28,20 +28,20 @@ impl EventRow {
             key_id: keyring.active(),
             mac: [0; MAC_BYTES],
         };
-        row.mac = row.expected(keyring, pk).unwrap_or_default();
+        row.mac = row.compute_mac(keyring, pk).unwrap_or_default();
         row
     }
 
-    fn expected(&self, keyring: &Keyring, pk: SessionPk) -> Option<[u8; MAC_BYTES]> {
+    fn compute_mac(&self, keyring: &Keyring, pk: SessionPk) -> Option<[u8; MAC_BYTES]> {
         let key = [pk.to_be_bytes(), self.number.to_be_bytes()];
         let pieces: [&[u8]; 2] = [key.as_flattened(), &self.body()];
         keyring.mac(self.key_id, Domain::Event, &pieces)
     }
 
-    /// Checks the MAC; `None` when the key is missing.
+    /// Whether the stored MAC is correct; `None` when the key is missing.
     #[must_use]
-    pub fn verified(&self, keyring: &Keyring, pk: SessionPk) -> Option<bool> {
-        Some(equal_macs(&self.expected(keyring, pk)?, &self.mac))
+    pub fn mac_matches(&self, keyring: &Keyring, pk: SessionPk) -> Option<bool> {
+        Some(equal_macs(&self.compute_mac(keyring, pk)?, &self.mac))
     }
 
     /// The length in bytes of the content that callers wrote.
@@ -70,7 +70,7 @@ impl EventRow {
         out
     }
 
-    /// Reads stored bytes; `None` when they are malformed.
+    /// Decodes stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(number: u64, bytes: &[u8]) -> Option<Self> {
         ByteReader::read_all(bytes, |r| {

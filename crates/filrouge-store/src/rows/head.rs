@@ -8,9 +8,10 @@ use crate::codec::{ByteReader, Malformed, WriteBytes};
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 
 /// The format byte of a head with [`HeadRow::adopted`].
-const ADOPTED: u8 = 2;
-/// The number added to the format byte of a head that stores a lease, checkpoints or a redaction.
-const EXTENDED: u8 = 2;
+const FORMAT_ADOPTED: u8 = 2;
+/// The number added to the format byte of a head that stores a lease, checkpoints or a redaction: format 3, or 4 for an
+/// adopted session.
+const EXTENDED_OFFSET: u8 = 2;
 
 /// The newest lease of a session (DESIGN §6). It stays in the head after it is released or has expired, because the
 /// next fence must be greater.
@@ -18,9 +19,9 @@ const EXTENDED: u8 = 2;
 pub struct HeadLease {
     /// The newest fence that was granted; 0 before the first.
     pub fence: u64,
-    /// The holder; empty once released.
+    /// The holder; empty after the release.
     pub holder: Box<str>,
-    /// When it expires.
+    /// The time at which the lease expires.
     pub expires_at: Timestamp,
     /// The time at which the fence was granted. Every earlier write was made under another fence, or without one.
     pub since: Timestamp,
@@ -47,17 +48,18 @@ impl HeadLease {
 
     /// The lease as callers see it at the time `now`.
     #[must_use]
-    pub fn shown(&self, now: Timestamp) -> Lease {
-        let live = self.is_live(now);
+    pub fn to_lease(&self, now: Timestamp) -> Lease {
+        let is_live = self.is_live(now);
         Lease {
             fence: self.fence,
-            holder: live.then(|| self.holder.clone()),
-            expires_at: live.then_some(self.expires_at),
+            holder: is_live.then(|| self.holder.clone()),
+            expires_at: is_live.then_some(self.expires_at),
         }
     }
 }
 
-/// The head's summary of a session's checkpoints, by which a missing checkpoint is noticed.
+/// The count and the newest seq of a session's checkpoints, as its head stores them. They differ from the stored rows
+/// if a checkpoint is missing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HeadCheckpoints {
     /// The number of checkpoints.
@@ -69,9 +71,9 @@ pub struct HeadCheckpoints {
 }
 
 impl HeadCheckpoints {
-    /// The summary of checkpoints at these ascending seqs, without a redaction.
+    /// The values for checkpoints at these ascending seqs, without a redaction.
     #[must_use]
-    pub fn of(seqs: &[u64]) -> Self {
+    pub fn from_seqs(seqs: &[u64]) -> Self {
         Self {
             count: seqs.len() as u64,
             newest: seqs.last().copied().unwrap_or(0),
@@ -79,19 +81,19 @@ impl HeadCheckpoints {
         }
     }
 
-    /// The summary of checkpoints at these ascending seqs, with the redaction of `self`.
+    /// The values for checkpoints at these ascending seqs, with the redaction of `self`.
     #[must_use]
-    pub fn with(self, seqs: &[u64]) -> Self {
+    pub fn with_seqs(self, seqs: &[u64]) -> Self {
         Self {
             redacted: self.redacted,
-            ..Self::of(seqs)
+            ..Self::from_seqs(seqs)
         }
     }
 
     /// Whether the head names exactly the checkpoints at these ascending seqs.
     #[must_use]
     pub fn matches(self, seqs: &[u64]) -> bool {
-        self == self.with(seqs)
+        self == self.with_seqs(seqs)
     }
 }
 
@@ -111,13 +113,13 @@ pub struct HeadRow {
     /// Whether turn ids of the session were derived with another installation's keyring, because the session was
     /// adopted.
     pub adopted: bool,
-    /// When a turn last began or ended.
+    /// The time at which a turn last began or ended.
     pub updated_at: Timestamp,
     /// [`super::SessionRow::fingerprint`] of the session's row.
     pub session: [u8; 16],
     /// The newest lease.
     pub lease: HeadLease,
-    /// The checkpoints.
+    /// The count and the newest seq of the checkpoints.
     pub checkpoints: HeadCheckpoints,
     pub(super) key_id: KeyId,
     /// The MAC over all fields above and the session's number.
@@ -146,13 +148,17 @@ impl HeadRow {
 
     fn body(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(128);
-        let extended = self.lease.fence > 0 || self.checkpoints != HeadCheckpoints::default();
+        let is_extended = self.lease.fence > 0 || self.checkpoints != HeadCheckpoints::default();
         let format = if self.adopted {
-            ADOPTED
+            FORMAT_ADOPTED
         } else {
             crate::codec::FORMAT
         };
-        out.byte(if extended { format + EXTENDED } else { format });
+        out.byte(if is_extended {
+            format + EXTENDED_OFFSET
+        } else {
+            format
+        });
         out.extend_from_slice(&self.key_id.to_be_bytes());
         out.number(self.last_seq);
         out.number(self.turn_count);
@@ -161,7 +167,7 @@ impl HeadRow {
         out.extend_from_slice(&self.link);
         out.time(self.updated_at);
         out.extend_from_slice(&self.session);
-        if extended {
+        if is_extended {
             out.number(self.lease.fence);
             out.text(&self.lease.holder);
             out.time(self.lease.expires_at);
@@ -187,9 +193,9 @@ impl HeadRow {
         self
     }
 
-    /// Checks the MAC; `None` when the key is missing.
+    /// Whether the stored MAC is correct; `None` when the key is missing.
     #[must_use]
-    pub fn verified(&self, keyring: &Keyring, pk: SessionPk) -> Option<bool> {
+    pub fn mac_matches(&self, keyring: &Keyring, pk: SessionPk) -> Option<bool> {
         let mac = keyring.mac(
             self.key_id,
             Domain::Head,
@@ -206,17 +212,17 @@ impl HeadRow {
         out
     }
 
-    /// Reads stored bytes; `None` when they are malformed.
+    /// Decodes stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         ByteReader::read_all(bytes, |r| {
-            let (format, extended) = match r.byte()? {
-                format @ (crate::codec::FORMAT | ADOPTED) => (format, false),
-                format => (format.wrapping_sub(EXTENDED), true),
+            let (format, is_extended) = match r.byte()? {
+                format @ (crate::codec::FORMAT | FORMAT_ADOPTED) => (format, false),
+                format => (format.wrapping_sub(EXTENDED_OFFSET), true),
             };
             let adopted = match format {
                 crate::codec::FORMAT => false,
-                ADOPTED => true,
+                FORMAT_ADOPTED => true,
                 _ => return Err(Malformed),
             };
             let key_id = KeyId::from_be_bytes(r.array()?);
@@ -234,7 +240,7 @@ impl HeadRow {
                 key_id,
                 mac: [0; MAC_BYTES],
             };
-            if extended {
+            if is_extended {
                 row.lease = HeadLease {
                     fence: r.number()?,
                     holder: r.text()?.into(),

@@ -1,13 +1,13 @@
-//! Callers' idempotency keys as stored: hashed to 16 bytes.
+//! The stored form of callers' idempotency keys: a hash of 16 bytes.
 
 use filrouge_types::{EventKey, ItemId, RequestId};
 
 use crate::chain::fingerprint;
 
-/// The row by which an item or a request is found by its key.
+/// A row that maps the key of an item or a request to a seq.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyRow {
-    /// [`item_key`] or [`request_key`].
+    /// The result of [`item_key`] or [`request_key`].
     pub key: [u8; 16],
     /// The item's seq, or the first seq of the request's turn.
     pub seq: u64,

@@ -7,7 +7,7 @@ use crate::codec::{ByteReader, Malformed, WriteBytes};
 use crate::digest::MaskedDigest;
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 
-/// The kind of change that a write made.
+/// The kind of change that a write makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// Items were added, or a turn was changed by them.
@@ -30,7 +30,7 @@ pub enum Change {
     Checkpoint,
 }
 
-/// The effect of one write on one session.
+/// The effect of one write on one session, or on one note.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogEntry {
     /// The session; 0 for a note.
@@ -42,7 +42,7 @@ pub struct LogEntry {
     pub count: u64,
     /// The first half of the new MAC of the session's head, or of the note.
     pub head: [u8; 8],
-    /// The kind of change.
+    /// The kind of the change.
     pub change: Change,
 }
 
@@ -55,7 +55,7 @@ pub struct LogRow {
     pub at: Timestamp,
     /// The digest of all heads and notes after the commit.
     pub digest: MaskedDigest,
-    /// A keyed hash over the previous link and this row.
+    /// The keyed hash of the previous commit's link and this row.
     pub link: [u8; MAC_BYTES],
     key_id: KeyId,
     entries: Vec<u8>,
@@ -64,36 +64,36 @@ pub struct LogRow {
 impl LogRow {
     /// The row that follows `previous`, signed with the active key.
     #[must_use]
-    pub fn following(
+    pub fn after(
         previous: Option<&Self>,
         at: Timestamp,
         entries: &[LogEntry],
         digest: MaskedDigest,
         keyring: &Keyring,
     ) -> Self {
-        let mut packed = Vec::with_capacity(entries.len() * 16);
+        let mut encoded = Vec::with_capacity(entries.len() * 16);
         for e in entries {
-            packed.number(e.pk);
-            packed.number(e.first_seq);
-            packed.number(e.count);
-            packed.extend_from_slice(&e.head);
+            encoded.number(e.pk);
+            encoded.number(e.first_seq);
+            encoded.number(e.count);
+            encoded.extend_from_slice(&e.head);
             match &e.change {
-                Change::Items => packed.byte(0),
+                Change::Items => encoded.byte(0),
                 Change::Created(tenant, session) => {
-                    packed.byte(1);
-                    packed.text(tenant.as_str());
-                    packed.text(session.as_str());
+                    encoded.byte(1);
+                    encoded.text(tenant.as_str());
+                    encoded.text(session.as_str());
                 }
-                Change::Patched => packed.byte(2),
-                Change::Erased => packed.byte(3),
-                Change::Event => packed.byte(4),
+                Change::Patched => encoded.byte(2),
+                Change::Erased => encoded.byte(3),
+                Change::Event => encoded.byte(4),
                 Change::Note(name) => {
-                    packed.byte(5);
-                    packed.text(name);
+                    encoded.byte(5);
+                    encoded.text(name);
                 }
-                Change::Draft => packed.byte(6),
-                Change::Lease => packed.byte(7),
-                Change::Checkpoint => packed.byte(8),
+                Change::Draft => encoded.byte(6),
+                Change::Lease => encoded.byte(7),
+                Change::Checkpoint => encoded.byte(8),
             }
         }
         let mut row = Self {
@@ -102,15 +102,15 @@ impl LogRow {
             digest,
             link: [0; MAC_BYTES],
             key_id: keyring.active(),
-            entries: packed,
+            entries: encoded,
         };
         row.link = row
-            .expected(previous.map(|p| &p.link), keyring)
+            .compute_link(previous.map(|p| &p.link), keyring)
             .unwrap_or_default();
         row
     }
 
-    fn expected(
+    fn compute_link(
         &self,
         previous: Option<&[u8; MAC_BYTES]>,
         keyring: &Keyring,
@@ -128,17 +128,17 @@ impl LogRow {
         )
     }
 
-    /// Whether this row is the next one after `previous` and unchanged; `None` when the key is missing.
+    /// Whether this row is unchanged and follows directly after `previous`; `None` when the key is missing.
     #[must_use]
     pub fn follows(&self, previous: Option<&Self>, keyring: &Keyring) -> Option<bool> {
         if self.commit_no != previous.map_or(1, |p| p.commit_no + 1) {
             return Some(false);
         }
-        let link = self.expected(previous.map(|p| &p.link), keyring)?;
+        let link = self.compute_link(previous.map(|p| &p.link), keyring)?;
         Some(equal_macs(&link, &self.link))
     }
 
-    /// The writes of the commit; `None` when the bytes are malformed.
+    /// The effects of the commit's writes; `None` when the bytes are malformed.
     #[must_use]
     pub fn entries(&self) -> Option<Vec<LogEntry>> {
         let mut r = ByteReader(&self.entries);
@@ -151,7 +151,7 @@ impl LogRow {
 
     /// Whether the commit only extended drafts.
     #[must_use]
-    pub fn is_drafts(&self) -> bool {
+    pub fn has_only_drafts(&self) -> bool {
         // This runs for every commit, so it stops at the first entry of another kind.
         let mut r = ByteReader(&self.entries);
         while read_entry(&mut r).is_ok_and(|e| e.change == Change::Draft) {
@@ -175,7 +175,7 @@ impl LogRow {
         out
     }
 
-    /// Reads stored bytes; `None` when they are malformed.
+    /// Decodes stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(commit_no: u64, bytes: &[u8]) -> Option<Self> {
         ByteReader::read_all(bytes, |r| {

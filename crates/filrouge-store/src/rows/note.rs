@@ -10,11 +10,11 @@ pub const NOTE_MAX: usize = 1 << 20;
 /// A note as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoteRow {
-    /// Its name.
+    /// The note's name.
     pub name: Box<str>,
     /// The number of times the note was written, from 1.
     pub version: u64,
-    /// Its value.
+    /// The note's value.
     pub value: Vec<u8>,
     key_id: KeyId,
     /// The MAC over all fields above.
@@ -32,20 +32,20 @@ impl NoteRow {
             key_id: keyring.active(),
             mac: [0; MAC_BYTES],
         };
-        row.mac = row.expected(keyring).unwrap_or_default();
+        row.mac = row.compute_mac(keyring).unwrap_or_default();
         row
     }
 
-    fn expected(&self, keyring: &Keyring) -> Option<[u8; MAC_BYTES]> {
+    fn compute_mac(&self, keyring: &Keyring) -> Option<[u8; MAC_BYTES]> {
         let mut name = Vec::new();
         name.text(&self.name);
         keyring.mac(self.key_id, Domain::Note, &[&name, &self.body()])
     }
 
-    /// Checks the MAC; `None` when the key is missing.
+    /// Whether the stored MAC is correct; `None` when the key is missing.
     #[must_use]
-    pub fn verified(&self, keyring: &Keyring) -> Option<bool> {
-        Some(equal_macs(&self.expected(keyring)?, &self.mac))
+    pub fn mac_matches(&self, keyring: &Keyring) -> Option<bool> {
+        Some(equal_macs(&self.compute_mac(keyring)?, &self.mac))
     }
 
     fn body(&self) -> Vec<u8> {
@@ -64,7 +64,7 @@ impl NoteRow {
         out
     }
 
-    /// Reads stored bytes; `None` when they are malformed.
+    /// Decodes stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(name: &str, bytes: &[u8]) -> Option<Self> {
         ByteReader::read_all(bytes, |r| {

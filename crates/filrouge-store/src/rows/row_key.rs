@@ -8,17 +8,17 @@ use crate::chain::fingerprint;
 /// The key of a row among the rows of one session.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum RowKey {
-    /// The session's row.
+    /// The row of the session.
     Session,
-    /// Its head.
+    /// The head of the session.
     Head,
     /// The turn with this [`super::TurnRow::place`].
     Turn(u64),
     /// The record that begins at a seq.
     Record(u64),
-    /// The seq of the item with this key.
+    /// The row that stores the seq of the item with this id.
     Item(ItemId),
-    /// The first seq of a request's turn.
+    /// The row that stores the first seq of a request's turn.
     Request(RequestId),
     /// An agent that has spoken in the session.
     Agent(Box<str>),
@@ -33,9 +33,10 @@ pub(crate) enum RowKey {
 }
 
 impl RowKey {
-    /// The name of the row's field in a hot store: a letter and the key. A key of variable length is hashed.
-    pub(crate) fn name(&self) -> Vec<u8> {
-        let mut name = vec![self.letter()];
+    /// The name of the row's field in a hot store: a letter for the kind, then the key. A key of variable length is
+    /// hashed.
+    pub(crate) fn field_name(&self) -> Vec<u8> {
+        let mut name = vec![self.kind_letter()];
         match self {
             Self::Session | Self::Head => {}
             Self::Turn(n)
@@ -58,7 +59,8 @@ impl RowKey {
         name
     }
 
-    const fn letter(&self) -> u8 {
+    /// The letter for the kind of the row.
+    const fn kind_letter(&self) -> u8 {
         match self {
             Self::Session => b's',
             Self::Head => b'h',

@@ -7,7 +7,7 @@ use super::*;
 use crate::digest::MaskedDigest;
 use crate::keyring::Keyring;
 
-fn ring() -> Keyring {
+fn test_keyring() -> Keyring {
     Keyring::new([(1, [1; 32]), (2, [2; 32])].into(), 2).unwrap()
 }
 
@@ -28,16 +28,16 @@ fn head() -> impl Strategy<Value = HeadRow> {
         let seqs: Vec<u64> = seqs.into_iter().map(u64::from).collect();
         HeadCheckpoints {
             redacted: u64::from(redacted % 999),
-            ..HeadCheckpoints::of(&seqs)
+            ..HeadCheckpoints::from_seqs(&seqs)
         }
     });
-    let live = (lease, checkpoints, any::<bool>());
+    let extension = (lease, checkpoints, any::<bool>());
     (
         numbers,
         any::<[u8; 32]>(),
         any::<i64>(),
         any::<[u8; 16]>(),
-        live,
+        extension,
     )
         .prop_map(
             |(n, link, at, session, (lease, checkpoints, adopted))| HeadRow {
@@ -63,8 +63,8 @@ fn turn() -> impl Strategy<Value = TurnRow> {
         any::<[bool; 2]>(),
     );
     let redacted_by = prop_oneof![Just(0), 1..SEQ_MAX];
-    let rest = (any::<i64>(), redacted_by);
-    (any::<[u8; 16]>(), place, 0..5_u8, seqs, rest).prop_map(
+    let time_and_redaction = (any::<i64>(), redacted_by);
+    (any::<[u8; 16]>(), place, 0..5_u8, seqs, time_and_redaction).prop_map(
         |(id, place, status, seqs, (at, redacted_by))| {
             let (first, span, items, finals) = seqs;
             let now = Timestamp::from_micros(at);
@@ -73,7 +73,7 @@ fn turn() -> impl Strategy<Value = TurnRow> {
                 last_seq: first + span,
                 items,
                 redacted_by,
-                finals: finals.map(|there| if there { first + span / 2 } else { 0 }),
+                finals: finals.map(|exists| if exists { first + span / 2 } else { 0 }),
                 ..TurnRow::new(TurnId::from_bytes(id), place.0, place.1, first, now)
             }
         },
@@ -118,17 +118,17 @@ proptest! {
 
     #[test]
     fn heads_round_trip_and_detect_changes(row in head(), pk in 1..PK_MAX, bit: prop::sample::Index) {
-        let row = row.sealed(&ring(), pk);
+        let row = row.sealed(&test_keyring(), pk);
         let bytes = row.encode();
         prop_assert_eq!(HeadRow::decode(&bytes), Some(row.clone()));
-        prop_assert_eq!(row.verified(&ring(), pk), Some(true));
-        prop_assert_eq!(row.verified(&ring(), pk + 1), Some(false));
-        prop_assert_eq!(row.verified(&Keyring::single([1; 32]), pk), None);
+        prop_assert_eq!(row.mac_matches(&test_keyring(), pk), Some(true));
+        prop_assert_eq!(row.mac_matches(&test_keyring(), pk + 1), Some(false));
+        prop_assert_eq!(row.mac_matches(&Keyring::single([1; 32]), pk), None);
         let mut changed = bytes.clone();
         let bit = bit.index(bytes.len() * 8);
         changed[bit / 8] ^= 1 << (bit % 8);
         if let Some(row) = HeadRow::decode(&changed) {
-            prop_assert_ne!(row.verified(&ring(), pk), Some(true), "bit {}", bit);
+            prop_assert_ne!(row.mac_matches(&test_keyring(), pk), Some(true), "bit {}", bit);
         }
     }
 
@@ -142,19 +142,19 @@ proptest! {
             detail: detail.then(|| RawJson::from_checked("{}")),
             created_at: Timestamp::from_micros(times.1),
         };
-        let row = EventRow::sealed(number, event, &ring(), 3);
+        let row = EventRow::sealed(number, event, &test_keyring(), 3);
         let bytes = row.encode();
         prop_assert_eq!(EventRow::decode(number, &bytes), Some(row.clone()));
-        prop_assert_eq!(row.verified(&ring(), 3), Some(true));
-        prop_assert_eq!(row.verified(&ring(), 4), Some(false));
-        prop_assert_eq!(row.verified(&Keyring::single([1; 32]), 3), None);
+        prop_assert_eq!(row.mac_matches(&test_keyring(), 3), Some(true));
+        prop_assert_eq!(row.mac_matches(&test_keyring(), 4), Some(false));
+        prop_assert_eq!(row.mac_matches(&Keyring::single([1; 32]), 3), None);
         let moved = EventRow::decode(number + 1, &bytes).unwrap();
-        prop_assert_eq!(moved.verified(&ring(), 3), Some(false));
+        prop_assert_eq!(moved.mac_matches(&test_keyring(), 3), Some(false));
         let mut changed = bytes;
         let bit = bit.index(changed.len() * 8);
         changed[bit / 8] ^= 1 << (bit % 8);
         if let Some(row) = EventRow::decode(number, &changed) {
-            prop_assert_ne!(row.verified(&ring(), 3), Some(true), "bit {}", bit);
+            prop_assert_ne!(row.mac_matches(&test_keyring(), 3), Some(true), "bit {}", bit);
         }
     }
 
@@ -166,36 +166,36 @@ proptest! {
             state: RawJson::from_checked(format!("{{\"s\":{text:?}}}")),
             created_at: Timestamp::from_micros(at),
         };
-        let row = CheckpointRow::sealed(checkpoint, &ring(), 3);
+        let row = CheckpointRow::sealed(checkpoint, &test_keyring(), 3);
         let bytes = row.encode();
         prop_assert_eq!(CheckpointRow::decode(seq, &bytes), Some(row.clone()));
-        prop_assert_eq!(row.verified(&ring(), 3), Some(true));
-        prop_assert_eq!(row.verified(&ring(), 4), Some(false));
-        prop_assert_eq!(row.verified(&Keyring::single([1; 32]), 3), None);
+        prop_assert_eq!(row.mac_matches(&test_keyring(), 3), Some(true));
+        prop_assert_eq!(row.mac_matches(&test_keyring(), 4), Some(false));
+        prop_assert_eq!(row.mac_matches(&Keyring::single([1; 32]), 3), None);
         let moved = CheckpointRow::decode(seq + 1, &bytes).unwrap();
-        prop_assert_eq!(moved.verified(&ring(), 3), Some(false));
+        prop_assert_eq!(moved.mac_matches(&test_keyring(), 3), Some(false));
         let mut changed = bytes;
         let bit = bit.index(changed.len() * 8);
         changed[bit / 8] ^= 1 << (bit % 8);
         if let Some(row) = CheckpointRow::decode(seq, &changed) {
-            prop_assert_ne!(row.verified(&ring(), 3), Some(true), "bit {}", bit);
+            prop_assert_ne!(row.mac_matches(&test_keyring(), 3), Some(true), "bit {}", bit);
         }
     }
 
     #[test]
     fn notes_round_trip_and_detect_changes(name in ".{0,9}", version in 1..u64::MAX, value: Vec<u8>, bit: prop::sample::Index) {
-        let row = NoteRow::sealed(name.as_str().into(), version, value, &ring());
+        let row = NoteRow::sealed(name.as_str().into(), version, value, &test_keyring());
         let bytes = row.encode();
         prop_assert_eq!(NoteRow::decode(&name, &bytes), Some(row.clone()));
-        prop_assert_eq!(row.verified(&ring()), Some(true));
-        prop_assert_eq!(row.verified(&Keyring::single([1; 32])), None);
+        prop_assert_eq!(row.mac_matches(&test_keyring()), Some(true));
+        prop_assert_eq!(row.mac_matches(&Keyring::single([1; 32])), None);
         let renamed = NoteRow::decode("another name", &bytes).unwrap();
-        prop_assert_eq!(renamed.verified(&ring()), Some(false));
+        prop_assert_eq!(renamed.mac_matches(&test_keyring()), Some(false));
         let mut changed = bytes;
         let bit = bit.index(changed.len() * 8);
         changed[bit / 8] ^= 1 << (bit % 8);
         if let Some(row) = NoteRow::decode(&name, &changed) {
-            prop_assert_ne!(row.verified(&ring()), Some(true), "bit {}", bit);
+            prop_assert_ne!(row.mac_matches(&test_keyring()), Some(true), "bit {}", bit);
         }
     }
 
@@ -210,42 +210,42 @@ proptest! {
 
     #[test]
     fn turns_round_trip_and_detect_changes(row in turn(), pk in 1..PK_MAX, bit: prop::sample::Index) {
-        let row = row.sealed(&ring(), pk);
+        let row = row.sealed(&test_keyring(), pk);
         let bytes = row.encode();
         let (id, place) = (row.turn_id, row.place());
         prop_assert_eq!(TurnRow::decode(id, place, &bytes), Some(row.clone()));
-        prop_assert_eq!(row.verified(&ring(), pk), Some(true));
-        prop_assert_eq!(row.verified(&ring(), pk + 1), Some(false));
+        prop_assert_eq!(row.mac_matches(&test_keyring(), pk), Some(true));
+        prop_assert_eq!(row.mac_matches(&test_keyring(), pk + 1), Some(false));
         for (id, place) in [(TurnId::from_bytes([0; 16]), place), (id, place ^ 1), (id, place ^ 256)] {
             let moved = TurnRow::decode(id, place, &bytes).unwrap();
-            prop_assert_eq!(moved.verified(&ring(), pk), Some(false));
+            prop_assert_eq!(moved.mac_matches(&test_keyring(), pk), Some(false));
         }
         let mut changed = bytes.clone();
         let bit = bit.index(bytes.len() * 8);
         changed[bit / 8] ^= 1 << (bit % 8);
         if let Some(row) = TurnRow::decode(id, place, &changed) {
-            prop_assert_ne!(row.verified(&ring(), pk), Some(true), "bit {}", bit);
+            prop_assert_ne!(row.mac_matches(&test_keyring(), pk), Some(true), "bit {}", bit);
         }
     }
 
     #[test]
     fn commits_round_trip_and_detect_changes(entries in proptest::collection::vec(entry(), 0..5), at: i64, digest: [[u8; 12]; 3], bit: prop::sample::Index) {
-        let (ring, at, digest) = (ring(), Timestamp::from_micros(at), MaskedDigest::from_bytes(digest.concat().try_into().unwrap()));
-        let first = LogRow::following(None, at, &entries, digest, &ring);
-        let row = LogRow::following(Some(&first), at, &entries, digest, &ring);
+        let (keyring, at, digest) = (test_keyring(), Timestamp::from_micros(at), MaskedDigest::from_bytes(digest.concat().try_into().unwrap()));
+        let first = LogRow::after(None, at, &entries, digest, &keyring);
+        let row = LogRow::after(Some(&first), at, &entries, digest, &keyring);
         prop_assert_eq!((first.commit_no, row.commit_no), (1, 2));
         let bytes = row.encode();
         prop_assert_eq!(LogRow::decode(2, &bytes), Some(row.clone()));
         prop_assert_eq!(row.entries(), Some(entries));
-        prop_assert_eq!(row.follows(Some(&first), &ring), Some(true));
-        prop_assert_eq!(first.follows(None, &ring), Some(true));
-        prop_assert_eq!(row.follows(None, &ring), Some(false));
-        prop_assert_eq!(LogRow::decode(3, &bytes).unwrap().follows(Some(&row), &ring), Some(false));
+        prop_assert_eq!(row.follows(Some(&first), &keyring), Some(true));
+        prop_assert_eq!(first.follows(None, &keyring), Some(true));
+        prop_assert_eq!(row.follows(None, &keyring), Some(false));
+        prop_assert_eq!(LogRow::decode(3, &bytes).unwrap().follows(Some(&row), &keyring), Some(false));
         let mut changed = bytes.clone();
         let bit = bit.index(bytes.len() * 8);
         changed[bit / 8] ^= 1 << (bit % 8);
         if let Some(row) = LogRow::decode(2, &changed) {
-            prop_assert_ne!(row.follows(Some(&first), &ring), Some(true), "bit {}", bit);
+            prop_assert_ne!(row.follows(Some(&first), &keyring), Some(true), "bit {}", bit);
         }
     }
 
@@ -259,7 +259,7 @@ proptest! {
 }
 
 #[test]
-fn a_session_fingerprint_covers_every_column() {
+fn a_session_rows_fingerprint_covers_every_column() {
     let row = || SessionRow {
         tenant_id: TenantId::new("t").unwrap(),
         session_id: SessionId::new("s").unwrap(),
@@ -354,7 +354,7 @@ fn a_session_fingerprint_covers_every_column() {
 #[test]
 fn only_a_redacted_turn_is_encoded_in_format_2() {
     let now = Timestamp::from_micros(7);
-    let row = TurnRow::new(TurnId::from_bytes([1; 16]), 1, 1, 5, now).sealed(&ring(), 1);
+    let row = TurnRow::new(TurnId::from_bytes([1; 16]), 1, 1, 5, now).sealed(&test_keyring(), 1);
     let bytes = row.encode();
     assert_eq!(bytes[..6], [1, 0, 0, 0, 2, 0]);
     assert_eq!(bytes.len(), 1 + 4 + 1 + 3 + 2 + 8 + 16);
@@ -362,21 +362,24 @@ fn only_a_redacted_turn_is_encoded_in_format_2() {
         redacted_by: 300,
         ..row.clone()
     };
-    let redacted = redacted.sealed(&ring(), 1).encode();
+    let redacted = redacted.sealed(&test_keyring(), 1).encode();
     assert_eq!((redacted[0], redacted.len()), (2, bytes.len() + 2));
     assert_eq!(redacted[1..11], bytes[1..11]);
     assert_eq!(redacted[11..13], [0xac, 2]);
-    let mut none = redacted;
-    none.splice(11..13, [0]);
-    assert_eq!(TurnRow::decode(row.turn_id, row.place(), &none), None);
+    let mut without_redaction = redacted;
+    without_redaction.splice(11..13, [0]);
+    assert_eq!(
+        TurnRow::decode(row.turn_id, row.place(), &without_redaction),
+        None
+    );
 }
 
 /// Format 3 is format 1 with lease and checkpoints; format 4 is the same for an adopted session.
 #[test]
-fn a_head_with_lease_or_checkpoints_has_a_separate_format() {
+fn a_head_with_a_lease_or_checkpoints_is_encoded_in_format_3_or_4() {
     let now = Timestamp::from_micros(7);
     let plain = HeadRow::empty([9; 16], now);
-    let encoded = |head: &HeadRow| head.clone().sealed(&ring(), 1).encode();
+    let encoded = |head: &HeadRow| head.clone().sealed(&test_keyring(), 1).encode();
     let format_1 = encoded(&plain);
     assert_eq!(format_1.len(), 1 + 4 + 4 + 32 + 8 + 16 + 16);
     let leased = HeadRow {
@@ -389,7 +392,7 @@ fn a_head_with_lease_or_checkpoints_has_a_separate_format() {
         ..plain.clone()
     };
     let with_checkpoints = HeadRow {
-        checkpoints: HeadCheckpoints::of(&[0, 5]),
+        checkpoints: HeadCheckpoints::from_seqs(&[0, 5]),
         ..plain.clone()
     };
     let redacted = HeadRow {
@@ -399,8 +402,9 @@ fn a_head_with_lease_or_checkpoints_has_a_separate_format() {
         },
         ..plain.clone()
     };
-    let rest = format_1.len() - 16;
-    for (head, live) in [
+    // The extension is inserted before the MAC of 16 bytes.
+    let mac_offset = format_1.len() - 16;
+    for (head, extension) in [
         (
             &leased,
             &[
@@ -412,8 +416,8 @@ fn a_head_with_lease_or_checkpoints_has_a_separate_format() {
     ] {
         let bytes = encoded(head);
         assert_eq!((bytes[0], format_1[0]), (3, 1));
-        assert_eq!(bytes[1..rest], format_1[1..rest]);
-        assert_eq!(&bytes[rest..bytes.len() - 16], live);
+        assert_eq!(bytes[1..mac_offset], format_1[1..mac_offset]);
+        assert_eq!(&bytes[mac_offset..bytes.len() - 16], extension);
         let adopted = HeadRow {
             adopted: true,
             ..head.clone()
@@ -425,7 +429,7 @@ fn a_head_with_lease_or_checkpoints_has_a_separate_format() {
 #[test]
 fn a_commit_of_only_drafts_is_recognized() {
     let keyring = Keyring::single([1; 32]);
-    let is_drafts = |changes: &[Change]| {
+    let has_only_drafts = |changes: &[Change]| {
         let entry = |change: &Change| LogEntry {
             pk: 1,
             first_seq: 0,
@@ -435,23 +439,23 @@ fn a_commit_of_only_drafts_is_recognized() {
         };
         let entries: Vec<LogEntry> = changes.iter().map(entry).collect();
         let at = Timestamp::from_micros(0);
-        LogRow::following(
+        LogRow::after(
             None,
             at,
             &entries,
             MaskedDigest::from_bytes([0; 36]),
             &keyring,
         )
-        .is_drafts()
+        .has_only_drafts()
     };
-    assert!(is_drafts(&[Change::Draft]));
-    assert!(is_drafts(&[Change::Draft, Change::Draft]));
-    for others in [
+    assert!(has_only_drafts(&[Change::Draft]));
+    assert!(has_only_drafts(&[Change::Draft, Change::Draft]));
+    for changes in [
         vec![],
         vec![Change::Items],
         vec![Change::Draft, Change::Items],
         vec![Change::Note("n".into()), Change::Draft],
     ] {
-        assert!(!is_drafts(&others), "{others:?}");
+        assert!(!has_only_drafts(&changes), "{changes:?}");
     }
 }

@@ -28,12 +28,12 @@ pub struct TurnRow {
     pub last_seq: u64,
     /// The number of its items.
     pub items: u64,
-    /// The seqs of its final items: the neutral one, then the translated one; 0 for one that does not exist.
+    /// The seqs of its final items: first the neutral one, then the translated one. 0 if the item does not exist.
     pub finals: [u64; 2],
-    /// The seq of the redaction that names all its items; 0 for none.
+    /// The seq of the redaction that names all items of the turn; 0 if the turn is not redacted.
     pub redacted_by: u64,
-    /// When it was last written to.
-    pub touched_at: Timestamp,
+    /// The time of the last write to the turn.
+    pub last_write_at: Timestamp,
     pub(super) key_id: KeyId,
     pub(super) mac: [u8; MAC_BYTES],
 }
@@ -58,13 +58,13 @@ impl TurnRow {
             items: 0,
             finals: [0, 0],
             redacted_by: 0,
-            touched_at: now,
+            last_write_at: now,
             key_id: 0,
             mac: [0; MAC_BYTES],
         }
     }
 
-    /// Ordinal and version in one number: the row's key in its session.
+    /// The row's key in its session: the ordinal, shifted left by 8 bits, plus the version minus 1.
     #[must_use]
     pub const fn place(&self) -> u64 {
         (self.ordinal << 8) | (self.record_version - 1)
@@ -73,14 +73,14 @@ impl TurnRow {
     /// Whether the other row describes the same turn state, regardless of the time of its last write, its key and its
     /// MAC.
     #[must_use]
-    pub fn agrees(&self, other: &Self) -> bool {
-        let alike = Self {
-            touched_at: other.touched_at,
+    pub fn has_same_state(&self, other: &Self) -> bool {
+        let with_other_signature = Self {
+            last_write_at: other.last_write_at,
             key_id: other.key_id,
             mac: other.mac,
             ..self.clone()
         };
-        alike == *other
+        with_other_signature == *other
     }
 
     fn body(&self) -> Vec<u8> {
@@ -95,18 +95,22 @@ impl TurnRow {
         for n in [self.first_seq, self.last_seq - self.first_seq, self.items] {
             out.number(n);
         }
-        for n in self.finals {
-            // Stores the distance from the turn's first item, which has fewer digits than the seq.
-            out.number(n.checked_sub(self.first_seq).map_or(0, |d| d + 1));
+        for final_seq in self.finals {
+            // Stores 1 plus the distance from the turn's first item, which needs fewer bytes than the seq; 0 for none.
+            out.number(
+                final_seq
+                    .checked_sub(self.first_seq)
+                    .map_or(0, |distance| distance + 1),
+            );
         }
         if self.redacted_by != 0 {
             out.number(self.redacted_by);
         }
-        out.time(self.touched_at);
+        out.time(self.last_write_at);
         out
     }
 
-    fn mac(&self, keyring: &Keyring, pk: SessionPk) -> Option<[u8; MAC_BYTES]> {
+    fn compute_mac(&self, keyring: &Keyring, pk: SessionPk) -> Option<[u8; MAC_BYTES]> {
         let (pk, place) = (pk.to_be_bytes(), self.place().to_be_bytes());
         keyring.mac(
             self.key_id,
@@ -119,14 +123,14 @@ impl TurnRow {
     #[must_use]
     pub fn sealed(mut self, keyring: &Keyring, pk: SessionPk) -> Self {
         self.key_id = keyring.active();
-        self.mac = self.mac(keyring, pk).unwrap_or_default();
+        self.mac = self.compute_mac(keyring, pk).unwrap_or_default();
         self
     }
 
-    /// Checks the MAC; `None` when the key is missing.
+    /// Whether the stored MAC is correct; `None` when the key is missing.
     #[must_use]
-    pub fn verified(&self, keyring: &Keyring, pk: SessionPk) -> Option<bool> {
-        Some(equal_macs(&self.mac(keyring, pk)?, &self.mac))
+    pub fn mac_matches(&self, keyring: &Keyring, pk: SessionPk) -> Option<bool> {
+        Some(equal_macs(&self.compute_mac(keyring, pk)?, &self.mac))
     }
 
     /// The stored bytes, without id and place, which are the row's keys.
@@ -137,7 +141,7 @@ impl TurnRow {
         out
     }
 
-    /// Reads stored bytes; `None` when they are malformed.
+    /// Decodes stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(turn_id: TurnId, place: u64, bytes: &[u8]) -> Option<Self> {
         ByteReader::read_all(bytes, |r| {
@@ -151,10 +155,10 @@ impl TurnRow {
             let last_seq = first_seq.checked_add(r.number()?).ok_or(Malformed)?;
             let items = r.number()?;
             let mut finals = [0; 2];
-            for f in &mut finals {
-                *f = match r.number()? {
+            for final_seq in &mut finals {
+                *final_seq = match r.number()? {
                     0 => 0,
-                    d => first_seq.checked_add(d - 1).ok_or(Malformed)?,
+                    distance => first_seq.checked_add(distance - 1).ok_or(Malformed)?,
                 };
             }
             let redacted_by = match format {
@@ -174,7 +178,7 @@ impl TurnRow {
                 items,
                 finals,
                 redacted_by,
-                touched_at: r.time()?,
+                last_write_at: r.time()?,
                 key_id,
                 mac: r.array()?,
             })

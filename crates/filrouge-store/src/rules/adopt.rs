@@ -8,10 +8,9 @@ use super::checkpoint;
 use super::writing::{ActiveWrite, RuleContext, put_head};
 use crate::chain::{GENESIS, Link};
 use crate::command::{Adopt, Outcome, WrittenRange};
-use crate::read::VerifiedSession;
-use crate::read::session_conflict;
+use crate::read::{VerifiedSession, session_conflict};
 use crate::record::{
-    ChainedItem, CommitmentProof, Event, RecordFaultKind, RecordRow, StartEvent, adopted,
+    ChainedItem, CommitmentProof, Event, RecordFaultKind, RecordRow, StartEvent, adopt_record,
 };
 use crate::rows::{HeadRow, ORDINAL_MAX, PK_MAX, SEQ_MAX, TurnRow, Tx, VERSION_MAX};
 use crate::verify::RebuiltSession;
@@ -19,16 +18,16 @@ use crate::verify::RebuiltSession;
 pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, adopt: &Adopt) -> Result<Outcome, Failure> {
     let row = &adopt.session;
     if row.tenant_id != w.scope.tenant {
-        let what = format!("the session belongs to tenant {:?}", row.tenant_id.as_str());
-        return Err(Failure::new(ErrorCode::Invalid, what)
+        let detail = format!("the session belongs to tenant {:?}", row.tenant_id.as_str());
+        return Err(Failure::new(ErrorCode::Invalid, detail)
             .with_hint("its chain names the tenant: adopt it with that name as --tenant"));
     }
-    if let Some(found) = w.snapshot().find_any(w.scope, &row.session_id)? {
-        return replay(w, &found, adopt);
+    if let Some(existing) = w.snapshot().find_any(w.scope, &row.session_id)? {
+        return replay(w, &existing, adopt);
     }
-    if !w.scope.sees(row) {
-        let what = "the session belongs to another identity";
-        return Err(Failure::new(ErrorCode::Forbidden, what)
+    if !w.scope.can_see(row) {
+        let detail = "the session belongs to another identity";
+        return Err(Failure::new(ErrorCode::Forbidden, detail)
             .with_hint("let its owner or the operator adopt it"));
     }
     let mut session = VerifiedSession {
@@ -36,13 +35,13 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, adopt: &Adopt) -> Result<
         row: row.clone(),
         head: HeadRow::empty(row.fingerprint(), adopt.updated_at),
         scope: crate::chain::LinkScope::new(&row.tenant_id, &row.session_id),
-        before: GENESIS,
+        link_when_read: GENESIS,
     };
     // Everything is checked before the first write. The chain is checked first, because its failure names the item that
     // was changed.
-    let records = records(w.ctx, &mut session, adopt)?;
+    let records = build_records(w.ctx, &mut session, adopt)?;
     let rebuilt = rebuild(w, &session, adopt)?;
-    let turns = turns(&mut session, &rebuilt)?;
+    let turns = build_turn_rows(&mut session, &rebuilt)?;
     session.pk = w.tx.insert_session(row)?;
     if session.pk > PK_MAX {
         return Err(Failure::new(
@@ -53,90 +52,92 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, adopt: &Adopt) -> Result<
     for row in &records {
         w.tx.insert_record(session.pk, row)?;
     }
-    put_keys(w, &mut session, adopt)?;
+    insert_keys(w, &mut session, adopt)?;
     let agents = adopt.items.iter().map(|i| i.item.body.agent.as_deref());
     for agent in agents.flatten().collect::<BTreeSet<_>>() {
-        w.tx.note_agent(session.pk, agent)?;
+        w.tx.insert_agent(session.pk, agent)?;
     }
     for row in turns {
         w.tx.insert_turn(session.pk, &row.sealed(w.ctx.keyring, session.pk))?;
     }
     session.head.lease = adopt.side_rows.lease.clone();
-    let redacted = redacted(adopt);
-    checkpoint::adopt(w, &mut session, &adopt.side_rows.checkpoints, redacted)?;
+    let redaction_seq = newest_redaction(adopt);
+    checkpoint::adopt(w, &mut session, &adopt.side_rows.checkpoints, redaction_seq)?;
     let session = put_head(w, session, (1, adopt.items.len() as u64), true)?;
-    let put = WrittenRange::new(&session, 1, adopt.items.len() as u64, []);
+    let written = WrittenRange::new(&session, 1, adopt.items.len() as u64, []);
     Ok(Outcome::Session {
         session: Box::new(session.row.with_head(&session.head)),
         created: true,
-        put,
+        written,
     })
 }
 
-/// The seq of the newest redaction item, even if none of the items that it names is in `adopt`; 0 if there is none.
-fn redacted(adopt: &Adopt) -> u64 {
-    let is_redaction = |one: &&ChainedItem| one.item.body.channel == Channel::Redaction;
+/// The seq of the newest redaction item; 0 if there is none.
+fn newest_redaction(adopt: &Adopt) -> u64 {
+    let is_redaction = |chained: &&ChainedItem| chained.item.body.channel == Channel::Redaction;
     adopt
         .items
         .iter()
         .rfind(is_redaction)
-        .map_or(0, |one| one.item.seq)
+        .map_or(0, |chained| chained.item.seq)
 }
 
-/// The outcome when a session of this name already exists: a replay if it has all the given items, otherwise a
+/// Handles an adoption of a session that exists. It is a replay if the session has all the given items, otherwise a
 /// conflict.
 fn replay<T: Tx>(
     w: &ActiveWrite<'_, T>,
-    found: &VerifiedSession,
+    existing: &VerifiedSession,
     adopt: &Adopt,
 ) -> Result<Outcome, Failure> {
-    if !w.scope.sees(&found.row) {
+    if !w.scope.can_see(&existing.row) {
         return Err(session_conflict());
     }
     let last = adopt.items.len() as u64;
     let given_link = adopt.items.last().map_or(GENESIS, |i| i.link);
     let stored_link: Option<Link> = match last {
         // Two sessions with the same name and no items are distinguished by their creation time.
-        0 => (found.row.created_at == adopt.session.created_at).then_some(GENESIS),
-        n if n > found.head.last_seq => None,
-        n => w.snapshot().link_at(found, n)?,
+        0 => (existing.row.created_at == adopt.session.created_at).then_some(GENESIS),
+        n if n > existing.head.last_seq => None,
+        n => w.snapshot().link_at(existing, n)?,
     };
     if stored_link != Some(given_link) {
-        let what = "the existing session of this name is another one, or has fewer items";
-        return Err(Failure::new(ErrorCode::SessionConflict, what).with_hint(
+        let detail = "the existing session of this name is another one, or has fewer items";
+        return Err(Failure::new(ErrorCode::SessionConflict, detail).with_hint(
             "a bundle is adopted as a unit and never continues a session: adopt it into a store without a session of this name",
         ));
     }
     Ok(Outcome::Session {
-        session: Box::new(found.row.clone().with_head(&found.head)),
+        session: Box::new(existing.row.clone().with_head(&existing.head)),
         created: false,
-        put: None,
+        written: None,
     })
 }
 
 /// Builds the records of the items and advances the session's head past them.
-fn records(
+fn build_records(
     ctx: &RuleContext<'_>,
     session: &mut VerifiedSession,
     adopt: &Adopt,
 ) -> Result<Vec<RecordRow>, Failure> {
-    let (mut rest, mut link, mut next) = (adopt.items.as_slice(), GENESIS, 1);
-    if rest.len() as u64 > SEQ_MAX {
-        return Err(session.broken(None, "there are too many items"));
+    let (mut remaining, mut link, mut next_seq) = (adopt.items.as_slice(), GENESIS, 1);
+    if remaining.len() as u64 > SEQ_MAX {
+        return Err(session.integrity_failure(None, "there are too many items"));
     }
     let mut records = Vec::new();
-    while !rest.is_empty() {
-        let (row, last) = match adopted(rest, link, &session.scope, ctx.keyring)? {
-            Ok((row, last)) if row.first_seq == next => (row, last),
-            Ok(_) => return Err(session.broken(Some(next), RecordFaultKind::Missing)),
-            Err(seq) => return Err(session.broken(Some(seq), RecordFaultKind::Gap)),
+    while !remaining.is_empty() {
+        let (row, last_link) = match adopt_record(remaining, link, &session.scope, ctx.keyring)? {
+            Ok((row, last_link)) if row.first_seq == next_seq => (row, last_link),
+            Ok(_) => {
+                return Err(session.integrity_failure(Some(next_seq), RecordFaultKind::Missing));
+            }
+            Err(seq) => return Err(session.integrity_failure(Some(seq), RecordFaultKind::Gap)),
         };
-        rest = &rest[usize::try_from(row.count).unwrap_or(rest.len())..];
-        next = row.last_seq() + 1;
-        link = last;
+        remaining = &remaining[usize::try_from(row.count).unwrap_or(remaining.len())..];
+        next_seq = row.last_seq() + 1;
+        link = last_link;
         records.push(row);
     }
-    session.head.last_seq = next - 1;
+    session.head.last_seq = next_seq - 1;
     session.head.link = link;
     Ok(records)
 }
@@ -149,75 +150,81 @@ fn rebuild<T: Tx>(
 ) -> Result<RebuiltSession, Failure> {
     let mut rebuilt = RebuiltSession::default();
     let (mut ids, mut turns, mut requests) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-    for one in &adopt.items {
-        let seq = one.item.seq;
-        let broken = |what: &str| Err(session.broken(Some(seq), what));
-        if one.events.iter().any(|e| e.names_from(seq)) {
-            return broken("a redaction names later items");
+    for chained in &adopt.items {
+        let seq = chained.item.seq;
+        let refuse = |detail: &str| Err(session.integrity_failure(Some(seq), detail));
+        if chained.events.iter().any(|e| e.redacts_at_or_after(seq)) {
+            return refuse("a redaction names later items");
         }
-        if let CommitmentProof::Erased { redaction_seq, .. } = one.proof {
+        if let CommitmentProof::Erased { redaction_seq, .. } = chained.proof {
             rebuilt.contentless.insert(seq, redaction_seq);
         }
-        if one
+        if chained
             .item
             .body
             .item_id
             .as_ref()
             .is_some_and(|id| !ids.insert(id))
         {
-            return broken("its item_id occurs twice");
+            return refuse("its item_id occurs twice");
         }
-        for (turn, start) in started(one) {
-            if start.replaces.is_some_and(|old| !turns.contains(&old)) {
-                return broken("it replaces a turn that does not exist");
+        for (turn, start) in started_turns(chained) {
+            if start
+                .replaces
+                .is_some_and(|replaced| !turns.contains(&replaced))
+            {
+                return refuse("it replaces a turn that does not exist");
             }
             if !turns.insert(*turn) || !requests.insert(&start.request_id) {
-                return broken("its turn or request occurs twice");
+                return refuse("its turn or request occurs twice");
             }
             if w.tx.session_of_turn(turn)?.is_some() {
                 let hint = format!("turn {turn} belongs to another session here");
                 return Err(session_conflict().with_hint(hint));
             }
         }
-        rebuilt.add_item(session, &one.item, &one.events)?;
+        rebuilt.add_item(session, &chained.item, &chained.events)?;
     }
-    match rebuilt.misredacted() {
-        Some((seq, what)) => Err(session.broken(Some(seq), what)),
+    match rebuilt.first_redaction_error() {
+        Some((seq, detail)) => Err(session.integrity_failure(Some(seq), detail)),
         None => Ok(rebuilt),
     }
 }
 
 /// The turns that an item starts.
-fn started(one: &ChainedItem) -> impl Iterator<Item = (&TurnId, &StartEvent)> {
-    let turn = one.item.turn_id.as_ref();
-    one.events.iter().filter_map(move |event| match event {
+fn started_turns(chained: &ChainedItem) -> impl Iterator<Item = (&TurnId, &StartEvent)> {
+    let turn = chained.item.turn_id.as_ref();
+    chained.events.iter().filter_map(move |event| match event {
         Event::Start(start) => turn.map(|turn| (turn, start.as_ref())),
         _ => None,
     })
 }
 
-/// The turns' rows, not yet sealed. Counts them in the session's head.
-fn turns(session: &mut VerifiedSession, rebuilt: &RebuiltSession) -> Result<Vec<TurnRow>, Failure> {
+/// Builds the turns' rows, without MACs, and counts them in the session's head.
+fn build_turn_rows(
+    session: &mut VerifiedSession,
+    rebuilt: &RebuiltSession,
+) -> Result<Vec<TurnRow>, Failure> {
     let mut places = BTreeSet::new();
     let rows: Vec<TurnRow> = rebuilt.rows().collect();
     for row in &rows {
         if row.ordinal > ORDINAL_MAX || row.record_version > VERSION_MAX {
-            return Err(session.broken(Some(row.first_seq), "there are too many turns"));
+            return Err(session.integrity_failure(Some(row.first_seq), "there are too many turns"));
         }
         if !places.insert(row.place()) {
-            let what = "it replaces a turn that another one has replaced";
-            return Err(session.broken(Some(row.first_seq), what));
+            let detail = "it replaces a turn that another one has replaced";
+            return Err(session.integrity_failure(Some(row.first_seq), detail));
         }
         session.head.turn_rows += 1;
         session.head.open_turns += u64::from(row.status == TurnStatus::Open);
     }
-    session.head.turn_count = rebuilt.ordinals;
+    session.head.turn_count = rebuilt.turn_count;
     Ok(rows)
 }
 
-/// Writes the keys by which items and turns are found. If any turn id was derived with another installation's keyring,
-/// every turn also gets a request key.
-fn put_keys<T: Tx>(
+/// Writes the keys by which items are found. If any turn id was derived with another installation's keyring, also
+/// writes a request key for every turn.
+fn insert_keys<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     session: &mut VerifiedSession,
     adopt: &Adopt,
@@ -226,14 +233,14 @@ fn put_keys<T: Tx>(
     session.head.adopted = adopt
         .items
         .iter()
-        .flat_map(started)
+        .flat_map(started_turns)
         .any(|(turn, start)| w.ctx.keyring.turn_id(tenant, name, &start.request_id) != *turn);
-    for one in &adopt.items {
-        let seq = one.item.seq;
-        if let Some(id) = &one.item.body.item_id {
+    for chained in &adopt.items {
+        let seq = chained.item.seq;
+        if let Some(id) = &chained.item.body.item_id {
             w.tx.insert_item_key(session.pk, id, seq)?;
         }
-        for (_, start) in started(one).filter(|_| session.head.adopted) {
+        for (_, start) in started_turns(chained).filter(|_| session.head.adopted) {
             w.tx.insert_request_key(session.pk, &start.request_id, seq)?;
         }
     }

@@ -4,7 +4,7 @@ use filrouge_types::{ErrorCode, Failure, TurnStatus};
 
 use super::refusal::seq_conflict;
 use super::writing::{
-    ActiveWrite, check_count, check_finals, check_not_empty, check_unique_ids, put_in_turn,
+    ActiveWrite, append_to_turn, check_count, check_finals, check_not_empty, check_unique_ids,
     turn_closed,
 };
 use super::{draft, lease};
@@ -23,20 +23,20 @@ pub(super) fn apply<T: Tx>(
     check_unique_ids(&append.batch)?;
     let stream = append.progress.as_ref().map(|p| p.stream);
     match replay(w, &session, &row, append) {
-        // The write comes from a recording. If another write has ended the turn in the meantime, it recorded the shown
-        // text under the same keys, which is no conflict: `find` then fails with the turn's status.
+        // The write comes from a recording. If another write has ended the turn in the meantime, that write recorded
+        // the draft's text under the same keys. This is no conflict: `find` then fails with the turn's status.
         Err(conflict) if stream.is_some() => {
             draft::find(w, &session, &row, stream)?;
             return Err(conflict);
         }
         Err(conflict) => return Err(conflict),
         Ok(Some(outcome)) => {
-            lease::release_separately(w, session)?;
+            lease::release_if_requested(w, session)?;
             return Ok(outcome);
         }
         Ok(None) => {}
     }
-    lease::check(w, &mut session)?;
+    lease::check_and_release(w, &mut session)?;
     if let Some(expected) = append.expected_seq
         && expected != session.head.last_seq
     {
@@ -54,9 +54,10 @@ pub(super) fn apply<T: Tx>(
         None => draft::leftover_entries(w, &session, &row)?,
     };
     let has_leftover = leftover.is_some();
-    let shown = Batch::seal(leftover.unwrap_or_default(), w.ctx.entropy)?;
-    check_count(row.items + shown.count(), &append.batch)?;
-    let (session, row, put) = put_in_turn(w, session, row, &[&shown, &append.batch])?;
+    let leftover_batch = Batch::seal(leftover.unwrap_or_default(), w.ctx.entropy)?;
+    check_count(row.items + leftover_batch.count(), &append.batch)?;
+    let (session, row, written) =
+        append_to_turn(w, session, row, &[&leftover_batch, &append.batch])?;
     if has_leftover {
         w.tx.delete_draft(session.pk, row.place())?;
     }
@@ -68,46 +69,47 @@ pub(super) fn apply<T: Tx>(
         first_seq: last_seq + 1 - append.batch.count(),
         last_seq,
         replayed: false,
-        put,
+        written,
     })
 }
 
-/// The outcome of a replay, or `None` for a new batch. The batch is a replay if all its keys are known, their items are
-/// contiguous in this turn, and every item is unchanged. If only some of its keys are known, this is a conflict.
+/// The outcome of a replay, or `None` for a new batch. The batch is a replay if all its item ids are stored, their
+/// items are contiguous in this turn, and every item is unchanged. If only some of the ids are stored, this is a
+/// conflict.
 fn replay<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &VerifiedSession,
     turn: &TurnRow,
     append: &Append,
 ) -> Result<Option<Outcome>, Failure> {
-    let mut existing = Vec::new();
-    let mut new = 0_u64;
+    let mut stored_ids = Vec::new();
+    let mut new_ids = 0_u64;
     for (item, offset) in append.batch.items().zip(0_u64..) {
         let Some(id) = &item.item_id else { continue };
         match w.tx.item_seq(session.pk, id)? {
-            None => new += 1,
-            Some(seq) => existing.push((id, offset, seq)),
+            None => new_ids += 1,
+            Some(seq) => stored_ids.push((id, offset, seq)),
         }
     }
-    if existing.is_empty() {
+    if stored_ids.is_empty() {
         return Ok(None);
     }
-    if new > 0 {
+    if new_ids > 0 {
         return Err(Failure::new(
             ErrorCode::PartialReplay,
             format!(
-                "{} of the batch's item ids are known and {new} are not",
-                existing.len()
+                "{} of the batch's item ids are known and {new_ids} are not",
+                stored_ids.len()
             ),
         )
         .with_hint("send a batch again exactly as it was first sent"));
     }
     let mut first_seq = turn.first_seq;
-    for (at, (id, offset, seq)) in existing.iter().enumerate() {
+    for (index, (id, offset, seq)) in stored_ids.iter().enumerate() {
         let start = seq.checked_sub(*offset).filter(|s| *s >= turn.first_seq);
         match start {
-            Some(start) if at == 0 || start == first_seq => first_seq = start,
-            _ => return Err(mismatch(id.as_str(), *seq)),
+            Some(start) if index == 0 || start == first_seq => first_seq = start,
+            _ => return Err(body_differs(id.as_str(), *seq)),
         }
     }
     let snapshot = w.snapshot();
@@ -116,7 +118,7 @@ fn replay<T: Tx>(
     for (item, seq) in append.batch.items().zip(first_seq..) {
         let id = item.item_id.as_ref().map_or("", |id| id.as_str());
         if seq > session.head.last_seq {
-            return Err(mismatch(id, seq));
+            return Err(body_differs(id, seq));
         }
         if stored.len() == 0 {
             stored = snapshot
@@ -125,24 +127,24 @@ fn replay<T: Tx>(
                 .into_iter();
         }
         let Some(stored) = stored.next() else {
-            return Err(mismatch(id, seq));
+            return Err(body_differs(id, seq));
         };
         if stored.turn_id != Some(turn.turn_id) || !is_repeated(item, &stored) {
-            return Err(mismatch(id, seq));
+            return Err(body_differs(id, seq));
         }
     }
     Ok(Some(Outcome::Appended {
         first_seq,
         last_seq,
         replayed: true,
-        put: None,
+        written: None,
     }))
 }
 
-/// The number of items per read.
+/// The number of stored items per read.
 const REPLAY_PAGE: usize = 512;
 
-fn mismatch(id: &str, seq: u64) -> Failure {
+fn body_differs(id: &str, seq: u64) -> Failure {
     Failure::new(
         ErrorCode::IdempotencyMismatch,
         format!("item_id {id:?} was used with another body (seq {seq})"),

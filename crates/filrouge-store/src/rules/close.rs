@@ -2,17 +2,17 @@
 
 use filrouge_types::{
     ANSWER_IS_COPY, Channel, ErrorCode, Failure, ItemBody, JsonText, RawJson, Role, Turn,
-    TurnStatus, Variant, flagged,
+    TurnStatus, Variant, flag_metadata,
 };
 
 use super::writing::{
-    ActiveWrite, TURN_ITEMS_MAX, check_count, check_finals, check_not_empty, check_unique_ids,
-    fresh, put_in_turn, turn_closed,
+    ActiveWrite, TURN_ITEMS_MAX, append_to_turn, check_count, check_finals, check_not_empty,
+    check_unique_ids, new_batch, turn_closed,
 };
 use super::{draft, lease};
 
 use crate::command::{Close, Ending, Outcome};
-use crate::read::{VerifiedSession, merged};
+use crate::read::{VerifiedSession, merge_metadata};
 use crate::record::{Batch, CloseEvent, Entry, Event};
 use crate::rows::{TurnRow, Tx};
 
@@ -37,33 +37,33 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, close: &Close) -> Result<
         Ending::Cancel(_) => TurnStatus::Cancelled,
     };
     if row.status.is_closed() {
-        // A different ending is not a replay. If the caller lacks the lease, this is the reason of the refusal.
+        // A different ending is not a replay. If the caller also lacks the lease, the refusal states the missing lease.
         if row.status != status {
-            lease::check(w, &mut session)?;
+            lease::check_and_release(w, &mut session)?;
         }
         let outcome = replay(w, &session, &row, status, close)?;
-        lease::release_separately(w, session)?;
+        lease::release_if_requested(w, session)?;
         return Ok(outcome);
     }
-    lease::check(w, &mut session)?;
+    lease::check_and_release(w, &mut session)?;
     if row.status != TurnStatus::Open {
         return Err(turn_closed(&row));
     }
     let draft_entries = draft::entries_at_close(w, &session, &row, close)?;
     let entries = match &close.ending {
-        Ending::Recorded(entries) => recorded(w, &session, &row, close, entries)?,
+        Ending::Recorded(entries) => recorded_entries(w, &session, &row, close, entries)?,
         Ending::Finalize {
             neutral,
             translated,
             fallback,
         } => {
-            let answers = Answers {
+            let answers = GivenAnswers {
                 neutral: neutral.as_ref(),
                 translated: translated.as_ref(),
                 fallback: *fallback,
             };
             let answer = answers.entries(w, &session, &row, close)?;
-            // The text that the previous holder had shown precedes the answer.
+            // The text of a draft that the previous holder left precedes the answer.
             draft_entries
                 .iter()
                 .flatten()
@@ -76,27 +76,31 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, close: &Close) -> Result<
             with_close_event(entries, status, false, close, None)
         }
     };
-    let entries = draft::without_used_keys(w, &session, entries)?;
+    let entries = draft::without_used_item_ids(w, &session, entries)?;
     let batch = Batch::seal(entries, w.ctx.entropy)?;
     check_not_empty(&batch)?;
     if matches!(close.ending, Ending::Recorded(_)) {
         check_unique_ids(&batch)?;
         check_finals(&batch, row.finals.map(|seq| seq != 0))?;
     }
+    // A full turn can still end: eight places are reserved for the items of its end.
     check_count(row.items.min(TURN_ITEMS_MAX - 8), &batch)?;
     row.status = status;
     session.head.open_turns = session.head.open_turns.saturating_sub(1);
     session.head.updated_at = w.ctx.now;
     let first = session.head.last_seq + 1;
-    let (session, row, put) = put_in_turn(w, session, row, &[&batch])?;
+    let (session, row, written) = append_to_turn(w, session, row, &[&batch])?;
     if draft_entries.is_some() {
         w.tx.delete_draft(session.pk, row.place())?;
     }
-    let fresh = fresh(w.ctx, &batch, row.turn_id, first);
-    let turn = w.snapshot().project_fresh(&session, &row, fresh)?;
-    Ok(Outcome::Turn(Box::new(turn), put))
+    let new_batch = new_batch(w.ctx, &batch, row.turn_id, first);
+    let turn = w
+        .snapshot()
+        .project_with_new_batch(&session, &row, new_batch)?;
+    Ok(Outcome::Turn(Box::new(turn), written))
 }
 
+/// Handles a close of a turn that has ended: returns the turn if the request is a replay, otherwise refuses it.
 fn replay<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &VerifiedSession,
@@ -108,12 +112,12 @@ fn replay<T: Tx>(
         return Err(turn_closed(row));
     }
     let snapshot = w.snapshot();
-    let first = snapshot.close_of(session, row)?;
+    let first_close = snapshot.close_of(session, row)?;
     let turn = snapshot.project(session, row)?;
-    let (stored, current) = (&first.fingerprint, &close.fingerprint);
-    let same = snapshot.same_request(session, (row, row.last_seq), stored, current)?
+    let (stored, current) = (&first_close.fingerprint, &close.fingerprint);
+    let is_same = snapshot.is_same_request(session, (row, row.last_seq), stored, current)?
         || has_redacted_answer(&snapshot, session, row)?;
-    if !same && !equal_answer(&turn, close) {
+    if !is_same && !has_equal_answer(&turn, close) {
         return Err(Failure::new(
             ErrorCode::IdempotencyMismatch,
             format!("turn {} was {} with another body", row.turn_id, row.status),
@@ -142,9 +146,9 @@ fn has_redacted_answer<T: Tx>(
     Ok(false)
 }
 
-/// Whether a finalize gives the turn's answer again, even if the turn was finalized by another request: as a complete
-/// turn in one call, or by promotion of a final item. Omitted fields are not compared.
-fn equal_answer(turn: &Turn, close: &Close) -> bool {
+/// Whether a finalize gives the turn's answer again. The turn may have been finalized by another request, such as one
+/// that wrote the complete turn or promoted a final item. Omitted fields are not compared.
+fn has_equal_answer(turn: &Turn, close: &Close) -> bool {
     let Ending::Finalize {
         neutral,
         translated,
@@ -153,18 +157,18 @@ fn equal_answer(turn: &Turn, close: &Close) -> bool {
     else {
         return false;
     };
-    let same =
+    let is_equal =
         |given: &Option<JsonText>, stored: &Option<JsonText>| given.is_none() || given == stored;
     let metadata = close.metadata.as_ref();
-    same(neutral, &turn.answer_neutral)
-        && same(translated, &turn.answer_translated)
+    is_equal(neutral, &turn.answer_neutral)
+        && is_equal(translated, &turn.answer_translated)
         && fallback.is_none_or(|f| f == turn.answer_translated_is_fallback)
-        && (metadata.is_none() || merged(Some(&turn.metadata), metadata) == turn.metadata)
+        && (metadata.is_none() || merge_metadata(Some(&turn.metadata), metadata) == turn.metadata)
 }
 
-/// The last items of a recording. If the turn wants a translated answer and has none, a copy of the answer is added as
-/// the translated one.
-fn recorded<T: Tx>(
+/// The last entries of a recording. If the turn needs a translated answer and has none, a copy of the answer is added
+/// as the translated answer.
+fn recorded_entries<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &VerifiedSession,
     row: &TurnRow,
@@ -182,24 +186,24 @@ fn recorded<T: Tx>(
     let copy = answer
         .filter(|_| wants_translation)
         .and_then(|e| e.item.text());
-    let copied = copy.is_some();
+    let is_copied = copy.is_some();
     entries.extend(copy.map(|text| final_item(&text, Variant::Translated).into()));
     let status = TurnStatus::Finalized;
-    Ok(with_close_event(entries, status, copied, close, None))
+    Ok(with_close_event(entries, status, is_copied, close, None))
 }
 
-/// Adds the close event to the last entry. `fallback`: whether the translated answer is a copy of the neutral one.
-/// `flag`: metadata of filrouge's own, into which the caller's metadata is merged.
+/// Adds the close event to the last entry. `fallback` states whether the translated answer is a copy of the neutral
+/// one. `own_metadata` is metadata that filrouge adds; the caller's metadata is merged into it.
 fn with_close_event(
     mut entries: Vec<Entry>,
     status: TurnStatus,
     fallback: bool,
     close: &Close,
-    flag: Option<RawJson>,
+    own_metadata: Option<RawJson>,
 ) -> Vec<Entry> {
-    let metadata = match (&close.metadata, flag) {
+    let metadata = match (&close.metadata, own_metadata) {
         (None, None) => None,
-        (given, flag) => Some(merged(flag.as_ref(), given.as_ref())),
+        (given, own_metadata) => Some(merge_metadata(own_metadata.as_ref(), given.as_ref())),
     };
     let event = CloseEvent {
         status,
@@ -217,16 +221,16 @@ fn final_item(text: &JsonText, variant: Variant) -> ItemBody {
     ItemBody::from_text(Role::Assistant, Channel::Final, variant, text)
 }
 
-struct Answers<'a> {
+/// The answers that a finalize gives.
+struct GivenAnswers<'a> {
     neutral: Option<&'a JsonText>,
     translated: Option<&'a JsonText>,
     fallback: Option<bool>,
 }
 
-impl Answers<'_> {
-    /// The items to add: the given answers that are not stored yet, and copies for missing variants. If there are none,
-    /// because the turn's existing final item becomes the answer (it is promoted), a status item that carries the close
-    /// event.
+impl GivenAnswers<'_> {
+    /// The items to add: the given answers that are not stored yet, and copies for missing variants. If the turn's
+    /// existing final item becomes the answer (it is promoted), the only item is a status item with the close event.
     fn entries<T: Tx>(
         &self,
         w: &ActiveWrite<'_, T>,
@@ -235,15 +239,15 @@ impl Answers<'_> {
         close: &Close,
     ) -> Result<Vec<Entry>, Failure> {
         let snapshot = w.snapshot();
-        let mut present = [None, None];
-        for (slot, seq) in present.iter_mut().zip(row.finals) {
+        let mut stored_texts = [None, None];
+        for (slot, seq) in stored_texts.iter_mut().zip(row.finals) {
             if seq != 0 {
                 *slot = snapshot.item_at(session, seq)?.body.text();
             }
         }
         let has_final = row.finals.map(|seq| seq != 0);
         for (slot, given) in [self.neutral, self.translated].into_iter().enumerate() {
-            if has_final[slot] && given.is_some() && given != present[slot].as_ref() {
+            if has_final[slot] && given.is_some() && given != stored_texts[slot].as_ref() {
                 return Err(Failure::new(
                     ErrorCode::IdempotencyMismatch,
                     format!(
@@ -259,7 +263,7 @@ impl Answers<'_> {
             .application
             .wants_translation()
             || self.fallback == Some(true);
-        let [neutral, translated] = present;
+        let [neutral, translated] = stored_texts;
         let answer = self.neutral.cloned().or(neutral);
         let translation = self.translated.cloned().or(translated);
         if answer.is_none() && translation.is_none() && has_final == [false; 2] {
@@ -271,32 +275,34 @@ impl Answers<'_> {
         }
         // A final item without text (such as an image) is promoted unchanged; it has nothing to copy.
         let mut entries = Vec::new();
-        let mut flag = None;
+        let mut own_metadata = None;
         if !has_final[0]
             && let Some(text) = answer.as_ref().or(translation.as_ref())
         {
             entries.push(final_item(text, Variant::Neutral).into());
             if answer.is_none() {
-                flag = Some(flagged(ANSWER_IS_COPY));
+                own_metadata = Some(flag_metadata(ANSWER_IS_COPY));
             }
         }
-        let copied =
+        let is_copied =
             translation.is_none() && answer.is_some() && wants_translation && !has_final[1];
         if !has_final[1]
-            && let Some(text) = translation.as_ref().or(answer.as_ref().filter(|_| copied))
+            && let Some(text) = translation
+                .as_ref()
+                .or(answer.as_ref().filter(|_| is_copied))
         {
             entries.push(final_item(text, Variant::Translated).into());
         }
         if entries.is_empty() {
-            let note = RawJson::from_checked(r#"[{"type":"turn_status","status":"finalized"}]"#);
-            entries.push(ItemBody::new(Role::System, Channel::SystemNote, note).into());
+            let parts = RawJson::from_checked(r#"[{"type":"turn_status","status":"finalized"}]"#);
+            entries.push(ItemBody::new(Role::System, Channel::SystemNote, parts).into());
         }
         Ok(with_close_event(
             entries,
             TurnStatus::Finalized,
-            copied,
+            is_copied,
             close,
-            flag,
+            own_metadata,
         ))
     }
 }

@@ -1,11 +1,10 @@
-//! Drafts: the text that an open turn's stream has shown, kept until it becomes items (DESIGN §4). One recording at a
-//! time writes the draft of a turn. If anything other than this recording ends the turn, the draft's text becomes
-//! items.
+//! Drafts: the text that an open turn's stream has produced, kept until it becomes items (DESIGN §4). One recording at
+//! a time writes the draft of a turn. If another write ends the turn, the draft's text becomes items.
 
 use filrouge_types::{Channel, ErrorCode, Failure, TurnStatus};
 
 use super::lease;
-use super::writing::{ActiveWrite, RuleContext, check_count, put_in_turn, turn_closed};
+use super::writing::{ActiveWrite, RuleContext, append_to_turn, check_count, turn_closed};
 
 use crate::command::{Close, DraftProgress, Ending, Interrupt, Outcome, PutDraft, Scope};
 use crate::draft::{DraftPiece, StreamId, answer_so_far, partial_entries};
@@ -16,17 +15,19 @@ use crate::rows::{Change, DraftChunk, DraftRow, TurnRow, Tx};
 pub(super) fn put<T: Tx>(w: &mut ActiveWrite<'_, T>, put: &PutDraft) -> Result<Outcome, Failure> {
     let (mut session, mut row) = w.turn(&put.session_id, &put.turn_id)?;
     // A draft is never the last write of a turn, so it never releases the lease.
-    lease::check_hold(&session, w.scope, w.ctx.now)?;
+    lease::check_lease(&session, w.scope, w.ctx.now)?;
     let mut draft = match find(w, &session, &row, Some(put.stream)) {
         Ok(Some(draft)) => draft,
-        _ if put.begins && row.status != TurnStatus::Open => return Err(turn_closed(&row)),
-        Err(failure) if put.begins && failure.code == ErrorCode::StreamLost => {
+        _ if put.starts_recording && row.status != TurnStatus::Open => {
+            return Err(turn_closed(&row));
+        }
+        Err(failure) if put.starts_recording && failure.code == ErrorCode::StreamLost => {
             match w.snapshot().draft_row(&session, &row)? {
                 Some(leftover) if is_leftover(&session, w.scope, &leftover) => {
                     (session, row) = record_leftover(w, session, row)?;
                     new_draft(w.ctx, &row, put)
                 }
-                Some(_) => return Err(stream_open(&row)),
+                Some(_) => return Err(stream_open_failure(&row)),
                 None => new_draft(w.ctx, &row, put),
             }
         }
@@ -34,23 +35,23 @@ pub(super) fn put<T: Tx>(w: &mut ActiveWrite<'_, T>, put: &PutDraft) -> Result<O
         Ok(None) => new_draft(w.ctx, &row, put),
     };
     if put.number > draft.last_chunk + 1 {
-        let what = format!("chunk {} of the draft is missing", draft.last_chunk + 1);
-        return Err(Failure::new(ErrorCode::Invalid, what));
+        let detail = format!("chunk {} of the draft is missing", draft.last_chunk + 1);
+        return Err(Failure::new(ErrorCode::Invalid, detail));
     }
     draft.beat_at = w.ctx.now;
-    let adds = !put.deltas.is_empty() && put.number > draft.last_chunk;
-    if adds {
+    let adds_deltas = !put.deltas.is_empty() && put.number > draft.last_chunk;
+    if adds_deltas {
         draft.last_chunk = put.number;
     }
     let draft = draft.sealed(w.ctx.keyring, session.pk);
-    if adds {
+    if adds_deltas {
         let chunk =
             DraftChunk::sealed(put.number, &put.deltas, w.ctx.keyring, (session.pk, &draft));
         w.tx.insert_draft_chunk(session.pk, draft.place, &chunk)?;
     }
     w.tx.put_draft(session.pk, &draft)?;
     let mac = session.head.mac;
-    w.log(session.pk, (0, 0), &mac, Change::Draft);
+    w.add_log_entry(session.pk, (0, 0), &mac, Change::Draft);
     Ok(Outcome::Drafted)
 }
 
@@ -59,12 +60,12 @@ fn new_draft(ctx: &RuleContext<'_>, row: &TurnRow, put: &PutDraft) -> DraftRow {
     DraftRow::new(row.place(), row.turn_id, put.stream, writer, ctx.now)
 }
 
-/// Whether the session's previous holder left this draft: the writer is the holder now, under a fence that was granted
-/// after the recording's last heartbeat. The caller has checked that the writer's lease is valid.
+/// Whether the session's previous holder left this draft: the writer is now the holder, and its fence was granted after
+/// the recording's last heartbeat. The caller has checked that the writer's lease is valid.
 pub(super) fn is_leftover(session: &VerifiedSession, scope: &Scope, draft: &DraftRow) -> bool {
     let lease = &session.head.lease;
-    let holds = scope.fence.is_some_and(|own| own.fence == lease.fence);
-    holds && draft.beat_at < lease.since
+    let is_holder = scope.fence.is_some_and(|token| token.fence == lease.fence);
+    is_holder && draft.beat_at < lease.since
 }
 
 /// The entries of a draft that the previous holder left; `None` if there is no such draft. The caller writes the
@@ -76,8 +77,8 @@ pub(super) fn leftover_entries<T: Tx>(
 ) -> Result<Option<Vec<Entry>>, Failure> {
     match w.snapshot().draft_row(session, row)? {
         Some(draft) if is_leftover(session, w.scope, &draft) => {
-            let entries = shown(w, session, row)?;
-            without_used_keys(w, session, entries).map(Some)
+            let entries = draft_entries(w, session, row)?;
+            without_used_item_ids(w, session, entries).map(Some)
         }
         _ => Ok(None),
     }
@@ -89,15 +90,15 @@ fn record_leftover<T: Tx>(
     session: VerifiedSession,
     row: TurnRow,
 ) -> Result<(VerifiedSession, TurnRow), Failure> {
-    let entries = shown(w, &session, &row)?;
-    let entries = without_used_keys(w, &session, entries)?;
+    let entries = draft_entries(w, &session, &row)?;
+    let entries = without_used_item_ids(w, &session, entries)?;
     w.tx.delete_draft(session.pk, row.place())?;
     if entries.is_empty() {
         return Ok((session, row));
     }
     let batch = Batch::seal(entries, w.ctx.entropy)?;
     check_count(row.items, &batch)?;
-    let (session, row, _) = put_in_turn(w, session, row, &[&batch])?;
+    let (session, row, _) = append_to_turn(w, session, row, &[&batch])?;
     Ok((session, row))
 }
 
@@ -127,7 +128,7 @@ pub(super) fn find<T: Tx>(
     }
 }
 
-fn stream_open(row: &TurnRow) -> Failure {
+fn stream_open_failure(row: &TurnRow) -> Failure {
     Failure::new(
         ErrorCode::StreamOpen,
         format!("turn {} is being recorded by a stream", row.turn_id),
@@ -135,7 +136,7 @@ fn stream_open(row: &TurnRow) -> Failure {
     .with_hint("wait until the stream has ended, or cancel the turn")
 }
 
-/// Reduces a draft to its remainder after some of it has become items.
+/// Reduces a draft to its remainder after the rest of it has become items.
 pub(super) fn advance<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     session: &VerifiedSession,
@@ -143,36 +144,36 @@ pub(super) fn advance<T: Tx>(
     progress: &DraftProgress,
 ) -> Result<(), Failure> {
     let (pk, place) = (session.pk, row.place());
-    if progress.over {
+    if progress.has_ended {
         return w.tx.delete_draft(pk, place);
     }
     let Some(mut draft) = w.snapshot().draft_row(session, row)? else {
         return Ok(());
     };
     w.tx.clear_draft_chunks(pk, place)?;
-    let rest = &progress.rest;
+    let remainder = &progress.remainder;
     draft.beat_at = w.ctx.now;
     // If nothing remains, the next chunk will be the first one.
-    draft.first_chunk = progress.number + u64::from(rest.is_empty());
+    draft.first_chunk = progress.number + u64::from(remainder.is_empty());
     draft.last_chunk = progress.number;
     let draft = draft.sealed(w.ctx.keyring, pk);
-    if !rest.is_empty() {
-        let chunk = DraftChunk::sealed(progress.number, rest, w.ctx.keyring, (pk, &draft));
+    if !remainder.is_empty() {
+        let chunk = DraftChunk::sealed(progress.number, remainder, w.ctx.keyring, (pk, &draft));
         w.tx.insert_draft_chunk(pk, place, &chunk)?;
     }
     w.tx.put_draft(pk, &draft)
 }
 
-/// Decides what becomes of the turn's draft when the turn ends; `None` when the turn has no draft.
+/// The entries that a turn's draft becomes when the turn ends; `None` if the turn has no draft.
 ///
-/// - If the turn's own recording fails or cancels the turn: all entries of the end, as the recording gave them.
-/// - If another caller fails or cancels the turn: all entries of the end, which are the draft's and then the caller's.
+/// - If the turn's own recording fails or cancels the turn: all entries, as the recording gave them.
+/// - If another caller fails or cancels the turn: the draft's entries, then the caller's.
 /// - If the turn's own recording finalizes the turn: no entries, because the recording's entries replace the draft.
 /// - If the session's holder finalizes a turn whose draft the previous holder left: the draft's entries, which precede
 ///   the answer.
 ///
 /// # Errors
-/// `stream_open` for any other finalize of a turn that has a draft; those of [`find`].
+/// `stream_open` for any other finalize of a turn that has a draft; the errors of [`find`].
 pub(super) fn entries_at_close<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &VerifiedSession,
@@ -187,40 +188,40 @@ pub(super) fn entries_at_close<T: Tx>(
                 return Ok(Some(given.clone()));
             }
             let (stream, pieces) = pieces(w, session, row)?;
-            Ok(Some(with_given(stream, &pieces, given)))
+            Ok(Some(with_caller_entries(stream, &pieces, given)))
         }
         _ if close.stream.is_some() => Ok(Some(Vec::new())),
         (Ending::Finalize { .. }, Some(leftover)) if is_leftover(session, w.scope, &leftover) => {
-            shown(w, session, row).map(Some)
+            draft_entries(w, session, row).map(Some)
         }
-        (Ending::Finalize { .. } | Ending::Recorded(_), Some(_)) => Err(stream_open(row)),
+        (Ending::Finalize { .. } | Ending::Recorded(_), Some(_)) => Err(stream_open_failure(row)),
     }
 }
 
-/// The draft's entries, then the caller's. If the caller gives a partial text that begins with the draft's answer so
-/// far, the caller has seen more than the draft contains. The caller's text then replaces the text of the draft's
+/// The draft's entries, then the caller's. If the caller's partial text begins with the draft's answer so far, the
+/// caller has seen more of the answer than the draft contains. Then the caller's text replaces that of the draft's
 /// answer, under the answer's key.
-fn with_given(stream: StreamId, pieces: &[DraftPiece], given: &[Entry]) -> Vec<Entry> {
+fn with_caller_entries(stream: StreamId, pieces: &[DraftPiece], given: &[Entry]) -> Vec<Entry> {
     let mut entries = partial_entries(stream, pieces);
     let mut given = given.to_vec();
-    let partial = |e: &Entry| e.item.channel == Channel::Partial;
-    if let Some((number, shown)) = answer_so_far(pieces)
-        && let Some(at) = given.iter().position(partial)
-        && given[at]
+    let is_partial = |e: &Entry| e.item.channel == Channel::Partial;
+    if let Some((number, answer)) = answer_so_far(pieces)
+        && let Some(index) = given.iter().position(is_partial)
+        && given[index]
             .item
             .text()
-            .is_some_and(|t| t.to_plain().starts_with(&shown))
+            .is_some_and(|t| t.to_plain().starts_with(&answer))
         && let id = stream.item_id(number)
         && let Some(entry) = entries.iter_mut().find(|e| e.item.item_id == id)
     {
-        entry.item.parts = given.remove(at).item.parts;
+        entry.item.parts = given.remove(index).item.parts;
     }
     entries.extend(given);
     entries
 }
 
-/// The turn's draft as entries. A draft that fails verification is left out, so that the turn can end.
-pub(super) fn shown<T: Tx>(
+/// The turn's draft as entries; none for a draft that fails verification, so that the turn can end.
+pub(super) fn draft_entries<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &VerifiedSession,
     row: &TurnRow,
@@ -235,11 +236,11 @@ fn pieces<T: Tx>(
     session: &VerifiedSession,
     row: &TurnRow,
 ) -> Result<(StreamId, Vec<DraftPiece>), Failure> {
-    let none = || (StreamId([0; 8]), Vec::new());
+    let no_pieces = || (StreamId([0; 8]), Vec::new());
     let snapshot = w.snapshot();
     let read = || {
         let Some(draft) = snapshot.draft_row(session, row)? else {
-            return Ok(none());
+            return Ok(no_pieces());
         };
         let pieces = snapshot.draft_pieces(session, &draft)?;
         Ok((draft.stream, pieces))
@@ -251,7 +252,7 @@ fn pieces<T: Tx>(
             ..
         }) => {
             tracing::error!(session_id = %session.name(), turn_id = %row.turn_id, detail, "a draft is left out");
-            Ok(none())
+            Ok(no_pieces())
         }
         result => result,
     }
@@ -273,14 +274,14 @@ pub(super) fn is_abandoned<T: Tx>(
         (Some(draft), Some(stream)) => draft.stream == stream && draft.beat_at < interrupt.before,
         (None, Some(_)) => false,
         (Some(draft), None) => {
-            draft.beat_at < interrupt.before && row.touched_at < interrupt.before
+            draft.beat_at < interrupt.before && row.last_write_at < interrupt.before
         }
-        (None, None) => row.touched_at < interrupt.before,
+        (None, None) => row.last_write_at < interrupt.before,
     })
 }
 
-/// Removes from the entries those keys that stored items already use, so that a turn can always end.
-pub(super) fn without_used_keys<T: Tx>(
+/// Removes the item ids that stored items already use from the entries, so that a turn can always end.
+pub(super) fn without_used_item_ids<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &VerifiedSession,
     mut entries: Vec<Entry>,

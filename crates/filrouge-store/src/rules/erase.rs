@@ -2,11 +2,10 @@
 
 use filrouge_types::Failure;
 
-use super::writing::{ActiveWrite, put_changed};
+use super::writing::{ActiveWrite, put_changed_head};
 use crate::command::{Erase, Erased, Outcome};
 use crate::read::{SessionOrTombstone, session_not_found};
-use crate::rows::Change;
-use crate::rows::{HeadRow, Tx};
+use crate::rows::{Change, HeadRow, Tx};
 
 pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, erase: &Erase) -> Result<Outcome, Failure> {
     let mut session = match w.snapshot().find_or_tombstone(w.scope, &erase.session_id)? {
@@ -27,11 +26,11 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, erase: &Erase) -> Result<
     w.tx.erase(session.pk)?;
     let row = session.row.tombstone(erased);
     w.tx.update_session(session.pk, &row)?;
-    let before = session.head.mac;
+    let previous_mac = session.head.mac;
     session.head = HeadRow::empty(row.fingerprint(), w.ctx.now);
-    // `put_changed` subtracts the old head from the store digest, for which it needs the old head's MAC.
-    session.head.mac = before;
+    // `put_changed_head` subtracts the old head's MAC from the store's digest.
+    session.head.mac = previous_mac;
     session.row = row;
-    put_changed(w, session, (0, 0), Change::Erased)?;
+    put_changed_head(w, session, (0, 0), Change::Erased)?;
     Ok(Outcome::Erased(erased))
 }

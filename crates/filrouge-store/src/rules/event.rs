@@ -6,14 +6,13 @@ use super::lease;
 use super::writing::ActiveWrite;
 use crate::command::{NewEvent, Outcome};
 use crate::read::VerifiedSession;
-use crate::rows::Change;
-use crate::rows::{EventRow, Tx};
+use crate::rows::{Change, EventRow, Tx};
 
 /// The maximum number of events of a session.
 const EVENTS_MAX: u64 = 10_000;
-/// The number of a session's events from which filrouge itself adds no more: the last tenth is reserved for the
+/// The number of a session's events from which filrouge adds none of its own: the last tenth is reserved for the
 /// application.
-const OWN_EVENTS_MAX: u64 = EVENTS_MAX - EVENTS_MAX / 10;
+const INTERNAL_EVENTS_MAX: u64 = EVENTS_MAX - EVENTS_MAX / 10;
 
 pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, new: &NewEvent) -> Result<Outcome, Failure> {
     let snapshot = w.snapshot();
@@ -21,28 +20,28 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, new: &NewEvent) -> Result
     if let Some(row) = w.tx.event(session.pk, &new.key)? {
         let event = snapshot.verified_event(&session, row)?;
         if event.key != new.key {
-            return Err(session.broken(None, "an event's key leads to another event"));
+            return Err(session.integrity_failure(None, "an event's key leads to another event"));
         }
-        let same = event.kind == new.kind
+        let is_same = event.kind == new.kind
             && event.detail == new.detail
             && new.at.is_none_or(|at| at == event.at);
-        if !same {
-            let what = format!(
+        if !is_same {
+            let detail = format!(
                 "event {:?} was recorded with another body",
                 new.key.as_str()
             );
-            return Err(Failure::new(ErrorCode::IdempotencyMismatch, what)
+            return Err(Failure::new(ErrorCode::IdempotencyMismatch, detail)
                 .with_hint("give every event a separate key"));
         }
-        lease::release_separately(w, session)?;
+        lease::release_if_requested(w, session)?;
         return Ok(Outcome::Event {
             event: Box::new(event),
             created: false,
         });
     }
-    // Recording an event needs no lease.
+    // Recording an event needs no lease; only a given fence is checked.
     if w.scope.fence.is_some() {
-        lease::check_hold(&session, w.scope, w.ctx.now)?;
+        lease::check_lease(&session, w.scope, w.ctx.now)?;
     }
     let event = SessionEvent {
         key: new.key.clone(),
@@ -51,8 +50,8 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, new: &NewEvent) -> Result
         detail: new.detail.clone(),
         created_at: w.ctx.now,
     };
-    put(w, &session, event.clone())?;
-    lease::release_separately(w, session)?;
+    insert(w, &session, event.clone())?;
+    lease::release_if_requested(w, session)?;
     Ok(Outcome::Event {
         event: Box::new(event),
         created: true,
@@ -63,14 +62,14 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, new: &NewEvent) -> Result
 ///
 /// # Errors
 /// `limit_exceeded` when the session has the maximum number of events.
-pub(super) fn put<T: Tx>(
+fn insert<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     session: &VerifiedSession,
     event: SessionEvent,
 ) -> Result<(), Failure> {
     let number = w.tx.newest_event(session.pk)? + 1;
-    let limit = match event.key.is_own() {
-        true => OWN_EVENTS_MAX,
+    let limit = match event.key.is_internal() {
+        true => INTERNAL_EVENTS_MAX,
         false => EVENTS_MAX,
     };
     if number > limit {
@@ -81,6 +80,6 @@ pub(super) fn put<T: Tx>(
     }
     let row = EventRow::sealed(number, event, w.ctx.keyring, session.pk);
     w.tx.insert_event(session.pk, &row)?;
-    w.log(session.pk, (number, 0), &session.head.mac, Change::Event);
+    w.add_log_entry(session.pk, (number, 0), &session.head.mac, Change::Event);
     Ok(())
 }

@@ -5,15 +5,13 @@ use filrouge_types::{ErrorCode, EventKey, Failure, SessionStatus, Timestamp};
 
 use super::event;
 use super::lease_check::{LeaseCheck, expiry};
-use super::writing::{ActiveWrite, RuleContext, insert_session, put_changed};
-use crate::command::{Acquire, LeaseRequest, NewEvent, Outcome, Scope, TakeLease};
-use crate::read::session_conflict;
-use crate::read::{VerifiedSession, session_not_found};
-use crate::rows::Change;
-use crate::rows::{HeadLease, Tx};
+use super::writing::{ActiveWrite, RuleContext, insert_session, put_changed_head};
+use crate::command::{Acquire, LeaseCommand, LeaseRequest, NewEvent, Outcome, Scope};
+use crate::read::{VerifiedSession, session_conflict, session_not_found};
+use crate::rows::{Change, HeadLease, Tx};
 
-/// The kind of the event that records that a caller resumed the session from the store.
-const RESUMED: &str = "resume_from_pg";
+/// The kind of the event that records that a caller resumed the session from the store (a published name).
+const RESUME_EVENT_KIND: &str = "resume_from_pg";
 
 /// The maximum length of a holder's name in bytes, as for any id.
 const HOLDER_MAX: usize = 256;
@@ -21,94 +19,94 @@ const HOLDER_MAX: usize = 256;
 /// The upper bound of a session's first fence. A double represents it exactly.
 const FIRST_FENCE_MAX: u64 = (1 << 53) - 1;
 
-pub(super) fn take<T: Tx>(
+pub(super) fn apply<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
-    take: &TakeLease,
+    command: &LeaseCommand,
 ) -> Result<Outcome, Failure> {
-    match &take.ask {
-        LeaseRequest::Acquire(acquire) => acquire_lease(w, take, acquire),
+    match &command.request {
+        LeaseRequest::Acquire(acquire) => acquire_lease(w, command, acquire),
         LeaseRequest::Renew { fence, ttl } => {
-            let mut session = w.snapshot().get(w.scope, &take.session_id)?;
-            if was_granted_in_queue(w, &session, &take.holder, *fence) {
-                let until = not_shorter(&session.head.lease, w.ctx.now, *ttl);
-                session.head.lease.holder = take.holder.clone();
+            let mut session = w.snapshot().get(w.scope, &command.session_id)?;
+            if was_granted_while_down(w, &session, &command.holder, *fence) {
+                let until = expiry_after_queued_renewal(&session.head.lease, w.ctx.now, *ttl);
+                session.head.lease.holder = command.holder.clone();
                 session.head.lease.expires_at = until;
             } else {
-                session.head.lease = lease_check(&session, w.ctx.now).after_request(take)?;
+                session.head.lease = lease_check(&session, w.ctx.now).after_request(command)?;
             }
-            put(w, session)
+            put_lease(w, session)
         }
         LeaseRequest::Release { fence } => {
-            let mut session = w.snapshot().get(w.scope, &take.session_id)?;
+            let mut session = w.snapshot().get(w.scope, &command.session_id)?;
             let lease_check = lease_check(&session, w.ctx.now);
-            let after = match was_granted_in_queue(w, &session, &take.holder, *fence) {
+            let after = match was_granted_while_down(w, &session, &command.holder, *fence) {
                 true => lease_check.released(),
-                false => lease_check.after_request(take)?,
+                false => lease_check.after_request(command)?,
             };
             if after == session.head.lease {
-                return Ok(not_acquired(&session, w.ctx));
+                return Ok(outcome_without_new_fence(&session, w.ctx));
             }
             session.head.lease = after;
-            put(w, session)
+            put_lease(w, session)
         }
     }
 }
 
 fn acquire_lease<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
-    take: &TakeLease,
+    command: &LeaseCommand,
     acquire: &Acquire,
 ) -> Result<Outcome, Failure> {
     // The holder's name is limited because the head contains it, and every write rewrites the head.
-    if take.holder.is_empty() || take.holder.len() > HOLDER_MAX {
-        let what = format!("a holder's name has 1 to {HOLDER_MAX} bytes");
-        return Err(Failure::new(ErrorCode::Invalid, what));
+    if command.holder.is_empty() || command.holder.len() > HOLDER_MAX {
+        let detail = format!("a holder's name has 1 to {HOLDER_MAX} bytes");
+        return Err(Failure::new(ErrorCode::Invalid, detail));
     }
-    if let Some(own) = w.scope.fence.filter(|own| own.queued) {
-        return apply_queued_lease(w, take, (own.fence, acquire.ttl));
+    if let Some(token) = w.scope.fence.filter(|token| token.queued) {
+        return apply_queued_lease(w, command, (token.fence, acquire.ttl));
     }
-    // Only a caller that creates the session learns that its id is in use.
-    let found = match acquire.create {
-        Some(_) => w.snapshot().find_any(w.scope, &take.session_id)?,
-        None => Some(w.snapshot().get(w.scope, &take.session_id)?),
+    // Only a request that may create the session reveals that its id is in use.
+    let existing = match acquire.create {
+        Some(_) => w.snapshot().find_any(w.scope, &command.session_id)?,
+        None => Some(w.snapshot().get(w.scope, &command.session_id)?),
     };
-    let created = found.is_none();
-    let mut session = match (found, &acquire.create) {
-        (Some(session), _) if w.scope.sees(&session.row) => session,
+    let is_created = existing.is_none();
+    let mut session = match (existing, &acquire.create) {
+        (Some(session), _) if w.scope.can_see(&session.row) => session,
         (Some(_), _) => return Err(session_conflict()),
         (None, Some(new)) => insert_session(w, new)?,
-        (None, None) => return Err(session_not_found(&take.session_id)),
+        (None, None) => return Err(session_not_found(&command.session_id)),
     };
-    check_continues(&session, w.ctx, acquire)?;
-    let before = session.head.lease.fence;
-    session.head.lease = lease_check(&session, w.ctx.now).after_request(take)?;
-    if before == 0 {
+    check_can_continue(&session, w.ctx, acquire)?;
+    let previous_fence = session.head.lease.fence;
+    session.head.lease = lease_check(&session, w.ctx.now).after_request(command)?;
+    if previous_fence == 0 {
         session.head.lease.fence = first_fence(w, w.ctx.now);
     }
-    let acquired = session.head.lease.fence != before;
+    let acquired = session.head.lease.fence != previous_fence;
     let resumed = match &acquire.resumes {
-        Some(caller_seq) if !created => record_resume(w, &session, *caller_seq)?,
+        Some(caller_seq) if !is_created => record_resume(w, &session, *caller_seq)?,
         _ => false,
     };
     let change = match &acquire.create {
-        Some(new) if created => {
+        Some(new) if is_created => {
             Change::Created(session.row.tenant_id.clone(), new.session_id.clone())
         }
         _ => Change::Lease,
     };
-    let session = put_changed(w, session, (0, 0), change)?;
+    let session = put_changed_head(w, session, (0, 0), change)?;
     Ok(Outcome::Lease {
-        lease: session.head.lease.shown(w.ctx.now),
+        lease: session.head.lease.to_lease(w.ctx.now),
         acquired,
-        created,
+        created: is_created,
         resumed,
     })
 }
 
-/// The first fence of a session. In a store whose sessions expire, an earlier session may have had this id, and its
-/// fences must not recur; there the first fence is the current time in microseconds.
+/// The first fence of a session: 1, or in a store whose sessions expire, the current time in microseconds. An expired
+/// session may have had the same id, and its fences must not recur.
 fn first_fence<T: Tx>(w: &ActiveWrite<'_, T>, now: Timestamp) -> u64 {
-    if !w.tx.forgets() {
+    if !w.tx.can_expire() {
         return 1;
     }
     u64::try_from(now.as_micros())
@@ -116,36 +114,41 @@ fn first_fence<T: Tx>(w: &ActiveWrite<'_, T>, now: Timestamp) -> u64 {
         .clamp(1, FIRST_FENCE_MAX)
 }
 
-/// Applies a lease that was granted under this fence while the store was down. It is valid if no other lease was
-/// granted since (DESIGN §6, "Ledger down").
+/// Applies a lease that the spool granted under this fence while the store was down. The lease is valid if no other
+/// lease was granted since (DESIGN §6, "Ledger down").
 fn apply_queued_lease<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
-    take: &TakeLease,
+    command: &LeaseCommand,
     (fence, ttl): (u64, std::time::Duration),
 ) -> Result<Outcome, Failure> {
-    let mut session = w.snapshot().get(w.scope, &take.session_id)?;
+    let mut session = w.snapshot().get(w.scope, &command.session_id)?;
     let lease = &session.head.lease;
-    let is_renewal = lease.fence == fence && lease.holder == take.holder;
-    let next = lease.fence.checked_add(1) == Some(fence);
-    if fence == 0 || !(is_renewal || next) {
-        return Err(lease_check(&session, w.ctx.now).stale(fence));
+    let is_renewal = lease.fence == fence && lease.holder == command.holder;
+    let is_next = lease.fence.checked_add(1) == Some(fence);
+    if fence == 0 || !(is_renewal || is_next) {
+        return Err(lease_check(&session, w.ctx.now).stale_fence_failure(fence));
     }
     let until = if is_renewal {
-        not_shorter(lease, w.ctx.now, ttl)
+        expiry_after_queued_renewal(lease, w.ctx.now, ttl)
     } else {
         expiry(w.ctx.now, ttl)
     };
-    session.head.lease = lease_check(&session, w.ctx.now).granted(take, fence, ttl);
+    session.head.lease = lease_check(&session, w.ctx.now).granted(command, fence, ttl);
     session.head.lease.expires_at = until;
-    put(w, session)
+    put_lease(w, session)
 }
 
-/// The expiry of a lease that was renewed while the store was down: a live lease is never shortened.
-fn not_shorter(lease: &HeadLease, now: Timestamp, ttl: std::time::Duration) -> Timestamp {
+/// The expiry of a lease that was renewed while the store was down. A renewal never shortens a lease.
+fn expiry_after_queued_renewal(
+    lease: &HeadLease,
+    now: Timestamp,
+    ttl: std::time::Duration,
+) -> Timestamp {
     lease.expires_at.max(expiry(now, ttl))
 }
 
-fn check_continues(
+/// Refuses a lease of a session that is closed or in a terminal state.
+fn check_can_continue(
     session: &VerifiedSession,
     ctx: &RuleContext<'_>,
     acquire: &Acquire,
@@ -153,70 +156,70 @@ fn check_continues(
     let state = session.row.state.as_deref();
     lease_check(session, ctx.now).check_state(state, &acquire.terminal)?;
     if session.row.status == SessionStatus::Closed {
-        let what = format!("session {:?} is closed", session.name());
-        return Err(Failure::new(ErrorCode::SessionClosed, what)
+        let detail = format!("session {:?} is closed", session.name());
+        return Err(Failure::new(ErrorCode::SessionClosed, detail)
             .with_hint("begin another session, or patch this one's status to active"));
     }
     Ok(())
 }
 
-/// Records, once per fence, that the caller resumed the session from the store; returns whether an event records it. No
-/// event is recorded if there was nothing to resume or if the caller already had the session's newest seq.
+/// Records, once per fence, that the caller resumed the session from the store. Returns whether an event records it. No
+/// event is recorded if the session is empty, or if the caller already had the session's newest seq.
 fn record_resume<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     session: &VerifiedSession,
     caller_seq: Option<u64>,
 ) -> Result<bool, Failure> {
     let head = &session.head;
-    let nothing = head.last_seq == 0 && head.checkpoints.count == 0;
-    if nothing || caller_seq == Some(head.last_seq) {
+    let is_empty = head.last_seq == 0 && head.checkpoints.count == 0;
+    if is_empty || caller_seq == Some(head.last_seq) {
         return Ok(false);
     }
-    let key = EventKey::own(RESUMED, head.lease.fence)
+    let key = EventKey::internal(RESUME_EVENT_KIND, head.lease.fence)
         .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
     if w.tx.event(session.pk, &key)?.is_some() {
         return Ok(true);
     }
-    let new = NewEvent {
+    let new_event = NewEvent {
         session_id: session.row.session_id.clone(),
         key,
-        kind: RESUMED.into(),
+        kind: RESUME_EVENT_KIND.into(),
         at: None,
         detail: None,
     };
     // The rule for events reads the stored session, which does not have the new lease yet, so it runs without a fencing
     // token.
     let scope = w.scope.clone().with_fence(None);
-    let unheld = &mut ActiveWrite {
+    let write_without_fence = &mut ActiveWrite {
         tx: w.tx,
         group: w.group,
         ctx: w.ctx,
         scope: &scope,
     };
-    match event::apply(unheld, &new) {
+    match event::apply(write_without_fence, &new_event) {
         // A session with the maximum number of events still resumes.
         Err(failure) if failure.code == ErrorCode::LimitExceeded => Ok(false),
-        recorded => recorded.map(|_| true),
+        result => result.map(|_| true),
     }
 }
 
-/// Checks the writer's lease (DESIGN §6) and applies a requested release to the head.
-pub(super) fn check<T: Tx>(
+/// Checks the writer's lease (DESIGN §6). If the write requests it, also releases the lease in the head.
+pub(super) fn check_and_release<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &mut VerifiedSession,
 ) -> Result<(), Failure> {
-    check_hold(session, w.scope, w.ctx.now)?;
-    release_lease(w, session);
+    check_lease(session, w.scope, w.ctx.now)?;
+    release_in_head(w, session);
     Ok(())
 }
 
-/// Like [`check`], for writes that need no lease: a fence that is given must be the current one.
-pub(super) fn check_if_given<T: Tx>(
+/// Like [`check_and_release`], for writes that need no lease: only a given fence is checked.
+pub(super) fn check_and_release_if_fenced<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &mut VerifiedSession,
 ) -> Result<(), Failure> {
     match w.scope.fence {
-        Some(_) => check(w, session),
+        Some(_) => check_and_release(w, session),
         None => Ok(()),
     }
 }
@@ -226,83 +229,97 @@ pub(super) fn check_if_given<T: Tx>(
 ///
 /// # Errors
 /// `lease_held`, `stale_fence`, `lease_expired`.
-pub fn check_hold(session: &VerifiedSession, scope: &Scope, now: Timestamp) -> Result<(), Failure> {
-    let Some(own) = scope.fence else {
+pub fn check_lease(
+    session: &VerifiedSession,
+    scope: &Scope,
+    now: Timestamp,
+) -> Result<(), Failure> {
+    let Some(token) = scope.fence else {
         return if session.head.lease.is_live(now) {
-            Err(lease_check(session, now).refused(ErrorCode::LeaseHeld))
+            Err(lease_check(session, now).held_failure(ErrorCode::LeaseHeld))
         } else {
             Ok(())
         };
     };
-    lease_check(session, now).check_fence(own.fence, own.queued)
+    lease_check(session, now).check_fence(token.fence, token.queued)
 }
 
-/// Releases the lease in the head if the write comes from the lease's holder and requests it; returns whether it did.
-pub(super) fn release_lease<T: Tx>(w: &ActiveWrite<'_, T>, session: &mut VerifiedSession) -> bool {
+/// Releases the lease in the head if the write requests it and comes from the lease's holder. Returns whether it was
+/// released.
+pub(super) fn release_in_head<T: Tx>(
+    w: &ActiveWrite<'_, T>,
+    session: &mut VerifiedSession,
+) -> bool {
     let lease = &session.head.lease;
-    let requested = w
+    let is_requested = w
         .scope
         .fence
-        .is_some_and(|own| own.release && own.fence == lease.fence);
-    let releases = requested && lease.is_live(w.ctx.now);
-    if releases {
+        .is_some_and(|token| token.release && token.fence == lease.fence);
+    let is_released = is_requested && lease.is_live(w.ctx.now);
+    if is_released {
         session.head.lease = lease_check(session, w.ctx.now).released();
     }
-    releases
+    is_released
 }
 
 /// Refuses a fence for a session that does not exist.
 pub(super) fn check_no_fence(scope: &Scope) -> Result<(), Failure> {
     match scope.fence {
         None => Ok(()),
-        Some(own) => {
-            let what = format!("fence {} was never granted", own.fence);
-            Err(Failure::new(ErrorCode::StaleFence, what)
+        Some(token) => {
+            let detail = format!("fence {} was never granted", token.fence);
+            Err(Failure::new(ErrorCode::StaleFence, detail)
                 .with_hint("take a lease of the session, or resume it with create: true"))
         }
     }
 }
 
-/// Releases the lease if the write requests it, and writes the head. For a write that otherwise does not change the
-/// head, such as a replay.
-pub(super) fn release_separately<T: Tx>(
+/// Releases the lease and writes the head, if the write requests a release. Writes that do not change the head
+/// otherwise, such as replays, call it.
+pub(super) fn release_if_requested<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     mut session: VerifiedSession,
 ) -> Result<VerifiedSession, Failure> {
-    match release_lease(w, &mut session) {
-        true => put_changed(w, session, (0, 0), Change::Lease),
+    match release_in_head(w, &mut session) {
+        true => put_changed_head(w, session, (0, 0), Change::Lease),
         false => Ok(session),
     }
 }
 
 /// Writes the head with the changed lease.
-fn put<T: Tx>(w: &mut ActiveWrite<'_, T>, session: VerifiedSession) -> Result<Outcome, Failure> {
-    let session = put_changed(w, session, (0, 0), Change::Lease)?;
-    Ok(not_acquired(&session, w.ctx))
+fn put_lease<T: Tx>(
+    w: &mut ActiveWrite<'_, T>,
+    session: VerifiedSession,
+) -> Result<Outcome, Failure> {
+    let session = put_changed_head(w, session, (0, 0), Change::Lease)?;
+    Ok(outcome_without_new_fence(&session, w.ctx))
 }
 
-/// The outcome of a request that granted no new fence.
-fn not_acquired(session: &VerifiedSession, ctx: &RuleContext<'_>) -> Outcome {
+/// The outcome of a request that grants no new fence.
+fn outcome_without_new_fence(session: &VerifiedSession, ctx: &RuleContext<'_>) -> Outcome {
     Outcome::Lease {
-        lease: session.head.lease.shown(ctx.now),
+        lease: session.head.lease.to_lease(ctx.now),
         acquired: false,
         created: false,
         resumed: false,
     }
 }
 
-/// Whether the lease was granted under this fence while the store was down, and no other holder has acquired it since.
-/// If so, the queued request is valid (DESIGN §6, "Ledger down").
-fn was_granted_in_queue<T: Tx>(
+/// Whether the spool granted the lease under this fence while the store was down, and no other holder has acquired it
+/// since. If so, the queued request is valid (DESIGN §6, "Ledger down").
+fn was_granted_while_down<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &VerifiedSession,
     holder: &str,
     fence: u64,
 ) -> bool {
     let lease = &session.head.lease;
-    let queued = w.scope.fence.is_some_and(|h| h.queued && h.fence == fence);
-    let free = !lease.is_live(w.ctx.now) || *lease.holder == *holder;
-    queued && fence != 0 && fence == lease.fence && free
+    let is_queued = w
+        .scope
+        .fence
+        .is_some_and(|token| token.queued && token.fence == fence);
+    let is_free = !lease.is_live(w.ctx.now) || *lease.holder == *holder;
+    is_queued && fence != 0 && fence == lease.fence && is_free
 }
 
 fn lease_check<'a>(session: &'a VerifiedSession, now: Timestamp) -> LeaseCheck<'a> {

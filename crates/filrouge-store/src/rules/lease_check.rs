@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp};
 
-use crate::command::{LeaseRequest, TakeLease};
+use crate::command::{LeaseCommand, LeaseRequest};
 use crate::rows::HeadLease;
 
 /// A session's newest lease at one moment.
@@ -30,8 +30,8 @@ impl LeaseCheck<'_> {
         match state.filter(|state| terminal.iter().any(|t| **t == **state)) {
             None => Ok(()),
             Some(state) => {
-                let what = format!("session {:?} is in state {state}", self.session.as_str());
-                Err(Failure::new(ErrorCode::SessionTerminated, what)
+                let detail = format!("session {:?} is in state {state}", self.session.as_str());
+                Err(Failure::new(ErrorCode::SessionTerminated, detail)
                     .with_hint("begin another session: this one cannot continue"))
             }
         }
@@ -44,30 +44,30 @@ impl LeaseCheck<'_> {
     /// holder has it.
     pub fn check_holder(&self, holder: &str, fence: u64) -> Result<(), Failure> {
         if fence != self.lease.fence || fence == 0 {
-            return Err(self.stale(fence));
+            return Err(self.stale_fence_failure(fence));
         }
         if !self.lease.is_live(self.now) {
             let hint = "acquire the lease again: possibly no other holder has acquired the session";
-            return Err(ended(fence).with_hint(hint));
+            return Err(lease_ended_failure(fence).with_hint(hint));
         }
         if *self.lease.holder != *holder {
-            return Err(self.refused(ErrorCode::LeaseHeld));
+            return Err(self.held_failure(ErrorCode::LeaseHeld));
         }
         Ok(())
     }
 
-    /// Checks that a write under this fence is allowed. A `queued` write, which has waited in the spool, stays allowed
-    /// after the lease has expired.
+    /// Checks that a write under this fence is allowed. A write that has waited in the spool (`is_queued`) stays
+    /// allowed after the lease has expired.
     ///
     /// # Errors
     /// `stale_fence`, `lease_expired`.
-    pub fn check_fence(&self, fence: u64, queued: bool) -> Result<(), Failure> {
+    pub fn check_fence(&self, fence: u64, is_queued: bool) -> Result<(), Failure> {
         if fence != self.lease.fence || fence == 0 {
-            return Err(self.stale(fence));
+            return Err(self.stale_fence_failure(fence));
         }
-        if !queued && !self.lease.is_live(self.now) {
+        if !is_queued && !self.lease.is_live(self.now) {
             let hint = "resume the session: possibly no other holder has acquired it";
-            return Err(ended(fence).with_hint(hint));
+            return Err(lease_ended_failure(fence).with_hint(hint));
         }
         Ok(())
     }
@@ -78,23 +78,23 @@ impl LeaseCheck<'_> {
     /// # Errors
     /// `lease_timeout` if another holder has a live lease. A renewal fails as [`Self::check_holder`] does, a release
     /// only with `lease_held`.
-    pub fn after_request(&self, take: &TakeLease) -> Result<HeadLease, Failure> {
+    pub fn after_request(&self, command: &LeaseCommand) -> Result<HeadLease, Failure> {
         let lease = self.lease;
-        match &take.ask {
+        match &command.request {
             LeaseRequest::Acquire(acquire) => {
-                let live = lease.is_live(self.now);
-                if live && lease.holder != take.holder {
-                    return Err(self.refused(ErrorCode::LeaseTimeout));
+                let is_live = lease.is_live(self.now);
+                if is_live && lease.holder != command.holder {
+                    return Err(self.held_failure(ErrorCode::LeaseTimeout));
                 }
                 // The current holder keeps its fence.
-                let fence = lease.fence + u64::from(!live);
-                Ok(self.granted(take, fence, acquire.ttl))
+                let fence = lease.fence + u64::from(!is_live);
+                Ok(self.granted(command, fence, acquire.ttl))
             }
             LeaseRequest::Renew { fence, ttl } => {
-                self.check_holder(&take.holder, *fence)?;
-                Ok(self.granted(take, *fence, *ttl))
+                self.check_holder(&command.holder, *fence)?;
+                Ok(self.granted(command, *fence, *ttl))
             }
-            LeaseRequest::Release { fence } => match self.check_holder(&take.holder, *fence) {
+            LeaseRequest::Release { fence } => match self.check_holder(&command.holder, *fence) {
                 Ok(()) => Ok(self.released()),
                 Err(failure) if failure.code == ErrorCode::LeaseHeld => Err(failure),
                 Err(_) => Ok(lease.clone()),
@@ -102,13 +102,13 @@ impl LeaseCheck<'_> {
         }
     }
 
-    /// The lease that the holder in `take` gets now, for `ttl`. `fence` is the current fence for a renewal, else a new
-    /// one.
+    /// The lease that the command's holder gets now, for `ttl`. `fence` is the current fence for a renewal, otherwise a
+    /// new one.
     #[must_use]
-    pub fn granted(&self, take: &TakeLease, fence: u64, ttl: Duration) -> HeadLease {
+    pub fn granted(&self, command: &LeaseCommand, fence: u64, ttl: Duration) -> HeadLease {
         HeadLease {
             fence,
-            holder: take.holder.clone(),
+            holder: command.holder.clone(),
             expires_at: expiry(self.now, ttl),
             since: match fence == self.lease.fence {
                 true => self.lease.since,
@@ -117,8 +117,8 @@ impl LeaseCheck<'_> {
         }
     }
 
-    /// The newest lease after its release: without a holder, and ended now. It keeps its fence, because fences only
-    /// grow.
+    /// The newest lease after its release: without a holder, and with the current time as its end. It keeps its fence,
+    /// because the next fence must be greater.
     #[must_use]
     pub fn released(&self) -> HeadLease {
         HeadLease {
@@ -130,33 +130,33 @@ impl LeaseCheck<'_> {
 
     /// The failure for a session whose lease another holder has. It states the holder and the end of the lease.
     #[must_use]
-    pub fn refused(&self, code: ErrorCode) -> Failure {
-        let held = self.lease.shown(self.now);
-        let holder = held.holder.as_deref().unwrap_or_default();
-        let what = format!("session {:?} is held by {holder:?}", self.session.as_str());
+    pub fn held_failure(&self, code: ErrorCode) -> Failure {
+        let current = self.lease.to_lease(self.now);
+        let holder = current.holder.as_deref().unwrap_or_default();
+        let detail = format!("session {:?} is held by {holder:?}", self.session.as_str());
         let hint = "wait until it is released or expires, and try again";
-        let mut failure = Failure::new(code, what).with_hint(hint);
-        failure.held = Some(Box::new(held));
+        let mut failure = Failure::new(code, detail).with_hint(hint);
+        failure.held = Some(Box::new(current));
         failure
     }
 
     /// The failure for a fence that is not the newest one.
     #[must_use]
-    pub fn stale(&self, fence: u64) -> Failure {
-        let what = format!(
+    pub fn stale_fence_failure(&self, fence: u64) -> Failure {
+        let detail = format!(
             "fence {fence} is not the newest fence of session {:?}: the newest is {}",
             self.session.as_str(),
             self.lease.fence
         );
-        Failure::new(ErrorCode::StaleFence, what)
+        Failure::new(ErrorCode::StaleFence, detail)
             .with_hint("resume the session, and continue from its newest items")
     }
 }
 
 /// The failure for a lease that has expired or was released.
-fn ended(fence: u64) -> Failure {
-    let what = format!("the lease with fence {fence} has ended");
-    Failure::new(ErrorCode::LeaseExpired, what)
+fn lease_ended_failure(fence: u64) -> Failure {
+    let detail = format!("the lease with fence {fence} has ended");
+    Failure::new(ErrorCode::LeaseExpired, detail)
 }
 
 /// The expiry of a lease that is acquired or renewed now.

@@ -6,12 +6,11 @@ use filrouge_types::{
 };
 
 use super::session::put_row;
-use super::writing::{ActiveWrite, RuleContext, check_tail, put_batch};
+use super::writing::{ActiveWrite, RuleContext, append_batch, check_tail};
 use crate::command::{Link, Outcome, Scope};
 use crate::read::{VerifiedSession, VerifiedSnapshot, session_not_found};
 use crate::record::{Batch, Entry};
-use crate::rows::Change;
-use crate::rows::{SessionRow, Tx};
+use crate::rows::{Change, SessionRow, Tx};
 
 pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, link: &Link) -> Result<Outcome, Failure> {
     let id = &link.session_id;
@@ -19,8 +18,8 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, link: &Link) -> Result<Ou
     if let Some(viewer) = w.scope.viewer.identity()
         && *viewer != link.identity_id
     {
-        let what = "only a caller that acts for an identity may link a session to it";
-        return Err(Failure::new(ErrorCode::Forbidden, what)
+        let detail = "only a caller that acts for an identity may link a session to it";
+        return Err(Failure::new(ErrorCode::Forbidden, detail)
             .with_hint("link it as the identity that logs in"));
     }
     let mut session = find(&w.snapshot(), w.scope, id)?;
@@ -29,7 +28,7 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, link: &Link) -> Result<Ou
             return Ok(Outcome::Session {
                 session: Box::new(session.row.with_head(&session.head)),
                 created: false,
-                put: None,
+                written: None,
             });
         }
         // The refusal reveals that the session has an owner, but not which one. The only other request that reveals
@@ -41,12 +40,12 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, link: &Link) -> Result<Ou
             )
             .with_hint("begin another session for this identity"));
         }
-        None if !w.scope.sees(&session.row) => return Err(session_not_found(id)),
+        None if !w.scope.can_see(&session.row) => return Err(session_not_found(id)),
         None => {}
     }
     check_tail(w, &session, 1)?;
     let batch = link_item(w.ctx, &link.identity_id)?;
-    let (first, _) = put_batch(w, &mut session, None, &batch)?;
+    let (first, _) = append_batch(w, &mut session, None, &batch)?;
     let row = SessionRow {
         identity_id: Some(link.identity_id.clone()),
         token: None,
@@ -55,8 +54,8 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, link: &Link) -> Result<Ou
     put_row(w, session, row, (first, 1), Change::Items)
 }
 
-/// Finds the session, even if the viewer may not see it. If it was erased, only its owner is informed; for anyone else
-/// it looks absent.
+/// Finds the session, even if the viewer may not see it. The failure for an erased session reveals the erasure only to
+/// the session's owner.
 fn find<T: Tx>(
     snapshot: &VerifiedSnapshot<'_, T>,
     scope: &Scope,

@@ -8,11 +8,15 @@ use filrouge_types::{
 };
 
 use super::checkpoint;
-use super::writing::{ActiveWrite, RuleContext, TURN_ITEMS_MAX, check_tail, put_batch, put_head};
+use super::writing::{
+    ActiveWrite, RuleContext, TURN_ITEMS_MAX, append_batch, check_tail, put_head,
+};
 
 use crate::command::{Outcome, Redact, Redacted, RedactionTarget, Scope, WrittenRange};
 use crate::read::{Redactions, VerifiedSession, VerifiedSnapshot, turn_not_found};
-use crate::record::{Batch, Decoded, Entry, Event, RecordFaultKind, RecordRow, Seqs, erased};
+use crate::record::{
+    Batch, Decoded, Entry, Event, RecordFaultKind, RecordRow, Seqs, erase_contents,
+};
 use crate::rows::{TurnRow, Tx};
 
 /// The number of records per read.
@@ -25,34 +29,40 @@ pub(super) fn apply<T: Tx>(
     let snapshot = w.snapshot();
     let mut session = snapshot.get(w.scope, &redact.session_id)?;
     let target = match &redact.target {
-        RedactionTarget::Turn(id) => ResolvedTarget::of_turn(&snapshot, w.scope, &session, id)?,
-        RedactionTarget::Items(seqs) => ResolvedTarget::of_items(&session, seqs)?,
+        RedactionTarget::Turn(id) => ResolvedTarget::from_turn(&snapshot, w.scope, &session, id)?,
+        RedactionTarget::Items(seqs) => ResolvedTarget::from_items(&session, seqs)?,
     };
-    let seq = session.head.last_seq + 1;
+    let redaction_seq = session.head.last_seq + 1;
     let mut named = NamedItems::default();
-    named.scan(&snapshot, w.ctx, &session, &target.seqs, seq)?;
-    if target.done || (target.turn.is_none() && named.records.is_empty()) {
+    named.scan(&snapshot, w.ctx, &session, &target.seqs, redaction_seq)?;
+    if target.is_redacted || (target.turn.is_none() && named.rewritten_records.is_empty()) {
         return replay(&snapshot, &session, &target, &named);
     }
     let turns = named.redacted_turns(&snapshot, w.scope, &session)?;
     check_tail(w, &session, 1)?;
     if let Some((first, _)) = target.seqs.ranges().next() {
-        checkpoint::forget_covering(w, &mut session, first)?;
+        checkpoint::delete_covering(w, &mut session, first)?;
     }
-    session.head.checkpoints.redacted = seq;
+    session.head.checkpoints.redacted = redaction_seq;
     let batch = redaction_item(w.ctx, redact, &target.seqs)?;
-    put_batch(w, &mut session, None, &batch)?;
-    for row in &named.records {
+    append_batch(w, &mut session, None, &batch)?;
+    for row in &named.rewritten_records {
         w.tx.update_record(session.pk, row)?;
     }
     for mut row in turns {
-        row.redacted_by = seq;
+        row.redacted_by = redaction_seq;
         w.tx.update_turn(session.pk, &row.sealed(w.ctx.keyring, session.pk))?;
     }
     session.head.updated_at = w.ctx.now;
-    let session = put_head(w, session, (seq, 1), false)?;
-    let put = WrittenRange::new(&session, seq, 1, []);
-    outcome(&w.snapshot(), &session, &target, (seq, w.ctx.now), put)
+    let session = put_head(w, session, (redaction_seq, 1), false)?;
+    let written = WrittenRange::new(&session, redaction_seq, 1, []);
+    outcome(
+        &w.snapshot(),
+        &session,
+        &target,
+        (redaction_seq, w.ctx.now),
+        written,
+    )
 }
 
 /// The items that a redaction erases.
@@ -61,18 +71,18 @@ struct ResolvedTarget {
     seqs: Seqs,
     /// The turn that the request names; `None` if it names items.
     turn: Option<TurnId>,
-    /// Whether every version of this turn is redacted already. Then `seqs` has the items of all versions, and nothing
-    /// is left to erase.
-    done: bool,
+    /// Whether every version of this turn is already redacted. Then `seqs` contains the items of all versions, and
+    /// nothing is left to erase.
+    is_redacted: bool,
 }
 
 impl ResolvedTarget {
-    /// Targets all versions of a turn: the turn, those it replaced and those that replace it. Versions that are
-    /// redacted already are left out, unless all are.
+    /// Targets all versions of a turn: the turn itself, those that it replaced and those that replaced it. Versions
+    /// that are already redacted are left out, unless all of them are.
     ///
     /// # Errors
     /// `turn_open` if a version is open, and those of reading the turn.
-    fn of_turn<T: Tx>(
+    fn from_turn<T: Tx>(
         snapshot: &VerifiedSnapshot<'_, T>,
         scope: &Scope,
         session: &VerifiedSession,
@@ -80,62 +90,66 @@ impl ResolvedTarget {
     ) -> Result<Self, Failure> {
         let row = snapshot
             .find_turn(session, scope, id)?
-            .ok_or_else(|| snapshot.no_turn(session, id))?;
+            .ok_or_else(|| snapshot.absent_turn_failure(session, id))?;
         let (from, to) = (row.ordinal << 8, (row.ordinal << 8) | 0xff);
         let mut rows = Vec::new();
         for row in snapshot.view.turns(session.pk, from, to, false, 0x100)? {
             let row = snapshot.verified_turn(session, row)?;
             if row.status == TurnStatus::Open {
-                let what = format!("turn {} is open", row.turn_id);
-                return Err(Failure::new(ErrorCode::TurnOpen, what)
+                let detail = format!("turn {} is open", row.turn_id);
+                return Err(Failure::new(ErrorCode::TurnOpen, detail)
                     .with_hint("finalize, fail or cancel it before it is redacted"));
             }
             rows.push(row);
         }
-        let done = rows.iter().all(|r| r.redacted_by != 0);
+        let is_redacted = rows.iter().all(|r| r.redacted_by != 0);
         let mut seqs = Vec::new();
-        for row in rows.iter().filter(|r| done || r.redacted_by == 0) {
-            seqs.extend(seqs_of(snapshot, session, row)?);
+        for row in rows.iter().filter(|r| is_redacted || r.redacted_by == 0) {
+            seqs.extend(item_ranges(snapshot, session, row)?);
         }
-        let seqs = Seqs::of(seqs).unwrap_or_default();
+        let seqs = Seqs::from_ranges(seqs).unwrap_or_default();
         let turn = Some(*id);
-        Ok(Self { seqs, turn, done })
+        Ok(Self {
+            seqs,
+            turn,
+            is_redacted,
+        })
     }
 
     /// Targets single items, which must exist.
-    fn of_items(session: &VerifiedSession, seqs: &Seqs) -> Result<Self, Failure> {
+    fn from_items(session: &VerifiedSession, seqs: &Seqs) -> Result<Self, Failure> {
         if seqs.count() == 0 {
             return Err(Failure::new(ErrorCode::Invalid, "no item is named"));
         }
         if seqs.last() > session.head.last_seq {
             let (last, end) = (seqs.last(), session.head.last_seq);
-            let what = format!("there is no item at seq {last}; the newest is at {end}");
-            return Err(Failure::new(ErrorCode::Invalid, what));
+            let detail = format!("there is no item at seq {last}; the newest is at {end}");
+            return Err(Failure::new(ErrorCode::Invalid, detail));
         }
         if seqs.count() > TURN_ITEMS_MAX {
-            let what = format!("at most {TURN_ITEMS_MAX} items are redacted at once");
-            return Err(Failure::new(ErrorCode::LimitExceeded, what)
+            let detail = format!("at most {TURN_ITEMS_MAX} items are redacted at once");
+            return Err(Failure::new(ErrorCode::LimitExceeded, detail)
                 .with_hint("redact them in several calls"));
         }
         Ok(Self {
             seqs: seqs.clone(),
             turn: None,
-            done: false,
+            is_redacted: false,
         })
     }
 }
 
 /// The seqs of a turn's items, as ranges of first and last seq. Items of other turns may be between the ranges.
-fn seqs_of<T: Tx>(
+fn item_ranges<T: Tx>(
     snapshot: &VerifiedSnapshot<'_, T>,
     session: &VerifiedSession,
     turn: &TurnRow,
 ) -> Result<Vec<(u64, u64)>, Failure> {
-    let (mut next, mut count, mut seqs) = (turn.first_seq, 0, Vec::new());
-    while next <= turn.last_seq {
-        let rows = snapshot.view.records(session.pk, next, PAGE)?;
+    let (mut next_seq, mut count, mut seqs) = (turn.first_seq, 0, Vec::new());
+    while next_seq <= turn.last_seq {
+        let rows = snapshot.view.records(session.pk, next_seq, PAGE)?;
         if rows.is_empty() {
-            return Err(session.broken(Some(next), RecordFaultKind::Missing));
+            return Err(session.integrity_failure(Some(next_seq), RecordFaultKind::Missing));
         }
         for row in &rows {
             // These rows are not verified here, because they only select seqs. `NamedItems::scan` verifies the records.
@@ -143,26 +157,25 @@ fn seqs_of<T: Tx>(
                 seqs.push((row.first_seq, row.last_seq()));
                 count += row.count;
             }
-            next = next.max(row.last_seq().saturating_add(1));
+            next_seq = next_seq.max(row.last_seq().saturating_add(1));
         }
     }
     if count != turn.items {
-        let what = format!("the row of turn {} does not match its items", turn.turn_id);
-        return Err(session.broken(Some(turn.first_seq), what));
+        let detail = format!("the row of turn {} does not match its items", turn.turn_id);
+        return Err(session.integrity_failure(Some(turn.first_seq), detail));
     }
     Ok(seqs)
 }
 
-/// The state of the items that a redaction names, read before it is written.
+/// The stored state of the items that a redaction names, before the redaction.
 #[derive(Default)]
 struct NamedItems {
-    /// The records that still have contents of named items, in the form in which they are rewritten: without these
-    /// contents.
-    records: Vec<RecordRow>,
-    /// How many items the redaction names in each turn.
-    turns: BTreeMap<TurnId, u64>,
+    /// The records that still have contents of named items, rewritten without these contents.
+    rewritten_records: Vec<RecordRow>,
+    /// The number of items that the redaction names in each turn.
+    count_by_turn: BTreeMap<TurnId, u64>,
     /// The seq of the newest earlier redaction that erased one of the named items; 0 if there is none.
-    newest: u64,
+    newest_redaction: u64,
 }
 
 impl NamedItems {
@@ -181,18 +194,19 @@ impl NamedItems {
             next = next.max(first);
             while next <= last {
                 let rows = snapshot.view.records(session.pk, next, PAGE)?;
-                let within: Vec<_> = rows.iter().take_while(|r| r.first_seq <= last).collect();
-                if within.is_empty() {
-                    return Err(session.broken(Some(next), RecordFaultKind::Missing));
+                let named_rows: Vec<_> = rows.iter().take_while(|r| r.first_seq <= last).collect();
+                if named_rows.is_empty() {
+                    return Err(session.integrity_failure(Some(next), RecordFaultKind::Missing));
                 }
-                for row in within {
+                for row in named_rows {
                     if row.first_seq > next || row.last_seq() < next {
-                        return Err(session.broken(Some(next), RecordFaultKind::Missing));
+                        return Err(session.integrity_failure(Some(next), RecordFaultKind::Missing));
                     }
-                    let decoded = snapshot.decode_with(session, row, &mut redactions)?;
-                    self.add_record(&decoded, seqs)?;
-                    let new = erased(row, &decoded, seqs, redaction_seq, ctx.keyring)?;
-                    self.records.extend(new);
+                    let decoded = snapshot.decode_record(session, row, &mut redactions)?;
+                    self.count_record(&decoded, seqs)?;
+                    let rewritten =
+                        erase_contents(row, &decoded, seqs, redaction_seq, ctx.keyring)?;
+                    self.rewritten_records.extend(rewritten);
                     next = row.last_seq() + 1;
                 }
             }
@@ -201,21 +215,26 @@ impl NamedItems {
     }
 
     /// Counts a record's named items. Refuses an item outside of turns, such as a redaction or a link.
-    fn add_record(&mut self, decoded: &Decoded, seqs: &Seqs) -> Result<(), Failure> {
+    fn count_record(&mut self, decoded: &Decoded, seqs: &Seqs) -> Result<(), Failure> {
         for (item, _) in decoded.items.iter().filter(|(i, _)| seqs.contains(i.seq)) {
             let Some(turn_id) = item.turn_id else {
-                let what = format!("the item at seq {} is a {}", item.seq, item.body.channel);
-                return Err(Failure::new(ErrorCode::Invalid, what)
+                let detail = format!("the item at seq {} is a {}", item.seq, item.body.channel);
+                return Err(Failure::new(ErrorCode::Invalid, detail)
                     .with_hint("redactions and links stay: they record what was done"));
             };
-            *self.turns.entry(turn_id).or_default() += 1;
+            *self.count_by_turn.entry(turn_id).or_default() += 1;
         }
-        let pointers = decoded.redacted.iter().filter(|(s, _)| seqs.contains(*s));
-        self.newest = pointers.map(|(_, by)| *by).fold(self.newest, u64::max);
+        let pointers = decoded
+            .redacted
+            .iter()
+            .filter(|(seq, _)| seqs.contains(*seq));
+        let redaction_seqs = pointers.map(|(_, redaction_seq)| *redaction_seq);
+        self.newest_redaction = redaction_seqs.fold(self.newest_redaction, u64::max);
         Ok(())
     }
 
-    /// The ended turns, not yet redacted, whose items are all named: the redaction makes them redacted turns.
+    /// The turns that the redaction makes redacted turns: they have ended, are not yet redacted, and all their items
+    /// are named.
     fn redacted_turns<T: Tx>(
         &self,
         snapshot: &VerifiedSnapshot<'_, T>,
@@ -223,17 +242,17 @@ impl NamedItems {
         session: &VerifiedSession,
     ) -> Result<Vec<TurnRow>, Failure> {
         let mut rows = Vec::new();
-        for (id, named) in &self.turns {
+        for (id, named_count) in &self.count_by_turn {
             let Some(row) = snapshot.find_turn(session, scope, id)? else {
-                // The session's oldest turns were trimmed. Their rows are gone, but items of theirs may remain among
-                // those of later turns.
+                // The session's oldest turns were trimmed: their rows were deleted, but some of their items may remain
+                // among those of later turns.
                 if snapshot.view.first_ordinal(session.pk)? > 1 {
                     continue;
                 }
-                return Err(session.broken(None, format!("turn {id} is missing")));
+                return Err(session.integrity_failure(None, format!("turn {id} is missing")));
             };
-            let ended = row.status != TurnStatus::Open && row.redacted_by == 0;
-            if ended && row.items == *named {
+            let is_redactable = row.status != TurnStatus::Open && row.redacted_by == 0;
+            if is_redactable && row.items == *named_count {
                 rows.push(row);
             }
         }
@@ -266,31 +285,39 @@ fn redaction_item(ctx: &RuleContext<'_>, redact: &Redact, seqs: &Seqs) -> Result
     Batch::seal(vec![entry], ctx.entropy)
 }
 
-/// The outcome if nothing is left to erase: a replay of the newest redaction that erased one of these items.
+/// Handles a redaction that has nothing left to erase: replays the newest redaction that erased one of these items.
 fn replay<T: Tx>(
     snapshot: &VerifiedSnapshot<'_, T>,
     session: &VerifiedSession,
     target: &ResolvedTarget,
     named: &NamedItems,
 ) -> Result<Outcome, Failure> {
-    let at = snapshot.item_at(session, named.newest)?.created_at;
-    outcome(snapshot, session, target, (named.newest, at), None)
+    let at = snapshot
+        .item_at(session, named.newest_redaction)?
+        .created_at;
+    outcome(
+        snapshot,
+        session,
+        target,
+        (named.newest_redaction, at),
+        None,
+    )
 }
 
-/// The outcome of a redaction whose item has this seq and time. `put` is the range that this write added; `None` marks
-/// a replay.
+/// The outcome of a redaction whose item has this seq and time. `written` is the range that this write added; `None`
+/// for a replay.
 fn outcome<T: Tx>(
     snapshot: &VerifiedSnapshot<'_, T>,
     session: &VerifiedSession,
     target: &ResolvedTarget,
     (redaction_seq, at): (u64, Timestamp),
-    put: Option<WrittenRange>,
+    written: Option<WrittenRange>,
 ) -> Result<Outcome, Failure> {
-    let replayed = put.is_none();
+    let replayed = written.is_none();
     let turn = match &target.turn {
         Some(id) => {
-            let found = snapshot.stored_turn(session, id)?;
-            let row = found.ok_or_else(|| turn_not_found(id))?;
+            let stored = snapshot.stored_turn(session, id)?;
+            let row = stored.ok_or_else(|| turn_not_found(id))?;
             let mut turn = snapshot.project(session, &row)?;
             turn.replayed = replayed;
             Some(Box::new(turn))
@@ -303,6 +330,6 @@ fn outcome<T: Tx>(
         at,
         replayed,
         turn,
-        put,
+        written,
     }))
 }

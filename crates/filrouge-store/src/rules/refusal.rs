@@ -1,16 +1,15 @@
-//! The failures with which the rules refuse a write. A caller that refuses a write before it reaches the rules uses the
-//! same ones.
+//! The failures with which the rules refuse a write. Callers that refuse a write before it reaches the rules also use
+//! them.
 
 use filrouge_types::{ErrorCode, Failure, TurnId, TurnStatus};
 
-pub use super::lease::check_hold;
+pub use super::lease::check_lease;
 
-/// The refusal of a write to a turn that is not open but in this status. `redacted` states whether the turn was
-/// redacted.
+/// The refusal of a write to a turn that is not open. `is_redacted` states whether the turn was redacted.
 #[must_use]
-pub fn turn_closed(id: &TurnId, status: TurnStatus, redacted: bool) -> Failure {
+pub fn turn_closed(id: &TurnId, status: TurnStatus, is_redacted: bool) -> Failure {
     let failure = Failure::new(ErrorCode::TurnClosed, format!("turn {id} is {status}"));
-    if redacted {
+    if is_redacted {
         failure.with_hint("it was redacted and accepts no more items: start another turn")
     } else if status.is_closed() {
         failure.with_hint("start another turn, or replace this one")
@@ -22,8 +21,8 @@ pub fn turn_closed(id: &TurnId, status: TurnStatus, redacted: bool) -> Failure {
 /// The refusal of a write whose `expected_seq` differs from `actual`, the session's newest seq.
 #[must_use]
 pub fn seq_conflict(expected: u64, actual: u64) -> Failure {
-    let what = format!("expected_seq is {expected}, the session's newest seq is {actual}");
-    let mut failure = Failure::new(ErrorCode::SeqConflict, what)
+    let detail = format!("expected_seq is {expected}, the session's newest seq is {actual}");
+    let mut failure = Failure::new(ErrorCode::SeqConflict, detail)
         .with_hint("read the items after expected_seq, then append again");
     failure.actual_seq = Some(actual);
     failure

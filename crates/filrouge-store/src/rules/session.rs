@@ -6,14 +6,12 @@ use filrouge_types::{
 
 use super::lease;
 use super::writing::{
-    ActiveWrite, RuleContext, check_tail, insert_session, put_batch, put_changed, put_head,
+    ActiveWrite, RuleContext, append_batch, check_tail, insert_session, put_changed_head, put_head,
 };
 use crate::command::{CloseSession, NewSession, Outcome, Patch, WrittenRange};
-use crate::read::VerifiedSession;
-use crate::read::session_conflict;
+use crate::read::{VerifiedSession, session_conflict};
 use crate::record::{Batch, Entry};
-use crate::rows::Change;
-use crate::rows::{SessionRow, Tx};
+use crate::rows::{Change, SessionRow, Tx};
 
 /// Creates a session. If the caller may see a session with this id, returns it unchanged; another owner's id is refused
 /// with `session_conflict`.
@@ -21,13 +19,13 @@ pub(super) fn create<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     new: &NewSession,
 ) -> Result<Outcome, Failure> {
-    if let Some(found) = w.snapshot().find_any(w.scope, &new.session_id)? {
-        return if w.scope.sees(&found.row) {
-            let session = Box::new(found.row.with_head(&found.head));
+    if let Some(existing) = w.snapshot().find_any(w.scope, &new.session_id)? {
+        return if w.scope.can_see(&existing.row) {
+            let session = Box::new(existing.row.with_head(&existing.head));
             Ok(Outcome::Session {
                 session,
                 created: false,
-                put: None,
+                written: None,
             })
         } else {
             Err(session_conflict())
@@ -38,26 +36,26 @@ pub(super) fn create<T: Tx>(
     Ok(Outcome::Session {
         session: Box::new(session.row.with_head(&session.head)),
         created: true,
-        put: None,
+        written: None,
     })
 }
 
-/// Changes the fields that the patch has. If they have these values already, succeeds without a write.
+/// Changes the fields that the patch contains. If the session already has these values, succeeds without a write.
 pub(super) fn patch<T: Tx>(w: &mut ActiveWrite<'_, T>, patch: &Patch) -> Result<Outcome, Failure> {
     let mut session = w.snapshot().get(w.scope, &patch.session_id)?;
-    let row = patched(&session.row, patch)?;
+    let row = apply_patch(&session.row, patch)?;
     // A patch that changes nothing succeeds, whatever its If-Match condition: it may be the retry of a patch that has
     // changed the session, and with it the version.
     if row == session.row {
-        let session = lease::release_separately(w, session)?;
-        return Ok(unchanged(session));
+        let session = lease::release_if_requested(w, session)?;
+        return Ok(unchanged_outcome(session));
     }
     // While a session has a holder, only the holder may change its state or status. The other fields, such as the
     // title, need no lease.
     if row.state != session.row.state || row.status != session.row.status {
-        lease::check(w, &mut session)?;
+        lease::check_and_release(w, &mut session)?;
     } else {
-        lease::check_if_given(w, &mut session)?;
+        lease::check_and_release_if_fenced(w, &mut session)?;
     }
     let version = session.row.clone().with_head(&session.head).version;
     if patch
@@ -74,8 +72,8 @@ pub(super) fn patch<T: Tx>(w: &mut ActiveWrite<'_, T>, patch: &Patch) -> Result<
     put_row(w, session, row, (0, 0), Change::Patched)
 }
 
-/// The row with the patch applied; refuses metadata that the patch makes too large.
-fn patched(row: &SessionRow, patch: &Patch) -> Result<SessionRow, Failure> {
+/// Applies the patch to the row. Refuses metadata that the patch makes too large.
+fn apply_patch(row: &SessionRow, patch: &Patch) -> Result<SessionRow, Failure> {
     let (mut row, change) = (row.clone(), &patch.patch);
     if let Some(title) = &change.title {
         row.title = title.clone();
@@ -95,13 +93,13 @@ fn patched(row: &SessionRow, patch: &Patch) -> Result<SessionRow, Failure> {
             None => RawJson::from_checked("{}"),
         };
         // Merging drops white space; a difference only in white space is no change.
-        if !same_json(&merged, &row.metadata) {
+        if !is_same_json(&merged, &row.metadata) {
             row.metadata = merged;
         }
         let (bytes, limit) = (row.metadata.as_str().len(), patch.metadata_max);
         if bytes > limit {
-            let what = format!("metadata would have {bytes} bytes, at most {limit} are allowed");
-            return Err(Failure::new(ErrorCode::LimitExceeded, what)
+            let detail = format!("metadata would have {bytes} bytes, at most {limit} are allowed");
+            return Err(Failure::new(ErrorCode::LimitExceeded, detail)
                 .with_hint("remove members by setting them to null"));
         }
     }
@@ -109,36 +107,36 @@ fn patched(row: &SessionRow, patch: &Patch) -> Result<SessionRow, Failure> {
 }
 
 /// Whether two documents are equal apart from white space between tokens.
-pub(super) fn same_json(a: &RawJson, b: &RawJson) -> bool {
-    let significant = |json: &RawJson| {
-        let (mut inside, mut escaped) = (false, false);
+pub(super) fn is_same_json(a: &RawJson, b: &RawJson) -> bool {
+    let without_white_space = |json: &RawJson| {
+        let (mut in_string, mut is_escaped) = (false, false);
         let mut kept = Vec::with_capacity(json.as_str().len());
         for byte in json.as_str().bytes() {
-            if inside || !byte.is_ascii_whitespace() {
+            if in_string || !byte.is_ascii_whitespace() {
                 kept.push(byte);
             }
-            inside ^= byte == b'"' && !escaped;
-            escaped = inside && byte == b'\\' && !escaped;
+            in_string ^= byte == b'"' && !is_escaped;
+            is_escaped = in_string && byte == b'\\' && !is_escaped;
         }
         kept
     };
-    significant(a) == significant(b)
+    without_white_space(a) == without_white_space(b)
 }
 
-/// Closes a session; an item records the reason. A session that is closed already stays unchanged.
+/// Closes a session; an item records the reason. A closed session stays unchanged.
 pub(super) fn close<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     close: &CloseSession,
 ) -> Result<Outcome, Failure> {
     let mut session = w.snapshot().get(w.scope, &close.session_id)?;
     if session.row.status == SessionStatus::Closed {
-        let session = lease::release_separately(w, session)?;
-        return Ok(unchanged(session));
+        let session = lease::release_if_requested(w, session)?;
+        return Ok(unchanged_outcome(session));
     }
-    lease::check(w, &mut session)?;
+    lease::check_and_release(w, &mut session)?;
     check_tail(w, &session, 1)?;
     let batch = closing_item(w.ctx, close.reason.as_deref())?;
-    let (first, _) = put_batch(w, &mut session, None, &batch)?;
+    let (first, _) = append_batch(w, &mut session, None, &batch)?;
     let row = SessionRow {
         status: SessionStatus::Closed,
         ..session.row.clone()
@@ -158,11 +156,11 @@ fn closing_item(ctx: &RuleContext<'_>, reason: Option<&str>) -> Result<Batch, Fa
 }
 
 /// The outcome of a request that changes nothing.
-fn unchanged(session: VerifiedSession) -> Outcome {
+fn unchanged_outcome(session: VerifiedSession) -> Outcome {
     Outcome::Session {
         session: Box::new(session.row.with_head(&session.head)),
         created: false,
-        put: None,
+        written: None,
     }
 }
 
@@ -179,11 +177,11 @@ pub(super) fn put_row<T: Tx>(
     session.head.session = row.fingerprint();
     session.head.updated_at = w.ctx.now;
     session.row = row;
-    let session = put_changed(w, session, seqs, change)?;
-    let put = WrittenRange::new(&session, seqs.0, seqs.1, []);
+    let session = put_changed_head(w, session, seqs, change)?;
+    let written = WrittenRange::new(&session, seqs.0, seqs.1, []);
     Ok(Outcome::Session {
         session: Box::new(session.row.with_head(&session.head)),
         created: false,
-        put,
+        written,
     })
 }

@@ -7,12 +7,11 @@ use filrouge_types::{
 
 use super::lease;
 use super::writing::{
-    ActiveWrite, check_count, check_finals, check_not_empty, check_tail, check_unique_ids, fresh,
-    insert_session, note_items, put_batch, put_head, put_in_turn,
+    ActiveWrite, append_batch, append_to_turn, check_count, check_finals, check_not_empty,
+    check_tail, check_unique_ids, count_items_in_turn, insert_session, new_batch, put_head,
 };
 use crate::command::{ConcurrentTurns, Outcome, Start, WrittenRange};
-use crate::read::session_conflict;
-use crate::read::{ALL_PLACES, VerifiedSession};
+use crate::read::{ALL_PLACES, VerifiedSession, session_conflict};
 use crate::record::{Batch, Entry, Event};
 use crate::rows::{ORDINAL_MAX, TurnRow, Tx, VERSION_MAX};
 
@@ -22,14 +21,14 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, start: &Start) -> Result<
         .ctx
         .keyring
         .turn_id(&w.scope.tenant, id, &start.event.request_id);
-    // A replacement never creates a session, so another owner's session looks absent. Without a replacement, its id is
-    // refused with `session_conflict`.
-    let mut found = match start.event.replaces {
+    // A replacement never creates a session, so another owner's session looks absent. Any other start is refused with
+    // `session_conflict` if another owner has this session id.
+    let mut existing = match start.event.replaces {
         Some(_) => Some(w.snapshot().get(w.scope, id)?),
         None => w.snapshot().find_any(w.scope, id)?,
     };
-    if let Some(session) = &found {
-        if !w.scope.sees(&session.row) {
+    if let Some(session) = &existing {
+        if !w.scope.can_see(&session.row) {
             return Err(session_conflict());
         }
         let snapshot = w.snapshot();
@@ -38,34 +37,34 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, start: &Start) -> Result<
             return replay(w, start, row);
         }
     }
-    match &mut found {
-        Some(session) => lease::check(w, session)?,
+    match &mut existing {
+        Some(session) => lease::check_and_release(w, session)?,
         None => lease::check_no_fence(w.scope)?,
     }
-    if let Some(session) = found.as_ref().filter(|_| start.event.replaces.is_none()) {
+    if let Some(session) = existing.as_ref().filter(|_| start.event.replaces.is_none()) {
         check_active(session)?;
     }
     check_not_empty(&start.batch)?;
     check_unique_ids(&start.batch)?;
     check_finals(&start.batch, [false; 2])?;
     check_count(0, &start.batch)?;
-    let (ordinal, version) = match &found {
+    let (ordinal, version) = match &existing {
         Some(session) => ordinal_and_version(w, session, start)?,
         None => (1, 1),
     };
-    if let Some(session) = &found {
+    if let Some(session) = &existing {
         check_newest_turn(w, session)?;
         check_new_ids(w, session, &start.batch)?;
         check_tail(w, session, start.batch.count())?;
     }
-    let created = found.is_none();
-    let mut session = match found {
+    let is_created = existing.is_none();
+    let mut session = match existing {
         Some(session) => session,
         None => insert_session(w, &start.session)?,
     };
-    let (first, last) = put_batch(w, &mut session, Some(turn_id), &start.batch)?;
+    let (first, last) = append_batch(w, &mut session, Some(turn_id), &start.batch)?;
     let mut row = TurnRow::new(turn_id, ordinal, version, first, w.ctx.now);
-    note_items(&mut row, &start.batch, first, w.ctx);
+    count_items_in_turn(&mut row, &start.batch, first, w.ctx);
     row.status = start.status;
     if row.status == TurnStatus::Open {
         session.head.open_turns += 1;
@@ -75,12 +74,14 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, start: &Start) -> Result<
     session.head.turn_count = session.head.turn_count.max(ordinal);
     session.head.turn_rows += 1;
     session.head.updated_at = w.ctx.now;
-    let session = put_head(w, session, (first, last + 1 - first), created)?;
-    let fresh = fresh(w.ctx, &start.batch, turn_id, first);
-    let turn = w.snapshot().project_fresh(&session, &row, fresh)?;
+    let session = put_head(w, session, (first, last + 1 - first), is_created)?;
+    let new_batch = new_batch(w.ctx, &start.batch, turn_id, first);
+    let turn = w
+        .snapshot()
+        .project_with_new_batch(&session, &row, new_batch)?;
     let roles = start.batch.items().map(|item| item.role);
-    let put = WrittenRange::new(&session, first, last + 1 - first, roles);
-    Ok(Outcome::Turn(Box::new(turn), put))
+    let written = WrittenRange::new(&session, first, last + 1 - first, roles);
+    Ok(Outcome::Turn(Box::new(turn), written))
 }
 
 /// Refuses new turns in a closed session; its open turns may still end.
@@ -88,8 +89,8 @@ fn check_active(session: &VerifiedSession) -> Result<(), Failure> {
     if session.row.status != SessionStatus::Closed {
         return Ok(());
     }
-    let what = format!("session {:?} is closed", session.name());
-    Err(Failure::new(ErrorCode::SessionClosed, what)
+    let detail = format!("session {:?} is closed", session.name());
+    Err(Failure::new(ErrorCode::SessionClosed, detail)
         .with_hint("begin another session, or patch this one's status to active"))
 }
 
@@ -100,7 +101,7 @@ fn ordinal_and_version<T: Tx>(
     session: &VerifiedSession,
     start: &Start,
 ) -> Result<(u64, u64), Failure> {
-    let Some(old) = &start.event.replaces else {
+    let Some(replaced) = &start.event.replaces else {
         check_open_turns(start, session)?;
         let ordinal = session.head.turn_count + 1;
         if ordinal > ORDINAL_MAX {
@@ -113,22 +114,22 @@ fn ordinal_and_version<T: Tx>(
     };
     let snapshot = w.snapshot();
     let row = snapshot
-        .find_turn(session, w.scope, old)?
-        .ok_or_else(|| snapshot.no_turn(session, old))?;
+        .find_turn(session, w.scope, replaced)?
+        .ok_or_else(|| snapshot.absent_turn_failure(session, replaced))?;
     if row.status == TurnStatus::Open {
         return Err(
-            Failure::new(ErrorCode::TurnOpen, format!("turn {old} is open"))
+            Failure::new(ErrorCode::TurnOpen, format!("turn {replaced} is open"))
                 .with_hint("finalize, fail or cancel it before it is replaced"),
         );
     }
     if row.redacted_by != 0 && !start.reopen {
-        let what = format!("turn {old} was redacted; its history is not imported again");
-        return Err(Failure::new(ErrorCode::TurnRedacted, what));
+        let detail = format!("turn {replaced} was redacted; its history is not imported again");
+        return Err(Failure::new(ErrorCode::TurnRedacted, detail));
     }
     if let Some(newer) = snapshot.next_version(session, &row)? {
         return Err(Failure::new(
             ErrorCode::TurnReplaced,
-            format!("turn {old} was replaced by {} already", newer.turn_id),
+            format!("turn {replaced} was replaced by {} already", newer.turn_id),
         )
         .with_hint("replace the newer one"));
     }
@@ -151,20 +152,20 @@ fn check_newest_turn<T: Tx>(
     if newest.first().map_or(0, |row| row.ordinal) == session.head.turn_count {
         return Ok(());
     }
-    Err(session.broken(None, "turns are missing or were added"))
+    Err(session.integrity_failure(None, "turns are missing or were added"))
 }
 
 /// Refuses a second open turn, unless the request allows concurrent turns (DESIGN §4.6).
 fn check_open_turns(start: &Start, session: &VerifiedSession) -> Result<(), Failure> {
     if start.concurrent_turns == ConcurrentTurns::Reject && session.head.open_turns > 0 {
-        let what = "another turn of this session is open";
-        return Err(Failure::new(ErrorCode::TurnOpen, what)
+        let detail = "another turn of this session is open";
+        return Err(Failure::new(ErrorCode::TurnOpen, detail)
             .with_hint("wait until it is closed, or allow concurrent turns"));
     }
     Ok(())
 }
 
-/// Refuses an item id that an item of the session has already.
+/// Refuses an item id that another item of the session already has.
 fn check_new_ids<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &VerifiedSession,
@@ -184,20 +185,20 @@ fn check_new_ids<T: Tx>(
     Ok(())
 }
 
-/// Handles a request whose id has started the turn `row` before: returns this turn, even if the body differs, and
-/// reopens it if it was interrupted (P2, DESIGN §4). A replacement with a different body is refused.
+/// Handles a request whose id has already started the turn `row`. Returns this turn, even if the body differs, and
+/// reopens it if it was interrupted (P2, DESIGN §4). Refuses a replacement with a different body.
 fn replay<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     start: &Start,
     row: TurnRow,
 ) -> Result<Outcome, Failure> {
     let mut session = w.snapshot().get(w.scope, &start.session.session_id)?;
-    let first = w.snapshot().start_of(&session, &row)?;
-    let (stored, current) = (&first.fingerprint, &start.event.fingerprint);
-    let same = w
+    let first_start = w.snapshot().start_of(&session, &row)?;
+    let (stored, current) = (&first_start.fingerprint, &start.event.fingerprint);
+    let is_same = w
         .snapshot()
-        .same_request(&session, (&row, row.first_seq), stored, current)?;
-    let differs = !same;
+        .is_same_request(&session, (&row, row.first_seq), stored, current)?;
+    let differs = !is_same;
     if differs && start.event.replaces.is_some() {
         return Err(Failure::new(
             ErrorCode::IdempotencyMismatch,
@@ -207,13 +208,13 @@ fn replay<T: Tx>(
             ),
         ));
     }
-    let (turn, put) = if should_reopen(w, &session, &row, start)? {
-        lease::check(w, &mut session)?;
+    let (turn, written) = if should_reopen(w, &session, &row, start)? {
+        lease::check_and_release(w, &mut session)?;
         check_open_turns(start, &session)?;
         reopen(w, session, row)?
     } else {
         let turn = w.snapshot().project(&session, &row)?;
-        lease::release_separately(w, session)?;
+        lease::release_if_requested(w, session)?;
         (turn, None)
     };
     let turn = Turn {
@@ -221,10 +222,10 @@ fn replay<T: Tx>(
         differs,
         ..turn
     };
-    Ok(Outcome::Turn(Box::new(turn), put))
+    Ok(Outcome::Turn(Box::new(turn), written))
 }
 
-/// Whether to reopen a turn: it is interrupted, was neither redacted nor replaced, and the caller wants it reopened.
+/// Whether to reopen a turn: the turn is interrupted, was neither redacted nor replaced, and the caller allows it.
 fn should_reopen<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &VerifiedSession,
@@ -237,27 +238,27 @@ fn should_reopen<T: Tx>(
     Ok(w.snapshot().next_version(session, row)?.is_none())
 }
 
-/// Opens an interrupted turn again, with an item that records it.
+/// Opens an interrupted turn again, and adds an item that records this.
 fn reopen<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     mut session: VerifiedSession,
     mut row: TurnRow,
 ) -> Result<(Turn, Option<WrittenRange>), Failure> {
-    let note = ItemBody::new(
+    let item = ItemBody::new(
         Role::System,
         Channel::SystemNote,
         RawJson::from_checked(r#"[{"type":"turn_status","status":"open"}]"#),
     );
     let batch = Batch::seal(
         vec![Entry {
-            item: note,
+            item,
             events: vec![Event::Reopen {}],
         }],
         w.ctx.entropy,
     )?;
     row.status = TurnStatus::Open;
     session.head.open_turns += 1;
-    let (session, row, put) = put_in_turn(w, session, row, &[&batch])?;
+    let (session, row, written) = append_to_turn(w, session, row, &[&batch])?;
     let turn = w.snapshot().project(&session, &row)?;
-    Ok((turn, put))
+    Ok((turn, written))
 }

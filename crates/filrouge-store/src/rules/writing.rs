@@ -29,8 +29,8 @@ pub struct RuleContext<'a> {
     pub now: Timestamp,
     /// Sessions that are known to fail verification.
     pub suspects: &'a Suspects,
-    /// The newest state of all heads and notes, with which rows that are read are compared; `None`: nothing is
-    /// compared.
+    /// The newest known state of all heads and notes. Every row that is read is compared with it; with `None`, nothing
+    /// is compared.
     pub known_heads: Option<&'a KnownHeads>,
 }
 
@@ -45,15 +45,16 @@ pub(super) struct ActiveWrite<'a, T> {
 }
 
 impl<T: Tx> ActiveWrite<'_, T> {
-    /// Adds an entry for this write to the commit's log row. `first_seq` and `count` are the added items. `mac` is the
-    /// new MAC of the session's head, or of the note (then `pk` is 0).
-    pub(super) fn log(
+    /// Adds an entry for this write to the commit's log row. `first_seq` and `count` describe the added items. `mac` is
+    /// the new MAC of the session's head; for a note, `mac` is the note's and `pk` is 0.
+    pub(super) fn add_log_entry(
         &mut self,
         pk: SessionPk,
         (first_seq, count): (u64, u64),
         mac: &[u8; MAC_BYTES],
         change: Change,
     ) {
+        // The log stores the first half of the MAC.
         let mut head = [0; 8];
         head.copy_from_slice(&mac[..8]);
         self.group.entries.push(LogEntry {
@@ -75,7 +76,7 @@ impl<T: Tx> ActiveWrite<'_, T> {
         let session = snapshot.get(self.scope, session)?;
         let row = snapshot
             .find_turn(&session, self.scope, id)?
-            .ok_or_else(|| snapshot.no_turn(&session, id))?;
+            .ok_or_else(|| snapshot.absent_turn_failure(&session, id))?;
         Ok((session, row))
     }
 
@@ -112,7 +113,7 @@ impl CommitGroup {
     pub fn begin<T: Tx>(tx: &T, keyring: &Keyring) -> Result<Self, Failure> {
         let previous = tx.newest_log()?;
         let digest = match &previous {
-            Some(row) => row.digest.continued(keyring)?,
+            Some(row) => row.digest.unmasked_for_write(keyring)?,
             None => Digest::default(),
         };
         Ok(Self {
@@ -134,7 +135,7 @@ impl CommitGroup {
         if self.entries.is_empty() {
             return Ok(None);
         }
-        let row = LogRow::following(
+        let row = LogRow::after(
             self.previous.as_ref(),
             ctx.now,
             &self.entries,
@@ -180,32 +181,32 @@ pub(super) fn insert_session<T: Tx>(
     let scope = crate::chain::LinkScope::new(&row.tenant_id, &row.session_id);
     Ok(VerifiedSession {
         pk,
-        before: head.link,
+        link_when_read: head.link,
         row,
         head,
         scope,
     })
 }
 
-/// Signs and writes the head of a session that was `created` or got items, and records the change for the commit log.
-/// `seqs` is the first seq and the number of the added items; (0, 0) for none.
+/// Signs and writes the head of a new or extended session, and records the change for the commit log. `seqs` is the
+/// first seq and the number of the added items; (0, 0) for none. `is_created` states whether the session is new.
 pub(super) fn put_head<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     session: VerifiedSession,
     seqs: (u64, u64),
-    created: bool,
+    is_created: bool,
 ) -> Result<VerifiedSession, Failure> {
-    let change = if created {
+    let change = if is_created {
         let (tenant, name) = (&session.row.tenant_id, &session.row.session_id);
         Change::Created(tenant.clone(), name.clone())
     } else {
         Change::Items
     };
-    put_changed(w, session, seqs, change)
+    put_changed_head(w, session, seqs, change)
 }
 
 /// Signs and writes a session's head, updates the digest, and records the change for the commit log.
-pub(super) fn put_changed<T: Tx>(
+pub(super) fn put_changed_head<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     mut session: VerifiedSession,
     (first_seq, count): (u64, u64),
@@ -219,27 +220,27 @@ pub(super) fn put_changed<T: Tx>(
     w.group.digest = w.group.digest.plus(keyring, row, &session.head.mac);
     w.tx.put_head(session.pk, &session.head)?;
     let mac = session.head.mac;
-    w.log(session.pk, (first_seq, count), &mac, change);
+    w.add_log_entry(session.pk, (first_seq, count), &mac, change);
     Ok(session)
 }
 
-/// Checks, before items are added, that the newest stored item is the one that the head names, and that the session may
-/// have `adding` more items.
+/// Checks, before `added` items are appended, that the newest stored item is the one that the head names, and that the
+/// session stays within the limit of items.
 pub(super) fn check_tail<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &VerifiedSession,
-    adding: u64,
+    added: u64,
 ) -> Result<(), Failure> {
     let newest = w.tx.newest_seq(session.pk)?;
     if newest != session.head.last_seq {
-        let (seq, what) = if newest < session.head.last_seq {
+        let (seq, detail) = if newest < session.head.last_seq {
             (newest + 1, "the item is missing")
         } else {
             (session.head.last_seq + 1, "an item was added")
         };
-        return Err(session.broken(Some(seq), what));
+        return Err(session.integrity_failure(Some(seq), detail));
     }
-    if session.head.last_seq + adding > SEQ_MAX {
+    if session.head.last_seq + added > SEQ_MAX {
         return Err(Failure::new(
             ErrorCode::LimitExceeded,
             format!("a session has at most {SEQ_MAX} items"),
@@ -250,7 +251,7 @@ pub(super) fn check_tail<T: Tx>(
 
 /// Writes a batch after the newest item; returns its first and last seq. `turn_id` is `None` for items outside of
 /// turns. The caller writes the head.
-pub(super) fn put_batch<T: Tx>(
+pub(super) fn append_batch<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     session: &mut VerifiedSession,
     turn_id: Option<TurnId>,
@@ -265,10 +266,10 @@ pub(super) fn put_batch<T: Tx>(
     let first_seq = session.head.last_seq + 1;
     let (mut seq, mut link) = (first_seq, session.head.link);
     for record in &batch.records {
-        let (row, last) = placement.place(record, seq, link);
+        let (row, last_link) = placement.place(record, seq, link);
         w.tx.insert_record(session.pk, &row)?;
         seq += row.count;
-        link = last;
+        link = last_link;
     }
     for (item, seq) in batch.items().zip(first_seq..) {
         if let Some(id) = &item.item_id {
@@ -276,7 +277,7 @@ pub(super) fn put_batch<T: Tx>(
         }
     }
     for agent in batch.agents() {
-        w.tx.note_agent(session.pk, agent)?;
+        w.tx.insert_agent(session.pk, agent)?;
     }
     session.head.last_seq = seq - 1;
     session.head.link = link;
@@ -285,7 +286,7 @@ pub(super) fn put_batch<T: Tx>(
 
 /// Writes batches into an existing turn, one after another; returns the updated session and turn, and the range of the
 /// added items.
-pub(super) fn put_in_turn<T: Tx>(
+pub(super) fn append_to_turn<T: Tx>(
     w: &mut ActiveWrite<'_, T>,
     mut session: VerifiedSession,
     mut row: TurnRow,
@@ -295,20 +296,19 @@ pub(super) fn put_in_turn<T: Tx>(
     check_tail(w, &session, count)?;
     let first = session.head.last_seq + 1;
     for batch in batches {
-        let (first, _) = put_batch(w, &mut session, Some(row.turn_id), batch)?;
-        note_items(&mut row, batch, first, w.ctx);
+        let (first, _) = append_batch(w, &mut session, Some(row.turn_id), batch)?;
+        count_items_in_turn(&mut row, batch, first, w.ctx);
     }
     let row = row.sealed(w.ctx.keyring, session.pk);
     w.tx.update_turn(session.pk, &row)?;
     let session = put_head(w, session, (first, count), false)?;
-    let roles = batches.iter().flat_map(|batch| batch.items());
-    let put = WrittenRange::new(&session, first, count, roles.map(|item| item.role));
-    Ok((session, row, put))
+    let items = batches.iter().flat_map(|batch| batch.items());
+    let written = WrittenRange::new(&session, first, count, items.map(|item| item.role));
+    Ok((session, row, written))
 }
 
-/// Describes a batch that this transaction has written at `first_seq`, so that the response is built without reading it
-/// back.
-pub(super) fn fresh<'a>(
+/// Describes a batch that this transaction has written at `first_seq`, so that the response needs no read of it.
+pub(super) fn new_batch<'a>(
     ctx: &RuleContext<'_>,
     batch: &'a Batch,
     turn_id: TurnId,
@@ -322,8 +322,13 @@ pub(super) fn fresh<'a>(
     }
 }
 
-/// Updates a turn's row, in memory only, for a batch whose first item has the seq `first`.
-pub(super) fn note_items(turn: &mut TurnRow, batch: &Batch, first: u64, ctx: &RuleContext<'_>) {
+/// Counts the items of a batch in the turn's row, in memory only. The first item has the seq `first`.
+pub(super) fn count_items_in_turn(
+    turn: &mut TurnRow,
+    batch: &Batch,
+    first: u64,
+    ctx: &RuleContext<'_>,
+) {
     for (item, seq) in batch.items().zip(first..) {
         turn.last_seq = seq;
         turn.items += 1;
@@ -331,11 +336,11 @@ pub(super) fn note_items(turn: &mut TurnRow, batch: &Batch, first: u64, ctx: &Ru
             turn.finals[slot] = seq;
         }
     }
-    turn.touched_at = ctx.now;
+    turn.last_write_at = ctx.now;
 }
 
-/// The index of an answer in its turn's `finals`, which has one slot for each variant. `None` for an item that is no
-/// answer: only an item of the assistant on the channel `final` is one.
+/// The index of an answer in its turn's `finals`, which has one slot for each variant. `None` if the item is not an
+/// answer: answers are the assistant's items on the channel `final`.
 pub(crate) fn final_slot(
     role: filrouge_types::Role,
     channel: &filrouge_types::Channel,
@@ -369,11 +374,11 @@ pub(super) fn check_finals(batch: &Batch, mut has_final: [bool; 2]) -> Result<()
 
 /// Checks that no item id occurs twice in a batch; ids are unique in their session.
 pub(super) fn check_unique_ids(batch: &Batch) -> Result<(), Failure> {
-    let mut seen = BTreeSet::new();
+    let mut ids = BTreeSet::new();
     match batch
         .items()
         .filter_map(|i| i.item_id.as_ref())
-        .find(|id| !seen.insert(*id))
+        .find(|id| !ids.insert(*id))
     {
         Some(id) => Err(Failure::new(
             ErrorCode::Invalid,
@@ -383,7 +388,7 @@ pub(super) fn check_unique_ids(batch: &Batch) -> Result<(), Failure> {
     }
 }
 
-/// Refuses a batch without items: a change of a turn is stored as an event of an item.
+/// Refuses a batch without items. Every change of a turn is stored with an item.
 pub(super) fn check_not_empty(batch: &Batch) -> Result<(), Failure> {
     if batch.count() == 0 {
         return Err(Failure::new(ErrorCode::Invalid, "the batch holds no item"));
@@ -391,9 +396,9 @@ pub(super) fn check_not_empty(batch: &Batch) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks that a turn with `before` items stays within the limit when it gets this batch.
-pub(super) fn check_count(before: u64, batch: &Batch) -> Result<(), Failure> {
-    if before + batch.count() > TURN_ITEMS_MAX {
+/// Checks that a turn with `present` items stays within the limit when it gets this batch.
+pub(super) fn check_count(present: u64, batch: &Batch) -> Result<(), Failure> {
+    if present + batch.count() > TURN_ITEMS_MAX {
         return Err(Failure::new(
             ErrorCode::LimitExceeded,
             format!("a turn has at most {TURN_ITEMS_MAX} items"),

@@ -21,7 +21,7 @@ pub fn fold(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
-    each_cluster(text, &mut |_, folded| {
+    for_each_cluster(text, &mut |_, folded| {
         out.push_str(folded);
         true
     });
@@ -34,26 +34,26 @@ pub fn unfolded_range(text: &str, piece: Range<usize>) -> Range<usize> {
     if text.is_ascii() {
         return piece;
     }
-    let (mut at, mut found) = (0, None::<Range<usize>>);
-    each_cluster(text, &mut |here, folded| {
-        let end = at + folded.len();
-        if end > piece.start && found.is_none() {
-            found = Some(here.clone());
+    let (mut folded_at, mut range) = (0, None::<Range<usize>>);
+    for_each_cluster(text, &mut |cluster, folded| {
+        let folded_end = folded_at + folded.len();
+        if folded_end > piece.start && range.is_none() {
+            range = Some(cluster.clone());
         }
-        if let Some(found) = &mut found
-            && (at < piece.end || folded.is_empty())
+        if let Some(range) = &mut range
+            && (folded_at < piece.end || folded.is_empty())
         {
-            found.end = here.end;
+            range.end = cluster.end;
         }
-        at = end;
-        at < piece.end
+        folded_at = folded_end;
+        folded_at < piece.end
     });
-    found.unwrap_or(text.len()..text.len())
+    range.unwrap_or(text.len()..text.len())
 }
 
-/// Splits a text into the pieces that fold as a unit. Calls `each` with the range and the folded form of each piece,
-/// until `each` returns `false`.
-fn each_cluster(text: &str, each: &mut impl FnMut(Range<usize>, &str) -> bool) {
+/// Splits a text into the pieces that fold as a unit. Calls `visit` with the range and the folded form of each piece,
+/// until `visit` returns `false`.
+fn for_each_cluster(text: &str, visit: &mut impl FnMut(Range<usize>, &str) -> bool) {
     let mut folded = String::new();
     let mut start = 0;
     let mut base: Option<char> = None;
@@ -62,12 +62,12 @@ fn each_cluster(text: &str, each: &mut impl FnMut(Range<usize>, &str) -> bool) {
             continue;
         }
         if may_combine(c) && base.is_some() {
-            join(c, &mut base, &mut folded);
+            compose_with_base(c, &mut base, &mut folded);
             continue;
         }
         if at > start {
-            lower(base.take(), &mut folded);
-            if !each(start..at, &folded) {
+            push_lower(base.take(), &mut folded);
+            if !visit(start..at, &folded) {
                 return;
             }
             folded.clear();
@@ -77,12 +77,12 @@ fn each_cluster(text: &str, each: &mut impl FnMut(Range<usize>, &str) -> bool) {
         if c.is_ascii() {
             base = Some(c);
         } else {
-            decompose(c, &mut |c| join(c, &mut base, &mut folded));
+            decompose(c, &mut |c| compose_with_base(c, &mut base, &mut folded));
         }
     }
-    lower(base, &mut folded);
+    push_lower(base, &mut folded);
     if start < text.len() {
-        each(start..text.len(), &folded);
+        visit(start..text.len(), &folded);
     }
 }
 
@@ -98,32 +98,33 @@ fn may_combine(c: char) -> bool {
             || canonical_combining_class(c) != 0)
 }
 
-/// Calls `each` with the decomposition of a character, without marks.
-fn decompose(c: char, each: &mut impl FnMut(char)) {
-    let is_form = matches!(c, '\u{FF01}'..='\u{FF5E}' | '\u{FB00}'..='\u{FB06}' | '\u{3000}');
-    let kept = |c: char| {
+/// Calls `visit` with the decomposition of a character, without marks.
+fn decompose(c: char, visit: &mut impl FnMut(char)) {
+    let is_compatibility_form =
+        matches!(c, '\u{FF01}'..='\u{FF5E}' | '\u{FB00}'..='\u{FB06}' | '\u{3000}');
+    let visit_unmarked = |c: char| {
         if !is_mark(c) {
-            each(c);
+            visit(c);
         }
     };
-    if is_form {
-        decompose_compatible(c, kept);
+    if is_compatibility_form {
+        decompose_compatible(c, visit_unmarked);
     } else {
-        decompose_canonical(c, kept);
+        decompose_canonical(c, visit_unmarked);
     }
 }
 
 /// Composes a character with `base` if possible. Otherwise appends the old base to `folded`, and the character becomes
 /// the base.
-fn join(c: char, base: &mut Option<char>, folded: &mut String) {
+fn compose_with_base(c: char, base: &mut Option<char>, folded: &mut String) {
     match base.and_then(|base| compose(base, c)) {
-        Some(both) => *base = Some(both),
-        None => lower(base.replace(c), folded),
+        Some(composed) => *base = Some(composed),
+        None => push_lower(base.replace(c), folded),
     }
 }
 
 /// Appends the lower case of a character to `folded`, with ligatures and strokes replaced.
-fn lower(c: Option<char>, folded: &mut String) {
+fn push_lower(c: Option<char>, folded: &mut String) {
     let Some(c) = c else { return };
     for c in c.to_lowercase() {
         match c {

@@ -14,12 +14,12 @@ use super::{
 
 /// An index whose data is lost when it is dropped.
 #[derive(Debug, Default)]
-pub struct MemoryIndex(Mutex<Held>);
+pub struct MemoryIndex(Mutex<IndexData>);
 
 /// The data of the index.
 #[derive(Debug, Default)]
-struct Held {
-    seen: IndexVersion,
+struct IndexData {
+    version: IndexVersion,
     sessions: BTreeMap<SessionNo, IndexedSession>,
     documents: BTreeMap<DocumentNo, (SessionNo, NewDocument)>,
     vectors: BTreeMap<Box<str>, BTreeMap<DocumentNo, Vec<i8>>>,
@@ -27,24 +27,25 @@ struct Held {
     last_document_no: DocumentNo,
 }
 
-impl Held {
+impl IndexData {
     fn session(&self, realm: &[u8], key: &str) -> Option<&IndexedSession> {
         let matches = |s: &&IndexedSession| *s.shard.realm == *realm && *s.entry.key == *key;
         self.sessions.values().find(matches)
     }
 
     /// Removes a session's documents; returns their number.
-    fn remove(&mut self, session: SessionNo) -> u64 {
-        let own = self
+    fn remove_documents(&mut self, session: SessionNo) -> u64 {
+        let numbers: Vec<DocumentNo> = self
             .documents
             .iter()
-            .filter(|(_, (owner, _))| *owner == session);
-        let own: Vec<DocumentNo> = own.map(|(no, _)| *no).collect();
-        own.iter().for_each(|no| self.remove_one(*no));
-        own.len() as u64
+            .filter(|(_, (owner, _))| *owner == session)
+            .map(|(no, _)| *no)
+            .collect();
+        numbers.iter().for_each(|no| self.remove_document(*no));
+        numbers.len() as u64
     }
 
-    fn remove_one(&mut self, no: DocumentNo) {
+    fn remove_document(&mut self, no: DocumentNo) {
         self.documents.remove(&no);
         for vectors in self.vectors.values_mut() {
             vectors.remove(&no);
@@ -53,7 +54,7 @@ impl Held {
 
     fn update(&mut self, update: &SessionUpdate) {
         let existing_session = self.session(&update.shard.realm, &update.entry.key);
-        let moved = existing_session.is_some_and(|s| s.shard != update.shard);
+        let has_moved = existing_session.is_some_and(|s| s.shard != update.shard);
         let no = existing_session.map(|s| s.no).unwrap_or_else(|| {
             self.last_session_no += 1;
             self.last_session_no
@@ -64,19 +65,19 @@ impl Held {
             entry: update.entry.clone(),
         };
         self.sessions.insert(no, session);
-        if moved {
-            self.remove(no);
+        if has_moved {
+            self.remove_documents(no);
         }
-        let own = self.documents.iter().filter(|(_, (owner, _))| *owner == no);
-        let own: Vec<(DocumentNo, &NewDocument)> = own.map(|(no, (_, d))| (*no, d)).collect();
-        let existing = own.iter().map(|(_, d)| (&*d.key, d.unit, d.digest));
+        let stored = self.documents.iter().filter(|(_, (owner, _))| *owner == no);
+        let stored: Vec<(DocumentNo, &NewDocument)> = stored.map(|(no, (_, d))| (*no, d)).collect();
+        let existing = stored.iter().map(|(_, d)| (&*d.key, d.unit, d.digest));
         let (removed, added) = update.difference(existing);
         let removed: Vec<DocumentNo> = removed
             .iter()
-            .filter_map(|at| Some(own.get(*at)?.0))
+            .filter_map(|position| Some(stored.get(*position)?.0))
             .collect();
         for no in removed {
-            self.remove_one(no);
+            self.remove_document(no);
         }
         for new in added {
             self.last_document_no += 1;
@@ -89,21 +90,21 @@ impl Held {
         for update in updates {
             match update {
                 IndexUpdate::Session(update) => self.update(update),
-                IndexUpdate::Gone((realm, key)) => {
+                IndexUpdate::Removed((realm, key)) => {
                     if let Some(no) = self.session(realm, key).map(|s| s.no) {
-                        self.remove(no);
+                        self.remove_documents(no);
                         self.sessions.remove(&no);
                     }
                 }
                 IndexUpdate::Vectors(embedder, vectors) => {
                     let stored = self.vectors.entry(embedder.clone()).or_default();
-                    let existing = |(no, _): &&(u64, _)| self.documents.contains_key(no);
-                    stored.extend(vectors.iter().filter(existing).cloned());
+                    let is_stored = |(no, _): &&(u64, _)| self.documents.contains_key(no);
+                    stored.extend(vectors.iter().filter(is_stored).cloned());
                 }
             }
         }
         if let Some(position) = position {
-            self.seen.position = Some(position.into());
+            self.version.position = Some(position.into());
         }
     }
 
@@ -112,8 +113,8 @@ impl Held {
         &'a self,
         query: &'a CandidateQuery<'_>,
     ) -> impl Iterator<Item = (Candidate, &'a str)> {
-        let found = self.documents.iter().rev();
-        found.filter_map(|(no, (session, document))| {
+        let newest_first = self.documents.iter().rev();
+        newest_first.filter_map(|(no, (session, document))| {
             let shard = &self.sessions.get(session)?.shard;
             let candidate = Candidate {
                 document: *no,
@@ -124,33 +125,37 @@ impl Held {
                 whole_words: false,
                 near: 0,
             };
-            let in_reach = matches!(query.wanted, CandidateFilter::WithoutVector(..))
-                || query.reach.holds(shard);
-            let passes = in_reach && query.accepts(&candidate);
-            passes.then_some((candidate, document.folded.as_str()))
+            let is_in_scope = matches!(query.wanted, CandidateFilter::WithoutVector(..))
+                || query.reach.contains(shard);
+            let is_accepted = is_in_scope && query.accepts(&candidate);
+            is_accepted.then_some((candidate, document.folded.as_str()))
         })
     }
 
     /// The documents that meet the terms.
     fn meeting_terms(&self, query: &CandidateQuery<'_>) -> Vec<Candidate> {
-        let (terms, any) = (query.wanted.terms(), query.wanted.is_any());
-        let meets = |(candidate, folded): (Candidate, &str)| {
-            let (bits, count) = met(terms, folded);
-            let is_met = match any {
+        let (terms, is_any) = (query.wanted.terms(), query.wanted.is_any());
+        let match_terms = |(candidate, folded): (Candidate, &str)| {
+            let (bits, count) = met_terms(terms, folded);
+            let is_met = match is_any {
                 true => count > 0,
                 false => count == terms.len(),
             };
-            let met = Candidate {
+            let candidate = Candidate {
                 met: bits,
                 ..candidate
             };
-            is_met.then_some((count, met))
+            is_met.then_some((count, candidate))
         };
-        let mut found: Vec<(usize, Candidate)> = self.filtered(query).filter_map(meets).collect();
-        if any {
-            found.sort_by_key(|(count, _)| Reverse(*count));
+        let mut candidates: Vec<(usize, Candidate)> =
+            self.filtered(query).filter_map(match_terms).collect();
+        if is_any {
+            candidates.sort_by_key(|(count, _)| Reverse(*count));
         }
-        found.into_iter().map(|(_, candidate)| candidate).collect()
+        candidates
+            .into_iter()
+            .map(|(_, candidate)| candidate)
+            .collect()
     }
 
     /// The documents whose vectors have the greatest products with `vector`, greatest first.
@@ -163,25 +168,26 @@ impl Held {
         let Some(vectors) = self.vectors.get(embedder) else {
             return Vec::new();
         };
-        let measured = |(candidate, _): (Candidate, &str)| {
+        let with_product = |(candidate, _): (Candidate, &str)| {
             let near = product(vector, vectors.get(&candidate.document)?)?;
             Some(Candidate { near, ..candidate })
         };
-        let mut found: Vec<Candidate> = self.filtered(query).filter_map(measured).collect();
-        found.sort_by_key(|candidate| Reverse(candidate.near));
-        found.truncate(limit);
-        found
+        let mut candidates: Vec<Candidate> =
+            self.filtered(query).filter_map(with_product).collect();
+        candidates.sort_by_key(|candidate| Reverse(candidate.near));
+        candidates.truncate(limit);
+        candidates
     }
 }
 
 /// A bit for each of the first 64 terms that a text meets, and the number of all terms it meets.
-fn met(terms: &[Vec<String>], folded: &str) -> (u64, usize) {
+fn met_terms(terms: &[Vec<String>], folded: &str) -> (u64, usize) {
     let (mut bits, mut count) = (0, 0);
-    for (at, term) in terms.iter().enumerate() {
+    for (index, term) in terms.iter().enumerate() {
         if term.iter().any(|literal| folded.contains(literal.as_str())) {
-            bits |= u32::try_from(at)
+            bits |= u32::try_from(index)
                 .ok()
-                .and_then(|at| 1_u64.checked_shl(at))
+                .and_then(|index| 1_u64.checked_shl(index))
                 .unwrap_or(0);
             count += 1;
         }
@@ -190,19 +196,19 @@ fn met(terms: &[Vec<String>], folded: &str) -> (u64, usize) {
 }
 
 impl MemoryIndex {
-    fn held(&self) -> MutexGuard<'_, Held> {
-        // The lock is not poisoned by a half-finished change, because no code under it panics midway.
+    fn lock(&self) -> MutexGuard<'_, IndexData> {
+        // No code that holds the lock panics during a change, so a poisoned lock still guards complete data.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl TextIndex for MemoryIndex {
-    fn state(&self, which: SessionSelection<'_>) -> Result<IndexState, Failure> {
-        let held = self.held();
-        let is_selected = |s: &&IndexedSession| match which {
-            SessionSelection::Within(reach) => reach.holds(&s.shard),
-            SessionSelection::Numbers(reach, numbers) => {
-                reach.holds(&s.shard) && numbers.contains(&s.no)
+    fn state(&self, selection: SessionSelection<'_>) -> Result<IndexState, Failure> {
+        let data = self.lock();
+        let is_selected = |s: &&IndexedSession| match selection {
+            SessionSelection::Within(scope) => scope.contains(&s.shard),
+            SessionSelection::Numbers(scope, numbers) => {
+                scope.contains(&s.shard) && numbers.contains(&s.no)
             }
             SessionSelection::Named(keys) => {
                 let mut keys = keys.iter();
@@ -210,14 +216,14 @@ impl TextIndex for MemoryIndex {
             }
             SessionSelection::Unread(_) => s.entry.stamp == [0, 0],
         };
-        let limit = match which {
+        let limit = match selection {
             SessionSelection::Unread(limit) => limit,
             _ => usize::MAX,
         };
-        let sessions = held.sessions.values().filter(is_selected).take(limit);
+        let sessions = data.sessions.values().filter(is_selected).take(limit);
         Ok(IndexState {
             sessions: sessions.cloned().collect(),
-            seen: held.seen.clone(),
+            seen: data.version.clone(),
         })
     }
 
@@ -227,53 +233,54 @@ impl TextIndex for MemoryIndex {
         updates: &[IndexUpdate],
         position: Option<&[u8]>,
     ) -> Result<bool, Failure> {
-        let mut held = self.held();
-        let is_current = expected.is_none_or(|expected| *expected == held.seen);
+        let mut data = self.lock();
+        let is_current = expected.is_none_or(|expected| *expected == data.version);
         if is_current {
-            held.apply(updates, position);
+            data.apply(updates, position);
         }
         Ok(is_current)
     }
 
     fn forget(&self, realm: &[u8], key: &str) -> Result<u64, Failure> {
-        let mut held = self.held();
-        held.seen.forgotten += 1;
-        let Some(no) = held.session(realm, key).map(|s| s.no) else {
+        let mut data = self.lock();
+        data.version.forgotten += 1;
+        let Some(no) = data.session(realm, key).map(|s| s.no) else {
             return Ok(0);
         };
-        let count = held.remove(no);
-        if let Some(session) = held.sessions.get_mut(&no) {
+        let count = data.remove_documents(no);
+        if let Some(session) = data.sessions.get_mut(&no) {
             session.entry.stamp = [0, 0];
         }
         Ok(count)
     }
 
     fn clear(&self) -> Result<(), Failure> {
-        let mut held = self.held();
-        *held = Held {
-            seen: IndexVersion {
+        let mut data = self.lock();
+        *data = IndexData {
+            version: IndexVersion {
                 position: None,
-                forgotten: held.seen.forgotten + 1,
+                forgotten: data.version.forgotten + 1,
             },
-            last_session_no: held.last_session_no,
-            last_document_no: held.last_document_no,
-            ..Held::default()
+            last_session_no: data.last_session_no,
+            last_document_no: data.last_document_no,
+            ..IndexData::default()
         };
         Ok(())
     }
 
     fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure> {
-        let held = self.held();
+        let data = self.lock();
         Ok(match query.wanted {
-            CandidateFilter::All(_) | CandidateFilter::Any(_) => held.meeting_terms(query),
+            CandidateFilter::All(_) | CandidateFilter::Any(_) => data.meeting_terms(query),
             CandidateFilter::Nearest(embedder, vector, limit) => {
-                held.nearest(query, (embedder, vector), limit)
+                data.nearest(query, (embedder, vector), limit)
             }
             CandidateFilter::WithoutVector(embedder, limit) => {
-                let with = held.vectors.get(embedder);
-                let found = held.filtered(query).map(|(candidate, _)| candidate);
-                let lacks = |c: &Candidate| with.is_none_or(|with| !with.contains_key(&c.document));
-                found.filter(lacks).take(limit).collect()
+                let with_vector = data.vectors.get(embedder);
+                let candidates = data.filtered(query).map(|(candidate, _)| candidate);
+                let lacks_vector =
+                    |c: &Candidate| with_vector.is_none_or(|with| !with.contains_key(&c.document));
+                candidates.filter(lacks_vector).take(limit).collect()
             }
         })
     }
@@ -281,16 +288,16 @@ impl TextIndex for MemoryIndex {
     fn bodies(
         &self,
         documents: &[DocumentNo],
-        each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
+        visit: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
     ) -> Result<(), Failure> {
-        // Calls `each` without the lock, because it may query the index.
+        // Calls `visit` without the lock, because it may query the index.
         let bodies: Vec<(DocumentNo, Vec<u8>)> = {
-            let held = self.held();
-            let body = |no: &DocumentNo| Some((*no, held.documents.get(no)?.1.body.clone()));
+            let data = self.lock();
+            let body = |no: &DocumentNo| Some((*no, data.documents.get(no)?.1.body.clone()));
             documents.iter().filter_map(body).collect()
         };
         for (no, body) in bodies {
-            if !each(no, &body) {
+            if !visit(no, &body) {
                 break;
             }
         }
@@ -302,19 +309,19 @@ impl TextIndex for MemoryIndex {
     }
 
     fn status(&self) -> Result<IndexStatus, Failure> {
-        let held = self.held();
-        let text = held.documents.values().map(|(_, d)| d.folded.len() as u64);
-        let counts = held
+        let data = self.lock();
+        let text = data.documents.values().map(|(_, d)| d.folded.len() as u64);
+        let counts = data
             .vectors
             .iter()
             .filter(|(_, vectors)| !vectors.is_empty());
         Ok(IndexStatus {
             format: 1,
-            sessions: held.sessions.len() as u64,
-            documents: held.documents.len() as u64,
+            sessions: data.sessions.len() as u64,
+            documents: data.documents.len() as u64,
             text_bytes: text.sum(),
             bytes: 0,
-            pending: held.documents.len() as u64,
+            pending: data.documents.len() as u64,
             vectors: counts
                 .map(|(name, vectors)| (name.clone(), vectors.len() as u64))
                 .collect(),

@@ -1,13 +1,13 @@
-//! Decides which literals an index can narrow by: those with three consecutive characters, or with a character that can
-//! be a word alone.
+//! Decides which literals narrow a search: literals with three consecutive characters, or with a character that can be
+//! a complete word.
 
 /// Whether an index can find texts by a folded literal. The literal must have three consecutive characters, none of
 /// them U+001F (which separates the pieces of a text), or one character of a script whose words have one or two
 /// characters.
 #[must_use]
-pub fn narrows(literal: &str) -> bool {
-    let long = |piece: &str| piece.chars().nth(2).is_some();
-    literal.chars().any(is_dense) || literal.split('\u{1F}').any(long)
+pub fn can_narrow(literal: &str) -> bool {
+    let is_long = |piece: &str| piece.chars().nth(2).is_some();
+    literal.chars().any(is_dense) || literal.split('\u{1F}').any(is_long)
 }
 
 /// Whether a character belongs to a script whose words have one or two characters: Chinese, Japanese, Korean.
@@ -26,10 +26,10 @@ mod tests {
     #[test]
     fn short_words_narrow_only_in_dense_scripts() {
         for literal in ["中", "学习", "abc", "a b", "été"] {
-            assert!(narrows(literal), "{literal}");
+            assert!(can_narrow(literal), "{literal}");
         }
         for literal in ["ab", "é", "a\u{1f}bc", ""] {
-            assert!(!narrows(literal), "{literal}");
+            assert!(!can_narrow(literal), "{literal}");
         }
     }
 }

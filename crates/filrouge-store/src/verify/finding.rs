@@ -18,12 +18,12 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(super) fn of(code: ErrorCode, session_id: Option<String>, what: String) -> Self {
+    pub(super) fn new(code: ErrorCode, session_id: Option<String>, detail: String) -> Self {
         Self {
             session_id,
             seq: None,
             code: code.as_str(),
-            what,
+            what: detail,
         }
     }
 }
@@ -31,8 +31,8 @@ impl Finding {
 impl From<Failure> for Finding {
     fn from(failure: Failure) -> Self {
         Self {
-            session_id: failure.place.as_ref().map(|p| p.session_id.clone()),
-            seq: failure.place.as_ref().and_then(|p| p.seq),
+            session_id: failure.location.as_ref().map(|p| p.session_id.clone()),
+            seq: failure.location.as_ref().and_then(|p| p.seq),
             code: failure.code.as_str(),
             what: failure.detail,
         }

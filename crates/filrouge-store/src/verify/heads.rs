@@ -1,78 +1,83 @@
-//! Compares all heads and notes with the commit log. So it finds sessions and notes that were changed, deleted or
-//! replaced by older rows outside filrouge.
+//! Compares all heads and notes with the commit log, to find sessions and notes that were changed, deleted or replaced
+//! by older rows outside filrouge.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use filrouge_types::{ErrorCode, Failure};
 
-use super::known_heads::{Heads, KnownHeads, Names, check_chain, entries, half};
+use super::known_heads::{Heads, KnownHeads, Names, check_chain, commit_entries, first_half};
 use super::suspects::Suspects;
 use crate::digest::{Digest, DigestRow};
 use crate::keyring::Keyring;
 use crate::rows::{Change, LogEntry, LogRow, SessionPk, StoredSession, View};
 
+/// The number of commits per read.
+const COMMITS_PER_READ: usize = 1024;
+
 /// The result of a scan of all stored sessions and notes.
 #[derive(Default)]
-struct Census {
+struct StoreScan {
     /// The digest of the scanned heads and notes.
     digest: Digest,
     /// The sessions whose row or head is missing, malformed or changed, each with a description.
-    broken: BTreeMap<SessionPk, &'static str>,
+    faulty: BTreeMap<SessionPk, &'static str>,
+    /// The stored heads and notes.
     heads: Heads,
     /// The names of all sessions; `None` if the caller does not need them.
     names: Option<Names>,
 }
 
-impl Census {
+impl StoreScan {
     /// Scans the store.
-    fn take<V: View + ?Sized>(view: &V, keyring: &Keyring) -> Result<Self, Failure> {
-        Self::default().filled(view, keyring)
+    fn run<V: View + ?Sized>(view: &V, keyring: &Keyring) -> Result<Self, Failure> {
+        Self::default().scan(view, keyring)
     }
 
     /// Scans the store, and also collects the sessions' names.
-    fn with_names<V: View + ?Sized>(view: &V, keyring: &Keyring) -> Result<Self, Failure> {
-        let census = Self {
+    fn run_with_names<V: View + ?Sized>(view: &V, keyring: &Keyring) -> Result<Self, Failure> {
+        let scan = Self {
             names: Some(Names::new()),
             ..Self::default()
         };
-        census.filled(view, keyring)
+        scan.scan(view, keyring)
     }
 
-    fn filled<V: View + ?Sized>(self, view: &V, keyring: &Keyring) -> Result<Self, Failure> {
-        let mut census = self;
-        view.each_session(&mut |pk, stored| census.see(pk, stored, keyring))?;
+    /// Adds all sessions and notes of the store.
+    fn scan<V: View + ?Sized>(self, view: &V, keyring: &Keyring) -> Result<Self, Failure> {
+        let mut scan = self;
+        view.for_each_session(&mut |pk, stored| scan.add_session(pk, stored, keyring))?;
         for note in view.notes()? {
             // A malformed or modified note is left out of the digest.
-            if let Some(note) = note.filter(|n| n.verified(keyring) != Some(false)) {
-                let place = DigestRow::Note(&note.name);
-                census.digest = census.digest.plus(keyring, place, &note.mac);
-                census.heads.notes.insert(note.name, half(&note.mac));
+            if let Some(note) = note.filter(|n| n.mac_matches(keyring) != Some(false)) {
+                let digest_row = DigestRow::Note(&note.name);
+                scan.digest = scan.digest.plus(keyring, digest_row, &note.mac);
+                scan.heads.notes.insert(note.name, first_half(&note.mac));
             }
         }
-        Ok(census)
+        Ok(scan)
     }
 
     /// Adds a session; `stored` is `None` if its row is missing or malformed.
-    fn see(&mut self, pk: SessionPk, stored: Option<StoredSession>, keyring: &Keyring) {
+    fn add_session(&mut self, pk: SessionPk, stored: Option<StoredSession>, keyring: &Keyring) {
         let Some(StoredSession { row, head, .. }) = stored else {
-            self.broken.insert(pk, "its row is missing or malformed");
+            self.faulty.insert(pk, "its row is missing or malformed");
             return;
         };
         let Some(head) = head else {
-            self.broken.insert(pk, "its head is missing or malformed");
+            self.faulty.insert(pk, "its head is missing or malformed");
             return;
         };
-        let place = DigestRow::Head(pk);
-        self.digest = self.digest.plus(keyring, place, &head.mac);
-        self.heads.sessions.insert(pk, half(&head.mac));
+        let digest_row = DigestRow::Head(pk);
+        self.digest = self.digest.plus(keyring, digest_row, &head.mac);
+        self.heads.sessions.insert(pk, first_half(&head.mac));
         if let Some(names) = &mut self.names {
             names.insert(pk, (row.tenant_id.clone(), row.session_id.clone()));
         }
-        if head.verified(keyring, pk) == Some(false) {
-            self.broken
+        if head.mac_matches(keyring, pk) == Some(false) {
+            self.faulty
                 .insert(pk, "its head was changed (the MAC does not match)");
         } else if row.fingerprint() != head.session {
-            self.broken.insert(pk, "its row was changed");
+            self.faulty.insert(pk, "its row was changed");
         }
     }
 }
@@ -89,7 +94,7 @@ impl KnownHeads {
         view: &V,
         keyring: &Keyring,
     ) -> Result<Suspects, Failure> {
-        everything_if_damaged(self.compare_all(view, keyring))
+        suspect_store_on_failure(self.compare_all(view, keyring))
     }
 
     fn compare_all<V: View + ?Sized>(
@@ -98,54 +103,54 @@ impl KnownHeads {
         keyring: &Keyring,
     ) -> Result<Suspects, Failure> {
         let newest = match newest_commit(view, keyring)? {
-            Some((row, Some(false))) => return Ok(changed(&row)),
+            Some((row, Some(false))) => return Ok(suspect_store_after(&row)),
             newest => newest.map(|(row, _)| row),
         };
         self.catch_up(view, keyring)?;
-        let census = match self.is_empty() {
-            true => Census::with_names(view, keyring)?,
-            false => Census::take(view, keyring)?,
+        let scan = match self.is_empty() {
+            true => StoreScan::run_with_names(view, keyring)?,
+            false => StoreScan::run(view, keyring)?,
         };
-        let as_known = self.equal(newest.as_ref(), &census.heads);
-        let sum = sum(newest.as_ref(), keyring);
-        if !as_known || !census.broken.is_empty() || sum != Some(census.digest) {
-            let (suspects, logged) = name_suspects(view, keyring, &census)?;
+        let is_known_state = self.has_same_heads(newest.as_ref(), &scan.heads);
+        let logged_digest = logged_digest(newest.as_ref(), keyring);
+        if !is_known_state || !scan.faulty.is_empty() || logged_digest != Some(scan.digest) {
+            let (suspects, log_state) = find_suspects(view, keyring, &scan)?;
             if !suspects.is_empty() {
-                if suspects.all.is_none() {
-                    self.fill(newest, logged.heads, &logged.names);
+                if suspects.store.is_none() {
+                    self.fill(newest, log_state.heads, &log_state.names);
                 }
                 return Ok(suspects);
             }
-            if sum.is_some() {
-                return Ok(Suspects::everything(DIFFERS));
+            if logged_digest.is_some() {
+                return Ok(Suspects::entire_store(DIGEST_DIFFERS));
             }
         }
-        self.fill(newest, census.heads, &census.names.unwrap_or_default());
+        self.fill(newest, scan.heads, &scan.names.unwrap_or_default());
         Ok(Suspects::default())
     }
 }
 
-/// The finding when the digest differs although every head and note equals its newest entry in the log.
-const DIFFERS: &str = "the digest of heads and notes differs from that of the newest commit";
+/// The finding if every head and note equals its newest entry in the log, but the digest differs.
+const DIGEST_DIFFERS: &str = "the digest of heads and notes differs from that of the newest commit";
 
-/// Suspects the entire store, because this newest commit does not follow the one before it.
-fn changed(row: &LogRow) -> Suspects {
-    Suspects::everything(format!("commit {} was changed", row.commit_no))
+/// Marks the entire store as suspect, because its newest commit `row` does not follow the commit before it.
+fn suspect_store_after(row: &LogRow) -> Suspects {
+    Suspects::entire_store(format!("commit {} was changed", row.commit_no))
 }
 
 /// The digest according to the newest commit; `None` if the key of this commit is missing.
-fn sum(newest: Option<&LogRow>, keyring: &Keyring) -> Option<Digest> {
-    let unmasked = |row: &LogRow| row.digest.unmasked(keyring);
-    newest.map_or_else(|| Some(Digest::default()), unmasked)
+fn logged_digest(newest: Option<&LogRow>, keyring: &Keyring) -> Option<Digest> {
+    let unmask = |row: &LogRow| row.digest.unmasked(keyring);
+    newest.map_or_else(|| Some(Digest::default()), unmask)
 }
 
-/// Turns an integrity failure, such as a malformed commit, into a suspicion of the entire store.
-fn everything_if_damaged(compared: Result<Suspects, Failure>) -> Result<Suspects, Failure> {
-    match compared {
+/// Marks the entire store as suspect on an integrity failure, such as a malformed commit.
+fn suspect_store_on_failure(result: Result<Suspects, Failure>) -> Result<Suspects, Failure> {
+    match result {
         Err(failure) if failure.code == ErrorCode::IntegrityError => {
-            Ok(Suspects::everything(failure.detail))
+            Ok(Suspects::entire_store(failure.detail))
         }
-        other => other,
+        result => result,
     }
 }
 
@@ -160,22 +165,24 @@ pub fn compare_with_log<V: View + ?Sized>(
 ) -> Result<Suspects, Failure> {
     let compare = || {
         let newest = match newest_commit(view, keyring)? {
-            Some((row, Some(false))) => return Ok(changed(&row)),
+            Some((row, Some(false))) => return Ok(suspect_store_after(&row)),
             newest => newest.map(|(row, _)| row),
         };
-        let census = Census::take(view, keyring)?;
-        let (suspects, _) = name_suspects(view, keyring, &census)?;
-        let sum = sum(newest.as_ref(), keyring);
-        let differs = suspects.is_empty() && sum.is_some_and(|sum| sum != census.digest);
+        let scan = StoreScan::run(view, keyring)?;
+        let (suspects, _) = find_suspects(view, keyring, &scan)?;
+        let logged_digest = logged_digest(newest.as_ref(), keyring);
+        let differs =
+            suspects.is_empty() && logged_digest.is_some_and(|digest| digest != scan.digest);
         Ok(match differs {
-            true => Suspects::everything(DIFFERS),
+            true => Suspects::entire_store(DIGEST_DIFFERS),
             false => suspects,
         })
     };
-    everything_if_damaged(compare())
+    suspect_store_on_failure(compare())
 }
 
-/// The newest commit, if there is one, and whether it follows the one before (`None`: its key is missing).
+/// The newest commit, if there is one, and whether it follows the commit before it; `None` if the commit's key is
+/// missing.
 pub(crate) fn newest_commit<V: View + ?Sized>(
     view: &V,
     keyring: &Keyring,
@@ -183,36 +190,36 @@ pub(crate) fn newest_commit<V: View + ?Sized>(
     let Some(row) = view.newest_log()? else {
         return Ok(None);
     };
-    let before = match row.commit_no {
+    let previous = match row.commit_no {
         0 | 1 => None,
         n => view.log(n - 2, 1)?.pop(),
     };
-    let follows = row.follows(before.as_ref(), keyring);
+    let follows = row.follows(previous.as_ref(), keyring);
     Ok(Some((row, follows)))
 }
 
 /// The state according to the commit log: each session's newest head and its name, and each note's newest MAC.
-/// `matched` and `notes_matched` name the sessions and notes whose stored MAC occurs anywhere in the log.
+/// `sessions_in_log` and `notes_in_log` are the sessions and notes whose stored MAC occurs anywhere in the log.
 #[derive(Default)]
-struct Logged {
+struct LogState {
     heads: Heads,
     names: Names,
-    matched: BTreeSet<SessionPk>,
-    notes_matched: BTreeSet<Box<str>>,
+    sessions_in_log: BTreeSet<SessionPk>,
+    notes_in_log: BTreeSet<Box<str>>,
 }
 
-impl Logged {
-    /// Applies a log entry; `census` has the stored MACs.
-    fn take(&mut self, entry: LogEntry, census: &Heads) {
+impl LogState {
+    /// Applies a log entry; `stored` contains the stored MACs.
+    fn apply(&mut self, entry: LogEntry, stored: &Heads) {
         match &entry.change {
             Change::Note(name) => {
-                if census.notes.get(name) == Some(&entry.head) {
-                    self.notes_matched.insert(name.clone());
+                if stored.notes.get(name) == Some(&entry.head) {
+                    self.notes_in_log.insert(name.clone());
                 }
             }
             change => {
-                if census.sessions.get(&entry.pk) == Some(&entry.head) {
-                    self.matched.insert(entry.pk);
+                if stored.sessions.get(&entry.pk) == Some(&entry.head) {
+                    self.sessions_in_log.insert(entry.pk);
                 }
                 if let Change::Created(tenant, session) = change {
                     self.names
@@ -228,19 +235,22 @@ impl Logged {
 fn read_log<V: View + ?Sized>(
     view: &V,
     keyring: &Keyring,
-    census: &Heads,
-) -> Result<Logged, Failure> {
-    let mut logged = Logged::default();
+    stored: &Heads,
+) -> Result<LogState, Failure> {
+    let mut log_state = LogState::default();
     let mut previous: Option<LogRow> = None;
     loop {
-        let rows = view.log(previous.as_ref().map_or(0, |p| p.commit_no), 1024)?;
+        let rows = view.log(
+            previous.as_ref().map_or(0, |p| p.commit_no),
+            COMMITS_PER_READ,
+        )?;
         if rows.is_empty() {
-            return Ok(logged);
+            return Ok(log_state);
         }
         for row in rows {
             check_chain(&row, previous.as_ref(), keyring)?;
-            for entry in entries(&row)? {
-                logged.take(entry, census);
+            for entry in commit_entries(&row)? {
+                log_state.apply(entry, stored);
             }
             previous = Some(row);
         }
@@ -248,79 +258,82 @@ fn read_log<V: View + ?Sized>(
 }
 
 /// Compares every head and note with its newest entry in the log; also returns the log's state.
-fn name_suspects<V: View + ?Sized>(
+fn find_suspects<V: View + ?Sized>(
     view: &V,
     keyring: &Keyring,
-    census: &Census,
-) -> Result<(Suspects, Logged), Failure> {
-    let logged = read_log(view, keyring, &census.heads)?;
-    // A head is signed: if the log never contained its MAC, the log has lost the commit that wrote it.
-    let genuine = |pk: &&SessionPk| !census.broken.contains_key(pk);
-    if let Some(pk) = census
+    scan: &StoreScan,
+) -> Result<(Suspects, LogState), Failure> {
+    let log_state = read_log(view, keyring, &scan.heads)?;
+    // A head is signed. If the log does not contain the MAC of an intact head, the log has lost the commit that wrote
+    // the head.
+    let is_intact = |pk: &&SessionPk| !scan.faulty.contains_key(pk);
+    if let Some(pk) = scan
         .heads
         .sessions
         .keys()
-        .filter(genuine)
-        .find(|pk| !logged.matched.contains(pk))
+        .filter(is_intact)
+        .find(|pk| !log_state.sessions_in_log.contains(pk))
     {
-        let what = format!(
+        let detail = format!(
             "commits were removed: the log does not contain the state of session number {pk}"
         );
-        return Ok((Suspects::everything(what), logged));
+        return Ok((Suspects::entire_store(detail), log_state));
     }
-    if let Some(name) = census
+    if let Some(name) = scan
         .heads
         .notes
         .keys()
-        .find(|n| !logged.notes_matched.contains(*n))
+        .find(|n| !log_state.notes_in_log.contains(*n))
     {
-        let what =
+        let detail =
             format!("commits were removed: the log does not contain the state of note {name:?}");
-        return Ok((Suspects::everything(what), logged));
+        return Ok((Suspects::entire_store(detail), log_state));
     }
     let mut suspects = Suspects {
-        notes: suspect_notes(&logged.heads, &census.heads),
+        notes: suspect_notes(&log_state.heads, &scan.heads),
         ..Suspects::default()
     };
-    let mut suspect = |pk: SessionPk, what: &str| {
-        suspects.sessions.insert(pk, what.to_owned());
-        if let Some(name) = logged.names.get(&pk) {
-            suspects.named.insert(name.clone(), what.to_owned());
+    let mut add_suspect = |pk: SessionPk, detail: &str| {
+        suspects.sessions.insert(pk, detail.to_owned());
+        if let Some(name) = log_state.names.get(&pk) {
+            suspects.by_name.insert(name.clone(), detail.to_owned());
         }
     };
-    for (pk, head) in &logged.heads.sessions {
-        match (census.broken.get(pk), census.heads.sessions.get(pk)) {
-            (Some(what), _) => suspect(*pk, what),
-            (None, None) => suspect(*pk, "the session was deleted outside filrouge"),
-            (None, Some(found)) if found != head => suspect(
+    for (pk, head) in &log_state.heads.sessions {
+        match (scan.faulty.get(pk), scan.heads.sessions.get(pk)) {
+            (Some(detail), _) => add_suspect(*pk, detail),
+            (None, None) => add_suspect(*pk, "the session was deleted outside filrouge"),
+            (None, Some(stored)) if stored != head => add_suspect(
                 *pk,
                 "the session is not in its newest state (older rows were put back, or its end was cut)",
             ),
             (None, Some(_)) => {}
         }
     }
-    for pk in census
-        .broken
+    for pk in scan
+        .faulty
         .keys()
-        .filter(|pk| !logged.heads.sessions.contains_key(pk))
+        .filter(|pk| !log_state.heads.sessions.contains_key(pk))
     {
-        suspect(*pk, "no commit created this session");
+        add_suspect(*pk, "no commit created this session");
     }
-    Ok((suspects, logged))
+    Ok((suspects, log_state))
 }
 
 /// The notes whose stored state differs from the log's.
-fn suspect_notes(logged: &Heads, census: &Heads) -> BTreeMap<Box<str>, String> {
-    let what = |name: &str, half: &[u8; 8]| match census.notes.get(name) {
+fn suspect_notes(logged: &Heads, stored: &Heads) -> BTreeMap<Box<str>, String> {
+    let describe = |name: &str, half: &[u8; 8]| match stored.notes.get(name) {
         None => Some(format!(
             "note {name:?} was changed or deleted outside filrouge"
         )),
-        Some(found) if found != half => Some(format!("note {name:?} is not in its newest state")),
+        Some(stored_half) if stored_half != half => {
+            Some(format!("note {name:?} is not in its newest state"))
+        }
         Some(_) => None,
     };
     let notes = logged.notes.iter();
     notes
-        .filter_map(|(name, half)| Some((name.clone(), what(name, half)?)))
+        .filter_map(|(name, half)| Some((name.clone(), describe(name, half)?)))
         .collect()
 }
 

@@ -10,10 +10,13 @@ use super::suspects::{Name, Suspects};
 use crate::keyring::{Keyring, MAC_BYTES};
 use crate::rows::{Change, LogEntry, LogRow, SessionPk, View};
 
-/// The first half of a MAC, which the commit log stores.
-pub(super) type Half = [u8; 8];
+/// The number of commits per read.
+const COMMITS_PER_READ: usize = 1024;
 
-pub(super) fn half(mac: &[u8; MAC_BYTES]) -> Half {
+/// The first half of a MAC, which the commit log stores.
+pub(super) type MacHalf = [u8; 8];
+
+pub(super) fn first_half(mac: &[u8; MAC_BYTES]) -> MacHalf {
     let mut half = [0; 8];
     half.copy_from_slice(&mac[..8]);
     half
@@ -25,8 +28,8 @@ pub(super) type Names = BTreeMap<SessionPk, Name>;
 /// The heads and notes of the store: the first half of the MAC of each.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Heads {
-    pub(super) sessions: BTreeMap<SessionPk, Half>,
-    pub(super) notes: BTreeMap<Box<str>, Half>,
+    pub(super) sessions: BTreeMap<SessionPk, MacHalf>,
+    pub(super) notes: BTreeMap<Box<str>, MacHalf>,
 }
 
 impl Heads {
@@ -42,12 +45,12 @@ impl Heads {
 /// A head or note, and the commit that wrote it.
 #[derive(Clone, Copy)]
 struct KnownHead {
-    half: Half,
+    half: MacHalf,
     commit_no: u64,
 }
 
 /// The state of all heads and notes after one commit.
-struct Known {
+struct KnownState {
     /// This commit; `None` for a store without commits.
     newest: Option<LogRow>,
     sessions: HashMap<SessionPk, KnownHead>,
@@ -56,62 +59,59 @@ struct Known {
     notes: BTreeMap<Box<str>, KnownHead>,
 }
 
-impl Known {
+impl KnownState {
     fn commit_no(&self) -> u64 {
-        number(self.newest.as_ref())
+        commit_no_of(self.newest.as_ref())
     }
 }
 
 /// The newest state of every head and note: filled when a store is opened, and advanced by each commit that this
-/// process verifies. Each row that is read is compared with it, so that older rows that somebody put back, and missing
-/// ones, are detected at once. Uses about 80 bytes for each session.
+/// process verifies. Every row that is read is compared with it, so that missing rows, and older rows that were put
+/// back, are detected at once. Uses about 80 bytes for each session.
 #[derive(Default)]
 pub struct KnownHeads {
     /// `None` before the first comparison of all heads.
-    known: RwLock<Option<Known>>,
+    known: RwLock<Option<KnownState>>,
     hasher: RandomState,
-    /// The suspects that reads have found since the last [`Self::take_found`].
-    found: Mutex<Suspects>,
+    /// The suspects that reads have found since the last [`Self::take_suspects`].
+    found_suspects: Mutex<Suspects>,
 }
 
-/// An integrity failure that names no session.
-pub(super) fn damaged(what: String) -> Failure {
-    Failure::new(ErrorCode::IntegrityError, what)
+/// An integrity failure of the store, without a session.
+pub(super) fn store_failure(detail: String) -> Failure {
+    Failure::new(ErrorCode::IntegrityError, detail)
 }
 
 /// The entries of a commit; fails if they are malformed.
-pub(super) fn entries(row: &LogRow) -> Result<Vec<LogEntry>, Failure> {
+pub(super) fn commit_entries(row: &LogRow) -> Result<Vec<LogEntry>, Failure> {
     row.entries()
-        .ok_or_else(|| damaged(format!("commit {} is malformed", row.commit_no)))
+        .ok_or_else(|| store_failure(format!("commit {} is malformed", row.commit_no)))
 }
 
-/// The maximum number of commits that one query reads.
-const COMMITS: usize = 1024;
-
 /// The number of a commit; 0 for `None`.
-pub(super) fn number(row: Option<&LogRow>) -> u64 {
+pub(super) fn commit_no_of(row: Option<&LogRow>) -> u64 {
     row.map_or(0, |row| row.commit_no)
 }
 
 /// Reads the commits of `view` after `previous`, up to number `last` or the end of the log, and passes them to `each`.
 /// Fails at the first one that does not continue the chain. `fetched` are commits that were already read; they are
 /// used if they directly follow `previous`. Returns the last commit.
-pub(super) fn follow_log<V: View + ?Sized>(
+pub(super) fn read_commits<V: View + ?Sized>(
     view: &V,
     keyring: &Keyring,
     (mut previous, last): (Option<LogRow>, u64),
     mut fetched: Vec<LogRow>,
     mut each: impl FnMut(&LogRow) -> Result<(), Failure>,
 ) -> Result<Option<LogRow>, Failure> {
-    let next = number(previous.as_ref()) + 1;
+    let next = commit_no_of(previous.as_ref()) + 1;
     fetched.retain(|row| row.commit_no >= next);
     fetched.sort_unstable_by_key(|row| row.commit_no);
     if fetched.first().is_some_and(|row| row.commit_no != next) {
         fetched.clear();
     }
-    while number(previous.as_ref()) < last {
+    while commit_no_of(previous.as_ref()) < last {
         let rows = match fetched.is_empty() {
-            true => view.log(number(previous.as_ref()), COMMITS)?,
+            true => view.log(commit_no_of(previous.as_ref()), COMMITS_PER_READ)?,
             false => std::mem::take(&mut fetched),
         };
         if rows.is_empty() {
@@ -134,7 +134,7 @@ pub(super) fn check_chain(
     keyring: &Keyring,
 ) -> Result<(), Failure> {
     match row.follows(previous, keyring) {
-        Some(false) => Err(damaged(format!(
+        Some(false) => Err(store_failure(format!(
             "the commit log is broken at commit {}",
             row.commit_no
         ))),
@@ -143,10 +143,10 @@ pub(super) fn check_chain(
 }
 
 impl KnownHeads {
-    /// Applies a verified commit if it follows the newest applied one, and ignores it otherwise. `catch_up` applies
-    /// commits that were missed.
+    /// Applies a verified commit if it follows the newest applied one; ignores it otherwise. `catch_up` applies the
+    /// missing commits later.
     pub fn advance(&self, row: &LogRow) {
-        // A verified commit is never malformed; if it were, the next comparison would fail at it.
+        // A verified commit is never malformed. If it were, the next comparison would fail.
         let _ = self.apply(row);
     }
 
@@ -159,14 +159,14 @@ impl KnownHeads {
         if commit_no != known.commit_no() + 1 {
             return Ok(());
         }
-        for entry in entries(row)? {
-            let logged = KnownHead {
+        for entry in commit_entries(row)? {
+            let head = KnownHead {
                 half: entry.head,
                 commit_no,
             };
             match entry.change {
                 Change::Note(name) => {
-                    known.notes.insert(name, logged);
+                    known.notes.insert(name, head);
                     continue;
                 }
                 Change::Created(tenant, session) => {
@@ -175,13 +175,13 @@ impl KnownHeads {
                 }
                 _ => {}
             }
-            known.sessions.insert(entry.pk, logged);
+            known.sessions.insert(entry.pk, head);
         }
         known.newest = Some(row.clone());
         Ok(())
     }
 
-    /// Applies the commits of `view` that are not applied yet.
+    /// Applies the commits of `view` that have not been applied yet.
     pub(super) fn catch_up<V: View + ?Sized>(
         &self,
         view: &V,
@@ -191,15 +191,16 @@ impl KnownHeads {
             return Ok(());
         };
         let all = (newest, u64::MAX);
-        follow_log(view, keyring, all, Vec::new(), |row| self.apply(row)).map(drop)
+        read_commits(view, keyring, all, Vec::new(), |row| self.apply(row)).map(drop)
     }
 
-    fn read<R>(&self, of: impl FnOnce(&Known) -> R) -> Option<R> {
+    /// Applies `get` to the known state; `None` if no state is known yet.
+    fn read<R>(&self, get: impl FnOnce(&KnownState) -> R) -> Option<R> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        known.as_ref().map(of)
+        known.as_ref().map(get)
     }
 
-    /// Whether no heads are known yet.
+    /// Whether no state is known yet.
     pub(super) fn is_empty(&self) -> bool {
         self.read(|_| ()).is_none()
     }
@@ -210,9 +211,9 @@ impl KnownHeads {
         if known.is_some() {
             return;
         }
-        let commit_no = number(newest.as_ref());
-        let logged = |half| KnownHead { half, commit_no };
-        *known = Some(Known {
+        let commit_no = commit_no_of(newest.as_ref());
+        let known_head = |half| KnownHead { half, commit_no };
+        *known = Some(KnownState {
             newest,
             names: names
                 .iter()
@@ -221,51 +222,62 @@ impl KnownHeads {
             sessions: heads
                 .sessions
                 .into_iter()
-                .map(|(pk, half)| (pk, logged(half)))
+                .map(|(pk, half)| (pk, known_head(half)))
                 .collect(),
             notes: heads
                 .notes
                 .into_iter()
-                .map(|(name, half)| (name, logged(half)))
+                .map(|(name, half)| (name, known_head(half)))
                 .collect(),
         });
     }
 
-    /// Whether all heads and notes of a snapshot equal the known ones; `true` if nothing is known yet. `newest` is the
-    /// newest commit of the snapshot. All commits up to it must be applied here; heads and notes that later commits
+    /// Whether all heads and notes of a snapshot equal the known ones; `true` if no state is known yet. `newest` is the
+    /// newest commit of the snapshot; the caller has applied all commits up to it. Heads and notes that later commits
     /// have written are not compared.
-    pub(super) fn equal(&self, newest: Option<&LogRow>, heads: &Heads) -> bool {
-        let upto = number(newest);
-        let same = |logged: &KnownHead, found: Option<&Half>| {
-            logged.commit_no > upto || found == Some(&logged.half)
+    pub(super) fn has_same_heads(&self, newest: Option<&LogRow>, heads: &Heads) -> bool {
+        let snapshot_no = commit_no_of(newest);
+        let is_same = |known: &KnownHead, stored: Option<&MacHalf>| {
+            known.commit_no > snapshot_no || stored == Some(&known.half)
         };
-        let equal = self.read(|known| {
+        let is_equal = self.read(|known| {
             let (sessions, notes) = (&heads.sessions, &heads.notes);
             known
                 .sessions
                 .iter()
-                .all(|(pk, l)| same(l, sessions.get(pk)))
-                && known.notes.iter().all(|(name, l)| same(l, notes.get(name)))
+                .all(|(pk, known)| is_same(known, sessions.get(pk)))
+                && known
+                    .notes
+                    .iter()
+                    .all(|(name, known)| is_same(known, notes.get(name)))
                 && sessions.keys().all(|pk| known.sessions.contains_key(pk))
                 && notes.keys().all(|name| known.notes.contains_key(name))
         });
-        equal.unwrap_or(true)
+        is_equal.unwrap_or(true)
     }
 
     /// Returns the suspects that reads have found since the last call.
     #[must_use]
-    pub fn take_found(&self) -> Suspects {
-        std::mem::take(&mut *self.found.lock().unwrap_or_else(PoisonError::into_inner))
+    pub fn take_suspects(&self) -> Suspects {
+        std::mem::take(
+            &mut *self
+                .found_suspects
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
     }
 
-    fn note_found(&self, more: Suspects) {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        *found = found.and(more);
+    fn add_found_suspects(&self, more: Suspects) {
+        let mut found_suspects = self
+            .found_suspects
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *found_suspects = found_suspects.merged_with(more);
     }
 }
 
-/// Compares the rows of one snapshot with the known heads. Without known heads, nothing is compared. Before a read, the
-/// backend applies the commits up to the snapshot; otherwise a state that is no longer the newest could pass.
+/// Compares the rows of one snapshot with the known heads; without known heads, compares nothing. Before a read, the
+/// backend applies all commits up to the snapshot. Otherwise an outdated state could pass.
 #[derive(Clone, Copy, Default)]
 pub struct HeadCheck<'a> {
     /// The known heads.
@@ -274,7 +286,7 @@ pub struct HeadCheck<'a> {
     pub uncommitted: &'a [LogEntry],
 }
 
-const PUT_BACK: &str = "the session is not in its newest state (older rows were put back)";
+const NOT_NEWEST: &str = "the session is not in its newest state (older rows were put back)";
 const DELETED: &str = "the session was deleted outside filrouge";
 
 impl HeadCheck<'_> {
@@ -286,13 +298,20 @@ impl HeadCheck<'_> {
         (tenant, id): (&TenantId, &SessionId),
         (pk, mac): (SessionPk, &[u8; MAC_BYTES]),
     ) -> Result<(), Failure> {
-        let is_own = |entry: &&LogEntry| entry.pk == pk && !matches!(entry.change, Change::Note(_));
-        let logged = |known: &Known| known.sessions.get(&pk).copied();
-        if self.is_newest(view, keyring, Some(half(mac)), is_own, logged)? {
+        let is_row_entry =
+            |entry: &&LogEntry| entry.pk == pk && !matches!(entry.change, Change::Note(_));
+        let known_head = |known: &KnownState| known.sessions.get(&pk).copied();
+        if self.is_newest(
+            view,
+            keyring,
+            Some(first_half(mac)),
+            is_row_entry,
+            known_head,
+        )? {
             return Ok(());
         }
-        self.note(Suspects::of_session(Some(pk), tenant, id, PUT_BACK));
-        Err(Failure::integrity(id.as_str(), None, PUT_BACK))
+        self.report_suspects(Suspects::session(Some(pk), tenant, id, NOT_NEWEST));
+        Err(Failure::integrity(id.as_str(), None, NOT_NEWEST))
     }
 
     /// Fails if a session that the view lacks exists according to the commit log.
@@ -306,11 +325,11 @@ impl HeadCheck<'_> {
             return Ok(());
         };
         let name = known.hasher.hash_one((tenant, id));
-        let logged = |known: &Known| known.sessions.get(known.names.get(&name)?).copied();
-        if self.is_newest(view, keyring, None, |_| false, logged)? {
+        let known_head = |known: &KnownState| known.sessions.get(known.names.get(&name)?).copied();
+        if self.is_newest(view, keyring, None, |_| false, known_head)? {
             return Ok(());
         }
-        self.note(Suspects::of_session(None, tenant, id, DELETED));
+        self.report_suspects(Suspects::session(None, tenant, id, DELETED));
         Err(Failure::integrity(id.as_str(), None, DELETED))
     }
 
@@ -323,49 +342,50 @@ impl HeadCheck<'_> {
         name: &str,
         mac: Option<&[u8; MAC_BYTES]>,
     ) -> Result<(), Failure> {
-        let is_own = |entry: &&LogEntry| matches!(&entry.change, Change::Note(n) if **n == *name);
-        let logged = |known: &Known| known.notes.get(name).copied();
-        if self.is_newest(view, keyring, mac.map(half), is_own, logged)? {
+        let is_row_entry =
+            |entry: &&LogEntry| matches!(&entry.change, Change::Note(n) if **n == *name);
+        let known_head = |known: &KnownState| known.notes.get(name).copied();
+        if self.is_newest(view, keyring, mac.map(first_half), is_row_entry, known_head)? {
             return Ok(());
         }
-        let what = format!("note {name:?} is not in its newest state");
-        self.note(Suspects::of_note(name, &what));
-        Err(damaged(what))
+        let detail = format!("note {name:?} is not in its newest state");
+        self.report_suspects(Suspects::note(name, &detail));
+        Err(store_failure(detail))
     }
 
-    /// Whether `found` is the newest state of a head or note according to the commit log; `None`: the view does not
-    /// have it. `is_own` selects its entries of the running transaction, `logged` its known state. Also true if nothing
-    /// is known yet, or if a commit after the snapshot has written it.
+    /// Whether `stored` is the newest state of a head or note according to the commit log; `None` if the view does not
+    /// have the row. `is_row_entry` selects the row's entries of the running transaction, `known_head` the row's known
+    /// state. Also `true` if no state is known yet, or if a commit after the snapshot has written the row.
     fn is_newest<V: View + ?Sized>(
         &self,
         view: &V,
         keyring: &Keyring,
-        found: Option<Half>,
-        is_own: impl Fn(&&LogEntry) -> bool,
-        logged: impl Fn(&Known) -> Option<KnownHead>,
+        stored: Option<MacHalf>,
+        is_row_entry: impl Fn(&&LogEntry) -> bool,
+        known_head: impl Fn(&KnownState) -> Option<KnownHead>,
     ) -> Result<bool, Failure> {
         let Some(heads) = self.known else {
             return Ok(true);
         };
-        let is_known = |known: &Known| logged(known).map(|logged| logged.half) == found;
+        let is_known = |known: &KnownState| known_head(known).map(|head| head.half) == stored;
         if heads.read(is_known).unwrap_or(true) {
             return Ok(true);
         }
-        if let Some(entry) = self.uncommitted.iter().rev().find(is_own) {
-            return Ok(Some(entry.head) == found);
+        if let Some(entry) = self.uncommitted.iter().rev().find(is_row_entry) {
+            return Ok(Some(entry.head) == stored);
         }
-        let upto = number(view.newest_log()?.as_ref());
+        let snapshot_no = commit_no_of(view.newest_log()?.as_ref());
         heads.catch_up(view, keyring)?;
-        let agrees = |known: &Known| {
-            is_known(known) || logged(known).is_some_and(|logged| logged.commit_no > upto)
+        let is_known_or_newer = |known: &KnownState| {
+            is_known(known) || known_head(known).is_some_and(|head| head.commit_no > snapshot_no)
         };
-        Ok(heads.read(agrees).unwrap_or(true))
+        Ok(heads.read(is_known_or_newer).unwrap_or(true))
     }
 
-    /// Remembers a suspect for [`KnownHeads::take_found`].
-    fn note(&self, found: Suspects) {
+    /// Stores suspects for [`KnownHeads::take_suspects`].
+    fn report_suspects(&self, suspects: Suspects) {
         if let Some(known) = self.known {
-            known.note_found(found);
+            known.add_found_suspects(suspects);
         }
     }
 }

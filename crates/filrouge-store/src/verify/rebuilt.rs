@@ -9,12 +9,12 @@ use crate::record::{Event, RecordFaultKind, Seqs};
 use crate::rows::TurnRow;
 use crate::rules::final_slot;
 
-/// The session that the items describe.
+/// The turns and redactions that a session's items describe.
 #[derive(Default)]
 pub(crate) struct RebuiltSession {
     pub(crate) turns: BTreeMap<TurnId, RebuiltTurn>,
     /// The number of turns, without replacements.
-    pub(crate) ordinals: u64,
+    pub(crate) turn_count: u64,
     /// The number of item keys and request keys that the items require.
     pub(crate) keys: u64,
     /// The seqs of items without content, each with the seq of the redaction that it points to.
@@ -32,7 +32,7 @@ pub(crate) struct RebuiltSession {
 /// A turn rebuilt from its items.
 pub(crate) struct RebuiltTurn {
     pub(crate) row: TurnRow,
-    /// Its items, as runs of seqs.
+    /// The turn's items, as runs of seqs: the first and last seq of each.
     runs: Vec<(u64, u64)>,
 }
 
@@ -45,7 +45,7 @@ impl RebuiltSession {
         events: &[Event],
     ) -> Result<(), Failure> {
         if let Some(seqs) = redacted_seqs(events) {
-            self.redact(session, item, seqs)?;
+            self.apply_redaction(session, item, seqs)?;
         }
         let Some(turn_id) = item.turn_id else {
             return Ok(());
@@ -53,11 +53,11 @@ impl RebuiltSession {
         for event in events {
             if let Event::Start(start) = event {
                 let (ordinal, record_version) =
-                    match start.replaces.and_then(|old| self.turns.get(&old)) {
-                        Some(old) => (old.row.ordinal, old.row.record_version + 1),
+                    match start.replaces.and_then(|id| self.turns.get(&id)) {
+                        Some(replaced) => (replaced.row.ordinal, replaced.row.record_version + 1),
                         None => {
-                            self.ordinals += 1;
-                            (self.ordinals, 1)
+                            self.turn_count += 1;
+                            (self.turn_count, 1)
                         }
                     };
                 self.starts.insert(item.seq, turn_id);
@@ -68,13 +68,13 @@ impl RebuiltSession {
             }
         }
         let Some(turn) = self.turns.get_mut(&turn_id) else {
-            return Err(session.broken(
+            return Err(session.integrity_failure(
                 Some(item.seq),
                 "the item belongs to a turn that never began",
             ));
         };
         turn.row.last_seq = item.seq;
-        turn.row.touched_at = item.created_at;
+        turn.row.last_write_at = item.created_at;
         turn.row.items += 1;
         match turn.runs.last_mut() {
             Some((_, last)) if *last + 1 == item.seq => *last = item.seq,
@@ -96,26 +96,29 @@ impl RebuiltSession {
     }
 
     /// Applies a redaction: a turn counts as redacted when it has ended and one redaction names all its items.
-    fn redact(
+    fn apply_redaction(
         &mut self,
         session: &VerifiedSession,
         item: &filrouge_types::Item,
         seqs: &Seqs,
     ) -> Result<(), Failure> {
         if item.turn_id.is_some() {
-            let what = "a redaction belongs to a turn";
-            return Err(session.broken(Some(item.seq), what));
+            let detail = "a redaction belongs to a turn";
+            return Err(session.integrity_failure(Some(item.seq), detail));
         }
         for (first, last) in seqs.ranges() {
             if self.redactions.range(first..=last).next().is_some() {
-                let what = "a redaction names a redaction";
-                return Err(session.broken(Some(item.seq), what));
+                let detail = "a redaction names a redaction";
+                return Err(session.integrity_failure(Some(item.seq), detail));
             }
             for id in self.starts.range(first..=last).map(|(_, id)| id) {
                 if let Some(turn) = self.turns.get_mut(id)
                     && turn.row.status != TurnStatus::Open
                     && turn.row.redacted_by == 0
-                    && turn.runs.iter().all(|(a, b)| seqs.covers(*a, *b))
+                    && turn
+                        .runs
+                        .iter()
+                        .all(|(first, last)| seqs.covers(*first, *last))
                 {
                     turn.row.redacted_by = item.seq;
                 }
@@ -123,18 +126,18 @@ impl RebuiltSession {
         }
         self.redactions.insert(item.seq);
         for (first, last) in seqs.ranges() {
-            self.add_named(first, last, item.seq);
+            self.add_named_range(first, last, item.seq);
         }
         Ok(())
     }
 
     /// Records a range that a redaction names. Skips the parts of it that an earlier redaction has named, so that
     /// repeated redactions of the same items cost no more than one.
-    fn add_named(&mut self, first: u64, last: u64, redaction_seq: u64) {
+    fn add_named_range(&mut self, first: u64, last: u64, redaction_seq: u64) {
         let mut seq = first;
         while seq <= last {
-            let before = self.covered.range(..=seq).next_back();
-            if let Some((_, end)) = before.filter(|(_, end)| **end >= seq) {
+            let previous = self.covered.range(..=seq).next_back();
+            if let Some((_, end)) = previous.filter(|(_, end)| **end >= seq) {
                 seq = end + 1;
                 continue;
             }
@@ -147,22 +150,23 @@ impl RebuiltSession {
         }
     }
 
-    /// The rows of all turns, without valid MACs.
+    /// The rows of all turns, without MACs.
     pub(crate) fn rows(&self) -> impl Iterator<Item = TurnRow> {
         self.turns.values().map(|turn| turn.row.clone())
     }
 
-    /// The first item whose content is missing without a redaction, or present despite one, with a description.
-    pub(crate) fn misredacted(&self) -> Option<(u64, String)> {
-        let without = self.contentless.iter();
-        let unnamed = without
-            .filter(|(seq, by)| self.named.get(*seq) != Some(*by))
+    /// The first item whose content is missing without a redaction or present despite a redaction, with a description.
+    pub(crate) fn first_redaction_error(&self) -> Option<(u64, String)> {
+        let unnamed = self
+            .contentless
+            .iter()
+            .filter(|(seq, redaction_seq)| self.named.get(*seq) != Some(*redaction_seq))
             .map(|(seq, _)| (*seq, RecordFaultKind::Contentless.to_string()));
-        let restored = self
+        let with_content = self
             .named
             .keys()
             .filter(|seq| !self.contentless.contains_key(*seq))
             .map(|seq| (*seq, "the item was redacted and has a content".to_owned()));
-        unnamed.chain(restored).min()
+        unnamed.chain(with_content).min()
     }
 }

@@ -1,4 +1,4 @@
-//! Verifies side rows: sessions' events, checkpoints and drafts, and the store's notes.
+//! Verifies events, checkpoints and drafts of sessions, and the notes of the store.
 
 use filrouge_types::{ErrorCode, Failure, TurnStatus};
 
@@ -8,7 +8,7 @@ use crate::record::MacCheck;
 use crate::rows::{TurnRow, View};
 
 /// The number of events per read.
-const EVENTS: usize = 1024;
+const EVENTS_PER_READ: usize = 1024;
 
 impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// Checks that a session's events have dense numbers and unchanged contents, and that each is found by its key.
@@ -17,27 +17,32 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         session: &VerifiedSession,
         report: &mut VerificationReport,
     ) -> Result<(), Failure> {
-        let mut next = 1;
+        let mut next_number = 1;
         loop {
-            let rows = self.view.events(session.pk, next - 1, EVENTS)?;
+            let rows = self
+                .view
+                .events(session.pk, next_number - 1, EVENTS_PER_READ)?;
             if rows.is_empty() {
                 return Ok(());
             }
             if session.row.erased.is_some() {
-                return Err(session.broken(None, "an erased session has an event"));
+                return Err(session.integrity_failure(None, "an erased session has an event"));
             }
             for row in rows {
-                if row.number != next {
-                    return Err(session.broken(None, format!("event {next} is missing")));
+                if row.number != next_number {
+                    return Err(
+                        session.integrity_failure(None, format!("event {next_number} is missing"))
+                    );
                 }
                 let event = self.verified_event(session, row)?;
-                let found = self.view.event(session.pk, &event.key)?;
-                if found.is_none_or(|row| row.number != next) {
-                    let what = format!("the key of event {next} is missing or leads elsewhere");
-                    return Err(session.broken(None, what));
+                let by_key = self.view.event(session.pk, &event.key)?;
+                if by_key.is_none_or(|row| row.number != next_number) {
+                    let detail =
+                        format!("the key of event {next_number} is missing or leads elsewhere");
+                    return Err(session.integrity_failure(None, detail));
                 }
                 report.events += 1;
-                next += 1;
+                next_number += 1;
             }
         }
     }
@@ -51,18 +56,20 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         let seqs = self.view.checkpoint_seqs(session.pk)?;
         for seq in &seqs {
             if self.checkpoint_at(session, *seq)?.is_none() || *seq > session.head.last_seq {
-                let what =
+                let detail =
                     format!("the checkpoint at seq {seq} is missing or is after the newest item");
-                return Err(session.broken(None, what));
+                return Err(session.integrity_failure(None, detail));
             }
             report.checkpoints += 1;
         }
-        let named = session.head.checkpoints;
-        if !named.matches(&seqs) {
-            return Err(session.broken(None, "checkpoints are missing or were added"));
+        let head_checkpoints = session.head.checkpoints;
+        if !head_checkpoints.matches(&seqs) {
+            return Err(session.integrity_failure(None, "checkpoints are missing or were added"));
         }
-        if named.redacted > session.head.last_seq {
-            return Err(session.broken(None, "the head names a redaction that does not exist"));
+        if head_checkpoints.redacted > session.head.last_seq {
+            return Err(
+                session.integrity_failure(None, "the head names a redaction that does not exist")
+            );
         }
         Ok(())
     }
@@ -77,33 +84,32 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             let turns = self
                 .view
                 .turns(session.pk, row.place, row.place, false, 1)?;
-            let open = |t: &TurnRow| t.turn_id == turn && t.status == TurnStatus::Open;
-            if !turns.iter().any(open) {
-                let what = format!("turn {turn} has a draft but is not open");
-                return Err(session.broken(None, what));
+            let is_open = |t: &TurnRow| t.turn_id == turn && t.status == TurnStatus::Open;
+            if !turns.iter().any(is_open) {
+                let detail = format!("turn {turn} has a draft but is not open");
+                return Err(session.integrity_failure(None, detail));
             }
         }
         Ok(())
     }
 
-    /// Checks the MAC of each note. Whether each note is in its newest version is checked elsewhere, with the digest of
-    /// the newest commit.
+    /// Checks the MAC of each note. [`Self::compare_heads`] checks whether each note is in its newest version.
     pub(super) fn verify_notes(&self, report: &mut VerificationReport) -> Result<(), Failure> {
         let notes = match self.view.notes() {
             Ok(notes) => notes,
-            Err(failure) => return report.note(Err(failure)),
+            Err(failure) => return report.add_result(Err(failure)),
         };
         for note in notes {
             report.notes += 1;
-            let verified = match &note {
+            let mac_matches = match &note {
                 None => Some(false),
                 Some(_) if self.check == MacCheck::Unverified => Some(true),
-                Some(note) => note.verified(self.keyring),
+                Some(note) => note.mac_matches(self.keyring),
             };
             let name = note.map_or("whose bytes are malformed".into(), |n| {
                 format!("{:?}", n.name)
             });
-            let (code, what) = match verified {
+            let (code, detail) = match mac_matches {
                 Some(true) => continue,
                 Some(false) => (ErrorCode::IntegrityError, "was changed"),
                 None => (
@@ -111,8 +117,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
                     "was written with a key that is not in the keyring",
                 ),
             };
-            let what = format!("note {name} {what}");
-            report.findings.push(Finding::of(code, None, what));
+            let detail = format!("note {name} {detail}");
+            report.findings.push(Finding::new(code, None, detail));
         }
         Ok(())
     }

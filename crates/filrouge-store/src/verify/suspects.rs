@@ -8,6 +8,7 @@ use filrouge_types::{ErrorCode, Failure, SessionId, TenantId};
 use crate::command::Viewer;
 use crate::rows::SessionPk;
 
+/// A session's tenant and id.
 pub(super) type Name = (TenantId, SessionId);
 
 /// Sessions and notes with known integrity errors, each with a description. Reads and writes of them are refused.
@@ -15,42 +16,42 @@ pub(super) type Name = (TenantId, SessionId);
 pub struct Suspects {
     /// The sessions by their numbers.
     pub(super) sessions: BTreeMap<SessionPk, String>,
-    /// The same sessions by their names at creation, as far as these are known: a deleted or renamed row is not found
+    /// The same sessions by their names at creation, if these are known. A row that was deleted or renamed is not found
     /// by its number.
-    pub(super) named: BTreeMap<Name, String>,
+    pub(super) by_name: BTreeMap<Name, String>,
     pub(super) notes: BTreeMap<Box<str>, String>,
-    /// What is wrong with the entire store; `None` if it is not suspect as a whole.
-    pub(super) all: Option<String>,
+    /// The reason why the entire store is suspect; `None` if it is not.
+    pub(super) store: Option<String>,
 }
 
 impl Suspects {
     /// Marks the entire store as suspect, for this reason.
     #[must_use]
-    pub fn everything(what: impl Into<String>) -> Self {
+    pub fn entire_store(detail: impl Into<String>) -> Self {
         Self {
-            all: Some(what.into()),
+            store: Some(detail.into()),
             ..Self::default()
         }
     }
 
     /// Marks one session as suspect; `pk` is `None` if its row does not exist.
-    pub(super) fn of_session(
+    pub(super) fn session(
         pk: Option<SessionPk>,
         tenant: &TenantId,
         id: &SessionId,
-        what: &str,
+        detail: &str,
     ) -> Self {
         Self {
-            sessions: pk.map(|pk| (pk, what.to_owned())).into_iter().collect(),
-            named: BTreeMap::from([((tenant.clone(), id.clone()), what.to_owned())]),
+            sessions: pk.map(|pk| (pk, detail.to_owned())).into_iter().collect(),
+            by_name: BTreeMap::from([((tenant.clone(), id.clone()), detail.to_owned())]),
             ..Self::default()
         }
     }
 
     /// Marks one note as suspect.
-    pub(super) fn of_note(name: &str, what: &str) -> Self {
+    pub(super) fn note(name: &str, detail: &str) -> Self {
         Self {
-            notes: BTreeMap::from([(name.into(), what.to_owned())]),
+            notes: BTreeMap::from([(name.into(), detail.to_owned())]),
             ..Self::default()
         }
     }
@@ -59,34 +60,35 @@ impl Suspects {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()
-            && self.named.is_empty()
+            && self.by_name.is_empty()
             && self.notes.is_empty()
-            && self.all.is_none()
+            && self.store.is_none()
     }
 
     /// Returns these suspects together with `more`.
     #[must_use]
-    pub fn and(&self, more: Self) -> Self {
-        let mut both = self.clone();
-        both.sessions.extend(more.sessions);
-        both.named.extend(more.named);
-        both.notes.extend(more.notes);
-        both.all = both.all.or(more.all);
-        both
+    pub fn merged_with(&self, more: Self) -> Self {
+        let mut merged = self.clone();
+        merged.sessions.extend(more.sessions);
+        merged.by_name.extend(more.by_name);
+        merged.notes.extend(more.notes);
+        merged.store = merged.store.or(more.store);
+        merged
     }
 
-    /// The suspects as findings, each with the session's id, if known, and a description. If any session's name is
-    /// known, the sessions without a known name are left out.
+    /// The session id, if known, and the description of each suspect. If the name of any session is known, sessions
+    /// without a known name are left out.
     pub(super) fn findings(&self) -> Vec<(Option<String>, String)> {
-        let all = self.all.iter().map(|what| (None, what.clone()));
-        let named = self
-            .named
+        let store = self.store.iter().map(|detail| (None, detail.clone()));
+        let by_name = self
+            .by_name
             .iter()
-            .map(|((_, id), what)| (Some(id.to_string()), what.clone()));
-        let nameless = self.sessions.iter().filter(|_| self.named.is_empty());
-        let notes = self.notes.values().map(|what| (None, what.clone()));
-        all.chain(named)
-            .chain(nameless.map(|(_, what)| (None, what.clone())))
+            .map(|((_, id), detail)| (Some(id.to_string()), detail.clone()));
+        let unnamed = self.sessions.iter().filter(|_| self.by_name.is_empty());
+        let notes = self.notes.values().map(|detail| (None, detail.clone()));
+        store
+            .chain(by_name)
+            .chain(unnamed.map(|(_, detail)| (None, detail.clone())))
             .chain(notes)
             .collect()
     }
@@ -95,13 +97,13 @@ impl Suspects {
     pub(crate) fn check(&self, pk: SessionPk, id: &SessionId) -> Result<(), Failure> {
         self.check_store()?;
         match self.sessions.get(&pk) {
-            Some(what) => Err(Failure::integrity(id.as_str(), None, what)),
+            Some(detail) => Err(Failure::integrity(id.as_str(), None, detail)),
             None => Ok(()),
         }
     }
 
     /// Whether the session with this number is suspect.
-    pub(crate) fn holds(&self, pk: SessionPk) -> bool {
+    pub(crate) fn contains_session(&self, pk: SessionPk) -> bool {
         self.sessions.contains_key(&pk)
     }
 
@@ -109,7 +111,7 @@ impl Suspects {
     pub(crate) fn check_note(&self, name: &str) -> Result<(), Failure> {
         self.check_store()?;
         match self.notes.get(name) {
-            Some(what) => Err(Failure::new(ErrorCode::IntegrityError, what.clone())),
+            Some(detail) => Err(Failure::new(ErrorCode::IntegrityError, detail.clone())),
             None => Ok(()),
         }
     }
@@ -117,19 +119,19 @@ impl Suspects {
     /// Fails for an absent (or hidden) session that may have been deleted or renamed outside filrouge.
     pub(crate) fn check_absent(&self, tenant: &TenantId, id: &SessionId) -> Result<(), Failure> {
         self.check_store()?;
-        match self.named.get(&(tenant.clone(), id.clone())) {
-            Some(what) => Err(Failure::integrity(id.as_str(), None, what)),
+        match self.by_name.get(&(tenant.clone(), id.clone())) {
+            Some(detail) => Err(Failure::integrity(id.as_str(), None, detail)),
             None => Ok(()),
         }
     }
 
-    /// Fails for a list in which a session may be missing. Only the operator learns which: it may belong to another
-    /// identity (P6).
+    /// Fails for a list in which a session may be missing. The failure names the session only to the operator, because
+    /// the session may belong to another identity (P6).
     pub(crate) fn check_listing(&self, tenant: &TenantId, viewer: &Viewer) -> Result<(), Failure> {
         self.check_store()?;
-        match self.named.iter().find(|((t, _), _)| t == tenant) {
-            Some(((_, id), what)) if *viewer == Viewer::Operator => {
-                Err(Failure::integrity(id.as_str(), None, what))
+        match self.by_name.iter().find(|((t, _), _)| t == tenant) {
+            Some(((_, id), detail)) if *viewer == Viewer::Operator => {
+                Err(Failure::integrity(id.as_str(), None, detail))
             }
             Some(_) => Err(Failure::new(
                 ErrorCode::IntegrityError,
@@ -142,9 +144,9 @@ impl Suspects {
 
     /// Fails if the entire store is suspect.
     pub(crate) fn check_store(&self) -> Result<(), Failure> {
-        match &self.all {
-            Some(what) => Err(
-                Failure::new(ErrorCode::IntegrityError, what.clone()).with_hint(
+        match &self.store {
+            Some(detail) => Err(
+                Failure::new(ErrorCode::IntegrityError, detail.clone()).with_hint(
                     "restore the newest copy, or accept the loss with `filrouge anchor accept`",
                 ),
             ),
@@ -155,8 +157,8 @@ impl Suspects {
 
 impl fmt::Display for Suspects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.all {
-            Some(what) => f.write_str(what),
+        match &self.store {
+            Some(detail) => f.write_str(detail),
             None => {
                 let (sessions, notes) = (self.sessions.len(), self.notes.len());
                 match notes {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::watch;
 
-use super::known_heads::{HeadCheck, KnownHeads, follow_log, number};
+use super::known_heads::{HeadCheck, KnownHeads, commit_no_of, read_commits};
 use super::suspects::Suspects;
 use crate::Position;
 use crate::keyring::Keyring;
@@ -28,7 +28,7 @@ pub struct VerifiedLog {
     commits: watch::Sender<u64>,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // The value behind each lock is replaced in one step, so it is valid even if a thread panicked while it held the
     // lock.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -43,7 +43,7 @@ impl VerifiedLog {
             keyring,
             check,
             newest: Mutex::default(),
-            anchor_position: Mutex::new(Position::of(None)),
+            anchor_position: Mutex::new(Position::of_commit(None)),
             suspects: RwLock::default(),
             known_heads: KnownHeads::default(),
             commits: watch::Sender::new(0),
@@ -55,7 +55,7 @@ impl VerifiedLog {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn begin<V: View + ?Sized>(&self, view: &V) -> Result<(), Failure> {
+    pub fn initialize<V: View + ?Sized>(&self, view: &V) -> Result<(), Failure> {
         self.compare(view)?;
         match view.newest_log() {
             Ok(newest) => self.advance(newest),
@@ -79,12 +79,12 @@ impl VerifiedLog {
     }
 
     /// Adds suspects. A suspect is never removed.
-    pub fn suspect(&self, more: Suspects) {
-        if !more.is_empty() {
-            tracing::error!(suspects = %more, "the store was changed outside filrouge");
+    pub fn add_suspects(&self, added: Suspects) {
+        if !added.is_empty() {
+            tracing::error!(suspects = %added, "the store was changed outside filrouge");
             let suspects = self.suspects.write();
             let mut suspects = suspects.unwrap_or_else(PoisonError::into_inner);
-            *suspects = Arc::new(suspects.and(more));
+            *suspects = Arc::new(suspects.merged_with(added));
         }
     }
 
@@ -102,23 +102,23 @@ impl VerifiedLog {
     }
 
     /// Adds to the suspects what reads and writes found when they compared rows with [`Self::known_heads`].
-    pub fn suspect_found(&self) {
-        self.suspect(self.known_heads.take_found());
+    pub fn add_found_suspects(&self) {
+        self.add_suspects(self.known_heads.take_suspects());
     }
 
     /// The newest commit that this process has verified.
     pub fn newest(&self) -> Option<LogRow> {
-        locked(&self.newest).clone()
+        lock(&self.newest).clone()
     }
 
     /// The position of the newest verified commit.
     pub fn position(&self) -> Position {
-        Position::of(locked(&self.newest).as_ref())
+        Position::of_commit(lock(&self.newest).as_ref())
     }
 
     /// The position of the newest verified commit that may contain more than drafts: the one to anchor.
     pub fn anchor_position(&self) -> Position {
-        *locked(&self.anchor_position)
+        *lock(&self.anchor_position)
     }
 
     /// Publishes the number of the newest verified commit.
@@ -129,13 +129,13 @@ impl VerifiedLog {
     /// Records that the commit `row` is verified, and publishes its number. Ignores a commit that is not newer than the
     /// newest known one.
     pub fn advance(&self, row: Option<LogRow>) {
-        let mut newest = locked(&self.newest);
-        let (after, before) = (number(row.as_ref()), number(newest.as_ref()));
+        let mut newest = lock(&self.newest);
+        let (after, before) = (commit_no_of(row.as_ref()), commit_no_of(newest.as_ref()));
         let Some(row) = row.filter(|_| after > before) else {
             return;
         };
-        if !(after == before + 1 && row.is_drafts()) {
-            *locked(&self.anchor_position) = Position::of(Some(&row));
+        if !(after == before + 1 && row.has_only_drafts()) {
+            *lock(&self.anchor_position) = Position::of_commit(Some(&row));
         }
         self.known_heads.advance(&row);
         self.commits.send_replace(after);
@@ -150,7 +150,7 @@ impl VerifiedLog {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn follow<V: View + ?Sized>(
+    pub fn verify_new_commits<V: View + ?Sized>(
         &self,
         view: &V,
         verified: Option<LogRow>,
@@ -160,19 +160,21 @@ impl VerifiedLog {
         if self.is_unverified() {
             return Ok(());
         }
-        let (before, after) = (number(verified.as_ref()), number(newest));
+        let (before, after) = (commit_no_of(verified.as_ref()), commit_no_of(newest));
         let damage = if after < before {
             Some(format!("commits {} to {before} were removed", after + 1))
         } else if after == before {
             (verified.as_ref() != newest).then(|| format!("commit {after} was changed"))
         } else {
             let heads = &self.known_heads;
-            let followed = follow_log(view, &self.keyring, (verified, after), fetched, |row| {
+            let followed = read_commits(view, &self.keyring, (verified, after), fetched, |row| {
                 heads.advance(row);
                 Ok(())
             });
             match followed {
-                Ok(last) if number(last.as_ref()) < after => Some("commits are missing".to_owned()),
+                Ok(last) if commit_no_of(last.as_ref()) < after => {
+                    Some("commits are missing".to_owned())
+                }
                 Ok(last) => {
                     self.advance(last);
                     None
@@ -181,8 +183,8 @@ impl VerifiedLog {
                 Err(failure) => return Err(failure),
             }
         };
-        if let Some(what) = damage {
-            self.suspect(Suspects::everything(what));
+        if let Some(detail) = damage {
+            self.add_suspects(Suspects::entire_store(detail));
         }
         Ok(())
     }
@@ -193,7 +195,7 @@ impl VerifiedLog {
     /// When the store cannot be read.
     pub fn compare<V: View + ?Sized>(&self, view: &V) -> Result<(), Failure> {
         if self.check == MacCheck::Keyed {
-            self.suspect(self.known_heads.compare(view, &self.keyring)?);
+            self.add_suspects(self.known_heads.compare(view, &self.keyring)?);
         }
         Ok(())
     }

@@ -68,7 +68,7 @@ pub fn apply_group<T: GroupTx>(
     };
     // A panic in the rules must fail the write that caused it, and must not end the writer's thread.
     let applied = catch_unwind(AssertUnwindSafe(|| apply_all(tx, group, &ctx)));
-    verified.suspect_found();
+    verified.add_found_suspects();
     applied.unwrap_or_else(|_| {
         let what = "a write panicked; the panic is in the log";
         Err(Aborted::Write(Failure::new(ErrorCode::Internal, what)))

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use filrouge_store::hot::suite::fixture::{change, key, wide};
+use filrouge_store::hot::suite::fixture::{change, key, large_bounds};
+use filrouge_store::hot::suite::history::TestHistory;
 use filrouge_store::hot::suite::random::interleavings;
-use filrouge_store::hot::suite::story::TestHistory;
 use filrouge_store::hot::suite::{HotFixture, TestClock, run};
 use filrouge_store::hot::{Change, HotBounds, HotStore, MemoryHot};
 use filrouge_types::{ErrorCode, FixedClock};
@@ -58,7 +58,7 @@ fn hot_store(ttl: u64, total_bytes: u64) -> (MemoryHot, Arc<FixedClock>) {
     let clock = Arc::new(FixedClock::at(0));
     let bounds = HotBounds {
         ttl: Duration::from_secs(ttl),
-        ..wide()
+        ..large_bounds()
     };
     let hot = MemoryHot::new(bounds, total_bytes, clock.clone());
     (hot, clock)

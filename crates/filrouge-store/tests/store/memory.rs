@@ -27,8 +27,8 @@ fn every_test_of_the_suite_is_listed() {
         let name = path.file_name().unwrap().to_str().unwrap();
         if [
             "mod.rs",
-            "asks.rs",
-            "live_asks.rs",
+            "session_writes.rs",
+            "live_writes.rs",
             "fixture.rs",
             "differential.rs",
         ]

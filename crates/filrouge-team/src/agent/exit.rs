@@ -1,4 +1,4 @@
-//! How an agent ended.
+//! The exit of an agent.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
@@ -10,10 +10,11 @@ use crate::message::Cut;
 use crate::record::AgentError;
 use crate::team::Command;
 
-/// How an agent ended.
+/// The exit of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AgentExit {
-    /// Why its answer is incomplete. `None` if it succeeded or was stopped by [`Agent::kill`](super::Agent::kill).
+    /// The reason why its answer is incomplete. `None` if it succeeded or was stopped by
+    /// [`Agent::kill`](super::Agent::kill).
     pub error: Option<AgentError>,
     /// How many malformed pieces of its output were replaced by U+FFFD.
     pub replaced: u64,
@@ -21,27 +22,27 @@ pub struct AgentExit {
     pub stderr: Box<str>,
 }
 
-/// Why an agent failed: an error code and a description.
-pub(super) type Why = (&'static str, String);
+/// The reason why an agent failed: an error code and a description.
+pub(super) type FailureReason = (&'static str, String);
 
 impl AgentExit {
-    pub(super) fn of(why: Option<Why>, stderr: &str, replaced: u64) -> Self {
+    pub(super) fn new(failure: Option<FailureReason>, stderr: &str, replaced: u64) -> Self {
         let stderr = stderr.trim();
         Self {
-            error: why.map(|(code, what)| failed(code, &what, stderr)),
+            error: failure.map(|(code, detail)| agent_error(code, &detail, stderr)),
             replaced,
             stderr: stderr.into(),
         }
     }
 }
 
-pub(super) fn timed_out(time: Duration) -> Why {
-    let what = format!("it did not end within {} s", time.as_secs());
-    ("agent_timeout", what)
+pub(super) fn timeout_failure(time: Duration) -> FailureReason {
+    let description = format!("it did not end within {} s", time.as_secs());
+    ("agent_timeout", description)
 }
 
-/// Why an agent failed whose process exited without being stopped; `None` if it succeeded.
-pub(super) fn exited(status: io::Result<ExitStatus>) -> Option<Why> {
+/// Returns the failure of an agent whose process exited without being stopped; `None` if it succeeded.
+pub(super) fn exit_failure(status: io::Result<ExitStatus>) -> Option<FailureReason> {
     let status = match status {
         Ok(status) if status.success() => return None,
         Ok(status) => status,
@@ -55,11 +56,11 @@ pub(super) fn exited(status: io::Result<ExitStatus>) -> Option<Why> {
 }
 
 /// The error of an agent, with the end of stderr in its detail.
-fn failed(code: &'static str, what: &str, stderr: &str) -> AgentError {
+fn agent_error(code: &'static str, description: &str, stderr: &str) -> AgentError {
     let detail = if stderr.is_empty() {
-        what.to_owned()
+        description.to_owned()
     } else {
-        format!("{what}; stderr: {stderr}")
+        format!("{description}; stderr: {stderr}")
     };
     AgentError {
         code,
@@ -68,26 +69,26 @@ fn failed(code: &'static str, what: &str, stderr: &str) -> AgentError {
     }
 }
 
-fn never_ran(what: &str) -> AgentError {
-    failed("agent_not_started", what, "")
+fn start_error(description: &str) -> AgentError {
+    agent_error("agent_not_started", description, "")
 }
 
 /// The error if the leader of the agent's process group does not start.
-pub(super) fn no_group(error: &io::Error) -> AgentError {
-    never_ran(&format!(
+pub(super) fn group_start_error(error: &io::Error) -> AgentError {
+    start_error(&format!(
         "/bin/sh, which kills an agent's processes when filrouge ends, does not run: {error}"
     ))
 }
 
 /// The error for a program that does not start, with advice.
-pub(super) fn not_started(command: &Command, error: &io::Error) -> AgentError {
+pub(super) fn program_start_error(command: &Command, error: &io::Error) -> AgentError {
     let program = &*command.program;
     let folder = command
         .folder
         .as_deref()
         .filter(|folder| !Path::new(folder).is_dir());
-    let is_there = program.contains('/') && Path::new(program).exists();
-    let why = match error.kind() {
+    let program_exists = program.contains('/') && Path::new(program).exists();
+    let reason = match error.kind() {
         io::ErrorKind::ArgumentListTooLong => {
             "the prompt is too long for an argument: without {prompt} in args it goes to stdin"
                 .to_owned()
@@ -95,7 +96,7 @@ pub(super) fn not_started(command: &Command, error: &io::Error) -> AgentError {
         io::ErrorKind::NotFound if folder.is_some() => {
             format!("its folder {:?} does not exist", folder.unwrap_or_default())
         }
-        io::ErrorKind::NotFound if is_there => {
+        io::ErrorKind::NotFound if program_exists => {
             format!("{program:?} names an interpreter that does not exist")
         }
         io::ErrorKind::NotFound if program.contains(char::is_whitespace) => {
@@ -109,5 +110,5 @@ pub(super) fn not_started(command: &Command, error: &io::Error) -> AgentError {
         io::ErrorKind::PermissionDenied => format!("{program:?} may not be run: {error}"),
         _ => format!("{program:?} does not start: {error}"),
     };
-    never_ran(&why)
+    start_error(&reason)
 }

@@ -18,10 +18,10 @@ const LEADER: &str = "trap '' TERM INT HUP QUIT TSTP TTIN TTOU; echo; read -r li
 pub(super) struct Group {
     leader: Child,
     /// The leader's stdin, which is closed when this process ends.
-    _alive: Option<ChildStdin>,
+    _stdin: Option<ChildStdin>,
     pid: Pid,
     /// Whether the group was killed and must not be signaled again.
-    ended: bool,
+    killed: bool,
 }
 
 impl Group {
@@ -39,15 +39,15 @@ impl Group {
         let raw = leader.id().and_then(|id| i32::try_from(id).ok());
         let pid = raw.and_then(Pid::from_raw);
         let group = Self {
-            _alive: leader.stdin.take(),
+            _stdin: leader.stdin.take(),
             pid: pid.ok_or_else(|| io::Error::other("/bin/sh has no process id"))?,
-            ended: false,
+            killed: false,
             leader,
         };
-        group.ready().await
+        group.wait_until_ready().await
     }
 
-    async fn ready(mut self) -> io::Result<Self> {
+    async fn wait_until_ready(mut self) -> io::Result<Self> {
         if let Some(mut stdout) = self.leader.stdout.take() {
             stdout.read_u8().await?;
         }
@@ -73,7 +73,7 @@ impl Group {
     /// Kills all remaining processes, and reaps the leader.
     pub(super) async fn end(&mut self) {
         self.kill();
-        self.ended = true;
+        self.killed = true;
         if let Err(error) = self.leader.wait().await {
             tracing::warn!(%error, "waiting for the leader of an agent's process group failed");
         }
@@ -90,7 +90,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if !self.ended {
+        if !self.killed {
             self.kill();
         }
     }

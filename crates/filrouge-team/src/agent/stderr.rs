@@ -16,38 +16,39 @@ const STDERR_END_WAIT: Duration = Duration::from_secs(1);
 
 /// Reads all of stderr and keeps its end.
 #[derive(Debug)]
-pub(super) struct Tail {
-    kept: Arc<Mutex<VecDeque<u8>>>,
+pub(super) struct StderrTail {
+    tail: Arc<Mutex<VecDeque<u8>>>,
     reader: Option<JoinHandle<()>>,
 }
 
-impl Tail {
-    pub(super) fn of(stderr: Option<ChildStderr>, bytes: usize) -> Self {
-        let kept = Arc::new(Mutex::new(VecDeque::new()));
-        let reader = stderr.map(|stderr| tokio::spawn(read(stderr, Arc::clone(&kept), bytes)));
-        Self { kept, reader }
+impl StderrTail {
+    pub(super) fn start(stderr: Option<ChildStderr>, bytes: usize) -> Self {
+        let tail = Arc::new(Mutex::new(VecDeque::new()));
+        let reader =
+            stderr.map(|stderr| tokio::spawn(read_stderr(stderr, Arc::clone(&tail), bytes)));
+        Self { tail, reader }
     }
 
     /// Waits for the end of stderr, at most [`STDERR_END_WAIT`], and returns the text that was kept.
-    pub(super) async fn take(&mut self) -> String {
+    pub(super) async fn text(&mut self) -> String {
         if let Some(reader) = &mut self.reader {
             // The reader ends when the pipe is closed. After a timeout, the text consists of the bytes that were read
             // so far.
             let _ = timeout(STDERR_END_WAIT, reader).await;
         }
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes: Vec<u8> = kept.iter().copied().collect();
-        drop(kept);
+        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: Vec<u8> = tail.iter().copied().collect();
+        drop(tail);
         // The kept bytes may begin within a UTF-8 character.
-        let begin = bytes.iter().take_while(|b| **b & 0xc0 == 0x80).count();
+        let start = bytes.iter().take_while(|b| **b & 0xc0 == 0x80).count();
         let mut decoder = Decoder::default();
-        let mut text = decoder.push(bytes.get(begin..).unwrap_or_default());
+        let mut text = decoder.push(bytes.get(start..).unwrap_or_default());
         text.push_str(&decoder.finish());
         text
     }
 }
 
-impl Drop for Tail {
+impl Drop for StderrTail {
     fn drop(&mut self) {
         if let Some(reader) = &self.reader {
             reader.abort();
@@ -55,12 +56,12 @@ impl Drop for Tail {
     }
 }
 
-async fn read(mut stderr: ChildStderr, kept: Arc<Mutex<VecDeque<u8>>>, limit: usize) {
+async fn read_stderr(mut stderr: ChildStderr, tail: Arc<Mutex<VecDeque<u8>>>, limit: usize) {
     let mut buffer = vec![0; 4 << 10];
-    while let Ok(read @ 1..) = stderr.read(&mut buffer).await {
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.extend(buffer.get(..read).unwrap_or_default());
-        let excess = kept.len().saturating_sub(limit);
-        kept.drain(..excess);
+    while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
+        let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
+        tail.extend(buffer.get(..count).unwrap_or_default());
+        let excess = tail.len().saturating_sub(limit);
+        tail.drain(..excess);
     }
 }

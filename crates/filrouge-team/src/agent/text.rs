@@ -3,13 +3,13 @@
 /// The length in bytes at which a control string (a title, a link's target) is no longer buffered, and becomes text.
 const STRING_BYTES_MAX: usize = 4 << 10;
 
-/// Decodes output incrementally. How the output is split into pieces makes no difference.
+/// Decodes output incrementally. The result does not depend on how the output is split into pieces.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     /// The first bytes of an incomplete character.
     incomplete: Vec<u8>,
     replaced: u64,
-    controls: Controls,
+    controls: ControlFilter,
 }
 
 impl Decoder {
@@ -42,7 +42,7 @@ impl Decoder {
         text
     }
 
-    /// How many malformed pieces were replaced.
+    /// The number of malformed pieces that were replaced.
     pub(super) const fn replaced(&self) -> u64 {
         self.replaced
     }
@@ -56,10 +56,10 @@ impl Decoder {
 /// Removes control sequences (ECMA-48) and all control characters except line feed and tab. A carriage return becomes a
 /// line feed.
 #[derive(Debug, Default)]
-struct Controls {
+struct ControlFilter {
     state: State,
-    /// The control string so far; it becomes text if it does not end properly.
-    held: String,
+    /// The incomplete control string; it becomes text if it does not end properly.
+    control_string: String,
     /// Whether the last character was a carriage return: a line feed that follows it is dropped.
     after_return: bool,
 }
@@ -80,16 +80,16 @@ enum State {
     StringEscape,
 }
 
-impl Controls {
+impl ControlFilter {
     fn push(&mut self, input: &str, text: &mut String) {
         for c in input.chars() {
-            self.take(c, text);
+            self.push_char(c, text);
         }
     }
 
-    fn take(&mut self, c: char, text: &mut String) {
+    fn push_char(&mut self, c: char, text: &mut String) {
         match self.state {
-            State::Text => self.plain(c, text),
+            State::Text => self.push_plain(c, text),
             State::Escape => match c {
                 '[' => self.state = State::Sequence,
                 ']' | 'P' | 'X' | '^' | '_' => self.state = State::String,
@@ -108,26 +108,26 @@ impl Controls {
                 _ => self.abort_sequence(c, text),
             },
             State::String => match c {
-                '\u{7}' | '\u{9c}' => self.string_ended(),
+                '\u{7}' | '\u{9c}' => self.end_string(),
                 '\u{1b}' => self.state = State::StringEscape,
                 '\n' | '\r' => self.abort_string(c, text),
                 _ => {
-                    self.held.push(c);
-                    if self.held.len() >= STRING_BYTES_MAX {
-                        self.release(text);
+                    self.control_string.push(c);
+                    if self.control_string.len() >= STRING_BYTES_MAX {
+                        self.flush_string(text);
                     }
                 }
             },
-            State::StringEscape if c == '\\' => self.string_ended(),
+            State::StringEscape if c == '\\' => self.end_string(),
             State::StringEscape => {
-                self.release(text);
+                self.flush_string(text);
                 self.state = State::Escape;
-                self.take(c, text);
+                self.push_char(c, text);
             }
         }
     }
 
-    fn plain(&mut self, c: char, text: &mut String) {
+    fn push_plain(&mut self, c: char, text: &mut String) {
         let follows_return = std::mem::take(&mut self.after_return);
         match c {
             '\n' if follows_return => {}
@@ -147,30 +147,30 @@ impl Controls {
     /// Ends a sequence at a character that it cannot contain, and reads this character as plain text.
     fn abort_sequence(&mut self, c: char, text: &mut String) {
         self.state = State::Text;
-        self.plain(c, text);
+        self.push_plain(c, text);
     }
 
-    fn string_ended(&mut self) {
-        self.held.clear();
+    fn end_string(&mut self) {
+        self.control_string.clear();
         self.state = State::Text;
     }
 
     /// Ends a control string at a line break: it becomes text, and the line break is read as plain text.
     fn abort_string(&mut self, c: char, text: &mut String) {
-        self.release(text);
-        self.plain(c, text);
+        self.flush_string(text);
+        self.push_plain(c, text);
     }
 
-    /// Treats a presumed control string as text, so that an unterminated one swallows nothing.
-    fn release(&mut self, text: &mut String) {
+    /// Outputs a presumed control string as text, so that an unterminated one hides nothing.
+    fn flush_string(&mut self, text: &mut String) {
         self.state = State::Text;
-        for c in std::mem::take(&mut self.held).chars() {
-            self.plain(c, text);
+        for c in std::mem::take(&mut self.control_string).chars() {
+            self.push_plain(c, text);
         }
     }
 
     fn finish(&mut self, text: &mut String) {
-        self.release(text);
+        self.flush_string(text);
     }
 }
 
@@ -180,7 +180,7 @@ mod tests {
 
     use super::*;
 
-    fn decoded(bytes: &[u8]) -> (String, u64) {
+    fn decode_all(bytes: &[u8]) -> (String, u64) {
         let mut decoder = Decoder::default();
         let mut text = decoder.push(bytes);
         text.push_str(&decoder.finish());
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn terminal_controls_are_removed() {
-        for (given, text) in [
+        for (output, text) in [
             ("\u{1b}[1;31mred\u{1b}[0m", "red"),
             ("\u{1b}]0;title\u{7}a\u{1b}]8;;https://x\u{1b}\\b", "ab"),
             ("\u{9b}2Ka\u{1b}(Bb\u{1b}c", "ab"),
@@ -200,25 +200,32 @@ mod tests {
             ("a\u{1b}", "a"),
             ("héé 红线 🧵", "héé 红线 🧵"),
         ] {
-            assert_eq!(decoded(given.as_bytes()), (text.into(), 0), "{given:?}");
+            assert_eq!(
+                decode_all(output.as_bytes()),
+                (text.into(), 0),
+                "{output:?}"
+            );
         }
     }
 
     #[test]
     fn invalid_utf8_is_replaced_and_counted() {
-        assert_eq!(decoded(b"a\xffb\xe7\xba"), ("a\u{fffd}b\u{fffd}".into(), 2));
-        assert_eq!(decoded(b"\xe7\xbaX"), ("\u{fffd}X".into(), 1));
+        assert_eq!(
+            decode_all(b"a\xffb\xe7\xba"),
+            ("a\u{fffd}b\u{fffd}".into(), 2)
+        );
+        assert_eq!(decode_all(b"\xe7\xbaX"), ("\u{fffd}X".into(), 1));
     }
 
     #[test]
     fn a_long_unterminated_string_is_text() {
         let long = "x".repeat(3 * STRING_BYTES_MAX);
-        assert_eq!(decoded(format!("\u{1b}]{long}").as_bytes()).0, long);
+        assert_eq!(decode_all(format!("\u{1b}]{long}").as_bytes()).0, long);
     }
 
     proptest! {
         #[test]
-        fn chunking_makes_no_difference(
+        fn the_text_does_not_depend_on_the_chunks(
             parts in prop::collection::vec(prop_oneof![
                 prop::collection::vec(any::<u8>(), 0..6),
                 prop::sample::select(vec!["\u{1b}[3", "1m", "\u{1b}]0;", "\u{7}", "红", "é", "\r", "\n", "\u{9b}"])
@@ -230,7 +237,7 @@ mod tests {
             let mut decoder = Decoder::default();
             let mut text: String = bytes.chunks(cut).map(|piece| decoder.push(piece)).collect();
             text.push_str(&decoder.finish());
-            prop_assert_eq!((text.clone(), decoder.replaced()), decoded(&bytes));
+            prop_assert_eq!((text.clone(), decoder.replaced()), decode_all(&bytes));
             let controls = text.chars().filter(|c| c.is_control() && !matches!(c, '\n' | '\t'));
             prop_assert_eq!(controls.count(), 0);
         }

@@ -24,7 +24,7 @@ fn message(id: &str, parent: Option<&str>) -> Message {
 
 /// The ids of a message's ancestors, the nearest first.
 fn ancestors<'c>(context: &'c ContextManager, id: &str, count: usize) -> Vec<&'c str> {
-    let chain = context.chain(id, count);
+    let chain = context.ancestor_indexes(id, count);
     chain
         .iter()
         .map(|index| &*context.messages[*index].id)
@@ -77,15 +77,15 @@ fn ids_continue_after_the_highest_ever_used() {
         ("msg--1", None),
     ];
     let mut context = context(&ids);
-    assert_eq!(&*context.next_id(), "msg-8");
-    assert_eq!(&*context.next_id(), "msg-9");
+    assert_eq!(&*context.allocate_id(), "msg-8");
+    assert_eq!(&*context.allocate_id(), "msg-9");
     for (highest_message, next) in [(20, "msg-21"), (5, "msg-8")] {
         let original = Context {
             messages: ids.map(|(id, parent)| message(id, parent)).to_vec(),
             team_task: None,
         };
         let mut context = restored(original, highest_message).unwrap();
-        assert_eq!(&*context.next_id(), next);
+        assert_eq!(&*context.allocate_id(), next);
     }
     for id in [
         "msg-",
@@ -127,7 +127,7 @@ fn a_task_is_never_cut() {
 }
 
 fn restored(context: Context, highest_message: u64) -> Result<ContextManager, Failure> {
-    ContextManager::restored(Restored {
+    ContextManager::from_restored(Restored {
         context,
         highest_message,
     })
@@ -142,7 +142,7 @@ fn messages_and_task_are_restored() {
     let mut context = restored(original.clone(), 0).unwrap();
     assert_eq!(context.messages(), original.messages);
     assert_eq!(context.team_task(), Some("build"));
-    assert_eq!(&*context.next_id(), "msg-6");
+    assert_eq!(&*context.allocate_id(), "msg-6");
     assert_eq!(ancestors(&context, "msg-5", 9), ["msg-1"]);
 
     for refused in [

@@ -21,7 +21,7 @@ pub(super) enum SessionCommand {
     Close(Status, Reply<()>),
 }
 
-/// Sends a command's result. The caller may be gone; the command was executed all the same.
+/// Sends a command's result. If the caller no longer waits, the result is lost; the command was executed nevertheless.
 pub(super) fn send_reply<T>(reply: Reply<T>, result: Result<T, Failure>) {
     let _ = reply.send(result);
 }

@@ -7,7 +7,7 @@ use filrouge_types::{Clock, Failure};
 use tokio::sync::mpsc;
 
 use super::commands::{SessionCommand, send_reply};
-use super::event::{NotKept, TeamEvent};
+use super::event::{TeamEvent, UnrecordedContent};
 use super::{Settings, invalid};
 use crate::context::ContextManager;
 use crate::message::{Message, MessageId, Routing, Speaker, SpeakerKind};
@@ -30,9 +30,9 @@ pub(super) struct Conversation {
     pub(super) waiting_for: Option<Box<str>>,
     /// The message that the next human message answers.
     pub(super) next_parent: Option<MessageId>,
-    /// Per member, the agent who last spoke to them.
+    /// For each member, the agent who last spoke to them.
     pub(super) last_agent_to: HashMap<Box<str>, Box<str>>,
-    /// How many messages agents have begun since a human last spoke or resumed the queue.
+    /// The number of messages that agents have begun since a human last spoke or resumed the queue.
     pub(super) agent_turns: u32,
     /// The team file's task, until it is recorded with the first message: a session without messages leaves nothing in
     /// the ledger.
@@ -49,8 +49,8 @@ impl Conversation {
         (clock, settings): (Arc<dyn Clock>, Settings),
         is_new: bool,
     ) -> Result<Self, Failure> {
-        let first = team.first_human().map(|human| human.id.clone());
-        let first = first.ok_or_else(|| invalid("the team has no human"))?;
+        let first_human = team.first_human().map(|human| human.id.clone());
+        let first_human = first_human.ok_or_else(|| invalid("the team has no human"))?;
         let mut conversation = Self {
             unrecorded_task: team.task.clone().filter(|_| is_new),
             team,
@@ -60,7 +60,7 @@ impl Conversation {
             settings,
             queue: RoutingQueue::new(),
             status: Status::Paused,
-            waiting_for: Some(first),
+            waiting_for: Some(first_human),
             next_parent: None,
             last_agent_to: HashMap::new(),
             agent_turns: 0,
@@ -78,26 +78,28 @@ impl Conversation {
             context.set_team_task(Some(task))?;
         }
         for message in context.messages() {
-            self.note_speaker(message);
+            self.update_last_speaker(message);
         }
         Ok(())
     }
 
     /// Updates `next_parent` and, if an agent spoke, `last_agent_to`. An agent who addressed nobody spoke to the first
     /// human.
-    pub(super) fn note_speaker(&mut self, message: &Message) {
+    pub(super) fn update_last_speaker(&mut self, message: &Message) {
         if message.speaker.kind != SpeakerKind::System {
             self.next_parent = Some(message.id.clone());
         }
         if message.speaker.kind != SpeakerKind::Agent {
             return;
         }
-        let to = message.routing.addressees.iter();
-        let mut to: Vec<Box<str>> = to.filter_map(|one| one.member_id.clone()).collect();
-        if to.is_empty() {
-            to.extend(self.team.first_human().map(|human| human.id.clone()));
+        let addressees = message.routing.addressees.iter();
+        let mut member_ids: Vec<Box<str>> = addressees
+            .filter_map(|addressee| addressee.member_id.clone())
+            .collect();
+        if member_ids.is_empty() {
+            member_ids.extend(self.team.first_human().map(|human| human.id.clone()));
         }
-        for id in to {
+        for id in member_ids {
             self.last_agent_to.insert(id, message.speaker.id.clone());
         }
     }
@@ -125,22 +127,22 @@ impl Conversation {
                 send_reply(reply, result);
             }
             SessionCommand::SetTeamTask(task, reply) => {
-                let by = self.human().map(|human| human.id.clone());
-                let set = match by {
+                let by = self.current_human().map(|human| human.id.clone());
+                let result = match by {
                     Ok(by) => self.set_task(task.as_deref(), &by).await,
                     Err(failure) => Err(failure),
                 };
-                send_reply(reply, set);
+                send_reply(reply, result);
             }
             SessionCommand::Resume(reply) => {
                 let has_queued = !self.queue.is_empty();
                 if has_queued && self.status == Status::Paused {
-                    self.proceed();
+                    self.serve_queue();
                 }
                 send_reply(reply, Ok(has_queued));
             }
             SessionCommand::Cancel(reply) => {
-                self.drop_all();
+                self.drop_all_queued();
                 if self.status == Status::Active {
                     self.hand_over(None).await;
                 }
@@ -164,7 +166,7 @@ impl Conversation {
     /// Empties the queue and closes the session with this status. If this fails, the session is paused and can be
     /// closed again.
     async fn close(&mut self, status: Status) -> Result<(), Failure> {
-        self.drop_all();
+        self.drop_all_queued();
         self.waiting_for = self.team.first_human().map(|human| human.id.clone());
         self.status = Status::Paused;
         let state = State {
@@ -172,7 +174,7 @@ impl Conversation {
             ..self.state()
         };
         if let Err(failure) = self.record.close(&state).await {
-            self.not_kept(NotKept::HandOver, &failure);
+            self.report_not_recorded(UnrecordedContent::HandOver, &failure);
             return Err(failure);
         }
         self.status = Status::Completed;
@@ -180,17 +182,22 @@ impl Conversation {
         Ok(())
     }
 
-    /// Lets the queue be served: no human has the floor.
-    pub(super) fn proceed(&mut self) {
+    /// Starts to serve the queue: no human has the floor.
+    pub(super) fn serve_queue(&mut self) {
         self.status = Status::Active;
         self.waiting_for = None;
         self.agent_turns = 0;
     }
 
-    /// A message with a new id, said now.
-    pub(super) fn message(&self, speaker: Speaker, content: Box<str>, routing: Routing) -> Message {
+    /// Creates a message with a new id and the current time.
+    pub(super) fn new_message(
+        &self,
+        speaker: Speaker,
+        content: Box<str>,
+        routing: Routing,
+    ) -> Message {
         Message {
-            id: self.context().next_id(),
+            id: self.context().allocate_id(),
             at: self.clock.now(),
             speaker,
             content,
@@ -216,10 +223,10 @@ impl Conversation {
         }
     }
 
-    /// Reports content that the ledger did not keep.
-    pub(super) fn not_kept(&self, what: NotKept, failure: &Failure) {
+    /// Reports content that the ledger did not record.
+    pub(super) fn report_not_recorded(&self, content: UnrecordedContent, failure: &Failure) {
         self.send_event(TeamEvent::NotKept {
-            what,
+            content,
             failure: failure.clone(),
         });
     }

@@ -7,10 +7,10 @@ use crate::message::{Message, MessageId};
 use crate::queue::Route;
 use crate::record::{AgentError, State};
 
-/// An event of a conversation. Events arrive in the order they happened.
+/// An event of a conversation. Events arrive in the order in which they happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TeamEvent {
-    /// A human or the application said this; it is kept.
+    /// A message of a human or of the application; it is recorded.
     Said(Message),
     /// An agent begins to speak: the message is still empty.
     Began(Message),
@@ -23,9 +23,9 @@ pub enum TeamEvent {
     },
     /// An agent's message has ended.
     Ended {
-        /// The complete message, which states whether and why it was cut.
+        /// The complete message, which states whether it was cut, and the reason.
         message: Message,
-        /// Why the agent failed; `None` if it did not fail.
+        /// The agent's failure; `None` if it did not fail.
         error: Option<AgentError>,
     },
     /// The queue after a change, the next member first.
@@ -43,12 +43,11 @@ pub enum TeamEvent {
     /// A warning; the conversation continues.
     Warning(Warning),
     /// The session's history has speakers who are not members now. The history stays unchanged.
-    Drift(Vec<Drifted>),
-    /// A write to the ledger failed. The conversation is paused; the queue stays, and the event names what was not
-    /// kept.
+    Drift(Vec<FormerSpeaker>),
+    /// A write to the ledger failed. The conversation is paused; the queue stays.
     NotKept {
-        /// The content that the ledger did not keep.
-        what: NotKept,
+        /// The content that the ledger did not record.
+        content: UnrecordedContent,
         /// The reason.
         failure: Failure,
     },
@@ -58,7 +57,7 @@ pub enum TeamEvent {
 
 /// A speaker of the history who is not a member now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Drifted {
+pub struct FormerSpeaker {
     /// The speaker's id.
     pub id: Box<str>,
     /// The speaker's name at that time.
@@ -98,9 +97,9 @@ pub enum Warning {
     TaskRefused(Failure),
 }
 
-/// The content that the ledger did not keep.
+/// Content that the ledger did not record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NotKept {
+pub enum UnrecordedContent {
     /// The beginning of a message, which was therefore not said.
     Begin,
     /// The rest of an agent's message. It stays in the conversation, and agents read it, until this process ends.

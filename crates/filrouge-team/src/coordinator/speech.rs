@@ -4,17 +4,17 @@ use filrouge_types::{ErrorCode, Failure};
 
 use super::commands::{Reply, SessionCommand, send_reply};
 use super::conversation::{CommandReceiver, Conversation};
-use super::event::{NotKept, TeamEvent, Warning};
+use super::event::{TeamEvent, UnrecordedContent, Warning};
 use crate::agent::{Agent, AgentExit};
-use crate::markers::{Marked, MarkerReader};
+use crate::markers::{MarkerReader, ParsedText};
 use crate::message::{Cut, Message, MessageId, Routing};
 use crate::prompt::PromptBuilder;
 use crate::queue::Route;
 use crate::record::{AgentError, Speech, Status};
 use crate::team::{Command, Member, MemberKind};
 
-/// Why the conversation stopped reading an agent's output.
-enum Stop {
+/// The reason why the conversation stopped reading an agent's output.
+enum StopReason {
     /// The agent has ended.
     Ended,
     /// The message has reached its size limit.
@@ -33,7 +33,7 @@ struct GrowingMessage {
     reader: MarkerReader,
     speech: Box<dyn Speech>,
     /// Bytes, in JSON form, by which the message may still grow.
-    room: usize,
+    remaining_bytes: usize,
     /// Whether the ledger accepted all text so far.
     is_recorded: bool,
 }
@@ -55,9 +55,9 @@ impl Conversation {
             Ok(prompt) => prompt,
             Err(failure) => return self.report_not_begun(&failure),
         };
-        let routing = Routing::to(Some(route.parent.clone()));
-        let mut message = self.message(agent.speaker(), "".into(), routing);
-        let speech = match self.record.begin(&message).await {
+        let routing = Routing::answering(Some(route.parent.clone()));
+        let mut message = self.new_message(agent.speaker(), "".into(), routing);
+        let speech = match self.record.begin_message(&message).await {
             Ok(speech) => speech,
             Err(failure) => return self.report_not_begun(&failure),
         };
@@ -68,41 +68,42 @@ impl Conversation {
             id: message.id.clone(),
             reader: MarkerReader::new(),
             speech,
-            room: self.settings.message_bytes,
+            remaining_bytes: self.settings.message_bytes,
             is_recorded: true,
         };
         let (stop, exit) = self
             .run_agent(agent_command, prompt, &mut growing, commands)
             .await;
         let reader = std::mem::take(&mut growing.reader);
-        let (rest, marked) = reader.finish(&self.team, &agent.id);
-        self.add_text(&mut growing, &rest).await;
-        message.content = marked.content.clone();
-        message.routing = marked.routing(Some(route.parent));
+        let (remaining_text, parsed) = reader.finish(&self.team, &agent.id);
+        self.add_text(&mut growing, &remaining_text).await;
+        message.content = parsed.content.clone();
+        message.routing = parsed.routing(Some(route.parent));
         message.cut = match &stop {
-            Stop::Cancelled(_) | Stop::Closed(..) => Some(Cut::Cancelled),
-            Stop::Abandoned => Some(Cut::Interrupted),
-            Stop::Ended | Stop::TooLong => exit.error.as_ref().map(|error| error.cut),
+            StopReason::Cancelled(_) | StopReason::Closed(..) => Some(Cut::Cancelled),
+            StopReason::Abandoned => Some(Cut::Interrupted),
+            StopReason::Ended | StopReason::TooLong => exit.error.as_ref().map(|error| error.cut),
         };
         let recorded = growing.speech.end(&message, exit.error.as_ref()).await;
-        self.finish_speech(message, &marked, (stop, exit), recorded)
+        self.finish_speech(message, &parsed, (stop, exit), recorded)
             .await;
     }
 
     /// Reports that an agent's message could not begin, and pauses the conversation.
     fn report_not_begun(&mut self, failure: &Failure) {
-        self.not_kept(NotKept::Begin, failure);
-        self.halt();
+        self.report_not_recorded(UnrecordedContent::Begin, failure);
+        self.pause_without_recording();
     }
 
-    /// Runs the agent until its output ends or it is stopped; returns why reading stopped, and how the agent ended.
+    /// Runs the agent until its output ends or it is stopped; returns the reason why reading stopped, and the exit of
+    /// the agent.
     async fn run_agent(
         &mut self,
         agent_command: &Command,
         prompt: String,
         growing: &mut GrowingMessage,
         commands: &mut CommandReceiver,
-    ) -> (Stop, AgentExit) {
+    ) -> (StopReason, AgentExit) {
         let mut agent = match Agent::start(agent_command, prompt, self.settings.agent).await {
             Ok(agent) => agent,
             Err(error) => {
@@ -110,16 +111,16 @@ impl Conversation {
                     error: Some(error),
                     ..AgentExit::default()
                 };
-                return (Stop::Ended, exit);
+                return (StopReason::Ended, exit);
             }
         };
         let stop = self.read_output(&mut agent, growing, commands).await;
         let mut exit = match stop {
-            Stop::Ended => agent.end().await,
+            StopReason::Ended => agent.end().await,
             _ => agent.kill().await,
         };
-        if let Stop::TooLong = stop {
-            exit.error = Some(too_long(self.settings.message_bytes));
+        if let StopReason::TooLong = stop {
+            exit.error = Some(output_too_long(self.settings.message_bytes));
         }
         (stop, exit)
     }
@@ -130,24 +131,24 @@ impl Conversation {
         agent: &mut Agent,
         growing: &mut GrowingMessage,
         commands: &mut CommandReceiver,
-    ) -> Stop {
+    ) -> StopReason {
         loop {
             tokio::select! {
                 biased;
                 command = commands.recv() => match command {
-                    None => return Stop::Abandoned,
-                    Some(SessionCommand::Cancel(reply)) => return Stop::Cancelled(reply),
-                    Some(SessionCommand::Close(status, reply)) => return Stop::Closed(status, reply),
+                    None => return StopReason::Abandoned,
+                    Some(SessionCommand::Cancel(reply)) => return StopReason::Cancelled(reply),
+                    Some(SessionCommand::Close(status, reply)) => return StopReason::Closed(status, reply),
                     Some(command) => self.execute(command).await,
                 },
                 text = agent.next() => {
-                    let Some(text) = text else { return Stop::Ended };
-                    let fits = fitting(&text, growing.room);
-                    growing.room -= json_bytes(fits);
-                    let shown = growing.reader.push(fits);
-                    self.add_text(growing, &shown).await;
-                    if fits.len() < text.len() {
-                        return Stop::TooLong;
+                    let Some(text) = text else { return StopReason::Ended };
+                    let fitting_text = longest_fitting_prefix(&text, growing.remaining_bytes);
+                    growing.remaining_bytes -= json_bytes(fitting_text);
+                    let visible_text = growing.reader.push(fitting_text);
+                    self.add_text(growing, &visible_text).await;
+                    if fitting_text.len() < text.len() {
+                        return StopReason::TooLong;
                     }
                 }
             }
@@ -177,8 +178,8 @@ impl Conversation {
     async fn finish_speech(
         &mut self,
         message: Message,
-        marked: &Marked,
-        (stop, exit): (Stop, AgentExit),
+        parsed: &ParsedText,
+        (stop, exit): (StopReason, AgentExit),
         recorded: Result<(), Failure>,
     ) {
         let AgentExit {
@@ -187,8 +188,8 @@ impl Conversation {
         let id = message.id.clone();
         let is_complete = message.cut.is_none();
         let added = self.context().add(message.clone());
-        debug_assert!(added.is_ok(), "ids are given out once");
-        self.note_speaker(&message);
+        debug_assert!(added.is_ok(), "ids are allocated once");
+        self.update_last_speaker(&message);
         self.send_event(TeamEvent::Ended {
             message: message.clone(),
             error,
@@ -197,48 +198,51 @@ impl Conversation {
             let id = id.clone();
             self.send_event(TeamEvent::Warning(Warning::Malformed { id, replaced }));
         }
-        let recorded = recorded.map_err(|failure| self.not_kept(NotKept::Message(id), &failure));
+        let recorded = recorded
+            .map_err(|failure| self.report_not_recorded(UnrecordedContent::Message(id), &failure));
         match stop {
-            Stop::Ended | Stop::TooLong => {
-                let queue_continues = is_complete && self.execute_markers(&message, marked).await;
+            StopReason::Ended | StopReason::TooLong => {
+                let queue_continues = is_complete && self.execute_markers(&message, parsed).await;
                 if recorded.is_err() {
-                    self.halt();
+                    self.pause_without_recording();
                 } else if !queue_continues {
                     self.hand_over(None).await;
                 }
             }
-            Stop::Cancelled(reply) => {
-                self.drop_all();
+            StopReason::Cancelled(reply) => {
+                self.drop_all_queued();
                 self.hand_over(None).await;
                 send_reply(reply, Ok(true));
             }
-            Stop::Closed(status, reply) => self.execute(SessionCommand::Close(status, reply)).await,
-            Stop::Abandoned => self.close_abandoned().await,
+            StopReason::Closed(status, reply) => {
+                self.execute(SessionCommand::Close(status, reply)).await
+            }
+            StopReason::Abandoned => self.close_abandoned().await,
         }
     }
 
     /// Executes an agent's markers; returns whether the queue continues to be served.
-    async fn execute_markers(&mut self, message: &Message, marked: &Marked) -> bool {
-        self.drop_waiting(marked.dropped.as_ref());
+    async fn execute_markers(&mut self, message: &Message, parsed: &ParsedText) -> bool {
+        self.drop_queued(parsed.dropped.as_ref());
         let mut is_task_recorded = true;
-        if let Some(task) = &marked.team_task {
+        if let Some(task) = &parsed.team_task {
             match self.set_task(Some(task), &message.speaker.id).await {
                 Ok(()) => {}
                 Err(failure) if failure.code == ErrorCode::LimitExceeded => {
                     self.send_event(TeamEvent::Warning(Warning::TaskRefused(failure)));
                 }
                 Err(failure) => {
-                    self.not_kept(NotKept::Task, &failure);
+                    self.report_not_recorded(UnrecordedContent::Task, &failure);
                     is_task_recorded = false;
                 }
             }
         }
-        let addressed = self.queue_addressed(message, marked);
-        is_task_recorded && (addressed || marked.addressed.is_empty())
+        let addressed = self.queue_addressed(message, parsed);
+        is_task_recorded && (addressed || parsed.addressed.is_empty())
     }
 }
 
-fn too_long(limit: usize) -> AgentError {
+fn output_too_long(limit: usize) -> AgentError {
     AgentError {
         code: "agent_output",
         detail: format!("it said more than the {limit} bytes that a message may have").into(),
@@ -248,10 +252,10 @@ fn too_long(limit: usize) -> AgentError {
 
 /// The size of a text in JSON, in bytes.
 pub(super) fn json_bytes(text: &str) -> usize {
-    text.chars().map(json_char).sum()
+    text.chars().map(json_char_bytes).sum()
 }
 
-const fn json_char(c: char) -> usize {
+const fn json_char_bytes(c: char) -> usize {
     match c {
         '"' | '\\' | '\n' | '\r' | '\t' => 2,
         '\0'..='\u{1f}' => 6,
@@ -259,13 +263,13 @@ const fn json_char(c: char) -> usize {
     }
 }
 
-/// The longest prefix of the text that fits into `room` bytes of JSON.
-fn fitting(text: &str, room: usize) -> &str {
-    let mut left = room;
-    for (at, c) in text.char_indices() {
-        match left.checked_sub(json_char(c)) {
-            Some(less) => left = less,
-            None => return text.get(..at).unwrap_or_default(),
+/// The longest prefix of the text that fits into `remaining_bytes` bytes of JSON.
+fn longest_fitting_prefix(text: &str, remaining_bytes: usize) -> &str {
+    let mut remaining_bytes = remaining_bytes;
+    for (index, c) in text.char_indices() {
+        match remaining_bytes.checked_sub(json_char_bytes(c)) {
+            Some(remaining) => remaining_bytes = remaining,
+            None => return text.get(..index).unwrap_or_default(),
         }
     }
     text

@@ -1,10 +1,10 @@
-//! Turn-taking: who speaks next.
+//! Turn-taking: selects the next speaker.
 
 use filrouge_types::Failure;
 
 use super::conversation::{CommandReceiver, Conversation};
-use super::event::{NotKept, TeamEvent, Warning};
-use crate::markers::{Dropped, Marked};
+use super::event::{TeamEvent, UnrecordedContent, Warning};
+use crate::markers::{Dropped, ParsedText};
 use crate::message::{Intent, Message, Routing, Speaker, SpeakerKind};
 use crate::queue::Route;
 use crate::record::Status;
@@ -45,14 +45,14 @@ impl Conversation {
         self.pause(to);
         let state = self.state();
         if let Err(failure) = self.record.hand_over(&state).await {
-            self.not_kept(NotKept::HandOver, &failure);
+            self.report_not_recorded(UnrecordedContent::HandOver, &failure);
         }
         self.send_event(TeamEvent::HandedOver(state));
     }
 
     /// Gives the first human the floor after a failure of the ledger. Unlike [`hand_over`](Self::hand_over), it records
     /// nothing; the next hand-over records the state.
-    pub(super) fn halt(&mut self) {
+    pub(super) fn pause_without_recording(&mut self) {
         self.pause(None);
         self.send_event(TeamEvent::HandedOver(self.state()));
     }
@@ -63,36 +63,43 @@ impl Conversation {
         self.status = Status::Paused;
     }
 
-    /// Gives the first human the floor after too many messages of agents in a row, with a note that says so.
+    /// Gives the first human the floor after too many messages of agents in a row, and adds a note about it.
     async fn take_floor_from_agents(&mut self) {
         let limit = self.team.max_agent_turns;
-        let human = self.team.first_human().map_or("a human", |one| &*one.name);
+        let human = self
+            .team
+            .first_human()
+            .map_or("a human", |human| &*human.name);
         let content =
             format!("{limit} messages of agents have followed one another: {human} has the floor.");
         self.send_event(TeamEvent::Warning(Warning::AgentTurns { limit }));
-        self.note(content.into()).await;
+        self.add_note(content.into()).await;
         self.hand_over(None).await;
     }
 
     /// Adds a message of the application to the history.
-    async fn note(&mut self, content: Box<str>) {
+    async fn add_note(&mut self, content: Box<str>) {
         let speaker = Speaker {
             id: "system".into(),
             name: "filrouge".into(),
             kind: SpeakerKind::System,
         };
-        let note = self.message(speaker, content, Routing::to(self.next_parent.clone()));
-        if let Err(failure) = self.record.message(&note).await {
-            self.not_kept(NotKept::Note(note.id.clone()), &failure);
+        let note = self.new_message(
+            speaker,
+            content,
+            Routing::answering(self.next_parent.clone()),
+        );
+        if let Err(failure) = self.record.write_message(&note).await {
+            self.report_not_recorded(UnrecordedContent::Note(note.id.clone()), &failure);
         }
         let added = self.context().add(note.clone());
-        debug_assert!(added.is_ok(), "ids are given out once");
+        debug_assert!(added.is_ok(), "ids are allocated once");
         self.send_event(TeamEvent::Said(note));
     }
 
     /// Queues the members whom a message addresses; returns whether it addresses any. Reports unknown names.
-    pub(super) fn queue_addressed(&mut self, message: &Message, marked: &Marked) -> bool {
-        let unknown: Vec<Box<str>> = marked.unresolved().map(Into::into).collect();
+    pub(super) fn queue_addressed(&mut self, message: &Message, parsed: &ParsedText) -> bool {
+        let unknown: Vec<Box<str>> = parsed.unresolved().map(Into::into).collect();
         if !unknown.is_empty() {
             let members = self.team.members.iter();
             self.send_event(TeamEvent::Warning(Warning::Unresolved {
@@ -101,17 +108,17 @@ impl Conversation {
                 members: members.map(|member| member.name.clone()).collect(),
             }));
         }
-        let mut any = false;
-        for one in &marked.addressed {
-            if let Some(id) = &one.addressee.member_id {
-                self.queue_one(id, message, one.intent);
-                any = true;
+        let mut has_members = false;
+        for addressed in &parsed.addressed {
+            if let Some(id) = &addressed.addressee.member_id {
+                self.queue_member(id, message, addressed.intent);
+                has_members = true;
             }
         }
-        any
+        has_members
     }
 
-    pub(super) fn queue_one(&mut self, id: &str, message: &Message, intent: Option<Intent>) {
+    pub(super) fn queue_member(&mut self, id: &str, message: &Message, intent: Option<Intent>) {
         self.queue.push(Route {
             member_id: id.into(),
             parent: message.id.clone(),
@@ -122,7 +129,7 @@ impl Conversation {
     }
 
     /// Removes members from the queue, and reports how many; `None` removes nobody.
-    pub(super) fn drop_waiting(&mut self, dropped: Option<&Dropped>) {
+    pub(super) fn drop_queued(&mut self, dropped: Option<&Dropped>) {
         let count = match dropped {
             None => return,
             Some(Dropped::All) => self.queue.clear(),
@@ -134,8 +141,8 @@ impl Conversation {
         }
     }
 
-    pub(super) fn drop_all(&mut self) {
-        self.drop_waiting(Some(&Dropped::All));
+    pub(super) fn drop_all_queued(&mut self) {
+        self.drop_queued(Some(&Dropped::All));
     }
 
     fn report_queue(&self) {
@@ -145,11 +152,11 @@ impl Conversation {
 
     /// Sets the team task in the conversation and in the ledger. If the ledger refuses it, the previous task stays.
     pub(super) async fn set_task(&mut self, task: Option<&str>, by: &str) -> Result<(), Failure> {
-        let before = self.context().team_task().map(str::to_owned);
+        let previous_task = self.context().team_task().map(str::to_owned);
         self.context().set_team_task(task)?;
         let task: Option<Box<str>> = self.context().team_task().map(Into::into);
-        if let Err(failure) = self.record.task(task.as_deref()).await {
-            self.context().set_team_task(before.as_deref())?;
+        if let Err(failure) = self.record.write_task(task.as_deref()).await {
+            self.context().set_team_task(previous_task.as_deref())?;
             return Err(failure);
         }
         self.unrecorded_task = None;

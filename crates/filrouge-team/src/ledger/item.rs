@@ -51,7 +51,7 @@ impl<'a> From<&'a Message> for MessageFields<'a> {
 }
 
 impl MessageFields<'_> {
-    fn message(self, id: Box<str>, at: Timestamp, content: Box<str>) -> Message {
+    fn into_message(self, id: Box<str>, at: Timestamp, content: Box<str>) -> Message {
         Message {
             id,
             at,
@@ -63,12 +63,12 @@ impl MessageFields<'_> {
     }
 }
 
-fn unwritable(error: impl std::fmt::Display) -> Failure {
+fn json_failure(error: impl std::fmt::Display) -> Failure {
     Failure::new(ErrorCode::Internal, format!("a message as JSON: {error}"))
 }
 
 /// The text as a JSON string.
-fn token(text: &str) -> String {
+fn json_string(text: &str) -> String {
     JsonText::from_plain(text).as_token().to_owned()
 }
 
@@ -76,29 +76,32 @@ fn token(text: &str) -> String {
 ///
 /// # Errors
 /// `invalid` for an id that is not a valid item id.
-pub(crate) fn key_of(message: &Message) -> Result<ItemId, Failure> {
+pub(crate) fn item_id_of(message: &Message) -> Result<ItemId, Failure> {
     ItemId::new(&*message.id).map_err(|e| {
-        let what = format!("the message id {:?}: {e}", message.id);
-        Failure::new(ErrorCode::Invalid, what)
+        let detail = format!("the message id {:?}: {e}", message.id);
+        Failure::new(ErrorCode::Invalid, detail)
     })
 }
 
-/// Writes a message as an item on this channel. `error` is why its agent failed; `None` if it did not fail.
+/// Writes a message as an item on this channel. `error` is the failure of its agent, if it failed.
 ///
 /// # Errors
 /// `invalid` for an id that is not a valid item id.
-pub(crate) fn item_of(
+pub(crate) fn to_item(
     message: &Message,
     channel: Channel,
     error: Option<&AgentError>,
 ) -> Result<ItemBody, Failure> {
-    let mut parts = format!(r#"[{{"type":"text","text":{}}}"#, token(&message.content));
+    let mut parts = format!(
+        r#"[{{"type":"text","text":{}}}"#,
+        json_string(&message.content)
+    );
     if let Some(error) = error {
-        // In the parts, so that a redaction erases it together with the text.
+        // The error is in the parts, so that a redaction erases it together with the text.
         parts.push_str(&format!(
             r#",{{"type":"error","code":{},"message":{},"source":"agent","retryable":true}}"#,
-            token(error.code),
-            token(&error.detail)
+            json_string(error.code),
+            json_string(&error.detail)
         ));
     }
     parts.push(']');
@@ -109,17 +112,17 @@ pub(crate) fn item_of(
         SpeakerKind::System => (Role::System, None),
     };
     Ok(ItemBody {
-        item_id: Some(key_of(message)?),
+        item_id: Some(item_id_of(message)?),
         agent,
-        metadata: Some(RawJson::write(&Metadata { team }).map_err(unwritable)?),
+        metadata: Some(RawJson::write(&Metadata { team }).map_err(json_failure)?),
         occurred_at: Some(message.at),
         ..ItemBody::new(role, channel, RawJson::from_checked(parts))
     })
 }
 
-/// Whether a drafted message has ended.
+/// The state of a drafted message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum DraftedMessage {
+pub(crate) enum DraftState {
     /// More text may follow.
     Growing,
     /// The message has ended.
@@ -130,15 +133,12 @@ pub(crate) enum DraftedMessage {
 ///
 /// # Errors
 /// Only an internal error.
-pub(crate) fn description_of(
-    message: &Message,
-    drafted: DraftedMessage,
-) -> Result<RawJson, Failure> {
-    let is_complete = drafted == DraftedMessage::Complete;
-    let fields = RawJson::write(&MessageFields::from(message)).map_err(unwritable)?;
+pub(crate) fn draft_description(message: &Message, state: DraftState) -> Result<RawJson, Failure> {
+    let is_complete = state == DraftState::Complete;
+    let fields = RawJson::write(&MessageFields::from(message)).map_err(json_failure)?;
     Ok(RawJson::from_checked(format!(
         r#"{{"type":"{MESSAGE_PART}","id":{},"at":"{}","whole":{is_complete},"team":{}}}"#,
-        token(&message.id),
+        json_string(&message.id),
         message.at,
         fields.as_str()
     )))
@@ -146,7 +146,7 @@ pub(crate) fn description_of(
 
 /// The item that sets the team task; `None` clears the task.
 pub(crate) fn task_item(task: Option<&str>) -> ItemBody {
-    let task = task.map_or_else(|| "null".to_owned(), token);
+    let task = task.map_or_else(|| "null".to_owned(), json_string);
     let parts = format!(r#"[{{"type":"{TASK_PART}","task":{task}}}]"#);
     ItemBody::new(
         Role::System,
@@ -155,9 +155,9 @@ pub(crate) fn task_item(task: Option<&str>) -> ItemBody {
     )
 }
 
-/// An item without text for people, for a turn or a checkpoint that needs an item. `what` is its purpose.
-pub(crate) fn note_item(what: &'static str) -> ItemBody {
-    let parts = format!(r#"[{{"type":"{NOTE_PART}","note":"{what}"}}]"#);
+/// An item without text for people, for a turn or a checkpoint that needs an item. `purpose` is the reason for it.
+pub(crate) fn note_item(purpose: &'static str) -> ItemBody {
+    let parts = format!(r#"[{{"type":"{NOTE_PART}","note":"{purpose}"}}]"#);
     ItemBody::new(
         Role::System,
         Channel::SystemNote,
@@ -165,9 +165,9 @@ pub(crate) fn note_item(what: &'static str) -> ItemBody {
     )
 }
 
-/// The meaning of an item for a team.
+/// An item as a team reads it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Read {
+pub(crate) enum ParsedItem {
     /// A message; `from_draft` if its item comes from an unfinished draft.
     Message { message: Message, from_draft: bool },
     /// The team task from this item on; `None`: it is cleared.
@@ -177,7 +177,7 @@ pub(crate) enum Read {
     /// An item with text that is not a message of the team.
     Foreign,
     /// An item without text for people.
-    Nothing,
+    NoText,
 }
 
 /// The remaining identification of a redacted message.
@@ -206,19 +206,21 @@ struct Part<'a> {
 }
 
 /// Reads an item.
-pub(crate) fn read(item: &Item) -> Read {
+pub(crate) fn parse_item(item: &Item) -> ParsedItem {
     let metadata = item.body.metadata.as_ref();
     let team = metadata.and_then(|m| serde_json::from_str::<Metadata<'_>>(m.as_str()).ok());
     if item.redacted {
-        return redacted(item, team.is_some());
+        return parse_redacted(item, team.is_some());
     }
     let Ok(parts) = serde_json::from_str::<Vec<Part<'_>>>(item.body.parts.as_str()) else {
-        return foreign_or_nothing(item);
+        return classify_other(item);
     };
     if let (Some(metadata), Some(id)) = (team, &item.body.item_id) {
         let at = item.when();
-        let message = metadata.team.message(id.as_str().into(), at, text_of(item));
-        return Read::Message {
+        let message = metadata
+            .team
+            .into_message(id.as_str().into(), at, item_text(item));
+        return ParsedItem::Message {
             message,
             from_draft: false,
         };
@@ -227,26 +229,26 @@ pub(crate) fn read(item: &Item) -> Read {
         && let [part] = parts.as_slice()
         && part.kind == TASK_PART
     {
-        return Read::Task(part.task.as_deref().map(Into::into));
+        return ParsedItem::Task(part.task.as_deref().map(Into::into));
     }
     let description = parts.iter().find(|part| part.kind == MESSAGE_PART);
-    match description.and_then(drafted) {
+    match description.and_then(described_message) {
         Some(mut message) => {
-            message.content = text_of(item);
-            Read::Message {
+            message.content = item_text(item);
+            ParsedItem::Message {
                 message,
                 from_draft: true,
             }
         }
-        None => foreign_or_nothing(item),
+        None => classify_other(item),
     }
 }
 
 /// Reads a draft's message, without its text, from the part that describes it. The message is cut unless the draft is
 /// complete.
-fn drafted(part: &Part<'_>) -> Option<Message> {
+fn described_message(part: &Part<'_>) -> Option<Message> {
     let fields: MessageFields<'_> = serde_json::from_str(part.team?.get()).ok()?;
-    let mut message = fields.message(part.id.as_deref()?.into(), part.at?, "".into());
+    let mut message = fields.into_message(part.id.as_deref()?.into(), part.at?, "".into());
     if !part.whole {
         message.cut = Some(Cut::Interrupted);
     }
@@ -256,44 +258,44 @@ fn drafted(part: &Part<'_>) -> Option<Message> {
 /// The message that a draft shows; `None` if the draft is not a team's.
 pub(crate) fn read_draft(description: Option<&RawJson>, text: &str) -> Option<Message> {
     let part: Part<'_> = serde_json::from_str(description?.as_str()).ok()?;
-    let mut message = drafted(&part).filter(|_| part.kind == MESSAGE_PART)?;
+    let mut message = described_message(&part).filter(|_| part.kind == MESSAGE_PART)?;
     message.content = text.into();
     Some(message)
 }
 
-fn text_of(item: &Item) -> Box<str> {
+fn item_text(item: &Item) -> Box<str> {
     let text = item.body.text();
     text.map_or_else(|| "".into(), |text| text.to_plain().into())
 }
 
 /// Reads a redacted item. `is_message` states whether its metadata, which a redaction keeps, describes a message.
-fn redacted(item: &Item, is_message: bool) -> Read {
+fn parse_redacted(item: &Item, is_message: bool) -> ParsedItem {
     match &item.body.item_id {
-        Some(id) if is_message => Read::Redacted(RedactedId::Id(id.as_str().into())),
+        Some(id) if is_message => ParsedItem::Redacted(RedactedId::Id(id.as_str().into())),
         Some(id) if item.body.role == Role::Assistant && item.body.channel == Channel::Partial => {
-            mark_of(id).map_or(Read::Nothing, |mark| {
-                Read::Redacted(RedactedId::Number(mark.into()))
+            mark_of(id).map_or(ParsedItem::NoText, |mark| {
+                ParsedItem::Redacted(RedactedId::Number(mark.into()))
             })
         }
-        _ => Read::Nothing,
+        _ => ParsedItem::NoText,
     }
 }
 
 /// Classifies an item that is not a message: foreign if it has text for people.
-fn foreign_or_nothing(item: &Item) -> Read {
+fn classify_other(item: &Item) -> ParsedItem {
     let has_text_for_people = matches!(item.body.role, Role::User | Role::Assistant)
         && matches!(
             item.body.channel,
             Channel::Question | Channel::Final | Channel::Partial | Channel::Observation
         );
     match has_text_for_people {
-        true => Read::Foreign,
-        false => Read::Nothing,
+        true => ParsedItem::Foreign,
+        false => ParsedItem::NoText,
     }
 }
 
 /// The number of a message's id; 0 for an id of another form.
-pub(crate) fn number_of(id: &str) -> u64 {
+pub(crate) fn number_or_zero(id: &str) -> u64 {
     message_number(id).unwrap_or(0)
 }
 

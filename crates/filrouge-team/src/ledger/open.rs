@@ -13,15 +13,18 @@ use serde::{Deserialize, Serialize};
 use super::read::{self, ReadConversation};
 use super::session_lease::SessionLease;
 use super::turn::Progress;
-use super::{CheckpointState, LedgerRecord, OpenOptions, Opened, Shared, item, members_of};
+use super::{
+    CheckpointState, LedgerRecord, OpenOptions, OpenSession, SessionWriter, checkpoint_members,
+    item,
+};
 use crate::context::Restored;
 use crate::message::MessageId;
 use crate::record::{State, Status};
 use crate::team::Team;
 
-/// How many of the newest turns are checked for open ones. A team's session has at most one open turn, among its
+/// The number of newest turns that are checked for open ones. A team's session has at most one open turn, among its
 /// newest.
-const NEWEST_TURNS: usize = 8;
+const NEWEST_TURNS_CHECKED: usize = 8;
 
 /// Metadata of a session that was imported from a snapshot.
 #[derive(Serialize, Deserialize)]
@@ -34,7 +37,7 @@ struct OriginTeam {
     created_at: Timestamp,
 }
 
-/// When a session began: for an imported one, when its original began.
+/// The time at which a session was created; for an imported session, the time at which its original was created.
 pub(crate) fn created_at(session: &Session) -> Timestamp {
     let origin: Result<Origin, _> = serde_json::from_str(session.metadata.as_str());
     origin.map_or(session.created_at, |origin| origin.team.created_at)
@@ -44,7 +47,7 @@ pub(crate) fn created_at(session: &Session) -> Timestamp {
 ///
 /// # Errors
 /// `session_not_found`: the text is not a valid id, so no session has it.
-pub(crate) fn session_id(id: &str) -> Result<SessionId, Failure> {
+pub(crate) fn parse_session_id(id: &str) -> Result<SessionId, Failure> {
     SessionId::new(id).map_err(|e| {
         Failure::new(
             ErrorCode::SessionNotFound,
@@ -58,8 +61,8 @@ pub(super) fn check_records_all(engine: &Engine, caller: &Caller) -> Result<(), 
     if engine.turns.records_all(caller.tenant()) {
         return Ok(());
     }
-    let what = "this tenant records only questions and answers: a team's conversation could not be restored";
-    Err(Failure::new(ErrorCode::Invalid, what)
+    let detail = "this tenant records only questions and answers: a team's conversation could not be restored";
+    Err(Failure::new(ErrorCode::Invalid, detail)
         .with_hint("set record to all for this tenant, or use another one"))
 }
 
@@ -72,11 +75,11 @@ pub(crate) fn check_team(session: &Session, team_id: &str) -> Result<(), Failure
         return Ok(());
     }
     let id = session.session_id.as_str();
-    let what = match session.team_id.as_deref() {
+    let detail = match session.team_id.as_deref() {
         Some(other) => format!("session {id:?} belongs to team {other:?}, not to {team_id:?}"),
         None => format!("session {id:?} belongs to no team"),
     };
-    Err(Failure::new(ErrorCode::Invalid, what)
+    Err(Failure::new(ErrorCode::Invalid, detail)
         .with_hint("deploy that team, or resume one of this team's sessions"))
 }
 
@@ -90,7 +93,7 @@ pub async fn open_new(
     caller: Caller,
     team: &Team,
     options: OpenOptions,
-) -> Result<Opened, Failure> {
+) -> Result<OpenSession, Failure> {
     check_records_all(&engine, &caller)?;
     let new = CreateSession {
         team_id: Some(team.id.clone()),
@@ -115,9 +118,9 @@ pub async fn open_existing(
     team: &Team,
     id: &str,
     options: OpenOptions,
-) -> Result<Opened, Failure> {
+) -> Result<OpenSession, Failure> {
     check_records_all(&engine, &caller)?;
-    let id = session_id(id)?;
+    let id = parse_session_id(id)?;
     let session = engine.sessions.get(&caller, &id).await?;
     check_team(&session, &team.id)?;
     open(engine, caller, team, session, options).await
@@ -134,54 +137,54 @@ pub async fn read_session(
     team_id: &str,
     id: &str,
 ) -> Result<Restored, Failure> {
-    let (_, conversation) = read_with(engine, caller, team_id, id).await?;
+    let (_, conversation) = read_session_and_conversation(engine, caller, team_id, id).await?;
     Ok(conversation.into_restored())
 }
 
 /// As [`read_session`]; also returns the session.
-pub(crate) async fn read_with(
+pub(crate) async fn read_session_and_conversation(
     engine: &Engine,
     caller: &Caller,
     team_id: &str,
     id: &str,
 ) -> Result<(Session, ReadConversation), Failure> {
-    let id = session_id(id)?;
+    let id = parse_session_id(id)?;
     let session = engine.sessions.get(caller, &id).await?;
     check_team(&session, team_id)?;
-    let conversation = read::read(engine, caller, &id, 0).await?;
+    let conversation = read::read_conversation(engine, caller, &id, 0).await?;
     Ok((session, conversation))
 }
 
-/// Opens a session that belongs to the team: acquires its lease, ends what the previous holder left unfinished, and
-/// reads it.
+/// Opens a session that belongs to the team: acquires its lease, ends the unfinished messages and turns of the
+/// previous holder, and reads it.
 pub(super) async fn open(
     engine: Arc<Engine>,
     caller: Caller,
     team: &Team,
     session: Session,
     options: OpenOptions,
-) -> Result<Opened, Failure> {
+) -> Result<OpenSession, Failure> {
     let caller = caller.with_fence(None);
     let id = session.session_id.clone();
     let session = match session.status {
         // A closed session refuses leases, so it becomes active first.
         SessionStatus::Closed => {
-            let again = PatchSession {
+            let reactivate = PatchSession {
                 status: Some(SessionStatus::Active),
                 ..PatchSession::default()
             };
             engine
                 .sessions
-                .patch(&caller, id.clone(), again, None)
+                .patch(&caller, id.clone(), reactivate, None)
                 .await?
                 .into_value()
         }
         SessionStatus::Active | SessionStatus::Paused => session,
     };
     let lease_options = (&*options.holder, options.ttl, options.wait);
-    let lease = SessionLease::take(&engine, &caller, &id, lease_options).await?;
+    let lease = SessionLease::acquire(&engine, &caller, &id, lease_options).await?;
     let lease = Arc::new(lease);
-    match open_held(engine, &lease, team, session, options).await {
+    match open_with_lease(engine, &lease, team, session, options).await {
         Ok(opened) => Ok(opened),
         Err(failure) => {
             if let Err(error) = lease.release().await {
@@ -193,28 +196,28 @@ pub(super) async fn open(
 }
 
 /// Opens a session whose lease this process has. If it fails, the caller releases the lease.
-async fn open_held(
+async fn open_with_lease(
     engine: Arc<Engine>,
     lease: &Arc<SessionLease>,
     team: &Team,
     session: Session,
     options: OpenOptions,
-) -> Result<Opened, Failure> {
+) -> Result<OpenSession, Failure> {
     let heartbeat = lease.heartbeat();
     let id = session.session_id.clone();
     let interrupted = end_unfinished(&engine, lease, &id).await?;
     let caller = lease.caller()?;
-    let mut conversation = read::read(&engine, &caller, &id, 0).await?;
+    let mut conversation = read::read_conversation(&engine, &caller, &id, 0).await?;
     let (last_seq, left_out) = (conversation.last_seq, conversation.left_out);
     let state = newest_state(&engine, &caller, &id, last_seq).await?;
     let redacted = std::mem::take(&mut conversation.redacted);
     let restored = conversation.into_restored();
     let context = &restored.context;
-    let shared = Shared {
+    let writer = SessionWriter {
         session: id.clone(),
         lease: lease.clone(),
         team_id: team.id.clone(),
-        members: members_of(team),
+        members: checkpoint_members(team),
         created_at: created_at(&session),
         snapshots: options.snapshots,
         warnings: Mutex::default(),
@@ -226,10 +229,10 @@ async fn open_held(
         engine,
     };
     if session.status != SessionStatus::Active {
-        shared.status(SessionStatus::Active).await?;
+        writer.set_status(SessionStatus::Active).await?;
     }
-    Ok(Opened {
-        created_at: shared.created_at,
+    Ok(OpenSession {
+        created_at: writer.created_at,
         restored,
         status: state.as_ref().map_or(Status::Active, |s| s.status),
         waiting_for: state.and_then(|s| s.waiting_for),
@@ -237,7 +240,7 @@ async fn open_held(
         left_out,
         redacted,
         record: LedgerRecord {
-            shared: Arc::new(shared),
+            writer: Arc::new(writer),
             _heartbeat: heartbeat,
         },
     })
@@ -256,8 +259,8 @@ async fn end_unfinished(
         let Some(message) = item::read_draft(draft.description.as_ref(), &draft.text) else {
             continue;
         };
-        let item = item::item_of(&message, Channel::Partial, None)?;
-        let mut utterance = engine.streams.take_over(id, &draft);
+        let item = item::to_item(&message, Channel::Partial, None)?;
+        let mut utterance = engine.streams.continue_utterance(id, &draft);
         match utterance.append(&caller, vec![item]).await {
             Ok(_) => {}
             // A message that cannot become an item under its own id stays a draft. When the turn ends, the draft
@@ -273,7 +276,7 @@ async fn end_unfinished(
     }
     let query = ListTurns {
         newest: true,
-        limit: NEWEST_TURNS,
+        limit: NEWEST_TURNS_CHECKED,
         ..ListTurns::default()
     };
     let (turns, _) = engine.turns.list(&caller, id, query).await?;
@@ -313,7 +316,7 @@ pub(crate) fn checkpoint_state(checkpoint: &Checkpoint) -> Option<CheckpointStat
 ///
 /// # Errors
 /// Only an internal error.
-pub(super) fn origin(created_at: Timestamp) -> Result<RawJson, Failure> {
+pub(super) fn origin_metadata(created_at: Timestamp) -> Result<RawJson, Failure> {
     let team = OriginTeam { created_at };
     RawJson::write(&Origin { team })
         .map_err(|e| Failure::new(ErrorCode::Internal, format!("metadata as JSON: {e}")))

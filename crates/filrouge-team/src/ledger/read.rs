@@ -6,15 +6,15 @@ use filrouge_engine::Caller;
 use filrouge_engine::Engine;
 use filrouge_types::{Channel, Failure, Item, SessionId, Timestamp};
 
-use super::item::{self, Read, RedactedId};
+use super::item::{self, ParsedItem, RedactedId};
 use crate::context::{Context, Restored};
 use crate::message::{Message, MessageId};
 use crate::snapshot::SessionSnapshot;
 
-/// How many items one page has.
-const PAGE: usize = 1000;
-/// A redacted draft's number is trusted only if it exceeds the highest id by no more than this.
-const NEAR: u64 = 64;
+/// The number of items per page.
+const PAGE_ITEMS: usize = 1000;
+/// The maximum gap between the highest number and the number of a redacted draft; a larger number is ignored.
+const NUMBER_GAP_MAX: u64 = 64;
 
 /// Counts of session content that is missing from the restored context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,61 +32,61 @@ pub(crate) struct ReadConversation {
     pub(crate) task: Option<Box<str>>,
     pub(crate) left_out: LeftOut,
     /// The highest N of any message's id `msg-N`, redacted messages included.
-    pub(crate) highest: u64,
+    pub(crate) highest_number: u64,
     /// The ids of redacted messages.
     pub(crate) redacted: HashSet<MessageId>,
-    /// When the newest message was said, redacted messages included.
+    /// The time of the newest message, redacted messages included.
     pub(crate) newest_at: Option<Timestamp>,
-    /// How many items record a redaction.
+    /// The number of items that record a redaction.
     pub(crate) redactions: u64,
     /// The seq of the newest item that was read.
     pub(crate) last_seq: u64,
     /// The positions in `messages` of those that come from drafts. A later item with the same id replaces such a
     /// message.
-    drafted: HashMap<MessageId, usize>,
+    draft_positions: HashMap<MessageId, usize>,
 }
 
 impl ReadConversation {
     pub(crate) fn add_item(&mut self, item: &Item) {
         self.last_seq = item.seq;
         self.redactions += u64::from(item.body.channel == Channel::Redaction);
-        match item::read(item) {
-            Read::Message {
+        match item::parse_item(item) {
+            ParsedItem::Message {
                 message,
                 from_draft,
             } => self.add_message(message, from_draft),
-            Read::Task(task) => self.task = task,
-            Read::Redacted(id) => {
+            ParsedItem::Task(task) => self.task = task,
+            ParsedItem::Redacted(id) => {
                 self.left_out.redacted += 1;
                 self.newest_at = self.newest_at.max(item.body.occurred_at);
                 match id {
                     RedactedId::Id(id) => {
-                        self.highest = self.highest.max(item::number_of(&id));
+                        self.highest_number = self.highest_number.max(item::number_or_zero(&id));
                         self.redacted.insert(id);
                     }
-                    RedactedId::Number(n) if n <= self.highest + NEAR => {
-                        self.highest = self.highest.max(n);
+                    RedactedId::Number(n) if n <= self.highest_number + NUMBER_GAP_MAX => {
+                        self.highest_number = self.highest_number.max(n);
                     }
                     RedactedId::Number(_) => {}
                 }
             }
-            Read::Foreign => self.left_out.foreign += 1,
-            Read::Nothing => {}
+            ParsedItem::Foreign => self.left_out.foreign += 1,
+            ParsedItem::NoText => {}
         }
     }
 
     /// Adds a message; it replaces one with the same id that came from a draft.
     pub(crate) fn add_message(&mut self, message: Message, from_draft: bool) {
-        self.highest = self.highest.max(item::number_of(&message.id));
+        self.highest_number = self.highest_number.max(item::number_or_zero(&message.id));
         self.newest_at = self.newest_at.max(Some(message.at));
-        let at = self.drafted.get(&message.id).copied();
-        if let Some(drafted) = at.and_then(|at| self.messages.get_mut(at)) {
-            *drafted = message;
+        let position = self.draft_positions.get(&message.id).copied();
+        if let Some(draft) = position.and_then(|position| self.messages.get_mut(position)) {
+            *draft = message;
             return;
         }
         if from_draft {
-            let at = self.messages.len();
-            self.drafted.insert(message.id.clone(), at);
+            let position = self.messages.len();
+            self.draft_positions.insert(message.id.clone(), position);
         }
         self.messages.push(message);
     }
@@ -98,7 +98,7 @@ impl ReadConversation {
                 messages: self.messages,
                 team_task: self.task,
             },
-            highest_message: self.highest,
+            highest_message: self.highest_number,
         }
     }
 
@@ -110,7 +110,7 @@ impl ReadConversation {
         created_at: Timestamp,
     ) -> SessionSnapshot {
         let id = session.as_str().into();
-        SessionSnapshot::of(team_id.into(), id, created_at, self.messages, self.task)
+        SessionSnapshot::new(team_id.into(), id, created_at, self.messages, self.task)
     }
 }
 
@@ -119,7 +119,7 @@ impl ReadConversation {
 ///
 /// # Errors
 /// The ledger's.
-pub(crate) async fn read(
+pub(crate) async fn read_conversation(
     engine: &Engine,
     caller: &Caller,
     session: &SessionId,
@@ -127,7 +127,7 @@ pub(crate) async fn read(
 ) -> Result<ReadConversation, Failure> {
     let mut conversation = ReadConversation::default();
     let turns = &engine.turns;
-    let mut page = turns.items(caller, session, after, PAGE).await?;
+    let mut page = turns.items(caller, session, after, PAGE_ITEMS).await?;
     loop {
         let (items, next) = page;
         let last = items.last().map(|item| item.seq);
@@ -136,7 +136,7 @@ pub(crate) async fn read(
             decode.await;
             return Ok(conversation);
         };
-        let (read, ()) = tokio::join!(turns.items(caller, session, last, PAGE), decode);
-        page = read?;
+        let (next_page, ()) = tokio::join!(turns.items(caller, session, last, PAGE_ITEMS), decode);
+        page = next_page?;
     }
 }

@@ -11,19 +11,20 @@ use filrouge_types::{
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::item::item_of;
-use super::open::{check_records_all, open, origin};
+use super::item::to_item;
+use super::open::{check_records_all, open, origin_metadata};
 use super::turn::Progress;
-use super::{OpenOptions, Shared};
+use super::{OpenOptions, SessionWriter};
 use crate::message::{Cut, Message, MessageId, SpeakerKind};
 use crate::record::{Record, State, Status};
 use crate::snapshot::SessionSnapshot;
 use crate::team::Team;
 
 /// The maximum number of messages that one turn of an import has.
-const TURN_MESSAGES: usize = 1000;
-/// The maximum number of bytes of an id that are used unhashed, in a turn's key and in the id of an imported session.
-const KEY_BYTES: usize = 200;
+const TURN_MESSAGES_MAX: usize = 1000;
+/// The maximum number of bytes of an id that are used without hashing, in a turn's key and in the id of an imported
+/// session.
+const KEY_BYTES_MAX: usize = 200;
 
 /// The result of an import.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -45,7 +46,11 @@ pub struct Imported {
 ///
 /// # Errors
 /// Only an internal error.
-pub(crate) fn other_id(caller: &Caller, team_id: &str, id: &str) -> Result<SessionId, Failure> {
+pub(crate) fn alternative_id(
+    caller: &Caller,
+    team_id: &str,
+    id: &str,
+) -> Result<SessionId, Failure> {
     let owner = caller.identity().map_or("", |i| i.as_str());
     let mut hash = Sha256::new();
     for piece in [team_id, owner, id] {
@@ -53,32 +58,32 @@ pub(crate) fn other_id(caller: &Caller, team_id: &str, id: &str) -> Result<Sessi
         hash.update(piece);
     }
     let digest = hex::encode(hash.finalize());
-    let end = id.floor_char_boundary(KEY_BYTES);
+    let end = id.floor_char_boundary(KEY_BYTES_MAX);
     let name = format!("{}-{digest:.16}", id.get(..end).unwrap_or_default());
     SessionId::new(name)
         .map_err(|e| Failure::new(ErrorCode::Invalid, format!("session {id:?}: {e}")))
 }
 
-/// The session that a snapshot is imported into, created if it does not exist.
-async fn session_of(
+/// Returns the session into which a snapshot is imported; creates it if it does not exist.
+async fn target_session(
     engine: &Engine,
     caller: &Caller,
     team: &Team,
     snapshot: &SessionSnapshot,
 ) -> Result<Session, Failure> {
     let id = &snapshot.session_id;
-    let own = SessionId::new(&**id)
+    let own_id = SessionId::new(&**id)
         .map_err(|e| Failure::new(ErrorCode::Invalid, format!("session {id:?}: {e}")))?;
-    let new = |id: SessionId| -> Result<CreateSession, Failure> {
+    let new_session = |id: SessionId| -> Result<CreateSession, Failure> {
         Ok(CreateSession {
             session_id: Some(id),
             team_id: Some(team.id.clone()),
             title: Some(team.name.clone()),
-            metadata: Some(origin(snapshot.created_at)?),
+            metadata: Some(origin_metadata(snapshot.created_at)?),
             ..CreateSession::default()
         })
     };
-    match engine.sessions.create(caller, new(own)?).await {
+    match engine.sessions.create(caller, new_session(own_id)?).await {
         Ok(session) if session.team_id.as_ref() == Some(&team.id) => {
             return Ok(session.into_value());
         }
@@ -87,10 +92,10 @@ async fn session_of(
         Err(failure) if failure.code == ErrorCode::SessionConflict => {}
         Err(failure) => return Err(failure),
     }
-    let other = other_id(caller, &team.id, id)?;
+    let alternative = alternative_id(caller, &team.id, id)?;
     let session = engine
         .sessions
-        .create(caller, new(other)?)
+        .create(caller, new_session(alternative)?)
         .await?
         .into_value();
 
@@ -113,13 +118,13 @@ pub async fn import(
 ) -> Result<Imported, Failure> {
     check_records_all(&engine, &caller)?;
     if snapshot.team_id != team.id {
-        let what = format!(
+        let detail = format!(
             "the snapshot belongs to team {:?}, not to {:?}",
             snapshot.team_id, team.id
         );
-        return Err(Failure::new(ErrorCode::Invalid, what));
+        return Err(Failure::new(ErrorCode::Invalid, detail));
     }
-    let session = session_of(&engine, &caller, team, snapshot).await?;
+    let session = target_session(&engine, &caller, team, snapshot).await?;
     let options = OpenOptions {
         snapshots: None,
         ..options
@@ -133,31 +138,31 @@ pub async fn import(
         differing: Vec::new(),
         redacted: 0,
     };
-    let new = missing_messages(snapshot, existing, redacted, &mut imported);
-    let shared = &opened.record.shared;
+    let missing = missing_messages(snapshot, existing, redacted, &mut imported);
+    let writer = &opened.record.writer;
     let state = State {
         status: Status::Paused,
         waiting_for: team.first_human().map(|human| human.id.clone()),
-        team_task: match new.is_empty() && !existing.is_empty() {
+        team_task: match missing.is_empty() && !existing.is_empty() {
             true => opened.restored.context.team_task.clone(),
             false => snapshot.team_task.clone(),
         },
     };
-    let mut done = Ok(());
+    let mut result = Ok(());
     {
-        let mut progress = shared.progress.lock().await;
-        for group in groups(&new) {
-            done = shared.import_turn(&mut progress, group).await;
-            if done.is_err() {
+        let mut progress = writer.progress.lock().await;
+        for group in turn_groups(&missing) {
+            result = writer.import_turn(&mut progress, group).await;
+            if result.is_err() {
                 break;
             }
             imported.added += group.len() as u64;
         }
     }
-    match done {
+    match result {
         Ok(()) => opened.record.close(&state).await.map(|()| imported),
         Err(failure) => {
-            shared.lease.release().await?;
+            writer.lease.release().await?;
             Err(failure)
         }
     }
@@ -174,29 +179,29 @@ fn missing_messages<'a>(
         .iter()
         .map(|message| (&*message.id, message))
         .collect();
-    let mut new = Vec::new();
+    let mut missing = Vec::new();
     for message in &snapshot.messages {
         match by_id.get(&*message.id) {
             _ if redacted.contains(&message.id) => imported.redacted += 1,
-            Some(same) if *same == message => imported.known += 1,
+            Some(existing) if *existing == message => imported.known += 1,
             Some(_) => imported.differing.push(message.id.clone()),
             None => {
                 by_id.insert(&message.id, message);
-                new.push(message);
+                missing.push(message);
             }
         }
     }
-    new
+    missing
 }
 
 /// Groups messages by turn: a human's message and those that follow it.
-fn groups<'m, 'a>(messages: &'m [&'a Message]) -> impl Iterator<Item = &'m [&'a Message]> {
+fn turn_groups<'m, 'a>(messages: &'m [&'a Message]) -> impl Iterator<Item = &'m [&'a Message]> {
     messages
         .chunk_by(|_, next| next.speaker.kind != SpeakerKind::Human)
-        .flat_map(|group| group.chunks(TURN_MESSAGES))
+        .flat_map(|group| group.chunks(TURN_MESSAGES_MAX))
 }
 
-impl Shared {
+impl SessionWriter {
     /// Records a turn that happened elsewhere.
     async fn import_turn(
         &self,
@@ -206,9 +211,9 @@ impl Shared {
         let Some(first) = group.first() else {
             return Ok(());
         };
-        let speaks = |m: &&&Message| m.speaker.kind == SpeakerKind::Agent;
-        let answers = |m: &&&Message| speaks(m) && m.cut.is_none();
-        let answer = group.iter().rfind(answers).map(|m| &m.id);
+        let is_by_agent = |m: &&&Message| m.speaker.kind == SpeakerKind::Agent;
+        let is_answer = |m: &&&Message| is_by_agent(m) && m.cut.is_none();
+        let answer = group.iter().rfind(is_answer).map(|m| &m.id);
         let items = group.iter().map(|message| {
             let channel = match message.speaker.kind {
                 SpeakerKind::Human => Channel::Question,
@@ -217,10 +222,10 @@ impl Shared {
                 SpeakerKind::Agent if answer == Some(&message.id) => Channel::Final,
                 SpeakerKind::Agent => Channel::Observation,
             };
-            item_of(message, channel, None)
+            to_item(message, channel, None)
         });
         let items: Vec<ItemBody> = items.collect::<Result<_, _>>()?;
-        let last = group.iter().rfind(speaks).and_then(|m| m.cut);
+        let last = group.iter().rfind(is_by_agent).and_then(|m| m.cut);
         let status = match (answer, last) {
             (Some(_), _) => TurnStatus::Finalized,
             (None, Some(Cut::Failed)) => TurnStatus::Failed,
@@ -228,7 +233,7 @@ impl Shared {
             (None, Some(Cut::Cancelled) | None) => TurnStatus::Cancelled,
         };
         let turn = ImportedTurn {
-            request_id: key_of(first)?,
+            request_id: turn_key(first)?,
             items,
             status,
             metadata: None,
@@ -242,9 +247,9 @@ impl Shared {
 }
 
 /// The key of the turn that begins with this message.
-fn key_of(message: &Message) -> Result<RequestId, Failure> {
+fn turn_key(message: &Message) -> Result<RequestId, Failure> {
     let id = &message.id;
-    let key = match id.len() <= KEY_BYTES {
+    let key = match id.len() <= KEY_BYTES_MAX {
         true => format!("import.{id}"),
         false => format!("import.{}", hex::encode(Sha256::digest(id.as_bytes()))),
     };

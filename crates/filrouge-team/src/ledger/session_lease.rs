@@ -11,12 +11,12 @@ use filrouge_types::{ErrorCode, Failure, Lease, SessionId};
 use tokio::task::JoinHandle;
 
 /// The number of the next session that this process opens: it makes holder names distinct.
-static OPENINGS: AtomicU64 = AtomicU64::new(1);
+static NEXT_OPENING: AtomicU64 = AtomicU64::new(1);
 /// The maximum number of bytes of a holder's label, the part of the name that people see. The other part identifies the
 /// process.
-const LABEL_BYTES: usize = 200;
+const LABEL_BYTES_MAX: usize = 200;
 /// Separates a holder's label from its process.
-const BEFORE_WRITER: &str = " #";
+const WRITER_SEPARATOR: &str = " #";
 
 /// The lease of one open session.
 pub(super) struct SessionLease {
@@ -25,13 +25,13 @@ pub(super) struct SessionLease {
     session: SessionId,
     holder: Box<str>,
     ttl: Duration,
-    state: Mutex<Held>,
+    state: Mutex<LeaseState>,
 }
 
 /// The lease as this process knows it.
-struct Held {
+struct LeaseState {
     fence: u64,
-    /// Why the lease is lost or was released; `None` while this process has it.
+    /// The reason why the lease is lost or was released; `None` while this process has it.
     lost: Option<Failure>,
 }
 
@@ -48,19 +48,19 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The holder's name for a session that is being opened: a label for people, and the process, by which others find out
-/// whether the holder has exited.
-fn holder(label: &str, writer: &str) -> Box<str> {
+/// Builds the holder's name for a session that is being opened: a label for people, and the id of the process, with
+/// which others check whether the holder has exited.
+fn holder_name(label: &str, writer: &str) -> Box<str> {
     let label: String = label.chars().filter(|c| !c.is_control()).collect();
-    let end = label.floor_char_boundary(LABEL_BYTES);
+    let end = label.floor_char_boundary(LABEL_BYTES_MAX);
     let label = label.get(..end).unwrap_or_default();
-    let opening = OPENINGS.fetch_add(1, Ordering::Relaxed);
-    format!("{label}{BEFORE_WRITER}{writer}.{opening}").into()
+    let opening = NEXT_OPENING.fetch_add(1, Ordering::Relaxed);
+    format!("{label}{WRITER_SEPARATOR}{writer}.{opening}").into()
 }
 
 /// The process in a holder's name; `None` if the name has another form.
-fn writer_of(holder: &str) -> Option<&str> {
-    let (_, process) = holder.rsplit_once(BEFORE_WRITER)?;
+fn holder_process(holder: &str) -> Option<&str> {
+    let (_, process) = holder.rsplit_once(WRITER_SEPARATOR)?;
     let (writer, _) = process.rsplit_once('.')?;
     Some(writer).filter(|writer| !writer.is_empty())
 }
@@ -69,35 +69,39 @@ fn writer_of(holder: &str) -> Option<&str> {
 #[must_use]
 pub fn holder_label(holder: &str) -> &str {
     holder
-        .rsplit_once(BEFORE_WRITER)
+        .rsplit_once(WRITER_SEPARATOR)
         .map_or(holder, |(label, _)| label)
 }
 
-/// Whether the process of a lease's holder has certainly exited; `false` if that is unknown.
-pub(crate) fn is_gone(engine: &Engine, lease: &Lease) -> bool {
-    let writer = lease.holder.as_deref().and_then(writer_of);
+/// Whether the process of a lease's holder has certainly exited; `false` if it is unknown.
+pub(crate) fn has_holder_exited(engine: &Engine, lease: &Lease) -> bool {
+    let writer = lease.holder.as_deref().and_then(holder_process);
     writer.is_some_and(|writer| engine.upkeep.has_exited(writer))
 }
 
 impl SessionLease {
-    /// Takes the lease of a session; first releases one whose holder was killed.
+    /// Acquires the lease of a session; first releases a lease whose holder has exited.
     ///
     /// # Errors
     /// `lease_timeout` with its holder and the lease's end; the ledger's errors.
-    pub(super) async fn take(
+    pub(super) async fn acquire(
         engine: &Arc<Engine>,
         caller: &Caller,
         session: &SessionId,
         (label, ttl, wait): (&str, Duration, Duration),
     ) -> Result<Self, Failure> {
         let lease = engine.calls.lease(caller, session).await?;
-        if let Some(gone) = lease.holder.as_deref().filter(|_| is_gone(engine, &lease)) {
+        if let Some(exited_holder) = lease
+            .holder
+            .as_deref()
+            .filter(|_| has_holder_exited(engine, &lease))
+        {
             engine
                 .calls
-                .release(caller, session, gone, Some(lease.fence))
+                .release(caller, session, exited_holder, Some(lease.fence))
                 .await?;
         }
-        let holder = holder(label, &engine.upkeep.writer());
+        let holder = holder_name(label, &engine.upkeep.writer());
         let request = AcquireLease {
             holder: holder.clone(),
             ttl_ms: Some(millis(ttl)),
@@ -111,14 +115,14 @@ impl SessionLease {
             session: session.clone(),
             holder,
             ttl,
-            state: Mutex::new(Held {
+            state: Mutex::new(LeaseState {
                 fence: lease.fence,
                 lost: None,
             }),
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, Held> {
+    fn state(&self) -> MutexGuard<'_, LeaseState> {
         // Every assignment leaves the state consistent, so a poisoned lock is harmless.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -130,27 +134,27 @@ impl SessionLease {
     /// The caller for writes under the lease.
     ///
     /// # Errors
-    /// Why the lease is lost.
+    /// The reason why the lease is lost.
     pub(super) fn caller(&self) -> Result<Caller, Failure> {
-        let held = self.state();
-        match &held.lost {
+        let state = self.state();
+        match &state.lost {
             Some(lost) => Err(lost.clone()),
             None => Ok(self
                 .caller
                 .clone()
-                .with_fence(Some(FencingToken::by(held.fence)))),
+                .with_fence(Some(FencingToken::new(state.fence)))),
         }
     }
 
     /// Marks the lease as lost, and returns the failure.
-    fn lose(&self, failure: Failure) -> Failure {
+    fn mark_lost(&self, failure: Failure) -> Failure {
         tracing::warn!(session_id = %self.session, code = failure.code.as_str(), "the session's lease is lost");
         self.state().lost = Some(failure.clone());
         failure
     }
 
-    /// As [`Self::caller`], after checking that the session is still held. An expired lease is acquired anew if no
-    /// other caller has had the lease since then. So a session continues after its machine was suspended.
+    /// As [`Self::caller`], after checking that the session is still held. Acquires an expired lease again if no
+    /// other caller has had the lease since then, so that a session continues after its machine was suspended.
     ///
     /// # Errors
     /// `stale_fence` if someone else has taken the session over, and the ledger's errors.
@@ -162,29 +166,29 @@ impl SessionLease {
             return Ok(caller);
         }
         if lease.fence != fence {
-            return Err(self.lose(self.taken_over(&lease)));
+            return Err(self.mark_lost(self.lease_taken_failure(&lease)));
         }
         self.reacquire(fence).await?;
         self.caller()
     }
 
     /// The failure for a session of which another caller has acquired the lease.
-    fn taken_over(&self, lease: &Lease) -> Failure {
-        let who = lease
+    fn lease_taken_failure(&self, lease: &Lease) -> Failure {
+        let new_holder = lease
             .holder
             .as_deref()
             .map_or("another holder", holder_label);
-        let what = format!(
-            "session {:?} was taken over by {who}",
+        let detail = format!(
+            "session {:?} was taken over by {new_holder}",
             self.session.as_str()
         );
-        let mut failure = Failure::new(ErrorCode::StaleFence, what)
+        let mut failure = Failure::new(ErrorCode::StaleFence, detail)
             .with_hint("resume the session: the conversation up to then is kept");
         failure.held = Some(Box::new(lease.clone()));
         failure
     }
 
-    /// Acquires the expired lease anew. Releases it again, and fails, if another caller has had the lease since this
+    /// Acquires the expired lease again. Releases it again, and fails, if another caller has had the lease since this
     /// process got `fence`.
     async fn reacquire(&self, fence: u64) -> Result<(), Failure> {
         let request = AcquireLease {
@@ -197,7 +201,9 @@ impl SessionLease {
             Ok(lease) => lease.into_value(),
             Err(failure) if failure.code == ErrorCode::LeaseTimeout => {
                 let lease = failure.held.as_deref().cloned();
-                return Err(self.lose(lease.map_or(failure, |lease| self.taken_over(&lease))));
+                return Err(
+                    self.mark_lost(lease.map_or(failure, |lease| self.lease_taken_failure(&lease)))
+                );
             }
             Err(failure) => return Err(failure),
         };
@@ -209,14 +215,14 @@ impl SessionLease {
             .calls
             .release(caller, session, &self.holder, Some(lease.fence))
             .await?;
-        let unheld = Lease {
+        let released = Lease {
             holder: None,
             ..lease
         };
-        Err(self.lose(self.taken_over(&unheld)))
+        Err(self.mark_lost(self.lease_taken_failure(&released)))
     }
 
-    /// Renews the lease; an expired one is acquired anew if possible.
+    /// Renews the lease; acquires an expired lease again if possible.
     async fn renew(&self) -> Result<(), Failure> {
         let request = RenewLease {
             holder: self.holder.clone(),
@@ -264,13 +270,13 @@ impl SessionLease {
     /// The ledger's; the lease then expires.
     pub(super) async fn release(&self) -> Result<(), Failure> {
         let fence = {
-            let mut held = self.state();
-            if held.lost.is_some() {
+            let mut state = self.state();
+            if state.lost.is_some() {
                 return Ok(());
             }
-            let what = "the session was closed here";
-            held.lost = Some(Failure::new(ErrorCode::LeaseExpired, what));
-            held.fence
+            let detail = "the session was closed here";
+            state.lost = Some(Failure::new(ErrorCode::LeaseExpired, detail));
+            state.fence
         };
         self.engine
             .calls
@@ -285,16 +291,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_holder_is_a_name_and_a_process() {
-        let (one, two) = (holder("ann@desk", "0a"), holder("ann@desk", "0a"));
+    fn a_holder_name_has_a_label_and_a_process() {
+        let (one, two) = (holder_name("ann@desk", "0a"), holder_name("ann@desk", "0a"));
         assert_ne!(one, two, "two openings of one process");
         assert_eq!(holder_label(&one), "ann@desk");
-        assert_eq!(writer_of(&one), Some("0a"));
-        for odd in ["", "ann", "ann #", "ann #.1", "ann #x"] {
-            assert_eq!(writer_of(odd), None, "{odd}");
+        assert_eq!(holder_process(&one), Some("0a"));
+        for malformed in ["", "ann", "ann #", "ann #.1", "ann #x"] {
+            assert_eq!(holder_process(malformed), None, "{malformed}");
         }
-        let long = holder(&"é\n".repeat(300), &"f".repeat(16));
+        let long = holder_name(&"é\n".repeat(300), &"f".repeat(16));
         assert!(long.len() <= 256 && !long.contains('\n'), "{long}");
-        assert_eq!(writer_of(&long), Some("f".repeat(16).as_str()));
+        assert_eq!(holder_process(&long), Some("f".repeat(16).as_str()));
     }
 }

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use filrouge_engine::stream::{BEAT, DRAFT_EVERY};
+use filrouge_engine::stream::{DRAFT_EVERY, HEARTBEAT_EVERY};
 use filrouge_engine::utterances::Utterance;
 use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::item::{self, DraftedMessage};
+use super::item::{self, DraftState};
 use super::session_lease::SessionLease;
 use crate::message::{Cut, Message};
 use crate::record::{AgentError, Speech};
 
-/// How many inputs may wait for the recording task. Once they are reached, appending more text waits.
-const WAITING: usize = 64;
+/// The maximum number of inputs that wait for the recording task; at this number, appending more text waits.
+const INPUTS_MAX: usize = 64;
 
 /// An agent's message that has ended and is not an item yet: its channel depends on what follows it.
 pub(super) struct EndedSpeech {
@@ -43,7 +43,7 @@ pub(super) struct LedgerSpeech {
 }
 
 /// The failure of a caller whose recording task has ended.
-fn gone() -> Failure {
+fn recording_ended() -> Failure {
     Failure::new(
         ErrorCode::Internal,
         "the recording of this message has ended",
@@ -56,20 +56,20 @@ pub(super) fn begin(
     utterance: Utterance,
     message: Message,
 ) -> (LedgerSpeech, oneshot::Receiver<EndedSpeech>) {
-    let (inputs, received) = mpsc::channel(WAITING);
-    let (failed, failures) = tokio::sync::watch::channel(None);
+    let (inputs, inputs_receiver) = mpsc::channel(INPUTS_MAX);
+    let (failure_sender, failures) = tokio::sync::watch::channel(None);
     let (ended_tx, ended_rx) = oneshot::channel();
     let drafter = Drafter {
         lease,
         utterance,
         message,
-        drafted: 0,
-        sending: 0,
+        drafted_bytes: 0,
+        draft_end: 0,
         text: String::new(),
         last_write_at: Instant::now(),
-        failed,
+        failure_sender,
     };
-    tokio::spawn(drafter.run(received, ended_tx));
+    tokio::spawn(drafter.run(inputs_receiver, ended_tx));
     (LedgerSpeech { inputs, failures }, ended_rx)
 }
 
@@ -77,7 +77,10 @@ pub(super) fn begin(
 impl Speech for LedgerSpeech {
     async fn append(&mut self, text: &str) -> Result<(), Failure> {
         let input = SpeechInput::Text(text.to_owned());
-        self.inputs.send(input).await.map_err(|_| gone())?;
+        self.inputs
+            .send(input)
+            .await
+            .map_err(|_| recording_ended())?;
         match &*self.failures.borrow() {
             Some(failure) => Err(failure.clone()),
             None => Ok(()),
@@ -92,8 +95,11 @@ impl Speech for LedgerSpeech {
         let (reply_tx, reply_rx) = oneshot::channel();
         let ended = Box::new((message.clone(), error.cloned()));
         let input = SpeechInput::End(ended, reply_tx);
-        self.inputs.send(input).await.map_err(|_| gone())?;
-        reply_rx.await.map_err(|_| gone())?
+        self.inputs
+            .send(input)
+            .await
+            .map_err(|_| recording_ended())?;
+        reply_rx.await.map_err(|_| recording_ended())?
     }
 }
 
@@ -104,14 +110,14 @@ struct Drafter {
     message: Message,
     /// The complete text so far.
     text: String,
-    /// How many bytes of the text are drafted.
-    drafted: usize,
-    /// Where the text of the current draft write ends. After a failure it stays, so that the retry writes the same
-    /// bytes; if no write has failed, it equals `drafted` between writes.
-    sending: usize,
+    /// The number of bytes of the text that are drafted.
+    drafted_bytes: usize,
+    /// The end of the text of the current draft write. It is kept after a failure, so that the retry writes the same
+    /// bytes; if no write has failed, it equals `drafted_bytes` between writes.
+    draft_end: usize,
     last_write_at: Instant,
     /// The failure of the newest draft, which `append` reports; `None` if it succeeded.
-    failed: tokio::sync::watch::Sender<Option<Failure>>,
+    failure_sender: tokio::sync::watch::Sender<Option<Failure>>,
 }
 
 impl Drafter {
@@ -119,15 +125,20 @@ impl Drafter {
     /// drops its handle without an end, the message ends as interrupted.
     async fn run(
         mut self,
-        mut received: mpsc::Receiver<SpeechInput>,
+        mut inputs_receiver: mpsc::Receiver<SpeechInput>,
         ended_tx: oneshot::Sender<EndedSpeech>,
     ) {
         loop {
-            let grown = self.text.len() > self.drafted;
-            let due = self.last_write_at + if grown { DRAFT_EVERY } else { BEAT };
+            let has_undrafted_text = self.text.len() > self.drafted_bytes;
+            let next_write_at = self.last_write_at
+                + if has_undrafted_text {
+                    DRAFT_EVERY
+                } else {
+                    HEARTBEAT_EVERY
+                };
             let input = tokio::select! {
-                input = received.recv() => input,
-                () = tokio::time::sleep_until(due) => {
+                input = inputs_receiver.recv() => input,
+                () = tokio::time::sleep_until(next_write_at) => {
                     self.draft().await;
                     continue;
                 }
@@ -152,7 +163,7 @@ impl Drafter {
                     return;
                 }
                 None => {
-                    let _ = ended_tx.send(self.interrupted().await);
+                    let _ = ended_tx.send(self.end_interrupted().await);
                     return;
                 }
             }
@@ -162,43 +173,43 @@ impl Drafter {
     /// Drafts the text since the last draft, or sends a heartbeat. A failure is retried, and reported by the next
     /// [`append`](Speech::append).
     async fn draft(&mut self) {
-        let drafted = self.try_draft().await;
+        let result = self.try_draft().await;
         self.last_write_at = Instant::now();
-        let failure = drafted.err();
+        let failure = result.err();
         if let Some(failure) = &failure {
             tracing::warn!(code = failure.code.as_str(), message_id = %self.message.id, "a message's text was not drafted");
         }
-        self.failed.send_replace(failure);
+        self.failure_sender.send_replace(failure);
     }
 
     async fn try_draft(&mut self) -> Result<(), Failure> {
-        if self.sending == self.drafted {
-            self.sending = self.text.len();
+        if self.draft_end == self.drafted_bytes {
+            self.draft_end = self.text.len();
         }
-        let failed = self.failed.borrow().is_some();
-        let caller = match failed {
+        let has_failed = self.failure_sender.borrow().is_some();
+        let caller = match has_failed {
             true => self.lease.caller_after_check().await?,
             false => self.lease.caller()?,
         };
-        let text = self.text.get(self.drafted..self.sending);
+        let text = self.text.get(self.drafted_bytes..self.draft_end);
         self.utterance
-            .say(&caller, text.unwrap_or_default())
+            .add_text(&caller, text.unwrap_or_default())
             .await?;
-        self.drafted = self.sending;
+        self.drafted_bytes = self.draft_end;
         Ok(())
     }
 
-    /// Marks the draft as complete, so that the message is read as complete whatever happens before it becomes an item.
+    /// Marks the draft as complete, so that the message is read as complete even if it never becomes an item.
     async fn complete(&mut self, message: &Message) -> Result<(), Failure> {
-        let description = item::description_of(message, DraftedMessage::Complete)?;
+        let description = item::draft_description(message, DraftState::Complete)?;
         let caller = self.lease.caller_after_check().await?;
-        let is_drafted = *self.text == *message.content && self.drafted == self.text.len();
+        let is_drafted = *self.text == *message.content && self.drafted_bytes == self.text.len();
         let text = (!is_drafted).then_some(&*message.content);
         self.utterance.complete(&caller, &description, text).await
     }
 
     /// Ends as interrupted a message whose handle was dropped without an end.
-    async fn interrupted(mut self) -> EndedSpeech {
+    async fn end_interrupted(mut self) -> EndedSpeech {
         self.draft().await;
         self.message.content = self.text.into();
         self.message.cut = Some(Cut::Interrupted);

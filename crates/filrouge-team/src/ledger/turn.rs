@@ -5,27 +5,27 @@ use filrouge_engine::{CancelTurn, ErrorBody, FailTurn, FinalizeTurn};
 use filrouge_types::{Channel, ErrorCode, Failure, ItemBody, JsonText, TurnId};
 use tokio::sync::oneshot;
 
-use super::Shared;
-use super::item::{self, DraftedMessage, item_of};
+use super::SessionWriter;
+use super::item::{self, DraftState, to_item};
 use super::speech::{self, EndedSpeech, LedgerSpeech};
 use crate::message::{Cut, Message, SpeakerKind};
 use crate::record::{AgentError, State};
 
-/// How far the recording of an open session has progressed.
+/// The progress of the recording of an open session.
 pub(super) struct Progress {
     /// The open turn, if there is one.
     pub(super) turn: Option<Turn>,
     /// Yields the growing message once it has ended; `None` if no message is growing.
-    speaking: Option<oneshot::Receiver<EndedSpeech>>,
+    growing: Option<oneshot::Receiver<EndedSpeech>>,
     /// The message that has ended and is not an item yet; `None` if there is none.
     ended: Option<EndedSpeech>,
     /// The newest recorded team task.
     pub(super) task: Option<Box<str>>,
     /// The newest recorded state; `None` once anything was written after it.
     pub(super) state: Option<State>,
-    /// How many notes this process has recorded in turns of their own; numbers the keys of such turns.
+    /// The number of notes that this process has recorded in separate turns; the keys of these turns contain it.
     pub(super) notes: u64,
-    /// How many messages the session has up to the seq `counted_to`.
+    /// The number of messages of the session up to the seq `counted_to`.
     pub(super) count: u64,
     pub(super) counted_to: u64,
 }
@@ -35,7 +35,8 @@ pub(super) struct Turn {
     id: TurnId,
     /// Whether the turn has its final answer.
     answered: bool,
-    /// Why the turn's newest message was cut, with the agent's error; `None` if it is complete or still growing.
+    /// The reason why the turn's newest message was cut, with the agent's error; `None` if it is complete or still
+    /// growing.
     cut: Option<(Cut, Option<AgentError>)>,
 }
 
@@ -53,13 +54,13 @@ impl Turn {
     }
 }
 
-fn still_speaking() -> Failure {
-    let what = "a member is speaking in this session";
-    Failure::new(ErrorCode::StreamOpen, what).with_hint("end that message first")
+fn speaking_failure() -> Failure {
+    let detail = "a member is speaking in this session";
+    Failure::new(ErrorCode::StreamOpen, detail).with_hint("end that message first")
 }
 
 /// The error with which an unanswered turn fails after a cut message; `None` if the turn is cancelled instead.
-fn error_of(cut: Cut, error: Option<&AgentError>) -> Option<ErrorBody> {
+fn turn_error(cut: Cut, error: Option<&AgentError>) -> Option<ErrorBody> {
     let (code, detail) = match (cut, error) {
         (Cut::Cancelled, _) => return None,
         (_, Some(error)) => (error.code, &*error.detail),
@@ -81,7 +82,7 @@ impl Progress {
     ) -> Self {
         Self {
             turn: None,
-            speaking: None,
+            growing: None,
             ended: None,
             task,
             state,
@@ -93,7 +94,7 @@ impl Progress {
 
     /// Whether a message is still growing. If it has ended since the last call, moves it to `ended`.
     fn is_speaking(&mut self) -> bool {
-        let Some(end) = &mut self.speaking else {
+        let Some(end) = &mut self.growing else {
             return false;
         };
         match end.try_recv() {
@@ -101,14 +102,14 @@ impl Progress {
             Ok(ended) => self.ended = Some(ended),
             Err(oneshot::error::TryRecvError::Closed) => {}
         }
-        self.speaking = None;
+        self.growing = None;
         false
     }
 }
 
-impl Shared {
+impl SessionWriter {
     /// Records a complete message.
-    pub(super) async fn message(
+    pub(super) async fn write_message(
         &self,
         progress: &mut Progress,
         message: &Message,
@@ -121,7 +122,7 @@ impl Shared {
             SpeakerKind::Agent => Channel::Observation,
             SpeakerKind::System => Channel::SystemNote,
         };
-        let item = item_of(message, channel, None)?;
+        let item = to_item(message, channel, None)?;
         self.append_or_begin(progress, message, item).await?;
         progress.state = None;
         Ok(())
@@ -138,40 +139,40 @@ impl Shared {
             match self.append(turn.id, item.clone()).await {
                 // Another caller has ended the turn.
                 Err(failure) if failure.code == ErrorCode::TurnClosed => progress.turn = None,
-                appended => return appended,
+                result => return result,
             }
         }
         if message.speaker.kind == SpeakerKind::System {
-            return self.record_own_turn(&message.id, vec![item]).await;
+            return self.record_separate_turn(&message.id, vec![item]).await;
         }
         progress.turn = Some(self.begin_turn(&message.id, item).await?);
         Ok(())
     }
 
     /// Begins an agent's message, in the open turn or, if there is none, in a new one that begins with a note.
-    pub(super) async fn begin(
+    pub(super) async fn begin_message(
         &self,
         progress: &mut Progress,
         message: &Message,
     ) -> Result<LedgerSpeech, Failure> {
         self.record_ended(progress, false).await?;
-        if progress.speaking.is_some() {
-            return Err(still_speaking());
+        if progress.growing.is_some() {
+            return Err(speaking_failure());
         }
-        item::key_of(message)?;
+        item::item_id_of(message)?;
         if progress.turn.is_none() {
             let key = format!("{}.asked", message.id);
             let note = item::note_item("nobody asked");
             progress.turn = Some(self.begin_turn(&key, note).await?);
         }
         let Some(turn) = &mut progress.turn else {
-            return Err(still_speaking());
+            return Err(speaking_failure());
         };
         let caller = self.lease.caller_after_check().await?;
         let head = UtteranceHead {
-            mark: u32::try_from(item::number_of(&message.id)).unwrap_or(0),
+            mark: u32::try_from(item::number_or_zero(&message.id)).unwrap_or(0),
             agent: Some(message.speaker.name.clone()),
-            description: item::description_of(message, DraftedMessage::Growing)?,
+            description: item::draft_description(message, DraftState::Growing)?,
         };
         let session = self.session.clone();
         let utterance = self
@@ -181,7 +182,7 @@ impl Shared {
             .await?;
         turn.cut = None;
         let (speech, ended) = speech::begin(self.lease.clone(), utterance, message.clone());
-        progress.speaking = Some(ended);
+        progress.growing = Some(ended);
         progress.state = None;
         Ok(speech)
     }
@@ -202,14 +203,14 @@ impl Shared {
             None if is_last_word && !turn.answered => Channel::Final,
             None => Channel::Observation,
         };
-        let item = self.fitting(ended, channel)?;
-        let answers = item.channel == Channel::Final;
+        let item = self.fitting_item(ended, channel)?;
+        let is_answer = item.channel == Channel::Final;
         let caller = self.lease.caller_after_check().await?;
         match ended.utterance.append(&caller, vec![item.clone()]).await {
             Ok(_) => {}
-            Err(failure) => self.recover(turn.id, item, failure).await?,
+            Err(failure) => self.record_detached(turn.id, item, failure).await?,
         }
-        turn.answered |= answers;
+        turn.answered |= is_answer;
         let ended = progress.ended.take();
         if let Some(ended) = ended {
             turn.cut = ended.message.cut.map(|cut| (cut, ended.error));
@@ -219,9 +220,9 @@ impl Shared {
     }
 
     /// The item of an ended message. A text that is too long for the ledger is cut, which is logged.
-    fn fitting(&self, ended: &mut EndedSpeech, channel: Channel) -> Result<ItemBody, Failure> {
+    fn fitting_item(&self, ended: &mut EndedSpeech, channel: Channel) -> Result<ItemBody, Failure> {
         let limit = self.engine.limits().item_bytes;
-        let mut item = item_of(&ended.message, channel, ended.error.as_ref())?;
+        let mut item = to_item(&ended.message, channel, ended.error.as_ref())?;
         while item.bytes() > limit && !ended.message.content.is_empty() {
             let content = &ended.message.content;
             let bytes = content.len();
@@ -229,29 +230,34 @@ impl Shared {
             let end = content.floor_char_boundary(content.len() / 2);
             ended.message.content = content.get(..end).unwrap_or_default().into();
             ended.message.cut = Some(ended.message.cut.unwrap_or(Cut::Failed));
-            item = item_of(&ended.message, Channel::Partial, ended.error.as_ref())?;
+            item = to_item(&ended.message, Channel::Partial, ended.error.as_ref())?;
         }
         Ok(item)
     }
 
     /// Records a message whose draft or turn another caller has ended.
-    async fn recover(&self, turn: TurnId, item: ItemBody, why: Failure) -> Result<(), Failure> {
-        match why.code {
+    async fn record_detached(
+        &self,
+        turn: TurnId,
+        item: ItemBody,
+        failure: Failure,
+    ) -> Result<(), Failure> {
+        match failure.code {
             ErrorCode::StreamLost => self.append(turn, item).await,
             ErrorCode::TurnClosed => {
                 let key = item.item_id.clone();
-                let key = key.ok_or_else(|| why.clone())?;
-                self.record_own_turn(&format!("{key}.late"), vec![item])
+                let key = key.ok_or_else(|| failure.clone())?;
+                self.record_separate_turn(&format!("{key}.late"), vec![item])
                     .await
             }
-            _ => Err(why),
+            _ => Err(failure),
         }
     }
 
     /// Ends the turn: a human has the floor.
     pub(super) async fn end_turn(&self, progress: &mut Progress) -> Result<(), Failure> {
         if progress.is_speaking() {
-            return Err(still_speaking());
+            return Err(speaking_failure());
         }
         let answered = progress.turn.as_ref().is_some_and(|turn| turn.answered);
         if !answered && self.end_with_last_word(progress).await? {
@@ -264,8 +270,8 @@ impl Shared {
         let (caller, session) = (self.lease.caller_after_check().await?, self.session.clone());
         let engine = &self.engine;
         let error = turn.cut.as_ref();
-        let error = error.and_then(|(cut, error)| error_of(*cut, error.as_ref()));
-        let done = match (turn.answered, error) {
+        let error = error.and_then(|(cut, error)| turn_error(*cut, error.as_ref()));
+        let result = match (turn.answered, error) {
             (true, _) => {
                 let answer = FinalizeTurn::default();
                 engine
@@ -290,7 +296,7 @@ impl Shared {
                     .await
             }
         };
-        accept_closed(done.map(drop))?;
+        accept_turn_closed(result.map(drop))?;
         progress.turn = None;
         progress.state = None;
         Ok(())
@@ -306,11 +312,11 @@ impl Shared {
             Some(_) => Channel::Partial,
             None => Channel::Final,
         };
-        let item = self.fitting(ended, channel)?;
+        let item = self.fitting_item(ended, channel)?;
         let end = match ended.message.cut {
             None => TurnEnd::Answered,
             Some(cut) => {
-                error_of(cut, ended.error.as_ref()).map_or(TurnEnd::Cancelled, TurnEnd::Failed)
+                turn_error(cut, ended.error.as_ref()).map_or(TurnEnd::Cancelled, TurnEnd::Failed)
             }
         };
         let caller = self.lease.caller_after_check().await?;
@@ -331,12 +337,12 @@ impl Shared {
 }
 
 /// Accepts a turn that another process has ended meanwhile.
-fn accept_closed(done: Result<(), Failure>) -> Result<(), Failure> {
-    match done {
+fn accept_turn_closed(result: Result<(), Failure>) -> Result<(), Failure> {
+    match result {
         Err(failure) if failure.code == ErrorCode::TurnClosed => {
             tracing::warn!(detail = failure.detail, "another process ended the turn");
             Ok(())
         }
-        done => done,
+        result => result,
     }
 }

@@ -5,24 +5,24 @@ use filrouge_engine::{AppendItems, ImportedTurn};
 use filrouge_types::{ErrorCode, Failure, ItemBody, RequestId, TurnId, TurnStatus};
 
 use super::turn::{Progress, Turn};
-use super::{Shared, item};
+use super::{SessionWriter, item};
 
 fn request_id(id: &str) -> Result<RequestId, Failure> {
     RequestId::new(id).map_err(|e| Failure::new(ErrorCode::Invalid, format!("{id:?}: {e}")))
 }
 
-impl Shared {
+impl SessionWriter {
     /// Begins a turn with this item.
     pub(super) async fn begin_turn(&self, key: &str, item: ItemBody) -> Result<Turn, Failure> {
-        let open = OpenTurn {
+        let request = OpenTurn {
             request_id: request_id(key)?,
             items: vec![item],
             metadata: None,
         };
         let caller = self.lease.caller_after_check().await?;
         let session = self.session.clone();
-        let begun = self.engine.turns.open(&caller, session, open).await?;
-        Ok(Turn::new(begun.turn_id))
+        let opened = self.engine.turns.open(&caller, session, request).await?;
+        Ok(Turn::new(opened.turn_id))
     }
 
     /// Appends an item to an open turn.
@@ -34,7 +34,7 @@ impl Shared {
     }
 
     /// Records items that belong to no open turn, as a separate turn that is cancelled.
-    pub(super) async fn record_own_turn(
+    pub(super) async fn record_separate_turn(
         &self,
         key: &str,
         items: Vec<ItemBody>,
@@ -51,7 +51,7 @@ impl Shared {
     }
 
     /// Records the team task, if it has changed; `None` clears it.
-    pub(super) async fn task(
+    pub(super) async fn write_task(
         &self,
         progress: &mut Progress,
         task: Option<&str>,
@@ -59,13 +59,13 @@ impl Shared {
         if progress.task.as_deref() == task {
             return Ok(());
         }
-        self.note(progress, item::task_item(task)).await?;
+        self.write_note(progress, item::task_item(task)).await?;
         progress.task = task.map(Into::into);
         Ok(())
     }
 
     /// Records an item of the application, in the open turn or in a separate one.
-    pub(super) async fn note(
+    pub(super) async fn write_note(
         &self,
         progress: &mut Progress,
         note: ItemBody,
@@ -75,9 +75,9 @@ impl Shared {
             Some(turn) => self.append(turn.id(), note).await,
             None => {
                 progress.notes += 1;
-                // Fences only grow, so no other opening has used this key.
+                // Fences only increase, so no earlier opening of the session has used this key.
                 let key = format!("note.{}.{}", self.lease.fence(), progress.notes);
-                self.record_own_turn(&key, vec![note]).await
+                self.record_separate_turn(&key, vec![note]).await
             }
         }
     }

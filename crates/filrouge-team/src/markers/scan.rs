@@ -38,21 +38,21 @@ pub(super) enum Token {
     Marker(Keyword, Range<usize>),
 }
 
-/// The result of looking for something in a text that may not have arrived completely.
-enum Ahead<T> {
+/// The result of a search in a text that may not have arrived completely.
+enum Lookahead<T> {
     Found(T),
-    /// It is not there, whatever follows.
-    Not,
-    /// Found if the text ends here. More text could change this.
-    Last(T),
+    /// The text does not contain it, whatever follows.
+    Absent,
+    /// Found if the text ends here; more text could change the result.
+    FoundAtEnd(T),
     /// More text is needed to decide.
-    More,
+    NeedsMore,
 }
 
-/// The fence of an open block: its character and the number of them.
+/// The fence of an open block: its character and their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Fence {
-    mark: char,
+    fence_char: char,
     len: usize,
 }
 
@@ -60,7 +60,7 @@ struct Fence {
 #[derive(Debug)]
 pub(super) struct Scanner {
     line_start: bool,
-    /// The fenced block that is open.
+    /// The fence of the open block, if a block is open.
     fence: Option<Fence>,
     /// Whether the limit of markers is reached, so that further ones are text.
     pub(super) markers_are_text: bool,
@@ -77,232 +77,258 @@ impl Default for Scanner {
 }
 
 impl Scanner {
-    /// The next token of `rest`, which must not be empty, and the token's length in bytes. `None`: more text is needed.
-    /// `last` states that none follows; then the result is never `None`.
-    pub(super) fn next(&mut self, rest: &str, last: bool) -> Option<(Token, usize)> {
+    /// The next token of `remaining`, which must not be empty, and the token's length in bytes. `None`: more text is
+    /// needed. `is_last` states that none follows; then the result is never `None`.
+    pub(super) fn next(&mut self, remaining: &str, is_last: bool) -> Option<(Token, usize)> {
         if self.line_start {
-            if let Some((token, len)) = self.fence_line(rest, last)? {
+            if let Some((token, len)) = self.scan_fence_line(remaining, is_last)? {
                 return Some((token, len));
             }
             self.line_start = false;
         }
         let (token, len) = if self.fence.is_some() {
-            (Token::Code, line_len(rest))
+            (Token::Code, line_len(remaining))
         } else {
-            self.inline(rest, last)?
+            self.scan_inline(remaining, is_last)?
         };
-        self.line_start = rest.get(..len).is_some_and(|text| text.ends_with('\n'));
+        self.line_start = remaining
+            .get(..len)
+            .is_some_and(|text| text.ends_with('\n'));
         Some((token, len))
     }
 
-    /// The line at the start of `rest`, if it opens or closes a fenced block; else `Some(None)`. The outer `None`: more
-    /// text is needed.
+    /// The line at the start of `remaining`, if it opens or closes a fenced block; else `Some(None)`. The outer `None`:
+    /// more text is needed.
     #[allow(clippy::option_option)]
-    fn fence_line(&mut self, rest: &str, last: bool) -> Option<Option<(Token, usize)>> {
+    fn scan_fence_line(
+        &mut self,
+        remaining: &str,
+        is_last: bool,
+    ) -> Option<Option<(Token, usize)>> {
         let line = match self.fence {
-            Some(fence) => closing(rest, fence, last),
-            None => opening(rest, last),
+            Some(fence) => scan_closing_fence(remaining, fence, is_last),
+            None => scan_opening_fence(remaining, is_last),
         };
         match line {
-            Ahead::More => None,
-            Ahead::Not => Some(None),
-            Ahead::Found((len, fence)) | Ahead::Last((len, fence)) => {
+            Lookahead::NeedsMore => None,
+            Lookahead::Absent => Some(None),
+            Lookahead::Found((len, fence)) | Lookahead::FoundAtEnd((len, fence)) => {
                 self.fence = fence;
                 Some(Some((Token::Code, len)))
             }
         }
     }
 
-    fn inline(&self, rest: &str, last: bool) -> Option<(Token, usize)> {
-        let special = rest.find(['`', '[', '\\', '\n']).unwrap_or(rest.len());
+    fn scan_inline(&self, remaining: &str, is_last: bool) -> Option<(Token, usize)> {
+        let special = remaining
+            .find(['`', '[', '\\', '\n'])
+            .unwrap_or(remaining.len());
         if special > 0 {
             return Some((Token::Text, special));
         }
-        match rest.as_bytes().first() {
-            Some(b'\\') => match rest.as_bytes().get(1) {
-                None if !last => None,
+        match remaining.as_bytes().first() {
+            Some(b'\\') => match remaining.as_bytes().get(1) {
+                None if !is_last => None,
                 Some(b'[' | b'`') => Some((Token::Text, 2)),
                 _ => Some((Token::Text, 1)),
             },
             Some(b'`') => {
-                let run = run_len(rest);
-                match span(rest, run) {
-                    Ahead::Found(len) => Some((Token::Code, len)),
-                    Ahead::Last(_) | Ahead::More if !last => None,
-                    Ahead::Last(len) => Some((Token::Code, len)),
-                    Ahead::More | Ahead::Not => Some((Token::Text, run)),
+                let run = run_len(remaining);
+                match code_span(remaining, run) {
+                    Lookahead::Found(len) => Some((Token::Code, len)),
+                    Lookahead::FoundAtEnd(_) | Lookahead::NeedsMore if !is_last => None,
+                    Lookahead::FoundAtEnd(len) => Some((Token::Code, len)),
+                    Lookahead::NeedsMore | Lookahead::Absent => Some((Token::Text, run)),
                 }
             }
-            Some(b'[') if !self.markers_are_text => match marker(rest) {
-                Ahead::Found((keyword, body, len)) => Some((Token::Marker(keyword, body), len)),
-                Ahead::More if !last => None,
-                Ahead::Last(_) | Ahead::More | Ahead::Not => Some((Token::Text, 1)),
+            Some(b'[') if !self.markers_are_text => match scan_marker(remaining) {
+                Lookahead::Found((keyword, body, len)) => Some((Token::Marker(keyword, body), len)),
+                Lookahead::NeedsMore if !is_last => None,
+                Lookahead::FoundAtEnd(_) | Lookahead::NeedsMore | Lookahead::Absent => {
+                    Some((Token::Text, 1))
+                }
             },
             _ => Some((Token::Text, 1)),
         }
     }
 }
 
-fn line_len(rest: &str) -> usize {
-    rest.find('\n').map_or(rest.len(), |end| end + 1)
+fn line_len(remaining: &str) -> usize {
+    remaining.find('\n').map_or(remaining.len(), |end| end + 1)
 }
 
-fn run_len(rest: &str) -> usize {
-    let marks = rest.bytes().take(RUN_MAX);
+fn run_len(remaining: &str) -> usize {
+    let marks = remaining.bytes().take(RUN_MAX);
     marks.take_while(|b| *b == b'`').count()
 }
 
-/// A run of the character `mark` after up to three blanks: the number of characters, 0 if there is none, and the text
-/// after the run.
-fn run_at_line_start(rest: &str, mark: char) -> (usize, &str) {
-    let marks = rest.trim_start_matches(' ');
-    let after = marks.trim_start_matches(mark);
-    if rest.len() - marks.len() > 3 {
-        return (0, rest);
+/// A run of the character `fence_char` after up to three blanks: the number of characters, 0 if there is none, and the
+/// text after the run.
+fn run_at_line_start(remaining: &str, fence_char: char) -> (usize, &str) {
+    let marks = remaining.trim_start_matches(' ');
+    let after = marks.trim_start_matches(fence_char);
+    if remaining.len() - marks.len() > 3 {
+        return (0, remaining);
     }
     (marks.len() - after.len(), after)
 }
 
-/// The length of the line at the start of `rest` if it opens a fenced block, and the block's fence.
-fn opening(rest: &str, last: bool) -> Ahead<(usize, Option<Fence>)> {
-    let blanks = rest.trim_start_matches(' ');
-    if blanks.is_empty() && rest.len() <= 3 {
-        return more(last);
+/// The length of the line at the start of `remaining` if it opens a fenced block, and the block's fence.
+fn scan_opening_fence(remaining: &str, is_last: bool) -> Lookahead<(usize, Option<Fence>)> {
+    let blanks = remaining.trim_start_matches(' ');
+    if blanks.is_empty() && remaining.len() <= 3 {
+        return undecided(is_last);
     }
-    let Some(mark) = blanks.chars().next().filter(|c| matches!(c, '`' | '~')) else {
-        return Ahead::Not;
+    let Some(fence_char) = blanks.chars().next().filter(|c| matches!(c, '`' | '~')) else {
+        return Lookahead::Absent;
     };
-    let (len, info) = run_at_line_start(rest, mark);
+    let (len, info) = run_at_line_start(remaining, fence_char);
     if len > FENCE_MAX {
-        return Ahead::Not;
+        return Lookahead::Absent;
     }
-    if info.is_empty() && len > 0 && !last {
-        return Ahead::More;
+    if info.is_empty() && len > 0 && !is_last {
+        return Lookahead::NeedsMore;
     }
     if len < 3 {
-        return Ahead::Not;
+        return Lookahead::Absent;
     }
     let end = info.find('\n');
     let line = info.get(..end.unwrap_or(info.len())).unwrap_or_default();
-    if mark == '`' && line.contains('`') || line.len() > HELD_BYTES_MAX {
-        return Ahead::Not;
+    if fence_char == '`' && line.contains('`') || line.len() > HELD_BYTES_MAX {
+        return Lookahead::Absent;
     }
     match end {
-        None if !last => Ahead::More,
-        _ => Ahead::Found((line_len(rest), Some(Fence { mark, len }))),
+        None if !is_last => Lookahead::NeedsMore,
+        _ => Lookahead::Found((line_len(remaining), Some(Fence { fence_char, len }))),
     }
 }
 
-/// The length of the line at the start of `rest` if it closes the block with this fence.
-fn closing(rest: &str, fence: Fence, last: bool) -> Ahead<(usize, Option<Fence>)> {
-    let (len, after) = run_at_line_start(rest, fence.mark);
+/// The length of the line at the start of `remaining` if it closes the block with this fence.
+fn scan_closing_fence(
+    remaining: &str,
+    fence: Fence,
+    is_last: bool,
+) -> Lookahead<(usize, Option<Fence>)> {
+    let (len, after) = run_at_line_start(remaining, fence.fence_char);
     let end = after.trim_start_matches([' ', '\t', '\r']);
-    if rest.len() - end.len() > HELD_BYTES_MAX {
-        return Ahead::Not;
+    if remaining.len() - end.len() > HELD_BYTES_MAX {
+        return Lookahead::Absent;
     }
-    let blank = rest.len() <= 3 && rest.bytes().all(|b| b == b' ');
-    if end.is_empty() && (len > 0 || blank) && !last {
-        return Ahead::More;
+    let blank = remaining.len() <= 3 && remaining.bytes().all(|b| b == b' ');
+    if end.is_empty() && (len > 0 || blank) && !is_last {
+        return Lookahead::NeedsMore;
     }
     if len >= fence.len && (end.is_empty() || end.starts_with('\n')) {
-        return Ahead::Found((line_len(rest), None));
+        return Lookahead::Found((line_len(remaining), None));
     }
-    Ahead::Not
+    Lookahead::Absent
 }
 
-/// The result if the text that has arrived does not decide.
-fn more<T>(last: bool) -> Ahead<T> {
-    if last { Ahead::Not } else { Ahead::More }
+/// The result if the text that has arrived is not sufficient.
+fn undecided<T>(is_last: bool) -> Lookahead<T> {
+    if is_last {
+        Lookahead::Absent
+    } else {
+        Lookahead::NeedsMore
+    }
 }
 
 /// The length of code that begins and ends with a run of `run` backticks on one line, including both runs.
-fn span(rest: &str, run: usize) -> Ahead<usize> {
+fn code_span(remaining: &str, run: usize) -> Lookahead<usize> {
     let mut at = run;
     loop {
-        let after = rest.get(at..).unwrap_or_default();
+        let after = remaining.get(at..).unwrap_or_default();
         let next = after.find(['`', '\n']);
         let end = at + next.unwrap_or(after.len());
         if end > HELD_BYTES_MAX {
-            return Ahead::Not;
+            return Lookahead::Absent;
         }
-        let run_start = rest.get(end..).unwrap_or_default();
+        let run_start = remaining.get(end..).unwrap_or_default();
         let len = run_len(run_start);
         if next.is_none() || len == run_start.len() && len < RUN_MAX {
             // The line, or the run of backticks at its end, may continue in text that has not arrived.
             return if len == run {
-                Ahead::Last(end + len)
+                Lookahead::FoundAtEnd(end + len)
             } else {
-                Ahead::More
+                Lookahead::NeedsMore
             };
         }
         if len == 0 {
-            return Ahead::Not;
+            return Lookahead::Absent;
         }
         at = end + len;
         if len == run {
-            return Ahead::Found(at);
+            return Lookahead::Found(at);
         }
     }
 }
 
-/// The marker at the start of `rest`, which begins with `[`: its keyword, the range of its body and its length.
-fn marker(rest: &str) -> Ahead<(Keyword, Range<usize>, usize)> {
-    let inside = rest.get(1..).unwrap_or_default();
-    let word = inside.trim_start_matches([' ', '\t']);
-    if inside.len() - word.len() > BLANKS_MAX {
-        return Ahead::Not;
+/// The marker at the start of `remaining`, which begins with `[`: its keyword, the range of its body and its length.
+fn scan_marker(remaining: &str) -> Lookahead<(Keyword, Range<usize>, usize)> {
+    let after_bracket = remaining.get(1..).unwrap_or_default();
+    let word = after_bracket.trim_start_matches([' ', '\t']);
+    if after_bracket.len() - word.len() > BLANKS_MAX {
+        return Lookahead::Absent;
     }
     for (name, keyword) in KEYWORDS {
-        let compared = word.len().min(name.len());
-        let begins = word.get(..compared).is_some_and(|w| {
-            name.get(..compared)
+        let compared_len = word.len().min(name.len());
+        let is_keyword = word.get(..compared_len).is_some_and(|w| {
+            name.get(..compared_len)
                 .is_some_and(|n| w.eq_ignore_ascii_case(n))
         });
-        if begins {
-            if compared < name.len() {
-                return Ahead::More;
+        if is_keyword {
+            if compared_len < name.len() {
+                return Lookahead::NeedsMore;
             }
-            let at = rest.len() - word.len() + name.len();
-            return body(rest, at, keyword);
+            let at = remaining.len() - word.len() + name.len();
+            return scan_marker_body(remaining, at, keyword);
         }
     }
-    Ahead::Not
+    Lookahead::Absent
 }
 
 /// Reads a marker after its keyword, which ends at `at`.
-fn body(rest: &str, at: usize, keyword: Keyword) -> Ahead<(Keyword, Range<usize>, usize)> {
-    let after = rest.get(at..).unwrap_or_default();
+fn scan_marker_body(
+    remaining: &str,
+    at: usize,
+    keyword: Keyword,
+) -> Lookahead<(Keyword, Range<usize>, usize)> {
+    let after = remaining.get(at..).unwrap_or_default();
     let colon = after.trim_start_matches([' ', '\t']);
     if after.len() - colon.len() > BLANKS_MAX {
-        return Ahead::Not;
+        return Lookahead::Absent;
     }
-    let at = rest.len() - colon.len();
+    let at = remaining.len() - colon.len();
     let begin = match colon.chars().next() {
-        None => return Ahead::More,
-        Some(']') if keyword == Keyword::Drop => return Ahead::Found((keyword, at..at, at + 1)),
+        None => return Lookahead::NeedsMore,
+        Some(']') if keyword == Keyword::Drop => {
+            return Lookahead::Found((keyword, at..at, at + 1));
+        }
         Some(c @ (':' | '：' | '﹕')) => at + c.len_utf8(),
-        _ => return Ahead::Not,
+        _ => return Lookahead::Absent,
     };
-    let text = rest.get(begin..).unwrap_or_default();
+    let text = remaining.get(begin..).unwrap_or_default();
     let (spans_lines, max) = match keyword {
         Keyword::TeamTask => (true, HELD_BYTES_MAX),
         _ => (false, NAMES_BYTES_MAX),
     };
-    let mut open = 0_usize;
+    let mut open_brackets = 0_usize;
     for (i, c) in text.char_indices() {
         match c {
-            _ if i > max => return Ahead::Not,
-            ']' if open == 0 => return Ahead::Found((keyword, begin..begin + i, begin + i + 1)),
-            ']' => open -= 1,
-            '[' if spans_lines => open += 1,
-            '[' => return Ahead::Not,
-            '\n' if !spans_lines => return Ahead::Not,
+            _ if i > max => return Lookahead::Absent,
+            ']' if open_brackets == 0 => {
+                return Lookahead::Found((keyword, begin..begin + i, begin + i + 1));
+            }
+            ']' => open_brackets -= 1,
+            '[' if spans_lines => open_brackets += 1,
+            '[' => return Lookahead::Absent,
+            '\n' if !spans_lines => return Lookahead::Absent,
             _ => {}
         }
     }
     if text.len() > max {
-        Ahead::Not
+        Lookahead::Absent
     } else {
-        Ahead::More
+        Lookahead::NeedsMore
     }
 }

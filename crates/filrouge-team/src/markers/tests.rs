@@ -1,9 +1,9 @@
-//! Markers and mentions in messages: what they address, what stays of the text, and what stays text.
+//! Markers and mentions in messages: the addressees, the remaining text, and markers that are plain text.
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::team_file::Form;
+use crate::team_file::Format;
 
 fn team() -> Team {
     let text = r#"
@@ -16,17 +16,17 @@ fn team() -> Team {
             { name = "小红花", kind = "agent", command = "hua" },
             { name = "Élise", kind = "agent", command = "elise" },
         ]"#;
-    Team::of(text, Form::Toml, std::path::Path::new("/teams")).unwrap()
+    Team::parse(text, Format::Toml, std::path::Path::new("/teams")).unwrap()
 }
 
-fn read(text: &str) -> Marked {
-    Marked::read(text, &team(), &crate::team::id_of("Ada"))
+fn parse(text: &str) -> ParsedText {
+    ParsedText::parse(text, &team(), &crate::team::derive_id("Ada"))
 }
 
 /// The addressed members' names, each with its intent; `?name` for an unknown member.
 fn addressed(text: &str) -> Vec<String> {
-    let marked = read(text);
-    let names = marked.addressed.iter().map(|addressed| {
+    let parsed = parse(text);
+    let names = parsed.addressed.iter().map(|addressed| {
         let name = addressed.addressee.member_name.as_deref();
         let identifier = &addressed.addressee.identifier;
         let name = name.map_or_else(|| format!("?{identifier}"), str::to_owned);
@@ -100,7 +100,7 @@ fn markers_are_removed_from_the_text() {
         ("", ""),
         ("[NEXT: Bob]", ""),
     ] {
-        assert_eq!(&*read(text).content, content, "{text:?}");
+        assert_eq!(&*parse(text).content, content, "{text:?}");
     }
 }
 
@@ -114,9 +114,9 @@ fn code_and_escapes_contain_no_markers() {
         "```\n[NEXT: bob] is never closed",
         "\\[NEXT: bob]",
     ] {
-        let marked = read(text);
+        let parsed = parse(text);
         assert_eq!(
-            (&*marked.content, marked.addressed.len()),
+            (&*parsed.content, parsed.addressed.len()),
             (text, 0),
             "{text}"
         );
@@ -128,7 +128,7 @@ fn code_and_escapes_contain_no_markers() {
         ("`code` [NEXT: bob]\n`", "`code`\n`"),
         ("    ```\n[NEXT: bob]", "    ```"),
     ] {
-        assert_eq!(&*read(text).content, content, "{text}");
+        assert_eq!(&*parse(text).content, content, "{text}");
         assert_eq!(addressed(text), ["Bob"], "{text}");
     }
 }
@@ -159,7 +159,7 @@ fn mentions_address_members_without_a_next_marker() {
 
 #[test]
 fn tasks_and_drops_are_read() {
-    let task = |text: &str| read(text).team_task;
+    let task = |text: &str| parse(text).team_task;
     assert_eq!(
         task("[TEAM_TASK: build\n[it] well ]").as_deref(),
         Some("build\n[it] well")
@@ -172,9 +172,9 @@ fn tasks_and_drops_are_read() {
     let too_long = format!("[TEAM_TASK: {}]", "x".repeat(6000));
     assert_eq!(task(&too_long).map(|task| task.len()), Some(6000));
 
-    assert_eq!(read("x").dropped, None);
-    assert_eq!(read("[drop]").dropped, Some(Dropped::All));
-    assert_eq!(read("[DROP: ]").dropped, Some(Dropped::All));
+    assert_eq!(parse("x").dropped, None);
+    assert_eq!(parse("[drop]").dropped, Some(Dropped::All));
+    assert_eq!(parse("[DROP: ]").dropped, Some(Dropped::All));
     // The first two members, in the order of the markers: Bob, then Ada.
     let ids = team()
         .members
@@ -183,15 +183,15 @@ fn tasks_and_drops_are_read() {
         .skip(4)
         .map(|member| member.id.clone())
         .collect();
-    let dropped = read("[DROP: bob, nobody][DROP: ada]").dropped;
+    let dropped = parse("[DROP: bob, nobody][DROP: ada]").dropped;
     assert_eq!(dropped, Some(Dropped::Members(ids)));
-    assert_eq!(read("[DROP: bob][DROP]").dropped, Some(Dropped::All));
+    assert_eq!(parse("[DROP: bob][DROP]").dropped, Some(Dropped::All));
 }
 
 #[test]
 fn the_routing_records_the_written_names() {
-    let marked = read("x [NEXT: Bob !P3, carol] [NEXT: Ada !P2]");
-    let routing = marked.routing(Some("msg-7".into()));
+    let parsed = parse("x [NEXT: Bob !P3, carol] [NEXT: Ada !P2]");
+    let routing = parsed.routing(Some("msg-7".into()));
     assert_eq!(
         routing.markers,
         [
@@ -207,15 +207,15 @@ fn the_routing_records_the_written_names() {
         .map(|addressee| addressee.member_id.is_some())
         .collect();
     assert_eq!(resolved, [true, false, true]);
-    assert_eq!(marked.unresolved().collect::<Vec<_>>(), ["carol"]);
+    assert_eq!(parsed.unresolved().collect::<Vec<_>>(), ["carol"]);
 }
 
 #[test]
 fn markers_beyond_the_limits_stay_text() {
     let many = "[NEXT: bob]".repeat(MARKERS_MAX + 2);
-    assert_eq!(&*read(&many).content, "[NEXT: bob][NEXT: bob]");
+    assert_eq!(&*parse(&many).content, "[NEXT: bob][NEXT: bob]");
     let long = format!("[NEXT: {}]", "x".repeat(NAMES_BYTES_MAX));
-    assert_eq!(*read(&long).content, long);
+    assert_eq!(*parse(&long).content, long);
     for text in [
         format!("[TEAM_TASK: {}]", "x".repeat(HELD_BYTES_MAX)),
         format!("`{}`", "x".repeat(2 * HELD_BYTES_MAX)),
@@ -224,19 +224,19 @@ fn markers_beyond_the_limits_stay_text() {
         "`".repeat(3 * HELD_BYTES_MAX),
     ] {
         let mut reader = MarkerReader::new();
-        let shown: String = text
+        let visible: String = text
             .as_bytes()
             .chunks(4096)
             .map(|piece| reader.push(std::str::from_utf8(piece).unwrap()))
             .collect();
-        let (rest, marked) = reader.finish(&team(), &crate::team::id_of("Ada"));
-        assert_eq!(shown + &rest, *marked.content);
-        assert_eq!(marked, read(&text));
-        assert_eq!(marked.markers.len(), 0);
+        let (remaining, parsed) = reader.finish(&team(), &crate::team::derive_id("Ada"));
+        assert_eq!(visible + &remaining, *parsed.content);
+        assert_eq!(parsed, parse(&text));
+        assert_eq!(parsed.markers.len(), 0);
     }
 }
 
-/// Texts full of markers and of what almost is one.
+/// Texts full of markers and of parts of markers.
 fn texts() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "[",
@@ -281,27 +281,27 @@ proptest! {
 
     /// However a text is split, the joined output is its content: no part of a marker is ever shown.
     #[test]
-    fn chunking_makes_no_difference(text in texts(), cuts in prop::collection::vec(1..7usize, 1..10)) {
-        let expected = read(&text);
+    fn the_result_does_not_depend_on_the_chunks(text in texts(), cuts in prop::collection::vec(1..7usize, 1..10)) {
+        let expected = parse(&text);
         let mut reader = MarkerReader::new();
-        let mut shown = String::new();
+        let mut visible = String::new();
         let mut chars = text.chars().peekable();
         for cut in cuts.iter().cycle() {
             let piece: String = chars.by_ref().take(*cut).collect();
-            shown.push_str(&reader.push(&piece));
-            prop_assert!(expected.content.starts_with(&shown), "{shown:?}");
+            visible.push_str(&reader.push(&piece));
+            prop_assert!(expected.content.starts_with(&visible), "{visible:?}");
             if chars.peek().is_none() {
                 break;
             }
         }
-        let (rest, marked) = reader.finish(&team(), &crate::team::id_of("Ada"));
-        prop_assert_eq!(&*marked.content, &*(shown + &rest));
-        prop_assert_eq!(marked, expected);
+        let (remaining, parsed) = reader.finish(&team(), &crate::team::derive_id("Ada"));
+        prop_assert_eq!(&*parsed.content, &*(visible + &remaining));
+        prop_assert_eq!(parsed, expected);
     }
 
     #[test]
     fn text_without_markers_is_unchanged(text in "[a-z@`~! \n\t\\\\(){}:,]{0,60}") {
-        let content = read(&text).content;
+        let content = parse(&text).content;
         let lines = text.trim_end();
         let blank = lines.len() - lines.trim_start().len();
         let start = lines[..blank].rfind('\n').map_or(0, |end| end + 1);
@@ -310,16 +310,16 @@ proptest! {
 
     #[test]
     fn no_marker_is_left_outside_code(text in texts()) {
-        let marked = read(&text);
-        if !text.contains(['`', '~', '\\']) && marked.markers.is_empty() {
-            prop_assert!(!marked.content.contains("[DROP]"));
-            prop_assert!(!marked.content.contains("[NEXT: bob]"));
+        let parsed = parse(&text);
+        if !text.contains(['`', '~', '\\']) && parsed.markers.is_empty() {
+            prop_assert!(!parsed.content.contains("[DROP]"));
+            prop_assert!(!parsed.content.contains("[NEXT: bob]"));
         }
     }
 
     #[test]
     fn any_text_is_accepted(text in any::<String>(), speaker in "[a-z]{1,3}") {
-        let marked = Marked::read(&text, &team(), &speaker);
-        prop_assert!(marked.content.len() <= text.len());
+        let parsed = ParsedText::parse(&text, &team(), &speaker);
+        prop_assert!(parsed.content.len() <= text.len());
     }
 }

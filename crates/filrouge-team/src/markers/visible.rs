@@ -5,10 +5,10 @@ use std::ops::Range;
 /// The visible text so far. Blanks are held back until more text follows, because those around a marker and at the end
 /// of the text are not shown.
 #[derive(Debug)]
-pub(super) struct Visible {
+pub(super) struct VisibleText {
     /// The visible text.
     content: String,
-    /// How many of its bytes `new_text` has returned.
+    /// The number of bytes of `content` that [`Self::take_new_text`] has returned.
     returned: usize,
     /// The ranges of code in it.
     code: Vec<Range<usize>>,
@@ -20,7 +20,7 @@ pub(super) struct Visible {
     after_marker: bool,
 }
 
-impl Default for Visible {
+impl Default for VisibleText {
     fn default() -> Self {
         Self {
             content: String::new(),
@@ -33,22 +33,22 @@ impl Default for Visible {
     }
 }
 
-impl Visible {
-    pub(super) fn text(&mut self, text: &str) {
-        self.pieces(text, false);
+impl VisibleText {
+    pub(super) fn push_text(&mut self, text: &str) {
+        self.push_pieces(text, false);
     }
 
-    pub(super) fn code(&mut self, text: &str) {
-        self.pieces(text, true);
+    pub(super) fn push_code(&mut self, text: &str) {
+        self.push_pieces(text, true);
     }
 
-    /// Notes that a marker was removed here.
-    pub(super) fn marker(&mut self) {
+    /// Marks the current end of the text as the position of a removed marker.
+    pub(super) fn mark_removed_marker(&mut self) {
         self.after_marker = true;
     }
 
     /// The text added since the last call.
-    pub(super) fn new_text(&mut self) -> String {
+    pub(super) fn take_new_text(&mut self) -> String {
         let new = self
             .content
             .get(self.returned..)
@@ -64,26 +64,28 @@ impl Visible {
     }
 
     /// Adds text, split into words and blanks.
-    fn pieces(&mut self, text: &str, is_code: bool) {
-        let mut rest = text;
-        while !rest.is_empty() {
-            let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
-            let (word, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
+    fn push_pieces(&mut self, text: &str, is_code: bool) {
+        let mut remaining = text;
+        while !remaining.is_empty() {
+            let end = remaining
+                .find(char::is_whitespace)
+                .unwrap_or(remaining.len());
+            let (word, after) = remaining.split_at_checked(end).unwrap_or((remaining, ""));
             if !word.is_empty() {
-                self.word(word, is_code);
+                self.push_word(word, is_code);
             }
             let end = after
                 .find(|c: char| !c.is_whitespace())
                 .unwrap_or(after.len());
             let (blanks, after) = after.split_at_checked(end).unwrap_or((after, ""));
             for c in blanks.chars() {
-                self.blank(c);
+                self.push_blank(c);
             }
-            rest = after;
+            remaining = after;
         }
     }
 
-    fn word(&mut self, word: &str, is_code: bool) {
+    fn push_word(&mut self, word: &str, is_code: bool) {
         if self.content.is_empty() {
             let line = self.blanks.rfind('\n').map_or(0, |end| end + 1);
             self.blanks.drain(..line);
@@ -102,7 +104,7 @@ impl Visible {
         self.after_marker = false;
     }
 
-    fn blank(&mut self, c: char) {
+    fn push_blank(&mut self, c: char) {
         if !self.after_marker {
             self.blanks.push(c);
         } else if c == '\n' {

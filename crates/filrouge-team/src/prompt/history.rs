@@ -2,77 +2,77 @@
 
 use std::fmt::Write as _;
 
-use super::{CHAIN_MAX, Window, kind_word};
+use super::{CHAIN_MAX, Window, kind_name};
 use crate::context::ContextManager;
 use crate::message::{Cut, Message};
 
 /// The part of the conversation that a prompt shows, without the message `answered`; empty if there is no other
 /// message.
-pub(super) fn written(context: &ContextManager, answered: &str, window: Window) -> String {
+pub(super) fn render(context: &ContextManager, answered: &str, window: Window) -> String {
     let messages = context.messages();
-    let own = context.position(answered);
-    let shown = shown(context, answered, own, window);
-    let others = messages.len() - usize::from(own.is_some());
+    let answered_position = context.position(answered);
+    let positions = shown_positions(context, answered, answered_position, window);
+    let others = messages.len() - usize::from(answered_position.is_some());
     let mut text = String::new();
-    let left_out = others - shown.len();
+    let left_out = others - positions.len();
     if left_out > 0 {
         let _ = write!(text, "({left_out} of {others} messages are left out)\n\n");
     }
-    let mut expected = shown.first().copied().unwrap_or_default();
-    for at in shown {
-        if at > expected && own != Some(expected) {
+    let mut next_position = positions.first().copied().unwrap_or_default();
+    for position in positions {
+        if position > next_position && answered_position != Some(next_position) {
             text.push_str("(…)\n\n");
         }
-        if let Some(message) = messages.get(at) {
-            entry(&mut text, message);
+        if let Some(message) = messages.get(position) {
+            write_message(&mut text, message);
         }
-        expected = at + 1;
+        next_position = position + 1;
     }
     text
 }
 
 /// The positions of the shown messages, the oldest first: the newest ones that fit the window, and the ancestors of
-/// `answered`. `own` is the position of `answered`.
-fn shown(
+/// `answered`. `answered_position` is the position of `answered`.
+fn shown_positions(
     context: &ContextManager,
     answered: &str,
-    own: Option<usize>,
+    answered_position: Option<usize>,
     window: Window,
 ) -> Vec<usize> {
     let messages = context.messages();
     let mut begin = messages.len();
     let mut newest = Vec::new();
     let mut bytes = 0;
-    for (at, message) in messages.iter().enumerate().rev() {
-        if own == Some(at) {
+    for (position, message) in messages.iter().enumerate().rev() {
+        if answered_position == Some(position) {
             continue;
         }
-        bytes += size(message);
+        bytes += approximate_bytes(message);
         if newest.len() == window.messages || bytes > window.bytes {
             break;
         }
-        newest.push(at);
-        begin = at;
+        newest.push(position);
+        begin = position;
     }
-    let chain = context.chain(answered, CHAIN_MAX);
-    newest.extend(chain.into_iter().filter(|at| *at < begin));
+    let chain = context.ancestor_indexes(answered, CHAIN_MAX);
+    newest.extend(chain.into_iter().filter(|position| *position < begin));
     newest.reverse();
     newest.sort_unstable();
     newest
 }
 
 /// The approximate size of a message in a prompt: its heading is estimated.
-fn size(message: &Message) -> usize {
+fn approximate_bytes(message: &Message) -> usize {
     message.content.len() + message.speaker.name.len() + 64
 }
 
 /// Appends a message: its heading, its text, and whether it was cut.
-fn entry(text: &mut String, message: &Message) {
+fn write_message(text: &mut String, message: &Message) {
     text.push_str(&heading(message));
     text.push('\n');
     match &*message.content {
         "" => text.push_str("  (nothing)\n"),
-        content => indented(text, content),
+        content => write_indented(text, content),
     }
     let cut = match message.cut {
         None => "",
@@ -90,12 +90,16 @@ pub(super) fn heading(message: &Message) -> String {
         "[{}] {} ({})",
         message.id,
         message.speaker.name,
-        kind_word(message.speaker.kind)
+        kind_name(message.speaker.kind)
     );
-    for (at, addressee) in message.routing.addressees.iter().enumerate() {
+    for (index, addressee) in message.routing.addressees.iter().enumerate() {
         let name = addressee.member_name.as_deref();
-        let before = if at == 0 { " to" } else { "," };
-        let _ = write!(text, "{before} {}", name.unwrap_or(&addressee.identifier));
+        let separator = if index == 0 { " to" } else { "," };
+        let _ = write!(
+            text,
+            "{separator} {}",
+            name.unwrap_or(&addressee.identifier)
+        );
     }
     if let Some(parent) = &message.routing.parent {
         let _ = write!(text, ", answering {parent}");
@@ -104,8 +108,8 @@ pub(super) fn heading(message: &Message) -> String {
     text
 }
 
-/// Appends a text, indented so that none of its lines looks like a heading, and with it like another speaker's message.
-pub(super) fn indented(text: &mut String, content: &str) {
+/// Appends a text, indented so that none of its lines looks like the heading of another speaker's message.
+pub(super) fn write_indented(text: &mut String, content: &str) {
     for line in content.lines() {
         if !line.is_empty() {
             text.push_str("  ");

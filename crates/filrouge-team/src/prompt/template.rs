@@ -21,7 +21,7 @@ const PLACEHOLDERS: [&str; 8] = [
     "name", "role", "team", "members", "task", "history", "from", "message",
 ];
 
-/// Why a template is invalid.
+/// The reason why a template is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// The template uses an unknown placeholder.
@@ -49,12 +49,12 @@ impl FromStr for Template {
     fn from_str(text: &str) -> Result<Self, TemplateError> {
         let mut has_message = false;
         for piece in text.split("{{").skip(1) {
-            let (word, _) = piece.split_once("}}").ok_or(TemplateError::Open)?;
-            let word = word.trim();
-            if !PLACEHOLDERS.contains(&word) {
-                return Err(TemplateError::Unknown(word.into()));
+            let (name, _) = piece.split_once("}}").ok_or(TemplateError::Open)?;
+            let name = name.trim();
+            if !PLACEHOLDERS.contains(&name) {
+                return Err(TemplateError::Unknown(name.into()));
             }
-            has_message |= word == "message";
+            has_message |= name == "message";
         }
         if !has_message {
             return Err(TemplateError::NoMessage);
@@ -65,12 +65,12 @@ impl FromStr for Template {
 
 impl Template {
     /// The text with a value in place of each placeholder.
-    pub(super) fn filled<'v>(&self, value: impl Fn(&str) -> &'v str) -> String {
+    pub(super) fn fill<'v>(&self, value: impl Fn(&str) -> &'v str) -> String {
         let mut pieces = self.0.split("{{");
         let mut filled = pieces.next().unwrap_or_default().to_owned();
         for piece in pieces {
-            let (word, text) = piece.split_once("}}").unwrap_or_default();
-            filled.push_str(value(word.trim()));
+            let (name, text) = piece.split_once("}}").unwrap_or_default();
+            filled.push_str(value(name.trim()));
             filled.push_str(text);
         }
         filled

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use filrouge_types::Timestamp;
 use serde::{Serialize, Serializer};
 
-use super::{FILE_BYTES, Problem, SessionSnapshot, SnapshotWarning, Snapshots, name, schema};
+use super::{FILE_BYTES_MAX, Problem, SessionSnapshot, SnapshotWarning, Snapshots, name, schema};
 use crate::sessions::first_words;
 
 /// The first bytes of encrypted files.
-const AGE: [&[u8]; 2] = [
+const AGE_PREFIXES: [&[u8]; 2] = [
     b"age-encryption.org/",
     b"-----BEGIN AGE ENCRYPTED FILE-----",
 ];
@@ -25,13 +25,13 @@ pub struct SnapshotFile {
     /// The session's id.
     pub session_id: Box<str>,
     /// The file's path.
-    #[serde(serialize_with = "displayed")]
+    #[serde(serialize_with = "serialize_path")]
     pub path: PathBuf,
     /// When the session was created.
     pub created_at: Timestamp,
     /// When the session's newest message was said, as the file states it.
     pub updated_at: Timestamp,
-    /// How many messages the file has.
+    /// The number of messages in the file.
     pub message_count: u64,
     /// The beginning of its first message.
     pub first_words: Option<Box<str>>,
@@ -45,18 +45,18 @@ pub struct SnapshotFile {
     pub(super) newest_at: Option<Timestamp>,
 }
 
-fn displayed<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(&path.display())
+fn serialize_path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
 }
 
 /// A team's snapshot files, and those that cannot be read.
-pub(super) type Listed = (Vec<SnapshotFile>, Vec<SnapshotWarning>);
+pub(super) type ListedFiles = (Vec<SnapshotFile>, Vec<SnapshotWarning>);
 
 impl SnapshotWarning {
-    pub(super) fn new(path: &Path, what: Problem) -> Self {
+    pub(super) fn new(path: &Path, problem: Problem) -> Self {
         Self {
             path: path.to_owned(),
-            what,
+            problem,
         }
     }
 
@@ -66,7 +66,7 @@ impl SnapshotWarning {
 }
 
 /// Creates a folder private to its owner; an existing one stays unchanged.
-fn make_folder(folder: &Path) -> io::Result<()> {
+fn create_private_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
@@ -79,7 +79,7 @@ impl Snapshots {
     /// The problem and the path; the previous file stays.
     pub fn write(&self, snapshot: &SessionSnapshot) -> Result<PathBuf, SnapshotWarning> {
         let team = &snapshot.team_id;
-        let path = self.path_of(team, snapshot.created_at, &snapshot.session_id);
+        let path = self.file_path(team, snapshot.created_at, &snapshot.session_id);
         self.replace(snapshot, &path)
             .map_err(|error| SnapshotWarning::io(&path, &error))?;
         Ok(path)
@@ -99,13 +99,13 @@ impl Snapshots {
         work: impl FnOnce(&Self) -> Result<T, SnapshotWarning> + Send + 'static,
     ) -> Result<T, SnapshotWarning> {
         let snapshots = self.clone();
-        let done = tokio::task::spawn_blocking(move || work(&snapshots)).await;
-        done.unwrap_or_else(|e| Err(SnapshotWarning::io(self.folder(), &e.into())))
+        let result = tokio::task::spawn_blocking(move || work(&snapshots)).await;
+        result.unwrap_or_else(|e| Err(SnapshotWarning::io(self.folder(), &e.into())))
     }
 
     fn replace(&self, snapshot: &SessionSnapshot, path: &Path) -> io::Result<()> {
-        let folder = self.folder_of(&snapshot.team_id);
-        make_folder(&folder)?;
+        let folder = self.team_folder(&snapshot.team_id);
+        create_private_folder(&folder)?;
         let file = path.file_name().unwrap_or_default();
         let mut temporary = std::ffi::OsString::from(".");
         temporary.push(file);
@@ -120,7 +120,7 @@ impl Snapshots {
             return Err(error);
         }
         File::open(&folder)?.sync_all()?;
-        self.remove_other(snapshot)
+        self.remove_other_form(snapshot)
     }
 
     fn write_temporary(&self, snapshot: &SessionSnapshot, temporary: &Path) -> io::Result<()> {
@@ -128,8 +128,8 @@ impl Snapshots {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let mut open = OpenOptions::new();
-        let file = open
+        let mut options = OpenOptions::new();
+        let file = options
             .write(true)
             .create_new(true)
             .mode(0o600)
@@ -148,10 +148,10 @@ impl Snapshots {
     }
 
     /// Deletes the session's file of the other form: the plain one if files are encrypted now, else the encrypted one.
-    fn remove_other(&self, snapshot: &SessionSnapshot) -> io::Result<()> {
-        let sealed = self.seal.is_none();
-        let name = name::file_name(snapshot.created_at, &snapshot.session_id, sealed);
-        match fs::remove_file(self.folder_of(&snapshot.team_id).join(name)) {
+    fn remove_other_form(&self, snapshot: &SessionSnapshot) -> io::Result<()> {
+        let is_encrypted = self.seal.is_none();
+        let name = name::file_name(snapshot.created_at, &snapshot.session_id, is_encrypted);
+        match fs::remove_file(self.team_folder(&snapshot.team_id).join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
@@ -163,23 +163,23 @@ impl Snapshots {
     /// The problem.
     pub fn read(&self, path: &Path) -> Result<SessionSnapshot, Problem> {
         let file = File::open(path).map_err(|e| Problem::io(&e))?;
-        let bytes = file.metadata().map_err(|e| Problem::io(&e))?.len();
-        if bytes > FILE_BYTES {
-            return Err(Problem::TooLarge(bytes));
+        let size = file.metadata().map_err(|e| Problem::io(&e))?.len();
+        if size > FILE_BYTES_MAX {
+            return Err(Problem::TooLarge(size));
         }
-        let mut read = Vec::new();
-        let mut limited = file.take(FILE_BYTES + 1);
+        let mut bytes = Vec::new();
+        let mut limited = file.take(FILE_BYTES_MAX + 1);
         limited
-            .read_to_end(&mut read)
+            .read_to_end(&mut bytes)
             .map_err(|e| Problem::io(&e))?;
-        if !AGE.iter().any(|age| read.starts_with(age)) {
-            return schema::read(&read);
+        if !AGE_PREFIXES.iter().any(|prefix| bytes.starts_with(prefix)) {
+            return schema::read(&bytes);
         }
         let Some(seal) = &self.seal else {
-            let what = "name the passphrase or the identity that opens it";
-            return Err(Problem::Encrypted(what.to_owned()));
+            let detail = "name the passphrase or the identity that opens it";
+            return Err(Problem::Encrypted(detail.to_owned()));
         };
-        let plain = seal.open(&read).map_err(Problem::Encrypted)?;
+        let plain = seal.open(&bytes).map_err(Problem::Encrypted)?;
         schema::read(&plain)
     }
 
@@ -191,13 +191,15 @@ impl Snapshots {
         &self,
         team_id: &str,
     ) -> Result<(Vec<SnapshotFile>, Vec<SnapshotWarning>), SnapshotWarning> {
-        let folder = self.folder_of(team_id);
+        let folder = self.team_folder(team_id);
         let entries = match fs::read_dir(&folder) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Listed::default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(ListedFiles::default());
+            }
             Err(error) => return Err(SnapshotWarning::io(&folder, &error)),
         };
-        let (mut files, mut unreadable) = Listed::default();
+        let (mut files, mut unreadable) = ListedFiles::default();
         for entry in entries {
             let path = entry.map_err(|e| SnapshotWarning::io(&folder, &e))?.path();
             let name = path.file_name().map(|name| name.to_string_lossy());
@@ -206,11 +208,11 @@ impl Snapshots {
             }
             match self.read(&path) {
                 Ok(snapshot) if *snapshot.team_id != *team_id => {
-                    let what = Problem::OtherTeam(snapshot.team_id.into());
-                    unreadable.push(SnapshotWarning::new(&path, what));
+                    let problem = Problem::OtherTeam(snapshot.team_id.into());
+                    unreadable.push(SnapshotWarning::new(&path, problem));
                 }
-                Ok(snapshot) => files.push(listed(path, &snapshot)),
-                Err(what) => unreadable.push(SnapshotWarning::new(&path, what)),
+                Ok(snapshot) => files.push(list_entry(path, &snapshot)),
+                Err(problem) => unreadable.push(SnapshotWarning::new(&path, problem)),
             }
         }
         files.sort_by(|a, b| (b.updated_at, &b.path).cmp(&(a.updated_at, &a.path)));
@@ -223,7 +225,7 @@ impl Snapshots {
     }
 }
 
-fn listed(path: PathBuf, snapshot: &SessionSnapshot) -> SnapshotFile {
+fn list_entry(path: PathBuf, snapshot: &SessionSnapshot) -> SnapshotFile {
     let messages = &snapshot.messages;
     SnapshotFile {
         team_id: snapshot.team_id.clone(),

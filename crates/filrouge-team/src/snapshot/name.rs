@@ -8,29 +8,33 @@ use sha2::{Digest, Sha256};
 
 /// The length in bytes up to which a name is not cut. Together with the time before it, the ending after it and the
 /// parts that a temporary file adds, it stays below the limits of file systems.
-const NAME_BYTES: usize = 120;
+const NAME_BYTES_MAX: usize = 120;
 
 /// The bytes that are escaped in a name.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'-').remove(b'.');
 
 /// The file name for an id.
-pub(crate) fn spelled(id: &str) -> String {
+pub(crate) fn encode_id(id: &str) -> String {
     let mut name = percent_encode(id.as_bytes(), ESCAPED).to_string();
     if name.starts_with('.') {
         name.replace_range(..1, "%2E");
     }
-    if name.len() > NAME_BYTES {
+    if name.len() > NAME_BYTES_MAX {
         let digest = format!("~{:.32}", hex::encode(Sha256::digest(id.as_bytes())));
-        name.truncate(NAME_BYTES - digest.len());
+        name.truncate(NAME_BYTES_MAX - digest.len());
         name.push_str(&digest);
     }
     name
 }
 
 /// The name of a session's file.
-pub(super) fn file_name(created_at: Timestamp, session_id: &str, sealed: bool) -> String {
-    let ending = if sealed { ".json.age" } else { ".json" };
-    format!("{}-{}{ending}", created_at.as_millis(), spelled(session_id))
+pub(super) fn file_name(created_at: Timestamp, session_id: &str, is_encrypted: bool) -> String {
+    let suffix = if is_encrypted { ".json.age" } else { ".json" };
+    format!(
+        "{}-{}{suffix}",
+        created_at.as_millis(),
+        encode_id(session_id)
+    )
 }
 
 /// Whether a file of this name may be a snapshot.
@@ -67,12 +71,15 @@ mod tests {
         ];
         let mut names = HashSet::new();
         for id in ids {
-            let name = spelled(id);
+            let name = encode_id(id);
             assert!(names.insert(name.clone()), "{id:?}: {name}");
-            assert!(name.len() <= NAME_BYTES && !name.starts_with('.'), "{name}");
+            assert!(
+                name.len() <= NAME_BYTES_MAX && !name.starts_with('.'),
+                "{name}"
+            );
             assert!(!name.contains('/') && !name.contains('\\'), "{name}");
         }
-        assert_ne!(spelled(&"x".repeat(299)), spelled(&"x".repeat(300)));
+        assert_ne!(encode_id(&"x".repeat(299)), encode_id(&"x".repeat(300)));
     }
 
     #[test]
@@ -80,13 +87,13 @@ mod tests {
         let at = Timestamp::from_micros(1_700_000_000_123_456);
         assert_eq!(file_name(at, "a/b", false), "1700000000123-a%2Fb.json");
         assert_eq!(file_name(at, "s", true), "1700000000123-s.json.age");
-        for (name, is) in [
+        for (name, expected) in [
             ("1-a.json", true),
             ("1-a.json.age", true),
             (".1-a.json", false),
             ("notes.txt", false),
         ] {
-            assert_eq!(is_snapshot(name), is, "{name}");
+            assert_eq!(is_snapshot(name), expected, "{name}");
         }
     }
 }

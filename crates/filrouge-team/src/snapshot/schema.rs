@@ -1,6 +1,6 @@
 //! The schema of snapshot files: camelCase JSON, written as version 1.0. Every 1.x is read: unknown members are
 //! ignored, speakers and addressees may have their older form (`roleId`, `roleName`, `roleTitle`), times may be
-//! milliseconds. `todos` are not kept (DESIGN §11).
+//! milliseconds. `todos` are dropped (DESIGN §11).
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -67,14 +67,14 @@ struct FileSpeaker {
     display_name: Option<Box<str>>,
     #[serde(flatten, skip_serializing)]
     older: OlderMember,
-    #[serde(rename = "type", with = "Kind")]
+    #[serde(rename = "type", with = "SpeakerKindName")]
     kind: SpeakerKind,
 }
 
 /// The names of the kinds of speakers.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "SpeakerKind", rename_all = "snake_case")]
-enum Kind {
+enum SpeakerKindName {
     Human,
     #[serde(rename = "ai")]
     Agent,
@@ -126,7 +126,7 @@ enum Moment {
 }
 
 impl Moment {
-    fn at(&self) -> Result<Timestamp, Problem> {
+    fn timestamp(&self) -> Result<Timestamp, Problem> {
         match self {
             Self::At(at) => Ok(*at),
             Self::Millis(millis) => Timestamp::from_millis(*millis)
@@ -167,8 +167,8 @@ impl From<&Message> for FileMessage {
 }
 
 impl FileMessage {
-    fn message(self) -> Result<Message, Problem> {
-        let corrupt = |what: String| Problem::Corrupt(format!("message {:?}: {what}", self.id));
+    fn into_message(self) -> Result<Message, Problem> {
+        let corrupt = |detail: String| Problem::Corrupt(format!("message {:?}: {detail}", self.id));
         ItemId::new(&*self.id).map_err(|e| corrupt(e.to_string()))?;
         let (speaker, routing) = (self.speaker, self.routing);
         let id = speaker.id.or(speaker.older.role_id.clone());
@@ -181,7 +181,7 @@ impl FileMessage {
         };
         Ok(Message {
             id: self.id,
-            at: self.timestamp.at()?,
+            at: self.timestamp.timestamp()?,
             speaker: Speaker {
                 name: (name.or_else(|| speaker.older.name())).unwrap_or_else(|| id.clone()),
                 id,
@@ -205,7 +205,7 @@ impl FileMessage {
 pub(super) fn write(snapshot: &SessionSnapshot, out: impl Write) -> serde_json::Result<()> {
     let messages = &snapshot.messages;
     let first = messages.first().map_or_else(Box::default, first_words);
-    let written = FileContent {
+    let content = FileContent {
         schema_version: Some(SCHEMA_VERSION.into()),
         team_id: snapshot.team_id.clone(),
         session_id: snapshot.session_id.clone(),
@@ -223,13 +223,13 @@ pub(super) fn write(snapshot: &SessionSnapshot, out: impl Write) -> serde_json::
             summary: format!("{} messages: {first}", messages.len()),
         },
     };
-    serde_json::to_writer(out, &written)
+    serde_json::to_writer(out, &content)
 }
 
 /// The version of a file, which is read before the rest.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Versioned {
+struct SchemaVersion {
     schema_version: Option<Box<str>>,
 }
 
@@ -246,7 +246,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<SessionSnapshot, Problem> {
     if bytes.is_empty() {
         return Err(Problem::Cut);
     }
-    let version: Versioned =
+    let version: SchemaVersion =
         serde_json::from_slice(bytes).map_err(|e| parse_problem(&e, Problem::Foreign))?;
     let Some(version) = version.schema_version else {
         return Err(Problem::Foreign("it has no schemaVersion".to_owned()));
@@ -254,25 +254,25 @@ pub(super) fn read(bytes: &[u8]) -> Result<SessionSnapshot, Problem> {
     if version.split('.').next() != Some("1") {
         return Err(Problem::Newer(version.into()));
     }
-    let read: FileContent =
+    let content: FileContent =
         serde_json::from_slice(bytes).map_err(|e| parse_problem(&e, Problem::Corrupt))?;
     let mut ids = HashSet::new();
-    let mut messages = Vec::with_capacity(read.context.messages.len());
-    for message in read.context.messages {
-        let message = message.message()?;
+    let mut messages = Vec::with_capacity(content.context.messages.len());
+    for message in content.context.messages {
+        let message = message.into_message()?;
         if !ids.insert(message.id.clone()) {
-            let what = format!("two messages have the id {:?}", message.id);
-            return Err(Problem::Corrupt(what));
+            let detail = format!("two messages have the id {:?}", message.id);
+            return Err(Problem::Corrupt(detail));
         }
         messages.push(message);
     }
     Ok(SessionSnapshot {
-        team_id: read.team_id,
-        session_id: read.session_id,
-        created_at: read.created_at.at()?,
-        updated_at: read.updated_at.at()?,
+        team_id: content.team_id,
+        session_id: content.session_id,
+        created_at: content.created_at.timestamp()?,
+        updated_at: content.updated_at.timestamp()?,
         messages,
-        team_task: read.context.team_task,
+        team_task: content.context.team_task,
     })
 }
 

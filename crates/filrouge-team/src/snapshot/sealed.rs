@@ -20,7 +20,7 @@ pub struct AgeSeal {
 impl AgeSeal {
     /// Encrypts with this passphrase.
     #[must_use]
-    pub fn by_passphrase(passphrase: String) -> Self {
+    pub fn with_passphrase(passphrase: String) -> Self {
         Self {
             passphrase: SecretString::from(passphrase),
             work_factor: WORK_FACTOR,
@@ -55,18 +55,18 @@ mod tests {
 
     #[test]
     fn a_sealed_file_opens_only_with_its_passphrase() {
-        let by = |words: &str| AgeSeal {
+        let seal = |passphrase: &str| AgeSeal {
             work_factor: 2,
-            ..AgeSeal::by_passphrase(words.to_owned())
+            ..AgeSeal::with_passphrase(passphrase.to_owned())
         };
-        let bytes = by("fil rouge").seal(b"what was said").unwrap();
+        let bytes = seal("fil rouge").seal(b"what was said").unwrap();
         assert!(bytes.starts_with(b"age-encryption.org/v1"));
         assert!(!bytes.windows(4).any(|w| w == b"said"));
-        assert_eq!(by("fil rouge").open(&bytes).unwrap(), b"what was said");
-        assert!(by("fil bleu").open(&bytes).is_err());
+        assert_eq!(seal("fil rouge").open(&bytes).unwrap(), b"what was said");
+        assert!(seal("fil bleu").open(&bytes).is_err());
         let mut changed = bytes.clone();
         *changed.last_mut().unwrap() ^= 1;
-        assert!(by("fil rouge").open(&changed).is_err());
-        assert!(by("fil rouge").open(&bytes[..bytes.len() - 1]).is_err());
+        assert!(seal("fil rouge").open(&changed).is_err());
+        assert!(seal("fil rouge").open(&bytes[..bytes.len() - 1]).is_err());
     }
 }

@@ -7,15 +7,15 @@ use filrouge_engine::Engine;
 use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp};
 
 use super::{SnapshotFile, SnapshotWarning, Snapshots};
-use crate::ledger::open::{created_at, read_with};
-use crate::ledger::other_id;
+use crate::ledger::alternative_id;
+use crate::ledger::open::{created_at, read_session_and_conversation};
 use crate::sessions::summarize;
 
-/// Why a file is offered for import.
+/// The reason why a file is offered for import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OfferReason {
     /// The ledger does not have the file's session.
-    Unknown,
+    NotInLedger,
     /// The file has newer messages than the ledger.
     Newer,
 }
@@ -26,10 +26,10 @@ pub struct Offer {
     /// The file.
     pub file: SnapshotFile,
     /// The reason.
-    pub why: OfferReason,
+    pub reason: OfferReason,
 }
 
-/// The files of a team, by what an import can do with them.
+/// The files of a team, grouped by the result of an import.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Importable {
     /// Files with content that the ledger lacks, newest first.
@@ -52,18 +52,19 @@ pub async fn export(
     id: &str,
     snapshots: &Snapshots,
 ) -> Result<Result<PathBuf, SnapshotWarning>, Failure> {
-    let (session, conversation) = read_with(engine, caller, team_id, id).await?;
+    let (session, conversation) =
+        read_session_and_conversation(engine, caller, team_id, id).await?;
     let created_at = created_at(&session);
     let snapshot = conversation.into_snapshot(team_id, &session.session_id, created_at);
     Ok(snapshots.save(snapshot).await)
 }
 
 /// The ledger's state of a file's session.
-enum State {
+enum LedgerState {
     /// The ledger does not have the session.
-    Nothing,
-    /// The ledger has it; when its newest message was said.
-    Until(Option<Timestamp>),
+    Absent,
+    /// The ledger has it; its newest message was said at this time.
+    Present(Option<Timestamp>),
     /// The session was erased.
     Erased,
 }
@@ -92,16 +93,16 @@ pub async fn importable(
         }
     };
     for file in files.into_iter().filter(|file| !file.is_outdated) {
-        let why = match ledger_state(engine, caller, team_id, &file.session_id).await? {
-            State::Nothing => OfferReason::Unknown,
-            State::Until(newest) if newest < file.newest_at => OfferReason::Newer,
-            State::Until(_) => continue,
-            State::Erased => {
+        let reason = match ledger_state(engine, caller, team_id, &file.session_id).await? {
+            LedgerState::Absent => OfferReason::NotInLedger,
+            LedgerState::Present(newest) if newest < file.newest_at => OfferReason::Newer,
+            LedgerState::Present(_) => continue,
+            LedgerState::Erased => {
                 importable_files.erased.push(file.path);
                 continue;
             }
         };
-        importable_files.offers.push(Offer { file, why });
+        importable_files.offers.push(Offer { file, reason });
     }
     Ok(importable_files)
 }
@@ -112,21 +113,23 @@ async fn ledger_state(
     caller: &Caller,
     team_id: &str,
     id: &str,
-) -> Result<State, Failure> {
-    let Ok(own) = SessionId::new(id) else {
-        return Ok(State::Nothing);
+) -> Result<LedgerState, Failure> {
+    let Ok(own_id) = SessionId::new(id) else {
+        return Ok(LedgerState::Absent);
     };
-    for id in [own, other_id(caller, team_id, id)?] {
+    for id in [own_id, alternative_id(caller, team_id, id)?] {
         let session = match engine.sessions.get(caller, &id).await {
             Ok(session) => session,
             Err(failure) if failure.code == ErrorCode::SessionNotFound => continue,
-            Err(failure) if failure.code == ErrorCode::SessionErased => return Ok(State::Erased),
+            Err(failure) if failure.code == ErrorCode::SessionErased => {
+                return Ok(LedgerState::Erased);
+            }
             Err(failure) => return Err(failure),
         };
         if session.team_id.as_deref() == Some(team_id) {
-            let seen = summarize(engine, caller, &session).await?;
-            return Ok(State::Until(seen.newest_at));
+            let summary = summarize(engine, caller, &session).await?;
+            return Ok(LedgerState::Present(summary.newest_at));
         }
     }
-    Ok(State::Nothing)
+    Ok(LedgerState::Absent)
 }

@@ -1,4 +1,4 @@
-//! Checks that a team file describes a team that can work.
+//! Checks that a team file describes a team that can run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use filrouge_types::{ErrorCode, Failure, Object, duration};
 
-use super::{Kind, MAX_AGENT_TURNS, MemberFile, TeamFile};
+use super::{FileMember, FileMemberKind, MAX_AGENT_TURNS, TeamFile};
 use crate::context::TEAM_TASK_BYTES_MAX;
-use crate::team::{Command, Member, MemberKind, Team, alike, id_of};
+use crate::team::{Command, Member, MemberKind, Team, comparison_key, derive_id};
 
 /// The maximum number of bytes of a name: ids are derived from names and have at most 256.
 const NAME_BYTES_MAX: usize = 200;
@@ -16,7 +16,7 @@ const NAME_BYTES_MAX: usize = 200;
 /// The maximum number of members: every agent's prompt names every member.
 const MEMBERS_MAX: usize = 100;
 
-/// How long an agent may run if its member names no timeout.
+/// The timeout of an agent whose member names none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The speaker id of the application's own messages, which no member may have.
@@ -28,42 +28,51 @@ const MARKER_CHARS: &[char] = &[
 ];
 
 /// Checks a team file and builds the team; paths in it are relative to `folder`.
-pub(super) fn team(file: TeamFile, folder: &Path) -> Result<Team, Failure> {
-    name("name", &file.name)?;
+pub(super) fn build_team(file: TeamFile, folder: &Path) -> Result<Team, Failure> {
+    check_name("name", &file.name)?;
     let task_bytes = file.task.as_ref().map_or(0, String::len);
     if task_bytes > TEAM_TASK_BYTES_MAX {
-        let what = format!("it has {task_bytes} bytes, at most {TEAM_TASK_BYTES_MAX} are allowed");
+        let detail =
+            format!("it has {task_bytes} bytes, at most {TEAM_TASK_BYTES_MAX} are allowed");
         let hint = "put the long part into a file, and name that in the task";
-        return Err(refused("task", &what, hint));
+        return Err(invalid_field("task", &detail, hint));
     }
     if file.max_agent_turns == Some(0) {
         let hint = "1 lets one agent answer before a human has the floor again";
-        return Err(refused("max_agent_turns", "it is 0", hint));
+        return Err(invalid_field("max_agent_turns", "it is 0", hint));
     }
     if file.members.is_empty() {
         let hint = "a team has one human at least, and agents: add [[members]]";
-        return Err(refused("members", "there is none", hint));
+        return Err(invalid_field("members", "there is none", hint));
     }
     if file.members.len() > MEMBERS_MAX {
-        let what = format!(
+        let detail = format!(
             "there are {}, at most {MEMBERS_MAX} are allowed",
             file.members.len()
         );
-        return Err(refused("members", &what, "make several teams of them"));
+        return Err(invalid_field(
+            "members",
+            &detail,
+            "make several teams of them",
+        ));
     }
     let members: Vec<Member> = file
         .members
         .into_iter()
         .enumerate()
-        .map(|(at, Object(described))| member(&format!("members[{at}]"), described, folder))
+        .map(|(index, Object(member))| build_member(&format!("members[{index}]"), member, folder))
         .collect::<Result<_, _>>()?;
     check_distinct_names(&members)?;
     if !members.iter().any(|member| !member.is_agent()) {
         let hint = "add yourself: name = \"…\", kind = \"human\"";
-        return Err(refused("members", "there is no human among them", hint));
+        return Err(invalid_field(
+            "members",
+            "there is no human among them",
+            hint,
+        ));
     }
     Ok(Team {
-        id: id_of(&file.name),
+        id: derive_id(&file.name),
         name: file.name.into(),
         description: file.description.map(Into::into),
         members,
@@ -75,19 +84,19 @@ pub(super) fn team(file: TeamFile, folder: &Path) -> Result<Team, Failure> {
     })
 }
 
-/// Checks a member; `at` is its place in the file, for failures.
-fn member(at: &str, file: MemberFile, folder: &Path) -> Result<Member, Failure> {
-    let field = |name: &str| format!("{at}.{name}");
-    name(&field("name"), &file.name)?;
+/// Checks a member and builds it. `path` is its position in the file, for failures.
+fn build_member(path: &str, file: FileMember, folder: &Path) -> Result<Member, Failure> {
+    let field = |name: &str| format!("{path}.{name}");
+    check_name(&field("name"), &file.name)?;
     if let Some(c) = file.name.chars().find(|c| MARKER_CHARS.contains(c)) {
-        let what = format!("{:?} has the character {c:?}, which markers use", file.name);
+        let detail = format!("{:?} has the character {c:?}, which markers use", file.name);
         let hint = "names consist of letters, digits, blanks, - and _";
-        return Err(refused(&field("name"), &what, hint));
+        return Err(invalid_field(&field("name"), &detail, hint));
     }
-    let (id, member_name, role) = (id_of(&file.name), file.name.clone(), file.role.clone());
+    let (id, member_name, role) = (derive_id(&file.name), file.name.clone(), file.role.clone());
     let kind = match file.kind {
-        Kind::Human => human(at, &file)?,
-        Kind::Agent => MemberKind::Agent(command(at, file, folder)?),
+        FileMemberKind::Human => check_human(path, &file)?,
+        FileMemberKind::Agent => MemberKind::Agent(build_command(path, file, folder)?),
     };
     Ok(Member {
         id,
@@ -98,8 +107,8 @@ fn member(at: &str, file: MemberFile, folder: &Path) -> Result<Member, Failure> 
 }
 
 /// Checks that a human has no field of agents.
-fn human(at: &str, file: &MemberFile) -> Result<MemberKind, Failure> {
-    let given = [
+fn check_human(path: &str, file: &FileMember) -> Result<MemberKind, Failure> {
+    let agent_fields = [
         ("command", file.command.is_some()),
         ("args", file.args.is_some()),
         ("env", file.env.is_some()),
@@ -107,32 +116,36 @@ fn human(at: &str, file: &MemberFile) -> Result<MemberKind, Failure> {
         ("prompt_template", file.prompt_template.is_some()),
         ("timeout", file.timeout.is_some()),
     ];
-    match given.iter().find(|(_, given)| *given) {
+    match agent_fields.iter().find(|(_, is_given)| *is_given) {
         None => Ok(MemberKind::Human),
-        Some((name, _)) => Err(refused(
-            &format!("{at}.{name}"),
+        Some((name, _)) => Err(invalid_field(
+            &format!("{path}.{name}"),
             "a human takes none",
             "is it an agent? kind = \"agent\"",
         )),
     }
 }
 
-fn command(at: &str, file: MemberFile, folder: &Path) -> Result<Command, Failure> {
-    let field = |name: &str| format!("{at}.{name}");
+fn build_command(path: &str, file: FileMember, folder: &Path) -> Result<Command, Failure> {
+    let field = |name: &str| format!("{path}.{name}");
     let program = file.command.unwrap_or_default();
     if program.trim().is_empty() {
         let hint = "command = \"claude\"; arguments go into args";
-        return Err(refused(&field("command"), "an agent needs a program", hint));
+        return Err(invalid_field(
+            &field("command"),
+            "an agent needs a program",
+            hint,
+        ));
     }
     let arguments = file.args.unwrap_or_default();
     let texts = arguments.iter().chain([&program]).chain(&file.cwd);
     if texts.into_iter().any(|text| text.contains('\0')) {
-        let what = "the command has a NUL character";
-        return Err(refused(&field("command"), what, "remove it"));
+        let detail = "the command has a NUL character";
+        return Err(invalid_field(&field("command"), detail, "remove it"));
     }
     let template = file.prompt_template.map(|text| text.parse()).transpose();
     let template = template.map_err(|error: crate::prompt::TemplateError| {
-        refused(&field("prompt_template"), &error.to_string(), error.hint())
+        invalid_field(&field("prompt_template"), &error.to_string(), error.hint())
     })?;
     Ok(Command {
         program: if program.contains('/') {
@@ -154,8 +167,8 @@ fn command(at: &str, file: MemberFile, folder: &Path) -> Result<Command, Failure
 fn absolute_path(field: &str, folder: &Path, path: &str) -> Result<Box<str>, Failure> {
     let absolute = folder.join(path);
     absolute.to_str().map(Into::into).ok_or_else(|| {
-        let what = "the team file's folder has a name that is not UTF-8";
-        refused(field, what, "write the absolute path")
+        let detail = "the team file's folder has a name that is not UTF-8";
+        invalid_field(field, detail, "write the absolute path")
     })
 }
 
@@ -165,7 +178,11 @@ fn environment(field: &str, env: BTreeMap<String, String>) -> Result<Variables, 
     for (name, value) in &env {
         if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
             let hint = "a variable's name is not empty and has no =";
-            return Err(refused(field, &format!("{name:?} cannot be set"), hint));
+            return Err(invalid_field(
+                field,
+                &format!("{name:?} cannot be set"),
+                hint,
+            ));
         }
     }
     let variables = env.into_iter();
@@ -181,14 +198,14 @@ fn timeout(field: &str, text: Option<&str>) -> Result<Duration, Failure> {
     duration(text)
         .filter(|time| !time.is_zero())
         .ok_or_else(|| {
-            let what = format!("{text:?} is no time");
-            refused(field, &what, "a number with s, m or h: \"90s\", \"10m\"")
+            let detail = format!("{text:?} is no time");
+            invalid_field(field, &detail, "a number with s, m or h: \"90s\", \"10m\"")
         })
 }
 
 /// Checks a name of a team or a member.
-fn name(field: &str, name: &str) -> Result<(), Failure> {
-    let what = if name.trim().is_empty() {
+fn check_name(field: &str, name: &str) -> Result<(), Failure> {
+    let detail = if name.trim().is_empty() {
         "it is empty".to_owned()
     } else if name.trim() != name {
         format!("{name:?} begins or ends with a blank")
@@ -197,17 +214,21 @@ fn name(field: &str, name: &str) -> Result<(), Failure> {
             "it has {} bytes, at most {NAME_BYTES_MAX} are allowed",
             name.len()
         )
-    } else if let Some(c) = name.chars().find(|c| invisible(*c)) {
+    } else if let Some(c) = name.chars().find(|c| is_invisible(*c)) {
         format!("{name:?} has the character {c:?}, which is invisible")
     } else {
         return Ok(());
     };
-    Err(refused(field, &what, "a name is a word or a few: \"Ada\""))
+    Err(invalid_field(
+        field,
+        &detail,
+        "a name is a word or a few: \"Ada\"",
+    ))
 }
 
 /// Whether a character is invisible: control characters, and those that reorder text or have no width. Joiners, which
 /// scripts and emoji need, are allowed: comparing names ignores them.
-fn invisible(c: char) -> bool {
+fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
@@ -218,25 +239,25 @@ fn invisible(c: char) -> bool {
 
 /// Checks that no two members have similar names or ids, so that a marker means exactly one of them.
 fn check_distinct_names(members: &[Member]) -> Result<(), Failure> {
-    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-    for (at, member) in members.iter().enumerate() {
-        let field = format!("members[{at}].name");
-        for key in [alike(&member.name), alike(&member.id)] {
+    let mut index_by_key: BTreeMap<String, usize> = BTreeMap::new();
+    for (index, member) in members.iter().enumerate() {
+        let field = format!("members[{index}].name");
+        for key in [comparison_key(&member.name), comparison_key(&member.id)] {
             if key == SYSTEM_ID {
                 let hint = "the application's own notes have this name: take another one";
-                return Err(refused(&field, "\"system\" is not for members", hint));
+                return Err(invalid_field(&field, "\"system\" is not for members", hint));
             }
-            let other = *seen.entry(key).or_insert(at);
-            if other != at {
-                let what = format!("{:?} reads like the name of members[{other}]", member.name);
+            let other = *index_by_key.entry(key).or_insert(index);
+            if other != index {
+                let detail = format!("{:?} reads like the name of members[{other}]", member.name);
                 let hint = "names differ in more than case and width";
-                return Err(refused(&field, &what, hint));
+                return Err(invalid_field(&field, &detail, hint));
             }
         }
     }
     Ok(())
 }
 
-fn refused(field: &str, what: &str, hint: &str) -> Failure {
-    Failure::new(ErrorCode::Invalid, format!("{field}: {what}")).with_hint(hint)
+fn invalid_field(field: &str, detail: &str, hint: &str) -> Failure {
+    Failure::new(ErrorCode::Invalid, format!("{field}: {detail}")).with_hint(hint)
 }

@@ -9,7 +9,7 @@ use crate::team::MemberKind;
 const HUMAN: &str = "[[members]]\nname = \"Ada\"\nkind = \"human\"\n";
 
 fn toml(text: &str) -> Result<Team, Failure> {
-    Team::of(text, Form::Toml, Path::new("/teams"))
+    Team::parse(text, Format::Toml, Path::new("/teams"))
 }
 
 /// The error of a refused team file in TOML, as text.
@@ -54,7 +54,7 @@ fn a_team_file_may_set_every_field() {
     assert_eq!(bob.folder.as_deref(), Some("/teams/work"));
     assert_eq!(bob.environment[0], ("A".into(), "1".into()));
     assert_eq!(bob.timeout, Duration::from_secs(90));
-    assert!(bob.takes_argument() && bob.template.is_some());
+    assert!(bob.has_prompt_argument() && bob.template.is_some());
     let MemberKind::Agent(carol) = &team.members[2].kind else {
         panic!("carol is an agent");
     };
@@ -62,7 +62,7 @@ fn a_team_file_may_set_every_field() {
         (&*carol.program, carol.timeout),
         ("carol", Duration::from_secs(600))
     );
-    assert!(!carol.takes_argument() && carol.folder.is_none());
+    assert!(!carol.has_prompt_argument() && carol.folder.is_none());
 
     let json = r#"{"name": "Bridge", "description": "builds bridges", "task": "a bridge", "max_agent_turns": 7,
         "members": [{"name": "Ada", "kind": "human"},
@@ -70,20 +70,20 @@ fn a_team_file_may_set_every_field() {
              "env": {"B": "2", "A": "1"}, "cwd": "work", "prompt_template": "{{ message }}", "timeout": "90s"},
             {"name": "carol", "kind": "agent", "command": "carol"}]}"#;
     assert_eq!(
-        Team::of(json, Form::Json, Path::new("/teams")).unwrap(),
+        Team::parse(json, Format::Json, Path::new("/teams")).unwrap(),
         team
     );
 }
 
 #[test]
 fn the_format_follows_the_extension_then_the_content() {
-    for (path, text, form) in [
-        ("a.toml", "{", Form::Toml),
-        ("a.JSON", "name", Form::Json),
-        ("a", " \n{", Form::Json),
-        ("a.team", "name = 1", Form::Toml),
+    for (path, text, format) in [
+        ("a.toml", "{", Format::Toml),
+        ("a.JSON", "name", Format::Json),
+        ("a", " \n{", Format::Json),
+        ("a.team", "name = 1", Format::Toml),
     ] {
-        assert_eq!(Form::of(Path::new(path), text), form, "{path}");
+        assert_eq!(Format::detect(Path::new(path), text), format, "{path}");
     }
 }
 
@@ -129,7 +129,7 @@ fn parse_errors_name_their_line() {
         ),
         ("{\"name\": \"a\", \"name\": \"b\"}", "duplicate field"),
     ] {
-        let refused = Team::of(text, Form::Json, Path::new("/"))
+        let refused = Team::parse(text, Format::Json, Path::new("/"))
             .unwrap_err()
             .to_string();
         assert!(
@@ -150,15 +150,15 @@ fn errors_do_not_contain_values_of_environment_variables() {
         );
     }
     let json = r#"{"name": "a", "members": [{"name": "x", "kind": "agent", "env": {"K": {"sk-secret": 1}}}]}"#;
-    let refused = Team::of(json, Form::Json, Path::new("/")).unwrap_err();
+    let refused = Team::parse(json, Format::Json, Path::new("/")).unwrap_err();
     assert!(!refused.to_string().contains("sk-secret"), "{refused}");
 }
 
 #[test]
 fn invalid_teams_are_refused() {
-    let with = |member: &str| format!("name = \"a\"\n{HUMAN}[[members]]\n{member}");
-    let agent = |field: &str| {
-        with(&format!(
+    let with_member = |member: &str| format!("name = \"a\"\n{HUMAN}[[members]]\n{member}");
+    let with_agent = |field: &str| {
+        with_member(&format!(
             "name = \"bob\"\nkind = \"agent\"\ncommand = \"b\"\n{field}"
         ))
     };
@@ -179,52 +179,67 @@ fn invalid_teams_are_refused() {
             "max_agent_turns",
         ),
         (
-            with("name = \"aDa\"\nkind = \"human\""),
+            with_member("name = \"aDa\"\nkind = \"human\""),
             "members[1].name: \"aDa\" reads like",
         ),
-        (with("name = \"Ａｄａ\"\nkind = \"human\""), "reads like"),
         (
-            with("name = \"system\"\nkind = \"human\""),
+            with_member("name = \"Ａｄａ\"\nkind = \"human\""),
+            "reads like",
+        ),
+        (
+            with_member("name = \"system\"\nkind = \"human\""),
             "not for members",
         ),
-        (with("name = \"a[b\"\nkind = \"human\""), "'['"),
-        (with("name = \"a@b\"\nkind = \"human\""), "'@'"),
-        (with("name = \"a：b\"\nkind = \"human\""), "'：'"),
-        (with("name = \" b\"\nkind = \"human\""), "begins or ends"),
-        (with("name = \"b\\u200b\"\nkind = \"human\""), "invisible"),
-        (with("name = \"b\\nc\"\nkind = \"human\""), "invisible"),
+        (with_member("name = \"a[b\"\nkind = \"human\""), "'['"),
+        (with_member("name = \"a@b\"\nkind = \"human\""), "'@'"),
+        (with_member("name = \"a：b\"\nkind = \"human\""), "'：'"),
         (
-            with(&format!("name = \"{}\"\nkind = \"human\"", "x".repeat(201))),
+            with_member("name = \" b\"\nkind = \"human\""),
+            "begins or ends",
+        ),
+        (
+            with_member("name = \"b\\u200b\"\nkind = \"human\""),
+            "invisible",
+        ),
+        (
+            with_member("name = \"b\\nc\"\nkind = \"human\""),
+            "invisible",
+        ),
+        (
+            with_member(&format!("name = \"{}\"\nkind = \"human\"", "x".repeat(201))),
             "201 bytes",
         ),
         (
-            with("name = \"bob\"\nkind = \"human\"\ncommand = \"x\""),
+            with_member("name = \"bob\"\nkind = \"human\"\ncommand = \"x\""),
             "members[1].command: a human takes none",
         ),
         (
-            with("name = \"bob\"\nkind = \"agent\""),
+            with_member("name = \"bob\"\nkind = \"agent\""),
             "members[1].command: an agent needs a program",
         ),
         (
-            with("name = \"bob\"\nkind = \"agent\"\ncommand = \" \""),
+            with_member("name = \"bob\"\nkind = \"agent\"\ncommand = \" \""),
             "needs a program",
         ),
         (
-            agent("timeout = \"soon\""),
+            with_agent("timeout = \"soon\""),
             "members[1].timeout: \"soon\" is no time",
         ),
-        (agent("timeout = \"0s\""), "is no time"),
-        (agent("env = { \"A=B\" = \"1\" }"), "members[1].env"),
-        (agent("args = [\"a\\u0000\"]"), "NUL"),
+        (with_agent("timeout = \"0s\""), "is no time"),
+        (with_agent("env = { \"A=B\" = \"1\" }"), "members[1].env"),
+        (with_agent("args = [\"a\\u0000\"]"), "NUL"),
         (
-            agent("prompt_template = \"{{mesage}}\""),
+            with_agent("prompt_template = \"{{mesage}}\""),
             "{{mesage}} is no placeholder",
         ),
         (
-            agent("prompt_template = \"{{message\""),
+            with_agent("prompt_template = \"{{message\""),
             "{{ has no }} after it",
         ),
-        (agent("prompt_template = \"hello\""), "has no {{message}}"),
+        (
+            with_agent("prompt_template = \"hello\""),
+            "has no {{message}}",
+        ),
     ] {
         let refused = refusal(&text);
         assert!(
@@ -236,7 +251,7 @@ fn invalid_teams_are_refused() {
 
 #[test]
 fn an_id_that_reads_like_a_name_is_refused() {
-    let id = crate::team::id_of("Bob");
+    let id = crate::team::derive_id("Bob");
     let members = format!("{HUMAN}[[members]]\nname = \"Bob\"\nkind = \"human\"\n");
     let text = format!("name = \"a\"\n{members}[[members]]\nname = \"{id}\"\nkind = \"human\"");
     assert!(refusal(&text).contains("members[2].name"), "{text}");

@@ -30,8 +30,8 @@ pub(crate) fn command(program: &str, arguments: &[&str]) -> Command {
     }
 }
 
-/// Starts an agent, and returns its output and how it ended.
-async fn answer(command: &Command, prompt: &str) -> (String, AgentExit) {
+/// Starts an agent, and returns its output and its exit.
+async fn run(command: &Command, prompt: &str) -> (String, AgentExit) {
     let agent = Agent::start(command, prompt.to_owned(), AgentSettings::default()).await;
     read_to_end(agent.expect("the agent starts")).await
 }
@@ -62,7 +62,7 @@ async fn start_error(command: &Command, prompt: &str) -> AgentError {
 #[tokio::test]
 async fn a_prompt_of_any_size_is_written_to_stdin() {
     let prompt = "red thread 红线\n".repeat(500_000);
-    let (output, exit) = answer(&shell("cat"), &prompt).await;
+    let (output, exit) = run(&shell("cat"), &prompt).await;
     assert!(
         output == prompt,
         "{} bytes of {}",
@@ -76,11 +76,11 @@ async fn a_prompt_of_any_size_is_written_to_stdin() {
 async fn a_prompt_may_be_part_of_an_argument() {
     let echo = command("printf", &["%s|%s", "<{prompt}>", "{prompt}"]);
     assert_eq!(
-        answer(&echo, "a\0b").await,
+        run(&echo, "a\0b").await,
         ("<a\u{fffd}b>|a\u{fffd}b".into(), success())
     );
     let stdin = command("sh", &["-c", "cat; echo $1", "sh", "{prompt}"]);
-    assert_eq!(answer(&stdin, "x").await.0, "x\n");
+    assert_eq!(run(&stdin, "x").await.0, "x\n");
     let error = start_error(&echo, &"x".repeat(3 << 20)).await;
     assert!(error.detail.contains("goes to stdin"), "{error:?}");
 }
@@ -94,7 +94,7 @@ async fn an_agent_need_not_read_its_prompt() {
         "head -c 5 > /dev/null; echo ok",
     ] {
         assert_eq!(
-            answer(&shell(script), &prompt).await,
+            run(&shell(script), &prompt).await,
             ("ok\n".into(), success()),
             "{script}"
         );
@@ -110,13 +110,13 @@ async fn variables_and_folder_are_set() {
         folder: Some(folder.path().to_str().unwrap().into()),
         ..shell("echo $THREAD; ls; test -n \"$PATH\"")
     };
-    assert_eq!(answer(&agent, "").await, ("red\nhere\n".into(), success()));
+    assert_eq!(run(&agent, "").await, ("red\nhere\n".into(), success()));
 }
 
 #[tokio::test]
 async fn text_is_streamed_as_complete_characters_without_controls() {
     let script = "printf 'a\\347\\272'; sleep 0.05; printf '\\242\\033[3'; sleep 0.05; printf '1mred\\377\\r\\n'";
-    let (output, exit) = answer(&shell(script), "").await;
+    let (output, exit) = run(&shell(script), "").await;
     assert_eq!(
         (output.as_str(), exit.replaced),
         ("a\u{7ea2}red\u{fffd}\n", 1)
@@ -144,17 +144,17 @@ async fn exit_codes_signals_and_stderr_are_reported() {
             "it ended with exit code 1; stderr: no key",
         ),
     ] {
-        let error = answer(&shell(script), "").await.1.error.unwrap();
+        let error = run(&shell(script), "").await.1.error.unwrap();
         assert_eq!(
             (error.code, &*error.detail, error.cut),
             (code, detail, Cut::Failed)
         );
     }
-    let (_, exit) = answer(&shell("echo careful >&2"), "").await;
+    let (_, exit) = run(&shell("echo careful >&2"), "").await;
     assert_eq!((exit.error, &*exit.stderr), (None, "careful"));
     let flood =
         "i=0; while [ $i -lt 3000 ]; do echo \"line $i of stderr é\" >&2; i=$((i+1)); done; exit 1";
-    let (_, exit) = answer(&shell(flood), "").await;
+    let (_, exit) = run(&shell(flood), "").await;
     assert!(exit.stderr.len() <= 4 << 10 && exit.stderr.ends_with("line 2999 of stderr é"));
 }
 
@@ -193,7 +193,7 @@ async fn an_agent_that_times_out_is_stopped() {
         timeout: Duration::from_millis(300),
         ..shell("echo started; sleep 1000")
     };
-    let (output, exit) = answer(&agent, "").await;
+    let (output, exit) = run(&agent, "").await;
     assert_eq!(output, "started\n");
     assert_eq!(exit.error.unwrap().code, "agent_timeout");
     let closed = Command {
@@ -201,14 +201,14 @@ async fn an_agent_that_times_out_is_stopped() {
         ..shell("exec >&-; sleep 1000")
     };
     assert_eq!(
-        answer(&closed, "").await.1.error.unwrap().code,
+        run(&closed, "").await.1.error.unwrap().code,
         "agent_timeout"
     );
     let no_timeout = Command {
         timeout: Duration::MAX,
         ..shell("echo ok")
     };
-    assert_eq!(answer(&no_timeout, "").await, ("ok\n".into(), success()));
+    assert_eq!(run(&no_timeout, "").await, ("ok\n".into(), success()));
 }
 
 /// The exit of an agent without an error.

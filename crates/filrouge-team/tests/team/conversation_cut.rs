@@ -138,9 +138,9 @@ async fn a_missing_program_is_reported() {
     conversation.coordinator.stop().await.unwrap();
     let text = "name = \"t\"\nmembers = [{ name = \"ada\", kind = \"human\" }, \
                 { name = \"bob\", kind = \"agent\", command = \"no-such-program\" }]";
-    let team = filrouge_team::team::Team::of(
+    let team = filrouge_team::team::Team::parse(
         text,
-        filrouge_team::team_file::Form::Toml,
+        filrouge_team::team_file::Format::Toml,
         conversation.folder.path(),
     );
     let mut conversation = TestConversation::start(

@@ -9,7 +9,7 @@ use filrouge_sqlite::{Options, SqliteLedger};
 use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_team::context::Context;
 use filrouge_team::coordinator::{Coordinator, Settings, TeamEvent};
-use filrouge_team::ledger::{OpenOptions, Opened, open_existing, open_new};
+use filrouge_team::ledger::{OpenOptions, OpenSession, open_existing, open_new};
 use filrouge_team::message::Cut;
 use filrouge_team::record::Record as _;
 use filrouge_team::team::Team;
@@ -55,7 +55,7 @@ async fn conversation(
     let (engine, ledger) = engine(folder.path()).await;
     let team: Team = team(folder.path(), "task = \"count\"", &AGENTS);
     let options = OpenOptions::new("ada@desk");
-    let opened: Opened = match session {
+    let opened: OpenSession = match session {
         None => open_new(engine, caller(), &team, options).await.unwrap(),
         Some(id) => open_existing(engine, caller(), &team, id, options)
             .await

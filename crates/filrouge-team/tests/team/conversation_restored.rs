@@ -1,7 +1,7 @@
 //! A conversation that is restored and continues.
 
 use filrouge_team::context::{Context, Restored};
-use filrouge_team::coordinator::{Drifted, Settings, TeamEvent};
+use filrouge_team::coordinator::{FormerSpeaker, Settings, TeamEvent};
 use filrouge_team::message::{Message, Routing, Speaker, SpeakerKind};
 use filrouge_team::record::Status;
 use filrouge_types::{ErrorCode, Timestamp};
@@ -60,7 +60,7 @@ async fn a_session_continues_with_its_context_and_waits_for_the_first_human() {
     let team = team(folder.path(), TASK, &agents);
     let mut conversation =
         TestConversation::start(folder, team, Settings::default(), Some(restored())).unwrap();
-    let drift = vec![Drifted {
+    let drift = vec![FormerSpeaker {
         id: "max".into(),
         name: "MAX".into(),
     }];

@@ -1,6 +1,6 @@
 //! Failed writes to the ledger are reported and pause the conversation.
 
-use filrouge_team::coordinator::{NotKept, Settings, TeamEvent};
+use filrouge_team::coordinator::{Settings, TeamEvent, UnrecordedContent};
 use filrouge_team::record::Status;
 use filrouge_types::ErrorCode;
 
@@ -8,12 +8,12 @@ use crate::test_conversation::TestConversation;
 
 const ANSWERS: &str = "cat > /dev/null; echo yes";
 
-/// What could not be recorded, as the events report it.
-fn not_kept(events: &[TeamEvent]) -> Vec<NotKept> {
+/// The contents that the events report as not recorded.
+fn unrecorded_contents(events: &[TeamEvent]) -> Vec<UnrecordedContent> {
     let reported = events.iter().filter_map(|event| match event {
-        TeamEvent::NotKept { what, failure } => {
+        TeamEvent::NotKept { content, failure } => {
             assert_eq!(failure.code, ErrorCode::StoreUnavailable);
-            Some(what.clone())
+            Some(content.clone())
         }
         _ => None,
     });
@@ -48,7 +48,7 @@ async fn an_answer_whose_start_cannot_be_recorded_waits() {
         .await
         .unwrap();
     let (events, state) = conversation.until_handed_over().await;
-    assert_eq!(not_kept(&events), [NotKept::Begin]);
+    assert_eq!(unrecorded_contents(&events), [UnrecordedContent::Begin]);
     assert_eq!(state.status, Status::Paused);
     assert_eq!(conversation.queue.len(), 2);
     conversation.record.fail(&[]);
@@ -70,7 +70,10 @@ async fn an_answer_whose_end_cannot_be_recorded_is_reported_and_stays_in_the_con
     conversation.record.fail(&["end"]);
     conversation.coordinator.say("hello").await.unwrap();
     let (events, _) = conversation.until_handed_over().await;
-    assert_eq!(not_kept(&events), [NotKept::Message("msg-2".into())]);
+    assert_eq!(
+        unrecorded_contents(&events),
+        [UnrecordedContent::Message("msg-2".into())]
+    );
     assert_eq!(conversation.record.lines(), ["ada: hello", "begin msg-2"]);
     assert_eq!(conversation.queue.len(), 1);
     conversation.record.fail(&[]);
@@ -91,7 +94,7 @@ async fn text_that_could_not_be_appended_is_recorded_with_the_end() {
     conversation.record.fail(&["append"]);
     conversation.coordinator.say("hello").await.unwrap();
     let (events, _) = conversation.until_handed_over().await;
-    assert_eq!(not_kept(&events), []);
+    assert_eq!(unrecorded_contents(&events), []);
     assert_eq!(conversation.record.lines()[2], "end bob: yes");
 }
 
@@ -103,7 +106,7 @@ async fn a_hand_over_that_cannot_be_recorded_is_reported() {
     conversation.record.fail(&["hand_over"]);
     conversation.coordinator.say("hello").await.unwrap();
     let (events, state) = conversation.until_handed_over().await;
-    assert_eq!(not_kept(&events), [NotKept::HandOver]);
+    assert_eq!(unrecorded_contents(&events), [UnrecordedContent::HandOver]);
     assert_eq!(state.waiting_for.as_deref(), Some("ada"));
 }
 
@@ -135,12 +138,13 @@ async fn tasks_and_notes_that_cannot_be_recorded_are_reported() {
     conversation.record.fail(&["task", "message"]);
     let (events, _) = conversation.until_handed_over().await;
     // Bob's task may have been recorded before the ledger failed; the note comes after the failure.
-    let reported = not_kept(&events);
+    let reported = unrecorded_contents(&events);
     assert!(
         !reported.is_empty()
-            && reported
-                .iter()
-                .all(|what| matches!(what, NotKept::Task | NotKept::Note(_))),
+            && reported.iter().all(|content| matches!(
+                content,
+                UnrecordedContent::Task | UnrecordedContent::Note(_)
+            )),
         "{reported:?}"
     );
     assert_eq!(
@@ -167,7 +171,7 @@ async fn a_session_that_cannot_be_closed_stays_open() {
         matches!(
             event,
             TeamEvent::NotKept {
-                what: NotKept::HandOver,
+                content: UnrecordedContent::HandOver,
                 ..
             }
         ),

@@ -36,14 +36,14 @@ impl Call {
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct RecordState {
     calls: Vec<Call>,
     failing: Vec<&'static str>,
 }
 
 /// The record; its clones share their calls.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct MemoryRecord(Arc<Mutex<Inner>>);
+pub(crate) struct MemoryRecord(Arc<Mutex<RecordState>>);
 
 impl MemoryRecord {
     /// The successful calls, in order.
@@ -82,17 +82,17 @@ impl Record for MemoryRecord {
         "session-1"
     }
 
-    async fn message(&self, message: &Message) -> Result<(), Failure> {
+    async fn write_message(&self, message: &Message) -> Result<(), Failure> {
         self.add("message", Call::Message(message.clone()))
     }
 
-    async fn begin(&self, message: &Message) -> Result<Box<dyn Speech>, Failure> {
+    async fn begin_message(&self, message: &Message) -> Result<Box<dyn Speech>, Failure> {
         assert_eq!((&*message.content, message.cut), ("", None));
         self.add("begin", Call::Begin(message.id.to_string()))?;
         Ok(Box::new(MemorySpeech(self.clone(), String::new())))
     }
 
-    async fn task(&self, task: Option<&str>) -> Result<(), Failure> {
+    async fn write_task(&self, task: Option<&str>) -> Result<(), Failure> {
         self.add("task", Call::Task(task.map(Into::into)))
     }
 

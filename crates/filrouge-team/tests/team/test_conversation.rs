@@ -10,14 +10,14 @@ use filrouge_team::message::Message;
 use filrouge_team::queue::Route;
 use filrouge_team::record::State;
 use filrouge_team::team::Team;
-use filrouge_team::team_file::Form;
+use filrouge_team::team_file::Format;
 use filrouge_types::{Failure, FixedClock};
 use tempfile::TempDir;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::memory_record::MemoryRecord;
 
-/// How long a test waits for an expected event before it fails.
+/// The maximum wait of a test for an expected event.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running conversation.
@@ -43,7 +43,7 @@ pub(crate) fn team(folder: &Path, head: &str, agents: &[(&str, &str)]) -> Team {
             "[[members]]\nname = \"{name}\"\nkind = \"agent\"\ncommand = \"sh\"\nargs = [\"{name}\"]\ncwd = \".\"\n"
         ));
     }
-    Team::of(&text, Form::Toml, folder).unwrap()
+    Team::parse(&text, Format::Toml, folder).unwrap()
 }
 
 impl TestConversation {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::PORT_ATTEMPTS;
 use super::node::Node;
 use crate::binaries;
-use crate::folder::{self, Folder, Grace};
+use crate::folder::{self, Folder, GracePeriod};
 
 const MASTERS: usize = 3;
 const SLOTS: usize = 16_384;
@@ -38,19 +38,19 @@ impl RedisCluster {
 
     fn with_nodes(count: usize) -> Self {
         binaries::redis();
-        let folder = Folder::new(Grace::None, &folder::lock_exclusively("lock"));
+        let folder = Folder::new(GracePeriod::None, &folder::lock_exclusively("lock"));
         folder::create_for_servers(&folder.path().join("redis"));
         let nodes = start_nodes(&folder, count);
         let cluster = Self {
             nodes,
             _folder: folder,
         };
-        cluster.form();
+        cluster.form_cluster();
         cluster
     }
 
     /// Makes a cluster of the separate nodes: assigns the slots, introduces the nodes, and attaches the replicas.
-    fn form(&self) {
+    fn form_cluster(&self) {
         for (n, node) in self.nodes.iter().enumerate() {
             node.cli(&["CLUSTER", "SET-CONFIG-EPOCH", &(n + 1).to_string()]);
             if n < MASTERS {
@@ -71,14 +71,14 @@ impl RedisCluster {
                 node.cli(&["CLUSTER", "MEET", &ip, &port]);
             }
         }
-        let all = format!("cluster_known_nodes:{}", self.nodes.len());
-        self.until("the nodes meet", |node| {
-            node.cli(&["CLUSTER", "INFO"]).contains(&all)
+        let all_known = format!("cluster_known_nodes:{}", self.nodes.len());
+        self.wait_on_all("the nodes meet", |node| {
+            node.cli(&["CLUSTER", "INFO"]).contains(&all_known)
                 && !node.cli(&["CLUSTER", "NODES"]).contains("handshake")
         });
         for (n, node) in self.nodes.iter().enumerate().skip(MASTERS) {
             let master = self.id(n - MASTERS);
-            until("a node knows its master", || {
+            wait_until("a node knows its master", || {
                 node.try_cli(&["CLUSTER", "REPLICATE", &master]).is_ok()
             });
         }
@@ -88,20 +88,20 @@ impl RedisCluster {
     /// Waits until every running node reports that the cluster serves all slots, and every replica is synchronized. No
     /// node may be paused.
     pub fn wait_until_settled(&self) {
-        self.until("the cluster serves", |node| {
+        self.wait_on_all("the cluster serves", |node| {
             let info = node.cli(&["CLUSTER", "INFO"]);
             info.contains("cluster_state:ok") && info.contains("cluster_slots_ok:16384")
         });
-        self.until("the replicas are synchronized", |node| {
+        self.wait_on_all("the replicas are synchronized", |node| {
             let info = node.cli(&["INFO", "replication"]);
             info.contains("role:master") || info.contains("master_link_status:up")
         });
     }
 
-    fn until(&self, what: &str, holds: impl Fn(&Node) -> bool) {
-        until(what, || {
+    fn wait_on_all(&self, description: &str, is_done: impl Fn(&Node) -> bool) {
+        wait_until(description, || {
             let mut running = self.nodes.iter().filter(|node| node.pid().is_some());
-            running.all(&holds)
+            running.all(&is_done)
         });
     }
 
@@ -162,7 +162,7 @@ impl RedisCluster {
         self.cli(replica, &["CLUSTER", "FAILOVER"]);
         self.wait_for_promotion(replica);
         let id = self.id(replica);
-        self.until("all nodes know the new master", |node| {
+        self.wait_on_all("all nodes know the new master", |node| {
             let nodes = node.cli(&["CLUSTER", "NODES"]);
             let line = nodes.lines().find(|line| line.starts_with(&id));
             line.is_some_and(|line| line.contains("master") && line.split(' ').count() > SLOT_FIELD)
@@ -172,7 +172,7 @@ impl RedisCluster {
 
     /// Waits until a replica has become a master, as happens after its master was killed.
     pub fn wait_for_promotion(&self, replica: usize) {
-        until("the replica is a master", || {
+        wait_until("the replica is a master", || {
             self.cli(replica, &["INFO", "replication"])
                 .contains("role:master")
         });
@@ -188,7 +188,7 @@ impl RedisCluster {
     /// Returns the running node that serves a slot.
     #[must_use]
     pub fn owner(&self, slot: u16) -> usize {
-        let serves = |node: &Node| {
+        let serves_slot = |node: &Node| {
             let nodes = node.cli(&["CLUSTER", "NODES"]);
             let this_node = nodes.lines().find(|line| line.contains("myself,master"));
             this_node.is_some_and(|line| {
@@ -197,10 +197,10 @@ impl RedisCluster {
                     .any(|range| range_contains(range, slot))
             })
         };
-        let running = |node: &&Node| node.pid().is_some();
+        let is_running = |node: &&Node| node.pid().is_some();
         self.nodes
             .iter()
-            .position(|node| running(&node) && serves(node))
+            .position(|node| is_running(&node) && serves_slot(node))
             .expect("a node that serves the slot")
     }
 
@@ -257,7 +257,7 @@ fn start_nodes(folder: &Folder, count: usize) -> Vec<Node> {
             nodes.push(node);
         }
         // A node exits if another process has taken its port or its bus port.
-        nodes.retain(Node::wait);
+        nodes.retain(Node::wait_until_ready);
         if nodes.len() == count {
             return nodes;
         }
@@ -280,13 +280,13 @@ fn range_contains(range: &str, slot: u16) -> bool {
     }
 }
 
-/// Waits until `holds` returns true, for at most 60 s.
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
+/// Waits until `is_done` returns true, for at most 60 s.
+fn wait_until(description: &str, mut is_done: impl FnMut() -> bool) {
     let begun = Instant::now();
-    while !holds() {
+    while !is_done() {
         assert!(
             begun.elapsed() < Duration::from_secs(60),
-            "{what}: not within 60 s"
+            "{description}: not within 60 s"
         );
         std::thread::sleep(Duration::from_millis(10));
     }

@@ -10,8 +10,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::resp;
 use crate::binaries::{command, redis};
-use crate::cluster::free_port;
 use crate::folder;
+use crate::postgres_server::free_port;
 
 #[derive(Debug)]
 pub(super) struct Node {
@@ -66,7 +66,7 @@ impl Node {
     }
 
     /// Waits until the node answers; returns `false` if its process exited instead.
-    pub(super) fn wait(&self) -> bool {
+    pub(super) fn wait_until_ready(&self) -> bool {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(30) {
             {
@@ -90,7 +90,7 @@ impl Node {
 
     pub(super) fn spawn_and_wait(&self) -> bool {
         self.spawn();
-        self.wait()
+        self.wait_until_ready()
     }
 
     pub(super) fn try_cli(&self, command: &[&str]) -> Result<String, String> {

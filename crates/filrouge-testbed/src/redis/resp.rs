@@ -16,25 +16,25 @@ pub(super) fn run_command(socket: &Path, command: &[&str]) -> io::Result<Result<
     }
     stream.write_all(request.as_bytes())?;
     let mut lines = Vec::new();
-    let failed = read_reply(&mut BufReader::new(stream), &mut lines)?;
-    Ok(match failed {
+    let error = read_reply(&mut BufReader::new(stream), &mut lines)?;
+    Ok(match error {
         Some(error) => Err(error),
         None => Ok(lines.join("\n")),
     })
 }
 
 /// Reads one reply into `lines`; returns the first error in it, if any.
-fn read_reply(from: &mut impl BufRead, lines: &mut Vec<String>) -> io::Result<Option<String>> {
-    let mut head = String::new();
-    from.read_line(&mut head)?;
-    let head = head.trim_end();
+fn read_reply(reader: &mut impl BufRead, lines: &mut Vec<String>) -> io::Result<Option<String>> {
+    let mut first_line = String::new();
+    reader.read_line(&mut first_line)?;
+    let first_line = first_line.trim_end();
     let malformed = || {
         io::Error::new(
             io::ErrorKind::InvalidData,
-            format!("malformed reply {head:?}"),
+            format!("malformed reply {first_line:?}"),
         )
     };
-    let (kind, rest) = head.split_at_checked(1).ok_or_else(malformed)?;
+    let (kind, rest) = first_line.split_at_checked(1).ok_or_else(malformed)?;
     match kind {
         "+" | ":" => lines.push(rest.to_owned()),
         "-" => return Ok(Some(rest.to_owned())),
@@ -43,17 +43,17 @@ fn read_reply(from: &mut impl BufRead, lines: &mut Vec<String>) -> io::Result<Op
             length => {
                 let length = usize::try_from(length).map_err(|_| malformed())?;
                 let mut bytes = vec![0; length + 2];
-                from.read_exact(&mut bytes)?;
+                reader.read_exact(&mut bytes)?;
                 lines.push(String::from_utf8_lossy(&bytes[..length]).into_owned());
             }
         },
         "*" => {
-            let mut failed = None;
+            let mut first_error = None;
             for _ in 0..rest.parse::<i64>().map_err(|_| malformed())? {
-                let error = read_reply(from, lines)?;
-                failed = failed.or(error);
+                let error = read_reply(reader, lines)?;
+                first_error = first_error.or(error);
             }
-            return Ok(failed);
+            return Ok(first_error);
         }
         _ => return Err(malformed()),
     }

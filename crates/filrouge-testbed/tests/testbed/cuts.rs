@@ -3,47 +3,47 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use filrouge_testbed::{Cut, Database, Loss};
+use filrouge_testbed::{Database, FaultProxy, Loss};
 
-use crate::{client, until, value};
+use crate::{client, query_value, wait_until};
 
 fn row_count(database: &Database) -> usize {
     database.sql("SELECT x FROM t").len()
 }
 
 /// Inserts a row and commits it, with `loss` applied to the COMMIT; the client receives no answer to it.
-fn insert_and_commit(loss: Loss) -> (Database, Cut) {
+fn insert_and_commit(loss: Loss) -> (Database, FaultProxy) {
     let database = Database::new();
     database.sql("CREATE TABLE t (x int)");
-    let cut = Cut::before(database.tcp());
-    let mut client = client(&cut.url(database.name()));
+    let proxy = FaultProxy::before(database.tcp());
+    let mut client = client(&proxy.url(database.name()));
     client
         .batch_execute("BEGIN; INSERT INTO t VALUES (1)")
         .expect("a row");
     assert_eq!(row_count(&database), 0);
-    cut.cut_after(b"COMMIT\0", loss);
+    proxy.cut_after(b"COMMIT\0", loss);
     let error = client.batch_execute("COMMIT").expect_err("no answer");
     assert!(error.is_closed() || error.code().is_none(), "{error:?}");
-    cut.wait_for_cuts(1);
-    (database, cut)
+    proxy.wait_for_cuts(1);
+    (database, proxy)
 }
 
 #[test]
 fn a_lost_answer_leaves_the_commit_done() {
-    let (database, cut) = insert_and_commit(Loss::Answer);
+    let (database, proxy) = insert_and_commit(Loss::Answer);
     assert_eq!(row_count(&database), 1);
-    // The order applies once: the next connection is not cut.
-    let mut second = client(&cut.url(database.name()));
+    // The loss happens once: the next connection is not cut.
+    let mut second = client(&proxy.url(database.name()));
     second
         .batch_execute("BEGIN; INSERT INTO t VALUES (2); COMMIT")
         .expect("a row");
-    assert_eq!((row_count(&database), cut.cuts()), (2, 1));
+    assert_eq!((row_count(&database), proxy.cuts()), (2, 1));
 }
 
 #[test]
 fn a_lost_request_does_not_reach_the_server() {
     let (database, _cut) = insert_and_commit(Loss::Request);
-    until("the backend has exited", || {
+    wait_until("the backend has exited", || {
         database.terminate_backends() == 0
     });
     assert_eq!(row_count(&database), 0);
@@ -53,40 +53,44 @@ fn a_lost_request_does_not_reach_the_server() {
 fn a_commit_in_transit_is_executed_although_the_connection_is_lost() {
     let (database, _cut) = insert_and_commit(Loss::Connection);
     // PostgreSQL executes what has arrived before it notices the end of the connection.
-    until("the row is committed", || row_count(&database) == 1);
+    wait_until("the row is committed", || row_count(&database) == 1);
 }
 
 #[test]
 fn every_connection_is_cut_and_new_ones_are_forwarded() {
     let database = Database::new();
-    let cut = Cut::before(database.tcp());
-    let mut clients: Vec<_> = (0..3).map(|_| client(&cut.url(database.name()))).collect();
-    assert_eq!((cut.connections(), cut.open()), (3, 3));
-    assert_eq!(cut.cut(), 3);
+    let proxy = FaultProxy::before(database.tcp());
+    let mut clients: Vec<_> = (0..3)
+        .map(|_| client(&proxy.url(database.name())))
+        .collect();
+    assert_eq!((proxy.connections(), proxy.open()), (3, 3));
+    assert_eq!(proxy.cut(), 3);
     assert!(
         clients
             .iter_mut()
             .all(|c| c.simple_query("SELECT 1").is_err())
     );
     assert_eq!(
-        value(&mut client(&cut.url(database.name())), "SELECT 1"),
+        query_value(&mut client(&proxy.url(database.name())), "SELECT 1"),
         "1"
     );
-    assert_eq!(cut.connections(), 4);
-    until("the client's end closes the connection", || cut.open() == 0);
+    assert_eq!(proxy.connections(), 4);
+    wait_until("the client's end closes the connection", || {
+        proxy.open() == 0
+    });
 }
 
 #[test]
 fn held_data_arrives_after_the_release() {
     let database = Database::new();
-    let cut = Cut::before(database.tcp());
-    let mut connected = client(&cut.url(database.name()));
-    cut.hold();
+    let proxy = FaultProxy::before(database.tcp());
+    let mut connected = client(&proxy.url(database.name()));
+    proxy.hold();
     let (sender, answers) = mpsc::channel();
     std::thread::scope(|scope| {
-        scope.spawn(move || sender.send(value(&mut connected, "SELECT 'late'")));
+        scope.spawn(move || sender.send(query_value(&mut connected, "SELECT 'late'")));
         let early = answers.recv_timeout(Duration::from_millis(300));
-        cut.release();
+        proxy.release();
         assert!(early.is_err(), "{early:?}");
         assert_eq!(answers.recv().as_deref(), Ok("late"));
     });
@@ -96,31 +100,31 @@ fn held_data_arrives_after_the_release() {
 fn a_needle_is_found_across_pieces() {
     use std::io::{Read, Write};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let cut = Cut::before(listener.local_addr().expect("an address"));
-    let mut client = std::net::TcpStream::connect(cut.addr()).expect("a connection");
+    let proxy = FaultProxy::before(listener.local_addr().expect("an address"));
+    let mut client = std::net::TcpStream::connect(proxy.addr()).expect("a connection");
     let (mut server, _) = listener.accept().expect("a connection");
     let mut received = [0; 3];
-    cut.cut_after(b"needle", Loss::Connection);
+    proxy.cut_after(b"needle", Loss::Connection);
     for piece in [b"xne", b"edl"] {
         client.write_all(piece).expect("sent");
         server.read_exact(&mut received).expect("arrived");
         assert_eq!(&received, piece);
     }
-    assert_eq!(cut.cuts(), 0);
+    assert_eq!(proxy.cuts(), 0);
     client.write_all(b"e!").expect("sent");
     let mut rest = Vec::new();
     server.read_to_end(&mut rest).expect("the end");
     assert_eq!(rest, b"e!");
     assert_eq!(client.read(&mut received).expect("the end"), 0);
-    assert_eq!(cut.cuts(), 1);
+    assert_eq!(proxy.cuts(), 1);
 }
 
 #[test]
 fn a_connection_to_a_stopped_server_closes() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let cut = Cut::before(listener.local_addr().expect("an address"));
+    let proxy = FaultProxy::before(listener.local_addr().expect("an address"));
     drop(listener);
-    let url = cut.url("postgres");
+    let url = proxy.url("postgres");
     assert!(postgres::Client::connect(&url, postgres::NoTls).is_err());
-    assert_eq!((cut.connections(), cut.open()), (1, 0));
+    assert_eq!((proxy.connections(), proxy.open()), (1, 0));
 }

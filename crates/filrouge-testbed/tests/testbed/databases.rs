@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use filrouge_testbed::Database;
 
-use crate::{client, value};
+use crate::{client, query_value};
 
 /// Returns the first value of a query.
 fn first_value(database: &Database, query: &str) -> String {
@@ -45,14 +45,14 @@ fn both_urls_connect_to_the_database() {
     for url in [database.url(), database.tcp_url()] {
         let mut client = client(&url);
         assert_eq!(
-            value(&mut client, "SELECT current_database()"),
+            query_value(&mut client, "SELECT current_database()"),
             database.name()
         );
         assert_eq!(
-            value(&mut client, "SELECT session_user"),
+            query_value(&mut client, "SELECT session_user"),
             filrouge_testbed::USER
         );
-        let socket = value(&mut client, "SELECT inet_server_addr() IS NULL");
+        let socket = query_value(&mut client, "SELECT inet_server_addr() IS NULL");
         assert_eq!(socket == "t", url == database.url());
     }
 }
@@ -129,6 +129,6 @@ fn backends_of_other_databases_are_not_terminated() {
     assert_eq!(terminated.terminate_backends(), 2);
     assert!(first.simple_query("SELECT 1").is_err());
     assert!(second.simple_query("SELECT 1").is_err());
-    assert_eq!(value(&mut other, "SELECT 1"), "1");
+    assert_eq!(query_value(&mut other, "SELECT 1"), "1");
     assert_eq!(terminated.terminate_backends(), 0);
 }

@@ -16,7 +16,7 @@ fn client(url: &str) -> Client {
 }
 
 /// Returns the first value of a query. The query is not prepared, so that it also works behind a pooler.
-fn value(client: &mut Client, query: &str) -> String {
+fn query_value(client: &mut Client, query: &str) -> String {
     let messages = client.simple_query(query).expect(query);
     let found = messages.iter().find_map(|message| match message {
         postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
@@ -25,11 +25,14 @@ fn value(client: &mut Client, query: &str) -> String {
     found.unwrap_or_else(|| panic!("no value: {query}"))
 }
 
-/// Waits until `holds` returns true, for at most 30 s.
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
+/// Waits until `is_done` returns true, for at most 30 s.
+fn wait_until(description: &str, mut is_done: impl FnMut() -> bool) {
     let begun = std::time::Instant::now();
-    while !holds() {
-        assert!(begun.elapsed().as_secs() < 30, "{what}: not within 30 s");
+    while !is_done() {
+        assert!(
+            begun.elapsed().as_secs() < 30,
+            "{description}: not within 30 s"
+        );
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use filrouge_testbed::{Redis, RedisCluster};
 
-use crate::until;
+use crate::wait_until;
 
 #[test]
 fn a_kill_loses_unsaved_data_and_keeps_the_dump() {
@@ -76,7 +76,7 @@ fn a_replica_takes_over_and_back() {
     assert_eq!(cluster.owner(slot), master + 3);
     assert_eq!(cluster.cli(master + 3, &["GET", "k"]), "v");
     cluster.kill(master + 3);
-    until("the former master serves again", || {
+    wait_until("the former master serves again", || {
         cluster.try_cli(master, &["GET", "k"]) == Ok("v".to_owned())
     });
     cluster.restart(master + 3);

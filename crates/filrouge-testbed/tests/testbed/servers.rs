@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use filrouge_testbed::{Options, Server};
 
-use crate::{client, until, value};
+use crate::{client, query_value, wait_until};
 
 /// Returns whether a process runs. The command line of a zombie is empty.
-fn runs(pid: u32) -> bool {
+fn is_running(pid: u32) -> bool {
     let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline"));
     command.is_ok_and(|command| !command.is_empty())
 }
@@ -31,9 +31,9 @@ fn committed_data_survives_an_immediate_stop() {
     assert_ne!(server.pid(), pid);
     assert_eq!(server.tcp_url(&database), url);
     let mut reconnected = client(&url);
-    assert_eq!(value(&mut reconnected, "SELECT x FROM t"), "7");
-    assert_eq!(value(&mut reconnected, "SHOW fsync"), "on");
-    assert_eq!(value(&mut reconnected, "SHOW work_mem"), "5MB");
+    assert_eq!(query_value(&mut reconnected, "SELECT x FROM t"), "7");
+    assert_eq!(query_value(&mut reconnected, "SHOW fsync"), "on");
+    assert_eq!(query_value(&mut reconnected, "SHOW work_mem"), "5MB");
 }
 
 #[test]
@@ -51,10 +51,10 @@ fn servers_are_separate_and_end_when_dropped() {
     );
     let folder = first.sql("postgres", "SHOW data_directory")[0][0].clone();
     let (folder, pid) = (folder.expect("a folder"), first.pid());
-    assert!(Path::new(&folder).exists() && runs(pid));
+    assert!(Path::new(&folder).exists() && is_running(pid));
     drop(first);
     assert!(!Path::new(&folder).exists());
-    until("the postmaster has ended", || !runs(pid));
+    wait_until("the postmaster has ended", || !is_running(pid));
     assert_eq!(second.sql("postgres", "SELECT 1").len(), 1);
 }
 
@@ -68,8 +68,8 @@ fn a_paused_server_answers_when_it_is_resumed() {
     let (sender, answers) = mpsc::channel();
     let other_sender = sender.clone();
     std::thread::scope(|scope| {
-        scope.spawn(move || other_sender.send(value(&mut connected, "SELECT 'known'")));
-        scope.spawn(move || sender.send(value(&mut client(&url), "SELECT 'new'")));
+        scope.spawn(move || other_sender.send(query_value(&mut connected, "SELECT 'known'")));
+        scope.spawn(move || sender.send(query_value(&mut client(&url), "SELECT 'new'")));
         let early = answers.recv_timeout(Duration::from_millis(500));
         server.resume();
         assert!(early.is_err(), "{early:?}");
@@ -88,5 +88,5 @@ fn stopped_and_paused_servers_end_when_dropped() {
     stopped.stop_immediate();
     drop(stopped);
     drop(paused);
-    until("the postmaster has ended", || !runs(pid));
+    wait_until("the postmaster has ended", || !is_running(pid));
 }

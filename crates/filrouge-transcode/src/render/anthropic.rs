@@ -3,24 +3,26 @@
 mod part;
 
 use filrouge_engine::restore::{
-    Call, CallResult, Calls, Content, Dispositions, Reasoning, ResultContent, Say, Sealed, Speaker,
+    Call, CallResult, Calls, Content, Dispositions, Message, Reasoning, ResultContent, Sealed,
+    Speaker,
 };
 use filrouge_types::JsonText;
 
 use self::part::is_sendable;
 use super::{
-    Following, NOT_IN_FORMAT, OPENING, Step, args_object, foreign_reason, push_result, refer_to,
+    DeferredMedium, NOT_IN_FORMAT, OPENING, Step, defer_medium, foreign_reason, push_args_object,
+    push_result,
 };
 use crate::json;
-use crate::labels::{Label, Rules, is_word};
-use crate::text::{Text, as_text, note, push_note};
+use crate::labels::{Label, LabelRules, is_word};
+use crate::text::{Text, as_text, push_note, report_change};
 
-pub(super) const RULES: Rules = Rules {
+pub(super) const RULES: LabelRules = LabelRules {
     // The API sets no limit; 64 is far above the length of its own ids.
-    id: Some(|id| (1..=64).contains(&id.len()) && id.bytes().all(is_word)),
-    first: is_word,
-    inner: is_word,
-    longest: 128,
+    accepts_id: Some(|id| (1..=64).contains(&id.len()) && id.bytes().all(is_word)),
+    can_begin: is_word,
+    can_contain: is_word,
+    max_name_bytes: 128,
 };
 
 pub(super) fn write(steps: &[Step<'_>], dispositions: &mut Dispositions, out: &mut String) {
@@ -34,11 +36,11 @@ pub(super) fn write(steps: &[Step<'_>], dispositions: &mut Dispositions, out: &m
     };
     for step in steps {
         match step {
-            Step::Say(speaker, say) => anthropic.say(*speaker, say),
-            Step::Calls(calls, labels) => anthropic.calls(calls, labels),
+            Step::Message(speaker, message) => anthropic.write_message(*speaker, message),
+            Step::Calls(calls, labels) => anthropic.write_calls(calls, labels),
         }
     }
-    anthropic.close();
+    anthropic.close_message();
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,16 +65,16 @@ struct Anthropic<'a> {
 impl Anthropic<'_> {
     /// Continues or begins a message of `role`. Roles must alternate, so consecutive content of one role forms one
     /// message.
-    fn begin(&mut self, role: Role) {
+    fn begin_message(&mut self, role: Role) {
         if self.role == Some(role) {
             return;
         }
         if self.role.is_none() && role == Role::Assistant {
-            self.begin(Role::User);
-            self.text(&Text::Plain(OPENING.into()), None);
+            self.begin_message(Role::User);
+            self.write_text(&Text::Plain(OPENING.into()), None);
         }
-        self.close();
-        json::next(self.out);
+        self.close_message();
+        json::push_comma(self.out);
         self.out.push_str(match role {
             Role::User => "{\"role\":\"user\",\"content\":[",
             Role::Assistant => "{\"role\":\"assistant\",\"content\":[",
@@ -84,7 +86,7 @@ impl Anthropic<'_> {
 
     /// Closes the open message. An assistant's message may not end in white space, which is trimmed: "final assistant
     /// content cannot end with trailing whitespace".
-    fn close(&mut self) {
+    fn close_message(&mut self) {
         let Some(role) = self.role else {
             return;
         };
@@ -94,53 +96,53 @@ impl Anthropic<'_> {
             if start + kept < end {
                 self.out.truncate(start + kept);
                 self.out.push_str("\"}");
-                note(self.dispositions, seq, "space_trimmed");
+                report_change(self.dispositions, seq, "space_trimmed");
             }
         }
         self.out.push_str("]}");
     }
 
     /// Begins the next block.
-    fn next(&mut self) {
-        json::next(self.out);
+    fn begin_block(&mut self) {
+        json::push_comma(self.out);
         self.blocks += 1;
         self.text = None;
     }
 
-    fn text(&mut self, text: &Text<'_>, seq: Option<u64>) {
-        self.next();
+    fn write_text(&mut self, text: &Text<'_>, seq: Option<u64>) {
+        self.begin_block();
         self.out.push_str("{\"type\":\"text\",\"text\":\"");
         self.text = Some((self.out.len(), seq));
         text.push(self.out);
         self.out.push_str("\"}");
     }
 
-    fn say(&mut self, speaker: Speaker, say: &Say) {
+    fn write_message(&mut self, speaker: Speaker, message: &Message) {
         match speaker {
             Speaker::User => {
-                self.begin(Role::User);
-                for content in &say.contents {
+                self.begin_message(Role::User);
+                for content in &message.contents {
                     if is_sendable(content) {
-                        self.media(content, say.seq);
+                        self.write_medium_block(content, message.seq);
                     } else {
-                        let text = as_text(content, say.seq, self.dispositions);
-                        self.text(&text, say.seq);
+                        let text = as_text(content, message.seq, self.dispositions);
+                        self.write_text(&text, message.seq);
                     }
                 }
             }
             Speaker::Assistant => {
-                self.begin(Role::Assistant);
-                self.reasoning(&say.reasoning);
-                for content in &say.contents {
-                    let text = as_text(content, say.seq, self.dispositions);
-                    self.text(&text, say.seq);
+                self.begin_message(Role::Assistant);
+                self.write_reasoning(&message.reasoning);
+                for content in &message.contents {
+                    let text = as_text(content, message.seq, self.dispositions);
+                    self.write_text(&text, message.seq);
                 }
             }
             Speaker::System => {
-                self.begin(Role::User);
-                self.next();
+                self.begin_message(Role::User);
+                self.begin_block();
                 self.out.push_str("{\"type\":\"text\",\"text\":\"");
-                push_note(say, self.dispositions, self.out);
+                push_note(message, self.dispositions, self.out);
                 self.out.push_str("\"}");
             }
         }
@@ -148,9 +150,9 @@ impl Anthropic<'_> {
 
     /// Writes the thinking before the content that it led to. A message that has thinking must begin with it. So in a
     /// message that began with another block, thinking is left out.
-    fn reasoning(&mut self, reasoning: &[Reasoning]) {
+    fn write_reasoning(&mut self, reasoning: &[Reasoning]) {
         for thought in reasoning {
-            let Some(block) = block(thought) else {
+            let Some(thinking) = verifiable_thinking(thought) else {
                 self.dispositions
                     .omit_piece(thought.seq, foreign_reason(thought));
                 continue;
@@ -159,9 +161,9 @@ impl Anthropic<'_> {
                 self.dispositions.omit_piece(thought.seq, NOT_IN_FORMAT);
                 continue;
             }
-            self.next();
+            self.begin_block();
             self.has_thinking = true;
-            match block {
+            match thinking {
                 Thinking::Signed { text, signature } => {
                     self.out.push_str("{\"type\":\"thinking\",\"thinking\":");
                     self.out.push_str(text.map_or("\"\"", JsonText::as_token));
@@ -178,86 +180,86 @@ impl Anthropic<'_> {
         }
     }
 
-    fn calls(&mut self, calls: &Calls, labels: &[Label<'_>]) {
-        self.begin(Role::Assistant);
-        self.reasoning(&calls.reasoning);
+    fn write_calls(&mut self, calls: &Calls, labels: &[Label<'_>]) {
+        self.begin_message(Role::Assistant);
+        self.write_reasoning(&calls.reasoning);
         for (call, label) in calls.calls.iter().zip(labels) {
-            self.call(call, label);
+            self.write_call(call, label);
         }
-        self.begin(Role::User);
-        let mut following = Vec::new();
+        self.begin_message(Role::User);
+        let mut deferred = Vec::new();
         for (call, label) in calls.calls.iter().zip(labels) {
-            self.result(&call.result, label, &mut following);
+            self.write_result(&call.result, label, &mut deferred);
         }
-        for item in &following {
-            self.text(&Text::Plain(item.heading().into()), None);
-            self.media(item.content, None);
+        for item in &deferred {
+            self.write_text(&Text::Plain(item.heading().into()), None);
+            self.write_medium_block(item.content, None);
         }
     }
 
-    fn call(&mut self, call: &Call, label: &Label<'_>) {
+    fn write_call(&mut self, call: &Call, label: &Label<'_>) {
         if call.signature.is_some() {
             self.dispositions.adapt(call.seq, "call_signature_dropped");
         }
-        self.next();
+        self.begin_block();
         self.out.push_str("{\"type\":\"tool_use\",\"id\":");
-        json::string(self.out, &label.id);
+        json::push_string(self.out, &label.id);
         self.out.push_str(",\"name\":");
-        json::string(self.out, &label.name);
+        json::push_string(self.out, &label.name);
         self.out.push_str(",\"input\":");
-        if args_object(&call.args, self.out) {
+        if push_args_object(&call.args, self.out) {
             self.dispositions.adapt(call.seq, "arguments_wrapped");
         }
         self.out.push('}');
     }
 
-    fn result<'a>(
+    fn write_result<'a>(
         &mut self,
         result: &'a CallResult,
         label: &'a Label<'a>,
-        following: &mut Vec<Following<'a>>,
+        deferred: &mut Vec<DeferredMedium<'a>>,
     ) {
-        self.next();
+        self.begin_block();
         self.out
             .push_str("{\"type\":\"tool_result\",\"tool_use_id\":");
-        json::string(self.out, &label.id);
+        json::push_string(self.out, &label.id);
         if !result.ok {
             self.out.push_str(",\"is_error\":true");
         }
         self.out.push_str(",\"content\":");
         match &result.content {
             ResultContent::Contents(contents) if result.ok && contents.iter().any(is_sendable) => {
-                self.parts(contents, result.seq);
+                self.write_parts(contents, result.seq);
             }
-            _ => self.text_result(result, label, following),
+            _ => self.write_text_result(result, label, deferred),
         }
         self.out.push('}');
     }
 
     /// Writes a result as text alone, because it has no images or documents, or because it failed. A failed result may
     /// contain nothing else: "all content must be type `text` if `is_error` is true".
-    fn text_result<'a>(
+    fn write_text_result<'a>(
         &mut self,
         result: &'a CallResult,
         label: &'a Label<'a>,
-        following: &mut Vec<Following<'a>>,
+        deferred: &mut Vec<DeferredMedium<'a>>,
     ) {
         let (seq, dispositions) = (result.seq, &mut *self.dispositions);
         self.out.push('"');
         push_result(result, self.out, |content| match is_sendable(content) {
-            true => refer_to(content, seq, label, following, dispositions),
+            true => defer_medium(content, seq, label, deferred, dispositions),
             false => as_text(content, seq, dispositions),
         });
         self.out.push('"');
     }
 
     /// Writes a result that contains images or documents.
-    fn parts(&mut self, contents: &[Content], seq: Option<u64>) {
+    fn write_parts(&mut self, contents: &[Content], seq: Option<u64>) {
         self.out.push('[');
         for content in contents {
-            json::next(self.out);
+            json::push_comma(self.out);
             if is_sendable(content) {
-                self.medium(content, seq);
+                self.write_medium(content, seq);
                 continue;
             }
             self.out.push_str("{\"type\":\"text\",\"text\":\"");
@@ -267,15 +269,15 @@ impl Anthropic<'_> {
         self.out.push(']');
     }
 
-    fn media(&mut self, content: &Content, seq: Option<u64>) {
-        self.next();
-        self.medium(content, seq);
+    fn write_medium_block(&mut self, content: &Content, seq: Option<u64>) {
+        self.begin_block();
+        self.write_medium(content, seq);
     }
 
     /// Writes an image or a file as a block.
-    fn medium(&mut self, content: &Content, seq: Option<u64>) {
-        if part::push(content, self.out) {
-            note(self.dispositions, seq, "file_as_text");
+    fn write_medium(&mut self, content: &Content, seq: Option<u64>) {
+        if part::push_block(content, self.out) {
+            report_change(self.dispositions, seq, "file_as_text");
         }
     }
 }
@@ -288,8 +290,8 @@ enum Thinking<'a> {
     Redacted(&'a JsonText),
 }
 
-/// The thinking, if Anthropic can verify it; it refuses an empty signature.
-fn block(thought: &Reasoning) -> Option<Thinking<'_>> {
+/// The thinking, if Anthropic can verify it. Anthropic refuses an empty signature.
+fn verifiable_thinking(thought: &Reasoning) -> Option<Thinking<'_>> {
     match &thought.sealed {
         Some(Sealed::AnthropicSignature(signature)) if !signature.is_empty() => {
             Some(Thinking::Signed {

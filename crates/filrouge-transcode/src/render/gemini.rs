@@ -4,22 +4,22 @@
 //! matched by name and order, which the Gemini API accepts too.
 
 use filrouge_engine::restore::{
-    Call, CallResult, Calls, Content, Dispositions, Mark, Media, Provider, Reasoning,
-    ResultContent, Say, Sealed, Speaker,
+    Call, CallResult, Calls, Content, Dispositions, Mark, Media, Message, Provider, Reasoning,
+    ResultContent, Sealed, Speaker,
 };
 use filrouge_types::JsonText;
 
-use super::{NOT_IN_FORMAT, OPENING, Step, args_object, foreign_reason, push_result};
+use super::{NOT_IN_FORMAT, OPENING, Step, foreign_reason, push_args_object, push_result};
 use crate::json;
-use crate::labels::{Label, Rules, is_word};
+use crate::labels::{Label, LabelRules, is_word};
 use crate::media::{self, PDF, Source};
 use crate::text::{Text, as_text, push_note};
 
-pub(super) const RULES: Rules = Rules {
-    id: None,
-    first: |b| b.is_ascii_alphabetic() || b == b'_',
-    inner: |b| is_word(b) || matches!(b, b'.' | b':'),
-    longest: 64,
+pub(super) const RULES: LabelRules = LabelRules {
+    accepts_id: None,
+    can_begin: |b| b.is_ascii_alphabetic() || b == b'_',
+    can_contain: |b| is_word(b) || matches!(b, b'.' | b':'),
+    max_name_bytes: 64,
 };
 
 pub(super) fn write(steps: &[Step<'_>], dispositions: &mut Dispositions, out: &mut String) {
@@ -27,15 +27,15 @@ pub(super) fn write(steps: &[Step<'_>], dispositions: &mut Dispositions, out: &m
         out,
         dispositions,
         turn: None,
-        signature: None,
+        pending_signature: None,
     };
     for step in steps {
         match step {
-            Step::Say(speaker, say) => gemini.say(*speaker, say),
-            Step::Calls(calls, labels) => gemini.calls(calls, labels),
+            Step::Message(speaker, message) => gemini.write_message(*speaker, message),
+            Step::Calls(calls, labels) => gemini.write_calls(calls, labels),
         }
     }
-    gemini.close();
+    gemini.close_turn();
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,26 +52,26 @@ struct Gemini<'a, 'p> {
     /// The turn that is open.
     turn: Option<Turn>,
     /// The signature of a thought, for the part that follows it, and the thought's item.
-    signature: Option<(u64, &'p JsonText)>,
+    pending_signature: Option<(u64, &'p JsonText)>,
 }
 
 impl<'p> Gemini<'_, 'p> {
     /// Continues or begins a turn. User and model must alternate, so consecutive content of one of them forms one turn.
     /// Between function responses and the user's next turn, the model states that it did not answer.
-    fn begin(&mut self, turn: Turn) {
+    fn begin_turn(&mut self, turn: Turn) {
         if self.turn == Some(turn) && turn != Turn::Responses {
             return;
         }
         if self.turn.is_none() && turn == Turn::Model {
-            self.begin(Turn::User);
-            self.text(&Text::Plain(OPENING.into()));
+            self.begin_turn(Turn::User);
+            self.write_text(&Text::Plain(OPENING.into()));
         }
         if self.turn == Some(Turn::Responses) && turn == Turn::User {
-            self.begin(Turn::Model);
-            self.text(&Text::Plain(Mark::Unanswered.text().into()));
+            self.begin_turn(Turn::Model);
+            self.write_text(&Text::Plain(Mark::Unanswered.text().into()));
         }
-        self.close();
-        json::next(self.out);
+        self.close_turn();
+        json::push_comma(self.out);
         self.out.push_str(match turn {
             Turn::User | Turn::Responses => "{\"role\":\"user\",\"parts\":[",
             Turn::Model => "{\"role\":\"model\",\"parts\":[",
@@ -79,25 +79,25 @@ impl<'p> Gemini<'_, 'p> {
         self.turn = Some(turn);
     }
 
-    fn close(&mut self) {
+    fn close_turn(&mut self) {
         if self.turn.is_some() {
             self.out.push_str("]}");
         }
     }
 
-    fn text(&mut self, text: &Text<'_>) {
-        json::next(self.out);
+    fn write_text(&mut self, text: &Text<'_>) {
+        json::push_comma(self.out);
         self.out.push_str("{\"text\":\"");
         text.push(self.out);
         self.out.push('"');
-        self.sign(None);
+        self.write_signature(None);
         self.out.push('}');
     }
 
     /// Adds a signature to a part of the model: the part's own one, else that of the thought before it. A part has room
     /// for only one.
-    fn sign(&mut self, own: Option<&JsonText>) {
-        let pending = self.signature.take();
+    fn write_signature(&mut self, own: Option<&JsonText>) {
+        let pending = self.pending_signature.take();
         if let (Some((seq, pending)), Some(own)) = (pending, own)
             && pending != own
         {
@@ -109,52 +109,52 @@ impl<'p> Gemini<'_, 'p> {
         }
     }
 
-    fn say(&mut self, speaker: Speaker, say: &'p Say) {
+    fn write_message(&mut self, speaker: Speaker, message: &'p Message) {
         match speaker {
             Speaker::User => {
-                self.begin(Turn::User);
-                for content in &say.contents {
-                    self.part(content, say.seq);
+                self.begin_turn(Turn::User);
+                for content in &message.contents {
+                    self.write_part(content, message.seq);
                 }
             }
             Speaker::Assistant => {
-                self.begin(Turn::Model);
-                self.reasoning(&say.reasoning);
-                for content in &say.contents {
-                    let text = as_text(content, say.seq, self.dispositions);
-                    self.text(&text);
+                self.begin_turn(Turn::Model);
+                self.take_reasoning(&message.reasoning);
+                for content in &message.contents {
+                    let text = as_text(content, message.seq, self.dispositions);
+                    self.write_text(&text);
                 }
             }
             Speaker::System => {
-                self.begin(Turn::User);
-                json::next(self.out);
+                self.begin_turn(Turn::User);
+                json::push_comma(self.out);
                 self.out.push_str("{\"text\":\"");
-                push_note(say, self.dispositions, self.out);
+                push_note(message, self.dispositions, self.out);
                 self.out.push_str("\"}");
             }
         }
     }
 
-    fn part(&mut self, content: &Content, seq: Option<u64>) {
+    fn write_part(&mut self, content: &Content, seq: Option<u64>) {
         let (Content::Image(media) | Content::File(media)) = content else {
             let text = as_text(content, seq, self.dispositions);
-            return self.text(&text);
+            return self.write_text(&text);
         };
-        let Some(source) = part(media) else {
+        let Some(source) = sendable_part(media) else {
             let text = as_text(content, seq, self.dispositions);
-            return self.text(&text);
+            return self.write_text(&text);
         };
-        json::next(self.out);
+        json::push_comma(self.out);
         match source {
             Part::Inline { mime, data } => {
                 self.out.push_str("{\"inlineData\":{\"mimeType\":");
-                json::string(self.out, mime);
+                json::push_string(self.out, mime);
                 self.out.push_str(",\"data\":");
-                json::string(self.out, data);
+                json::push_string(self.out, data);
             }
             Part::Link { mime, link } => {
                 self.out.push_str("{\"fileData\":{\"mimeType\":");
-                json::string(self.out, mime);
+                json::push_string(self.out, mime);
                 self.out.push_str(",\"fileUri\":");
                 link.push(self.out);
             }
@@ -165,12 +165,12 @@ impl<'p> Gemini<'_, 'p> {
     /// Keeps the signature of a thought for the part that the thought led to, which sends it as `thoughtSignature`
     /// (Thought signatures guide). The thought's text is only a summary for people, and is left out. Of several
     /// thoughts in a row only the last signature is sent, because a part has room for one.
-    fn reasoning(&mut self, reasoning: &'p [Reasoning]) {
+    fn take_reasoning(&mut self, reasoning: &'p [Reasoning]) {
         for thought in reasoning {
             match &thought.sealed {
                 Some(Sealed::GoogleSignature(signature)) if is_signature(signature) => {
-                    let before = self.signature.replace((thought.seq, signature));
-                    if let Some((seq, _)) = before {
+                    let replaced = self.pending_signature.replace((thought.seq, signature));
+                    if let Some((seq, _)) = replaced {
                         self.dispositions.omit_piece(seq, NOT_IN_FORMAT);
                     }
                 }
@@ -184,33 +184,33 @@ impl<'p> Gemini<'_, 'p> {
         }
     }
 
-    fn calls(&mut self, calls: &'p Calls, labels: &[Label<'_>]) {
-        self.begin(Turn::Model);
-        self.reasoning(&calls.reasoning);
+    fn write_calls(&mut self, calls: &'p Calls, labels: &[Label<'_>]) {
+        self.begin_turn(Turn::Model);
+        self.take_reasoning(&calls.reasoning);
         for (call, label) in calls.calls.iter().zip(labels) {
-            self.call(call, label);
+            self.write_call(call, label);
         }
-        self.begin(Turn::Responses);
+        self.begin_turn(Turn::Responses);
         for (call, label) in calls.calls.iter().zip(labels) {
-            json::next(self.out);
+            json::push_comma(self.out);
             self.out.push_str("{\"functionResponse\":{\"name\":");
-            json::string(self.out, &label.name);
+            json::push_string(self.out, &label.name);
             self.out.push_str(",\"response\":");
-            self.response(&call.result);
+            self.write_response(&call.result);
             self.out.push_str("}}");
         }
     }
 
-    fn call(&mut self, call: &Call, label: &Label<'_>) {
-        json::next(self.out);
+    fn write_call(&mut self, call: &Call, label: &Label<'_>) {
+        json::push_comma(self.out);
         self.out.push_str("{\"functionCall\":{\"name\":");
-        json::string(self.out, &label.name);
+        json::push_string(self.out, &label.name);
         self.out.push_str(",\"args\":");
-        if args_object(&call.args, self.out) {
+        if push_args_object(&call.args, self.out) {
             self.dispositions.adapt(call.seq, "arguments_wrapped");
         }
         self.out.push('}');
-        let own = match &call.signature {
+        let signature = match &call.signature {
             Some((Provider::Google, signature)) if is_signature(signature) => Some(signature),
             Some(_) => {
                 self.dispositions.adapt(call.seq, "call_signature_dropped");
@@ -218,13 +218,13 @@ impl<'p> Gemini<'_, 'p> {
             }
             None => None,
         };
-        self.sign(own);
+        self.write_signature(signature);
         self.out.push('}');
     }
 
     /// Writes a function's result as an object: the result itself if it is one, else an object with the member `output`
     /// or `error` (REST reference, FunctionResponse).
-    fn response(&mut self, result: &CallResult) {
+    fn write_response(&mut self, result: &CallResult) {
         if let ResultContent::Value(value) = &result.content
             && result.ok
             && value.is_object()
@@ -264,8 +264,8 @@ enum Part<'a> {
     },
 }
 
-fn part(medium: &Media) -> Option<Part<'_>> {
-    match media::source(medium)? {
+fn sendable_part(medium: &Media) -> Option<Part<'_>> {
+    match media::sendable_source(medium)? {
         Source::Base64 { mime, data } if is_accepted(mime) => Some(Part::Inline { mime, data }),
         Source::Link(link) => {
             let mime = link.mime.filter(|mime| is_accepted(mime))?;

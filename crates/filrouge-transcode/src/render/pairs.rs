@@ -1,6 +1,6 @@
 //! `pairs`: questions with their answers, of finalized turns; nothing else.
 
-use filrouge_engine::restore::{Block, Calls, Dispositions, PlanTurn, Say};
+use filrouge_engine::restore::{Block, Calls, Dispositions, Message, PlanTurn};
 
 use super::{NOT_IN_FORMAT, omit_reasoning};
 use crate::json;
@@ -9,17 +9,17 @@ use crate::json;
 const NOT_A_PAIR: &str = "not_in_format";
 
 pub(super) fn write(
-    summary: Option<&Say>,
+    summary: Option<&Message>,
     turns: &[PlanTurn],
     dispositions: &mut Dispositions,
     out: &mut String,
 ) {
     if let Some(summary) = summary {
-        omit_say(summary, dispositions);
+        omit_message(summary, dispositions);
     }
     for turn in turns {
         if let Some(pair) = &turn.pair {
-            json::next(out);
+            json::push_comma(out);
             out.push_str("{\"turn_id\":\"");
             out.push_str(&turn.turn_id.to_string());
             out.push_str("\",\"question\":");
@@ -31,17 +31,17 @@ pub(super) fn write(
         // A plan for pairs has no blocks; blocks of any other plan are reported as left out.
         for block in &turn.blocks {
             match block {
-                Block::Say(say) => omit_say(say, dispositions),
+                Block::Message(message) => omit_message(message, dispositions),
                 Block::Calls(calls) => omit_calls(calls, dispositions),
             }
         }
     }
 }
 
-fn omit_say(say: &Say, dispositions: &mut Dispositions) {
-    omit_reasoning(&say.reasoning, NOT_IN_FORMAT, dispositions);
-    if let Some(seq) = say.seq {
-        for _ in &say.contents {
+fn omit_message(message: &Message, dispositions: &mut Dispositions) {
+    omit_reasoning(&message.reasoning, NOT_IN_FORMAT, dispositions);
+    if let Some(seq) = message.seq {
+        for _ in &message.contents {
             dispositions.omit_piece(seq, NOT_A_PAIR);
         }
     }

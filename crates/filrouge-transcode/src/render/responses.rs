@@ -3,24 +3,24 @@
 use std::collections::HashSet;
 
 use filrouge_engine::restore::{
-    Call, CallResult, Calls, Content, Dispositions, Media, Reasoning, ResultContent, Say, Sealed,
-    Speaker, is_text,
+    Call, CallResult, Calls, Content, Dispositions, Media, Message, Reasoning, ResultContent,
+    Sealed, Speaker, is_text,
 };
 use filrouge_types::{JsonText, RawJson};
 use serde::Deserialize;
 
 use super::chat::push_source;
-use super::{NO_MESSAGE, NOT_IN_FORMAT, Step, args_string, foreign_reason, push_result};
+use super::{NO_MESSAGE, NOT_IN_FORMAT, Step, foreign_reason, push_args_string, push_result};
 use crate::json;
-use crate::labels::{Label, Rules, is_word};
+use crate::labels::{Label, LabelRules, is_word};
 use crate::media::{self, IMAGES, PDF, Source};
 use crate::text::{Text, as_text};
 
-pub(super) const RULES: Rules = Rules {
-    id: Some(|id| (1..=64).contains(&id.len()) && !id.contains(char::is_control)),
-    first: is_word,
-    inner: is_word,
-    longest: 64,
+pub(super) const RULES: LabelRules = LabelRules {
+    accepts_id: Some(|id| (1..=64).contains(&id.len()) && !id.contains(char::is_control)),
+    can_begin: is_word,
+    can_contain: is_word,
+    max_name_bytes: 64,
 };
 
 pub(super) fn write(steps: &[Step<'_>], dispositions: &mut Dispositions, out: &mut String) {
@@ -28,12 +28,12 @@ pub(super) fn write(steps: &[Step<'_>], dispositions: &mut Dispositions, out: &m
         out,
         dispositions,
         written_ids: HashSet::new(),
-        messages: 0,
+        message_count: 0,
     };
     for step in steps {
         match step {
-            Step::Say(speaker, say) => responses.say(*speaker, say),
-            Step::Calls(calls, labels) => responses.calls(calls, labels),
+            Step::Message(speaker, message) => responses.write_message(*speaker, message),
+            Step::Calls(calls, labels) => responses.write_calls(calls, labels),
         }
     }
 }
@@ -44,11 +44,11 @@ struct Responses<'a> {
     /// The ids of written reasoning items: the API refuses a duplicate.
     written_ids: HashSet<String>,
     /// The number of messages that were written with an id.
-    messages: usize,
+    message_count: usize,
 }
 
 /// A reasoning item, as the API created it.
-struct Item<'a> {
+struct ReasoningItem<'a> {
     id: &'a JsonText,
     summary: &'a RawJson,
     encrypted_content: Option<&'a JsonText>,
@@ -70,10 +70,10 @@ enum SummaryKind {
     Text,
 }
 
-impl Item<'_> {
+impl ReasoningItem<'_> {
     /// Whether the API could have created this item: "Expected an ID that begins with 'rs'", of letters, digits, `_`
     /// and `-`.
-    fn is_sound(&self) -> bool {
+    fn is_valid(&self) -> bool {
         let id = self.id.to_plain();
         let summary = serde_json::from_str::<Vec<Summary>>(self.summary.as_str());
         id.starts_with("rs")
@@ -83,13 +83,13 @@ impl Item<'_> {
     }
 }
 
-fn item(thought: &Reasoning) -> Option<Item<'_>> {
+fn reasoning_item(thought: &Reasoning) -> Option<ReasoningItem<'_>> {
     match &thought.sealed {
         Some(Sealed::OpenaiItem {
             id,
             summary,
             encrypted_content,
-        }) => Some(Item {
+        }) => Some(ReasoningItem {
             id,
             summary,
             encrypted_content: encrypted_content.as_ref().filter(|e| !e.is_empty()),
@@ -99,8 +99,8 @@ fn item(thought: &Reasoning) -> Option<Item<'_>> {
 }
 
 impl Responses<'_> {
-    fn begin(&mut self, kind: &str) {
-        json::next(self.out);
+    fn begin_item(&mut self, kind: &str) {
+        json::push_comma(self.out);
         self.out.push_str("{\"type\":\"");
         self.out.push_str(kind);
         self.out.push('"');
@@ -108,18 +108,18 @@ impl Responses<'_> {
 
     /// Writes reasoning right before the item it led to; otherwise the API refuses it: it "was provided without its
     /// required following item".
-    fn reasoning(&mut self, reasoning: &[Reasoning]) {
+    fn write_reasoning(&mut self, reasoning: &[Reasoning]) {
         for thought in reasoning {
-            let Some(item) = item(thought) else {
+            let Some(item) = reasoning_item(thought) else {
                 self.dispositions
                     .omit_piece(thought.seq, foreign_reason(thought));
                 continue;
             };
-            if !item.is_sound() || !self.written_ids.insert(item.id.to_plain()) {
+            if !item.is_valid() || !self.written_ids.insert(item.id.to_plain()) {
                 self.dispositions.omit_piece(thought.seq, NOT_IN_FORMAT);
                 continue;
             }
-            self.begin("reasoning");
+            self.begin_item("reasoning");
             self.out.push_str(",\"id\":");
             self.out.push_str(item.id.as_token());
             self.out.push_str(",\"summary\":");
@@ -132,21 +132,21 @@ impl Responses<'_> {
         }
     }
 
-    fn say(&mut self, speaker: Speaker, say: &Say) {
+    fn write_message(&mut self, speaker: Speaker, message: &Message) {
         let role = match speaker {
             Speaker::User => "user",
             Speaker::System => "system",
-            Speaker::Assistant => return self.assistant(say),
+            Speaker::Assistant => return self.write_assistant_message(message),
         };
-        self.begin("message");
+        self.begin_item("message");
         self.out.push_str(",\"role\":\"");
         self.out.push_str(role);
         self.out.push_str("\",\"content\":[");
-        for content in &say.contents {
-            json::next(self.out);
-            if speaker == Speaker::System || !media_part(content, self.out) {
-                let text = as_text(content, say.seq, self.dispositions);
-                self.text("input_text", &text);
+        for content in &message.contents {
+            json::push_comma(self.out);
+            if speaker == Speaker::System || !push_media_part(content, self.out) {
+                let text = as_text(content, message.seq, self.dispositions);
+                self.write_text("input_text", &text);
             }
         }
         self.out.push_str("]}");
@@ -154,24 +154,24 @@ impl Responses<'_> {
 
     /// Writes the assistant's message. A single text becomes an `EasyInputMessage`. Several texts, or a refusal, need
     /// an output message, whose members are all required (API reference). Its id is unique only within this input.
-    fn assistant(&mut self, say: &Say) {
-        self.reasoning(&say.reasoning);
-        self.begin("message");
-        if let [only] = say.contents.as_slice()
+    fn write_assistant_message(&mut self, message: &Message) {
+        self.write_reasoning(&message.reasoning);
+        self.begin_item("message");
+        if let [only] = message.contents.as_slice()
             && !matches!(only, Content::Refusal(_))
         {
             self.out.push_str(",\"role\":\"assistant\",\"content\":\"");
-            as_text(only, say.seq, self.dispositions).push(self.out);
+            as_text(only, message.seq, self.dispositions).push(self.out);
             self.out.push_str("\"}");
             return;
         }
-        self.messages += 1;
+        self.message_count += 1;
         self.out.push_str(",\"id\":\"msg_");
-        self.out.push_str(&self.messages.to_string());
+        self.out.push_str(&self.message_count.to_string());
         self.out
             .push_str("\",\"status\":\"completed\",\"role\":\"assistant\",\"content\":[");
-        for content in &say.contents {
-            json::next(self.out);
+        for content in &message.contents {
+            json::push_comma(self.out);
             if let Content::Refusal(refusal) = content {
                 self.out.push_str("{\"type\":\"refusal\",\"refusal\":");
                 self.out.push_str(refusal.as_token());
@@ -179,14 +179,14 @@ impl Responses<'_> {
             } else {
                 self.out
                     .push_str("{\"type\":\"output_text\",\"annotations\":[],\"text\":\"");
-                as_text(content, say.seq, self.dispositions).push(self.out);
+                as_text(content, message.seq, self.dispositions).push(self.out);
                 self.out.push_str("\"}");
             }
         }
         self.out.push_str("]}");
     }
 
-    fn text(&mut self, kind: &str, text: &Text<'_>) {
+    fn write_text(&mut self, kind: &str, text: &Text<'_>) {
         self.out.push_str("{\"type\":\"");
         self.out.push_str(kind);
         self.out.push_str("\",\"text\":\"");
@@ -194,48 +194,50 @@ impl Responses<'_> {
         self.out.push_str("\"}");
     }
 
-    fn calls(&mut self, calls: &Calls, labels: &[Label<'_>]) {
-        self.reasoning(&calls.reasoning);
+    fn write_calls(&mut self, calls: &Calls, labels: &[Label<'_>]) {
+        self.write_reasoning(&calls.reasoning);
         for (call, label) in calls.calls.iter().zip(labels) {
-            self.call(call, label);
+            self.write_call(call, label);
         }
         for (call, label) in calls.calls.iter().zip(labels) {
-            self.begin("function_call_output");
+            self.begin_item("function_call_output");
             self.out.push_str(",\"call_id\":");
-            json::string(self.out, &label.id);
+            json::push_string(self.out, &label.id);
             self.out.push_str(",\"output\":");
-            self.output(&call.result);
+            self.write_output(&call.result);
             self.out.push('}');
         }
     }
 
-    fn call(&mut self, call: &Call, label: &Label<'_>) {
+    fn write_call(&mut self, call: &Call, label: &Label<'_>) {
         if call.signature.is_some() {
             self.dispositions.adapt(call.seq, "call_signature_dropped");
         }
-        self.begin("function_call");
+        self.begin_item("function_call");
         self.out.push_str(",\"call_id\":");
-        json::string(self.out, &label.id);
+        json::push_string(self.out, &label.id);
         self.out.push_str(",\"name\":");
-        json::string(self.out, &label.name);
+        json::push_string(self.out, &label.name);
         self.out.push_str(",\"arguments\":");
-        if args_string(&call.args, self.out) {
+        if push_args_string(&call.args, self.out) {
             self.dispositions.adapt(call.seq, "arguments_wrapped");
         }
         self.out.push('}');
     }
 
-    fn output(&mut self, result: &CallResult) {
+    fn write_output(&mut self, result: &CallResult) {
         match &result.content {
-            ResultContent::Contents(contents) if contents.iter().any(|c| part(c).is_some()) => {
-                self.parts(result, contents);
+            ResultContent::Contents(contents)
+                if contents.iter().any(|c| sendable_part(c).is_some()) =>
+            {
+                self.write_parts(result, contents);
             }
-            _ => self.text_result(result),
+            _ => self.write_text_result(result),
         }
     }
 
     /// Writes a result as text alone.
-    fn text_result(&mut self, result: &CallResult) {
+    fn write_text_result(&mut self, result: &CallResult) {
         self.out.push('"');
         if !result.ok {
             self.out.push_str("Error: ");
@@ -246,21 +248,21 @@ impl Responses<'_> {
     }
 
     /// Writes a result that contains images or files.
-    fn parts(&mut self, result: &CallResult, contents: &[Content]) {
+    fn write_parts(&mut self, result: &CallResult, contents: &[Content]) {
         self.out.push('[');
-        let mut failed = !result.ok;
-        if failed && contents.first().is_some_and(|c| part(c).is_some()) {
-            failed = false;
+        let mut needs_error_prefix = !result.ok;
+        if needs_error_prefix && contents.first().is_some_and(|c| sendable_part(c).is_some()) {
+            needs_error_prefix = false;
             let text = format!("Error: {NO_MESSAGE}");
-            self.text("input_text", &Text::Plain(text.into()));
+            self.write_text("input_text", &Text::Plain(text.into()));
         }
         for content in contents {
-            json::next(self.out);
-            if media_part(content, self.out) {
+            json::push_comma(self.out);
+            if push_media_part(content, self.out) {
                 continue;
             }
             self.out.push_str("{\"type\":\"input_text\",\"text\":\"");
-            if std::mem::take(&mut failed) {
+            if std::mem::take(&mut needs_error_prefix) {
                 self.out.push_str("Error: ");
             }
             as_text(content, result.seq, self.dispositions).push(self.out);
@@ -275,13 +277,13 @@ enum Part<'a> {
     File(&'a Media, Source<'a>),
 }
 
-fn part(content: &Content) -> Option<Part<'_>> {
+fn sendable_part(content: &Content) -> Option<Part<'_>> {
     match content {
-        Content::Image(image) => match media::source(image)? {
+        Content::Image(image) => match media::sendable_source(image)? {
             Source::Base64 { mime, .. } if !IMAGES.contains(&mime) => None,
             source => Some(Part::Image(source)),
         },
-        Content::File(file) => match media::source(file)? {
+        Content::File(file) => match media::sendable_source(file)? {
             Source::Base64 { mime, .. } if !is_document(mime) => None,
             source => Some(Part::File(file, source)),
         },
@@ -303,8 +305,8 @@ fn is_document(mime: &str) -> bool {
 }
 
 /// Writes an image or a file as a part; returns `false` and writes nothing if it cannot be one.
-fn media_part(content: &Content, out: &mut String) -> bool {
-    let source = match part(content) {
+fn push_media_part(content: &Content, out: &mut String) -> bool {
+    let source = match sendable_part(content) {
         None => return false,
         Some(Part::Image(source)) => {
             out.push_str("{\"type\":\"input_image\",\"detail\":\"auto\",");
@@ -321,7 +323,7 @@ fn media_part(content: &Content, out: &mut String) -> bool {
                 Source::Link(_) => out.push_str("\"file_url\":"),
                 Source::Base64 { .. } => {
                     out.push_str("\"filename\":");
-                    json::string(out, media::file_name(file));
+                    json::push_string(out, media::file_name(file));
                     out.push_str(",\"file_data\":");
                 }
             }

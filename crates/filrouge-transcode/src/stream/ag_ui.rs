@@ -4,7 +4,7 @@
 //! Content that the protocol requires a reader to reject is recorded if the user may have seen it. Steps, state and raw
 //! events show nothing to a user and are not recorded.
 
-use filrouge_engine::stream::{Ended, StreamError, Transcript};
+use filrouge_engine::stream::{StreamEnd, StreamError, Transcript};
 use filrouge_types::{Channel, Role};
 use serde_json::value::RawValue;
 
@@ -40,11 +40,11 @@ json::members! {
     Interrupt { message }
 }
 
-impl super::Events for AgUi {
-    fn event(&mut self, name: &str, data: &str, out: &mut Transcript) {
+impl super::EventDecoder for AgUi {
+    fn decode_event(&mut self, name: &str, data: &str, out: &mut Transcript) {
         let known = json::read::<Event<'_>>(data).is_some_and(|event| {
-            let kind = json::inner(event.kind).unwrap_or(name);
-            self.take(kind, data, &event, out) || self.foreign_error(name, data, out)
+            let kind = json::string_content(event.kind).unwrap_or(name);
+            self.decode(kind, data, &event, out) || self.decode_foreign_error(name, data, out)
         });
         if !known {
             out.unknown(data);
@@ -54,40 +54,46 @@ impl super::Events for AgUi {
     /// Records what a run that was cut off has left: its only content may be a snapshot. Without a terminal event, the
     /// response does not end here.
     fn end(&mut self, out: &mut Transcript) {
-        self.snapshot.say(&mut self.texts, out);
+        self.snapshot.record_pending(&mut self.texts, out);
         self.texts.finish_ended(out);
     }
 }
 
 impl AgUi {
     /// Decodes an event; `false` if its type is unknown or its shape is wrong.
-    fn take(&mut self, kind: &str, data: &str, event: &Event<'_>, out: &mut Transcript) -> bool {
+    fn decode(&mut self, kind: &str, data: &str, event: &Event<'_>, out: &mut Transcript) -> bool {
         let texts = &mut self.texts;
         match kind {
-            "TEXT_MESSAGE_CONTENT" => texts.grow(Kind::Text, event, out),
-            "TOOL_CALL_ARGS" => texts.grow(Kind::Call, event, out),
+            "TEXT_MESSAGE_CONTENT" => texts.add_text(Kind::Text, event, out),
+            "TOOL_CALL_ARGS" => texts.add_text(Kind::Call, event, out),
             "REASONING_MESSAGE_CONTENT" | "THINKING_TEXT_MESSAGE_CONTENT" => {
-                texts.grow(Kind::Reasoning, event, out)
+                texts.add_text(Kind::Reasoning, event, out)
             }
-            "TEXT_MESSAGE_CHUNK" => texts.chunk(Kind::Text, event, out),
-            "TOOL_CALL_CHUNK" => texts.chunk(Kind::Call, event, out),
-            "REASONING_MESSAGE_CHUNK" => texts.chunk(Kind::Reasoning, event, out),
+            "TEXT_MESSAGE_CHUNK" => texts.add_chunk(Kind::Text, event, out),
+            "TOOL_CALL_CHUNK" => texts.add_chunk(Kind::Call, event, out),
+            "REASONING_MESSAGE_CHUNK" => texts.add_chunk(Kind::Reasoning, event, out),
             "RAW" | "SUBAGENT_STARTED" => true,
             "ACTIVITY_SNAPSHOT" | "ACTIVITY_DELTA" => {
-                content::activity(kind, data, event.subagent, out);
+                content::record_activity(kind, data, event.subagent, out);
                 true
             }
-            "REASONING_ENCRYPTED_VALUE" => texts.seal(event, out),
+            "REASONING_ENCRYPTED_VALUE" => texts.record_seal(event, out),
             _ => {
                 texts.close_lane(event.subagent, out);
-                self.other(kind, data, event, out)
+                self.decode_boundary_event(kind, data, event, out)
             }
         }
     }
 
     /// Decodes an event of a type that ends the text or call that chunks were growing; `false` if its type is unknown
     /// or its shape is wrong.
-    fn other(&mut self, kind: &str, data: &str, event: &Event<'_>, out: &mut Transcript) -> bool {
+    fn decode_boundary_event(
+        &mut self,
+        kind: &str,
+        data: &str,
+        event: &Event<'_>,
+        out: &mut Transcript,
+    ) -> bool {
         let texts = &mut self.texts;
         match kind {
             "TEXT_MESSAGE_START" => texts.start(Kind::Text, event, out),
@@ -95,32 +101,34 @@ impl AgUi {
             "REASONING_MESSAGE_START" | "THINKING_TEXT_MESSAGE_START" => {
                 texts.start(Kind::Reasoning, event, out)
             }
-            "TEXT_MESSAGE_END" => texts.stop(Kind::Text, event, out),
-            "TOOL_CALL_END" => texts.stop(Kind::Call, event, out),
+            "TEXT_MESSAGE_END" => texts.end(Kind::Text, event, out),
+            "TOOL_CALL_END" => texts.end(Kind::Call, event, out),
             "REASONING_MESSAGE_END" | "THINKING_TEXT_MESSAGE_END" => {
-                texts.stop(Kind::Reasoning, event, out)
+                texts.end(Kind::Reasoning, event, out)
             }
             "TOOL_CALL_RESULT" => {
-                let call = json::inner(event.tool_call_id);
-                call.map(|call| texts.result(call, event.content, None, event.message_id, out))
-                    .is_some()
+                let call = json::string_content(event.tool_call_id);
+                call.map(|call| {
+                    texts.record_result(call, event.content, None, event.message_id, out)
+                })
+                .is_some()
             }
             "MESSAGES_SNAPSHOT" => {
                 texts.close(out);
-                self.snapshot.take(event.messages, &mut self.texts, out)
+                self.snapshot.decode(event.messages, &mut self.texts, out)
             }
             "CUSTOM" => {
-                content::activity(kind, data, event.subagent, out);
+                content::record_activity(kind, data, event.subagent, out);
                 true
             }
             "RUN_STARTED" => {
-                if let Some(id) = json::token(event.run_id) {
+                if let Some(id) = json::string_token(event.run_id) {
                     out.set_metadata("response_id", id);
                 }
                 true
             }
             "RUN_FINISHED" => {
-                self.finished(event, out);
+                self.finish_run(event, out);
                 true
             }
             "RUN_ERROR" => {
@@ -136,30 +144,30 @@ impl AgUi {
     }
 
     /// Decodes an error that does not follow the protocol; `false` if the event is not an error.
-    fn foreign_error(&mut self, name: &str, data: &str, out: &mut Transcript) -> bool {
+    fn decode_foreign_error(&mut self, name: &str, data: &str, out: &mut Transcript) -> bool {
         let error = error_in(name, data);
         error.map(|error| self.fail(error, out)).is_some()
     }
 
     /// Records what has arrived, and ends the response as failed.
     fn fail(&mut self, error: StreamError, out: &mut Transcript) {
-        self.snapshot.say(&mut self.texts, out);
+        self.snapshot.record_pending(&mut self.texts, out);
         self.texts.finish_ended(out);
-        out.end(Ended::Failed(error));
+        out.end(StreamEnd::Failed(error));
     }
 
     /// Ends the response as `RUN_FINISHED` states.
-    fn finished(&mut self, event: &Event<'_>, out: &mut Transcript) {
+    fn finish_run(&mut self, event: &Event<'_>, out: &mut Transcript) {
         self.texts.close(out);
-        self.snapshot.say(&mut self.texts, out);
+        self.snapshot.record_pending(&mut self.texts, out);
         usage::record(event.usage, out);
-        if let Some(result) = json::value(event.result) {
-            out.set_metadata("run_result", &json::kept(result));
+        if let Some(result) = json::non_null(event.result) {
+            out.set_metadata("run_result", &json::storable(result));
         }
         // Earlier versions sent outcomes as strings.
-        let outcome = json::value(event.outcome);
+        let outcome = json::non_null(event.outcome);
         let outcome = outcome.and_then(json::read::<Outcome<'_>>);
-        let word = match &outcome {
+        let outcome_word = match &outcome {
             Some(outcome) => outcome.kind,
             None => event.outcome,
         };
@@ -169,30 +177,30 @@ impl AgUi {
         for interrupt in interrupts.into_iter().flatten() {
             record_interrupt(interrupt, out);
         }
-        let (finish, ended) = match json::inner(word) {
-            Some("cancelled" | "canceled") => ("\"cancelled\"", Ended::Cancelled),
-            Some("interrupt") => ("\"other\"", Ended::Continues),
-            _ if self.texts.waits() => ("\"tool_calls\"", Ended::Continues),
-            _ => ("\"stop\"", Ended::Answered),
+        let (finish, end) = match json::string_content(outcome_word) {
+            Some("cancelled" | "canceled") => ("\"cancelled\"", StreamEnd::Cancelled),
+            Some("interrupt") => ("\"other\"", StreamEnd::Continues),
+            _ if self.texts.has_open_calls() => ("\"tool_calls\"", StreamEnd::Continues),
+            _ => ("\"stop\"", StreamEnd::Answered),
         };
         out.set_metadata("finish_reason", finish);
-        if let Some(word) = json::token(word).filter(|word| *word != "\"success\"") {
+        if let Some(word) = json::string_token(outcome_word).filter(|word| *word != "\"success\"") {
             out.set_metadata("provider_finish_reason", word);
         }
-        out.end(ended);
+        out.end(end);
     }
 }
 
 /// Records a question that a run asks the user before it continues.
 fn record_interrupt(interrupt: &RawValue, out: &mut Transcript) {
-    let raw = json::kept(interrupt.get());
+    let raw = json::storable(interrupt.get());
     let members = json::read::<Interrupt<'_>>(interrupt.get());
-    let message = members.and_then(|members| json::token(members.message));
+    let message = members.and_then(|members| json::string_token(members.message));
     let parts = match message {
         Some(message) => format!(
             r#"[{{"type":"text","text":{message}}},{{"type":"interrupt","interrupt":{raw}}}]"#
         ),
         None => format!(r#"[{{"type":"interrupt","interrupt":{raw}}}]"#),
     };
-    out.whole(Role::Assistant, Channel::HitlRequest, parts);
+    out.add_item(Role::Assistant, Channel::HitlRequest, parts);
 }

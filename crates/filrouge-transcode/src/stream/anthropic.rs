@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use filrouge_engine::stream::{Ended, Transcript};
+use filrouge_engine::stream::{StreamEnd, Transcript};
 use filrouge_types::{RawJson, merge_objects, merge_patch};
 
 use super::json::{self, Raw};
@@ -18,68 +18,68 @@ use wire::{Delta, Event, Message};
 #[derive(Default)]
 pub(super) struct Messages {
     /// The incomplete blocks, by index.
-    open: BTreeMap<u64, Block>,
-    /// The number of characters of the newest text up to a position, so that none is counted twice.
-    count: block::Count,
+    open_blocks: BTreeMap<u64, Block>,
+    /// The number of characters of the newest text up to a position, so that no character is counted twice.
+    char_count: block::CharCount,
     has_begun: bool,
     /// Whether the message has a call of a tool that the caller runs.
     has_calls: bool,
     /// The token counts at the beginning of the message, and the newest ones after it.
     usage: [Option<RawJson>; 2],
-    /// The reason why the message stopped, escaped as in a JSON string.
-    stop: Option<String>,
+    /// The reason why the message stop_error, escaped as in a JSON string.
+    stop_reason: Option<String>,
 }
 
-impl super::Events for Messages {
-    fn event(&mut self, name: &str, data: &str, out: &mut Transcript) {
+impl super::EventDecoder for Messages {
+    fn decode_event(&mut self, name: &str, data: &str, out: &mut Transcript) {
         let data = data.trim();
         // Serde would also accept a list for an object.
         let event: Option<Event<'_>> = data.starts_with('{').then(|| json::read(data)).flatten();
         let Some(event) = event else {
             return out.unknown(data);
         };
-        if !self.take(name, &event, data, out) {
+        if !self.decode(name, &event, data, out) {
             out.unknown(data);
         }
     }
 
     fn end(&mut self, out: &mut Transcript) {
-        if self.stop.is_some() {
+        if self.stop_reason.is_some() {
             self.conclude(out);
         } else {
-            self.break_off(out);
+            self.record_held_back(out);
         }
     }
 }
 
 impl Messages {
     /// Decodes an event; `false` if its type is unknown or its shape is wrong.
-    fn take(&mut self, name: &str, event: &Event<'_>, data: &str, out: &mut Transcript) -> bool {
-        match json::some(event.kind).unwrap_or(name) {
+    fn decode(&mut self, name: &str, event: &Event<'_>, data: &str, out: &mut Transcript) -> bool {
+        match json::nonempty_string(event.kind).unwrap_or(name) {
             "content_block_delta" => match (event.index, &event.delta) {
-                (Some(index), Some(delta)) => match self.open.get_mut(&index) {
-                    Some(block) => block.add(delta, out),
+                (Some(index), Some(delta)) => match self.open_blocks.get_mut(&index) {
+                    Some(block) => block.add_delta(delta, out),
                     None => false,
                 },
                 _ => false,
             },
-            "content_block_start" => match (event.index, json::value(event.content_block)) {
-                (Some(index), Some(block)) => self.begin(index, block, out),
+            "content_block_start" => match (event.index, json::non_null(event.content_block)) {
+                (Some(index), Some(block)) => self.begin_block(index, block, out),
                 _ => false,
             },
             "content_block_stop" => {
                 let index = event.index.unwrap_or_default();
-                match self.open.remove(&index) {
-                    Some(block) => block.finish(&mut self.count, out),
+                match self.open_blocks.remove(&index) {
+                    Some(block) => block.finish(&mut self.char_count, out),
                     None => return false,
                 }
                 true
             }
             "message_start" => {
-                let message = json::value(event.message).and_then(json::read);
-                message.is_some_and(|message| self.message(&message, out))
+                let message = json::non_null(event.message).and_then(json::read);
+                message.is_some_and(|message| self.decode_message(&message, out))
             }
-            "message_delta" => self.message_delta(event, out),
+            "message_delta" => self.decode_message_delta(event, out),
             "message_stop" => {
                 if self.has_begun {
                     self.conclude(out);
@@ -88,38 +88,38 @@ impl Messages {
             }
             "message" => {
                 let message = json::read(data);
-                let known = message.is_some_and(|message| self.message(&message, out));
+                let known = message.is_some_and(|message| self.decode_message(&message, out));
                 if known {
                     self.conclude(out);
                 }
                 known
             }
             "ping" => true,
-            _ => self.fail(name, event, data, out),
+            _ => self.decode_error(name, event, data, out),
         }
     }
 
     /// Begins the block at an index; `false` if its kind or shape is unknown.
-    fn begin(&mut self, index: u64, block: &str, out: &mut Transcript) -> bool {
+    fn begin_block(&mut self, index: u64, block: &str, out: &mut Transcript) -> bool {
         // A new block at this index ends the earlier one, even without its end event.
-        if let Some(before) = self.open.remove(&index) {
-            before.finish(&mut self.count, out);
+        if let Some(earlier) = self.open_blocks.remove(&index) {
+            earlier.finish(&mut self.char_count, out);
         }
         let Some((block, is_call)) = Block::begin(block, out) else {
             return false;
         };
         self.has_calls |= is_call;
-        self.open.insert(index, block);
+        self.open_blocks.insert(index, block);
         true
     }
 
     /// Decodes a message: its beginning, or a complete one; `false` if a part of it has an unknown shape.
-    fn message(&mut self, message: &Message<'_>, out: &mut Transcript) -> bool {
+    fn decode_message(&mut self, message: &Message<'_>, out: &mut Transcript) -> bool {
         self.has_begun = true;
-        if let Some(id) = json::some(message.id) {
+        if let Some(id) = json::nonempty_string(message.id) {
             out.set_metadata("response_id", &format!("\"{id}\""));
         }
-        if let Some(model) = json::plain(message.model) {
+        if let Some(model) = json::decoded_string(message.model) {
             out.model(&model);
         }
         let mut known = true;
@@ -127,13 +127,13 @@ impl Messages {
             match raw.and_then(|raw| Block::begin(raw.get(), out)) {
                 Some((block, is_call)) => {
                     self.has_calls |= is_call;
-                    block.finish(&mut self.count, out);
+                    block.finish(&mut self.char_count, out);
                 }
                 None => known = false,
             }
         }
-        let usage = object(message.usage);
-        known &= usage.is_some() || json::value(message.usage).is_none();
+        let usage = json_object(message.usage);
+        known &= usage.is_some() || json::non_null(message.usage).is_none();
         if let Some(usage) = usage {
             out.usage(usage.as_str());
             self.usage = [Some(usage), None];
@@ -148,14 +148,14 @@ impl Messages {
             ],
             out,
         );
-        if let Some(reason) = json::some(message.stop_reason) {
-            self.stop = Some(reason.to_owned());
+        if let Some(reason) = json::nonempty_string(message.stop_reason) {
+            self.stop_reason = Some(reason.to_owned());
         }
         known
     }
 
     /// Decodes an addition to the message itself: its stop reason and token counts.
-    fn message_delta(&mut self, event: &Event<'_>, out: &mut Transcript) -> bool {
+    fn decode_message_delta(&mut self, event: &Event<'_>, out: &mut Transcript) -> bool {
         let Some(delta) = &event.delta else {
             return false;
         };
@@ -175,40 +175,46 @@ impl Messages {
             ],
             out,
         );
-        let usage = object(event.usage);
-        let known = usage.is_some() || json::value(event.usage).is_none();
+        let usage = json_object(event.usage);
+        let known = usage.is_some() || json::non_null(event.usage).is_none();
         if usage.is_some() {
             self.usage[1] = usage;
         }
-        if let Some(reason) = json::some(delta.stop_reason) {
-            self.stop = Some(reason.to_owned());
+        if let Some(reason) = json::nonempty_string(delta.stop_reason) {
+            self.stop_reason = Some(reason.to_owned());
         }
         known
     }
 
     /// Decodes the error in an event, or an event that consists of an error, as gateways send it; `false` if there is
     /// none.
-    fn fail(&mut self, name: &str, event: &Event<'_>, data: &str, out: &mut Transcript) -> bool {
-        let inside = json::value(event.error).map(provider_error);
-        let Some(error) = inside.or_else(|| error_in(name, data)) else {
+    fn decode_error(
+        &mut self,
+        name: &str,
+        event: &Event<'_>,
+        data: &str,
+        out: &mut Transcript,
+    ) -> bool {
+        let error = json::non_null(event.error).map(provider_error);
+        let Some(error) = error.or_else(|| error_in(name, data)) else {
             return false;
         };
-        self.break_off(out);
-        out.end(Ended::Failed(error));
+        self.record_held_back(out);
+        out.end(StreamEnd::Failed(error));
         true
     }
 
     /// Ends all open blocks, and records what was held back for their end or for the end of the message.
-    fn break_off(&mut self, out: &mut Transcript) {
-        for block in self.open.values_mut() {
-            block.record_held_back(&mut self.count, out);
+    fn record_held_back(&mut self, out: &mut Transcript) {
+        for block in self.open_blocks.values_mut() {
+            block.record_held_back(&mut self.char_count, out);
         }
-        self.open.clear();
+        self.open_blocks.clear();
         // Counts at the end override those at the beginning; a count that is missing at the end keeps its first value.
         let usage = match &self.usage {
             [Some(first), Some(last)] => {
-                let counted = merge_patch(&RawJson::from_checked("{}"), last);
-                Some(merge_objects(first, &counted))
+                let last_counts = merge_patch(&RawJson::from_checked("{}"), last);
+                Some(merge_objects(first, &last_counts))
             }
             [first, last] => last.clone().or_else(|| first.clone()),
         };
@@ -219,28 +225,30 @@ impl Messages {
 
     /// Ends the response as its stop reason states.
     fn conclude(&mut self, out: &mut Transcript) {
-        self.break_off(out);
-        let stop = self.stop.as_deref();
-        let standard = stop.map(standard);
+        self.record_held_back(out);
+        let stop = self.stop_reason.as_deref();
+        let standard = stop.map(standard_reason);
         if let (Some(standard), Some(stop)) = (standard, stop) {
             out.set_metadata("finish_reason", &format!("\"{standard}\""));
             if standard != stop {
                 out.set_metadata("provider_finish_reason", &format!("\"{stop}\""));
             }
         }
-        let ended = match (standard, stop) {
+        let end = match (standard, stop) {
             // A response that a filter cut off must not be continued.
-            (Some("content_filter"), _) => Ended::Answered,
-            (Some("tool_calls"), _) | (_, Some("pause_turn" | "compaction")) => Ended::Continues,
-            _ if self.has_calls => Ended::Continues,
-            _ => Ended::Answered,
+            (Some("content_filter"), _) => StreamEnd::Answered,
+            (Some("tool_calls"), _) | (_, Some("pause_turn" | "compaction")) => {
+                StreamEnd::Continues
+            }
+            _ if self.has_calls => StreamEnd::Continues,
+            _ => StreamEnd::Answered,
         };
-        out.end(ended);
+        out.end(end);
     }
 }
 
-/// The standard finish reason for one of Anthropic's.
-fn standard(reason: &str) -> &'static str {
+/// The standard finish reason that corresponds to a reason of Anthropic.
+fn standard_reason(reason: &str) -> &'static str {
     match reason {
         "end_turn" | "stop_sequence" => "stop",
         "max_tokens" | "model_context_window_exceeded" => "length",
@@ -252,14 +260,14 @@ fn standard(reason: &str) -> &'static str {
 
 fn set_metadata<const N: usize>(members: [(&'static str, Raw<'_>); N], out: &mut Transcript) {
     for (name, raw) in members {
-        if let Some(value) = json::value(raw) {
-            out.set_metadata(name, &json::kept(value));
+        if let Some(value) = json::non_null(raw) {
+            out.set_metadata(name, &json::storable(value));
         }
     }
 }
 
 /// A value that is an object and not nested too deep.
-fn object(raw: Raw<'_>) -> Option<RawJson> {
-    let json = RawJson::parse(json::value(raw)?).ok()?;
+fn json_object(raw: Raw<'_>) -> Option<RawJson> {
+    let json = RawJson::parse(json::non_null(raw)?).ok()?;
     json.is_object().then_some(json)
 }

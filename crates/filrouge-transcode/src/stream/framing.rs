@@ -6,7 +6,7 @@ use std::mem;
 use memchr::memchr2;
 
 /// The maximum number of bytes of a foreign line that are passed on.
-const FOREIGN_BYTES: usize = 4 << 10;
+const FOREIGN_BYTES_MAX: usize = 4 << 10;
 
 /// A piece of the input.
 pub(super) enum Frame<'a> {
@@ -36,18 +36,18 @@ enum Mode {
     /// The input is not JSON after all: its first bytes are collected.
     Foreign,
     /// The input has ended.
-    Over,
+    Ended,
 }
 
 /// Splits the input into events.
 pub(super) struct Framing {
     mode: Mode,
     /// Whether any byte was consumed: only the first bytes can be a byte order mark.
-    begun: bool,
+    has_consumed: bool,
     max_bytes: usize,
     /// Bytes of an incomplete line or value.
     pending: Vec<u8>,
-    /// How many of the pending bytes were examined without finding an end.
+    /// The number of pending bytes that were examined without finding an end.
     examined: usize,
     lines: Lines,
     json: Json,
@@ -76,7 +76,7 @@ impl Framing {
     pub(super) fn new(max_bytes: usize) -> Self {
         Self {
             mode: Mode::Unknown,
-            begun: false,
+            has_consumed: false,
             max_bytes,
             pending: Vec::new(),
             examined: 0,
@@ -86,23 +86,23 @@ impl Framing {
     }
 
     /// The number of allocated bytes.
-    pub(super) const fn held(&self) -> usize {
+    pub(super) const fn buffered_bytes(&self) -> usize {
         self.pending.capacity() + self.lines.data.capacity()
     }
 
     pub(super) fn push(&mut self, bytes: &[u8], emit: Emit<'_>) {
         match self.mode {
-            Mode::Over => return,
+            Mode::Ended => return,
             Mode::Foreign => return self.collect_foreign(bytes),
             _ => {}
         }
         if self.pending.is_empty() {
-            let consumed = self.take(bytes, emit);
-            self.keep(&bytes[consumed..]);
+            let consumed = self.emit_events(bytes, emit);
+            self.buffer(&bytes[consumed..]);
         } else {
             let mut pending = mem::take(&mut self.pending);
             pending.extend_from_slice(bytes);
-            let consumed = self.take(&pending, emit);
+            let consumed = self.emit_events(&pending, emit);
             if self.mode == Mode::Foreign {
                 self.collect_foreign(&pending[consumed..]);
             } else {
@@ -110,34 +110,34 @@ impl Framing {
                 self.pending = pending;
             }
         }
-        if self.held_bytes() > self.max_bytes {
+        if self.pending_bytes() > self.max_bytes {
             self.end_too_large(emit);
         }
     }
 
     /// The number of buffered bytes, to which the limit applies.
-    fn held_bytes(&self) -> usize {
+    fn pending_bytes(&self) -> usize {
         self.pending.len() + self.lines.data.len()
     }
 
     fn end_too_large(&mut self, emit: Emit<'_>) {
-        self.mode = Mode::Over;
+        self.mode = Mode::Ended;
         self.pending = Vec::new();
         self.lines = Lines::default();
         emit(Frame::TooLarge);
     }
 
-    fn keep(&mut self, rest: &[u8]) {
+    fn buffer(&mut self, unconsumed: &[u8]) {
         if self.mode == Mode::Foreign {
-            return self.collect_foreign(rest);
+            return self.collect_foreign(unconsumed);
         }
-        self.pending.extend_from_slice(rest);
+        self.pending.extend_from_slice(unconsumed);
     }
 
     fn collect_foreign(&mut self, bytes: &[u8]) {
-        let room = FOREIGN_BYTES.saturating_sub(self.pending.len());
+        let free = FOREIGN_BYTES_MAX.saturating_sub(self.pending.len());
         self.pending
-            .extend_from_slice(&bytes[..bytes.len().min(room)]);
+            .extend_from_slice(&bytes[..bytes.len().min(free)]);
     }
 
     /// Ends the input. Emits an event whose end has not arrived.
@@ -146,57 +146,57 @@ impl Framing {
         match self.mode {
             Mode::Lines => {
                 if !pending.is_empty() {
-                    self.lines.line(&pending, emit);
+                    self.lines.read_line(&pending, emit);
                 }
                 self.lines.dispatch(emit);
             }
             Mode::Json | Mode::Foreign if !pending.is_empty() => {
-                emit(Frame::Foreign(head(&pending)));
+                emit(Frame::Foreign(truncated(&pending)));
             }
             _ => {}
         }
-        self.mode = Mode::Over;
+        self.mode = Mode::Ended;
     }
 
     /// Emits the events in `bytes`; returns how many bytes were consumed.
-    fn take(&mut self, bytes: &[u8], emit: Emit<'_>) -> usize {
+    fn emit_events(&mut self, bytes: &[u8], emit: Emit<'_>) -> usize {
         let mut at = 0;
         if self.mode == Mode::Unknown {
-            at = self.begin(bytes);
+            at = self.detect_mode(bytes);
         }
         match self.mode {
-            Mode::Lines => at + self.take_lines(&bytes[at..], emit),
-            Mode::Json => at + self.take_json(&bytes[at..], emit),
-            Mode::Unknown | Mode::Foreign | Mode::Over => at,
+            Mode::Lines => at + self.emit_lines(&bytes[at..], emit),
+            Mode::Json => at + self.emit_json(&bytes[at..], emit),
+            Mode::Unknown | Mode::Foreign | Mode::Ended => at,
         }
     }
 
     /// Detects the kind of input by its first significant byte; returns how many bytes precede it.
-    fn begin(&mut self, bytes: &[u8]) -> usize {
-        const MARK: &[u8] = "\u{feff}".as_bytes();
+    fn detect_mode(&mut self, bytes: &[u8]) -> usize {
+        const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
         let mut at = 0;
-        if !self.begun {
-            if bytes.len() < MARK.len() && MARK.starts_with(bytes) {
+        if !self.has_consumed {
+            if bytes.len() < BYTE_ORDER_MARK.len() && BYTE_ORDER_MARK.starts_with(bytes) {
                 return 0;
             }
-            at = if bytes.starts_with(MARK) {
-                MARK.len()
+            at = if bytes.starts_with(BYTE_ORDER_MARK) {
+                BYTE_ORDER_MARK.len()
             } else {
                 0
             };
         }
-        let blank = |b: &&u8| b.is_ascii_whitespace();
-        at += bytes[at..].iter().take_while(blank).count();
+        let is_blank = |b: &&u8| b.is_ascii_whitespace();
+        at += bytes[at..].iter().take_while(is_blank).count();
         match bytes.get(at) {
             None => {}
             Some(b'{' | b'[') => self.mode = Mode::Json,
             Some(_) => self.mode = Mode::Lines,
         }
-        self.begun |= at > 0;
+        self.has_consumed |= at > 0;
         at
     }
 
-    fn take_lines(&mut self, bytes: &[u8], emit: Emit<'_>) -> usize {
+    fn emit_lines(&mut self, bytes: &[u8], emit: Emit<'_>) -> usize {
         let mut at = 0;
         let mut examined = mem::take(&mut self.examined);
         loop {
@@ -207,12 +207,12 @@ impl Framing {
                 }
             }
             let from = examined.max(at).min(bytes.len());
-            let Some(found) = memchr2(b'\n', b'\r', &bytes[from..]) else {
+            let Some(line_length) = memchr2(b'\n', b'\r', &bytes[from..]) else {
                 self.examined = bytes.len() - at;
                 return at;
             };
-            let end = from + found;
-            self.lines.line(&bytes[at..end], emit);
+            let end = from + line_length;
+            self.lines.read_line(&bytes[at..end], emit);
             at = end + 1;
             if bytes[end] == b'\r' {
                 match bytes.get(at) {
@@ -228,14 +228,15 @@ impl Framing {
         }
     }
 
-    fn take_json(&mut self, bytes: &[u8], emit: Emit<'_>) -> usize {
+    fn emit_json(&mut self, bytes: &[u8], emit: Emit<'_>) -> usize {
         let mut begin = 0;
         let mut at = mem::take(&mut self.examined);
         while at < bytes.len() {
             if self.json.depth == 0 {
                 // Between values: an array's brackets and commas.
-                let between = |b: &&u8| b.is_ascii_whitespace() || matches!(b, b'[' | b',' | b']');
-                at += bytes[at..].iter().take_while(between).count();
+                let is_separator =
+                    |b: &&u8| b.is_ascii_whitespace() || matches!(b, b'[' | b',' | b']');
+                at += bytes[at..].iter().take_while(is_separator).count();
                 begin = at;
                 match bytes.get(at) {
                     None => break,
@@ -246,7 +247,7 @@ impl Framing {
                     }
                 }
             }
-            let Some(length) = self.json.end_in(&bytes[at..]) else {
+            let Some(length) = self.json.value_length(&bytes[at..]) else {
                 at = bytes.len();
                 break;
             };
@@ -260,13 +261,13 @@ impl Framing {
     }
 }
 
-fn head(bytes: &[u8]) -> &[u8] {
-    &bytes[..bytes.len().min(FOREIGN_BYTES)]
+fn truncated(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.len().min(FOREIGN_BYTES_MAX)]
 }
 
 impl Lines {
     /// Reads a line; an empty one ends the event.
-    fn line(&mut self, line: &[u8], emit: Emit<'_>) {
+    fn read_line(&mut self, line: &[u8], emit: Emit<'_>) {
         if line.is_empty() {
             return self.dispatch(emit);
         }
@@ -293,7 +294,7 @@ impl Lines {
                 }
             }
             b"" | b"id" | b"retry" => {}
-            _ => emit(Frame::Foreign(head(line))),
+            _ => emit(Frame::Foreign(truncated(line))),
         }
     }
 
@@ -313,7 +314,7 @@ impl Lines {
 
 impl Json {
     /// The number of bytes to the end of the current value, if it ends in `bytes`.
-    fn end_in(&mut self, bytes: &[u8]) -> Option<usize> {
+    fn value_length(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         while at < bytes.len() {
             if self.escaped {
@@ -352,9 +353,9 @@ mod tests {
 
     fn frames(chunks: &[&[u8]], max_bytes: usize) -> Vec<String> {
         let mut framing = Framing::new(max_bytes);
-        let mut seen = Vec::new();
+        let mut frames = Vec::new();
         let mut emit = |frame: Frame<'_>| {
-            seen.push(match frame {
+            frames.push(match frame {
                 Frame::Event { name, data } => {
                     format!("{name}:{}", String::from_utf8_lossy(data))
                 }
@@ -366,7 +367,7 @@ mod tests {
             framing.push(chunk, &mut emit);
         }
         framing.end(&mut emit);
-        seen
+        frames
     }
 
     #[test]

@@ -9,12 +9,12 @@
 
 use std::collections::BTreeMap;
 
-use filrouge_engine::stream::{Ended, StreamError, Transcript};
+use filrouge_engine::stream::{StreamEnd, StreamError, Transcript};
 use filrouge_types::RawJson;
 use serde_json::value::RawValue;
 
 use super::json::{self, Raw};
-use super::provider_error::{error_in, provider_error, stopped};
+use super::provider_error::{error_in, provider_error, stop_error};
 
 mod candidate;
 mod part;
@@ -23,31 +23,31 @@ mod partial;
 use candidate::{Candidate, Finish};
 
 /// The maximum number of candidates that are distinguished; the API returns up to 8.
-const MAX_CANDIDATES: u32 = 1000;
+const CANDIDATES_MAX: u32 = 1000;
 
 #[derive(Default)]
 pub(super) struct Gemini {
     candidates: BTreeMap<u32, Candidate>,
-    calls: Calls,
+    call_ids: CallIds,
 }
 
 /// Assigns ids to calls without one.
 #[derive(Default)]
-struct Calls {
+struct CallIds {
     /// The response's id, escaped as in a JSON string.
-    response: String,
+    response_id: String,
     count: u64,
 }
 
-impl Calls {
+impl CallIds {
     /// The id of the next call, as a JSON string: its own id, else a derived one.
-    fn id(&mut self, id: Raw<'_>) -> String {
+    fn assign_id(&mut self, id: Raw<'_>) -> String {
         let position = self.count;
         self.count += 1;
-        match json::token(id).filter(|token| *token != "\"\"") {
+        match json::string_token(id).filter(|token| *token != "\"\"") {
             Some(id) => id.to_owned(),
-            None if self.response.is_empty() => format!("\"call_{position}\""),
-            None => format!("\"call_{}_{position}\"", self.response),
+            None if self.response_id.is_empty() => format!("\"call_{position}\""),
+            None => format!("\"call_{}_{position}\"", self.response_id),
         }
     }
 }
@@ -72,18 +72,18 @@ json::members! {
     Feedback { block_reason, block_reason_message }
 }
 
-impl super::Events for Gemini {
-    fn event(&mut self, name: &str, data: &str, out: &mut Transcript) {
+impl super::EventDecoder for Gemini {
+    fn decode_event(&mut self, name: &str, data: &str, out: &mut Transcript) {
         // Proxies end this stream with the marker of chat completions.
         if data.trim() == "[DONE]" {
             return;
         }
-        let known = json::read(data).is_some_and(|response| self.take(&response, out));
+        let known = json::read(data).is_some_and(|response| self.decode(&response, out));
         if known {
             return;
         }
         match error_in(name, data) {
-            Some(error) => out.end(Ended::Failed(error)),
+            Some(error) => out.end(StreamEnd::Failed(error)),
             None => out.unknown(data),
         }
     }
@@ -95,38 +95,38 @@ impl super::Events for Gemini {
         let Some(finish) = first.finish.take() else {
             return;
         };
-        let ended = finish.ended(first.waits, out);
+        let ended = finish.stream_end(first.has_open_calls, out);
         out.end(ended);
     }
 }
 
 impl Gemini {
     /// Decodes a piece of a response; `false` if it has no member of a response.
-    fn take(&mut self, response: &Response<'_>, out: &mut Transcript) -> bool {
-        if let Some(model) = json::plain(response.model_version) {
+    fn decode(&mut self, response: &Response<'_>, out: &mut Transcript) -> bool {
+        if let Some(model) = json::decoded_string(response.model_version) {
             out.model(&model);
         }
-        if let Some(id) = json::inner(response.response_id)
-            && self.calls.response.is_empty()
+        if let Some(id) = json::string_content(response.response_id)
+            && self.call_ids.response_id.is_empty()
         {
-            id.clone_into(&mut self.calls.response);
+            id.clone_into(&mut self.call_ids.response_id);
             out.set_metadata("response_id", &format!("\"{id}\""));
         }
-        if let Some(usage) = json::value(response.usage_metadata) {
-            out.usage(&json::kept(usage));
+        if let Some(usage) = json::non_null(response.usage_metadata) {
+            out.usage(&json::storable(usage));
         }
         for chunk in response.candidates.iter().flatten() {
             let index = chunk.index.unwrap_or_default();
-            if index >= MAX_CANDIDATES {
+            if index >= CANDIDATES_MAX {
                 return false;
             }
             let candidate = self.candidates.entry(index).or_default();
-            candidate.take(index, chunk, &mut self.calls, out);
+            candidate.decode(index, chunk, &mut self.call_ids, out);
         }
-        if let Some(error) = json::value(response.error) {
-            out.end(Ended::Failed(provider_error(error)));
-        } else if let Some(feedback) = json::value(response.prompt_feedback) {
-            blocked(feedback, out);
+        if let Some(error) = json::non_null(response.error) {
+            out.end(StreamEnd::Failed(provider_error(error)));
+        } else if let Some(feedback) = json::non_null(response.prompt_feedback) {
+            end_blocked(feedback, out);
         }
         response.candidates.is_some()
             || [
@@ -142,19 +142,19 @@ impl Gemini {
 }
 
 /// Ends the response of a blocked prompt, which has no answer.
-fn blocked(raw: &str, out: &mut Transcript) {
+fn end_blocked(raw: &str, out: &mut Transcript) {
     let Some(feedback) = json::read::<Feedback<'_>>(raw) else {
         return out.unknown(raw);
     };
-    let Some(reason) = json::plain(feedback.block_reason) else {
+    let Some(reason) = json::decoded_string(feedback.block_reason) else {
         return;
     };
-    if let Some(word) = json::token(feedback.block_reason) {
-        let finish = Finish::of(word, None);
+    if let Some(word) = json::string_token(feedback.block_reason) {
+        let finish = Finish::new(word, None);
         finish.set_metadata("\"content_filter\"", out);
     }
-    let error = stopped(&reason, feedback.block_reason_message, false);
-    out.end(Ended::Failed(StreamError {
+    let error = stop_error(&reason, feedback.block_reason_message, false);
+    out.end(StreamEnd::Failed(StreamError {
         raw: RawJson::parse(raw).ok(),
         ..error
     }));

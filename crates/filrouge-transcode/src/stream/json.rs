@@ -41,55 +41,55 @@ pub(super) fn read<'a, T: Deserialize<'a>>(data: &'a str) -> Option<T> {
 }
 
 /// The content of a JSON string, still escaped; `None` for any other value or a missing one.
-pub(super) fn inner(raw: Raw<'_>) -> Option<&str> {
+pub(super) fn string_content(raw: Raw<'_>) -> Option<&str> {
     let token = raw?.get();
     token.strip_prefix('"')?.strip_suffix('"')
 }
 
-/// As [`inner`], but `None` for an empty string.
-pub(super) fn some(raw: Raw<'_>) -> Option<&str> {
-    inner(raw).filter(|text| !text.is_empty())
+/// As [`string_content`], but `None` for an empty string.
+pub(super) fn nonempty_string(raw: Raw<'_>) -> Option<&str> {
+    string_content(raw).filter(|text| !text.is_empty())
 }
 
 /// A JSON string with its quotes.
-pub(super) fn token(raw: Raw<'_>) -> Option<&str> {
+pub(super) fn string_token(raw: Raw<'_>) -> Option<&str> {
     raw.map(RawValue::get)
         .filter(|token| token.starts_with('"'))
 }
 
 /// A value that is present and not `null`.
-pub(super) fn value(raw: Raw<'_>) -> Option<&str> {
+pub(super) fn non_null(raw: Raw<'_>) -> Option<&str> {
     raw.map(RawValue::get).filter(|value| *value != "null")
 }
 
 /// A JSON string with its escapes decoded; `None` for any other value.
-pub(super) fn plain(raw: Raw<'_>) -> Option<String> {
-    let token = RawJson::from_checked(token(raw)?);
+pub(super) fn decoded_string(raw: Raw<'_>) -> Option<String> {
+    let token = RawJson::from_checked(string_token(raw)?);
     Some(JsonText::from_raw(token).ok()?.to_plain())
 }
 
 /// A text, escaped as in a JSON string.
-pub(super) fn escaped(text: &str) -> String {
+pub(super) fn escape_text(text: &str) -> String {
     JsonText::from_plain(text).inner().to_owned()
 }
 
-/// As many opening brackets as levels of nesting may surround a kept value in an item.
-const AROUND: &str = "[[[[[[[[";
+/// Opening brackets, one for each level of nesting that may enclose a stored value in an item.
+const ENCLOSING: &str = "[[[[[[[[";
 
 /// A JSON value for use in a part: unchanged, or, if it is nested too deep for the ledger, as a JSON string that
 /// contains it.
-pub(super) fn kept(raw: &str) -> String {
+pub(super) fn storable(raw: &str) -> String {
     let opening = memchr::memchr2_iter(b'[', b'{', raw.as_bytes());
-    if opening.take(MAX_NESTING).count() + AROUND.len() < MAX_NESTING {
+    if opening.take(MAX_NESTING).count() + ENCLOSING.len() < MAX_NESTING {
         return raw.to_owned();
     }
-    let mut copy = String::with_capacity(AROUND.len() + raw.len());
-    copy.push_str(AROUND);
+    let mut copy = String::with_capacity(ENCLOSING.len() + raw.len());
+    copy.push_str(ENCLOSING);
     copy.push_str(raw);
     if check_nesting(copy.as_bytes()).is_err() {
         return JsonText::from_plain(raw).as_token().to_owned();
     }
-    copy.drain(..AROUND.len());
+    copy.drain(..ENCLOSING.len());
     copy
 }
 
@@ -101,16 +101,16 @@ pub(super) fn part(raw: &str) -> Option<String> {
         kind: Cow<'a, str>,
     }
 
-    let part = Some(kept(raw)).filter(|part| part.starts_with('{'))?;
+    let part = Some(storable(raw)).filter(|part| part.starts_with('{'))?;
     let is_typed = read::<Part<'_>>(&part).is_some_and(|part| !part.kind.is_empty());
     is_typed.then_some(part)
 }
 
 /// Whether two escaped texts decode to the same text.
-pub(super) fn same(one: &str, other: &str) -> bool {
-    let plain = |inner: &str| {
+pub(super) fn is_same_text(first: &str, second: &str) -> bool {
+    let decode = |inner: &str| {
         let token = RawJson::from_checked(format!("\"{inner}\""));
         JsonText::from_raw(token).ok().map(|text| text.to_plain())
     };
-    one == other || plain(one) == plain(other)
+    first == second || decode(first) == decode(second)
 }

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use filrouge_engine::stream::{Ended, Transcript};
+use filrouge_engine::stream::{StreamEnd, Transcript};
 
 use super::json::{self, Raw};
-use super::provider_error::{provider_error, stopped};
+use super::provider_error::{provider_error, stop_error};
 
 mod calls;
 mod choice;
@@ -23,7 +23,7 @@ pub(super) struct Chat {
     /// The response's id, escaped as in a JSON string. A call without an id gets one that derives from it.
     id: String,
     /// Whether a list of choices has arrived, possibly an empty one.
-    begun: bool,
+    has_choices: bool,
     is_model_recorded: bool,
     is_fingerprint_recorded: bool,
     is_tier_recorded: bool,
@@ -32,11 +32,11 @@ pub(super) struct Chat {
     search_results: Option<String>,
 }
 
-impl super::Events for Chat {
-    fn event(&mut self, _name: &str, data: &str, out: &mut Transcript) {
+impl super::EventDecoder for Chat {
+    fn decode_event(&mut self, _name: &str, data: &str, out: &mut Transcript) {
         let data = data.trim();
         if data == "[DONE]" {
-            if self.begun {
+            if self.has_choices {
                 self.conclude(out);
             }
             return;
@@ -46,19 +46,19 @@ impl super::Events for Chat {
         let Some(chunk) = chunk.filter(Chunk::is_known) else {
             return out.unknown(data);
         };
-        if !self.take(&chunk, out) {
+        if !self.decode(&chunk, out) {
             out.unknown(data);
         }
-        let error = json::value(chunk.error)
-            .or_else(|| json::value(chunk.x_groq.as_ref()?.error))
+        let error = json::non_null(chunk.error)
+            .or_else(|| json::non_null(chunk.x_groq.as_ref()?.error))
             .or_else(|| {
                 let mut choices = chunk.choices.iter().flatten();
-                choices.find_map(|choice| json::value(choice.error))
+                choices.find_map(|choice| json::non_null(choice.error))
             })
             .or_else(|| chunk.is_error().then_some(data));
         if let Some(error) = error {
             self.record_sources(out);
-            out.end(Ended::Failed(provider_error(error)));
+            out.end(StreamEnd::Failed(provider_error(error)));
         } else if is_complete(&chunk) {
             self.conclude(out);
         }
@@ -75,10 +75,10 @@ impl super::Events for Chat {
 
 impl Chat {
     /// Decodes a chunk; `false` if anything in it has an unknown shape.
-    fn take(&mut self, chunk: &Chunk<'_>, out: &mut Transcript) -> bool {
-        self.head(chunk, out);
-        keep(&mut self.citations, chunk.citations);
-        keep(&mut self.search_results, chunk.search_results);
+    fn decode(&mut self, chunk: &Chunk<'_>, out: &mut Transcript) -> bool {
+        self.record_response_members(chunk, out);
+        update(&mut self.citations, chunk.citations);
+        update(&mut self.search_results, chunk.search_results);
         let mut all_known = true;
         for part in chunk.choices.iter().flatten() {
             let index = part.index.unwrap_or(0);
@@ -89,47 +89,51 @@ impl Chat {
             // `delta` wins: some servers send the new text there, and next to it a `message` with the entire text so
             // far.
             if let Some(message) = part.delta.as_ref().or(part.message.as_ref()) {
-                all_known &= choice.take(message, &self.id, out);
+                all_known &= choice.decode(message, &self.id, out);
             }
-            if let Some(reason) = json::some(part.finish_reason) {
-                choice.stop(reason, json::some(part.native_finish_reason), out);
+            if let Some(reason) = json::nonempty_string(part.finish_reason) {
+                choice.end(
+                    reason,
+                    json::nonempty_string(part.native_finish_reason),
+                    out,
+                );
             }
-            all_known &= usage(part.usage, out);
+            all_known &= record_usage(part.usage, out);
         }
-        all_known &= usage(chunk.x_groq.as_ref().and_then(|groq| groq.usage), out);
-        all_known &= usage(chunk.usage, out);
-        self.begun |= chunk.choices.is_some();
+        all_known &= record_usage(chunk.x_groq.as_ref().and_then(|groq| groq.usage), out);
+        all_known &= record_usage(chunk.usage, out);
+        self.has_choices |= chunk.choices.is_some();
         all_known
     }
 
     /// Records the members that describe the response. Those that every chunk repeats are recorded once.
-    fn head(&mut self, chunk: &Chunk<'_>, out: &mut Transcript) {
+    fn record_response_members(&mut self, chunk: &Chunk<'_>, out: &mut Transcript) {
         if self.id.is_empty()
-            && let Some(id) = json::some(chunk.id)
+            && let Some(id) = json::nonempty_string(chunk.id)
         {
             id.clone_into(&mut self.id);
             out.set_metadata("response_id", &format!("\"{id}\""));
         }
         if !self.is_model_recorded
-            && let Some(model) = json::plain(chunk.model).filter(|model| !model.is_empty())
+            && let Some(model) = json::decoded_string(chunk.model).filter(|model| !model.is_empty())
         {
             self.is_model_recorded = true;
             out.model(&model);
         }
-        let once = |is_recorded: &mut bool, name, raw: Raw<'_>, out: &mut Transcript| {
-            if !*is_recorded && let Some(value) = json::value(raw) {
+        let record_once = |is_recorded: &mut bool, name, raw: Raw<'_>, out: &mut Transcript| {
+            if !*is_recorded && let Some(value) = json::non_null(raw) {
                 *is_recorded = true;
-                out.set_metadata(name, &json::kept(value));
+                out.set_metadata(name, &json::storable(value));
             }
         };
         let fingerprint = chunk.system_fingerprint;
-        once(
+        record_once(
             &mut self.is_fingerprint_recorded,
             "system_fingerprint",
             fingerprint,
             out,
         );
-        once(
+        record_once(
             &mut self.is_tier_recorded,
             "service_tier",
             chunk.service_tier,
@@ -139,8 +143,8 @@ impl Chat {
             ("prompt_filter_results", chunk.prompt_filter_results),
             ("moderation", chunk.moderation),
         ] {
-            if let Some(value) = json::value(raw) {
-                out.set_metadata(name, &json::kept(value));
+            if let Some(value) = json::non_null(raw) {
+                out.set_metadata(name, &json::storable(value));
             }
         }
     }
@@ -152,7 +156,7 @@ impl Chat {
         ];
         for (name, raw) in sources {
             if let Some(raw) = raw {
-                out.set_metadata(name, &json::kept(&raw));
+                out.set_metadata(name, &json::storable(&raw));
             }
         }
     }
@@ -161,17 +165,19 @@ impl Chat {
     fn conclude(&mut self, out: &mut Transcript) {
         self.record_sources(out);
         let first = self.choices.get(&0);
-        let waits = first.is_some_and(Choice::has_calls);
-        let ended = match first.and_then(Choice::finish) {
-            Some(finish) if finish.is_failure => Ended::Failed(stopped(&finish.word, None, true)),
-            Some(finish) if finish.standard == "cancelled" => Ended::Cancelled,
+        let has_calls = first.is_some_and(Choice::has_calls);
+        let end = match first.and_then(Choice::finish) {
+            Some(finish) if finish.is_failure => {
+                StreamEnd::Failed(stop_error(&finish.word, None, true))
+            }
+            Some(finish) if finish.standard == "cancelled" => StreamEnd::Cancelled,
             // A response that a filter cut off must not be continued.
-            Some(finish) if finish.standard == "content_filter" => Ended::Answered,
-            Some(finish) if waits || finish.standard == "tool_calls" => Ended::Continues,
-            None if waits => Ended::Continues,
-            _ => Ended::Answered,
+            Some(finish) if finish.standard == "content_filter" => StreamEnd::Answered,
+            Some(finish) if has_calls || finish.standard == "tool_calls" => StreamEnd::Continues,
+            None if has_calls => StreamEnd::Continues,
+            _ => StreamEnd::Answered,
         };
-        out.end(ended);
+        out.end(end);
     }
 }
 
@@ -179,7 +185,7 @@ impl Chat {
 /// does not prove it, because some servers label chunks so.
 fn is_complete(chunk: &Chunk<'_>) -> bool {
     let choices = chunk.choices.as_deref().unwrap_or_default();
-    match json::some(chunk.object) {
+    match json::nonempty_string(chunk.object) {
         Some("chat.completion.chunk") => false,
         object => match choices {
             [] => object == Some("chat.completion") && chunk.choices.is_some(),
@@ -191,17 +197,17 @@ fn is_complete(chunk: &Chunk<'_>) -> bool {
 }
 
 /// Replaces a stored value if the new one is present and different.
-fn keep(kept: &mut Option<String>, raw: Raw<'_>) {
-    if let Some(value) = json::value(raw)
-        && kept.as_deref() != Some(value)
+fn update(stored: &mut Option<String>, raw: Raw<'_>) {
+    if let Some(value) = json::non_null(raw)
+        && stored.as_deref() != Some(value)
     {
-        *kept = Some(value.to_owned());
+        *stored = Some(value.to_owned());
     }
 }
 
 /// Records token counts; `false` if they are not an object or nested too deep.
-fn usage(raw: Raw<'_>, out: &mut Transcript) -> bool {
-    let Some(usage) = json::value(raw).map(json::kept) else {
+fn record_usage(raw: Raw<'_>, out: &mut Transcript) -> bool {
+    let Some(usage) = json::non_null(raw).map(json::storable) else {
         return true;
     };
     let known = usage.starts_with('{');

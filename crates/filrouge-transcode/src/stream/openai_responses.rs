@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use filrouge_engine::stream::{Ended, Transcript};
+use filrouge_engine::stream::{StreamEnd, Transcript};
 use filrouge_store::draft::PieceKind;
 use serde_json::value::RawValue;
 
@@ -38,13 +38,13 @@ json::members! {
     Incomplete { reason }
 }
 
-impl super::Events for Responses {
-    fn event(&mut self, name: &str, data: &str, out: &mut Transcript) {
+impl super::EventDecoder for Responses {
+    fn decode_event(&mut self, name: &str, data: &str, out: &mut Transcript) {
         // Proxies end this stream with the marker of chat completions.
         if data.trim() == "[DONE]" {
             return;
         }
-        let known = json::read(data).is_some_and(|event| self.take(name, data, &event, out));
+        let known = json::read(data).is_some_and(|event| self.decode(name, data, &event, out));
         if !known {
             out.unknown(data);
         }
@@ -56,22 +56,22 @@ impl super::Events for Responses {
 
 impl Responses {
     /// Decodes an event; `false` if its type is unknown or its shape is wrong.
-    fn take(&mut self, name: &str, data: &str, event: &Event<'_>, out: &mut Transcript) -> bool {
-        if json::inner(event.object) == Some("response") {
-            return self.response(data, None, out);
+    fn decode(&mut self, name: &str, data: &str, event: &Event<'_>, out: &mut Transcript) -> bool {
+        if json::string_content(event.object) == Some("response") {
+            return self.decode_response(data, None, out);
         }
-        let kind = json::inner(event.kind).unwrap_or(name);
+        let kind = json::string_content(event.kind).unwrap_or(name);
         let kind = kind.strip_prefix("response.").unwrap_or(kind);
-        if let Some(known) = self.delta(kind, event, out) {
+        if let Some(known) = self.decode_item_event(kind, event, out) {
             return known;
         }
         let response = event.response.map(RawValue::get);
         let decode_response = |this: &mut Self, status, out: &mut Transcript| {
-            response.is_some_and(|response| this.response(response, status, out))
+            response.is_some_and(|response| this.decode_response(response, status, out))
         };
         match kind {
-            "output_item.added" => self.items.added(event, out),
-            "output_item.done" => self.items.done(event, out),
+            "output_item.added" => self.items.begin_item(event, out),
+            "output_item.done" => self.items.end_item(event, out),
             "created" | "in_progress" | "queued" => decode_response(self, Some("in_progress"), out),
             "completed" | "incomplete" | "failed" | "cancelled" => {
                 decode_response(self, Some(kind), out)
@@ -80,105 +80,114 @@ impl Responses {
             // The event is an error, whose members are in the event itself or in its member `error`, or it is the body
             // of a refused request.
             _ => provider_error::error_in(name, data)
-                .map(|error| out.end(Ended::Failed(error)))
+                .map(|error| out.end(StreamEnd::Failed(error)))
                 .is_some(),
         }
     }
 
     /// Decodes an event of one output item; `None` for other events.
-    fn delta(&mut self, kind: &str, event: &Event<'_>, out: &mut Transcript) -> Option<bool> {
+    fn decode_item_event(
+        &mut self,
+        kind: &str,
+        event: &Event<'_>,
+        out: &mut Transcript,
+    ) -> Option<bool> {
         let items = &mut self.items;
-        let at = items.at(event);
+        let at = items.output_index(event);
         Some(match kind {
-            "output_text.delta" => items.say(at, event, PieceKind::Text, event.delta, out),
-            "refusal.delta" => items.say(at, event, PieceKind::Refusal, event.delta, out),
+            "output_text.delta" => items.add_text(at, event, PieceKind::Text, event.delta, out),
+            "refusal.delta" => items.add_text(at, event, PieceKind::Refusal, event.delta, out),
             "output_text.done" => items.complete_text(at, event, PieceKind::Text, event.text, out),
             "refusal.done" => {
                 items.complete_text(at, event, PieceKind::Refusal, event.refusal, out)
             }
-            "content_part.added" => items.part_added(at, event, out),
-            "content_part.done" => items.part_done(at, event, out),
-            "output_text.annotation.added" => items.annotate(at, event, out),
+            "content_part.added" => items.begin_part(at, event, out),
+            "content_part.done" => items.end_part(at, event, out),
+            "output_text.annotation.added" => items.record_annotation(at, event, out),
             "function_call_arguments.delta"
             | "custom_tool_call_input.delta"
             | "mcp_call_arguments.delta"
-            | "mcp_call.arguments.delta" => items.grow(at, event.delta, out),
+            | "mcp_call.arguments.delta" => items.add_arguments(at, event.delta, out),
             "function_call_arguments.done"
             | "mcp_call_arguments.done"
             | "mcp_call.arguments.done" => items.complete_arguments(at, event.arguments, out),
             "custom_tool_call_input.done" => items.complete_arguments(at, event.input, out),
-            "code_interpreter_call_code.delta" => items.code(at, event.delta, out),
+            "code_interpreter_call_code.delta" => items.add_code(at, event.delta, out),
             "code_interpreter_call_code.done" => true,
             "reasoning_summary_text.delta" => {
-                items.think(at, false, event.summary_index, event.delta, out)
+                items.add_reasoning(at, false, event.summary_index, event.delta, out)
             }
-            "reasoning_text.delta" => items.think(at, true, event.content_index, event.delta, out),
+            "reasoning_text.delta" => {
+                items.add_reasoning(at, true, event.content_index, event.delta, out)
+            }
             _ => return None,
         })
     }
 
     /// Decodes a response object; `false` if its shape is wrong. `status` is the status that the event's type names, if
     /// any.
-    fn response(&mut self, raw: &str, status: Option<&str>, out: &mut Transcript) -> bool {
+    fn decode_response(&mut self, raw: &str, status: Option<&str>, out: &mut Transcript) -> bool {
         let Some(response) = json::read::<Response<'_>>(raw) else {
             return false;
         };
-        if let Some(model) = json::plain(response.model) {
+        if let Some(model) = json::decoded_string(response.model) {
             out.model(&model);
         }
-        if let Some(id) = json::token(response.id) {
+        if let Some(id) = json::string_token(response.id) {
             out.set_metadata("response_id", id);
         }
-        let status = status.or(json::inner(response.status)).unwrap_or_default();
+        let status = status
+            .or(json::string_content(response.status))
+            .unwrap_or_default();
         let ends = ["completed", "incomplete", "failed", "cancelled"];
         if !ends.contains(&status) {
             return ["in_progress", "queued"].contains(&status);
         }
-        if let Some(output) = json::value(response.output) {
-            self.items.all(output, out);
+        if let Some(output) = json::non_null(response.output) {
+            self.items.complete_all(output, out);
         }
-        if let Some(usage) = json::value(response.usage) {
-            out.usage(&json::kept(usage));
+        if let Some(usage) = json::non_null(response.usage) {
+            out.usage(&json::storable(usage));
         }
-        if let Some(tier) = json::token(response.service_tier) {
+        if let Some(tier) = json::string_token(response.service_tier) {
             out.set_metadata("service_tier", tier);
         }
-        let ended = self.ended(&response, status, out);
-        out.end(ended);
+        let end = self.stream_end(&response, status, out);
+        out.end(end);
         true
     }
 
-    /// How a response with this status ends; records its finish reason.
-    fn ended(&self, response: &Response<'_>, status: &str, out: &mut Transcript) -> Ended {
+    /// Returns how a response with this status ends, and records its finish reason.
+    fn stream_end(&self, response: &Response<'_>, status: &str, out: &mut Transcript) -> StreamEnd {
         let finish = match status {
             "failed" => {
-                let error = json::value(response.error).unwrap_or("{}");
-                return Ended::Failed(provider_error::provider_error(error));
+                let error = json::non_null(response.error).unwrap_or("{}");
+                return StreamEnd::Failed(provider_error::provider_error(error));
             }
             "cancelled" => "\"cancelled\"",
             "incomplete" => {
                 let details = response.incomplete_details.map(RawValue::get);
                 let details = details.and_then(json::read::<Incomplete<'_>>);
                 let reason = details.and_then(|d| d.reason);
-                if let Some(reason) = json::token(reason) {
+                if let Some(reason) = json::string_token(reason) {
                     out.set_metadata("provider_finish_reason", reason);
                 }
-                match json::inner(reason) {
+                match json::string_content(reason) {
                     Some("max_output_tokens" | "max_tokens") => "\"length\"",
                     Some("content_filter") => "\"content_filter\"",
                     _ => "\"other\"",
                 }
             }
-            _ if self.items.waits() => "\"tool_calls\"",
+            _ if self.items.has_open_calls() => "\"tool_calls\"",
             _ => "\"stop\"",
         };
         out.set_metadata("finish_reason", finish);
         match finish {
-            "\"cancelled\"" => Ended::Cancelled,
-            "\"tool_calls\"" => Ended::Continues,
+            "\"cancelled\"" => StreamEnd::Cancelled,
+            "\"tool_calls\"" => StreamEnd::Continues,
             // The caller can answer the complete calls, and the model can repeat the call that was cut off.
-            "\"length\"" if self.items.waits() => Ended::Continues,
-            _ => Ended::Answered,
+            "\"length\"" if self.items.has_open_calls() => StreamEnd::Continues,
+            _ => StreamEnd::Answered,
         }
     }
 }
@@ -200,5 +209,5 @@ fn is_progress(kind: &str) -> bool {
     kind == "keepalive" || PREFIXES.iter().any(|prefix| kind.starts_with(prefix))
 }
 
-/// The ids of calls that wait for the caller, as JSON strings.
-type Waiting = BTreeSet<String>;
+/// The ids of calls whose result the caller must send, as JSON strings.
+type OpenCalls = BTreeSet<String>;

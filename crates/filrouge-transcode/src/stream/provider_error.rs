@@ -19,14 +19,14 @@ impl<'a> ErrorMembers<'a> {
     fn message(&self) -> Option<&'a str> {
         [self.message, self.msg, self.detail]
             .into_iter()
-            .find_map(|raw| json::value(raw).filter(|message| *message != r#""""#))
+            .find_map(|raw| json::non_null(raw).filter(|message| *message != r#""""#))
     }
 
     /// The words that classify the error, the more specific first. Words that only mean "error" are left out.
     fn words(&self) -> Vec<String> {
         [self.code, self.status, self.kind]
             .into_iter()
-            .filter_map(json::plain)
+            .filter_map(json::decoded_string)
             .filter(|word| !matches!(&**word, "" | "error" | "RUN_ERROR"))
             .collect()
     }
@@ -75,7 +75,7 @@ const PERMANENT: [&str; 6] = [
 pub(super) fn provider_error(raw: &str) -> StreamError {
     let raw_json = RawJson::parse(raw).ok();
     let Some(members) = ErrorMembers::read(raw) else {
-        return error("error", text(raw), false, raw_json);
+        return new_error("error", string_or_json(raw), false, raw_json);
     };
     let numbers: Vec<u64> = [members.code, members.status]
         .into_iter()
@@ -90,8 +90,10 @@ pub(super) fn provider_error(raw: &str) -> StreamError {
         (None, None) => "error".to_owned(),
     };
     let without_message = || JsonText::from_plain("the provider reported an error");
-    let message = members.message().map_or_else(without_message, text);
-    error(&code, message, is_retryable(&words, &numbers), raw_json)
+    let message = members
+        .message()
+        .map_or_else(without_message, string_or_json);
+    new_error(&code, message, is_retryable(&words, &numbers), raw_json)
 }
 
 /// Finds the error in an event that a stream's format does not define, or in the body of a refused request. The error
@@ -100,9 +102,9 @@ pub(super) fn provider_error(raw: &str) -> StreamError {
 pub(super) fn error_in(name: &str, data: &str) -> Option<StreamError> {
     let data = data.trim();
     let members = ErrorMembers::read(data)?;
-    let kind = json::inner(members.kind).unwrap_or(name);
-    let is_object = json::inner(members.object) == Some("error");
-    let error = match json::value(members.error) {
+    let kind = json::string_content(members.kind).unwrap_or(name);
+    let is_object = json::string_content(members.object) == Some("error");
+    let error = match json::non_null(members.error) {
         Some(error) if matches!(kind, "" | "error") || is_object => error,
         _ if kind == "error" => data,
         None if (kind.is_empty() || is_object) && members.message().is_some() => data,
@@ -113,14 +115,14 @@ pub(super) fn error_in(name: &str, data: &str) -> Option<StreamError> {
 
 /// The error for a response that stopped before its end. `code` is the provider's reason for stopping, and `message`
 /// the provider's explanation, if there is one.
-pub(super) fn stopped(code: &str, message: Raw<'_>, retryable: bool) -> StreamError {
+pub(super) fn stop_error(code: &str, message: Raw<'_>, retryable: bool) -> StreamError {
     let without_message = || JsonText::from_plain("the provider stopped before the end");
-    let message = json::some(message).and(message);
-    let message = message.map_or_else(without_message, |message| text(message.get()));
-    error(code, message, retryable, None)
+    let message = json::nonempty_string(message).and(message);
+    let message = message.map_or_else(without_message, |message| string_or_json(message.get()));
+    new_error(code, message, retryable, None)
 }
 
-fn error(code: &str, message: JsonText, retryable: bool, raw: Option<RawJson>) -> StreamError {
+fn new_error(code: &str, message: JsonText, retryable: bool, raw: Option<RawJson>) -> StreamError {
     let code = if code.is_empty() { "error" } else { code };
     StreamError {
         code: code.into(),
@@ -132,7 +134,7 @@ fn error(code: &str, message: JsonText, retryable: bool, raw: Option<RawJson>) -
 }
 
 /// The text of a JSON string. Any other value becomes a text that shows its JSON.
-fn text(raw: &str) -> JsonText {
+fn string_or_json(raw: &str) -> JsonText {
     let token = JsonText::from_raw(RawJson::from_checked(raw));
     token.unwrap_or_else(|_| JsonText::from_plain(raw))
 }
@@ -214,8 +216,8 @@ mod tests {
             ("7", "error", "7", false),
         ] {
             let error = provider_error(raw);
-            let got = (&*error.code, error.message.to_plain(), error.retryable);
-            assert_eq!(got, (code, message.to_owned(), retryable), "{raw}");
+            let actual = (&*error.code, error.message.to_plain(), error.retryable);
+            assert_eq!(actual, (code, message.to_owned(), retryable), "{raw}");
             assert_eq!(
                 error.raw.map(|r| r.as_str().to_owned()).as_deref(),
                 Some(raw)

@@ -18,7 +18,7 @@ fn speakers_alternate_and_results_come_first() {
             call("c1", "f", vec![text("one"), text("two")]),
             call("c2", "f", vec![]),
         ]),
-        Block::Say(say(Speaker::System, vec![text("n"), text("m")])),
+        Block::Message(new_message(Speaker::System, vec![text("n"), text("m")])),
         user("s"),
         assistant("a"),
         assistant("b"),
@@ -59,10 +59,10 @@ fn the_user_speaks_first() {
 }
 
 #[test]
-fn assistant_messages_have_no_trailing_white_space() {
+fn trailing_white_space_of_the_assistant_is_trimmed() {
     let padded = |inner: &str| {
         let token = serde_json::from_str(&format!("\"{inner}\"")).unwrap();
-        Block::Say(say(Speaker::Assistant, vec![Content::Text(token)]))
+        Block::Message(new_message(Speaker::Assistant, vec![Content::Text(token)]))
     };
     let blocks = vec![
         user("q \n"),
@@ -128,10 +128,10 @@ fn media_of_the_user_are_blocks() {
         file(base64("UEs="), "application/zip", "n.zip"),
     ];
     let blocks = vec![
-        Block::Say(say(Speaker::User, contents)),
-        Block::Say(say(
+        Block::Message(new_message(Speaker::User, contents)),
+        Block::Message(new_message(
             Speaker::Assistant,
-            vec![png(), Content::Refusal(token("no"))],
+            vec![png(), Content::Refusal(json_text("no"))],
         )),
     ];
     let (messages, adapted, _) = render_turn(blocks, Anthropic);
@@ -161,16 +161,19 @@ fn media_of_the_user_are_blocks() {
 }
 
 #[test]
-fn thinking_precedes_the_content_it_led_to() {
-    let redacted = Some(Sealed::AnthropicRedacted(token("data")));
+fn thinking_precedes_its_content() {
+    let redacted = Some(Sealed::AnthropicRedacted(json_text("data")));
     let blocks = vec![
         user("q"),
-        thought(
-            vec![thinking(signed("s1"), "t"), thinking(redacted, "")],
+        text_with_reasoning(
+            vec![
+                new_reasoning(anthropic_seal("s1"), "t"),
+                new_reasoning(redacted, ""),
+            ],
             "a",
         ),
         Block::Calls(Calls {
-            reasoning: vec![thinking(signed("s2"), "")],
+            reasoning: vec![new_reasoning(anthropic_seal("s2"), "")],
             calls: vec![call("c1", "f", vec![])],
         }),
     ];
@@ -189,17 +192,17 @@ fn thinking_precedes_the_content_it_led_to() {
 }
 
 #[test]
-fn foreign_or_late_thinking_is_left_out() {
+fn thinking_of_other_providers_or_after_content_is_left_out() {
     let foreign = vec![
-        thinking(None, "t"),
-        thinking(openai("rs_1"), "t"),
-        thinking(google("AA=="), "t"),
-        thinking(Some(Sealed::Unknown), ""),
+        new_reasoning(None, "t"),
+        new_reasoning(openai_seal("rs_1"), "t"),
+        new_reasoning(google_seal("AA=="), "t"),
+        new_reasoning(Some(Sealed::Unknown), ""),
     ];
     let blocks = vec![
         user("q"),
-        thought(foreign, "a"),
-        thought(vec![thinking(signed("s"), "t")], "b"),
+        text_with_reasoning(foreign, "a"),
+        text_with_reasoning(vec![new_reasoning(anthropic_seal("s"), "t")], "b"),
     ];
     let (messages, _, dropped) = render_turn(blocks, Anthropic);
     assert_eq!(messages[1]["content"].as_array().unwrap().len(), 2);
@@ -219,7 +222,7 @@ fn foreign_or_late_thinking_is_left_out() {
 #[test]
 fn calls_have_object_arguments_and_no_signatures() {
     let mut wrapped = with_signature(call("c1", "f", vec![]), Provider::Anthropic, "s");
-    wrapped.args = Args::Text(token("a\"\n"));
+    wrapped.args = Args::Text(json_text("a\"\n"));
     let mut value = call("c2", "f", vec![]);
     value.args = Args::Value(raw("1"));
     let (messages, adapted, _) =

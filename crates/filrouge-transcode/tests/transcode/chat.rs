@@ -37,7 +37,7 @@ fn a_message_of_calls_has_null_content() {
             call("c1", "f", vec![]),
             failed(call("c2", "f", vec![])),
             failed(call("c3", "f", vec![text("boom")])),
-            valued(call("c4", "f", vec![]), r#"{"a":"x\"y"}"#),
+            with_value(call("c4", "f", vec![]), r#"{"a":"x\"y"}"#),
         ]),
         calls(vec![call("c5", "f", vec![text("r")])]),
     ];
@@ -45,7 +45,7 @@ fn a_message_of_calls_has_null_content() {
     assert_eq!(messages[1]["content"], json!(null));
     assert_eq!(messages[1]["tool_calls"].as_array().unwrap().len(), 4);
     let contents: Vec<_> = (2..6)
-        .map(|at| messages[at]["content"].as_str().unwrap())
+        .map(|index| messages[index]["content"].as_str().unwrap())
         .collect();
     let expected = [
         "(no output)",
@@ -62,10 +62,11 @@ fn arguments_are_the_text_of_an_object() {
     let mut value = call("c1", "f", vec![]);
     value.args = Args::Value(raw("[1, \"a\"]"));
     let mut broken = call("c2", "f", vec![]);
-    broken.args = Args::Text(token("{\"a\": \n"));
+    broken.args = Args::Text(json_text("{\"a\": \n"));
     let (messages, adapted, _) =
         render_turn(vec![user("q"), calls(vec![value, broken])], OpenaiChat);
-    let arguments = |at: usize| messages[1]["tool_calls"][at]["function"]["arguments"].clone();
+    let arguments =
+        |index: usize| messages[1]["tool_calls"][index]["function"]["arguments"].clone();
     assert_eq!(arguments(0), "{\"value\":[1, \"a\"]}");
     let broken: serde_json::Value = serde_json::from_str(arguments(1).as_str().unwrap()).unwrap();
     assert_eq!(broken, json!({"text": "{\"a\": \n"}));
@@ -94,8 +95,8 @@ fn media_are_parts_for_the_user_and_text_for_others() {
         )),
     ];
     let blocks = vec![
-        Block::Say(say(Speaker::User, contents)),
-        Block::Say(say(Speaker::Assistant, vec![png()])),
+        Block::Message(new_message(Speaker::User, contents)),
+        Block::Message(new_message(Speaker::Assistant, vec![png()])),
     ];
     let (messages, adapted, _) = render_turn(blocks, OpenaiChat);
     assert_eq!(
@@ -119,7 +120,7 @@ fn media_are_parts_for_the_user_and_text_for_others() {
 }
 
 #[test]
-fn media_of_results_follow_all_of_them() {
+fn media_of_results_follow_all_results() {
     let blocks = vec![
         user("q"),
         calls(vec![
@@ -147,16 +148,16 @@ fn media_of_results_follow_all_of_them() {
 
 #[test]
 fn a_refusal_is_the_only_part_or_a_member() {
-    let refusal = || Content::Refusal(token("no"));
+    let refusal = || Content::Refusal(json_text("no"));
     let blocks = vec![
         user("q"),
-        Block::Say(say(Speaker::Assistant, vec![refusal(), refusal()])),
+        Block::Message(new_message(Speaker::Assistant, vec![refusal(), refusal()])),
         user("q"),
-        Block::Say(say(
+        Block::Message(new_message(
             Speaker::Assistant,
             vec![text("a"), refusal(), text("b")],
         )),
-        Block::Say(say(Speaker::User, vec![refusal()])),
+        Block::Message(new_message(Speaker::User, vec![refusal()])),
     ];
     let (messages, adapted, _) = render_turn(blocks, OpenaiChat);
     assert_eq!(
@@ -174,9 +175,12 @@ fn a_refusal_is_the_only_part_or_a_member() {
 fn notes_are_system_messages_and_reasoning_is_left_out() {
     let blocks = vec![
         user("q"),
-        Block::Say(say(Speaker::System, vec![text("a"), text("b")])),
-        thought(
-            vec![thinking(openai("rs_1"), "t"), thinking(None, "t")],
+        Block::Message(new_message(Speaker::System, vec![text("a"), text("b")])),
+        text_with_reasoning(
+            vec![
+                new_reasoning(openai_seal("rs_1"), "t"),
+                new_reasoning(None, "t"),
+            ],
             "a",
         ),
         calls(vec![with_signature(
@@ -184,7 +188,7 @@ fn notes_are_system_messages_and_reasoning_is_left_out() {
             Provider::Google,
             "AA==",
         )]),
-        Block::Say(say(
+        Block::Message(new_message(
             Speaker::Assistant,
             vec![Content::Mark(Mark::Interrupted)],
         )),

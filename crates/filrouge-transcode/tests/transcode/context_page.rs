@@ -23,16 +23,16 @@ fn document() -> String {
 fn documented_words(document: &str, heading: &str) -> BTreeSet<String> {
     let (_, section) = document.split_once(&format!("### {heading}\n")).unwrap();
     let section = section.split("\n##").next().unwrap();
-    let first = |line: &str| {
+    let first_word = |line: &str| {
         line.strip_prefix("| `")?
             .split_once('`')
             .map(|(word, _)| word.to_owned())
     };
-    section.lines().filter_map(first).collect()
+    section.lines().filter_map(first_word).collect()
 }
 
-/// Adds all Rust files of a folder, without those of decoders.
-fn source_files(folder: &Path, found: &mut Vec<PathBuf>) {
+/// Adds all Rust files of a folder except the decoders' files.
+fn source_files(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         // Words that decoders read do not occur in a context.
@@ -40,14 +40,14 @@ fn source_files(folder: &Path, found: &mut Vec<PathBuf>) {
             continue;
         }
         if path.is_dir() {
-            source_files(&path, found);
+            source_files(&path, files);
         } else if path.extension().is_some_and(|e| e == "rs") {
-            found.push(path);
+            files.push(path);
         }
     }
 }
 
-/// Every string of the code, but not of tests, that is a single word.
+/// Every string of the product code, without tests, that is a single word.
 fn code_words() -> BTreeSet<String> {
     let crates = root().join("crates");
     let mut files = Vec::new();
@@ -65,14 +65,14 @@ fn code_words() -> BTreeSet<String> {
         };
         let lines = code.lines().filter(is_code);
         for line in lines {
-            // A string is between an odd and an even quote. Escaped quotes only add texts that are no words.
-            let word =
+            // A string is between an odd and an even quote. Escaped quotes only add texts that are not words.
+            let is_word =
                 |w: &&str| !w.is_empty() && w.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
             words.extend(
                 line.split('"')
                     .skip(1)
                     .step_by(2)
-                    .filter(word)
+                    .filter(is_word)
                     .map(str::to_owned),
             );
         }
@@ -80,7 +80,7 @@ fn code_words() -> BTreeSet<String> {
     words
 }
 
-/// Single words in the code that are not in reports: words of parts, providers and formats.
+/// Single words in the code that do not occur in reports: words of parts, providers and formats.
 const OTHER: &str = "anthropic args assistant bedrock call_id claude code content covers data encrypted_content false \
     file file_data file_id filename first_seq format function_call function_call_output gemini google gpt http https id \
     image image_url input_text language last_seq link media_type message mime mime_type name ok openai pairs \

@@ -94,14 +94,14 @@ fn check_contexts(test: &TestSession) -> usize {
     count
 }
 
-/// The session up to the first `count` items of its turn `last`, which stays open.
+/// The session up to the first `count` items of its turn `last`. That turn stays open.
 fn prefix(session: &LoadedSession, last: usize, count: usize) -> TestSession {
     let test = empty_copy(session);
     session.turns[..last]
         .iter()
         .for_each(|turn| record(&test, turn));
     let turn = &session.turns[last];
-    // A start writes its own question. A blank one is not shown.
+    // A start writes a question, too. This one is blank, so contexts do not show it.
     let request = turn.request_id.as_str();
     let mut start = turn_start(request, "");
     start.items = items(turn)[..count].to_vec();
@@ -138,15 +138,15 @@ fn providers_accept_complete_genuine_sessions() {
     }
 }
 
-/// Appends all strings in a value to `found`, one per line.
-fn strings(value: &Value, found: &mut String) {
+/// Appends all strings in a value to `out`, one per line.
+fn append_strings(value: &Value, out: &mut String) {
     match value {
         Value::String(text) => {
-            found.push_str(text);
-            found.push('\n');
+            out.push_str(text);
+            out.push('\n');
         }
-        Value::Array(items) => items.iter().for_each(|v| strings(v, found)),
-        Value::Object(members) => members.values().for_each(|v| strings(v, found)),
+        Value::Array(items) => items.iter().for_each(|v| append_strings(v, out)),
+        Value::Object(members) => members.values().for_each(|v| append_strings(v, out)),
         _ => {}
     }
 }
@@ -159,8 +159,8 @@ fn texts(item: &Item) -> Vec<String> {
         Some("tool_result") => part["content"].as_str().map(str::to_owned),
         _ => None,
     };
-    let found = parts.iter().filter_map(text_of);
-    found
+    let texts = parts.iter().filter_map(text_of);
+    texts
         .map(|text| text.trim().to_owned())
         .filter(|text| !text.is_empty())
         .collect()
@@ -168,15 +168,19 @@ fn texts(item: &Item) -> Vec<String> {
 
 /// Checks that the messages contain the texts of all items that the report does not drop. Returns the numbers of texts
 /// and of tool results.
-fn check_arrived(items: &[Item], context: &Context, messages: &Value) -> (usize, usize) {
-    let mut found = String::new();
-    strings(messages, &mut found);
+fn check_texts_arrive(items: &[Item], context: &Context, messages: &Value) -> (usize, usize) {
+    let mut sent_texts = String::new();
+    append_strings(messages, &mut sent_texts);
     let dropped: BTreeSet<u64> = context.report.dropped.iter().map(|d| d.seq).collect();
     let (mut message_texts, mut results) = (0, 0);
     for item in items.iter().filter(|i| !dropped.contains(&i.seq)) {
         for text in texts(item) {
             let text = JsonText::from_plain(&text).to_plain();
-            assert!(found.contains(&text), "seq {} is missing: {text}", item.seq);
+            assert!(
+                sent_texts.contains(&text),
+                "seq {} is missing: {text}",
+                item.seq
+            );
             match item.body.channel {
                 Channel::ToolResult => results += 1,
                 Channel::Thought => {}
@@ -201,10 +205,10 @@ fn texts_and_tool_answers_reach_the_model() {
         for format in Format::ALL.into_iter().filter(|f| *f != Format::Pairs) {
             let context = test.context(format, query(format));
             let messages = assert_accepted(format, &context);
-            let counted = check_arrived(&items, &context, &messages);
-            (message_texts, results) = (message_texts + counted.0, results + counted.1);
+            let counts = check_texts_arrive(&items, &context, &messages);
+            (message_texts, results) = (message_texts + counts.0, results + counts.1);
             let reasons: BTreeSet<&str> = context.report.dropped.iter().map(|d| d.reason).collect();
-            let known = [
+            let allowed = [
                 "bookkeeping",
                 "empty",
                 "error",
@@ -217,7 +221,7 @@ fn texts_and_tool_answers_reach_the_model() {
                 "reasoning_alone",
                 "superseded",
             ];
-            assert!(reasons.iter().all(|r| known.contains(r)), "{reasons:?}");
+            assert!(reasons.iter().all(|r| allowed.contains(r)), "{reasons:?}");
         }
     }
     assert!(

@@ -10,7 +10,7 @@ use crate::plans::*;
 fn turns_alternate_and_responses_are_separate() {
     let blocks = vec![
         user("q"),
-        Block::Say(say(Speaker::System, vec![text("n")])),
+        Block::Message(new_message(Speaker::System, vec![text("n")])),
         assistant("looking"),
         calls(vec![
             call("c1", "f", vec![text("one"), text("two")]),
@@ -63,16 +63,17 @@ fn a_response_is_an_object() {
     let blocks = vec![
         user("q"),
         calls(vec![
-            valued(call("c1", "f", vec![]), r#"{"a": 1}"#),
-            valued(call("c2", "f", vec![]), "[1]"),
-            failed(valued(call("c3", "f", vec![]), r#"{"a": 1}"#)),
+            with_value(call("c1", "f", vec![]), r#"{"a": 1}"#),
+            with_value(call("c2", "f", vec![]), "[1]"),
+            failed(with_value(call("c3", "f", vec![]), r#"{"a": 1}"#)),
             failed(call("c4", "f", vec![text("boom")])),
             failed(call("c5", "f", vec![])),
             call("c6", "f", vec![text("x"), png()]),
         ]),
     ];
     let (messages, adapted, _) = render_turn(blocks, Gemini);
-    let response = |at: usize| messages[2]["parts"][at]["functionResponse"]["response"].clone();
+    let response =
+        |index: usize| messages[2]["parts"][index]["functionResponse"]["response"].clone();
     assert_eq!(response(0), json!({"a": 1}));
     assert_eq!(response(1), json!({"output": [1]}));
     assert_eq!(response(2), json!({"error": {"a": 1}}));
@@ -96,10 +97,10 @@ fn media_of_the_user_are_parts() {
         Content::File(media(base64("e30="), "application/json", "a.json")),
     ];
     let blocks = vec![
-        Block::Say(say(Speaker::User, contents)),
-        Block::Say(say(
+        Block::Message(new_message(Speaker::User, contents)),
+        Block::Message(new_message(
             Speaker::Assistant,
-            vec![pdf(), Content::Refusal(token("no"))],
+            vec![pdf(), Content::Refusal(json_text("no"))],
         )),
     ];
     let (messages, adapted, _) = render_turn(blocks, Gemini);
@@ -121,15 +122,18 @@ fn media_of_the_user_are_parts() {
 }
 
 #[test]
-fn a_signature_is_in_the_part_it_led_to() {
+fn a_signature_of_reasoning_is_in_the_part_after_it() {
     let blocks = vec![
         user("q"),
-        thought(
-            vec![thinking(google("AAAA"), "t"), thinking(google("BBBB"), "")],
+        text_with_reasoning(
+            vec![
+                new_reasoning(google_seal("AAAA"), "t"),
+                new_reasoning(google_seal("BBBB"), ""),
+            ],
             "a",
         ),
         Block::Calls(Calls {
-            reasoning: vec![thinking(google("CCCC"), "")],
+            reasoning: vec![new_reasoning(google_seal("CCCC"), "")],
             calls: vec![call("c1", "f", vec![]), call("c2", "f", vec![])],
         }),
     ];
@@ -146,23 +150,18 @@ fn a_call_keeps_its_own_signature() {
     let signed_call = |id: &str, provider, signature: &str| {
         with_signature(call(id, "f", vec![]), provider, signature)
     };
-    let group = |reasoning, list| {
-        Block::Calls(Calls {
-            reasoning,
-            calls: list,
-        })
-    };
+    let group = |reasoning, calls| Block::Calls(Calls { reasoning, calls });
     let blocks = vec![
         user("q"),
         group(
-            vec![thinking(google("AAAA"), "")],
+            vec![new_reasoning(google_seal("AAAA"), "")],
             vec![
                 signed_call("c1", Provider::Google, "BBBB"),
                 signed_call("c2", Provider::Google, "DDDD"),
             ],
         ),
         group(
-            vec![thinking(google("CCCC"), "")],
+            vec![new_reasoning(google_seal("CCCC"), "")],
             vec![signed_call("c3", Provider::Google, "CCCC")],
         ),
         group(
@@ -184,16 +183,20 @@ fn a_call_keeps_its_own_signature() {
 }
 
 #[test]
-fn foreign_reasoning_is_left_out_and_odd_arguments_are_wrapped() {
+fn foreign_reasoning_is_left_out_and_invalid_arguments_are_wrapped() {
     let reasoning = vec![
-        thinking(None, "t"),
-        thinking(signed("s"), "t"),
-        thinking(Some(Sealed::Unknown), "t"),
-        thinking(google("no base64"), "t"),
+        new_reasoning(None, "t"),
+        new_reasoning(anthropic_seal("s"), "t"),
+        new_reasoning(Some(Sealed::Unknown), "t"),
+        new_reasoning(google_seal("no base64"), "t"),
     ];
     let mut broken = call("c1", "f", vec![]);
-    broken.args = Args::Text(token("{"));
-    let blocks = vec![user("q"), thought(reasoning, "a"), calls(vec![broken])];
+    broken.args = Args::Text(json_text("{"));
+    let blocks = vec![
+        user("q"),
+        text_with_reasoning(reasoning, "a"),
+        calls(vec![broken]),
+    ];
     let (messages, adapted, dropped) = render_turn(blocks, Gemini);
     assert_eq!(
         messages[1]["parts"][1]["functionCall"]["args"],

@@ -7,31 +7,31 @@ use serde_json::Value;
 
 use crate::plans::*;
 
-/// The ids and names of the calls, as the provider receives them.
+/// The ids and names of the calls that the provider receives.
 fn labels(messages: &Value, format: Format) -> Vec<(String, String)> {
-    let word = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+    let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
     let list = |v: &Value| v.as_array().cloned().unwrap_or_default();
-    let each = |message: &Value| match format {
+    let message_labels = |message: &Value| match format {
         Format::OpenaiChat => list(&message["tool_calls"])
             .iter()
-            .map(|c| (word(&c["id"]), word(&c["function"]["name"])))
+            .map(|c| (text(&c["id"]), text(&c["function"]["name"])))
             .collect(),
         Format::OpenaiResponses if message["type"] == "function_call" => {
-            vec![(word(&message["call_id"]), word(&message["name"]))]
+            vec![(text(&message["call_id"]), text(&message["name"]))]
         }
         Format::Anthropic => list(&message["content"])
             .iter()
             .filter(|b| b["type"] == "tool_use")
-            .map(|b| (word(&b["id"]), word(&b["name"])))
+            .map(|b| (text(&b["id"]), text(&b["name"])))
             .collect(),
         Format::Gemini => list(&message["parts"])
             .iter()
             .filter_map(|p| p.get("functionCall"))
-            .map(|c| (word(&c["id"]), word(&c["name"])))
+            .map(|c| (text(&c["id"]), text(&c["name"])))
             .collect(),
         _ => Vec::new(),
     };
-    list(messages).iter().flat_map(each).collect()
+    list(messages).iter().flat_map(message_labels).collect()
 }
 
 /// An id of 46 characters, which Chat Completions does not accept.
@@ -67,7 +67,7 @@ fn accepted_ids_are_kept() {
 }
 
 #[test]
-fn duplicate_ids_become_distinct_whatever_ids_were_recorded() {
+fn duplicate_ids_become_distinct_from_all_recorded_ids() {
     let group = |number| {
         let blocks = vec![
             user("q"),
@@ -130,10 +130,10 @@ fn replaced_names_are_accepted_and_distinct() {
     let names = ["find", "a.b", "a_b", "a/b", "", "9x", &long, "a.b", "a:b"];
     let list = names.iter().enumerate();
     let list = list
-        .map(|(at, name)| call(&format!("c{at}"), name, vec![]))
+        .map(|(index, name)| call(&format!("c{index}"), name, vec![]))
         .collect();
     let blocks = vec![user("q"), calls(list)];
-    for (format, longest) in [
+    for (format, max_bytes) in [
         (Format::OpenaiChat, 64),
         (Format::OpenaiResponses, 64),
         (Format::Anthropic, 128),
@@ -149,7 +149,7 @@ fn replaced_names_are_accepted_and_distinct() {
             ("find", "a_b", "tool")
         );
         assert_eq!(rendered[1], rendered[7]);
-        assert_eq!(rendered[6].len(), longest);
+        assert_eq!(rendered[6].len(), max_bytes);
         let recorded: HashSet<&str> = names.into_iter().collect();
         assert_eq!(
             rendered.iter().collect::<HashSet<_>>().len(),

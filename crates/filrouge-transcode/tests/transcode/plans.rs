@@ -1,15 +1,16 @@
-//! Plans for tests. Each item has its own seq, in order, and its pieces are counted as the engine counts them.
+//! Plans for tests. The items have consecutive seqs, and their pieces are counted by the engine's rule.
 
 use filrouge_engine::restore::{
     Args, Block, Call, CallResult, Calls, Content, Disposition, Dispositions, Media, MediaSource,
-    Pair, Plan, PlanTurn, Provider, Reasoning, Report, ResultContent, Say, Sealed, Speaker, Window,
+    Message, Pair, Plan, PlanTurn, Provider, Reasoning, Report, ResultContent, Sealed, Speaker,
+    Window,
 };
-use filrouge_provider_rules::{Provider as Rules, check_history};
+use filrouge_provider_rules::{Provider as RulesProvider, check_history};
 use filrouge_transcode::{Format, render};
 use filrouge_types::{JsonText, RawJson, TurnId, TurnStatus};
 use serde_json::Value;
 
-pub(crate) fn token(plain: &str) -> JsonText {
+pub(crate) fn json_text(plain: &str) -> JsonText {
     JsonText::from_plain(plain)
 }
 
@@ -18,15 +19,15 @@ pub(crate) fn raw(json: &str) -> RawJson {
 }
 
 pub(crate) fn text(plain: &str) -> Content {
-    Content::Text(token(plain))
+    Content::Text(json_text(plain))
 }
 
 pub(crate) fn media(source: MediaSource, mime: &str, name: &str) -> Media {
-    let some = |text: &str| (!text.is_empty()).then(|| text.into());
+    let nonempty = |text: &str| (!text.is_empty()).then(|| text.into());
     Media {
         source,
-        mime: some(mime),
-        name: some(name),
+        mime: nonempty(mime),
+        name: nonempty(name),
     }
 }
 
@@ -46,8 +47,8 @@ pub(crate) fn pdf() -> Content {
     Content::File(media(base64("JVBERg=="), "application/pdf", "a.pdf"))
 }
 
-pub(crate) fn say(speaker: Speaker, contents: Vec<Content>) -> Say {
-    Say {
+pub(crate) fn new_message(speaker: Speaker, contents: Vec<Content>) -> Message {
+    Message {
         seq: Some(0),
         speaker,
         reasoning: Vec::new(),
@@ -56,49 +57,49 @@ pub(crate) fn say(speaker: Speaker, contents: Vec<Content>) -> Say {
 }
 
 pub(crate) fn user(plain: &str) -> Block {
-    Block::Say(say(Speaker::User, vec![text(plain)]))
+    Block::Message(new_message(Speaker::User, vec![text(plain)]))
 }
 
 pub(crate) fn assistant(plain: &str) -> Block {
-    Block::Say(say(Speaker::Assistant, vec![text(plain)]))
+    Block::Message(new_message(Speaker::Assistant, vec![text(plain)]))
 }
 
-pub(crate) fn thinking(sealed: Option<Sealed>, plain: &str) -> Reasoning {
+pub(crate) fn new_reasoning(sealed: Option<Sealed>, plain: &str) -> Reasoning {
     Reasoning {
         seq: 0,
-        text: (!plain.is_empty()).then(|| token(plain)),
+        text: (!plain.is_empty()).then(|| json_text(plain)),
         sealed,
     }
 }
 
-/// Text of the assistant with the reasoning that led to it.
-pub(crate) fn thought(reasoning: Vec<Reasoning>, plain: &str) -> Block {
-    Block::Say(Say {
+/// A text of the assistant with the reasoning before it.
+pub(crate) fn text_with_reasoning(reasoning: Vec<Reasoning>, plain: &str) -> Block {
+    Block::Message(Message {
         reasoning,
-        ..say(Speaker::Assistant, vec![text(plain)])
+        ..new_message(Speaker::Assistant, vec![text(plain)])
     })
 }
 
 /// Sealed reasoning of Anthropic.
-pub(crate) fn signed(signature: &str) -> Option<Sealed> {
-    Some(Sealed::AnthropicSignature(token(signature)))
+pub(crate) fn anthropic_seal(signature: &str) -> Option<Sealed> {
+    Some(Sealed::AnthropicSignature(json_text(signature)))
 }
 
 /// Sealed reasoning of Google.
-pub(crate) fn google(signature: &str) -> Option<Sealed> {
-    Some(Sealed::GoogleSignature(token(signature)))
+pub(crate) fn google_seal(signature: &str) -> Option<Sealed> {
+    Some(Sealed::GoogleSignature(json_text(signature)))
 }
 
 /// Sealed reasoning of OpenAI.
-pub(crate) fn openai(id: &str) -> Option<Sealed> {
+pub(crate) fn openai_seal(id: &str) -> Option<Sealed> {
     Some(Sealed::OpenaiItem {
-        id: token(id),
+        id: json_text(id),
         summary: raw(r#"[{"type":"summary_text","text":"s"}]"#),
-        encrypted_content: Some(token("enc")),
+        encrypted_content: Some(json_text("enc")),
     })
 }
 
-/// A successful call with this result.
+/// A call whose successful result has these contents.
 pub(crate) fn call(id: &str, name: &str, contents: Vec<Content>) -> Call {
     Call {
         seq: 0,
@@ -120,13 +121,13 @@ pub(crate) fn failed(mut call: Call) -> Call {
 }
 
 /// A call whose result is a JSON value.
-pub(crate) fn valued(mut call: Call, value: &str) -> Call {
+pub(crate) fn with_value(mut call: Call, value: &str) -> Call {
     call.result.content = ResultContent::Value(raw(value));
     call
 }
 
 pub(crate) fn with_signature(mut call: Call, provider: Provider, signature: &str) -> Call {
-    call.signature = Some((provider, token(signature)));
+    call.signature = Some((provider, json_text(signature)));
     call
 }
 
@@ -146,12 +147,12 @@ pub(crate) fn turn(number: u8, blocks: Vec<Block>) -> PlanTurn {
     }
 }
 
-/// A turn for the format of pairs.
-pub(crate) fn paired(number: u8, question: &str, answer: &str) -> PlanTurn {
+/// A turn with a question and an answer, for the format of pairs.
+pub(crate) fn pair_turn(number: u8, question: &str, answer: &str) -> PlanTurn {
     PlanTurn {
         pair: Some(Pair {
-            question: token(question),
-            answer: token(answer),
+            question: json_text(question),
+            answer: json_text(answer),
         }),
         ..turn(number, Vec::new())
     }
@@ -159,13 +160,13 @@ pub(crate) fn paired(number: u8, question: &str, answer: &str) -> PlanTurn {
 
 /// Assigns seqs, and counts the pieces of each item.
 #[derive(Default)]
-struct Numbers {
+struct SeqCounter {
     last: u64,
     dispositions: Vec<Disposition>,
 }
 
-impl Numbers {
-    fn next(&mut self, pieces: usize) -> u64 {
+impl SeqCounter {
+    fn next_seq(&mut self, pieces: usize) -> u64 {
         self.last += 1;
         let pieces = u32::try_from(pieces).unwrap();
         self.dispositions
@@ -173,52 +174,52 @@ impl Numbers {
         self.last
     }
 
-    fn reasoning(&mut self, reasoning: &mut [Reasoning]) {
+    fn number_reasoning(&mut self, reasoning: &mut [Reasoning]) {
         for thought in reasoning {
-            thought.seq = self.next(1);
+            thought.seq = self.next_seq(1);
         }
     }
 
-    fn say(&mut self, say: &mut Say) {
-        self.reasoning(&mut say.reasoning);
-        say.seq = say.seq.map(|_| self.next(say.contents.len()));
+    fn number_message(&mut self, message: &mut Message) {
+        self.number_reasoning(&mut message.reasoning);
+        message.seq = message.seq.map(|_| self.next_seq(message.contents.len()));
     }
 
-    fn calls(&mut self, calls: &mut Calls) {
-        self.reasoning(&mut calls.reasoning);
+    fn number_calls(&mut self, calls: &mut Calls) {
+        self.number_reasoning(&mut calls.reasoning);
         for call in &mut calls.calls {
-            call.seq = self.next(1);
-            call.result.seq = call.result.seq.map(|_| self.next(1));
+            call.seq = self.next_seq(1);
+            call.result.seq = call.result.seq.map(|_| self.next_seq(1));
         }
     }
 }
 
-/// Assigns every item that has a seq a new one, from 1, and counts its pieces.
-pub(crate) fn plan(mut summary: Option<Say>, mut turns: Vec<PlanTurn>) -> Plan {
-    let mut numbers = Numbers::default();
-    if let Some(say) = &mut summary {
-        numbers.say(say);
+/// Makes a plan. Every item that has a seq gets a new seq, from 1, and its pieces are counted.
+pub(crate) fn plan(mut summary: Option<Message>, mut turns: Vec<PlanTurn>) -> Plan {
+    let mut counter = SeqCounter::default();
+    if let Some(message) = &mut summary {
+        counter.number_message(message);
     }
     for block in turns.iter_mut().flat_map(|t| &mut t.blocks) {
         match block {
-            Block::Say(say) => numbers.say(say),
-            Block::Calls(calls) => numbers.calls(calls),
+            Block::Message(message) => counter.number_message(message),
+            Block::Calls(calls) => counter.number_calls(calls),
         }
     }
     Plan {
         summary,
         turns,
-        dispositions: Dispositions::new(numbers.dispositions, Window::default()),
+        dispositions: Dispositions::new(counter.dispositions, Window::default()),
     }
 }
 
-/// The rules of a format's provider.
-pub(crate) fn rules(format: Format) -> Option<Rules> {
+/// The provider whose rules apply to a format; `None` for pairs.
+pub(crate) fn rules_provider(format: Format) -> Option<RulesProvider> {
     match format {
-        Format::OpenaiChat => Some(Rules::OpenaiChat),
-        Format::OpenaiResponses => Some(Rules::OpenaiResponses),
-        Format::Anthropic => Some(Rules::Anthropic),
-        Format::Gemini => Some(Rules::Gemini),
+        Format::OpenaiChat => Some(RulesProvider::OpenaiChat),
+        Format::OpenaiResponses => Some(RulesProvider::OpenaiResponses),
+        Format::Anthropic => Some(RulesProvider::Anthropic),
+        Format::Gemini => Some(RulesProvider::Gemini),
         Format::Pairs => None,
     }
 }
@@ -228,7 +229,7 @@ pub(crate) fn render_plan(plan: &Plan, format: Format) -> (Value, Report) {
     let context = render(plan.clone(), format);
     let messages: Value = serde_json::from_str(context.messages.as_str())
         .unwrap_or_else(|error| panic!("{format}: {error}: {}", context.messages.as_str()));
-    if let Some(provider) = rules(format) {
+    if let Some(provider) = rules_provider(format) {
         let violations = check_history(provider, &messages);
         assert!(
             violations.is_empty(),
@@ -244,10 +245,13 @@ pub(crate) fn render_messages(blocks: Vec<Block>, format: Format) -> Value {
 }
 
 /// Items with the changes or the reasons that a report lists for them.
-pub(crate) type Reported = Vec<(u64, &'static str)>;
+pub(crate) type ReportedItems = Vec<(u64, &'static str)>;
 
 /// The messages of one turn, and the changes and drops that its report lists.
-pub(crate) fn render_turn(blocks: Vec<Block>, format: Format) -> (Value, Reported, Reported) {
+pub(crate) fn render_turn(
+    blocks: Vec<Block>,
+    format: Format,
+) -> (Value, ReportedItems, ReportedItems) {
     let (messages, report) = render_plan(&plan(None, vec![turn(1, blocks)]), format);
     let adapted = report.adapted.iter().map(|a| (a.seq, a.change)).collect();
     let dropped = report.dropped.iter().map(|d| (d.seq, d.reason)).collect();

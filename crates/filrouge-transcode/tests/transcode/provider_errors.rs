@@ -1,6 +1,6 @@
 //! Tests of provider errors: the same bytes have the same meaning in every format, as a body or as an event.
 
-use filrouge_engine::stream::{Ended, StreamErrorSource};
+use filrouge_engine::stream::{StreamEnd, StreamErrorSource};
 use filrouge_transcode::{Decoder, StreamFormat};
 use serde_json::{Value, json};
 
@@ -88,7 +88,7 @@ fn decoded_error(format: StreamFormat, bytes: &str) -> (String, String, bool) {
     decoder.push(bytes.as_bytes());
     decoder.end();
     match decoder.transcript().ended() {
-        Some(Ended::Failed(error)) => {
+        Some(StreamEnd::Failed(error)) => {
             assert_eq!(
                 error.source,
                 StreamErrorSource::Provider,

@@ -1,8 +1,8 @@
 //! Random plans of valid and invalid content.
 
 use filrouge_engine::restore::{
-    Args, Block, Call, CallResult, Calls, Content, Mark, Media, MediaSource, Plan, PlanTurn,
-    Provider, Reasoning, ResultContent, Say, Sealed, Speaker,
+    Args, Block, Call, CallResult, Calls, Content, Mark, Media, MediaSource, Message, Plan,
+    PlanTurn, Provider, Reasoning, ResultContent, Sealed, Speaker,
 };
 use filrouge_types::{JsonText, RawJson, TurnStatus};
 use proptest::collection::vec;
@@ -10,13 +10,13 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::plans::{paired, plan, raw, turn};
+use crate::plans::{pair_turn, plan, raw, turn};
 
 /// Bytes that occur in every inline medium and nowhere else.
 pub(crate) const BYTES: &str = "UE5HQllURVNQTkdCWVRFUw";
 
-/// A JSON string of raw and escaped pieces that is not blank.
-fn token() -> impl Strategy<Value = JsonText> {
+/// A JSON string of raw and escaped characters that is not blank.
+fn json_text() -> impl Strategy<Value = JsonText> {
     let pieces = vec![
         "a",
         "Z9",
@@ -58,7 +58,7 @@ fn token() -> impl Strategy<Value = JsonText> {
 }
 
 /// Plain text with characters that may break an id, a name or JSON.
-fn plain() -> impl Strategy<Value = Box<str>> {
+fn plain_text() -> impl Strategy<Value = Box<str>> {
     prop_oneof![
         6 => "[a-zA-Z0-9_-]{1,12}".prop_map(Into::into),
         2 => select(vec!["a", "a.b", "a/b", "a_b", "a:b", "9a", "\u{0}", "\"", "\\", " ", "é", "\n"]).prop_map(Into::into),
@@ -88,7 +88,7 @@ fn args() -> impl Strategy<Value = Args> {
         } else {
             Args::Value(json)
         }),
-        token().prop_map(Args::Text),
+        json_text().prop_map(Args::Text),
     ]
 }
 
@@ -108,7 +108,7 @@ fn source() -> impl Strategy<Value = MediaSource> {
         1 => Just(MediaSource::Base64("".into())),
         3 => select(urls).prop_map(|url| MediaSource::Url(url.into())),
         1 => select(vec!["file-1", "file_1", "a\"b", ""]).prop_map(|id| MediaSource::Id(id.into())),
-        1 => select(vec!["/tmp/a\nb", "data:x", "", "s3://b/k"]).prop_map(|at| MediaSource::Elsewhere(at.into())),
+        1 => select(vec!["/tmp/a\nb", "data:x", "", "s3://b/k"]).prop_map(|location| MediaSource::Elsewhere(location.into())),
     ]
 }
 
@@ -132,7 +132,7 @@ fn media() -> impl Strategy<Value = Media> {
         "a/\"b\"",
         "",
     ];
-    let name = option::of(plain());
+    let name = option::of(plain_text());
     (source(), option::of(select(mimes)), name).prop_map(|(source, mime, name)| Media {
         source,
         mime: mime.map(Into::into),
@@ -148,12 +148,12 @@ fn content() -> impl Strategy<Value = Content> {
         Mark::Unanswered,
     ];
     prop_oneof![
-        8 => token().prop_map(Content::Text),
-        1 => token().prop_map(Content::Refusal),
+        8 => json_text().prop_map(Content::Text),
+        1 => json_text().prop_map(Content::Refusal),
         2 => media().prop_map(Content::Image),
         2 => media().prop_map(Content::File),
         1 => select(marks).prop_map(Content::Mark),
-        1 => token().prop_map(Content::Summary),
+        1 => json_text().prop_map(Content::Summary),
     ]
 }
 
@@ -165,10 +165,10 @@ fn sealed() -> impl Strategy<Value = Sealed> {
         "[1]",
         "[{\"type\":\"x\",\"text\":\"\"}]",
     ];
-    let item = (select(ids), select(summaries), option::of(token()));
+    let item = (select(ids), select(summaries), option::of(json_text()));
     prop_oneof![
-        3 => token().prop_map(Sealed::AnthropicSignature),
-        1 => token().prop_map(Sealed::AnthropicRedacted),
+        3 => json_text().prop_map(Sealed::AnthropicSignature),
+        1 => json_text().prop_map(Sealed::AnthropicRedacted),
         1 => Just(Sealed::AnthropicSignature(JsonText::from_plain(""))),
         1 => Just(Sealed::AnthropicRedacted(JsonText::from_plain(""))),
         3 => item.prop_map(|(id, summary, encrypted_content)| Sealed::OpenaiItem {
@@ -190,12 +190,12 @@ fn signature() -> impl Strategy<Value = JsonText> {
         "\"no base64\"",
         "\"AAA\"",
     ])
-    .prop_map(|token| JsonText::from_raw(raw(token)).unwrap())
+    .prop_map(|json| JsonText::from_raw(raw(json)).unwrap())
 }
 
 fn reasoning() -> impl Strategy<Value = Vec<Reasoning>> {
     let thought =
-        (option::of(token()), option::of(sealed())).prop_map(|(text, sealed)| Reasoning {
+        (option::of(json_text()), option::of(sealed())).prop_map(|(text, sealed)| Reasoning {
             seq: 0,
             text,
             sealed,
@@ -203,7 +203,7 @@ fn reasoning() -> impl Strategy<Value = Vec<Reasoning>> {
     prop_oneof![2 => Just(Vec::new()), 1 => vec(thought, 1..4)]
 }
 
-fn say() -> impl Strategy<Value = Say> {
+fn message() -> impl Strategy<Value = Message> {
     let speaker = select(vec![
         Speaker::User,
         Speaker::User,
@@ -214,7 +214,7 @@ fn say() -> impl Strategy<Value = Say> {
     ]);
     let seq = select(vec![Some(0), Some(0), Some(0), None]);
     (seq, speaker, reasoning(), vec(content(), 1..4)).prop_map(
-        |(seq, speaker, reasoning, contents)| Say {
+        |(seq, speaker, reasoning, contents)| Message {
             seq,
             speaker,
             reasoning,
@@ -237,13 +237,13 @@ fn result() -> impl Strategy<Value = CallResult> {
 }
 
 fn call() -> impl Strategy<Value = Call> {
-    let own = select(vec![
+    let signer = select(vec![
         Provider::Openai,
         Provider::Anthropic,
         Provider::Google,
     ]);
-    let own = option::weighted(0.2, (own, signature()));
-    (plain(), plain(), args(), own, result()).prop_map(
+    let call_signature = option::weighted(0.2, (signer, signature()));
+    (plain_text(), plain_text(), args(), call_signature, result()).prop_map(
         |(call_id, name, args, signature, result)| Call {
             seq: 0,
             call_id,
@@ -258,11 +258,11 @@ fn call() -> impl Strategy<Value = Call> {
 fn block() -> impl Strategy<Value = Block> {
     let group =
         (reasoning(), vec(call(), 1..4)).prop_map(|(reasoning, calls)| Calls { reasoning, calls });
-    prop_oneof![2 => say().prop_map(Block::Say), 1 => group.prop_map(Block::Calls)].boxed()
+    prop_oneof![2 => message().prop_map(Block::Message), 1 => group.prop_map(Block::Calls)].boxed()
 }
 
 /// A turn with random blocks.
-fn blocks() -> impl Strategy<Value = PlanTurn> {
+fn block_turns() -> impl Strategy<Value = PlanTurn> {
     (any::<u8>(), vec(block(), 0..5)).prop_map(|(number, mut blocks)| {
         make_ids_distinct(&mut blocks);
         PlanTurn {
@@ -274,11 +274,11 @@ fn blocks() -> impl Strategy<Value = PlanTurn> {
 
 /// Makes the call ids of a turn distinct.
 fn make_ids_distinct(blocks: &mut [Block]) {
-    let mut seen = std::collections::HashSet::new();
+    let mut ids = std::collections::HashSet::new();
     for block in blocks {
         if let Block::Calls(calls) = block {
             for call in &mut calls.calls {
-                while !seen.insert(call.call_id.clone()) {
+                while !ids.insert(call.call_id.clone()) {
                     call.call_id = format!("{}+", call.call_id).into();
                 }
             }
@@ -286,20 +286,21 @@ fn make_ids_distinct(blocks: &mut [Block]) {
     }
 }
 
-fn pairs() -> impl Strategy<Value = PlanTurn> {
-    (any::<u8>(), plain(), plain()).prop_map(|(number, q, a)| paired(number, &q, &a))
+fn pair_turns() -> impl Strategy<Value = PlanTurn> {
+    (any::<u8>(), plain_text(), plain_text())
+        .prop_map(|(number, question, answer)| pair_turn(number, &question, &answer))
 }
 
 /// A complete plan.
 pub(crate) fn plans() -> impl Strategy<Value = Plan> {
     let summary = option::weighted(
         0.3,
-        (say(), token()).prop_map(|(say, text)| Say {
+        (message(), json_text()).prop_map(|(message, text)| Message {
             contents: vec![Content::Summary(text)],
-            ..say
+            ..message
         }),
     );
-    let turns = vec(prop_oneof![8 => blocks(), 1 => pairs()], 0..7);
+    let turns = vec(prop_oneof![8 => block_turns(), 1 => pair_turns()], 0..7);
     (summary, turns)
         .prop_map(|(summary, turns)| plan(summary, turns))
         .boxed()

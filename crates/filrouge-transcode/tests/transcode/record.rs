@@ -1,8 +1,8 @@
-//! Tests of streams that are recorded into turns. Wherever a stream is cut and however it ends, the record verifies and
-//! every provider accepts the restored context (P4, P5).
+//! Tests of streams that are recorded into turns. For every cut and every end of a stream, the record verifies
+//! and every provider accepts the restored context (P4, P5).
 
 use filrouge_engine::restore::{RestoreQuery, Unanswered};
-use filrouge_engine::stream::Ended;
+use filrouge_engine::stream::StreamEnd;
 use filrouge_transcode::{Decoder, Format, GiveUp, RecordStream, Recorder, StreamFormat};
 use filrouge_types::{Channel, Failure, Item, RawJson, Role, Turn, TurnStatus};
 use serde_json::Value;
@@ -21,7 +21,7 @@ pub(crate) fn all_streams() -> Vec<(StreamFormat, Stream)> {
     StreamFormat::ALL.into_iter().flat_map(streams_of).collect()
 }
 
-/// The parameters of a recording of this format into the turn `r`.
+/// The parameters of a recording of a stream of this format into the turn `r`.
 pub(crate) fn recording_of(test: &TestSession, format: StreamFormat) -> RecordStream {
     RecordStream {
         session_id: test.session.clone(),
@@ -73,7 +73,7 @@ pub(crate) async fn record_stream(
 }
 
 /// The end of a decoded stream, and the parts of its items.
-fn decode(format: StreamFormat, bytes: &[u8]) -> (Option<Ended>, Vec<String>) {
+fn decode(format: StreamFormat, bytes: &[u8]) -> (Option<StreamEnd>, Vec<String>) {
     let mut decoder = Decoder::new(format);
     decoder.push(bytes);
     decoder.end();
@@ -95,25 +95,28 @@ fn check_contexts(test: &TestSession, name: &str) {
                 ..query(format)
             };
             let context = test.context(format, query);
-            let shown = assert_accepted(format, &context).to_string();
-            // A call that was cut off within its arguments is never sent.
-            assert!(!shown.contains("tool_call_partial"), "{name}: {shown}");
+            let messages = assert_accepted(format, &context).to_string();
+            // A call with incomplete arguments is never sent.
+            assert!(
+                !messages.contains("tool_call_partial"),
+                "{name}: {messages}"
+            );
         }
     }
 }
 
 /// Checks the turn and the items that were recorded from these bytes.
-fn check(test: &TestSession, name: &str, turn: &Turn, bytes: &[u8], format: StreamFormat) {
+fn check_record(test: &TestSession, name: &str, turn: &Turn, bytes: &[u8], format: StreamFormat) {
     let (ended, parts) = decode(format, bytes);
     let items = test.items();
     match (&ended, turn.status) {
-        (Some(Ended::Answered), TurnStatus::Finalized)
-        | (Some(Ended::Continues), TurnStatus::Open)
-        | (Some(Ended::Cancelled), TurnStatus::Cancelled)
-        | (Some(Ended::Failed(_)), _) => {}
+        (Some(StreamEnd::Answered), TurnStatus::Finalized)
+        | (Some(StreamEnd::Continues), TurnStatus::Open)
+        | (Some(StreamEnd::Cancelled), TurnStatus::Cancelled)
+        | (Some(StreamEnd::Failed(_)), _) => {}
         other => panic!("{name}: {other:?}"),
     }
-    if matches!(ended, Some(Ended::Answered | Ended::Continues)) {
+    if matches!(ended, Some(StreamEnd::Answered | StreamEnd::Continues)) {
         let recorded: Vec<&str> = items.iter().map(|i| i.body.parts.as_str()).collect();
         for part in &parts {
             assert!(
@@ -142,16 +145,17 @@ fn check(test: &TestSession, name: &str, turn: &Turn, bytes: &[u8], format: Stre
     check_contexts(test, name);
 }
 
-/// A session whose turn `r` waits for an answer.
+/// A session whose turn `r` has a question and no answer.
 pub(crate) fn open_turn() -> TestSession {
     let test = TestSession::paused();
     test.start("r", "Which way?");
     test
 }
 
-/// Positions at which to cut: all of a small stream, about `most` of a large one.
-pub(crate) fn cuts(len: usize, most: usize) -> Vec<usize> {
-    let step = (len / most).max(1);
+/// Positions at which a test cuts a stream: every position of a small stream, about `max_cuts` positions of a large
+/// one.
+pub(crate) fn cuts(len: usize, max_cuts: usize) -> Vec<usize> {
+    let step = (len / max_cuts).max(1);
     let offset = len % step.max(2);
     let mut cuts: Vec<usize> = (0..=len).filter(|at| at % step == offset % step).collect();
     cuts.push(len);
@@ -159,10 +163,10 @@ pub(crate) fn cuts(len: usize, most: usize) -> Vec<usize> {
 }
 
 #[test]
-fn streams_cut_anywhere_and_ended_in_any_way_are_recorded() {
+fn streams_cut_anywhere_with_any_end_are_recorded() {
     for (format, Stream { name, bytes, .. }) in all_streams() {
-        for (n, cut) in cuts(bytes.len(), 20).into_iter().enumerate() {
-            let end = ENDS[n % ENDS.len()];
+        for (index, cut) in cuts(bytes.len(), 20).into_iter().enumerate() {
+            let end = ENDS[index % ENDS.len()];
             let name = format!("{format} {name} cut at {cut} {end:?}");
             let test = open_turn();
             let (head, tail) = bytes[..cut].split_at(cut / 2);
@@ -173,7 +177,7 @@ fn streams_cut_anywhere_and_ended_in_any_way_are_recorded() {
                 .block_on(turn)
                 .unwrap_or_else(|e| panic!("{name}: {e:?}"));
             match end {
-                End::Clean => check(&test, &name, &turn, &bytes[..cut], format),
+                End::Clean => check_record(&test, &name, &turn, &bytes[..cut], format),
                 End::ClientGone | End::Cancelled | End::Interrupted => {
                     test.assert_intact();
                     check_contexts(&test, &name);
@@ -185,8 +189,9 @@ fn streams_cut_anywhere_and_ended_in_any_way_are_recorded() {
 
 /// The content of all items after the question, in order.
 fn contents_of(items: &[Item]) -> Vec<(Channel, String)> {
-    let kept = items.iter().skip(1);
-    kept.map(|i| (i.body.channel.clone(), i.body.parts.as_str().to_owned()))
+    let answers = items.iter().skip(1);
+    answers
+        .map(|i| (i.body.channel.clone(), i.body.parts.as_str().to_owned()))
         .collect()
 }
 
@@ -212,8 +217,8 @@ fn the_record_does_not_depend_on_the_chunks() {
     }
 }
 
-/// The turn has a secret in its runtime context. Text that might become the secret was held back and never shown, but
-/// an interruption records it.
+/// The turn has a secret in its runtime context. The recorder holds back text that might become the secret, so nobody
+/// sees it; an interruption records it.
 #[test]
 fn held_back_text_is_recorded_when_the_process_ends() {
     let test = TestSession::paused();
@@ -235,7 +240,7 @@ fn held_back_text_is_recorded_when_the_process_ends() {
     test.assert_intact();
 }
 
-/// If a stream contradicts its earlier text, the recorded items are readable, whenever it ends.
+/// If a stream contradicts its earlier text, the recorded items are valid JSON, wherever the stream ends.
 #[test]
 fn a_repeated_text_replaces_the_earlier_one() {
     let events = [
@@ -247,9 +252,9 @@ fn a_repeated_text_replaces_the_earlier_one() {
     ];
     let frames: Vec<String> = events.iter().map(|e| format!("data: {e}\n\n")).collect();
     for end in ENDS {
-        for until in 3..=events.len() {
+        for event_count in 3..=events.len() {
             let test = open_turn();
-            let chunks: Vec<&[u8]> = frames[..until].iter().map(|f| f.as_bytes()).collect();
+            let chunks: Vec<&[u8]> = frames[..event_count].iter().map(|f| f.as_bytes()).collect();
             let turn = record_stream(&test, StreamFormat::OpenaiResponses, &chunks, end);
             test.runtime.block_on(turn).unwrap();
             let items = test.items();
@@ -257,10 +262,10 @@ fn a_repeated_text_replaces_the_earlier_one() {
                 RawJson::parse(item.body.parts.as_str()).unwrap();
             }
             let text = items[1].body.parts.as_str();
-            let start = if until == 3 { "abcd" } else { "xyz" };
+            let start = if event_count == 3 { "abcd" } else { "xyz" };
             assert!(
                 text.starts_with(&format!(r#"[{{"type":"text","text":"{start}"#)),
-                "{end:?} {until}: {text}"
+                "{end:?} {event_count}: {text}"
             );
             assert_eq!(
                 items
@@ -274,7 +279,7 @@ fn a_repeated_text_replaces_the_earlier_one() {
     }
 }
 
-/// Ids, names and models in a draft contain nothing of the runtime context, either.
+/// Ids, names and models in a draft do not contain the runtime context's secrets, either.
 #[test]
 fn drafts_contain_no_secret() {
     let test = TestSession::paused();
@@ -284,12 +289,12 @@ fn drafts_contain_no_secret() {
     let bytes = br#"data: {"model":"m-abcdefghijklmnop","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"id-abcdefghijklmnop","function":{"name":"n-abcdefghijklmnop","arguments":"{\"a\":"}}]}}]}
 
 "#;
-    let begun = Recorder::begin(
+    let beginning = Recorder::begin(
         &test.engine,
         &test.caller,
         recording_of(&test, StreamFormat::OpenaiChat),
     );
-    let mut recorder = test.runtime.block_on(begun).unwrap();
+    let mut recorder = test.runtime.block_on(beginning).unwrap();
     test.runtime.block_on(recorder.push(bytes)).unwrap();
     test.runtime.block_on(recorder.flush()).unwrap();
     let (ledger, scope) = (test.engine.ledger(), test.scope());
@@ -304,12 +309,12 @@ fn drafts_contain_no_secret() {
 #[test]
 fn a_late_name_reaches_the_draft() {
     let test = open_turn();
-    let begun = Recorder::begin(
+    let beginning = Recorder::begin(
         &test.engine,
         &test.caller,
         recording_of(&test, StreamFormat::OpenaiChat),
     );
-    let mut recorder = test.runtime.block_on(begun).unwrap();
+    let mut recorder = test.runtime.block_on(beginning).unwrap();
     for delta in [
         r#"{"index":0,"id":"c1","function":{"arguments":""}}"#,
         r#"{"index":0,"function":{"name":"look","arguments":""}}"#,

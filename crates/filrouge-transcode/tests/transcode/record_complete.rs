@@ -1,5 +1,4 @@
-//! Tests of `record`, which records a complete stream: how it ends, and how it notices that another caller ended the
-//! turn.
+//! Tests of `record`, which records a complete stream: its ends, and its reaction when another caller ends the turn.
 
 use std::collections::VecDeque;
 use std::future::{Future, pending};
@@ -27,11 +26,11 @@ const TEXT: &str = r#"data: {"choices":[{"index":0,"delta":{"content":"To the le
 /// The last events of a stream.
 const STOP: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
 
-/// Chunks of a response, and what follows them.
+/// The body of a response: chunks, then its end or silence.
 struct Body {
     chunks: VecDeque<Result<Vec<u8>, &'static str>>,
-    /// Whether nothing follows the chunks, not even the end.
-    hangs: bool,
+    /// Whether the body stays open after the chunks.
+    never_ends: bool,
 }
 
 impl Body {
@@ -39,13 +38,13 @@ impl Body {
         let chunk = |chunk: &Result<&str, _>| chunk.map(|text| text.as_bytes().to_vec());
         Self {
             chunks: chunks.iter().map(chunk).collect(),
-            hangs: false,
+            never_ends: false,
         }
     }
 
-    fn hanging(chunks: &[Result<&str, &'static str>]) -> Self {
+    fn endless(chunks: &[Result<&str, &'static str>]) -> Self {
         Self {
-            hangs: true,
+            never_ends: true,
             ..Self::complete(chunks)
         }
     }
@@ -56,7 +55,7 @@ impl Stream for Body {
 
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         match self.chunks.pop_front() {
-            None if self.hangs => Poll::Pending,
+            None if self.never_ends => Poll::Pending,
             chunk => Poll::Ready(chunk),
         }
     }
@@ -90,10 +89,10 @@ fn recorded_items(test: &TestSession) -> (Vec<String>, Value) {
 }
 
 #[test]
-fn a_stream_is_recorded_up_to_its_end_and_no_further() {
+fn bytes_after_the_end_of_a_stream_are_ignored() {
     for body in [
         Body::complete(&[Ok(TEXT), Ok(STOP)]),
-        Body::hanging(&[Ok(TEXT), Ok(STOP)]),
+        Body::endless(&[Ok(TEXT), Ok(STOP)]),
         Body::complete(&[Ok(TEXT), Ok(STOP), Err("reset")]),
     ] {
         let test = open_turn();
@@ -111,7 +110,7 @@ fn a_stream_is_recorded_up_to_its_end_and_no_further() {
 #[test]
 fn a_failing_body_is_a_truncated_stream_with_the_bodys_error() {
     let test = open_turn();
-    let body = Body::hanging(&[Ok(TEXT), Err("connection \"reset\" by peer")]);
+    let body = Body::endless(&[Ok(TEXT), Err("connection \"reset\" by peer")]);
     let turn = test
         .runtime
         .block_on(record_body(&test, body, pending()))
@@ -128,11 +127,11 @@ fn a_failing_body_is_a_truncated_stream_with_the_bodys_error() {
 
 #[test]
 fn a_stream_that_is_given_up_ends_as_requested() {
-    let failed = || GiveUp::Failed(StreamError::of_stream("stream_idle", "nothing came"));
+    let idle = || GiveUp::Failed(StreamError::new("stream_idle", "nothing came"));
     for (reason, status, last) in [
         (GiveUp::Cancelled, TurnStatus::Cancelled, "cancelled"),
         (GiveUp::Interrupted, TurnStatus::Interrupted, "interrupted"),
-        (failed(), TurnStatus::Failed, "error"),
+        (idle(), TurnStatus::Failed, "error"),
         (GiveUp::client_gone(), TurnStatus::Failed, "error"),
     ] {
         let test = open_turn();
@@ -140,7 +139,7 @@ fn a_stream_that_is_given_up_ends_as_requested() {
             sleep(Duration::from_secs(5)).await;
             reason.clone()
         };
-        let body = Body::hanging(&[Ok(TEXT)]);
+        let body = Body::endless(&[Ok(TEXT)]);
         let turn = test
             .runtime
             .block_on(record_body(&test, body, give_up))
@@ -152,31 +151,31 @@ fn a_stream_that_is_given_up_ends_as_requested() {
     }
 }
 
-/// Records a stream that sends some text and then hangs. Meanwhile `act` runs after a delay. Returns the result, and
-/// how long the recording continued after that.
-fn record_hanging(
+/// Records a stream that sends some text and then stays silent. After a delay, `act` runs at the same time. Returns the
+/// result, and the time from the end of `act` to the end of the recording.
+fn record_endless(
     test: &TestSession,
     act: impl AsyncFnOnce(),
 ) -> (Result<Turn, Failure>, Duration) {
-    let elsewhere = async {
+    let action = async {
         sleep(Duration::from_millis(3_300)).await;
         act().await;
         Instant::now()
     };
-    let body = Body::hanging(&[Ok(TEXT)]);
+    let body = Body::endless(&[Ok(TEXT)]);
     let recording = async {
         let turn = record_body(test, body, pending()).await;
         (turn, Instant::now())
     };
-    let both = async { tokio::join!(recording, elsewhere) };
-    let ((turn, ended), acted) = test.runtime.block_on(both);
-    (turn, ended.saturating_duration_since(acted))
+    let both = async { tokio::join!(recording, action) };
+    let ((turn, recording_end), action_end) = test.runtime.block_on(both);
+    (turn, recording_end.saturating_duration_since(action_end))
 }
 
 #[test]
 fn a_cancel_by_another_caller_is_noticed_without_new_bytes() {
     let test = open_turn();
-    let (turn, delay) = record_hanging(&test, async || {
+    let (turn, delay) = record_endless(&test, async || {
         let (session, turn) = (test.session.clone(), test.turn_id("r"));
         let body = CancelTurn {
             partial_text: None,
@@ -198,7 +197,7 @@ fn a_cancel_by_another_caller_is_noticed_without_new_bytes() {
 #[test]
 fn erasing_the_session_ends_the_recording() {
     let test = open_turn();
-    let (turn, delay) = record_hanging(&test, async || {
+    let (turn, delay) = record_endless(&test, async || {
         let erased = test
             .engine
             .erasure
@@ -209,11 +208,11 @@ fn erasing_the_session_ends_the_recording() {
     assert!(delay <= Duration::from_secs(1), "{delay:?}");
 }
 
-/// After the restart, the turn is open again, but belongs to another recording.
+/// After an interruption and a new start, the turn is open again, but belongs to another recording.
 #[test]
-fn a_restarted_turn_ends_the_recording() {
+fn a_new_start_of_the_turn_ends_the_recording() {
     let test = open_turn();
-    let (turn, _) = record_hanging(&test, async || {
+    let (turn, _) = record_endless(&test, async || {
         let write = Write::Interrupt(Interrupt {
             session_id: test.session.clone(),
             turn_id: test.turn_id("r"),
@@ -259,7 +258,7 @@ fn a_turn_that_exceeds_its_limits_fails_and_keeps_its_items() {
     let chunks = stream.as_bytes().chunks(4_096);
     let body = Body {
         chunks: chunks.map(|chunk| Ok(chunk.to_vec())).collect(),
-        hangs: true,
+        never_ends: true,
     };
     let turn = test
         .runtime

@@ -1,5 +1,5 @@
-//! Tests of streams that are recorded with `record = conversation`. Whatever a stream contains and however it ends, the
-//! record contains the answer, or the shown text and how it ended (DESIGN §7).
+//! Tests of streams that are recorded with `record = conversation`. For every content and end of a
+//! stream, the record contains the answer, or the shown text and its end (DESIGN §7).
 
 use filrouge_engine::{FinalizeTurn, RecordPolicies, Settings};
 use filrouge_store::hot::ItemRetention;
@@ -11,7 +11,7 @@ use crate::streams::Stream;
 use crate::test_session::TestSession;
 
 /// A session with this policy, whose turn `r` waits for an answer.
-fn conversation() -> TestSession {
+fn conversation_session() -> TestSession {
     let record = RecordPolicies {
         default: ItemRetention::Conversation,
         ..RecordPolicies::default()
@@ -24,13 +24,14 @@ fn conversation() -> TestSession {
     test
 }
 
-/// Checks that only items of the conversation are kept, and notes without text that filrouge wrote.
+/// Checks that only items of the conversation and empty notes of filrouge are kept.
 fn check_kept(name: &str, items: &[Item]) {
     for item in items {
-        let note = item.body.channel == Channel::SystemNote && item.body.parts.as_str() == "[]";
-        let kept = ItemRetention::Conversation.keeps(&item.body.channel);
-        let call = item.body.parts.as_str().contains(r#""type":"tool_call"#);
-        assert!(kept && !call || note, "{name}: {item:?}");
+        let is_empty_note =
+            item.body.channel == Channel::SystemNote && item.body.parts.as_str() == "[]";
+        let is_kept = ItemRetention::Conversation.keeps(&item.body.channel);
+        let has_call = item.body.parts.as_str().contains(r#""type":"tool_call"#);
+        assert!(is_kept && !has_call || is_empty_note, "{name}: {item:?}");
     }
 }
 
@@ -41,8 +42,8 @@ fn check_drafts(test: &TestSession, name: &str) {
     assert_eq!(test.runtime.block_on(drafts), Ok(Vec::new()), "{name}");
 }
 
-/// The part of a completely recorded turn that this policy keeps.
-fn kept_of_all(test: &TestSession) -> Vec<(Channel, String)> {
+/// The items of a turn that the policy `conversation` keeps.
+fn conversation_items(test: &TestSession) -> Vec<(Channel, String)> {
     let items = test.items().into_iter();
     items
         .filter(|i| ItemRetention::Conversation.keeps(&i.body.channel))
@@ -64,21 +65,25 @@ fn record(
 }
 
 #[test]
-fn streams_cut_anywhere_and_ended_in_any_way_have_the_same_outcome() {
+fn streams_cut_anywhere_with_any_end_have_the_same_outcome() {
     for (format, Stream { name, bytes, .. }) in all_streams() {
-        for (n, cut) in cuts(bytes.len(), 12).into_iter().enumerate() {
-            let end = ENDS[n % ENDS.len()];
+        for (index, cut) in cuts(bytes.len(), 12).into_iter().enumerate() {
+            let end = ENDS[index % ENDS.len()];
             let name = format!("{format} {name} cut at {cut} {end:?}");
             let (head, tail) = bytes[..cut].split_at(cut / 2);
-            let (filtered, complete) = (conversation(), open_turn());
+            let (filtered, complete) = (conversation_session(), open_turn());
             let turn = record(&filtered, format, &[head, tail], end, &name);
-            let other = record(&complete, format, &[head, tail], end, &name);
-            assert_eq!(turn.status, other.status, "{name}");
-            assert_eq!(turn.answer_neutral, other.answer_neutral, "{name}");
+            let expected = record(&complete, format, &[head, tail], end, &name);
+            assert_eq!(turn.status, expected.status, "{name}");
+            assert_eq!(turn.answer_neutral, expected.answer_neutral, "{name}");
             let items = filtered.items();
             check_kept(&name, &items);
             if turn.status == TurnStatus::Finalized {
-                assert_eq!(kept_of_all(&filtered), kept_of_all(&complete), "{name}");
+                assert_eq!(
+                    conversation_items(&filtered),
+                    conversation_items(&complete),
+                    "{name}"
+                );
             }
             check_drafts(&filtered, &name);
             filtered.assert_intact();
@@ -91,7 +96,7 @@ fn streams_cut_anywhere_and_ended_in_any_way_have_the_same_outcome() {
 fn tokens_of_omitted_calls_are_counted() {
     for (format, Stream { name, bytes, .. }) in all_streams() {
         let name = format!("{format} {name}");
-        let (filtered, complete) = (conversation(), open_turn());
+        let (filtered, complete) = (conversation_session(), open_turn());
         record(&filtered, format, &[&bytes], End::Clean, &name);
         record(&complete, format, &[&bytes], End::Clean, &name);
         let usage = |test: &TestSession| -> Vec<_> {
@@ -104,17 +109,17 @@ fn tokens_of_omitted_calls_are_counted() {
     }
 }
 
-/// A stream that waits for results of its calls leaves the turn open, and the caller ends it.
+/// A stream with calls that have no results leaves the turn open. The caller then ends the turn.
 #[test]
 fn a_turn_with_only_calls_can_be_finalized() {
-    let mut waited = 0;
+    let mut open_turns = 0;
     for (format, Stream { name, bytes, .. }) in all_streams() {
         let name = format!("{format} {name}");
-        let test = conversation();
+        let test = conversation_session();
         if record(&test, format, &[&bytes], End::Clean, &name).status != TurnStatus::Open {
             continue;
         }
-        waited += 1;
+        open_turns += 1;
         let end = FinalizeTurn {
             answer_neutral: Some(JsonText::from_plain("To the right.")),
             ..FinalizeTurn::default()
@@ -131,13 +136,13 @@ fn a_turn_with_only_calls_can_be_finalized() {
             "{name}"
         );
     }
-    assert!(waited > 2, "only {waited} streams wait for answers");
+    assert!(open_turns > 2, "only {open_turns} streams wait for answers");
 }
 
-/// A second answer is an observation, which is not kept, but the recording ends.
+/// A second answer is an observation. The policy does not keep it, but the recording ends.
 #[test]
 fn a_second_answer_ends_its_recording() {
-    let test = conversation();
+    let test = conversation_session();
     let parts = filrouge_types::RawJson::from_checked(r#"[{"type":"text","text":"Right."}]"#);
     let answer =
         filrouge_types::ItemBody::new(filrouge_types::Role::Assistant, Channel::Final, parts);
@@ -176,7 +181,7 @@ data: [DONE]
 
 /// The end of a turn records the text of its draft. The draft has no calls, and drops the text before a call.
 #[test]
-fn drafts_contain_only_what_may_be_the_answer() {
+fn drafts_contain_only_text_that_may_be_the_answer() {
     let text = br#"data: {"choices":[{"index":0,"delta":{"content":"Let me look."}}]}
 
 "#;
@@ -192,7 +197,7 @@ fn drafts_contain_only_what_may_be_the_answer() {
         ),
     ];
     for (chunks, expected) in chunks {
-        let test = conversation();
+        let test = conversation_session();
         let turn = record(
             &test,
             StreamFormat::OpenaiChat,

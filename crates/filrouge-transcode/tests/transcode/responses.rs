@@ -1,6 +1,6 @@
 //! Tests of contexts for OpenAI Responses.
 
-use filrouge_engine::restore::{Block, Calls, Content, MediaSource, Say, Sealed, Speaker};
+use filrouge_engine::restore::{Block, Calls, Content, MediaSource, Message, Sealed, Speaker};
 use filrouge_transcode::Format::OpenaiResponses;
 use serde_json::json;
 
@@ -38,14 +38,14 @@ fn outputs_contain_values_texts_and_media() {
         user("q"),
         calls(vec![
             call("c1", "f", vec![]),
-            valued(call("c2", "f", vec![]), "[1,\"a\"]"),
+            with_value(call("c2", "f", vec![]), "[1,\"a\"]"),
             call("c3", "f", vec![text("x"), png()]),
             failed(call("c4", "f", vec![text("x"), pdf()])),
             failed(call("c5", "f", vec![png(), text("x")])),
         ]),
     ];
     let messages = render_messages(blocks, OpenaiResponses);
-    let output = |at: usize| messages[at + 6]["output"].clone();
+    let output = |index: usize| messages[index + 6]["output"].clone();
     let image = json!({"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,iVBORw=="});
     let file = json!({"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERg=="});
     let text_part = |text: &str| json!({"type": "input_text", "text": text});
@@ -69,8 +69,8 @@ fn media_of_the_user_are_parts() {
         Content::File(media(MediaSource::Id("file_011C".into()), "", "")),
     ];
     let blocks = vec![
-        Block::Say(say(Speaker::User, contents)),
-        Block::Say(say(Speaker::Assistant, vec![pdf()])),
+        Block::Message(new_message(Speaker::User, contents)),
+        Block::Message(new_message(Speaker::Assistant, vec![pdf()])),
     ];
     let (messages, adapted, _) = render_turn(blocks, OpenaiResponses);
     assert_eq!(
@@ -90,20 +90,23 @@ fn media_of_the_user_are_parts() {
 }
 
 #[test]
-fn reasoning_precedes_the_item_it_led_to() {
+fn reasoning_precedes_its_item() {
     let without_content = Sealed::OpenaiItem {
-        id: token("rs_3"),
+        id: json_text("rs_3"),
         summary: raw("[]"),
         encrypted_content: None,
     };
     let blocks = vec![
         user("q"),
-        thought(
-            vec![thinking(openai("rs_1"), ""), thinking(openai("rs_2"), "")],
+        text_with_reasoning(
+            vec![
+                new_reasoning(openai_seal("rs_1"), ""),
+                new_reasoning(openai_seal("rs_2"), ""),
+            ],
             "a",
         ),
         Block::Calls(Calls {
-            reasoning: vec![thinking(Some(without_content), "")],
+            reasoning: vec![new_reasoning(Some(without_content), "")],
             calls: vec![call("c1", "f", vec![])],
         }),
     ];
@@ -123,10 +126,10 @@ fn reasoning_precedes_the_item_it_led_to() {
 #[test]
 fn reasoning_that_the_api_would_refuse_is_left_out() {
     let invalid = |id: &str, summary: &str| {
-        let id = token(id);
+        let id = json_text(id);
         let summary = raw(summary);
         let encrypted_content = None;
-        thinking(
+        new_reasoning(
             Some(Sealed::OpenaiItem {
                 id,
                 summary,
@@ -136,16 +139,18 @@ fn reasoning_that_the_api_would_refuse_is_left_out() {
         )
     };
     let reasoning = vec![
-        thinking(None, "t"),
-        thinking(signed("sig"), "t"),
-        thinking(Some(Sealed::Unknown), "t"),
-        thinking(openai("rs_1"), ""),
-        thinking(openai("rs_1"), ""),
+        new_reasoning(None, "t"),
+        new_reasoning(anthropic_seal("sig"), "t"),
+        new_reasoning(Some(Sealed::Unknown), "t"),
+        new_reasoning(openai_seal("rs_1"), ""),
+        new_reasoning(openai_seal("rs_1"), ""),
         invalid("x_1", "[]"),
         invalid("rs_2", "[\"s\"]"),
     ];
-    let (messages, _, dropped) =
-        render_turn(vec![user("q"), thought(reasoning, "a")], OpenaiResponses);
+    let (messages, _, dropped) = render_turn(
+        vec![user("q"), text_with_reasoning(reasoning, "a")],
+        OpenaiResponses,
+    );
     assert_eq!(messages.as_array().unwrap().len(), 3);
     let other = "reasoning_of_other_provider";
     let not_in_format = "reasoning_not_in_format";
@@ -163,16 +168,16 @@ fn reasoning_that_the_api_would_refuse_is_left_out() {
 }
 
 #[test]
-fn refusals_and_notes_have_their_own_forms() {
-    let refusal = || Content::Refusal(token("no"));
-    let note = Say {
-        reasoning: vec![thinking(openai("rs_9"), "")],
-        ..say(Speaker::System, vec![text("n")])
+fn refusals_and_notes_are_rendered() {
+    let refusal = || Content::Refusal(json_text("no"));
+    let note = Message {
+        reasoning: vec![new_reasoning(openai_seal("rs_9"), "")],
+        ..new_message(Speaker::System, vec![text("n")])
     };
     let blocks = vec![
-        Block::Say(note),
-        Block::Say(say(Speaker::User, vec![refusal()])),
-        Block::Say(say(Speaker::Assistant, vec![text("a"), refusal()])),
+        Block::Message(note),
+        Block::Message(new_message(Speaker::User, vec![refusal()])),
+        Block::Message(new_message(Speaker::Assistant, vec![text("a"), refusal()])),
     ];
     let (messages, adapted, dropped) = render_turn(blocks, OpenaiResponses);
     assert_eq!(

@@ -8,15 +8,15 @@ use crate::sessions::items::*;
 use crate::test_session::TestSession;
 
 /// An open turn with these items after its question.
-fn turn(items: Vec<ItemBody>) -> TestSession {
+fn open_turn(items: Vec<ItemBody>) -> TestSession {
     let test = TestSession::new();
     test.start("a", "q");
     test.append("a", items);
     test
 }
 
-/// The line of a group of calls that were answered.
-fn line(calls: &[&str]) -> String {
+/// The line of a group of answered calls.
+fn calls_line(calls: &[&str]) -> String {
     let calls: Vec<String> = calls
         .iter()
         .map(|id| format!("{id} f({{\"of\":\"{id}\"}}) = did {id}"))
@@ -29,7 +29,7 @@ fn line(calls: &[&str]) -> String {
 fn check_restored(items: Vec<ItemBody>, lines: &[&str], dropped: Reasons<'_>) {
     let mut all_lines = vec!["user: q"];
     all_lines.extend(lines);
-    assert_restored(&turn(items), all(), &all_lines, dropped, &[]);
+    assert_restored(&open_turn(items), complete(), &all_lines, dropped, &[]);
 }
 
 fn text(text: &str) -> ItemBody {
@@ -38,13 +38,13 @@ fn text(text: &str) -> ItemBody {
 
 #[test]
 fn a_call_is_restored_with_its_answer() {
-    check_restored(vec![call("1"), result("1")], &[&line(&["1"])], &[]);
+    check_restored(vec![call("1"), result("1")], &[&calls_line(&["1"])], &[]);
 }
 
 #[test]
-fn parallel_calls_are_one_group_whatever_the_order_of_answers() {
+fn parallel_calls_are_one_group_in_every_order_of_answers() {
     let items = vec![call("1"), call("2"), result("2"), result("1")];
-    check_restored(items, &[&line(&["1", "2"])], &[]);
+    check_restored(items, &[&calls_line(&["1", "2"])], &[]);
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn a_call_after_an_answer_begins_a_new_group() {
         result("2"),
         result("3"),
     ];
-    check_restored(items, &[&line(&["1", "2"]), &line(&["3"])], &[]);
+    check_restored(items, &[&calls_line(&["1", "2"]), &calls_line(&["3"])], &[]);
 }
 
 #[test]
@@ -84,20 +84,20 @@ fn a_result_answers_only_a_call_of_its_own_turn() {
     test.append("b", vec![result("1")]);
     let lines = ["user: q1", "assistant: <Unanswered>", "user: q2"];
     let dropped = [(2, "unanswered_call"), (4, "orphan_result")];
-    assert_restored(&test, all(), &lines, &dropped, &[]);
+    assert_restored(&test, complete(), &lines, &dropped, &[]);
 }
 
 #[test]
-fn the_first_of_several_calls_or_answers_with_one_id_counts() {
-    let repeated = call_of("1", json!({"again": 1}));
+fn only_the_first_call_and_the_first_answer_with_an_id_are_restored() {
+    let repeated_call = call_with_args("1", json!({"again": 1}));
     let items = vec![
         call("1"),
-        repeated,
+        repeated_call,
         result("1"),
-        result_of("1", json!("twice")),
+        result_with_content("1", json!("twice")),
     ];
     let dropped = [(3, "duplicate_call"), (5, "duplicate_result")];
-    check_restored(items, &[&line(&["1"])], &dropped);
+    check_restored(items, &[&calls_line(&["1"])], &dropped);
 }
 
 #[test]
@@ -124,20 +124,20 @@ fn only_the_unanswered_group_is_dropped() {
         call("3"),
         result("3"),
     ];
-    let lines = [&*line(&["1"]), "assistant: t", &*line(&["3"])];
+    let lines = [&*calls_line(&["1"]), "assistant: t", &*calls_line(&["3"])];
     check_restored(items, &lines, &[(4, "unanswered_call")]);
 }
 
 #[test]
 fn missing_answers_become_errors_on_request() {
-    let test = turn(vec![call("1"), call("2"), result("2")]);
+    let test = open_turn(vec![call("1"), call("2"), result("2")]);
     let lines = [
         "user: q",
         "calls 1 f({\"of\":\"1\"}) = failed No result of this call was recorded. | 2 f({\"of\":\"2\"}) = did 2",
     ];
     assert_restored(
         &test,
-        with_errors(),
+        with_error_results(),
         &lines,
         &[],
         &[(2, "error_result_added")],
@@ -146,7 +146,7 @@ fn missing_answers_become_errors_on_request() {
 
 #[test]
 fn a_redacted_answer_drops_its_group() {
-    let test = turn(vec![call("1"), call("2"), result("1"), result("2")]);
+    let test = open_turn(vec![call("1"), call("2"), result("1"), result("2")]);
     test.try_redact(&[4]).unwrap();
     let dropped = [
         (2, "unanswered_call"),
@@ -155,11 +155,11 @@ fn a_redacted_answer_drops_its_group() {
         (5, "call_group_unanswered"),
         (6, "bookkeeping"),
     ];
-    assert_restored(&test, all(), &["user: q"], &dropped, &[]);
+    assert_restored(&test, complete(), &["user: q"], &dropped, &[]);
 }
 
 #[test]
-fn a_redacted_call_drops_its_group_and_no_other() {
+fn a_redacted_call_drops_only_its_group() {
     let items = vec![
         call("0"),
         result("0"),
@@ -171,7 +171,7 @@ fn a_redacted_call_drops_its_group_and_no_other() {
         call("3"),
         result("3"),
     ];
-    let test = turn(items);
+    let test = open_turn(items);
     test.try_redact(&[5]).unwrap();
     let dropped = [
         (4, "reasoning_of_dropped_call"),
@@ -181,19 +181,19 @@ fn a_redacted_call_drops_its_group_and_no_other() {
         (8, "call_group_redacted"),
         (11, "bookkeeping"),
     ];
-    let lines = ["user: q", &line(&["0"]), &line(&["3"])];
-    assert_restored(&test, all(), &lines, &dropped, &[]);
-    assert_restored(&test, with_errors(), &lines, &dropped, &[]);
+    let lines = ["user: q", &calls_line(&["0"]), &calls_line(&["3"])];
+    assert_restored(&test, complete(), &lines, &dropped, &[]);
+    assert_restored(&test, with_error_results(), &lines, &dropped, &[]);
     test.try_redact(&[7]).unwrap();
     assert_eq!(
-        crate::sessions::plan_lines::plan_lines(&test.plan(all())),
+        crate::sessions::plan_lines::plan_lines(&test.plan(complete())),
         lines
     );
 }
 
 #[test]
 fn reasoning_for_redacted_items_is_dropped() {
-    let test = turn(vec![thought("t"), text("p"), thought("u")]);
+    let test = open_turn(vec![thought("t"), text("p"), thought("u")]);
     test.finalize("a", "done");
     test.try_redact(&[3]).unwrap();
     let dropped = [
@@ -203,7 +203,7 @@ fn reasoning_for_redacted_items_is_dropped() {
     ];
     assert_restored(
         &test,
-        all(),
+        complete(),
         &["user: q", "(u anthropic) assistant: done"],
         &dropped,
         &[],
@@ -211,7 +211,7 @@ fn reasoning_for_redacted_items_is_dropped() {
 }
 
 #[test]
-fn reasoning_precedes_the_content_it_led_to() {
+fn reasoning_precedes_its_content() {
     let items = vec![
         thought("t1"),
         call("1"),
@@ -221,15 +221,15 @@ fn reasoning_precedes_the_content_it_led_to() {
         thought("t2"),
         text("t"),
     ];
-    let calls = format!("(t1 anthropic) {}", line(&["1", "2"]));
+    let calls = format!("(t1 anthropic) {}", calls_line(&["1", "2"]));
     check_restored(items, &[&calls, "(t2 anthropic) assistant: t"], &[]);
 }
 
 #[test]
 fn reasoning_between_calls_begins_a_new_step() {
     let items = vec![call("1"), thought("t"), call("2"), result("1"), result("2")];
-    let second = format!("(t anthropic) {}", line(&["2"]));
-    check_restored(items, &[&line(&["1"]), &second], &[]);
+    let second_group = format!("(t anthropic) {}", calls_line(&["2"]));
+    check_restored(items, &[&calls_line(&["1"]), &second_group], &[]);
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn reasoning_is_dropped_with_its_call() {
 fn reasoning_of_a_repeated_call_is_dropped_unless_another_call_shares_it() {
     let items = vec![call("1"), result("1"), thought("t"), call("1"), text("t")];
     let dropped = [(4, "reasoning_of_dropped_call"), (5, "duplicate_call")];
-    check_restored(items, &[&line(&["1"]), "assistant: t"], &dropped);
+    check_restored(items, &[&calls_line(&["1"]), "assistant: t"], &dropped);
     let items = vec![
         call("1"),
         result("1"),
@@ -252,37 +252,37 @@ fn reasoning_of_a_repeated_call_is_dropped_unless_another_call_shares_it() {
         call("2"),
         result("2"),
     ];
-    let with_reasoning = format!("(t anthropic) {}", line(&["2"]));
+    let with_reasoning = format!("(t anthropic) {}", calls_line(&["2"]));
     check_restored(
         items,
-        &[&line(&["1"]), &with_reasoning],
+        &[&calls_line(&["1"]), &with_reasoning],
         &[(5, "duplicate_call")],
     );
 }
 
 #[test]
-fn reasoning_that_led_to_nothing_is_dropped() {
+fn reasoning_without_content_is_dropped() {
     check_restored(vec![thought("t")], &[], &[(2, "reasoning_alone")]);
     let items = vec![thought("t"), text_item(Role::User, "hitl_response", "stop")];
     check_restored(items, &["user: stop"], &[(2, "reasoning_alone")]);
-    let own = item(
+    let user_reasoning = item(
         Role::User,
         "question",
         json!([{"type": "reasoning", "text": "t"}]),
     );
-    check_restored(vec![own], &[], &[(2, "reasoning_alone")]);
+    check_restored(vec![user_reasoning], &[], &[(2, "reasoning_alone")]);
 }
 
 #[test]
 fn reasoning_before_a_mark_is_dropped() {
-    let test = turn(vec![thought("t")]);
+    let test = open_turn(vec![thought("t")]);
     test.try_interrupt("a").unwrap();
     let lines = ["user: q", "assistant: <Interrupted>"];
-    assert_restored(&test, all(), &lines, &[(2, "reasoning_alone")], &[]);
+    assert_restored(&test, complete(), &lines, &[(2, "reasoning_alone")], &[]);
 }
 
 #[test]
-fn a_plain_thought_is_reasoning_without_a_seal() {
+fn a_text_in_the_thought_channel_is_reasoning_without_a_seal() {
     let plain = text_item(Role::Assistant, "thought", "hm");
     check_restored(vec![plain, text("t")], &["(hm) assistant: t"], &[]);
 }
@@ -298,7 +298,7 @@ fn one_item_may_contain_a_complete_step() {
     ]);
     let lines = [
         "(r anthropic) assistant: Let me see",
-        &line(&["1"]),
+        &calls_line(&["1"]),
         "assistant: found",
     ];
     check_restored(vec![item(Role::Assistant, "final", parts)], &lines, &[]);
@@ -311,10 +311,10 @@ fn a_dropped_part_leaves_the_others() {
         {"type": "tool_call", "call_id": "1", "name": "f"},
         {"type": "text", "text": " "},
     ]);
-    let test = turn(vec![item(Role::Assistant, "plan", parts)]);
+    let test = open_turn(vec![item(Role::Assistant, "plan", parts)]);
     assert_restored(
         &test,
-        all(),
+        complete(),
         &["user: q", "assistant: t"],
         &[],
         &[(2, "empty")],
@@ -323,21 +323,21 @@ fn a_dropped_part_leaves_the_others() {
 
 #[test]
 fn calls_and_answers_without_an_id_are_dropped() {
-    let nameless = item(
+    let without_id = item(
         Role::Assistant,
         "tool_call",
         json!([{"type": "tool_call", "name": "f"}]),
     );
-    let empty = item(
+    let empty_id = item(
         Role::Tool,
         "tool_result",
         json!([{"type": "tool_result", "call_id": ""}]),
     );
-    let other = text_item(Role::Tool, "tool_result", "words alone");
+    let text_only = text_item(Role::Tool, "tool_result", "words alone");
     let dropped = [
         (2, "malformed_call"),
         (3, "orphan_result"),
         (4, "orphan_result"),
     ];
-    check_restored(vec![nameless, empty, other], &[], &dropped);
+    check_restored(vec![without_id, empty_id, text_only], &[], &dropped);
 }

@@ -1,4 +1,4 @@
-//! Tests of how parts are interpreted (docs/context.md), in sessions written through the engine.
+//! Tests of the interpretation of parts (docs/context.md), in sessions written through the engine.
 
 use filrouge_types::{ItemBody, Role};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn check_restored(items: Vec<ItemBody>, lines: &[&str], dropped: Reasons<'_>) {
     test.append("a", items);
     let mut all_lines = vec!["user: q"];
     all_lines.extend(lines);
-    assert_restored(&test, all(), &all_lines, dropped, &[]);
+    assert_restored(&test, complete(), &all_lines, dropped, &[]);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn parts_without_content_are_left_out() {
     let test = TestSession::new();
     test.start("a", "q");
     test.append("a", vec![item(Role::Assistant, "plan", json!([]))]);
-    assert_restored(&test, all(), &["user: q"], &[(2, "empty")], &[]);
+    assert_restored(&test, complete(), &["user: q"], &[(2, "empty")], &[]);
 }
 
 #[test]
@@ -301,5 +301,11 @@ fn lone_surrogates_are_replaced_and_reported() {
     let text = r#"[{"type":"text","text":"a\ud800b\ud83e\uddf5"}]"#;
     test.append("a", vec![raw_item(Role::Assistant, "plan", text)]);
     let lines = ["user: q", r"assistant: a\ufffdb\ud83e\uddf5"];
-    assert_restored(&test, all(), &lines, &[], &[(2, "surrogates_replaced")]);
+    assert_restored(
+        &test,
+        complete(),
+        &lines,
+        &[],
+        &[(2, "surrogates_replaced")],
+    );
 }

@@ -1,4 +1,4 @@
-//! Property tests: what holds for every session after every item, in every format and window (P5, P7, P9).
+//! Property tests of random sessions after every item, in every format and window (P5, P7, P9).
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::test_session::{TestSession, query};
 
 /// Some queries for one state of a session. They vary with the state.
 fn queries(state: usize) -> Vec<RestoreQuery> {
-    let pick = |n: usize, of: usize| state / n % of;
+    let pick = |divisor: usize, count: usize| state / divisor % count;
     let base = RestoreQuery {
         variant: VARIANTS[pick(1, 2)],
         unanswered: [Unanswered::Drop, Unanswered::Error][pick(2, 2)],
@@ -43,11 +43,11 @@ fn queries(state: usize) -> Vec<RestoreQuery> {
 }
 
 /// A plan's turns in comparable form.
-fn shown(plan: &Plan) -> Vec<String> {
+fn comparable_turns(plan: &Plan) -> Vec<String> {
     plan.turns.iter().map(|t| format!("{t:?}")).collect()
 }
 
-/// A session at one moment.
+/// A session after one step.
 struct State<'a> {
     test: &'a TestSession,
     items: &'a [Item],
@@ -56,8 +56,8 @@ struct State<'a> {
 }
 
 impl State<'_> {
-    /// Checks queries, the first of which is for the complete conversation. Returns the histories that providers would
-    /// receive.
+    /// Checks the plans of `queries` and their contexts. The first query is for the complete conversation. Returns the
+    /// histories for the providers.
     fn check(&self, queries: &[RestoreQuery]) -> Vec<(Provider, Value)> {
         let mut histories = Vec::new();
         for selection in [Selection::Messages, Selection::Pairs] {
@@ -111,7 +111,7 @@ impl State<'_> {
         );
     }
 
-    /// Checks that a window is the longest end of the complete conversation that fits its bounds.
+    /// Checks that a window is the longest suffix of the complete conversation within its bounds.
     fn check_window(&self, complete: &Plan, plan: &Plan, query: RestoreQuery) {
         let window = &plan.dispositions.window;
         assert_eq!(window.tokens, all_tokens(plan));
@@ -120,11 +120,14 @@ impl State<'_> {
             query.max_tokens.is_none_or(|max| window.tokens <= max),
             "{window:?}"
         );
-        assert!(shown(complete).ends_with(&shown(plan)), "{query:?}");
-        let expected = self.expected_turns(complete, query);
-        let fewer = plan.summary.is_some() && plan.turns.len() <= expected;
         assert!(
-            fewer || plan.turns.len() == expected,
+            comparable_turns(complete).ends_with(&comparable_turns(plan)),
+            "{query:?}"
+        );
+        let expected = self.expected_turns(complete, query);
+        let is_shortened_by_summary = plan.summary.is_some() && plan.turns.len() <= expected;
+        assert!(
+            is_shortened_by_summary || plan.turns.len() == expected,
             "{query:?}: {plan:#?}"
         );
     }
@@ -133,7 +136,7 @@ impl State<'_> {
     fn expected_turns(&self, complete: &Plan, query: RestoreQuery) -> usize {
         let is_counted =
             |status| query.selection == Selection::Messages || status == TurnStatus::Finalized;
-        let (mut counted, mut sum, mut shown) = (0, 0, 0);
+        let (mut turn_count, mut sum, mut shown) = (0, 0, 0);
         for turn in &self.turns {
             if turn.replaced_by_turn_id.is_some()
                 || turn.deleted_at.is_some()
@@ -141,13 +144,14 @@ impl State<'_> {
             {
                 continue;
             }
-            let own = complete.turns.iter().find(|t| t.turn_id == turn.turn_id);
-            sum += own.map_or(0, tokens);
-            if query.last_turns == Some(counted) || query.max_tokens.is_some_and(|max| sum > max) {
+            let plan_turn = complete.turns.iter().find(|t| t.turn_id == turn.turn_id);
+            sum += plan_turn.map_or(0, tokens);
+            if query.last_turns == Some(turn_count) || query.max_tokens.is_some_and(|max| sum > max)
+            {
                 break;
             }
-            counted += 1;
-            shown += usize::from(own.is_some());
+            turn_count += 1;
+            shown += usize::from(plan_turn.is_some());
         }
         shown
     }
@@ -158,11 +162,11 @@ fn run_steps(steps: &[Step], seed: usize) -> Vec<(Provider, Value)> {
     let test = TestSession::new();
     let mut marks = Marks::default();
     let mut histories = Vec::new();
-    let mut before = Vec::new();
+    let mut previous_items = Vec::new();
     for (mark, step) in steps.iter().enumerate() {
         perform(&test, step, mark);
         let items = test.items();
-        if items == before {
+        if items == previous_items {
             continue;
         }
         marks.record(&items);
@@ -174,7 +178,7 @@ fn run_steps(steps: &[Step], seed: usize) -> Vec<(Provider, Value)> {
         };
         histories.extend(state.check(&queries(seed + mark)));
         assert_eq!(test.items(), items);
-        before = items;
+        previous_items = items;
     }
     let verified = test.verification();
     test.plan(RestoreQuery::default());
@@ -203,10 +207,10 @@ proptest! {
     }
 }
 
-/// The same sessions at every run, so that a failure is reproducible.
+/// Histories of sessions that are the same in every run, so that a failure is reproducible.
 fn sample(count: usize) -> Vec<(Provider, Value)> {
     let mut runner = TestRunner::deterministic();
-    let mut seen: BTreeSet<(&str, String)> = BTreeSet::new();
+    let mut distinct: BTreeSet<(&str, String)> = BTreeSet::new();
     let mut sample = Vec::new();
     for seed in 0.. {
         if sample.len() >= count {
@@ -214,7 +218,7 @@ fn sample(count: usize) -> Vec<(Provider, Value)> {
         }
         let steps = steps(40).new_tree(&mut runner).unwrap().current();
         for (provider, messages) in run_steps(&steps, seed) {
-            if seen.insert((provider.as_str(), messages.to_string())) {
+            if distinct.insert((provider.as_str(), messages.to_string())) {
                 sample.push((provider, messages));
             }
         }
@@ -226,19 +230,19 @@ fn sample(count: usize) -> Vec<(Provider, Value)> {
 fn the_sdk_types_accept_four_thousand_histories() {
     let histories = sample(4000);
     for provider in Provider::ALL {
-        let own = histories.iter().filter(|(p, _)| *p == provider).count();
-        assert!(own >= 500, "{provider}: only {own} histories");
+        let count = histories.iter().filter(|(p, _)| *p == provider).count();
+        assert!(count >= 500, "{provider}: only {count} histories");
     }
     let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("provider-sdks");
     let violations = sdk::check(&directory, &histories).unwrap();
-    let first: Vec<_> = violations
+    let examples: Vec<_> = violations
         .iter()
         .take(5)
         .map(|v| (v, &histories[v.history].1))
         .collect();
     assert!(
         violations.is_empty(),
-        "{} of {}: {first:#?}",
+        "{} of {}: {examples:#?}",
         violations.len(),
         histories.len()
     );
@@ -246,6 +250,6 @@ fn the_sdk_types_accept_four_thousand_histories() {
 
 #[test]
 fn both_languages_are_queried() {
-    let all: Vec<Variant> = (0..2).map(|state| queries(state)[0].variant).collect();
-    assert_eq!(all, VARIANTS);
+    let variants: Vec<Variant> = (0..2).map(|state| queries(state)[0].variant).collect();
+    assert_eq!(variants, VARIANTS);
 }

@@ -25,7 +25,7 @@ fn an_empty_session_has_no_context() {
     };
     let created = test.engine.sessions.create(&test.caller, request);
     test.runtime.block_on(created).unwrap();
-    assert_restored(&test, all(), &[], &[], &[]);
+    assert_restored(&test, complete(), &[], &[], &[]);
     assert_restored(&test, pairs(), &[], &[], &[]);
 }
 
@@ -46,11 +46,11 @@ fn turns_are_ordered_by_ordinal_and_items_by_seq() {
         "assistant: p2",
         "assistant: a2",
     ];
-    assert_restored(&test, all(), &lines, &[], &[]);
+    assert_restored(&test, complete(), &lines, &[], &[]);
 }
 
 #[test]
-fn a_replaced_turn_is_left_out_and_its_successor_takes_its_place() {
+fn a_replacement_turn_has_the_position_of_the_replaced_turn() {
     let test = TestSession::new();
     test.record_turn("a", "q1", "a1");
     test.record_turn("b", "q2", "a2");
@@ -58,7 +58,7 @@ fn a_replaced_turn_is_left_out_and_its_successor_takes_its_place() {
         .unwrap();
     let lines = ["user: q1'", "assistant: a1'", "user: q2", "assistant: a2"];
     let dropped = [(1, "turn_replaced"), (2, "turn_replaced")];
-    assert_restored(&test, all(), &lines, &dropped, &[]);
+    assert_restored(&test, complete(), &lines, &dropped, &[]);
     let lines = ["pair: q1' / a1'", "pair: q2 / a2"];
     assert_restored(&test, pairs(), &lines, &dropped, &[]);
 }
@@ -79,7 +79,13 @@ fn a_redacted_turn_is_left_out_with_all_its_versions() {
         redacted(4),
         (7, "bookkeeping"),
     ];
-    assert_restored(&test, all(), &["user: q2", "assistant: a2"], &dropped, &[]);
+    assert_restored(
+        &test,
+        complete(),
+        &["user: q2", "assistant: a2"],
+        &dropped,
+        &[],
+    );
     assert_restored(&test, pairs(), &["pair: q2 / a2"], &dropped, &[]);
 }
 
@@ -91,7 +97,13 @@ fn redacted_items_are_left_out_one_by_one() {
     test.finalize("a", "a1");
     test.try_redact(&[2]).unwrap();
     let dropped = [(2, "redacted"), (4, "bookkeeping")];
-    assert_restored(&test, all(), &["user: q1", "assistant: a1"], &dropped, &[]);
+    assert_restored(
+        &test,
+        complete(),
+        &["user: q1", "assistant: a1"],
+        &dropped,
+        &[],
+    );
     test.try_redact(&[3]).unwrap();
     let dropped = [
         (2, "redacted"),
@@ -99,7 +111,7 @@ fn redacted_items_are_left_out_one_by_one() {
         (4, "bookkeeping"),
         (5, "bookkeeping"),
     ];
-    assert_restored(&test, all(), &["user: q1"], &dropped, &[]);
+    assert_restored(&test, complete(), &["user: q1"], &dropped, &[]);
     let dropped = [
         (1, "no_text"),
         (2, "redacted"),
@@ -117,14 +129,14 @@ fn a_redacted_text_is_not_replaced_by_its_translation() {
     test.try_finalize("a", Some("a"), Some("à")).unwrap();
     test.try_redact(&[2]).unwrap();
     let dropped = [(2, "redacted"), (3, "other_variant"), (4, "bookkeeping")];
-    assert_restored(&test, all(), &["user: q"], &dropped, &[]);
+    assert_restored(&test, complete(), &["user: q"], &dropped, &[]);
 }
 
 #[test]
 fn an_open_turn_is_restored_and_marked_unanswered_once_others_follow() {
     let test = TestSession::new();
     test.start("a", "q1");
-    assert_restored(&test, all(), &["user: q1"], &[], &[]);
+    assert_restored(&test, complete(), &["user: q1"], &[], &[]);
     test.append(
         "a",
         vec![text_item(Role::Assistant, "plan", "p1"), note("n1")],
@@ -138,7 +150,7 @@ fn an_open_turn_is_restored_and_marked_unanswered_once_others_follow() {
         "user: q2",
         "assistant: a2",
     ];
-    assert_restored(&test, all(), &lines, &[], &[]);
+    assert_restored(&test, complete(), &lines, &[], &[]);
     assert_restored(
         &test,
         pairs(),
@@ -150,8 +162,8 @@ fn an_open_turn_is_restored_and_marked_unanswered_once_others_follow() {
 
 #[test]
 fn text_of_an_unfinished_turn_is_restored_and_its_end_is_marked() {
-    type End = (&'static str, fn(&TestSession));
-    let ends: [End; 3] = [
+    type EndCase = (&'static str, fn(&TestSession));
+    let ends: [EndCase; 3] = [
         ("Failed", |test| test.try_fail("a", Some("so far")).unwrap()),
         ("Cancelled", |test| {
             test.try_cancel("a", Some("so far")).unwrap();
@@ -165,9 +177,9 @@ fn text_of_an_unfinished_turn_is_restored_and_its_end_is_marked() {
         let test = TestSession::new();
         test.start("a", "q");
         end(&test);
-        let ended = format!("assistant: <{mark}>");
-        let lines = ["user: q", "assistant: so far", &ended];
-        assert_restored(&test, all(), &lines, &[], &[]);
+        let mark_line = format!("assistant: <{mark}>");
+        let lines = ["user: q", "assistant: so far", &mark_line];
+        assert_restored(&test, complete(), &lines, &[], &[]);
         let reason = format!("turn_{}", mark.to_lowercase());
         let dropped = [(1, reason.as_str()), (2, &reason), (3, &reason)];
         assert_restored(&test, pairs(), &[], &dropped, &[]);
@@ -179,17 +191,23 @@ fn a_turn_that_ended_without_text_is_restored_as_its_question_and_a_mark() {
     let test = TestSession::new();
     test.start("a", "q");
     test.try_fail("a", None).unwrap();
-    assert_restored(&test, all(), &["user: q", "assistant: <Failed>"], &[], &[]);
+    assert_restored(
+        &test,
+        complete(),
+        &["user: q", "assistant: <Failed>"],
+        &[],
+        &[],
+    );
     let test = TestSession::new();
     test.start("a", " ");
     test.append("a", vec![note("n")]);
     test.try_cancel("a", None).unwrap();
     let dropped = [(1, "empty"), (3, "nothing_to_end")];
-    assert_restored(&test, all(), &["system: n"], &dropped, &[]);
+    assert_restored(&test, complete(), &["system: n"], &dropped, &[]);
 }
 
 #[test]
-fn a_redacted_end_is_still_an_end() {
+fn a_redacted_end_of_a_turn_is_still_marked() {
     let test = TestSession::new();
     test.start("a", "q");
     test.append("a", vec![text_item(Role::Assistant, "error", "another")]);
@@ -198,7 +216,7 @@ fn a_redacted_end_is_still_an_end() {
     let dropped = [(2, "error"), (3, "redacted"), (4, "bookkeeping")];
     assert_restored(
         &test,
-        all(),
+        complete(),
         &["user: q", "assistant: <Failed>"],
         &dropped,
         &[],
@@ -215,7 +233,7 @@ fn a_resumed_turn_continues() {
     let dropped = [(3, "bookkeeping"), (4, "bookkeeping")];
     assert_restored(
         &test,
-        all(),
+        complete(),
         &["user: q", "assistant: so far"],
         &dropped,
         &[],
@@ -223,7 +241,7 @@ fn a_resumed_turn_continues() {
     test.finalize("a", "so far and done");
     let dropped = [(2, "superseded"), (3, "bookkeeping"), (4, "bookkeeping")];
     let lines = ["user: q", "assistant: so far and done"];
-    assert_restored(&test, all(), &lines, &dropped, &[]);
+    assert_restored(&test, complete(), &lines, &dropped, &[]);
 }
 
 #[test]
@@ -234,7 +252,7 @@ fn a_final_item_supersedes_earlier_partials_in_an_unfinalized_turn() {
     test.append("a", vec![text_item(Role::Assistant, "final", "so it is")]);
     assert_restored(
         &test,
-        all(),
+        complete(),
         &["user: q", "assistant: so it is"],
         &[(2, "superseded")],
         &[],
@@ -246,11 +264,11 @@ fn a_final_item_supersedes_earlier_partials_in_an_unfinalized_turn() {
         "assistant: more",
         "assistant: <Cancelled>",
     ];
-    assert_restored(&test, all(), &lines, &[(2, "superseded")], &[]);
+    assert_restored(&test, complete(), &lines, &[(2, "superseded")], &[]);
 }
 
 #[test]
-fn the_other_language_replaces_a_missing_one() {
+fn the_other_language_replaces_a_missing_text() {
     let test = TestSession::new();
     test.try_start(filrouge_engine::StartTurn {
         question_translated: Some(filrouge_types::JsonText::from_plain("ktoś")),
@@ -261,7 +279,7 @@ fn the_other_language_replaces_a_missing_one() {
     test.try_finalize("a", Some("me"), Some("ja")).unwrap();
     let lines = ["user: who", "assistant: look", "assistant: me"];
     let dropped = [(2, "other_variant"), (5, "other_variant")];
-    assert_restored(&test, all(), &lines, &dropped, &[]);
+    assert_restored(&test, complete(), &lines, &dropped, &[]);
     let lines = ["user: ktoś", "assistant: look", "assistant: ja"];
     let dropped = [(1, "other_variant"), (4, "other_variant")];
     assert_restored(&test, translated(), &lines, &dropped, &[]);
@@ -286,7 +304,7 @@ fn calls_in_two_languages_are_distinguished_by_their_ids() {
     let test = TestSession::new();
     test.start("a", "q");
     test.append("a", vec![items::call("c1"), items::call("c2")]);
-    let french = |id, text: &str| items::translated(items::result_of(id, json!(text)));
+    let french = |id, text: &str| items::translated(items::result_with_content(id, json!(text)));
     test.append(
         "a",
         vec![
@@ -295,19 +313,19 @@ fn calls_in_two_languages_are_distinguished_by_their_ids() {
             french("c2", "aussi"),
         ],
     );
-    let both = "calls c1 f({\"of\":\"c1\"}) = did c1 | c2 f({\"of\":\"c2\"}) = aussi";
+    let calls_line = "calls c1 f({\"of\":\"c1\"}) = did c1 | c2 f({\"of\":\"c2\"}) = aussi";
     assert_restored(
         &test,
-        all(),
-        &["user: q", both],
+        complete(),
+        &["user: q", calls_line],
         &[(5, "other_variant")],
         &[],
     );
-    let both = "calls c1 f({\"of\":\"c1\"}) = fait | c2 f({\"of\":\"c2\"}) = aussi";
+    let calls_line = "calls c1 f({\"of\":\"c1\"}) = fait | c2 f({\"of\":\"c2\"}) = aussi";
     assert_restored(
         &test,
         translated(),
-        &["user: q", both],
+        &["user: q", calls_line],
         &[(4, "other_variant")],
         &[],
     );
@@ -317,9 +335,12 @@ fn calls_in_two_languages_are_distinguished_by_their_ids() {
 fn human_in_the_loop_questions_and_answers_are_restored() {
     let test = TestSession::new();
     test.start("a", "q");
-    let ask = text_item(Role::System, "hitl_request", "may I?");
-    let yes = text_item(Role::System, "hitl_response", "yes");
-    test.append("a", vec![items::call("c"), ask, yes, items::result("c")]);
+    let request = text_item(Role::System, "hitl_request", "may I?");
+    let response = text_item(Role::System, "hitl_response", "yes");
+    test.append(
+        "a",
+        vec![items::call("c"), request, response, items::result("c")],
+    );
     test.finalize("a", "done");
     let lines = [
         "user: q",
@@ -328,7 +349,7 @@ fn human_in_the_loop_questions_and_answers_are_restored() {
         "user: yes",
         "assistant: done",
     ];
-    assert_restored(&test, all(), &lines, &[], &[]);
+    assert_restored(&test, complete(), &lines, &[], &[]);
 }
 
 #[test]
@@ -357,11 +378,17 @@ fn channels_that_are_not_for_a_model_are_left_out() {
         (7, "bookkeeping"),
         (8, "unknown_channel"),
     ];
-    assert_restored(&test, all(), &["user: q", "assistant: a"], &dropped, &[]);
+    assert_restored(
+        &test,
+        complete(),
+        &["user: q", "assistant: a"],
+        &dropped,
+        &[],
+    );
 }
 
 #[test]
-fn roles_map_to_those_of_a_model() {
+fn roles_map_to_the_roles_of_a_model() {
     let test = TestSession::new();
     test.start("a", "q");
     for role in [Role::User, Role::Assistant, Role::Tool, Role::System] {
@@ -376,7 +403,7 @@ fn roles_map_to_those_of_a_model() {
         "system: o",
         "system: n",
     ];
-    assert_restored(&test, all(), &lines, &[], &[]);
+    assert_restored(&test, complete(), &lines, &[], &[]);
 }
 
 #[test]
@@ -387,14 +414,14 @@ fn a_finalized_turn_may_have_no_text_at_all() {
     test.append("a", vec![item(Role::Assistant, "final", image)]);
     test.try_finalize("a", None, None).unwrap();
     let lines = ["user: q", "assistant: image ? ? url https://h/a.png"];
-    assert_restored(&test, all(), &lines, &[(3, "bookkeeping")], &[]);
+    assert_restored(&test, complete(), &lines, &[(3, "bookkeeping")], &[]);
     let dropped = [(1, "no_text"), (2, "no_text"), (3, "no_text")];
     assert_restored(&test, pairs(), &[], &dropped, &[]);
 }
 
 #[test]
-fn pairs_contain_texts_as_recorded() {
-    for rest in [
+fn pairs_contain_unchanged_texts() {
+    for other_part in [
         json!({"type": "code", "code": "x"}),
         json!({"type": "text", "text": ["x"]}),
     ] {
@@ -407,7 +434,7 @@ fn pairs_contain_texts_as_recorded() {
             .unwrap(),
         );
         test.try_start(start).unwrap();
-        let parts = json!([{"type": "text", "text": "a"}, rest]);
+        let parts = json!([{"type": "text", "text": "a"}, other_part]);
         test.append("a", vec![item(Role::Assistant, "final", parts)]);
         test.try_finalize("a", None, None).unwrap();
         let lines = [r"pair: q\ud800 / a"];

@@ -8,10 +8,11 @@ use crate::sessions::case::*;
 use crate::sessions::items::*;
 use crate::test_session::{TestSession, turn_start};
 
-/// Turns `1` to `n`, each of two items and ten tokens.
-fn turns(n: u64) -> TestSession {
+/// A session with the turns `1` to `count`, each of two items and ten tokens.
+fn session_with_turns(count: u64) -> TestSession {
     let test = TestSession::new();
-    (1..=n).for_each(|i| test.record_turn(&format!("r{i}"), &format!("q{i}"), &format!("a{i}")));
+    (1..=count)
+        .for_each(|i| test.record_turn(&format!("r{i}"), &format!("q{i}"), &format!("a{i}")));
     test
 }
 
@@ -30,7 +31,7 @@ fn check_restored(test: &TestSession, query: RestoreQuery, lines: &[String], dro
 
 #[test]
 fn last_turns_are_the_newest() {
-    let test = turns(4);
+    let test = session_with_turns(4);
     for n in 1..=4_u64 {
         let query = last_turns(usize::try_from(n).unwrap());
         check_restored(&test, query, &lines(5 - n..=4), &[]);
@@ -43,12 +44,12 @@ fn last_turns_are_the_newest() {
 
 #[test]
 fn replaced_and_redacted_turns_do_not_count() {
-    let test = turns(4);
+    let test = session_with_turns(4);
     test.try_redact_turn("r3").unwrap();
-    let mut again = turn_start("r4'", "q4");
-    again.answer_neutral = Some(filrouge_types::JsonText::from_plain("a4"));
-    test.try_replace("r4", again).unwrap();
-    let two: Vec<String> = lines(2..=2).into_iter().chain(lines(4..=4)).collect();
+    let mut replacement = turn_start("r4'", "q4");
+    replacement.answer_neutral = Some(filrouge_types::JsonText::from_plain("a4"));
+    test.try_replace("r4", replacement).unwrap();
+    let expected: Vec<String> = lines(2..=2).into_iter().chain(lines(4..=4)).collect();
     let dropped = [
         (5, "redacted"),
         (6, "redacted"),
@@ -56,7 +57,7 @@ fn replaced_and_redacted_turns_do_not_count() {
         (8, "turn_replaced"),
         (9, "bookkeeping"),
     ];
-    check_restored(&test, last_turns(2), &two, &dropped);
+    check_restored(&test, last_turns(2), &expected, &dropped);
 }
 
 #[test]
@@ -76,7 +77,7 @@ fn a_window_leaves_out_later_items_of_older_turns() {
 
 #[test]
 fn max_tokens_admits_as_many_complete_turns_as_fit() {
-    let test = turns(5);
+    let test = session_with_turns(5);
     for tokens in 1..=60 {
         let n = (tokens / 10).min(5);
         check_restored(&test, within_tokens(tokens), &lines(6 - n..=5), &[]);
@@ -93,7 +94,7 @@ fn the_mark_of_an_open_turn_is_counted() {
     let test = TestSession::new();
     test.start("a", "q0");
     test.record_turn("b", "q1", "a1");
-    // 5 for the question, 13 for the mark.
+    // The question has 5 tokens, the mark 13.
     let all_lines = [
         "user: q0",
         "assistant: <Unanswered>",
@@ -106,14 +107,14 @@ fn the_mark_of_an_open_turn_is_counted() {
 
 #[test]
 fn a_file_of_text_counts_by_its_bytes() {
-    let test = turns(1);
+    let test = session_with_turns(1);
     test.start("r2", "q2");
     let data = "AAAA".repeat(4000);
     let file = json!([{"type": "file", "mime": "text/markdown", "data": data}]);
     test.append("r2", vec![item(Role::User, "observation", file)]);
-    // 5 for the question, 4 for the item, 12,000 bytes.
+    // The question has 5 tokens, the item 4, and the 12,000 bytes have 3,000.
     assert_eq!(
-        test.plan(all()).dispositions.window.tokens,
+        test.plan(complete()).dispositions.window.tokens,
         10 + 5 + 4 + 3000
     );
     assert_eq!(test.plan(within_tokens(3008)).turns.len(), 0);
@@ -122,7 +123,7 @@ fn a_file_of_text_counts_by_its_bytes() {
 
 #[test]
 fn a_window_respects_both_bounds() {
-    let test = turns(5);
+    let test = session_with_turns(5);
     let both = RestoreQuery {
         max_tokens: Some(20),
         ..last_turns(4)
@@ -137,7 +138,7 @@ fn a_window_respects_both_bounds() {
 
 #[test]
 fn an_empty_window_is_refused() {
-    let test = turns(1);
+    let test = session_with_turns(1);
     for query in [last_turns(0), within_tokens(0)] {
         assert_eq!(test.try_plan(query).unwrap_err().code, ErrorCode::Invalid);
     }
@@ -145,7 +146,7 @@ fn an_empty_window_is_refused() {
 
 /// Four turns, the third of which contains a summary.
 fn summarized(covers: Option<serde_json::Value>) -> TestSession {
-    let test = turns(2);
+    let test = session_with_turns(2);
     test.start("r3", "q3");
     test.append("r3", vec![summary("so far", covers)]);
     test.finalize("r3", "a3");
@@ -155,9 +156,9 @@ fn summarized(covers: Option<serde_json::Value>) -> TestSession {
 
 /// The line of the summary and the lines of these turns.
 fn with_summary(numbers: std::ops::RangeInclusive<u64>) -> Vec<String> {
-    let mut all = vec!["user: summary so far".to_owned()];
-    all.extend(lines(numbers));
-    all
+    let mut all_lines = vec!["user: summary so far".to_owned()];
+    all_lines.extend(lines(numbers));
+    all_lines
 }
 
 #[test]
@@ -210,7 +211,7 @@ fn a_summary_uses_the_tokens_of_the_turns_it_covers() {
         &lines(3..=4),
         &[(6, "summary_not_needed")],
     );
-    // Turn 2 is not covered, so it is shown and the summary is not.
+    // The summary does not cover turn 2, so the window shows turn 2 and not the summary.
     let test = summarized(Some(json!([1, 2])));
     check_restored(
         &test,
@@ -224,7 +225,7 @@ fn a_summary_uses_the_tokens_of_the_turns_it_covers() {
 
 #[test]
 fn a_summary_is_restored_as_its_text() {
-    let test = turns(2);
+    let test = session_with_turns(2);
     test.start("r3", "q3");
     let parts = json!([{"type": "text", "text": "so far"}, {"type": "link", "url": "https://h"}]);
     test.append("r3", vec![item(Role::System, "summary", parts)]);
@@ -234,8 +235,8 @@ fn a_summary_is_restored_as_its_text() {
 }
 
 #[test]
-fn the_newest_summary_counts_and_a_blank_or_redacted_one_does_not() {
-    let test = turns(1);
+fn the_newest_summary_that_is_neither_blank_nor_redacted_is_used() {
+    let test = session_with_turns(1);
     test.start("r2", "q2");
     test.append(
         "r2",
@@ -261,7 +262,7 @@ fn the_newest_summary_counts_and_a_blank_or_redacted_one_does_not() {
 
 #[test]
 fn pairs_count_only_finalized_turns() {
-    let test = turns(3);
+    let test = session_with_turns(3);
     test.start("r4", "q4");
     test.try_fail("r4", None).unwrap();
     test.start("r5", "q5");
@@ -303,8 +304,8 @@ fn pairs_have_no_summaries() {
 
 #[test]
 fn many_turns_are_read_from_the_end() {
-    let test = turns(70);
+    let test = session_with_turns(70);
     check_restored(&test, last_turns(33), &lines(38..=70), &[]);
     check_restored(&test, within_tokens(500), &lines(21..=70), &[]);
-    check_restored(&test, all(), &lines(1..=70), &[]);
+    check_restored(&test, complete(), &lines(1..=70), &[]);
 }

@@ -8,7 +8,7 @@ use filrouge_transcode::Format;
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
 
-use crate::plans::{render_plan, rules};
+use crate::plans::{render_plan, rules_provider};
 use crate::random::plans;
 
 /// Enough plans for every kind of block, medium and signature to occur in every format.
@@ -17,13 +17,13 @@ const PLANS: usize = 300;
 #[test]
 fn the_sdk_types_accept_any_plan() {
     let mut runner = TestRunner::deterministic();
-    let any = plans();
+    let strategy = plans();
     let plans: Vec<Plan> = (0..PLANS)
-        .map(|_| any.new_tree(&mut runner).unwrap().current())
+        .map(|_| strategy.new_tree(&mut runner).unwrap().current())
         .collect();
     let histories: Vec<_> = Format::ALL
         .into_iter()
-        .filter_map(|format| rules(format).map(|provider| (format, provider)))
+        .filter_map(|format| rules_provider(format).map(|provider| (format, provider)))
         .flat_map(|(format, provider)| {
             plans
                 .iter()
@@ -37,7 +37,7 @@ fn the_sdk_types_accept_any_plan() {
         assert!(
             violations.is_empty(),
             "{provider}: {}\n{messages:#}",
-            violation.what
+            violation.description
         );
     }
 }

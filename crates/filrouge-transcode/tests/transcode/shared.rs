@@ -1,6 +1,6 @@
 //! Tests of the rules of every format.
 
-use filrouge_engine::restore::{Block, Content, Mark, Plan, Say, Speaker};
+use filrouge_engine::restore::{Block, Content, Mark, Message, Plan, Speaker};
 use filrouge_transcode::{Format, render};
 use serde_json::json;
 
@@ -22,9 +22,12 @@ fn an_empty_plan_becomes_an_empty_context() {
 
 #[test]
 fn a_step_without_content_yields_no_message() {
-    let empty_step = Block::Say(Say {
-        reasoning: vec![thinking(signed("s"), "t"), thinking(openai("rs_1"), "")],
-        ..say(Speaker::Assistant, vec![])
+    let empty_step = Block::Message(Message {
+        reasoning: vec![
+            new_reasoning(anthropic_seal("s"), "t"),
+            new_reasoning(openai_seal("rs_1"), ""),
+        ],
+        ..new_message(Speaker::Assistant, vec![])
     });
     let blocks = vec![user("q"), empty_step, calls(vec![]), user("r")];
     for format in Format::ALL.into_iter().filter(|f| *f != Format::Pairs) {
@@ -46,7 +49,10 @@ fn a_blank_text_is_reported() {
 
 #[test]
 fn a_summary_is_a_user_message_at_the_start() {
-    let summary = say(Speaker::Assistant, vec![Content::Summary(token("so\nfar"))]);
+    let summary = new_message(
+        Speaker::Assistant,
+        vec![Content::Summary(json_text("so\nfar"))],
+    );
     let expected = "[Summary of the earlier conversation]\nso\nfar";
     let plan = plan(
         Some(summary),
@@ -79,9 +85,9 @@ fn marks_are_assistant_text() {
         Mark::Failed,
         Mark::Unanswered,
     ] {
-        let mut marked = say(Speaker::Assistant, vec![Content::Mark(mark)]);
+        let mut marked = new_message(Speaker::Assistant, vec![Content::Mark(mark)]);
         marked.seq = None;
-        let blocks = vec![user("q"), Block::Say(marked)];
+        let blocks = vec![user("q"), Block::Message(marked)];
         for format in Format::ALL.into_iter().filter(|f| *f != Format::Pairs) {
             let (messages, adapted, dropped) = render_turn(blocks.clone(), format);
             assert!(messages[1].to_string().contains(mark.text()), "{messages}");
@@ -92,15 +98,15 @@ fn marks_are_assistant_text() {
 
 #[test]
 fn pairs_contain_only_questions_with_answers() {
-    let summary = say(Speaker::User, vec![Content::Summary(token("s"))]);
+    let summary = new_message(Speaker::User, vec![Content::Summary(json_text("s"))]);
     let blocks = vec![
-        thought(vec![thinking(None, "t")], "a"),
+        text_with_reasoning(vec![new_reasoning(None, "t")], "a"),
         calls(vec![call("c", "f", vec![])]),
     ];
     let turns = vec![
-        paired(1, "q\n", "a\"é"),
+        pair_turn(1, "q\n", "a\"é"),
         turn(2, blocks),
-        paired(3, "r", "b"),
+        pair_turn(3, "r", "b"),
     ];
     let (messages, report) = render_plan(&plan(Some(summary), turns), Format::Pairs);
     assert_eq!(

@@ -1,6 +1,6 @@
 //! Tests of unusual events: the resulting items can always be written. `filrouge-bench fuzz-decoders` found most cases.
 
-use filrouge_engine::stream::{Ended, ReadyItem};
+use filrouge_engine::stream::{ReadyItem, StreamEnd};
 use filrouge_transcode::{Decoder, StreamFormat};
 use filrouge_types::RawJson;
 use serde::Deserialize;
@@ -12,7 +12,7 @@ struct Part {
 }
 
 /// Decodes these events, and checks that the ledger accepts each item.
-fn items(format: StreamFormat, events: &[&str]) -> (Decoder, Vec<ReadyItem>) {
+fn decode_items(format: StreamFormat, events: &[&str]) -> (Decoder, Vec<ReadyItem>) {
     let mut decoder = Decoder::new(format);
     for event in events {
         decoder.push(format!("data: {event}\n\n").as_bytes());
@@ -54,12 +54,12 @@ fn a_value_without_a_type_is_not_a_part() {
         for item in [invalid, &message] {
             let response =
                 format!(r#"{{"object":"response","status":"completed","output":[{item}]}}"#);
-            let (decoder, items) = items(StreamFormat::OpenaiResponses, &[&response]);
+            let (decoder, items) = decode_items(StreamFormat::OpenaiResponses, &[&response]);
             assert_eq!(decoder.transcript().events(), (1, 1), "{invalid}");
             assert!(parts_text(&items).contains("raw_event"), "{invalid}");
         }
         let chunk = format!(r#"{{"choices":[{{"index":0,"delta":{{"images":[{invalid}]}}}}]}}"#);
-        let (decoder, items) = items(StreamFormat::OpenaiChat, &[&chunk, "[DONE]"]);
+        let (decoder, items) = decode_items(StreamFormat::OpenaiChat, &[&chunk, "[DONE]"]);
         assert_eq!(decoder.transcript().events(), (2, 1), "{invalid}");
         assert!(parts_text(&items).contains("raw_event"), "{invalid}");
     }
@@ -67,7 +67,7 @@ fn a_value_without_a_type_is_not_a_part() {
 
 #[test]
 fn an_invalid_model_name_is_ignored() {
-    for (model, known) in [
+    for (model, expected) in [
         ("m\\u0000".to_owned(), None),
         ("m".repeat(5000), None),
         ("m".to_owned(), Some("m")),
@@ -75,8 +75,8 @@ fn an_invalid_model_name_is_ignored() {
         let chunk = format!(
             r#"{{"model":"{model}","choices":[{{"index":0,"delta":{{"content":"a"}},"finish_reason":"stop"}}]}}"#
         );
-        let (_, items) = items(StreamFormat::OpenaiChat, &[&chunk, "[DONE]"]);
-        assert_eq!(items[0].item.model.as_deref(), known);
+        let (_, items) = decode_items(StreamFormat::OpenaiChat, &[&chunk, "[DONE]"]);
+        assert_eq!(items[0].item.model.as_deref(), expected);
     }
 }
 
@@ -86,7 +86,7 @@ fn counts_that_are_not_an_object_are_kept_as_an_event() {
         let text = format!(
             r#"{{"candidates":[{{"content":{{"parts":[{{"text":"a"}}]}},"finishReason":"STOP"}}],"usageMetadata":{usage}}}"#
         );
-        let (decoder, items) = items(StreamFormat::Gemini, &[&text]);
+        let (decoder, items) = decode_items(StreamFormat::Gemini, &[&text]);
         assert_eq!(decoder.transcript().events(), (1, 1));
         assert!(parts_text(&items).contains("raw_event"));
     }
@@ -100,7 +100,7 @@ fn an_unknown_event_is_kept_as_text_if_its_part_would_be_nested_too_deep() {
         (400, r#""event":"[[["#),
     ] {
         let deep = nested(depth);
-        let (_, items) = items(StreamFormat::AgUi, &[&deep, r#"{"type":"RUN_FINISHED"}"#]);
+        let (_, items) = decode_items(StreamFormat::AgUi, &[&deep, r#"{"type":"RUN_FINISHED"}"#]);
         assert!(parts_text(&items).contains(start), "{depth}");
     }
 }
@@ -108,7 +108,7 @@ fn an_unknown_event_is_kept_as_text_if_its_part_would_be_nested_too_deep() {
 #[test]
 fn a_call_id_is_derived_from_a_response_id_with_escapes() {
     let text = r#"{"responseId":"a\"","candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":{}}}]},"finishReason":"STOP"}]}"#;
-    let (_, items) = items(StreamFormat::Gemini, &[text]);
+    let (_, items) = decode_items(StreamFormat::Gemini, &[text]);
     assert!(
         parts_text(&items).contains(r#""call_id":"call_a\"_0""#),
         "{}",
@@ -116,9 +116,9 @@ fn a_call_id_is_derived_from_a_response_id_with_escapes() {
     );
 }
 
-/// The events differ from the previous ones after their text, or before it.
+/// Each event differs from the previous event after its text, or before it.
 #[test]
-fn an_event_may_begin_like_the_previous_one_and_end_differently() {
+fn an_event_may_differ_from_the_previous_event_outside_its_text() {
     let delta = |text: &str, members: &str| {
         format!(
             r#"{{"type":"content_block_delta","index":0,"delta":{{"type":"text_delta","text":"{text}"{members}}}}}"#
@@ -135,7 +135,7 @@ fn an_event_may_begin_like_the_previous_one_and_end_differently() {
         &delta("f", r#","text":"g""#),
         &delta("h", ""),
     ];
-    let (decoder, items) = items(StreamFormat::Anthropic, &events);
+    let (decoder, items) = decode_items(StreamFormat::Anthropic, &events);
     let block = decoder.transcript().blocks().next().unwrap();
     assert_eq!(block.parts[0].text, "abcdh");
     assert_eq!(decoder.transcript().events(), (7, 1));
@@ -154,7 +154,7 @@ fn an_event_may_begin_like_the_previous_one_and_end_differently() {
         &chunk("2", r#"{"content":"e","tool_calls":[]}"#, ""),
         &chunk("2", r#"{"content":"f"}"#, r#","usage":{"total_tokens":7}"#),
     ];
-    let (decoder, items) = self::items(StreamFormat::OpenaiChat, &events.map(String::as_str));
+    let (decoder, items) = decode_items(StreamFormat::OpenaiChat, &events.map(String::as_str));
     let block = decoder.transcript().blocks().next().unwrap();
     assert_eq!(block.parts[0].text, "abcef");
     assert_eq!(decoder.transcript().events(), (6, 1));
@@ -172,7 +172,7 @@ fn arguments_nested_too_deep_stay_text() {
             r#"{{"choices":[{{"index":0,"delta":{{"tool_calls":[{{"index":0,"id":"c","function":{{"name":"f","arguments":"{{\"x\":{}}}"}}}}]}},"finish_reason":"tool_calls"}}]}}"#,
             nested(depth)
         );
-        let (_, items) = items(StreamFormat::OpenaiChat, &[&call, "[DONE]"]);
+        let (_, items) = decode_items(StreamFormat::OpenaiChat, &[&call, "[DONE]"]);
         assert!(parts_text(&items).contains(start), "{}", parts_text(&items));
     }
 }
@@ -180,9 +180,9 @@ fn arguments_nested_too_deep_stay_text() {
 #[test]
 fn an_error_without_a_code_is_an_error() {
     let blocked = r#"{"promptFeedback":{"blockReason":""}}"#;
-    let (decoder, _) = items(StreamFormat::Gemini, &[blocked]);
+    let (decoder, _) = decode_items(StreamFormat::Gemini, &[blocked]);
     match decoder.transcript().ended() {
-        Some(Ended::Failed(error)) => assert_eq!(&*error.code, "error"),
+        Some(StreamEnd::Failed(error)) => assert_eq!(&*error.code, "error"),
         other => panic!("{other:?}"),
     }
 }

@@ -70,9 +70,14 @@ fn the_last_event_ends_a_response_only_after_its_start() {
 
 #[test]
 fn text_after_complete_arguments_is_kept_and_counted() {
-    let late =
+    let late_arguments =
         r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"late"}}]}}]}"#;
-    let recorded = record_of(&[&call(0, "a", "{}"), &call(1, "b", "{}"), late, "[DONE]"]);
+    let recorded = record_of(&[
+        &call(0, "a", "{}"),
+        &call(1, "b", "{}"),
+        late_arguments,
+        "[DONE]",
+    ]);
     assert!(
         recorded.starts_with("continues\nevents (4, 1)\n"),
         "{recorded}"
@@ -85,12 +90,12 @@ fn text_after_complete_arguments_is_kept_and_counted() {
 
 #[test]
 fn an_incomplete_call_is_not_released() {
-    let more =
+    let rest =
         r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"1}"}}]}}]}"#;
     let recorded = record_of(&[
         &call(0, "a", r#"{\"k\":"#),
         &call(1, "b", "{}"),
-        more,
+        rest,
         "[DONE]",
     ]);
     assert!(
@@ -121,7 +126,7 @@ fn aborted_and_filtered_responses_are_not_continued() {
         let finish = format!(r#"{{"choices":[{{"delta":{{}},"finish_reason":"{reason}"}}]}}"#);
         record_of(&[&call(0, "a", "{}"), &finish, "[DONE]"])
     };
-    for (reason, ended) in [
+    for (reason, expected) in [
         ("abort", "cancelled"),
         ("content_filter", "answered"),
         ("stop", "continues"),
@@ -129,7 +134,7 @@ fn aborted_and_filtered_responses_are_not_continued() {
         ("error", "failed error provider true"),
     ] {
         let recorded = end(reason);
-        assert!(recorded.starts_with(ended), "{reason}: {recorded}");
+        assert!(recorded.starts_with(expected), "{reason}: {recorded}");
     }
 }
 

@@ -6,7 +6,7 @@ use crate::streams::{self, Stream};
 
 const FORMAT: StreamFormat = StreamFormat::OpenaiResponses;
 
-/// The end is a separate event.
+/// A separate event ends the stream.
 fn end_of(stream: &Stream) -> Option<usize> {
     let marks = [
         "\"type\":\"response.completed\"",

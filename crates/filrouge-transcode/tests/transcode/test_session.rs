@@ -101,7 +101,7 @@ impl TestSession {
         self.session.clone()
     }
 
-    /// The id of the turn of a request, whether or not the turn exists.
+    /// The id of the turn of a request, which need not exist.
     pub(crate) fn turn_id(&self, request: &str) -> TurnId {
         let request = RequestId::new(request).unwrap();
         self.keyring
@@ -148,11 +148,11 @@ impl TestSession {
             ..FinalizeTurn::default()
         };
         let turn = self.turn_id(request);
-        let closed = self
+        let ended = self
             .engine
             .turns
             .finalize(&self.caller, self.id(), turn, body);
-        self.runtime.block_on(closed).map(|_| ())
+        self.runtime.block_on(ended).map(|_| ())
     }
 
     pub(crate) fn finalize(&self, request: &str, answer: &str) {
@@ -177,8 +177,8 @@ impl TestSession {
             release: false,
         };
         let turn = self.turn_id(request);
-        let closed = self.engine.turns.fail(&self.caller, self.id(), turn, body);
-        self.runtime.block_on(closed).map(|_| ())
+        let ended = self.engine.turns.fail(&self.caller, self.id(), turn, body);
+        self.runtime.block_on(ended).map(|_| ())
     }
 
     pub(crate) fn try_cancel(&self, request: &str, partial: Option<&str>) -> Result<(), Failure> {
@@ -188,11 +188,11 @@ impl TestSession {
             release: false,
         };
         let turn = self.turn_id(request);
-        let closed = self
+        let ended = self
             .engine
             .turns
             .cancel(&self.caller, self.id(), turn, body);
-        self.runtime.block_on(closed).map(|_| ())
+        self.runtime.block_on(ended).map(|_| ())
     }
 
     /// Interrupts an abandoned turn.
@@ -204,11 +204,11 @@ impl TestSession {
             stream: None,
         });
         let caller = self.caller.clone();
-        let done = self.engine.ledger().write(Command {
+        let interrupted = self.engine.ledger().write(Command {
             scope: caller.scope(Permission::Write).unwrap(),
             write,
         });
-        self.runtime.block_on(done).map(|_| ())
+        self.runtime.block_on(interrupted).map(|_| ())
     }
 
     pub(crate) fn try_replace(&self, old: &str, new: ReplaceTurn) -> Result<(), Failure> {
@@ -228,7 +228,7 @@ impl TestSession {
     }
 
     pub(crate) fn try_redact(&self, seqs: &[u64]) -> Result<(), Failure> {
-        let seqs = Seqs::of(seqs.iter().map(|s| (*s, *s))).unwrap();
+        let seqs = Seqs::from_ranges(seqs.iter().map(|s| (*s, *s))).unwrap();
         let redacted = self.engine.erasure.redact(
             &self.caller,
             self.id(),
@@ -245,17 +245,17 @@ impl TestSession {
 
     /// All items.
     pub(crate) fn items(&self) -> Vec<Item> {
-        let mut all: Vec<Item> = Vec::new();
+        let mut items: Vec<Item> = Vec::new();
         loop {
-            let after = all.last().map_or(0, |i| i.seq);
+            let after = items.last().map_or(0, |i| i.seq);
             let page = self
                 .engine
                 .turns
                 .items(&self.caller, &self.session, after, 500);
             match self.runtime.block_on(page) {
-                Ok((page, _)) if page.is_empty() => return all,
-                Ok((page, _)) => all.extend(page),
-                Err(failure) if failure.code == ErrorCode::SessionNotFound => return all,
+                Ok((page, _)) if page.is_empty() => return items,
+                Ok((page, _)) => items.extend(page),
+                Err(failure) if failure.code == ErrorCode::SessionNotFound => return items,
                 Err(failure) => panic!("{failure:?}"),
             }
         }

@@ -9,7 +9,8 @@ pub(crate) enum Doctor {
     Webhooks(DoctorWebhooks),
     /// Show writes that wait for the ledger, and those that the ledger refused
     Spool(DoctorSpool),
-    /// Show the exact state of a session: open turns, drafts, last items, unanswered calls, errors, what a restore sends
+    /// Show the exact state of a session: open turns, drafts, last items, unanswered calls, errors, what a restore
+    /// sends
     Session(DoctorSession),
 }
 
@@ -109,11 +110,11 @@ pub(crate) struct Migrate {
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(subcommand)]
-    pub(crate) what: Option<MigrateWhat>,
+    pub(crate) command: Option<MigrateCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum MigrateWhat {
+pub(crate) enum MigrateCommand {
     /// List the migrations, and which the store has; changes nothing
     Status,
     /// Run the missing migrations

@@ -5,26 +5,26 @@ use filrouge_search::{Mode, Order};
 use filrouge_sources::Role;
 use filrouge_sources::programs::PROGRAMS;
 
-use super::one_of;
+use super::value_parser_of;
 use crate::config::SourceName;
 
-/// The histories that a command examines.
+/// The histories that a command queries.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Sources {
     #[arg(long = "source", value_name = "NAME[:PATH]", help = format!(
-        "A history to query: {}, or the ledger; with :PATH if it is not in its default folder. Repeatable", programs()
+        "A history to query: {}, or the ledger; with :PATH if it is not in its default folder. Repeatable", program_names()
     ))]
     pub(crate) sources: Vec<SourceName>,
 }
 
 /// The names of the programs whose histories `--source` can name, separated by commas.
-pub(crate) fn programs() -> String {
+pub(crate) fn program_names() -> String {
     PROGRAMS.map(|program| program.name).join(", ")
 }
 
 impl Sources {
     /// Whether `--source` names only the ledger, or is absent.
-    pub(crate) fn ledger_alone(&self) -> bool {
+    pub(crate) fn is_ledger_only(&self) -> bool {
         self.sources.iter().all(SourceName::is_ledger)
     }
 }
@@ -39,7 +39,7 @@ pub(crate) struct Search {
     #[command(flatten)]
     pub(crate) sources: Sources,
     /// How to match: all words, similar meaning, or both; the last two need an index
-    #[arg(long, default_value = "words", value_parser = one_of::<Mode>(&[
+    #[arg(long, default_value = "words", value_parser = value_parser_of::<Mode>(&[
         ("words", "Everything that holds all words"),
         ("meaning", "Texts of similar meaning, nearest first"),
         ("both", "Both, as one list"),
@@ -49,7 +49,7 @@ pub(crate) struct Search {
     #[arg(long, conflicts_with = "mode")]
     pub(crate) similar: bool,
     /// The order of the results
-    #[arg(long, default_value = "best", value_parser = one_of::<Order>(&[
+    #[arg(long, default_value = "best", value_parser = value_parser_of::<Order>(&[
         ("best", "Best match first"),
         ("newest", "Last changed first"),
     ]))]
@@ -64,7 +64,7 @@ pub(crate) struct Search {
     #[arg(long, value_name = "NAME")]
     pub(crate) tool: Option<String>,
     /// Only messages of this role
-    #[arg(long, value_parser = one_of::<Role>(&[
+    #[arg(long, value_parser = value_parser_of::<Role>(&[
         ("user", "The questions of users"),
         ("assistant", "The agent"),
         ("system", "The program around them"),

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use filrouge_engine::kpi::Every;
 
-use super::{Sources, one_of};
+use super::{Sources, value_parser_of};
 
 #[derive(Debug, Args)]
 pub(crate) struct Stats {
@@ -33,7 +33,7 @@ pub(crate) struct Stats {
     #[arg(long, value_name = "TIME|DURATION", conflicts_with = "id")]
     pub(crate) until: Option<String>,
     /// One row per week (Monday to Sunday) or day, in UTC [default: one row for all]
-    #[arg(long, requires = "kpi", conflicts_with = "id", value_parser = one_of::<Every>(&[
+    #[arg(long, requires = "kpi", conflicts_with = "id", value_parser = value_parser_of::<Every>(&[
         ("week", "An ISO 8601 week"),
         ("day", "A day"),
     ]))]

@@ -5,72 +5,77 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use filrouge_engine::anchor::{AnchorState, KnownStore, SeenStore, Statement};
+use filrouge_engine::anchor::{AnchorState, SeenStore, SeenStoreFile, Statement};
 use filrouge_types::{Clock, ErrorCode, Failure, SystemClock};
 use serde_json::json;
 
-use crate::cli::Anchor as What;
+use crate::cli::Anchor as AnchorCommand;
 use crate::config::Config;
 use crate::exit::{Usage, code};
 use crate::open::{
-    Need, Ready, known_store, ledger, ledger_as_found, refuse_unverified, stored_id,
+    IfMissing, OpenLedger, known_store, ledger, ledger_unchecked, refuse_unverified, stored_id,
 };
 use crate::output::{print, show};
 
-pub(super) async fn run(config: &Config, what: &What) -> anyhow::Result<ExitCode> {
-    let is_read_only = matches!(what, What::Show | What::Witness);
+pub(super) async fn run(config: &Config, command: &AnchorCommand) -> anyhow::Result<ExitCode> {
+    let is_read_only = matches!(command, AnchorCommand::Show | AnchorCommand::Witness);
     if !is_read_only {
         refuse_unverified(config)?;
     }
     let Some(known) = known_store(config)? else {
         return Err(Usage::new("a store in memory has no anchor").into());
     };
-    if matches!(what, What::Witness) {
-        return print_statement(ledger(config, Need::Existing)?).await;
+    if matches!(command, AnchorCommand::Witness) {
+        return print_statement(ledger(config, IfMissing::Fail)?).await;
     }
     if is_read_only {
-        return set_and_show(config, what, ledger(config, Need::Existing)?).await;
+        return set_and_show(config, command, ledger(config, IfMissing::Fail)?).await;
     }
-    let read = known.read();
-    let is_recorded = !matches!(read, Ok(None));
-    // An operator can accept the store, or its loss, even if the file that names the store last seen here is damaged.
-    let seen = read.ok().flatten();
-    if matches!(what, What::Accept) && is_recorded && stored_id(config)?.is_none() {
+    let last_seen = known.read();
+    let is_recorded = !matches!(last_seen, Ok(None));
+    // An operator can accept the store, or its loss, even if the record of the store last seen here is damaged.
+    let seen = last_seen.ok().flatten();
+    if matches!(command, AnchorCommand::Accept) && is_recorded && stored_id(config)?.is_none() {
         return accept_loss(config, &known, seen.as_ref());
     }
-    let exit_code = set_and_show(config, what, ledger_as_found(config, Need::Existing)?).await?;
+    let exit_code =
+        set_and_show(config, command, ledger_unchecked(config, IfMissing::Fail)?).await?;
     // The next command that opens the store records it again.
     known.remove()?;
-    warn_of_open_access(config, seen.as_ref())?;
+    warn_if_keys_are_lost(config, seen.as_ref())?;
     Ok(exit_code)
 }
 
 /// Prints a statement of the newest commit, for a witness. Fails if the store contradicts its anchor.
-async fn print_statement(ready: Ready) -> anyhow::Result<ExitCode> {
-    let Ready { ledger, anchor, .. } = ready;
+async fn print_statement(open_ledger: OpenLedger) -> anyhow::Result<ExitCode> {
+    let OpenLedger { ledger, anchor, .. } = open_ledger;
     if let Some(anchor) = anchor
-        && let AnchorState::Broken(what) = anchor.check(ledger.as_ref()).await?
+        && let AnchorState::Broken(reason) = anchor.check(ledger.as_ref()).await?
     {
         let hint = "`filrouge anchor show` compares the store with its anchor";
-        return Err(Failure::new(ErrorCode::IntegrityError, what)
+        return Err(Failure::new(ErrorCode::IntegrityError, reason)
             .with_hint(hint)
             .into());
     }
-    let line = serde_json::to_string(&Statement::of(ledger.as_ref()))?;
+    let line = serde_json::to_string(&Statement::from_ledger(ledger.as_ref()))?;
     print(|out| writeln!(out, "{line}"))?;
     ledger.close().await;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Sets the anchor to the ledger's newest commit if `what` is `init` or `accept`, and then shows it. Exit code 1 if the
-/// store contradicts the anchor.
-async fn set_and_show(config: &Config, what: &What, ready: Ready) -> anyhow::Result<ExitCode> {
-    let Ready { ledger, anchor, .. } = ready;
+/// Sets the anchor to the ledger's newest commit if `command` is `init` or `accept`, and then shows it. Exit code 1 if
+/// the store contradicts the anchor.
+async fn set_and_show(
+    config: &Config,
+    command: &AnchorCommand,
+    open_ledger: OpenLedger,
+) -> anyhow::Result<ExitCode> {
+    let OpenLedger { ledger, anchor, .. } = open_ledger;
     let anchor = anchor.context("no anchor was opened for a store that is not in memory")?;
-    let seen = anchor.read().ok().flatten();
-    match what {
-        What::Show | What::Witness => {}
-        What::Init if anchor.path().exists() => {
+    let previous = anchor.read().ok().flatten();
+    match command {
+        AnchorCommand::Show | AnchorCommand::Witness => {}
+        AnchorCommand::Init if anchor.path().exists() => {
             return Err(Usage::new(format!(
                 "there is an anchor at {} already",
                 anchor.path().display()
@@ -78,39 +83,39 @@ async fn set_and_show(config: &Config, what: &What, ready: Ready) -> anyhow::Res
             .with_hint("`filrouge anchor accept` replaces it")
             .into());
         }
-        What::Init | What::Accept => {
-            let action = if matches!(what, What::Init) {
+        AnchorCommand::Init | AnchorCommand::Accept => {
+            let action = if matches!(command, AnchorCommand::Init) {
                 "anchor_init"
             } else {
                 "anchor_accept"
             };
-            let (seen, newest) = (seen.map(|p| p.commit_no), ledger.position().commit_no);
-            audit(config, action, Some(ledger.store_id()), seen, newest)?;
+            let (anchored, newest) = (previous.map(|p| p.commit_no), ledger.position().commit_no);
+            append_audit_line(config, action, Some(ledger.store_id()), anchored, newest)?;
             anchor.set(&ledger.position())?;
         }
     }
     if !anchor.path().exists() {
         // `Anchor::check` creates a missing anchor, which would hide that it was missing.
-        let what = format!("there is no anchor at {}", anchor.path().display());
+        let detail = format!("there is no anchor at {}", anchor.path().display());
         let hint = "`filrouge anchor accept` creates one, once you trust the store";
-        return Err(Failure::new(ErrorCode::IntegrityError, what)
+        return Err(Failure::new(ErrorCode::IntegrityError, detail)
             .with_hint(hint)
             .into());
     }
     let state = anchor.check(ledger.as_ref()).await?;
     let (holds, text) = match &state {
-        AnchorState::Broken(what) => (false, what.clone()),
+        AnchorState::Broken(reason) => (false, reason.clone()),
         AnchorState::Created | AnchorState::Holds => {
             (true, "the store agrees with its anchor".to_owned())
         }
     };
     let anchored = anchor.read().ok().flatten().map(|p| p.commit_no);
     let newest = ledger.position().commit_no;
-    let shown = json!({
+    let output = json!({
         "path": anchor.path(), "store_id": ledger.store_id(), "anchored_commit": anchored,
         "newest_commit": newest, "holds": holds, "detail": text,
     });
-    show(config.json, &shown, |out| {
+    show(config.json, &output, |out| {
         let anchored = anchored.unwrap_or(0);
         writeln!(out, "{text}: commit {anchored} anchored, {newest} newest")
     })?;
@@ -121,25 +126,25 @@ async fn set_and_show(config: &Config, what: &What, ready: Ready) -> anyhow::Res
 /// Accepts that the store is gone, so that the next server may create a new one at the same URL.
 fn accept_loss(
     config: &Config,
-    known: &KnownStore,
+    known: &SeenStoreFile,
     seen: Option<&SeenStore>,
 ) -> anyhow::Result<ExitCode> {
     let store_id = seen.map(|seen| seen.store_id.as_str());
-    audit(config, "anchor_accept", store_id, None, 0)?;
+    append_audit_line(config, "anchor_accept", store_id, None, 0)?;
     known.remove()?;
     let text = "the loss of the store is accepted; `filrouge serve` creates a new one";
-    let shown = json!({
+    let output = json!({
         "store_id": store_id, "anchored_commit": null, "newest_commit": 0, "holds": true,
         "detail": text,
     });
-    show(config.json, &shown, |out| writeln!(out, "{text}"))?;
-    warn_of_open_access(config, seen)?;
+    show(config.json, &output, |out| writeln!(out, "{text}"))?;
+    warn_if_keys_are_lost(config, seen)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Warns if the store that was seen here had API keys and is no longer here. The next store has no keys yet, and a
-/// server on a store without keys admits every caller.
-fn warn_of_open_access(config: &Config, seen: Option<&SeenStore>) -> anyhow::Result<()> {
+/// Warns if the last seen store had API keys and is gone or replaced. A new store has no keys, and a server on a store
+/// without keys admits every caller.
+fn warn_if_keys_are_lost(config: &Config, seen: Option<&SeenStore>) -> anyhow::Result<()> {
     if seen.is_some_and(|seen| seen.has_keys)
         && stored_id(config)?.as_deref() != seen.map(|s| s.store_id.as_str())
     {
@@ -152,7 +157,7 @@ fn warn_of_open_access(config: &Config, seen: Option<&SeenStore>) -> anyhow::Res
 
 /// Appends a line to `audit.jsonl` in the anchors' folder: an operator set an anchor, which can hide a rollback.
 /// `anchored` is the commit of the previous anchor, and `newest` the store's newest commit.
-fn audit(
+fn append_audit_line(
     config: &Config,
     action: &str,
     store: Option<&str>,

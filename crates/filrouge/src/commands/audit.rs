@@ -11,12 +11,12 @@ use serde::Deserialize;
 use crate::cli::{Audit, AuditFormat};
 use crate::config::Config;
 use crate::exit::{Usage, parse_option};
-use crate::moment::Span;
-use crate::open::{Need, Opened, with};
-use crate::output::{first_line, print, second, stdout};
+use crate::moment::Period;
+use crate::open::{IfMissing, OpenStore, with};
+use crate::output::{first_line, print, stdout, utc_time};
 
-/// Rows per read.
-const PAGE: usize = 500;
+/// The number of rows per page.
+const PAGE_ROWS: usize = 500;
 
 pub(super) async fn run(config: &Config, args: Audit) -> anyhow::Result<()> {
     let format = match args.format {
@@ -28,29 +28,29 @@ pub(super) async fn run(config: &Config, args: Audit) -> anyhow::Result<()> {
         Some(format) => format,
     };
     let query = query(&args, SystemClock.now())?;
-    with(config, Need::Existing, async |opened, caller| {
+    with(config, IfMissing::Fail, async |opened, caller| {
         write(opened, caller, query, format).await
     })
     .await
 }
 
 fn query(args: &Audit, now: Timestamp) -> Result<AuditQuery, Usage> {
-    let span = Span::read(args.since.as_deref(), args.until.as_deref(), now)?;
+    let period = Period::parse(args.since.as_deref(), args.until.as_deref(), now)?;
     Ok(AuditQuery {
         session_id: parse_option("--session", args.session.as_deref())?,
         identity_id: parse_option("--identity", args.identity.as_deref())?,
         tool: args.tool.as_deref().map(Into::into),
         agent: args.agent.as_deref().map(Into::into),
-        since: span.since,
-        until: span.until,
-        limit: PAGE,
+        since: period.since,
+        until: period.until,
+        limit: PAGE_ROWS,
         ..AuditQuery::default()
     })
 }
 
 /// Writes all rows, page by page, up to the commit that was the newest when the first page was read.
 async fn write(
-    opened: &Opened,
+    opened: &OpenStore,
     caller: &Caller,
     mut query: AuditQuery,
     format: AuditFormat,
@@ -64,7 +64,7 @@ async fn write(
         let mut out = stdout();
         for row in &rows {
             match format {
-                AuditFormat::Text => writeln!(out, "{}", line(row))?,
+                AuditFormat::Text => writeln!(out, "{}", text_line(row))?,
                 AuditFormat::Csv => out.write_all(row.csv_line()?.as_bytes())?,
                 AuditFormat::Jsonl => out.write_all(row.json_line()?.as_bytes())?,
             }
@@ -78,26 +78,26 @@ async fn write(
     }
 }
 
-/// A row on one line: when, where, who, what.
-fn line(row: &AuditRow) -> String {
-    let at = second(row.at);
+/// Formats a row on one line: time, location, author, channel and content.
+fn text_line(row: &AuditRow) -> String {
+    let at = utc_time(row.at);
     let location = match row.seq {
         Some(seq) => format!("{}:{seq}", row.session_id),
         None => row.session_id.to_string(),
     };
-    let what = row.channel.as_ref().map_or("erased", Channel::as_str);
+    let channel = row.channel.as_ref().map_or("erased", Channel::as_str);
     let line = format!(
         "{at}  {}  {}  {}  {}",
         first_line(&location, 300),
-        first_line(&who(row), 120),
-        first_line(what, 64),
-        first_line(&content_of(row), 200)
+        first_line(&author(row), 120),
+        first_line(channel, 64),
+        first_line(&content(row), 200)
     );
     line.trim_end().to_owned()
 }
 
 /// The author of a row: the end user of a user's message; else the role, with its agent and model.
-fn who(row: &AuditRow) -> String {
+fn author(row: &AuditRow) -> String {
     let role = row.role.map_or("-", Role::as_str);
     if row.role == Some(Role::User) {
         let identity = row.identity_id.as_ref().map_or("-", IdentityId::as_str);
@@ -105,11 +105,11 @@ fn who(row: &AuditRow) -> String {
     }
     let names = [row.agent.as_deref(), row.model.as_deref()];
     let names = names.into_iter().flatten().map(|name| format!(" {name}"));
-    names.fold(role.to_owned(), |all, name| all + &name)
+    names.fold(role.to_owned(), |text, name| text + &name)
 }
 
 /// The content of a row, without line breaks: the text, the call or the result.
-fn content_of(row: &AuditRow) -> String {
+fn content(row: &AuditRow) -> String {
     if row.redacted {
         return "(redacted)".to_owned();
     }
@@ -150,7 +150,7 @@ fn partial_args(row: &AuditRow) -> Option<String> {
     row.tool.as_ref()?;
     let parts: Vec<Part> = serde_json::from_str(row.detail.as_ref()?.as_str()).ok()?;
     // The row's own call is the last part of its item.
-    let own = parts.into_iter().next_back()?;
-    let args = own.args.filter(|_| own.kind == "tool_call_partial")?;
+    let last = parts.into_iter().next_back()?;
+    let args = last.args.filter(|_| last.kind == "tool_call_partial")?;
     JsonText::from_raw(args).ok().map(|args| args.to_plain())
 }

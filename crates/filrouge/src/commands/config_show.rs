@@ -6,11 +6,11 @@ use serde_json::{Map, Value, json};
 
 use crate::config::Config;
 use crate::exit::detail_and_hint;
-use crate::output::{say, show};
+use crate::output::{print_stderr, show};
 
 pub(super) fn run(config: &Config) -> anyhow::Result<()> {
     if let Err(e) = config.server_settings() {
-        say(format_args!(
+        print_stderr(format_args!(
             "`serve` refuses this: {}",
             detail_and_hint(&e).0
         ));
@@ -28,12 +28,12 @@ pub(super) fn run(config: &Config) -> anyhow::Result<()> {
         .collect();
     let mut webhooks = Vec::new();
     for webhook in &config.webhooks {
-        let (document, line) = webhook.shown();
+        let (document, line) = webhook.describe();
         webhooks.push(document);
         lines.push((format!("webhooks.{}", webhook.feed.name), line));
     }
-    let shown = json!({ "file": config.file, "settings": settings, "webhooks": webhooks });
-    show(config.json, &shown, |out| {
+    let output = json!({ "file": config.file, "settings": settings, "webhooks": webhooks });
+    show(config.json, &output, |out| {
         let longest = lines.iter().map(|(name, _)| name.chars().count()).max();
         let longest = longest.unwrap_or(0);
         (lines.iter()).try_for_each(|(name, text)| writeln!(out, "{name:<longest$} {text}"))

@@ -15,20 +15,20 @@ use filrouge_types::{ErrorCode, Failure, SystemClock};
 
 use crate::config::{Config, StoreUrl};
 use crate::exit::{Usage, report};
-use crate::open::{absent, known_store_at, refuse_unverified};
-use crate::stop::Stop;
+use crate::open::{known_store_at, missing_store, refuse_unverified};
+use crate::stop::StopSignals;
 
+mod endpoint;
 mod progress;
-mod side;
 mod summary;
 
+use endpoint::Endpoint;
 use progress::Progress;
-use side::Side;
 
 pub(super) async fn run(config: &Config, from: &str, to: &str) -> anyhow::Result<ExitCode> {
     refuse_unverified(config)?;
-    let (from, to) = (store(from)?, store(to)?);
-    refuse_same(&from, &to)?;
+    let (from, to) = (parse_store_url(from)?, parse_store_url(to)?);
+    refuse_same_store(&from, &to)?;
     let keyring = Arc::new(keyfile::load(&config.keyring)?);
     let source = open_source(&from, keyring.clone())?;
     let result = run_copy(config, source.clone(), (&from, &to), keyring).await;
@@ -36,14 +36,14 @@ pub(super) async fn run(config: &Config, from: &str, to: &str) -> anyhow::Result
     match result? {
         Some(copied) => summary::print(config, (&from, &to), &copied),
         None => {
-            let what = "stopped before the end; the same command resumes where it stopped";
-            Ok(report(&anyhow::Error::msg(what), config.json))
+            let detail = "stopped before the end; the same command resumes where it stopped";
+            Ok(report(&anyhow::Error::msg(detail), config.json))
         }
     }
 }
 
 /// Parses the URL of a store that can be copied.
-fn store(url: &str) -> Result<StoreUrl, Usage> {
+fn parse_store_url(url: &str) -> Result<StoreUrl, Usage> {
     match url.parse().map_err(Usage::new)? {
         StoreUrl::Memory => Err(Usage::new("a store in memory cannot be copied")
             .with_hint("it ends with its process; name a persistent store")),
@@ -51,18 +51,18 @@ fn store(url: &str) -> Result<StoreUrl, Usage> {
     }
 }
 
-fn refuse_same(from: &StoreUrl, to: &StoreUrl) -> anyhow::Result<()> {
-    let same = match (from, to) {
+fn refuse_same_store(from: &StoreUrl, to: &StoreUrl) -> anyhow::Result<()> {
+    let is_same = match (from, to) {
         (StoreUrl::Sqlite(from), StoreUrl::Sqlite(to)) => from == to || is_one_file(from, to),
         (from, to) if from == to => true,
         // Several URLs can name one database.
         (StoreUrl::Postgres(_), StoreUrl::Postgres(_)) => {
-            let from = postgres_store_id(Side::From, from)?;
-            from.is_some() && from == postgres_store_id(Side::To, to)?
+            let from = postgres_store_id(Endpoint::Source, from)?;
+            from.is_some() && from == postgres_store_id(Endpoint::Target, to)?
         }
         _ => false,
     };
-    match same {
+    match is_same {
         true => Err(Usage::new("--from and --to are the same store").into()),
         false => Ok(()),
     }
@@ -70,13 +70,13 @@ fn refuse_same(from: &StoreUrl, to: &StoreUrl) -> anyhow::Result<()> {
 
 /// The store id of a PostgreSQL store, which is the same under every URL. `None` when no store exists, or when the URL
 /// is of another kind.
-fn postgres_store_id(side: Side, url: &StoreUrl) -> Result<Option<String>, Failure> {
-    let StoreUrl::Postgres(at) = url else {
+fn postgres_store_id(endpoint: Endpoint, url: &StoreUrl) -> Result<Option<String>, Failure> {
+    let StoreUrl::Postgres(hidden_url) = url else {
         return Ok(None);
     };
     // Reading the id needs no keys.
-    let options = at.options(Arc::new(Keyring::single([0; 32])))?;
-    store_id(&options).map_err(|failure| side.with_store(url, failure))
+    let options = hidden_url.options(Arc::new(Keyring::single([0; 32])))?;
+    store_id(&options).map_err(|failure| endpoint.with_store(url, failure))
 }
 
 fn is_one_file(a: &Path, b: &Path) -> bool {
@@ -89,30 +89,36 @@ fn is_one_file(a: &Path, b: &Path) -> bool {
 
 /// Opens the source read-only.
 fn open_source(url: &StoreUrl, keyring: Arc<Keyring>) -> anyhow::Result<Arc<dyn Ledger>> {
-    let failed = |failure| Side::From.with_store(url, failure);
+    let name_source = |failure| Endpoint::Source.with_store(url, failure);
     match url {
         StoreUrl::Memory => Err(Usage::new("a store in memory cannot be copied").into()),
         StoreUrl::Sqlite(path) => {
             if !path.exists() {
-                return Err(Side::From.with_option(absent(path.display())).into());
+                return Err(Endpoint::Source
+                    .with_option(missing_store(path.display()))
+                    .into());
             }
             let mut options = options(path, keyring);
             options.only_read = true;
-            Ok(Arc::new(SqliteLedger::open(options).map_err(failed)?))
+            Ok(Arc::new(SqliteLedger::open(options).map_err(name_source)?))
         }
-        StoreUrl::Postgres(at) => {
-            let mut options = at.options(keyring)?;
+        StoreUrl::Postgres(hidden_url) => {
+            let mut options = hidden_url.options(keyring)?;
             options.make = false;
-            let schema = schema(&options).map_err(failed)?;
+            let schema = schema(&options).map_err(name_source)?;
             if schema.version == 0 {
-                return Err(Side::From.with_option(absent(at)).into());
+                return Err(Endpoint::Source
+                    .with_option(missing_store(hidden_url))
+                    .into());
             }
             if schema.pending().next().is_some() {
                 return Err(Usage::new("the source has an older schema")
                     .with_hint("`filrouge migrate up` migrates it")
                     .into());
             }
-            Ok(Arc::new(PostgresLedger::open(options).map_err(failed)?))
+            Ok(Arc::new(
+                PostgresLedger::open(options).map_err(name_source)?,
+            ))
         }
     }
 }
@@ -149,7 +155,7 @@ async fn refuse_rolled_back(
         .query(|snapshot| verified_newest_commit(snapshot).map(drop))
         .await?;
     match anchor.check(source).await? {
-        AnchorState::Broken(what) => Err(Failure::new(ErrorCode::IntegrityError, what)
+        AnchorState::Broken(reason) => Err(Failure::new(ErrorCode::IntegrityError, reason)
             .with_hint("restore the newest copy, or accept the loss with `filrouge anchor accept`")
             .into()),
         AnchorState::Created | AnchorState::Holds => Ok(()),
@@ -174,18 +180,18 @@ async fn run_copy(
     let anchors = config.anchor.clone();
     let mut progress = Progress::new(stop.clone(), anchors, keyring);
     // Installed before the copy starts: without a handler a signal ends the process at once.
-    let mut signals = Stop::install()?;
+    let mut signals = StopSignals::install()?;
     let id = source.store_id().to_owned();
-    let from_here = source.clone();
-    let work = async move {
+    let source_ledger = source.clone();
+    let copy_task = async move {
         let copied =
-            from_here.query(move |snapshot| copy(snapshot, &id, &mut *target, &mut progress));
+            source_ledger.query(move |snapshot| copy(snapshot, &id, &mut *target, &mut progress));
         copied.await
     };
-    let mut work = tokio::spawn(work);
+    let mut copy_task = tokio::spawn(copy_task);
     let result = loop {
         tokio::select! {
-            result = &mut work => break result?,
+            result = &mut copy_task => break result?,
             () = signals.requested() => {}
         }
         if stop.swap(true, Ordering::Relaxed) {
@@ -202,17 +208,17 @@ async fn run_copy(
         Err(failure) => {
             // If the source still answers, the target failed.
             let failure = match source.query(|_| Ok(())).await {
-                Ok(()) => Side::To.with_store(to, failure),
-                Err(_) => Side::From.with_store(from, failure),
+                Ok(()) => Endpoint::Target.with_store(to, failure),
+                Err(_) => Endpoint::Source.with_store(from, failure),
             };
-            Err(with_hint(failure).into())
+            Err(with_resume_hint(failure).into())
         }
     }
 }
 
 /// Adds a hint to a failure without one, if a store is full or unavailable: once the cause is removed, the copy can be
 /// resumed.
-fn with_hint(failure: Failure) -> Failure {
+fn with_resume_hint(failure: Failure) -> Failure {
     let hint = match failure.code {
         ErrorCode::StoreFull => "free some space",
         ErrorCode::StoreUnavailable => "check that both stores can be reached",

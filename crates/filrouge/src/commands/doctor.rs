@@ -20,7 +20,7 @@ use super::doctor_spool;
 use super::doctor_webhooks::{WebhookReport, webhook_reports};
 use crate::config::{Config, StoreUrl};
 use crate::exit::{code, detail_and_hint};
-use crate::open::{Need, Opened, open};
+use crate::open::{IfMissing, OpenStore, open};
 use crate::output::{printable, show};
 
 #[derive(Serialize)]
@@ -80,7 +80,7 @@ fn check_keyring(path: &Path) -> Check {
 }
 
 /// Checks that a server can start with the keys of the token issuer. Adds no check if no issuer is configured.
-async fn check_issuer(opened: &Opened, access: Option<AccessSettings>, checks: &mut Vec<Check>) {
+async fn check_issuer(opened: &OpenStore, access: Option<AccessSettings>, checks: &mut Vec<Check>) {
     let name = "issuer";
     let Some(access) = access.filter(|access| access.jwt.is_some()) else {
         return;
@@ -95,7 +95,7 @@ async fn check_issuer(opened: &Opened, access: Option<AccessSettings>, checks: &
 /// `None` if there are none.
 async fn check_hot(
     config: &Config,
-    opened: &Opened,
+    opened: &OpenStore,
     sessions: usize,
     checks: &mut Vec<Check>,
 ) -> Option<HotReport> {
@@ -118,7 +118,7 @@ async fn check_hot(
     Some(hot)
 }
 
-/// Reports how searches of the ledger are answered.
+/// Reports whether searches of the ledger use the index.
 async fn check_search(config: &Config, checks: &mut Vec<Check>) {
     let name = "search";
     match doctor_search::check(config).await {
@@ -143,7 +143,7 @@ async fn check_store(
     checks: &mut Vec<Check>,
     reports: &mut Reports,
 ) {
-    let opened = match open(config, Need::Existing).await {
+    let opened = match open(config, IfMissing::Fail).await {
         Ok(opened) => opened,
         Err(e) => return checks.push(failed("store", &e)),
     };
@@ -158,46 +158,48 @@ async fn check_store(
         ),
     ));
     match &opened.anchor_state {
-        Some(AnchorState::Broken(what)) => {
+        Some(AnchorState::Broken(reason)) => {
             let hint = "restore the newest copy, or accept the loss with `filrouge anchor accept`";
-            checks.push(check("anchor", false, what, Some(hint.to_owned())));
+            checks.push(check("anchor", false, reason, Some(hint.to_owned())));
         }
         Some(AnchorState::Created | AnchorState::Holds) => {
             match opened.keeper.as_ref().and_then(AnchorKeeper::failure) {
-                Some(why) => checks.push(check("anchor", false, why, None)),
+                Some(failure) => checks.push(check("anchor", false, failure, None)),
                 None => checks.push(passed("anchor", "the store agrees with it")),
             }
         }
         None => {}
     }
-    match integrity(opened.ledger.as_ref()).await {
+    match head_differences(opened.ledger.as_ref()).await {
         None => checks.push(passed("heads", "every session is in its newest state")),
-        Some(what) => {
+        Some(differences) => {
             let hint = "`filrouge verify` lists every fault".to_owned();
-            checks.push(check("heads", false, what, Some(hint)));
+            checks.push(check("heads", false, differences, Some(hint)));
         }
     }
     check_search(config, checks).await;
     reports.hot = check_hot(config, &opened, sessions, checks).await;
     check_issuer(&opened, access, checks).await;
     match webhook_reports(config, opened.ledger.as_ref()).await {
-        Ok(all) => reports.webhooks = all,
+        Ok(webhooks) => reports.webhooks = webhooks,
         Err(e) => checks.push(failed("webhooks", &e)),
     }
     opened.close().await;
-    checks.extend(
-        reports
-            .webhooks
-            .iter()
-            .map(|one| check(one.name(), one.is_well(), one.detail(), one.hint())),
-    );
+    checks.extend(reports.webhooks.iter().map(|webhook| {
+        check(
+            webhook.name(),
+            webhook.is_well(),
+            webhook.detail(),
+            webhook.hint(),
+        )
+    }));
 }
 
 /// Compares the heads of all sessions, and the notes, with the commit log. Returns the differences, or the reason why
 /// they cannot be compared; `None` if nothing is wrong.
-async fn integrity(ledger: &dyn Ledger) -> Option<String> {
-    if let Some(known) = ledger.health().integrity {
-        return Some(known);
+async fn head_differences(ledger: &dyn Ledger) -> Option<String> {
+    if let Some(difference) = ledger.health().integrity {
+        return Some(difference);
     }
     match ledger.query(|snapshot| snapshot.compare_heads()).await {
         Ok(suspects) => (!suspects.is_empty()).then(|| suspects.to_string()),
@@ -226,13 +228,13 @@ fn check_spool(config: &Config) -> Check {
 /// Runs all checks and prints their results. In the hot store, only the copies of the `sessions` newest sessions are
 /// compared with the ledger. Exit code 1 if a check fails.
 pub(super) async fn run(config: &Config, sessions: usize) -> anyhow::Result<ExitCode> {
-    let source = config
+    let configuration_file = config
         .file
         .as_ref()
         .map_or_else(|| "no file".to_owned(), |f| f.display().to_string());
     let name = "configuration";
     let (mut checks, access) = match config.server_settings() {
-        Ok((access, _)) => (vec![passed(name, source)], Some(access)),
+        Ok((access, _)) => (vec![passed(name, configuration_file)], Some(access)),
         Err(e) => (vec![failed(name, &e)], None),
     };
     if config.store != StoreUrl::Memory {
@@ -244,14 +246,14 @@ pub(super) async fn run(config: &Config, sessions: usize) -> anyhow::Result<Exit
         checks.push(check_spool(config));
     }
     let ok = checks.iter().all(|c| c.ok);
-    let shown =
+    let output =
         json!({ "ok": ok, "checks": checks, "hot": reports.hot, "webhooks": reports.webhooks });
-    show(config.json, &shown, |out| {
+    show(config.json, &output, |out| {
         for check in &checks {
-            let word = if check.ok { "ok" } else { "FAILED" };
+            let status = if check.ok { "ok" } else { "FAILED" };
             writeln!(
                 out,
-                "{word:<7} {:<14} {}",
+                "{status:<7} {:<14} {}",
                 check.name,
                 printable(&check.detail)
             )?;

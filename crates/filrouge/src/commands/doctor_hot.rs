@@ -14,9 +14,9 @@ use crate::config::{Config, HotUrl};
 use crate::open::operator;
 
 /// Sessions per page of the listing.
-const PAGE: usize = 100;
-/// How many of a copy's newest turns are compared. The next smaller number is tried when the copy has fewer turns.
-const TURNS: [usize; 3] = [49, 10, 1];
+const PAGE_SESSIONS: usize = 100;
+/// The numbers of newest turns of a copy to compare. The next smaller number is tried when the copy has fewer turns.
+const TURN_COUNTS: [usize; 3] = [49, 10, 1];
 
 /// The hot store and its copies.
 #[derive(Debug, Serialize)]
@@ -30,7 +30,7 @@ pub(super) struct HotReport {
     pub(super) copies: Option<Copies>,
 }
 
-/// How the copies of the newest sessions compare with the ledger.
+/// The comparison of the copies of the newest sessions with the ledger.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Copies {
     /// Sessions that were compared.
@@ -41,7 +41,7 @@ pub(super) struct Copies {
     stale: u64,
     /// The maximum number of seqs that a stale copy lacks.
     lag_seqs: u64,
-    /// Copies of another history, such as after the ledger was restored from a backup; they are not used.
+    /// Copies of another history, for example after the ledger was restored from a backup; they are not used.
     other: u64,
     /// Sessions without a copy.
     absent: u64,
@@ -72,7 +72,7 @@ impl HotReport {
             return Ok(Some(report));
         }
         let scope = operator(config).scope(Permission::Read)?;
-        match compare(tiers, &scope, sessions).await {
+        match compare_copies(tiers, &scope, sessions).await {
             Ok(copies) => report.copies = Some(copies),
             Err(failure) if failure.code == ErrorCode::HotUnavailable => {
                 report.health.unavailable = Some(failure.detail);
@@ -102,8 +102,8 @@ impl HotReport {
 
     /// The hot store's URL, version and size, or the reason why it does not answer.
     pub(super) fn detail(&self) -> String {
-        if let Some(why) = &self.health.unavailable {
-            return format!("{}: {why}", self.url);
+        if let Some(reason) = &self.health.unavailable {
+            return format!("{}: {reason}", self.url);
         }
         if self.kind == "memory" {
             return format!("{}, separate in each server", self.url);
@@ -117,7 +117,7 @@ impl HotReport {
         );
         parts.push(format!("nodes: {}", self.health.nodes));
         let refuses = self.health.refuses_writes.as_ref();
-        parts.extend(refuses.map(|why| format!("refuses writes: {why}")));
+        parts.extend(refuses.map(|reason| format!("refuses writes: {reason}")));
         parts.join(", ")
     }
 
@@ -166,18 +166,22 @@ impl Copies {
     }
 }
 
-async fn compare(tiers: &TieredLedger, scope: &Scope, limit: usize) -> Result<Copies, Failure> {
+async fn compare_copies(
+    tiers: &TieredLedger,
+    scope: &Scope,
+    limit: usize,
+) -> Result<Copies, Failure> {
     let mut copies = Copies::default();
     let mut cursor = None;
-    let mut left = limit;
-    while left > 0 {
+    let mut remaining = limit;
+    while remaining > 0 {
         let filter = SessionFilter::default();
         let ledger: &dyn Ledger = tiers;
         let page = ledger
-            .sessions(scope, filter, cursor, left.min(PAGE))
+            .sessions(scope, filter, cursor, remaining.min(PAGE_SESSIONS))
             .await?;
         let (sessions, next) = page;
-        left = left.saturating_sub(sessions.len());
+        remaining = remaining.saturating_sub(sessions.len());
         for session in sessions {
             copies.sessions += 1;
             copies.add(tiers, scope, session.session_id).await?;
@@ -233,11 +237,11 @@ async fn is_correct(
     session: &SessionId,
 ) -> Result<bool, Failure> {
     let ledger: &dyn Ledger = tiers;
-    let unreadable = || tiers.counts().recent_unreadable;
-    for limit in TURNS {
-        let before = unreadable();
+    let unreadable_count = || tiers.counts().recent_unreadable;
+    for limit in TURN_COUNTS {
+        let count_before = unreadable_count();
         let Some(copy) = tiers.recent_turns(scope, session, limit).await? else {
-            if unreadable() > before {
+            if unreadable_count() > count_before {
                 return Ok(false);
             }
             continue;
@@ -253,9 +257,9 @@ async fn is_correct(
         let turns = turns.map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
         // If a concurrent write changed the history between the two reads, they cannot be compared, and the copy counts
         // as correct.
-        let still = tiers.compare(scope, session).await?;
-        return Ok(turns == copy.turns || still != HotState::Same);
+        let state_after = tiers.compare(scope, session).await?;
+        return Ok(turns == copy.turns || state_after != HotState::Same);
     }
-    // The copy has too few turns for any of these numbers, so it answers no query.
+    // The copy has too few turns for any of these numbers, so no query is answered from it.
     Ok(true)
 }

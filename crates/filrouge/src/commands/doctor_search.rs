@@ -9,15 +9,15 @@ use tokio::runtime::Handle;
 use crate::config::{Config, HiddenUrl, StoreUrl};
 use crate::ledger_index::{index_file, index_location};
 
-/// Returns how searches of the ledger are answered, and a hint if they can be made faster. Changes nothing. `None` for
-/// a store in memory.
+/// Returns the location of the index, or why searches are slow, and a hint that makes them faster. Changes nothing.
+/// `None` for a store in memory.
 ///
 /// # Errors
 /// When an existing index does not answer.
 pub(super) async fn check(
     config: &Config,
 ) -> anyhow::Result<Option<(String, Option<&'static str>)>> {
-    if !config.search.index.on {
+    if !config.search.index.enabled {
         let detail = "search.index is false: searches scan everything".to_owned();
         return Ok(Some((detail, None)));
     }

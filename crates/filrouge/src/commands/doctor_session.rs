@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use crate::cli::DoctorSession;
 use crate::config::Config;
-use crate::exit::{code, parsed};
-use crate::open::{Need, with};
+use crate::exit::{code, parse};
+use crate::open::{IfMissing, with};
 use crate::output::show;
 
 mod call;
@@ -33,8 +33,8 @@ struct State {
 }
 
 pub(super) async fn run(config: &Config, args: &DoctorSession) -> anyhow::Result<ExitCode> {
-    let id: SessionId = parsed(&args.id)?;
-    let state = with(config, Need::Existing, async |opened, caller| {
+    let id: SessionId = parse(&args.id)?;
+    let state = with(config, IfMissing::Fail, async |opened, caller| {
         diagnose(&opened.engine, caller, &id, args).await
     });
     let state = state.await?;
@@ -51,14 +51,14 @@ async fn diagnose(
     let mut diagnosis = engine.context.diagnose(caller, id, args.items).await?;
     let (restore, call) = if diagnosis.session.is_some() {
         let call = CallState::read(engine, caller, id).await?;
-        let restore = restored::all(engine, caller, id, args.format).await;
+        let restore = restored::restore_all(engine, caller, id, args.format).await;
         (restore, call)
     } else {
         (Vec::new(), CallState::default())
     };
     restored::add_findings(&mut diagnosis, &restore);
     Ok(State {
-        ok: diagnosis.is_well() && call.is_well() && restore.iter().all(Restored::is_well),
+        ok: diagnosis.has_no_problem() && call.is_well() && restore.iter().all(Restored::is_well),
         diagnosis,
         call,
         restore,

@@ -5,14 +5,14 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use filrouge_engine::spool::{Letters, Line, LineState};
+use filrouge_engine::spool::{ListedState, ListedWrite, SpoolAdmin};
 use filrouge_store::OsEntropy;
 use serde_json::json;
 
 use crate::cli::DoctorSpool;
 use crate::config::Config;
-use crate::open::{Need, keyring, ledger, refuse_unverified};
-use crate::output::{document, printable, say, show};
+use crate::open::{IfMissing, keyring, ledger, refuse_unverified};
+use crate::output::{print_json, print_stderr, printable, show};
 
 /// The argument that selects all dead letters.
 const ALL: &str = "all";
@@ -24,21 +24,21 @@ const ALL: &str = "all";
 /// spool: a running server that uses the folder.
 pub(super) fn run(config: &Config, args: &DoctorSpool) -> anyhow::Result<ExitCode> {
     refuse_unverified(config)?;
-    let letters = letters(config)?;
-    let named = |id: &'_ str| (id != ALL).then(|| id.to_owned());
+    let spool = open_spool(config)?;
+    let selected_id = |id: &'_ str| (id != ALL).then(|| id.to_owned());
     if let Some(id) = &args.retry {
-        let count = letters.retry(named(id).as_deref())?;
+        let count = spool.retry(selected_id(id).as_deref())?;
         return print_count(config, "queued", count);
     }
     if let Some(id) = &args.drop {
-        let count = letters.drop(named(id).as_deref())?;
+        let count = spool.drop(selected_id(id).as_deref())?;
         return print_count(config, "dropped", count);
     }
-    let lines = letters.list(args.show)?;
-    let shown = json!({ "directory": config.spool.directory, "entries": lines });
-    show(config.json, &shown, |out| table(out, &lines))?;
-    let dead = lines.iter().any(|line| line.state == LineState::Dead);
-    Ok(ExitCode::from(u8::from(dead)))
+    let lines = spool.list(args.show)?;
+    let output = json!({ "directory": config.spool.directory, "entries": lines });
+    show(config.json, &output, |out| table(out, &lines))?;
+    let has_dead_letters = lines.iter().any(|line| line.state == ListedState::Dead);
+    Ok(ExitCode::from(u8::from(has_dead_letters)))
 }
 
 /// The number of queued writes, and of dead letters.
@@ -46,57 +46,59 @@ pub(super) fn run(config: &Config, args: &DoctorSpool) -> anyhow::Result<ExitCod
 /// # Errors
 /// As [`run`].
 pub(super) fn counts(config: &Config) -> anyhow::Result<(usize, usize)> {
-    let lines = letters(config)?.list(false)?;
-    let dead = lines.iter().filter(|line| line.state == LineState::Dead);
+    let lines = open_spool(config)?.list(false)?;
+    let dead = lines.iter().filter(|line| line.state == ListedState::Dead);
     let dead = dead.count();
     Ok((lines.len() - dead, dead))
 }
 
-/// The spool of the configured store.
-fn letters(config: &Config) -> anyhow::Result<Letters> {
+/// Opens the spool of the configured store.
+fn open_spool(config: &Config) -> anyhow::Result<SpoolAdmin> {
     let directory = &config.spool.directory;
-    let (keys, id) = match ledger(config, Need::Existing) {
-        Ok(ready) => (ready.keyring.clone(), ready.ledger.store_id().to_owned()),
-        // The ledger may not answer. The spool is then read without it, if the folder contains the spool of one store
-        // only.
-        Err(error) => match only_store(directory) {
+    let (keys, id) = match ledger(config, IfMissing::Fail) {
+        Ok(open_ledger) => (
+            open_ledger.keyring.clone(),
+            open_ledger.ledger.store_id().to_owned(),
+        ),
+        // The ledger may not answer. The spool is then read without it, if the folder contains only one spool.
+        Err(error) => match only_store_id(directory) {
             Some(id) => (Arc::new(keyring(config, true)?), id),
             None => return Err(error),
         },
     };
-    Ok(Letters::new(directory, keys, &id, Arc::new(OsEntropy)))
+    Ok(SpoolAdmin::new(directory, keys, &id, Arc::new(OsEntropy)))
 }
 
-/// The id of the store that the only spool in the folder belongs to; `None` when the folder contains several spools, or
-/// none.
-fn only_store(directory: &Path) -> Option<String> {
+/// The id of the store whose spool is the only one in the folder; `None` for several spools, or none.
+fn only_store_id(directory: &Path) -> Option<String> {
     let mut names = std::fs::read_dir(directory).ok()?.map(|entry| {
         let name = entry.ok()?.file_name();
         name.into_string().ok()
     });
-    let only = names.next()??;
-    names.next().is_none().then_some(only)
+    let only_name = names.next()??;
+    names.next().is_none().then_some(only_name)
 }
 
-fn print_count(config: &Config, what: &str, count: u64) -> anyhow::Result<ExitCode> {
+fn print_count(config: &Config, action: &str, count: u64) -> anyhow::Result<ExitCode> {
     if config.json {
-        document(&json!({ what: count }))?;
+        print_json(&json!({ action: count }))?;
     } else {
-        say(format_args!("{count} dead letters {what}"));
-        if what == "queued" {
-            say(format_args!("a server drains them when it starts"));
+        print_stderr(format_args!("{count} dead letters {action}"));
+        if action == "queued" {
+            print_stderr(format_args!("a server drains them when it starts"));
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn table(out: &mut impl Write, lines: &[Line]) -> io::Result<()> {
+fn table(out: &mut impl Write, lines: &[ListedWrite]) -> io::Result<()> {
     for line in lines {
         let state = match line.state {
-            LineState::Queued => "queued",
-            LineState::Dead => "DEAD  ",
+            ListedState::Queued => "queued",
+            ListedState::Dead => "DEAD  ",
         };
-        let word = |text: &Option<String>| printable(text.as_deref().unwrap_or("-")).to_string();
+        let printable_or_dash =
+            |text: &Option<String>| printable(text.as_deref().unwrap_or("-")).to_string();
         let at = line
             .queued_at
             .map_or_else(|| "-".to_owned(), |at| at.to_string());
@@ -104,13 +106,13 @@ fn table(out: &mut impl Write, lines: &[Line]) -> io::Result<()> {
             out,
             "{state}  {}  {at}  {}  {}/{}  {} bytes",
             line.id,
-            word(&line.what),
-            word(&line.tenant),
-            word(&line.session),
+            printable_or_dash(&line.what),
+            printable_or_dash(&line.tenant),
+            printable_or_dash(&line.session),
             line.bytes
         )?;
         if let Some(code) = &line.code {
-            write!(out, "  {code}: {}", word(&line.detail))?;
+            write!(out, "  {code}: {}", printable_or_dash(&line.detail))?;
         }
         writeln!(out)?;
         if let Some(shown) = &line.shown {
@@ -120,6 +122,6 @@ fn table(out: &mut impl Write, lines: &[Line]) -> io::Result<()> {
         }
     }
     let count = |state| lines.iter().filter(|line| line.state == state).count();
-    let (queued, dead) = (count(LineState::Queued), count(LineState::Dead));
+    let (queued, dead) = (count(ListedState::Queued), count(ListedState::Dead));
     writeln!(out, "{queued} queued, {dead} dead")
 }

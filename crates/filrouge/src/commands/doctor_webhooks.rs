@@ -11,8 +11,8 @@ use serde_json::json;
 
 use crate::cli::DoctorWebhooks;
 use crate::config::Config;
-use crate::exit::{Absent, code, parsed};
-use crate::open::{Need, refuse_unverified, with};
+use crate::exit::{NotFound, code, parse};
+use crate::open::{IfMissing, refuse_unverified, with};
 use crate::output::{printable, show};
 
 /// A webhook's configuration and state.
@@ -28,14 +28,14 @@ pub(super) async fn webhook_reports(
     config: &Config,
     ledger: &dyn Ledger,
 ) -> anyhow::Result<Vec<WebhookReport>> {
-    let mut all = Vec::with_capacity(config.webhooks.len());
+    let mut reports = Vec::with_capacity(config.webhooks.len());
     for webhook in &config.webhooks {
-        all.push(WebhookReport {
+        reports.push(WebhookReport {
             enabled: webhook.enabled,
             status: webhook_status(ledger, &webhook.feed, SystemClock.now()).await?,
         });
     }
-    Ok(all)
+    Ok(reports)
 }
 
 impl WebhookReport {
@@ -91,20 +91,20 @@ impl WebhookReport {
 
     pub(super) fn hint(&self) -> Option<String> {
         let s = &self.status;
-        let run = |flag: &str| Some(format!("filrouge doctor webhooks --{flag} {}", s.name));
+        let command = |flag: &str| Some(format!("filrouge doctor webhooks --{flag} {}", s.name));
         if self.is_well() {
             None
         } else if s.disabled_at.is_some() {
-            run("enable")
+            command("enable")
         } else if !s.dead_letters.is_empty() {
-            run("redeliver")
+            command("redeliver")
         } else {
             Some("delivery is retried; check the receiver's log".to_owned())
         }
     }
 }
 
-fn action(args: &DoctorWebhooks) -> Option<(WebhookAction, &str)> {
+fn requested_action(args: &DoctorWebhooks) -> Option<(WebhookAction, &str)> {
     let actions = [
         (WebhookAction::Redeliver, &args.redeliver),
         (WebhookAction::Discard, &args.discard),
@@ -115,45 +115,46 @@ fn action(args: &DoctorWebhooks) -> Option<(WebhookAction, &str)> {
         .find_map(|(action, name)| Some((action, name.as_deref()?)))
 }
 
-async fn change(config: &Config, action: WebhookAction, name: &str) -> anyhow::Result<ExitCode> {
+async fn run_action(
+    config: &Config,
+    action: WebhookAction,
+    name: &str,
+) -> anyhow::Result<ExitCode> {
     refuse_unverified(config)?;
-    let name: WebhookName = parsed(name)?;
-    let changed = with(config, Need::Existing, async |opened, _| {
-        let done = change_webhook(opened.ledger.as_ref(), &name, action).await;
-        done.map_err(Absent::if_invalid)
+    let name: WebhookName = parse(name)?;
+    let changed = with(config, IfMissing::Fail, async |opened, _| {
+        let result = change_webhook(opened.ledger.as_ref(), &name, action).await;
+        result.map_err(NotFound::if_invalid)
     });
-    let letters = changed.await?;
-    let (word, text) = match action {
+    let count = changed.await?;
+    let (action_name, text) = match action {
         WebhookAction::Redeliver => (
             "redeliver",
             format!(
-                "{letters} dead letters are sent again by the server that runs, or the next that starts"
+                "{count} dead letters are sent again by the server that runs, or the next that starts"
             ),
         ),
-        WebhookAction::Discard => (
-            "discard",
-            format!("{letters} dead letters were thrown away"),
-        ),
+        WebhookAction::Discard => ("discard", format!("{count} dead letters were thrown away")),
         WebhookAction::Enable => ("enable", format!("webhook {name} resumes where it stopped")),
     };
-    let shown = json!({ "webhook": name.as_str(), "action": word, "dead_letters": letters });
-    show(config.json, &shown, |out| writeln!(out, "{text}"))?;
+    let output = json!({ "webhook": name.as_str(), "action": action_name, "dead_letters": count });
+    show(config.json, &output, |out| writeln!(out, "{text}"))?;
     Ok(ExitCode::SUCCESS)
 }
 
 pub(super) async fn run(config: &Config, args: &DoctorWebhooks) -> anyhow::Result<ExitCode> {
-    if let Some((action, name)) = action(args) {
-        return change(config, action, name).await;
+    if let Some((action, name)) = requested_action(args) {
+        return run_action(config, action, name).await;
     }
-    let all = with(config, Need::Existing, async |opened, _| {
+    let reports = with(config, IfMissing::Fail, async |opened, _| {
         webhook_reports(config, opened.ledger.as_ref()).await
     });
-    let all = all.await?;
-    show(config.json, &json!({ "webhooks": all }), |out| {
-        if all.is_empty() {
+    let reports = reports.await?;
+    show(config.json, &json!({ "webhooks": reports }), |out| {
+        if reports.is_empty() {
             writeln!(out, "no webhooks are configured")?;
         }
-        for webhook in &all {
+        for webhook in &reports {
             writeln!(
                 out,
                 "{}: {}",
@@ -173,5 +174,5 @@ pub(super) async fn run(config: &Config, args: &DoctorWebhooks) -> anyhow::Resul
         }
         Ok(())
     })?;
-    Ok(code(all.iter().all(WebhookReport::is_well)))
+    Ok(code(reports.iter().all(WebhookReport::is_well)))
 }

@@ -14,41 +14,41 @@ use serde_json::json;
 use super::redact::hot_text;
 use crate::cli::Erase;
 use crate::config::Config;
-use crate::exit::{Usage, parsed};
-use crate::open::{Index, Need, open_indexed, operator, refuse_unverified};
-use crate::output::{confirmed, say};
-use crate::team::{files_failed, remove_files};
+use crate::exit::{Usage, parse};
+use crate::open::{IfMissing, Index, open_indexed, operator, refuse_unverified};
+use crate::output::{ask_confirmation, print_stderr};
+use crate::team::{remove_snapshot_files, snapshot_file_error};
 
-/// The note for an erasure of several sessions while some sessions may be in the hot store only.
-const NOT_LISTED: &str = "sessions without an identity that are in the hot store are not erased: erase them by their id, \
+/// The notice for an erasure of several sessions while some sessions may be only in the hot store.
+const NOT_ERASED_NOTICE: &str = "sessions without an identity that are in the hot store are not erased: erase them by their id, \
                           or wait until they expire";
 
 /// The sessions to erase.
-enum What {
+enum ErasureTarget {
     Session(SessionId),
     Identity(IdentityId),
     Tenant(TenantId),
 }
 
 pub(super) async fn run(config: &Config, args: &Erase) -> anyhow::Result<()> {
-    let what = what(config, args)?;
+    let target = erasure_target(config, args)?;
     refuse_unverified(config)?;
-    let question = format!("Erase {} for good?", what.named());
+    let question = format!("Erase {} for good?", target.describe());
     let no_terminal = "erasing cannot be undone, and no terminal can ask for confirmation";
-    if !args.yes && !confirmed(&question, &["yes"], no_terminal)? {
+    if !args.yes && !ask_confirmation(&question, &["yes"], no_terminal)? {
         anyhow::bail!("nothing was erased");
     }
-    let opened = open_indexed(config, Need::Existing, Index::IfExists).await?;
+    let opened = open_indexed(config, IfMissing::Fail, Index::IfExists).await?;
     let caller = operator(config);
-    let is_partial =
-        !matches!(what, What::Session(_)) && config.hot.durable == DurablePolicy::Authenticated;
+    let is_partial = !matches!(target, ErasureTarget::Session(_))
+        && config.hot.durable == DurablePolicy::Authenticated;
     if is_partial {
-        say(NOT_LISTED);
+        print_stderr(NOT_ERASED_NOTICE);
     }
     let mut receipts = Receipts {
         json: config.json,
-        not_listed: is_partial.then_some(NOT_LISTED),
-        failed: None,
+        not_listed: is_partial.then_some(NOT_ERASED_NOTICE),
+        write_error: None,
         sessions: Vec::new(),
     };
     let mut report = |receipt: &ErasureReceipt| {
@@ -56,38 +56,38 @@ pub(super) async fn run(config: &Config, args: &Erase) -> anyhow::Result<()> {
         Ok(())
     };
     let erasure = &opened.engine.erasure;
-    let erased = match what {
-        What::Session(id) => {
+    let count = match target {
+        ErasureTarget::Session(id) => {
             let receipt = erasure.erase(&caller, id).await;
             receipt.and_then(|receipt| report(&receipt).map(|()| 1))
         }
-        What::Identity(id) => erasure.erase_all(&caller, Some(id), &mut report).await,
-        What::Tenant(_) => erasure.erase_all(&caller, None, &mut report).await,
+        ErasureTarget::Identity(id) => erasure.erase_all(&caller, Some(id), &mut report).await,
+        ErasureTarget::Tenant(_) => erasure.erase_all(&caller, None, &mut report).await,
     };
     opened.close().await;
     let sessions = std::mem::take(&mut receipts.sessions);
-    let removed = remove_files(config, &sessions);
-    let erased = erased?;
-    removed.map_err(|error| files_failed("erased from the ledger", error))?;
-    if let Some(error) = receipts.failed {
+    let removed = remove_snapshot_files(config, &sessions);
+    let count = count?;
+    removed.map_err(|error| snapshot_file_error("erased from the ledger", error))?;
+    if let Some(error) = receipts.write_error {
         return Err(error.into());
     }
-    if erased == 0 {
-        say("there was nothing to erase");
+    if count == 0 {
+        print_stderr("there was nothing to erase");
     }
     Ok(())
 }
 
-fn what(config: &Config, args: &Erase) -> Result<What, Usage> {
+fn erasure_target(config: &Config, args: &Erase) -> Result<ErasureTarget, Usage> {
     Ok(match (&args.target.session, &args.target.identity) {
-        (Some(id), _) => What::Session(parsed(id)?),
-        (None, Some(id)) => What::Identity(parsed(id)?),
-        (None, None) => What::Tenant(config.tenant.clone()),
+        (Some(id), _) => ErasureTarget::Session(parse(id)?),
+        (None, Some(id)) => ErasureTarget::Identity(parse(id)?),
+        (None, None) => ErasureTarget::Tenant(config.tenant.clone()),
     })
 }
 
-impl What {
-    fn named(&self) -> String {
+impl ErasureTarget {
+    fn describe(&self) -> String {
         match self {
             Self::Session(id) => format!("session {id}"),
             Self::Identity(id) => format!("all sessions of identity {id}"),
@@ -99,10 +99,10 @@ impl What {
 /// Writes each receipt as soon as its session is erased, so that no receipt is lost if the command is interrupted.
 struct Receipts {
     json: bool,
-    /// [`NOT_LISTED`], if the erasure does not reach sessions that are in the hot store only.
+    /// [`NOT_ERASED_NOTICE`], if the erasure does not reach sessions that are in the hot store only.
     not_listed: Option<&'static str>,
-    /// The first error of writing a receipt. Erasing continues nevertheless, because a partial erasure would be worse.
-    failed: Option<io::Error>,
+    /// The first error of writing a receipt. The erasure continues nevertheless, because a partial one would be worse.
+    write_error: Option<io::Error>,
     /// The erased sessions.
     sessions: Vec<SessionId>,
 }
@@ -123,19 +123,19 @@ impl Receipts {
                 receipt.turns,
                 receipt.items,
                 receipt.erased_at,
-                hot(receipt)
+                hot_status(receipt)
             )
         };
         let mut out = io::stdout().lock();
         let written = writeln!(out, "{line}").and_then(|()| out.flush());
         if let Err(error) = written {
-            self.failed.get_or_insert(error);
+            self.write_error.get_or_insert(error);
         }
     }
 }
 
 /// The hot store's part of the receipt, as text; empty if no hot store is configured.
-fn hot(receipt: &ErasureReceipt) -> String {
+fn hot_status(receipt: &ErasureReceipt) -> String {
     let hot = receipt.stores.iter().find(|store| store.store == "hot");
     hot.map_or_else(String::new, |hot| hot_text(hot.status))
 }

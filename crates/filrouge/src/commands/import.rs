@@ -15,8 +15,8 @@ use serde::Serialize;
 
 use crate::config::{Config, SourceName, sources::open};
 use crate::exit::Usage;
-use crate::open::{Need, with};
-use crate::output::{bar, printable, show};
+use crate::open::{IfMissing, with};
+use crate::output::{printable, progress_bar, show};
 
 #[derive(Default, Serialize)]
 struct Summary {
@@ -30,12 +30,12 @@ struct Summary {
     items: u64,
     credentials_masked: u64,
     skipped: Vec<Skipped>,
-    refused: Vec<Refused>,
+    refused: Vec<RefusedContent>,
 }
 
 /// Content of the source that the ledger refused, for example because it is too large.
 #[derive(Serialize)]
-struct Refused {
+struct RefusedContent {
     session_id: SessionId,
     /// `None` when the entire session was refused.
     request_id: Option<RequestId>,
@@ -44,9 +44,9 @@ struct Refused {
 }
 
 impl Summary {
-    /// Records that the ledger refused content (status below 500), so that the import continues without it. Returns any
-    /// other failure, which ends the import.
-    fn refuse(
+    /// Adds content that the ledger refused (a code with a status below 500) to the summary, so that the import
+    /// continues. Returns any other failure, which ends the import.
+    fn add_refused(
         &mut self,
         session: &SessionId,
         request: Option<RequestId>,
@@ -55,7 +55,7 @@ impl Summary {
         if failure.code.status() >= 500 {
             return Err(failure);
         }
-        self.refused.push(Refused {
+        self.refused.push(RefusedContent {
             session_id: session.clone(),
             request_id: request,
             code: failure.code.as_str(),
@@ -72,7 +72,7 @@ pub(super) async fn run(
 ) -> anyhow::Result<()> {
     let library = open(config, &[SourceName::Program(program, path)])?;
     let mut summary = Summary::default();
-    let imported = with(config, Need::Any, async |opened, caller| {
+    let imported = with(config, IfMissing::Create, async |opened, caller| {
         import(&library, &opened.engine, caller, &mut summary).await
     });
     imported.await?;
@@ -80,25 +80,25 @@ pub(super) async fn run(
 }
 
 /// Sorts each session after its parent, if the parent is in the list. Sessions whose parents form a cycle are last.
-fn parents_first(mut waiting: Vec<&Entry>) -> Vec<&Entry> {
-    let mut sorted = Vec::with_capacity(waiting.len());
-    let mut unsorted: BTreeSet<&str> = waiting.iter().map(|one| &*one.header.id).collect();
-    while !waiting.is_empty() {
-        let before = waiting.len();
-        let mut left = Vec::new();
-        for one in waiting {
-            let parent = one.header.parent_id.as_deref();
-            if parent.is_some_and(|parent| unsorted.contains(parent)) {
-                left.push(one);
+fn parents_first(mut unsorted: Vec<&Entry>) -> Vec<&Entry> {
+    let mut sorted = Vec::with_capacity(unsorted.len());
+    let mut unsorted_ids: BTreeSet<&str> = unsorted.iter().map(|entry| &*entry.header.id).collect();
+    while !unsorted.is_empty() {
+        let count = unsorted.len();
+        let mut deferred = Vec::new();
+        for entry in unsorted {
+            let parent = entry.header.parent_id.as_deref();
+            if parent.is_some_and(|parent| unsorted_ids.contains(parent)) {
+                deferred.push(entry);
             } else {
-                unsorted.remove(&*one.header.id);
-                sorted.push(one);
+                unsorted_ids.remove(&*entry.header.id);
+                sorted.push(entry);
             }
         }
-        if left.len() == before {
-            sorted.append(&mut left);
+        if deferred.len() == count {
+            sorted.append(&mut deferred);
         }
-        waiting = left;
+        unsorted = deferred;
     }
     sorted
 }
@@ -114,7 +114,7 @@ async fn import(
         return Err(Usage::new(catalog.unavailable.join("; ")).into());
     }
     let sessions = parents_first(catalog.entries.iter().collect());
-    let progress = bar("{bar:40} {pos}/{len} sessions  {msg}");
+    let progress = progress_bar("{bar:40} {pos}/{len} sessions  {msg}");
     progress.set_length(sessions.len() as u64);
     for entry in sessions {
         let id = &entry.header.id;
@@ -124,7 +124,7 @@ async fn import(
             // The session was deleted after it was listed.
             Err(ReadError::Gone) => summary.sessions_gone += 1,
             Err(ReadError::Skipped(skipped)) => summary.skipped.push(skipped),
-            Err(why @ ReadError::Unavailable(_)) => return Err(why.into()),
+            Err(error @ ReadError::Unavailable(_)) => return Err(error.into()),
             Ok(loaded) => {
                 let id = SessionId::new(&*loaded.session.id)?;
                 summary.skipped.extend_from_slice(&loaded.skipped);
@@ -142,16 +142,15 @@ async fn import(
     }
     for source in library.sources() {
         let orphans = source.orphans();
-        let orphans = orphans.map_err(|why| Usage::new(why.to_string()))?;
+        let orphans = orphans.map_err(|error| Usage::new(error.to_string()))?;
         summary.skipped.extend(orphans);
     }
     progress.finish_and_clear();
     Ok(())
 }
 
-/// The session's metadata, with a member `origin` for those fields of the source's session that the ledger has no field
-/// for.
-fn origin(loaded: &LoadedSession) -> anyhow::Result<RawJson> {
+/// The session's metadata with a member `origin`, which has those fields of the source's session that the ledger lacks.
+fn metadata_with_origin(loaded: &LoadedSession) -> anyhow::Result<RawJson> {
     let session = &loaded.session;
     let origin = serde_json::json!({
         "origin": {
@@ -186,7 +185,7 @@ async fn import_session(
         project_id: project.and_then(|id| ProjectId::new(id).ok()),
         team_id: None,
         parent_session_id: parent.and_then(|id| SessionId::new(id).ok()),
-        metadata: Some(origin(loaded)?),
+        metadata: Some(metadata_with_origin(loaded)?),
     };
     match engine.sessions.create(caller, request).await {
         Ok(session) => {
@@ -195,7 +194,7 @@ async fn import_session(
             Ok(true)
         }
         Err(failure) => {
-            summary.refuse(id, None, failure)?;
+            summary.add_refused(id, None, failure)?;
             Ok(false)
         }
     }
@@ -217,14 +216,14 @@ async fn import_turn(
         metadata: Some(turn.metadata),
     };
     match engine.turns.record(caller, session, imported).await {
-        Err(failure) => summary.refuse(session, Some(turn.request_id), failure)?,
+        Err(failure) => summary.add_refused(session, Some(turn.request_id), failure)?,
         Ok(recorded) => {
             match recorded.value {
-                RecordedTurn::Known => summary.turns_known += 1,
+                RecordedTurn::Unchanged => summary.turns_known += 1,
                 RecordedTurn::Added => summary.turns_added += 1,
                 RecordedTurn::Replaced => summary.turns_replaced += 1,
             }
-            if recorded.value != RecordedTurn::Known {
+            if recorded.value != RecordedTurn::Unchanged {
                 summary.items += count;
                 summary.credentials_masked += recorded.masked;
             }

@@ -12,40 +12,40 @@ use filrouge_types::Failure;
 
 use crate::config::IndexConfig;
 
-/// An index is updated after an answer only if at most this many of its sessions have pending changes.
-const SESSIONS_MAX: usize = 20;
-/// The time limit of all updates after an answer.
-const TIME_MAX: Duration = Duration::from_millis(200);
-/// The update after an answer reuses a listing of at most this age: the one that the answer used.
+/// The maximum number of sessions with pending changes of an index that is updated after a search.
+const PENDING_SESSIONS_MAX: usize = 20;
+/// The time limit of all updates after a search.
+const UPDATE_TIME_MAX: Duration = Duration::from_millis(200);
+/// The maximum age of the listing that the update reuses: the one of the search.
 const LISTING_AGE_MAX: Duration = Duration::from_secs(60);
 
-/// The indexes of `sources`, in the same order; `None` when the settings disable them. With `creates`, missing ones are
+/// The indexes of `sources`, in the same order; `None` when the settings disable them. With `create`, missing ones are
 /// created.
 pub(super) fn indexes(
     settings: &IndexConfig,
     sources: &[Arc<dyn Source>],
-    creates: bool,
+    create: bool,
 ) -> Option<Arc<Indexes>> {
     let open = Box::new(open);
     settings
-        .on
-        .then(|| Arc::new(Indexes::new(sources, &settings.dir, creates, open)))
+        .enabled
+        .then(|| Arc::new(Indexes::new(sources, &settings.dir, create, open)))
 }
 
 fn open(file: &Path) -> Result<Arc<dyn TextIndex>, Failure> {
     Ok(Arc::new(SqliteIndex::open(file)?))
 }
 
-/// Updates the indexes that an answer used, after it was printed, if they lack only a few changes. The indexes report
-/// their failures themselves; the next answer tries again.
-pub(super) fn update_a_few(indexes: &Indexes) {
-    let began = Instant::now();
-    let is_late = || began.elapsed() >= TIME_MAX;
+/// Updates the indexes that a search used, after its results were printed, if they lack only a few changes. The indexes
+/// log their failures; the next search tries again.
+pub(super) fn update_if_few_changes(indexes: &Indexes) {
+    let started = Instant::now();
+    let is_late = || started.elapsed() >= UPDATE_TIME_MAX;
     for index in indexes.open_all() {
         if index.last_used().is_none() {
             continue;
         }
-        if (1..=SESSIONS_MAX).contains(&index.snapshot(LISTING_AGE_MAX).pending) {
+        if (1..=PENDING_SESSIONS_MAX).contains(&index.snapshot(LISTING_AGE_MAX).pending) {
             while !is_late() && matches!(index.step(&is_late), Ok(StepOutcome::Done(_))) {}
         }
     }

@@ -12,7 +12,7 @@ use super::{index_ledger, index_open::indexes};
 use crate::cli::Sources;
 use crate::config::{Config, sources::histories};
 use crate::exit::Usage;
-use crate::output::{printable, say, second, show, table};
+use crate::output::{print_stderr, printable, show, table, utc_time};
 
 /// The state of an index. The numbers that only an index can report are absent while it is missing.
 #[derive(Default, Serialize)]
@@ -55,7 +55,7 @@ pub(super) async fn run(config: &Config, sources: &Sources) -> anyhow::Result<()
         return Err(indexes_disabled().into());
     };
     let rows = tokio::task::spawn_blocking(move || {
-        let overviews = (0..indexes.len()).map(|at| indexes.overview(at));
+        let overviews = (0..indexes.len()).map(|number| indexes.overview(number));
         overviews
             .filter_map(Result::transpose)
             .collect::<Result<Vec<_>, Failure>>()
@@ -69,9 +69,9 @@ pub(super) async fn run(config: &Config, sources: &Sources) -> anyhow::Result<()
         return Ok(());
     }
     if rows.is_empty() {
-        say("there is no history here to index; --source names one");
+        print_stderr("there is no history here to index; --source names one");
     } else if rows.iter().any(|row| row.documents.is_none()) {
-        say("`filrouge index update` creates the missing indexes");
+        print_stderr("`filrouge index update` creates the missing indexes");
     }
     Ok(())
 }
@@ -100,14 +100,14 @@ fn row(overview: Overview) -> IndexRow {
         ..IndexRow::default()
     };
     match overview.status {
-        Some(status) => row.with(status),
+        Some(status) => row.with_status(status),
         None => row,
     }
 }
 
 impl IndexRow {
     /// Adds the numbers that the index reports.
-    pub(super) fn with(self, status: IndexStatus) -> Self {
+    pub(super) fn with_status(self, status: IndexStatus) -> Self {
         Self {
             documents: Some(status.documents),
             pending_documents: Some(status.pending),
@@ -120,17 +120,17 @@ impl IndexRow {
 }
 
 fn write(out: &mut impl Write, rows: &[IndexRow]) -> io::Result<()> {
-    let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |n| n.to_string());
+    let or_dash = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |n| n.to_string());
     let cells = rows.iter().map(|row| {
         [
-            name(row.source, &row.generation),
+            history_name(row.source, &row.generation),
             row.sessions.to_string(),
             row.fresh.to_string(),
             row.pending.to_string(),
-            number(row.documents),
-            number(row.bytes),
-            share(row),
-            row.as_of.map_or_else(|| "-".to_owned(), second),
+            or_dash(row.documents),
+            or_dash(row.bytes),
+            bytes_per_text_byte(row),
+            row.as_of.map_or_else(|| "-".to_owned(), utc_time),
         ]
     });
     if !rows.is_empty() {
@@ -159,7 +159,7 @@ fn write(out: &mut impl Write, rows: &[IndexRow]) -> io::Result<()> {
 }
 
 /// The name of a history, with its generation if the generation has another name.
-pub(super) fn name(source: &str, generation: &str) -> String {
+pub(super) fn history_name(source: &str, generation: &str) -> String {
     if source == generation {
         return source.to_owned();
     }
@@ -167,7 +167,7 @@ pub(super) fn name(source: &str, generation: &str) -> String {
 }
 
 /// The number of bytes of the index for each byte of text.
-fn share(row: &IndexRow) -> String {
+fn bytes_per_text_byte(row: &IndexRow) -> String {
     match (row.bytes, row.text_bytes) {
         (Some(bytes), Some(text)) if text > 0 => format!("{:.2}", bytes as f64 / text as f64),
         _ => "-".to_owned(),

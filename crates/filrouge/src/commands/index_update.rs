@@ -13,11 +13,11 @@ use serde_json::json;
 
 use super::index_ledger;
 use super::index_open::indexes;
-use super::index_status::{indexes_disabled, name};
+use super::index_status::{history_name, indexes_disabled};
 use crate::cli::Sources;
 use crate::config::{Config, sources::histories};
-use crate::output::{bar, say, show};
-use crate::stop::Stop;
+use crate::output::{print_stderr, progress_bar, show};
+use crate::stop::StopSignals;
 
 /// The result of updating an index.
 #[derive(Serialize)]
@@ -46,14 +46,14 @@ pub(super) async fn run(
         return Err(indexes_disabled().into());
     };
     let stopped = Arc::new(AtomicBool::new(false));
-    let requested = stopped.clone();
-    let mut stop = Stop::install()?;
+    let stop_flag = stopped.clone();
+    let mut signals = StopSignals::install()?;
     tokio::spawn(async move {
-        stop.requested().await;
-        requested.store(true, Ordering::Relaxed);
+        signals.requested().await;
+        stop_flag.store(true, Ordering::Relaxed);
     });
-    let done = stopped.clone();
-    let rows = tokio::task::spawn_blocking(move || update_all(&indexes, rebuild, &done));
+    let stop_flag = stopped.clone();
+    let rows = tokio::task::spawn_blocking(move || update_all(&indexes, rebuild, &stop_flag));
     let mut rows = rows.await??;
     if !stopped.load(Ordering::Relaxed) {
         rows.extend(index_ledger::update(config, &mut found, rebuild, &stopped).await?);
@@ -63,10 +63,10 @@ pub(super) async fn run(
         write(out, &rows)
     })?;
     if rows.is_empty() && !config.json {
-        say("there is no history here to index; --source names one");
+        print_stderr("there is no history here to index; --source names one");
     }
     if is_stopped {
-        say(
+        print_stderr(
             "stopped; the indexed sessions are kept, and the next `filrouge index update` continues",
         );
         return Ok(ExitCode::FAILURE);
@@ -80,25 +80,25 @@ fn update_all(
     stopped: &AtomicBool,
 ) -> Result<Vec<UpdatedIndexRow>, Failure> {
     let mut rows = Vec::new();
-    for at in 0..indexes.len() {
+    for number in 0..indexes.len() {
         if stopped.load(Ordering::Relaxed) {
             break;
         }
-        if let Some(index) = indexes.make(at)? {
-            rows.push(update_one(&index, rebuild, stopped)?);
+        if let Some(index) = indexes.open_or_create(number)? {
+            rows.push(update_index(&index, rebuild, stopped)?);
         }
     }
     Ok(rows)
 }
 
-fn update_one(
+fn update_index(
     index: &SourceIndex,
     rebuild: bool,
     stopped: &AtomicBool,
 ) -> Result<UpdatedIndexRow, Failure> {
-    let began = Instant::now();
+    let started = Instant::now();
     let is_stopped = || stopped.load(Ordering::Relaxed);
-    let bar = bar("{msg:28} {bar:40} {pos}/{len} sessions");
+    let bar = progress_bar("{msg:28} {bar:40} {pos}/{len} sessions");
     bar.set_message(index.source().name());
     let show_progress = &mut |progress: BuildProgress| {
         bar.set_length(progress.total as u64);
@@ -108,7 +108,7 @@ fn update_one(
     let progress = match can_update {
         true => index.update(show_progress, &is_stopped),
         false => Ok(BuildProgress {
-            elsewhere: true,
+            is_locked: true,
             ..BuildProgress::default()
         }),
     };
@@ -126,8 +126,8 @@ fn update_one(
         documents: progress.documents,
         text_bytes: progress.text_bytes,
         unread: snapshot.stale.len() - snapshot.pending.min(snapshot.stale.len()),
-        millis: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-        status: match (progress.elsewhere, is_stopped()) {
+        millis: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        status: match (progress.is_locked, is_stopped()) {
             (true, _) => "busy",
             (false, true) => "stopped",
             (false, false) => "updated",
@@ -137,7 +137,7 @@ fn update_one(
 
 fn write(out: &mut impl Write, rows: &[UpdatedIndexRow]) -> io::Result<()> {
     for row in rows {
-        write!(out, "{}: ", name(row.source, &row.generation))?;
+        write!(out, "{}: ", history_name(row.source, &row.generation))?;
         if row.status == "busy" {
             writeln!(out, "another process is updating it")?;
             continue;

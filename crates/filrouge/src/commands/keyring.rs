@@ -10,33 +10,37 @@ use serde_json::json;
 
 use crate::cli::Keyring;
 use crate::config::Config;
-use crate::output::{say, show};
+use crate::output::{print_stderr, show};
 
-pub(super) fn run(config: &Config, what: &Keyring) -> anyhow::Result<()> {
+pub(super) fn run(config: &Config, command: &Keyring) -> anyhow::Result<()> {
     let path = &config.keyring;
-    let ring = match what {
+    let ring = match command {
         Keyring::List => keyfile::load(path)?,
         Keyring::Rotate => keyfile::rotate(path, &OsEntropy)?,
     };
     let ids: Vec<_> = ring.secrets().keys().collect();
-    let public = |id| {
-        PublicKey::of(&ring, id)
+    let public_key = |id| {
+        PublicKey::from_keyring(&ring, id)
             .map(|key| key.to_string())
             .unwrap_or_default()
     };
-    let public_keys: BTreeMap<_, _> = ids.iter().map(|id| (**id, public(**id))).collect();
-    let shown =
+    let public_keys: BTreeMap<_, _> = ids.iter().map(|id| (**id, public_key(**id))).collect();
+    let output =
         json!({ "path": path, "active": ring.active(), "keys": ids, "public_keys": public_keys });
-    show(config.json, &shown, |out| {
+    show(config.json, &output, |out| {
         for id in &ids {
-            let note = match **id == ring.active() {
+            let usage = match **id == ring.active() {
                 true => "writes and verifies",
                 false => "verifies",
             };
-            writeln!(out, "key {id}  {note}  bundles signed by {}", public(**id))?;
+            writeln!(
+                out,
+                "key {id}  {usage}  bundles signed by {}",
+                public_key(**id)
+            )?;
         }
-        if matches!(what, Keyring::Rotate) {
-            say(
+        if matches!(command, Keyring::Rotate) {
+            print_stderr(
                 "restart every running server: until then it cannot read what others write with the new key",
             );
         }

@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use crate::cli::{Keys, NewKey};
 use crate::config::Config;
-use crate::exit::{Absent, Usage, parse_option};
+use crate::exit::{NotFound, Usage, parse_option};
 use crate::moment::after;
-use crate::open::{Need, note_keys, refuse_unverified, with};
-use crate::output::{first_line, say, show, table};
+use crate::open::{IfMissing, record_has_keys, refuse_unverified, with};
+use crate::output::{first_line, print_stderr, show, table};
 
-/// A key as shown: without the hash of its secret.
-fn shown(key: &ApiKey) -> Value {
+/// A key as JSON, without the hash of its secret.
+fn key_json(key: &ApiKey) -> Value {
     json!({
         "key_id": key.key_id, "name": key.name, "tenant_id": key.tenant_id, "role": key.role,
         "identity_id": key.identity_id, "status": status(key), "created_at": key.created_at,
@@ -32,8 +32,8 @@ fn status(key: &ApiKey) -> &'static str {
     }
 }
 
-pub(super) async fn run(config: &Config, what: Keys) -> anyhow::Result<()> {
-    match what {
+pub(super) async fn run(config: &Config, command: Keys) -> anyhow::Result<()> {
+    match command {
         Keys::Create(new) => create(config, new).await,
         Keys::List => list(config).await,
         Keys::Revoke { key_id } => revoke(config, &key_id).await,
@@ -47,40 +47,40 @@ async fn create(config: &Config, new: NewKey) -> anyhow::Result<()> {
         identity_id: parse_option("--identity", new.identity.as_deref())?,
         expires_at: new
             .expires
-            .map(|text| expiry(&text, SystemClock.now()))
+            .map(|text| parse_expiry(&text, SystemClock.now()))
             .transpose()?,
     };
-    let created = with(config, Need::Any, async |opened, caller| {
+    let created = with(config, IfMissing::Create, async |opened, caller| {
         Ok(opened.engine.keys.create(caller, new).await?)
     });
-    let (key, text) = created.await?;
-    note_keys(config)?;
-    let text = text.expose();
-    let mut document = shown(&key);
-    document["key"] = text.into();
-    show(config.json, &document, |out| writeln!(out, "{text}"))?;
-    say(
+    let (key, secret) = created.await?;
+    record_has_keys(config)?;
+    let secret = secret.expose();
+    let mut output = key_json(&key);
+    output["key"] = secret.into();
+    show(config.json, &output, |out| writeln!(out, "{secret}"))?;
+    print_stderr(
         "this is the only time that the key is shown; a server on this store asks everybody for a key from now on",
     );
     Ok(())
 }
 
 async fn list(config: &Config) -> anyhow::Result<()> {
-    let keys = with(config, Need::Existing, async |opened, caller| {
+    let keys = with(config, IfMissing::Fail, async |opened, caller| {
         Ok(opened.engine.keys.list(caller).await?)
     });
     let keys = keys.await?;
-    let data: Vec<_> = keys.iter().map(shown).collect();
+    let data: Vec<_> = keys.iter().map(key_json).collect();
     show(config.json, &json!({ "data": data }), |out| {
-        let minute = |time: Timestamp| time.to_string().chars().take(16).collect::<String>();
+        let to_minute = |time: Timestamp| time.to_string().chars().take(16).collect::<String>();
         let rows = keys.iter().map(|key| {
             [
                 key.key_id.clone(),
                 key.role.to_string(),
                 first_line(key.identity_id.as_ref().map_or("", IdentityId::as_str), 60),
                 status(key).to_owned(),
-                minute(key.created_at),
-                key.expires_at.map(minute).unwrap_or_default(),
+                to_minute(key.created_at),
+                key.expires_at.map(to_minute).unwrap_or_default(),
                 first_line(key.name.as_deref().unwrap_or(""), 60),
             ]
         });
@@ -93,29 +93,29 @@ async fn list(config: &Config) -> anyhow::Result<()> {
 
 async fn revoke(config: &Config, key_id: &str) -> anyhow::Result<()> {
     refuse_unverified(config)?;
-    let revoked = with(config, Need::Existing, async |opened, caller| {
+    let revoked = with(config, IfMissing::Fail, async |opened, caller| {
         let revoked = opened.engine.keys.revoke(caller, key_id).await;
-        revoked.map_err(Absent::if_invalid)
+        revoked.map_err(NotFound::if_invalid)
     });
     let key = revoked.await?;
-    show(config.json, &shown(&key), |out| {
+    show(config.json, &key_json(&key), |out| {
         let at = key.revoked_at.map(|at| at.to_string()).unwrap_or_default();
         let name = first_line(key.name.as_deref().unwrap_or(""), 60);
         let line = format!("revoked: key {key_id}, role {}, {at}  {name}", key.role);
         writeln!(out, "{}", line.trim_end())
     })?;
     if !config.json {
-        say("running servers refuse it within seconds");
+        print_stderr("running servers refuse it within seconds");
     }
     Ok(())
 }
 
 /// Parses a time, or a duration from now: a number with s, m, h, d or w.
-fn expiry(text: &str, now: Timestamp) -> Result<Timestamp, Usage> {
+fn parse_expiry(text: &str, now: Timestamp) -> Result<Timestamp, Usage> {
     if let Ok(time) = text.parse() {
         return Ok(time);
     }
-    let end = duration(text).and_then(|long| after(now, long));
+    let end = duration(text).and_then(|length| after(now, length));
     end.ok_or_else(|| {
         Usage::new(format!("--expires: {text:?} is no time"))
             .with_hint("write a time such as 2027-01-31T00:00:00Z, or how long: 12h, 30d, 8w")
@@ -138,9 +138,9 @@ mod tests {
             ("2w", after(1_209_600)),
             ("1970-01-01T00:00:07Z", Timestamp::from_micros(7_000_000)),
         ] {
-            assert_eq!(expiry(text, now).unwrap(), expected, "{text}");
+            assert_eq!(parse_expiry(text, now).unwrap(), expected, "{text}");
         }
-        for wrong in [
+        for invalid in [
             "",
             "d",
             "30",
@@ -151,7 +151,7 @@ mod tests {
             "9999999999999999d",
             "é",
         ] {
-            assert!(expiry(wrong, now).is_err(), "{wrong:?}");
+            assert!(parse_expiry(invalid, now).is_err(), "{invalid:?}");
         }
     }
 }

@@ -6,28 +6,28 @@ use filrouge_engine::{Lineage, Relative};
 use filrouge_types::SessionId;
 
 use crate::config::Config;
-use crate::exit::parsed;
-use crate::open::{Need, with};
-use crate::output::{first_line, say, show};
+use crate::exit::parse;
+use crate::open::{IfMissing, with};
+use crate::output::{first_line, print_stderr, show};
 
 pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<()> {
-    let id: SessionId = parsed(id)?;
-    let lineage = with(config, Need::Existing, async |opened, caller| {
+    let id: SessionId = parse(id)?;
+    let lineage = with(config, IfMissing::Fail, async |opened, caller| {
         Ok(opened.engine.stats.lineage(caller, &id).await?)
     });
     let lineage = lineage.await?;
     show(config.json, &lineage, |out| write(out, &lineage))?;
     if lineage.cycle {
-        say("the parents form a cycle");
+        print_stderr("the parents form a cycle");
     }
     if lineage.truncated {
-        say("there are more relatives than are shown");
+        print_stderr("there are more relatives than are shown");
     }
     Ok(())
 }
 
 fn write(out: &mut impl Write, lineage: &Lineage) -> io::Result<()> {
-    let line = |session: &Relative| {
+    let to_line = |session: &Relative| {
         let title = first_line(session.title.as_deref().unwrap_or(""), 60);
         let line = format!("{}  {title}", session.session_id);
         line.trim_end().to_owned()
@@ -35,19 +35,19 @@ fn write(out: &mut impl Write, lineage: &Lineage) -> io::Result<()> {
     let children = lineage.tree();
     let children = children
         .iter()
-        .map(|child| (child.depth as usize, line(&child.session)));
-    Family {
+        .map(|child| (child.depth as usize, to_line(&child.session)));
+    RelativesTree {
         gaps: lineage.gaps.iter().map(ToString::to_string).collect(),
-        parents: lineage.parents.iter().map(line).collect(),
+        parents: lineage.parents.iter().map(to_line).collect(),
         session: lineage.session_id.to_string(),
         children: children.collect(),
-        siblings: lineage.siblings.iter().map(line).collect(),
+        siblings: lineage.siblings.iter().map(to_line).collect(),
     }
     .write(out)
 }
 
 /// Related sessions, one line each.
-pub(super) struct Family {
+pub(super) struct RelativesTree {
     /// The sessions that are named as a parent and do not exist.
     pub(super) gaps: Vec<String>,
     /// The ancestors, nearest first.
@@ -59,8 +59,8 @@ pub(super) struct Family {
     pub(super) siblings: Vec<String>,
 }
 
-impl Family {
-    /// Writes the root first, and each generation indented further. The session itself is marked with `*`.
+impl RelativesTree {
+    /// Writes the root first and indents each further generation. Marks the session itself with `*`.
     pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
         for gap in &self.gaps {
             writeln!(out, "{gap}  (does not exist)")?;
@@ -71,8 +71,8 @@ impl Family {
             depth += 1;
         }
         writeln!(out, "{}* {}", "  ".repeat(depth), self.session)?;
-        for (further, child) in &self.children {
-            writeln!(out, "{}  {child}", "  ".repeat(depth + further))?;
+        for (generations, child) in &self.children {
+            writeln!(out, "{}  {child}", "  ".repeat(depth + generations))?;
         }
         if !self.siblings.is_empty() {
             writeln!(out, "siblings:")?;

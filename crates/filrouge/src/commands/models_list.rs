@@ -5,27 +5,27 @@ use std::io::Write;
 use filrouge_search::embed::minilm::{DIMENSIONS, FILES, IS_BUILT_IN, NAME, State, state};
 use serde_json::json;
 
-use super::models_install::how_to_get;
+use super::models_install::download_commands;
 use crate::config::Config;
-use crate::output::{document, print, say};
+use crate::output::{print, print_json, print_stderr};
 
 pub(super) fn run(config: &Config) -> anyhow::Result<()> {
     let folder = &config.search.folder;
-    let (word, wrong) = match state(folder) {
+    let (state_name, problem) = match state(folder) {
         State::Absent => ("absent", None),
         State::Installed => ("installed", None),
-        State::Wrong(what) => ("wrong", Some(what)),
+        State::Invalid(problem) => ("wrong", Some(problem)),
     };
     let kind = config.search.kind.as_str();
     if config.json {
         let files = FILES.map(|file| {
             json!({ "name": file.name, "bytes": file.bytes, "sha256": file.sha256, "package": file.package })
         });
-        document(&json!({
+        print_json(&json!({
             "embedder": kind,
             "models": [{
                 "name": NAME, "kind": "minilm", "dimensions": DIMENSIONS, "built_in": IS_BUILT_IN,
-                "folder": folder, "state": word, "wrong": wrong, "files": files,
+                "folder": folder, "state": state_name, "wrong": problem, "files": files,
             }],
         }))?;
         return Ok(());
@@ -34,18 +34,20 @@ pub(super) fn run(config: &Config) -> anyhow::Result<()> {
         let folder = folder.display();
         writeln!(
             out,
-            "minilm  {NAME}  {DIMENSIONS} dimensions  {word}  {folder}"
+            "minilm  {NAME}  {DIMENSIONS} dimensions  {state_name}  {folder}"
         )
     })?;
-    if let Some(what) = &wrong {
-        say(format_args!("{what}"));
+    if let Some(problem) = &problem {
+        print_stderr(format_args!("{problem}"));
     }
-    if word != "installed" {
-        say(format_args!("install it: {}", how_to_get()));
+    if state_name != "installed" {
+        print_stderr(format_args!("install it: {}", download_commands()));
     }
     if !IS_BUILT_IN {
-        say("this filrouge was built without the feature minilm, and cannot use the model");
+        print_stderr(
+            "this filrouge was built without the feature minilm, and cannot use the model",
+        );
     }
-    say(format_args!("search.embedder.kind is {kind}"));
+    print_stderr(format_args!("search.embedder.kind is {kind}"));
     Ok(())
 }

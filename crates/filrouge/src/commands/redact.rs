@@ -11,22 +11,22 @@ use serde_json::json;
 
 use crate::cli::Redact;
 use crate::config::Config;
-use crate::exit::{Usage, parsed};
-use crate::open::{Index, Need, open_indexed, operator, refuse_unverified};
+use crate::exit::{Usage, parse};
+use crate::open::{IfMissing, Index, open_indexed, operator, refuse_unverified};
 use crate::output::show;
-use crate::team::{files_failed, rewrite_files};
+use crate::team::{rewrite_snapshot_files, snapshot_file_error};
 
 pub(super) async fn run(config: &Config, args: &Redact) -> anyhow::Result<()> {
-    let session: SessionId = parsed(&args.session)?;
+    let session: SessionId = parse(&args.session)?;
     let target = match &args.target.turn {
         Some(id) => RedactionTarget::Turn(id.parse::<TurnId>().map_err(|e| {
             Usage::new(format!("--turn {id}: {e}"))
                 .with_hint("`sessions show ID --json` shows turn ids")
         })?),
-        None => RedactionTarget::Items(seqs(&args.target.seq)?),
+        None => RedactionTarget::Items(parse_seqs(&args.target.seq)?),
     };
     refuse_unverified(config)?;
-    let opened = open_indexed(config, Need::Existing, Index::IfExists).await?;
+    let opened = open_indexed(config, IfMissing::Fail, Index::IfExists).await?;
     let caller = operator(config);
     let redacted = opened
         .engine
@@ -36,7 +36,7 @@ pub(super) async fn run(config: &Config, args: &Redact) -> anyhow::Result<()> {
     let (tiers, scope) = (opened.engine.tiers(), caller.scope(Permission::Redact)?);
     let hot = tiers.map(|tiers| tiers.receipt(&scope, &session));
     let rewritten = match &redacted {
-        Ok(_) => rewrite_files(config, &opened, &session).await,
+        Ok(_) => rewrite_snapshot_files(config, &opened, &session).await,
         Err(_) => Ok(()),
     };
     opened.close().await;
@@ -44,49 +44,49 @@ pub(super) async fn run(config: &Config, args: &Redact) -> anyhow::Result<()> {
     let hot = hot.map(HotReceipt::as_str);
     let ranges: Vec<_> = redacted.seqs.ranges().map(|(a, b)| [a, b]).collect();
     let (seq, at) = (redacted.redaction_seq, redacted.at);
-    let shown = json!({
+    let output = json!({
         "session_id": session, "turn_id": redacted.turn.map(|t| t.turn_id), "seqs": ranges,
-        "redaction_seq": seq, "at": at, "replayed": redacted.replayed, "stores": stores(hot),
+        "redaction_seq": seq, "at": at, "replayed": redacted.replayed, "stores": store_results(hot),
     });
-    show(config.json, &shown, |out| {
+    show(config.json, &output, |out| {
         let range = |[a, b]: &[u64; 2]| match a == b {
             true => a.to_string(),
             false => format!("{a}-{b}"),
         };
         let seqs = ranges.iter().map(range).collect::<Vec<_>>().join(" ");
-        let word = match redacted.replayed {
+        let outcome = match redacted.replayed {
             true => "was redacted before",
             false => "redacted",
         };
         let hot = hot.map_or_else(String::new, hot_text);
         writeln!(
             out,
-            "{word}: session {session}, seqs {seqs}, by the redaction at seq {seq}, {at}{hot}"
+            "{outcome}: session {session}, seqs {seqs}, by the redaction at seq {seq}, {at}{hot}"
         )
     })?;
-    rewritten.map_err(|error| files_failed("redacted in the ledger", error))?;
+    rewritten.map_err(|error| snapshot_file_error("redacted in the ledger", error))?;
     Ok(())
 }
 
 /// The hot store's part of the receipt, as text.
 pub(super) fn hot_text(status: &str) -> String {
-    let again = match status == HotReceipt::Unreachable.as_str() {
+    let retry_hint = match status == HotReceipt::Unreachable.as_str() {
         true => "; repeat the command when it answers",
         false => "",
     };
-    format!(", hot store: {status}{again}")
+    format!(", hot store: {status}{retry_hint}")
 }
 
 /// The result of the redaction in each store.
-fn stores(hot: Option<&'static str>) -> Vec<serde_json::Value> {
+fn store_results(hot: Option<&'static str>) -> Vec<serde_json::Value> {
     let entry = |store: &str, status: &str| json!({ "store": store, "status": status });
     let hot = hot.map(|status| entry("hot", status));
     [entry("ledger", "erased")].into_iter().chain(hot).collect()
 }
 
 /// Parses the values of `--seq`: `N` and `N-M`.
-fn seqs(words: &[String]) -> Result<Seqs, Usage> {
-    let wrong = |word: &str| {
+fn parse_seqs(words: &[String]) -> Result<Seqs, Usage> {
+    let invalid_seq = |word: &str| {
         Usage::new(format!("--seq {word}: not a seq or a range of seqs"))
             .with_hint("seqs count from 1, such as --seq 4 --seq 7-9")
     };
@@ -95,11 +95,11 @@ fn seqs(words: &[String]) -> Result<Seqs, Usage> {
         let (first, last) = word.split_once('-').unwrap_or((word, word));
         match (first.parse(), last.parse()) {
             (Ok(first), Ok(last)) => ranges.push((first, last)),
-            _ => return Err(wrong(word)),
+            _ => return Err(invalid_seq(word)),
         }
-        if Seqs::of(ranges.last().copied()).is_none() {
-            return Err(wrong(word));
+        if Seqs::from_ranges(ranges.last().copied()).is_none() {
+            return Err(invalid_seq(word));
         }
     }
-    Seqs::of(ranges).ok_or_else(|| wrong(&words.join(" ")))
+    Seqs::from_ranges(ranges).ok_or_else(|| invalid_seq(&words.join(" ")))
 }

@@ -18,21 +18,21 @@ use super::index_open::indexes;
 use crate::config::sources::open as open_sources;
 use crate::config::{Config, HotUrl, SourceName, StoreUrl};
 use crate::exit::Usage;
-use crate::open::{Opened, open_to_serve, store_exists};
+use crate::open::{OpenStore, open_to_serve, store_exists};
 use crate::output::print;
-use crate::stop::Stop;
+use crate::stop::StopSignals;
 
 pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Result<()> {
     let address = config.listen;
     let (access, webhooks) = config.server_settings()?;
-    let mcp = mcp(config, sources)?;
+    let mcp_settings = mcp_settings(config, sources)?;
     let embedder = config.search.embedder()?;
-    // Without a token issuer and without API keys, a server must not listen on this address. A missing store has no API
-    // keys, so the refusal comes here, before the store is created.
+    // Without a token issuer and API keys, a server must listen only on loopback. A missing store has no API keys, so
+    // the address is refused here, before the store is created.
     if access.jwt.is_none() && !address.ip().is_loopback() && !store_exists(config)? {
-        return Err(not_started(ListenError::NotLoopback(address)));
+        return Err(listen_error(ListenError::NotLoopback(address)));
     }
-    let Opened {
+    let OpenStore {
         engine,
         ledger,
         keeper,
@@ -41,9 +41,9 @@ pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Resu
     let authority = Authority::start(engine.clone(), Arc::new(SystemClock), access)
         .await
         .map_err(|e| Usage::new(format!("[jwt]: {e}")))?;
-    let listener = bind(address, &authority).await.map_err(not_started)?;
+    let listener = bind(address, &authority).await.map_err(listen_error)?;
     let address = listener.local_addr()?;
-    let mut signals = Stop::install()?;
+    let mut signals = StopSignals::install()?;
     let stop = async move {
         signals.requested().await;
         tracing::info!("stopping");
@@ -56,27 +56,38 @@ pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Resu
             "PostgreSQL runs with fsync=off: what is written does not survive a power cut"
         );
     }
-    warn_of_memory(config);
-    warn_of_hot(config, &engine).await;
+    warn_if_hot_memory_is_not_shared(config);
+    warn_if_hot_is_unavailable(config, &engine).await;
     tracing::info!(store = %config.store, hot = %config.hot.url, %address, "ready");
     if let Err(error) = print(|out| writeln!(out, "listening on http://{address}")) {
         tracing::warn!(%error, "stdout is closed");
     }
     let limits = config.limits.clone();
-    open_descriptors(limits.connections);
+    raise_descriptor_limit(limits.connections);
     std::panic::set_hook(Box::new(report_panic));
-    let search = search(config, &engine, &mcp, embedder);
-    let indexer = search.indexes.clone().map(Indexer::start).transpose()?;
-    let feed = search.feed.clone();
-    let app = App::new(engine, authority, keeper, limits, mcp, search);
-    let feeding = feed.map(|feed| {
+    let search_settings = search_settings(config, &engine, &mcp_settings, embedder);
+    let indexer = search_settings
+        .indexes
+        .clone()
+        .map(Indexer::start)
+        .transpose()?;
+    let feed = search_settings.feed.clone();
+    let app = App::new(
+        engine,
+        authority,
+        keeper,
+        limits,
+        mcp_settings,
+        search_settings,
+    );
+    let feed_task = feed.map(|feed| {
         let stopping = app.stopping();
         tokio::spawn(async move { feed.run(stopping).await })
     });
     serve(listener, app, webhooks, stop).await?;
     drop(indexer);
-    if let Some(feeding) = feeding {
-        feeding.await?;
+    if let Some(feed_task) = feed_task {
+        feed_task.await?;
     }
     #[cfg(feature = "otel")]
     crate::telemetry::finish().await;
@@ -84,29 +95,29 @@ pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Resu
 }
 
 /// The settings of searches: the ledger's index, and the indexes of the histories that `--source` names.
-fn search(
+fn search_settings(
     config: &Config,
     engine: &Arc<Engine>,
-    mcp: &McpSettings,
+    mcp_settings: &McpSettings,
     embedder: Option<Arc<dyn Embedder>>,
 ) -> SearchSettings {
     let settings = &config.search.index;
-    let index = engine.index_feed.index().filter(|_| settings.on);
+    let index = engine.index_feed.index().filter(|_| settings.enabled);
     let feed = index.map(|index| {
         let feed = LedgerFeed::new(engine.clone(), index.clone(), Arc::new(SystemClock));
         Arc::new(feed.with_embedder(embedder.clone()))
     });
     SearchSettings {
         feed,
-        indexes: indexes(settings, mcp.library.sources(), true),
+        indexes: indexes(settings, mcp_settings.library.sources(), true),
         embedder,
     }
 }
 
 /// The settings of `/mcp`, which serves the ledger as each caller may see it, and the histories that `--source` names.
 /// Histories that only the setting `sources` names are personal. They are not served, because a forgotten setting must
-/// not show them to everybody.
-fn mcp(config: &Config, sources: &[SourceName]) -> anyhow::Result<McpSettings> {
+/// not expose them to every caller.
+fn mcp_settings(config: &Config, sources: &[SourceName]) -> anyhow::Result<McpSettings> {
     let hosts = config.mcp_hosts.clone();
     if sources.is_empty() {
         return Ok(McpSettings {
@@ -124,10 +135,10 @@ fn mcp(config: &Config, sources: &[SourceName]) -> anyhow::Result<McpSettings> {
 
 /// Warns if ephemeral sessions are in this server's memory while other servers may share the store: those servers do
 /// not see these sessions.
-fn warn_of_memory(config: &Config) {
-    let shared = matches!(config.store, StoreUrl::Postgres(_));
-    let ephemeral = config.hot.durable == DurablePolicy::Authenticated;
-    if shared && ephemeral && config.hot.url == HotUrl::Memory {
+fn warn_if_hot_memory_is_not_shared(config: &Config) {
+    let is_shared = matches!(config.store, StoreUrl::Postgres(_));
+    let has_ephemeral = config.hot.durable == DurablePolicy::Authenticated;
+    if is_shared && has_ephemeral && config.hot.url == HotUrl::Memory {
         tracing::warn!(
             "sessions without an identity are in this server's memory; several servers need hot = redis://…"
         );
@@ -135,7 +146,7 @@ fn warn_of_memory(config: &Config) {
 }
 
 /// Pings a remote hot store once: a server starts without it, but the operator gets a warning.
-async fn warn_of_hot(config: &Config, engine: &Engine) {
+async fn warn_if_hot_is_unavailable(config: &Config, engine: &Engine) {
     let Some(tiers) = engine.tiers() else { return };
     if config.hot.url == HotUrl::Memory {
         return;
@@ -146,7 +157,7 @@ async fn warn_of_hot(config: &Config, engine: &Engine) {
     }
 }
 
-fn not_started(error: ListenError) -> anyhow::Error {
+fn listen_error(error: ListenError) -> anyhow::Error {
     match error {
         ListenError::NotLoopback(_) => Usage::new(error.to_string())
             .with_hint("listen on 127.0.0.1 or [::1], or create a key first: filrouge keys create --role service")
@@ -155,30 +166,30 @@ fn not_started(error: ListenError) -> anyhow::Error {
     }
 }
 
-/// Logs where the program panicked, but not the message, which may quote a user's text.
+/// Logs the location of a panic, but not its message, which may quote a user's text.
 fn report_panic(panic: &std::panic::PanicHookInfo<'_>) {
     let place = panic.location().map(ToString::to_string);
     let place = place.unwrap_or_default();
     tracing::error!(place, "the program panicked; this is a bug");
 }
 
-/// Raises the limit of open descriptors to what the allowed number of connections needs. Warns if the system's hard
+/// Raises the limit of open descriptors to the number that the allowed connections need. Warns if the system's hard
 /// limit is lower.
-fn open_descriptors(connections: usize) {
+fn raise_descriptor_limit(connections: usize) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     /// The number of descriptors for everything else, such as the store and the log.
-    const OTHERS: u64 = 256;
-    let needed = connections as u64 + OTHERS;
+    const OTHER_DESCRIPTORS: u64 = 256;
+    let needed = connections as u64 + OTHER_DESCRIPTORS;
     let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|now| now >= needed) {
+    if limit.current.is_none_or(|current| current >= needed) {
         return;
     }
-    let wanted = limit.maximum.map_or(needed, |maximum| maximum.min(needed));
-    let raised = Rlimit {
-        current: Some(wanted),
+    let new_limit = limit.maximum.map_or(needed, |maximum| maximum.min(needed));
+    let new_limits = Rlimit {
+        current: Some(new_limit),
         maximum: limit.maximum,
     };
-    if wanted < needed || setrlimit(Resource::Nofile, raised).is_err() {
+    if new_limit < needed || setrlimit(Resource::Nofile, new_limits).is_err() {
         let got = getrlimit(Resource::Nofile).current;
         tracing::warn!(
             needed,

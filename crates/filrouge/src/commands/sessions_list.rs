@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use crate::cli::ListSessions;
 use crate::config::Config;
-use crate::exit::{Usage, parse_option, parsed};
-use crate::open::{Need, with};
-use crate::output::{first_line, say, second, show, table};
+use crate::exit::{Usage, parse, parse_option};
+use crate::open::{IfMissing, with};
+use crate::output::{first_line, print_stderr, show, table, utc_time};
 
 /// A page of sessions; their metadata is written as it was recorded, byte for byte.
 #[derive(Serialize)]
@@ -19,10 +19,10 @@ struct Page<'a> {
     next_cursor: Option<&'a str>,
 }
 
-fn filter(args: &ListSessions) -> Result<SessionFilter, Usage> {
+fn session_filter(args: &ListSessions) -> Result<SessionFilter, Usage> {
     Ok(SessionFilter {
-        project_id: args.project.as_deref().map(parsed).transpose()?,
-        identity_id: args.identity.as_deref().map(parsed).transpose()?,
+        project_id: args.project.as_deref().map(parse).transpose()?,
+        identity_id: args.identity.as_deref().map(parse).transpose()?,
         status: parse_option("--status", args.status.as_deref())?,
         agent: args.agent.as_deref().map(Into::into),
         title: args.q.as_deref().map(Into::into),
@@ -34,13 +34,13 @@ pub(super) async fn run(config: &Config, args: ListSessions) -> anyhow::Result<(
     if args.limit == 0 {
         return Err(Usage::new("--limit must be at least 1").into());
     }
-    let filter = filter(&args)?;
-    let listed = with(config, Need::Existing, async |opened, caller| {
+    let filter = session_filter(&args)?;
+    let result = with(config, IfMissing::Fail, async |opened, caller| {
         let (cursor, limit) = (args.cursor, args.limit);
-        let listed = opened.engine.sessions.list(caller, filter, cursor, limit);
-        Ok(listed.await?)
+        let result = opened.engine.sessions.list(caller, filter, cursor, limit);
+        Ok(result.await?)
     });
-    let (sessions, next) = listed.await?;
+    let (sessions, next) = result.await?;
     let page = Page {
         data: &sessions,
         next_cursor: next.as_deref(),
@@ -53,7 +53,7 @@ pub(super) async fn run(config: &Config, args: ListSessions) -> anyhow::Result<(
                 first_line(s.identity_id.as_ref().map_or("", IdentityId::as_str), 60),
                 s.turn_count.to_string(),
                 s.last_seq.to_string(),
-                second(s.updated_at),
+                utc_time(s.updated_at),
                 first_line(s.title.as_deref().unwrap_or(""), 60),
             ]
         });
@@ -63,7 +63,7 @@ pub(super) async fn run(config: &Config, args: ListSessions) -> anyhow::Result<(
         writeln!(out, "{}", table(header, 0..0, rows))
     })?;
     if let Some(cursor) = next.filter(|_| !config.json) {
-        say(format_args!("there are more: --cursor {cursor}"));
+        print_stderr(format_args!("there are more: --cursor {cursor}"));
     }
     Ok(())
 }

@@ -8,28 +8,28 @@ use serde::Serialize;
 
 use super::doctor_session::CallState;
 use crate::config::Config;
-use crate::exit::parsed;
-use crate::open::{Need, with};
+use crate::exit::parse;
+use crate::open::{IfMissing, with};
 use crate::output::{first_line, printable, show};
 
-/// Items per read.
-const PAGE: usize = 500;
+/// The number of items per page.
+const PAGE_ITEMS: usize = 500;
 
 pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<()> {
-    let id: SessionId = parsed(id)?;
-    let read = with(config, Need::Existing, async |opened, caller| {
+    let id: SessionId = parse(id)?;
+    let read = with(config, IfMissing::Fail, async |opened, caller| {
         let engine = &opened.engine;
         let session = engine.sessions.get(caller, &id).await?;
         let call = CallState::read(engine, caller, &id).await?;
-        Ok((session, call, all_items(engine, caller, &id).await?))
+        Ok((session, call, read_all_items(engine, caller, &id).await?))
     });
     let (session, call, items) = read.await?;
-    let shown = Shown {
+    let output = SessionOutput {
         session: &session,
         call: &call,
         items: &items,
     };
-    show(config.json, &shown, |out| {
+    show(config.json, &output, |out| {
         let title = printable(session.title.as_deref().unwrap_or(""));
         writeln!(out, "{}  {title}", session.session_id)?;
         if let Some(parent) = &session.parent_session_id {
@@ -39,19 +39,19 @@ pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<()> {
         writeln!(out, "{turns} turns, {items} items, {status}")?;
         write_call(out, &session, &call)?;
         let mut turn = None;
-        for item in shown.items {
+        for item in output.items {
             if item.turn_id != turn {
                 turn = item.turn_id;
                 writeln!(out)?;
             }
-            writeln!(out, "{}", line(item))?;
+            writeln!(out, "{}", item_line(item))?;
         }
         Ok(())
     })
 }
 
 #[derive(Serialize)]
-struct Shown<'a> {
+struct SessionOutput<'a> {
     session: &'a Session,
     #[serde(flatten)]
     call: &'a CallState,
@@ -67,19 +67,23 @@ fn write_call(out: &mut impl Write, session: &Session, call: &CallState) -> io::
         let count = call.checkpoints_unreadable;
         writeln!(out, "{count} newer checkpoints cannot be read")?;
     }
-    if let Some(checkpoint) = call.checkpoint() {
+    if let Some(checkpoint) = call.checkpoint_text() {
         writeln!(out, "checkpoint at seq {checkpoint}")?;
     }
-    match call.held() {
-        Some(held) => writeln!(out, "held {held}"),
+    match call.lease_text() {
+        Some(lease) => writeln!(out, "held {lease}"),
         None => Ok(()),
     }
 }
 
-async fn all_items(engine: &Engine, caller: &Caller, id: &SessionId) -> anyhow::Result<Vec<Item>> {
+async fn read_all_items(
+    engine: &Engine,
+    caller: &Caller,
+    id: &SessionId,
+) -> anyhow::Result<Vec<Item>> {
     let (mut items, mut after) = (Vec::new(), 0);
     loop {
-        let (page, next) = engine.turns.items(caller, id, after, PAGE).await?;
+        let (page, next) = engine.turns.items(caller, id, after, PAGE_ITEMS).await?;
         after = page.last().map_or(after, |i| i.seq);
         items.extend(page);
         if next.is_none() {
@@ -89,7 +93,7 @@ async fn all_items(engine: &Engine, caller: &Caller, id: &SessionId) -> anyhow::
 }
 
 /// An item on one line.
-pub(super) fn line(item: &Item) -> String {
+pub(super) fn item_line(item: &Item) -> String {
     let line = format!(
         "{:>5}  {:<9} {:<12} {}",
         item.seq,

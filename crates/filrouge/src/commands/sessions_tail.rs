@@ -7,14 +7,14 @@ use filrouge_engine::following::{DraftEvent, TailEvent};
 use filrouge_types::{Item, ItemId, JsonText, SessionId};
 use serde::Serialize;
 
-use super::sessions_show::line;
+use super::sessions_show::item_line;
 use crate::config::Config;
-use crate::exit::parsed;
-use crate::open::{Need, Opened, with};
+use crate::exit::parse;
+use crate::open::{IfMissing, OpenStore, with};
 use crate::output::{first_line, printable, stdout};
 
-/// Items per read.
-const PAGE: usize = 500;
+/// The number of items per page.
+const PAGE_ITEMS: usize = 500;
 
 pub(super) async fn run(
     config: &Config,
@@ -22,15 +22,15 @@ pub(super) async fn run(
     after: Option<u64>,
     drafts: bool,
 ) -> anyhow::Result<()> {
-    let id: SessionId = parsed(id)?;
-    with(config, Need::Existing, async |opened, caller| {
+    let id: SessionId = parse(id)?;
+    with(config, IfMissing::Fail, async |opened, caller| {
         let mut screen = Screen {
             json: config.json,
             growing: None,
         };
         tokio::select! {
-            ended = screen.follow(opened, caller, id, (after, drafts)) => ended,
-            stopped = tokio::signal::ctrl_c() => stopped.map_err(Into::into),
+            result = screen.follow(opened, caller, id, (after, drafts)) => result,
+            signal = tokio::signal::ctrl_c() => signal.map_err(Into::into),
         }
     })
     .await
@@ -40,19 +40,19 @@ pub(super) async fn run(
 struct Screen {
     json: bool,
     /// The growing part that the last line shows, if it shows one.
-    growing: Option<Growing>,
+    growing: Option<GrowingPart>,
 }
 
 /// A part of a draft that still grows, shown on one line.
-struct Growing {
+struct GrowingPart {
     item_id: ItemId,
     part: u64,
     /// Whether any of its text is shown.
     has_text: bool,
 }
 
-impl Growing {
-    fn is_of(&self, draft: &DraftEvent) -> bool {
+impl GrowingPart {
+    fn belongs_to(&self, draft: &DraftEvent) -> bool {
         self.item_id == draft.item_id && self.part == draft.part
     }
 }
@@ -68,7 +68,7 @@ impl Screen {
     /// Returns only on an error.
     async fn follow(
         &mut self,
-        opened: &Opened,
+        opened: &OpenStore,
         caller: &Caller,
         id: SessionId,
         (after, drafts): (Option<u64>, bool),
@@ -77,7 +77,7 @@ impl Screen {
             .tail(caller, id, after, drafts)
             .await?;
         loop {
-            let (events, is_last_page) = tail.read(PAGE).await?;
+            let (events, is_last_page) = tail.read(PAGE_ITEMS).await?;
             self.show(&events)?;
             if is_last_page {
                 tail.changed().await;
@@ -104,7 +104,7 @@ impl Screen {
         if self.growing.take().is_some() {
             writeln!(out)?;
         }
-        writeln!(out, "{}", line(item))
+        writeln!(out, "{}", item_line(item))
     }
 
     fn draft(&mut self, out: &mut impl Write, draft: &DraftEvent) -> std::io::Result<()> {
@@ -112,12 +112,12 @@ impl Screen {
             serde_json::to_writer(&mut *out, &DraftLine { draft })?;
             return writeln!(out);
         }
-        let before = self.growing.take();
-        // Offset 0 starts the part anew: the shown text is obsolete.
-        let continues = |g: &&Growing| g.is_of(draft) && (draft.offset > 0 || !g.has_text);
-        let same = before.as_ref().filter(continues);
-        if same.is_none() {
-            if before.is_some() {
+        let previous = self.growing.take();
+        // Offset 0 restarts the part: the shown text is obsolete.
+        let continues = |g: &&GrowingPart| g.belongs_to(draft) && (draft.offset > 0 || !g.has_text);
+        let continued = previous.as_ref().filter(continues);
+        if continued.is_none() {
+            if previous.is_some() {
                 writeln!(out)?;
             }
             write!(out, "     … {} {} ", draft.role, draft.kind)?;
@@ -127,10 +127,10 @@ impl Screen {
         }
         let text = JsonText::from_raw(draft.text.clone());
         let text = text.map_or_else(|_| String::new(), |t| t.to_plain());
-        self.growing = Some(Growing {
+        self.growing = Some(GrowingPart {
             item_id: draft.item_id.clone(),
             part: draft.part,
-            has_text: !text.is_empty() || same.is_some_and(|g| g.has_text),
+            has_text: !text.is_empty() || continued.is_some_and(|g| g.has_text),
         });
         write!(out, "{}", printable(&text))
     }
@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    fn shown(events: &[(u64, &'static str, u64, &str)]) -> String {
+    fn shown_lines(events: &[(u64, &'static str, u64, &str)]) -> String {
         let mut out = Vec::new();
         let mut screen = Screen {
             json: false,
@@ -178,14 +178,14 @@ mod tests {
             (0, "tool_call", 6, "1}"),
         ];
         assert_eq!(
-            shown(&call),
+            shown_lines(&call),
             "     … assistant tool_call look\u{fffd} {\"at\":1}"
         );
     }
 
     #[test]
     fn a_new_or_restarted_part_starts_a_line() {
-        let again = [
+        let events = [
             (0, "text", 0, "To"),
             (0, "text", 2, " the"),
             (0, "text", 0, "Go"),
@@ -193,6 +193,6 @@ mod tests {
         ];
         let lines =
             "     … assistant text To the\n     … assistant text Go\n     … assistant text Stop";
-        assert_eq!(shown(&again), lines);
+        assert_eq!(shown_lines(&events), lines);
     }
 }

@@ -6,20 +6,20 @@ use std::time::Duration;
 use filrouge_sources::{Library, LibraryError, Role};
 use filrouge_types::{ErrorCode, Failure, Timestamp};
 
-use crate::cli::{Sources, programs};
+use crate::cli::{Sources, program_names};
 use crate::config::Config;
 use crate::config::sources::{OpenLibrary, open_with_ledger};
 use crate::exit::Usage;
 use crate::open::Index;
-use crate::output::{first_line, printable, say};
+use crate::output::{first_line, print_stderr, printable};
 
-/// [`unlisted`] reuses a listing of at most this age: the one that the answer used.
+/// The maximum age of the listing that [`unreadable_histories`] reuses: the one of the query.
 const LISTING_AGE_MAX: Duration = Duration::from_secs(60);
 
-/// The answer, and the places that were queried.
+/// The result of a query, and the queried locations.
 pub(super) struct SourceReply<T> {
-    pub(super) answer: T,
-    pub(super) places: Vec<String>,
+    pub(super) result: T,
+    pub(super) locations: Vec<String>,
 }
 
 /// Queries open histories, and closes them. Histories that cannot be read are reported on stderr.
@@ -27,52 +27,59 @@ pub(super) async fn query_and_close<T: Send + 'static>(
     mut opened: OpenLibrary,
     query: impl FnOnce(&Library) -> Result<T, LibraryError> + Send + 'static,
 ) -> anyhow::Result<SourceReply<T>> {
-    let places = std::mem::take(&mut opened.found.places);
-    for note in &opened.found.notes {
-        say(note);
+    let locations = std::mem::take(&mut opened.found.locations);
+    for warning in &opened.found.warnings {
+        print_stderr(warning);
     }
-    let answer = opened.query(|library| {
-        let answer = query(library);
-        (answer, unlisted(library))
+    let result = opened.query(|library| {
+        let result = query(library);
+        (result, unreadable_histories(library))
     });
-    let answer = answer.await;
+    let result = result.await;
     opened.close().await;
-    let (answer, unlisted) = answer?;
-    unlisted.check()?;
+    let (result, unreadable_histories) = result?;
+    unreadable_histories.check()?;
     Ok(SourceReply {
-        answer: answer.map_err(library_error)?,
-        places,
+        result: result.map_err(library_error)?,
+        locations,
     })
 }
 
 /// Histories that exist and cannot be listed.
-pub(super) struct Unlisted {
+pub(super) struct UnreadableHistories {
     reasons: Vec<String>,
-    /// Whether there are such histories, and the other histories have no session.
-    is_all: bool,
+    /// Whether some histories cannot be listed and the others have no session.
+    is_none_readable: bool,
 }
 
 /// Finds the histories of the library that exist and cannot be listed.
-pub(super) fn unlisted(library: &Library) -> Unlisted {
+pub(super) fn unreadable_histories(library: &Library) -> UnreadableHistories {
     let catalog = library.catalog_within(LISTING_AGE_MAX);
     let reasons = catalog.unavailable.clone();
-    let is_all = !reasons.is_empty() && catalog.entries.is_empty();
-    Unlisted { reasons, is_all }
+    let is_none_readable = !reasons.is_empty() && catalog.entries.is_empty();
+    UnreadableHistories {
+        reasons,
+        is_none_readable,
+    }
 }
 
-impl Unlisted {
-    /// Reports these histories on stderr. Fails when the other histories have no session, because an empty answer would
+impl UnreadableHistories {
+    /// Reports these histories on stderr. Fails when the other histories have no session, because an empty result would
     /// mislead.
     pub(super) fn check(&self) -> anyhow::Result<()> {
-        let reasons: Vec<_> = self.reasons.iter().map(|why| printable(why)).collect();
-        if self.is_all {
+        let reasons: Vec<_> = self
+            .reasons
+            .iter()
+            .map(|reason| printable(reason))
+            .collect();
+        if self.is_none_readable {
             anyhow::bail!(
                 "none of the requested histories can be read: {}",
                 reasons.join("; ")
             );
         }
-        for why in reasons {
-            say(format_args!("not queried: {why}"));
+        for reason in reasons {
+            print_stderr(format_args!("not queried: {reason}"));
         }
         Ok(())
     }
@@ -85,7 +92,7 @@ pub(super) async fn query_named<T: Send + 'static>(
     query: impl FnOnce(&Library) -> Result<T, LibraryError> + Send + 'static,
 ) -> anyhow::Result<T> {
     let opened = open_with_ledger(config, &sources.sources, Index::Unused).await?;
-    Ok(query_and_close(opened, query).await?.answer)
+    Ok(query_and_close(opened, query).await?.result)
 }
 
 /// Converts an error of the library into one of the command line.
@@ -94,21 +101,21 @@ pub(super) fn library_error(error: LibraryError) -> anyhow::Error {
         LibraryError::NoSession(_) => Failure::new(ErrorCode::SessionNotFound, error.to_string())
             .with_hint("`filrouge sessions list --source …` lists the sessions")
             .into(),
-        LibraryError::Invalid(what) => Usage::new(what).into(),
-        LibraryError::Unavailable(why) => why.into(),
+        LibraryError::Invalid(detail) => Usage::new(detail).into(),
+        LibraryError::Unavailable(reason) => reason.into(),
         LibraryError::Unreadable(..) | LibraryError::Cancelled => anyhow::Error::new(error),
     }
 }
 
 /// Refuses an option that does not apply to the ledger.
-pub(super) fn not_for_ledger(option: &str) -> Usage {
+pub(super) fn ledger_option_error(option: &str) -> Usage {
     Usage::new(format!("{option} is for the histories of other programs"))
-        .with_hint(format!("name one with --source: {}", programs()))
+        .with_hint(format!("name one with --source: {}", program_names()))
 }
 
 /// A time in UTC, to the second.
-pub(super) fn second(millis: i64) -> String {
-    Timestamp::from_millis(millis).map_or_else(|| millis.to_string(), crate::output::second)
+pub(super) fn utc_time(millis: i64) -> String {
+    Timestamp::from_millis(millis).map_or_else(|| millis.to_string(), crate::output::utc_time)
 }
 
 /// The text of a table's cell.
@@ -116,7 +123,7 @@ pub(super) fn cell(text: Option<&str>, max: usize) -> String {
     first_line(text.unwrap_or(""), max)
 }
 
-pub(super) const fn role(role: Role) -> &'static str {
+pub(super) const fn role_name(role: Role) -> &'static str {
     match role {
         Role::User => "user",
         Role::Assistant => "assistant",
@@ -124,9 +131,9 @@ pub(super) const fn role(role: Role) -> &'static str {
     }
 }
 
-/// Reports what the answer leaves out, one line each.
-pub(super) fn say_notices(notices: &[String]) {
+/// Reports the notices of a result, which name its omissions, one line each.
+pub(super) fn print_notices(notices: &[String]) {
     for notice in notices {
-        say(printable(notice));
+        print_stderr(printable(notice));
     }
 }

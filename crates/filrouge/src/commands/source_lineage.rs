@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use filrouge_sources::library::lineage::{Evidence, Fork, Lineage, Relative, lineage_with_mask};
 use filrouge_sources::library::list::Row;
 
-use super::lineage::Family;
-use super::source::{query_named, say_notices};
+use super::lineage::RelativesTree;
+use super::source::{print_notices, query_named};
 use crate::cli::Sources;
 use crate::config::Config;
-use crate::output::{first_line, say, show};
+use crate::output::{first_line, print_stderr, show};
 
 pub(super) async fn run(
     config: &Config,
@@ -23,9 +23,9 @@ pub(super) async fn run(
     .await?;
     show(config.json, &lineage, |out| write(out, &lineage))?;
     if !config.json {
-        say_notices(&lineage.notices);
+        print_notices(&lineage.notices);
         if lineage.cycle {
-            say("the parents form a cycle");
+            print_stderr("the parents form a cycle");
         }
     }
     Ok(())
@@ -35,21 +35,23 @@ pub(super) async fn run(
 fn write(out: &mut impl Write, lineage: &Lineage) -> io::Result<()> {
     let gaps = lineage.gaps.iter();
     let children = lineage.child_sessions.iter();
-    Family {
+    RelativesTree {
         gaps: gaps
             .map(|gap| format!("  {}", first_line(gap, 256)))
             .collect(),
-        parents: lineage.parent_sessions.iter().map(line).collect(),
-        session: named(&lineage.session),
-        children: children.map(|child| (child.depth, line(child))).collect(),
-        siblings: lineage.siblings.iter().map(line).collect(),
+        parents: lineage.parent_sessions.iter().map(relative_line).collect(),
+        session: session_line(&lineage.session),
+        children: children
+            .map(|child| (child.depth, relative_line(child)))
+            .collect(),
+        siblings: lineage.siblings.iter().map(relative_line).collect(),
     }
     .write(out)?;
-    forks(out, "forked from:", &lineage.forked_from)?;
-    forks(out, "forks:", &lineage.forks)
+    write_forks(out, "forked from:", &lineage.forked_from)?;
+    write_forks(out, "forks:", &lineage.forks)
 }
 
-fn named(row: &Row) -> String {
+fn session_line(row: &Row) -> String {
     let agent = row
         .agent
         .as_deref()
@@ -59,16 +61,16 @@ fn named(row: &Row) -> String {
     first_line(line.trim_end(), 200)
 }
 
-fn line(relative: &Relative) -> String {
+fn relative_line(relative: &Relative) -> String {
     let call = match (&relative.call_id, &relative.message_id) {
         (Some(call), Some(message)) => format!("  by {call} of {message}"),
         (Some(call), None) => format!("  by {call}"),
         _ => String::new(),
     };
-    named(&relative.session) + &first_line(&call, 200)
+    session_line(&relative.session) + &first_line(&call, 200)
 }
 
-fn forks(out: &mut impl Write, name: &str, forks: &[Fork]) -> io::Result<()> {
+fn write_forks(out: &mut impl Write, name: &str, forks: &[Fork]) -> io::Result<()> {
     if !forks.is_empty() {
         writeln!(out, "{name}")?;
     }
@@ -77,7 +79,7 @@ fn forks(out: &mut impl Write, name: &str, forks: &[Fork]) -> io::Result<()> {
             Evidence::Recorded => "recorded",
             Evidence::Inferred => "inferred",
         };
-        let (session, copied) = (named(&fork.session), fork.copied_messages);
+        let (session, copied) = (session_line(&fork.session), fork.copied_messages);
         writeln!(out, "  {session}  ({evidence}, {copied} messages copied)")?;
     }
     Ok(())

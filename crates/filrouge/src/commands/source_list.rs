@@ -2,13 +2,13 @@
 
 use std::io::Write;
 
-use filrouge_sources::library::list::{Ask, list};
+use filrouge_sources::library::list::{ListRequest, list};
 
-use super::source::{cell, query_named, say_notices, second};
+use super::source::{cell, print_notices, query_named, utc_time};
 use crate::cli::ListSessions;
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::output::{first_line, printable, say, show, table};
+use crate::output::{first_line, print_stderr, printable, show, table};
 
 pub(super) async fn run(config: &Config, args: ListSessions) -> anyhow::Result<()> {
     if args.limit == 0 {
@@ -16,22 +16,22 @@ pub(super) async fn run(config: &Config, args: ListSessions) -> anyhow::Result<(
     }
     let ledger_only = [("--identity", &args.identity), ("--status", &args.status)];
     if let Some((name, _)) = ledger_only.iter().find(|(_, value)| value.is_some()) {
-        let what = format!("{name} is for the ledger's sessions");
-        return Err(Usage::new(what)
+        let detail = format!("{name} is for the ledger's sessions");
+        return Err(Usage::new(detail)
             .with_hint("leave it out, or leave --source out")
             .into());
     }
-    let question = Ask {
+    let request = ListRequest {
         session_name: args.q,
         project_id: args.project,
         agent: args.agent,
         limit: args.limit,
         cursor: args.cursor,
         mask: !args.unmasked,
-        ..Ask::default()
+        ..ListRequest::default()
     };
     let page = query_named(config, &args.sources, move |library| {
-        list(library, &question)
+        list(library, &request)
     })
     .await?;
     show(config.json, &page, |out| {
@@ -41,7 +41,7 @@ pub(super) async fn run(config: &Config, args: ListSessions) -> anyhow::Result<(
                 format!("{} ({})", row.source, row.generation),
                 cell(row.agent.as_deref(), 24),
                 cell(row.project_name.as_deref(), 24),
-                second(row.updated),
+                utc_time(row.updated),
                 cell(row.title.as_deref(), 60),
             ]
         });
@@ -51,10 +51,10 @@ pub(super) async fn run(config: &Config, args: ListSessions) -> anyhow::Result<(
     if config.json {
         return Ok(());
     }
-    say_notices(&page.notices);
+    print_notices(&page.notices);
     if let Some(cursor) = &page.next_cursor {
         let (total, cursor) = (page.total, printable(cursor));
-        say(format_args!(
+        print_stderr(format_args!(
             "{total} in all, there are more: --cursor {cursor}"
         ));
     }

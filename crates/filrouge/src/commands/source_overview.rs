@@ -2,58 +2,58 @@
 
 use std::io::{self, Write};
 
-use filrouge_sources::library::list::Ask;
+use filrouge_sources::library::list::ListRequest;
 use filrouge_sources::library::stats::{Day, Overview, Sums, overview};
 use filrouge_types::{Clock, SystemClock, Timestamp};
 
-use super::source::{query_named, say_notices};
+use super::source::{print_notices, query_named};
 use super::source_stats::{ROWS, seconds, write_names};
-use super::stats::columns;
+use super::stats::statistics_table;
 use crate::cli::Stats;
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::moment::Span;
+use crate::moment::Period;
 use crate::output::{first_line, show, table};
 
-/// Width of the longest bar in columns.
-const BAR: u64 = 40;
+/// The width of the longest bar in columns.
+const BAR_WIDTH: u64 = 40;
 
 pub(super) async fn run(config: &Config, args: Stats) -> anyhow::Result<()> {
-    let question = question(&args)?;
+    let request = request(&args)?;
     let totals = query_named(config, &args.sources, move |library| {
-        overview(library, &question)
+        overview(library, &request)
     })
     .await?;
     show(config.json, &totals, |out| write(out, &totals))?;
     if !config.json {
-        say_notices(&totals.notices);
+        print_notices(&totals.notices);
     }
     Ok(())
 }
 
-fn question(args: &Stats) -> Result<Ask, Usage> {
+fn request(args: &Stats) -> Result<ListRequest, Usage> {
     let (since, until) = (args.since.as_deref(), args.until.as_deref());
-    let span = Span::read(since, until, SystemClock.now())?;
-    Ok(Ask {
+    let period = Period::parse(since, until, SystemClock.now())?;
+    Ok(ListRequest {
         project_id: args.project.clone(),
         agent: args.agent.clone(),
-        since: span.since.map(Timestamp::as_millis),
-        until: span.until.map(Timestamp::as_millis),
+        since: period.since.map(Timestamp::as_millis),
+        until: period.until.map(Timestamp::as_millis),
         mask: !args.unmasked,
-        ..Ask::default()
+        ..ListRequest::default()
     })
 }
 
 fn write(out: &mut impl Write, totals: &Overview) -> io::Result<()> {
-    let mut shown = vec![
+    let mut sums_by_column = vec![
         ("ALL".to_owned(), &totals.all),
         ("WITHOUT COPIED".to_owned(), &totals.without_copied),
     ];
     if totals.by_source.len() > 1 {
         let by_source = totals.by_source.iter();
-        shown.extend(by_source.map(|(name, sums)| (name.to_uppercase(), sums)));
+        sums_by_column.extend(by_source.map(|(name, sums)| (name.to_uppercase(), sums)));
     }
-    writeln!(out, "{}", columns(ROWS, &shown, true))?;
+    writeln!(out, "{}", statistics_table(ROWS, &sums_by_column, true))?;
     write_names(out, &totals.all)?;
     writeln!(out)?;
     write_projects(out, &totals.by_project)?;
@@ -88,9 +88,9 @@ fn write_days(out: &mut impl Write, days: &[Day]) -> io::Result<()> {
         .max(1);
     for day in days {
         // A day with any message has a visible bar.
-        let length = (day.messages * BAR).div_ceil(busiest);
+        let length = (day.messages * BAR_WIDTH).div_ceil(busiest);
         let bar = "█".repeat(usize::try_from(length).unwrap_or(0));
-        let width = usize::try_from(BAR).unwrap_or(0);
+        let width = usize::try_from(BAR_WIDTH).unwrap_or(0);
         let (date, messages, tokens) =
             (first_line(&day.date, 10), day.messages, day.tokens.total());
         writeln!(

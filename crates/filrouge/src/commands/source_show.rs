@@ -3,23 +3,25 @@
 use std::io::{self, Write};
 
 use filrouge_sources::ToolStatus;
-use filrouge_sources::library::history::{Ask, History, ShownMessage, ShownPart, history};
+use filrouge_sources::library::history::{
+    History, HistoryRequest, ShownMessage, ShownPart, history,
+};
 
-use super::source::{query_named, role, say_notices, second};
+use super::source::{print_notices, query_named, role_name, utc_time};
 use crate::cli::ShowSession;
 use crate::config::Config;
-use crate::output::{printable, say, show};
+use crate::output::{print_stderr, printable, show};
 
 pub(super) async fn run(config: &Config, args: ShowSession) -> anyhow::Result<()> {
-    let question = Ask {
+    let request = HistoryRequest {
         // Without `--max-chars`, everything is shown.
         max_chars: args.max_chars.unwrap_or(usize::MAX),
         cursor: args.cursor,
         mask: !args.unmasked,
-        ..Ask::of(args.id)
+        ..HistoryRequest::new(args.id)
     };
     let page = query_named(config, &args.sources, move |library| {
-        history(library, &question)
+        history(library, &request)
     })
     .await?;
     show(config.json, &page, |out| {
@@ -29,9 +31,9 @@ pub(super) async fn run(config: &Config, args: ShowSession) -> anyhow::Result<()
     if config.json {
         return Ok(());
     }
-    say_notices(&page.notices);
+    print_notices(&page.notices);
     if let Some(cursor) = &page.next_cursor {
-        say(format_args!(
+        print_stderr(format_args!(
             "there is more: --cursor {}",
             printable(cursor)
         ));
@@ -59,7 +61,7 @@ fn write_head(out: &mut impl Write, page: &History) -> io::Result<()> {
     for child in &page.children {
         writeln!(out, "child {}", printable(child))?;
     }
-    let (created, updated) = (second(session.created), second(session.updated));
+    let (created, updated) = (utc_time(session.created), utc_time(session.updated));
     writeln!(
         out,
         "{} messages, {created} to {updated}",
@@ -75,10 +77,10 @@ fn write_message(out: &mut impl Write, message: &ShownMessage) -> io::Result<()>
             "~~~ compacted: the model no longer sees what is above ~~~\n"
         )?;
     }
-    let mut head = vec![role(message.role).to_owned()];
+    let mut head = vec![role_name(message.role).to_owned()];
     head.extend(message.agent.clone());
     head.extend(message.model.clone());
-    head.push(second(message.created));
+    head.push(utc_time(message.created));
     head.push(message.id.clone());
     let marks = [
         (message.summary, "summary"),
@@ -88,7 +90,7 @@ fn write_message(out: &mut impl Write, message: &ShownMessage) -> io::Result<()>
     head.extend(
         marks
             .iter()
-            .filter(|(is, _)| *is)
+            .filter(|(applies, _)| *applies)
             .map(|(_, mark)| (*mark).to_owned()),
     );
     writeln!(out, "## {}", printable(&head.join(" · ")))?;
@@ -101,7 +103,7 @@ fn write_message(out: &mut impl Write, message: &ShownMessage) -> io::Result<()>
     }
 }
 
-/// Kinds of parts that only record how the program worked.
+/// The kinds of parts that only record steps of the program; they are not shown.
 const BOOKKEEPING: [&str; 3] = ["step-start", "step-finish", "snapshot"];
 
 fn write_part(out: &mut impl Write, part: &ShownPart) -> io::Result<()> {
@@ -152,7 +154,7 @@ fn write_tool(out: &mut impl Write, tool: &str, part: &ShownPart) -> io::Result<
     let title = part.title.as_deref().unwrap_or("");
     let head = format!("[tool {tool}{status}{pruned}] {title}");
     writeln!(out, "{}", printable(head.trim_end()))?;
-    let input = part.input.as_deref().map(on_one_line);
+    let input = part.input.as_deref().map(compact_json);
     for (mark, text) in [
         ("  > ", input.as_deref()),
         ("  < ", part.output.as_deref()),
@@ -170,12 +172,12 @@ fn write_tool(out: &mut impl Write, tool: &str, part: &ShownPart) -> io::Result<
 }
 
 /// Removes the white space between the tokens of JSON; the JSON may be cut off.
-fn on_one_line(json: &str) -> String {
-    let (mut quoted, mut escaped) = (false, false);
+fn compact_json(json: &str) -> String {
+    let (mut in_string, mut escaped) = (false, false);
     let kept = json.chars().filter(|c| {
-        let keep = quoted || !c.is_ascii_whitespace();
-        quoted ^= *c == '"' && !escaped;
-        escaped = quoted && *c == '\\' && !escaped;
+        let keep = in_string || !c.is_ascii_whitespace();
+        in_string ^= *c == '"' && !escaped;
+        escaped = in_string && *c == '\\' && !escaped;
         keep
     });
     kept.collect()
@@ -183,13 +185,13 @@ fn on_one_line(json: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::on_one_line;
+    use super::compact_json;
 
     #[test]
     fn white_space_between_tokens_is_removed() {
         let json = "{\n  \"a b\": [1, 2],\n  \"c\": \"x \\\" y \\\\\", \"d\": \" z\"\n}";
         let line = "{\"a b\":[1,2],\"c\":\"x \\\" y \\\\\",\"d\":\" z\"}";
-        assert_eq!(on_one_line(json), line);
-        assert_eq!(on_one_line("{\n  \"a\": \"cut he"), "{\"a\":\"cut he");
+        assert_eq!(compact_json(json), line);
+        assert_eq!(compact_json("{\n  \"a\": \"cut he"), "{\"a\":\"cut he");
     }
 }

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use filrouge_sources::library::stats::{SessionStats, Sums, session_with_mask};
 
-use super::source::{query_named, say_notices};
-use super::stats::{Row, columns};
+use super::source::{print_notices, query_named};
+use super::stats::{Row, statistics_table};
 use crate::cli::Sources;
 use crate::config::Config;
 use crate::output::{first_line, show};
@@ -22,7 +22,7 @@ pub(super) async fn run(
     .await?;
     show(config.json, &stats, |out| write(out, &stats))?;
     if !config.json {
-        say_notices(&stats.notices);
+        print_notices(&stats.notices);
     }
     Ok(())
 }
@@ -77,7 +77,7 @@ fn write(out: &mut impl Write, stats: &SessionStats) -> io::Result<()> {
         ("WITH DESCENDANTS".to_owned(), &stats.with_descendants),
         ("WITHOUT COPIED".to_owned(), &stats.without_copied),
     ];
-    writeln!(out, "{}", columns(ROWS, &sums, true))?;
+    writeln!(out, "{}", statistics_table(ROWS, &sums, true))?;
     writeln!(
         out,
         "from creation to the last change: {}",
@@ -90,21 +90,21 @@ fn write(out: &mut impl Write, stats: &SessionStats) -> io::Result<()> {
 pub(super) fn write_names(out: &mut impl Write, sums: &Sums) -> std::io::Result<()> {
     let agents = sums.agents.iter().map(|(name, count)| (name, *count, 0));
     let models = sums.models.iter();
-    let models = models.map(|(name, used)| (name, used.messages, 0));
+    let models = models.map(|(name, usage)| (name, usage.messages, 0));
     let tools = sums.tools.iter();
-    let tools = tools.map(|(name, used)| (name, used.calls, used.errors));
+    let tools = tools.map(|(name, usage)| (name, usage.calls, usage.errors));
     let parts = sums.parts_by_type.iter();
     let parts = parts.map(|(name, count)| (name, *count, 0));
-    write_used(out, "agents", agents.collect())?;
-    write_used(out, "models", models.collect())?;
-    write_used(out, "tools", tools.collect())?;
-    write_used(out, "parts", parts.collect())
+    write_counts(out, "agents", agents.collect())?;
+    write_counts(out, "models", models.collect())?;
+    write_counts(out, "tools", tools.collect())?;
+    write_counts(out, "parts", parts.collect())
 }
 
 /// Lists names with the number of uses and of failures.
-fn write_used(
+fn write_counts(
     out: &mut impl Write,
-    what: &str,
+    label: &str,
     mut names: Vec<(&String, u64, u64)>,
 ) -> std::io::Result<()> {
     if names.is_empty() {
@@ -118,5 +118,5 @@ fn write_used(
             errors => format!("{name} {count} ({errors} failed)"),
         }
     });
-    writeln!(out, "{what}: {}", names.collect::<Vec<_>>().join(", "))
+    writeln!(out, "{label}: {}", names.collect::<Vec<_>>().join(", "))
 }

@@ -7,19 +7,19 @@ use filrouge_engine::{SessionStatistics, Statistics};
 use filrouge_types::SessionId;
 
 use crate::config::Config;
-use crate::exit::parsed;
-use crate::open::{Need, with};
-use crate::output::{first_line, say, show, table};
+use crate::exit::parse;
+use crate::open::{IfMissing, with};
+use crate::output::{first_line, print_stderr, show, table};
 
 pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<()> {
-    let id: SessionId = parsed(id)?;
-    let statistics = with(config, Need::Existing, async |opened, caller| {
+    let id: SessionId = parse(id)?;
+    let statistics = with(config, IfMissing::Fail, async |opened, caller| {
         Ok(opened.engine.stats.of(caller, &id).await?)
     });
     let statistics = statistics.await?;
     show(config.json, &statistics, |out| write(out, &statistics))?;
     if statistics.truncated {
-        say("some descendants or names were left out: there are too many");
+        print_stderr("some descendants or names were left out: there are too many");
     }
     Ok(())
 }
@@ -54,29 +54,37 @@ const ROWS: &[Row<Statistics>] = &[
 ];
 
 /// A table with one row for each of `rows`, and one column for each of `columns`: a name, and the sums that it shows.
-/// `right` aligns the numbers to the right.
-pub(super) fn columns<S>(rows: &[Row<S>], columns: &[(String, &S)], right: bool) -> Table {
+/// `align_right` aligns the numbers to the right.
+pub(super) fn statistics_table<S>(
+    rows: &[Row<S>],
+    columns: &[(String, &S)],
+    align_right: bool,
+) -> Table {
     let names = columns.iter().map(|(name, _)| name.clone());
     let header = std::iter::once(String::new()).chain(names);
-    let numbers = if right { 1..columns.len() + 1 } else { 0..0 };
-    let rows = rows.iter().map(|(name, shown)| {
-        let cells = columns.iter().map(|(_, sums)| shown(sums));
+    let numbers = if align_right {
+        1..columns.len() + 1
+    } else {
+        0..0
+    };
+    let rows = rows.iter().map(|(name, format)| {
+        let cells = columns.iter().map(|(_, sums)| format(sums));
         std::iter::once((*name).to_owned()).chain(cells)
     });
     table(header, numbers, rows)
 }
 
 fn write(out: &mut impl Write, statistics: &SessionStatistics) -> io::Result<()> {
-    let all = &statistics.with_descendants;
+    let total = &statistics.with_descendants;
     let sums = [
         ("OWN".to_owned(), &statistics.own),
-        ("WITH DESCENDANTS".to_owned(), all),
+        ("WITH DESCENDANTS".to_owned(), total),
         ("WITHOUT COPIED".to_owned(), &statistics.without_copied),
     ];
-    writeln!(out, "{}", columns(ROWS, &sums, false))?;
-    for (name, names) in [("agents", &all.agents), ("models", &all.models)] {
+    writeln!(out, "{}", statistics_table(ROWS, &sums, false))?;
+    for (label, names) in [("agents", &total.agents), ("models", &total.models)] {
         let names: Vec<String> = names.iter().map(|n| first_line(n, 60)).collect();
-        let line = format!("{name}: {}", names.join(", "));
+        let line = format!("{label}: {}", names.join(", "));
         writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())

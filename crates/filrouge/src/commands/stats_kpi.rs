@@ -8,9 +8,9 @@ use filrouge_types::{Clock, SystemClock, Timestamp};
 use crate::cli::{KpiFormat, Stats};
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::moment::Span;
-use crate::open::{Need, with};
-use crate::output::{document, first_line, print, table};
+use crate::moment::Period;
+use crate::open::{IfMissing, with};
+use crate::output::{first_line, print, print_json, table};
 
 pub(super) async fn run(config: &Config, args: &Stats) -> anyhow::Result<()> {
     let format = match args.format {
@@ -22,23 +22,23 @@ pub(super) async fn run(config: &Config, args: &Stats) -> anyhow::Result<()> {
         Some(format) => format,
     };
     let query = query(args, SystemClock.now())?;
-    let report = with(config, Need::Existing, async |opened, caller| {
+    let report = with(config, IfMissing::Fail, async |opened, caller| {
         Ok(opened.engine.events.key_figures(caller, query).await?)
     });
     let report = report.await?;
     match format {
-        KpiFormat::Json => document(&report),
+        KpiFormat::Json => print_json(&report),
         KpiFormat::Csv => print(|out| out.write_all(report.csv().as_bytes())),
         KpiFormat::Table => print(|out| write(out, &report)),
     }
 }
 
 fn query(args: &Stats, now: Timestamp) -> Result<KpiQuery, Usage> {
-    let span = Span::read(args.since.as_deref(), args.until.as_deref(), now)?;
+    let period = Period::parse(args.since.as_deref(), args.until.as_deref(), now)?;
     Ok(KpiQuery {
-        since: span.since,
+        since: period.since,
         // Both ends of the period use the same current time, so that seven days are exactly seven days.
-        until: Some(span.until.unwrap_or(now)),
+        until: Some(period.until.unwrap_or(now)),
         by: args.by,
     })
 }
@@ -63,24 +63,26 @@ const COLUMNS: &[Column] = &[
     ("RESUMES", |row| {
         row.figures.resume_from_pg_count.to_string()
     }),
-    ("A CALL", |row| shown(row.figures.resume_from_pg_rate)),
+    ("A CALL", |row| format_rate(row.figures.resume_from_pg_rate)),
     ("RECONSTRUCTED", |row| {
-        shown(row.figures.session_reconstruct_rate)
+        format_rate(row.figures.session_reconstruct_rate)
     }),
-    ("UNKNOWN STATE", |row| shown(row.figures.unknown_state_rate)),
-    ("TRANSFERRED", |row| shown(row.figures.transfer_rate)),
+    ("UNKNOWN STATE", |row| {
+        format_rate(row.figures.unknown_state_rate)
+    }),
+    ("TRANSFERRED", |row| format_rate(row.figures.transfer_rate)),
     ("EVENTS", |row| row.figures.events.to_string()),
 ];
 
-fn shown(rate: Option<f64>) -> String {
+fn format_rate(rate: Option<f64>) -> String {
     rate.map_or("-".to_owned(), |rate| format!("{rate:.4}"))
 }
 
 fn write(out: &mut impl Write, report: &KpiReport) -> io::Result<()> {
     let names = COLUMNS.iter().map(|(name, _)| *name);
     let rows = report.data.iter().map(|row| {
-        let cells = COLUMNS.iter().map(|(_, shown)| shown(row));
-        std::iter::once(period(row)).chain(cells)
+        let cells = COLUMNS.iter().map(|(_, format)| format(row));
+        std::iter::once(period_text(row)).chain(cells)
     });
     let header = std::iter::once("PERIOD").chain(names);
     writeln!(out, "{}", table(header, 1..COLUMNS.len() + 1, rows))?;
@@ -95,13 +97,13 @@ fn write(out: &mut impl Write, report: &KpiReport) -> io::Result<()> {
 }
 
 /// The period of a row: a week or a day, or else the start and the end of the period.
-fn period(row: &KpiRow) -> String {
-    let second = |at: Timestamp| {
+fn period_text(row: &KpiRow) -> String {
+    let utc_time = |at: Timestamp| {
         let text = at.to_string();
         text.split('.').next().unwrap_or(&text).to_owned()
     };
     match &row.period {
         Some(period) => period.to_string(),
-        None => format!("{}Z to {}Z", second(row.since), second(row.until)),
+        None => format!("{}Z to {}Z", utc_time(row.since), utc_time(row.until)),
     }
 }

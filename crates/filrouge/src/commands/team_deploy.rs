@@ -6,20 +6,20 @@ use std::process::ExitCode;
 use crate::cli::Deploy;
 use crate::config::Config;
 use crate::exit::{Usage, report};
-use crate::open::{Need, Opened, with};
+use crate::open::{IfMissing, OpenStore, with};
 use crate::team::{Deployment, OneShot, Start, exit_code, read_team, repl, run_one_shot};
 
 /// The maximum number of bytes that are read from stdin: the limit of an item in the ledger.
-const MESSAGE_BYTES: u64 = 16 << 20;
+const MESSAGE_BYTES_MAX: u64 = 16 << 20;
 
 pub(super) async fn run(config: &Config, args: Deploy) -> anyhow::Result<ExitCode> {
     // Wrong usage is reported before anything is created.
     read_team(&args.file)?;
     let message = message_to_send(config, &args)?;
-    let done = with(config, Need::Any, async |opened, _| {
+    let result = with(config, IfMissing::Create, async |opened, _| {
         deploy(config, opened, args, message).await
     });
-    match done.await {
+    match result.await {
         Ok(code) => Ok(ExitCode::from(code)),
         Err(error) => report_with_code(config, error),
     }
@@ -38,7 +38,7 @@ pub(super) fn report_with_code(config: &Config, error: anyhow::Error) -> anyhow:
 
 async fn deploy(
     config: &Config,
-    opened: &Opened,
+    opened: &OpenStore,
     args: Deploy,
     message: Option<String>,
 ) -> anyhow::Result<u8> {
@@ -73,8 +73,10 @@ fn message_to_send(config: &Config, args: &Deploy) -> Result<Option<String>, Usa
         None if !std::io::stdin().is_terminal() => read_stdin()?,
         None if std::io::stdout().is_terminal() && !config.json => return Ok(None),
         None => {
-            let what = "there is no terminal for a conversation, and no message to send";
-            return Err(Usage::new(what).with_hint("give the message with --message, or on stdin"));
+            let detail = "there is no terminal for a conversation, and no message to send";
+            return Err(
+                Usage::new(detail).with_hint("give the message with --message, or on stdin")
+            );
         }
     };
     if text.trim().is_empty() {
@@ -86,10 +88,10 @@ fn message_to_send(config: &Config, args: &Deploy) -> Result<Option<String>, Usa
 
 fn read_stdin() -> Result<String, Usage> {
     let mut bytes = Vec::new();
-    let mut stdin = std::io::stdin().lock().take(MESSAGE_BYTES + 1);
+    let mut stdin = std::io::stdin().lock().take(MESSAGE_BYTES_MAX + 1);
     let read = stdin.read_to_end(&mut bytes);
     read.map_err(|e| Usage::new(format!("stdin cannot be read: {e}")))?;
-    if bytes.len() as u64 > MESSAGE_BYTES {
+    if bytes.len() as u64 > MESSAGE_BYTES_MAX {
         return Err(Usage::new("stdin has more than 16 MiB"));
     }
     let mut text = String::from_utf8(bytes).map_err(|_| Usage::new("stdin is not UTF-8"))?;

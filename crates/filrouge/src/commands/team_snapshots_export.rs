@@ -7,11 +7,11 @@ use filrouge_team::snapshot::export;
 use filrouge_types::{ErrorCode, Failure, SessionId};
 use serde_json::json;
 
-use super::team_snapshots_list::no_folder;
+use super::team_snapshots_list::no_folder_error;
 use crate::config::Config;
-use crate::exit::parsed;
-use crate::open::{Need, with};
-use crate::output::{document, say};
+use crate::exit::parse;
+use crate::open::{IfMissing, with};
+use crate::output::{print_json, print_stderr};
 use crate::team::{snapshots, snapshots_in};
 
 pub(super) async fn run(
@@ -21,23 +21,23 @@ pub(super) async fn run(
 ) -> anyhow::Result<ExitCode> {
     let snapshots = match to {
         Some(folder) => snapshots_in(config, folder)?,
-        None => snapshots(config)?.ok_or_else(no_folder)?,
+        None => snapshots(config)?.ok_or_else(no_folder_error)?,
     };
-    let session: SessionId = parsed(id)?;
-    let written = with(config, Need::Existing, async |opened, caller| {
-        let found = opened.engine.sessions.get(caller, &session).await?;
-        let Some(team) = found.team_id else {
-            let what = format!("session {id:?} belongs to no team");
-            return Err(Failure::new(ErrorCode::Invalid, what).into());
+    let session: SessionId = parse(id)?;
+    let written = with(config, IfMissing::Fail, async |opened, caller| {
+        let session_record = opened.engine.sessions.get(caller, &session).await?;
+        let Some(team) = session_record.team_id else {
+            let detail = format!("session {id:?} belongs to no team");
+            return Err(Failure::new(ErrorCode::Invalid, detail).into());
         };
         let written = export(&opened.engine, caller, &team, id, &snapshots).await?;
-        written.map_err(|warning| anyhow::anyhow!("{warning} [{}]", warning.what.code()))
+        written.map_err(|warning| anyhow::anyhow!("{warning} [{}]", warning.problem.code()))
     });
     let path = written.await?;
     if config.json {
-        document(&json!({ "path": path.display().to_string() }))?;
+        print_json(&json!({ "path": path.display().to_string() }))?;
     } else {
-        say(path.display());
+        print_stderr(path.display());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -8,14 +8,14 @@ use filrouge_team::snapshot::import;
 use super::team_deploy::report_with_code;
 use super::team_snapshots_show::read;
 use crate::config::Config;
-use crate::open::{Need, with};
-use crate::output::{document, printable, say};
+use crate::open::{IfMissing, with};
+use crate::output::{print_json, print_stderr, printable};
 use crate::team::{Deployment, read_team};
 
 pub(super) async fn run(config: &Config, path: &Path, team: &Path) -> anyhow::Result<ExitCode> {
     let team = read_team(team)?;
     let snapshot = read(config, path)?;
-    let imported = with(config, Need::Any, async |opened, caller| {
+    let imported = with(config, IfMissing::Create, async |opened, caller| {
         let deployment = Deployment::new(config, opened)?;
         let (engine, caller) = (opened.engine.clone(), caller.clone());
         Ok(import(engine, caller, &team, &snapshot, deployment.options()).await?)
@@ -25,10 +25,10 @@ pub(super) async fn run(config: &Config, path: &Path, team: &Path) -> anyhow::Re
         Err(error) => return report_with_code(config, error),
     };
     if config.json {
-        document(&imported)?;
+        print_json(&imported)?;
         return Ok(ExitCode::SUCCESS);
     }
-    say(format_args!(
+    print_stderr(format_args!(
         "session {}: {} messages added, {} known, {} differing, {} redacted",
         printable(&imported.session_id),
         imported.added,

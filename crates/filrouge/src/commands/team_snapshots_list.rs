@@ -10,17 +10,17 @@ use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::output::{first_line, printable, say, second, show};
-use crate::team::{read_team, snapshots, teams};
+use crate::output::{first_line, print_stderr, printable, show, utc_time};
+use crate::team::{read_team, snapshots, team_ids};
 
 pub(super) fn run(config: &Config, team: Option<&Path>) -> anyhow::Result<ExitCode> {
-    let snapshots = snapshots(config)?.ok_or_else(no_folder)?;
-    let teams = match team {
+    let snapshots = snapshots(config)?.ok_or_else(no_folder_error)?;
+    let team_ids = match team {
         Some(file) => vec![read_team(file)?.id.into()],
-        None => teams(&snapshots).with_context(|| snapshots.folder().display().to_string())?,
+        None => team_ids(&snapshots).with_context(|| snapshots.folder().display().to_string())?,
     };
     let (mut files, mut unreadable) = (Vec::new(), Vec::new());
-    for team in teams {
+    for team in team_ids {
         match snapshots.list(&team) {
             Ok((team_files, warnings)) => {
                 files.extend(team_files);
@@ -29,13 +29,13 @@ pub(super) fn run(config: &Config, team: Option<&Path>) -> anyhow::Result<ExitCo
             Err(folder) => unreadable.push(folder),
         }
     }
-    show(config.json, &shown(&files, &unreadable), |out| {
+    show(config.json, &json_output(&files, &unreadable), |out| {
         write(out, &files)
     })?;
     for warning in unreadable.iter().filter(|_| !config.json) {
-        say(format_args!(
+        print_stderr(format_args!(
             "warning[{}]: {}",
-            warning.what.code(),
+            warning.problem.code(),
             printable(&warning.to_string())
         ));
     }
@@ -43,17 +43,17 @@ pub(super) fn run(config: &Config, team: Option<&Path>) -> anyhow::Result<ExitCo
 }
 
 /// The error when no folder of snapshot files is configured.
-pub(super) fn no_folder() -> Usage {
+pub(super) fn no_folder_error() -> Usage {
     Usage::new("there is no folder of snapshot files")
         .with_hint("set team.snapshots_dir, or FILROUGE_TEAM_SNAPSHOTS_DIR")
 }
 
-fn shown(files: &[SnapshotFile], unreadable: &[SnapshotWarning]) -> Value {
+fn json_output(files: &[SnapshotFile], unreadable: &[SnapshotWarning]) -> Value {
     let unreadable = unreadable.iter().map(|warning| {
         json!({
             "path": warning.path.display().to_string(),
-            "code": warning.what.code(),
-            "detail": warning.what.to_string(),
+            "code": warning.problem.code(),
+            "detail": warning.problem.to_string(),
         })
     });
     json!({ "snapshots": files, "unreadable": unreadable.collect::<Vec<_>>() })
@@ -67,7 +67,7 @@ fn write(out: &mut impl Write, files: &[SnapshotFile]) -> io::Result<()> {
             "{}  {}  {}  {} messages  {}{old}\n  {}",
             printable(&file.team_id),
             first_line(&file.session_id, 256),
-            second(file.updated_at),
+            utc_time(file.updated_at),
             file.message_count,
             first_line(file.first_words.as_deref().unwrap_or(""), 80),
             printable(&file.path.display().to_string()),

@@ -9,13 +9,13 @@ use serde_json::json;
 
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::output::{printable, second, show};
+use crate::output::{printable, show, utc_time};
 use crate::team::{message_json, snapshots_in};
 
 pub(super) fn run(config: &Config, path: &Path) -> anyhow::Result<ExitCode> {
     let snapshot = read(config, path)?;
     let messages: Vec<_> = snapshot.messages.iter().map(message_json).collect();
-    let shown = json!({
+    let output = json!({
         "team_id": snapshot.team_id,
         "session_id": snapshot.session_id,
         "created_at": snapshot.created_at,
@@ -23,12 +23,12 @@ pub(super) fn run(config: &Config, path: &Path) -> anyhow::Result<ExitCode> {
         "task": snapshot.team_task,
         "messages": messages,
     });
-    show(config.json, &shown, |out| {
+    show(config.json, &output, |out| {
         let (id, team) = (
             printable(&snapshot.session_id),
             printable(&snapshot.team_id),
         );
-        writeln!(out, "{id}  team {team}  {}", second(snapshot.created_at))?;
+        writeln!(out, "{id}  team {team}  {}", utc_time(snapshot.created_at))?;
         if let Some(task) = &snapshot.team_task {
             writeln!(out, "task: {}", printable(task))?;
         }
@@ -39,7 +39,7 @@ pub(super) fn run(config: &Config, path: &Path) -> anyhow::Result<ExitCode> {
                 "\n{}  {}  {}{cut}\n{}",
                 printable(&message.id),
                 printable(&message.speaker.name),
-                second(message.at),
+                utc_time(message.at),
                 printable(message.content.trim_end())
             )?;
         }
@@ -55,12 +55,12 @@ pub(super) fn run(config: &Config, path: &Path) -> anyhow::Result<ExitCode> {
 pub(super) fn read(config: &Config, path: &Path) -> anyhow::Result<SessionSnapshot> {
     let folder = path.parent().unwrap_or(Path::new("")).to_owned();
     let snapshots: Snapshots = snapshots_in(config, folder)?;
-    snapshots.read(path).map_err(|what| match what {
+    snapshots.read(path).map_err(|problem| match problem {
         Problem::Io(std::io::ErrorKind::NotFound, _) => {
-            Usage::new(format!("{}: {what}", path.display()))
+            Usage::new(format!("{}: {problem}", path.display()))
                 .with_hint("`filrouge team snapshots list` lists the files")
                 .into()
         }
-        what => anyhow::anyhow!("{}: {what} [{}]", path.display(), what.code()),
+        problem => anyhow::anyhow!("{}: {problem} [{}]", path.display(), problem.code()),
     })
 }

@@ -14,8 +14,8 @@ use filrouge_types::{ErrorCode, Failure, SessionId};
 use serde_json::json;
 
 use crate::config::Config;
-use crate::exit::{Usage, parsed, report as report_error};
-use crate::open::{Need, open, operator};
+use crate::exit::{Usage, parse, report as report_error};
+use crate::open::{IfMissing, open, operator};
 use crate::output::{printable, show};
 
 pub(super) async fn run(
@@ -23,12 +23,12 @@ pub(super) async fn run(
     id: Option<String>,
     witness: Option<&Path>,
 ) -> anyhow::Result<ExitCode> {
-    let only: Option<SessionId> = id.as_deref().map(parsed).transpose()?;
-    let opened = match open(config, Need::Existing).await {
+    let session_id: Option<SessionId> = id.as_deref().map(parse).transpose()?;
+    let opened = match open(config, IfMissing::Fail).await {
         Ok(opened) => opened,
         Err(error) => return report_unverified(config, &error),
     };
-    let verified = match only {
+    let verified = match session_id {
         Some(id) => opened.engine.sessions.verify(&operator(config), id).await,
         None => opened.engine.upkeep.verify().await,
     };
@@ -37,34 +37,34 @@ pub(super) async fn run(
         Err(failure) if failure.code == ErrorCode::SessionNotFound => return Err(failure.into()),
         Err(failure) => return report_unverified(config, &failure.into()),
     };
-    if let Some(AnchorState::Broken(what)) = &opened.anchor_state
-        && !report.findings.iter().any(|f| f.what == *what)
+    if let Some(AnchorState::Broken(reason)) = &opened.anchor_state
+        && !report.findings.iter().any(|f| f.what == *reason)
     {
-        report.findings.insert(0, of_store(what.clone()));
+        report.findings.insert(0, store_finding(reason.clone()));
     }
     if let Some(path) = witness {
         let statements = read_statements(path, opened.ledger.store_id())?;
         let contradictions = contradictions(opened.ledger.as_ref(), statements).await?;
         report
             .findings
-            .extend(contradictions.into_iter().map(of_store));
+            .extend(contradictions.into_iter().map(store_finding));
     }
     let verdict = match report.verdict() {
         Verdict::Intact if config.unverified => Verdict::CannotTell,
         verdict => verdict,
     };
     opened.close().await;
-    let shown = json!({
+    let output = json!({
         "status": verdict, "sessions": report.sessions, "turns": report.turns, "items": report.items,
         "commits": report.commits, "findings": report.findings,
     });
-    show(config.json, &shown, |out| {
+    show(config.json, &output, |out| {
         let (sessions, turns) = (report.sessions, report.turns);
         let (items, commits) = (report.items, report.commits);
         writeln!(
             out,
             "{}: {sessions} sessions, {turns} turns, {items} items, {commits} commits",
-            word(verdict)
+            verdict_text(verdict)
         )?;
         write_findings(out, &report.findings)
     })?;
@@ -75,7 +75,7 @@ pub(super) async fn run(
 const CONTRADICTIONS_SHOWN: usize = 10;
 
 /// A finding about the whole store.
-const fn of_store(what: String) -> Finding {
+const fn store_finding(what: String) -> Finding {
     Finding {
         session_id: None,
         seq: None,
@@ -87,22 +87,22 @@ const fn of_store(what: String) -> Finding {
 /// Reads a witness's statements about the store from the file at `path`; `-` is stdin. Fails if there is no statement
 /// about this store, or if a line is not a statement.
 fn read_statements(path: &Path, store_id: &str) -> anyhow::Result<Vec<Statement>> {
-    let shown = path.display();
+    let name = path.display();
     let input: Box<dyn BufRead> = match path == Path::new("-") {
         true => Box::new(io::stdin().lock()),
         false => match File::open(path) {
             Ok(file) => Box::new(BufReader::new(file)),
-            Err(e) => return Err(Usage::new(format!("--witness {shown}: {e}")).into()),
+            Err(e) => return Err(Usage::new(format!("--witness {name}: {e}")).into()),
         },
     };
     let mut statements = Vec::new();
     for (number, line) in (1..).zip(input.lines()) {
-        let line = line.map_err(|e| Usage::new(format!("--witness {shown}: {e}")))?;
+        let line = line.map_err(|e| Usage::new(format!("--witness {name}: {e}")))?;
         if line.trim().is_empty() {
             continue;
         }
         let statement = Statement::parse(&line).ok_or_else(|| {
-            Usage::new(format!("--witness {shown}: line {number} is no statement"))
+            Usage::new(format!("--witness {name}: line {number} is no statement"))
                 .with_hint("`filrouge anchor witness` prints one; remove lines that are incomplete")
         })?;
         if statement.store_id == store_id {
@@ -110,35 +110,35 @@ fn read_statements(path: &Path, store_id: &str) -> anyhow::Result<Vec<Statement>
         }
     }
     if statements.is_empty() {
-        let what = format!("--witness {shown} has no statement about the store {store_id}");
-        return Err(Usage::new(what).into());
+        let detail = format!("--witness {name} has no statement about the store {store_id}");
+        return Err(Usage::new(detail).into());
     }
     Ok(statements)
 }
 
-/// Describes each statement that the store contradicts; empty if there is none.
+/// Describes each statement that the store contradicts.
 async fn contradictions(
     ledger: &dyn Ledger,
     statements: Vec<Statement>,
 ) -> Result<Vec<String>, Failure> {
     let compare = move |snapshot: &VerifiedSnapshot<'_, dyn View + '_>| {
-        let found = statements.iter().map(|s| s.contradiction(snapshot.view));
-        found.filter_map(Result::transpose).collect()
+        let messages = statements.iter().map(|s| s.contradiction(snapshot.view));
+        messages.filter_map(Result::transpose).collect()
     };
-    let mut found: Vec<String> = ledger.query(compare).await?;
+    let mut messages: Vec<String> = ledger.query(compare).await?;
     // A store that was rolled back contradicts every later statement.
-    let more = found.len().saturating_sub(CONTRADICTIONS_SHOWN);
+    let more = messages.len().saturating_sub(CONTRADICTIONS_SHOWN);
     if more > 0 {
-        found.truncate(CONTRADICTIONS_SHOWN);
-        found.push(format!(
+        messages.truncate(CONTRADICTIONS_SHOWN);
+        messages.push(format!(
             "{more} more statements of the witness contradict the store"
         ));
     }
-    Ok(found)
+    Ok(messages)
 }
 
 /// The verdict as text.
-pub(super) const fn word(verdict: Verdict) -> &'static str {
+pub(super) const fn verdict_text(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Intact => "intact",
         Verdict::Broken => "BROKEN",

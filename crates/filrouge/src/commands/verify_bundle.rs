@@ -10,40 +10,40 @@ use serde_json::json;
 
 use super::verify::verdict_code;
 use crate::exit::{Usage, parse_option, report as report_error};
-use crate::output::{printable, say, show};
+use crate::output::{print_stderr, printable, show};
 
 /// The maximum size of a bundle file in bytes, because a bundle is read into memory.
 const BUNDLE_MAX: u64 = 4 << 30;
 
 /// Reads a bundle file.
-pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
+pub(super) fn read_bundle(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut file = std::fs::File::open(path)?.take(BUNDLE_MAX + 1);
     file.read_to_end(&mut bytes)?;
     if bytes.len() as u64 > BUNDLE_MAX {
-        let what = format!("larger than {BUNDLE_MAX} bytes");
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
+        let detail = format!("larger than {BUNDLE_MAX} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, detail));
     }
     Ok(bytes)
 }
 
 /// Warns that a signature alone does not prove who the signer is, unless the caller named the signer's key.
-pub(super) fn warn_of_signer(by: &SignedBy) {
-    if !by.trusted {
-        say(
+pub(super) fn warn_if_untrusted_signer(signed_by: &SignedBy) {
+    if !signed_by.trusted {
+        print_stderr(
             "nothing was changed since the holder of this key signed it; give --public-key to check who that is",
         );
     }
 }
 
 /// Parses the value of `--public-key`.
-pub(super) fn public_key(text: Option<&str>) -> Result<Option<PublicKey>, Usage> {
+pub(super) fn parse_public_key(text: Option<&str>) -> Result<Option<PublicKey>, Usage> {
     parse_option("--public-key", text)
 }
 
 pub(super) async fn run(path: &Path, key: Option<&str>, json: bool) -> anyhow::Result<ExitCode> {
-    let key = public_key(key)?;
-    let bundle = match read(path) {
+    let key = parse_public_key(key)?;
+    let bundle = match read_bundle(path) {
         Ok(bundle) => bundle,
         Err(e) => {
             let error = anyhow::anyhow!("{}: {e}", path.display());
@@ -52,12 +52,12 @@ pub(super) async fn run(path: &Path, key: Option<&str>, json: bool) -> anyhow::R
         }
     };
     let report = verify(&bundle, key).await?;
-    let shown = json!({
+    let output = json!({
         "status": report.verdict, "sessions": u64::from(report.session_id.is_some()),
         "session_id": report.session_id, "turns": report.turns, "items": report.items,
         "signed_by": report.signed_by, "findings": report.findings,
     });
-    show(json, &shown, |out| write(out, &report))?;
+    show(json, &output, |out| write(out, &report))?;
     Ok(verdict_code(report.verdict))
 }
 
@@ -80,9 +80,9 @@ fn write(out: &mut impl Write, report: &BundleReport) -> io::Result<()> {
             .map_or_else(String::new, |seq| format!("seq {seq}: "));
         writeln!(out, "  {seq}{}", printable(&finding.what))?;
     }
-    if let Some(by) = &report.signed_by {
-        writeln!(out, "signed by {}", by.public_key)?;
-        warn_of_signer(by);
+    if let Some(signed_by) = &report.signed_by {
+        writeln!(out, "signed by {}", signed_by.public_key)?;
+        warn_if_untrusted_signer(signed_by);
     }
     Ok(())
 }

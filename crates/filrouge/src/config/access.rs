@@ -7,7 +7,7 @@ use filrouge_engine::Settings;
 use filrouge_http::access::{AccessSettings, JwksSource, JwtAlgorithm, JwtSettings};
 use filrouge_types::TenantId;
 
-use super::layers::{Form, Layers, non_empty, parsed};
+use super::layers::{Layers, ValueType, non_empty, parse};
 use crate::exit::Usage;
 
 /// The maximum of `leeway_s`: a longer leeway would accept expired tokens for too long.
@@ -22,7 +22,7 @@ pub(crate) struct AccessConfig {
     incomplete: bool,
 }
 
-fn source(text: &str) -> Result<JwksSource, String> {
+fn parse_jwks_source(text: &str) -> Result<JwksSource, String> {
     let text = non_empty(text)?;
     Ok(
         match text.starts_with("https://") || text.starts_with("http://") {
@@ -33,31 +33,31 @@ fn source(text: &str) -> Result<JwksSource, String> {
 }
 
 impl AccessConfig {
-    /// Reads both sections. `server` is the tenant of all callers while the server has no keys. Settings of the engine
-    /// are written to `engine`.
+    /// Reads both sections. `server_tenant` is the tenant of all callers while the server has no keys.
+    /// Writes the settings of the engine to `engine`.
     pub(super) fn read(
         layers: &mut Layers<'_>,
-        server: &TenantId,
+        server_tenant: &TenantId,
         engine: &mut Settings,
     ) -> Result<Self, Usage> {
         let has_section = layers.has("jwt");
-        engine.require_session_token = layers.truth("access.require_session_token", false)?;
-        let allowed_origins = layers.several("access.allowed_origins", Vec::new, parsed)?;
-        let jwks = layers.optional("jwt.jwks", source)?;
+        engine.require_session_token = layers.boolean("access.require_session_token", false)?;
+        let allowed_origins = layers.list("access.allowed_origins", Vec::new, parse)?;
+        let jwks = layers.optional("jwt.jwks", parse_jwks_source)?;
         let issuer = layers.optional("jwt.issuer", non_empty)?;
         let audience = layers.optional("jwt.audience", non_empty)?;
         let incomplete = has_section || jwks.is_some() || issuer.is_some() || audience.is_some();
-        let tenant = layers.optional("jwt.tenant", parsed)?;
-        let mut claim = |name, usual: &str| {
-            let default = || Ok(usual.to_owned());
-            layers.read((name, Form::Text), default, non_empty, String::clone)
+        let tenant = layers.optional("jwt.tenant", parse)?;
+        let mut claim = |name, default_claim: &str| {
+            let default = || Ok(default_claim.to_owned());
+            layers.read((name, ValueType::Text), default, non_empty, String::clone)
         };
         let tenant_claim = claim("jwt.tenant_claim", "tenant")?;
         let identity_claim = claim("jwt.identity_claim", "sub")?;
         let role_claim = layers.optional("jwt.role_claim", non_empty)?;
         let leeway = Duration::from_secs(30);
         let leeway = layers.seconds("jwt.leeway_s", 0..=LEEWAY_MAX_S, leeway)?;
-        let algorithms = layers.several("jwt.algorithms", JwtAlgorithm::all, parsed)?;
+        let algorithms = layers.list("jwt.algorithms", JwtAlgorithm::all, parse)?;
         let jwt = match (jwks, issuer, audience) {
             (Some(jwks), Some(issuer), Some(audience)) => Some(JwtSettings {
                 jwks,
@@ -75,7 +75,7 @@ impl AccessConfig {
         Ok(Self {
             incomplete: incomplete && jwt.is_none(),
             settings: AccessSettings {
-                tenant: server.clone(),
+                tenant: server_tenant.clone(),
                 origins: allowed_origins,
                 jwt,
             },

@@ -2,7 +2,7 @@
 
 use filrouge_engine::CallSettings;
 
-use super::layers::{Form, Layers, NONE, joined};
+use super::layers::{Layers, NONE, ValueType, format_list};
 use crate::exit::Usage;
 
 /// The longest lease, in milliseconds: if a holder crashes, its lease blocks the session for all others until it
@@ -17,57 +17,61 @@ const CHECKPOINT_BYTES_MAX: u64 = 16 << 20;
 /// The maximum number of items that a resume returns; it equals the maximum for lists of items.
 const TAIL_ITEMS_MAX: u64 = 500;
 
-/// Parses the states between commas; [`NONE`] stands for no state.
-fn states(text: &str) -> Result<Vec<Box<str>>, String> {
+/// Parses the states between commas; [`NONE`] means no state.
+fn parse_states(text: &str) -> Result<Vec<Box<str>>, String> {
     if text.is_empty() || text == NONE {
         return Ok(Vec::new());
     }
     let states = text.split(',').map(str::trim);
-    let wrong = |state: &str| state.is_empty() || state == NONE;
-    if states.clone().any(wrong) {
+    let is_invalid = |state: &str| state.is_empty() || state == NONE;
+    if states.clone().any(is_invalid) {
         return Err(format!("{text:?}: states between commas, or {NONE} alone"));
     }
     Ok(states.map(Into::into).collect())
 }
 
-/// Checks that the setting `name`, a default, does not exceed the maximum that is configured for requests.
-fn check(name: &str, default: std::time::Duration, max: std::time::Duration) -> Result<(), Usage> {
+/// Checks that the default that the setting `name` gives does not exceed the configured maximum for requests.
+fn check_default(
+    name: &str,
+    default: std::time::Duration,
+    max: std::time::Duration,
+) -> Result<(), Usage> {
     if default <= max {
         return Ok(());
     }
     let (default, max) = (default.as_millis(), max.as_millis());
-    let what = format!("calls.{name}_ms is {default}, and calls.{name}_max_ms is {max}");
-    Err(Usage::new(what).with_hint("set the second to at least as much as the first"))
+    let detail = format!("calls.{name}_ms is {default}, and calls.{name}_max_ms is {max}");
+    Err(Usage::new(detail).with_hint("set the second to at least as much as the first"))
 }
 
 pub(super) fn read(layers: &mut Layers<'_>) -> Result<CallSettings, Usage> {
-    let usual = CallSettings::default();
+    let defaults = CallSettings::default();
     let (ttl, wait) = (1..=LEASE_TTL_MAX, 0..=LEASE_WAIT_MAX);
-    let all = CallSettings {
-        journal: layers.text("calls.journal", || Ok(usual.journal))?,
-        lease_ttl: layers.millis("calls.lease_ttl_ms", ttl.clone(), usual.lease_ttl)?,
-        lease_ttl_max: layers.millis("calls.lease_ttl_max_ms", ttl, usual.lease_ttl_max)?,
-        lease_wait: layers.millis("calls.lease_wait_ms", wait.clone(), usual.lease_wait)?,
-        lease_wait_max: layers.millis("calls.lease_wait_max_ms", wait, usual.lease_wait_max)?,
+    let settings = CallSettings {
+        journal: layers.text("calls.journal", || Ok(defaults.journal))?,
+        lease_ttl: layers.millis("calls.lease_ttl_ms", ttl.clone(), defaults.lease_ttl)?,
+        lease_ttl_max: layers.millis("calls.lease_ttl_max_ms", ttl, defaults.lease_ttl_max)?,
+        lease_wait: layers.millis("calls.lease_wait_ms", wait.clone(), defaults.lease_wait)?,
+        lease_wait_max: layers.millis("calls.lease_wait_max_ms", wait, defaults.lease_wait_max)?,
         checkpoints_kept: layers.number(
             "calls.checkpoints_kept",
             1..=CHECKPOINTS_MAX,
-            usual.checkpoints_kept,
+            defaults.checkpoints_kept,
         )?,
         checkpoint_bytes: layers.number(
             "calls.checkpoint_bytes",
             2..=CHECKPOINT_BYTES_MAX,
-            usual.checkpoint_bytes,
+            defaults.checkpoint_bytes,
         )?,
-        tail_items: layers.number("calls.tail_items", 1..=TAIL_ITEMS_MAX, usual.tail_items)?,
+        tail_items: layers.number("calls.tail_items", 1..=TAIL_ITEMS_MAX, defaults.tail_items)?,
         terminal: layers.read(
-            ("calls.terminal_states", Form::List),
-            || Ok(usual.terminal),
-            states,
-            |states| joined(states),
+            ("calls.terminal_states", ValueType::List),
+            || Ok(defaults.terminal),
+            parse_states,
+            |states| format_list(states),
         )?,
     };
-    check("lease_ttl", all.lease_ttl, all.lease_ttl_max)?;
-    check("lease_wait", all.lease_wait, all.lease_wait_max)?;
-    Ok(all)
+    check_default("lease_ttl", settings.lease_ttl, settings.lease_ttl_max)?;
+    check_default("lease_wait", settings.lease_wait, settings.lease_wait_max)?;
+    Ok(settings)
 }

@@ -15,13 +15,13 @@ use filrouge_types::TenantId;
 use serde::Deserialize;
 
 use super::HiddenUrl;
-use super::layers::{Form, Layers, NONE, joined};
+use super::layers::{Layers, NONE, ValueType, format_list};
 use crate::exit::Usage;
 
 /// A section `[tenants.NAME]` in the file; unknown members are refused.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct TenantFile {
+struct TenantSection {
     record: Option<String>,
 }
 
@@ -49,7 +49,7 @@ impl Display for HotUrl {
     }
 }
 
-/// The end of the error for a wrong URL. The error does not quote the URL: it may contain a password.
+/// The last part of the error for a wrong URL. The error does not quote the URL: it may contain a password.
 const KNOWN_FORMS: &str = "known: memory:, redis://host:6379/0, rediss://…, redis+unix:///path, \
     redis://a:6379,b:6379/?cluster=true; see docs/two-scopes.md";
 
@@ -65,10 +65,10 @@ impl FromStr for HotUrl {
                     Some(hint) => format!("{}; {hint}", failure.detail),
                     None => failure.detail,
                 }),
-            found => {
+            other => {
                 // The text before the first colon is not quoted if the URL contains an `@`: it may then be a part of a
                 // user name or a password.
-                let kind = found.map(|(kind, _)| kind).filter(|_| !text.contains('@'));
+                let kind = other.map(|(kind, _)| kind).filter(|_| !text.contains('@'));
                 let kind = kind.map_or("this".to_owned(), |kind| format!("{kind:?}"));
                 Err(format!("{kind} is no kind of hot store; {KNOWN_FORMS}"))
             }
@@ -103,7 +103,7 @@ const METADATA_ALLOW: [&str; 8] = [
     filrouge_types::QUESTION_IS_COPY,
 ];
 /// The value of `metadata_allow` that allows all names.
-const EVERYTHING: &str = "*";
+const ALL_NAMES: &str = "*";
 /// The longest time that a caller's request may wait for a hot store that does not answer.
 const TIMEOUT_MAX_MS: u64 = 60_000;
 /// The minimum of `hot_bytes`, the limit per session: enough for a question and an answer of some pages each.
@@ -115,9 +115,9 @@ const PREFIX_MAX: usize = 64;
 
 /// Parses a prefix of keys. Braces are refused, because in a Redis cluster they mark the part of a key that determines
 /// its slot.
-fn prefix(text: &str) -> Result<String, String> {
-    let good = |c: char| c.is_ascii_alphanumeric() || "_-.:/".contains(c);
-    if text.is_empty() || text.len() > PREFIX_MAX || !text.chars().all(good) {
+fn parse_prefix(text: &str) -> Result<String, String> {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "_-.:/".contains(c);
+    if text.is_empty() || text.len() > PREFIX_MAX || !text.chars().all(is_allowed) {
         return Err(format!(
             "{text:?} is no prefix: 1 to {PREFIX_MAX} of the letters A-Z and a-z, digits and _ - . : /"
         ));
@@ -125,18 +125,18 @@ fn prefix(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Parses `metadata_allow`: names between commas, [`EVERYTHING`] or [`NONE`].
-fn metadata(text: &str) -> Result<MetadataPolicy, String> {
+/// Parses `metadata_allow`: names between commas, [`ALL_NAMES`] or [`NONE`].
+fn parse_metadata_policy(text: &str) -> Result<MetadataPolicy, String> {
     match text {
-        EVERYTHING => return Ok(MetadataPolicy::All),
+        ALL_NAMES => return Ok(MetadataPolicy::All),
         NONE | "" => return Ok(MetadataPolicy::Only(Vec::new())),
         _ => {}
     }
     let names: Vec<_> = text.split(',').map(|name| name.trim().to_owned()).collect();
-    let wrong = ["", EVERYTHING, NONE];
-    if names.iter().any(|name| wrong.contains(&name.as_str())) {
+    let reserved = ["", ALL_NAMES, NONE];
+    if names.iter().any(|name| reserved.contains(&name.as_str())) {
         return Err(format!(
-            "{text:?}: names between commas, {EVERYTHING} alone for all, or {NONE} alone"
+            "{text:?}: names between commas, {ALL_NAMES} alone for all, or {NONE} alone"
         ));
     }
     match names.iter().find(|name| is_address(name)) {
@@ -147,48 +147,55 @@ fn metadata(text: &str) -> Result<MetadataPolicy, String> {
     }
 }
 
-fn allowed(policy: &MetadataPolicy) -> String {
+fn format_metadata_policy(policy: &MetadataPolicy) -> String {
     match policy {
-        MetadataPolicy::All => EVERYTHING.to_owned(),
-        MetadataPolicy::Only(names) => joined(names),
+        MetadataPolicy::All => ALL_NAMES.to_owned(),
+        MetadataPolicy::Only(names) => format_list(names),
     }
 }
 
 /// Reads the sections `[tenants.NAME]`.
-pub(super) fn tenants(layers: &mut Layers<'_>) -> Result<BTreeMap<TenantId, ItemRetention>, Usage> {
-    let sections = layers.section::<BTreeMap<String, TenantFile>>("tenants")?;
-    let mut all = BTreeMap::new();
+pub(super) fn read_tenants(
+    layers: &mut Layers<'_>,
+) -> Result<BTreeMap<TenantId, ItemRetention>, Usage> {
+    let sections = layers.section::<BTreeMap<String, TenantSection>>("tenants")?;
+    let mut retention = BTreeMap::new();
     for (name, section) in sections.unwrap_or_default() {
         let file = layers.file();
-        let wrong = |e: String| Usage::new(format!("{file}: [tenants.{name}]: {e}"));
-        let tenant = TenantId::new(name.as_str()).map_err(|e| wrong(e.to_string()))?;
+        let to_usage = |e: String| Usage::new(format!("{file}: [tenants.{name}]: {e}"));
+        let tenant = TenantId::new(name.as_str()).map_err(|e| to_usage(e.to_string()))?;
         if let Some(record) = section.record {
             let record = record.parse::<ItemRetention>();
-            let record = record.map_err(|e| wrong(format!("record: {e}")))?;
+            let record = record.map_err(|e| to_usage(format!("record: {e}")))?;
             layers.add_row(format!("tenants.{tenant}.record"), &record);
-            all.insert(tenant, record);
+            retention.insert(tenant, record);
         }
     }
-    Ok(all)
+    Ok(retention)
 }
 
 impl HotConfig {
-    /// Reads the settings. Those that decide which part of a session the ledger stores are written to `engine`.
+    /// Reads the settings. Writes those that decide which part of a session the ledger stores to `engine`.
     pub(super) fn read(layers: &mut Layers<'_>, engine: &mut Settings) -> Result<Self, Usage> {
-        let usual = HotBounds::default();
-        let any = 1..=u64::MAX;
+        let defaults = HotBounds::default();
+        let at_least_one = 1..=u64::MAX;
         let url = layers.text("hot", || Ok(HotUrl::Memory))?;
         let bounds = HotBounds {
-            ttl: layers.seconds("hot_ttl_s", any.clone(), usual.ttl)?,
-            turns: layers.number("hot_turns", any, usual.turns)?,
-            bytes: layers.number("hot_bytes", BYTES_MIN..=u64::MAX, usual.bytes)?,
+            ttl: layers.seconds("hot_ttl_s", at_least_one.clone(), defaults.ttl)?,
+            turns: layers.number("hot_turns", at_least_one, defaults.turns)?,
+            bytes: layers.number("hot_bytes", BYTES_MIN..=u64::MAX, defaults.bytes)?,
         };
         let timeout = Duration::from_millis(250);
         let timeout = layers.millis("hot_timeout_ms", 1..=TIMEOUT_MAX_MS, timeout)?;
         let memory_bytes =
             layers.number("hot_memory_bytes", MEMORY_BYTES_MIN..=u64::MAX, 256 << 20)?;
         let default = || Ok("filrouge".to_owned());
-        let prefix = layers.read(("hot_prefix", Form::Text), default, prefix, String::clone)?;
+        let prefix = layers.read(
+            ("hot_prefix", ValueType::Text),
+            default,
+            parse_prefix,
+            String::clone,
+        )?;
         let durable = layers.text("durable", || Ok(DurablePolicy::default()))?;
         engine.record.default = layers.text("record", || Ok(ItemRetention::default()))?;
         let default = || {
@@ -199,8 +206,13 @@ impl HotConfig {
                 }
             })
         };
-        let setting = ("metadata_allow", Form::List);
-        engine.metadata = layers.read(setting, default, metadata, allowed)?;
+        let setting = ("metadata_allow", ValueType::List);
+        engine.metadata = layers.read(
+            setting,
+            default,
+            parse_metadata_policy,
+            format_metadata_policy,
+        )?;
         Ok(Self {
             url,
             durable,

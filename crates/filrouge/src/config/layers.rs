@@ -16,7 +16,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::exit::Usage;
 
-/// The text that stands for an absent value, and for an empty list.
+/// The text of an absent value, and of an empty list.
 pub(super) const NONE: &str = "none";
 
 /// A setting as `config show` lists it.
@@ -29,14 +29,14 @@ pub(crate) struct SettingRow {
     pub(crate) origin: String,
 }
 
-/// The type that a setting must have in the file. In a variable or a flag, every setting is a text.
+/// The type that a setting must have in the file. In an environment variable or a flag, every setting is a text.
 #[derive(Clone, Copy)]
-pub(super) enum Form {
+pub(super) enum ValueType {
     Text,
     /// A path. In the file, a relative path starts at the file's folder.
     FilePath,
     Number,
-    Truth,
+    Boolean,
     /// A list of texts; in a variable, separated by commas.
     List,
 }
@@ -54,34 +54,35 @@ pub(super) struct Layers<'a> {
     rows: Vec<SettingRow>,
 }
 
-/// filrouge's folder in a base folder of the XDG Base Directory Specification. `variable` and `fallback` are those of
-/// [`base`].
-pub(super) fn xdg(variable: &str, fallback: &str) -> Result<PathBuf, Usage> {
-    let base = base(variable, fallback).map(|base| base.join("filrouge"));
-    let what = || Usage::new(format!("neither {variable} nor HOME is set")).with_hint("set HOME");
-    base.ok_or_else(what)
+/// filrouge's folder in a base folder of the XDG Base Directory Specification. `env_variable` and `fallback` are those
+/// of [`base_folder`].
+pub(super) fn xdg_folder(env_variable: &str, fallback: &str) -> Result<PathBuf, Usage> {
+    let base = base_folder(env_variable, fallback).map(|base| base.join("filrouge"));
+    let no_home =
+        || Usage::new(format!("neither {env_variable} nor HOME is set")).with_hint("set HOME");
+    base.ok_or_else(no_home)
 }
 
 /// The folder that an environment variable names, if it is absolute; else the folder `fallback` in the user's home.
 /// `None` without a home.
-pub(crate) fn base(variable: &str, fallback: &str) -> Option<PathBuf> {
-    let named = path_in(variable).filter(|path| path.is_absolute());
-    named.or_else(|| home().map(|home| home.join(fallback)))
+pub(crate) fn base_folder(env_variable: &str, fallback: &str) -> Option<PathBuf> {
+    let named = env_path(env_variable).filter(|path| path.is_absolute());
+    named.or_else(|| home_folder().map(|home| home.join(fallback)))
 }
 
 /// The user's home folder; `None` if `HOME` is not an absolute path.
-pub(crate) fn home() -> Option<PathBuf> {
-    path_in("HOME").filter(|home| home.is_absolute())
+pub(crate) fn home_folder() -> Option<PathBuf> {
+    env_path("HOME").filter(|home| home.is_absolute())
 }
 
 /// The path in an environment variable; `None` if the variable is empty or not set.
-pub(crate) fn path_in(variable: &str) -> Option<PathBuf> {
-    let value = env::var_os(variable).filter(|value| !value.is_empty());
+pub(crate) fn env_path(env_variable: &str) -> Option<PathBuf> {
+    let value = env::var_os(env_variable).filter(|value| !value.is_empty());
     value.map(PathBuf::from)
 }
 
 /// Parses the text of a setting. The caller adds the setting's name to the error.
-pub(super) fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
+pub(super) fn parse<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|e: T::Err| e.to_string())
 }
 
@@ -95,7 +96,7 @@ pub(super) fn non_empty(text: &str) -> Result<String, String> {
 
 /// The environment variable of a setting: `FILROUGE_` and the setting's name in capitals. The names of some sections
 /// are left out.
-fn variable(name: &str) -> String {
+fn env_variable(name: &str) -> String {
     let short = match name {
         "sources" => "source",
         "search.embedder.kind" => "embedder",
@@ -108,16 +109,16 @@ fn variable(name: &str) -> String {
     format!("FILROUGE_{}", short.replace('.', "_").to_uppercase())
 }
 
-/// A value of the file as the text that its environment variable would have; `None` when its type is wrong.
-fn written(form: Form, value: &DeValue<'_>) -> Option<String> {
-    match (form, value) {
-        (Form::Text | Form::FilePath, DeValue::String(text)) => Some(text.to_string()),
-        (Form::Number, DeValue::Integer(number)) => {
+/// Converts a value of the file to the text of its environment variable; `None` when its type is wrong.
+fn toml_as_text(value_type: ValueType, value: &DeValue<'_>) -> Option<String> {
+    match (value_type, value) {
+        (ValueType::Text | ValueType::FilePath, DeValue::String(text)) => Some(text.to_string()),
+        (ValueType::Number, DeValue::Integer(number)) => {
             let number = u64::from_str_radix(number.as_str(), number.radix());
             Some(number.ok()?.to_string())
         }
-        (Form::Truth, DeValue::Boolean(truth)) => Some(truth.to_string()),
-        (Form::List, DeValue::Array(list)) => {
+        (ValueType::Boolean, DeValue::Boolean(value)) => Some(value.to_string()),
+        (ValueType::List, DeValue::Array(list)) => {
             let texts = list.iter().map(|text| text.get_ref().as_str());
             let texts = texts.collect::<Option<Vec<_>>>()?;
             // A list with one empty text must differ from an empty list.
@@ -149,7 +150,7 @@ impl<'a> Layers<'a> {
             flags,
             rows: Vec::new(),
         };
-        let table = DeTable::parse(text).map_err(|e| layers.malformed(&e))?;
+        let table = DeTable::parse(text).map_err(|e| layers.malformed_toml(&e))?;
         layers.table = table.into_inner();
         Ok(layers)
     }
@@ -159,11 +160,11 @@ impl<'a> Layers<'a> {
     /// # Errors
     /// [`Usage`] for a setting in the file that was not read, and hence is unknown.
     pub(super) fn finish(self) -> Result<Vec<SettingRow>, Usage> {
-        match self.unknown("", &self.table) {
+        match self.first_unknown("", &self.table) {
             Some((name, span)) => {
-                let what = format!("unknown field `{name}`");
+                let detail = format!("unknown field `{name}`");
                 Err(self
-                    .at(span, &what)
+                    .error_at_line(span, &detail)
                     .with_hint("docs/settings.md lists the settings"))
             }
             None => Ok(self.rows),
@@ -200,31 +201,31 @@ impl<'a> Layers<'a> {
 
     /// Reads a section that only the file can have, as a value of its own type. `None` when it is absent.
     pub(super) fn section<T: Deserialize<'a>>(&mut self, name: &str) -> Result<Option<T>, Usage> {
-        let value = self.take(name);
+        let value = self.remove_from_file(name);
         let read = value.map(|value| T::deserialize(value.into_deserializer()));
-        read.transpose().map_err(|e| self.malformed(&e))
+        read.transpose().map_err(|e| self.malformed_toml(&e))
     }
 
     /// Reads a setting. `read` parses the text of the strongest layer that has the setting. `default` gives the value
-    /// if no layer has it. `shown` formats the value for its row.
+    /// if no layer has it. `display` formats the value for its row.
     pub(super) fn read<T>(
         &mut self,
-        (name, form): (&'static str, Form),
+        (name, value_type): (&'static str, ValueType),
         default: impl FnOnce() -> Result<T, Usage>,
         read: impl FnOnce(&str) -> Result<T, String>,
-        shown: impl FnOnce(&T) -> String,
+        display: impl FnOnce(&T) -> String,
     ) -> Result<T, Usage> {
-        let (value, origin) = match self.find(name, form)? {
+        let (value, origin) = match self.lookup(name, value_type)? {
             Some((text, origin)) => {
-                let wrong = |e| Usage::new(format!("{origin}: {name}: {e}"));
-                (read(&text).map_err(wrong)?, origin)
+                let to_usage = |e| Usage::new(format!("{origin}: {name}: {e}"));
+                (read(&text).map_err(to_usage)?, origin)
             }
             None => (default()?, "default".to_owned()),
         };
-        let (name, shown) = (name.to_owned(), shown(&value));
+        let (name, display) = (name.to_owned(), display(&value));
         self.rows.push(SettingRow {
             name,
-            value: shown,
+            value: display,
             origin,
         });
         Ok(value)
@@ -239,19 +240,23 @@ impl<'a> Layers<'a> {
     where
         T: FromStr<Err: Display> + Display,
     {
-        self.read((name, Form::Text), default, parsed, T::to_string)
+        self.read((name, ValueType::Text), default, parse, T::to_string)
     }
 
     /// Reads a list of texts, each parsed by `read`.
-    pub(super) fn several<T: ToString>(
+    pub(super) fn list<T: ToString>(
         &mut self,
         name: &'static str,
         default: impl FnOnce() -> Vec<T>,
         read: fn(&str) -> Result<T, String>,
     ) -> Result<Vec<T>, Usage> {
-        let all = |text: &str| text.split(',').map(|one| read(one.trim())).collect();
-        let shown = |all: &Vec<T>| joined(all);
-        self.read((name, Form::List), || Ok(default()), all, shown)
+        let read_all = |text: &str| {
+            text.split(',')
+                .map(|element| read(element.trim()))
+                .collect()
+        };
+        let display = |values: &Vec<T>| format_list(values);
+        self.read((name, ValueType::List), || Ok(default()), read_all, display)
     }
 
     /// Reads a text without a default; `None` when no layer has it.
@@ -262,29 +267,39 @@ impl<'a> Layers<'a> {
     ) -> Result<Option<T>, Usage> {
         let read = |text: &str| read(text).map(Some);
         self.read(
-            (name, Form::Text),
+            (name, ValueType::Text),
             || Ok(None),
             read,
-            |value| shown_or_none(value.as_ref()),
+            |value| format_or_none(value.as_ref()),
         )
     }
 
-    /// Reads a path unchanged: a relative path remains relative, even in the file.
+    /// Reads a path and keeps a relative path relative, even in the file.
     pub(super) fn path(
         &mut self,
         name: &'static str,
         default: impl FnOnce() -> Result<PathBuf, Usage>,
     ) -> Result<PathBuf, Usage> {
-        let shown = |path: &PathBuf| path.display().to_string();
-        self.read((name, Form::Text), default, |text| Ok(text.into()), shown)
+        let display = |path: &PathBuf| path.display().to_string();
+        self.read(
+            (name, ValueType::Text),
+            default,
+            |text| Ok(text.into()),
+            display,
+        )
     }
 
-    pub(super) fn truth(&mut self, name: &'static str, default: bool) -> Result<bool, Usage> {
+    pub(super) fn boolean(&mut self, name: &'static str, default: bool) -> Result<bool, Usage> {
         let read = |text: &str| {
             text.parse()
                 .map_err(|_| format!("{text:?} is neither true nor false"))
         };
-        self.read((name, Form::Truth), || Ok(default), read, bool::to_string)
+        self.read(
+            (name, ValueType::Boolean),
+            || Ok(default),
+            read,
+            bool::to_string,
+        )
     }
 
     /// Reads a whole number within `bounds`.
@@ -295,10 +310,15 @@ impl<'a> Layers<'a> {
         default: N,
     ) -> Result<N, Usage> {
         let read = |text: &str| {
-            let number = N::try_from(within(&bounds, text)?);
+            let number = N::try_from(parse_within(&bounds, text)?);
             number.map_err(|_| format!("{text:?} is too large for this machine"))
         };
-        self.read((name, Form::Number), || Ok(default), read, N::to_string)
+        self.read(
+            (name, ValueType::Number),
+            || Ok(default),
+            read,
+            N::to_string,
+        )
     }
 
     /// Reads a number of milliseconds within `bounds`.
@@ -324,48 +344,53 @@ impl<'a> Layers<'a> {
             .map(Duration::from_secs)
     }
 
-    /// The text of the strongest layer that has the setting, and the name of that layer. Takes the setting out of the
-    /// file even if another layer is stronger, so that [`Self::finish`] does not find it there.
-    fn find(&mut self, name: &'static str, form: Form) -> Result<Option<(String, String)>, Usage> {
-        let in_file = self.take(name).map(|value| {
-            let wrong = || self.at(value.span(), &format!("{name} {}", must_be(form)));
-            written(form, value.get_ref()).ok_or_else(wrong)
+    /// Returns the text of the strongest layer that has the setting, and the name of that layer. Removes the setting
+    /// from `table` even if another layer is stronger, so that [`Self::finish`] does not report it as unknown.
+    fn lookup(
+        &mut self,
+        name: &'static str,
+        value_type: ValueType,
+    ) -> Result<Option<(String, String)>, Usage> {
+        let in_file = self.remove_from_file(name).map(|value| {
+            let type_error =
+                || self.error_at_line(value.span(), &format!("{name} {}", type_rule(value_type)));
+            toml_as_text(value_type, value.get_ref()).ok_or_else(type_error)
         });
-        let in_file = in_file.transpose()?.map(|text| match form {
-            Form::FilePath => self.folder().join(text).to_string_lossy().into_owned(),
+        let in_file = in_file.transpose()?.map(|text| match value_type {
+            ValueType::FilePath => self.folder().join(text).to_string_lossy().into_owned(),
             _ => text,
         });
         let in_file = in_file.map(|text| (text, self.file()));
         if let Some(text) = self.flags.remove(name) {
             return Ok(Some((text, format!("--{name}"))));
         }
-        let variable = variable(name);
-        match env::var(&variable) {
-            Ok(text) if !text.is_empty() => Ok(Some((text, variable))),
+        let env_variable = env_variable(name);
+        match env::var(&env_variable) {
+            Ok(text) if !text.is_empty() => Ok(Some((text, env_variable))),
             Ok(_) | Err(env::VarError::NotPresent) => Ok(in_file),
             Err(env::VarError::NotUnicode(_)) => {
-                Err(Usage::new(format!("{variable} is not UTF-8")))
+                Err(Usage::new(format!("{env_variable} is not UTF-8")))
             }
         }
     }
 
-    /// Takes a value out of the file, by its name with sections, such as `search.index`.
-    fn take(&mut self, name: &str) -> Option<Spanned<DeValue<'a>>> {
+    /// Removes a value from `table` by its name with sections, such as `search.index`.
+    fn remove_from_file(&mut self, name: &str) -> Option<Spanned<DeValue<'a>>> {
         let mut table = &mut self.table;
         let mut member = name;
-        while let Some((section, rest)) = member.split_once('.') {
+        while let Some((section, remainder)) = member.split_once('.') {
             table = match table.get_mut(section)?.get_mut() {
                 DeValue::Table(inner) => inner,
                 _ => return None,
             };
-            member = rest;
+            member = remainder;
         }
         table.remove(member)
     }
 
-    /// The first name in the rest of the file, which is unknown, and its position. A section is known if a setting in
-    /// it was read. `prefix` is the name of `table` with a final dot.
-    fn unknown(
+    /// Returns the first unread name of `table`, which is unknown, and its position. A section is known if a setting
+    /// in it was read. `prefix` is the name of `table` with a final dot.
+    fn first_unknown(
         &self,
         prefix: &str,
         table: &DeTable<'a>,
@@ -377,74 +402,78 @@ impl<'a> Layers<'a> {
                 DeValue::Table(inner)
                     if self.rows.iter().any(|row| row.name.starts_with(&section)) =>
                 {
-                    self.unknown(&section, inner)
+                    self.first_unknown(&section, inner)
                 }
                 _ => Some((name, key.span())),
             }
         })
     }
 
-    /// The error `what` with the number of the line at `span`.
-    fn at(&self, span: std::ops::Range<usize>, what: &str) -> Usage {
+    /// The error `detail` with the number of the line at `span`.
+    fn error_at_line(&self, span: std::ops::Range<usize>, detail: &str) -> Usage {
         let before = self.text.get(..span.start).unwrap_or_default();
         let line = before.matches('\n').count() + 1;
-        Usage::new(format!("{}: line {line}: {what}", self.file()))
+        Usage::new(format!("{}: line {line}: {detail}", self.file()))
     }
 
     /// The error for TOML that cannot be read, with its line. The message is left out if it may quote a secret.
-    fn malformed(&self, error: &toml::de::Error) -> Usage {
+    fn malformed_toml(&self, error: &toml::de::Error) -> Usage {
         let may_contain_secret =
             |t: &str| t.contains("secret") || t.contains("://") && t.contains('@');
         let span = error.span().unwrap_or(0..0);
         let before = self.text.get(..span.start).unwrap_or_default();
         let line = before.matches('\n').count();
-        let near = match error.span() {
+        let source_text = match error.span() {
             Some(_) => self.text.lines().nth(line).unwrap_or_default(),
             None => self.text,
         };
         let section = before.rsplit("\n[").next().unwrap_or_default();
-        if may_contain_secret(near)
+        if may_contain_secret(source_text)
             || may_contain_secret(section)
             || error.message().contains("whsec_")
         {
-            return self.at(
+            return self.error_at_line(
                 span,
                 "it is invalid (it is not shown, because it may contain a secret)",
             );
         }
-        self.at(span, error.message())
+        self.error_at_line(span, error.message())
     }
 }
 
-/// The rule for a form, for errors.
-fn must_be(form: Form) -> &'static str {
-    match form {
-        Form::Text | Form::FilePath => "must be a text",
-        Form::Number => "must be a whole number, not below 0",
-        Form::Truth => "must be true or false",
-        Form::List => "must be a list of texts",
+/// The rule for a type, for errors.
+fn type_rule(value_type: ValueType) -> &'static str {
+    match value_type {
+        ValueType::Text | ValueType::FilePath => "must be a text",
+        ValueType::Number => "must be a whole number, not below 0",
+        ValueType::Boolean => "must be true or false",
+        ValueType::List => "must be a list of texts",
     }
 }
 
 /// Parses an integer within bounds.
-pub(super) fn within(bounds: &RangeInclusive<u64>, text: &str) -> Result<u64, String> {
+pub(super) fn parse_within(bounds: &RangeInclusive<u64>, text: &str) -> Result<u64, String> {
     let number = text.parse().ok().filter(|number| bounds.contains(number));
     number.ok_or_else(|| match (bounds.start(), bounds.end()) {
-        (least, &u64::MAX) => format!("{text:?} is no whole number from {least} up"),
-        (least, greatest) => format!("{text:?} is no whole number from {least} to {greatest}"),
+        (min, &u64::MAX) => format!("{text:?} is no whole number from {min} up"),
+        (min, max) => format!("{text:?} is no whole number from {min} to {max}"),
     })
 }
 
 /// Formats a value; [`NONE`] if it is absent.
-pub(super) fn shown_or_none<T: Display>(value: Option<&T>) -> String {
+pub(super) fn format_or_none<T: Display>(value: Option<&T>) -> String {
     value.map_or_else(|| NONE.to_owned(), T::to_string)
 }
 
-/// Formats a list as its environment variable would be written; [`NONE`] if it is empty.
-pub(super) fn joined<T: ToString>(all: &[T]) -> String {
-    match all {
+/// Formats a list in the form that its environment variable has; [`NONE`] if it is empty.
+pub(super) fn format_list<T: ToString>(values: &[T]) -> String {
+    match values {
         [] => NONE.to_owned(),
-        all => all.iter().map(T::to_string).collect::<Vec<_>>().join(","),
+        values => values
+            .iter()
+            .map(T::to_string)
+            .collect::<Vec<_>>()
+            .join(","),
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use filrouge_search::embed::{Embedder, Http, HttpSettings, Key};
 
-use super::layers::{Form, Layers, non_empty, shown_or_none, within, xdg};
+use super::layers::{Layers, ValueType, format_or_none, non_empty, parse_within, xdg_folder};
 use super::secret::SecretSource;
 use crate::exit::Usage;
 
@@ -26,7 +26,7 @@ filrouge_types::words!(
 #[derive(Debug, Clone)]
 pub(crate) struct IndexConfig {
     /// Whether indexes are used and kept up to date.
-    pub(crate) on: bool,
+    pub(crate) enabled: bool,
     /// The folder of the indexes of other programs' histories.
     pub(crate) dir: PathBuf,
 }
@@ -46,13 +46,13 @@ pub(crate) struct SearchConfig {
     timeout: Duration,
 }
 
-/// The longest timeout in milliseconds; no model needs more time for a batch.
+/// The maximum timeout in milliseconds; no model needs more time for a batch of texts.
 const TIMEOUT_MAX: u64 = 300_000;
 /// The maximum number of dimensions; no model has more.
 const DIMENSIONS_MAX: u64 = 8_192;
 
 /// Parses the URL of a service. A URL that could contain a credential is refused, because settings are shown.
-fn address(text: &str) -> Result<String, String> {
+fn parse_url(text: &str) -> Result<String, String> {
     if text.contains(['@', '?', '#']) {
         return Err(
             "the address of a service, without a name, a password or anything after its path"
@@ -62,7 +62,7 @@ fn address(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-fn absolute(text: &str) -> Result<PathBuf, String> {
+fn parse_absolute(text: &str) -> Result<PathBuf, String> {
     match PathBuf::from(text) {
         path if path.is_absolute() => Ok(path),
         _ => Err(format!("{text:?} is no absolute path")),
@@ -71,44 +71,54 @@ fn absolute(text: &str) -> Result<PathBuf, String> {
 
 impl IndexConfig {
     fn read(layers: &mut Layers<'_>) -> Result<Self, Usage> {
-        let own = || Ok(xdg("XDG_CACHE_HOME", ".cache")?.join("index"));
+        let default_folder = || Ok(xdg_folder("XDG_CACHE_HOME", ".cache")?.join("index"));
         let shown = |path: &PathBuf| path.display().to_string();
         Ok(Self {
-            on: layers.truth("search.index", true)?,
-            dir: layers.read(("search.index_dir", Form::Text), own, absolute, shown)?,
+            enabled: layers.boolean("search.index", true)?,
+            dir: layers.read(
+                ("search.index_dir", ValueType::Text),
+                default_folder,
+                parse_absolute,
+                shown,
+            )?,
         })
     }
 }
 
 impl SearchConfig {
     pub(super) fn read(layers: &mut Layers<'_>) -> Result<Self, Usage> {
-        let own = || Ok(xdg("XDG_DATA_HOME", ".local/share")?.join("models/minilm"));
-        let usual = Duration::from_secs(30);
+        let default_folder =
+            || Ok(xdg_folder("XDG_DATA_HOME", ".local/share")?.join("models/minilm"));
+        let default_timeout = Duration::from_secs(30);
         Ok(Self {
             index: IndexConfig::read(layers)?,
             kind: layers.text("search.embedder.kind", || Ok(EmbedderKind::None))?,
             folder: layers.read(
-                ("search.embedder.folder", Form::FilePath),
-                own,
+                ("search.embedder.folder", ValueType::FilePath),
+                default_folder,
                 |text| Ok(text.into()),
                 |path: &PathBuf| path.display().to_string(),
             )?,
-            url: layers.optional("search.embedder.url", address)?,
+            url: layers.optional("search.embedder.url", parse_url)?,
             model: layers.optional("search.embedder.model", non_empty)?,
             dimensions: layers.read(
-                ("search.embedder.dimensions", Form::Number),
+                ("search.embedder.dimensions", ValueType::Number),
                 || Ok(None),
-                |text| within(&(1..=DIMENSIONS_MAX), text).map(Some),
-                |number| shown_or_none(number.as_ref()),
+                |text| parse_within(&(1..=DIMENSIONS_MAX), text).map(Some),
+                |number| format_or_none(number.as_ref()),
             )?,
             key_file: layers.read(
-                ("search.embedder.key_file", Form::FilePath),
+                ("search.embedder.key_file", ValueType::FilePath),
                 || Ok(None),
                 |text| non_empty(text).map(Some),
-                |path| shown_or_none(path.as_ref()),
+                |path| format_or_none(path.as_ref()),
             )?,
             key_env: layers.optional("search.embedder.key_env", non_empty)?,
-            timeout: layers.millis("search.embedder.timeout_ms", 1..=TIMEOUT_MAX, usual)?,
+            timeout: layers.millis(
+                "search.embedder.timeout_ms",
+                1..=TIMEOUT_MAX,
+                default_timeout,
+            )?,
         })
     }
 
@@ -116,16 +126,16 @@ impl SearchConfig {
     /// and sends no request yet. Must be called within the Tokio runtime, which later sends the embedder's requests.
     ///
     /// # Errors
-    /// [`Usage`] for missing settings. For a file or a key that cannot be read: the cause.
+    /// [`Usage`] for missing settings; the cause for a file or a key that cannot be read.
     pub(crate) fn embedder(&self) -> anyhow::Result<Option<Arc<dyn Embedder>>> {
         match self.kind {
             EmbedderKind::None => Ok(None),
             EmbedderKind::MiniLm => minilm(&self.folder).map(Some),
-            EmbedderKind::Http => Ok(Some(Arc::new(self.service()?))),
+            EmbedderKind::Http => Ok(Some(Arc::new(self.http_embedder()?))),
         }
     }
 
-    fn service(&self) -> anyhow::Result<Http> {
+    fn http_embedder(&self) -> anyhow::Result<Http> {
         let (Some(url), Some(model), Some(dimensions)) =
             (self.url.clone(), self.model.clone(), self.dimensions)
         else {
@@ -138,26 +148,26 @@ impl SearchConfig {
             url,
             model,
             dimensions: usize::try_from(dimensions)?,
-            key: self.key()?,
+            key: self.service_key()?,
             timeout: self.timeout,
         };
-        let wrong = |e| Usage::new(format!("search.embedder: {e}"));
-        Ok(Http::new(settings, tokio::runtime::Handle::current()).map_err(wrong)?)
+        let to_usage = |e| Usage::new(format!("search.embedder: {e}"));
+        Ok(Http::new(settings, tokio::runtime::Handle::current()).map_err(to_usage)?)
     }
 
-    fn key(&self) -> Result<Option<Key>, Usage> {
+    fn service_key(&self) -> Result<Option<Key>, Usage> {
         let source = match (&self.key_file, &self.key_env) {
             (None, None) => return Ok(None),
             (Some(path), None) => SecretSource::File(path.into()),
             (None, Some(name)) => SecretSource::Environment(name.clone()),
             (Some(_), Some(_)) => {
-                let what = "search.embedder: set only one of key_file and key_env";
-                return Err(Usage::new(what));
+                let detail = "search.embedder: set only one of key_file and key_env";
+                return Err(Usage::new(detail));
             }
         };
-        let wrong = |e: String| Usage::new(format!("search.embedder: the key: {e}"));
-        let key = source.read().map_err(wrong)?;
-        let key = Key::new(&key).map_err(|e| wrong(format!("{source}: {e}")))?;
+        let to_usage = |e: String| Usage::new(format!("search.embedder: the key: {e}"));
+        let key = source.read().map_err(to_usage)?;
+        let key = Key::new(&key).map_err(|e| to_usage(format!("{source}: {e}")))?;
         Ok(Some(key))
     }
 }
@@ -169,8 +179,8 @@ fn minilm(folder: &Path) -> anyhow::Result<Arc<dyn Embedder>> {
 
 #[cfg(not(feature = "minilm"))]
 fn minilm(_: &Path) -> anyhow::Result<Arc<dyn Embedder>> {
-    let what = "search.embedder: this filrouge was built without the feature minilm";
-    Err(Usage::new(what)
+    let detail = "search.embedder: this filrouge was built without the feature minilm";
+    Err(Usage::new(detail)
         .with_hint("cargo install --path crates/filrouge --features minilm")
         .into())
 }

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use filrouge_sources::Program;
 use filrouge_sources::programs::{self, LEDGER};
 
-use super::layers::{Form, Layers, joined};
+use super::layers::{Layers, ValueType, format_list};
 use crate::exit::Usage;
 
 mod open;
@@ -16,7 +16,7 @@ mod open;
 pub(crate) use open::{FoundHistories, OpenLibrary, histories, open, open_with_ledger};
 
 /// The value of `sources` for all histories that exist, which is also the default.
-const EVERYTHING: &str = "all";
+const ALL_SOURCES: &str = "all";
 
 /// The name of a history, such as `codex`, `opencode:/path` or `ledger`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,21 +67,26 @@ impl fmt::Display for SourceName {
 
 /// Reads the histories that are queried by default; `None` for all that exist.
 pub(super) fn read(layers: &mut Layers<'_>) -> Result<Option<Vec<SourceName>>, Usage> {
-    layers.read(("sources", Form::List), || Ok(None), names, shown)
+    layers.read(
+        ("sources", ValueType::List),
+        || Ok(None),
+        parse_names,
+        format_names,
+    )
 }
 
 /// Parses names separated by commas. `all` alone becomes `None`, which means every history that exists.
-fn names(text: &str) -> Result<Option<Vec<SourceName>>, String> {
-    if text == EVERYTHING {
+fn parse_names(text: &str) -> Result<Option<Vec<SourceName>>, String> {
+    if text == ALL_SOURCES {
         return Ok(None);
     }
     let names = text.split(',').map(|name| name.trim().parse());
     names.collect::<Result<_, _>>().map(Some)
 }
 
-fn shown(names: &Option<Vec<SourceName>>) -> String {
+fn format_names(names: &Option<Vec<SourceName>>) -> String {
     let names = names.as_deref();
-    names.map_or_else(|| EVERYTHING.to_owned(), joined)
+    names.map_or_else(|| ALL_SOURCES.to_owned(), format_list)
 }
 
 #[cfg(test)]
@@ -89,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_are_named() {
+    fn source_names_are_parsed_and_formatted() {
         for (text, program, path) in [
             ("opencode", "opencode", None),
             ("claude-code", "claude-code", None),
@@ -103,17 +108,17 @@ mod tests {
         }
         assert_eq!("ledger".parse(), Ok(SourceName::Ledger));
         assert_eq!(SourceName::Ledger.to_string(), "ledger");
-        for wrong in ["", "open-code", "OpenCode", "codex:", "ledger:/x", "/x"] {
-            assert!(wrong.parse::<SourceName>().is_err(), "{wrong:?}");
+        for invalid in ["", "open-code", "OpenCode", "codex:", "ledger:/x", "/x"] {
+            assert!(invalid.parse::<SourceName>().is_err(), "{invalid:?}");
         }
     }
 
     #[test]
-    fn names_are_separated_by_commas_or_all() {
-        assert_eq!(names("all"), Ok(None));
-        let two = names("opencode, codex:/x").map(|names| names.map(|names| names.len()));
+    fn a_list_of_sources_is_all_or_names_between_commas() {
+        assert_eq!(parse_names("all"), Ok(None));
+        let two = parse_names("opencode, codex:/x").map(|names| names.map(|names| names.len()));
         assert_eq!(two, Ok(Some(2)));
-        assert!(names("opencode,").is_err());
-        assert!(names("opencode,all").is_err());
+        assert!(parse_names("opencode,").is_err());
+        assert!(parse_names("opencode,all").is_err());
     }
 }

@@ -3,23 +3,23 @@
 
 use filrouge_engine::spool::SpoolOptions;
 
-use super::layers::{Layers, xdg};
+use super::layers::{Layers, xdg_folder};
 use crate::exit::Usage;
 
-/// The maximum of `after_ms`, the time until a write goes to the spool: callers on a phone wait no longer.
+/// The maximum of `after_ms`, the time until a write goes to the spool: a caller on a phone does not wait longer.
 const AFTER_MS_MAX: u64 = 60_000;
 
 pub(super) fn read(layers: &mut Layers<'_>) -> Result<SpoolOptions, Usage> {
-    let default_dir = || Ok(xdg("XDG_STATE_HOME", ".local/state")?.join("spool"));
-    let usual = SpoolOptions::new(layers.path("spool.dir", default_dir)?);
+    let default_dir = || Ok(xdg_folder("XDG_STATE_HOME", ".local/state")?.join("spool"));
+    let defaults = SpoolOptions::new(layers.path("spool.dir", default_dir)?);
     Ok(SpoolOptions {
-        after: layers.millis("spool.after_ms", 1..=AFTER_MS_MAX, usual.after)?,
-        bytes: layers.number("spool.bytes", 0..=u64::MAX, usual.bytes)?,
+        after: layers.millis("spool.after_ms", 1..=AFTER_MS_MAX, defaults.after)?,
+        bytes: layers.number("spool.bytes", 0..=u64::MAX, defaults.bytes)?,
         session_entries: layers.number(
             "spool.session_entries",
             1..=u64::MAX,
-            usual.session_entries,
+            defaults.session_entries,
         )?,
-        ..usual
+        ..defaults
     })
 }

@@ -20,21 +20,21 @@ pub(crate) enum StoreUrl {
 /// A URL that may contain a password. It is shown without the password.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct HiddenUrl {
-    given: String,
-    shown: String,
+    full: String,
+    masked: String,
 }
 
 impl HiddenUrl {
-    pub(crate) fn new(given: &str, redacted: fn(&str) -> String) -> Self {
+    pub(crate) fn new(full: &str, redacted: fn(&str) -> String) -> Self {
         Self {
-            given: given.to_owned(),
-            shown: redacted(given),
+            full: full.to_owned(),
+            masked: redacted(full),
         }
     }
 
     /// The unmasked URL, for connecting.
-    pub(crate) fn as_given(&self) -> &str {
-        &self.given
+    pub(crate) fn unmasked(&self) -> &str {
+        &self.full
     }
 
     /// The options that open a ledger in PostgreSQL. A URL without a password gets the password in
@@ -43,7 +43,7 @@ impl HiddenUrl {
     /// # Errors
     /// `invalid` when the URL is malformed.
     pub(crate) fn options(&self, keyring: Arc<Keyring>) -> Result<Options, Failure> {
-        let options = Options::new(&self.given, keyring, Arc::new(OsEntropy))?;
+        let options = Options::new(&self.full, keyring, Arc::new(OsEntropy))?;
         Ok(match password() {
             Some(password) => options.with_password(&password),
             None => options,
@@ -53,18 +53,18 @@ impl HiddenUrl {
 
 impl fmt::Display for HiddenUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.shown)
+        f.write_str(&self.masked)
     }
 }
 
 impl fmt::Debug for HiddenUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.shown)
+        f.write_str(&self.masked)
     }
 }
 
-/// Parses a text that starts like a PostgreSQL URL.
-pub(super) fn postgres(text: &str) -> Result<HiddenUrl, String> {
+/// Parses a PostgreSQL URL. Checks only its scheme; [`HiddenUrl::options`] checks the rest.
+pub(super) fn parse_postgres_url(text: &str) -> Result<HiddenUrl, String> {
     let schemes = ["postgres://", "postgresql://"];
     if schemes.iter().any(|scheme| text.starts_with(scheme)) {
         return Ok(HiddenUrl::new(text, filrouge_postgres::redacted));
@@ -74,8 +74,8 @@ pub(super) fn postgres(text: &str) -> Result<HiddenUrl, String> {
 
 fn password() -> Option<String> {
     let variables = ["FILROUGE_STORE_PASSWORD", "PGPASSWORD"];
-    let mut set = variables.iter().filter_map(|name| env::var(name).ok());
-    set.find(|password| !password.is_empty())
+    let mut values = variables.iter().filter_map(|name| env::var(name).ok());
+    values.find(|password| !password.is_empty())
 }
 
 impl fmt::Display for StoreUrl {
@@ -95,7 +95,7 @@ impl std::str::FromStr for StoreUrl {
         match text.split_once(':') {
             Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
             Some(("memory", "")) => Ok(Self::Memory),
-            Some(("postgres" | "postgresql", _)) => postgres(text)
+            Some(("postgres" | "postgresql", _)) => parse_postgres_url(text)
                 .map(Self::Postgres)
                 .map_err(|e| format!("{e}; see docs/postgresql.md")),
             // Only the text before the first colon is quoted, because even a malformed URL may contain a password.

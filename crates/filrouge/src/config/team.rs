@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::layers::{Form, Layers, NONE, home};
+use super::layers::{Layers, NONE, ValueType, home_folder};
 use crate::exit::Usage;
 
 /// Where the sessions of teams are stored as snapshot files, in addition to the ledger.
@@ -14,38 +14,43 @@ pub(crate) struct TeamConfig {
     pub(crate) passphrase_file: Option<PathBuf>,
 }
 
-fn file(text: &str) -> Result<Option<PathBuf>, String> {
+fn parse_file(text: &str) -> Result<Option<PathBuf>, String> {
     Ok(Some(PathBuf::from(text)).filter(|_| text != NONE))
 }
 
-fn folder(text: &str) -> Result<Option<PathBuf>, String> {
-    match file(text)? {
+fn parse_folder(text: &str) -> Result<Option<PathBuf>, String> {
+    match parse_file(text)? {
         Some(path) if !path.is_absolute() => Err(format!("{text:?} is no absolute path")),
         path => Ok(path),
     }
 }
 
-/// The default folder. Other programs that read such files use the same folder.
+/// The default folder, which other programs that read snapshot files also use.
 fn default_folder() -> Result<Option<PathBuf>, Usage> {
-    Ok(home().map(|home| home.join(".agent-chatter/sessions")))
+    Ok(home_folder().map(|home| home.join(".agent-chatter/sessions")))
 }
 
-fn shown(path: &Option<PathBuf>) -> String {
+fn format_path(path: &Option<PathBuf>) -> String {
     let path = path.as_ref();
     path.map_or_else(|| NONE.to_owned(), |path| path.display().to_string())
 }
 
 impl TeamConfig {
     pub(super) fn read(layers: &mut Layers<'_>) -> Result<Self, Usage> {
-        let text = |name| (name, Form::Text);
+        let text = |name| (name, ValueType::Text);
         Ok(Self {
             snapshots_dir: layers.read(
                 text("team.snapshots_dir"),
                 default_folder,
-                folder,
-                shown,
+                parse_folder,
+                format_path,
             )?,
-            passphrase_file: layers.read(text("team.passphrase_file"), || Ok(None), file, shown)?,
+            passphrase_file: layers.read(
+                text("team.passphrase_file"),
+                || Ok(None),
+                parse_file,
+                format_path,
+            )?,
         })
     }
 }

@@ -19,6 +19,7 @@ use crate::exit::Usage;
 const BATCH_MAX: usize = 500;
 /// The maximum of `timeout_ms`, the time limit for a receiver's response.
 const TIMEOUT_MAX_MS: u64 = 60_000;
+/// The names of the kinds of changes in the setting `kinds`.
 const KINDS: [(&str, ChangeKind); 6] = [
     ("created", ChangeKind::Created),
     ("items", ChangeKind::Items),
@@ -31,7 +32,7 @@ const KINDS: [(&str, ChangeKind); 6] = [
 /// One section in the file; unknown members are refused.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WebhookFile {
+struct WebhookSection {
     name: String,
     url: Hidden,
     secret: Option<Hidden>,
@@ -63,37 +64,33 @@ pub(super) fn read(
     layers: &mut Layers<'_>,
     tenant: &TenantId,
 ) -> Result<Vec<WebhookConfig>, Usage> {
-    let sections = layers.section::<Vec<WebhookFile>>("webhooks")?;
+    let sections = layers.section::<Vec<WebhookSection>>("webhooks")?;
     let (sections, folder) = (sections.unwrap_or_default(), layers.folder());
     let mut names = BTreeSet::new();
-    let mut all = Vec::with_capacity(sections.len());
+    let mut webhooks = Vec::with_capacity(sections.len());
     for (number, section) in sections.into_iter().enumerate() {
-        let shown = section.name.clone();
-        let wrong = |e: String| {
-            Usage::new(format!(
-                "[[webhooks]] number {}, {shown:?}: {e}",
-                number + 1
-            ))
-        };
-        let webhook = read_one(section, folder, tenant).map_err(wrong)?;
+        let name = section.name.clone();
+        let to_usage =
+            |e: String| Usage::new(format!("[[webhooks]] number {}, {name:?}: {e}", number + 1));
+        let webhook = parse_section(section, folder, tenant).map_err(to_usage)?;
         if !names.insert(webhook.feed.name.clone()) {
-            return Err(wrong("the name is used twice".to_owned()));
+            return Err(to_usage("the name is used twice".to_owned()));
         }
-        all.push(webhook);
+        webhooks.push(webhook);
     }
-    Ok(all)
+    Ok(webhooks)
 }
 
-fn kind(text: &str) -> Result<ChangeKind, String> {
-    let found = KINDS.into_iter().find(|(word, _)| *word == text);
-    found.map(|(_, kind)| kind).ok_or_else(|| {
+fn parse_kind(text: &str) -> Result<ChangeKind, String> {
+    let entry = KINDS.into_iter().find(|(word, _)| *word == text);
+    entry.map(|(_, kind)| kind).ok_or_else(|| {
         let words: Vec<&str> = KINDS.iter().map(|(word, _)| *word).collect();
         format!("{text:?} is no kind of change; known: {}", words.join(", "))
     })
 }
 
-fn read_one(
-    section: WebhookFile,
+fn parse_section(
+    section: WebhookSection,
     folder: &Path,
     tenant: &TenantId,
 ) -> Result<WebhookConfig, String> {
@@ -107,7 +104,12 @@ fn read_one(
         Some(kinds) if kinds.is_empty() => {
             return Err("kinds is empty; leave it out for all".to_owned());
         }
-        Some(kinds) => Some(kinds.iter().map(|k| kind(k)).collect::<Result<_, _>>()?),
+        Some(kinds) => Some(
+            kinds
+                .iter()
+                .map(|k| parse_kind(k))
+                .collect::<Result<_, _>>()?,
+        ),
         None => None,
     };
     let batch = section.batch.unwrap_or(100);
@@ -125,13 +127,14 @@ fn read_one(
         Some("beginning") => WebhookStart::Beginning,
         Some(other) => return Err(format!("from is {other:?}; known: newest, beginning")),
     };
-    let own_tenant = section.tenant.map(|t| t.parse()).transpose();
-    let own_tenant = own_tenant.map_err(|e: filrouge_types::IdError| format!("tenant: {e}"))?;
-    const ATTEMPTS: NonZeroU32 = NonZeroU32::new(12).unwrap();
+    let section_tenant = section.tenant.map(|t| t.parse()).transpose();
+    let section_tenant =
+        section_tenant.map_err(|e: filrouge_types::IdError| format!("tenant: {e}"))?;
+    const DEFAULT_ATTEMPTS: NonZeroU32 = NonZeroU32::new(12).unwrap();
     Ok(WebhookConfig {
         feed: WebhookFeed {
             name: section.name.parse().map_err(|e| format!("{e}"))?,
-            tenant: own_tenant.unwrap_or_else(|| tenant.clone()),
+            tenant: section_tenant.unwrap_or_else(|| tenant.clone()),
             kinds,
             batch,
         },
@@ -139,7 +142,7 @@ fn read_one(
         url: section.url.0.parse().map_err(|e| format!("url: {e}"))?,
         secret,
         timeout: Duration::from_millis(timeout_ms),
-        max_attempts: section.max_attempts.unwrap_or(ATTEMPTS),
+        max_attempts: section.max_attempts.unwrap_or(DEFAULT_ATTEMPTS),
         from,
     })
 }
@@ -172,10 +175,11 @@ impl WebhookConfig {
 
     /// The webhook as `config show` lists it, as JSON and as a line of text. Secrets are left out, and the URL is
     /// reduced to its host.
-    pub(crate) fn shown(&self) -> (Value, String) {
+    pub(crate) fn describe(&self) -> (Value, String) {
         let feed = &self.feed;
-        let wanted = |kind: &ChangeKind| feed.kinds.as_ref().is_none_or(|all| all.contains(kind));
-        let kinds = KINDS.iter().filter(|(_, kind)| wanted(kind));
+        let is_included =
+            |kind: &ChangeKind| feed.kinds.as_ref().is_none_or(|kinds| kinds.contains(kind));
+        let kinds = KINDS.iter().filter(|(_, kind)| is_included(kind));
         let kinds: Vec<_> = kinds.map(|(word, _)| *word).collect();
         let from = match self.from {
             WebhookStart::Newest => "newest",
@@ -184,9 +188,9 @@ impl WebhookConfig {
         let (url, secret) = (self.url.to_string(), self.secret.to_string());
         let (tenant, batch, attempts) = (&feed.tenant, feed.batch, self.max_attempts);
         let timeout_ms = self.timeout.as_millis();
-        let off = if self.enabled { "" } else { "not enabled; " };
+        let prefix = if self.enabled { "" } else { "not enabled; " };
         let line = format!(
-            "{off}{url}; tenant {tenant}; {}; secret: {secret}; batch {batch}; timeout_ms {timeout_ms}; \
+            "{prefix}{url}; tenant {tenant}; {}; secret: {secret}; batch {batch}; timeout_ms {timeout_ms}; \
              max_attempts {attempts}; from {from}",
             kinds.join(", ")
         );

@@ -1,4 +1,4 @@
-//! Formats how long ago a moment was.
+//! Formats the age of a moment.
 
 use filrouge_types::Timestamp;
 use jiff::tz::TimeZone;
@@ -7,21 +7,21 @@ use super::words::{Words, fill};
 
 const MINUTE: i64 = 60_000_000;
 
-/// Formats `at` relative to `now`: within the last hour as minutes ago, else as day and time in the reader's time zone.
-pub(crate) fn when(words: &Words, at: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
+/// Formats `at` relative to `now`: in minutes within the last hour, else as day and time in the reader's time zone.
+pub(crate) fn format_age(words: &Words, at: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
     let ago = now.as_micros().saturating_sub(at.as_micros());
     match ago / MINUTE {
-        // After a clock was set back, a moment slightly ahead of now counts as now.
+        // A moment up to a minute after `now` counts as now: the clock may have been set back.
         ..1 if ago > -MINUTE => return words.just_now.to_owned(),
         n @ 1 => return fill(words.minute_one, &[("n", &n)]),
         n @ 2..60 => return fill(words.minute_many, &[("n", &n)]),
         _ => {}
     }
-    let local = |at: Timestamp| {
+    let to_local = |at: Timestamp| {
         let at = jiff::Timestamp::from_microsecond(at.as_micros()).unwrap_or_default();
         at.to_zoned(zone.clone()).datetime()
     };
-    let (then, today) = (local(at), local(now).date());
+    let (then, today) = (to_local(at), to_local(now).date());
     let time = format!("{:02}:{:02}", then.hour(), then.minute());
     let yesterday = today.yesterday().ok();
     if then.date() == today {
@@ -36,11 +36,11 @@ pub(crate) fn when(words: &Words, at: Timestamp, now: Timestamp, zone: &TimeZone
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::team::words::of_locale;
+    use crate::team::words::for_locale;
 
     #[test]
-    fn moments_are_in_the_readers_time_zone() {
-        let words = of_locale(|_| None);
+    fn ages_use_the_readers_time_zone() {
+        let words = for_locale(|_| None);
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
         let zone = TimeZone::fixed(jiff::tz::offset(2));
         let now = at("2026-03-01T00:30:00Z");
@@ -54,7 +54,7 @@ mod tests {
             ("2026-02-27T12:00:00Z", "2026-02-27 14:00"),
             ("2026-03-02T12:00:00Z", "2026-03-02 14:00"),
         ] {
-            assert_eq!(when(words, at(then), now, &zone), expected, "{then}");
+            assert_eq!(format_age(words, at(then), now, &zone), expected, "{then}");
         }
     }
 }

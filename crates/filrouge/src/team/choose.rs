@@ -1,5 +1,5 @@
-//! Lets the user choose between earlier sessions and a new one. A choice contains the id or the file that was shown, so
-//! that exactly this session is opened.
+//! Lets the user choose between earlier sessions and a new one. A choice contains the shown id or file, so that exactly
+//! this session is opened.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -17,21 +17,21 @@ use crate::output::printable;
 
 /// The user's choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Chosen {
+pub(super) enum Choice {
     /// The session to start with.
     Start(Start),
     /// The session in this snapshot file.
     File(PathBuf),
-    /// The user left.
-    Nothing,
+    /// The user leaves.
+    Leave,
     /// A signal arrived before the user chose.
     Signal(StopRequest),
 }
 
-/// The choices, each with the line that shows it: sessions, newest first, and then snapshot files.
+/// The choices, each with its line: sessions, newest first, and then snapshot files.
 struct Choices {
-    choices: Vec<(Chosen, String)>,
-    /// The digits of a number that were typed so far.
+    choices: Vec<(Choice, String)>,
+    /// The digits typed so far.
     typed: String,
 }
 
@@ -43,11 +43,11 @@ pub(super) async fn choose(
     deployment: &Deployment<'_>,
     team: &Team,
     signals: &mut Signals,
-) -> anyhow::Result<Chosen> {
+) -> anyhow::Result<Choice> {
     let sessions = deployment.sessions(team).await?;
     let offers = offers(deployment, team).await?;
     if sessions.is_empty() && offers.is_empty() {
-        return Ok(Chosen::Start(Start::New));
+        return Ok(Choice::Start(Start::New));
     }
     let mut choices = Choices {
         choices: sessions
@@ -57,25 +57,25 @@ pub(super) async fn choose(
             .collect(),
         typed: String::new(),
     };
-    let only = sessions.first().filter(|_| choices.choices.len() == 1);
-    // Started before the output, so that keys that are pressed during the output are read too.
+    let only_session = sessions.first().filter(|_| choices.choices.len() == 1);
+    // The reader starts before the output, so that it also reads keys that are pressed during the output.
     let mut keys = KeyReader::start()?;
-    show(deployment, only, &choices)?;
-    let chosen = loop {
+    show(deployment, only_session, &choices)?;
+    let choice = loop {
         let key = tokio::select! {
             signal = signals.next() => break match signal {
-                StopRequest::Interrupt => Chosen::Nothing,
-                signal => Chosen::Signal(signal),
+                StopRequest::Interrupt => Choice::Leave,
+                signal => Choice::Signal(signal),
             },
             key = keys.next() => key,
         };
-        if let Some(chosen) = choices.press(key) {
-            break chosen;
+        if let Some(choice) = choices.press(key) {
+            break choice;
         }
     };
     drop(keys);
     writeln!(io::stdout())?;
-    Ok(chosen)
+    Ok(choice)
 }
 
 /// The snapshot files with messages that the ledger lacks. Files that cannot be read are reported on stderr.
@@ -84,52 +84,52 @@ async fn offers(deployment: &Deployment<'_>, team: &Team) -> anyhow::Result<Vec<
         return Ok(Vec::new());
     };
     let engine = &deployment.opened.engine;
-    let found = importable(engine, &deployment.caller, &team.id, snapshots).await?;
-    for warning in &found.unreadable {
+    let importable_files = importable(engine, &deployment.caller, &team.id, snapshots).await?;
+    for warning in &importable_files.unreadable {
         let why = printable(&warning.to_string());
-        crate::output::say(fill(deployment.words.snapshot_not_read, &[("why", &why)]));
+        crate::output::print_stderr(fill(deployment.words.snapshot_not_read, &[("why", &why)]));
     }
-    Ok(found.offers)
+    Ok(importable_files.offers)
 }
 
-fn session_choice(deployment: &Deployment<'_>, session: &TeamSession) -> (Chosen, String) {
-    let held = session.held.as_ref();
-    let remark = held.map(|held| {
+fn session_choice(deployment: &Deployment<'_>, session: &TeamSession) -> (Choice, String) {
+    let holder = session.lease_holder.as_ref();
+    let remark = holder.map(|holder| {
         fill(
             deployment.words.held,
-            &[("holder", &printable(&held.holder))],
+            &[("holder", &printable(&holder.name))],
         )
     });
-    let line = line(
+    let line = choice_line(
         deployment,
         (session.last_activity, session.message_count),
         session.first_words.as_deref(),
         remark,
     );
     (
-        Chosen::Start(Start::Session(session.session_id.clone())),
+        Choice::Start(Start::Session(session.session_id.clone())),
         line,
     )
 }
 
-fn file_choice(deployment: &Deployment<'_>, offer: &Offer) -> (Chosen, String) {
+fn file_choice(deployment: &Deployment<'_>, offer: &Offer) -> (Choice, String) {
     let file = &offer.file;
     let name = file.path.file_name().unwrap_or_default().to_string_lossy();
-    let text = match offer.why {
-        OfferReason::Unknown => deployment.words.in_file,
+    let text = match offer.reason {
+        OfferReason::NotInLedger => deployment.words.in_file,
         OfferReason::Newer => deployment.words.newer_file,
     };
-    let line = line(
+    let line = choice_line(
         deployment,
         (file.updated_at, file.message_count),
         file.first_words.as_deref(),
         Some(fill(text, &[("file", &printable(&name))])),
     );
-    (Chosen::File(file.path.clone()), line)
+    (Choice::File(file.path.clone()), line)
 }
 
 /// The line of a choice: the time, the number of messages, the first words, and a remark in parentheses.
-fn line(
+fn choice_line(
     deployment: &Deployment<'_>,
     (when, count): (Timestamp, u64),
     first_words: Option<&str>,
@@ -137,7 +137,7 @@ fn line(
 ) -> String {
     let mut line = format!(
         "{}, {}",
-        deployment.when(when),
+        deployment.format_age(when),
         deployment.words.messages(count)
     );
     if let Some(words) = first_words {
@@ -152,22 +152,22 @@ fn line(
 fn show(
     deployment: &Deployment<'_>,
     // The only choice, if it is a session.
-    only: Option<&TeamSession>,
+    only_session: Option<&TeamSession>,
     choices: &Choices,
 ) -> io::Result<()> {
     let words = deployment.words;
     let mut out = io::stdout().lock();
-    if let Some(session) = only {
+    if let Some(session) = only_session {
         let (when, count) = (
-            deployment.when(session.last_activity),
+            deployment.format_age(session.last_activity),
             words.messages(session.message_count),
         );
-        let found = fill(words.found_one, &[("when", &when), ("count", &count)]);
-        if let Some(held) = &session.held {
-            let holder = printable(&held.holder);
+        let text = fill(words.found_one, &[("when", &when), ("count", &count)]);
+        if let Some(holder) = &session.lease_holder {
+            let holder = printable(&holder.name);
             writeln!(out, "{}", fill(words.held, &[("holder", &holder)]))?;
         }
-        write!(out, "{found}  {} ", words.choose_one)?;
+        write!(out, "{text}  {} ", words.choose_one)?;
     } else {
         let n = choices.choices.len();
         writeln!(out, "{}", fill(words.found_many, &[("n", &n)]))?;
@@ -181,16 +181,16 @@ fn show(
 
 impl Choices {
     /// Handles a key; returns the choice, if the key completes one. Only an explicit key resumes a session.
-    fn press(&mut self, key: Key) -> Option<Chosen> {
+    fn press(&mut self, key: Key) -> Option<Choice> {
         match key {
-            Key::Cancel => Some(Chosen::Nothing),
+            Key::Cancel => Some(Choice::Leave),
             Key::Backspace => {
                 self.typed.pop();
                 None
             }
-            Key::Enter => self.take_number(),
-            Key::Character('n' | 'N') => Some(Chosen::Start(Start::New)),
-            Key::Character('r' | 'R') => self.choices.first().map(|(chosen, _)| chosen.clone()),
+            Key::Enter => self.choose_typed_number(),
+            Key::Character('n' | 'N') => Some(Choice::Start(Start::New)),
+            Key::Character('r' | 'R') => self.choices.first().map(|(choice, _)| choice.clone()),
             Key::Character(c) if c.is_ascii_digit() => {
                 self.typed.push(c);
                 // A digit that could start a longer number waits for the next key.
@@ -199,17 +199,17 @@ impl Choices {
                 if could_continue {
                     None
                 } else {
-                    self.take_number()
+                    self.choose_typed_number()
                 }
             }
             Key::Character(_) => None,
         }
     }
 
-    fn take_number(&mut self) -> Option<Chosen> {
+    fn choose_typed_number(&mut self) -> Option<Choice> {
         let number: Option<usize> = std::mem::take(&mut self.typed).parse().ok();
-        let at = number?.checked_sub(1)?;
-        self.choices.get(at).map(|(chosen, _)| chosen.clone())
+        let index = number?.checked_sub(1)?;
+        self.choices.get(index).map(|(choice, _)| choice.clone())
     }
 }
 
@@ -217,12 +217,12 @@ impl Choices {
 mod tests {
     use super::*;
 
-    fn pressed(count: usize, keys: &str) -> Option<Chosen> {
+    fn choice_of_keys(count: usize, keys: &str) -> Option<Choice> {
         let mut choices = Choices {
             choices: (1..=count)
                 .map(|n| {
                     (
-                        Chosen::Start(Start::Session(n.to_string().into())),
+                        Choice::Start(Start::Session(n.to_string().into())),
                         String::new(),
                     )
                 })
@@ -239,28 +239,28 @@ mod tests {
         })
     }
 
-    fn session(id: &str) -> Option<Chosen> {
-        Some(Chosen::Start(Start::Session(id.into())))
+    fn session(id: &str) -> Option<Choice> {
+        Some(Choice::Start(Start::Session(id.into())))
     }
 
     #[test]
-    fn only_an_explicit_key_chooses() {
-        for nothing in ["", "\n", "x", " \n", "0", "4", "y\n"] {
-            assert_eq!(pressed(3, nothing), None, "{nothing:?}");
+    fn only_an_explicit_key_completes_a_choice() {
+        for incomplete in ["", "\n", "x", " \n", "0", "4", "y\n"] {
+            assert_eq!(choice_of_keys(3, incomplete), None, "{incomplete:?}");
         }
-        assert_eq!(pressed(3, "!"), Some(Chosen::Nothing));
-        assert_eq!(pressed(3, "x4n"), Some(Chosen::Start(Start::New)));
-        assert_eq!(pressed(3, "R"), session("1"));
-        assert_eq!(pressed(3, "03"), session("3"));
-        assert_eq!(pressed(1, "1"), session("1"));
+        assert_eq!(choice_of_keys(3, "!"), Some(Choice::Leave));
+        assert_eq!(choice_of_keys(3, "x4n"), Some(Choice::Start(Start::New)));
+        assert_eq!(choice_of_keys(3, "R"), session("1"));
+        assert_eq!(choice_of_keys(3, "03"), session("3"));
+        assert_eq!(choice_of_keys(1, "1"), session("1"));
     }
 
     #[test]
-    fn numbers_may_have_two_digits() {
-        assert_eq!(pressed(12, "1"), None);
-        assert_eq!(pressed(12, "1\n"), session("1"));
-        assert_eq!(pressed(12, "12"), session("12"));
-        assert_eq!(pressed(12, "2"), session("2"));
-        assert_eq!(pressed(12, "1<3"), session("3"));
+    fn a_number_may_have_two_digits() {
+        assert_eq!(choice_of_keys(12, "1"), None);
+        assert_eq!(choice_of_keys(12, "1\n"), session("1"));
+        assert_eq!(choice_of_keys(12, "12"), session("12"));
+        assert_eq!(choice_of_keys(12, "2"), session("2"));
+        assert_eq!(choice_of_keys(12, "1<3"), session("3"));
     }
 }

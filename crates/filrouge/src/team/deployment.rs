@@ -5,33 +5,31 @@ use std::sync::Arc;
 
 use filrouge_engine::Caller;
 use filrouge_team::coordinator::{Coordinator, Settings, TeamEvent};
-use filrouge_team::ledger::{
-    LedgerRecord, OpenOptions, Opened as OpenedSession, open_existing, open_new,
-};
+use filrouge_team::ledger::{LedgerRecord, OpenOptions, OpenSession, open_existing, open_new};
 use filrouge_team::message::MessageId;
 use filrouge_team::record::Record;
-use filrouge_team::sessions::{TeamSession, session as session_of, sessions};
+use filrouge_team::sessions::{TeamSession, session as find_session, sessions};
 use filrouge_team::snapshot::Snapshots;
 use filrouge_team::team::Team;
 use filrouge_types::{Clock, ErrorCode, Failure, SystemClock, Timestamp};
 use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
 
-use super::age::when;
+use super::age::format_age;
 use super::words::{self, Words};
 use super::{passphrase, style};
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::open::{Opened, operator};
+use crate::open::{OpenStore, operator};
 
 /// The error for a session that belongs to another team.
 #[derive(Debug, thiserror::Error)]
 #[error("the session is another team's")]
-pub(crate) struct OtherTeam;
+pub(crate) struct OtherTeamsSession;
 
 /// The settings and the open ledger of a deployment.
 pub(crate) struct Deployment<'a> {
-    pub(crate) opened: &'a Opened,
+    pub(crate) opened: &'a OpenStore,
     pub(crate) caller: Caller,
     pub(crate) words: &'static Words,
     /// Whether output to the terminal is colored.
@@ -97,20 +95,20 @@ pub(crate) fn snapshots(config: &Config) -> anyhow::Result<Option<Snapshots>> {
 pub(crate) fn snapshots_in(config: &Config, folder: PathBuf) -> anyhow::Result<Snapshots> {
     let snapshots = Snapshots::new(folder);
     Ok(match passphrase::seal(config)? {
-        Some(seal) => snapshots.sealed(seal),
+        Some(seal) => snapshots.encrypted_by(seal),
         None => snapshots,
     })
 }
 
-/// The name under which this process takes leases, which other users see.
+/// The name of this process as a lease holder, which other users see.
 fn holder() -> String {
     let system = rustix::system::uname();
     let host = system.nodename().to_string_lossy().into_owned();
-    let user = variable("USER").unwrap_or_else(|| "somebody".to_owned());
+    let user = env_variable("USER").unwrap_or_else(|| "somebody".to_owned());
     format!("{user}@{host}, process {}", std::process::id())
 }
 
-fn variable(name: &str) -> Option<String> {
+fn env_variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
@@ -120,14 +118,14 @@ impl<'a> Deployment<'a> {
     ///
     /// # Errors
     /// As [`snapshots`].
-    pub(crate) fn new(config: &Config, opened: &'a Opened) -> anyhow::Result<Self> {
+    pub(crate) fn new(config: &Config, opened: &'a OpenStore) -> anyhow::Result<Self> {
         let calls = config.settings.calls.clone();
         let snapshots = snapshots(config)?;
         Ok(Self {
             opened,
             caller: operator(config),
-            words: words::of_locale(variable),
-            is_colored: style::wants_color(variable),
+            words: words::for_locale(env_variable),
+            is_colored: style::wants_color(env_variable),
             zone: TimeZone::system(),
             options: OpenOptions {
                 ttl: calls.lease_ttl,
@@ -144,8 +142,8 @@ impl<'a> Deployment<'a> {
     }
 
     /// Formats a moment for the reader.
-    pub(crate) fn when(&self, at: Timestamp) -> String {
-        when(self.words, at, SystemClock.now(), &self.zone)
+    pub(crate) fn format_age(&self, at: Timestamp) -> String {
+        format_age(self.words, at, SystemClock.now(), &self.zone)
     }
 
     /// The team's sessions, newest first. Sessions that cannot be read are left out with a warning.
@@ -153,11 +151,11 @@ impl<'a> Deployment<'a> {
     /// # Errors
     /// Errors of the ledger.
     pub(crate) async fn sessions(&self, team: &Team) -> Result<Vec<TeamSession>, Failure> {
-        let found = sessions(&self.opened.engine, &self.caller, &team.id).await?;
-        for (id, failure) in &found.unreadable {
+        let listed = sessions(&self.opened.engine, &self.caller, &team.id).await?;
+        for (id, failure) in &listed.unreadable {
             tracing::warn!(session_id = %id, code = failure.code.as_str(), "a session cannot be read");
         }
-        Ok(found.sessions)
+        Ok(listed.sessions)
     }
 
     /// The team's newest session.
@@ -167,8 +165,8 @@ impl<'a> Deployment<'a> {
     pub(crate) async fn newest(&self, team: &Team) -> Result<TeamSession, Failure> {
         let newest = self.sessions(team).await?.into_iter().next();
         newest.ok_or_else(|| {
-            let what = format!("team {:?} has no earlier session", team.name);
-            Failure::new(ErrorCode::SessionNotFound, what)
+            let detail = format!("team {:?} has no earlier session", team.name);
+            Failure::new(ErrorCode::SessionNotFound, detail)
                 .with_hint("leave --resume out to begin one")
         })
     }
@@ -176,10 +174,10 @@ impl<'a> Deployment<'a> {
     /// Opens the session that `start` names.
     ///
     /// # Errors
-    /// As [`Self::newest`], [`Self::begin`] and [`Self::resume`].
+    /// As [`Self::newest`], [`Self::create`] and [`Self::resume`].
     pub(crate) async fn open(&self, team: &Team, start: Start) -> anyhow::Result<Session> {
         match start {
-            Start::New => self.begin(team).await,
+            Start::New => self.create(team).await,
             Start::Newest => {
                 let newest = self.newest(team).await?;
                 self.resume(team, &newest.session_id).await
@@ -192,31 +190,35 @@ impl<'a> Deployment<'a> {
     ///
     /// # Errors
     /// Errors of the ledger.
-    pub(crate) async fn begin(&self, team: &Team) -> anyhow::Result<Session> {
+    pub(crate) async fn create(&self, team: &Team) -> anyhow::Result<Session> {
         let engine = self.opened.engine.clone();
         let opened = open_new(engine, self.caller.clone(), team, self.options()).await?;
-        session(team, opened, false)
+        start_coordinator(team, opened, false)
     }
 
     /// Resumes this session.
     ///
     /// # Errors
-    /// `session_not_found`, `session_erased`; [`OtherTeam`]; `lease_timeout`; errors of the ledger.
+    /// `session_not_found`, `session_erased`; [`OtherTeamsSession`]; `lease_timeout`; errors of the ledger.
     pub(crate) async fn resume(&self, team: &Team, id: &str) -> anyhow::Result<Session> {
         let engine = self.opened.engine.clone();
-        session_of(&engine, &self.caller, &team.id, id)
+        find_session(&engine, &self.caller, &team.id, id)
             .await
             .map_err(|failure| match failure.code {
-                ErrorCode::Invalid => anyhow::Error::new(failure).context(OtherTeam),
+                ErrorCode::Invalid => anyhow::Error::new(failure).context(OtherTeamsSession),
                 _ => failure.into(),
             })?;
         let opened = open_existing(engine, self.caller.clone(), team, id, self.options()).await?;
-        session(team, opened, true)
+        start_coordinator(team, opened, true)
     }
 }
 
-fn session(team: &Team, opened: OpenedSession, is_resumed: bool) -> anyhow::Result<Session> {
-    let OpenedSession {
+fn start_coordinator(
+    team: &Team,
+    opened: OpenSession,
+    is_resumed: bool,
+) -> anyhow::Result<Session> {
+    let OpenSession {
         record,
         restored,
         interrupted,
@@ -247,9 +249,9 @@ fn session(team: &Team, opened: OpenedSession, is_resumed: bool) -> anyhow::Resu
     })
 }
 
-/// The exit code of a failed deployment; `None` if the failure has no special one.
+/// The special exit code of a failure; `None` if it has none.
 pub(crate) fn exit_code(error: &anyhow::Error) -> Option<u8> {
-    if error.is::<OtherTeam>() {
+    if error.is::<OtherTeamsSession>() {
         return Some(4);
     }
     match error.downcast_ref::<Failure>()?.code {

@@ -10,13 +10,13 @@ use filrouge_types::{Failure, SessionId, Timestamp};
 
 use super::deployment::snapshots;
 use crate::config::Config;
-use crate::open::{Opened, operator};
+use crate::open::{OpenStore, operator};
 
 /// The ids of the teams that have a folder of snapshot files; each folder has its team's id as its name.
 ///
 /// # Errors
 /// When the folder cannot be read. A missing folder is no error.
-pub(crate) fn teams(snapshots: &Snapshots) -> io::Result<Vec<String>> {
+pub(crate) fn team_ids(snapshots: &Snapshots) -> io::Result<Vec<String>> {
     let mut teams = Vec::new();
     let entries = match std::fs::read_dir(snapshots.folder()) {
         Ok(entries) => entries,
@@ -39,15 +39,15 @@ pub(crate) fn teams(snapshots: &Snapshots) -> io::Result<Vec<String>> {
 ///
 /// # Errors
 /// A folder or file that cannot be read or removed. The remaining files still contain the erased texts.
-pub(crate) fn remove_files(config: &Config, sessions: &[SessionId]) -> anyhow::Result<()> {
+pub(crate) fn remove_snapshot_files(config: &Config, sessions: &[SessionId]) -> anyhow::Result<()> {
     let Some(folder) = config.team.snapshots_dir.clone() else {
         return Ok(());
     };
     if sessions.is_empty() {
         return Ok(());
     }
-    for path in files_of(&Snapshots::new(folder), sessions)? {
-        remove(&path)?;
+    for path in snapshot_files(&Snapshots::new(folder), sessions)? {
+        remove_file(&path)?;
     }
     Ok(())
 }
@@ -55,16 +55,16 @@ pub(crate) fn remove_files(config: &Config, sessions: &[SessionId]) -> anyhow::R
 /// Rewrites the snapshot files of a session, if it has any, without the redacted contents.
 ///
 /// # Errors
-/// As [`remove_files`]; errors of the ledger.
-pub(crate) async fn rewrite_files(
+/// As [`remove_snapshot_files`]; errors of the ledger.
+pub(crate) async fn rewrite_snapshot_files(
     config: &Config,
-    opened: &Opened,
+    opened: &OpenStore,
     session: &SessionId,
 ) -> anyhow::Result<()> {
     let Some(folder) = config.team.snapshots_dir.clone() else {
         return Ok(());
     };
-    let files = files_of(&Snapshots::new(folder), std::slice::from_ref(session))?;
+    let files = snapshot_files(&Snapshots::new(folder), std::slice::from_ref(session))?;
     let caller = operator(config);
     let team = opened.engine.sessions.get(&caller, session).await?.team_id;
     let (Some(team), false) = (team, files.is_empty()) else {
@@ -77,26 +77,26 @@ pub(crate) async fn rewrite_files(
     files
         .iter()
         .filter(|path| **path != written && path.exists())
-        .try_for_each(remove)
+        .try_for_each(remove_file)
 }
 
-fn remove(path: &PathBuf) -> anyhow::Result<()> {
+fn remove_file(path: &PathBuf) -> anyhow::Result<()> {
     std::fs::remove_file(path)
         .with_context(|| format!("{} still contains the erased texts", path.display()))
 }
 
 /// The snapshot files of these sessions, found by their names: `<createdAt>-<session>.json`, or `.json.age` if
 /// encrypted.
-fn files_of(snapshots: &Snapshots, sessions: &[SessionId]) -> io::Result<Vec<PathBuf>> {
+fn snapshot_files(snapshots: &Snapshots, sessions: &[SessionId]) -> io::Result<Vec<PathBuf>> {
     let stem = |id: &SessionId| {
-        let path = snapshots.path_of("", Timestamp::from_micros(0), id.as_str());
+        let path = snapshots.file_path("", Timestamp::from_micros(0), id.as_str());
         let name = path.file_name()?.to_str()?;
         let stem = name.strip_prefix("0-")?;
         Some(stem.strip_suffix(".json").unwrap_or(stem).to_owned())
     };
     let stems: HashSet<String> = sessions.iter().filter_map(stem).collect();
     let mut files = Vec::new();
-    for team in teams(snapshots)? {
+    for team in team_ids(snapshots)? {
         for entry in std::fs::read_dir(snapshots.folder().join(team))? {
             let entry = entry?;
             let name = entry.file_name();
@@ -112,11 +112,11 @@ fn files_of(snapshots: &Snapshots, sessions: &[SessionId]) -> io::Result<Vec<Pat
     Ok(files)
 }
 
-/// Adds to an error about a snapshot file what has already happened in the ledger: `done`, such as "erased from the
-/// ledger". A `Failure` of the ledger is returned unchanged.
-pub(crate) fn files_failed(done: &str, error: anyhow::Error) -> anyhow::Error {
+/// Adds `ledger_outcome`, such as "erased from the ledger", to an error about a snapshot file. Returns a `Failure` of
+/// the ledger unchanged.
+pub(crate) fn snapshot_file_error(ledger_outcome: &str, error: anyhow::Error) -> anyhow::Error {
     match error.downcast::<Failure>() {
         Ok(failure) => failure.into(),
-        Err(error) => error.context(format!("{done}, but a snapshot file was not")),
+        Err(error) => error.context(format!("{ledger_outcome}, but a snapshot file was not")),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use filrouge_search::{Ask, Hit, Searcher, Zone};
+use filrouge_search::{Hit, SearchRequest, Searcher, Zone};
 use filrouge_sources::Library;
 use filrouge_sources::ledger::LedgerSource;
 use filrouge_team::team::Team;
@@ -12,18 +12,18 @@ use super::deployment::Deployment;
 use crate::output::printable;
 
 /// The maximum number of sessions that are shown.
-const SESSIONS: usize = 10;
+const SESSIONS_MAX: usize = 10;
 /// The maximum size in bytes of the cache of conversations during one query.
 const CACHE_BYTES: usize = 16 << 20;
 
-/// Searches the team's sessions. Returns the lines to show for the matches of `words`, newest session first.
+/// Searches the team's sessions. Returns the lines to show for the matches of `query_text`, newest session first.
 ///
 /// # Errors
 /// Errors of the ledger; a malformed query.
 pub(super) async fn find(
     deployment: &Deployment<'_>,
     team: &Team,
-    words: &str,
+    query_text: &str,
 ) -> anyhow::Result<Vec<String>> {
     let sessions = deployment.sessions(team).await?;
     let runtime = Handle::current();
@@ -33,27 +33,27 @@ pub(super) async fn find(
         runtime,
     );
     let searcher = Searcher::new(Library::new(vec![Arc::new(ledger)], CACHE_BYTES));
-    let (query, zone) = (words.to_owned(), deployment.zone.clone());
+    let (query, zone) = (query_text.to_owned(), deployment.zone.clone());
     let hits = tokio::task::spawn_blocking(move || {
         let mut hits: Vec<Hit> = Vec::new();
         for session in sessions {
-            let ask = Ask {
+            let request = SearchRequest {
                 query: query.clone(),
                 zone: Zone::Of(zone.clone()),
                 session_id: Some(session.session_id.into()),
-                ..Ask::default()
+                ..SearchRequest::default()
             };
-            hits.extend(searcher.search(&ask, &|| false)?.sessions);
-            if hits.len() >= SESSIONS {
+            hits.extend(searcher.search(&request, &|| false)?.sessions);
+            if hits.len() >= SESSIONS_MAX {
                 break;
             }
         }
         Ok::<_, filrouge_sources::LibraryError>(hits)
     });
-    Ok(hits.await??.iter().flat_map(lines).collect())
+    Ok(hits.await??.iter().flat_map(hit_lines).collect())
 }
 
-fn lines(hit: &Hit) -> Vec<String> {
+fn hit_lines(hit: &Hit) -> Vec<String> {
     let mut lines = vec![printable(&hit.session.id)];
     for excerpt in &hit.excerpts {
         let text = printable(&excerpt.text).replace(['\n', '\t'], " ");

@@ -22,33 +22,33 @@ pub(super) enum Key {
 
 /// Reads keys one by one, without echo. Dropping the reader restores the terminal.
 pub(super) struct KeyReader {
-    before: Termios,
+    initial_mode: Termios,
     pressed: mpsc::UnboundedReceiver<Key>,
-    stops: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl KeyReader {
     pub(super) fn start() -> io::Result<Self> {
         let stdin = io::stdin();
-        let before = tcgetattr(stdin.as_fd())?;
-        let mut raw = before.clone();
+        let initial_mode = tcgetattr(stdin.as_fd())?;
+        let mut raw = initial_mode.clone();
         raw.local_modes
             .remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG | LocalModes::IEXTEN);
         raw.input_modes.insert(InputModes::ICRNL);
-        // A read returns after a tenth of a second at most, even without input. Such a pause distinguishes the key Esc
+        // A read returns after a tenth of a second at most, even without input. Such a pause distinguishes the Esc key
         // from the sequences of other keys, which begin with the same byte.
         raw.special_codes[SpecialCodeIndex::VMIN] = 0;
         raw.special_codes[SpecialCodeIndex::VTIME] = 1;
         tcsetattr(stdin.as_fd(), OptionalActions::Now, &raw)?;
         let (sender, pressed) = mpsc::unbounded_channel();
-        let stops = Arc::new(AtomicBool::new(false));
-        let thread_stops = stops.clone();
-        let thread = std::thread::spawn(move || read(&thread_stops, &sender));
+        let stop = Arc::new(AtomicBool::new(false));
+        let thread_stop = stop.clone();
+        let thread = std::thread::spawn(move || read_keys(&thread_stop, &sender));
         Ok(Self {
-            before,
+            initial_mode,
             pressed,
-            stops,
+            stop,
             thread: Some(thread),
         })
     }
@@ -60,30 +60,34 @@ impl KeyReader {
 
 impl Drop for KeyReader {
     fn drop(&mut self) {
-        self.stops.store(true, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             // After the join the thread reads no further input.
             let _ = thread.join();
         }
-        // A closed terminal needs no restoring.
-        let _ = tcsetattr(io::stdin().as_fd(), OptionalActions::Now, &self.before);
+        // A failure means that the terminal is closed.
+        let _ = tcsetattr(
+            io::stdin().as_fd(),
+            OptionalActions::Now,
+            &self.initial_mode,
+        );
     }
 }
 
-fn read(stops: &AtomicBool, sender: &mpsc::UnboundedSender<Key>) {
+fn read_keys(stop: &AtomicBool, sender: &mpsc::UnboundedSender<Key>) {
     let mut decoder = KeyDecoder::default();
     let mut byte = [0_u8; 1];
-    while !stops.load(Ordering::Relaxed) {
+    while !stop.load(Ordering::Relaxed) {
         let key = match rustix::io::read(io::stdin().as_fd(), &mut byte) {
-            Ok(0) => decoder.silence(),
-            Ok(_) => decoder.byte(byte[0]),
+            Ok(0) => decoder.handle_pause(),
+            Ok(_) => decoder.decode(byte[0]),
             Err(rustix::io::Errno::INTR) => continue,
             Err(_) => Some(Key::Cancel),
         };
         let Some(key) = key else { continue };
         // Nothing is read after a cancellation: later input belongs to the next reader.
-        let last = matches!(key, Key::Cancel);
-        if sender.send(key).is_err() || last {
+        let is_last = matches!(key, Key::Cancel);
+        if sender.send(key).is_err() || is_last {
             return;
         }
     }
@@ -99,14 +103,14 @@ struct KeyDecoder {
 }
 
 impl KeyDecoder {
-    /// Handles a pause in the input: an Esc byte without a sequence is the key Esc.
-    fn silence(&mut self) -> Option<Key> {
-        let is_alone = self.sequence == [0x1b];
+    /// Handles a pause in the input: an Esc byte without a sequence is the Esc key.
+    fn handle_pause(&mut self) -> Option<Key> {
+        let is_escape_key = self.sequence == [0x1b];
         self.sequence.clear();
-        is_alone.then_some(Key::Cancel)
+        is_escape_key.then_some(Key::Cancel)
     }
 
-    fn byte(&mut self, byte: u8) -> Option<Key> {
+    fn decode(&mut self, byte: u8) -> Option<Key> {
         if !self.sequence.is_empty() {
             self.sequence.push(byte);
             let is_introducer = self.sequence.len() == 2 && matches!(byte, b'[' | b'O');
@@ -144,8 +148,8 @@ mod tests {
 
     fn keys(bytes: &[u8]) -> Vec<Key> {
         let mut decoder = KeyDecoder::default();
-        let mut keys: Vec<Key> = bytes.iter().filter_map(|b| decoder.byte(*b)).collect();
-        keys.extend(decoder.silence());
+        let mut keys: Vec<Key> = bytes.iter().filter_map(|b| decoder.decode(*b)).collect();
+        keys.extend(decoder.handle_pause());
         keys
     }
 

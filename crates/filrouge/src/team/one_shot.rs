@@ -6,17 +6,17 @@ use filrouge_team::coordinator::TeamEvent;
 use filrouge_team::team::Team;
 
 use super::deployment::{Deployment, Session, Start};
-use super::lines;
+use super::json_lines;
 use super::screen::Screen;
 use super::signals::Signals;
 use super::style::Style;
 use super::words::fill;
-use crate::output::{printable, say};
+use crate::output::{print_stderr, printable};
 
-/// Exit code: an agent failed.
+/// The exit code when an agent failed.
 const AGENT_FAILED: u8 = 6;
-/// Exit code: messages could not be recorded.
-const NOT_KEPT: u8 = 1;
+/// The exit code when messages could not be recorded.
+const NOT_RECORDED: u8 = 1;
 
 /// The settings of a run that sends one message.
 pub(crate) struct OneShot {
@@ -32,7 +32,7 @@ pub(crate) struct OneShot {
 /// Sends the message, shows the answers until the team hands over to a human, and leaves. Returns the exit code.
 ///
 /// # Errors
-/// As [`Deployment::resume`] and [`Deployment::begin`]; errors of the ledger.
+/// As [`Deployment::resume`] and [`Deployment::create`]; errors of the ledger.
 pub(crate) async fn run_one_shot(
     deployment: &Deployment<'_>,
     team: &Team,
@@ -40,18 +40,18 @@ pub(crate) async fn run_one_shot(
 ) -> anyhow::Result<u8> {
     let mut signals = Signals::install()?;
     let mut session = open(deployment, team, run.start).await?;
-    let mut show = Show::new(deployment, team, run.json);
-    let outcome = talk(&mut session, &mut show, &mut signals, &run.text).await;
+    let mut output = RunOutput::new(deployment, team, run.json);
+    let outcome = send_and_show(&mut session, &mut output, &mut signals, &run.text).await;
     // The session is left, and its lease released, even after a failure.
-    let left = session.coordinator.leave().await;
+    let leave_result = session.coordinator.leave().await;
     while let Ok(event) = session.events.try_recv() {
-        show.event(&event)?;
+        output.event(&event)?;
     }
     for warning in session.record.take_warnings() {
-        show.warning(deployment, warning.what.code(), &warning.to_string())?;
+        output.warning(deployment, warning.problem.code(), &warning.to_string())?;
     }
     let code = outcome?;
-    left?;
+    leave_result?;
     Ok(code)
 }
 
@@ -66,28 +66,28 @@ async fn open(
     let sessions = deployment.sessions(team).await?;
     if let Some(newest) = sessions.first() {
         let (when, count) = (
-            deployment.when(newest.last_activity),
+            deployment.format_age(newest.last_activity),
             deployment.words.messages(newest.message_count),
         );
-        say(fill(
+        print_stderr(fill(
             deployment.words.earlier,
             &[("n", &sessions.len()), ("when", &when), ("count", &count)],
         ));
     }
-    deployment.begin(team).await
+    deployment.create(team).await
 }
 
-async fn talk(
+async fn send_and_show(
     session: &mut Session,
-    show: &mut Show,
+    output: &mut RunOutput,
     signals: &mut Signals,
     text: &str,
 ) -> anyhow::Result<u8> {
-    show.opened(session)?;
+    output.opened(session)?;
     // The session begins with a hand-over to the human. Events before it are shown before the message is sent.
     while let Some(event) = session.events.recv().await {
         let is_ready = matches!(event, TeamEvent::HandedOver(_));
-        show.event(&event)?;
+        output.event(&event)?;
         if is_ready {
             break;
         }
@@ -102,18 +102,18 @@ async fn talk(
         let event = tokio::select! {
             signal = signals.next() => return Ok(signal.exit_code()),
             event = session.events.recv() => event,
-            _ = ticks.tick(), if show.is_thinking() => {
-                show.spin()?;
+            _ = ticks.tick(), if output.is_thinking() => {
+                output.spin()?;
                 continue;
             }
         };
         let Some(event) = event else { return Ok(code) };
-        show.event(&event)?;
+        output.event(&event)?;
         match event {
             TeamEvent::Ended { error: Some(_), .. } => code = AGENT_FAILED,
             TeamEvent::NotKept { failure, .. } => {
-                let special = super::deployment::exit_code(&failure.into());
-                code = special.unwrap_or(NOT_KEPT);
+                let special_code = super::deployment::exit_code(&failure.into());
+                code = special_code.unwrap_or(NOT_RECORDED);
             }
             TeamEvent::HandedOver(_) | TeamEvent::Closed(_) => return Ok(code),
             _ => {}
@@ -122,19 +122,19 @@ async fn talk(
 }
 
 /// The output of a run.
-enum Show {
+enum RunOutput {
     Text(Box<Screen<io::Stdout, io::Stderr>>),
     Lines(io::Stdout),
 }
 
-impl Show {
+impl RunOutput {
     fn new(deployment: &Deployment<'_>, team: &Team, json: bool) -> Self {
         if json {
             return Self::Lines(io::stdout());
         }
         let is_terminal = io::stdout().is_terminal();
         let style = match is_terminal && deployment.is_colored {
-            true => Style::of(team),
+            true => Style::for_team(team),
             false => Style::plain(),
         };
         let screen = Screen::new(
@@ -149,21 +149,21 @@ impl Show {
 
     fn opened(&mut self, session: &Session) -> io::Result<()> {
         match self {
-            Self::Lines(out) => lines::opened(out, session),
+            Self::Lines(out) => json_lines::write_session(out, session),
             Self::Text(_) => Ok(()),
         }
     }
 
     fn event(&mut self, event: &TeamEvent) -> io::Result<()> {
         match self {
-            Self::Lines(out) => lines::event(out, event),
+            Self::Lines(out) => json_lines::write_event(out, event),
             Self::Text(screen) => screen.show(event),
         }
     }
 
     fn warning(&mut self, deployment: &Deployment<'_>, code: &str, detail: &str) -> io::Result<()> {
         match self {
-            Self::Lines(out) => lines::warning(out, code, detail),
+            Self::Lines(out) => json_lines::write_warning(out, code, detail),
             Self::Text(screen) => {
                 let why = printable(detail);
                 screen.error(&fill(

@@ -1,7 +1,7 @@
 //! A conversation at a terminal.
 
 mod execute;
-mod talk;
+mod session_loop;
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -11,20 +11,20 @@ use filrouge_team::snapshot::import;
 use filrouge_team::team::Team;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
-use super::choose::{Chosen, choose};
+use super::choose::{Choice, choose};
 use super::deployment::{Deployment, Session, Start, read_team};
 use super::editor::Editor;
 use super::signals::Signals;
 use super::words::fill;
 use crate::exit::Usage;
-use crate::output::{printable, say};
-use talk::{End, Talk};
+use crate::output::{print_stderr, printable};
+use session_loop::{SessionEnd, SessionLoop};
 
-/// Runs a conversation with the team of a file, and then with each team that the user deploys from there. Without
+/// Runs a conversation with the team of a file, and then with each team that the user deploys from it. Without
 /// `start`, the user chooses the session. Returns the exit code.
 ///
 /// # Errors
-/// As [`Deployment::resume`] and [`Deployment::begin`]; errors of the terminal.
+/// As [`Deployment::resume`] and [`Deployment::create`]; errors of the terminal.
 pub(crate) async fn repl(
     deployment: &Deployment<'_>,
     file: PathBuf,
@@ -32,22 +32,22 @@ pub(crate) async fn repl(
 ) -> anyhow::Result<u8> {
     let terminal = Terminal::read();
     let mut signals = Signals::install()?;
-    let mut next = (read_team(&file)?, start);
+    let mut team_and_start = (read_team(&file)?, start);
     loop {
-        let (team, start) = next;
+        let (team, start) = team_and_start;
         let session = match open_session(deployment, &team, start, &mut signals).await? {
             Ok(session) => session,
             Err(code) => return Ok(code),
         };
         let editor = Editor::new()?;
-        let talk = Talk::new(deployment, &team, session, editor);
-        let (end, recorded) = talk.run(&mut signals).await;
+        let session_loop = SessionLoop::new(deployment, &team, session, editor);
+        let (end, recorded) = session_loop.run(&mut signals).await;
         terminal.restore();
         recorded?;
         match end? {
-            End::Left => return Ok(0),
-            End::Signal(signal) => return Ok(signal.exit_code()),
-            End::Deploy(team) => next = (*team, None),
+            SessionEnd::Left => return Ok(0),
+            SessionEnd::Signal(signal) => return Ok(signal.exit_code()),
+            SessionEnd::Deploy(team) => team_and_start = (*team, None),
         }
     }
 }
@@ -62,13 +62,13 @@ async fn open_session(
     let start = match start {
         Some(start) => start,
         None => match choose(deployment, team, signals).await? {
-            Chosen::Start(start) => start,
-            Chosen::File(path) => Start::Session(import_file(deployment, team, path).await?),
-            Chosen::Nothing => {
-                say(deployment.words.nothing_begun);
+            Choice::Start(start) => start,
+            Choice::File(path) => Start::Session(import_file(deployment, team, path).await?),
+            Choice::Leave => {
+                print_stderr(deployment.words.nothing_begun);
                 return Ok(Err(0));
             }
-            Chosen::Signal(signal) => return Ok(Err(signal.exit_code())),
+            Choice::Signal(signal) => return Ok(Err(signal.exit_code())),
         },
     };
     deployment.open(team, start).await.map(Ok)
@@ -85,7 +85,7 @@ async fn import_file(
     };
     let read = tokio::task::spawn_blocking(move || {
         let read = snapshots.read(&path);
-        read.map_err(|what| Usage::new(format!("{}: {what}", path.display())))
+        read.map_err(|problem| Usage::new(format!("{}: {problem}", path.display())))
     });
     let snapshot = read.await??;
     let (engine, caller) = (deployment.opened.engine.clone(), deployment.caller.clone());
@@ -104,10 +104,10 @@ impl Terminal {
 
     fn restore(&self) {
         let Some(initial) = &self.0 else { return };
-        // A closed terminal needs no restoring.
+        // A failure means that the terminal is closed.
         let _ = tcsetattr(io::stdin().as_fd(), OptionalActions::Now, initial);
         let mut out = io::stdout().lock();
-        // Switches bracketed paste off.
+        // Disables bracketed paste, which the line editor enables.
         let _ = write!(out, "\u{1b}[?2004l").and_then(|()| out.flush());
     }
 }
@@ -119,7 +119,9 @@ fn greeting(
     name: impl Fn(&str, &str) -> String,
 ) -> String {
     let members = team.members.iter();
-    let members: Vec<_> = members.map(|one| name(&one.id, &one.name)).collect();
+    let members: Vec<_> = members
+        .map(|member| name(&member.id, &member.name))
+        .collect();
     let (team, members) = (printable(&team.name), members.join(", "));
     fill(
         deployment.words.began,

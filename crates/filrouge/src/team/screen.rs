@@ -14,20 +14,20 @@ const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "�
 /// Clears the line.
 const CLEAR: &str = "\r\u{1b}[K";
 
-/// The output of a conversation: agents' texts go to `out`, remarks to `notes`. An interactive conversation uses stdout
-/// for both.
+/// The output of a conversation: agents' texts go to `out`, remarks to `remarks`. An interactive conversation uses
+/// stdout for both.
 pub(super) struct Screen<O, N> {
     out: O,
-    notes: N,
+    remarks: N,
     words: &'static Words,
     style: Style,
     /// Whether a spinner is shown until an agent says something.
-    spins: bool,
+    spinner_enabled: bool,
     /// The message that an agent is speaking; `None` while no agent speaks.
     speech: Option<Speech>,
 }
 
-/// The message of the present speaker, as far as it is shown.
+/// The shown part of the message of the present speaker.
 struct Speech {
     id: MessageId,
     speaker: Box<str>,
@@ -35,33 +35,39 @@ struct Speech {
     /// Whether any of the message is shown.
     is_shown: bool,
     /// Whether the cursor is at the start of a line.
-    at_start: bool,
+    at_line_start: bool,
     /// Whether the spinner is shown.
     has_spinner: bool,
     frame: usize,
 }
 
-/// Makes a text safe to show: removes carriage returns, and replaces control characters other than line feeds and tabs.
-fn safe(text: &str) -> String {
+/// Removes carriage returns, and replaces control characters other than line feeds and tabs.
+fn printable_text(text: &str) -> String {
     printable(&text.replace('\r', ""))
 }
 
 impl<O: Write, N: Write> Screen<O, N> {
-    pub(super) fn new(out: O, notes: N, words: &'static Words, style: Style, spins: bool) -> Self {
+    pub(super) fn new(
+        out: O,
+        remarks: N,
+        words: &'static Words,
+        style: Style,
+        spinner_enabled: bool,
+    ) -> Self {
         Self {
             out,
-            notes,
+            remarks,
             words,
             style,
-            spins,
+            spinner_enabled,
             speech: None,
         }
     }
 
-    /// Whether an agent is speaking of which nothing is shown yet, so that the spinner should advance.
+    /// Whether an agent is speaking and no text of it is shown yet, so that the spinner should advance.
     pub(super) fn is_thinking(&self) -> bool {
-        let waits = |speech: &Speech| !speech.is_shown;
-        self.spins && self.speech.as_ref().is_some_and(waits)
+        let has_no_text = |speech: &Speech| !speech.is_shown;
+        self.spinner_enabled && self.speech.as_ref().is_some_and(has_no_text)
     }
 
     /// Advances the spinner.
@@ -83,8 +89,8 @@ impl<O: Write, N: Write> Screen<O, N> {
     pub(super) fn show(&mut self, event: &TeamEvent) -> io::Result<()> {
         match event {
             TeamEvent::Said(message) if message.speaker.kind == SpeakerKind::System => {
-                let text = self.style.dim(&safe(&message.content));
-                self.note(&text)
+                let text = self.style.dim(&printable_text(&message.content));
+                self.remark(&text)
             }
             TeamEvent::Began(message) => {
                 self.speech = Some(Speech {
@@ -92,19 +98,23 @@ impl<O: Write, N: Write> Screen<O, N> {
                     speaker: message.speaker.id.clone(),
                     name: message.speaker.name.clone(),
                     is_shown: false,
-                    at_start: true,
+                    at_line_start: true,
                     has_spinner: false,
                     frame: 0,
                 });
-                if self.spins { self.spin() } else { Ok(()) }
+                if self.spinner_enabled {
+                    self.spin()
+                } else {
+                    Ok(())
+                }
             }
             TeamEvent::Text { id, text } => self.text(id, text),
             TeamEvent::Ended { message, error } => {
-                self.ended(message)?;
+                self.end_speech(message)?;
                 match error {
                     Some(error) => {
                         let name = printable(&message.speaker.name);
-                        let why = safe(&error.detail);
+                        let why = printable_text(&error.detail);
                         let values: [(&str, &dyn std::fmt::Display); 2] =
                             [("name", &name), ("why", &why)];
                         self.error(&fill(self.words.agent_failed, &values))
@@ -114,13 +124,16 @@ impl<O: Write, N: Write> Screen<O, N> {
             }
             TeamEvent::Warning(warning) => self.warning(warning),
             TeamEvent::Drift(drift) => {
-                let names: Vec<_> = drift.iter().map(|one| printable(&one.name)).collect();
+                let names: Vec<_> = drift
+                    .iter()
+                    .map(|speaker| printable(&speaker.name))
+                    .collect();
                 let text = fill(self.words.drift, &[("names", &names.join(", "))]);
                 self.error(&text)
             }
             TeamEvent::TaskSet { task, .. } => self.task(task.as_deref()),
             TeamEvent::NotKept { failure, .. } => {
-                let why = safe(&failure.detail);
+                let why = printable_text(&failure.detail);
                 self.error(&fill(self.words.not_kept, &[("why", &why)]))
             }
             TeamEvent::Said(_)
@@ -133,10 +146,10 @@ impl<O: Write, N: Write> Screen<O, N> {
     /// Shows the team's task.
     pub(super) fn task(&mut self, task: Option<&str>) -> io::Result<()> {
         let text = match task {
-            Some(task) => fill(self.words.task, &[("task", &safe(task))]),
+            Some(task) => fill(self.words.task, &[("task", &printable_text(task))]),
             None => self.words.no_task.to_owned(),
         };
-        self.note(&text)
+        self.remark(&text)
     }
 
     /// Shows a complete message of the history.
@@ -145,25 +158,25 @@ impl<O: Write, N: Write> Screen<O, N> {
         let name = self.style.name(&message.speaker.id, &name);
         let head = self.style.dim(&format!("{} {when}", message.id));
         writeln!(self.out, "{name}  {head}")?;
-        let text = safe(&message.content);
+        let text = printable_text(&message.content);
         writeln!(self.out, "{}", text.trim_end_matches('\n'))?;
-        self.cut(message.cut)?;
+        self.show_cut(message.cut)?;
         writeln!(self.out)?;
         self.out.flush()
     }
 
     /// Shows a remark.
-    pub(super) fn note(&mut self, text: &str) -> io::Result<()> {
+    pub(super) fn remark(&mut self, text: &str) -> io::Result<()> {
         self.break_line()?;
         self.out.flush()?;
-        writeln!(self.notes, "{text}")?;
-        self.notes.flush()
+        writeln!(self.remarks, "{text}")?;
+        self.remarks.flush()
     }
 
     /// Shows an error.
     pub(super) fn error(&mut self, text: &str) -> io::Result<()> {
         let text = self.style.error(text);
-        self.note(&text)
+        self.remark(&text)
     }
 
     /// A name in its color.
@@ -184,39 +197,39 @@ impl<O: Write, N: Write> Screen<O, N> {
             writeln!(self.out, "{}:", self.style.name(&speech.speaker, &name))?;
             speech.is_shown = true;
         }
-        let text = safe(text);
+        let text = printable_text(text);
         if let Some(last) = text.chars().last() {
-            speech.at_start = last == '\n';
+            speech.at_line_start = last == '\n';
         }
         write!(self.out, "{text}")?;
         self.out.flush()
     }
 
-    fn ended(&mut self, message: &Message) -> io::Result<()> {
-        let silent = self.speech.as_ref().is_some_and(|one| !one.is_shown);
-        if silent {
+    fn end_speech(&mut self, message: &Message) -> io::Result<()> {
+        let is_silent = self.speech.as_ref().is_some_and(|speech| !speech.is_shown);
+        if is_silent {
             self.text(&message.id, "")?;
             if message.cut.is_none() {
-                let nothing = self.style.dim(self.words.said_nothing);
-                writeln!(self.out, "{nothing}")?;
+                let remark = self.style.dim(self.words.said_nothing);
+                writeln!(self.out, "{remark}")?;
             }
         }
         self.break_line()?;
         self.speech = None;
-        self.cut(message.cut)?;
+        self.show_cut(message.cut)?;
         writeln!(self.out)?;
         self.out.flush()
     }
 
-    fn cut(&mut self, cut: Option<Cut>) -> io::Result<()> {
-        let word = match cut {
+    fn show_cut(&mut self, cut: Option<Cut>) -> io::Result<()> {
+        let reason = match cut {
             None => return Ok(()),
             Some(Cut::Cancelled) => self.words.cancelled,
             Some(Cut::Failed) => self.words.failed,
             Some(Cut::Interrupted) => self.words.interrupted,
         };
-        let word = self.style.dim(&format!("[{word}]"));
-        writeln!(self.out, "{word}")
+        let remark = self.style.dim(&format!("[{reason}]"));
+        writeln!(self.out, "{remark}")
     }
 
     /// Starts a new line, unless the cursor is on an empty one.
@@ -227,9 +240,9 @@ impl<O: Write, N: Write> Screen<O, N> {
         if speech.has_spinner {
             write!(self.out, "{CLEAR}")?;
             speech.has_spinner = false;
-        } else if !speech.at_start {
+        } else if !speech.at_line_start {
             writeln!(self.out)?;
-            speech.at_start = true;
+            speech.at_line_start = true;
         }
         Ok(())
     }
@@ -242,8 +255,8 @@ impl<O: Write, N: Write> Screen<O, N> {
                 members,
                 ..
             } => {
-                let listed = |names: &[Box<str>]| printable(&names.join(", "));
-                let (names, members) = (listed(identifiers), listed(members));
+                let join = |names: &[Box<str>]| printable(&names.join(", "));
+                let (names, members) = (join(identifiers), join(members));
                 let values: [(&str, &dyn std::fmt::Display); 2] =
                     [("names", &names), ("members", &members)];
                 fill(words.unresolved, &values)
@@ -251,9 +264,10 @@ impl<O: Write, N: Write> Screen<O, N> {
             Warning::Malformed { replaced, .. } => fill(words.malformed, &[("n", replaced)]),
             Warning::AgentTurns { limit } => fill(words.agent_turns, &[("n", limit)]),
             Warning::Dropped { count } => fill(words.dropped, &[("n", count)]),
-            Warning::TaskRefused(failure) => {
-                fill(words.task_not_set, &[("why", &safe(&failure.detail))])
-            }
+            Warning::TaskRefused(failure) => fill(
+                words.task_not_set,
+                &[("why", &printable_text(&failure.detail))],
+            ),
         };
         self.error(&text)
     }

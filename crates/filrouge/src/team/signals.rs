@@ -24,7 +24,7 @@ impl StopRequest {
     }
 }
 
-/// Receives these signals. Once it is installed, they no longer end the process by themselves.
+/// Receives these signals. After [`Self::install`], they no longer end the process.
 pub(super) struct Signals {
     interrupt: Signal,
     terminate: Signal,

@@ -15,12 +15,12 @@ pub(crate) struct Style {
 
 /// Whether terminal output may be colored (<https://no-color.org>).
 pub(crate) fn wants_color(variable: impl Fn(&str) -> Option<String>) -> bool {
-    let off = variable("NO_COLOR").is_some_and(|value| !value.is_empty());
-    !off && variable("TERM").is_none_or(|term| term != "dumb")
+    let is_disabled = variable("NO_COLOR").is_some_and(|value| !value.is_empty());
+    !is_disabled && variable("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// The FNV-1a hash of an id. It is the same in every version, so that a member's color is too.
-fn hash(id: &str) -> usize {
+/// The FNV-1a hash of an id. It does not depend on the version of this program, and hence neither does a color.
+fn fnv1a(id: &str) -> usize {
     let hash = id.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
         (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
     });
@@ -28,17 +28,17 @@ fn hash(id: &str) -> usize {
 }
 
 impl Style {
-    /// No colors at all.
+    /// No colors.
     pub(crate) fn plain() -> Self {
         Self::default()
     }
 
     /// The team's colors. A member's color follows from the member's id. If an earlier member in the file has the same
     /// color, the member gets the next free one.
-    pub(crate) fn of(team: &Team) -> Self {
+    pub(crate) fn for_team(team: &Team) -> Self {
         let mut members: Vec<(Box<str>, u8)> = Vec::new();
         for member in &team.members {
-            let first = hash(&member.id);
+            let first = fnv1a(&member.id);
             let mut candidates = (0..COLORS.len()).map(|n| color(first.wrapping_add(n)));
             let free =
                 candidates.find(|candidate| !members.iter().any(|(_, used)| used == candidate));
@@ -82,7 +82,7 @@ fn color(number: usize) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use filrouge_team::team_file::Form;
+    use filrouge_team::team_file::Format;
 
     use super::*;
 
@@ -94,28 +94,28 @@ mod tests {
                 "[[members]]\nname = \"{name}\"\nkind = \"agent\"\ncommand = \"cat\"\n"
             ));
         }
-        Team::of(&text, Form::Toml, std::path::Path::new("/")).unwrap()
+        Team::parse(&text, Format::Toml, std::path::Path::new("/")).unwrap()
     }
 
     #[test]
     fn each_member_keeps_a_separate_color() {
         let names: Vec<String> = (0..9).map(|n| format!("agent-{n}")).collect();
         let names: Vec<&str> = names.iter().map(|name| &**name).collect();
-        let style = Style::of(&team(&names));
-        let mut all: Vec<_> = names.iter().map(|n| style.name(n, "x")).collect();
-        all.sort_unstable();
-        all.dedup();
-        assert_eq!(all.len(), 9);
-        let alone = Style::of(&team(&["agent-0"])).name("ann", "x");
-        assert_eq!(style.name("ann", "x"), alone);
+        let style = Style::for_team(&team(&names));
+        let mut styled_names: Vec<_> = names.iter().map(|n| style.name(n, "x")).collect();
+        styled_names.sort_unstable();
+        styled_names.dedup();
+        assert_eq!(styled_names.len(), 9);
+        let in_small_team = Style::for_team(&team(&["agent-0"])).name("ann", "x");
+        assert_eq!(style.name("ann", "x"), in_small_team);
         assert_eq!(Style::plain().name("ann", "x"), "x");
     }
 
     #[test]
-    fn colors_can_be_switched_off() {
+    fn variables_of_the_environment_disable_colors() {
         assert!(wants_color(|_| None));
-        let no = |name: &str| (name == "NO_COLOR").then(|| "1".to_owned());
-        assert!(!wants_color(no));
+        let no_color = |name: &str| (name == "NO_COLOR").then(|| "1".to_owned());
+        assert!(!wants_color(no_color));
         let empty = |name: &str| (name == "NO_COLOR").then(String::new);
         assert!(wants_color(empty));
         let dumb = |name: &str| (name == "TERM").then(|| "dumb".to_owned());

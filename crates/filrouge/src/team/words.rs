@@ -1,5 +1,5 @@
-//! The texts that a team shows at the terminal, in the user's language. Each language has a file. [`fill`] replaces the
-//! names in braces.
+//! The texts that a team shows at the terminal, in the user's language. Each language has a file. [`fill`] replaces
+//! names in braces by values.
 
 use std::fmt::Display;
 
@@ -15,7 +15,7 @@ macro_rules! words {
 
         #[cfg(test)]
         impl Words {
-            fn all(&self) -> Vec<(&'static str, &'static str)> {
+            fn entries(&self) -> Vec<(&'static str, &'static str)> {
                 vec![$((stringify!($key), self.$key)),+]
             }
         }
@@ -26,17 +26,17 @@ words! {
     found_one, choose_one, found_many, choose_many, in_file, newer_file, held, nothing_begun, message_one,
     message_many, just_now, minute_one, minute_many, today, yesterday, on_day, began, resumed, earlier, drift,
     was_interrupted, thinking, cancelled, failed, interrupted, said_nothing, agent_failed, unresolved, malformed, agent_turns,
-    dropped, task, no_task, task_not_set, not_kept, snapshot_not_written, snapshot_not_read, stopping, again, left, ended,
+    dropped, task, no_task, task_not_set, not_kept, snapshot_not_written, snapshot_not_read, stopping, leave_hint, left, ended,
     unknown_command, name_a_file, no_number, no_words, human, agent, waiting, no_messages, not_found, not_said, help,
 }
 
 /// The texts of the locale's language.
 ///
 /// `LC_ALL` precedes `LC_MESSAGES`, which precedes `LANG`; the first that is not empty is used (POSIX).
-pub(crate) fn of_locale(variable: impl Fn(&str) -> Option<String>) -> &'static Words {
+pub(crate) fn for_locale(variable: impl Fn(&str) -> Option<String>) -> &'static Words {
     let names = ["LC_ALL", "LC_MESSAGES", "LANG"];
-    let mut set = names.into_iter().filter_map(variable);
-    let locale = set.find(|value| !value.is_empty()).unwrap_or_default();
+    let mut values = names.into_iter().filter_map(variable);
+    let locale = values.find(|value| !value.is_empty()).unwrap_or_default();
     let language = locale.split(['_', '.', '@', '-']).next().unwrap_or("");
     match language.to_ascii_lowercase().as_str() {
         "fr" => &fr::WORDS,
@@ -49,19 +49,19 @@ pub(crate) fn of_locale(variable: impl Fn(&str) -> Option<String>) -> &'static W
 pub(crate) fn fill(text: &str, values: &[(&str, &dyn Display)]) -> String {
     use std::fmt::Write as _;
     let mut filled = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('{') {
+    let mut remaining = text;
+    while let Some((before, after)) = remaining.split_once('{') {
         filled.push_str(before);
         let parts = after.split_once('}');
-        let replaced = parts.and_then(|(name, rest)| {
+        let replaced = parts.and_then(|(name, after_name)| {
             let value = values.iter().find(|(key, _)| *key == name)?;
-            Some((value.1, rest))
+            Some((value.1, after_name))
         });
-        rest = match replaced {
-            Some((value, rest)) => {
+        remaining = match replaced {
+            Some((value, after_name)) => {
                 // Writing to a string cannot fail.
                 let _ = write!(filled, "{value}");
-                rest
+                after_name
             }
             None => {
                 filled.push('{');
@@ -69,7 +69,7 @@ pub(crate) fn fill(text: &str, values: &[(&str, &dyn Display)]) -> String {
             }
         };
     }
-    filled.push_str(rest);
+    filled.push_str(remaining);
     filled
 }
 
@@ -89,7 +89,7 @@ impl Words {
 mod tests {
     use super::*;
 
-    /// The names in braces of a text, sorted.
+    /// Returns the names in braces of a text, sorted.
     fn names(text: &str) -> Vec<&str> {
         let pieces = text.split('{').skip(1);
         let mut names: Vec<_> = pieces.filter_map(|piece| piece.split('}').next()).collect();
@@ -100,19 +100,21 @@ mod tests {
     #[test]
     fn all_languages_have_the_same_texts() {
         for language in [&fr::WORDS, &zh::WORDS] {
-            for ((key, english), (_, other)) in en::WORDS.all().into_iter().zip(language.all()) {
-                assert!(!other.trim().is_empty(), "{key}");
-                assert_eq!(names(english), names(other), "{key}");
-                assert_eq!(english.lines().count(), other.lines().count(), "{key}");
+            for ((key, english), (_, translated)) in
+                en::WORDS.entries().into_iter().zip(language.entries())
+            {
+                assert!(!translated.trim().is_empty(), "{key}");
+                assert_eq!(names(english), names(translated), "{key}");
+                assert_eq!(english.lines().count(), translated.lines().count(), "{key}");
             }
         }
-        let all = en::WORDS.all();
-        let differing = all
+        let english = en::WORDS.entries();
+        let differing = english
             .iter()
-            .zip(fr::WORDS.all())
+            .zip(fr::WORDS.entries())
             .filter(|((_, a), (_, b))| a != b);
         assert!(
-            differing.count() > all.len() - 5,
+            differing.count() > english.len() - 5,
             "the French texts differ from the English ones"
         );
     }
@@ -120,7 +122,7 @@ mod tests {
     #[test]
     fn every_command_is_in_every_help() {
         for language in [&en::WORDS, &fr::WORDS, &zh::WORDS] {
-            for command in crate::team::orders::NAMES {
+            for command in crate::team::prompt_line::COMMANDS {
                 assert!(language.help.contains(command), "{command}");
             }
         }
@@ -128,24 +130,30 @@ mod tests {
 
     #[test]
     fn the_first_set_variable_is_used() {
-        let with = |set: &'static [(&str, &str)]| {
-            of_locale(move |name| {
-                let variable = set.iter().find(|(key, _)| *key == name);
+        let human_word = |variables: &'static [(&str, &str)]| {
+            for_locale(move |name| {
+                let variable = variables.iter().find(|(key, _)| *key == name);
                 variable.map(|(_, value)| (*value).to_owned())
             })
             .human
         };
-        assert_eq!(with(&[]), en::WORDS.human);
-        assert_eq!(with(&[("LANG", "fr_FR.UTF-8")]), fr::WORDS.human);
-        let all = [
+        assert_eq!(human_word(&[]), en::WORDS.human);
+        assert_eq!(human_word(&[("LANG", "fr_FR.UTF-8")]), fr::WORDS.human);
+        let variables = [
             ("LANG", "fr_FR"),
             ("LC_MESSAGES", "de_DE"),
             ("LC_ALL", "zh_CN"),
         ];
-        let all: &'static [(&str, &str)] = Box::leak(Box::new(all));
-        assert_eq!(with(all), zh::WORDS.human);
-        assert_eq!(with(&[("LC_ALL", ""), ("LANG", "zh")]), zh::WORDS.human);
-        assert_eq!(with(&[("LC_ALL", "C"), ("LANG", "zh")]), en::WORDS.human);
+        let variables: &'static [(&str, &str)] = Box::leak(Box::new(variables));
+        assert_eq!(human_word(variables), zh::WORDS.human);
+        assert_eq!(
+            human_word(&[("LC_ALL", ""), ("LANG", "zh")]),
+            zh::WORDS.human
+        );
+        assert_eq!(
+            human_word(&[("LC_ALL", "C"), ("LANG", "zh")]),
+            en::WORDS.human
+        );
     }
 
     #[test]

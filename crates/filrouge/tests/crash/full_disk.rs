@@ -11,10 +11,10 @@ use rand::rngs::StdRng;
 
 use crate::Seed;
 use crate::disk::Faults;
-use crate::http::{CrashClient, CrashReply};
+use crate::http::{CrashClient, CrashResponse};
 use crate::image::{Disk, Unsynced};
 use crate::server::{CrashServer, Home};
-use crate::workload::{WriteStep, Writer};
+use crate::workload::{WriteResult, Writer};
 use crate::world::{Clock, CrashWorld};
 
 /// The number of writes after which a writer no longer expects a refusal.
@@ -46,9 +46,9 @@ fn a_full_disk_refuses_writes_and_loses_nothing() {
         fs::write(&arm, "").expect("arm the fault");
         world.for_each_writer(server.origin(), |writer, client, clock| {
             for _ in 0..5 {
-                let reply =
+                let response =
                     write_until_refused(writer, client, clock).expect("no write was refused");
-                assert_problem(&reply, 503..=507);
+                assert_problem(&response, 503..=507);
             }
         });
         assert_acked_readable(&world, server.origin());
@@ -124,16 +124,16 @@ fn fail_flushes(faults: Faults, unsynced: Unsynced, rng: &mut StdRng) -> bool {
     fs::write(&arm, "").expect("arm the fault");
     let first_refusal = AtomicU64::new(u64::MAX);
     world.for_each_writer(server.origin(), |writer, client, clock| {
-        let Some(reply) = write_until_refused(writer, client, clock) else {
+        let Some(response) = write_until_refused(writer, client, clock) else {
             return;
         };
         first_refusal.fetch_min(clock.tick(), Ordering::SeqCst);
-        assert_problem(&reply, 503..=503);
+        assert_problem(&response, 503..=503);
         for _ in 0..10 {
-            let reply = write_until_refused(writer, client, clock)
+            let response = write_until_refused(writer, client, clock)
                 .expect("a write after a refused one must be refused too");
-            assert_problem(&reply, 503..=503);
-            assert_eq!(reply.code(), "store_read_only", "{reply:?}");
+            assert_problem(&response, 503..=503);
+            assert_eq!(response.code(), "store_read_only", "{response:?}");
         }
     });
     let first_refusal = first_refusal.into_inner();
@@ -166,25 +166,27 @@ fn write_until_refused(
     writer: &mut Writer,
     client: &CrashClient,
     clock: &Clock,
-) -> Option<CrashReply> {
+) -> Option<CrashResponse> {
     (0..MAX_WRITES).find_map(|_| match writer.step(client, clock) {
-        Ok(WriteStep::Settled) => None,
-        Ok(WriteStep::Refused(reply)) => Some(reply),
+        Ok(WriteResult::OutcomeKnown) => None,
+        Ok(WriteResult::Refused(response)) => Some(response),
         Err(error) => panic!("the server ended unexpectedly: {error:?}"),
     })
 }
 
 /// Checks that a refusal is a problem document with one of these statuses.
-fn assert_problem(reply: &CrashReply, statuses: RangeInclusive<u16>) {
-    assert!(statuses.contains(&reply.status), "{reply:?}");
+fn assert_problem(response: &CrashResponse, statuses: RangeInclusive<u16>) {
+    assert!(statuses.contains(&response.status), "{response:?}");
     assert!(
-        reply.content_type.starts_with("application/problem+json"),
-        "{reply:?}"
+        response
+            .content_type
+            .starts_with("application/problem+json"),
+        "{response:?}"
     );
-    assert!(!reply.code().is_empty(), "{reply:?}");
+    assert!(!response.code().is_empty(), "{response:?}");
     assert_eq!(
-        reply.durability, None,
-        "a refusal names a durability: {reply:?}"
+        response.durability, None,
+        "a refusal names a durability: {response:?}"
     );
 }
 
@@ -227,7 +229,7 @@ fn describe_recovery(world: &mut CrashWorld, origin: &str) -> String {
 /// Restarts the server on a disk without faults, and checks that no acknowledged write is missing.
 fn assert_intact_after_restart(home: &Home, world: &mut CrashWorld) {
     let server = CrashServer::start(home);
-    world.settle(server.origin());
+    world.resolve_unknown_outcomes(server.origin());
     world.check_all(server.origin());
     server.stop();
     home.verify();

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// An answer of the server.
+/// A response of the server.
 #[derive(Debug)]
-pub(crate) struct CrashReply {
+pub(crate) struct CrashResponse {
     pub(crate) status: u16,
     /// The header `Filrouge-Durability`.
     pub(crate) durability: Option<String>,
@@ -14,7 +14,7 @@ pub(crate) struct CrashReply {
     pub(crate) body: Value,
 }
 
-impl CrashReply {
+impl CrashResponse {
     pub(crate) fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
@@ -25,9 +25,9 @@ impl CrashReply {
     }
 }
 
-/// The connection ended before the answer arrived: whether the write happened is unknown.
+/// The connection ended before the response arrived: whether the write happened is unknown.
 #[derive(Debug)]
-pub(crate) struct NoAnswer(pub(crate) ureq::Error);
+pub(crate) struct NoResponse(pub(crate) ureq::Error);
 
 /// A client of the native API with keep-alive connections.
 pub(crate) struct CrashClient {
@@ -49,23 +49,23 @@ impl CrashClient {
         }
     }
 
-    pub(crate) fn post(&self, path: &str, body: &Value) -> Result<CrashReply, NoAnswer> {
-        let answer = self.agent.post(self.url(path)).send_json(body);
-        answer.map_err(NoAnswer).and_then(read)
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Result<CrashResponse, NoResponse> {
+        let result = self.agent.post(self.url(path)).send_json(body);
+        result.map_err(NoResponse).and_then(read)
     }
 
-    pub(crate) fn try_get(&self, path: &str) -> Result<CrashReply, NoAnswer> {
-        let answer = self.agent.get(self.url(path)).call();
-        answer.map_err(NoAnswer).and_then(read)
+    pub(crate) fn try_get(&self, path: &str) -> Result<CrashResponse, NoResponse> {
+        let result = self.agent.get(self.url(path)).call();
+        result.map_err(NoResponse).and_then(read)
     }
 
     /// Reads a path, which must succeed.
     pub(crate) fn get(&self, path: &str) -> Value {
-        let reply = self
+        let response = self
             .try_get(path)
             .unwrap_or_else(|e| panic!("GET {path}: {}", e.0));
-        assert_eq!(reply.status, 200, "GET {path}: {}", reply.body);
-        reply.body
+        assert_eq!(response.status, 200, "GET {path}: {}", response.body);
+        response.body
     }
 
     fn url(&self, path: &str) -> String {
@@ -73,24 +73,24 @@ impl CrashClient {
     }
 }
 
-fn read(mut answer: ureq::http::Response<ureq::Body>) -> Result<CrashReply, NoAnswer> {
+fn read(mut response: ureq::http::Response<ureq::Body>) -> Result<CrashResponse, NoResponse> {
     let header = |name: &str| {
-        answer
+        response
             .headers()
             .get(name)
             .and_then(|v| v.to_str().ok())
             .map(str::to_owned)
     };
-    let (status, durability) = (answer.status().as_u16(), header("filrouge-durability"));
+    let (status, durability) = (response.status().as_u16(), header("filrouge-durability"));
     let content_type = header("content-type").unwrap_or_default();
-    let text = answer
+    let text = response
         .body_mut()
         .with_config()
         .limit(1 << 30)
         .read_to_string()
-        .map_err(NoAnswer)?;
+        .map_err(NoResponse)?;
     let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
-    Ok(CrashReply {
+    Ok(CrashResponse {
         status,
         durability,
         content_type,

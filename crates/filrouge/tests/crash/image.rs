@@ -274,7 +274,7 @@ impl Replay<'_> {
     /// Makes durable what a flush of a file covers that began at position `begun`: the file's earlier changes, and its
     /// name.
     fn flush(&mut self, file: usize, begun: u64) {
-        self.settle(file, begun, 1.0);
+        self.decide_pending(file, begun, 1.0);
         let named = self
             .renamings
             .iter()
@@ -285,12 +285,12 @@ impl Replay<'_> {
     }
 
     fn keep_at_random(&mut self, file: usize, before: u64) {
-        self.settle(file, before, self.kept_probability);
+        self.decide_pending(file, before, self.kept_probability);
     }
 
     /// Decides on all pending changes before a position: each sector is kept with probability `chance`, and nothing is
     /// pending afterwards.
-    fn settle(&mut self, file: usize, before: u64, chance: f64) {
+    fn decide_pending(&mut self, file: usize, before: u64, chance: f64) {
         let file = &mut self.disk.files[file];
         let later = file
             .pending

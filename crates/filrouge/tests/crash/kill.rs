@@ -30,7 +30,7 @@ fn acknowledged_writes_survive_kills() {
         }
         let mut server = CrashServer::start(&home);
         starts.push(server.ready_after());
-        world.settle(server.origin());
+        world.resolve_unknown_outcomes(server.origin());
         world.check(server.origin());
         if round % 10 == 0 {
             home.verify();
@@ -45,7 +45,7 @@ fn acknowledged_writes_survive_kills() {
     }
 
     let server = CrashServer::start(&home);
-    world.settle(server.origin());
+    world.resolve_unknown_outcomes(server.origin());
     world.check_all(server.origin());
     server.stop();
     home.verify();

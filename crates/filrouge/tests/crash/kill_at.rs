@@ -122,7 +122,7 @@ impl Plan {
             }
         };
         let server = CrashServer::start(&home);
-        world.settle(server.origin());
+        world.resolve_unknown_outcomes(server.origin());
         assert!(
             world.write_sequentially(server.origin(), 5),
             "the server ended unexpectedly"

@@ -1,4 +1,4 @@
-//! Compares the server's answers with the writes that clients sent. Every acknowledged write must be shown exactly
+//! Compares the server's responses with the writes that clients sent. Every acknowledged write must be shown exactly
 //! once, at the acknowledged seq and in order. Nothing of a rejected write may be shown, and nothing that no client
 //! wrote.
 
@@ -6,13 +6,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Value, json};
 
-use crate::http::{CrashClient, CrashReply, NoAnswer};
-use crate::op::{Ack, Kind, Op, Outcome};
+use crate::http::{CrashClient, CrashResponse, NoResponse};
+use crate::op::{Ack, Op, Outcome, WriteKind};
 
 /// Channels of items that the server itself writes when a turn changes.
 const SERVER_CHANNELS: [&str; 4] = ["cancelled", "interrupted", "link", "system_note"];
 
-/// Compares the server's answers with these writes. All outcomes must be known, and the writes of each writer in order.
+/// Compares the server's responses with these writes. All outcomes must be known, and the writes of each writer in
+/// order.
 pub(crate) fn check<'a>(client: &CrashClient, ops: impl Iterator<Item = &'a Op>) {
     let mut sessions: BTreeMap<&str, Vec<&Op>> = BTreeMap::new();
     for op in ops {
@@ -60,7 +61,7 @@ struct Session<'a> {
 }
 
 /// The expected state of a turn.
-struct Expected<'a> {
+struct ExpectedTurn<'a> {
     request_id: &'a str,
     question: &'a str,
     status: &'static str,
@@ -178,10 +179,12 @@ impl<'a> Session<'a> {
             "the items of one write are not adjacent or not in order: seqs {seqs:?} of {op:?}"
         );
         match op.kind {
-            Kind::Finalize | Kind::Fail | Kind::Cancel => {
+            WriteKind::Finalize | WriteKind::Fail | WriteKind::Cancel => {
                 assert!(*last <= ack.last_seq, "seqs {seqs:?} of {op:?}");
             }
-            Kind::Append => assert_eq!((*first, *last), (ack.first_seq, ack.last_seq), "{op:?}"),
+            WriteKind::Append => {
+                assert_eq!((*first, *last), (ack.first_seq, ack.last_seq), "{op:?}")
+            }
             // The last seq of a replay may include later items.
             _ if ack.replayed => assert_eq!(*first, ack.first_seq, "{op:?}"),
             _ => assert_eq!((*first, *last), (ack.first_seq, ack.last_seq), "{op:?}"),
@@ -196,22 +199,22 @@ impl<'a> Session<'a> {
                 .filter_map(|t| seqs_by_text.get(t.text.as_str()).copied())
                 .collect()
         };
-        let mut by_answer: Vec<(u64, u64)> = self
+        let mut acknowledgements: Vec<(u64, u64)> = self
             .ops
             .iter()
             .filter_map(|op| Some((op.acked()?.at, seqs(op).into_iter().max()?)))
             .collect();
-        by_answer.sort_unstable();
+        acknowledgements.sort_unstable();
         let mut by_sending: Vec<(u64, u64, &Op)> = self
             .ops
             .iter()
             .filter_map(|op| Some((op.sent, seqs(op).into_iter().min()?, *op)))
             .collect();
         by_sending.sort_unstable_by_key(|(sent, _, _)| *sent);
-        let mut answered = by_answer.into_iter().peekable();
+        let mut earlier_acknowledgements = acknowledgements.into_iter().peekable();
         let mut newest = 0;
         for (sent, seq, op) in by_sending {
-            while let Some((_, last)) = answered.next_if(|(at, _)| *at < sent) {
+            while let Some((_, last)) = earlier_acknowledgements.next_if(|(at, _)| *at < sent) {
                 newest = newest.max(last);
             }
             assert!(
@@ -277,8 +280,8 @@ impl<'a> Session<'a> {
     }
 
     /// Computes the turns that the acknowledged writes produced.
-    fn expected_turns(&self) -> HashMap<&'a str, Expected<'a>> {
-        let mut turns: HashMap<&str, Expected<'_>> = HashMap::new();
+    fn expected_turns(&self) -> HashMap<&'a str, ExpectedTurn<'a>> {
+        let mut turns: HashMap<&str, ExpectedTurn<'_>> = HashMap::new();
         for op in self.ops.iter().filter(|op| op.acked().is_some()) {
             let Some(id) = op.turn_id() else {
                 assert_eq!(self.header["title"], op.body["title"], "{op:?}");
@@ -289,14 +292,14 @@ impl<'a> Session<'a> {
                 .iter()
                 .rfind(|t| t.channel == "final")
                 .map(|t| t.text.as_str());
-            if let Kind::Start | Kind::Complete | Kind::Replace = op.kind {
-                let status = if op.kind == Kind::Start {
+            if let WriteKind::Start | WriteKind::Complete | WriteKind::Replace = op.kind {
+                let status = if op.kind == WriteKind::Start {
                     "open"
                 } else {
                     "finalized"
                 };
                 let (question, replaces) = (op.texts[0].text.as_str(), op.turn.as_deref());
-                let turn = Expected {
+                let turn = ExpectedTurn {
                     request_id: &op.key,
                     question,
                     status,
@@ -319,9 +322,9 @@ impl<'a> Session<'a> {
             let turn = turns.get_mut(id).expect("a writer writes to its own turns");
             turn.answer = answer.or(turn.answer);
             match op.kind {
-                Kind::Finalize => turn.status = "finalized",
-                Kind::Fail => turn.status = "failed",
-                Kind::Cancel => turn.status = "cancelled",
+                WriteKind::Finalize => turn.status = "finalized",
+                WriteKind::Fail => turn.status = "failed",
+                WriteKind::Cancel => turn.status = "cancelled",
                 _ => {}
             }
         }
@@ -338,14 +341,14 @@ fn text_of(item: &Value) -> Option<&str> {
 }
 
 fn read_items(client: &CrashClient, session: &str) -> Vec<Value> {
-    try_items(client, session).unwrap_or_else(|reply| panic!("{session}/items: {reply:?}"))
+    try_items(client, session).unwrap_or_else(|response| panic!("{session}/items: {response:?}"))
 }
 
-/// Reads all items; returns the failed answer if a page cannot be read.
+/// Reads all items; returns the failed response if a page cannot be read.
 fn try_items(
     client: &CrashClient,
     session: &str,
-) -> Result<Vec<Value>, Result<CrashReply, NoAnswer>> {
+) -> Result<Vec<Value>, Result<CrashResponse, NoResponse>> {
     let mut items: Vec<Value> = Vec::new();
     loop {
         let after = items.last().map_or(0, |item| {
@@ -355,7 +358,7 @@ fn try_items(
         });
         let path = format!("{session}/items?after={after}&limit=500");
         let mut page = match client.try_get(&path) {
-            Ok(reply) if reply.is_success() => reply.body,
+            Ok(response) if response.is_success() => response.body,
             other => return Err(other),
         };
         items.append(page["data"].as_array_mut().expect("a page has data"));

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use filrouge_testbed::{Cut, Loss, Options, Server as Database};
+use filrouge_testbed::{FaultProxy, Loss, Options, Server as Database};
 use rand::Rng;
 use rand::rngs::StdRng;
 use serde_json::json;
@@ -53,19 +53,19 @@ impl Site {
     }
 
     fn client(&self, machine: usize) -> CrashClient {
-        CrashClient::new(&self.origins[machine].lock().expect("no panic"))
+        CrashClient::new(&self.origins[machine].lock().expect("no thread panicked"))
     }
 
     fn kill_and_restart(&self, machine: usize) {
-        let mut server = self.servers[machine].lock().expect("no panic");
+        let mut server = self.servers[machine].lock().expect("no thread panicked");
         server.kill();
         *server = start(&self.homes[machine]);
-        *self.origins[machine].lock().expect("no panic") = server.origin().into();
+        *self.origins[machine].lock().expect("no thread panicked") = server.origin().into();
     }
 
     /// Freezes a server (SIGSTOP) until the other one has accepted a write.
     fn freeze(&self, machine: usize) {
-        let server = self.servers[machine].lock().expect("no panic");
+        let server = self.servers[machine].lock().expect("no thread panicked");
         server.signal("STOP");
         let written = self.accepts_writes(1 - machine);
         server.signal("CONT");
@@ -76,16 +76,16 @@ impl Site {
     fn accepts_writes(&self, machine: usize) -> bool {
         let begun = Instant::now();
         let number = {
-            let mut probes = self.probes.lock().expect("no panic");
+            let mut probes = self.probes.lock().expect("no thread panicked");
             *probes += 1;
             *probes
         };
         let body = json!({ "request_id": format!("probe-{number}"), "question_neutral": "?" });
         while begun.elapsed() < WRITABLE_WITHIN {
-            let reply = self
+            let response = self
                 .client(machine)
                 .post("/api/v1/sessions/probes/turns", &body);
-            if reply.is_ok_and(|reply| reply.is_success()) {
+            if response.is_ok_and(|response| response.is_success()) {
                 return true;
             }
             std::thread::sleep(Duration::from_millis(50));
@@ -110,7 +110,7 @@ fn start(home: &Home) -> CrashServer {
     CrashServer::start_with_env(home, &Faults::default(), &[])
 }
 
-/// Runs writers on both servers during `inject_faults`, then compares the servers' data with all answers.
+/// Runs writers on both servers during `inject_faults`, then compares the servers' data with all responses.
 fn under_load(seed: &Seed, site: &Site, inject_faults: impl FnOnce(&mut StdRng)) {
     let clock = Clock::default();
     let sessions: Vec<String> = (1..=SESSIONS).map(|n| format!("session-{n}")).collect();
@@ -125,7 +125,7 @@ fn under_load(seed: &Seed, site: &Site, inject_faults: impl FnOnce(&mut StdRng))
             scope.spawn(move || {
                 // The writer alternates between the servers: a request that one does not answer is sent to the other.
                 let next_server = || {
-                    let mut requests = requests.lock().expect("no panic");
+                    let mut requests = requests.lock().expect("no thread panicked");
                     *requests += 1;
                     site.client(*requests % 2)
                 };
@@ -227,21 +227,21 @@ fn servers_survive_restarts_of_postgres_under_load() {
 fn connections_to_postgres_are_lost_after_commits() {
     let seed = Seed::new("connections_to_postgres_are_lost_after_commits");
     let (database, name) = durable_database();
-    let cut = Cut::before(database.tcp());
-    let site = Site::new(&cut.url(&name));
+    let proxy = FaultProxy::before(database.tcp());
+    let site = Site::new(&proxy.url(&name));
     under_load(&seed, &site, |rng| {
         for _ in 0..rounds() {
             for loss in [Loss::Request, Loss::Connection, Loss::Answer] {
-                let cuts = cut.cuts();
-                cut.cut_after(b"COMMIT\0", loss);
-                cut.wait_for_cuts(cuts + 1);
+                let cuts = proxy.cuts();
+                proxy.cut_after(b"COMMIT\0", loss);
+                proxy.wait_for_cuts(cuts + 1);
                 std::thread::sleep(Duration::from_millis(rng.random_range(0..200)));
             }
-            cut.cut();
+            proxy.cut();
             site.assert_healthy();
         }
-        cut.hold();
+        proxy.hold();
         std::thread::sleep(Duration::from_secs(2));
-        cut.release();
+        proxy.release();
     });
 }

@@ -54,7 +54,7 @@ fn acknowledged_writes_survive_power_cuts() {
         );
         home.replace_by_image(&image);
         let server = CrashServer::start(home);
-        world.settle(server.origin());
+        world.resolve_unknown_outcomes(server.origin());
         world.check_all(server.origin());
         server.stop();
         home.verify();

@@ -1,6 +1,6 @@
 //! Two servers on one store, with one Redis or a cluster as hot store. Whatever happens to Redis, requests for durable
 //! sessions succeed as without it. Requests for ephemeral sessions may fail with an error, but never get a wrong
-//! answer.
+//! response.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

@@ -52,7 +52,7 @@ fn word(rng: &mut StdRng) -> String {
 
 impl Knowledge {
     /// Writes, redacts and searches until the server does not answer.
-    fn work(&self, origin: &str, mut rng: StdRng, ending: &AtomicBool) {
+    fn run_client(&self, origin: &str, mut rng: StdRng, ending: &AtomicBool) {
         let client = CrashClient::new(origin);
         let mut answered = true;
         while answered && !ending.load(Ordering::SeqCst) {
@@ -70,42 +70,55 @@ impl Knowledge {
         let long = format!("{word} {}", FILLER.repeat(rng.random_range(0..60)));
         let request = format!("r{:x}", rng.random::<u64>());
         let body = json!({ "request_id": request, "question_neutral": format!("{word}?"), "answer_neutral": long });
-        let Ok(reply) = client.post(&format!("/api/v1/sessions/{session}/turns"), &body) else {
+        let Ok(response) = client.post(&format!("/api/v1/sessions/{session}/turns"), &body) else {
             return false;
         };
-        assert!(reply.is_success(), "{reply:?}");
-        let turn = reply.body["turn_id"].as_str().expect("a turn").to_owned();
+        assert!(response.is_success(), "{response:?}");
+        let turn = response.body["turn_id"]
+            .as_str()
+            .expect("the response names the turn")
+            .to_owned();
         let acked = AckedTurn {
             session,
             turn,
             word,
         };
-        self.acked.lock().expect("no panic").push(acked);
+        self.acked.lock().expect("no thread panicked").push(acked);
         true
     }
 
     /// Redacts a turn; returns whether the server answered.
     fn redact(&self, client: &CrashClient, rng: &mut StdRng) -> bool {
-        let Some(acked) = self.acked.lock().expect("no panic").choose(rng).cloned() else {
+        let Some(acked) = self
+            .acked
+            .lock()
+            .expect("no thread panicked")
+            .choose(rng)
+            .cloned()
+        else {
             return true;
         };
         let path = format!(
             "/api/v1/sessions/{}/turns/{}/redact",
             acked.session, acked.turn
         );
-        let Ok(reply) = client.post(&path, &json!({ "reason": "requested" })) else {
+        let Ok(response) = client.post(&path, &json!({ "reason": "requested" })) else {
             return false;
         };
-        assert!(reply.is_success(), "{reply:?}");
+        assert!(response.is_success(), "{response:?}");
         self.redacted
             .lock()
-            .expect("no panic")
+            .expect("no thread panicked")
             .insert(acked.word.clone());
-        // After this answer, no search finds the word.
+        // After this response, no search finds the word.
         match client.try_get(&format!("/api/v1/search?q={}", acked.word)) {
-            Ok(reply) => {
-                assert_eq!(reply.status, 200, "{reply:?}");
-                assert_eq!(reply.body["total_sessions"], 0, "{}: {reply:?}", acked.word);
+            Ok(response) => {
+                assert_eq!(response.status, 200, "{response:?}");
+                assert_eq!(
+                    response.body["total_sessions"], 0,
+                    "{}: {response:?}",
+                    acked.word
+                );
                 true
             }
             Err(_) => false,
@@ -114,11 +127,16 @@ impl Knowledge {
 
     /// Searches for a word; returns whether the server answered.
     fn search(&self, client: &CrashClient, rng: &mut StdRng) -> bool {
-        let word = self.acked.lock().expect("no panic").choose(rng).cloned();
+        let word = self
+            .acked
+            .lock()
+            .expect("no thread panicked")
+            .choose(rng)
+            .cloned();
         let word = word.map_or_else(|| "said".to_owned(), |acked| acked.word);
         match client.try_get(&format!("/api/v1/search?q={word}")) {
-            Ok(reply) => {
-                assert_eq!(reply.status, 200, "{reply:?}");
+            Ok(response) => {
+                assert_eq!(response.status, 200, "{response:?}");
                 true
             }
             Err(_) => false,
@@ -129,8 +147,8 @@ impl Knowledge {
     fn check(&self, origin: &str, rng: &mut StdRng) {
         let client = CrashClient::new(origin);
         let items = all_texts(&client);
-        let acked = self.acked.lock().expect("no panic").clone();
-        let redacted = self.redacted.lock().expect("no panic").clone();
+        let acked = self.acked.lock().expect("no thread panicked").clone();
+        let redacted = self.redacted.lock().expect("no thread panicked").clone();
         let sample: Vec<&AckedTurn> = acked.choose_multiple(rng, SAMPLE).collect();
         let words = sample.iter().map(|acked| acked.word.as_str());
         for word in words.chain(redacted.iter().map(String::as_str)) {
@@ -143,14 +161,14 @@ impl Knowledge {
                 "{word} was redacted, but is shown in {holding:?}"
             );
             assert_eq!(
-                found(&client, word),
+                found_sessions(&client, word),
                 holding.iter().map(|s| (*s).to_owned()).collect(),
                 "{word}"
             );
         }
         let has_filler = |texts: &Vec<String>| texts.iter().any(|text| text.contains("what else"));
         let holding = items.iter().filter(|(_, texts)| has_filler(texts)).count();
-        assert_eq!(found(&client, "%22what%20else%22").len(), holding);
+        assert_eq!(found_sessions(&client, "%22what%20else%22").len(), holding);
     }
 }
 
@@ -162,17 +180,17 @@ fn all_texts(client: &CrashClient) -> BTreeMap<String, Vec<String>> {
         let (mut texts, mut cursor) = (Vec::new(), String::new());
         loop {
             let path = format!("/api/v1/sessions/{session}/items?limit=500{cursor}");
-            let Ok(reply) = client.try_get(&path) else {
-                panic!("{path}: no answer");
+            let Ok(response) = client.try_get(&path) else {
+                panic!("{path}: no response");
             };
             // No write has created this session yet.
-            if reply.status == 404 {
+            if response.status == 404 {
                 break;
             }
-            assert_eq!(reply.status, 200, "{reply:?}");
-            let items = reply.body["data"].as_array().expect("items").clone();
+            assert_eq!(response.status, 200, "{response:?}");
+            let items = response.body["data"].as_array().expect("items").clone();
             texts.extend(items.iter().map(|item| item["parts"].to_string()));
-            match &reply.body["next_cursor"] {
+            match &response.body["next_cursor"] {
                 Value::Null => break,
                 next => cursor = format!("&cursor={}", next.as_str().expect("a cursor")),
             }
@@ -183,7 +201,7 @@ fn all_texts(client: &CrashClient) -> BTreeMap<String, Vec<String>> {
 }
 
 /// Returns the ids of the sessions that a search finds.
-fn found(client: &CrashClient, query: &str) -> BTreeSet<String> {
+fn found_sessions(client: &CrashClient, query: &str) -> BTreeSet<String> {
     let page = client.get(&format!("/api/v1/search?q={query}&limit=500"));
     let rows = page["data"].as_array().expect("sessions").iter();
     let ids = rows.map(|row| row["session_id"].as_str().expect("an id").to_owned());
@@ -239,22 +257,22 @@ fn searches_survive_kills_and_redacted_words_do_not() {
         std::thread::scope(|scope| {
             for client in 0..CLIENTS {
                 let rng = seed.rng(round * CLIENTS + client + 1);
-                scope.spawn(|| known.work(&origin, rng, &ending));
+                scope.spawn(|| known.run_client(&origin, rng, &ending));
             }
             std::thread::sleep(Duration::from_millis(rng.random_range(100..700)));
             server.kill();
             ending.store(true, Ordering::SeqCst);
         });
         // The files are as the kill left them.
-        assert_absent(&home, &known.redacted.lock().expect("no panic"));
+        assert_absent(&home, &known.redacted.lock().expect("no thread panicked"));
     }
     let server = CrashServer::start(&home);
     known.check(server.origin(), &mut rng);
     server.stop();
-    assert_absent(&home, &known.redacted.lock().expect("no panic"));
+    assert_absent(&home, &known.redacted.lock().expect("no thread panicked"));
     home.verify();
-    let acked = known.acked.lock().expect("no panic").len();
-    let redacted = known.redacted.lock().expect("no panic").len();
+    let acked = known.acked.lock().expect("no thread panicked").len();
+    let redacted = known.redacted.lock().expect("no thread panicked").len();
     eprintln!("{rounds} kills, {acked} turns, {redacted} redactions");
     assert!(
         redacted > 0 && acked > redacted,

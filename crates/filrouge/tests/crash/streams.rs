@@ -120,14 +120,14 @@ fn run_until_killed(
         Run {
             streams: senders
                 .into_iter()
-                .map(|s| s.join().expect("a sender"))
+                .map(|s| s.join().expect("the sender did not panic"))
                 .collect(),
             shown: watchers
                 .into_iter()
-                .map(|w| w.join().expect("a watcher"))
+                .map(|w| w.join().expect("the watcher did not panic"))
                 .collect(),
             killed,
-            slowest_write: *slowest.lock().expect("the slowest"),
+            slowest_write: *slowest.lock().expect("no thread panicked"),
         }
     })
 }
@@ -140,11 +140,11 @@ fn write_turns(origin: &str, stop: &AtomicBool, slowest: &Mutex<Duration>) {
         let mut body = question(&format!("{}.{n}", origin.len()));
         body["answer_neutral"] = json!("Left.");
         let begin = Instant::now();
-        let answer = client.post(&format!("/api/v1/sessions/other-{n}/turns"), &body);
+        let result = client.post(&format!("/api/v1/sessions/other-{n}/turns"), &body);
         // The write that the kill interrupts is measured too.
-        let mut slowest = slowest.lock().expect("the slowest");
+        let mut slowest = slowest.lock().expect("no thread panicked");
         *slowest = begin.elapsed().max(*slowest);
-        if answer.is_err() {
+        if result.is_err() {
             return;
         }
         n += 1;
@@ -175,11 +175,11 @@ fn wait_until_marked(client: &CrashClient, streams: &[SentStream]) -> Duration {
 
 /// Returns the code of the error with which a turn without an answer is not finalized.
 fn finalize_refusal(client: &CrashClient, path: &str) -> String {
-    let reply = client
+    let response = client
         .post(path, &json!({}))
         .unwrap_or_else(|e| panic!("{path}: {}", e.0));
-    assert!(!reply.is_success(), "{path}: {reply:?}");
-    reply.code().to_owned()
+    assert!(!response.is_success(), "{path}: {response:?}");
+    response.code().to_owned()
 }
 
 /// The results of all runs.

@@ -36,7 +36,7 @@ impl Shared {
 
     /// Returns the last seq of a session, if all writers have stopped.
     fn end(&self, session: u64) -> Option<u64> {
-        let ends = self.ends.lock().expect("the ends");
+        let ends = self.ends.lock().expect("no thread panicked");
         ends.as_ref()
             .and_then(|e| e.get(usize::try_from(session).ok()?).copied())
     }
@@ -208,11 +208,11 @@ fn tails_over_many_kills_equal_the_ledger() {
         .iter()
         .map(|j| j.last().map_or(0, |(seq, _)| *seq))
         .collect();
-    *shared.ends.lock().expect("the ends") = Some(ends);
+    *shared.ends.lock().expect("no thread panicked") = Some(ends);
     let (mut connections, mut events) = (0, 0);
     for reader in readers {
-        let reader = reader.join().expect("a reader");
-        let items = &ledger[usize::try_from(reader.session).expect("a small number")];
+        let reader = reader.join().expect("the reader did not panic");
+        let items = &ledger[usize::try_from(reader.session).expect("the number fits into usize")];
         assert!(
             reader.seen == *items,
             "session {}: the {} received events differ from the {} items",

@@ -1,4 +1,4 @@
-//! Writers: clients that send writes of all kinds and remember the answers.
+//! Writers: clients that send writes of all kinds and remember the responses.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,8 +6,8 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
-use crate::http::{CrashClient, CrashReply, NoAnswer};
-use crate::op::{Kind, Op, Outcome, Text};
+use crate::http::{CrashClient, CrashResponse, NoResponse};
+use crate::op::{ItemText, Op, Outcome, WriteKind};
 use crate::world::Clock;
 
 mod anywhere;
@@ -21,7 +21,7 @@ struct Turn {
     answered: bool,
 }
 
-/// One client. Its random numbers and the answers that it received determine its writes.
+/// One client. Its random numbers and the responses that it received determine its writes.
 #[derive(Debug, Clone)]
 pub(crate) struct Writer {
     name: String,
@@ -36,11 +36,11 @@ pub(crate) struct Writer {
 
 /// The result of a write.
 #[derive(Debug)]
-pub(crate) enum WriteStep {
+pub(crate) enum WriteResult {
     /// The outcome is known.
-    Settled,
+    OutcomeKnown,
     /// The server refused the write for now.
-    Refused(CrashReply),
+    Refused(CrashResponse),
 }
 
 impl Writer {
@@ -77,9 +77,9 @@ impl Writer {
     ) {
         loop {
             match self.step(client, clock) {
-                Ok(WriteStep::Settled) => {}
-                Ok(WriteStep::Refused(reply)) => panic!("{:?}: {reply:?}", self.ops.last()),
-                Err(NoAnswer(error)) => {
+                Ok(WriteResult::OutcomeKnown) => {}
+                Ok(WriteResult::Refused(response)) => panic!("{:?}: {response:?}", self.ops.last()),
+                Err(NoResponse(error)) => {
                     assert!(
                         ending.load(Ordering::SeqCst),
                         "the server ended unexpectedly: {error}"
@@ -95,7 +95,7 @@ impl Writer {
         &mut self,
         client: &CrashClient,
         clock: &Clock,
-    ) -> Result<WriteStep, NoAnswer> {
+    ) -> Result<WriteResult, NoResponse> {
         if self.rng.random_bool(0.06) && !self.ops.is_empty() {
             let op = self.rng.random_range(0..self.ops.len());
             return self.repeat(op, client, clock);
@@ -108,19 +108,19 @@ impl Writer {
         &mut self,
         client: &CrashClient,
         clock: &Clock,
-    ) -> Result<WriteStep, NoAnswer> {
+    ) -> Result<WriteResult, NoResponse> {
         let mut op = self.compose();
         op.sent = clock.tick();
         self.ops.push(op);
         self.send(self.ops.len() - 1, client, clock)
     }
 
-    /// Retries every write of unknown outcome, which must settle it.
-    pub(crate) fn settle(&mut self, client: &CrashClient, clock: &Clock) {
+    /// Retries every write of unknown outcome, whose outcome must become known.
+    pub(crate) fn resolve_unknown_outcomes(&mut self, client: &CrashClient, clock: &Clock) {
         for op in 0..self.ops.len() {
             if self.ops[op].outcome == Outcome::Unknown {
                 match self.send(op, client, clock) {
-                    Ok(WriteStep::Settled) => {}
+                    Ok(WriteResult::OutcomeKnown) => {}
                     other => panic!("a retry failed: {other:?}: {:?}", self.ops[op]),
                 }
             }
@@ -132,11 +132,11 @@ impl Writer {
         op: usize,
         client: &CrashClient,
         clock: &Clock,
-    ) -> Result<WriteStep, NoAnswer> {
+    ) -> Result<WriteResult, NoResponse> {
         let op = &mut self.ops[op];
-        let reply = op.send(client)?;
-        if !op.apply_reply(&reply, clock.tick()) {
-            return Ok(WriteStep::Refused(reply));
+        let response = op.send(client)?;
+        if !op.apply_response(&response, clock.tick()) {
+            return Ok(WriteResult::Refused(response));
         }
         if let Some(turn_id) = op
             .turn_id()
@@ -148,16 +148,18 @@ impl Writer {
                 answered: false,
             };
             match op.kind {
-                Kind::Start => self.open.push(turn),
-                Kind::Complete | Kind::Replace | Kind::Finalize => self.finalized.push(turn),
-                Kind::Append if op.texts.iter().any(|t| t.channel == "final") => {
+                WriteKind::Start => self.open.push(turn),
+                WriteKind::Complete | WriteKind::Replace | WriteKind::Finalize => {
+                    self.finalized.push(turn)
+                }
+                WriteKind::Append if op.texts.iter().any(|t| t.channel == "final") => {
                     self.open.push(Turn {
                         answered: true,
                         ..turn
                     });
                 }
-                Kind::Append => self.open.push(turn),
-                Kind::Create | Kind::Fail | Kind::Cancel => {}
+                WriteKind::Append => self.open.push(turn),
+                WriteKind::Create | WriteKind::Fail | WriteKind::Cancel => {}
             }
         } else if op.outcome == Outcome::Rejected {
             let turn_id = op.turn.clone().unwrap_or_default();
@@ -167,32 +169,32 @@ impl Writer {
                 answered: false,
             });
         }
-        Ok(WriteStep::Settled)
+        Ok(WriteResult::OutcomeKnown)
     }
 
-    /// Repeats an acknowledged write, which must return the first answer.
+    /// Repeats an acknowledged write, which must return the first response.
     fn repeat(
         &self,
         op: usize,
         client: &CrashClient,
         clock: &Clock,
-    ) -> Result<WriteStep, NoAnswer> {
+    ) -> Result<WriteResult, NoResponse> {
         let op = &self.ops[op];
         if op.acked().is_none() {
-            return Ok(WriteStep::Settled);
+            return Ok(WriteResult::OutcomeKnown);
         }
-        let reply = op.send(client)?;
-        if reply.status >= 500 {
-            return Ok(WriteStep::Refused(reply));
+        let response = op.send(client)?;
+        if response.status >= 500 {
+            return Ok(WriteResult::Refused(response));
         }
         assert!(
-            reply.is_success() && op.agrees_with(&op.parse_ack(&reply, clock.tick())),
-            "the answer to a repeated write differs: {op:?}: {reply:?}"
+            response.is_success() && op.agrees_with(&op.parse_ack(&response, clock.tick())),
+            "the response to a repeated write differs: {op:?}: {response:?}"
         );
-        Ok(WriteStep::Settled)
+        Ok(WriteResult::OutcomeKnown)
     }
 
-    /// Composes the next write. The turn that it changes is not in the lists until the answer arrives.
+    /// Composes the next write. The turn that it changes is not in the lists until the response arrives.
     fn compose(&mut self) -> Op {
         let choice = self.rng.random_range(0..100);
         if choice < 8 && !self.finalized.is_empty() {
@@ -222,14 +224,14 @@ impl Writer {
     fn create(&mut self) -> Op {
         let session = format!("{}-{}-{}", self.session(), self.name, self.counter);
         let body = json!({"session_id": session, "title": format!("title of {session}")});
-        self.op(Kind::Create, session, None, body, Vec::new())
+        self.op(WriteKind::Create, session, None, body, Vec::new())
     }
 
     fn start(&mut self) -> Op {
         let session = self.session();
         let question = self.text("question");
         let body = json!({"question_neutral": question.text});
-        self.op(Kind::Start, session, None, body, vec![question])
+        self.op(WriteKind::Start, session, None, body, vec![question])
     }
 
     fn complete_turn(&mut self) -> Op {
@@ -243,7 +245,7 @@ impl Writer {
             texts.extend(items);
         }
         texts.push(answer);
-        self.op(Kind::Complete, session, None, body, texts)
+        self.op(WriteKind::Complete, session, None, body, texts)
     }
 
     fn append(&mut self, turn: Turn) -> Op {
@@ -255,20 +257,26 @@ impl Writer {
         let mut body = json!({"items": items.iter().map(item_json).collect::<Value>()});
         if self.rng.random_bool(0.05) {
             // The newest seq that this writer knows: the write is refused if others have written since.
-            let known = self
+            let newest_known = self
                 .ops
                 .iter()
                 .filter(|o| o.session == turn.session)
                 .filter_map(|o| Some(o.acked()?.last_seq));
-            body["expected_seq"] = json!(known.max().unwrap_or(0));
+            body["expected_seq"] = json!(newest_known.max().unwrap_or(0));
         }
-        self.op(Kind::Append, turn.session, Some(turn.turn_id), body, items)
+        self.op(
+            WriteKind::Append,
+            turn.session,
+            Some(turn.turn_id),
+            body,
+            items,
+        )
     }
 
     fn finalize(&mut self, turn: Turn) -> Op {
         if turn.answered {
             return self.op(
-                Kind::Finalize,
+                WriteKind::Finalize,
                 turn.session,
                 Some(turn.turn_id),
                 json!({}),
@@ -278,7 +286,7 @@ impl Writer {
         let answer = self.text("final");
         let body = json!({"answer_neutral": answer.text});
         self.op(
-            Kind::Finalize,
+            WriteKind::Finalize,
             turn.session,
             Some(turn.turn_id),
             body,
@@ -292,7 +300,7 @@ impl Writer {
             json!({"error": {"code": "provider_gone", "message": error.text, "retryable": true}});
         let partial = self.partial(&mut body);
         self.op(
-            Kind::Fail,
+            WriteKind::Fail,
             turn.session,
             Some(turn.turn_id),
             body,
@@ -304,7 +312,7 @@ impl Writer {
         let mut body = json!({});
         let partial = self.partial(&mut body);
         self.op(
-            Kind::Cancel,
+            WriteKind::Cancel,
             turn.session,
             Some(turn.turn_id),
             body,
@@ -316,7 +324,7 @@ impl Writer {
         let (question, answer) = (self.text("question"), self.text("final"));
         let body = json!({"question_neutral": question.text, "answer_neutral": answer.text});
         self.op(
-            Kind::Replace,
+            WriteKind::Replace,
             turn.session,
             Some(turn.turn_id),
             body,
@@ -326,15 +334,18 @@ impl Writer {
 
     fn op(
         &mut self,
-        kind: Kind,
+        kind: WriteKind,
         session: String,
         turn: Option<String>,
         mut body: Value,
-        texts: Vec<Text>,
+        texts: Vec<ItemText>,
     ) -> Op {
         self.counter += 1;
         let key = format!("{}-request-{}", self.name, self.counter);
-        if matches!(kind, Kind::Start | Kind::Complete | Kind::Replace) {
+        if matches!(
+            kind,
+            WriteKind::Start | WriteKind::Complete | WriteKind::Replace
+        ) {
             body["request_id"] = json!(key);
         }
         Op {
@@ -353,13 +364,13 @@ impl Writer {
         self.sessions[self.rng.random_range(0..self.sessions.len())].clone()
     }
 
-    fn partial(&mut self, body: &mut Value) -> Option<Text> {
+    fn partial(&mut self, body: &mut Value) -> Option<ItemText> {
         let partial = self.rng.random_bool(0.5).then(|| self.text("partial"))?;
         body["partial_text"] = json!(partial.text);
         Some(partial)
     }
 
-    fn items(&mut self) -> Vec<Text> {
+    fn items(&mut self) -> Vec<ItemText> {
         const CHANNELS: [&str; 4] = ["thought", "plan", "observation", "system_note"];
         let count = self.rng.random_range(1..=4);
         let mut random_item = || {
@@ -369,16 +380,16 @@ impl Writer {
         (0..count).map(|_| random_item()).collect()
     }
 
-    fn item(&mut self, channel: &'static str) -> Text {
+    fn item(&mut self, channel: &'static str) -> ItemText {
         let text = self.text(channel);
-        Text {
+        ItemText {
             item_id: Some(format!("{}-item-{}", self.name, self.counter)),
             ..text
         }
     }
 
     /// Generates a text that no other item has: mostly short, sometimes longer than several pages of the database.
-    fn text(&mut self, channel: &'static str) -> Text {
+    fn text(&mut self, channel: &'static str) -> ItemText {
         self.counter += 1;
         let words = if self.rng.random_bool(0.03) {
             5_000
@@ -391,7 +402,7 @@ impl Writer {
                 [" red", " thread", " through", " the", " story"][self.rng.random_range(0..5)],
             );
         }
-        Text {
+        ItemText {
             channel,
             item_id: None,
             text,
@@ -400,7 +411,7 @@ impl Writer {
 }
 
 /// Returns an item as a request writes it.
-fn item_json(text: &Text) -> Value {
+fn item_json(text: &ItemText) -> Value {
     let role = if text.channel == "system_note" {
         "system"
     } else {

@@ -10,7 +10,7 @@ use crate::http::CrashClient;
 use crate::model;
 use crate::op::Op;
 use crate::server::CrashServer;
-use crate::workload::{WriteStep, Writer};
+use crate::workload::{WriteResult, Writer};
 
 /// A logical clock that all writers share.
 #[derive(Debug, Default)]
@@ -100,8 +100,8 @@ impl CrashWorld {
     pub(crate) fn write_sequentially(&mut self, origin: &str, count: usize) -> bool {
         let client = CrashClient::new(origin);
         (0..count).all(|_| match self.writers[0].step(&client, &self.clock) {
-            Ok(WriteStep::Settled) => true,
-            Ok(WriteStep::Refused(reply)) => panic!("{reply:?}"),
+            Ok(WriteResult::OutcomeKnown) => true,
+            Ok(WriteResult::Refused(response)) => panic!("{response:?}"),
             Err(_) => false,
         })
     }
@@ -110,19 +110,19 @@ impl CrashWorld {
     pub(crate) fn accepts_a_write(&mut self, origin: &str) -> bool {
         matches!(
             self.writers[0].write(&CrashClient::new(origin), &self.clock),
-            Ok(WriteStep::Settled)
+            Ok(WriteResult::OutcomeKnown)
         )
     }
 
     /// Retries every write of unknown outcome after a restart. Each outcome must become known.
-    pub(crate) fn settle(&mut self, origin: &str) {
+    pub(crate) fn resolve_unknown_outcomes(&mut self, origin: &str) {
         let client = CrashClient::new(origin);
         self.writers
             .iter_mut()
-            .for_each(|w| w.settle(&client, &self.clock));
+            .for_each(|w| w.resolve_unknown_outcomes(&client, &self.clock));
     }
 
-    /// Compares the server's answers with the known writes to the current sessions.
+    /// Compares the server's responses with the known writes to the current sessions.
     pub(crate) fn check(&self, origin: &str) {
         let current = self
             .writers
@@ -132,7 +132,7 @@ impl CrashWorld {
         model::check(&CrashClient::new(origin), current);
     }
 
-    /// Compares the server's answers with all known writes.
+    /// Compares the server's responses with all known writes.
     pub(crate) fn check_all(&self, origin: &str) {
         model::check(&CrashClient::new(origin), self.ops());
     }

@@ -7,15 +7,15 @@ use crate::page::{Page, root};
 /// Returns the rows of all tables of rules: the rule, its tests, and its code.
 fn rules(text: &str) -> Vec<[String; 3]> {
     let mut rows = Vec::new();
-    let mut inside = false;
+    let mut in_table = false;
     for line in text.lines() {
         let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
         match cells[..] {
-            ["rule", "tests", "code"] => inside = true,
-            [rule, tests, code] if inside => {
+            ["rule", "tests", "code"] => in_table = true,
+            [rule, tests, code] if in_table => {
                 rows.push([rule, tests, code].map(str::to_owned));
             }
-            _ => inside = inside && line.starts_with("|--"),
+            _ => in_table = in_table && line.starts_with("|--"),
         }
     }
     rows

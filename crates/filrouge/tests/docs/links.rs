@@ -70,28 +70,28 @@ fn every_page_is_linked() {
 
 #[test]
 fn links_are_not_broken() {
-    let others = [
+    let other_pages = [
         "README.md",
         "CONTRIBUTING.md",
         "ARCHITECTURE.md",
         "CHANGELOG.md",
         "docs/adr/README.md",
     ];
-    let others = others.map(str::to_owned);
+    let other_pages = other_pages.map(str::to_owned);
     let pages = pages().into_iter().map(|page| format!("docs/{page}"));
-    for name in others.into_iter().chain(pages) {
-        let here = root().join(&name);
+    for name in other_pages.into_iter().chain(pages) {
+        let page_path = root().join(&name);
         for (file, section) in targets(&name) {
             let target = match file.as_str() {
-                "" => here.clone(),
-                file => here.parent().unwrap().join(file),
+                "" => page_path.clone(),
+                file => page_path.parent().unwrap().join(file),
             };
             assert!(target.exists(), "{name} links {file}, which does not exist");
             if !section.is_empty() {
-                let known = sections(&std::fs::read_to_string(&target).unwrap());
+                let anchors = sections(&std::fs::read_to_string(&target).unwrap());
                 assert!(
-                    known.contains(&section),
-                    "{name} links {file}#{section}, which is not among {known:?}"
+                    anchors.contains(&section),
+                    "{name} links {file}#{section}, which is not among {anchors:?}"
                 );
             }
         }

@@ -102,9 +102,9 @@ fn every_page_is_run_or_listed_as_a_reference() {
         }
     }
     names.sort();
-    let mut known: Vec<_> = [RUN, REFERENCES].concat();
-    known.sort_unstable();
-    assert_eq!(names, known, "a page is not in exactly one of the lists");
+    let mut listed: Vec<_> = [RUN, REFERENCES].concat();
+    listed.sort_unstable();
+    assert_eq!(names, listed, "a page is not in exactly one of the lists");
     for name in REFERENCES {
         let steps = Page::read(name).steps();
         assert!(

@@ -9,10 +9,10 @@ use crate::page::Page;
 use crate::table::rows;
 
 /// A setting's value, and its origin (a variable or a file).
-type Shown = (String, String);
+type ValueAndOrigin = (String, String);
 
 /// Returns the settings that `config show` prints with these variables set, by name.
-fn config_show(home: &str, variables: &[(String, String)]) -> BTreeMap<String, Shown> {
+fn config_show(home: &str, variables: &[(String, String)]) -> BTreeMap<String, ValueAndOrigin> {
     let output = Command::new(env!("CARGO_BIN_EXE_filrouge"))
         .args(["config", "show", "--json"])
         .env_clear()
@@ -31,7 +31,7 @@ fn config_show(home: &str, variables: &[(String, String)]) -> BTreeMap<String, S
 }
 
 /// Returns the settings without their origins.
-fn values(settings: &BTreeMap<String, Shown>) -> BTreeMap<&str, &str> {
+fn values(settings: &BTreeMap<String, ValueAndOrigin>) -> BTreeMap<&str, &str> {
     let pairs = settings.iter();
     pairs.map(|(n, (v, _))| (n.as_str(), v.as_str())).collect()
 }
@@ -41,7 +41,7 @@ fn the_table_of_settings_matches_the_program() {
     let home = tempfile::tempdir().unwrap();
     let home = home.path().to_str().unwrap();
     let page = Page::read("docs/settings.md");
-    let mut documented: BTreeMap<String, Shown> = BTreeMap::new();
+    let mut documented: BTreeMap<String, ValueAndOrigin> = BTreeMap::new();
     let mut variables = Vec::new();
     for row in rows(page.text(), "All settings") {
         let [name, variable, default, meaning] = &row[..] else {
@@ -80,7 +80,7 @@ fn the_table_of_limits_matches_the_program() {
     let mut actual = config_show(home.path().to_str().unwrap(), &[]);
     actual.retain(|name, _| name.starts_with("limits."));
     let page = Page::read("docs/limits.md");
-    let documented: BTreeMap<String, Shown> = rows(page.text(), "What can be set")
+    let documented: BTreeMap<String, ValueAndOrigin> = rows(page.text(), "What can be set")
         .into_iter()
         .map(|row| (row[0].clone(), (row[1].clone(), String::new())))
         .collect();

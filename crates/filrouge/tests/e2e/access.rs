@@ -7,27 +7,27 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::caller::{Caller, key, key_id, within_five_seconds};
-use crate::http::Reply;
+use crate::http::Response;
 use crate::world::World;
 
 fn session(id: &str) -> Value {
     json!({ "session_id": id })
 }
 
-fn ids(reply: &Reply) -> Vec<String> {
-    let page = reply.is(200);
+fn ids(response: &Response) -> Vec<String> {
+    let page = response.is(200);
     let rows = page["data"].as_array().unwrap().iter();
     rows.map(|s| s["session_id"].as_str().unwrap().to_owned())
         .collect()
 }
 
 /// The parts of a refusal that must be equal for every cause: everything except dates and request ids.
-fn comparable(reply: &Reply) -> (u16, Vec<String>, String) {
-    let names = reply.headers.iter().map(|(n, v)| match n.as_str() {
+fn comparable_parts(response: &Response) -> (u16, Vec<String>, String) {
+    let names = response.headers.iter().map(|(n, v)| match n.as_str() {
         "date" | "filrouge-request-id" | "x-request-id" => n.clone(),
         _ => format!("{n}: {v}"),
     });
-    (reply.status, names.collect(), reply.text.clone())
+    (response.status, names.collect(), response.text.clone())
 }
 
 #[test]
@@ -36,7 +36,10 @@ fn a_key_gives_access_to_its_tenant_only() {
     let a = key(&world, &["--role", "admin", "--tenant", "a"]);
     let b = key(&world, &["--role", "admin", "--tenant", "b"]);
     let server = world.serve();
-    let (a, b) = (Caller::bearing(&server, &a), Caller::bearing(&server, &b));
+    let (a, b) = (
+        Caller::with_credentials(&server, &a),
+        Caller::with_credentials(&server, &b),
+    );
     a.post("", &session("s")).wrote(201);
     assert_eq!(a.get("/s").is(200)["tenant_id"], "a");
     assert_eq!(ids(&a.get("")), ["s"]);
@@ -44,13 +47,13 @@ fn a_key_gives_access_to_its_tenant_only() {
     b.get("/s").fails(404, "session_not_found");
     b.post("", &session("s")).wrote(201);
     assert_eq!(b.get("/s").is(200)["tenant_id"], "b");
-    b.of("ada").get("/s/items").is(200);
+    b.for_identity("ada").get("/s/items").is(200);
     server.stop();
     world.verify();
 }
 
 #[test]
-fn all_bad_credentials_get_the_same_answer() {
+fn all_bad_credentials_get_the_same_response() {
     let world = World::new();
     let good = key(&world, &["--role", "admin"]);
     let expired = key(&world, &["--role", "admin", "--expires", "1s"]);
@@ -58,9 +61,9 @@ fn all_bad_credentials_get_the_same_answer() {
     world.ok(&["keys", "revoke", key_id(&revoked)]);
     let server = world.serve();
     let anonymous = Caller::anonymous(&server);
-    Caller::bearing(&server, &good).get("").is(200);
+    Caller::with_credentials(&server, &good).get("").is(200);
     within_five_seconds("a key expires", || {
-        Caller::bearing(&server, &expired).get("").status == 401
+        Caller::with_credentials(&server, &expired).get("").status == 401
     });
     let reference = anonymous.get("");
     reference.fails(401, "unauthenticated");
@@ -89,14 +92,17 @@ fn all_bad_credentials_get_the_same_answer() {
     ] {
         let refused = anonymous.with("authorization", &credentials).get("");
         assert_eq!(
-            comparable(&refused),
-            comparable(&reference),
+            comparable_parts(&refused),
+            comparable_parts(&reference),
             "{credentials}"
         );
     }
     let two_headers =
-        Caller::bearing(&server, &good).with("authorization", &format!("Bearer {good}"));
-    assert_eq!(comparable(&two_headers.get("")), comparable(&reference));
+        Caller::with_credentials(&server, &good).with("authorization", &format!("Bearer {good}"));
+    assert_eq!(
+        comparable_parts(&two_headers.get("")),
+        comparable_parts(&reference)
+    );
     for target in [
         format!("/api/v1/sessions?access_token={good}"),
         format!("/api/v1/sessions?api_key={good}"),
@@ -105,7 +111,11 @@ fn all_bad_credentials_get_the_same_answer() {
         "/".to_owned(),
     ] {
         let refused = anonymous.send("GET", &target, None);
-        assert_eq!(comparable(&refused), comparable(&reference), "{target}");
+        assert_eq!(
+            comparable_parts(&refused),
+            comparable_parts(&reference),
+            "{target}"
+        );
     }
     server.stop();
 }
@@ -115,18 +125,20 @@ fn a_revoked_key_is_refused_within_five_seconds() {
     let world = World::new();
     let text = key(&world, &["--role", "service"]);
     let server = world.serve();
-    let caller = Caller::bearing(&server, &text);
+    let caller = Caller::with_credentials(&server, &text);
     caller.get("").is(200);
     world.ok(&["keys", "revoke", key_id(&text)]);
-    within_five_seconds("a key is revoked", || caller.get("").status == 401);
+    within_five_seconds("the revoked key is refused", || {
+        caller.get("").status == 401
+    });
 
     let text = key(&world, &["--role", "service"]);
-    let late = Caller::bearing(&server, &text);
+    let late = Caller::with_credentials(&server, &text);
     within_five_seconds("a key is created", || late.get("").status == 200);
     caller.get("").fails(401, "unauthenticated");
     server.stop();
     let again = world.serve();
-    Caller::bearing(&again, key_id(&text))
+    Caller::with_credentials(&again, key_id(&text))
         .get("")
         .fails(401, "unauthenticated");
     again.stop();
@@ -144,16 +156,22 @@ fn the_first_key_ends_anonymous_access_to_a_running_server() {
     anonymous.get("/s").fails(401, "unauthenticated");
     for path in ["/healthz", "/readyz"] {
         anonymous.send("GET", path, None).is(200);
-        let foreign = server.client().bare("GET", path, "host: example.org\r\n");
+        let foreign = server
+            .client()
+            .send_without_body("GET", path, "host: example.org\r\n");
         foreign.is(200);
     }
     // Host and Origin are checked only by servers without keys.
     let foreign = format!("host: example.org\r\nauthorization: Bearer {text}\r\n");
     let client = server.client();
-    client.bare("GET", "/api/v1/sessions", &foreign).is(200);
+    client
+        .send_without_body("GET", "/api/v1/sessions", &foreign)
+        .is(200);
     world.ok(&["--tenant", "elsewhere", "keys", "revoke", key_id(&text)]);
-    let refused = Caller::bearing(&server, &text);
-    within_five_seconds("a key is revoked", || refused.get("").status == 401);
+    let refused = Caller::with_credentials(&server, &text);
+    within_five_seconds("the revoked key is refused", || {
+        refused.get("").status == 401
+    });
     anonymous.get("").fails(401, "unauthenticated");
     server.stop();
     let again = world.serve();
@@ -167,20 +185,20 @@ fn the_first_key_ends_anonymous_access_to_a_running_server() {
 fn listening_beyond_loopback_requires_a_key() {
     let world = World::new();
     let open = ["serve", "--listen", "0.0.0.0:0"];
-    let refused = |done: crate::world::Done| {
-        assert_eq!(done.code, Some(2), "{done:?}");
-        assert!(done.stderr.contains("keys create"), "{done:?}");
+    let refused = |output: crate::world::CommandOutput| {
+        assert_eq!(output.code, Some(2), "{output:?}");
+        assert!(output.stderr.contains("keys create"), "{output:?}");
     };
     refused(world.run(&open));
     assert!(world.is_empty());
     world.serve().stop();
     refused(world.run(&open));
     let text = key(&world, &["--role", "service"]);
-    let server = world.serve_where(&[("FILROUGE_LISTEN", "0.0.0.0:0")], &[]);
+    let server = world.serve_with_env(&[("FILROUGE_LISTEN", "0.0.0.0:0")], &[]);
     Caller::anonymous(&server)
         .get("")
         .fails(401, "unauthenticated");
-    Caller::bearing(&server, &text).get("").is(200);
+    Caller::with_credentials(&server, &text).get("").is(200);
     server.stop();
 }
 
@@ -191,29 +209,37 @@ fn a_user_key_acts_for_one_identity_and_a_service_key_for_any() {
     let service = key(&world, &["--role", "service"]);
     let auditor = key(&world, &["--role", "auditor"]);
     let server = world.serve();
-    let user = Caller::bearing(&server, &user);
-    let service = Caller::bearing(&server, &service);
-    let auditor = Caller::bearing(&server, &auditor);
+    let user = Caller::with_credentials(&server, &user);
+    let service = Caller::with_credentials(&server, &service);
+    let auditor = Caller::with_credentials(&server, &auditor);
     let created = user.post("", &session("hers")).wrote(201);
     assert_eq!(created["identity_id"], "ada");
-    user.of("ada").get("/hers").is(200);
-    user.of("bob").get("/hers").fails(403, "forbidden");
-    user.of("bob")
+    user.for_identity("ada").get("/hers").is(200);
+    user.for_identity("bob")
+        .get("/hers")
+        .fails(403, "forbidden");
+    user.for_identity("bob")
         .post("", &session("x"))
         .fails(403, "forbidden");
-    user.of("ada").of("bob").get("/hers").fails(422, "invalid");
+    user.for_identity("ada")
+        .for_identity("bob")
+        .get("/hers")
+        .fails(422, "invalid");
 
-    service.of("bob").post("", &session("his")).wrote(201);
-    service.post("", &session("open")).wrote(201);
-    service.of("ada").get("/hers").is(200);
     service
-        .of("bob")
+        .for_identity("bob")
+        .post("", &session("his"))
+        .wrote(201);
+    service.post("", &session("open")).wrote(201);
+    service.for_identity("ada").get("/hers").is(200);
+    service
+        .for_identity("bob")
         .get("/hers")
         .fails(404, "session_not_found");
     service.get("/hers").fails(404, "session_not_found");
     user.get("/his").fails(404, "session_not_found");
     assert_eq!(ids(&service.get("")), ["open"]);
-    assert_eq!(ids(&service.of("bob").get("")), ["his"]);
+    assert_eq!(ids(&service.for_identity("bob").get("")), ["his"]);
     assert_eq!(ids(&user.get("")), ["hers"]);
     assert_eq!(ids(&user.get("?identity_id=bob")), [""; 0]);
 
@@ -221,7 +247,7 @@ fn a_user_key_acts_for_one_identity_and_a_service_key_for_any() {
     all.sort();
     assert_eq!(all, ["hers", "his", "open"]);
     auditor.get("/hers/items").is(200);
-    assert_eq!(ids(&auditor.of("bob").get("")), ["his"]);
+    assert_eq!(ids(&auditor.for_identity("bob").get("")), ["his"]);
     auditor.post("", &session("x")).fails(403, "forbidden");
     server.stop();
     world.verify();
@@ -243,36 +269,42 @@ fn anonymous_sessions_are_listed_for_anonymous_callers() {
     local.post("", &session("open")).wrote(201);
     let with_token = local.with(SESSION_TOKEN.0, SESSION_TOKEN.1);
     with_token.post("", &session("tokened")).wrote(201);
-    local.of("ada").post("", &session("hers")).wrote(201);
+    local
+        .for_identity("ada")
+        .post("", &session("hers"))
+        .wrote(201);
     assert_eq!(listed(&local), ["open"]);
     assert_eq!(listed(&with_token), ["tokened"]);
-    assert_eq!(listed(&local.of("ada")), ["hers"]);
+    assert_eq!(listed(&local.for_identity("ada")), ["hers"]);
     server.stop();
     let roles = ["service", "auditor", "admin"].map(|role| key(&world, &["--role", role]));
     let user = key(&world, &["--role", "user", "--identity", "ada"]);
     let server = world.serve();
-    let [service, auditor, admin] = roles.map(|text| Caller::bearing(&server, &text));
+    let [service, auditor, admin] = roles.map(|text| Caller::with_credentials(&server, &text));
     assert_eq!(listed(&service), ["open"]);
     assert_eq!(
         listed(&service.with(SESSION_TOKEN.0, SESSION_TOKEN.1)),
         ["tokened"]
     );
-    assert_eq!(listed(&service.of("ada")), ["hers"]);
-    assert_eq!(listed(&Caller::bearing(&server, &user)), ["hers"]);
+    assert_eq!(listed(&service.for_identity("ada")), ["hers"]);
+    assert_eq!(listed(&Caller::with_credentials(&server, &user)), ["hers"]);
     for tenant in [&auditor, &admin] {
         assert_eq!(listed(tenant), ["hers", "open", "tokened"]);
-        assert_eq!(listed(&tenant.of("ada")), ["hers"]);
+        assert_eq!(listed(&tenant.for_identity("ada")), ["hers"]);
     }
     let turn = json!({ "request_id": "r", "question_neutral": "?" });
-    let bob = service.of("bob").post("/hers/turns", &turn);
+    let bob = service.for_identity("bob").post("/hers/turns", &turn);
     bob.fails(409, "session_conflict");
     // A header contains a non-ASCII identity as raw UTF-8, not percent-encoded.
-    service.of("zoë").post("", &session("of-zoë")).wrote(201);
+    service
+        .for_identity("zoë")
+        .post("", &session("of-zoë"))
+        .wrote(201);
     assert_eq!(
-        service.of("zoë").get("/of-zo%C3%AB").is(200)["identity_id"],
+        service.for_identity("zoë").get("/of-zo%C3%AB").is(200)["identity_id"],
         "zoë"
     );
-    let encoded = service.of("zo%C3%AB").get("/of-zo%C3%AB");
+    let encoded = service.for_identity("zo%C3%AB").get("/of-zo%C3%AB");
     encoded.fails(404, "session_not_found");
     server.stop();
 }
@@ -345,21 +377,22 @@ const ROUTES: [(&str, &str, &str, Option<&str>); 16] = [
 fn check_roles(role: &str, caller: &Caller) {
     let table = documented_grants();
     for (permission, method, target, body) in ROUTES {
-        for (acting, caller) in [(false, caller.clone()), (true, caller.of("ada"))] {
-            let reply = caller.send(method, target, body);
+        for (acting, caller) in [(false, caller.clone()), (true, caller.for_identity("ada"))] {
+            let response = caller.send(method, target, body);
             let grant = table[permission][role].as_str();
             let allowed = match grant {
                 "yes" => true,
                 "alone" => !acting,
                 _ => false,
             };
-            let context =
-                format!("{role} (acting for an end user: {acting}) {method} {target}: {reply:?}");
+            let context = format!(
+                "{role} (acting for an end user: {acting}) {method} {target}: {response:?}"
+            );
             if allowed {
-                assert!(![401, 403, 405].contains(&reply.status), "{context}");
-                assert_ne!(reply.header("content-type"), None, "{context}");
+                assert!(![401, 403, 405].contains(&response.status), "{context}");
+                assert_ne!(response.header("content-type"), None, "{context}");
             } else {
-                reply.fails(403, "forbidden");
+                response.fails(403, "forbidden");
             }
         }
     }
@@ -382,7 +415,7 @@ fn every_role_has_the_permissions_of_the_table() {
     });
     let server = world.serve();
     for (role, text) in &keys {
-        check_roles(role, &Caller::bearing(&server, text));
+        check_roles(role, &Caller::with_credentials(&server, text));
     }
     server.stop();
     world.verify();

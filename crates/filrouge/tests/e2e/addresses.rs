@@ -3,8 +3,10 @@
 use filrouge_testbed::Redis;
 use serde_json::{Value, json};
 
-use crate::hot::{at, copied, ephemeral, held, open, with_redis};
-use crate::http::{Client, Reply, text_item};
+use crate::hot::{
+    ephemeral, open_turn_json, redis_content, turn_path, wait_for_copies, with_redis,
+};
+use crate::http::{Client, Response, text_item};
 use crate::world::{Server, World};
 
 /// An address that no stored data may contain.
@@ -28,7 +30,7 @@ fn item(id: &str) -> Value {
 
 /// Sends the address through every route of a session, each request twice: the second one must be a replay.
 fn send_through_all_routes(client: &Client, session: &str) {
-    let send_twice = |send: &dyn Fn() -> Reply| {
+    let send_twice = |send: &dyn Fn() -> Response| {
         let first = send();
         assert!(first.status < 300, "{first:?}");
         let again = send();
@@ -44,7 +46,7 @@ fn send_through_all_routes(client: &Client, session: &str) {
     let event = json!({ "key": "k", "kind": "call", "detail": { "from": nested } });
     send_twice(&|| client.post(&format!("/{session}/events"), &event));
 
-    let start = with_member(open("r1", "One?"), "items", json!([item("i1")]));
+    let start = with_member(open_turn_json("r1", "One?"), "items", json!([item("i1")]));
     let start = with_member(start, "metadata", nested.clone());
     let start = with_member(
         start,
@@ -52,7 +54,7 @@ fn send_through_all_routes(client: &Client, session: &str) {
         json!({ "locale": { "ip": ADDRESS }, "ip_address": ADDRESS }),
     );
     let turn = send_twice(&|| client.post(&format!("/{session}/turns"), &start));
-    let turn_path = at(session, &turn);
+    let turn_path = turn_path(session, &turn);
     let items = json!({ "items": [item("i2")] });
     send_twice(&|| client.post(&format!("{turn_path}/items"), &items));
     let end = json!({ "answer_neutral": "One.", "metadata": { "end": { "REMOTE_IP": ADDRESS } } });
@@ -101,9 +103,9 @@ fn assert_hashed(client: &Client, session: &str) {
 fn assert_absent(world: &World, server: Server) {
     let log = server.log();
     assert!(!log.contains(ADDRESS), "{log}");
-    world.holds_nowhere(ADDRESS);
+    world.assert_not_stored(ADDRESS);
     server.stop();
-    world.holds_nowhere(ADDRESS);
+    world.assert_not_stored(ADDRESS);
     world.verify();
 }
 
@@ -114,19 +116,20 @@ fn no_address_is_stored() {
     let client = server.client();
     send_through_all_routes(&client, "v");
     assert_hashed(&client, "v");
-    let stored = held(&redis);
+    let stored = redis_content(&redis);
     assert!(
         stored.contains("ip_hash") && !stored.contains(ADDRESS),
         "{stored}"
     );
     // The login copies the recorded history into the ledger.
-    let ada = client.of("ada");
-    ada.post("/v/turns", &open("login", "?")).wrote(201);
+    let ada = client.for_identity("ada");
+    ada.post("/v/turns", &open_turn_json("login", "?"))
+        .wrote(201);
     assert_hashed(&ada, "v");
     send_through_all_routes(&ada, "hers");
     assert_hashed(&ada, "hers");
-    copied(&ada);
-    assert!(!held(&redis).contains(ADDRESS));
+    wait_for_copies(&ada);
+    assert!(!redis_content(&redis).contains(ADDRESS));
     assert_absent(&world, server);
 }
 
@@ -134,7 +137,7 @@ fn no_address_is_stored() {
 fn metadata_members_that_are_not_allowed_are_removed_from_turns() {
     let world = World::new();
     let server = ephemeral(&world, &[("FILROUGE_METADATA_ALLOW", "channel")]);
-    let ada = server.client().of("ada");
+    let ada = server.client().for_identity("ada");
     send_through_all_routes(&ada, "s");
     assert_hashed(&ada, "s");
     for turn in ada.all("/s/turns", 50) {

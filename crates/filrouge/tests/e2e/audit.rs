@@ -50,7 +50,7 @@ fn result(id: &str, ok: bool, content: &Value) -> Value {
 /// Records two sessions of two owners with interleaved turns and a failed turn, and a third one with a link and the
 /// [`DIFFICULT`] texts.
 pub(crate) fn record(client: &Client) {
-    let (ada, bob) = (client.of("ada"), client.of("bob"));
+    let (ada, bob) = (client.for_identity("ada"), client.for_identity("bob"));
     let one = start(&ada, "s1", "r1", "What do I owe?");
     let two = start(&bob, "s2", "r1", "And I?");
     append(
@@ -93,7 +93,7 @@ pub(crate) fn record(client: &Client) {
         .collect();
     append(client, &open, json!(difficult));
     let body = json!({ "identity_id": "cyd" });
-    client.of("cyd").put("/s3/link", &body).wrote(200);
+    client.for_identity("cyd").put("/s3/link", &body).wrote(200);
 }
 
 /// Reads all rows that match a query, page by page.
@@ -283,10 +283,10 @@ fn redacted_and_erased_contents_are_reported_but_not_shown() {
     let turn = rows[0]["turn_id"].as_str().unwrap();
     let path = format!("/s1/turns/{turn}/redact");
     client
-        .of("ada")
+        .for_identity("ada")
         .post(&path, &json!({ "reason": "on request" }))
         .wrote(200);
-    client.of("bob").delete("/s2").wrote(200);
+    client.for_identity("bob").delete("/s2").wrote(200);
     let rows_after = all(&client, "", 500);
     let own: Vec<&Value> = rows_after
         .iter()
@@ -350,14 +350,17 @@ fn the_audit_shows_only_the_tenant_and_needs_permission() {
     let server = world.serve();
     for (key, words) in [(&service, "ours"), (&elsewhere, "theirs")] {
         let body = json!({ "request_id": "r", "question_neutral": words });
-        let caller = Caller::bearing(&server, key).of("ada");
+        let caller = Caller::with_credentials(&server, key).for_identity("ada");
         caller.post("/shared/turns", &body).wrote(201);
     }
     let read = |key: &str, query: &str| {
-        let reply =
-            Caller::bearing(&server, key).send("GET", &format!("/api/v1/audit{query}"), None);
-        assert_eq!(reply.status, 200, "{reply:?}");
-        reply.text
+        let response = Caller::with_credentials(&server, key).send(
+            "GET",
+            &format!("/api/v1/audit{query}"),
+            None,
+        );
+        assert_eq!(response.status, 200, "{response:?}");
+        response.text
     };
     for query in [
         "",
@@ -379,14 +382,14 @@ fn the_audit_shows_only_the_tenant_and_needs_permission() {
         }
     }
     for caller in [
-        Caller::bearing(&server, &service),
-        Caller::bearing(&server, &service).of("ada"),
-        Caller::bearing(&server, &user),
-        Caller::bearing(&server, &ours).of("ada"),
+        Caller::with_credentials(&server, &service),
+        Caller::with_credentials(&server, &service).for_identity("ada"),
+        Caller::with_credentials(&server, &user),
+        Caller::with_credentials(&server, &ours).for_identity("ada"),
     ] {
         for query in ["", "?format=csv"] {
-            let reply = caller.send("GET", &format!("/api/v1/audit{query}"), None);
-            reply.fails(403, "forbidden");
+            let response = caller.send("GET", &format!("/api/v1/audit{query}"), None);
+            response.fails(403, "forbidden");
         }
     }
     let anonymous = Caller::anonymous(&server).send("GET", "/api/v1/audit", None);

@@ -57,8 +57,8 @@ fn an_invalid_time_gets_a_hint_with_the_expected_format() {
         "until=2027-01-31",
         "since=12h&format=csv",
     ] {
-        let reply = server.client().get(&format!("/api/v1/audit?{query}"));
-        let problem = reply.fails(422, "invalid");
+        let response = server.client().get(&format!("/api/v1/audit?{query}"));
+        let problem = response.fails(422, "invalid");
         let hint = problem["hint"].as_str().unwrap();
         assert!(hint.contains("2027-01-31T00:00:00Z"), "{query}: {hint}");
     }
@@ -146,7 +146,7 @@ fn a_response_that_fails_midway_has_no_last_chunk() {
         b"GET /api/v1/audit?format=jsonl HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     // A complete chunked response ends with an empty chunk.
     let is_complete = |text: &str| text.ends_with("0\r\n\r\n");
-    assert!(is_complete(&client.raw(request).text));
+    assert!(is_complete(&client.send_bytes(request).text));
     server.stop();
     // Damages the newest contents, which are at the end of the file.
     let mut bytes = std::fs::read(world.store()).unwrap();
@@ -155,11 +155,15 @@ fn a_response_that_fails_midway_has_no_last_chunk() {
     std::fs::write(world.store(), bytes).unwrap();
 
     let server = world.serve();
-    let reply = server.client().raw(request);
-    assert_eq!(reply.status, 200);
-    assert!(reply.text.len() > 8 << 20, "{} bytes", reply.text.len());
+    let response = server.client().send_bytes(request);
+    assert_eq!(response.status, 200);
     assert!(
-        !is_complete(&reply.text),
+        response.text.len() > 8 << 20,
+        "{} bytes",
+        response.text.len()
+    );
+    assert!(
+        !is_complete(&response.text),
         "a broken response ends like a complete one"
     );
     let page = server
@@ -167,7 +171,11 @@ fn a_response_that_fails_midway_has_no_last_chunk() {
         .get("/api/v1/audit?session_id=s&cursor=0-7-0");
     page.fails(500, "integrity_error");
     server.stop();
-    let done = world.run(&["audit", "--json"]);
-    assert_eq!(done.code, Some(1));
-    assert!(done.stderr.contains("integrity_error"), "{}", done.stderr);
+    let output = world.run(&["audit", "--json"]);
+    assert_eq!(output.code, Some(1));
+    assert!(
+        output.stderr.contains("integrity_error"),
+        "{}",
+        output.stderr
+    );
 }

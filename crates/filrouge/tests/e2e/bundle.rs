@@ -7,13 +7,13 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::http::Client;
-use crate::world::{Done, World};
+use crate::world::{CommandOutput, World};
 
 /// Parts that a JSON parser would change: spaces, a lone surrogate, a duplicate member, and a number beyond f64.
 const ODD: &str = "[ {\"type\":\"text\",\n\"text\":\"\\ud800 caf\u{e9} \u{fffd}\"},{\"type\":\"n\",\"n\":1.0,\"n\":1e400} ]";
 
 /// Records a session with complete turns, an open one and a redaction.
-fn fill(client: &Client, session: &str) {
+fn record_data(client: &Client, session: &str) {
     client
         .post(
             "",
@@ -41,10 +41,10 @@ fn fill(client: &Client, session: &str) {
 }
 
 /// A world whose store contains the session `s`; its server has stopped.
-fn filled() -> World {
+fn filled_world() -> World {
     let world = World::new();
     let server = world.serve();
-    fill(&server.client(), "s");
+    record_data(&server.client(), "s");
     server.stop();
     world
 }
@@ -57,7 +57,7 @@ fn write_file(world: &World, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
 }
 
 /// Runs `verify --bundle` on a machine without a store.
-fn verify(empty: &World, path: &Path, options: &[&str]) -> Done {
+fn verify(empty: &World, path: &Path, options: &[&str]) -> CommandOutput {
     let bundle = ["verify", "--bundle", path.to_str().unwrap()];
     empty.run(&[&bundle, options].concat())
 }
@@ -71,41 +71,49 @@ fn public_key(world: &World) -> String {
 
 #[test]
 fn a_bundle_is_verified_without_a_store() {
-    let (world, empty) = (filled(), World::new());
+    let (world, empty) = (filled_world(), World::new());
     let text = world.ok(&["export", "s", "--format", "json"]);
     assert!(text.contains(&format!("\"parts\":{ODD},")));
     assert!(!text.contains("hush"));
     let key = public_key(&world);
     let good = write_file(&empty, "s.json", &text);
-    let done = verify(&empty, &good, &[]);
-    assert_eq!(done.code, Some(0), "{done:?}");
+    let command_output = verify(&empty, &good, &[]);
+    assert_eq!(command_output.code, Some(0), "{command_output:?}");
     assert_eq!(
-        done.stdout,
+        command_output.stdout,
         format!("intact: session s, 4 turns, 10 items\nsigned by {key}\n")
     );
-    assert!(done.stderr.contains("--public-key"), "{done:?}");
-    let done = verify(&empty, &good, &["--json"]);
-    let reported: Value = serde_json::from_str(&done.stdout).unwrap();
+    assert!(
+        command_output.stderr.contains("--public-key"),
+        "{command_output:?}"
+    );
+    let command_output = verify(&empty, &good, &["--json"]);
+    let reported: Value = serde_json::from_str(&command_output.stdout).unwrap();
     assert_eq!(
         reported,
         json!({ "status": "intact", "sessions": 1, "session_id": "s", "turns": 4, "items": 10, "findings": [],
             "signed_by": { "key_id": 1, "public_key": key, "trusted": false } })
     );
-    let done = verify(&empty, &good, &["--json", "--public-key", &key]);
-    let reported: Value = serde_json::from_str(&done.stdout).unwrap();
+    let command_output = verify(&empty, &good, &["--json", "--public-key", &key]);
+    let reported: Value = serde_json::from_str(&command_output.stdout).unwrap();
     assert_eq!(
-        (done.code, &reported["signed_by"]["trusted"]),
+        (command_output.code, &reported["signed_by"]["trusted"]),
         (Some(0), &json!(true))
     );
-    let done = verify(&empty, &good, &["--public-key", &key]);
-    assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{done:?}");
-    let other = public_key(&filled());
-    let done = verify(&empty, &good, &["--public-key", &other]);
-    assert_eq!(done.code, Some(1), "{done:?}");
+    let command_output = verify(&empty, &good, &["--public-key", &key]);
+    assert_eq!(
+        (command_output.code, command_output.stderr.as_str()),
+        (Some(0), ""),
+        "{command_output:?}"
+    );
+    let other = public_key(&filled_world());
+    let command_output = verify(&empty, &good, &["--public-key", &other]);
+    assert_eq!(command_output.code, Some(1), "{command_output:?}");
     assert!(
-        done.stdout
+        command_output
+            .stdout
             .starts_with("BROKEN: session s\n  head: signed by"),
-        "{done:?}"
+        "{command_output:?}"
     );
     let upper = key.to_uppercase();
     assert_eq!(
@@ -115,8 +123,12 @@ fn a_bundle_is_verified_without_a_store() {
     // It has the right length, but is not a point of the curve.
     let no_point = format!("02{}", "0".repeat(62));
     for malformed in ["", "00", &"g".repeat(64), &no_point] {
-        let done = verify(&empty, &good, &["--public-key", malformed]);
-        assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""), "{done:?}");
+        let command_output = verify(&empty, &good, &["--public-key", malformed]);
+        assert_eq!(
+            (command_output.code, command_output.stdout.as_str()),
+            (Some(2), ""),
+            "{command_output:?}"
+        );
     }
     // Verification created nothing next to the bundle.
     let files: Vec<_> = fs::read_dir(empty.path("")).unwrap().collect();
@@ -125,12 +137,12 @@ fn a_bundle_is_verified_without_a_store() {
 
 #[test]
 fn damage_is_reported_with_exit_code_and_location() {
-    let (world, empty) = (filled(), World::new());
+    let (world, empty) = (filled_world(), World::new());
     let text = world.ok(&["export", "s"]);
     let changed = write_file(&empty, "changed", text.replacen("what? r2", "what! r2", 1));
-    let done = verify(&empty, &changed, &["--json"]);
-    let reported: Value = serde_json::from_str(&done.stdout).unwrap();
-    assert_eq!(done.code, Some(1));
+    let command_output = verify(&empty, &changed, &["--json"]);
+    let reported: Value = serde_json::from_str(&command_output.stdout).unwrap();
+    assert_eq!(command_output.code, Some(1));
     assert_eq!(
         (&reported["status"], &reported["signed_by"]),
         (&json!("broken"), &Value::Null)
@@ -138,11 +150,13 @@ fn damage_is_reported_with_exit_code_and_location() {
     // The question also occurs earlier, in the turn; the finding names the item, because the turn is derived from it.
     assert_eq!(reported["findings"][0]["seq"], 4, "{reported}");
     let item = text.replace("\"text\":\"what? r2\"", "\"text\":\"what! r2\"");
-    let done = verify(&empty, &write_file(&empty, "item", item), &[]);
-    assert_eq!(done.code, Some(1));
+    let command_output = verify(&empty, &write_file(&empty, "item", item), &[]);
+    assert_eq!(command_output.code, Some(1));
     assert!(
-        done.stdout.starts_with("BROKEN: session s\n  seq 4: "),
-        "{done:?}"
+        command_output
+            .stdout
+            .starts_with("BROKEN: session s\n  seq 4: "),
+        "{command_output:?}"
     );
     let at = text.find('\u{fffd}').unwrap();
     let unreadable = [&text.as_bytes()[..at], b"\xff", &text.as_bytes()[at + 3..]].concat();
@@ -155,22 +169,33 @@ fn damage_is_reported_with_exit_code_and_location() {
         ("version", text.replacen(":1,", ":2,", 1).into_bytes(), 2),
     ] {
         let path = write_file(&empty, name, bytes);
-        let done = verify(&empty, &path, &[]);
-        assert_eq!(done.code, Some(code), "{name}: {done:?}");
-        let done = verify(&empty, &path, &["--json"]);
-        let reported: Value = serde_json::from_str(&done.stdout).unwrap();
+        let command_output = verify(&empty, &path, &[]);
+        assert_eq!(
+            command_output.code,
+            Some(code),
+            "{name}: {command_output:?}"
+        );
+        let command_output = verify(&empty, &path, &["--json"]);
+        let reported: Value = serde_json::from_str(&command_output.stdout).unwrap();
         let status = if code == 1 { "broken" } else { "cannot_tell" };
         assert_eq!(
-            (done.code, &reported["status"]),
+            (command_output.code, &reported["status"]),
             (Some(code), &json!(status))
         );
         assert!(reported["findings"][0]["what"].is_string());
     }
     let nowhere = empty.path("nowhere");
     for options in [&[][..], &["--json"]] {
-        let done = verify(&empty, &nowhere, options);
-        assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""), "{done:?}");
-        assert!(done.stderr.contains("nowhere"), "{done:?}");
+        let command_output = verify(&empty, &nowhere, options);
+        assert_eq!(
+            (command_output.code, command_output.stdout.as_str()),
+            (Some(2), ""),
+            "{command_output:?}"
+        );
+        assert!(
+            command_output.stderr.contains("nowhere"),
+            "{command_output:?}"
+        );
     }
     for usage in [
         &["verify", "--public-key", "00"][..],
@@ -185,24 +210,31 @@ fn damage_is_reported_with_exit_code_and_location() {
 /// A signature confirms the content, so content that was read without MAC checks is not signed.
 #[test]
 fn unverified_contents_are_not_signed() {
-    let world = filled();
+    let world = filled_world();
     for _ in ["with the keyring", "without"] {
-        let done = world.run(&["export", "s", "--unverified"]);
-        assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""), "{done:?}");
-        assert!(done.stderr.contains("hint: "), "{done:?}");
+        let command_output = world.run(&["export", "s", "--unverified"]);
+        assert_eq!(
+            (command_output.code, command_output.stdout.as_str()),
+            (Some(2), ""),
+            "{command_output:?}"
+        );
+        assert!(
+            command_output.stderr.contains("hint: "),
+            "{command_output:?}"
+        );
         world.ok(&["export", "s", "--unverified", "--format", "html"]);
         fs::remove_file(world.keyring()).ok();
     }
 }
 
 /// The part of a bundle before its signature.
-fn unsigned(bundle: &str) -> &str {
+fn without_signature(bundle: &str) -> &str {
     &bundle[..bundle.rfind(",\"key_id\":").unwrap()]
 }
 
 #[test]
 fn a_bundle_is_imported_into_another_store() {
-    let (world, other) = (filled(), World::new());
+    let (world, other) = (filled_world(), World::new());
     let text = world.ok(&["export", "s"]);
     let path = write_file(&other, "s.json", &text);
     let path = path.to_str().unwrap();
@@ -213,22 +245,22 @@ fn a_bundle_is_imported_into_another_store() {
         (&["--public-key", &"0".repeat(64)], 1),
         (&["--tenant", "theirs"], 2),
     ] {
-        let done = other.run(&[&import, options].concat());
+        let command_output = other.run(&[&import, options].concat());
         assert_eq!(
-            (done.code, done.stdout.as_str()),
+            (command_output.code, command_output.stdout.as_str()),
             (Some(code), ""),
-            "{done:?}"
+            "{command_output:?}"
         );
     }
     let broken = write_file(&other, "broken.json", text.replace("that!", "this!"));
-    let done = other.run(&["import", "bundle", broken.to_str().unwrap()]);
-    assert_eq!(done.code, Some(1));
+    let command_output = other.run(&["import", "bundle", broken.to_str().unwrap()]);
+    assert_eq!(command_output.code, Some(1));
     assert!(
-        done.stderr.contains("integrity_error") && done.stderr.contains("hint"),
-        "{done:?}"
+        command_output.stderr.contains("integrity_error") && command_output.stderr.contains("hint"),
+        "{command_output:?}"
     );
-    let done = other.run(&["import", "bundle", "nowhere.json"]);
-    assert_eq!(done.code, Some(2), "{done:?}");
+    let command_output = other.run(&["import", "bundle", "nowhere.json"]);
+    assert_eq!(command_output.code, Some(2), "{command_output:?}");
     assert_eq!(other.json(&["sessions", "list"])["data"], json!([]));
 
     let reported = other.json(&[&import[..], &["--public-key", &key]].concat());
@@ -239,7 +271,7 @@ fn a_bundle_is_imported_into_another_store() {
     );
     other.verify();
     let again = other.ok(&["export", "s"]);
-    assert_eq!(unsigned(&again), unsigned(&text));
+    assert_eq!(without_signature(&again), without_signature(&text));
     assert!(
         other
             .ok(&import)
@@ -249,15 +281,15 @@ fn a_bundle_is_imported_into_another_store() {
     // The conversation continues in `other`; a repeated start finds its turn.
     let (source, target) = (world.serve(), other.serve());
     let repeated = json!({ "request_id": "r1", "question_neutral": "what? r1" });
-    let first = source.client().see("/s/turns?request_id=r1")["data"][0].clone();
-    let found = target.client().see("/s/turns?request_id=r1")["data"][0].clone();
+    let first = source.client().get_body("/s/turns?request_id=r1")["data"][0].clone();
+    let found = target.client().get_body("/s/turns?request_id=r1")["data"][0].clone();
     assert_eq!(found, first);
     let replayed = target.client().post("/s/turns", &repeated).wrote(200);
     assert_eq!(
         (&replayed["turn_id"], &replayed["replayed"]),
         (&first["turn_id"], &json!(true))
     );
-    let open = target.client().see("/s/turns?request_id=open")["data"][0].clone();
+    let open = target.client().get_body("/s/turns?request_id=open")["data"][0].clone();
     let close = format!("/s/turns/{}/finalize", open["turn_id"].as_str().unwrap());
     target
         .client()
@@ -276,12 +308,12 @@ fn a_bundle_is_imported_into_another_store() {
     // nothing to `other`.
     let grown = write_file(&world, "grown.json", other.ok(&["export", "s"]));
     assert_eq!(verify(&world, &grown, &[]).code, Some(0));
-    let done = world.run(&["import", "bundle", grown.to_str().unwrap(), "--json"]);
-    let reported: Value = serde_json::from_str(&done.stderr).unwrap();
+    let command_output = world.run(&["import", "bundle", grown.to_str().unwrap(), "--json"]);
+    let reported: Value = serde_json::from_str(&command_output.stderr).unwrap();
     assert_eq!(
-        (done.code, &reported["code"]),
+        (command_output.code, &reported["code"]),
         (Some(1), &json!("session_conflict")),
-        "{done:?}"
+        "{command_output:?}"
     );
     assert!(reported["hint"].is_string());
     assert!(other.ok(&import).starts_with("known already"));
@@ -304,8 +336,11 @@ fn a_bundle_is_imported_into_another_store() {
 fn sessions_are_exported_over_http() {
     let world = World::new();
     let server = world.serve();
-    let (ada, bob) = (server.client().of("ada"), server.client().of("bob"));
-    fill(&ada, "a/b");
+    let (ada, bob) = (
+        server.client().for_identity("ada"),
+        server.client().for_identity("bob"),
+    );
+    record_data(&ada, "a/b");
     let at = "/a%2fb/export";
     for (query, media_type, name) in [
         ("", "application/json", "session.json"),
@@ -313,25 +348,25 @@ fn sessions_are_exported_over_http() {
         ("?format=md", "text/markdown; charset=utf-8", "session.md"),
         ("?format=html", "text/html; charset=utf-8", "session.html"),
     ] {
-        let reply = ada.get(&format!("{at}{query}"));
-        assert_eq!(reply.status, 200, "{query}");
-        assert_eq!(reply.header("content-type"), Some(media_type));
-        assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
+        let response = ada.get(&format!("{at}{query}"));
+        assert_eq!(response.status, 200, "{query}");
+        assert_eq!(response.header("content-type"), Some(media_type));
+        assert_eq!(response.header("x-content-type-options"), Some("nosniff"));
         let attachment = format!("attachment; filename=\"{name}\"");
         assert_eq!(
-            reply.header("content-disposition"),
+            response.header("content-disposition"),
             Some(attachment.as_str())
         );
-        let policy = reply.header("content-security-policy").unwrap();
+        let policy = response.header("content-security-policy").unwrap();
         assert!(
             policy.starts_with("sandbox; default-src 'none'"),
             "{policy}"
         );
         let format = name.rsplit('.').next().unwrap();
         let written = world.ok(&["export", "a/b", "--format", format]);
-        assert_eq!(reply.text, written, "{format}");
-        assert!(reply.text.contains("what? r1"), "{format}");
-        assert!(!reply.text.contains("hush"), "{format}");
+        assert_eq!(response.text, written, "{format}");
+        assert!(response.text.contains("what? r1"), "{format}");
+        assert!(!response.text.contains("hush"), "{format}");
     }
     for wrong in [
         "?format=xml",
@@ -356,7 +391,7 @@ fn sessions_are_exported_over_http() {
 
 #[test]
 fn the_python_script_verifies_exported_bundles() {
-    let world = filled();
+    let world = filled_world();
     let text = world.ok(&["export", "s"]);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/verify_bundle.py");
     let run = |path: &Path, key: &[String]| {
@@ -375,7 +410,7 @@ fn the_python_script_verifies_exported_bundles() {
     let good = write_file(&world, "s.json", &text);
     assert_eq!(run(&good, &[]), intact);
     assert_eq!(run(&good, &[public_key(&world)]), intact);
-    let (code, reported) = run(&good, &[public_key(&filled())]);
+    let (code, reported) = run(&good, &[public_key(&filled_world())]);
     assert_eq!(
         (code, reported.starts_with("broken: head")),
         (Some(1), true),

@@ -11,7 +11,7 @@ use crate::limits::{metric, until};
 use crate::world::World;
 
 /// Starts the turn of the webhook; both deliveries send the same request.
-fn start_turn(client: &Client, query: &str) -> crate::http::Reply {
+fn start_turn(client: &Client, query: &str) -> crate::http::Response {
     let body = json!({"request_id": "webhook-1", "question_neutral": "le 2"});
     client.post(&format!("/s/turns{query}"), &body)
 }
@@ -28,11 +28,11 @@ fn one_of_two_concurrent_requests_answers_and_both_get_the_answer() {
             let (client, barrier) = (servers[n].client(), &barrier);
             scope.spawn(move || {
                 barrier.wait();
-                let reply = start_turn(&client, "?on_busy=wait&wait=60000");
-                if reply.status == 200 {
-                    return (false, reply.wrote(200));
+                let response = start_turn(&client, "?on_busy=wait&wait=60000");
+                if response.status == 200 {
+                    return (false, response.wrote(200));
                 }
-                let turn = reply.wrote(201);
+                let turn = response.wrote(201);
                 let path = format!("/s/turns/{}/finalize", turn["turn_id"].as_str().unwrap());
                 (
                     true,
@@ -87,7 +87,7 @@ fn a_request_that_does_not_wait_is_refused_or_gets_an_empty_response() {
     ] {
         start_turn(&client, bad).fails(422, "invalid");
     }
-    let turn = client.see("/s/turns?request_id=webhook-1")["data"][0]["turn_id"].clone();
+    let turn = client.get_body("/s/turns?request_id=webhook-1")["data"][0]["turn_id"].clone();
     client
         .post(
             &format!("/s/turns/{}/finalize", turn.as_str().unwrap()),

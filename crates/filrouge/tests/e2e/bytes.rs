@@ -1,6 +1,6 @@
 //! JSON that callers send is returned byte for byte: compared on the raw text of responses.
 
-use crate::http::{Client, Reply};
+use crate::http::{Client, Response};
 use crate::world::World;
 
 /// JSON objects that a parser would change or refuse.
@@ -27,20 +27,23 @@ const TEXTS: &[&str] = &[
 ];
 
 /// Checks that a successful response contains this text.
-fn assert_contains(reply: &Reply, text: &str, what: &str) {
-    assert!((200..300).contains(&reply.status), "{what}: {reply:?}");
+fn assert_contains(response: &Response, text: &str, what: &str) {
     assert!(
-        reply.text.contains(text),
-        "{what}: {text} is not in {reply:?}"
+        (200..300).contains(&response.status),
+        "{what}: {response:?}"
+    );
+    assert!(
+        response.text.contains(text),
+        "{what}: {text} is not in {response:?}"
     );
 }
 
 /// Finds the turn id in the raw text, since a parser may refuse it.
-fn turn_id(reply: &Reply) -> &str {
-    let (_, rest) = reply
+fn turn_id(response: &Response) -> &str {
+    let (_, rest) = response
         .text
         .split_once(r#""turn_id":""#)
-        .unwrap_or_else(|| panic!("{reply:?}"));
+        .unwrap_or_else(|| panic!("{response:?}"));
     &rest[..36]
 }
 

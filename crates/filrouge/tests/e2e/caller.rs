@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::http::{Client, Reply};
+use crate::http::{Client, Response};
 use crate::world::{Server, World};
 
 /// A client that sends the same headers with every request.
@@ -23,7 +23,7 @@ impl Caller {
     }
 
     /// A caller with a key or token.
-    pub(crate) fn bearing(server: &Server, credentials: &str) -> Self {
+    pub(crate) fn with_credentials(server: &Server, credentials: &str) -> Self {
         Self::anonymous(server).with("authorization", &format!("Bearer {credentials}"))
     }
 
@@ -36,12 +36,12 @@ impl Caller {
     }
 
     /// The same caller acting for an end user.
-    pub(crate) fn of(&self, identity: &str) -> Self {
+    pub(crate) fn for_identity(&self, identity: &str) -> Self {
         self.with("filrouge-identity", identity)
     }
 
     /// Sends a request to any path of the server.
-    pub(crate) fn send(&self, method: &str, target: &str, body: Option<&str>) -> Reply {
+    pub(crate) fn send(&self, method: &str, target: &str, body: Option<&str>) -> Response {
         let body = body.map_or_else(String::new, |body| {
             format!(
                 "content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
@@ -53,16 +53,16 @@ impl Caller {
             "{method} {target} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{}{body}{end}",
             self.headers
         );
-        self.client.raw(text.as_bytes())
+        self.client.send_bytes(text.as_bytes())
     }
 
     /// `path` is below `/api/v1/sessions`.
-    pub(crate) fn get(&self, path: &str) -> Reply {
+    pub(crate) fn get(&self, path: &str) -> Response {
         self.send("GET", &format!("/api/v1/sessions{path}"), None)
     }
 
     /// `path` is below `/api/v1/sessions`.
-    pub(crate) fn post(&self, path: &str, body: &Value) -> Reply {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Response {
         let target = format!("/api/v1/sessions{path}");
         self.send("POST", &target, Some(&body.to_string()))
     }

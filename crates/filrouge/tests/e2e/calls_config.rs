@@ -13,8 +13,8 @@ fn each_value_shows_its_origin() {
     let file = file.to_str().unwrap();
     let mut command = world.command(&["config", "show", "--json", "--config", file]);
     command.env("FILROUGE_JOURNAL", "off");
-    let done = crate::world::finish(command, "config show");
-    let shown: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+    let output = crate::world::finish(command, "config show");
+    let shown: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     for (name, value, origin) in [
         ("calls.journal", "off", "FILROUGE_JOURNAL"),
         ("calls.lease_ttl_ms", "5000", file),
@@ -44,8 +44,8 @@ fn invalid_values_are_refused_with_an_explanation() {
     ] {
         let file = world.path("wrong.toml");
         fs::write(&file, format!("[calls]\n{section}\n")).unwrap();
-        let done = world.run(&["config", "show", "--config", file.to_str().unwrap()]);
-        assert_eq!(done.code, Some(2), "{section}: {done:?}");
-        assert!(done.stderr.contains(words), "{section}: {done:?}");
+        let output = world.run(&["config", "show", "--config", file.to_str().unwrap()]);
+        assert_eq!(output.code, Some(2), "{section}: {output:?}");
+        assert!(output.stderr.contains(words), "{section}: {output:?}");
     }
 }

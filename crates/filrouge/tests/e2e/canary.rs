@@ -1,4 +1,4 @@
-//! Credentials reach no log, answer or metric, wherever a request contains them (DESIGN §8).
+//! Credentials reach no log, response or metric, wherever a request contains them (DESIGN §8).
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::world::World;
 /// The text that every request contains as a credential.
 const CANARY: &str = "c4n4ryT0k3n";
 
-/// Sends the canary wherever credentials belong, and where callers may send them by mistake; returns all answers.
+/// Sends the canary wherever credentials belong, and where callers may send them by mistake; returns all responses.
 fn send_everywhere(anonymous: &Caller, valid: &Caller) -> Vec<String> {
     let mut answers = Vec::new();
     for (name, value) in [
@@ -79,12 +79,12 @@ fn credentials_appear_only_in_the_request() {
         ("FILROUGE_LOG", "trace"),
         ("FILROUGE_REQUIRE_SESSION_TOKEN", "true"),
     ];
-    let server = world.serve_where(&environment, &[]);
+    let server = world.serve_with_env(&environment, &[]);
     let anonymous = Caller::anonymous(&server);
-    let mut answers = send_everywhere(&anonymous, &anonymous.of("ada"));
+    let mut answers = send_everywhere(&anonymous, &anonymous.for_identity("ada"));
     let text = key(&world, &["--role", "admin"]);
     within_five_seconds("the first key applies", || anonymous.get("").status == 401);
-    let admin = Caller::bearing(&server, &text);
+    let admin = Caller::with_credentials(&server, &text);
     answers.extend(send_everywhere(&anonymous, &admin));
     let metrics = admin.send("GET", "/metrics", None);
     assert_eq!(metrics.status, 200, "{metrics:?}");
@@ -110,7 +110,7 @@ fn credentials_appear_only_in_the_request() {
         assert!(lines.is_empty(), "{lines:?}");
     }
     for credential in [CANARY, secret] {
-        world.holds_nowhere(credential);
+        world.assert_not_stored(credential);
     }
     world.verify();
 }

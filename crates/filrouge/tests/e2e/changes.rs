@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 use crate::caller::{Caller, key};
 use crate::http::{Client, text_item};
-use crate::limits::PATIENCE;
+use crate::limits::WAIT_LIMIT;
 use crate::world::World;
 
 /// Reads one page after a cursor; returns its changes and the next cursor.
 #[track_caller]
 pub(crate) fn page(client: &Client, after: &str, limit: usize) -> (Vec<Value>, String) {
     let path = format!("/api/v1/changes?after={after}&limit={limit}");
-    let mut page = client.see(&path);
+    let mut page = client.get_body(&path);
     let next = page["next_cursor"].as_str().unwrap().to_owned();
     assert_eq!(page.as_object().unwrap().len(), 2, "{page}");
     let data = page["data"].as_array_mut().unwrap();
@@ -188,7 +188,7 @@ fn an_end_user_sees_only_changes_of_their_own_sessions() {
     for identity in ["ada", "bob"] {
         let body = json!({ "request_id": "r", "question_neutral": "?" });
         client
-            .of(identity)
+            .for_identity(identity)
             .post(&format!("/of-{identity}/turns"), &body)
             .wrote(201);
     }
@@ -202,18 +202,21 @@ fn an_end_user_sees_only_changes_of_their_own_sessions() {
             .collect()
     };
     assert_eq!(sessions(&client), ["of-ada", "of-bob", "anonymous"]);
-    assert_eq!(sessions(&client.of("ada")), ["of-ada"]);
-    assert_eq!(sessions(&client.of("eve")), [""; 0]);
+    assert_eq!(sessions(&client.for_identity("ada")), ["of-ada"]);
+    assert_eq!(sessions(&client.for_identity("eve")), [""; 0]);
     // Only owners see the erasure.
-    client.of("ada").delete("/of-ada").is(200);
-    assert_eq!(all(&client.of("ada")).last().unwrap()["kind"], "erased");
-    assert_eq!(sessions(&client.of("bob")), ["of-bob"]);
+    client.for_identity("ada").delete("/of-ada").is(200);
+    assert_eq!(
+        all(&client.for_identity("ada")).last().unwrap()["kind"],
+        "erased"
+    );
+    assert_eq!(sessions(&client.for_identity("bob")), ["of-bob"]);
 
     let feed = |caller: &Caller| {
-        let reply = caller.send("GET", "/api/v1/changes", None);
+        let response = caller.send("GET", "/api/v1/changes", None);
         (
-            reply.status,
-            reply.body()["data"].as_array().map_or(0, Vec::len),
+            response.status,
+            response.body()["data"].as_array().map_or(0, Vec::len),
         )
     };
     let total = all(&client).len();
@@ -223,13 +226,16 @@ fn an_end_user_sees_only_changes_of_their_own_sessions() {
     drop(server);
     let server = world.serve();
     for key in &keys {
-        let caller = Caller::bearing(&server, key);
+        let caller = Caller::with_credentials(&server, key);
         assert_eq!(feed(&caller), (200, total));
-        assert_eq!(feed(&caller.of("bob")), (200, 1));
+        assert_eq!(feed(&caller.for_identity("bob")), (200, 1));
     }
-    assert_eq!(feed(&Caller::bearing(&server, &user)), (200, 1));
-    assert_eq!(feed(&Caller::bearing(&server, &user).of("ada")).0, 403);
-    assert_eq!(feed(&Caller::bearing(&server, &other)), (200, 0));
+    assert_eq!(feed(&Caller::with_credentials(&server, &user)), (200, 1));
+    assert_eq!(
+        feed(&Caller::with_credentials(&server, &user).for_identity("ada")).0,
+        403
+    );
+    assert_eq!(feed(&Caller::with_credentials(&server, &other)), (200, 0));
     assert_eq!(feed(&Caller::anonymous(&server)).0, 401);
 }
 
@@ -237,25 +243,25 @@ fn an_end_user_sees_only_changes_of_their_own_sessions() {
 fn a_wait_ends_with_a_commit_of_any_process() {
     let world = World::new();
     let servers = [world.serve(), world.serve()];
-    let reader = servers[0].client().of("ada");
+    let reader = servers[0].client().for_identity("ada");
     for (n, writer) in [0, 1, 0, 1].into_iter().enumerate() {
-        let after = reader.see("/api/v1/changes")["next_cursor"].clone();
+        let after = reader.get_body("/api/v1/changes")["next_cursor"].clone();
         let path = format!(
             "/api/v1/changes?after={}&wait=60000",
             after.as_str().unwrap()
         );
         let page = std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| reader.see(&path));
+            let waiting = scope.spawn(|| reader.get_body(&path));
             std::thread::sleep(Duration::from_millis(300));
             assert!(!waiting.is_finished());
-            let client = servers[writer].client().of("ada");
+            let client = servers[writer].client().for_identity("ada");
             client
                 .post("", &json!({ "session_id": n.to_string() }))
                 .wrote(201);
             let written = Instant::now();
             let page = waiting.join().unwrap();
             assert!(
-                written.elapsed() < PATIENCE,
+                written.elapsed() < WAIT_LIMIT,
                 "the wait was not ended by the commit"
             );
             page
@@ -270,14 +276,14 @@ fn commits_of_others_neither_end_nor_delay_a_wait() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
-    let (ada, bob) = (client.of("ada"), client.of("bob"));
+    let (ada, bob) = (client.for_identity("ada"), client.for_identity("bob"));
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let waiting: Vec<_> = (0..8)
             .map(|_| {
                 scope.spawn(|| {
                     let began = Instant::now();
-                    (ada.see("/api/v1/changes?wait=2000"), began.elapsed())
+                    (ada.get_body("/api/v1/changes?wait=2000"), began.elapsed())
                 })
             })
             .collect();
@@ -297,7 +303,7 @@ fn commits_of_others_neither_end_nor_delay_a_wait() {
                 took >= Duration::from_secs(2),
                 "other callers' commits ended the wait after {took:?}"
             );
-            assert!(took < PATIENCE, "other callers' commits delayed it");
+            assert!(took < WAIT_LIMIT, "other callers' commits delayed it");
             let next: u64 = page["next_cursor"].as_str().unwrap().parse().unwrap();
             assert!(next > 5, "the cursor did not move: {next}");
         }
@@ -311,11 +317,11 @@ fn a_wait_ends_when_the_server_stops() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
-    let waiting = std::thread::spawn(move || client.see("/api/v1/changes?wait=60000"));
+    let waiting = std::thread::spawn(move || client.get_body("/api/v1/changes?wait=60000"));
     std::thread::sleep(Duration::from_millis(500));
     let began = Instant::now();
     server.stop();
-    assert!(began.elapsed() < PATIENCE);
+    assert!(began.elapsed() < WAIT_LIMIT);
     assert_eq!(
         waiting.join().unwrap(),
         json!({ "data": [], "next_cursor": "0" })
@@ -330,12 +336,12 @@ fn malformed_cursors_are_refused_with_a_hint() {
     client.post("", &json!({ "session_id": "s" })).wrote(201);
     let empty = json!({ "data": [], "next_cursor": "1" });
     assert_eq!(
-        client.see("/api/v1/changes?after=1"),
+        client.get_body("/api/v1/changes?after=1"),
         empty,
         "nothing new yet"
     );
-    assert_eq!(client.see("/api/v1/changes?cursor=1"), empty);
-    assert_eq!(client.see("/api/v1/changes?cursor=1&after=1"), empty);
+    assert_eq!(client.get_body("/api/v1/changes?cursor=1"), empty);
+    assert_eq!(client.get_body("/api/v1/changes?cursor=1&after=1"), empty);
     for bad in [
         "",
         "x",
@@ -386,7 +392,9 @@ fn a_checkpoint_is_a_change_and_a_lease_is_not() {
     let lease = client.post("/s/lease", &json!({ "holder": "h" })).body();
     let put = json!({ "label": "START", "state": {}, "fence": lease["fence"], "release": true });
     client.put("/s/checkpoints", &put).is(201);
-    let feed = client.bare("GET", "/api/v1/changes", "").is(200);
+    let feed = client
+        .send_without_body("GET", "/api/v1/changes", "")
+        .is(200);
     let changes = feed["data"].as_array().unwrap();
     let kinds: Vec<&str> = changes
         .iter()

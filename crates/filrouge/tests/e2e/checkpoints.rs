@@ -17,7 +17,7 @@ fn a_checkpoint_is_written_once_for_each_seq() {
     client
         .get("/s/checkpoints/latest")
         .fails(404, "checkpoint_not_found");
-    assert_eq!(client.see("/s/checkpoints")["data"], json!([]));
+    assert_eq!(client.get_body("/s/checkpoints")["data"], json!([]));
     let first =
         json!({"seq": 1, "label": "WAIT_CONFIRM", "state": {"slots": ["a", "b"], "n": 1.50}});
     let put = client.put("/s/checkpoints", &first).wrote(201);
@@ -31,7 +31,7 @@ fn a_checkpoint_is_written_once_for_each_seq() {
         "a retry gets the first answer"
     );
     assert_eq!(
-        client.see("/s")["state"],
+        client.get_body("/s")["state"],
         "WAIT_CONFIRM",
         "the label is the session's state"
     );
@@ -72,17 +72,17 @@ fn a_checkpoint_is_written_once_for_each_seq() {
         (&json!(2), &Value::Null)
     );
     assert_eq!(
-        client.see("/s")["state"],
+        client.get_body("/s")["state"],
         "WAIT_CONFIRM",
         "a checkpoint without a label leaves the session's state unchanged"
     );
-    assert_eq!(client.see("/s/checkpoints/latest"), newest);
-    let page = client.see("/s/checkpoints?limit=1");
+    assert_eq!(client.get_body("/s/checkpoints/latest"), newest);
+    let page = client.get_body("/s/checkpoints?limit=1");
     assert_eq!(
         (&page["data"][0]["seq"], &page["next_cursor"]),
         (&json!(2), &json!("2"))
     );
-    let page = client.see("/s/checkpoints?limit=1&cursor=2");
+    let page = client.get_body("/s/checkpoints?limit=1&cursor=2");
     assert_eq!(
         (&page["data"][0]["seq"], &page["next_cursor"]),
         (&json!(1), &Value::Null)
@@ -108,7 +108,7 @@ fn only_the_newest_checkpoints_are_kept_and_their_size_is_limited() {
             .wrote(201);
     }
     let seqs = |client: &crate::http::Client| -> Vec<Value> {
-        let page = client.see("/s/checkpoints");
+        let page = client.get_body("/s/checkpoints");
         page["data"]
             .as_array()
             .unwrap()
@@ -188,11 +188,11 @@ fn no_checkpoint_contains_a_runtime_context() {
         for answer in &answers {
             assert!(!answer.contains(secret), "{secret}: {answer}");
         }
-        world.holds_nowhere(secret);
+        world.assert_not_stored(secret);
     }
     assert!(answers[0].contains("\"kept\":\"yes\""), "{}", answers[0]);
     server.stop();
-    world.holds_nowhere(SECRET);
+    world.assert_not_stored(SECRET);
     world.verify();
 }
 

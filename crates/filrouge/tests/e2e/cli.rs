@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::world::World;
 
 /// A store with a finished turn and an open one; title and question contain control characters.
-fn filled() -> World {
+fn filled_world() -> World {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -27,7 +27,7 @@ fn filled() -> World {
 
 #[test]
 fn sessions_are_listed_and_shown() {
-    let world = filled();
+    let world = filled_world();
     let list = world.ok(&["sessions", "list"]);
     let lines: Vec<&str> = list.lines().collect();
     assert!(
@@ -40,7 +40,11 @@ fn sessions_are_listed_and_shown() {
     }
     let server = world.serve();
     let owned = json!({ "session_id": "u" });
-    server.client().of("ada").post("", &owned).wrote(201);
+    server
+        .client()
+        .for_identity("ada")
+        .post("", &owned)
+        .wrote(201);
     server.stop();
     let newest = world.ok(&["sessions", "list", "--limit", "1"]);
     let cells: Vec<&str> = newest.lines().nth(1).unwrap().split_whitespace().collect();
@@ -79,7 +83,7 @@ fn sessions_are_listed_and_shown() {
 }
 
 /// An item of a bundle without the members that its link is computed from.
-fn unchained(item: &Value) -> Value {
+fn without_chain_fields(item: &Value) -> Value {
     let mut item = item.clone();
     let members = item.as_object_mut().unwrap();
     for chained in ["events", "salt", "link"] {
@@ -90,21 +94,21 @@ fn unchained(item: &Value) -> Value {
 
 #[test]
 fn exports_contain_the_data_that_http_returns() {
-    let world = filled();
+    let world = filled_world();
     let server = world.serve();
     let client = server.client();
     let text = world.ok(&["export", "s"]);
     assert_eq!(text, world.ok(&["export", "s", "--format", "json"]));
     let export: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(export["filrouge_bundle"], json!(1));
-    assert_eq!(export["session"], client.see("/s"));
-    assert_eq!(export["turns"], client.see("/s/turns")["data"]);
+    assert_eq!(export["session"], client.get_body("/s"));
+    assert_eq!(export["turns"], client.get_body("/s/turns")["data"]);
     let items = client.get("/s/items");
     let plain: Vec<Value> = export["items"]
         .as_array()
         .unwrap()
         .iter()
-        .map(unchained)
+        .map(without_chain_fields)
         .collect();
     assert_eq!(Value::from(plain.clone()), items.body()["data"]);
     let raw = items.text.strip_prefix("{\"data\":[").unwrap();
@@ -124,7 +128,7 @@ fn exports_contain_the_data_that_http_returns() {
 
 #[test]
 fn verify_exits_with_a_code_for_each_result() {
-    let world = filled();
+    let world = filled_world();
     let text = world.ok(&["verify"]);
     assert!(
         text.starts_with("intact: 2 sessions, 2 turns, 4 items"),
@@ -141,18 +145,21 @@ fn verify_exits_with_a_code_for_each_result() {
     assert_eq!(malformed.code, Some(2), "{malformed:?}");
 
     let empty = World::new();
-    let done = empty.run(&["verify"]);
-    assert_eq!(done.code, Some(2), "{done:?}");
-    assert!(done.stdout.is_empty());
+    let command_output = empty.run(&["verify"]);
+    assert_eq!(command_output.code, Some(2), "{command_output:?}");
+    assert!(command_output.stdout.is_empty());
     let file = world.path("no.db");
     std::fs::write(&file, "not a database").unwrap();
-    let done = world.run(&["verify", "--store", &format!("sqlite:{}", file.display())]);
-    assert!(matches!(done.code, Some(1 | 2)), "{done:?}");
+    let command_output = world.run(&["verify", "--store", &format!("sqlite:{}", file.display())]);
+    assert!(
+        matches!(command_output.code, Some(1 | 2)),
+        "{command_output:?}"
+    );
 }
 
 #[test]
 fn json_output_is_one_document() {
-    let world = filled();
+    let world = filled_world();
     for command in [
         &["sessions", "list"][..],
         &["sessions", "show", "s"],
@@ -174,7 +181,7 @@ fn json_output_is_one_document() {
 
 #[test]
 fn doctor_finds_faults() {
-    let world = filled();
+    let world = filled_world();
     let text = world.ok(&["doctor"]);
     for name in ["configuration", "keyring", "store", "anchor", "heads"] {
         assert!(
@@ -190,25 +197,25 @@ fn doctor_finds_faults() {
         std::fs::set_permissions(&keyring, std::fs::Permissions::from_mode(mode)).unwrap();
     };
     set_mode(0o644);
-    let done = world.run(&["doctor"]);
-    assert_eq!(done.code, Some(1), "{done:?}");
+    let command_output = world.run(&["doctor"]);
+    assert_eq!(command_output.code, Some(1), "{command_output:?}");
     assert!(
-        done.stdout.contains("FAILED") && done.stdout.contains("chmod 600"),
-        "{done:?}"
+        command_output.stdout.contains("FAILED") && command_output.stdout.contains("chmod 600"),
+        "{command_output:?}"
     );
     set_mode(0o600);
     world.ok(&["doctor"]);
     let empty = World::new();
-    let done = empty.run(&["doctor", "--json"]);
-    assert_eq!(done.code, Some(1));
-    let report: Value = serde_json::from_str(&done.stdout).unwrap();
+    let command_output = empty.run(&["doctor", "--json"]);
+    assert_eq!(command_output.code, Some(1));
+    let report: Value = serde_json::from_str(&command_output.stdout).unwrap();
     assert_eq!(report["ok"], false);
     assert!(empty.is_empty(), "doctor created a store");
 }
 
 #[test]
 fn a_closed_pipe_is_not_an_error() {
-    let world = filled();
+    let world = filled_world();
     let commands: &[&[&str]] = &[
         &["sessions", "list"],
         &["sessions", "list", "--json"],
@@ -289,11 +296,11 @@ fn help_shows_all_commands() {
         &["export"],
         &["sessions", "list", "--limit", "x"],
     ] {
-        let done = world.run(wrong);
+        let command_output = world.run(wrong);
         assert_eq!(
-            (done.code, done.stdout.as_str()),
+            (command_output.code, command_output.stdout.as_str()),
             (Some(2), ""),
-            "{wrong:?}: {done:?}"
+            "{wrong:?}: {command_output:?}"
         );
     }
     assert!(

@@ -5,14 +5,14 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::world::{Done, World, finish};
+use crate::world::{CommandOutput, World, finish};
 
 /// Runs `config show --json` with the command's options and environment.
 fn show(mut command: Command) -> Value {
     command.args(["config", "show", "--json"]);
-    let done = finish(command, "config show");
-    assert_eq!(done.code, Some(0), "{done:?}");
-    serde_json::from_str(&done.stdout).unwrap()
+    let output = finish(command, "config show");
+    assert_eq!(output.code, Some(0), "{output:?}");
+    serde_json::from_str(&output.stdout).unwrap()
 }
 
 /// A setting's value and origin.
@@ -103,24 +103,24 @@ fn a_setting_of_the_file_takes_effect() {
     };
     start("a").wrote(201);
     start("a").wrote(200);
-    let reply = start("b");
-    reply.fails(409, "turn_open");
-    assert_eq!(reply.header("retry-after"), Some("1"));
+    let response = start("b");
+    response.fails(409, "turn_open");
+    assert_eq!(response.header("retry-after"), Some("1"));
     server.stop();
 }
 
 /// Checks for exit code 2, an empty stdout, and `word` on stderr.
-fn assert_refused(done: &Done, word: &str) {
-    assert_eq!(done.code, Some(2), "{done:?}");
-    assert!(done.stdout.is_empty(), "{done:?}");
-    assert!(done.stderr.contains(word), "{word}: {done:?}");
+fn assert_refused(output: &CommandOutput, word: &str) {
+    assert_eq!(output.code, Some(2), "{output:?}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+    assert!(output.stderr.contains(word), "{word}: {output:?}");
 }
 
 #[test]
 fn invalid_usage_is_reported_with_a_hint() {
     let world = World::new();
-    let done = world.run(&["--store", "postgres:x", "sessions", "list"]);
-    assert_refused(&done, "postgres://user@host:5432/database");
+    let output = world.run(&["--store", "postgres:x", "sessions", "list"]);
+    assert_refused(&output, "postgres://user@host:5432/database");
     for store in [
         "redis://x",
         "sqlite:",
@@ -129,15 +129,15 @@ fn invalid_usage_is_reported_with_a_hint() {
         "",
         "sqlite",
     ] {
-        let done = world.run(&["--store", store, "sessions", "list"]);
+        let output = world.run(&["--store", store, "sessions", "list"]);
         assert_refused(
-            &done,
+            &output,
             "known: sqlite:PATH, postgres://user@host/database, memory:",
         );
     }
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80"] {
-        let done = world.run(&["serve", "--listen", address]);
-        assert_refused(&done, "hint: listen on 127.0.0.1");
+        let output = world.run(&["serve", "--listen", address]);
+        assert_refused(&output, "hint: listen on 127.0.0.1");
     }
     assert_refused(&world.run(&["serve", "--listen", "nowhere"]), "--listen");
     assert_refused(&world.run(&["import", "opencode", "absent"]), "hint:");
@@ -170,8 +170,8 @@ fn invalid_usage_is_reported_with_a_hint() {
         "stream_timeout_s = 0\n",
     ] {
         fs::write(world.path("bad.toml"), text).unwrap();
-        let done = world.run(&["--config", "bad.toml", "config", "show"]);
-        assert_refused(&done, "bad.toml");
+        let output = world.run(&["--config", "bad.toml", "config", "show"]);
+        assert_refused(&output, "bad.toml");
     }
     world.serve().stop();
     assert_refused(&world.run(&["sessions", "list", "--limit", "0"]), "--limit");
@@ -201,20 +201,20 @@ fn doctor_reports_settings_that_serve_refuses() {
         fs::write(world.path("bad.toml"), &text).unwrap();
         let run = |arguments: &[&str]| world.run(&[&["--config", "bad.toml"], arguments].concat());
         assert_refused(&run(&["serve", "--listen", "127.0.0.1:0"]), word);
-        let done = run(&["doctor"]);
+        let output = run(&["doctor"]);
         let check = if text.contains("jwks") {
             "issuer"
         } else {
             "configuration"
         };
-        let line = done.stdout.lines().find(|l| l.starts_with("FAILED"));
+        let line = output.stdout.lines().find(|l| l.starts_with("FAILED"));
         let line = line.unwrap_or_default();
-        assert_eq!(done.code, Some(1), "{text}{done:?}");
+        assert_eq!(output.code, Some(1), "{text}{output:?}");
         assert!(
             line.starts_with(&format!("FAILED  {check}")) && line.contains(word),
-            "{text}{done:?}"
+            "{text}{output:?}"
         );
-        assert!(!done.stdout.contains("foo"), "{done:?}");
+        assert!(!output.stdout.contains("foo"), "{output:?}");
         let shown = run(&["config", "show"]);
         assert_eq!(shown.code, Some(0), "{shown:?}");
         let reported = shown.stderr.contains("`serve` refuses this: ");
@@ -245,11 +245,11 @@ fn an_address_in_use_is_reported_once() {
     let world = World::new();
     let server = world.serve();
     let address = server.origin().strip_prefix("http://").unwrap();
-    let done = world.run(&["serve", "--listen", address]);
-    assert_eq!(done.code, Some(1), "{done:?}");
-    assert_eq!(done.stderr.matches("in use").count(), 1, "{done:?}");
+    let output = world.run(&["serve", "--listen", address]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert_eq!(output.stderr.matches("in use").count(), 1, "{output:?}");
     let reported = format!("error[failed]: cannot listen on {address}: ");
-    assert!(done.stderr.contains(&reported), "{done:?}");
+    assert!(output.stderr.contains(&reported), "{output:?}");
 }
 
 #[test]
@@ -263,15 +263,15 @@ fn every_absent_object_has_the_same_exit_code() {
         &["doctor", "webhooks", "--redeliver", "nope"],
         &["doctor", "webhooks", "--enable", "nope"],
     ] {
-        let done = world.run(arguments);
+        let output = world.run(arguments);
         assert_eq!(
-            (done.code, done.stdout.as_str()),
+            (output.code, output.stdout.as_str()),
             (Some(1), ""),
-            "{arguments:?}: {done:?}"
+            "{arguments:?}: {output:?}"
         );
         assert!(
-            done.stderr.contains("_not_found]") || done.stderr.contains("[not_found]"),
-            "{done:?}"
+            output.stderr.contains("_not_found]") || output.stderr.contains("[not_found]"),
+            "{output:?}"
         );
     }
 }

@@ -44,11 +44,15 @@ fn keys_are_created_listed_and_revoked_on_the_command_line() {
     assert!(listed[1]["expires_at"].is_string());
     let in_other_tenant = ["--tenant", "other", "keys", "revoke", key_id(&text)];
     for absent in [&in_other_tenant[..], &["keys", "revoke", "nope"]] {
-        let done = world.run(absent);
-        assert_eq!((done.code, done.stdout.as_str()), (Some(1), ""), "{done:?}");
+        let output = world.run(absent);
+        assert_eq!(
+            (output.code, output.stdout.as_str()),
+            (Some(1), ""),
+            "{output:?}"
+        );
         assert!(
-            done.stderr.starts_with("error[not_found]: ") && done.stderr.contains("hint:"),
-            "{done:?}"
+            output.stderr.starts_with("error[not_found]: ") && output.stderr.contains("hint:"),
+            "{output:?}"
         );
     }
     let revoked = world.json(&["keys", "revoke", key_id(&text)]);
@@ -68,7 +72,7 @@ fn keys_are_created_listed_and_revoked_on_the_command_line() {
     );
     let secret = text.rsplit('_').next().unwrap();
     assert!(!format!("{listed}{table}{revoked}").contains(secret));
-    world.holds_nowhere(secret);
+    world.assert_not_stored(secret);
     for wrong in [
         &["--role", "king"][..],
         &["--role", "user"],
@@ -78,11 +82,11 @@ fn keys_are_created_listed_and_revoked_on_the_command_line() {
         &["--role", "admin", "--name", "a\tb"],
         &[],
     ] {
-        let done = world.run(&[&["keys", "create"], wrong].concat());
+        let output = world.run(&[&["keys", "create"], wrong].concat());
         assert_eq!(
-            (done.code, done.stdout.as_str()),
+            (output.code, output.stdout.as_str()),
             (Some(2), ""),
-            "{wrong:?}: {done:?}"
+            "{wrong:?}: {output:?}"
         );
     }
     world.verify();

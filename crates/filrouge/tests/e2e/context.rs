@@ -34,7 +34,7 @@ fn every_format_shows_the_same_conversation() {
     let server = world.serve();
     let client = server.client();
     record_conversation(&client);
-    let context = |format: &str| client.see(&format!("/s/context?format={format}"));
+    let context = |format: &str| client.get_body(&format!("/s/context?format={format}"));
     let args = r#"{"city":"Łódź"}"#;
     assert_eq!(
         context("openai-chat")["messages"],
@@ -84,7 +84,7 @@ fn every_format_shows_the_same_conversation() {
     assert_eq!(pairs["messages"][0]["question"], question());
     assert_eq!(pairs["messages"][0]["answer"], "Not very.");
     assert_eq!(
-        client.see("/s/context"),
+        client.get_body("/s/context"),
         pairs,
         "the default format is pairs"
     );
@@ -99,7 +99,7 @@ fn the_report_names_every_item() {
     let client = server.client();
     record_conversation(&client);
     for format in FORMATS {
-        let report = client.see(&format!("/s/context?format={format}"))["report"].take();
+        let report = client.get_body(&format!("/s/context?format={format}"))["report"].take();
         let dropped = json!([{ "seq": 6, "reason": "unanswered_call" }]);
         assert_eq!(report["kept"], 5, "{format}");
         assert_eq!(report["dropped"], dropped, "{format}");
@@ -108,7 +108,7 @@ fn the_report_names_every_item() {
             "turns": 2, "first_seq": 1, "last_seq": 6, "cut": false, "summary_seq": null });
         assert_eq!(report["window"], window, "{format}");
     }
-    let report = client.see("/s/context")["report"].take();
+    let report = client.get_body("/s/context")["report"].take();
     let dropped = json!([
         { "seq": 2, "reason": "not_in_format" },
         { "seq": 3, "reason": "not_in_format" },
@@ -126,11 +126,14 @@ fn unanswered_calls_are_dropped_or_answered_by_an_error() {
     let client = server.client();
     record_conversation(&client);
     let context = |unanswered: &str| {
-        client.see(&format!(
+        client.get_body(&format!(
             "/s/context?format=openai-chat&unanswered={unanswered}"
         ))
     };
-    assert_eq!(context("drop"), client.see("/s/context?format=openai-chat"));
+    assert_eq!(
+        context("drop"),
+        client.get_body("/s/context?format=openai-chat")
+    );
     let answered = context("error");
     let messages = answered["messages"].as_array().unwrap();
     let last = messages.last().unwrap();
@@ -160,7 +163,8 @@ fn windows_contain_complete_turns() {
             "items": [summary], "answer_neutral": format!("a{n}") });
         client.post("/s/turns", &turn).wrote(201);
     }
-    let context = |window: &str| client.see(&format!("/s/context?format=openai-chat&{window}"));
+    let context =
+        |window: &str| client.get_body(&format!("/s/context?format=openai-chat&{window}"));
     let contents = |context: &Value| -> Vec<String> {
         let messages = context["messages"].as_array().unwrap();
         messages
@@ -199,11 +203,11 @@ fn the_language_can_be_chosen() {
     let path = format!("/s/turns/{}/finalize", turn["turn_id"].as_str().unwrap());
     let answer = json!({ "answer_neutral": "me", "answer_translated": "ja" });
     client.post(&path, &answer).wrote(200);
-    for (variant, question, reply) in [("neutral", "who", "me"), ("translated", "kto", "ja")] {
+    for (variant, question, response) in [("neutral", "who", "me"), ("translated", "kto", "ja")] {
         for format in ["openai-chat", "pairs"] {
-            let context = client.see(&format!("/s/context?format={format}&variant={variant}"));
+            let context = client.get_body(&format!("/s/context?format={format}&variant={variant}"));
             let text = context["messages"].to_string();
-            assert!(text.contains(question) && text.contains(reply), "{text}");
+            assert!(text.contains(question) && text.contains(response), "{text}");
             assert_eq!(context["report"]["kept"], 2);
             assert_eq!(context["report"]["dropped"].as_array().unwrap().len(), 2);
         }
@@ -245,7 +249,10 @@ fn invalid_parameters_are_refused_with_a_hint() {
 fn a_foreign_session_looks_absent_in_every_format() {
     let world = World::new();
     let server = world.serve();
-    let (ada, bob) = (server.client().of("ada"), server.client().of("bob"));
+    let (ada, bob) = (
+        server.client().for_identity("ada"),
+        server.client().for_identity("bob"),
+    );
     record_conversation(&ada);
     for format in FORMATS {
         let query = format!("context?format={format}&last_turns=1&max_tokens=100");
@@ -256,7 +263,7 @@ fn a_foreign_session_looks_absent_in_every_format() {
             foreign.text.replace("\\\"s\\\"", ""),
             absent.text.replace("\\\"t\\\"", "")
         );
-        ada.see(&format!("/s/{query}"));
+        ada.get_body(&format!("/s/{query}"));
     }
     server.stop();
 }
@@ -268,9 +275,9 @@ fn the_log_shows_counts_and_durations_but_no_content() {
     let client = server.client();
     record_conversation(&client);
     for format in FORMATS {
-        client.see(&format!("/s/context?format={format}"));
+        client.get_body(&format!("/s/context?format={format}"));
     }
-    client.see("/s/context");
+    client.get_body("/s/context");
     server.ask_to_stop();
     let log = server.wait_for_exit();
     let lines: Vec<&str> = log

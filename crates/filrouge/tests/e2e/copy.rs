@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::http::{Client, text_item};
 use crate::upload_client::{Upload, turn, wait_for_draft};
-use crate::world::{Done, Server, World, fixture};
+use crate::world::{CommandOutput, Server, World, fixture};
 
 pub(crate) fn url(path: &Path) -> String {
     format!("sqlite:{}", path.display())
@@ -23,7 +23,7 @@ impl World {
     }
 
     /// Runs `filrouge copy` from the world's store to [`World::target`].
-    pub(crate) fn copy(&self, options: &[&str]) -> Done {
+    pub(crate) fn copy(&self, options: &[&str]) -> CommandOutput {
         let (from, to) = (url(&self.store()), url(&self.target()));
         self.run(&[&["copy", "--from", &from, "--to", &to], options].concat())
     }
@@ -73,7 +73,7 @@ impl World {
 }
 
 /// Records data of every kind in three sessions, and erases one of them.
-pub(crate) fn fill(client: &Client) {
+pub(crate) fn record_data(client: &Client) {
     for s in ["s", "a/b", "erased"] {
         let session =
             json!({ "session_id": s, "title": format!("of {s}"), "metadata": { "n": 1.0 } });
@@ -107,7 +107,7 @@ fn a_store_is_copied_while_it_is_used() {
     let world = World::on_sqlite();
     let server = world.serve();
     let client = server.client();
-    fill(&client);
+    record_data(&client);
     // A session that was imported from another store, with its chain.
     let other = World::on_sqlite();
     let other_server = other.serve();
@@ -127,12 +127,12 @@ fn a_store_is_copied_while_it_is_used() {
     // A stream that is being recorded, and its draft.
     let path = turn(&client, "streamed");
     let mut upload = Upload::chat(&server, &path, "");
-    upload.say("It grows ");
+    upload.send_text("It grows ");
     wait_for_draft(&server);
 
-    let done = world.copy(&["--json"]);
-    assert_eq!(done.code, Some(0), "{done:?}");
-    let reported: Value = serde_json::from_str(&done.stdout).unwrap();
+    let command_output = world.copy(&["--json"]);
+    assert_eq!(command_output.code, Some(0), "{command_output:?}");
+    let reported: Value = serde_json::from_str(&command_output.stdout).unwrap();
     let expected = json!({ "status": "intact", "findings": [] });
     assert_eq!(
         (&reported["source"], &reported["copy"]),
@@ -141,11 +141,14 @@ fn a_store_is_copied_while_it_is_used() {
     assert_eq!(reported["resumed"], false);
     assert_eq!(reported["left_out"], json!([]));
     assert_eq!(reported["events"], 2);
-    assert!(done.stderr.contains("verifying the copy"), "{done:?}");
+    assert!(
+        command_output.stderr.contains("verifying the copy"),
+        "{command_output:?}"
+    );
     world.verify_copy();
 
     // Later writes of the source do not reach the copy.
-    upload.say("on.");
+    upload.send_text("on.");
     upload.end().wrote(200);
     server.stop();
     world.verify();
@@ -176,10 +179,10 @@ fn a_store_is_copied_while_it_is_used() {
 }
 
 #[test]
-fn a_copy_gives_the_answers_of_its_source() {
+fn every_command_prints_the_same_about_a_copy_and_its_source() {
     let world = World::on_sqlite();
     let server = world.serve();
-    fill(&server.client());
+    record_data(&server.client());
     server.stop();
     world.ok(&[
         "import",
@@ -199,12 +202,13 @@ fn a_copy_gives_the_answers_of_its_source() {
         found
     };
     let anchors_before = anchors();
-    let done = world.copy(&[]);
-    assert_eq!(done.code, Some(0), "{done:?}");
+    let command_output = world.copy(&[]);
+    assert_eq!(command_output.code, Some(0), "{command_output:?}");
     assert!(
-        done.stdout
+        command_output
+            .stdout
             .ends_with("intact: the copy equals the source\n"),
-        "{done:?}"
+        "{command_output:?}"
     );
     assert!(
         std::fs::read(world.store()).unwrap() == before,
@@ -239,13 +243,20 @@ fn assert_unfinished_copy_is_refused(world: &World) {
         &["anchor", "accept"],
         &["migrate", "up"],
     ] {
-        let done = world.run(&[command, &["--store", &store]].concat());
-        assert_ne!(done.code, Some(0), "{command:?}: {done:?}");
-        assert!(
-            done.stderr.contains("was not finished"),
-            "{command:?}: {done:?}"
+        let command_output = world.run(&[command, &["--store", &store]].concat());
+        assert_ne!(
+            command_output.code,
+            Some(0),
+            "{command:?}: {command_output:?}"
         );
-        assert!(done.stderr.contains("hint: "), "{command:?}: {done:?}");
+        assert!(
+            command_output.stderr.contains("was not finished"),
+            "{command:?}: {command_output:?}"
+        );
+        assert!(
+            command_output.stderr.contains("hint: "),
+            "{command:?}: {command_output:?}"
+        );
     }
 }
 
@@ -292,12 +303,15 @@ fn a_killed_copy_is_finished_by_the_next_run() {
             let stage = stages[usize::try_from((round + kill) % 3).unwrap()];
             if kill_during(world.spawn_copy(), stage, delay) {
                 let store = url(&world.target());
-                let done = world.run(&["verify", "--store", &store]);
-                if done.code == Some(0) {
+                let command_output = world.run(&["verify", "--store", &store]);
+                if command_output.code == Some(0) {
                     continue;
                 }
                 killed_midway += 1;
-                assert!(done.stderr.contains("was not finished"), "{done:?}");
+                assert!(
+                    command_output.stderr.contains("was not finished"),
+                    "{command_output:?}"
+                );
                 if killed_midway == 1 {
                     assert_unfinished_copy_is_refused(&world);
                 }
@@ -307,12 +321,15 @@ fn a_killed_copy_is_finished_by_the_next_run() {
                 world.ok(&[&import[..], &["--tenant", "t0"]].concat());
             }
         }
-        let done = world.copy(&["--json"]);
-        if done.code == Some(0) {
-            let reported: Value = serde_json::from_str(&done.stdout).unwrap();
+        let command_output = world.copy(&["--json"]);
+        if command_output.code == Some(0) {
+            let reported: Value = serde_json::from_str(&command_output.stdout).unwrap();
             resumed += u32::from(reported["resumed"] == true);
         } else {
-            assert!(done.stderr.contains("already contains a store"), "{done:?}");
+            assert!(
+                command_output.stderr.contains("already contains a store"),
+                "{command_output:?}"
+            );
         }
         world.verify_copy();
         let audit = |path: &Path| world.ok_at(&url(path), &["audit", "--json", "--tenant", "t0"]);
@@ -392,8 +409,8 @@ fn a_copy_that_was_stopped_can_be_resumed() {
         }
         assert!(round + 1 < ROUNDS_MAX, "only {stopped} stopped midway");
     }
-    let done = world.copy(&["--json"]);
-    assert_eq!(done.code, Some(0), "{done:?}");
+    let command_output = world.copy(&["--json"]);
+    assert_eq!(command_output.code, Some(0), "{command_output:?}");
     world.verify_copy();
 }
 
@@ -415,8 +432,9 @@ fn concurrent_copies_yield_one_intact_copy() {
             "{reported}"
         );
     }
-    let done = world.copy(&[]);
-    let finished = done.code == Some(0) || done.stderr.contains("already contains a store");
-    assert!(finished, "{done:?}");
+    let command_output = world.copy(&[]);
+    let finished = command_output.code == Some(0)
+        || command_output.stderr.contains("already contains a store");
+    assert!(finished, "{command_output:?}");
     world.verify_copy();
 }

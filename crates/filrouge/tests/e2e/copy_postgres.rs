@@ -6,25 +6,25 @@ use std::time::Duration;
 use filrouge_testbed::Database;
 use serde_json::{Value, json};
 
-use crate::copy::{fill, fill_tenants, kill_during, url};
-use crate::world::{Done, World, fixture};
+use crate::copy::{fill_tenants, kill_during, record_data, url};
+use crate::world::{CommandOutput, World, fixture};
 
-fn copy(world: &World, from: &str, to: &str) -> Done {
+fn copy(world: &World, from: &str, to: &str) -> CommandOutput {
     world.run(&["copy", "--from", from, "--to", to])
 }
 
 #[track_caller]
-fn assert_copied(done: &Done) {
-    assert_eq!(done.code, Some(0), "{done:?}");
+fn assert_copied(output: &CommandOutput) {
+    assert_eq!(output.code, Some(0), "{output:?}");
     let intact = "intact: the copy equals the source\n";
-    assert!(done.stdout.ends_with(intact), "{done:?}");
+    assert!(output.stdout.ends_with(intact), "{output:?}");
 }
 
 #[test]
 fn a_store_is_copied_to_postgresql_and_back() {
     let world = World::on_sqlite();
     let server = world.serve();
-    fill(&server.client());
+    record_data(&server.client());
     let open = json!({ "request_id": "open", "question_neutral": "still open" });
     server.client().post("/s/turns", &open).wrote(201);
     server.stop();
@@ -49,8 +49,11 @@ fn a_store_is_copied_to_postgresql_and_back() {
     let other = World::at(&database.url(), "buffered");
     std::fs::create_dir_all(other.keyring().parent().unwrap()).unwrap();
     std::fs::copy(world.keyring(), other.keyring()).unwrap();
-    let done = copy(&world, &first, &database.url());
-    assert!(done.stderr.contains("already contains a store"), "{done:?}");
+    let output = copy(&world, &first, &database.url());
+    assert!(
+        output.stderr.contains("already contains a store"),
+        "{output:?}"
+    );
     // Another machine has its own anchor for the same database.
     other.verify();
 }
@@ -77,8 +80,8 @@ fn a_killed_copy_to_postgresql_is_resumed() {
             if !kill_during(child, stage, Duration::from_millis(delay_ms * (kill + 1))) {
                 break;
             }
-            let done = world.run(&["verify", "--store", &database.url()]);
-            if done.stderr.contains("was not finished") {
+            let output = world.run(&["verify", "--store", &database.url()]);
+            if output.stderr.contains("was not finished") {
                 killed_midway += 1;
                 // The source receives more writes, so some sessions must be copied again.
                 let folder = fixture("opencode-json-legacy");
@@ -88,12 +91,15 @@ fn a_killed_copy_to_postgresql_is_resumed() {
             }
         }
         let arguments = ["copy", "--from", &from, "--to", &database.url(), "--json"];
-        let done = world.run(&arguments);
-        if done.code == Some(0) {
-            let reported: Value = serde_json::from_str(&done.stdout).unwrap();
+        let output = world.run(&arguments);
+        if output.code == Some(0) {
+            let reported: Value = serde_json::from_str(&output.stdout).unwrap();
             resumed += u32::from(reported["resumed"] == true);
         } else {
-            assert!(done.stderr.contains("already contains a store"), "{done:?}");
+            assert!(
+                output.stderr.contains("already contains a store"),
+                "{output:?}"
+            );
         }
         world.verify_at(&database.url());
         for tenant in ["t1", "default"] {
@@ -134,10 +140,10 @@ fn a_store_on_postgresql_is_migrated() {
     // A copy into a store that was created under another keyring is refused, even if the store is empty.
     let other = World::on_sqlite();
     let server = other.serve();
-    fill(&server.client());
+    record_data(&server.client());
     server.stop();
     std::fs::copy(other.keyring(), world.keyring()).unwrap();
-    let done = copy(&world, &url(&other.store()), &world.database().url());
-    assert_eq!(done.code, Some(1), "{done:?}");
-    assert!(done.stderr.contains("keyring"), "{done:?}");
+    let output = copy(&world, &url(&other.store()), &world.database().url());
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert!(output.stderr.contains("keyring"), "{output:?}");
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::copy::url;
 use crate::http::Client;
-use crate::world::{Done, World, copy_tree};
+use crate::world::{CommandOutput, World, copy_tree};
 
 /// A text that is found in the file, where a test damages it.
 const QUESTION: &str = "a question to be found";
@@ -17,7 +17,7 @@ fn write(client: &Client, session: &str, request: &str) {
     client.post(&format!("/{session}/turns"), &body).wrote(201);
 }
 
-fn filled() -> World {
+fn filled_world() -> World {
     let world = World::on_sqlite();
     let server = world.serve();
     for n in 0..5 {
@@ -29,18 +29,18 @@ fn filled() -> World {
 }
 
 #[track_caller]
-fn assert_refused(done: &Done, code: i32, words: &str) {
+fn assert_refused(output: &CommandOutput, code: i32, words: &str) {
     assert_eq!(
-        (done.code, done.stdout.as_str()),
+        (output.code, output.stdout.as_str()),
         (Some(code), ""),
-        "{done:?}"
+        "{output:?}"
     );
-    assert!(done.stderr.contains(words), "{done:?}");
+    assert!(output.stderr.contains(words), "{output:?}");
 }
 
 #[test]
 fn stores_that_cannot_be_copied_are_refused() {
-    let world = filled();
+    let world = filled_world();
     let (from, to) = (url(&world.store()), url(&world.target()));
     let copy = |from: &str, to: &str| world.run(&["copy", "--from", from, "--to", to]);
     assert_refused(&copy(&from, &from), 2, "the same store");
@@ -83,7 +83,7 @@ fn stores_that_cannot_be_copied_are_refused() {
 
 #[test]
 fn a_source_under_another_keyring_is_refused() {
-    let (world, other) = (filled(), filled());
+    let (world, other) = (filled_world(), filled_world());
     fs::copy(other.keyring(), world.keyring()).unwrap();
     assert_refused(
         &world.copy(&[]),
@@ -98,16 +98,16 @@ fn a_source_under_another_keyring_is_refused() {
 /// The copy would have its own anchor, which would hide the rollback.
 #[test]
 fn a_source_that_was_rolled_back_is_refused() {
-    let world = filled();
+    let world = filled_world();
     copy_tree(&world.path("data"), &world.path("older"));
     let server = world.serve();
     write(&server.client(), "s", "newest");
     server.stop();
     fs::remove_dir_all(world.path("data")).unwrap();
     copy_tree(&world.path("older"), &world.path("data"));
-    let done = world.copy(&[]);
-    assert_refused(&done, 1, "older than its anchor");
-    assert!(done.stderr.contains("hint: "), "{done:?}");
+    let output = world.copy(&[]);
+    assert_refused(&output, 1, "older than its anchor");
+    assert!(output.stderr.contains("hint: "), "{output:?}");
     assert!(!world.target().exists());
     world.ok(&["anchor", "accept"]);
     assert_eq!(world.copy(&[]).code, Some(0));
@@ -115,7 +115,7 @@ fn a_source_that_was_rolled_back_is_refused() {
 
 #[test]
 fn damage_of_the_source_is_copied_and_reported() {
-    let world = filled();
+    let world = filled_world();
     let mut bytes = fs::read(world.store()).unwrap();
     let words = QUESTION.as_bytes();
     let at = bytes.windows(words.len()).position(|w| w == words).unwrap();
@@ -123,10 +123,10 @@ fn damage_of_the_source_is_copied_and_reported() {
     fs::write(world.store(), &bytes).unwrap();
     let source = world.run(&["verify"]);
     assert_eq!(source.code, Some(1), "{source:?}");
-    let done = world.copy(&[]);
-    assert_eq!(done.code, Some(1), "{done:?}");
-    assert!(done.stdout.contains("2 sessions"), "{done:?}");
-    assert!(done.stdout.contains("BROKEN in the source"), "{done:?}");
+    let output = world.copy(&[]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert!(output.stdout.contains("2 sessions"), "{output:?}");
+    assert!(output.stdout.contains("BROKEN in the source"), "{output:?}");
     // The copy has the same damage; its other session is readable.
     let store = url(&world.target());
     let copy = world.run(&["verify", "--store", &store]);

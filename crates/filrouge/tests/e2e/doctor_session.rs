@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::http::Client;
-use crate::world::{Done, Server, World};
+use crate::world::{CommandOutput, Server, World};
 
 /// A text that is found in the file, where a test damages it.
 const NEEDLE: &str = "an unmistakable needle";
@@ -30,13 +30,13 @@ fn append(client: &Client, turn: &str, items: &[Value]) {
     client.post(&path, &json!({ "items": items })).wrote(201);
 }
 
-fn doctor(world: &World, arguments: &[&str]) -> Done {
+fn doctor(world: &World, arguments: &[&str]) -> CommandOutput {
     world.run(&[&["doctor", "session", "s"], arguments].concat())
 }
 
 #[track_caller]
-fn state(done: &Done) -> Value {
-    serde_json::from_str(&done.stdout).unwrap_or_else(|e| panic!("{e}: {done:?}"))
+fn state(output: &CommandOutput) -> Value {
+    serde_json::from_str(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"))
 }
 
 fn codes(state: &Value) -> Vec<&str> {
@@ -74,9 +74,9 @@ fn a_failed_turn_with_an_unanswered_call_is_reported_while_a_server_runs() {
         .post(&format!("/s/turns/{turn}/fail"), &fail)
         .wrote(200);
 
-    let done = doctor(&world, &["--json"]);
-    assert_eq!(done.code, Some(1), "{done:?}");
-    let state = state(&done);
+    let output = doctor(&world, &["--json"]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    let state = state(&output);
     assert_eq!(
         (&state["ok"], &state["checkpoint"]),
         (&json!(false), &Value::Null)
@@ -185,7 +185,7 @@ fn assert_restores_equal(state: &Value, client: &Client) {
     );
     for reported in all {
         let format = reported["format"].as_str().unwrap();
-        let context = client.see(&format!("/s/context?format={format}"));
+        let context = client.get_body(&format!("/s/context?format={format}"));
         let messages = context["messages"].as_array().unwrap().len();
         assert_eq!(reported["context"]["messages"], messages, "{format}");
         assert_eq!(reported["context"]["report"], context["report"], "{format}");
@@ -194,7 +194,7 @@ fn assert_restores_equal(state: &Value, client: &Client) {
             assert_eq!(*answered, Value::Null);
             continue;
         }
-        let errors = client.see(&format!("/s/context?format={format}&unanswered=error"));
+        let errors = client.get_body(&format!("/s/context?format={format}&unanswered=error"));
         let messages = errors["messages"].as_array().unwrap().len();
         assert_eq!(answered["messages"], messages, "{format}");
         assert_eq!(answered["kept"], errors["report"]["kept"], "{format}");
@@ -217,9 +217,9 @@ fn an_intact_session_exits_with_0() {
     let text = doctor(&world, &[]);
     assert_eq!(text.code, Some(0), "{text:?}");
     assert!(text.stdout.contains("nothing is wrong"), "{text:?}");
-    let done = doctor(&world, &["--json", "--items", "2", "--format", "gemini"]);
-    assert_eq!(done.code, Some(0), "{done:?}");
-    let state = state(&done);
+    let output = doctor(&world, &["--json", "--items", "2", "--format", "gemini"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let state = state(&output);
     assert_eq!(
         (&state["ok"], &state["findings"]),
         (&json!(true), &json!([]))
@@ -361,9 +361,9 @@ fn the_readable_part_of_a_broken_session_is_shown() {
     bytes[at.expect("the item is stored uncompressed")] ^= 1;
     fs::write(world.store(), bytes).unwrap();
 
-    let done = doctor(&world, &["--json"]);
-    assert_eq!(done.code, Some(1), "{done:?}");
-    let reported = state(&done);
+    let output = doctor(&world, &["--json"]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    let reported = state(&output);
     assert_eq!(reported["verification"]["status"], "broken");
     assert_eq!(codes(&reported), ["not_intact", "unreadable"]);
     assert_eq!(
@@ -413,9 +413,9 @@ fn without_the_keyring_a_session_is_read_but_not_verified() {
     server.stop();
     fs::remove_file(world.keyring()).unwrap();
     assert_eq!(doctor(&world, &[]).code, Some(1));
-    let done = doctor(&world, &["--unverified", "--json"]);
-    assert_eq!(done.code, Some(0), "{done:?}");
-    let reported = state(&done);
+    let output = doctor(&world, &["--unverified", "--json"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let reported = state(&output);
     assert_eq!(reported["verification"]["status"], "cannot_tell");
     assert_eq!(codes(&reported), ["unverified"]);
     assert_eq!(reported["items"].as_array().unwrap().len(), 2);

@@ -6,8 +6,11 @@ use filrouge_testbed::Redis;
 use serde_json::{Value, json};
 
 use crate::caller::{Caller, within_five_seconds};
-use crate::hot::{CANARY, at, check_ephemeral, ephemeral, held, open, pairs, whole, with_redis};
-use crate::http::{Client, Reply, text_item};
+use crate::hot::{
+    CANARY, check_ephemeral, complete_turn_json, ephemeral, open_turn_json, pairs, redis_content,
+    turn_path, with_redis,
+};
+use crate::http::{Client, Response, text_item};
 use crate::limits::{metric, until};
 use crate::tail_client::Tail;
 use crate::world::{World, durability};
@@ -23,10 +26,10 @@ struct Writer {
 
 impl Writer {
     #[track_caller]
-    fn check(&self, reply: &Reply, status: u16) -> Value {
-        let body = reply.is(status);
-        let durability = reply.header("filrouge-durability");
-        assert_eq!(durability, Some(self.durability), "{reply:?}");
+    fn check(&self, response: &Response, status: u16) -> Value {
+        let body = response.is(status);
+        let durability = response.header("filrouge-durability");
+        assert_eq!(durability, Some(self.durability), "{response:?}");
         body
     }
 
@@ -39,9 +42,9 @@ impl Writer {
 /// Records turns in every possible state.
 fn record_turns(writer: &Writer, session: &str) {
     let turns = format!("/{session}/turns");
-    let turn = writer.post(&turns, &open("r1", CANARY), 201);
-    writer.post(&turns, &open("r1", CANARY), 200);
-    let path = at(session, &turn);
+    let turn = writer.post(&turns, &open_turn_json("r1", CANARY), 201);
+    writer.post(&turns, &open_turn_json("r1", CANARY), 200);
+    let path = turn_path(session, &turn);
     let item =
         json!({ "items": [text_item("i1", "assistant", "thought", CANARY)], "expected_seq": 1 });
     let appended = writer.post(&format!("{path}/items"), &item, 201);
@@ -55,10 +58,13 @@ fn record_turns(writer: &Writer, session: &str) {
     let done = writer.post(&format!("{path}/finalize"), &answer, 200);
     assert_eq!(done["status"], "finalized");
 
-    let streamed = writer.post(&turns, &open("r2", "Streamed?"), 201);
+    let streamed = writer.post(&turns, &open_turn_json("r2", "Streamed?"), 201);
     let response = json!({ "id": "c", "object": "chat.completion", "model": "m", "choices": [
         { "index": 0, "finish_reason": "stop", "message": { "role": "assistant", "content": "Yes." } }] });
-    let path = format!("{}/stream?format=openai-chat", at(session, &streamed));
+    let path = format!(
+        "{}/stream?format=openai-chat",
+        turn_path(session, &streamed)
+    );
     let recorded = writer.post(&path, &response, 200);
     assert_eq!(recorded["answer_neutral"], "Yes.", "{recorded}");
 
@@ -76,13 +82,13 @@ fn record_turns(writer: &Writer, session: &str) {
             "cancelled",
         ),
     ] {
-        let turn = writer.post(&turns, &open(request, "?"), 201);
-        let path = format!("{}/{call}", at(session, &turn));
+        let turn = writer.post(&turns, &open_turn_json(request, "?"), 201);
+        let path = format!("{}/{call}", turn_path(session, &turn));
         assert_eq!(writer.post(&path, &body, 200)["status"], status);
     }
-    let old = writer.post(&turns, &whole("r5", "Old?", "Old."), 201);
-    let path = format!("{}/replace", at(session, &old));
-    writer.post(&path, &whole("r6", "New?", "New."), 201);
+    let old = writer.post(&turns, &complete_turn_json("r5", "Old?", "Old."), 201);
+    let path = format!("{}/replace", turn_path(session, &old));
+    writer.post(&path, &complete_turn_json("r6", "New?", "New."), 201);
     let event = json!({ "key": "e", "kind": "call_started" });
     writer.post(&format!("/{session}/events"), &event, 201);
     let patched = writer
@@ -110,17 +116,17 @@ fn session_content(client: &Client, session: &str) -> Value {
         "last_seq",
         "record_version",
     ];
-    let context = client.see(&format!("/{session}/context?format=anthropic"));
+    let context = client.get_body(&format!("/{session}/context?format=anthropic"));
     json!({
-        "session": select(&client.see(&format!("/{session}")), &["title", "status", "last_seq", "turn_count"]),
+        "session": select(&client.get_body(&format!("/{session}")), &["title", "status", "last_seq", "turn_count"]),
         "items": all("/items", &["seq", "role", "channel", "parts", "model"]),
         "turns": all("/turns", &turn),
         "finalized": all("/turns?status=finalized", &turn),
         "events": all("/events", &["key", "kind"]),
-        "by request": select(&client.see(&format!("/{session}/turns?request_id=r4"))["data"][0], &turn),
+        "by request": select(&client.get_body(&format!("/{session}/turns?request_id=r4"))["data"][0], &turn),
         "context": context,
         "pairs": pairs(client, session),
-        "stats": client.see(&format!("/{session}/stats"))["own"]["turns"],
+        "stats": client.get_body(&format!("/{session}/stats"))["own"]["turns"],
     })
 }
 
@@ -131,7 +137,7 @@ fn assert_unsupported(client: &Client) {
         assert!(refused["hint"].is_string(), "{refused}");
     }
     assert_eq!(
-        client.see("")["data"],
+        client.get_body("")["data"],
         json!([]),
         "no list contains the session"
     );
@@ -150,17 +156,17 @@ fn ephemeral_sessions_work_like_durable_ones_and_leave_no_trace() {
     let content = session_content(&client, "v");
     assert!(client.get("/v/export?format=md").text.contains(CANARY));
     assert_unsupported(&client);
-    let first = client.see("/v/turns?limit=1")["data"][0].clone();
-    let path = format!("{}/redact", at("v", &first));
+    let first = client.get_body("/v/turns?limit=1")["data"][0].clone();
+    let path = format!("{}/redact", turn_path("v", &first));
     let redacted = check_ephemeral(&client.post(&path, &json!({ "reason": "on request" })), 200);
     assert!(redacted["deleted_at"].is_string() && redacted["question_neutral"].is_null());
     assert!(!client.get("/v/items").text.contains(CANARY));
-    assert_eq!(client.see("/api/v1/changes")["data"], json!([]));
+    assert_eq!(client.get_body("/api/v1/changes")["data"], json!([]));
     assert_eq!(world.json(&["sessions", "list"])["data"], json!([]));
-    world.holds_nowhere(CANARY);
+    world.assert_not_stored(CANARY);
 
     let ada = Writer {
-        client: client.of("ada"),
+        client: client.for_identity("ada"),
         durability: durability(),
     };
     record_turns(&ada, "hers");
@@ -175,7 +181,7 @@ fn ephemeral_sessions_work_like_durable_ones_and_leave_no_trace() {
     let erased = json!({ "store": "hot", "status": "erased" });
     assert!(stores.contains(&erased), "{receipt}");
     assert_ne!(client.get("/v").status, 200);
-    assert_eq!(client.see("/readyz")["status"], "ready");
+    assert_eq!(client.get_body("/readyz")["status"], "ready");
     server.stop();
     world.verify();
 }
@@ -184,9 +190,10 @@ fn ephemeral_sessions_work_like_durable_ones_and_leave_no_trace() {
 fn owned_sessions_are_written_to_the_ledger() {
     let world = World::new();
     let server = ephemeral(&world, &[]);
-    let ada = server.client().of("ada");
-    ada.post("/hers/turns", &whole("r", "?", "!")).wrote(201);
-    assert_eq!(ada.see("/hers/verify")["status"], "intact");
+    let ada = server.client().for_identity("ada");
+    ada.post("/hers/turns", &complete_turn_json("r", "?", "!"))
+        .wrote(201);
+    assert_eq!(ada.get_body("/hers/verify")["status"], "intact");
     assert_eq!(
         world.json(&["sessions", "list"])["data"][0]["session_id"],
         "hers"
@@ -194,9 +201,9 @@ fn owned_sessions_are_written_to_the_ledger() {
     // No other caller can read it, or create another session under its id.
     let anonymous = server.client();
     anonymous.get("/hers").fails(404, "session_not_found");
-    let refused = anonymous.post("/hers/turns", &whole("r", "?", "!"));
+    let refused = anonymous.post("/hers/turns", &complete_turn_json("r", "?", "!"));
     refused.fails(409, "session_conflict");
-    let info = anonymous.see("/api/v1/info");
+    let info = anonymous.get_body("/api/v1/info");
     assert_eq!(
         (&info["hot"], &info["durable"]),
         (&json!("memory"), &json!("authenticated"))
@@ -213,8 +220,8 @@ fn requests_for_expired_turns_are_refused() {
     let client = server.client();
     for session in ["never", "v"] {
         if session == "v" {
-            let turn = check_ephemeral(&client.post("/v/turns", &open("r", "?")), 201);
-            let path = at("v", &turn);
+            let turn = check_ephemeral(&client.post("/v/turns", &open_turn_json("r", "?")), 201);
+            let path = turn_path("v", &turn);
             // The reads of this loop do not extend the session's time to live.
             within_five_seconds("the session expires", || client.get(&path).status == 410);
         }
@@ -240,13 +247,15 @@ fn requests_for_expired_turns_are_refused() {
             absent.fails(404, "session_not_found");
         }
     }
-    check_ephemeral(&client.post("/v/turns", &open("r", "?")), 201);
-    let ada = client.of("ada");
-    let turn = ada.post("/hers/turns", &open("r", "?")).wrote(201);
+    check_ephemeral(&client.post("/v/turns", &open_turn_json("r", "?")), 201);
+    let ada = client.for_identity("ada");
+    let turn = ada
+        .post("/hers/turns", &open_turn_json("r", "?"))
+        .wrote(201);
     let absent = ada.get(&format!("/hers/turns/{UNKNOWN_TURN}"));
     absent.fails(404, "turn_not_found");
     std::thread::sleep(Duration::from_millis(1100));
-    ada.get(&at("hers", &turn)).is(200);
+    ada.get(&turn_path("hers", &turn)).is(200);
     server.stop();
 }
 
@@ -258,16 +267,21 @@ fn the_oldest_turns_are_dropped_first() {
     let turns: Vec<Value> = (0..5)
         .map(|n| {
             check_ephemeral(
-                &client.post("/v/turns", &whole(&format!("r{n}"), &format!("{n}?"), "!")),
+                &client.post(
+                    "/v/turns",
+                    &complete_turn_json(&format!("r{n}"), &format!("{n}?"), "!"),
+                ),
                 201,
             )
         })
         .collect();
     let questions: Vec<_> = pairs(&client, "v").into_iter().map(|(q, _)| q).collect();
     assert_eq!(questions, ["2?", "3?", "4?"]);
-    client.get(&at("v", &turns[0])).fails(410, "turn_expired");
-    client.get(&at("v", &turns[2])).is(200);
-    assert_eq!(client.see("/v")["last_seq"], 10);
+    client
+        .get(&turn_path("v", &turns[0]))
+        .fails(410, "turn_expired");
+    client.get(&turn_path("v", &turns[2])).is(200);
+    assert_eq!(client.get_body("/v")["last_seq"], 10);
     let trimmed = metric(&client, "filrouge_ephemeral_trimmed_turns_total");
     assert_eq!(trimmed, 2.0);
     server.stop();
@@ -283,11 +297,14 @@ fn two_servers_share_an_ephemeral_session() {
     let clients = servers.each_ref().map(crate::world::Server::client);
     let mut tail = Tail::open(servers[1].origin(), "/v/items?after=0", &[]);
     assert_eq!(tail.status(), 404, "the session does not exist yet");
-    let turn = check_ephemeral(&clients[0].post("/v/turns", &open("r", CANARY)), 201);
+    let turn = check_ephemeral(
+        &clients[0].post("/v/turns", &open_turn_json("r", CANARY)),
+        201,
+    );
     tail = Tail::open(servers[1].origin(), "/v/items?after=0", &[]);
     assert_eq!(tail.next().unwrap().id, Some(1));
     for n in 0..6 {
-        let path = format!("{}/items", at("v", &turn));
+        let path = format!("{}/items", turn_path("v", &turn));
         let item = text_item(&n.to_string(), "assistant", "thought", "t");
         let body = json!({ "items": [item] });
         check_ephemeral(&clients[(n + 1) % 2].post(&path, &body), 201);
@@ -305,7 +322,7 @@ fn two_servers_share_an_ephemeral_session() {
             let client = &clients[n % 2];
             scope.spawn(move || {
                 check_ephemeral(
-                    &client.post("/v/turns", &whole(&format!("w{n}"), "?", "!")),
+                    &client.post("/v/turns", &complete_turn_json(&format!("w{n}"), "?", "!")),
                     201,
                 )
             });
@@ -316,8 +333,11 @@ fn two_servers_share_an_ephemeral_session() {
         clients[1].get("/v/items?limit=500").text
     );
     assert_eq!(pairs(&clients[1], "v").len(), 8);
-    assert!(held(&redis).contains(CANARY), "the text is in Redis");
-    world.holds_nowhere(CANARY);
+    assert!(
+        redis_content(&redis).contains(CANARY),
+        "the text is in Redis"
+    );
+    world.assert_not_stored(CANARY);
     for server in servers {
         server.stop();
     }
@@ -330,7 +350,7 @@ fn without_redis_ephemeral_sessions_fail_and_durable_ones_continue() {
     redis.kill();
     let server = with_redis(&world, &redis, &[("FILROUGE_HOT_TIMEOUT_MS", "1000")]);
     let client = server.client();
-    let refused = client.post("/v/turns", &whole("r", "?", "!"));
+    let refused = client.post("/v/turns", &complete_turn_json("r", "?", "!"));
     refused.fails(503, "hot_unavailable");
     assert_eq!(refused.header("retry-after"), Some("1"));
     let reported = serde_json::from_str::<Value>(&refused.text).unwrap();
@@ -340,10 +360,11 @@ fn without_redis_ephemeral_sessions_fail_and_durable_ones_continue() {
         "{reported}"
     );
     client.get("/v").fails(503, "hot_unavailable");
-    let ada = client.of("ada");
-    ada.post("/hers/turns", &whole("r", "?", "!")).wrote(201);
-    ada.see("/hers/turns?status=finalized");
-    let ready = client.see("/readyz");
+    let ada = client.for_identity("ada");
+    ada.post("/hers/turns", &complete_turn_json("r", "?", "!"))
+        .wrote(201);
+    ada.get_body("/hers/turns?status=finalized");
+    let ready = client.get_body("/readyz");
     assert_eq!(ready["status"], "degraded");
     assert!(ready["hot"].is_string(), "{ready}");
     assert_eq!(metric(&client, "filrouge_hot_up"), 0.0);
@@ -351,10 +372,13 @@ fn without_redis_ephemeral_sessions_fail_and_durable_ones_continue() {
 
     redis.restart();
     until("Redis is used again", || {
-        client.post("/v/turns", &whole("r", "?", "!")).status < 300
+        client
+            .post("/v/turns", &complete_turn_json("r", "?", "!"))
+            .status
+            < 300
     });
     assert_eq!(pairs(&client, "v").len(), 1);
-    assert_eq!(client.see("/readyz")["status"], "ready");
+    assert_eq!(client.get_body("/readyz")["status"], "ready");
     assert!(metric(&client, "filrouge_hot_failures_total") >= 1.0);
     server.stop();
     world.verify();
@@ -365,7 +389,7 @@ fn a_session_token_gives_access_to_an_ephemeral_session() {
     let world = World::new();
     let server = ephemeral(&world, &[("FILROUGE_REQUIRE_SESSION_TOKEN", "true")]);
     let anonymous = Caller::anonymous(&server);
-    let created = anonymous.post("/v/turns", &whole("r", CANARY, "!"));
+    let created = anonymous.post("/v/turns", &complete_turn_json("r", CANARY, "!"));
     check_ephemeral(&created, 201);
     let token = created.header("filrouge-session-token").unwrap();
     anonymous.get("/v").fails(404, "session_not_found");
@@ -373,12 +397,16 @@ fn a_session_token_gives_access_to_an_ephemeral_session() {
         .with("filrouge-session-token", token)
         .get("/v")
         .is(200);
-    let ada = anonymous.of("ada");
+    let ada = anonymous.for_identity("ada");
     // Without the token, a login does not link the session.
-    assert_eq!(ada.post("/v/turns", &whole("a", "?", "!")).status, 409);
+    assert_eq!(
+        ada.post("/v/turns", &complete_turn_json("a", "?", "!"))
+            .status,
+        409
+    );
     let with_token = ada.with("filrouge-session-token", token);
     with_token
-        .post("/v/turns", &whole("a", "?", "!"))
+        .post("/v/turns", &complete_turn_json("a", "?", "!"))
         .wrote(201);
     assert!(ada.get("/v/items").text.contains(CANARY));
     server.stop();

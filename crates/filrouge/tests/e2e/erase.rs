@@ -33,7 +33,10 @@ fn remaining(world: &World) -> BTreeSet<String> {
 fn one_session_is_erased_and_a_retry_gets_its_receipt() {
     let world = World::new();
     let server = world.serve();
-    let (ada, bob) = (server.client().of("ada"), server.client().of("bob"));
+    let (ada, bob) = (
+        server.client().for_identity("ada"),
+        server.client().for_identity("bob"),
+    );
     record_turn(&ada, "s", "the-words-of-ada");
     record_turn(&bob, "t", "x");
     // The server keeps running while the command line erases.
@@ -84,11 +87,11 @@ fn one_session_is_erased_and_a_retry_gets_its_receipt() {
         ),
         (&["erase", "--session", "t", "--yes", "--unverified"], 2),
     ] {
-        let done = world.run(arguments);
+        let command_output = world.run(arguments);
         assert_eq!(
-            (done.code, done.stdout.as_str()),
+            (command_output.code, command_output.stdout.as_str()),
             (Some(code), ""),
-            "{arguments:?}: {done:?}"
+            "{arguments:?}: {command_output:?}"
         );
         assert_eq!(remaining(&world).len(), 1, "{arguments:?}");
     }
@@ -104,10 +107,18 @@ fn all_sessions_of_an_identity_or_a_tenant_are_erased() {
     let world = World::new();
     let (server, other) = (world.serve(), world.serve_with(&["--tenant", "other"]));
     for n in 0..7 {
-        record_turn(&server.client().of("ada"), &format!("ada-{n}"), "?");
-        record_turn(&other.client().of("ada"), &format!("ada-{n}"), "?");
+        record_turn(
+            &server.client().for_identity("ada"),
+            &format!("ada-{n}"),
+            "?",
+        );
+        record_turn(
+            &other.client().for_identity("ada"),
+            &format!("ada-{n}"),
+            "?",
+        );
     }
-    record_turn(&server.client().of("bob"), "bobs", "?");
+    record_turn(&server.client().for_identity("bob"), "bobs", "?");
     record_turn(&server.client(), "anonymous", "?");
     let receipts = lines(&world.ok(&["erase", "--identity", "ada", "--yes", "--json"]));
     let erased: BTreeSet<&str> = receipts
@@ -130,7 +141,7 @@ fn all_sessions_of_an_identity_or_a_tenant_are_erased() {
     );
     assert_eq!(remaining(&world).len(), 0);
     assert_eq!(
-        other.client().of("ada").all("", 50).len(),
+        other.client().for_identity("ada").all("", 50).len(),
         7,
         "another tenant's sessions are kept"
     );
@@ -143,7 +154,7 @@ fn all_sessions_of_an_identity_or_a_tenant_are_erased() {
 fn a_second_run_completes_a_killed_one() {
     let world = World::new();
     let server = world.serve();
-    let ada = server.client().of("ada");
+    let ada = server.client().for_identity("ada");
     let all: BTreeSet<String> = (0..120).map(|n| format!("s{n}")).collect();
     for id in &all {
         record_turn(&ada, id, "?");
@@ -193,7 +204,7 @@ fn a_closed_pipe_does_not_stop_an_erasure() {
     let world = World::new();
     let server = world.serve();
     for n in 0..20 {
-        record_turn(&server.client().of("ada"), &format!("s{n}"), "?");
+        record_turn(&server.client().for_identity("ada"), &format!("s{n}"), "?");
     }
     server.stop();
     let mut child = world

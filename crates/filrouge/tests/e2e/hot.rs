@@ -3,7 +3,7 @@
 use filrouge_testbed::Redis;
 use serde_json::{Value, json};
 
-use crate::http::{Client, Reply};
+use crate::http::{Client, Response};
 use crate::limits::until;
 use crate::world::{Server, World};
 
@@ -19,10 +19,10 @@ pub(crate) fn ephemeral(world: &World, variables: &[(&str, &str)]) -> Server {
         ],
         variables,
     ];
-    world.serve_where(&environment.concat(), &[])
+    world.serve_with_env(&environment.concat(), &[])
 }
 
-/// As [`ephemeral`], with the hot store in Redis.
+/// Like [`ephemeral`], with the hot store in Redis.
 pub(crate) fn with_redis(world: &World, redis: &Redis, variables: &[(&str, &str)]) -> Server {
     let url = redis.url();
     // The timeout is long, because Redis and the servers share the machine with other tests.
@@ -34,32 +34,32 @@ pub(crate) fn with_redis(world: &World, redis: &Redis, variables: &[(&str, &str)
 }
 
 /// The body of a complete turn in one request.
-pub(crate) fn whole(request: &str, question: &str, answer: &str) -> Value {
+pub(crate) fn complete_turn_json(request: &str, question: &str, answer: &str) -> Value {
     json!({ "request_id": request, "question_neutral": question, "answer_neutral": answer })
 }
 
 /// The body that starts a turn without an answer.
-pub(crate) fn open(request: &str, question: &str) -> Value {
+pub(crate) fn open_turn_json(request: &str, question: &str) -> Value {
     json!({ "request_id": request, "question_neutral": question })
 }
 
 /// The path of a turn.
-pub(crate) fn at(session: &str, turn: &Value) -> String {
+pub(crate) fn turn_path(session: &str, turn: &Value) -> String {
     format!("/{session}/turns/{}", turn["turn_id"].as_str().unwrap())
 }
 
-/// Checks the answer of a write that is only in the hot store; returns its body.
+/// Checks the response of a write that is only in the hot store; returns its body.
 #[track_caller]
-pub(crate) fn check_ephemeral(reply: &Reply, status: u16) -> Value {
-    let body = reply.is(status);
-    let durability = reply.header("filrouge-durability");
-    assert_eq!(durability, Some("ephemeral"), "{reply:?}");
+pub(crate) fn check_ephemeral(response: &Response, status: u16) -> Value {
+    let body = response.is(status);
+    let durability = response.header("filrouge-durability");
+    assert_eq!(durability, Some("ephemeral"), "{response:?}");
     body
 }
 
 /// The questions and answers of a session, as its caller would send them to a model.
 pub(crate) fn pairs(client: &Client, session: &str) -> Vec<(String, String)> {
-    let context = client.see(&format!("/{session}/context"));
+    let context = client.get_body(&format!("/{session}/context"));
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let messages = context["messages"].as_array().unwrap().iter();
     messages
@@ -68,7 +68,7 @@ pub(crate) fn pairs(client: &Client, session: &str) -> Vec<(String, String)> {
 }
 
 /// Everything that Redis stores: names and contents of all keys.
-pub(crate) fn held(redis: &Redis) -> String {
+pub(crate) fn redis_content(redis: &Redis) -> String {
     let mut all = String::new();
     for key in redis.cli(&["KEYS", "*"]).lines() {
         all.push_str(key);
@@ -84,7 +84,7 @@ pub(crate) fn held(redis: &Redis) -> String {
 }
 
 /// Waits until the copies in Redis are up to date.
-pub(crate) fn copied(client: &Client) {
+pub(crate) fn wait_for_copies(client: &Client) {
     until("the copies are up to date", || {
         let waiting = crate::limits::metric(client, "filrouge_hot_steps_waiting");
         waiting == 0.0

@@ -10,9 +10,9 @@ use crate::world::World;
 fn show(world: &World, variables: &[(&str, &str)], arguments: &[&str]) -> Value {
     let mut command = world.command(&[arguments, &["config", "show", "--json"]].concat());
     command.envs(variables.iter().copied());
-    let done = crate::world::finish(command, "config show");
-    assert_eq!(done.code, Some(0), "{done:?}");
-    serde_json::from_str::<Value>(&done.stdout).unwrap()["settings"].take()
+    let output = crate::world::finish(command, "config show");
+    assert_eq!(output.code, Some(0), "{output:?}");
+    serde_json::from_str::<Value>(&output.stdout).unwrap()["settings"].take()
 }
 
 fn value<'a>(settings: &'a Value, name: &str) -> &'a str {
@@ -113,12 +113,12 @@ fn errors_are_reported_without_passwords() {
         ("[tenants.acme]\ncolor = 1", "color"),
     ] {
         fs::write(world.path("bad.toml"), line).unwrap();
-        let done = world.run(&["--config", "bad.toml", "config", "show"]);
-        assert_eq!(done.code, Some(2), "{line}: {done:?}");
+        let output = world.run(&["--config", "bad.toml", "config", "show"]);
+        assert_eq!(output.code, Some(2), "{line}: {output:?}");
         assert!(
-            done.stderr.contains("bad.toml") && done.stderr.contains(word),
-            "{line}: {done:?}"
+            output.stderr.contains("bad.toml") && output.stderr.contains(word),
+            "{line}: {output:?}"
         );
-        assert!(!done.stderr.contains("s3cr3t"), "{done:?}");
+        assert!(!output.stderr.contains("s3cr3t"), "{output:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! An HTTP client that returns answers byte for byte, and can send malformed requests.
+//! An HTTP client that returns responses byte for byte, and can send malformed requests.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,18 +8,18 @@ use serde_json::Value;
 
 use crate::world::durability;
 
-/// An answer of the server.
+/// A response of the server.
 #[derive(Debug, Clone)]
-pub(crate) struct Reply {
+pub(crate) struct Response {
     pub(crate) status: u16,
     /// Lower-case names with values, in the order of arrival.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) text: String,
-    /// The durability that [`Reply::wrote`] expects.
+    /// The durability that [`Response::wrote`] expects.
     pub(crate) durability: &'static str,
 }
 
-impl Reply {
+impl Response {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(n, _)| n == name);
         found.map(|(_, value)| value.as_str())
@@ -88,12 +88,12 @@ impl Client {
     }
 
     /// The same client for a server whose store has this durability.
-    pub(crate) fn expecting(self, durability: &'static str) -> Self {
+    pub(crate) fn expecting_durability(self, durability: &'static str) -> Self {
         Self { durability, ..self }
     }
 
     /// The same client on behalf of `identity`.
-    pub(crate) fn of(&self, identity: &str) -> Self {
+    pub(crate) fn for_identity(&self, identity: &str) -> Self {
         Self {
             identity: Some(identity.to_owned()),
             ..self.clone()
@@ -101,7 +101,7 @@ impl Client {
     }
 
     /// `path` is below `/api/v1/sessions`.
-    pub(crate) fn get(&self, path: &str) -> Reply {
+    pub(crate) fn get(&self, path: &str) -> Response {
         let mut request = self.agent.get(self.url(path));
         if let Some(identity) = &self.identity {
             request = request.header("filrouge-identity", identity);
@@ -111,21 +111,21 @@ impl Client {
 
     /// Reads a path, which must succeed; returns the body.
     #[track_caller]
-    pub(crate) fn see(&self, path: &str) -> Value {
+    pub(crate) fn get_body(&self, path: &str) -> Value {
         self.get(path).is(200)
     }
 
-    pub(crate) fn post(&self, path: &str, body: &Value) -> Reply {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Response {
         self.post_text(path, &body.to_string())
     }
 
-    pub(crate) fn post_text(&self, path: &str, body: &str) -> Reply {
+    pub(crate) fn post_text(&self, path: &str, body: &str) -> Response {
         self.try_post(path, body)
             .unwrap_or_else(|e| panic!("POST {path}: {e}"))
     }
 
-    /// Sends a write to a server that may not answer.
-    pub(crate) fn try_post(&self, path: &str, body: &str) -> Result<Reply, ureq::Error> {
+    /// Sends a write to a server that may not respond.
+    pub(crate) fn try_post(&self, path: &str, body: &str) -> Result<Response, ureq::Error> {
         let mut request = self.agent.post(self.url(path));
         if let Some(identity) = &self.identity {
             request = request.header("filrouge-identity", identity);
@@ -134,15 +134,15 @@ impl Client {
         Ok(self.read(request.send(body.as_bytes())?))
     }
 
-    pub(crate) fn put(&self, path: &str, body: &Value) -> Reply {
+    pub(crate) fn put(&self, path: &str, body: &Value) -> Response {
         self.send("PUT", path, Some(body), &[])
     }
 
-    pub(crate) fn patch(&self, path: &str, body: &Value) -> Reply {
+    pub(crate) fn patch(&self, path: &str, body: &Value) -> Response {
         self.send("PATCH", path, Some(body), &[])
     }
 
-    pub(crate) fn delete(&self, path: &str) -> Reply {
+    pub(crate) fn delete(&self, path: &str) -> Response {
         self.send("DELETE", path, None, &[])
     }
 
@@ -153,7 +153,7 @@ impl Client {
         path: &str,
         body: Option<&Value>,
         headers: &[(&str, &str)],
-    ) -> Reply {
+    ) -> Response {
         let mut request = ureq::http::Request::builder()
             .method(method)
             .uri(self.url(path));
@@ -163,31 +163,31 @@ impl Client {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let answer = match body {
+        let response = match body {
             Some(body) => {
                 let request = request.header("content-type", "application/json");
                 self.agent.run(request.body(body.to_string()).unwrap())
             }
             None => self.agent.run(request.body(()).unwrap()),
         };
-        self.read(answer.unwrap_or_else(|e| panic!("{method} {path}: {e}")))
+        self.read(response.unwrap_or_else(|e| panic!("{method} {path}: {e}")))
     }
 
     /// Sends the bytes of a complete request on its own connection.
-    pub(crate) fn raw(&self, request: &[u8]) -> Reply {
+    pub(crate) fn send_bytes(&self, request: &[u8]) -> Response {
         let host = self.origin.strip_prefix("http://").unwrap();
         let mut stream = TcpStream::connect(host).unwrap();
         let limit = Some(Duration::from_secs(60));
         stream.set_read_timeout(limit).unwrap();
-        // A server may answer, and close, before it has read everything.
+        // A server may respond, and close, before it has read everything.
         stream.write_all(request).ok();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).ok();
-        parse(&String::from_utf8(answer).unwrap())
+        let mut response = Vec::new();
+        stream.read_to_end(&mut response).ok();
+        parse(&String::from_utf8(response).unwrap())
     }
 
     /// Sends a request without a body, with the given header lines.
-    pub(crate) fn bare(&self, method: &str, target: &str, headers: &str) -> Reply {
+    pub(crate) fn send_without_body(&self, method: &str, target: &str, headers: &str) -> Response {
         let host = if headers.to_ascii_lowercase().contains("host:") {
             ""
         } else {
@@ -195,7 +195,7 @@ impl Client {
         };
         let text =
             format!("{method} {target} HTTP/1.1\r\n{host}{headers}connection: close\r\n\r\n");
-        self.raw(text.as_bytes())
+        self.send_bytes(text.as_bytes())
     }
 
     /// Reads all rows of a list, page by page.
@@ -204,7 +204,7 @@ impl Client {
         let (mut rows, mut cursor) = (Vec::new(), String::new());
         loop {
             let join = if path.contains('?') { '&' } else { '?' };
-            let mut page = self.see(&format!("{path}{join}limit={limit}{cursor}"));
+            let mut page = self.get_body(&format!("{path}{join}limit={limit}{cursor}"));
             rows.append(page["data"].as_array_mut().unwrap());
             match page["next_cursor"].as_str() {
                 Some(next) => cursor = format!("&cursor={next}"),
@@ -224,13 +224,13 @@ impl Client {
         format!("{}/api/v1/sessions{path}", self.origin)
     }
 
-    fn read(&self, mut answer: ureq::http::Response<ureq::Body>) -> Reply {
-        let headers = answer.headers().iter();
+    fn read(&self, mut response: ureq::http::Response<ureq::Body>) -> Response {
+        let headers = response.headers().iter();
         let headers = headers.map(|(n, v)| (n.to_string(), v.to_str().unwrap().to_owned()));
         let headers = headers.collect();
-        let status = answer.status().as_u16();
-        let body = answer.body_mut().with_config().limit(1 << 30);
-        Reply {
+        let status = response.status().as_u16();
+        let body = response.body_mut().with_config().limit(1 << 30);
+        Response {
             status,
             headers,
             text: body.read_to_string().unwrap(),
@@ -239,15 +239,15 @@ impl Client {
     }
 }
 
-/// Parses the bytes of an answer.
-pub(crate) fn parse(answer: &str) -> Reply {
-    let (head, text) = answer
+/// Parses the bytes of a response.
+pub(crate) fn parse(response: &str) -> Response {
+    let (head, text) = response
         .split_once("\r\n\r\n")
-        .unwrap_or_else(|| panic!("no answer: {answer:?}"));
+        .unwrap_or_else(|| panic!("no response: {response:?}"));
     let mut lines = head.lines();
     let status = lines.next().and_then(|l| l.split(' ').nth(1)).unwrap();
     let headers = lines.filter_map(|l| l.split_once(": "));
-    Reply {
+    Response {
         status: status.parse().unwrap(),
         headers: headers
             .map(|(n, v)| (n.to_ascii_lowercase(), v.to_owned()))

@@ -67,7 +67,7 @@ fn a_complete_turn_is_written_by_one_request() {
     client
         .post("/s/turns", &two_answers)
         .fails(409, "final_exists");
-    assert_eq!(client.see("/s")["last_seq"], 4);
+    assert_eq!(client.get_body("/s")["last_seq"], 4);
     server.stop();
     world.verify();
 }
@@ -183,25 +183,25 @@ fn a_replacement_takes_the_place_of_the_old_turn() {
     let second = json!({ "request_id": "r1c", "question_neutral": "2+2?", "answer_neutral": "3" });
     client.post(&path, &second).fails(409, "turn_replaced");
 
-    let old = client.see(&old_path);
+    let old = client.get_body(&old_path);
     assert_eq!(
         (&old["answer_neutral"], &old["replaced_by_turn_id"]),
         (&json!("5"), &new["turn_id"])
     );
-    let context = client.see("/s/context");
+    let context = client.get_body("/s/context");
     assert_eq!(context["messages"][0]["answer"], "4");
     assert_eq!(
         context["report"]["dropped"],
         json!([{ "seq": 1, "reason": "turn_replaced" }, { "seq": 2, "reason": "turn_replaced" }])
     );
-    let finalized = client.see("/s/turns?status=finalized");
+    let finalized = client.get_body("/s/turns?status=finalized");
     assert_eq!(
         finalized["data"].as_array().unwrap().len(),
         1,
         "{finalized}"
     );
     assert_eq!(client.all("/s/turns", 1).len(), 2);
-    assert_eq!(client.see("/s")["turn_count"], 1);
+    assert_eq!(client.get_body("/s")["turn_count"], 1);
     server.stop();
     world.verify();
 }
@@ -268,5 +268,5 @@ fn only_listed_runtime_context_is_stored() {
     assert!(!server.wait_for_exit().contains("s3cr3t"));
     let export: Value = serde_json::from_str(&world.ok(&["export", "s"])).unwrap();
     assert!(!export.to_string().contains("s3cr3t"));
-    world.holds_nowhere("s3cr3t");
+    world.assert_not_stored("s3cr3t");
 }

@@ -78,15 +78,21 @@ fn every_id_works_end_to_end() {
                 &json!({ "request_id": id, "answer_neutral": "!" }),
             )
             .wrote(200);
-        assert_eq!(client.see(&path)["session_id"], id);
+        assert_eq!(client.get_body(&path)["session_id"], id);
         assert_eq!(
-            client.see(&format!("{path}/items"))["data"][1]["item_id"],
+            client.get_body(&format!("{path}/items"))["data"][1]["item_id"],
             id
         );
-        let by_request = client.see(&format!("{path}/turns?request_id={}", encode(id)));
+        let by_request = client.get_body(&format!("{path}/turns?request_id={}", encode(id)));
         assert_eq!(by_request["data"][0]["request_id"], id);
-        assert_eq!(client.see(&format!("{path}/context"))["report"]["kept"], 2);
-        assert_eq!(client.see(&format!("{path}/verify"))["status"], "intact");
+        assert_eq!(
+            client.get_body(&format!("{path}/context"))["report"]["kept"],
+            2
+        );
+        assert_eq!(
+            client.get_body(&format!("{path}/verify"))["status"],
+            "intact"
+        );
         assert_eq!(
             client.post("", &json!({ "session_id": id })).wrote(200)["turn_count"],
             1
@@ -112,7 +118,7 @@ fn identities_follow_the_rules_of_ids() {
     let client = server.client();
     let create_session = |identity: &[u8]| {
         let head = b"POST /api/v1/sessions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\nconnection: close\r\nfilrouge-identity: ";
-        client.raw(&[head, identity, b"\r\n\r\n"].concat())
+        client.send_bytes(&[head, identity, b"\r\n\r\n"].concat())
     };
     let created = create_session("żółw".as_bytes()).wrote(201);
     assert_eq!(created["identity_id"], "żółw");

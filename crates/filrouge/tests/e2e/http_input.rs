@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::http::{Client, Reply};
+use crate::http::{Client, Response};
 use crate::world::World;
 
 const JSON: &str = "content-type: application/json\r\n";
 
 /// Posts any bytes with the given header lines.
-fn post_bytes(client: &Client, path: &str, headers: &str, body: &[u8]) -> Reply {
+fn post_bytes(client: &Client, path: &str, headers: &str, body: &[u8]) -> Response {
     let length = body.len();
     let head = format!(
         "POST /api/v1/sessions{path} HTTP/1.1\r\nhost: localhost\r\n{headers}content-length: {length}\r\nconnection: close\r\n\r\n"
     );
-    client.raw(&[head.as_bytes(), body].concat())
+    client.send_bytes(&[head.as_bytes(), body].concat())
 }
 
 /// Creates an open turn; returns its path.
@@ -125,7 +125,7 @@ fn invalid_requests_get_422() {
     }
     let empty = json!({ "items": [{ "role": "user", "channel": "plan", "parts": [] }] });
     client.post(&format!("{turn}/items"), &empty).wrote(201);
-    assert_eq!(client.see("/s")["last_seq"], 2);
+    assert_eq!(client.get_body("/s")["last_seq"], 2);
     server.stop();
     world.verify();
 }
@@ -154,8 +154,8 @@ fn parameters_are_checked() {
         ] {
             client.get(&format!("{list}?{bad}")).fails(422, "invalid");
         }
-        client.see(&format!("{list}?limit=500"));
-        client.see(&format!("{list}?cursor=9999999999999999999"));
+        client.get_body(&format!("{list}?limit=500"));
+        client.get_body(&format!("{list}?cursor=9999999999999999999"));
     }
     for bad in [
         "?status=done",
@@ -183,7 +183,7 @@ fn parameters_are_checked() {
             .fails(422, "invalid");
     }
     client.get("/dry").fails(404, "session_not_found");
-    assert_eq!(client.see("/s")["last_seq"], 1);
+    assert_eq!(client.get_body("/s")["last_seq"], 1);
     server.stop();
 }
 
@@ -208,7 +208,7 @@ fn only_json_is_accepted() {
     let valid = "content-type: Application/JSON; charset=utf-8\r\n";
     post_bytes(&client, "/s/turns", valid, body.as_bytes()).wrote(201);
     let patch = r#"{"title":"T"}"#;
-    let patched = client.raw(
+    let patched = client.send_bytes(
         format!(
             "PATCH /api/v1/sessions/s HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/merge-patch+json\r\n\
              content-length: {}\r\nconnection: close\r\n\r\n{patch}",
@@ -234,7 +234,9 @@ fn foreign_hosts_and_origins_are_refused() {
         "host: localhost\r\norigin: http://127.0.0.1.example.org\r\n",
     ] {
         for target in ["/api/v1/sessions", "/healthz", "/nowhere"] {
-            client.bare("GET", target, headers).fails(403, "forbidden");
+            client
+                .send_without_body("GET", target, headers)
+                .fails(403, "forbidden");
         }
     }
     for headers in [
@@ -244,7 +246,9 @@ fn foreign_hosts_and_origins_are_refused() {
         "origin: http://localhost:3000\r\n",
     ] {
         assert_eq!(
-            client.bare("GET", "/api/v1/sessions", headers).status,
+            client
+                .send_without_body("GET", "/api/v1/sessions", headers)
+                .status,
             200,
             "{headers}"
         );
@@ -265,7 +269,9 @@ fn unknown_routes_and_methods_are_refused() {
         "/api/v1/sessions/s/nothing",
         "/v1/x",
     ] {
-        let problem = client.bare("GET", target, "").fails(404, "route_not_found");
+        let problem = client
+            .send_without_body("GET", target, "")
+            .fails(404, "route_not_found");
         assert!(problem["hint"].as_str().unwrap().contains("/openapi.json"));
     }
     for (method, target) in [
@@ -276,11 +282,11 @@ fn unknown_routes_and_methods_are_refused() {
         ("POST", "/healthz"),
         ("BREW", "/api/v1/sessions"),
     ] {
-        let reply = client.bare(method, target, "content-length: 0\r\n");
-        let problem = reply.fails(405, "method_not_allowed");
+        let response = client.send_without_body(method, target, "content-length: 0\r\n");
+        let problem = response.fails(405, "method_not_allowed");
         let hint = problem["hint"].as_str().unwrap().to_owned();
         let hinted = hint.strip_prefix("known methods: ").unwrap().split(", ");
-        let allowed = reply.header("allow").unwrap().split(',').map(str::trim);
+        let allowed = response.header("allow").unwrap().split(',').map(str::trim);
         let (hinted, allowed): (BTreeSet<_>, BTreeSet<_>) = (hinted.collect(), allowed.collect());
         assert_eq!(hinted, allowed, "{method} {target}");
     }
@@ -336,7 +342,7 @@ fn sizes_are_bounded() {
     let item = json!({ "role": "user", "channel": "plan", "parts": [] });
     let body = json!({ "items": vec![item; 10_000] });
     client.post(&items, &body).fails(422, "limit_exceeded");
-    assert_eq!(client.see("/s")["last_seq"], 2);
+    assert_eq!(client.get_body("/s")["last_seq"], 2);
     server.stop();
     world.verify();
 }
@@ -380,10 +386,10 @@ fn an_error_that_a_retry_does_not_solve_has_no_hint_and_no_retry_after() {
     let world = World::new();
     let server = world.serve_with(&["--store", "memory:"]);
     let client = server.client();
-    let reply = client.get("/none");
-    let body = reply.fails(404, "session_not_found");
+    let response = client.get("/none");
+    let body = response.fails(404, "session_not_found");
     assert_eq!(body["hint"], Value::Null);
-    assert_eq!(reply.header("retry-after"), None);
+    assert_eq!(response.header("retry-after"), None);
     server.stop();
 }
 
@@ -404,7 +410,7 @@ fn a_fence_that_was_never_granted_is_refused() {
     }
     // Reads and creations ignore the fence.
     client
-        .bare("GET", "/api/v1/sessions", "filrouge-fence: 7\r\n")
+        .send_without_body("GET", "/api/v1/sessions", "filrouge-fence: 7\r\n")
         .is(200);
     post_bytes(&client, "", &fenced, b"{}").is(201);
     server.stop();

@@ -30,7 +30,13 @@ fn items_are_paged() {
     for n in 1..=60 {
         record_turn(&client, "s", n);
     }
-    assert_eq!(client.see("/s/items")["data"].as_array().unwrap().len(), 50);
+    assert_eq!(
+        client.get_body("/s/items")["data"]
+            .as_array()
+            .unwrap()
+            .len(),
+        50
+    );
     for limit in [1, 7, 60, 120, 500] {
         let seqs: Vec<u64> = client
             .all("/s/items", limit)
@@ -39,13 +45,13 @@ fn items_are_paged() {
             .collect();
         assert_eq!(seqs, (1..=120).collect::<Vec<_>>(), "limit {limit}");
     }
-    let page = client.see("/s/items?after=118&limit=2");
+    let page = client.get_body("/s/items?after=118&limit=2");
     assert_eq!(
         (&page["data"][0]["seq"], &page["next_cursor"]),
         (&json!(119), &Value::Null)
     );
     for after in ["120", "121", "18446744073709551615"] {
-        let page = client.see(&format!("/s/items?after={after}"));
+        let page = client.get_body(&format!("/s/items?after={after}"));
         assert_eq!(
             page,
             json!({ "data": [], "next_cursor": null }),
@@ -56,7 +62,7 @@ fn items_are_paged() {
         .post("", &json!({ "session_id": "empty" }))
         .wrote(201);
     for list in ["items", "turns"] {
-        let page = client.see(&format!("/empty/{list}"));
+        let page = client.get_body(&format!("/empty/{list}"));
         assert_eq!(page, json!({ "data": [], "next_cursor": null }));
     }
     server.stop();
@@ -83,29 +89,32 @@ fn turns_are_paged_from_either_end() {
         assert_eq!(ordinals, (1..=12).collect::<Vec<_>>());
         assert_eq!(client.all("/s/turns?status=open", limit).len(), 3);
     }
-    let newest = client.see("/s/turns?status=finalized&limit=4");
+    let newest = client.get_body("/s/turns?status=finalized&limit=4");
     assert_eq!(values(&newest, "request_id"), ["r6", "r7", "r8", "r9"]);
     let before = format!(
         "/s/turns?status=finalized&limit=4&cursor={}",
         newest["next_cursor"].as_str().unwrap()
     );
-    let before = client.see(&before);
+    let before = client.get_body(&before);
     assert_eq!(values(&before, "request_id"), ["r2", "r3", "r4", "r5"]);
     assert_eq!(client.all("/s/turns?status=finalized", 4).len(), 9);
-    let all = client.see("/s/turns?status=finalized&limit=9");
+    let all = client.get_body("/s/turns?status=finalized&limit=9");
     assert_eq!(
         (all["data"].as_array().unwrap().len(), &all["next_cursor"]),
         (9, &Value::Null)
     );
-    assert_eq!(client.see("/s/turns?status=failed")["data"], json!([]));
+    assert_eq!(client.get_body("/s/turns?status=failed")["data"], json!([]));
 
-    let one = client.see("/s/turns?request_id=r4");
+    let one = client.get_body("/s/turns?request_id=r4");
     assert_eq!(values(&one, "question_neutral"), ["q4"]);
     assert_eq!(
-        client.see("/s/turns?request_id=r4&status=open")["data"],
+        client.get_body("/s/turns?request_id=r4&status=open")["data"],
         json!([])
     );
-    assert_eq!(client.see("/s/turns?request_id=none")["data"], json!([]));
+    assert_eq!(
+        client.get_body("/s/turns?request_id=none")["data"],
+        json!([])
+    );
     client
         .get("/none/turns?request_id=r4")
         .fails(404, "session_not_found");
@@ -116,7 +125,7 @@ fn turns_are_paged_from_either_end() {
 fn sessions_are_filtered() {
     let world = World::new();
     let server = world.serve();
-    let ada = server.client().of("ada");
+    let ada = server.client().for_identity("ada");
     for n in 0..12 {
         let project = if n % 4 == 0 { "rare" } else { "common" };
         ada.post(
@@ -125,7 +134,7 @@ fn sessions_are_filtered() {
         )
         .wrote(201);
     }
-    let newest = ada.see("?limit=3");
+    let newest = ada.get_body("?limit=3");
     assert_eq!(values(&newest, "session_id"), ["s11", "s10", "s9"]);
     for limit in [1, 5, 12, 500] {
         assert_eq!(ada.all("", limit).len(), 12);
@@ -135,7 +144,10 @@ fn sessions_are_filtered() {
     assert_eq!(ada.all("?status=closed", 50).len(), 0);
     assert_eq!(ada.all("?identity_id=ada", 50).len(), 12);
     assert_eq!(ada.all("?identity_id=bob", 50).len(), 0);
-    let third = ada.see("/s3")["created_at"].as_str().unwrap().to_owned();
+    let third = ada.get_body("/s3")["created_at"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     assert_eq!(ada.all(&format!("?since={third}"), 50).len(), 9);
     assert_eq!(ada.all(&format!("?until={third}"), 50).len(), 3);
     server.stop();
@@ -227,7 +239,7 @@ fn a_context_reports_the_items_that_it_omits() {
         .wrote(200);
     record_turn(&client, "s", 2);
 
-    let context = client.see("/s/context");
+    let context = client.get_body("/s/context");
     let pair = |n: u64| (json!(format!("q{n}")), json!(format!("a{n}")));
     let pairs = |context: &Value| -> Vec<(Value, Value)> {
         let messages = context["messages"].as_array().unwrap();
@@ -260,15 +272,15 @@ fn a_context_reports_the_items_that_it_omits() {
     assert_eq!(context["report"]["window"]["last_turns"], Value::Null);
     assert_eq!(context["report"]["window"]["first_seq"], 1);
 
-    let one = client.see("/s/context?format=pairs&variant=neutral&last_turns=1");
+    let one = client.get_body("/s/context?format=pairs&variant=neutral&last_turns=1");
     assert_eq!(pairs(&one), [pair(2)]);
     assert_eq!(one["report"]["window"]["last_turns"], 1);
     assert_eq!(
-        pairs(&client.see("/s/context?last_turns=1000")),
+        pairs(&client.get_body("/s/context?last_turns=1000")),
         [pair(1), pair(2)]
     );
     assert_eq!(
-        client.see("/s/context?variant=translated")["messages"],
+        client.get_body("/s/context?variant=translated")["messages"],
         json!([])
     );
     for bad in [
@@ -293,7 +305,7 @@ fn a_session_can_be_verified() {
     let client = server.client();
     let turn = json!({ "request_id": "r", "question_neutral": "?", "items": [text_item("i", "system", "system_note", "n")] });
     client.post("/s/turns", &turn).wrote(201);
-    let report = client.see("/s/verify");
+    let report = client.get_body("/s/verify");
     assert_eq!(report["status"], "intact");
     assert_eq!(
         (&report["sessions"], &report["turns"], &report["items"]),
@@ -301,8 +313,8 @@ fn a_session_can_be_verified() {
     );
     assert_eq!(report["findings"], json!([]));
     client.get("/none/verify").fails(404, "session_not_found");
-    assert_eq!(client.see("/healthz"), json!({ "status": "ok" }));
-    let ready = client.see("/readyz");
+    assert_eq!(client.get_body("/healthz"), json!({ "status": "ok" }));
+    let ready = client.get_body("/readyz");
     assert_eq!(
         ready,
         json!({

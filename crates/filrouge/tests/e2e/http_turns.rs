@@ -23,7 +23,7 @@ fn channels(client: &Client, session: &str) -> Vec<String> {
 fn sessions_are_created_once() {
     let world = World::new();
     let server = world.serve();
-    let (anonymous, ada) = (server.client(), server.client().of("ada"));
+    let (anonymous, ada) = (server.client(), server.client().for_identity("ada"));
     let body =
         json!({ "session_id": "s", "title": "T", "project_id": "p", "metadata": { "k": 1 } });
     let created = ada.post("", &body).wrote(201);
@@ -37,8 +37,8 @@ fn sessions_are_created_once() {
     );
     assert_eq!(created["metadata"], json!({ "k": 1 }));
     assert_eq!(ada.post("", &body).wrote(200), created);
-    assert_eq!(ada.see("/s"), created);
-    for other in [&anonymous, &anonymous.of("bob")] {
+    assert_eq!(ada.get_body("/s"), created);
+    for other in [&anonymous, &anonymous.for_identity("bob")] {
         let problem = other.post("", &body).fails(409, "session_conflict");
         assert!(problem["hint"].is_string());
         let turn = json!({ "request_id": "r", "question_neutral": "?" });
@@ -47,15 +47,15 @@ fn sessions_are_created_once() {
     let unnamed = anonymous.post("", &json!({})).wrote(201);
     let again = anonymous.post("", &json!({})).wrote(201);
     assert_ne!(unnamed["session_id"], again["session_id"]);
-    anonymous.see(&format!("/{}", unnamed["session_id"].as_str().unwrap()));
+    anonymous.get_body(&format!("/{}", unnamed["session_id"].as_str().unwrap()));
     let empty = "POST /api/v1/sessions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-    anonymous.raw(empty.as_bytes()).wrote(201);
+    anonymous.send_bytes(empty.as_bytes()).wrote(201);
     server.stop();
     world.verify();
 }
 
 #[test]
-fn a_repeated_start_returns_the_first_answer() {
+fn a_repeated_start_returns_the_first_response() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
@@ -84,9 +84,9 @@ fn a_repeated_start_returns_the_first_answer() {
     );
     assert_eq!(again["question_neutral"], "Why?");
     assert_eq!(again["turn_id"], first["turn_id"]);
-    assert_eq!(client.see("/s")["last_seq"], 1);
+    assert_eq!(client.get_body("/s")["last_seq"], 1);
     let turn = format!("/s/turns/{}", first["turn_id"].as_str().unwrap());
-    assert_eq!(client.see(&turn), expected);
+    assert_eq!(client.get_body(&turn), expected);
     server.stop();
 }
 
@@ -143,7 +143,7 @@ fn items_are_appended_once() {
     client
         .post(&format!("{other_turn}/items"), &json!({ "items": [a] }))
         .fails(409, "idempotency_mismatch");
-    assert_eq!(client.see("/s")["last_seq"], 4);
+    assert_eq!(client.get_body("/s")["last_seq"], 4);
     assert_eq!(
         channels(&client, "s"),
         ["question", "thought", "weather/sunny", "question"]
@@ -228,7 +228,7 @@ fn a_final_item_becomes_the_answer() {
     let empty = format!(
         "POST /api/v1/sessions{finalize} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
     );
-    let done = client.raw(empty.as_bytes()).wrote(200);
+    let done = client.send_bytes(empty.as_bytes()).wrote(200);
     assert_eq!(done["answer_neutral"], "Because.");
     assert_eq!(
         client.post(&finalize, &json!({})).wrote(200)["replayed"],

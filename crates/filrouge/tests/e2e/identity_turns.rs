@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::caller::{Caller, key};
-use crate::http::{Client, Reply};
+use crate::http::{Client, Response};
 use crate::world::World;
 
 /// Records a complete turn.
@@ -13,7 +13,7 @@ fn record_turn(client: &Client, session: &str, request: &str) -> Value {
 }
 
 /// Requests `/api/v1/turns` with a query.
-fn get_turns(caller: &Caller, query: &str) -> Reply {
+fn get_turns(caller: &Caller, query: &str) -> Response {
     caller.send("GET", &format!("/api/v1/turns?{query}"), None)
 }
 
@@ -50,8 +50,8 @@ fn turns_are_paged_newest_first() {
     let world = World::new();
     let server = world.serve();
     let (client, ada) = (
-        server.client().of("ada"),
-        Caller::anonymous(&server).of("ada"),
+        server.client().for_identity("ada"),
+        Caller::anonymous(&server).for_identity("ada"),
     );
     for session in ["s1", "s2", "s3"] {
         client
@@ -84,16 +84,16 @@ fn turns_are_paged_newest_first() {
     let page = get_turns(&ada, "identity_id=ada&limit=1").is(200);
     assert_eq!(
         page["data"][0],
-        client.see("/s3/turns")["data"][1],
+        client.get_body("/s3/turns")["data"][1],
         "the turn differs from that in the session's list"
     );
 
     // Replaced and redacted turns are left out.
-    let replaced = client.see("/s1/turns?request_id=b")["data"][0]["turn_id"].clone();
+    let replaced = client.get_body("/s1/turns?request_id=b")["data"][0]["turn_id"].clone();
     let path = format!("/s1/turns/{}", replaced.as_str().unwrap());
     let better = json!({ "request_id": "b2", "question_neutral": "?", "answer_neutral": "!" });
     client.post(&format!("{path}/replace"), &better).wrote(201);
-    let redacted = client.see("/s1/turns?request_id=c")["data"][0]["turn_id"].clone();
+    let redacted = client.get_body("/s1/turns?request_id=c")["data"][0]["turn_id"].clone();
     let path = format!("/s1/turns/{}", redacted.as_str().unwrap());
     client
         .post(&format!("{path}/redact"), &json!({ "reason": "x" }))
@@ -115,8 +115,8 @@ fn pages_neither_skip_nor_repeat_turns_while_others_write() {
     let world = World::new();
     let server = world.serve();
     let (client, ada) = (
-        server.client().of("ada"),
-        Caller::anonymous(&server).of("ada"),
+        server.client().for_identity("ada"),
+        Caller::anonymous(&server).for_identity("ada"),
     );
     let mut before = Vec::new();
     for session in 0..6 {
@@ -131,7 +131,7 @@ fn pages_neither_skip_nor_repeat_turns_while_others_write() {
             record_turn(&client, &format!("s{session}"), &format!("late{n}"));
         }
         record_turn(&client, &format!("new{n}"), "r");
-        let old = client.see("/s1/turns?request_id=r3")["data"][0].clone();
+        let old = client.get_body("/s1/turns?request_id=r3")["data"][0].clone();
         if n == 1 {
             let path = format!("/s1/turns/{}/replace", old["turn_id"].as_str().unwrap());
             let better =
@@ -157,10 +157,10 @@ fn pages_neither_skip_nor_repeat_turns_while_others_write() {
     world.verify();
 }
 
-/// The parts of an answer that must be equal, whether the identity exists or not.
-fn comparable(reply: &Reply) -> (u16, Vec<String>, String) {
-    let names = reply.headers.iter().map(|(n, _)| n.clone()).collect();
-    (reply.status, names, reply.text.clone())
+/// The parts of a response that must be equal, whether the identity exists or not.
+fn comparable_parts(response: &Response) -> (u16, Vec<String>, String) {
+    let names = response.headers.iter().map(|(n, _)| n.clone()).collect();
+    (response.status, names, response.text.clone())
 }
 
 #[test]
@@ -175,20 +175,23 @@ fn a_foreign_identity_looks_absent() {
         key(&world, &[&["--role", role], identity].concat())
     });
     let server = world.serve();
-    let [service, user, auditor, admin] = keys.map(|key| Caller::bearing(&server, &key));
+    let [service, user, auditor, admin] = keys.map(|key| Caller::with_credentials(&server, &key));
     let body =
         json!({ "request_id": "r", "question_neutral": "secret", "answer_neutral": "secret" });
-    service.of("ada").post("/adas/turns", &body).wrote(201);
+    service
+        .for_identity("ada")
+        .post("/adas/turns", &body)
+        .wrote(201);
     user.post("/bobs/turns", &body).wrote(201);
     for stranger in [
         &user,
-        &service.of("bob"),
-        &admin.of("bob"),
-        &service.of("Ada"),
+        &service.for_identity("bob"),
+        &admin.for_identity("bob"),
+        &service.for_identity("Ada"),
     ] {
         let foreign = get_turns(stranger, "identity_id=ada");
         let unknown = get_turns(stranger, "identity_id=unknown");
-        assert_eq!(comparable(&foreign), comparable(&unknown));
+        assert_eq!(comparable_parts(&foreign), comparable_parts(&unknown));
         assert_eq!(foreign.is(200), json!({ "data": [], "next_cursor": null }));
     }
     // A cursor of another caller reveals nothing.
@@ -199,8 +202,8 @@ fn a_foreign_identity_looks_absent() {
     );
     for (caller, own) in [
         (&user, "bob"),
-        (&service.of("ada"), "ada"),
-        (&service.of("bob"), "bob"),
+        (&service.for_identity("ada"), "ada"),
+        (&service.for_identity("bob"), "bob"),
     ] {
         assert_eq!(
             names(&get_turns(caller, &format!("identity_id={own}")).is(200)),
@@ -230,8 +233,8 @@ fn the_work_for_a_page_is_limited_for_any_cursor() {
     let world = World::new();
     let server = world.serve();
     let (client, ada) = (
-        server.client().of("ada"),
-        Caller::anonymous(&server).of("ada"),
+        server.client().for_identity("ada"),
+        Caller::anonymous(&server).for_identity("ada"),
     );
     record_turn(&client, "first", "r");
     for n in 0..450 {
@@ -283,7 +286,10 @@ fn the_work_for_a_page_is_limited_for_any_cursor() {
 fn sessions_are_found_by_agent_title_status_and_owner() {
     let world = World::new();
     let server = world.serve();
-    let (ada, bob) = (server.client().of("ada"), server.client().of("bob"));
+    let (ada, bob) = (
+        server.client().for_identity("ada"),
+        server.client().for_identity("bob"),
+    );
     for (client, id, title, agent) in [
         (&ada, "a1", "Opening Hours %_", "desk"),
         (&ada, "a2", "straße ÄRGER", "planner"),
@@ -318,7 +324,7 @@ fn sessions_are_found_by_agent_title_status_and_owner() {
         ("q='%20OR%201=1--", vec![]),
         ("identity_id=bob", vec![]),
     ] {
-        assert_eq!(ids(&ada.see(&format!("?{query}"))), found, "{query}");
+        assert_eq!(ids(&ada.get_body(&format!("?{query}"))), found, "{query}");
     }
     let listed =
         |arguments: &[&str]| ids(&world.json(&[&["sessions", "list"], arguments].concat()));

@@ -71,8 +71,11 @@ fn indexes_are_created_used_and_updated() {
     );
     assert!(files(&world).is_empty(), "`index status` created an index");
     let scanned = json(&world, &["search", "lenses"]);
-    let done = run(&world, &["search", "lenses"]);
-    assert!(done.stderr.contains("filrouge index update"), "{done:?}");
+    let output = run(&world, &["search", "lenses"]);
+    assert!(
+        output.stderr.contains("filrouge index update"),
+        "{output:?}"
+    );
 
     let created = json(&world, &["index", "update"]);
     let created = created["indexes"].as_array().unwrap();
@@ -94,8 +97,11 @@ fn indexes_are_created_used_and_updated() {
     }
     let found = json(&world, &["search", "lenses"]);
     assert_eq!(found["sessions"], scanned["sessions"]);
-    let done = run(&world, &["search", "lenses"]);
-    assert!(!done.stderr.contains("filrouge index update"), "{done:?}");
+    let output = run(&world, &["search", "lenses"]);
+    assert!(
+        !output.stderr.contains("filrouge index update"),
+        "{output:?}"
+    );
 
     // An update without changes reads no session.
     let again = json(&world, &["index", "update"]);
@@ -109,7 +115,7 @@ fn indexes_are_created_used_and_updated() {
     let mut new: Value = serde_json::from_str(&text).unwrap();
     new["text"] = "quarzwort".into();
     fs::write(&part, new.to_string()).unwrap();
-    // A search finds the changed text at once, and indexes it after the answer.
+    // A search finds the changed text at once, and indexes it after printing the result.
     let found = json(&world, &["search", "quarzwort"]);
     assert_eq!(found["sessions"][0]["id"], PLAN);
     assert_eq!(sessions_read(&json(&world, &["index", "update"])), 0);
@@ -162,10 +168,10 @@ fn without_indexes_everything_is_scanned() {
     fs::write(file, "[search]\nindex = false\n").unwrap();
     assert_eq!(run(&world, &["index", "status"]).code, Some(2));
     assert_eq!(run(&world, &["index", "update"]).code, Some(2));
-    let done = run(&world, &["search", "lenses"]);
+    let output = run(&world, &["search", "lenses"]);
     assert!(
-        done.code == Some(0) && !done.stderr.contains("index update"),
-        "{done:?}"
+        output.code == Some(0) && !output.stderr.contains("index update"),
+        "{output:?}"
     );
     assert!(!world.path(".cache").exists() && files(&world).is_empty());
 }

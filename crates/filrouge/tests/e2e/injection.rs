@@ -38,7 +38,7 @@ fn encoded(text: &str) -> String {
 
 /// The rows of a list; the request must succeed.
 fn rows(client: &Client, query: &str) -> Vec<Value> {
-    let page = client.see(query);
+    let page = client.get_body(query);
     page["data"].as_array().unwrap().clone()
 }
 
@@ -74,7 +74,7 @@ fn record(client: &Client, text: &str) {
 fn check(client: &Client, text: &str) {
     let value = encoded(text);
     let path = format!("/{value}");
-    let session = client.see(&path);
+    let session = client.get_body(&path);
     assert_eq!(session["metadata"], json!({ text: { text: [text] } }));
     for (field, expected) in [
         ("session_id", text),
@@ -132,10 +132,14 @@ fn identities_are_compared_as_bytes() {
     let ascii = TEXTS.iter().filter(|t| t.is_ascii());
     for text in ascii.clone() {
         let body = json!({"session_id": format!("of {text}")});
-        server.client().of(text).post("", &body).wrote(201);
+        server
+            .client()
+            .for_identity(text)
+            .post("", &body)
+            .wrote(201);
     }
     for text in ascii {
-        let own = rows(&server.client().of(text), "");
+        let own = rows(&server.client().for_identity(text), "");
         assert_eq!((own.len(), &own[0]["identity_id"]), (1, &json!(text)));
     }
 }
@@ -175,10 +179,10 @@ fn text_is_refused_where_a_number_or_a_keyword_is_expected() {
     ];
     for text in TEXTS {
         for query in queries {
-            let reply = client.get(&format!("{query}{}", encoded(text)));
+            let response = client.get(&format!("{query}{}", encoded(text)));
             assert!(
-                matches!(reply.status, 422 | 400),
-                "{query}{text:?}: {reply:?}"
+                matches!(response.status, 422 | 400),
+                "{query}{text:?}: {response:?}"
             );
         }
         let unknown = client.get(&format!("?{}=1", encoded(text)));
@@ -186,5 +190,5 @@ fn text_is_refused_where_a_number_or_a_keyword_is_expected() {
         let turn = client.get(&format!("/s/turns/{}", encoded(text)));
         turn.fails(404, "turn_not_found");
     }
-    assert_eq!(client.see("/s")["turn_count"], 1);
+    assert_eq!(client.get_body("/s")["turn_count"], 1);
 }

@@ -28,11 +28,11 @@ pub(crate) fn serve_file(world: &World, keys: &[Signer], settings: &str) -> Serv
 
 /// The status of a request with this token: 200, or a well-formed 401.
 fn status(server: &Server, token: &str) -> u16 {
-    let reply = Caller::bearing(server, token).get("");
-    if reply.status != 200 {
-        reply.fails(401, "unauthenticated");
+    let response = Caller::with_credentials(server, token).get("");
+    if response.status != 200 {
+        response.fails(401, "unauthenticated");
     }
-    reply.status
+    response.status
 }
 
 #[test]
@@ -47,16 +47,16 @@ fn a_valid_token_identifies_an_end_user_of_its_tenant() {
             signer.1
         );
     }
-    let ada = Caller::bearing(&server, &OLD.sign(&claims()));
+    let ada = Caller::with_credentials(&server, &OLD.sign(&claims()));
     let created = ada.post("", &json!({ "session_id": "s" })).wrote(201);
     assert_eq!(
         (&created["identity_id"], &created["tenant_id"]),
         (&json!("ada"), &json!("acme"))
     );
-    ada.of("bob").get("/s").fails(403, "forbidden");
-    let bob = Caller::bearing(&server, &EC.sign(&claims_with(json!({ "sub": "bob" }))));
+    ada.for_identity("bob").get("/s").fails(403, "forbidden");
+    let bob = Caller::with_credentials(&server, &EC.sign(&claims_with(json!({ "sub": "bob" }))));
     bob.get("/s").fails(404, "session_not_found");
-    let other_tenant = Caller::bearing(
+    let other_tenant = Caller::with_credentials(
         &server,
         &EC.sign(&claims_with(json!({ "tenant": "other" }))),
     );
@@ -71,7 +71,7 @@ fn a_valid_token_identifies_an_end_user_of_its_tenant() {
         .is(200);
 
     let text = key(&world, &["--role", "auditor", "--tenant", "acme"]);
-    let auditor = Caller::bearing(&server, &text);
+    let auditor = Caller::with_credentials(&server, &text);
     within_five_seconds("an API key works as well as tokens", || {
         auditor.get("/s").status == 200
     });
@@ -122,8 +122,9 @@ fn a_token_that_does_not_match_the_configuration_is_refused() {
             "{changes}"
         );
     }
-    let admin = Caller::bearing(&server, &OLD.sign(&claims_with(json!({ "role": "admin" }))));
-    admin.of("bob").get("").fails(403, "forbidden");
+    let admin =
+        Caller::with_credentials(&server, &OLD.sign(&claims_with(json!({ "role": "admin" }))));
+    admin.for_identity("bob").get("").fails(403, "forbidden");
     server.stop();
 }
 
@@ -249,14 +250,14 @@ fn roles_and_a_fixed_tenant_must_be_configured() {
     let server = serve_file(&world, &[OLD], settings);
     let sign = |changes: Value| OLD.sign(&claims_with(changes));
     let ada = sign(json!({ "tenant": null, "email": "ada@example.org" }));
-    let ada = Caller::bearing(&server, &ada);
+    let ada = Caller::with_credentials(&server, &ada);
     let created = ada.post("", &json!({ "session_id": "s" })).wrote(201);
     assert_eq!(
         (&created["identity_id"], &created["tenant_id"]),
         (&json!("ada@example.org"), &json!("acme"))
     );
     let auditor = sign(json!({ "filrouge_role": "auditor" }));
-    let auditor = Caller::bearing(&server, &auditor);
+    let auditor = Caller::with_credentials(&server, &auditor);
     auditor.get("/s").is(200);
     auditor.post("", &json!({})).fails(403, "forbidden");
     for refused in [
@@ -339,12 +340,12 @@ fn an_invalid_issuer_configuration_is_refused() {
         (format!("{complete}secret = \"x\"\n"), "secret"),
     ] {
         fs::write(world.path("bad.toml"), format!("[jwt]\n{text}")).unwrap();
-        let done = world.run(&["--config", "bad.toml", "serve", "--listen", "127.0.0.1:0"]);
+        let output = world.run(&["--config", "bad.toml", "serve", "--listen", "127.0.0.1:0"]);
         assert_eq!(
-            (done.code, done.stdout.as_str()),
+            (output.code, output.stdout.as_str()),
             (Some(2), ""),
-            "{text}: {done:?}"
+            "{text}: {output:?}"
         );
-        assert!(done.stderr.contains(word), "{text}: {done:?}");
+        assert!(output.stderr.contains(word), "{text}: {output:?}");
     }
 }

@@ -28,15 +28,15 @@ fn a_store_without_its_keyring_is_refused() {
         &["export", "s"],
         &["serve", "--listen", "127.0.0.1:0"],
     ] {
-        let done = world.run(command);
+        let output = world.run(command);
         assert_eq!(
-            (done.code, done.stdout.as_str()),
+            (output.code, output.stdout.as_str()),
             (Some(1), ""),
-            "{command:?}: {done:?}"
+            "{command:?}: {output:?}"
         );
         assert!(
-            done.stderr.contains("key_missing") && done.stderr.contains("hint:"),
-            "{done:?}"
+            output.stderr.contains("key_missing") && output.stderr.contains("hint:"),
+            "{output:?}"
         );
     }
     assert_eq!(
@@ -59,27 +59,30 @@ fn a_store_without_its_keyring_is_refused() {
         &["anchor", "init"],
         &["redact", "s", "--seq", "1", "--reason", "x"],
     ] {
-        let done = world.run(&[command, &["--unverified"]].concat());
-        assert_eq!(done.code, Some(2), "{command:?}: {done:?}");
-        assert!(done.stderr.contains("--unverified only reads"), "{done:?}");
+        let output = world.run(&[command, &["--unverified"]].concat());
+        assert_eq!(output.code, Some(2), "{command:?}: {output:?}");
+        assert!(
+            output.stderr.contains("--unverified only reads"),
+            "{output:?}"
+        );
     }
     assert!(!world.keyring().exists());
 
     for broken in ["", "{}", "{\"active\":1,\"keys\":{\"1\":\"00\"}}"] {
         fs::write(world.keyring(), broken).unwrap();
-        let done = world.run(&["sessions", "list"]);
+        let output = world.run(&["sessions", "list"]);
         assert!(
-            done.code == Some(1) && done.stderr.contains("key_missing"),
-            "{done:?}"
+            output.code == Some(1) && output.stderr.contains("key_missing"),
+            "{output:?}"
         );
     }
     let other = "{\"active\":1,\"keys\":{\"1\":\"".to_owned() + &"ab".repeat(32) + "\"}}";
     fs::write(world.keyring(), other).unwrap();
-    let done = world.run(&["export", "s"]);
+    let output = world.run(&["export", "s"]);
     assert_eq!(
-        (done.code, done.stdout.as_str()),
+        (output.code, output.stdout.as_str()),
         (Some(1), ""),
-        "another key was accepted: {done:?}"
+        "another key was accepted: {output:?}"
     );
     // A store that records its key reports an unknown result; in other stores, a wrong key looks like damage.
     assert!(matches!(world.run(&["verify"]).code, Some(1 | 2)));
@@ -104,8 +107,8 @@ fn a_store_without_its_keyring_can_be_read_unverified() {
     world.ok(&["sessions", "list", "--unverified"]);
     world.ok(&["sessions", "show", "s", "--unverified"]);
     // Links are checked, but MACs are not, so the store cannot be reported as intact.
-    let done = world.run(&["verify", "--unverified"]);
-    assert_eq!(done.code, Some(2), "{done:?}");
+    let output = world.run(&["verify", "--unverified"]);
+    assert_eq!(output.code, Some(2), "{output:?}");
 }
 
 #[test]
@@ -124,7 +127,7 @@ fn a_server_from_before_a_rotation_names_the_missing_key() {
     let other = json!({ "request_id": "r", "question_neutral": "?" });
     old.client().post("/t/turns", &other).wrote(201);
     assert_eq!(
-        old.client().see("/readyz")["integrity"],
+        old.client().get_body("/readyz")["integrity"],
         serde_json::Value::Null,
         "a missing key is not damage"
     );
@@ -160,8 +163,8 @@ fn old_keys_still_verify() {
         "turn ids are still derived with the first key"
     );
     write(&client, "last");
-    assert_eq!(client.see("/s/verify")["status"], "intact");
-    assert_eq!(client.see("/readyz")["status"], "ready");
+    assert_eq!(client.get_body("/s/verify")["status"], "intact");
+    assert_eq!(client.get_body("/readyz")["status"], "ready");
     server.stop();
     world.verify();
     let list = world.json(&["keyring", "list"]);
@@ -176,10 +179,10 @@ fn old_keys_still_verify() {
         serde_json::from_str(&fs::read_to_string(world.keyring()).unwrap()).unwrap();
     keyring["keys"].as_object_mut().unwrap().remove("1");
     fs::write(world.keyring(), keyring.to_string()).unwrap();
-    let done = world.run(&["export", "s"]);
+    let output = world.run(&["export", "s"]);
     assert!(
-        done.code == Some(1) && done.stderr.contains("key_missing"),
-        "{done:?}"
+        output.code == Some(1) && output.stderr.contains("key_missing"),
+        "{output:?}"
     );
     assert_eq!(world.run(&["verify"]).code, Some(2));
 }

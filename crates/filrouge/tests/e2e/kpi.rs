@@ -20,7 +20,7 @@ impl Admin {
         assert!([200, 201].contains(&written), "{written}");
     }
 
-    fn kpi(&self, tenant: &str, query: &str) -> crate::http::Reply {
+    fn kpi(&self, tenant: &str, query: &str) -> crate::http::Response {
         let target = format!("/api/admin/tenants/{tenant}/kpi{query}");
         self.0.send("GET", &target, None)
     }
@@ -142,8 +142,8 @@ fn the_figures_equal_those_computed_by_hand() {
     let default = key(&world, &["--role", "admin"]);
     let other = key(&world, &["--role", "admin", "--tenant", "other"]);
     let server = world.serve();
-    let admin = Admin(Caller::bearing(&server, &default));
-    let other = Admin(Caller::bearing(&server, &other));
+    let admin = Admin(Caller::with_credentials(&server, &default));
+    let other = Admin(Caller::with_credentials(&server, &other));
     record_week(&admin);
     // The same calls and events in another tenant do not count.
     for n in 0..3 {
@@ -285,11 +285,11 @@ fn invalid_queries_are_refused() {
         &["stats", "--kpi", "--by", "month"],
         &["stats", "--kpi", "--format", "csv", "--json"],
     ] {
-        let done = world.run(wrong);
+        let output = world.run(wrong);
         assert_eq!(
-            (done.code, done.stdout.as_str()),
+            (output.code, output.stdout.as_str()),
             (Some(2), ""),
-            "{wrong:?}: {done:?}"
+            "{wrong:?}: {output:?}"
         );
     }
     let reported = world.run(&["stats"]).stderr;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::http::{Client, Reply, text_item};
+use crate::http::{Client, Response, text_item};
 use crate::limits::{metric, until};
 use crate::upload_client::{Upload, journal, text, wait_for_draft};
 use crate::world::{Server, World};
@@ -10,7 +10,7 @@ use crate::world::{Server, World};
 /// Starts a server with additional environment variables.
 pub(crate) fn serve_with(world: &World, environment: &[(&str, &str)]) -> Server {
     let listen = [("FILROUGE_LISTEN", "127.0.0.1:0")];
-    world.serve_where(&[&listen, environment].concat(), &[])
+    world.serve_with_env(&[&listen, environment].concat(), &[])
 }
 
 /// Starts a turn of the session `s`; returns its path.
@@ -30,12 +30,12 @@ pub(crate) fn acquire(client: &Client, holder: &str) -> u64 {
     lease["fence"].as_u64().unwrap()
 }
 
-fn release(client: &Client, holder: &str, fence: u64) -> Reply {
+fn release(client: &Client, holder: &str, fence: u64) -> Response {
     client.delete(&format!("/s/lease?holder={holder}&fence={fence}"))
 }
 
-/// Sends every kind of write that continues the session, with this fence; returns the answers by name.
-fn writes(client: &Client, turn: &str, fence: Option<u64>) -> Vec<(&'static str, Reply)> {
+/// Sends every kind of write that continues the session, with this fence; returns the responses by name.
+fn writes(client: &Client, turn: &str, fence: Option<u64>) -> Vec<(&'static str, Response)> {
     let with_fence = |mut body: Value| {
         if let Some(fence) = fence {
             body["fence"] = fence.into();
@@ -83,7 +83,7 @@ fn a_session_has_one_holder_and_all_other_writers_are_refused() {
     let client = server.client();
     let turn = start(&client, "r", None);
     let not_leased = json!({"fence": 0, "holder": null, "expires_at": null});
-    assert_eq!(client.see("/s/lease"), not_leased);
+    assert_eq!(client.get_body("/s/lease"), not_leased);
     let first = acquire(&client, "a");
     assert_eq!(first, 1);
     let again = client.post("/s/lease", &json!({"holder": "a", "ttl_ms": 60_000}));
@@ -92,23 +92,26 @@ fn a_session_has_one_holder_and_all_other_writers_are_refused() {
         first,
         "the holder keeps its fence"
     );
-    assert_eq!(client.see("/s/lease")["holder"], "a");
+    assert_eq!(client.get_body("/s/lease")["holder"], "a");
 
     let refused = client.post("/s/lease", &json!({"holder": "b", "wait_ms": 1}));
     let reported = refused.fails(423, "lease_timeout");
     assert_eq!(reported["holder"], "a");
-    assert_eq!(reported["expires_at"], client.see("/s/lease")["expires_at"]);
+    assert_eq!(
+        reported["expires_at"],
+        client.get_body("/s/lease")["expires_at"]
+    );
     let seconds: u64 = refused.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=60).contains(&seconds), "{seconds}");
 
-    for (name, reply) in writes(&client, &turn, None) {
-        assert_eq!(reply.fails(409, "lease_held")["holder"], "a", "{name}");
+    for (name, response) in writes(&client, &turn, None) {
+        assert_eq!(response.fails(409, "lease_held")["holder"], "a", "{name}");
     }
-    for (name, reply) in writes(&client, &turn, Some(first + 6)) {
-        let reported = reply.fails(409, "stale_fence");
+    for (name, response) in writes(&client, &turn, Some(first + 6)) {
+        let reported = response.fails(409, "stale_fence");
         assert_eq!(reported.get("holder"), None, "{name}");
     }
-    assert_eq!(client.see("/s")["last_seq"], 1, "nothing was written");
+    assert_eq!(client.get_body("/s")["last_seq"], 1, "nothing was written");
     // Writes that do not continue the session need no lease.
     client.patch("/s", &json!({"title": "A call"})).wrote(200);
     client
@@ -140,7 +143,7 @@ fn a_session_has_one_holder_and_all_other_writers_are_refused() {
     release(&client, "b", first).fails(409, "lease_held");
     release(&client, "a", first + 1).wrote(200);
     assert_eq!(
-        client.see("/s/lease")["holder"],
+        client.get_body("/s/lease")["holder"],
         "a",
         "a different fence does not release the lease"
     );
@@ -196,7 +199,7 @@ fn a_lease_is_renewed_by_its_holder_and_expires() {
     );
     assert_eq!(renewed.wrote(200)["fence"], fence);
     until("the lease expires", || {
-        client.see("/s/lease")["holder"].is_null()
+        client.get_body("/s/lease")["holder"].is_null()
     });
     client
         .put("/s/lease", &json!({"holder": "a", "fence": fence}))
@@ -226,7 +229,7 @@ fn a_write_can_release_the_lease() {
     let server = world.serve();
     let client = server.client();
     start(&client, "r", None);
-    let is_free = |client: &Client| client.see("/s/lease")["holder"].is_null();
+    let is_free = |client: &Client| client.get_body("/s/lease")["holder"].is_null();
     let without_fence = json!({"request_id": "x", "question_neutral": "?", "release": true});
     client
         .post("/s/turns", &without_fence)
@@ -237,7 +240,7 @@ fn a_write_can_release_the_lease() {
     let done = json!({"answer_neutral": "left", "fence": fence, "release": true});
     client.post(&format!("{turn}/finalize"), &done).wrote(200);
     assert!(is_free(&client));
-    // A retry of the last write gets the first answer, even if another caller holds the session by then.
+    // A retry of the last write gets the first response, even if another caller holds the session by then.
     let next = acquire(&client, "b");
     client.post(&format!("{turn}/finalize"), &done).wrote(200);
     assert!(!is_free(&client));
@@ -282,7 +285,7 @@ fn items_that_are_not_recorded_need_the_fence_too() {
         .wrote(201);
     assert_eq!(kept["not_recorded"], 1);
     assert!(
-        client.see("/s/lease")["holder"].is_null(),
+        client.get_body("/s/lease")["holder"].is_null(),
         "the write released the lease"
     );
     server.stop();
@@ -340,14 +343,14 @@ fn after_a_takeover_the_fence_from_a_killed_server_is_stale() {
         .post("/s/lease", &json!({"holder": "b", "wait_ms": 30_000}))
         .wrote(201);
     assert_eq!(lease["fence"], fence + 1);
-    for (name, reply) in writes(&client, &turn, Some(fence)) {
+    for (name, response) in writes(&client, &turn, Some(fence)) {
         assert_eq!(
-            reply.fails(409, "stale_fence")["title"],
+            response.fails(409, "stale_fence")["title"],
             "The lease was taken over",
             "{name}"
         );
     }
-    assert_eq!(client.see("/s")["last_seq"], 1);
+    assert_eq!(client.get_body("/s")["last_seq"], 1);
     server.stop();
     world.verify();
 }
@@ -363,16 +366,16 @@ fn a_recording_whose_lease_was_taken_over_ends_and_keeps_its_text() {
     let path = format!("{turn}/stream?format=openai-chat");
     let sse = ("content-type", "text/event-stream");
     let mut refused = Upload::begin(server.origin(), &path, &[sse, ("filrouge-fence", "77")]);
-    refused.reply().fails(409, "stale_fence");
+    refused.response().fails(409, "stale_fence");
     let number = fence.to_string();
     let mut upload = Upload::begin(server.origin(), &path, &[sse, ("filrouge-fence", &number)]);
-    upload.say("To the left");
+    upload.send_text("To the left");
     wait_for_draft(&server);
     release(&client, "a", fence).wrote(200);
     let next = acquire(&client, "b");
-    upload.say(" of the exit");
-    upload.reply().fails(409, "stale_fence");
-    assert_eq!(client.see(&turn)["status"], "open");
+    upload.send_text(" of the exit");
+    upload.response().fails(409, "stale_fence");
+    assert_eq!(client.get_body(&turn)["status"], "open");
     let refused_streams = "filrouge_streams_total{format=\"openai-chat\",outcome=\"stale_fence\"}";
     assert!(metric(&client, refused_streams) >= 1.0);
     assert!(
@@ -395,12 +398,12 @@ fn a_recording_whose_lease_was_taken_over_ends_and_keeps_its_text() {
 fn a_session_looks_absent_to_other_callers() {
     let world = World::new();
     let server = world.serve();
-    let ada = server.client().of("ada");
+    let ada = server.client().for_identity("ada");
     start(&ada, "r", None);
     ada.put("/s/checkpoints", &json!({"state": {}})).wrote(201);
     let fence = acquire(&ada, "a");
-    for other in [server.client().of("bob"), server.client()] {
-        let replies = [
+    for other in [server.client().for_identity("bob"), server.client()] {
+        let responses = [
             other.get("/s/lease"),
             other.post("/s/lease", &json!({"holder": "b", "wait_ms": 0})),
             other.put("/s/lease", &json!({"holder": "a", "fence": fence})),
@@ -410,15 +413,15 @@ fn a_session_looks_absent_to_other_callers() {
             other.get("/s/checkpoints"),
             other.get("/s/checkpoints/latest"),
         ];
-        for reply in replies {
-            let reported = reply.fails(404, "session_not_found");
+        for response in responses {
+            let reported = response.fails(404, "session_not_found");
             assert!(!reported.to_string().contains("\"a\""), "{reported}");
         }
         // As for any creation under an id that exists.
         let created = other.post("/s/resume", &json!({"holder": "b", "create": true}));
         created.fails(409, "session_conflict");
     }
-    assert_eq!(ada.see("/s/lease")["holder"], "a");
+    assert_eq!(ada.get_body("/s/lease")["holder"], "a");
     server.stop();
     world.verify();
 }

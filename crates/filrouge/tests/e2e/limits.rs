@@ -10,15 +10,15 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::json;
 
-use crate::http::{Client, Reply, parse};
+use crate::http::{Client, Response, parse};
 use crate::world::{Server, World};
 
 pub(crate) const MIB: usize = 1 << 20;
 /// How long tests wait: even on a slow machine, only something that hangs exceeds it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const WAIT_LIMIT: Duration = Duration::from_secs(30);
 
 /// Starts a server with these settings in the section `[limits]`, and its store in memory.
-pub(crate) fn limited(world: &World, limits: &str) -> Server {
+pub(crate) fn serve_with_limits(world: &World, limits: &str) -> Server {
     let file = world.path("limits.toml");
     std::fs::write(&file, format!("[limits]\n{limits}\n")).unwrap();
     world.serve_with(&["--store", "memory:", "--config", file.to_str().unwrap()])
@@ -26,7 +26,7 @@ pub(crate) fn limited(world: &World, limits: &str) -> Server {
 
 pub(crate) fn connect(server: &Server) -> TcpStream {
     let stream = TcpStream::connect(server.origin().strip_prefix("http://").unwrap()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
     stream
 }
 
@@ -39,10 +39,10 @@ fn head(headers: &str) -> String {
 
 /// Reads all bytes from the server until it closes the connection.
 pub(crate) fn read_to_end(stream: &mut TcpStream) -> String {
-    let mut answer = Vec::new();
-    // A reset after the answer also counts as the end.
-    stream.read_to_end(&mut answer).ok();
-    String::from_utf8(answer).unwrap()
+    let mut raw_response = Vec::new();
+    // A reset after the response also counts as the end.
+    stream.read_to_end(&mut raw_response).ok();
+    String::from_utf8(raw_response).unwrap()
 }
 
 /// The body that starts a turn.
@@ -51,24 +51,24 @@ pub(crate) fn turn_body(request: &str) -> serde_json::Value {
 }
 
 fn assert_healthy(server: &Server) {
-    assert_eq!(server.client().see("/healthz")["status"], "ok");
+    assert_eq!(server.client().get_body("/healthz")["status"], "ok");
 }
 
 /// A metric's value; 0 when nothing was counted yet.
 pub(crate) fn metric(client: &Client, name: &str) -> f64 {
-    let text = client.bare("GET", "/metrics", "").text;
+    let text = client.send_without_body("GET", "/metrics", "").text;
     let line = text
         .lines()
         .find_map(|l| l.strip_prefix(name)?.strip_prefix(' '));
     line.map_or(0.0, |value| value.parse().unwrap())
 }
 
-/// Polls until `done`, for at most [`PATIENCE`].
+/// Polls until `done`, for at most [`WAIT_LIMIT`].
 #[track_caller]
 pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !done() {
-        assert!(begin.elapsed() < PATIENCE, "timeout: {what}");
+        assert!(begin.elapsed() < WAIT_LIMIT, "timeout: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -76,21 +76,21 @@ pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
 #[test]
 fn a_body_announced_too_large_is_refused_before_it_is_sent() {
     let world = World::new();
-    let server = limited(&world, "");
+    let server = serve_with_limits(&world, "");
     assert_healthy(&server);
     let before = server.memory_peak();
     let mut stream = connect(&server);
     let head = head("content-length: 104857600\r\n");
     stream.write_all(head.as_bytes()).unwrap();
-    let mut answer = [0; 12];
-    stream.read_exact(&mut answer).unwrap();
-    assert_eq!(&answer, b"HTTP/1.1 413");
+    let mut raw_response = [0; 12];
+    stream.read_exact(&mut raw_response).unwrap();
+    assert_eq!(&raw_response, b"HTTP/1.1 413");
     drop(stream);
     // A client that sends the body anyway can read the refusal.
-    let reply = server
+    let response = server
         .client()
-        .raw(&[head.as_bytes(), &vec![b' '; 100 * MIB]].concat());
-    reply.fails(413, "payload_too_large");
+        .send_bytes(&[head.as_bytes(), &vec![b' '; 100 * MIB]].concat());
+    response.fails(413, "payload_too_large");
     let grown = server.memory_peak() - before;
     assert!(grown < 16 * MIB, "{grown} bytes more");
     assert_healthy(&server);
@@ -100,19 +100,22 @@ fn a_body_announced_too_large_is_refused_before_it_is_sent() {
 #[test]
 fn an_endless_body_is_cut_off() {
     let world = World::new();
-    let server = limited(&world, "body_bytes = 1048576");
+    let server = serve_with_limits(&world, "body_bytes = 1048576");
     let mut stream = connect(&server);
     stream
         .write_all(head("transfer-encoding: chunked\r\n").as_bytes())
         .unwrap();
     let mut reader = stream.try_clone().unwrap();
-    let answer = std::thread::spawn(move || read_to_end(&mut reader));
+    let raw_response = std::thread::spawn(move || read_to_end(&mut reader));
     let chunk = [b"10000\r\n".as_slice(), &vec![b' '; 0x10000], b"\r\n"].concat();
     let begin = Instant::now();
     while stream.write_all(&chunk).is_ok() {
-        assert!(begin.elapsed() < PATIENCE, "the body was read without end");
+        assert!(
+            begin.elapsed() < WAIT_LIMIT,
+            "the body was read without end"
+        );
     }
-    parse(&answer.join().unwrap()).fails(413, "payload_too_large");
+    parse(&raw_response.join().unwrap()).fails(413, "payload_too_large");
     assert_healthy(&server);
     server.stop();
 }
@@ -124,18 +127,18 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Posts a body with a `content-encoding`.
-fn post_encoded(client: &Client, encoding: &str, body: &[u8]) -> Reply {
+fn post_encoded(client: &Client, encoding: &str, body: &[u8]) -> Response {
     let length = body.len();
     let head = head(&format!(
         "content-encoding: {encoding}\r\ncontent-length: {length}\r\nconnection: close\r\n"
     ));
-    client.raw(&[head.as_bytes(), body].concat())
+    client.send_bytes(&[head.as_bytes(), body].concat())
 }
 
 #[test]
 fn gzip_is_decompressed_within_limits() {
     let world = World::new();
-    let server = limited(&world, "");
+    let server = serve_with_limits(&world, "");
     let client = server.client();
     let body = gzip(turn_body("r").to_string().as_bytes());
     assert_eq!(post_encoded(&client, "gzip", &body).status, 201);
@@ -168,7 +171,7 @@ fn gzip_is_decompressed_within_limits() {
 #[test]
 fn a_body_that_arrives_too_slowly_is_cut_off() {
     let world = World::new();
-    let server = limited(&world, "body_timeout_ms = 300");
+    let server = serve_with_limits(&world, "body_timeout_ms = 300");
     let mut stream = connect(&server);
     stream
         .write_all(head("content-length: 1000\r\n").as_bytes())
@@ -176,13 +179,13 @@ fn a_body_that_arrives_too_slowly_is_cut_off() {
     let mut writer = stream.try_clone().unwrap();
     let begin = Instant::now();
     let drip = std::thread::spawn(move || {
-        while writer.write_all(b" ").is_ok() && begin.elapsed() < PATIENCE {
+        while writer.write_all(b" ").is_ok() && begin.elapsed() < WAIT_LIMIT {
             std::thread::sleep(Duration::from_millis(50));
         }
     });
     parse(&read_to_end(&mut stream)).fails(408, "request_timeout");
     drip.join().unwrap();
-    assert!(begin.elapsed() < PATIENCE, "the body was not cut off");
+    assert!(begin.elapsed() < WAIT_LIMIT, "the body was not cut off");
     assert_eq!(
         metric(
             &server.client(),
@@ -198,7 +201,7 @@ fn many_concurrent_bodies_stay_within_the_budget() {
     const BODIES: usize = 200;
     let world = World::new();
     let budget = 64 * MIB;
-    let server = limited(&world, &format!("bodies_in_flight_bytes = {budget}"));
+    let server = serve_with_limits(&world, &format!("bodies_in_flight_bytes = {budget}"));
     assert_healthy(&server);
     let before = server.memory_peak();
     let text = "x".repeat(30 * MIB);
@@ -221,14 +224,14 @@ fn many_concurrent_bodies_stay_within_the_budget() {
                 stream.write_all(first).ok();
                 barrier.wait();
                 stream.write_all(second).ok();
-                let answer = read_to_end(&mut stream);
-                if answer.starts_with("HTTP/1.1 503") {
-                    let reply = parse(&answer);
-                    reply.fails(503, "overloaded");
-                    assert!(reply.header("retry-after").is_some());
+                let raw_response = read_to_end(&mut stream);
+                if raw_response.starts_with("HTTP/1.1 503") {
+                    let response = parse(&raw_response);
+                    response.fails(503, "overloaded");
+                    assert!(response.header("retry-after").is_some());
                     overloaded.fetch_add(1, Ordering::Relaxed);
                 } else {
-                    parse(&answer).fails(422, "limit_exceeded");
+                    parse(&raw_response).fails(422, "limit_exceeded");
                     read.fetch_add(1, Ordering::Relaxed);
                 }
             });
@@ -258,27 +261,28 @@ fn many_concurrent_bodies_stay_within_the_budget() {
 #[test]
 fn every_request_has_an_id() {
     let world = World::new();
-    let server = limited(&world, "");
+    let server = serve_with_limits(&world, "");
     let client = server.client();
     for target in ["/healthz", "/nowhere", "/api/v1/sessions/none"] {
-        let reply = client.bare("GET", target, "x-request-id: trace-1:2\r\n");
+        let response = client.send_without_body("GET", target, "x-request-id: trace-1:2\r\n");
         assert_eq!(
-            reply.header("filrouge-request-id"),
+            response.header("filrouge-request-id"),
             Some("trace-1:2"),
-            "{reply:?}"
+            "{response:?}"
         );
-        assert_eq!(reply.header("x-request-id"), Some("trace-1:2"));
+        assert_eq!(response.header("x-request-id"), Some("trace-1:2"));
     }
     let long = "x".repeat(129);
     let mut seen = std::collections::BTreeSet::new();
     for bad in ["", "a b", "\u{e9}", &long] {
-        let reply = client.bare("GET", "/healthz", &format!("x-request-id: {bad}\r\n"));
-        let generated = reply.header("filrouge-request-id").unwrap().to_owned();
+        let response =
+            client.send_without_body("GET", "/healthz", &format!("x-request-id: {bad}\r\n"));
+        let generated = response.header("filrouge-request-id").unwrap().to_owned();
         assert!(
             generated.len() == 32 && generated.bytes().all(|b| b.is_ascii_hexdigit()),
             "{generated}"
         );
-        assert_eq!(reply.header("x-request-id"), Some(generated.as_str()));
+        assert_eq!(response.header("x-request-id"), Some(generated.as_str()));
         assert!(seen.insert(generated));
     }
     server.stop();
@@ -287,21 +291,21 @@ fn every_request_has_an_id() {
 #[test]
 fn rates_are_bounded_and_the_wait_is_reported() {
     let world = World::new();
-    let server = limited(
+    let server = serve_with_limits(
         &world,
         "requests_per_second_per_identity = 1\nrequests_burst_per_identity = 3",
     );
-    let ann = server.client().of("ann");
+    let ann = server.client().for_identity("ann");
     let refused = (0..20)
         .map(|_| ann.get(""))
-        .find(|reply| reply.status != 200)
+        .find(|response| response.status != 200)
         .unwrap();
     refused.fails(429, "rate_limited");
     let wait: u64 = refused.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=3).contains(&wait), "{wait}");
-    server.client().of("bob").see("");
+    server.client().for_identity("bob").get_body("");
     std::thread::sleep(Duration::from_secs(wait));
-    ann.see("");
+    ann.get_body("");
     assert!(
         metric(
             &server.client(),
@@ -314,7 +318,7 @@ fn rates_are_bounded_and_the_wait_is_reported() {
 #[test]
 fn limits_are_configured_and_shown() {
     let world = World::new();
-    let server = limited(&world, "item_bytes = 1000\nbody_bytes = 5000");
+    let server = serve_with_limits(&world, "item_bytes = 1000\nbody_bytes = 5000");
     let client = server.client();
     let question =
         |bytes: usize| json!({ "request_id": "r", "question_neutral": "x".repeat(bytes) });
@@ -373,13 +377,13 @@ fn logs_contain_nothing_that_was_sent() {
             "trace,hyper=trace,hyper_util=trace,tokio=trace",
         ),
     ];
-    let server = world.serve_where(&environment, &[]);
+    let server = world.serve_with_env(&environment, &[]);
     let client = server.client();
     let headers =
         format!("authorization: Bearer {CANARY}\r\ncookie: {CANARY}\r\nx-api-key: {CANARY}\r\n");
     for target in ["/healthz", "/api/v1/sessions", "/nowhere"] {
-        client.bare("GET", &format!("{target}?token={CANARY}"), &headers);
-        client.bare("GET", &format!("{target}/{CANARY}"), &headers);
+        client.send_without_body("GET", &format!("{target}?token={CANARY}"), &headers);
+        client.send_without_body("GET", &format!("{target}/{CANARY}"), &headers);
     }
     let body = json!({ "request_id": "r", "question_neutral": CANARY, "runtime_context": { "token": CANARY } });
     client.post("/s/turns", &body).wrote(201);
@@ -389,7 +393,7 @@ fn logs_contain_nothing_that_was_sent() {
     client
         .post("/s/turns", &json!({ CANARY: CANARY }))
         .fails(422, "invalid");
-    let metrics = client.bare("GET", "/metrics", "").text;
+    let metrics = client.send_without_body("GET", "/metrics", "").text;
     server.ask_to_stop();
     let log = server.wait_for_exit();
     assert!(log.contains("request answered"), "{log}");

@@ -6,14 +6,16 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::caller::Caller;
-use crate::http::{Reply, parse, text_item};
-use crate::limits::{MIB, PATIENCE, connect, limited, metric, read_to_end, turn_body, until};
+use crate::http::{Response, parse, text_item};
+use crate::limits::{
+    MIB, WAIT_LIMIT, connect, metric, read_to_end, serve_with_limits, turn_body, until,
+};
 use crate::world::{Server, World};
 
 #[test]
 fn a_slow_request_head_is_cut_off_and_an_idle_connection_is_not() {
     let world = World::new();
-    let server = limited(&world, "header_timeout_ms = 300");
+    let server = serve_with_limits(&world, "header_timeout_ms = 300");
     let mut idle = connect(&server);
     let mut slow = connect(&server);
     let begin = Instant::now();
@@ -21,20 +23,23 @@ fn a_slow_request_head_is_cut_off_and_an_idle_connection_is_not() {
     let dripping = slow.try_clone().unwrap();
     let drip = std::thread::spawn(move || {
         let mut dripping = dripping;
-        while dripping.write_all(b"l").is_ok() && begin.elapsed() < PATIENCE {
+        while dripping.write_all(b"l").is_ok() && begin.elapsed() < WAIT_LIMIT {
             std::thread::sleep(Duration::from_millis(50));
         }
     });
     parse(&read_to_end(&mut slow)).fails(408, "request_timeout");
     drip.join().unwrap();
-    assert!(begin.elapsed() < PATIENCE, "the connection was not cut off");
+    assert!(
+        begin.elapsed() < WAIT_LIMIT,
+        "the connection was not cut off"
+    );
     let get = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
     for _ in 0..2 {
         idle.write_all(get).unwrap();
-        let mut answer = [0; 12];
-        idle.read_exact(&mut answer).unwrap();
-        assert_eq!(&answer, b"HTTP/1.1 200");
-        // The rest of the answer is read before the next request is sent.
+        let mut raw_response = [0; 12];
+        idle.read_exact(&mut raw_response).unwrap();
+        assert_eq!(&raw_response, b"HTTP/1.1 200");
+        // The rest of the response is read before the next request is sent.
         std::thread::sleep(Duration::from_millis(500));
         idle.set_nonblocking(true).unwrap();
         assert!(idle.read(&mut [0; 4096]).unwrap() > 0);
@@ -53,27 +58,32 @@ fn a_slow_request_head_is_cut_off_and_an_idle_connection_is_not() {
 #[test]
 fn heads_are_limited_and_refusals_are_readable() {
     let world = World::new();
-    let server = limited(&world, "");
+    let server = serve_with_limits(&world, "");
     let client = server.client();
     let long = format!("x: {}\r\n", "a".repeat(80_000));
     client
-        .bare("GET", "/healthz", &long)
+        .send_without_body("GET", "/healthz", &long)
         .fails(431, "bad_request");
     let many = "x: a\r\n".repeat(200);
     client
-        .bare("GET", "/healthz", &many)
+        .send_without_body("GET", "/healthz", &many)
         .fails(431, "bad_request");
-    let reply = client.raw(b"this is no HTTP\r\n\r\n");
-    reply.fails(400, "bad_request");
-    assert_eq!(reply.header("filrouge-request-id").unwrap().len(), 32);
-    assert_eq!(client.bare("GET", "/healthz", "x: a\r\n").status, 200);
+    let response = client.send_bytes(b"this is no HTTP\r\n\r\n");
+    response.fails(400, "bad_request");
+    assert_eq!(response.header("filrouge-request-id").unwrap().len(), 32);
+    assert_eq!(
+        client
+            .send_without_body("GET", "/healthz", "x: a\r\n")
+            .status,
+        200
+    );
     server.stop();
 }
 
 #[test]
 fn a_reader_that_stalls_is_dropped() {
     let world = World::new();
-    let server = limited(&world, "write_stall_ms = 300");
+    let server = serve_with_limits(&world, "write_stall_ms = 300");
     let client = server.client();
     let turn = client.post("/s/turns", &turn_body("r")).is(201);
     let items = format!("/s/turns/{}/items", turn["turn_id"].as_str().unwrap());
@@ -88,7 +98,7 @@ fn a_reader_that_stalls_is_dropped() {
     let mut received = Vec::new();
     stalled.read_to_end(&mut received).ok();
     assert!(received.starts_with(b"HTTP/1.1 200") && received.len() < 15 * MIB);
-    // A slow but steady reader gets the complete answer.
+    // A slow but steady reader gets the complete response.
     let mut reader = connect(&server);
     reader.write_all(b"GET /api/v1/sessions/s/items HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
     let (mut total, mut buffer) = (0, vec![0; 2 * MIB]);
@@ -106,7 +116,7 @@ fn a_reader_that_stalls_is_dropped() {
 #[test]
 fn connections_are_bounded() {
     let world = World::new();
-    let server = limited(&world, "connections = 2");
+    let server = serve_with_limits(&world, "connections = 2");
     let connections = [connect(&server), connect(&server)];
     let get = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     let get_health = || {
@@ -115,9 +125,9 @@ fn connections_are_bounded() {
         read_to_end(&mut stream)
     };
     until("a third connection is refused", || {
-        let answer = get_health();
-        answer.starts_with("HTTP/1.1 503") && {
-            parse(&answer).fails(503, "overloaded");
+        let raw_response = get_health();
+        raw_response.starts_with("HTTP/1.1 503") && {
+            parse(&raw_response).fails(503, "overloaded");
             true
         }
     });
@@ -133,14 +143,14 @@ fn large_answers_are_limited_even_while_clients_do_not_read_them() {
     let world = World::new();
     // Without an index, whose updates would use additional memory.
     let settings = "large_answers = 2\nwrite_stall_ms = 3000\n\n[search]\nindex = false";
-    let server = limited(&world, settings);
+    let server = serve_with_limits(&world, settings);
     let client = server.client();
     let text = "x".repeat(12 * MIB);
     let turn = json!({ "request_id": "r", "question_neutral": text, "answer_neutral": text });
     client.post("/s/turns", &turn).is(201);
     let get =
         "GET /api/v1/sessions/s/context HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
-    assert_eq!(client.raw(get.as_bytes()).status, 200);
+    assert_eq!(client.send_bytes(get.as_bytes()).status, 200);
     let before = server.memory_peak();
     let slow: Vec<_> = (0..8).map(|_| connect(&server)).collect();
     for mut reader in &slow {
@@ -154,9 +164,9 @@ fn large_answers_are_limited_even_while_clients_do_not_read_them() {
     until("two requests are answered", || answered() >= 2);
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(answered(), 2);
-    let reply = client.raw(get.as_bytes());
-    assert_eq!(reply.status, 200);
-    assert!(reply.text.len() > 24 * MIB);
+    let response = client.send_bytes(get.as_bytes());
+    assert_eq!(response.status, 200);
+    assert!(response.text.len() > 24 * MIB);
     let grown = server.memory_peak() - before;
     assert!(grown < 150 * MIB, "{grown} bytes more");
     server.stop();
@@ -172,7 +182,7 @@ fn turn_head(identity: &str, bytes: usize) -> String {
 #[test]
 fn one_caller_cannot_use_the_whole_budget_for_bodies() {
     let world = World::new();
-    let server = limited(
+    let server = serve_with_limits(
         &world,
         "bodies_in_flight_bytes = 67108864\nbody_bytes = 4194304",
     );
@@ -195,7 +205,7 @@ fn one_caller_cannot_use_the_whole_budget_for_bodies() {
     assert!(held_bytes() >= bytes as f64 && held_bytes() <= (16 * MIB) as f64);
     let text = "x".repeat(2 * MIB);
     let turn = json!({ "request_id": "r", "question_neutral": text });
-    client.of("bob").post("/b/turns", &turn).is(201);
+    client.for_identity("bob").post("/b/turns", &turn).is(201);
     until("the stalled bodies are cut off", || held_bytes() == 0.0);
     drop(incomplete);
     server.stop();
@@ -204,23 +214,25 @@ fn one_caller_cannot_use_the_whole_budget_for_bodies() {
 #[test]
 fn empty_gzip_members_block_no_other_request() {
     let world = World::new();
-    let server = limited(&world, "");
+    let server = serve_with_limits(&world, "");
     // A gzip member that decompresses to nothing.
     let empty = [
         0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0,
     ];
     let body = empty.repeat((32 * MIB) / empty.len());
-    let post = |identity: &str| -> Reply {
+    let post = |identity: &str| -> Response {
         let head =
             turn_head(identity, body.len()) + "content-encoding: gzip\r\nconnection: close\r\n\r\n";
-        server.client().raw(&[head.as_bytes(), &body].concat())
+        server
+            .client()
+            .send_bytes(&[head.as_bytes(), &body].concat())
     };
     std::thread::scope(|scope| {
         let post = &post;
         let posts = ["a", "b", "c"].map(|identity| scope.spawn(move || post(identity)));
         while !posts.iter().all(|post| post.is_finished()) {
             let begin = Instant::now();
-            server.client().see("/healthz");
+            server.client().get_body("/healthz");
             assert!(begin.elapsed() < Duration::from_secs(2));
         }
         for post in posts {
@@ -233,13 +245,13 @@ fn empty_gzip_members_block_no_other_request() {
 #[test]
 fn a_strangers_flood_does_not_affect_the_owner() {
     let world = World::new();
-    let server = limited(
+    let server = serve_with_limits(
         &world,
         "requests_per_second_per_session = 1\nrequests_burst_per_session = 5",
     );
-    let ann = Caller::anonymous(&server).of("ann");
+    let ann = Caller::anonymous(&server).for_identity("ann");
     ann.post("", &json!({ "session_id": "hers" })).is(201);
-    let bob = Caller::anonymous(&server).of("bob");
+    let bob = Caller::anonymous(&server).for_identity("bob");
     let flood = |session: &str| -> Vec<u16> { (0..15).map(|_| bob.get(session).status).collect() };
     for statuses in [flood("/hers"), flood("/none")] {
         assert_eq!(statuses[..5], [404; 5]);
@@ -255,7 +267,7 @@ fn a_strangers_flood_does_not_affect_the_owner() {
 
 #[test]
 fn a_body_with_two_lengths_closes_its_connection() {
-    /// Sends a POST with these headers and then a GET on one connection; returns all answers.
+    /// Sends a POST with these headers and then a GET on one connection; returns all responses.
     fn send(server: &Server, headers: &str) -> String {
         let mut stream = connect(server);
         let text = format!(
@@ -265,14 +277,18 @@ fn a_body_with_two_lengths_closes_its_connection() {
         read_to_end(&mut stream)
     }
     let world = World::new();
-    let server = limited(&world, "");
+    let server = serve_with_limits(&world, "");
     let (length, chunked) = ("content-length: 7\r\n", "transfer-encoding: chunked\r\n");
     for headers in [[length, chunked], [chunked, length]] {
-        let answer = send(&server, &headers.concat());
-        assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
-        let reply = parse(&answer);
+        let raw_response = send(&server, &headers.concat());
         assert_eq!(
-            (reply.status, reply.header("connection")),
+            raw_response.matches("HTTP/1.1 ").count(),
+            1,
+            "{raw_response}"
+        );
+        let response = parse(&raw_response);
+        assert_eq!(
+            (response.status, response.header("connection")),
             (201, Some("close"))
         );
     }
@@ -289,7 +305,7 @@ fn a_body_after_a_refusal_does_not_disturb_the_next_request() {
     };
     let next = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     let world = World::new();
-    let server = limited(&world, "");
+    let server = serve_with_limits(&world, "");
     let body = format!("{{\"session_id\":\"{}\"}}", "s".repeat(100_000));
     let length = format!("content-length: {}\r\n", body.len());
     let chunked = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
@@ -317,9 +333,9 @@ fn a_body_after_a_refusal_does_not_disturb_the_next_request() {
     ] {
         let mut stream = connect(&server);
         stream.write_all(refused_head(headers).as_bytes()).unwrap();
-        let reply = parse(&read_to_end(&mut stream));
-        reply.fails(422, "invalid");
-        assert_eq!(reply.header("connection"), Some("close"), "{reply:?}");
+        let response = parse(&read_to_end(&mut stream));
+        response.fails(422, "invalid");
+        assert_eq!(response.header("connection"), Some("close"), "{response:?}");
     }
     server.stop();
 }

@@ -32,7 +32,7 @@ fn ids(relatives: &Value) -> Vec<&str> {
 fn lineage_lists_ancestors_siblings_and_descendants() {
     let world = World::new();
     let server = world.serve();
-    let ada = server.client().of("ada");
+    let ada = server.client().for_identity("ada");
     for (id, parent) in [
         ("root", None),
         ("a", Some("root")),
@@ -42,7 +42,7 @@ fn lineage_lists_ancestors_siblings_and_descendants() {
     ] {
         create_session(&ada, id, parent);
     }
-    let root = ada.see("/root/lineage");
+    let root = ada.get_body("/root/lineage");
     assert_eq!(ids(&root["descendants"]), ["a", "b", "a1", "a2"]);
     let depths: Vec<&Value> = root["descendants"]
         .as_array()
@@ -51,7 +51,7 @@ fn lineage_lists_ancestors_siblings_and_descendants() {
         .map(|d| &d["depth"])
         .collect();
     assert_eq!(depths, [1, 1, 2, 2]);
-    let a1 = ada.see("/a1/lineage");
+    let a1 = ada.get_body("/a1/lineage");
     assert_eq!(
         (ids(&a1["parents"]), ids(&a1["siblings"])),
         (vec!["a", "root"], vec!["a2"])
@@ -91,10 +91,10 @@ fn lineage_lists_ancestors_siblings_and_descendants() {
 
     // A cycle, and a parent that does not exist.
     create_session(&ada, "x", Some("y"));
-    let x = ada.see("/x/lineage");
+    let x = ada.get_body("/x/lineage");
     assert_eq!((&x["gaps"], &x["cycle"]), (&json!(["y"]), &json!(false)));
     create_session(&ada, "y", Some("x"));
-    let x = ada.see("/x/lineage");
+    let x = ada.get_body("/x/lineage");
     assert_eq!(
         (
             &x["gaps"],
@@ -117,7 +117,10 @@ fn lineage_lists_ancestors_siblings_and_descendants() {
 fn foreign_relatives_look_absent() {
     let world = World::new();
     let server = world.serve();
-    let (ada, bob) = (server.client().of("ada"), server.client().of("bob"));
+    let (ada, bob) = (
+        server.client().for_identity("ada"),
+        server.client().for_identity("bob"),
+    );
     create_session(&ada, "adas-parent", None);
     create_session(&bob, "child-1", Some("adas-parent"));
     create_session(&bob, "child-2", Some("never-was-p"));
@@ -146,7 +149,7 @@ fn foreign_relatives_look_absent() {
         absent.fails(404, "session_not_found");
     }
     assert_eq!(
-        ids(&ada.see("/adas-parent/lineage")["descendants"]),
+        ids(&ada.get_body("/adas-parent/lineage")["descendants"]),
         Vec::<&str>::new()
     );
     let all = world.json(&["lineage", "child-2"]);

@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use filrouge_testbed::Redis;
 use serde_json::{Value, json};
 
-use crate::hot::{CANARY, at, check_ephemeral, ephemeral, held, open, pairs, whole, with_redis};
+use crate::hot::{
+    CANARY, check_ephemeral, complete_turn_json, ephemeral, open_turn_json, pairs, redis_content,
+    turn_path, with_redis,
+};
 use crate::http::{Client, text_item};
 use crate::limits::{metric, until};
 use crate::upload_client::{Upload, text_chunk};
@@ -18,25 +21,28 @@ const EPHEMERAL_KEY: &str = ":e";
 /// Records an anonymous conversation: two finished turns, a failed one and an open one.
 fn record_anonymous(client: &Client, session: &str) -> Vec<Value> {
     let turns = format!("/{session}/turns");
-    check_ephemeral(&client.post(&turns, &whole("r1", "One?", CANARY)), 201);
-    let two = check_ephemeral(&client.post(&turns, &open("r2", "Two?")), 201);
+    check_ephemeral(
+        &client.post(&turns, &complete_turn_json("r1", "One?", CANARY)),
+        201,
+    );
+    let two = check_ephemeral(&client.post(&turns, &open_turn_json("r2", "Two?")), 201);
     let item = json!({ "items": [text_item("i", "assistant", "thought", "Hm.")] });
     check_ephemeral(
-        &client.post(&format!("{}/items", at(session, &two)), &item),
+        &client.post(&format!("{}/items", turn_path(session, &two)), &item),
         201,
     );
     let answer = json!({ "answer_neutral": "Two." });
     check_ephemeral(
-        &client.post(&format!("{}/finalize", at(session, &two)), &answer),
+        &client.post(&format!("{}/finalize", turn_path(session, &two)), &answer),
         200,
     );
-    let three = check_ephemeral(&client.post(&turns, &open("r3", "Three?")), 201);
+    let three = check_ephemeral(&client.post(&turns, &open_turn_json("r3", "Three?")), 201);
     let error = json!({ "error": { "code": "c", "message": "m" } });
     check_ephemeral(
-        &client.post(&format!("{}/fail", at(session, &three)), &error),
+        &client.post(&format!("{}/fail", turn_path(session, &three)), &error),
         200,
     );
-    check_ephemeral(&client.post(&turns, &open("r4", "Four?")), 201);
+    check_ephemeral(&client.post(&turns, &open_turn_json("r4", "Four?")), 201);
     client.all(&turns, 50)
 }
 
@@ -60,7 +66,10 @@ fn assert_complete(ada: &Client, session: &str, before: &[Value]) {
         }
     }
     assert!(after.len() >= before.len());
-    assert_eq!(ada.see(&format!("/{session}/verify"))["status"], "intact");
+    assert_eq!(
+        ada.get_body(&format!("/{session}/verify"))["status"],
+        "intact"
+    );
 }
 
 /// Checks that the session looks absent to all others.
@@ -75,19 +84,22 @@ fn assert_absent_for(others: &[&Client], session: &str, turn: &Value) {
             "/export",
             "/verify",
         ] {
-            let reply = other.get(&format!("/{session}{path}"));
-            reply.fails(404, "session_not_found");
+            let response = other.get(&format!("/{session}{path}"));
+            response.fails(404, "session_not_found");
         }
         other
-            .get(&at(session, turn))
+            .get(&turn_path(session, turn))
             .fails(404, "session_not_found");
         let item = json!({ "items": [text_item("x", "user", "plan", "?")] });
-        let late = other.post(&format!("{}/items", at(session, turn)), &item);
+        let late = other.post(&format!("{}/items", turn_path(session, turn)), &item);
         late.fails(404, "session_not_found");
-        let created = other.post(&format!("/{session}/turns"), &whole("other", "?", "!"));
+        let created = other.post(
+            &format!("/{session}/turns"),
+            &complete_turn_json("other", "?", "!"),
+        );
         created.fails(409, "session_conflict");
         assert!(!created.text.contains(CANARY));
-        assert_eq!(other.see("")["data"], json!([]));
+        assert_eq!(other.get_body("")["data"], json!([]));
     }
 }
 
@@ -95,29 +107,29 @@ fn assert_absent_for(others: &[&Client], session: &str, turn: &Value) {
 fn the_first_turn_with_an_identity_moves_the_anonymous_history() {
     let world = World::new();
     let server = ephemeral(&world, &[]);
-    let (anonymous, ada) = (server.client(), server.client().of("ada"));
-    let bob = server.client().of("bob");
+    let (anonymous, ada) = (server.client(), server.client().for_identity("ada"));
+    let bob = server.client().for_identity("bob");
     let before = record_anonymous(&anonymous, "v");
-    world.holds_nowhere(CANARY);
+    world.assert_not_stored(CANARY);
     // A read is not a login.
     assert_eq!(ada.all("/v/turns", 50), before);
     assert_eq!(world.json(&["sessions", "list"])["data"], json!([]));
 
     let turn = ada
-        .post("/v/turns", &whole("r5", "Five?", "Five."))
+        .post("/v/turns", &complete_turn_json("r5", "Five?", "Five."))
         .wrote(201);
     assert_eq!(turn["ordinal"], 5);
     assert_complete(&ada, "v", &before);
-    assert_eq!(ada.see("/v")["identity_id"], "ada");
+    assert_eq!(ada.get_body("/v")["identity_id"], "ada");
     let linked: Vec<Value> = ada.all("/v/items", 50);
     let linked: Vec<&Value> = linked.iter().filter(|i| i["channel"] == "link").collect();
     assert_eq!(linked.len(), 1, "{linked:?}");
     assert_eq!(pairs(&ada, "v").len(), 3);
     // The turn that was open at the login can be finalized.
-    let path = format!("{}/finalize", at("v", &before[3]));
+    let path = format!("{}/finalize", turn_path("v", &before[3]));
     ada.post(&path, &json!({ "answer_neutral": "Four." }))
         .wrote(200);
-    ada.post("/v/turns", &whole("r1", "One?", CANARY))
+    ada.post("/v/turns", &complete_turn_json("r1", "One?", CANARY))
         .wrote(200);
     assert_absent_for(&[&anonymous, &bob], "v", &before[0]);
     assert_eq!(metric(&anonymous, "filrouge_logins_total"), 1.0);
@@ -140,7 +152,7 @@ fn a_link_moves_the_history_and_a_second_link_is_refused() {
     let world = World::new();
     let server = ephemeral(&world, &[]);
     let anonymous = server.client();
-    let (ada, bob) = (anonymous.of("ada"), anonymous.of("bob"));
+    let (ada, bob) = (anonymous.for_identity("ada"), anonymous.for_identity("bob"));
     let before = record_anonymous(&anonymous, "v");
     let link_to = |identity: &str| json!({ "identity_id": identity });
     let linked = anonymous.put("/v/link", &link_to("ada")).wrote(200);
@@ -166,25 +178,31 @@ fn a_link_moves_the_history_and_a_second_link_is_refused() {
 fn a_login_ends_an_open_stream_and_keeps_its_text() {
     let world = World::new();
     let server = ephemeral(&world, &[]);
-    let (anonymous, ada) = (server.client(), server.client().of("ada"));
+    let (anonymous, ada) = (server.client(), server.client().for_identity("ada"));
     let response = json!({ "id": "c", "object": "chat.completion", "model": "m", "choices": [
         { "index": 0, "finish_reason": "stop", "message": { "role": "assistant", "content": CANARY } }] });
-    let turn = check_ephemeral(&anonymous.post("/v/turns", &open("r1", "One?")), 201);
+    let turn = check_ephemeral(
+        &anonymous.post("/v/turns", &open_turn_json("r1", "One?")),
+        201,
+    );
     // The user's first authenticated request records an answer.
-    let path = format!("{}/stream?format=openai-chat", at("v", &turn));
+    let path = format!("{}/stream?format=openai-chat", turn_path("v", &turn));
     let recorded = ada.post(&path, &response).wrote(200);
     assert_eq!(recorded["answer_neutral"], CANARY);
     anonymous.get("/v").fails(404, "session_not_found");
 
     // A login ends an open stream.
-    let turn = check_ephemeral(&anonymous.post("/w/turns", &open("r1", "One?")), 201);
-    let mut upload = Upload::chat(&server, &at("w", &turn), "");
-    upload.say("so f");
+    let turn = check_ephemeral(
+        &anonymous.post("/w/turns", &open_turn_json("r1", "One?")),
+        201,
+    );
+    let mut upload = Upload::chat(&server, &turn_path("w", &turn), "");
+    upload.send_text("so f");
     let written = || metric(&anonymous, "filrouge_stream_drafts_total") >= 1.0;
     until("a draft is written", written);
     ada.put("/w/link", &json!({ "identity_id": "ada" }))
         .wrote(200);
-    let after = ada.see(&at("w", &turn));
+    let after = ada.get_body(&turn_path("w", &turn));
     assert_eq!(after["status"], "interrupted", "{after}");
     assert!(ada.get("/w/items").text.contains("so f"));
     upload.try_send(&text_chunk("ar")).ok();
@@ -207,7 +225,10 @@ fn one_of_two_concurrent_logins_wins_on_any_server() {
     let names: Vec<String> = (0..SESSIONS).map(|n| format!("v{n}")).collect();
     for name in &names {
         check_ephemeral(
-            &anonymous.post(&format!("/{name}/turns"), &whole("r", "?", CANARY)),
+            &anonymous.post(
+                &format!("/{name}/turns"),
+                &complete_turn_json("r", "?", CANARY),
+            ),
             201,
         );
     }
@@ -217,21 +238,25 @@ fn one_of_two_concurrent_logins_wins_on_any_server() {
             .into_iter()
             .zip(&servers)
             .map(|(identity, server)| {
-                let (client, names, barrier) = (server.client().of(identity), &names, &barrier);
+                let (client, names, barrier) =
+                    (server.client().for_identity(identity), &names, &barrier);
                 scope.spawn(move || {
                     let log_in = |(n, name): (usize, &String)| {
                         barrier.wait();
-                        let reply = match n % 2 {
+                        let response = match n % 2 {
                             0 => client.put(
                                 &format!("/{name}/link"),
                                 &json!({ "identity_id": identity }),
                             ),
-                            _ => client.post(&format!("/{name}/turns"), &whole(identity, "?", "!")),
+                            _ => client.post(
+                                &format!("/{name}/turns"),
+                                &complete_turn_json(identity, "?", "!"),
+                            ),
                         };
-                        match reply.status {
+                        match response.status {
                             200 | 201 => true,
                             409 => false,
-                            _ => panic!("{reply:?}"),
+                            _ => panic!("{response:?}"),
                         }
                     };
                     names.iter().enumerate().map(log_in).collect()
@@ -250,17 +275,17 @@ fn one_of_two_concurrent_logins_wins_on_any_server() {
         for server in &servers {
             let client = server.client();
             assert_eq!(
-                client.of(owner).see(&format!("/{name}"))["identity_id"],
+                client.for_identity(owner).get_body(&format!("/{name}"))["identity_id"],
                 owner
             );
             assert!(
                 client
-                    .of(owner)
+                    .for_identity(owner)
                     .get(&format!("/{name}/items"))
                     .text
                     .contains(CANARY)
             );
-            for stranger in [&client, &client.of(other)] {
+            for stranger in [&client, &client.for_identity(other)] {
                 stranger
                     .get(&format!("/{name}"))
                     .fails(404, "session_not_found");
@@ -268,7 +293,7 @@ fn one_of_two_concurrent_logins_wins_on_any_server() {
         }
     }
     assert!(
-        !held(&redis).contains(EPHEMERAL_KEY),
+        !redis_content(&redis).contains(EPHEMERAL_KEY),
         "an ephemeral session is left in Redis"
     );
     for server in servers {
@@ -288,15 +313,17 @@ fn logins_continue_after_a_kill() {
         .collect();
     let done = AtomicUsize::new(0);
     for killed_at in [3, 9, 15] {
-        let ada = server.client().of("ada");
+        let ada = server.client().for_identity("ada");
         let from = done.load(Ordering::Relaxed);
         std::thread::scope(|scope| {
             let work = scope.spawn(|| {
-                // A login that got no answer is repeated in the next round.
+                // A login that got no response is repeated in the next round.
                 for n in from..SESSIONS {
-                    let body = whole("login", "In?", "In.").to_string();
+                    let body = complete_turn_json("login", "In?", "In.").to_string();
                     match ada.try_post(&format!("/{}/turns", name(n)), &body) {
-                        Ok(reply) => drop(reply.wrote(if reply.status == 200 { 200 } else { 201 })),
+                        Ok(response) => {
+                            drop(response.wrote(if response.status == 200 { 200 } else { 201 }))
+                        }
                         Err(_) => return,
                     }
                     done.store(n + 1, Ordering::Relaxed);
@@ -310,10 +337,13 @@ fn logins_continue_after_a_kill() {
         });
         server = with_redis(&world, &redis, &[]);
     }
-    let ada = server.client().of("ada");
+    let ada = server.client().for_identity("ada");
     for (n, before) in before.iter().enumerate() {
         let session = name(n);
-        let again = ada.post(&format!("/{session}/turns"), &whole("login", "In?", "In."));
+        let again = ada.post(
+            &format!("/{session}/turns"),
+            &complete_turn_json("login", "In?", "In."),
+        );
         assert!(again.status == 200 || again.status == 201, "{again:?}");
         assert_complete(&ada, &session, before);
         let questions: Vec<_> = pairs(&ada, &session).into_iter().map(|(q, _)| q).collect();
@@ -328,7 +358,7 @@ fn logins_continue_after_a_kill() {
             .fails(404, "session_not_found");
     }
     assert!(
-        !held(&redis).contains(EPHEMERAL_KEY),
+        !redis_content(&redis).contains(EPHEMERAL_KEY),
         "an ephemeral session is left in Redis"
     );
     server.stop();
@@ -339,20 +369,21 @@ fn logins_continue_after_a_kill() {
 fn the_history_is_moved_once_redis_answers_again() {
     let (world, redis) = (World::new(), Redis::start());
     let server = with_redis(&world, &redis, &[("FILROUGE_HOT_TIMEOUT_MS", "1000")]);
-    let (anonymous, ada) = (server.client(), server.client().of("ada"));
+    let (anonymous, ada) = (server.client(), server.client().for_identity("ada"));
     for n in 1..=3 {
-        let body = whole(&format!("r{n}"), &format!("{n}?"), CANARY);
+        let body = complete_turn_json(&format!("r{n}"), &format!("{n}?"), CANARY);
         check_ephemeral(&anonymous.post("/v/turns", &body), 201);
     }
     redis.pause();
-    ada.post("/v/turns", &whole("r4", "4?", "!")).wrote(201);
+    ada.post("/v/turns", &complete_turn_json("r4", "4?", "!"))
+        .wrote(201);
     assert_eq!(pairs(&ada, "v").len(), 1);
     anonymous.get("/v").fails(404, "session_not_found");
     redis.resume();
     let mut n = 4;
     until("the earlier turns are moved", || {
         n += 1;
-        let body = whole(&format!("r{n}"), &format!("{n}?"), "!");
+        let body = complete_turn_json(&format!("r{n}"), &format!("{n}?"), "!");
         ada.post("/v/turns", &body).wrote(201);
         metric(
             &anonymous,
@@ -370,7 +401,7 @@ fn the_history_is_moved_once_redis_answers_again() {
     assert_eq!(history.len(), n, "{history:?}");
     anonymous.get("/v").fails(404, "session_not_found");
     until("Redis contains no ephemeral session", || {
-        !held(&redis).contains(EPHEMERAL_KEY)
+        !redis_content(&redis).contains(EPHEMERAL_KEY)
     });
     server.stop();
     world.verify();
@@ -381,7 +412,7 @@ fn the_ledger_gets_only_the_configured_metadata_and_items() {
     const ADDRESS: &str = "203.0.113.77";
     let (world, redis) = (World::new(), Redis::start());
     let server = with_redis(&world, &redis, &[("FILROUGE_RECORD", "conversation")]);
-    let (anonymous, ada) = (server.client(), server.client().of("ada"));
+    let (anonymous, ada) = (server.client(), server.client().for_identity("ada"));
     let body = json!({ "request_id": "r1", "question_neutral": "?", "answer_neutral": "!",
         "metadata": { "channel": "web", "mood": CANARY, "ip": ADDRESS, "x-forwarded-for": ADDRESS },
         "items": [text_item("i", "assistant", "tool_result", "t00l-w0rds")] });
@@ -396,11 +427,11 @@ fn the_ledger_gets_only_the_configured_metadata_and_items() {
         "{metadata}"
     );
     assert_eq!(anonymous.all("/v/items", 50).len(), 3);
-    let in_redis = held(&redis);
+    let in_redis = redis_content(&redis);
     assert!(in_redis.contains(CANARY) && !in_redis.contains(ADDRESS));
 
     ada.post("/v/turns", &body).wrote(200);
-    let turn = ada.see("/v/turns")["data"][0].clone();
+    let turn = ada.get_body("/v/turns")["data"][0].clone();
     let members: Vec<&String> = turn["metadata"].as_object().unwrap().keys().collect();
     assert_eq!(members.len(), 2, "{members:?}");
     assert_eq!(turn["metadata"]["ip_hash"], metadata["ip_hash"]);
@@ -423,8 +454,8 @@ fn the_ledger_gets_only_the_configured_metadata_and_items() {
     assert!(metric(&anonymous, not_recorded) >= 1.0);
     server.stop();
     for text in [CANARY, ADDRESS, "t00l-w0rds"] {
-        world.holds_nowhere(text);
-        assert!(!held(&redis).contains(text), "{text}");
+        world.assert_not_stored(text);
+        assert!(!redis_content(&redis).contains(text), "{text}");
     }
     world.verify();
 }

@@ -10,7 +10,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::mcp_stdio::with_history;
-use crate::not_tested::or_note;
+use crate::not_tested::or_report_untested;
 use crate::world::{Server, World};
 
 mod installed;
@@ -186,7 +186,9 @@ impl ServerAccess<'_> {
 fn with_clients(check: fn(&ServerAccess<'_>, &Installed)) {
     let subject = "filrouge mcp with @modelcontextprotocol/inspector, @modelcontextprotocol/conformance and the \
                    official Python clients";
-    let Some(installed) = or_note("mcp_clients", subject, Installed::install_if_missing()) else {
+    let Some(installed) =
+        or_report_untested("mcp_clients", subject, Installed::install_if_missing())
+    else {
         return;
     };
     let (world, source) = with_history();

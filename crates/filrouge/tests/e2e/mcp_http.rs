@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::caller::key;
-use crate::http::{Client, Reply};
+use crate::http::{Client, Response};
 use crate::mcp_stdio::with_history;
 use crate::world::{Server, World};
 
@@ -23,7 +23,7 @@ impl Agent {
     }
 
     /// Sends a message with additional headers.
-    fn send(&self, headers: &str, message: &Value) -> Reply {
+    fn send(&self, headers: &str, message: &Value) -> Response {
         let body = message.to_string();
         let host = match headers.contains("host:") {
             true => "",
@@ -35,28 +35,28 @@ impl Agent {
             body.len(),
             self.headers,
         );
-        self.client.raw(request.as_bytes())
+        self.client.send_bytes(request.as_bytes())
     }
 
-    /// Calls a method with the protocol of 2025-11-25; returns the answer.
+    /// Calls a method with the protocol of 2025-11-25; returns the response.
     fn request(&self, method: &str, params: Value) -> Value {
         let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let reply = self.send("mcp-protocol-version: 2025-11-25\r\n", &message);
-        reply.is(200)
+        let response = self.send("mcp-protocol-version: 2025-11-25\r\n", &message);
+        response.is(200)
     }
 
     /// Calls a tool with the protocol of 2025-11-25; returns its structured result.
     fn tool(&self, name: &str, arguments: Value) -> Value {
-        let answer = self.request(
+        let response = self.request(
             "tools/call",
             json!({ "name": name, "arguments": arguments }),
         );
-        let result = &answer["result"];
-        assert_eq!(result["isError"], false, "{name}: {answer}");
+        let result = &response["result"];
+        assert_eq!(result["isError"], false, "{name}: {response}");
         result["structuredContent"].clone()
     }
 
-    /// As [`Agent::tool`], with the protocol of 2026-07-28.
+    /// Like [`Agent::tool`], with the protocol of 2026-07-28.
     fn newest(&self, name: &str, arguments: Value) -> Value {
         let params = json!({ "name": name, "arguments": arguments, "_meta": {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -68,9 +68,9 @@ impl Agent {
         let headers = format!(
             "mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: {name}\r\n"
         );
-        let answer = self.send(&headers, &message).is(200);
-        assert_eq!(answer["result"]["resultType"], "complete", "{answer}");
-        answer["result"]["structuredContent"].clone()
+        let response = self.send(&headers, &message).is(200);
+        assert_eq!(response["result"]["resultType"], "complete", "{response}");
+        response["result"]["structuredContent"].clone()
     }
 
     /// The ids of the sessions that the agent can list.
@@ -82,7 +82,7 @@ impl Agent {
     }
 }
 
-/// Initializes a connection with this protocol version; returns the server's answer.
+/// Initializes a connection with this protocol version; returns the server's response.
 fn initialize(agent: &Agent, version: &str) -> Value {
     let client = json!({ "name": "test", "version": "1" });
     let params = json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": client });
@@ -148,7 +148,10 @@ fn users_see_only_their_own_sessions() {
             text.len(),
             agents[number].headers,
         );
-        assert_eq!(agents[number].client.raw(request.as_bytes()).status, 201);
+        assert_eq!(
+            agents[number].client.send_bytes(request.as_bytes()).status,
+            201
+        );
     }
     std::thread::scope(|scope| {
         for round in 0..16 {
@@ -164,7 +167,7 @@ fn users_see_only_their_own_sessions() {
                 let refused = agent.request("tools/call", foreign);
                 let absent = json!({ "name": "get_session_history", "arguments": { "sessionID": "of-xyz" } });
                 let missing = agent.request("tools/call", absent);
-                let without_id = |answer: &Value, id: &str| answer.to_string().replace(id, "ID");
+                let without_id = |response: &Value, id: &str| response.to_string().replace(id, "ID");
                 assert_eq!(without_id(&refused, &format!("of-{other}")), without_id(&missing, "of-xyz"));
                 // A service key acts for the identity in the header.
                 let acting = Agent {
@@ -184,7 +187,7 @@ fn foreign_host_names_are_refused_unless_configured() {
     let world = World::new();
     key(&world, &["--role", "service"]);
     let service = key(&world, &["--role", "service"]);
-    let server = world.serve_where(
+    let server = world.serve_with_env(
         &[
             ("FILROUGE_MCP_HOSTS", "filrouge.example.org"),
             ("FILROUGE_LISTEN", "127.0.0.1:0"),
@@ -209,7 +212,7 @@ fn foreign_host_names_are_refused_unless_configured() {
     let get = format!("authorization: Bearer {service}\r\nconnection: close\r\n");
     let refused = agent
         .client
-        .bare("GET", "/mcp", &get)
+        .send_without_body("GET", "/mcp", &get)
         .fails(405, "method_not_allowed");
     assert_eq!(refused["hint"], "known methods: POST");
     server.stop();
@@ -220,7 +223,7 @@ fn foreign_host_names_are_refused_unless_configured() {
 fn histories_named_by_source_are_served_with_the_ledger() {
     let (world, source) = with_history();
     let server = world.serve_with(&["--source", &source]);
-    record(&server.client().of("ada"), "of-ada", "?");
+    record(&server.client().for_identity("ada"), "of-ada", "?");
     let agent = Agent::new(&server, None);
     assert_eq!(agent.sessions().len(), 14);
     let as_ada = Agent {
@@ -248,7 +251,7 @@ fn mcp_over_http_serves_the_histories_on_this_machine() {
     assert_eq!(
         agent
             .client
-            .bare("GET", "/healthz", "connection: close\r\n")
+            .send_without_body("GET", "/healthz", "connection: close\r\n")
             .status,
         404
     );

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::world::{Done, World, finish};
+use crate::world::{CommandOutput, World, finish};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_filrouge");
 
@@ -19,15 +19,15 @@ fn command(world: &World, arguments: &[&str]) -> Command {
     command
 }
 
-fn run(world: &World, arguments: &[&str]) -> Done {
+fn run(world: &World, arguments: &[&str]) -> CommandOutput {
     finish(command(world, arguments), &format!("{arguments:?}"))
 }
 
 #[track_caller]
-fn ok(world: &World, arguments: &[&str]) -> Done {
-    let done = run(world, arguments);
-    assert_eq!(done.code, Some(0), "{arguments:?}: {done:?}");
-    done
+fn ok(world: &World, arguments: &[&str]) -> CommandOutput {
+    let output = run(world, arguments);
+    assert_eq!(output.code, Some(0), "{arguments:?}: {output:?}");
+    output
 }
 
 fn write(path: &Path, text: &str) {
@@ -125,8 +125,8 @@ fn comments_modes_and_links_are_kept_and_backups_never_overwritten() {
     fs::create_dir_all(link.parent().unwrap()).unwrap();
     std::os::unix::fs::symlink(&real, &link).unwrap();
     write(&world.path("dotfiles/opencode.jsonc.bak.1"), "older");
-    let done = ok(&world, &["--client", "opencode", "--yes", "--json"]);
-    let report: Value = serde_json::from_str(&done.stdout).unwrap();
+    let output = ok(&world, &["--client", "opencode", "--yes", "--json"]);
+    let report: Value = serde_json::from_str(&output.stdout).unwrap();
     let new = fs::read_to_string(&real).unwrap();
     for line in old.lines() {
         assert!(new.lines().any(|l| l == line), "{line}\n{new}");
@@ -199,11 +199,11 @@ fn files_that_cannot_be_parsed_are_not_changed() {
     ] {
         let file = world.path(path);
         write(&file, text);
-        let done = run(&world, &["--client", client, "--yes"]);
-        assert_eq!(done.code, Some(2), "{text}: {done:?}");
+        let output = run(&world, &["--client", client, "--yes"]);
+        assert_eq!(output.code, Some(2), "{text}: {output:?}");
         assert!(
-            done.stderr.contains(place) && done.stderr.contains("nothing was changed"),
-            "{done:?}"
+            output.stderr.contains(place) && output.stderr.contains("nothing was changed"),
+            "{output:?}"
         );
         assert_eq!(fs::read_to_string(&file).unwrap(), text);
         let files = fs::read_dir(file.parent().unwrap()).unwrap().flatten();
@@ -305,14 +305,14 @@ fn an_entry_of_the_user_is_never_overwritten() {
             _ => ".claude.json",
         });
         write(&file, &text);
-        let done = run(&world, &["--client", client, "--yes"]);
+        let output = run(&world, &["--client", client, "--yes"]);
         let code = if expected == unchanged { 0 } else { 2 };
-        assert_eq!(done.code, Some(code), "{text}: {done:?}");
-        assert!(done.stderr.contains(expected), "{text}: {done:?}");
+        assert_eq!(output.code, Some(code), "{text}: {output:?}");
+        assert!(output.stderr.contains(expected), "{text}: {output:?}");
         // A refusal shows the lines that the user can add.
         assert!(
-            code == 0 || done.stderr.contains(&binary()),
-            "{text}: {done:?}"
+            code == 0 || output.stderr.contains(&binary()),
+            "{text}: {output:?}"
         );
         assert_eq!(fs::read_to_string(&file).unwrap(), text);
         let files = fs::read_dir(file.parent().unwrap()).unwrap().flatten();
@@ -331,21 +331,25 @@ fn options_that_the_entry_would_not_contain_are_refused() {
         &["--unverified"],
     ] {
         for mode in ["--yes", "--print"] {
-            let done = run(
+            let output = run(
                 &world,
                 &[&["--client", "claude-code", mode], setting].concat(),
             );
-            assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""), "{done:?}");
+            assert_eq!(
+                (output.code, output.stdout.as_str()),
+                (Some(2), ""),
+                "{output:?}"
+            );
             assert!(
-                done.stderr.contains(setting[0]) && done.stderr.contains("configuration file"),
-                "{done:?}"
+                output.stderr.contains(setting[0]) && output.stderr.contains("configuration file"),
+                "{output:?}"
             );
             assert!(!world.path(".claude.json").exists());
         }
     }
     let file = world.path("mine.toml");
     write(&file, "tenant = \"acme\"\n");
-    let done = run(
+    let output = run(
         &world,
         &[
             "--client",
@@ -356,8 +360,8 @@ fn options_that_the_entry_would_not_contain_are_refused() {
         ],
     );
     assert!(
-        done.code == Some(2) && done.stderr.contains("--config"),
-        "{done:?}"
+        output.code == Some(2) && output.stderr.contains("--config"),
+        "{output:?}"
     );
 }
 
@@ -377,14 +381,14 @@ fn the_change_is_shown_without_the_users_credentials() {
         &["--print", "--json"],
         &["--yes", "--json"],
     ] {
-        let done = run(&world, &[&["--client", "claude-code"], options].concat());
+        let output = run(&world, &[&["--client", "claude-code"], options].concat());
         assert!(
-            !done.stdout.contains(secret) && !done.stderr.contains(secret),
-            "{done:?}"
+            !output.stdout.contains(secret) && !output.stderr.contains(secret),
+            "{output:?}"
         );
         assert!(
-            done.stdout.contains("masked:") && done.stdout.contains("aws"),
-            "{done:?}"
+            output.stdout.contains("masked:") && output.stdout.contains("aws"),
+            "{output:?}"
         );
     }
     // The written file still contains it.

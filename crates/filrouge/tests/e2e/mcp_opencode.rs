@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::not_tested::{Unavailable, installed, npm_install, or_note};
+use crate::not_tested::{Unavailable, installed, npm_install, or_report_untested};
 use crate::world::World;
 
 /// The last version with the storage format that most installations have.
@@ -140,7 +140,7 @@ impl<'a> Agent<'a> {
 #[test]
 fn opencode_finds_its_history_and_its_own_session() {
     let subject = format!("filrouge mcp with OpenCode {VERSION}");
-    let Some(program) = or_note("mcp_opencode", &subject, opencode()) else {
+    let Some(program) = or_report_untested("mcp_opencode", &subject, opencode()) else {
         return;
     };
     let world = World::on_sqlite();

@@ -51,35 +51,35 @@ impl Agent {
         serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"))
     }
 
-    /// Calls a method; returns the answer.
+    /// Calls a method; returns the response.
     pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
         self.last_id += 1;
         let id = self.last_id;
         let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         self.write_line(&request.to_string());
-        let answer = self.read_message();
-        assert_eq!(answer["id"], id, "{answer}");
-        answer
+        let response = self.read_message();
+        assert_eq!(response["id"], id, "{response}");
+        response
     }
 
-    /// Initializes the connection with this protocol version; returns the server's answer.
+    /// Initializes the connection with this protocol version; returns the server's response.
     pub(crate) fn initialize(&mut self, version: &str) -> Value {
         let client = json!({ "name": "test", "version": "1" });
         let params =
             json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": client });
-        let answer = self.request("initialize", params);
+        let response = self.request("initialize", params);
         self.write_line(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
-        answer["result"].clone()
+        response["result"].clone()
     }
 
     /// Calls a tool; returns its structured result.
     pub(crate) fn tool(&mut self, name: &str, arguments: Value) -> Value {
-        let answer = self.request(
+        let response = self.request(
             "tools/call",
             json!({ "name": name, "arguments": arguments }),
         );
-        let result = &answer["result"];
-        assert_eq!(result["isError"], false, "{name} {arguments}: {answer}");
+        let result = &response["result"];
+        assert_eq!(result["isError"], false, "{name} {arguments}: {response}");
         let text = result["content"][0]["text"].as_str().unwrap();
         assert!(text.starts_with("Recorded data from "), "{text}");
         result["structuredContent"].clone()
@@ -274,11 +274,15 @@ fn invalid_arguments_are_refused() {
         (&["serve", "--source", "ledger"], "served anyway"),
         (&["mcp", "--source", "vim"], "claude-code"),
     ] {
-        let done = finish(world.command(arguments), "mcp");
-        assert_eq!(done.code, Some(2), "{arguments:?}: {done:?}");
+        let command_output = finish(world.command(arguments), "mcp");
+        assert_eq!(
+            command_output.code,
+            Some(2),
+            "{arguments:?}: {command_output:?}"
+        );
         assert!(
-            done.stdout.is_empty() && done.stderr.contains(expected),
-            "{done:?}"
+            command_output.stdout.is_empty() && command_output.stderr.contains(expected),
+            "{command_output:?}"
         );
     }
 }

@@ -32,13 +32,13 @@ fn a_scrape_is_valid_and_counts_requests() {
     client.get("/a-session-of-mine").is(200);
     client.get("/another").fails(404, "session_not_found");
     client
-        .bare("GET", "/not/there", "")
+        .send_without_body("GET", "/not/there", "")
         .fails(404, "route_not_found");
     client
-        .bare("BREW", "/healthz", "")
+        .send_without_body("BREW", "/healthz", "")
         .fails(405, "method_not_allowed");
 
-    let scrape = client.bare("GET", "/metrics", "");
+    let scrape = client.send_without_body("GET", "/metrics", "");
     assert_eq!(scrape.status, 200);
     let content_type = scrape.header("content-type").unwrap();
     assert!(

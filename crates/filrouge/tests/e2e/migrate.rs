@@ -74,11 +74,14 @@ fn a_store_of_format_1_is_refused() {
         &["sessions", "list"],
         &["verify"],
     ] {
-        let done = world.run(command);
-        assert!(done.code != Some(0) && done.stdout.is_empty(), "{done:?}");
+        let output = world.run(command);
         assert!(
-            done.stderr.contains("the store has format 1"),
-            "{command:?}: {done:?}"
+            output.code != Some(0) && output.stdout.is_empty(),
+            "{output:?}"
+        );
+        assert!(
+            output.stderr.contains("the store has format 1"),
+            "{command:?}: {output:?}"
         );
     }
     assert!(
@@ -91,13 +94,13 @@ fn a_store_of_format_1_is_refused() {
 fn stores_that_cannot_be_migrated_are_refused() {
     let world = World::on_sqlite();
     let refused = |arguments: &[&str], code: i32, error: &str| {
-        let done = world.run(&[&["migrate"], arguments].concat());
+        let output = world.run(&[&["migrate"], arguments].concat());
         assert_eq!(
-            (done.code, done.stdout.as_str()),
+            (output.code, output.stdout.as_str()),
             (Some(code), ""),
-            "{done:?}"
+            "{output:?}"
         );
-        assert!(done.stderr.contains(error), "{arguments:?}: {done:?}");
+        assert!(output.stderr.contains(error), "{arguments:?}: {output:?}");
     };
     for command in [
         &["status"][..],

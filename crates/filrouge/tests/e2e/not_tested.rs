@@ -76,12 +76,16 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Unavailable> {
 }
 
 /// Returns the program; if it is unavailable, writes the note `name`: `what` was not tested.
-pub(crate) fn or_note<T>(name: &str, what: &str, program: Result<T, Unavailable>) -> Option<T> {
+pub(crate) fn or_report_untested<T>(
+    name: &str,
+    what: &str,
+    program: Result<T, Unavailable>,
+) -> Option<T> {
     let notes = Path::new(env!("CARGO_TARGET_TMPDIR")).join("not-tested");
-    or_note_in(&notes, name, what, program)
+    or_report_untested_in(&notes, name, what, program)
 }
 
-fn or_note_in<T>(
+fn or_report_untested_in<T>(
     notes: &Path,
     name: &str,
     what: &str,
@@ -105,12 +109,15 @@ fn or_note_in<T>(
 fn an_unavailable_program_leaves_a_note_until_it_is_available() {
     let folder = tempfile::tempdir().unwrap();
     let absent = run(&mut Command::new("filrouge-has-no-such-program"));
-    assert_eq!(or_note_in(folder.path(), "one", "a client", absent), None);
+    assert_eq!(
+        or_report_untested_in(folder.path(), "one", "a client", absent),
+        None
+    );
     let note = fs::read_to_string(folder.path().join("one")).unwrap();
     assert!(note.starts_with("a client: "), "{note}");
     assert!(note.contains("filrouge-has-no-such-program"), "{note}");
     assert_eq!(
-        or_note_in(folder.path(), "one", "a client", Ok(())),
+        or_report_untested_in(folder.path(), "one", "a client", Ok(())),
         Some(())
     );
     assert!(!folder.path().join("one").exists());

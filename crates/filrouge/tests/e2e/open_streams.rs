@@ -37,14 +37,14 @@ fn a_stream_ends_when_its_key_is_revoked_and_others_continue() {
     let revoked = key(&world, &["--role", "service"]);
     let other = key(&world, &["--role", "auditor"]);
     let server = world.serve();
-    let caller = Caller::bearing(&server, &revoked);
+    let caller = Caller::with_credentials(&server, &revoked);
     let turn = json!({ "request_id": "r", "question_neutral": "?" });
     caller.post("/s/turns", &turn).wrote(201);
     let open = tail(&server, &[("authorization", &bearer(&revoked))]);
     let mut kept = tail(&server, &[("authorization", &bearer(&other))]);
     world.ok(&["keys", "revoke", key_id(&revoked)]);
     assert_ends(open);
-    let third = Caller::bearing(&server, &key(&world, &["--role", "service"]));
+    let third = Caller::with_credentials(&server, &key(&world, &["--role", "service"]));
     let turn = json!({ "request_id": "q", "question_neutral": "?" });
     within_five_seconds("the new key is accepted", || {
         third.post("/s/turns", &turn).status == 201
@@ -73,12 +73,12 @@ fn a_stream_ends_when_its_token_expires() {
     let server = serve_file(&world, &[OLD], "leeway_s = 0");
     let token = OLD.sign(&claims_with(json!({ "exp": now() + 3 })));
     let turn = json!({ "request_id": "r", "question_neutral": "?" });
-    Caller::bearing(&server, &token)
+    Caller::with_credentials(&server, &token)
         .post("/s/turns", &turn)
         .wrote(201);
     let open = tail(&server, &[("authorization", &bearer(&token))]);
     assert_ends(open);
-    Caller::bearing(&server, &token)
+    Caller::with_credentials(&server, &token)
         .get("/s")
         .fails(401, "unauthenticated");
     server.stop();

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::caller::{Caller, key};
-use crate::http::{Client, Reply};
+use crate::http::{Client, Response};
 use crate::world::{Server, World};
 
 /// The target of a request below OpenAI's conversations.
@@ -11,15 +11,15 @@ fn target(path: &str) -> String {
     format!("/openai/v1/conversations{path}")
 }
 
-fn get(client: &Client, path: &str) -> Reply {
-    client.bare("GET", &target(path), "")
+fn get(client: &Client, path: &str) -> Response {
+    client.send_without_body("GET", &target(path), "")
 }
 
 /// Checks a failure in the form of OpenAI's API; returns its message.
 #[track_caller]
-fn fails(reply: &Reply, status: u16, code: &str) -> String {
-    let body = reply.is(status);
-    assert_eq!(reply.header("content-type"), Some("application/json"));
+fn fails(response: &Response, status: u16, code: &str) -> String {
+    let body = response.is(status);
+    assert_eq!(response.header("content-type"), Some("application/json"));
     let error = body["error"].as_object().unwrap();
     let names: Vec<&str> = error.keys().map(String::as_str).collect();
     assert_eq!(names.len(), 4, "{names:?}");
@@ -181,8 +181,8 @@ fn redacted_items_show_no_text() {
     client
         .post(&path, &json!({ "reason": "requested by the user" }))
         .wrote(200);
-    let reply = get(&client, "/s/items?order=asc");
-    let data = reply.is(200)["data"].as_array().unwrap().clone();
+    let response = get(&client, "/s/items?order=asc");
+    let data = response.is(200)["data"].as_array().unwrap().clone();
     assert_eq!(data.len(), 8);
     for item in &data[..7] {
         assert_eq!(
@@ -201,7 +201,7 @@ fn redacted_items_show_no_text() {
         "Noted",
         "Left",
     ] {
-        assert!(!reply.text.contains(word), "{word}: {}", reply.text);
+        assert!(!response.text.contains(word), "{word}: {}", response.text);
     }
     server.stop();
 }
@@ -211,15 +211,26 @@ fn foreign_conversations_look_absent() {
     let world = World::new();
     let admin = key(&world, &["--role", "admin"]);
     let server = world.serve();
-    let admin = Caller::bearing(&server, &admin);
+    let admin = Caller::with_credentials(&server, &admin);
     let body = json!({ "request_id": "r", "question_neutral": "?" });
-    admin.of("ada").post("/private/turns", &body).wrote(201);
+    admin
+        .for_identity("ada")
+        .post("/private/turns", &body)
+        .wrote(201);
     for route in ["", "/items", "/items?order=asc", "/items?after=item_1"] {
         let get =
             |caller: &Caller, id: &str| caller.send("GET", &target(&format!("/{id}{route}")), None);
-        get(&admin.of("ada"), "private").is(200);
-        let foreign = fails(&get(&admin.of("bob"), "private"), 404, "session_not_found");
-        let absent = fails(&get(&admin.of("bob"), "missing"), 404, "session_not_found");
+        get(&admin.for_identity("ada"), "private").is(200);
+        let foreign = fails(
+            &get(&admin.for_identity("bob"), "private"),
+            404,
+            "session_not_found",
+        );
+        let absent = fails(
+            &get(&admin.for_identity("bob"), "missing"),
+            404,
+            "session_not_found",
+        );
         assert_eq!(foreign.replace("private", "missing"), absent);
         fails(
             &get(&Caller::anonymous(&server), "private"),
@@ -250,7 +261,7 @@ fn invalid_requests_are_refused() {
         fails(&get(&client, path), 422, "invalid");
     }
     fails(&get(&client, "/s/other"), 404, "route_not_found");
-    let reply = client.bare("DELETE", &target("/s"), "");
-    fails(&reply, 405, "method_not_allowed");
+    let response = client.send_without_body("DELETE", &target("/s"), "");
+    fails(&response, 405, "method_not_allowed");
     server.stop();
 }

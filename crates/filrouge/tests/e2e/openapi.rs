@@ -1,4 +1,4 @@
-//! The document at `/openapi.json`: it equals the committed file, answers match it, and no operation reveals another
+//! The document at `/openapi.json`: it equals the committed file, responses match it, and no operation reveals another
 //! user's sessions (promise P6).
 
 use std::collections::BTreeSet;
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::http::{Client, Reply};
+use crate::http::{Client, Response};
 use crate::search_http::encoded;
 use crate::world::World;
 
 /// The served document: its text, and its JSON.
 fn document(client: &Client) -> (String, Value) {
-    let reply = client.bare("GET", "/openapi.json", "");
-    assert_eq!(reply.status, 200, "{reply:?}");
-    assert_eq!(reply.header("content-type"), Some("application/json"));
-    (reply.text.clone(), reply.body())
+    let response = client.send_without_body("GET", "/openapi.json", "");
+    assert_eq!(response.status, 200, "{response:?}");
+    assert_eq!(response.header("content-type"), Some("application/json"));
+    (response.text.clone(), response.body())
 }
 
 #[test]
@@ -72,7 +72,7 @@ impl Operation<'_> {
     }
 
     /// Calls the operation with its example body and its required parameters.
-    fn call(&self, client: &Client, identity: Option<&str>, target: Target<'_>) -> Reply {
+    fn call(&self, client: &Client, identity: Option<&str>, target: Target<'_>) -> Response {
         let mut path = self
             .path
             .replace("{session_id}", target.session)
@@ -119,23 +119,26 @@ impl Operation<'_> {
             self.method,
             body.len()
         );
-        client.raw(format!("{head}{body}").as_bytes())
+        client.send_bytes(format!("{head}{body}").as_bytes())
     }
 }
 
-/// The status, headers and body of an answer, without the requested ids, the date and the request id.
-fn shape(reply: &Reply, target: Target<'_>) -> (u16, Vec<(String, String)>, String) {
+/// The status, headers and body of a response, without the requested ids, the date and the request id.
+fn comparable_parts(
+    response: &Response,
+    target: Target<'_>,
+) -> (u16, Vec<(String, String)>, String) {
     let varying = ["date", "filrouge-request-id", "x-request-id"];
-    let headers = reply.headers.iter();
+    let headers = response.headers.iter();
     let headers = headers
         .filter(|(name, _)| !varying.contains(&name.as_str()))
         .cloned()
         .collect();
-    let text = reply
+    let text = response
         .text
         .replace(target.session, "SESSION")
         .replace(target.turn, "TURN");
-    (reply.status, headers, text)
+    (response.status, headers, text)
 }
 
 /// The operations that reveal that a foreign id exists, with their error code (DESIGN §1 P6, §7).
@@ -154,13 +157,13 @@ fn foreign_ids_look_absent_on_every_operation() {
     let (_, document) = document(&client);
     let question =
         json!({ "request_id": "r", "question_neutral": "secret", "answer_neutral": "secret" });
-    let ada = client.of("ada");
-    // An existing session, and an erased one. Ids of one length, so that answers differ only in the id.
+    let ada = client.for_identity("ada");
+    // An existing session, and an erased one. Ids of one length, so that responses differ only in the id.
     for session in ["ada-owns-00", "ada-had-000"] {
         let turn = ada.post(&format!("/{session}/turns"), &question).wrote(201);
         let turn = turn["turn_id"].as_str().unwrap().to_owned();
         if session == "ada-had-000" {
-            let erased = client.bare(
+            let erased = client.send_without_body(
                 "DELETE",
                 "/api/v1/sessions/ada-had-000",
                 "filrouge-identity: ada\r\n",
@@ -178,7 +181,9 @@ fn foreign_ids_look_absent_on_every_operation() {
         );
         assert_eq!(ada.get(&format!("/{session}")).text, before);
         // Creating a session under an existing id is the one documented exception.
-        let taken = client.of("bob").post("", &json!({ "session_id": session }));
+        let taken = client
+            .for_identity("bob")
+            .post("", &json!({ "session_id": session }));
         taken.fails(409, "session_conflict");
     }
     assert_lists_without_ada(&client);
@@ -188,26 +193,26 @@ fn foreign_ids_look_absent_on_every_operation() {
 
 /// The number of statements that the store has executed.
 fn statements(client: &Client) -> u64 {
-    let metrics = client.bare("GET", "/metrics", "").text;
+    let metrics = client.send_without_body("GET", "/metrics", "").text;
     let line = metrics
         .lines()
         .find_map(|l| l.strip_prefix("filrouge_store_statements_total "));
     line.expect("the counter").parse().unwrap()
 }
 
-/// Makes a call that is refused; returns its answer and the number of statements that it executed.
+/// Makes a call that is refused; returns its response and the number of statements that it executed.
 ///
 /// The number is the minimum of several tries, because the server's own statements count too.
-fn call_and_count(client: &Client, call: impl Fn() -> Reply) -> (Reply, u64) {
+fn call_and_count(client: &Client, call: impl Fn() -> Response) -> (Response, u64) {
     let tries = (0..4).map(|_| {
         let before = statements(client);
-        let reply = call();
-        (reply, statements(client) - before)
+        let response = call();
+        (response, statements(client) - before)
     });
     tries.min_by_key(|(_, cost)| *cost).unwrap()
 }
 
-/// Calls every operation as bob, with ids of ada and with ids that never existed; answers and costs must be equal.
+/// Calls every operation as bob, with ids of ada and with ids that never existed; responses and costs must be equal.
 fn assert_foreign_looks_absent(client: &Client, document: &Value, foreign: Target<'_>) {
     let mut called = 0;
     for operation in operations(document).iter().filter(|o| o.names_a_session()) {
@@ -218,23 +223,24 @@ fn assert_foreign_looks_absent(client: &Client, document: &Value, foreign: Targe
             session: &session,
             turn: "5f0c2b8e-5a61-8d7e-9b1c-2d4e6f708192",
         };
-        let (reply, cost) = call_and_count(client, || operation.call(client, Some("bob"), foreign));
+        let (response, cost) =
+            call_and_count(client, || operation.call(client, Some("bob"), foreign));
         assert!(
-            !reply.text.contains("secret"),
-            "{}: {reply:?}",
+            !response.text.contains("secret"),
+            "{}: {response:?}",
             operation.id
         );
         match REVEALING.iter().find(|(id, _)| *id == operation.id) {
             Some((_, code)) => {
-                reply.fails(409, code);
+                response.fails(409, code);
             }
             None => {
-                let (absent_reply, absent_cost) =
+                let (absent_response, absent_cost) =
                     call_and_count(client, || operation.call(client, Some("bob"), absent));
                 assert_eq!(cost, absent_cost, "statements of {}", operation.id);
                 assert_eq!(
-                    shape(&reply, foreign),
-                    shape(&absent_reply, absent),
+                    comparable_parts(&response, foreign),
+                    comparable_parts(&absent_response, absent),
                     "{}",
                     operation.id
                 );
@@ -254,7 +260,7 @@ fn assert_lists_without_ada(client: &Client) {
         "?agent=desk",
         "?parent_session_id=ada-owns-00",
     ] {
-        let page = client.of("bob").see(list);
+        let page = client.for_identity("bob").get_body(list);
         let seen = page["data"].as_array().unwrap().iter();
         for session in seen {
             assert_eq!(session["identity_id"], "bob", "{list}");
@@ -270,7 +276,7 @@ fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     }
 }
 
-/// Checks that `answer`, which is at `path` of an operation's answer, has exactly the members of the schema.
+/// Checks that `answer`, which is at `path` of an operation's response, has exactly the members of the schema.
 fn assert_same_members(document: &Value, schema: &Value, answer: &Value, path: &str) {
     let schema = resolved(document, schema);
     let (Some(known), Some(members)) = (schema["properties"].as_object(), answer.as_object())
@@ -297,13 +303,13 @@ fn assert_same_members(document: &Value, schema: &Value, answer: &Value, path: &
 }
 
 #[test]
-fn answers_have_the_members_that_the_document_names() {
+fn responses_have_the_members_that_the_document_names() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
     let (_, document) = document(&client);
     let question = json!({ "request_id": "r", "question_neutral": "When are you open?", "answer_neutral": "!" });
-    let ada = client.of("ada");
+    let ada = client.for_identity("ada");
     let turn = ada.post("/s/turns", &question).wrote(201);
     let checkpoint = json!({"label": "WAIT_CONFIRM", "state": {}});
     ada.put("/s/checkpoints", &checkpoint).wrote(201);
@@ -320,9 +326,14 @@ fn answers_have_the_members_that_the_document_names() {
         // Operations about an entire tenant are not for end users.
         let tenant_wide = ["listAudit", "getTechnicalStatus", "getKeyFigures"];
         let identity = Some("ada").filter(|_| !tenant_wide.contains(&operation.id));
-        let reply = operation.call(&client, identity, target);
-        assert_eq!(reply.status, 200, "{}: {reply:?}", operation.id);
-        assert_same_members(&document, &content["schema"], &reply.body(), operation.id);
+        let response = operation.call(&client, identity, target);
+        assert_eq!(response.status, 200, "{}: {response:?}", operation.id);
+        assert_same_members(
+            &document,
+            &content["schema"],
+            &response.body(),
+            operation.id,
+        );
         checked += 1;
     }
     assert!(checked >= 10, "{checked} answers");

@@ -57,7 +57,7 @@ fn a_collector_gets_spans_without_credentials() {
         ("FILROUGE_LOG", "error"),
         ("FILROUGE_OTLP_ENDPOINT", endpoint.as_str()),
     ];
-    let server = world.serve_where(&environment, &["--store", "memory:"]);
+    let server = world.serve_with_env(&environment, &["--store", "memory:"]);
     let client = server.client();
     let body = json!({ "request_id": "r", "question_neutral": CANARY });
     client.post("/the-session/turns", &body).is(201);
@@ -65,7 +65,7 @@ fn a_collector_gets_spans_without_credentials() {
         "authorization: Bearer {CANARY}\r\nx-api-key: {CANARY}\r\ntraceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n"
     );
     let target = format!("/api/v1/sessions/the-session?token={CANARY}");
-    client.bare("GET", &target, &headers);
+    client.send_without_body("GET", &target, &headers);
     server.ask_to_stop();
     server.wait_for_exit();
     let (mut request_lines, mut exported) = (Vec::new(), Vec::new());

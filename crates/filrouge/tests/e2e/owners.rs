@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::http::{Client, Reply};
+use crate::http::{Client, Response};
 use crate::world::World;
 
-/// The status, header names and body of an answer, without the requested id.
-fn shape(reply: &Reply, id: &str) -> (u16, Vec<String>, String) {
-    let names = reply.headers.iter().map(|(n, _)| n.clone()).collect();
-    (reply.status, names, reply.text.replace(id, "ID"))
+/// The status, header names and body of a response, without the requested id.
+fn comparable_parts(response: &Response, id: &str) -> (u16, Vec<String>, String) {
+    let names = response.headers.iter().map(|(n, _)| n.clone()).collect();
+    (response.status, names, response.text.replace(id, "ID"))
 }
 
 /// The reads of a session that name no turn.
@@ -25,14 +25,14 @@ const SESSION_READS: [&str; 8] = [
 
 /// Sends every read and write that names a session, first [`SESSION_READS`].
 ///
-/// Compared calls must use ids of one length, so that answers differ only in the id.
-fn request_all(client: &Client, session: &str, turn: &str) -> Vec<Reply> {
-    let mut replies: Vec<Reply> = SESSION_READS
+/// Compared calls must use ids of one length, so that responses differ only in the id.
+fn request_all(client: &Client, session: &str, turn: &str) -> Vec<Response> {
+    let mut responses: Vec<Response> = SESSION_READS
         .iter()
         .map(|r| client.get(&format!("/{session}{r}")))
         .collect();
     let turn = format!("/{session}/turns/{turn}");
-    replies.push(client.get(&turn));
+    responses.push(client.get(&turn));
     let item =
         json!({ "items": [{ "item_id": "i", "role": "user", "channel": "plan", "parts": [] }] });
     for (call, body) in [
@@ -45,40 +45,47 @@ fn request_all(client: &Client, session: &str, turn: &str) -> Vec<Reply> {
         ("fail", json!({ "error": { "code": "c" } })),
         ("cancel", json!({})),
     ] {
-        replies.push(client.post(&format!("{turn}/{call}"), &body));
+        responses.push(client.post(&format!("{turn}/{call}"), &body));
     }
-    replies
+    responses
 }
 
 #[test]
 fn foreign_sessions_look_absent() {
     let world = World::new();
     let server = world.serve();
-    let (anonymous, ada) = (server.client(), server.client().of("ada"));
+    let (anonymous, ada) = (server.client(), server.client().for_identity("ada"));
     let body = json!({ "request_id": "r", "question_neutral": "secret", "answer_neutral": "secret", "items": [
         { "item_id": "i", "role": "user", "channel": "plan", "parts": [] }] });
     let turn = ada.post("/private/turns", &body).wrote(201);
     let turn = turn["turn_id"].as_str().unwrap();
-    for viewer in [&anonymous, &anonymous.of("bob"), &anonymous.of("Ada")] {
+    for viewer in [
+        &anonymous,
+        &anonymous.for_identity("bob"),
+        &anonymous.for_identity("Ada"),
+    ] {
         let foreign = request_all(viewer, "private", turn);
         let absent = request_all(viewer, "missing", turn);
         for (foreign, absent) in foreign.iter().zip(&absent) {
-            assert_eq!(shape(foreign, "private"), shape(absent, "missing"));
+            assert_eq!(
+                comparable_parts(foreign, "private"),
+                comparable_parts(absent, "missing")
+            );
             assert_eq!(foreign.status, 404, "{foreign:?}");
         }
         for list in ["", "?limit=500", "?identity_id=ada"] {
-            let page = viewer.see(list);
+            let page = viewer.get_body(list);
             assert_eq!(page["data"], json!([]), "{list}");
         }
         let replace = json!({ "request_id": "n", "question_neutral": "?", "answer_neutral": "!" });
         let path = format!("/private/turns/{turn}/replace");
-        let reply = viewer.post(&path, &replace);
+        let response = viewer.post(&path, &replace);
         assert!(
-            !reply.text.contains("secret") && reply.status >= 400,
-            "{reply:?}"
+            !response.text.contains("secret") && response.status >= 400,
+            "{response:?}"
         );
     }
-    let private = ada.see("/private");
+    let private = ada.get_body("/private");
     assert_eq!(
         (&private["last_seq"], &private["turn_count"]),
         (&json!(3), &json!(1))
@@ -92,7 +99,10 @@ fn foreign_sessions_look_absent() {
 fn a_foreign_turn_looks_absent_in_ones_own_session() {
     let world = World::new();
     let server = world.serve();
-    let (ada, bob) = (server.client().of("ada"), server.client().of("bob"));
+    let (ada, bob) = (
+        server.client().for_identity("ada"),
+        server.client().for_identity("bob"),
+    );
     let body = json!({ "request_id": "r", "question_neutral": "?" });
     let turn = ada.post("/private/turns", &body).wrote(201);
     let turn = turn["turn_id"].as_str().unwrap();
@@ -107,9 +117,12 @@ fn a_foreign_turn_looks_absent_in_ones_own_session() {
     .wrote(201);
     let foreign = request_all(&bob, "bobs", turn);
     let missing = request_all(&bob, "bobs", absent);
-    let replies = foreign.iter().zip(&missing).skip(SESSION_READS.len());
-    for (foreign, missing) in replies {
-        assert_eq!(shape(foreign, turn), shape(missing, absent));
+    let responses = foreign.iter().zip(&missing).skip(SESSION_READS.len());
+    for (foreign, missing) in responses {
+        assert_eq!(
+            comparable_parts(foreign, turn),
+            comparable_parts(missing, absent)
+        );
         foreign.fails(404, "turn_not_found");
     }
     server.stop();
@@ -119,7 +132,7 @@ fn a_foreign_turn_looks_absent_in_ones_own_session() {
 fn anonymous_sessions_are_found_only_by_id() {
     let world = World::new();
     let server = world.serve();
-    let (anonymous, ada) = (server.client(), server.client().of("ada"));
+    let (anonymous, ada) = (server.client(), server.client().for_identity("ada"));
     let body = json!({ "request_id": "r", "question_neutral": "?" });
     anonymous.post("/open/turns", &body).wrote(201);
     ada.post("/hers/turns", &body).wrote(201);
@@ -132,7 +145,7 @@ fn anonymous_sessions_are_found_only_by_id() {
     };
     assert_eq!(ids(&anonymous), ["open"]);
     assert_eq!(ids(&ada), ["hers"]);
-    assert_eq!(ada.see("/open")["identity_id"], Value::Null);
+    assert_eq!(ada.get_body("/open")["identity_id"], Value::Null);
     assert_eq!(
         world.json(&["sessions", "list"])["data"]
             .as_array()
@@ -143,7 +156,7 @@ fn anonymous_sessions_are_found_only_by_id() {
     );
 
     let tenant = world.serve_with(&["--tenant", "other"]);
-    for client in [tenant.client(), tenant.client().of("ada")] {
+    for client in [tenant.client(), tenant.client().for_identity("ada")] {
         assert_eq!(client.all("", 50).len(), 0);
         client.get("/open").fails(404, "session_not_found");
         client.get("/hers").fails(404, "session_not_found");

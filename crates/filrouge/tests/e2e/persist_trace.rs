@@ -104,7 +104,7 @@ fn every_write_logs_ids_seqs_counts_and_times_but_no_content() {
         ("FILROUGE_LOG", "debug"),
         JSON_LOG,
     ];
-    let server = world.serve_where(&environment, &[]);
+    let server = world.serve_with_env(&environment, &[]);
     let client = server.client();
     let start = |request: &str| {
         let body = json!({ "request_id": request, "question_neutral": SECRET });
@@ -145,12 +145,12 @@ fn every_write_logs_ids_seqs_counts_and_times_but_no_content() {
     client
         .put("/s/link", &json!({ "identity_id": "ada" }))
         .wrote(200);
-    let ada = client.of("ada");
+    let ada = client.for_identity("ada");
     ada.post("/s/close", &json!({ "reason": SECRET }))
         .wrote(200);
     ada.post("/s/close", &json!({ "reason": SECRET }))
         .wrote(200);
-    let last_seq = ada.see("/s")["last_seq"].as_u64().unwrap();
+    let last_seq = ada.get_body("/s")["last_seq"].as_u64().unwrap();
     server.ask_to_stop();
     let log = server.wait_for_exit();
     assert!(!log.contains(SECRET), "{log}");
@@ -158,11 +158,11 @@ fn every_write_logs_ids_seqs_counts_and_times_but_no_content() {
     // No event can be awaited here: the open turn must be silent for longer than the next server allows.
     std::thread::sleep(std::time::Duration::from_millis(1100));
     let environment = [&environment[..], &[("FILROUGE_TURN_TIMEOUT_S", "1")]].concat();
-    let server = world.serve_where(&environment, &[]);
+    let server = world.serve_with_env(&environment, &[]);
     until("the silent turn is interrupted", || {
-        server.client().of("ada").see("/s")["last_seq"] != last_seq
+        server.client().for_identity("ada").get_body("/s")["last_seq"] != last_seq
     });
-    let last_seq = server.client().of("ada").see("/s")["last_seq"]
+    let last_seq = server.client().for_identity("ada").get_body("/s")["last_seq"]
         .as_u64()
         .unwrap();
     server.ask_to_stop();

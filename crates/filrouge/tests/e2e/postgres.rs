@@ -7,7 +7,7 @@ use filrouge_testbed::{Options, Server as PostgresServer};
 use serde_json::{Value, json};
 
 use crate::http::Client;
-use crate::world::{Done, World};
+use crate::world::{CommandOutput, World};
 
 const PASSWORD: &str = "open-sesame-7";
 
@@ -44,15 +44,15 @@ fn server_with_passwords() -> (PostgresServer, String, tempfile::NamedTempFile) 
 
 /// Runs a command with its most detailed log; neither its output nor its log may contain a password.
 #[track_caller]
-fn run_without_secrets(world: &World, arguments: &[&str]) -> Done {
+fn run_without_secrets(world: &World, arguments: &[&str]) -> CommandOutput {
     let mut command = world.command(arguments);
     command.env("FILROUGE_LOG", "trace");
-    let done = crate::world::finish(command, &format!("{arguments:?}"));
+    let command_output = crate::world::finish(command, &format!("{arguments:?}"));
     for secret in [PASSWORD, "wrong-pass"] {
-        let output = format!("{}{}", done.stdout, done.stderr);
+        let output = format!("{}{}", command_output.stdout, command_output.stderr);
         assert!(!output.contains(secret), "{arguments:?}: {output}");
     }
-    done
+    command_output
 }
 
 #[test]
@@ -104,23 +104,32 @@ fn a_connection_error_is_reported_with_a_hint_but_no_password() {
             &["sessions", "list"],
             &["verify"],
         ] {
-            let done = run_without_secrets(&world, arguments);
+            let command_output = run_without_secrets(&world, arguments);
             if what == "privileges" && matches!(arguments[0], "sessions" | "verify") {
                 // The store does not exist yet, and checking this needs no privileges.
-                assert!(done.stderr.contains("there is no store"), "{done:?}");
+                assert!(
+                    command_output.stderr.contains("there is no store"),
+                    "{command_output:?}"
+                );
                 continue;
             }
             assert!(
-                matches!(done.code, Some(1 | 2)),
-                "{what}: {arguments:?}: {done:?}"
+                matches!(command_output.code, Some(1 | 2)),
+                "{what}: {arguments:?}: {command_output:?}"
             );
-            assert!(done.stdout.is_empty(), "{what}: {done:?}");
-            let error = done.stderr.lines().find(|l| l.starts_with("error"));
-            let error = error.unwrap_or_else(|| panic!("{what}: {done:?}"));
+            assert!(
+                command_output.stdout.is_empty(),
+                "{what}: {command_output:?}"
+            );
+            let error = command_output
+                .stderr
+                .lines()
+                .find(|l| l.starts_with("error"));
+            let error = error.unwrap_or_else(|| panic!("{what}: {command_output:?}"));
             assert!(error.contains(expected), "{what}: {arguments:?}: {error}");
             assert!(
-                done.stderr.contains("hint:"),
-                "{what}: {arguments:?}: {done:?}"
+                command_output.stderr.contains("hint:"),
+                "{what}: {arguments:?}: {command_output:?}"
             );
         }
         let doctor = run_without_secrets(&world, &["doctor"]);
@@ -140,7 +149,7 @@ fn the_password_appears_only_in_the_configuration() {
     let address = postgres.tcp();
     let url = format!("postgres://app:{PASSWORD}@{address}/{name}");
     let world = World::at(&url, "buffered");
-    let server = world.serve_where(
+    let server = world.serve_with_env(
         &[
             ("FILROUGE_LOG", "trace"),
             ("FILROUGE_LISTEN", "127.0.0.1:0"),
@@ -163,8 +172,12 @@ fn the_password_appears_only_in_the_configuration() {
         &["migrate", "status"],
         &["sessions", "list"],
     ] {
-        let done = run_without_secrets(&world, arguments);
-        assert_eq!(done.code, Some(0), "{arguments:?}: {done:?}");
+        let command_output = run_without_secrets(&world, arguments);
+        assert_eq!(
+            command_output.code,
+            Some(0),
+            "{arguments:?}: {command_output:?}"
+        );
     }
     let doctor = run_without_secrets(&world, &["doctor"]);
     let masked = format!("postgres://app:***@{address}/{name}");
@@ -183,10 +196,20 @@ fn another_machine_needs_the_keys_of_the_first() {
     let copied = std::fs::read(other.keyring()).unwrap();
     std::fs::remove_file(other.keyring()).unwrap();
     let refused = |arguments: &[&str]| {
-        let done = other.run(arguments);
-        assert_eq!((done.code, done.stdout.as_str()), (Some(1), ""), "{done:?}");
-        assert!(done.stderr.contains("key_missing"), "{done:?}");
-        assert!(done.stderr.contains("hint:"), "{done:?}");
+        let command_output = other.run(arguments);
+        assert_eq!(
+            (command_output.code, command_output.stdout.as_str()),
+            (Some(1), ""),
+            "{command_output:?}"
+        );
+        assert!(
+            command_output.stderr.contains("key_missing"),
+            "{command_output:?}"
+        );
+        assert!(
+            command_output.stderr.contains("hint:"),
+            "{command_output:?}"
+        );
     };
     let serve = ["serve", "--listen", "127.0.0.1:0"];
     refused(&serve);
@@ -233,8 +256,8 @@ fn writes_are_flushed_with_fsync_and_buffered_without() {
     let server = other.serve();
     assert!(server.log().contains("fsync=off"), "{}", server.log());
     let body = json!({ "request_id": "r", "question_neutral": "?" });
-    let reply = server.client().post("/s/turns", &body);
-    assert_eq!(reply.header("filrouge-durability"), Some("buffered"));
+    let response = server.client().post("/s/turns", &body);
+    assert_eq!(response.header("filrouge-durability"), Some("buffered"));
 }
 
 #[test]
@@ -262,7 +285,7 @@ fn a_database_that_was_rolled_back_is_refused_until_it_is_accepted() {
     }
     let body = json!({ "request_id": "r3", "question_neutral": "?" });
     client.post("/s/turns", &body).fails(500, "integrity_error");
-    let ready = client.see("/readyz");
+    let ready = client.get_body("/readyz");
     assert!(
         ready["integrity"]
             .as_str()

@@ -1,4 +1,4 @@
-//! Clients of several tenants disconnect at random points while others read complete answers: no database connection
+//! Clients of several tenants disconnect at random points while others read complete responses: no database connection
 //! stays in a transaction, and no caller gets a byte of another tenant (promise P6 of the design).
 
 use std::io::{Read, Write};
@@ -20,7 +20,7 @@ const DISCONNECTS: usize = 10_000;
 /// The number of concurrent clients that disconnect.
 const CLIENTS: usize = 8;
 
-/// A text that may occur only in the tenant's own answers.
+/// A text that may occur only in the tenant's own responses.
 fn tag(tenant: &str) -> String {
     format!("tag-of-{tenant}")
 }
@@ -53,7 +53,7 @@ fn request(tenant: &str, key: &str, request_id: &str, rng: &mut StdRng) -> Vec<u
     text.into_bytes()
 }
 
-/// Sends all or part of a request, reads part of the answer or nothing, and disconnects.
+/// Sends all or part of a request, reads part of the response or nothing, and disconnects.
 fn send_and_disconnect(server: &Server, request: &[u8], rng: &mut StdRng) -> Vec<u8> {
     let address = server.origin().strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
@@ -62,7 +62,7 @@ fn send_and_disconnect(server: &Server, request: &[u8], rng: &mut StdRng) -> Vec
         _ => request.len(),
     };
     stream.write_all(&request[..sent]).unwrap();
-    let mut answer = Vec::new();
+    let mut response = Vec::new();
     if sent == request.len() {
         match rng.random_range(0..3) {
             0 => {}
@@ -73,38 +73,41 @@ fn send_and_disconnect(server: &Server, request: &[u8], rng: &mut StdRng) -> Vec
                     .unwrap();
                 let limit = rng.random_range(1..2000);
                 // The server may close the connection first.
-                stream.take(limit).read_to_end(&mut answer).ok();
+                stream.take(limit).read_to_end(&mut response).ok();
             }
         }
     }
-    answer
+    response
 }
 
 fn contains(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|w| w == text.as_bytes())
 }
 
-/// Checks that the answer contains nothing of another tenant.
+/// Checks that the response contains nothing of another tenant.
 #[track_caller]
-fn assert_only_of(tenant: &str, answer: &[u8]) {
+fn assert_only_of(tenant: &str, response: &[u8]) {
     for other in TENANTS.iter().filter(|other| **other != tenant) {
-        let text = String::from_utf8_lossy(answer);
-        assert!(!contains(answer, &tag(other)), "{tenant} received {text}");
+        let text = String::from_utf8_lossy(response);
+        assert!(!contains(response, &tag(other)), "{tenant} received {text}");
     }
 }
 
-/// Reads complete answers until all clients have disconnected; returns the number of items, all of the tenant.
+/// Reads complete responses until all clients have disconnected; returns the number of items, all of the tenant.
 fn read_complete(server: &Server, tenant: &str, key: &str, disconnects: &AtomicUsize) -> usize {
     let mut rng = StdRng::seed_from_u64(key.len() as u64);
-    let caller = Caller::bearing(server, key);
+    let caller = Caller::with_credentials(server, key);
     let mut read = 0;
     while disconnects.load(Ordering::Relaxed) < DISCONNECTS {
         let path = path(&mut rng);
-        let reply = caller.send("GET", &path, None);
-        assert!(reply.status == 200 || reply.status == 404, "{reply:?}");
-        assert_only_of(tenant, reply.text.as_bytes());
-        if path.contains("/items") && reply.status == 200 {
-            for item in reply.body()["data"].as_array().unwrap() {
+        let response = caller.send("GET", &path, None);
+        assert!(
+            response.status == 200 || response.status == 404,
+            "{response:?}"
+        );
+        assert_only_of(tenant, response.text.as_bytes());
+        if path.contains("/items") && response.status == 200 {
+            for item in response.body()["data"].as_array().unwrap() {
                 let text = item["parts"][0]["text"].as_str().unwrap();
                 assert!(text.replace(&tag(tenant), "").is_empty(), "{item}");
                 read += 1;
@@ -139,8 +142,8 @@ fn clients_that_disconnect_leave_no_transaction_and_see_nothing_of_others() {
                     }
                     let (tenant, key) = &keys[rng.random_range(0..keys.len())];
                     let request = request(tenant, key, &n.to_string(), &mut rng);
-                    let answer = send_and_disconnect(&servers[n % 2], &request, &mut rng);
-                    assert_only_of(tenant, &answer);
+                    let response = send_and_disconnect(&servers[n % 2], &request, &mut rng);
+                    assert_only_of(tenant, &response);
                 }
             });
         }
@@ -163,7 +166,7 @@ fn clients_that_disconnect_leave_no_transaction_and_see_nothing_of_others() {
     for server in &servers {
         for (tenant, key) in &keys {
             let body = json!({ "request_id": format!("after {}", server.origin()), "question_neutral": tag(tenant) });
-            Caller::bearing(server, key)
+            Caller::with_credentials(server, key)
                 .post("/s0/turns", &body)
                 .is(201);
         }

@@ -20,13 +20,13 @@ fn a_server_reports_a_lost_database_and_continues_when_it_is_back() {
     assert_eq!(tail.next().unwrap().id, Some(1));
     postgres.stop_immediate();
 
-    let ready = client.see("/readyz");
+    let ready = client.get_body("/readyz");
     assert_eq!(ready["status"], "degraded", "{ready}");
     assert!(
         ready["store"].as_str().unwrap().contains("PostgreSQL"),
         "{ready}"
     );
-    assert_eq!(client.see("/healthz")["status"], "ok");
+    assert_eq!(client.get_body("/healthz")["status"], "ok");
     assert!(metric(&client, "filrouge_http_requests_total") >= 0.0);
     assert_eq!(client.get("/metrics").status, 200);
     let item = json!({ "items": [text_item("late", "assistant", "thought", "t")] });
@@ -40,13 +40,13 @@ fn a_server_reports_a_lost_database_and_continues_when_it_is_back() {
 
     postgres.restart();
     until("the server answers again", || {
-        client.see("/readyz")["store"].is_null()
+        client.get_body("/readyz")["store"].is_null()
     });
     let written = client.post(&items, &item).wrote(201);
     assert_eq!(written["last_seq"], 2);
     // The search index retries every two seconds.
     until("every part is ready", || {
-        client.see("/readyz")["status"] == "ready"
+        client.get_body("/readyz")["status"] == "ready"
     });
     // The tail shows new items. If the server has ended it, a reconnected one does.
     let id = match tail.next() {

@@ -1,4 +1,4 @@
-//! Histories are append-only on every server: each acknowledged item is in every later answer, once and at the same
+//! Histories are append-only on every server: each acknowledged item is in every later response, once and at the same
 //! position (promises P1 and P3 of the design).
 
 use std::collections::BTreeMap;
@@ -138,7 +138,7 @@ impl History {
 }
 
 #[test]
-fn acknowledged_items_are_in_every_later_answer_of_both_servers() {
+fn acknowledged_items_are_in_every_later_response_of_both_servers() {
     let (worlds, servers) = two_servers();
     let turns: Vec<String> = (0..SESSIONS)
         .map(|n| {

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::copy::url;
 use crate::http::Client;
-use crate::world::{Done, World};
+use crate::world::{CommandOutput, World};
 
 /// Records a complete turn.
 fn write(client: &Client, session: &str) {
@@ -14,16 +14,19 @@ fn write(client: &Client, session: &str) {
 
 /// Checks a failure: its exit code, and parts of its message.
 #[track_caller]
-fn assert_failed(done: &Done, code: i32, parts: &[&str]) {
-    assert_eq!(done.code, Some(code), "{done:?}");
+fn assert_failed(output: &CommandOutput, code: i32, parts: &[&str]) {
+    assert_eq!(output.code, Some(code), "{output:?}");
     for part in parts {
-        assert!(done.stderr.contains(part), "{part}: {done:?}");
+        assert!(output.stderr.contains(part), "{part}: {output:?}");
     }
 }
 
-fn hint(done: &Done) -> &str {
-    let hint = done.stderr.lines().find(|line| line.starts_with("hint: "));
-    hint.unwrap_or_else(|| panic!("{done:?}"))
+fn hint(output: &CommandOutput) -> &str {
+    let hint = output
+        .stderr
+        .lines()
+        .find(|line| line.starts_with("hint: "));
+    hint.unwrap_or_else(|| panic!("{output:?}"))
 }
 
 /// A role in the database of `world`, without privileges; dropped at the end.
@@ -90,9 +93,9 @@ fn the_sql_of_a_dry_run_creates_the_schema() {
 
     // The store belongs to the first server's keyring.
     let other = World::at(&world.database().url(), "buffered");
-    let done = other.run(&["sessions", "list"]);
+    let output = other.run(&["sessions", "list"]);
     assert_failed(
-        &done,
+        &output,
         1,
         &["key_missing", "copy the keyring file from the machine"],
     );
@@ -127,25 +130,31 @@ fn each_missing_privilege_is_named() {
     let role = Role::new(&world);
     let unprivileged = role.world();
     let migrate = || unprivileged.run(&["migrate", "up"]);
-    let done = migrate();
-    assert_failed(&done, 1, &["42501", "postgres://role_"]);
-    assert!(hint(&done).contains("GRANT CREATE ON DATABASE"), "{done:?}");
+    let output = migrate();
+    assert_failed(&output, 1, &["42501", "postgres://role_"]);
+    assert!(
+        hint(&output).contains("GRANT CREATE ON DATABASE"),
+        "{output:?}"
+    );
 
     world.database().sql("CREATE SCHEMA filrouge");
-    let done = migrate();
+    let output = migrate();
     assert!(
-        hint(&done).contains("CREATE ON SCHEMA filrouge"),
-        "{done:?}"
+        hint(&output).contains("CREATE ON SCHEMA filrouge"),
+        "{output:?}"
     );
 
     world.database().sql(&world.ok(&["migrate", "--dry-run"]));
-    let done = unprivileged.run(&["migrate", "status"]);
-    assert!(hint(&done).contains("GRANT USAGE ON SCHEMA"), "{done:?}");
-    role.grant("USAGE ON SCHEMA filrouge");
-    let done = unprivileged.run(&["migrate", "status"]);
+    let output = unprivileged.run(&["migrate", "status"]);
     assert!(
-        hint(&done).contains("ON ALL TABLES IN SCHEMA filrouge"),
-        "{done:?}"
+        hint(&output).contains("GRANT USAGE ON SCHEMA"),
+        "{output:?}"
+    );
+    role.grant("USAGE ON SCHEMA filrouge");
+    let output = unprivileged.run(&["migrate", "status"]);
+    assert!(
+        hint(&output).contains("ON ALL TABLES IN SCHEMA filrouge"),
+        "{output:?}"
     );
     role.grant("SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA filrouge");
     let server = unprivileged.serve();
@@ -168,20 +177,20 @@ fn a_copy_names_the_failed_store() {
         (&store, unreachable, "--to"),
     ];
     for (from, to, option) in cases {
-        let done = copy(from, to);
+        let output = copy(from, to);
         let masked = format!("{option} postgres://u:***@127.0.0.1:1/d: ");
-        assert_failed(&done, 1, &["store_unavailable", &masked]);
-        assert!(hint(&done).contains(option), "{done:?}");
-        assert!(!done.stderr.contains("--store"), "{done:?}");
-        assert!(!done.stderr.contains("open-sesame"), "{done:?}");
+        assert_failed(&output, 1, &["store_unavailable", &masked]);
+        assert!(hint(&output).contains(option), "{output:?}");
+        assert!(!output.stderr.contains("--store"), "{output:?}");
+        assert!(!output.stderr.contains("open-sesame"), "{output:?}");
     }
-    let done = copy(&store, &world.database().tcp_url());
-    assert_failed(&done, 2, &["--from and --to are the same store"]);
+    let output = copy(&store, &world.database().tcp_url());
+    assert_failed(&output, 2, &["--from and --to are the same store"]);
 
     let empty = World::on_postgres();
-    let done = copy(&empty.database().url(), &file);
-    assert_failed(&done, 1, &["there is no store at postgres://", "--from"]);
-    assert!(!done.stderr.contains("migrate up"), "{done:?}");
+    let output = copy(&empty.database().url(), &file);
+    assert_failed(&output, 1, &["there is no store at postgres://", "--from"]);
+    assert!(!output.stderr.contains("migrate up"), "{output:?}");
     let status = World::at(unreachable, "buffered").run(&["migrate", "status"]);
     assert_failed(&status, 1, &["postgres://u:***@127.0.0.1:1/d"]);
 }
@@ -198,12 +207,12 @@ fn a_fault_that_several_checks_find_is_reported_once() {
         "SET session_replication_role = replica;
          DELETE FROM filrouge.commit_log WHERE commit_no = (SELECT max(commit_no) FROM filrouge.commit_log)",
     );
-    let done = world.run(&["verify"]);
-    assert_eq!(done.code, Some(1), "{done:?}");
-    let mut faults: Vec<_> = done.stdout.lines().skip(1).collect();
-    assert!(!faults.is_empty(), "{done:?}");
+    let output = world.run(&["verify"]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    let mut faults: Vec<_> = output.stdout.lines().skip(1).collect();
+    assert!(!faults.is_empty(), "{output:?}");
     let count = faults.len();
     faults.sort_unstable();
     faults.dedup();
-    assert_eq!(faults.len(), count, "{done:?}");
+    assert_eq!(faults.len(), count, "{output:?}");
 }

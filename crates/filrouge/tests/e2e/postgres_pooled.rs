@@ -20,9 +20,9 @@ fn test_two_servers(direct: bool) {
     if direct {
         environment.push(("FILROUGE_STORE_DIRECT", &direct_url));
     }
-    let one = world.serve_where(&environment, &[]);
+    let one = world.serve_with_env(&environment, &[]);
     let machine = world.other_machine();
-    let other = machine.serve_where(&environment, &[]);
+    let other = machine.serve_with_env(&environment, &[]);
     let path = turn(&one.client(), "r");
     let mut tail = Tail::open(other.origin(), "/s/items?after=1", &[]);
     for n in 2..20 {
@@ -35,7 +35,7 @@ fn test_two_servers(direct: bool) {
     }
     overload(&[&one, &other]);
     for server in [&one, &other] {
-        assert_eq!(server.client().see("/readyz")["status"], "ready");
+        assert_eq!(server.client().get_body("/readyz")["status"], "ready");
         let log = server.log();
         assert!(!log.contains("WARN filrouge_postgres"), "{log}");
     }
@@ -55,7 +55,7 @@ fn overload(servers: &[&Server]) {
                 for m in 0..10 {
                     let body = json!({ "request_id": format!("{n}-{m}"), "question_neutral": "?", "answer_neutral": "!" });
                     client.post(&format!("/t{}/turns", n % 4), &body).wrote(201);
-                    client.see(&format!("/t{}/items", n % 4));
+                    client.get_body(&format!("/t{}/items", n % 4));
                 }
             });
         }

@@ -10,7 +10,7 @@ use crate::changes::all;
 use crate::limits::until;
 use crate::receiver::{Message, Receiver};
 use crate::tail_client::Tail;
-use crate::upload_client::{Upload, journal, stop, text, text_chunk, turn, wait_for_draft};
+use crate::upload_client::{Upload, answer_end, journal, text, text_chunk, turn, wait_for_draft};
 use crate::webhooks::{configure, with_secret};
 use crate::world::{Server, World};
 
@@ -49,17 +49,17 @@ fn concurrent_starts_with_one_request_id_create_one_turn() {
     let (worlds, servers) = two_servers();
     for round in 0..5 {
         let session = format!("/s{round}");
-        let replies = concurrently(&servers, 16, |server, n| {
+        let responses = concurrently(&servers, 16, |server, n| {
             let body = json!({ "request_id": "r", "question_neutral": format!("{n}?") });
             server.client().post(&format!("{session}/turns"), &body)
         });
-        assert_eq!(replies.iter().filter(|r| r.status == 201).count(), 1);
-        let first = replies.iter().find(|r| r.status == 201).unwrap().body();
-        for reply in &replies {
-            let turn = reply.wrote(reply.status);
+        assert_eq!(responses.iter().filter(|r| r.status == 201).count(), 1);
+        let first = responses.iter().find(|r| r.status == 201).unwrap().body();
+        for response in &responses {
+            let turn = response.wrote(response.status);
             assert_eq!(turn["turn_id"], first["turn_id"]);
             assert_eq!(turn["question_neutral"], first["question_neutral"]);
-            assert_eq!(turn["replayed"], reply.status == 200);
+            assert_eq!(turn["replayed"], response.status == 200);
         }
         for server in &servers {
             let client = server.client();
@@ -75,7 +75,7 @@ fn the_first_of_several_answers_wins() {
     let (worlds, servers) = two_servers();
     for round in 0..5 {
         let path = turn(&servers[round % 2].client(), &format!("r{round}"));
-        let replies = concurrently(&servers, 6, |server, n| {
+        let responses = concurrently(&servers, 6, |server, n| {
             // Two clients send each answer.
             let body = json!({ "answer_neutral": format!("{}!", n / 2) });
             (
@@ -83,17 +83,20 @@ fn the_first_of_several_answers_wins() {
                 server.client().post(&format!("{path}/finalize"), &body),
             )
         });
-        let won: Vec<usize> = replies
+        let won: Vec<usize> = responses
             .iter()
-            .filter(|(_, reply)| reply.status == 200)
+            .filter(|(_, response)| response.status == 200)
             .map(|(answer, _)| *answer)
             .collect();
         assert!(won.len() == 2 && won[0] == won[1], "{won:?}");
-        for (_, reply) in replies.iter().filter(|(_, reply)| reply.status != 200) {
-            assert_eq!(reply.status, 409, "{reply:?}");
+        for (_, response) in responses
+            .iter()
+            .filter(|(_, response)| response.status != 200)
+        {
+            assert_eq!(response.status, 409, "{response:?}");
         }
         for server in &servers {
-            let turn = server.client().see(&path);
+            let turn = server.client().get_body(&path);
             assert_eq!(turn["answer_neutral"], format!("{}!", won[0]));
             assert_eq!(turn["status"], "finalized");
         }
@@ -123,17 +126,17 @@ fn a_tail_follows_the_writes_of_another_server() {
     }
     // A draft that grows at one server is shown at the other.
     let mut upload = Upload::chat(&one, &path, "");
-    upload.say("To the ");
+    upload.send_text("To the ");
     let draft = tail.next().unwrap();
     assert_eq!((draft.name.as_str(), draft.id), ("draft", None));
     assert_eq!(draft.json()["text"], "To the ");
-    upload.say("left");
+    upload.send_text("left");
     let more = tail.next().unwrap().json();
     assert_eq!(
         (&more["text"], &more["offset"]),
         (&json!("left"), &json!(7))
     );
-    upload.send(&stop());
+    upload.send(&answer_end());
     upload.end().is(200);
     let end = loop {
         let event = tail.next().unwrap();
@@ -157,20 +160,20 @@ fn a_stream_whose_server_was_killed_is_ended_by_another() {
         ("FILROUGE_STREAM_TIMEOUT_S", "2"),
         ("FILROUGE_LISTEN", "127.0.0.1:0"),
     ];
-    let server = world.serve_where(&short_timeout, &[]);
+    let server = world.serve_with_env(&short_timeout, &[]);
     let other = world.other_machine();
-    let other = other.serve_where(&short_timeout, &[]);
+    let other = other.serve_with_env(&short_timeout, &[]);
     let path = turn(&server.client(), "r");
     let mut upload = Upload::chat(&server, &path, "");
-    upload.say("To the left");
+    upload.send_text("To the left");
     wait_for_draft(&server);
     // While the stream is recorded, no sweep ends it, however little text arrives.
     std::thread::sleep(Duration::from_secs(4));
-    assert_eq!(other.client().see(&path)["status"], "open");
+    assert_eq!(other.client().get_body(&path)["status"], "open");
     // The drop sends SIGKILL.
     drop(server);
     until("the turn is interrupted", || {
-        other.client().see(&path)["status"] == "interrupted"
+        other.client().get_body(&path)["status"] == "interrupted"
     });
     let journal = journal(&other.client());
     let channels: Vec<&str> = journal.iter().map(|(c, _)| c.as_str()).collect();
@@ -188,7 +191,7 @@ fn a_turn_that_fell_silent_is_ended_by_another_server() {
     let path = turn(&one.client(), "r");
     drop(one);
     let third = worlds[0].other_machine();
-    let impatient = third.serve_where(
+    let impatient = third.serve_with_env(
         &[
             ("FILROUGE_TURN_TIMEOUT_S", "0"),
             ("FILROUGE_LISTEN", "127.0.0.1:0"),
@@ -196,7 +199,7 @@ fn a_turn_that_fell_silent_is_ended_by_another_server() {
         &[],
     );
     until("the turn is interrupted", || {
-        impatient.client().see(&path)["status"] == "interrupted"
+        impatient.client().get_body(&path)["status"] == "interrupted"
     });
     worlds[1].verify();
 }
@@ -214,7 +217,7 @@ fn servers_that_start_concurrently_create_one_store() {
     }
     for server in &servers {
         assert_eq!(server.client().all("/s/turns", 50).len(), 4);
-        assert_eq!(server.client().see("/readyz")["status"], "ready");
+        assert_eq!(server.client().get_body("/readyz")["status"], "ready");
     }
     world.verify();
 }
@@ -222,7 +225,7 @@ fn servers_that_start_concurrently_create_one_store() {
 #[test]
 fn keys_of_the_command_line_work_on_all_servers() {
     let (worlds, servers) = two_servers();
-    let status = |server: &Server, key: &str| Caller::bearing(server, key).get("").status;
+    let status = |server: &Server, key: &str| Caller::with_credentials(server, key).get("").status;
     let created = key(&worlds[0], &["--role", "service"]);
     for server in &servers {
         within_five_seconds("every caller needs a key", || {
@@ -255,7 +258,9 @@ fn a_webhook_of_two_servers_gets_each_change_once() {
         }
     });
     let feed = all(&servers[1].client());
-    receiver.until("all changes", |messages| count(messages) >= feed.len());
+    receiver.until("all changes arrive", |messages| {
+        count(messages) >= feed.len()
+    });
     assert_eq!(
         receiver.changes(),
         feed,
@@ -274,7 +279,7 @@ fn a_webhook_of_two_servers_gets_each_change_once() {
         let body = json!({ "session_id": format!("later{stopped}") });
         servers[0].client().post("", &body).wrote(201);
         let feed = all(&servers[0].client());
-        receiver.until("the later changes", |messages| {
+        receiver.until("the later changes arrive", |messages| {
             count(messages) >= feed.len()
         });
         assert_eq!(receiver.changes(), feed);
@@ -293,7 +298,7 @@ fn both_feeds_report_every_commit_while_both_write() {
                     let (mut rows, mut after) = (Vec::new(), "0".to_owned());
                     while rows.len() < 400 {
                         let path = format!("/api/v1/changes?after={after}&wait=20000&limit=7");
-                        let page = client.see(&path);
+                        let page = client.get_body(&path);
                         rows.extend(page["data"].as_array().unwrap().clone());
                         after = page["next_cursor"].as_str().unwrap().to_owned();
                     }
@@ -330,7 +335,7 @@ fn two_servers_record_streams_into_one_session() {
         upload.send(&text_chunk("half"));
     }
     for upload in &mut uploads {
-        upload.send(&(text_chunk(" and half") + &stop()));
+        upload.send(&(text_chunk(" and half") + &answer_end()));
     }
     for upload in uploads {
         upload.end().is(200);
@@ -338,7 +343,7 @@ fn two_servers_record_streams_into_one_session() {
     for client in [one.client(), other.client()] {
         for path in &paths {
             client.post(&format!("{path}/finalize"), &json!({})).is(200);
-            assert_eq!(client.see(path)["answer_neutral"], "half and half");
+            assert_eq!(client.get_body(path)["answer_neutral"], "half and half");
         }
     }
     worlds[1].verify();

@@ -1,4 +1,4 @@
-//! A receiver of webhooks: records requests, and returns prepared answers.
+//! A receiver of webhooks: records requests, and returns prepared responses.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
@@ -28,13 +28,13 @@ impl Message {
     }
 }
 
-/// The answer to a request.
+/// The response to a request.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Answer {
+pub(crate) enum PreparedResponse {
     Status(u16),
     /// A status and more header lines.
     WithHeaders(u16, &'static str),
-    /// No answer.
+    /// No response.
     Silence,
     /// 204, after a delay.
     Slow(Duration),
@@ -42,10 +42,10 @@ pub(crate) enum Answer {
 
 #[derive(Default)]
 struct State {
-    /// The answers to the next requests, in order.
-    answers: VecDeque<Answer>,
-    /// The answer after these; if absent, 204.
-    default_answer: Option<Answer>,
+    /// The responses to the next requests, in order.
+    responses: VecDeque<PreparedResponse>,
+    /// The response after these; if absent, 204.
+    default_response: Option<PreparedResponse>,
     received: Vec<Message>,
 }
 
@@ -79,14 +79,14 @@ impl Receiver {
         format!("http://{}/a-secret-path?token=in-the-query", self.address)
     }
 
-    /// Sets the answers to the next requests, in order.
-    pub(crate) fn answer_next(&self, answers: &[Answer]) {
-        self.state.0.lock().unwrap().answers.extend(answers);
+    /// Sets the responses to the next requests, in order.
+    pub(crate) fn respond_next_with(&self, responses: &[PreparedResponse]) {
+        self.state.0.lock().unwrap().responses.extend(responses);
     }
 
-    /// Sets the answer to all other requests.
-    pub(crate) fn answer_others(&self, answer: Answer) {
-        self.state.0.lock().unwrap().default_answer = Some(answer);
+    /// Sets the response to all other requests.
+    pub(crate) fn respond_otherwise_with(&self, response: PreparedResponse) {
+        self.state.0.lock().unwrap().default_response = Some(response);
     }
 
     /// All received messages, in order.
@@ -121,22 +121,22 @@ impl Receiver {
         let mut reader = BufReader::new(stream.try_clone().unwrap());
         let mut stream = stream;
         while let Some(message) = read(&mut reader) {
-            let answer = {
+            let response = {
                 let (state, arrival) = &*self.state;
                 let mut state = state.lock().unwrap();
                 state.received.push(message);
                 arrival.notify_all();
-                let next = state.answers.pop_front().or(state.default_answer);
-                next.unwrap_or(Answer::Status(204))
+                let next = state.responses.pop_front().or(state.default_response);
+                next.unwrap_or(PreparedResponse::Status(204))
             };
-            let (status, headers) = match answer {
-                Answer::Status(status) => (status, ""),
-                Answer::WithHeaders(status, headers) => (status, headers),
-                Answer::Slow(delay) => {
+            let (status, headers) = match response {
+                PreparedResponse::Status(status) => (status, ""),
+                PreparedResponse::WithHeaders(status, headers) => (status, headers),
+                PreparedResponse::Slow(delay) => {
                     std::thread::sleep(delay);
                     (204, "")
                 }
-                Answer::Silence => {
+                PreparedResponse::Silence => {
                     std::thread::sleep(Duration::from_secs(30));
                     return;
                 }

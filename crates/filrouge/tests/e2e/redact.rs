@@ -1,4 +1,4 @@
-//! Redaction over HTTP and on the command line removes a text from every answer and every file.
+//! Redaction over HTTP and on the command line removes a text from every response and every file.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +27,7 @@ fn turn_path(session: &str, turn: &Value) -> String {
 fn a_turn_is_redacted_over_http() {
     let world = World::new();
     let server = world.serve();
-    let ada = server.client().of("ada");
+    let ada = server.client().for_identity("ada");
     let kept = record_turn(&ada, "s", "r1", "kept");
     let turn = record_turn(&ada, "s", "r2", SECRET);
     let path = turn_path("s", &turn);
@@ -39,7 +39,7 @@ fn a_turn_is_redacted_over_http() {
         assert_eq!(redacted[text], Value::Null);
     }
     assert!(redacted["deleted_at"].is_string());
-    assert_eq!(ada.see(&path), redacted);
+    assert_eq!(ada.get_body(&path), redacted);
     let repeated = ada.post(&format!("{path}/redact"), &reason).wrote(200);
     assert_eq!(
         (&repeated["replayed"], &repeated["deleted_at"]),
@@ -76,11 +76,11 @@ fn a_turn_is_redacted_over_http() {
         "/s/turns?status=finalized",
         "/s/turns?include_redacted=false",
     ] {
-        let page = ada.see(list);
+        let page = ada.get_body(list);
         assert_eq!(page["data"].as_array().unwrap().len(), 1, "{list}");
         assert_eq!(page["data"][0]["turn_id"], kept["turn_id"], "{list}");
     }
-    assert_eq!(ada.see("/s/turns?request_id=r2")["data"], json!([]));
+    assert_eq!(ada.get_body("/s/turns?request_id=r2")["data"], json!([]));
     for list in [
         "/s/turns?",
         "/s/turns?status=finalized&",
@@ -88,7 +88,7 @@ fn a_turn_is_redacted_over_http() {
     ] {
         let list = format!("{list}include_redacted=true");
         ada.get(&list).fails(403, "forbidden");
-        let page = server.client().see(&list);
+        let page = server.client().get_body(&list);
         let last = page["data"].as_array().unwrap().last().unwrap().clone();
         assert_eq!(last["deleted_at"], redacted["deleted_at"], "{list}");
     }
@@ -104,9 +104,9 @@ fn a_turn_is_redacted_over_http() {
         let text = ada.get(&format!("/s{read}")).text;
         assert!(!text.contains(SECRET), "{read}");
     }
-    world.holds_nowhere(SECRET);
+    world.assert_not_stored(SECRET);
     server.stop();
-    world.holds_nowhere(SECRET);
+    world.assert_not_stored(SECRET);
     world.verify();
 }
 
@@ -114,7 +114,10 @@ fn a_turn_is_redacted_over_http() {
 fn invalid_redactions_are_refused() {
     let world = World::new();
     let server = world.serve();
-    let (ada, bob) = (server.client().of("ada"), server.client().of("bob"));
+    let (ada, bob) = (
+        server.client().for_identity("ada"),
+        server.client().for_identity("bob"),
+    );
     let turn = record_turn(&ada, "s", "r", "words");
     let redact = format!("{}/redact", turn_path("s", &turn));
     for body in [
@@ -151,7 +154,10 @@ fn invalid_redactions_are_refused() {
     let foreign = redact_as_bob(&format!("{}/redact", turn_path("b", &turn)));
     let id = |turn: &Value| turn["turn_id"].as_str().unwrap().to_owned();
     assert_eq!(foreign.text.replace(&id(&turn), &id(&absent)), missing.text);
-    assert_eq!(ada.see(&turn_path("s", &turn))["deleted_at"], Value::Null);
+    assert_eq!(
+        ada.get_body(&turn_path("s", &turn))["deleted_at"],
+        Value::Null
+    );
     let longest = json!({ "reason": "x".repeat(4096) });
     ada.post(&redact, &longest).wrote(200);
     server.stop();
@@ -180,7 +186,7 @@ fn a_turn_is_redacted_on_the_command_line() {
         (&receipt["redaction_seq"], &receipt["replayed"]),
         (&json!(7), &json!(false))
     );
-    let shown = client.see(&turn_path("s", &first));
+    let shown = client.get_body(&turn_path("s", &first));
     assert_eq!(shown["deleted_at"], receipt["at"]);
     let repeated = world.json(&["redact", "s", "--turn", id, "--reason", "why not"]);
     assert_eq!(
@@ -201,7 +207,7 @@ fn a_turn_is_redacted_on_the_command_line() {
     let export = world.ok(&["export", "s"]);
     for secret in [SECRET, "another-secret"] {
         assert!(!shown.contains(secret) && !export.contains(secret));
-        world.holds_nowhere(secret);
+        world.assert_not_stored(secret);
     }
     for (arguments, code) in [
         (&["redact", "s", "--reason", "x"][..], 2),
@@ -220,9 +226,9 @@ fn a_turn_is_redacted_on_the_command_line() {
         (&["redact", "s", "--turn", "x", "--reason", "x"], 2),
         (&["redact", "nothere", "--turn", id, "--reason", "x"], 1),
     ] {
-        let done = world.run(arguments);
-        assert_eq!(done.code, Some(code), "{arguments:?} {done:?}");
-        assert_eq!(done.stdout, "", "{arguments:?}");
+        let output = world.run(arguments);
+        assert_eq!(output.code, Some(code), "{arguments:?} {output:?}");
+        assert_eq!(output.stdout, "", "{arguments:?}");
     }
     world.verify();
 }
@@ -276,8 +282,8 @@ fn a_repeated_import_restores_no_redacted_text() {
             .unwrap()
             .len();
         let seqs = format!("1-{last}");
-        let done = world.run(&["redact", id, "--seq", &seqs, "--reason", "x"]);
-        redacted += usize::from(done.code == Some(0));
+        let output = world.run(&["redact", id, "--seq", &seqs, "--reason", "x"]);
+        redacted += usize::from(output.code == Some(0));
     }
     assert!(redacted > 0, "no session was redacted");
     rewrite(&folder);

@@ -1,9 +1,12 @@
-//! Redaction and erasure remove contents from Redis before the answer, and no older state of Redis restores them.
+//! Redaction and erasure remove contents from Redis before the response, and no older state of Redis restores them.
 
 use filrouge_testbed::Redis;
 use serde_json::{Value, json};
 
-use crate::hot::{CANARY, at, check_ephemeral, copied, held, pairs, whole, with_redis};
+use crate::hot::{
+    CANARY, check_ephemeral, complete_turn_json, pairs, redis_content, turn_path, wait_for_copies,
+    with_redis,
+};
 use crate::http::Client;
 use crate::limits::{metric, until};
 use crate::world::{World, finish};
@@ -12,7 +15,7 @@ use crate::world::{World, finish};
 fn record_three_turns(client: &Client, session: &str) -> Vec<Value> {
     let words = ["One", CANARY, "Three"];
     let turns = words.iter().enumerate().map(|(n, words)| {
-        let body = whole(&format!("r{n}"), &format!("{words}?"), &format!("{words}!"));
+        let body = complete_turn_json(&format!("r{n}"), &format!("{words}?"), &format!("{words}!"));
         client.post(&format!("/{session}/turns"), &body).is(201)
     });
     turns.collect()
@@ -28,15 +31,15 @@ fn assert_absent(client: &Client, session: &str) {
         "/context",
         "/export?format=md",
     ] {
-        let reply = client.get(&format!("/{session}{path}"));
-        assert!(!reply.text.contains(CANARY), "{path}: {reply:?}");
+        let response = client.get(&format!("/{session}{path}"));
+        assert!(!response.text.contains(CANARY), "{path}: {response:?}");
     }
 }
 
 fn redact(client: &Client, session: &str, turn: &Value) {
     let reason = json!({ "reason": "requested by the user" });
     client
-        .post(&format!("{}/redact", at(session, turn)), &reason)
+        .post(&format!("{}/redact", turn_path(session, turn)), &reason)
         .is(200);
 }
 
@@ -55,10 +58,10 @@ fn disrupt(redis: &Redis, older: &[u8], check: impl Fn(&str)) {
 fn redis_does_not_restore_a_redacted_turn_of_the_ledger() {
     let (world, redis) = (World::new(), Redis::start());
     let server = with_redis(&world, &redis, &[]);
-    let ada = server.client().of("ada");
+    let ada = server.client().for_identity("ada");
     let turns = record_three_turns(&ada, "s");
-    copied(&ada);
-    let copies = held(&redis);
+    wait_for_copies(&ada);
+    let copies = redis_content(&redis);
     assert!(
         copies.contains(turns[1]["turn_id"].as_str().unwrap()),
         "{copies}"
@@ -66,16 +69,16 @@ fn redis_does_not_restore_a_redacted_turn_of_the_ledger() {
     let older = redis.save();
     redact(&ada, "s", &turns[1]);
     assert!(
-        !held(&redis).contains(CANARY),
+        !redis_content(&redis).contains(CANARY),
         "the answer came before the erasure from Redis"
     );
     assert_absent(&ada, "s");
     disrupt(&redis, &older, |what| {
-        until(what, || ada.see("/readyz")["status"] == "ready");
+        until(what, || ada.get_body("/readyz")["status"] == "ready");
         assert_absent(&ada, "s");
         assert_eq!(pairs(&ada, "s").len(), 2, "{what}");
         let new_server = with_redis(&world, &redis, &[]);
-        assert_absent(&new_server.client().of("ada"), "s");
+        assert_absent(&new_server.client().for_identity("ada"), "s");
     });
     server.stop();
     world.verify();
@@ -88,35 +91,42 @@ fn redis_does_not_restore_a_redacted_anonymous_turn() {
     let client = server.client();
     let turns = record_three_turns(&client, "v");
     record_three_turns(&client, "w");
-    assert!(held(&redis).contains(CANARY));
+    assert!(redis_content(&redis).contains(CANARY));
     let older = redis.save();
     redact(&client, "v", &turns[1]);
     assert_absent(&client, "v");
     assert_eq!(pairs(&client, "v").len(), 2);
     client.delete("/w").is(200);
     assert!(
-        !held(&redis).contains(CANARY),
+        !redis_content(&redis).contains(CANARY),
         "the answer came before the erasure from Redis"
     );
     let newest = redis.save();
     disrupt(&redis, &older, |what| {
-        until(what, || client.see("/readyz")["status"] == "ready");
+        until(what, || client.get_body("/readyz")["status"] == "ready");
         let new_server = with_redis(&world, &redis, &[]);
         for client in [&client, &new_server.client()] {
             assert_absent(client, "v");
             assert_absent(client, "w");
             // A user who logs in does not see it either.
-            assert!(!client.of("ada").get("/w/items").text.contains(CANARY));
+            assert!(
+                !client
+                    .for_identity("ada")
+                    .get("/w/items")
+                    .text
+                    .contains(CANARY)
+            );
         }
     });
     // A server that has just started shows the other turns, and a login adopts them.
     redis.start_from(&newest);
     let new_server = with_redis(&world, &redis, &[]);
     assert_eq!(pairs(&new_server.client(), "v").len(), 2);
-    let ada = new_server.client().of("ada");
-    ada.post("/v/turns", &whole("login", "?", "!")).wrote(201);
+    let ada = new_server.client().for_identity("ada");
+    ada.post("/v/turns", &complete_turn_json("login", "?", "!"))
+        .wrote(201);
     assert_absent(&ada, "v");
-    world.holds_nowhere(CANARY);
+    world.assert_not_stored(CANARY);
     server.stop();
     world.verify();
 }
@@ -127,18 +137,29 @@ fn lost_writes_are_detected() {
     let server = with_redis(&world, &redis, &[]);
     let client = server.client();
     let turns = "/v/turns";
-    check_ephemeral(&client.post(turns, &whole("r1", "One?", "One.")), 201);
+    check_ephemeral(
+        &client.post(turns, &complete_turn_json("r1", "One?", "One.")),
+        201,
+    );
     let older = redis.save();
-    let lost = check_ephemeral(&client.post(turns, &whole("r2", "Two?", "Two.")), 201);
+    let lost = check_ephemeral(
+        &client.post(turns, &complete_turn_json("r2", "Two?", "Two.")),
+        201,
+    );
     redis.start_from(&older);
     until("Redis answers", || {
-        client.see("/readyz")["status"] == "ready"
+        client.get_body("/readyz")["status"] == "ready"
     });
     client.get("/v").fails(404, "session_not_found");
-    client.get(&at("v", &lost)).fails(410, "turn_expired");
+    client
+        .get(&turn_path("v", &lost))
+        .fails(410, "turn_expired");
     assert_eq!(metric(&client, "filrouge_ephemeral_went_back_total"), 1.0);
     // A repeated request creates the session again, with the same turn id.
-    let repeated = check_ephemeral(&client.post(turns, &whole("r2", "Two?", "Two.")), 201);
+    let repeated = check_ephemeral(
+        &client.post(turns, &complete_turn_json("r2", "Two?", "Two.")),
+        201,
+    );
     assert_eq!(repeated["turn_id"], lost["turn_id"]);
     assert_eq!(pairs(&client, "v").len(), 1);
     server.stop();
@@ -148,33 +169,34 @@ fn lost_writes_are_detected() {
 fn the_command_line_erases_contents_in_redis() {
     let (world, redis) = (World::new(), Redis::start());
     let server = with_redis(&world, &redis, &[]);
-    let ada = server.client().of("ada");
+    let ada = server.client().for_identity("ada");
     let turns = record_three_turns(&ada, "s");
     record_three_turns(&ada, "t");
-    copied(&ada);
+    wait_for_copies(&ada);
     let url = redis.url();
     let turn = turns[1]["turn_id"].as_str().unwrap();
-    assert!(held(&redis).contains(turn));
+    assert!(redis_content(&redis).contains(turn));
     let redact = [
         "--hot", &url, "redact", "s", "--turn", turn, "--reason", "x",
     ];
     let receipt = world.json(&redact);
     let erased = |store: &str| json!({ "store": store, "status": "erased" });
     assert_eq!(receipt["stores"], json!([erased("ledger"), erased("hot")]));
-    assert!(!held(&redis).contains(turn));
+    assert!(!redis_content(&redis).contains(turn));
     assert_absent(&ada, "s");
     let erase = ["--hot", &url, "erase", "--session", "t", "--yes"];
     let output = world.ok(&erase);
     assert!(output.contains("hot store: erased"), "{output}");
-    copied(&ada);
+    wait_for_copies(&ada);
     redis.pause();
-    let done = world.run(&["--hot", &url, "redact", "s", "--seq", "1", "--reason", "x"]);
+    let command_output = world.run(&["--hot", &url, "redact", "s", "--seq", "1", "--reason", "x"]);
     redis.resume();
-    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(command_output.code, Some(0), "{command_output:?}");
     assert!(
-        done.stdout
+        command_output
+            .stdout
             .contains("hot store: unreachable; repeat the command"),
-        "{done:?}"
+        "{command_output:?}"
     );
     assert!(!ada.get("/s/turns?status=finalized").text.contains("One?"));
     // Without `--hot` the receipt does not mention Redis.
@@ -195,9 +217,12 @@ fn the_command_line_erases_ephemeral_sessions() {
         command.env("FILROUGE_DURABLE", "authenticated");
         finish(command, "filrouge")
     };
-    let body = whole("r1", CANARY, CANARY);
+    let body = complete_turn_json("r1", CANARY, CANARY);
     check_ephemeral(&client.post("/v/turns", &body), 201);
-    client.of("ada").post("/hers/turns", &body).is(201);
+    client
+        .for_identity("ada")
+        .post("/hers/turns", &body)
+        .is(201);
     let all = run(&["--json", "erase", "--all-of-tenant", "--yes"]);
     assert_eq!(all.code, Some(0), "{all:?}");
     assert!(all.stderr.contains("are not erased"), "{all:?}");
@@ -210,7 +235,7 @@ fn the_command_line_erases_ephemeral_sessions() {
     let receipt: Value = serde_json::from_str(one.stdout.trim()).unwrap();
     assert_eq!(receipt["session_id"], "v");
     assert!(receipt.get("not_listed").is_none(), "{receipt}");
-    assert!(!held(&redis).contains(CANARY));
+    assert!(!redis_content(&redis).contains(CANARY));
     client.get("/v").fails(410, "session_erased");
     server.stop();
 }
@@ -221,7 +246,7 @@ fn a_required_password_is_never_shown() {
     let world = World::new();
     let redis = Redis::with_settings(&[("requirepass", PASSWORD)]);
     let server = with_redis(&world, &redis, &[]);
-    let ready = server.client().see("/readyz");
+    let ready = server.client().get_body("/readyz");
     assert_eq!(ready["status"], "degraded");
     let why = ready["hot"].as_str().unwrap();
     assert!(why.contains("wants a password"), "{why}");
@@ -237,7 +262,9 @@ fn a_required_password_is_never_shown() {
         ],
     );
     check_ephemeral(
-        &server.client().post("/v/turns", &whole("r", "?", "!")),
+        &server
+            .client()
+            .post("/v/turns", &complete_turn_json("r", "?", "!")),
         201,
     );
     let ready = server.client().get("/readyz");
@@ -255,16 +282,19 @@ fn a_required_password_is_never_shown() {
     let output = world.run(&["--hot", &other, "doctor"]).stdout;
     assert!(output.contains("is not a cluster"), "{output}");
     for arguments in [&["doctor"][..], &["config", "show"], &["sessions", "list"]] {
-        let done = world.run(&[&["--hot", &wrong], arguments].concat());
+        let command_output = world.run(&[&["--hot", &wrong], arguments].concat());
         assert!(
-            !done.stdout.contains(PASSWORD) && !done.stderr.contains(PASSWORD),
-            "{done:?}"
+            !command_output.stdout.contains(PASSWORD) && !command_output.stderr.contains(PASSWORD),
+            "{command_output:?}"
         );
     }
     let malformed = format!("redis:/:{PASSWORD}@x");
-    let done = world.run(&["--hot", &malformed, "config", "show"]);
-    assert_eq!(done.code, Some(2), "{done:?}");
-    assert!(!done.stderr.contains(PASSWORD), "{done:?}");
+    let command_output = world.run(&["--hot", &malformed, "config", "show"]);
+    assert_eq!(command_output.code, Some(2), "{command_output:?}");
+    assert!(
+        !command_output.stderr.contains(PASSWORD),
+        "{command_output:?}"
+    );
     let log = server.log();
     server.stop();
     assert!(log.contains("TRACE") && !log.contains(PASSWORD));
@@ -276,23 +306,32 @@ fn a_full_redis_is_reported() {
     let server = with_redis(&world, &redis, &[]);
     let (client, url) = (server.client(), redis.url());
     let doctor = || world.run(&["--hot", &url, "doctor"]);
-    check_ephemeral(&client.post("/v/turns", &whole("r1", "One?", "1")), 201);
+    check_ephemeral(
+        &client.post("/v/turns", &complete_turn_json("r1", "One?", "1")),
+        201,
+    );
     assert!(doctor().stdout.contains("it has no maxmemory"));
     redis.cli(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
     redis.cli(&["CONFIG", "SET", "maxmemory", "1"]);
     client
-        .post("/v/turns", &whole("r2", "Two?", "2"))
+        .post("/v/turns", &complete_turn_json("r2", "Two?", "2"))
         .fails(503, "hot_unavailable");
-    let ready = client.see("/readyz");
+    let ready = client.get_body("/readyz");
     assert_eq!(ready["status"], "degraded");
     let why = ready["hot"].as_str().unwrap();
     assert!(why.starts_with("refuses writes: Redis is full"), "{why}");
     assert_eq!(pairs(&client, "v").len(), 1);
-    let done = doctor();
-    assert_eq!(done.code, Some(1), "{done:?}");
-    assert!(done.stdout.contains("refuses writes"), "{done:?}");
+    let command_output = doctor();
+    assert_eq!(command_output.code, Some(1), "{command_output:?}");
+    assert!(
+        command_output.stdout.contains("refuses writes"),
+        "{command_output:?}"
+    );
     redis.cli(&["CONFIG", "SET", "maxmemory", "0"]);
-    check_ephemeral(&client.post("/v/turns", &whole("r2", "Two?", "2")), 201);
-    assert_eq!(client.see("/readyz")["status"], "ready");
+    check_ephemeral(
+        &client.post("/v/turns", &complete_turn_json("r2", "Two?", "2")),
+        201,
+    );
+    assert_eq!(client.get_body("/readyz")["status"], "ready");
     server.stop();
 }

@@ -1,10 +1,10 @@
-//! Copies of durable sessions in Redis: answers equal those of a server without Redis, byte for byte, whatever happens
-//! to Redis.
+//! Copies of durable sessions in Redis: whatever happens to Redis, responses equal those of a server without Redis, byte
+//! for byte.
 
 use filrouge_testbed::{Options, Redis, Server as PostgresServer};
 use serde_json::{Value, json};
 
-use crate::hot::{at, copied, held, open, whole};
+use crate::hot::{complete_turn_json, open_turn_json, redis_content, turn_path, wait_for_copies};
 use crate::http::{Client, text_item};
 use crate::limits::{metric, until};
 use crate::world::{Server, World};
@@ -17,7 +17,7 @@ fn serve(world: &World, redis: &Redis, more: &[(&str, &str)]) -> Server {
         ("FILROUGE_HOT", url.as_str()),
         ("FILROUGE_HOT_TIMEOUT_MS", "5000"),
     ];
-    world.serve_where(&[&hot, more].concat(), &[])
+    world.serve_with_env(&[&hot, more].concat(), &[])
 }
 
 /// The metric that counts reads of the hot store with this outcome.
@@ -30,53 +30,59 @@ fn reads(outcome: &str) -> String {
 fn assert_same(hot: &Client, plain: &Client, session: &str) {
     for limit in [1, 2, 3, 20, 500] {
         let path = format!("/{session}/turns?status=finalized&limit={limit}");
-        let (hot_reply, plain_reply) = (hot.get(&path), plain.get(&path));
+        let (hot_response, plain_response) = (hot.get(&path), plain.get(&path));
         assert_eq!(
-            (hot_reply.status, &hot_reply.text),
-            (plain_reply.status, &plain_reply.text),
+            (hot_response.status, &hot_response.text),
+            (plain_response.status, &plain_response.text),
             "{path}"
         );
-        assert_eq!(hot_reply.header("filrouge-source"), None);
-        if let Some(cursor) = plain_reply.body()["next_cursor"].as_str() {
+        assert_eq!(hot_response.header("filrouge-source"), None);
+        if let Some(cursor) = plain_response.body()["next_cursor"].as_str() {
             let next = format!("{path}&cursor={cursor}");
             assert_eq!(hot.get(&next).text, plain.get(&next).text);
         }
     }
 }
 
-/// Sends every kind of write to a session; compares the answers after each.
+/// Sends every kind of write to a session; compares the responses after each.
 fn write_and_compare(hot: &Client, plain: &Client, session: &str) {
     let turns = format!("/{session}/turns");
     let mut last = Value::Null;
     for n in 0..4 {
         last = hot
-            .post(&turns, &whole(&format!("r{n}"), &format!("{n} ł ?"), "!"))
+            .post(
+                &turns,
+                &complete_turn_json(&format!("r{n}"), &format!("{n} ł ?"), "!"),
+            )
             .is(201);
         assert_same(hot, plain, session);
     }
-    let started = hot.post(&turns, &open("o", "Open?")).is(201);
+    let started = hot.post(&turns, &open_turn_json("o", "Open?")).is(201);
     assert_same(hot, plain, session);
     let item = json!({ "items": [text_item("i", "assistant", "thought", "Hm.")] });
     plain
-        .post(&format!("{}/items", at(session, &started)), &item)
+        .post(&format!("{}/items", turn_path(session, &started)), &item)
         .is(201);
     assert_same(hot, plain, session);
-    let finalize = format!("{}/finalize", at(session, &started));
+    let finalize = format!("{}/finalize", turn_path(session, &started));
     hot.post(&finalize, &json!({ "answer_neutral": "Open." }))
         .is(200);
     assert_same(hot, plain, session);
-    let replace = format!("{}/replace", at(session, &last));
-    hot.post(&replace, &whole("n", "New?", "New.")).is(201);
+    let replace = format!("{}/replace", turn_path(session, &last));
+    hot.post(&replace, &complete_turn_json("n", "New?", "New."))
+        .is(201);
     assert_same(hot, plain, session);
-    let failed = hot.post(&turns, &open("f", "Failed?")).is(201);
+    let failed = hot.post(&turns, &open_turn_json("f", "Failed?")).is(201);
     let error = json!({ "error": { "code": "c" } });
-    hot.post(&format!("{}/fail", at(session, &failed)), &error)
+    hot.post(&format!("{}/fail", turn_path(session, &failed)), &error)
         .is(200);
     assert_same(hot, plain, session);
-    plain.post(&turns, &whole("elsewhere", "?", "!")).is(201);
+    plain
+        .post(&turns, &complete_turn_json("elsewhere", "?", "!"))
+        .is(201);
     assert_same(hot, plain, session);
     let reason = json!({ "reason": "requested by the user" });
-    hot.post(&format!("{}/redact", at(session, &started)), &reason)
+    hot.post(&format!("{}/redact", turn_path(session, &started)), &reason)
         .is(200);
     assert_same(hot, plain, session);
     hot.patch(&format!("/{session}"), &json!({ "title": "T" }))
@@ -85,18 +91,18 @@ fn write_and_compare(hot: &Client, plain: &Client, session: &str) {
 }
 
 #[test]
-fn answers_are_the_same_with_and_without_redis() {
+fn responses_are_the_same_with_and_without_redis() {
     let (world, redis) = (World::new(), Redis::start());
     let (hot_server, plain_server) = (serve(&world, &redis, &[]), world.serve());
     let (hot, plain) = (
-        hot_server.client().of("ada"),
-        plain_server.client().of("ada"),
+        hot_server.client().for_identity("ada"),
+        plain_server.client().for_identity("ada"),
     );
     write_and_compare(&hot, &plain, "a");
-    hot.of("bob")
+    hot.for_identity("bob")
         .get("/a/turns?status=finalized")
         .fails(404, "session_not_found");
-    copied(&hot);
+    wait_for_copies(&hot);
     until("a copy answers", || {
         assert_same(&hot, &plain, "a");
         metric(&hot, &reads("hit")) > 0.0
@@ -104,15 +110,17 @@ fn answers_are_the_same_with_and_without_redis() {
     redis.cli(&["FLUSHALL"]);
     write_and_compare(&hot, &plain, "b");
     let older = redis.save();
-    let body = whole("later", "?", "!");
+    let body = complete_turn_json("later", "?", "!");
     hot.post("/a/turns", &body).is(201);
     redis.start_from(&older);
     assert_same(&hot, &plain, "a");
     redis.kill();
     write_and_compare(&hot, &plain, "c");
-    assert_eq!(hot.see("/readyz")["status"], "degraded");
+    assert_eq!(hot.get_body("/readyz")["status"], "degraded");
     redis.restart();
-    until("Redis is back", || hot.see("/readyz")["status"] == "ready");
+    until("Redis is back", || {
+        hot.get_body("/readyz")["status"] == "ready"
+    });
     write_and_compare(&hot, &plain, "d");
     assert!(metric(&hot, &reads("hit")) > 0.0 && metric(&hot, "filrouge_hot_steps_waiting") == 0.0);
     for session in ["a", "b", "c", "d"] {
@@ -131,12 +139,12 @@ fn a_copy_of_another_ledger_is_not_used() {
     for (server, question) in servers.iter().zip(["first", "second"]) {
         let client = server.client();
         client
-            .post("/s/turns", &whole("r", question, "!"))
+            .post("/s/turns", &complete_turn_json("r", question, "!"))
             .wrote(201);
-        copied(&client);
+        wait_for_copies(&client);
     }
     for (server, question) in servers.iter().zip(["first", "second"]) {
-        let page = server.client().see("/s/turns?status=finalized");
+        let page = server.client().get_body("/s/turns?status=finalized");
         assert_eq!(page["data"].as_array().unwrap().len(), 1);
         assert_eq!(page["data"][0]["question_neutral"], question);
     }
@@ -154,15 +162,15 @@ fn doctor_compares_copies_with_the_ledger() {
     let client = server.client();
     for n in 0..4 {
         client
-            .post(&format!("/s{n}/turns"), &whole("r", "?", "!"))
+            .post(&format!("/s{n}/turns"), &complete_turn_json("r", "?", "!"))
             .wrote(201);
     }
-    copied(&client);
+    wait_for_copies(&client);
     let url = redis.url();
     let doctor = |more: &[&str]| {
-        let done = world.run(&[&["--hot", &url, "doctor", "--json"], more].concat());
-        let report: Value = serde_json::from_str(&done.stdout).unwrap();
-        (done.code, report["hot"].clone())
+        let output = world.run(&[&["--hot", &url, "doctor", "--json"], more].concat());
+        let report: Value = serde_json::from_str(&output.stdout).unwrap();
+        (output.code, report["hot"].clone())
     };
     let (code, hot) = doctor(&[]);
     assert_eq!(code, Some(0), "{hot}");
@@ -193,12 +201,12 @@ fn doctor_compares_copies_with_the_ledger() {
     let plain = world.serve();
     plain
         .client()
-        .post("/s0/turns", &whole("q", "?", "!"))
+        .post("/s0/turns", &complete_turn_json("q", "?", "!"))
         .wrote(201);
     plain.stop();
     let keys = redis.cli(&["KEYS", "filrouge:*:r"]);
     let key_of = |session: &str| {
-        let turn = &client.see(&format!("/{session}/turns"))["data"][0];
+        let turn = &client.get_body(&format!("/{session}/turns"))["data"][0];
         let id = turn["turn_id"].as_str().unwrap().to_owned();
         let has_turn = |key: &&str| redis.cli(&["ZRANGE", key, "0", "-1"]).contains(&id);
         keys.lines().find(has_turn).unwrap().to_owned()
@@ -233,15 +241,15 @@ fn doctor_compares_copies_with_the_ledger() {
     assert_eq!(code, Some(1), "{hot}");
     assert_eq!(hot["copies"]["different"], json!(["s2"]));
     assert_eq!(
-        client.see("/s2/turns?status=finalized")["data"][0]["answer_neutral"],
+        client.get_body("/s2/turns?status=finalized")["data"][0]["answer_neutral"],
         "!"
     );
 
     redis.kill();
-    let done = world.run(&["--hot", &url, "doctor"]);
-    assert_eq!(done.code, Some(1), "{done:?}");
-    assert!(done.stdout.contains("FAILED  hot"), "{done:?}");
-    assert!(done.stdout.contains("ok      heads"), "{done:?}");
+    let output = world.run(&["--hot", &url, "doctor"]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert!(output.stdout.contains("FAILED  hot"), "{output:?}");
+    assert!(output.stdout.contains("ok      heads"), "{output:?}");
     server.stop();
 }
 
@@ -251,18 +259,21 @@ fn while_the_database_is_down_a_copy_answers_with_its_position() {
     let (postgres, redis) = (PostgresServer::start(Options::default()), Redis::start());
     let world = World::at(&postgres.url(&postgres.database()), "buffered");
     let server = serve(&world, &redis, &[]);
-    let (ada, bob) = (server.client().of("ada"), server.client().of("bob"));
+    let (ada, bob) = (
+        server.client().for_identity("ada"),
+        server.client().for_identity("bob"),
+    );
     let mut newest = Value::Null;
     for n in 0..3 {
         newest = ada
-            .post("/s/turns", &whole(&format!("r{n}"), "?", "!"))
+            .post("/s/turns", &complete_turn_json(&format!("r{n}"), "?", "!"))
             .wrote(201);
     }
-    copied(&ada);
+    wait_for_copies(&ada);
     let path = "/s/turns?status=finalized&limit=2";
     let before = ada.get(path);
     assert_eq!(before.header("filrouge-source"), None);
-    assert!(held(&redis).contains(newest["turn_id"].as_str().unwrap()));
+    assert!(redis_content(&redis).contains(newest["turn_id"].as_str().unwrap()));
     postgres.stop_immediate();
     until("the copy answers", || ada.get(path).status == 200);
     let as_of = ada.get(path);

@@ -1,4 +1,4 @@
-//! Resuming a session over HTTP: the newest checkpoint, the items after it, and the caller's known seq (P3, DESIGN §6).
+//! Resuming a session over HTTP: the newest checkpoint, the items after it, and the known seq (P3, DESIGN §6).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -76,7 +76,10 @@ fn a_session_is_resumed_where_it_stopped_and_stale_copies_are_detected() {
         (&resumed["fence"], &resumed["created"]),
         (&json!(2), &json!(false))
     );
-    assert_eq!(resumed["checkpoint"], client.see("/s/checkpoints/latest"));
+    assert_eq!(
+        resumed["checkpoint"],
+        client.get_body("/s/checkpoints/latest")
+    );
     assert_eq!(resumed["state"], "WAIT_CONFIRM");
     assert_eq!(seqs(&resumed), [5, 6]);
     assert_eq!(
@@ -89,7 +92,7 @@ fn a_session_is_resumed_where_it_stopped_and_stale_copies_are_detected() {
     );
     assert_eq!(
         resumed["tail"],
-        client.see("/s/items?after=4")["data"],
+        client.get_body("/s/items?after=4")["data"],
         "the tail has the form of the list"
     );
     assert_eq!(count_events(&client, "resume_from_pg"), 1);
@@ -107,7 +110,7 @@ fn a_session_is_resumed_where_it_stopped_and_stale_copies_are_detected() {
     assert_eq!(resume_and_release(&client, "e", None)["stale"], Value::Null);
     assert_eq!(count_events(&client, "resume_from_pg"), 3);
     assert_eq!(count_events(&client, "session_reconstruct_used"), 0);
-    let turn = client.see("/s/turns")["data"][2]["turn_id"]
+    let turn = client.get_body("/s/turns")["data"][2]["turn_id"]
         .as_str()
         .unwrap()
         .to_owned();
@@ -175,13 +178,13 @@ fn an_unreadable_checkpoint_falls_back_to_the_previous_one_then_to_all_items() {
     );
     assert_eq!(seqs(&older), [3], "the items after the older checkpoint");
     assert_eq!(count_events(&client, "session_reconstruct_used"), 1);
-    let listed = client.see("/s/checkpoints");
+    let listed = client.get_body("/s/checkpoints");
     assert_eq!(
         listed["data"][0],
         json!({"seq": 3, "label": null, "state": null, "created_at": null, "unreadable": true})
     );
     assert_eq!(listed["data"][1]["unreadable"], false);
-    assert_eq!(client.see("/s/checkpoints/latest")["seq"], 2);
+    assert_eq!(client.get_body("/s/checkpoints/latest")["seq"], 2);
     assert!(
         server
             .log()
@@ -248,7 +251,7 @@ fn a_session_in_a_terminal_state_cannot_be_resumed() {
     client
         .post("/s/lease", &json!({"holder": "b"}))
         .fails(409, "session_terminated");
-    assert_eq!(client.see("/s/lease")["holder"], Value::Null);
+    assert_eq!(client.get_body("/s/lease")["holder"], Value::Null);
     // A write of another state reopens the session.
     client.patch("/s", &json!({"state": "START"})).wrote(200);
     resume(&client, &json!({"holder": "b"}));
@@ -298,7 +301,7 @@ fn the_journal_can_be_disabled_for_reads_or_completely() {
         .fails(409, "journal_off");
     start(&client, "two", None);
     assert_eq!(
-        client.see("/s/checkpoints/latest")["label"],
+        client.get_body("/s/checkpoints/latest")["label"],
         "WAIT",
         "the earlier checkpoint is readable"
     );
@@ -342,7 +345,7 @@ fn a_long_tail_is_paged_to_its_end() {
     assert_eq!(seen.len(), 200);
     let mut after = resumed["tail_cursor"].as_u64().unwrap();
     while after < ITEMS {
-        let page = client.see(&format!("/s/items?after={after}&limit=500"));
+        let page = client.get_body(&format!("/s/items?after={after}&limit=500"));
         let items = page["data"].as_array().unwrap();
         seen.extend(items.iter().map(|item| item["seq"].as_u64().unwrap()));
         after = *seen.last().unwrap();

@@ -42,7 +42,7 @@ fn an_older_copy_is_refused_until_it_is_accepted() {
         .post("/new/turns", &body)
         .fails(500, "integrity_error");
     client.post("", &json!({})).fails(500, "integrity_error");
-    let ready = client.see("/readyz");
+    let ready = client.get_body("/readyz");
     assert_eq!(ready["status"], "degraded");
     assert!(
         ready["integrity"]
@@ -51,27 +51,31 @@ fn an_older_copy_is_refused_until_it_is_accepted() {
             .contains("older than its anchor"),
         "{ready}"
     );
-    assert_eq!(client.see("/healthz")["status"], "ok");
+    assert_eq!(client.get_body("/healthz")["status"], "ok");
     server.stop();
 
     for command in [&["sessions", "list"][..], &["export", "s"]] {
-        let done = world.run(command);
-        assert_eq!((done.code, done.stdout.as_str()), (Some(1), ""), "{done:?}");
-        assert!(done.stderr.contains("integrity_error"), "{done:?}");
+        let output = world.run(command);
+        assert_eq!(
+            (output.code, output.stdout.as_str()),
+            (Some(1), ""),
+            "{output:?}"
+        );
+        assert!(output.stderr.contains("integrity_error"), "{output:?}");
     }
     for command in [&["verify"][..], &["verify", "s"]] {
-        let done = world.run(command);
-        assert_eq!(done.code, Some(1), "{command:?}: {done:?}");
+        let output = world.run(command);
+        assert_eq!(output.code, Some(1), "{command:?}: {output:?}");
         assert!(
-            done.stdout.contains("BROKEN") && done.stdout.contains("older than its anchor"),
-            "{done:?}"
+            output.stdout.contains("BROKEN") && output.stdout.contains("older than its anchor"),
+            "{output:?}"
         );
     }
-    let done = world.run(&["doctor"]);
-    assert_eq!(done.code, Some(1));
+    let output = world.run(&["doctor"]);
+    assert_eq!(output.code, Some(1));
     assert!(
-        done.stdout.contains("FAILED") && done.stdout.contains("filrouge anchor accept"),
-        "{done:?}"
+        output.stdout.contains("FAILED") && output.stdout.contains("filrouge anchor accept"),
+        "{output:?}"
     );
     let shown = world.run(&["anchor", "show"]);
     assert_eq!(shown.code, Some(1), "{shown:?}");
@@ -142,11 +146,11 @@ fn a_changed_or_missing_anchor_is_reported() {
     world.verify();
 
     fs::remove_file(path).unwrap();
-    let done = world.run(&["sessions", "list"]);
-    assert_eq!(done.code, Some(0));
+    let output = world.run(&["sessions", "list"]);
+    assert_eq!(output.code, Some(0));
     assert!(
-        done.stderr.contains("had commits and no anchor"),
-        "{done:?}"
+        output.stderr.contains("had commits and no anchor"),
+        "{output:?}"
     );
     world.verify();
     fs::remove_file(path).unwrap();

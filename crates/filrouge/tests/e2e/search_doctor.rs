@@ -22,7 +22,7 @@ fn the_index_of_a_sqlite_store_is_checked() {
         ("FILROUGE_LISTEN", "127.0.0.1:0"),
         ("FILROUGE_SEARCH_INDEX", "false"),
     ];
-    let server = world.serve_where(&without_index, &[]);
+    let server = world.serve_with_env(&without_index, &[]);
     turn(&server.client(), "s", "r", ("a lantern", "lit"));
     server.stop();
     let file = world.path("data/filrouge/filrouge.db.index");

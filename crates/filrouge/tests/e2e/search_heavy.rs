@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use crate::limits::{connect, metric, until};
-use crate::search_http::{ask, found, target, turn};
+use crate::search_http::{found, send_search, target, turn};
 use crate::world::World;
 
 /// Every state of this expression stays active: matching the text below would take minutes.
@@ -16,7 +16,7 @@ fn a_client_that_disconnects_stops_its_search() {
         ("FILROUGE_LISTEN", "127.0.0.1:0"),
         ("FILROUGE_LIMITS_LARGE_ANSWERS", "1"),
     ];
-    let server = world.serve_where(&settings, &[]);
+    let server = world.serve_with_env(&settings, &[]);
     let client = server.client();
     let text = "abcdefgh ijklmnop ".repeat(60_000);
     turn(&client, "long", "r", ("a lantern", &text));
@@ -34,6 +34,6 @@ fn a_client_that_disconnects_stops_its_search() {
     }
     // All searches share one slot, because `large_answers` is 1. It must be free again.
     assert_eq!(found(&client, &[("q", "lantern")]), ["long"]);
-    ask(&client, &[("regex", "lan.ern$")]).is(200);
+    send_search(&client, &[("regex", "lan.ern$")]).is(200);
     server.stop();
 }

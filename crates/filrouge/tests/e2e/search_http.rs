@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::http::{Client, Reply};
+use crate::http::{Client, Response};
 use crate::limits::until;
 use crate::world::World;
 
@@ -25,17 +25,17 @@ pub(crate) fn target(pairs: &[(&str, &str)]) -> String {
     format!("/api/v1/search?{}", pairs.join("&"))
 }
 
-pub(crate) fn ask(client: &Client, pairs: &[(&str, &str)]) -> Reply {
+pub(crate) fn send_search(client: &Client, pairs: &[(&str, &str)]) -> Response {
     client.get(&target(pairs))
 }
 
-/// The page that the ledger's index answers with. Until the index has read the ledger once, a full scan answers; this
-/// waits for that.
+/// Returns the page that the ledger's index finds. Until the index has read the ledger once, searches scan all items;
+/// this function waits for that.
 #[track_caller]
-pub(crate) fn ask_index(client: &Client, pairs: &[(&str, &str)]) -> Value {
+pub(crate) fn search_by_index(client: &Client, pairs: &[(&str, &str)]) -> Value {
     let mut page = Value::Null;
     until("the index answers", || {
-        page = ask(client, pairs).is(200);
+        page = send_search(client, pairs).is(200);
         page["as_of"].is_string()
     });
     page
@@ -44,7 +44,7 @@ pub(crate) fn ask_index(client: &Client, pairs: &[(&str, &str)]) -> Value {
 /// The ids of the found sessions, in order.
 #[track_caller]
 pub(crate) fn found(client: &Client, pairs: &[(&str, &str)]) -> Vec<String> {
-    ids(&ask(client, pairs).is(200))
+    ids(&send_search(client, pairs).is(200))
 }
 
 pub(crate) fn ids(page: &Value) -> Vec<String> {
@@ -54,16 +54,17 @@ pub(crate) fn ids(page: &Value) -> Vec<String> {
 }
 
 /// Records a complete turn.
-pub(crate) fn turn(client: &Client, session: &str, request: &str, said: (&str, &str)) -> Value {
+pub(crate) fn turn(client: &Client, session: &str, request: &str, texts: (&str, &str)) -> Value {
     let body =
-        json!({ "request_id": request, "question_neutral": said.0, "answer_neutral": said.1 });
+        json!({ "request_id": request, "question_neutral": texts.0, "answer_neutral": texts.1 });
     client.post(&format!("/{session}/turns"), &body).wrote(201)
 }
 
 /// Records a session with all kinds of words in all kinds of places, and two more sessions.
-fn reported(client: &Client) {
-    let made = json!({ "session_id": "s1", "title": "Étude of moss", "project_id": "garden" });
-    client.post("", &made).wrote(201);
+fn record_three_sessions(client: &Client) {
+    let session_json =
+        json!({ "session_id": "s1", "title": "Étude of moss", "project_id": "garden" });
+    client.post("", &session_json).wrote(201);
     let call = json!({ "item_id": "c", "role": "assistant", "channel": "tool_call", "agent": "botanist",
         "occurred_at": "2026-03-05T10:00:00Z",
         "parts": [{ "type": "tool_call", "call_id": "1", "name": "look", "args": { "path": "src/lib/moss_beds.rs" } }] });
@@ -88,7 +89,7 @@ fn sessions_are_found_by_words_phrases_regexes_and_filters() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
-    reported(&client);
+    record_three_sessions(&client);
     let q = |text: &str| {
         let mut ids = found(&client, &[("q", text)]);
         ids.sort();
@@ -157,15 +158,15 @@ fn places_lead_to_items() {
     let world = World::new();
     for settings in [&[][..], &[("FILROUGE_SEARCH_INDEX", "false")]] {
         let listen = [("FILROUGE_LISTEN", "127.0.0.1:0")];
-        let server = world.serve_where(&[&listen, settings].concat(), &[]);
+        let server = world.serve_with_env(&[&listen, settings].concat(), &[]);
         let client = server.client();
         if settings.is_empty() {
-            reported(&client);
+            record_three_sessions(&client);
         }
         for query in ["cafe", "天気", "moss_beds", "well", "etude", "retry-after"] {
             let page = match settings.is_empty() {
-                true => ask_index(&client, &[("q", query)]),
-                false => ask(&client, &[("q", query)]).is(200),
+                true => search_by_index(&client, &[("q", query)]),
+                false => send_search(&client, &[("q", query)]).is(200),
             };
             assert_eq!(page["as_of"].is_null(), !settings.is_empty(), "{page}");
             assert_eq!(page["total_sessions"], 1, "{query}: {page}");
@@ -197,28 +198,28 @@ fn pages_continue_to_the_last_hit() {
     let client = server.client();
     for n in 0..7 {
         for request in 0..=n {
-            let said = format!("lantern {request}");
+            let question = format!("lantern {request}");
             turn(
                 &client,
                 &format!("s{n}"),
                 &format!("r{request}"),
-                (&said, "lit"),
+                (&question, "lit"),
             );
         }
     }
-    let all = ask_index(&client, &[("q", "lantern")]);
+    let all = search_by_index(&client, &[("q", "lantern")]);
     let totals = (&all["total_sessions"], &all["total_matches"], &all["exact"]);
     assert_eq!(totals, (&json!(7), &json!(28), &json!(true)));
     assert!(all["next_cursor"].is_null());
     for order in ["best", "newest"] {
         let asked = [("q", "lantern"), ("order", order)];
-        let whole = found(&client, &asked);
+        let all_hits = found(&client, &asked);
         let (mut pages, mut cursor) = (Vec::new(), None::<String>);
         loop {
             let mut asked = asked.to_vec();
             asked.push(("limit", "1"));
             asked.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
-            let page = ask(&client, &asked).is(200);
+            let page = send_search(&client, &asked).is(200);
             assert_eq!(page["total_sessions"], 7);
             pages.extend(ids(&page));
             cursor = page["next_cursor"].as_str().map(str::to_owned);
@@ -226,7 +227,7 @@ fn pages_continue_to_the_last_hit() {
                 break;
             }
         }
-        assert_eq!(pages, whole, "{order}");
+        assert_eq!(pages, all_hits, "{order}");
         assert_eq!(pages.len(), 7);
     }
     let newest = found(&client, &[("q", "lantern"), ("order", "newest")]);
@@ -236,7 +237,7 @@ fn pages_continue_to_the_last_hit() {
     loop {
         let mut asked = vec![("q", "lantern"), ("session_id", "s6")];
         asked.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
-        let page = ask(&client, &asked).is(200);
+        let page = send_search(&client, &asked).is(200);
         for row in page["data"].as_array().unwrap() {
             let excerpts = row["excerpts"].as_array().unwrap().iter();
             places.extend(excerpts.map(|one| one["seq"].as_u64().unwrap()));
@@ -255,8 +256,8 @@ fn errors_name_their_position() {
     let world = World::new();
     let server = world.serve();
     let client = server.client();
-    reported(&client);
-    let cursor = ask(&client, &[("q", "gate"), ("limit", "1")]).is(200);
+    record_three_sessions(&client);
+    let cursor = send_search(&client, &[("q", "gate"), ("limit", "1")]).is(200);
     let cursor = cursor["next_cursor"].as_str().unwrap();
     let long = "x".repeat(4097);
     let bomb = format!("{}b", "(a{1000}){1000}");
@@ -290,7 +291,7 @@ fn errors_name_their_position() {
         (&[("q", "gate"), ("verbose", "1")], "verbose"),
         (&[("similar", " ")], "empty"),
     ] {
-        let reported = ask(&client, asked).fails(422, "invalid");
+        let reported = send_search(&client, asked).fails(422, "invalid");
         let detail = reported["detail"].as_str().unwrap();
         assert!(detail.contains(reports), "{asked:?}: {detail}");
     }
@@ -307,18 +308,21 @@ fn errors_name_their_position() {
             let (mut forged, number) = (words.clone(), number.to_string());
             forged[place] = &number;
             let forged = forged.join(".");
-            let reply = ask(
+            let response = send_search(
                 &client,
                 &[("q", "gate"), ("limit", "1"), ("cursor", &forged)],
             );
-            assert!(matches!(reply.status, 200 | 422), "{forged}: {reply:?}");
+            assert!(
+                matches!(response.status, 200 | 422),
+                "{forged}: {response:?}"
+            );
         }
     }
     for asked in [
         &[("q", "gate"), ("session_id", "nowhere")][..],
         &[("q", "gate session:nowhere")],
     ] {
-        ask(&client, asked).fails(404, "session_not_found");
+        send_search(&client, asked).fails(404, "session_not_found");
     }
     // The longest query, and one that fills most of a request's head.
     let longest = "gate ".repeat(31) + &"x".repeat(4096 - 155);
@@ -331,7 +335,7 @@ fn errors_name_their_position() {
         &[("q", "gate"), ("mode", "both")][..],
         &[("similar", "where is the gate")],
     ] {
-        let page = ask(&client, asked).is(200);
+        let page = send_search(&client, asked).is(200);
         assert!(!page["notices"].as_array().unwrap().is_empty(), "{page}");
     }
     server.stop();

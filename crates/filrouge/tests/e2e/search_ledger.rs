@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::caller::within_five_seconds;
-use crate::search_http::{ask, ask_index, found, turn};
+use crate::search_http::{found, search_by_index, send_search, turn};
 use crate::world::World;
 
 /// The ledger's row of `filrouge index` with these arguments.
@@ -25,7 +25,7 @@ fn the_index_is_shown_updated_and_rebuilt() {
         ("FILROUGE_LISTEN", "127.0.0.1:0"),
         ("FILROUGE_SEARCH_INDEX", "false"),
     ];
-    let server = world.serve_where(&without, &[]);
+    let server = world.serve_with_env(&without, &[]);
     for n in 0..9 {
         turn(
             &server.client(),
@@ -57,7 +57,7 @@ fn the_index_is_shown_updated_and_rebuilt() {
     assert!(found["asOf"].is_i64(), "by the index: {found}");
 
     // Stale after writes of a server that does not use the index.
-    let server = world.serve_where(&without, &[]);
+    let server = world.serve_with_env(&without, &[]);
     turn(&server.client(), "s9", "r", ("a lantern", "lit"));
     server.stop();
     assert!(row(&world, &["status"])["behind"].as_u64() > Some(0));
@@ -108,11 +108,11 @@ fn the_index_is_rebuilt_and_used_on_postgresql() {
         "'all'",
         "0% o",
     ] {
-        let page = ask_index(&client, &[("q", query)]);
+        let page = search_by_index(&client, &[("q", query)]);
         let reported = (&page["total_sessions"], &page["notices"]);
         assert_eq!(reported, (&json!(1), &json!([])), "{query:?}: {page}");
     }
-    let page = ask(&client, &[("q", "5%f")]).is(200);
+    let page = send_search(&client, &[("q", "5%f")]).is(200);
     assert_eq!(page["total_sessions"], 0, "{page}");
     server.stop();
 }
@@ -160,11 +160,11 @@ fn an_index_that_does_not_answer_is_reported() {
     let client = server.client();
     turn(&client, "s", "r", ("a lantern", "lit"));
     assert_eq!(found(&client, &[("q", "lantern")]), ["s"]);
-    let metrics = client.bare("GET", "/metrics", "").text;
+    let metrics = client.send_without_body("GET", "/metrics", "").text;
     assert_eq!(gauge(&metrics, "filrouge_search_index_up "), 1);
     assert_eq!(gauge(&metrics, "filrouge_search_index_documents_total "), 2);
     assert_eq!(gauge(&metrics, "filrouge_search_index_behind_commits "), 0);
-    assert!(client.see("/readyz")["search"].is_null());
+    assert!(client.get_body("/readyz")["search"].is_null());
 
     // Its tables are dropped while the server runs.
     let file = world.path("data/filrouge/filrouge.db.index");
@@ -173,7 +173,7 @@ fn an_index_that_does_not_answer_is_reported() {
         .execute_batch("ALTER TABLE document RENAME TO elsewhere")
         .unwrap();
     turn(&client, "t", "r", ("a second lantern", "lit"));
-    let page = ask(&client, &[("q", "lantern")]).is(200);
+    let page = send_search(&client, &[("q", "lantern")]).is(200);
     assert_eq!(page["total_sessions"], 2, "{page}");
     // Only the operator learns why it does not answer.
     let reported = "a search index does not answer: its history was scanned";
@@ -182,10 +182,10 @@ fn an_index_that_does_not_answer_is_reported() {
         (&Value::Null, &json!([reported]))
     );
     within_five_seconds("the server logs the failure", || {
-        let ready = client.see("/readyz");
+        let ready = client.get_body("/readyz");
         ready["status"] == "degraded" && ready["search"].is_string()
     });
-    let metrics = client.bare("GET", "/metrics", "").text;
+    let metrics = client.send_without_body("GET", "/metrics", "").text;
     assert_eq!(gauge(&metrics, "filrouge_search_index_up "), 0);
     assert_eq!(gauge(&metrics, "filrouge_degraded "), 1);
     assert!(gauge(&metrics, "filrouge_search_index_errors_total ") > 0);
@@ -194,9 +194,9 @@ fn an_index_that_does_not_answer_is_reported() {
         .execute_batch("ALTER TABLE elsewhere RENAME TO document")
         .unwrap();
     within_five_seconds("the server logs the recovery", || {
-        client.see("/readyz")["status"] == "ready"
+        client.get_body("/readyz")["status"] == "ready"
     });
-    let page = ask_index(&client, &[("q", "lantern")]);
+    let page = search_by_index(&client, &[("q", "lantern")]);
     assert_eq!(page["total_sessions"], 2, "{page}");
     server.stop();
 }

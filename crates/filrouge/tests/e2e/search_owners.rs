@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use crate::caller::{Caller, key};
-use crate::http::{Client, Reply};
+use crate::http::{Client, Response};
 use crate::limits::until;
-use crate::search_http::{ask, ask_index, found, ids, target, turn};
+use crate::search_http::{found, ids, search_by_index, send_search, target, turn};
 use crate::world::World;
 
-/// The queries of two users, at least one for each shape of an answer.
+/// The queries of two users, at least one for each shape of a response.
 const QUESTIONS: &[&[(&str, &str)]] = &[
     &[("q", "gate")],
     &[("q", "gate"), ("limit", "1")],
@@ -27,10 +27,10 @@ const QUESTIONS: &[&[(&str, &str)]] = &[
     &[("q", "gate"), ("mode", "both")],
 ];
 
-/// An answer without its time: without `as_of`, and without the query's time in a cursor.
-fn timeless(reply: &Reply) -> String {
-    let mut page = reply.is(200);
-    assert!(page["as_of"].take().is_string(), "{reply:?}");
+/// A response without its time: without `as_of`, and without the query's time in a cursor.
+fn without_time(response: &Response) -> String {
+    let mut page = response.is(200);
+    assert!(page["as_of"].take().is_string(), "{response:?}");
     if let Some(cursor) = page["next_cursor"].as_str() {
         let words: Vec<&str> = cursor.split('.').collect();
         page["next_cursor"] = json!([words[1], words[4..]]);
@@ -38,11 +38,12 @@ fn timeless(reply: &Reply) -> String {
     page.to_string()
 }
 
-fn talk(client: &Client, name: &str, sessions: usize) {
+fn record_sessions(client: &Client, name: &str, sessions: usize) {
     for n in 0..sessions {
         let session = format!("{name}-{n}");
-        let made = json!({ "session_id": session, "title": "The gate", "project_id": "garden" });
-        client.post("", &made).wrote(201);
+        let session_json =
+            json!({ "session_id": session, "title": "The gate", "project_id": "garden" });
+        client.post("", &session_json).wrote(201);
         turn(client, &session, "r", ("Is the gate green?", name));
         turn(client, &session, "q", ("And the gate of stone?", "A gate."));
     }
@@ -52,22 +53,32 @@ fn talk(client: &Client, name: &str, sessions: usize) {
 fn sessions_of_others_do_not_change_answers() {
     let world = World::new();
     let server = world.serve();
-    let (ada, bob) = (server.client().of("ada"), server.client().of("bob"));
-    talk(&ada, "adas", 3);
-    ask_index(&ada, &[("q", "gate")]);
-    let before: Vec<String> = QUESTIONS.iter().map(|q| timeless(&ask(&ada, q))).collect();
+    let (ada, bob) = (
+        server.client().for_identity("ada"),
+        server.client().for_identity("bob"),
+    );
+    record_sessions(&ada, "adas", 3);
+    search_by_index(&ada, &[("q", "gate")]);
+    let before: Vec<String> = QUESTIONS
+        .iter()
+        .map(|q| without_time(&send_search(&ada, q)))
+        .collect();
     assert!(before[0].contains("\"total_sessions\":3"), "{}", before[0]);
-    talk(&bob, "bobs", 12);
-    talk(&server.client(), "nobodys", 2);
+    record_sessions(&bob, "bobs", 12);
+    record_sessions(&server.client(), "nobodys", 2);
     let gates = |client: &Client| found(client, &[("q", "gate")]).len();
     until("every session is found", || gates(&bob) == 12);
     for (question, before) in QUESTIONS.iter().zip(&before) {
-        assert_eq!(&timeless(&ask(&ada, question)), before, "{question:?}");
+        assert_eq!(
+            &without_time(&send_search(&ada, question)),
+            before,
+            "{question:?}"
+        );
     }
     // Sessions of others look absent even to a query that names them.
     let of = |text: &str| {
         let query = format!("gate -session:{text}");
-        timeless(&ask(&ada, &[("q", &query)])).replace(text, "ID")
+        without_time(&send_search(&ada, &[("q", &query)])).replace(text, "ID")
     };
     assert_eq!(of("bobs-1"), of("none-1"));
     for form in ["session_id", "q"] {
@@ -76,13 +87,13 @@ fn sessions_of_others_do_not_change_answers() {
                 "q" => format!("gate session:{id}"),
                 _ => id.to_owned(),
             };
-            ask(&ada, &[(form, &value)])
+            send_search(&ada, &[(form, &value)])
         };
         let (theirs, never) = (asked("bobs-1"), asked("none-1"));
         theirs.fails(404, "session_not_found");
         assert_eq!(theirs.text, never.text);
-        let names = |reply: &Reply| {
-            reply
+        let names = |response: &Response| {
+            response
                 .headers
                 .iter()
                 .map(|h| h.0.clone())
@@ -95,7 +106,11 @@ fn sessions_of_others_do_not_change_answers() {
         bob.delete(&format!("/bobs-{n}")).is(200);
     }
     for (question, before) in QUESTIONS.iter().zip(&before) {
-        assert_eq!(&timeless(&ask(&ada, question)), before, "{question:?}");
+        assert_eq!(
+            &without_time(&send_search(&ada, question)),
+            before,
+            "{question:?}"
+        );
     }
     assert_eq!(found(&bob, &[("q", "gate")]), Vec::<String>::new());
     server.stop();
@@ -106,7 +121,7 @@ fn sessions_of_others_do_not_change_answers() {
 /// between.
 fn statements(client: &Client, pairs: &[(&str, &str)]) -> u64 {
     let reported = || {
-        let metrics = client.bare("GET", "/metrics", "").text;
+        let metrics = client.send_without_body("GET", "/metrics", "").text;
         let line = metrics
             .lines()
             .find_map(|l| l.strip_prefix("filrouge_store_statements_total "));
@@ -114,7 +129,7 @@ fn statements(client: &Client, pairs: &[(&str, &str)]) -> u64 {
     };
     let tries = (0..6).map(|_| {
         let before = reported();
-        ask(&client.of("ada"), pairs);
+        send_search(&client.for_identity("ada"), pairs);
         reported() - before
     });
     tries.min().unwrap()
@@ -125,7 +140,7 @@ fn sessions_of_others_cost_no_statements() {
     let world = World::on_sqlite();
     let server = world.serve();
     let client = server.client();
-    talk(&client.of("ada"), "adas", 2);
+    record_sessions(&client.for_identity("ada"), "adas", 2);
     let asked: Vec<&[(&str, &str)]> = vec![
         &[("q", "gate")],
         &[("q", "/g[ae]t\\w/")],
@@ -133,10 +148,10 @@ fn sessions_of_others_cost_no_statements() {
         &[("q", "gate -session:bobs-1")],
         &[("q", "gate session:bobs-1")],
     ];
-    found(&client.of("ada"), asked[0]);
+    found(&client.for_identity("ada"), asked[0]);
     let before: Vec<u64> = asked.iter().map(|q| statements(&client, q)).collect();
-    talk(&client.of("bob"), "bobs", 5);
-    found(&client.of("ada"), asked[0]);
+    record_sessions(&client.for_identity("bob"), "bobs", 5);
+    found(&client.for_identity("ada"), asked[0]);
     let after: Vec<u64> = asked.iter().map(|q| statements(&client, q)).collect();
     assert_eq!(before, after);
     server.stop();
@@ -150,11 +165,13 @@ fn a_caller_who_sees_the_tenant_finds_all_of_it_and_other_tenants_find_nothing()
         key(&world, &["--role", "admin"]),
     );
     let server = world.serve();
-    let service = Caller::bearing(&server, &service);
-    let admin = Caller::bearing(&server, &admin);
-    let said = json!({ "request_id": "r", "question_neutral": "Is the gate green?" });
+    let service = Caller::with_credentials(&server, &service);
+    let admin = Caller::with_credentials(&server, &admin);
+    let turn_json = json!({ "request_id": "r", "question_neutral": "Is the gate green?" });
     for (name, session) in [("ada", "adas"), ("bob", "bobs")] {
-        let turn = service.of(name).post(&format!("/{session}/turns"), &said);
+        let turn = service
+            .for_identity(name)
+            .post(&format!("/{session}/turns"), &turn_json);
         turn.wrote(201);
     }
     let of = |caller: &Caller| {
@@ -164,8 +181,8 @@ fn a_caller_who_sees_the_tenant_finds_all_of_it_and_other_tenants_find_nothing()
         ids
     };
     assert_eq!(of(&admin), ["adas", "bobs"]);
-    assert_eq!(of(&admin.of("bob")), ["bobs"]);
-    assert_eq!(of(&service.of("ada")), ["adas"]);
+    assert_eq!(of(&admin.for_identity("bob")), ["bobs"]);
+    assert_eq!(of(&service.for_identity("ada")), ["adas"]);
     assert_eq!(of(&service), Vec::<String>::new());
     let anonymous = Caller::anonymous(&server).send("GET", &target(&[("q", "gate")]), None);
     anonymous.fails(401, "unauthenticated");
@@ -175,26 +192,34 @@ fn a_caller_who_sees_the_tenant_finds_all_of_it_and_other_tenants_find_nothing()
 
     let world = World::new();
     let (one, other) = (world.serve(), world.serve_with(&["--tenant", "other"]));
-    for client in [one.client(), one.client().of("ada")] {
+    for client in [one.client(), one.client().for_identity("ada")] {
         let session = if found(&client, &[("q", "gate")]).is_empty() {
             "s"
         } else {
             "t"
         };
-        turn(&client.of("ada"), session, "r", ("the gate", "yes"));
+        turn(
+            &client.for_identity("ada"),
+            session,
+            "r",
+            ("the gate", "yes"),
+        );
     }
-    for client in [other.client(), other.client().of("ada")] {
+    for client in [other.client(), other.client().for_identity("ada")] {
         assert_eq!(found(&client, &[("q", "gate")]), Vec::<String>::new());
-        ask(&client, &[("session_id", "s")]).fails(404, "session_not_found");
+        send_search(&client, &[("session_id", "s")]).fails(404, "session_not_found");
     }
     turn(
-        &other.client().of("ada"),
+        &other.client().for_identity("ada"),
         "s",
         "r",
         ("the other gate", "no"),
     );
-    assert_eq!(found(&other.client().of("ada"), &[("q", "gate")]), ["s"]);
-    let own = ask(&one.client().of("ada"), &[("q", "other")]).is(200);
+    assert_eq!(
+        found(&other.client().for_identity("ada"), &[("q", "gate")]),
+        ["s"]
+    );
+    let own = send_search(&one.client().for_identity("ada"), &[("q", "other")]).is(200);
     assert_eq!(own["total_sessions"], 0, "{own}");
     one.stop();
     other.stop();
@@ -204,7 +229,7 @@ fn a_caller_who_sees_the_tenant_finds_all_of_it_and_other_tenants_find_nothing()
 fn anonymous_sessions_are_found_until_they_get_an_owner() {
     let world = World::new();
     let server = world.serve();
-    let (anonymous, ada) = (server.client(), server.client().of("ada"));
+    let (anonymous, ada) = (server.client(), server.client().for_identity("ada"));
     turn(&anonymous, "open", "r", ("a gate for all", "yes"));
     let secret = ("filrouge-session-token", "0123456789abcdef");
     let body = json!({ "request_id": "r", "question_neutral": "a gate with a lock" });
@@ -235,7 +260,7 @@ fn anonymous_sessions_are_found_until_they_get_an_owner() {
     }
     assert_eq!(q(&anonymous, &[secret]), Vec::<String>::new());
     assert_eq!(q(&ada, &[]), ["locked", "open"]);
-    let page: Value = ask(&ada, &[("q", "all")]).is(200);
+    let page: Value = send_search(&ada, &[("q", "all")]).is(200);
     assert_eq!(page["data"][0]["excerpts"][0]["place"], "open:1");
     server.stop();
     world.verify();

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::http::Client;
-use crate::search_http::{ask, found, turn};
+use crate::search_http::{found, send_search, turn};
 use crate::world::{Server, World};
 
 /// The first bytes of a zstd frame.
@@ -45,7 +45,7 @@ fn unescaped(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// The names of the files and tables that contain a word: plain, escaped or compressed.
-fn places_with(world: &World, word: &str) -> Vec<String> {
+fn places_containing(world: &World, word: &str) -> Vec<String> {
     let has_word = |bytes: &[u8]| {
         let plain = unescaped(bytes);
         [bytes, &plain[..]]
@@ -59,7 +59,7 @@ fn places_with(world: &World, word: &str) -> Vec<String> {
 
 /// Whether the search index contains a word.
 fn is_indexed(world: &World, word: &str) -> bool {
-    let places = places_with(world, word);
+    let places = places_containing(world, word);
     places
         .iter()
         .any(|name| name.contains(".index") || name.starts_with("search_"))
@@ -67,13 +67,17 @@ fn is_indexed(world: &World, word: &str) -> bool {
 
 #[track_caller]
 fn assert_not_stored(world: &World, word: &str) {
-    assert_eq!(places_with(world, word), Vec::<String>::new(), "{word}");
+    assert_eq!(
+        places_containing(world, word),
+        Vec::<String>::new(),
+        "{word}"
+    );
 }
 
 /// Checks that a search for a word finds exactly these sessions.
 #[track_caller]
 fn assert_found(client: &Client, word: &str, sessions: &[&str]) {
-    let page = ask(client, &[("q", word)]).is(200);
+    let page = send_search(client, &[("q", word)]).is(200);
     assert_eq!(page["total_sessions"], sessions.len(), "{word}: {page}");
     let mut ids = found(client, &[("q", word)]);
     ids.sort();
@@ -114,7 +118,7 @@ fn redact(client: &Client, session: &str, turn: &Value) {
 fn text_redacted_over_http_is_not_found() {
     let world = World::new();
     let server = world.serve();
-    let ada = server.client().of("ada");
+    let ada = server.client().for_identity("ada");
     let turns = record_session(&world, &ada, "s", &["kingfisher", "xylophone", "marmalade"]);
     record_session(&world, &ada, "t", &["nightingale"]);
     redact(&ada, "s", &turns[1]);
@@ -184,9 +188,9 @@ fn text_redacted_on_the_command_line_is_not_found() {
     world.verify();
 }
 
-/// The server gets SIGKILL right after its answer to a redaction (rounds 0 and 1) or an erasure.
+/// The server gets SIGKILL right after its response to a redaction (rounds 0 and 1) or an erasure.
 #[test]
-fn a_server_killed_after_the_answer_leaves_no_text() {
+fn a_server_killed_after_the_response_leaves_no_text() {
     let world = World::new();
     for round in 0..3 {
         let mut server = world.serve();

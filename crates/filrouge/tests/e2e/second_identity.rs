@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::hot::{CANARY, ephemeral, whole};
+use crate::hot::{CANARY, complete_turn_json, ephemeral};
 use crate::limits::metric;
 use crate::world::World;
 
@@ -12,16 +12,16 @@ fn each_refusal_is_counted_and_logged_once() {
         let world = World::new();
         let server = ephemeral(&world, &[("FILROUGE_DURABLE", durable)]);
         let anonymous = server.client();
-        let bob = anonymous.of("bob");
+        let bob = anonymous.for_identity("bob");
         let refused = || metric(&anonymous, "filrouge_links_refused_total");
         anonymous
-            .of("ada")
-            .post("/v/turns", &whole("r1", "One?", "1"))
+            .for_identity("ada")
+            .post("/v/turns", &complete_turn_json("r1", "One?", "1"))
             .wrote(201);
         bob.put("/v/link", &json!({ "identity_id": "bob" }))
             .fails(409, "session_linked");
         assert_eq!(refused(), 1.0);
-        let body = whole("r2", "Mine?", CANARY);
+        let body = complete_turn_json("r2", "Mine?", CANARY);
         bob.post("/v/turns", &body).fails(409, "session_conflict");
         assert_eq!(refused(), 2.0);
         // An anonymous caller is not a second owner.

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::caller::Caller;
-use crate::http::Reply;
+use crate::http::Response;
 use crate::world::{Server, World};
 
 /// A secret that has no known form; only `runtime_context` reveals it.
@@ -24,22 +24,22 @@ fn serve(world: &World, policy: &str) -> Server {
         ("FILROUGE_LOG", "trace"),
         ("FILROUGE_CREDENTIALS", policy),
     ];
-    world.serve_where(&environment, &[])
+    world.serve_with_env(&environment, &[])
 }
 
-/// Checks the number of masked credentials that an answer names.
+/// Checks the number of masked credentials that a response names.
 #[track_caller]
-fn assert_masked(reply: &Reply, count: u64) {
-    let masked = reply.header("filrouge-masked").map(str::to_owned);
+fn assert_masked(response: &Response, count: u64) {
+    let masked = response.header("filrouge-masked").map(str::to_owned);
     let expected = (count > 0).then(|| count.to_string());
-    assert_eq!(masked, expected, "{reply:?}");
+    assert_eq!(masked, expected, "{response:?}");
 }
 
-/// Checks that neither stored data, nor the log, nor the answers contain one of `secrets`.
-fn assert_absent(world: &World, secrets: &[&str], log: &str, answers: &[Reply]) {
+/// Checks that neither stored data, nor the log, nor the responses contain one of `secrets`.
+fn assert_absent(world: &World, secrets: &[&str], log: &str, answers: &[Response]) {
     let keyring = fs::read_to_string(world.keyring()).unwrap();
     for secret in secrets {
-        world.holds_nowhere(secret);
+        world.assert_not_stored(secret);
         assert!(!keyring.contains(secret));
         let lines: Vec<_> = log.lines().filter(|line| line.contains(secret)).collect();
         assert!(lines.is_empty(), "{lines:?}");
@@ -49,8 +49,8 @@ fn assert_absent(world: &World, secrets: &[&str], log: &str, answers: &[Reply]) 
     }
 }
 
-fn turn_id(reply: &Reply) -> String {
-    reply.body()["turn_id"].as_str().unwrap().to_owned()
+fn turn_id(response: &Response) -> String {
+    response.body()["turn_id"].as_str().unwrap().to_owned()
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn credentials_are_refused_or_recorded_as_configured() {
 }
 
 /// Appends items with the canary in every member to an open turn, twice.
-fn append_canaries(caller: &Caller, id: &str) -> Vec<Reply> {
+fn append_canaries(caller: &Caller, id: &str) -> Vec<Response> {
     let echo = format!("it says {CANARY}!");
     let items = json!({ "items": [
         { "item_id": "1", "role": "assistant", "channel": "tool_call", "metadata": { "m": [CANARY] }, "usage": { "u": CANARY },
@@ -182,7 +182,7 @@ fn append_canaries(caller: &Caller, id: &str) -> Vec<Reply> {
 }
 
 /// Sends invalid starts that contain the canary; returns the refusals.
-fn start_invalid_turns(caller: &Caller) -> Vec<Reply> {
+fn start_invalid_turns(caller: &Caller) -> Vec<Response> {
     let quoted = json!(CANARY).to_string();
     [
         format!(r#"{{"request_id":"x","question_neutral":"?","runtime_context":{quoted}}}"#),
@@ -197,9 +197,9 @@ fn start_invalid_turns(caller: &Caller) -> Vec<Reply> {
     ]
     .iter()
     .map(|body| {
-        let reply = caller.send("POST", "/api/v1/sessions/s/turns", Some(body));
-        assert!((400..500).contains(&reply.status), "{reply:?}");
-        reply
+        let response = caller.send("POST", "/api/v1/sessions/s/turns", Some(body));
+        assert!((400..500).contains(&response.status), "{response:?}");
+        response
     })
     .collect()
 }
@@ -244,7 +244,7 @@ fn runtime_context_is_kept_only_in_memory() {
         let closed = caller.post(&path, &body);
         closed.wrote(200);
         assert!(closed.header("filrouge-masked").is_some());
-        // A repeated request gets the first answer, although the canary was not stored.
+        // A repeated request gets the first response, although the canary was not stored.
         let repeated = caller.post(&path, &body);
         assert_eq!(repeated.is(200)["replayed"], true);
         answers.extend([started, closed, repeated]);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::http::{Client, text_item};
-use crate::limits::{PATIENCE, metric, until};
+use crate::limits::{WAIT_LIMIT, metric, until};
 use crate::world::World;
 
 #[test]
@@ -25,8 +25,8 @@ fn a_stop_keeps_acknowledged_writes() {
                         let (session, request) = (format!("w{writer}"), format!("{round}-{n}"));
                         let body = json!({ "request_id": request, "question_neutral": "?", "answer_neutral": "x".repeat(2000) });
                         match client.try_post(&format!("/{session}/turns"), &body.to_string()) {
-                            Ok(reply) => {
-                                reply.wrote(201);
+                            Ok(response) => {
+                                response.wrote(201);
                                 acknowledged.lock().unwrap().push((session, request));
                             }
                             Err(_) => return,
@@ -59,7 +59,7 @@ fn a_stop_keeps_acknowledged_writes() {
                 "{turn:?} was acknowledged, but is not stored"
             );
         }
-        assert_eq!(client.see("/readyz")["status"], "ready");
+        assert_eq!(client.get_body("/readyz")["status"], "ready");
         server.stop();
         world.verify();
     }
@@ -137,7 +137,7 @@ fn two_servers_share_one_store() {
                         let items = client.all("/shared/items", 100);
                         assert!(items.iter().zip(1_u64..).all(|(i, seq)| i["seq"] == seq));
                     }
-                    let ready = client.see("/readyz");
+                    let ready = client.get_body("/readyz");
                     assert_eq!(ready["integrity"], Value::Null, "{ready}");
                 }
             }
@@ -161,14 +161,14 @@ fn two_servers_share_one_store() {
     for server in &servers {
         let client = server.client();
         assert_eq!(
-            client.see("/readyz"),
+            client.get_body("/readyz"),
             json!({
                 "status": "ready", "read_only": null, "integrity": null, "anchor": null, "issuer": null, "hot": null,
                 "store": null, "search": null,
                 "spool": { "entries": 0, "sessions": 0, "bytes": 0, "bytes_max": 64 << 20, "oldest_s": null, "dead_letters": 0 },
             })
         );
-        assert_eq!(client.see("/shared/verify")["status"], "intact");
+        assert_eq!(client.get_body("/shared/verify")["status"], "intact");
         assert_eq!(client.all("/shared/turns?status=finalized", 50).len(), 4);
     }
     world.verify();
@@ -207,7 +207,7 @@ fn commands_write_while_a_server_runs() {
             &json!({ "request_id": "q", "question_neutral": "?" }),
         )
         .wrote(201);
-    assert_eq!(client.see("/readyz")["status"], "ready");
+    assert_eq!(client.get_body("/readyz")["status"], "ready");
     server.stop();
     world.verify();
 }
@@ -235,7 +235,7 @@ fn a_server_continues_when_its_stdout_is_closed() {
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(child.try_wait().unwrap(), None);
     assert_eq!(
-        Client::new(&format!("http://{address}")).see("/healthz")["status"],
+        Client::new(&format!("http://{address}")).get_body("/healthz")["status"],
         "ok"
     );
     child.kill().unwrap();
@@ -250,10 +250,10 @@ fn a_store_in_memory_serves() {
     let body = json!({ "request_id": "r", "question_neutral": "?", "answer_neutral": "!" });
     assert_eq!(client.post("/s/turns", &body).status, 201);
     assert_eq!(client.post("/s/turns", &body).is(200)["replayed"], true);
-    assert_eq!(client.see("/s/context")["messages"][0]["answer"], "!");
-    assert_eq!(client.see("/s/verify")["status"], "intact");
+    assert_eq!(client.get_body("/s/context")["messages"][0]["answer"], "!");
+    assert_eq!(client.get_body("/s/verify")["status"], "intact");
     assert_eq!(client.all("", 50).len(), 1);
-    assert_eq!(client.see("/readyz")["status"], "ready");
+    assert_eq!(client.get_body("/readyz")["status"], "ready");
     server.stop();
     for part in ["data", "config", "state"] {
         assert!(!world.path(part).exists(), "{part} was written");
@@ -279,8 +279,8 @@ fn a_silent_turn_is_interrupted_and_can_be_reopened() {
     let client = server.client();
     let path = format!("/s/turns/{}", turn["turn_id"].as_str().unwrap());
     let begin = std::time::Instant::now();
-    while client.see(&path)["status"] != "interrupted" {
-        assert!(begin.elapsed() < PATIENCE, "{}", client.see(&path));
+    while client.get_body(&path)["status"] != "interrupted" {
+        assert!(begin.elapsed() < WAIT_LIMIT, "{}", client.get_body(&path));
         std::thread::sleep(Duration::from_millis(20));
     }
     let items = json!({ "items": [text_item("late", "assistant", "thought", "?")] });
@@ -300,7 +300,7 @@ fn a_silent_turn_is_interrupted_and_can_be_reopened() {
         )
         .fails(409, "turn_closed");
     assert_eq!(
-        client.see("/s/turns?request_id=h")["data"][0]["status"],
+        client.get_body("/s/turns?request_id=h")["data"][0]["status"],
         "open",
         "a turn that waits for a human was interrupted"
     );

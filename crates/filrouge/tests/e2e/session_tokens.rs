@@ -15,7 +15,7 @@ const TOKEN: &str = "filrouge-session-token";
 #[test]
 fn a_session_gets_a_secret_that_reads_and_links_require() {
     let world = World::new();
-    let server = world.serve_where(&REQUIRED, &[]);
+    let server = world.serve_with_env(&REQUIRED, &[]);
     let anonymous = Caller::anonymous(&server);
     let created = anonymous.post("", &json!({ "session_id": "s" }));
     created.wrote(201);
@@ -28,7 +28,7 @@ fn a_session_gets_a_secret_that_reads_and_links_require() {
     repeated.wrote(200);
     assert_eq!(repeated.header(TOKEN), None);
     let guess = anonymous.with(TOKEN, &"0".repeat(64));
-    for stranger in [&anonymous, &guess, &anonymous.of("ada")] {
+    for stranger in [&anonymous, &guess, &anonymous.for_identity("ada")] {
         stranger.get("/s").fails(404, "session_not_found");
         stranger.get("/s/items").fails(404, "session_not_found");
         let taken = stranger.post("", &json!({ "session_id": "s" }));
@@ -43,10 +43,10 @@ fn a_session_gets_a_secret_that_reads_and_links_require() {
     assert_eq!(owner.get("/s").is(200)["turn_count"], 1);
     let link = json!({ "identity_id": "ada" }).to_string();
     let linked = owner
-        .of("ada")
+        .for_identity("ada")
         .send("PUT", "/api/v1/sessions/s/link", Some(&link));
     assert_eq!(linked.status, 200, "{linked:?}");
-    anonymous.of("ada").get("/s").is(200);
+    anonymous.for_identity("ada").get("/s").is(200);
     owner.get("/s").fails(404, "session_not_found");
     let log = server.log();
     assert!(!log.contains(&secret), "{log}");
@@ -59,10 +59,10 @@ fn an_anonymous_session_of_an_admin_gets_a_secret() {
     let world = World::new();
     let admin = key(&world, &["--role", "admin"]);
     let service = key(&world, &["--role", "service"]);
-    let server = world.serve_where(&REQUIRED, &[]);
+    let server = world.serve_with_env(&REQUIRED, &[]);
     let (admin, service) = (
-        Caller::bearing(&server, &admin),
-        Caller::bearing(&server, &service),
+        Caller::with_credentials(&server, &admin),
+        Caller::with_credentials(&server, &service),
     );
     let turn = json!({ "request_id": "r", "question_neutral": "?" });
     for (session, created) in [
@@ -72,7 +72,7 @@ fn an_anonymous_session_of_an_admin_gets_a_secret() {
         created.wrote(201);
         let path = format!("/{session}");
         let secret = created.header(TOKEN).expect("a secret").to_owned();
-        for stranger in [&service, &service.of("ada")] {
+        for stranger in [&service, &service.for_identity("ada")] {
             stranger.get(&path).fails(404, "session_not_found");
             let link = json!({ "identity_id": "ada" }).to_string();
             let target = format!("/api/v1/sessions/{session}/link");
@@ -86,7 +86,9 @@ fn an_anonymous_session_of_an_admin_gets_a_secret() {
     let repeated = admin.post("/t/turns", &turn);
     repeated.wrote(200);
     assert_eq!(repeated.header(TOKEN), None);
-    let owned = service.of("ada").post("", &json!({ "session_id": "u" }));
+    let owned = service
+        .for_identity("ada")
+        .post("", &json!({ "session_id": "u" }));
     owned.wrote(201);
     assert_eq!(admin.post("/u/turns", &turn).header(TOKEN), None);
     server.stop();
@@ -96,7 +98,7 @@ fn an_anonymous_session_of_an_admin_gets_a_secret() {
 #[test]
 fn a_caller_that_sends_its_own_secret_can_retry() {
     let world = World::new();
-    let server = world.serve_where(&REQUIRED, &[]);
+    let server = world.serve_with_env(&REQUIRED, &[]);
     let anonymous = Caller::anonymous(&server);
     let own = anonymous.with(TOKEN, "a-secret-of-my-own");
     let turn = json!({ "request_id": "r", "question_neutral": "?" });
@@ -116,7 +118,9 @@ fn a_caller_that_sends_its_own_secret_can_retry() {
     let second = json!({ "request_id": "q", "question_neutral": "?" });
     assert_eq!(holder.post("/t/turns", &second).header(TOKEN), None);
 
-    let owned = anonymous.of("ada").post("", &json!({ "session_id": "u" }));
+    let owned = anonymous
+        .for_identity("ada")
+        .post("", &json!({ "session_id": "u" }));
     owned.wrote(201);
     assert_eq!(owned.header(TOKEN), None, "owned sessions need no secret");
     for wrong in ["short", "with a space in it", &"x".repeat(257)] {

@@ -2,20 +2,20 @@
 
 use serde_json::{Value, json};
 
-use crate::http::{Client, Reply};
+use crate::http::{Client, Response};
 use crate::world::World;
 
-fn etag(reply: &Reply) -> String {
-    reply.header("etag").expect("an ETag").to_owned()
+fn etag(response: &Response) -> String {
+    response.header("etag").expect("an ETag").to_owned()
 }
 
 /// Patches the session `s` if it has this ETag.
-fn patch_if_match(client: &Client, tag: &str, body: &Value) -> Reply {
+fn patch_if_match(client: &Client, tag: &str, body: &Value) -> Response {
     client.send("PATCH", "/s", Some(body), &[("if-match", tag)])
 }
 
 /// Records a complete turn.
-fn turn(client: &Client, session: &str, request: &str) -> Reply {
+fn turn(client: &Client, session: &str, request: &str) -> Response {
     let body = json!({"request_id": request, "question_neutral": "q", "answer_neutral": "a"});
     client.post(&format!("/{session}/turns"), &body)
 }
@@ -62,11 +62,11 @@ fn a_patch_changes_only_the_members_that_it_names() {
         .patch("/absent", &json!({}))
         .fails(404, "session_not_found");
     client
-        .of("ada")
+        .for_identity("ada")
         .post("", &json!({"session_id": "hers"}))
         .wrote(201);
     client
-        .of("eve")
+        .for_identity("eve")
         .patch("/hers", &json!({"title": "x"}))
         .fails(404, "session_not_found");
     world.verify();
@@ -96,7 +96,7 @@ fn the_second_of_two_patches_of_one_state_is_refused() {
     patch_if_match(&client, &format!("W/{tag}"), &json!({"title": "weak"}))
         .fails(412, "precondition_failed");
     patch_if_match(&client, "bare", &json!({})).fails(400, "bad_request");
-    assert_eq!(client.see("/s")["title"], "three");
+    assert_eq!(client.get_body("/s")["title"], "three");
     let clients: Vec<_> = (0..8).map(|_| server.client()).collect();
     let tag = etag(&client.get("/s"));
     let won = std::thread::scope(|scope| {
@@ -143,7 +143,7 @@ fn a_closed_session_starts_no_turns() {
     client
         .post(&path, &json!({"answer_neutral": "a"}))
         .wrote(200);
-    let items = client.see("/s/items");
+    let items = client.get_body("/s/items");
     let note = items["data"]
         .as_array()
         .unwrap()
@@ -165,8 +165,8 @@ fn only_the_first_login_becomes_the_owner() {
     let server = world.serve();
     let (anonymous, ada, bob) = (
         server.client(),
-        server.client().of("ada"),
-        server.client().of("bob"),
+        server.client().for_identity("ada"),
+        server.client().for_identity("bob"),
     );
     turn(&anonymous, "s", "r").wrote(201);
     bob.put("/s/link", &json!({"identity_id": "ada"}))
@@ -191,7 +191,7 @@ fn only_the_first_login_becomes_the_owner() {
     anonymous
         .put("/s/link", &json!({"identity_id": ""}))
         .fails(422, "invalid");
-    let items = ada.see("/s/items");
+    let items = ada.get_body("/s/items");
     let link = items["data"].as_array().unwrap().last().unwrap().clone();
     assert_eq!(
         (&link["channel"], &link["turn_id"]),
@@ -210,7 +210,7 @@ fn one_of_two_concurrent_logins_wins_even_on_two_servers() {
         let link = |server: &crate::world::Server, who: &str| {
             server
                 .client()
-                .of(who)
+                .for_identity(who)
                 .put(&path, &json!({"identity_id": who}))
                 .status
         };
@@ -222,7 +222,9 @@ fn one_of_two_concurrent_logins_wins_even_on_two_servers() {
         assert!([(200, 409), (409, 200)].contains(&(a, b)), "{a} {b}");
         let owner = if a == 200 { "ada" } else { "bob" };
         assert_eq!(
-            two.client().of(owner).see(&format!("/{session}"))["identity_id"],
+            two.client()
+                .for_identity(owner)
+                .get_body(&format!("/{session}"))["identity_id"],
             owner
         );
     }
@@ -232,7 +234,10 @@ fn one_of_two_concurrent_logins_wins_even_on_two_servers() {
 fn an_erased_session_leaves_a_tombstone() {
     let world = World::new();
     let server = world.serve();
-    let (ada, bob) = (server.client().of("ada"), server.client().of("bob"));
+    let (ada, bob) = (
+        server.client().for_identity("ada"),
+        server.client().for_identity("bob"),
+    );
     turn(&ada, "s", "r").wrote(201);
     ada.post("/s/events", &json!({"key": "k", "kind": "call_started"}))
         .wrote(201);
@@ -253,11 +258,16 @@ fn an_erased_session_leaves_a_tombstone() {
         .fails(410, "session_erased");
     bob.get("/s").fails(404, "session_not_found");
     turn(&bob, "s", "x").fails(409, "session_conflict");
-    assert_eq!(ada.see("")["data"], json!([]));
+    assert_eq!(ada.get_body("")["data"], json!([]));
     world.verify();
     drop(server);
     assert_eq!(
-        world.serve().client().of("ada").delete("/s").wrote(200),
+        world
+            .serve()
+            .client()
+            .for_identity("ada")
+            .delete("/s")
+            .wrote(200),
         receipt
     );
 }
@@ -308,7 +318,11 @@ fn events_are_recorded_once_for_each_key() {
 #[test]
 fn the_server_shows_its_version_and_limits() {
     let world = World::new();
-    let info = world.serve().client().of("ada").see("/api/v1/info");
+    let info = world
+        .serve()
+        .client()
+        .for_identity("ada")
+        .get_body("/api/v1/info");
     assert_eq!(
         (&info["name"], &info["identity_id"]),
         (&json!("filrouge"), &json!("ada"))
@@ -343,7 +357,7 @@ fn callers_cannot_forge_filrouges_own_items() {
         let turn = json!({"request_id": kind, "question_neutral": "q", "items": [item], "answer_neutral": "a"});
         client.post("/s/turns", &turn).fails(422, "invalid");
     }
-    assert_eq!(client.see("/s")["last_seq"], 1);
+    assert_eq!(client.get_body("/s")["last_seq"], 1);
     client
         .patch("/s", &json!({"status": null}))
         .fails(422, "invalid");

@@ -172,11 +172,11 @@ fn the_tail_ends_when_the_session_is_erased() {
         "{code:?} {stderr}"
     );
     for (arguments, code) in [(["none"], 1), ([""], 2)] {
-        let done = world.run(&[&["sessions", "tail"][..], &arguments].concat());
+        let output = world.run(&[&["sessions", "tail"][..], &arguments].concat());
         assert_eq!(
-            (done.code, done.stdout.as_str()),
+            (output.code, output.stdout.as_str()),
             (Some(code), ""),
-            "{done:?}"
+            "{output:?}"
         );
     }
     server.stop();

@@ -1,4 +1,4 @@
-//! Answers of the command line about histories: lineage, statistics, and the ledger as a source.
+//! Output of the command line about histories: lineage, statistics, and the ledger as a source.
 
 use serde_json::Value;
 
@@ -120,7 +120,7 @@ fn the_ledger_is_a_source_like_others() {
         ],
     );
     assert_eq!(both["total"], 16);
-    // The ledger and the program's own files give the same answer.
+    // The ledger and the program's own files give the same output.
     let texts_of = |source: &[&str]| {
         let call = [&["sessions", "show", PLAN, "--json"], source].concat();
         let mut answer: Value = serde_json::from_str(&ok(&world, &call)).unwrap();

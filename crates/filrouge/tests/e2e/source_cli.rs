@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::world::{Done, World, copy_tree, finish, fixture};
+use crate::world::{CommandOutput, World, copy_tree, finish, fixture};
 
 /// The sample key of Amazon's documentation, in the output of a tool of the genuine history.
 const SECRET: &str = "AKIAIOSFODNN7EXAMPLE";
@@ -32,14 +32,18 @@ fn command(world: &World, arguments: &[&str]) -> Command {
     command
 }
 
-pub(crate) fn run(world: &World, arguments: &[&str]) -> Done {
+pub(crate) fn run(world: &World, arguments: &[&str]) -> CommandOutput {
     finish(command(world, arguments), &format!("{arguments:?}"))
 }
 
 pub(crate) fn ok(world: &World, arguments: &[&str]) -> String {
-    let done = run(world, arguments);
-    assert_eq!(done.code, Some(0), "{arguments:?}: {done:?}");
-    done.stdout
+    let command_output = run(world, arguments);
+    assert_eq!(
+        command_output.code,
+        Some(0),
+        "{arguments:?}: {command_output:?}"
+    );
+    command_output.stdout
 }
 
 /// Runs a command, which must succeed; returns the JSON document that it prints.
@@ -48,7 +52,7 @@ pub(crate) fn json(world: &World, arguments: &[&str]) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|e| panic!("{arguments:?}: {e}\n{text}"))
 }
 
-/// The ids of the answer's sessions.
+/// The ids of the sessions in the output.
 fn ids(answer: &Value) -> Vec<String> {
     let sessions = answer["sessions"].as_array().unwrap().iter();
     sessions
@@ -163,13 +167,13 @@ fn wrong_names_and_options_are_usage_errors() {
         &["stats", "--kpi", "--source", "codex"],
         &["stats", "x", "--source", "codex", "--since", "7d"],
     ] {
-        let done = run(&world, wrong);
+        let command_output = run(&world, wrong);
         assert_eq!(
-            (done.code, done.stdout.as_str()),
+            (command_output.code, command_output.stdout.as_str()),
             (Some(2), ""),
-            "{wrong:?}: {done:?}"
+            "{wrong:?}: {command_output:?}"
         );
-        assert!(!done.stderr.is_empty(), "{wrong:?}");
+        assert!(!command_output.stderr.is_empty(), "{wrong:?}");
     }
     let incomplete = run(&world, &["stats"]).stderr;
     assert!(
@@ -187,14 +191,16 @@ fn wrong_names_and_options_are_usage_errors() {
         &["stats"],
         &["export"],
     ] {
-        let done = run(
+        let command_output = run(
             &world,
             &[call, &["../../x", "--source", "opencode"]].concat(),
         );
-        assert_eq!(done.code, Some(1), "{call:?}: {done:?}");
+        assert_eq!(command_output.code, Some(1), "{call:?}: {command_output:?}");
         assert!(
-            done.stderr.starts_with("error[session_not_found]"),
-            "{done:?}"
+            command_output
+                .stderr
+                .starts_with("error[session_not_found]"),
+            "{command_output:?}"
         );
     }
 }
@@ -202,18 +208,18 @@ fn wrong_names_and_options_are_usage_errors() {
 #[test]
 fn a_search_without_a_source_searches_all_sources_and_names_them() {
     let world = home();
-    let done = run(&world, &["search", "rate", "limiter"]);
-    assert_eq!(done.code, Some(0), "{done:?}");
+    let command_output = run(&world, &["search", "rate", "limiter"]);
+    assert_eq!(command_output.code, Some(0), "{command_output:?}");
     for source in ["opencode (", "claude-code (", "codex ("] {
-        assert!(done.stderr.contains(source), "{done:?}");
+        assert!(command_output.stderr.contains(source), "{command_output:?}");
     }
     assert!(
-        !done.stderr.contains("ledger"),
-        "the output names a ledger, but none exists: {done:?}"
+        !command_output.stderr.contains("ledger"),
+        "the output names a ledger, but none exists: {command_output:?}"
     );
     assert!(
-        done.stdout.contains(PLAN) && done.stdout.contains("«limiter»"),
-        "{done:?}"
+        command_output.stdout.contains(PLAN) && command_output.stdout.contains("«limiter»"),
+        "{command_output:?}"
     );
     // An existing ledger is searched too.
     ok(&world, &["import", "codex"]);

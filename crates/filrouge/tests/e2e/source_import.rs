@@ -108,9 +108,9 @@ fn without_a_path_the_programs_default_folder_is_imported() {
         finish(command, &format!("{arguments:?}"))
     };
     for source in ["opencode", "claude-code", "codex"] {
-        let done = run(&["import", source]);
-        assert_eq!(done.code, Some(2), "{done:?}");
-        assert!(done.stderr.contains("hint: give "), "{done:?}");
+        let output = run(&["import", source]);
+        assert_eq!(output.code, Some(2), "{output:?}");
+        assert!(output.stderr.contains("hint: give "), "{output:?}");
     }
     assert!(world.is_empty(), "a missing history created a store");
     copy_tree(&fixture("opencode-json"), &world.path("data/opencode"));

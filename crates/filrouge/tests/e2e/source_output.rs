@@ -1,5 +1,5 @@
 //! How the command line shows histories of other programs: credentials only on request, no control characters, and no
-//! empty answer for a history that cannot be read.
+//! empty output for a history that cannot be read.
 
 use std::fs;
 
@@ -85,9 +85,9 @@ fn unmasking_the_ledger_alone_is_refused() {
         }
         for source in [&[][..], &["--source", "ledger"]] {
             let call = [query, source, &["--unmasked"]].concat();
-            let done = run(&world, &call);
-            assert_eq!(done.code, Some(2), "{call:?}: {done:?}");
-            assert!(done.stderr.contains("--source"), "{call:?}: {done:?}");
+            let output = run(&world, &call);
+            assert_eq!(output.code, Some(2), "{call:?}: {output:?}");
+            assert!(output.stderr.contains("--source"), "{call:?}: {output:?}");
         }
     }
 }
@@ -130,15 +130,15 @@ fn an_unreadable_history_is_not_shown_as_empty() {
                 continue;
             }
             let call = [query, more, &["--source", &damaged]].concat();
-            let done = run(&world, &call);
+            let output = run(&world, &call);
             assert_eq!(
-                (done.code, done.stdout.as_str()),
+                (output.code, output.stdout.as_str()),
                 (Some(1), ""),
-                "{call:?}: {done:?}"
+                "{call:?}: {output:?}"
             );
             assert!(
-                done.stderr.contains("can be read") && done.stderr.contains("damaged"),
-                "{call:?}: {done:?}"
+                output.stderr.contains("can be read") && output.stderr.contains("damaged"),
+                "{call:?}: {output:?}"
             );
         }
     }
@@ -146,10 +146,13 @@ fn an_unreadable_history_is_not_shown_as_empty() {
     let both = [
         "sessions", "list", "--json", "--source", &damaged, "--source", "codex",
     ];
-    let done = run(&world, &both);
-    assert_eq!(done.code, Some(0), "{done:?}");
-    assert!(done.stdout.contains("\"total\": 2"), "{done:?}");
-    assert!(done.stderr.contains("not queried: opencode"), "{done:?}");
+    let output = run(&world, &both);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(output.stdout.contains("\"total\": 2"), "{output:?}");
+    assert!(
+        output.stderr.contains("not queried: opencode"),
+        "{output:?}"
+    );
     assert_eq!(
         json(&world, &["sessions", "list", "--source", "codex"])["total"],
         2
@@ -162,13 +165,13 @@ fn conflicting_output_formats_are_refused() {
     for source in [&[][..], &["--source", "opencode"]] {
         for format in ["md", "html"] {
             let call = [&["export", PLAN, "--json", "--format", format], source].concat();
-            let done = run(&world, &call);
+            let output = run(&world, &call);
             assert_eq!(
-                (done.code, done.stdout.as_str()),
+                (output.code, output.stdout.as_str()),
                 (Some(2), ""),
-                "{call:?}: {done:?}"
+                "{call:?}: {output:?}"
             );
-            assert!(done.stderr.contains("--format"), "{done:?}");
+            assert!(output.stderr.contains("--format"), "{output:?}");
         }
     }
     let source = ["--source", "opencode"];

@@ -1,7 +1,7 @@
 //! Live calls continue while PostgreSQL is down, and afterwards the ledger contains all their writes (DESIGN §6,
 //! "Ledger down").
 
-use filrouge_testbed::{Cut, Options, Server as PostgresServer};
+use filrouge_testbed::{FaultProxy, Options, Server as PostgresServer};
 use serde_json::{Value, json};
 
 use crate::http::{Client, text_item};
@@ -9,36 +9,36 @@ use crate::leases::serve_with;
 use crate::limits::{metric, until};
 use crate::world::World;
 
-/// The expected answers to the requests of [`run_webhook`].
+/// The expected responses to the requests of [`run_webhook`].
 #[derive(Clone, Copy)]
-struct Answers {
+struct ExpectedResponses {
     /// The status of each write.
     status: u16,
     /// The source that a resume names.
     source: &'static str,
 }
 
-const FLUSHED: Answers = Answers {
+const FLUSHED: ExpectedResponses = ExpectedResponses {
     status: 201,
     source: "pg",
 };
-const SPOOLED: Answers = Answers {
+const SPOOLED: ExpectedResponses = ExpectedResponses {
     status: 202,
     source: "spool",
 };
 
 /// Sends the requests of a telephony webhook number `n` in the call `s`: resume, question, observation, event,
 /// checkpoint, and the answer, which releases the session.
-fn run_webhook(client: &Client, n: usize, answers: Answers) -> Value {
+fn run_webhook(client: &Client, n: usize, answers: ExpectedResponses) -> Value {
     let durability = match answers.status {
         202 => "spooled",
         _ => "buffered",
     };
-    let client = &client.clone().expecting(durability);
+    let client = &client.clone().expecting_durability(durability);
     let resume = json!({"holder": format!("hook-{n}"), "create": true, "wait_ms": 20_000});
-    let reply = client.post("/s/resume", &resume);
-    assert!([200, 201, 202].contains(&reply.status), "{reply:?}");
-    let resumed = reply.body();
+    let response = client.post("/s/resume", &resume);
+    assert!([200, 201, 202].contains(&response.status), "{response:?}");
+    let resumed = response.body();
     assert_eq!(resumed["source"], answers.source, "{resumed}");
     let fence = &resumed["fence"];
     let start = json!({"request_id": format!("r{n}"), "question_neutral": format!("question {n}"), "fence": fence});
@@ -118,7 +118,7 @@ fn a_call_continues_while_the_database_is_down() {
         assert_eq!(resumed["checkpoint"]["label"], before, "{resumed}");
         assert_eq!(resumed["checkpoint"]["state"], json!({"n": n - 1}));
     }
-    let ready = client.see("/readyz");
+    let ready = client.get_body("/readyz");
     assert_eq!(ready["status"], "degraded", "{ready}");
     assert!(ready["store"].is_string(), "{ready}");
     assert_eq!(ready["spool"]["sessions"], 1, "{ready}");
@@ -177,8 +177,8 @@ fn a_call_continues_while_the_database_is_down() {
 fn refused_writes_of_a_holder_that_lost_its_lease_become_dead_letters() {
     let postgres = PostgresServer::start(Options::default());
     let name = postgres.database();
-    let cut = Cut::before(postgres.tcp());
-    let first = World::at(&cut.url(&name), "buffered");
+    let proxy = FaultProxy::before(postgres.tcp());
+    let first = World::at(&proxy.url(&name), "buffered");
     let server = serve_with(&first, &[("FILROUGE_SPOOL_AFTER_MS", "300")]);
     let client = server.client();
     run_webhook(&client, 0, FLUSHED);
@@ -188,16 +188,16 @@ fn refused_writes_of_a_holder_that_lost_its_lease_become_dead_letters() {
     std::fs::copy(first.keyring(), keys).unwrap();
     let other = second.serve();
     // The first server loses its connection to the database, the other one does not.
-    cut.hold();
-    cut.cut();
+    proxy.hold();
+    proxy.cut();
     run_webhook(&client, 1, SPOOLED);
     run_webhook(&other.client(), 2, FLUSHED);
     run_webhook(&client, 3, SPOOLED);
-    cut.release();
+    proxy.release();
     until("the spool is drained", || spool_entries(&client) == 0);
     // Of webhooks 1 and 3, only the events are accepted: recording an event needs no lease.
     assert_eq!(texts(&client), texts_of([0, 2]));
-    let ready = client.see("/readyz");
+    let ready = client.get_body("/readyz");
     assert!(
         ready["spool"]["dead_letters"].as_u64().unwrap() >= 8,
         "{ready}"
@@ -252,9 +252,9 @@ fn a_full_spool_is_reported_and_loses_nothing() {
     loop {
         let text = format!("n{}", accepted.len());
         let item = text_item(&text, "assistant", "observation", &text);
-        let reply = client.post(&path, &json!({"items": [item], "fence": fence}));
-        if reply.status != 202 {
-            reply.fails(503, "spool_full");
+        let response = client.post(&path, &json!({"items": [item], "fence": fence}));
+        if response.status != 202 {
+            response.fails(503, "spool_full");
             break;
         }
         accepted.push(text);

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::streams::assert_readable_in_every_format;
-use crate::upload_client::{Upload, stop, text_chunk, turn};
+use crate::upload_client::{Upload, answer_end, text_chunk, turn};
 use crate::world::World;
 
 #[test]
@@ -13,7 +13,7 @@ fn every_format_is_recorded() {
     let client = server.client();
     let formats = client.get("/api/v1/info").body()["stream_formats"].clone();
     let streams = [
-        ("openai-chat", text_chunk("Left.") + &stop()),
+        ("openai-chat", text_chunk("Left.") + &answer_end()),
         ("openai-responses", RESPONSES.to_owned()),
         ("anthropic", ANTHROPIC.to_owned()),
         ("gemini", GEMINI.to_owned()),

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use crate::tail_client::{Event, Tail};
-use crate::upload_client::{Upload, calls, chunk, journal, stop, text, text_chunk, turn};
+use crate::upload_client::{Upload, answer_end, calls, chunk, journal, text, text_chunk, turn};
 use crate::world::{Server, World};
 
 fn open(server: &Server, path: &str) -> Tail {
@@ -91,7 +91,7 @@ fn a_growing_text_is_shown_and_then_the_item() {
     let path = turn(&server.client(), "r");
     let mut upload = Upload::chat(&server, &path, "&agent=desk");
     let (mut early, mut reader) = (open(&server, "/s/items?after=0"), Reader::default());
-    upload.say("Tö the \u{1f9f5} \"");
+    upload.send_text("Tö the \u{1f9f5} \"");
     reader.until(&mut early, |r| r.texts() == ["Tö the \u{1f9f5} \""]);
     let (mut late, mut late_reader) = (open(&server, "/s/items?after=0"), Reader::default());
     late_reader.until(&mut late, |r| r.drafts.len() == 1);
@@ -101,7 +101,7 @@ fn a_growing_text_is_shown_and_then_the_item() {
         reader.texts(),
         "a late reader gets all text so far"
     );
-    upload.say("le\nft");
+    upload.send_text("le\nft");
     reader.until(&mut early, |r| r.drafts.len() == 2);
     assert_eq!(reader.drafts[1]["offset"], 10);
     let first = &reader.drafts[0];
@@ -117,7 +117,7 @@ fn a_growing_text_is_shown_and_then_the_item() {
     ] {
         assert_eq!(first[name], value, "{name}: {first}");
     }
-    upload.send(&(text_chunk(" now.") + &stop()));
+    upload.send(&(text_chunk(" now.") + &answer_end()));
     upload.end().wrote(200);
     for (tail, reader) in [(&mut early, &mut reader), (&mut late, &mut late_reader)] {
         reader.until(tail, |r| r.items.len() == 2);
@@ -147,7 +147,7 @@ fn a_character_split_by_a_stream_is_shown_once() {
     reader.until(&mut tail, |r| r.texts() == ["a"]);
     upload.send(&piece(r"\uddf5b"));
     reader.until(&mut tail, |r| r.texts() == ["a\u{1f9f5}b"]);
-    upload.send(&stop());
+    upload.send(&answer_end());
     upload.end().wrote(200);
     reader.until(&mut tail, |r| r.items.len() == 2);
     reader.assert_drafts_equal_items();
@@ -161,7 +161,7 @@ fn a_tool_call_is_shown_while_its_arguments_arrive() {
     let path = turn(&server.client(), "r");
     let mut upload = Upload::chat(&server, &path, "");
     let (mut tail, mut reader) = (open(&server, "/s/items?after=0"), Reader::default());
-    upload.say("I look.");
+    upload.send_text("I look.");
     let begin = json!({"index": 0, "id": "c1", "type": "function", "function": {"name": "look", "arguments": "{\"a\":"}});
     upload.send(&chunk(&json!({"tool_calls": [begin]}), None));
     reader.until(&mut tail, |r| {
@@ -193,11 +193,11 @@ fn another_server_shows_the_drafts_of_a_stream() {
     let mut upload = Upload::chat(&one, &path, "");
     let (mut tail, mut reader) = (open(&two, "/s/items?after=0"), Reader::default());
     for n in 0..10 {
-        upload.say(&format!("word {n} "));
+        upload.send_text(&format!("word {n} "));
         std::thread::sleep(std::time::Duration::from_millis(60));
     }
     reader.until(&mut tail, |r| !r.drafts.is_empty());
-    upload.send(&stop());
+    upload.send(&answer_end());
     upload.end().wrote(200);
     reader.until(&mut tail, |r| r.items.len() == 2);
     reader.assert_drafts_equal_items();
@@ -212,13 +212,13 @@ fn the_shown_text_of_a_failed_turn_is_its_partial_item() {
     let client = server.client();
     for (n, cancels) in [(0, false), (1, true)] {
         let path = turn(&client, &format!("r{n}"));
-        let after = client.see("/s")["last_seq"].clone();
+        let after = client.get_body("/s")["last_seq"].clone();
         let mut upload = Upload::chat(&server, &path, "");
         let (mut tail, mut reader) = (
             open(&server, &format!("/s/items?after={after}")),
             Reader::default(),
         );
-        upload.say("To the le");
+        upload.send_text("To the le");
         reader.until(&mut tail, |r| !r.drafts.is_empty());
         if cancels {
             client
@@ -251,11 +251,11 @@ fn a_callers_partial_text_never_shortens_the_draft() {
     .enumerate()
     {
         let path = turn(&client, &format!("r{n}"));
-        let after = client.see("/s")["last_seq"].clone();
+        let after = client.get_body("/s")["last_seq"].clone();
         let mut upload = Upload::chat(&server, &path, "");
         let mut tail = open(&server, &format!("/s/items?after={after}"));
         let mut reader = Reader::default();
-        upload.say("To the le");
+        upload.send_text("To the le");
         reader.until(&mut tail, |r| !r.drafts.is_empty());
         let cancel = json!({ "partial_text": given });
         client.post(&format!("{path}/cancel"), &cancel).wrote(200);
@@ -269,7 +269,7 @@ fn a_callers_partial_text_never_shortens_the_draft() {
         assert_eq!(reader.items[0]["item_id"], reader.drafts[0]["item_id"]);
         assert_eq!(reader.items[0]["model"], "m-1");
         assert_eq!(reader.items[kept.len()]["channel"], "cancelled");
-        upload.reply().is(200);
+        upload.response().is(200);
     }
     server.stop();
     world.verify();
@@ -287,9 +287,9 @@ fn drafts_are_omitted_on_request() {
         open(&server, "/s/items?after=0&drafts=true"),
         Reader::default(),
     );
-    upload.say("Left");
+    upload.send_text("Left");
     reader.until(&mut with_drafts, |r| !r.drafts.is_empty());
-    upload.send(&stop());
+    upload.send(&answer_end());
     upload.end().wrote(200);
     let seen: Vec<String> = without_drafts.take(2).into_iter().map(|e| e.name).collect();
     assert_eq!(seen, ["item", "item"]);
@@ -315,12 +315,12 @@ fn the_command_line_shows_drafts_on_request() {
     let (mut json, mut json_lines) = start(&["--json"]);
     let (mut plain, mut plain_lines) = start(&[]);
     let mut upload = Upload::chat(&server, &path, "");
-    upload.say("To the ");
+    upload.send_text("To the ");
     let mut line =
         || -> Value { serde_json::from_str(&json_lines.next().unwrap().unwrap()).unwrap() };
     assert_eq!(line()["channel"], "question");
     assert_eq!(line()["draft"]["text"], "To the ");
-    upload.send(&(text_chunk("left.") + &stop()));
+    upload.send(&(text_chunk("left.") + &answer_end()));
     upload.end().wrote(200);
     let rest = line();
     assert!(

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::http::{Client, Reply};
+use crate::http::{Client, Response};
 use crate::limits::{metric, until};
 use crate::upload_client::{
-    DONE, Upload, calls, chunk, journal, stop, text, text_chunk, turn, wait_for_draft,
+    DONE, Upload, answer_end, calls, chunk, journal, text, text_chunk, turn, wait_for_draft,
 };
 use crate::world::World;
 
@@ -18,7 +18,7 @@ pub(crate) fn assert_readable_in_every_format(client: &Client) {
         "gemini",
         "pairs",
     ] {
-        client.see(&format!("/s/context?format={format}"));
+        client.get_body(&format!("/s/context?format={format}"));
     }
 }
 
@@ -42,9 +42,9 @@ fn an_answer_ends_its_turn() {
     let client = server.client();
     let path = turn(&client, "r");
     let mut upload = Upload::chat(&server, &path, "&agent=desk");
-    upload.say("To the ");
-    upload.say("left.");
-    upload.send(&stop());
+    upload.send_text("To the ");
+    upload.send_text("left.");
+    upload.send(&answer_end());
     let turn = upload.end().wrote(200);
     assert_eq!(turn["status"], "finalized");
     assert_eq!(turn["answer_neutral"], "To the left.");
@@ -82,7 +82,7 @@ fn tool_calls_are_items_and_their_results_precede_the_next_stream() {
     let client = server.client();
     let path = turn(&client, "r");
     let mut upload = Upload::chat(&server, &path, "");
-    upload.say("I look.");
+    upload.send_text("I look.");
     upload.send(&calls(&[("c1", "look"), ("c2", "listen")]));
     let open = upload.end().wrote(200);
     assert_eq!(open["status"], "open");
@@ -103,14 +103,14 @@ fn tool_calls_are_items_and_their_results_precede_the_next_stream() {
         )
         .wrote(201);
     let mut upload = Upload::chat(&server, &path, "");
-    upload.say("Right.");
-    upload.send(&stop());
+    upload.send_text("Right.");
+    upload.send(&answer_end());
     let done = upload.end().wrote(200);
     assert_eq!(
         (&done["status"], &done["answer_neutral"]),
         (&json!("finalized"), &json!("Right."))
     );
-    let context = client.see("/s/context?format=openai-chat");
+    let context = client.get_body("/s/context?format=openai-chat");
     let roles: Vec<&str> = context["messages"]
         .as_array()
         .unwrap()
@@ -130,7 +130,7 @@ fn without_finalize_the_caller_ends_the_turn() {
     let client = server.client();
     let path = turn(&client, "r");
     let mut upload = Upload::chat(&server, &path, "&finalize=false");
-    upload.send(&(text_chunk("Left.") + &stop()));
+    upload.send(&(text_chunk("Left.") + &answer_end()));
     assert_eq!(upload.end().wrote(200)["status"], "open");
     let end = json!({"answer_translated": "Nach links."});
     let done = client.post(&format!("{path}/finalize"), &end).wrote(200);
@@ -147,12 +147,12 @@ fn a_client_that_disconnects_leaves_the_received_text() {
     let client = server.client();
     let path = turn(&client, "r");
     let mut upload = Upload::chat(&server, &path, "");
-    upload.say("To the ");
-    upload.say("le");
+    upload.send_text("To the ");
+    upload.send_text("le");
     wait_for_draft(&server);
-    upload.say("ft");
+    upload.send_text("ft");
     upload.disconnect();
-    let failed = client.see(&format!("{path}?wait=30000"));
+    let failed = client.get_body(&format!("{path}?wait=30000"));
     assert_eq!(failed["status"], "failed");
     let journal = journal(&client);
     assert_eq!(channels(&journal), ["question", "partial", "error"]);
@@ -207,13 +207,13 @@ fn a_cancelled_turn_answers_its_stream_at_once() {
     let client = server.client();
     let path = turn(&client, "r");
     let mut upload = Upload::chat(&server, &path, "");
-    upload.say("To the left");
+    upload.send_text("To the left");
     wait_for_draft(&server);
     client
         .post(&format!("{path}/cancel"), &json!({}))
         .wrote(200);
     // Nothing more is sent, the body has not ended, and the silence limit is longer than this test waits.
-    let turn = upload.reply().wrote(200);
+    let turn = upload.response().wrote(200);
     assert_eq!(turn["status"], "cancelled");
     let journal = journal(&client);
     assert_eq!(channels(&journal), ["question", "partial", "cancelled"]);
@@ -239,12 +239,12 @@ fn text_not_drafted_yet_is_kept_when_the_turn_ends() {
         for n in 0..5 {
             let before = received();
             let word = format!("word {n} ");
-            upload.say(&word);
+            upload.send_text(&word);
             sent.push_str(&word);
             until("the text has arrived", || received() > before);
         }
         client.post(&format!("{path}/{end}"), &body).wrote(200);
-        upload.reply().wrote(200);
+        upload.response().wrote(200);
         let journal = journal(&client);
         let partial = journal.iter().rfind(|(channel, _)| channel == "partial");
         assert_eq!(partial.unwrap().1, text(&sent), "{end}");
@@ -260,17 +260,17 @@ fn a_turn_is_recorded_from_one_stream_at_a_time() {
     let client = one.client();
     let path = turn(&client, "r");
     let mut upload = Upload::chat(&one, &path, "");
-    upload.say("To");
+    upload.send_text("To");
     wait_for_draft(&one);
     for server in [&one, &two] {
-        let refused = Upload::chat(server, &path, "").reply();
+        let refused = Upload::chat(server, &path, "").response();
         refused.fails(409, "stream_open");
         let end = server
             .client()
             .post(&format!("{path}/finalize"), &json!({"answer_neutral": "x"}));
         end.fails(409, "stream_open");
     }
-    upload.send(&stop());
+    upload.send(&answer_end());
     assert_eq!(upload.end().wrote(200)["status"], "finalized");
     one.stop();
     two.stop();
@@ -284,10 +284,10 @@ fn an_erased_session_ends_its_streams() {
     let client = server.client();
     let path = turn(&client, "r");
     let mut upload = Upload::chat(&server, &path, "");
-    upload.say("To the left");
+    upload.send_text("To the left");
     wait_for_draft(&server);
     client.delete("/s").wrote(200);
-    upload.reply().fails(410, "session_erased");
+    upload.response().fails(410, "session_erased");
     server.stop();
     world.verify();
 }
@@ -299,15 +299,15 @@ fn a_login_during_a_stream_loses_nothing() {
     let client = server.client();
     let path = turn(&client, "r");
     let mut upload = Upload::chat(&server, &path, "");
-    upload.say("To the ");
+    upload.send_text("To the ");
     wait_for_draft(&server);
-    let ada = client.of("ada");
+    let ada = client.for_identity("ada");
     ada.put("/s/link", &json!({"identity_id": "ada"}))
         .wrote(200);
-    upload.say("left.");
-    upload.send(&stop());
+    upload.send_text("left.");
+    upload.send(&answer_end());
     assert_eq!(upload.end().wrote(200)["status"], "finalized");
-    assert_eq!(ada.see(&path)["answer_neutral"], "To the left.");
+    assert_eq!(ada.get_body(&path)["answer_neutral"], "To the left.");
     client.get(&path).fails(404, "session_not_found");
     assert_readable_in_every_format(&ada);
     server.stop();
@@ -321,8 +321,8 @@ fn a_stream_is_refused_before_its_body_is_sent() {
     let client = server.client();
     let path = turn(&client, "r");
     let sse = ("content-type", "text/event-stream");
-    let refused = |path: &str, headers: &[(&str, &str)]| -> Reply {
-        Upload::begin(server.origin(), path, headers).reply()
+    let refused = |path: &str, headers: &[(&str, &str)]| -> Response {
+        Upload::begin(server.origin(), path, headers).response()
     };
     let unknown = refused(&format!("{path}/stream?format=chatgpt"), &[sse]).fails(422, "invalid");
     assert!(
@@ -360,7 +360,10 @@ fn a_stream_is_refused_before_its_body_is_sent() {
     refused(&format!("{missing}/stream?format=openai-chat"), &[sse])
         .fails(404, "session_not_found");
     let hers = json!({"request_id": "r", "question_neutral": "?"});
-    let hers = client.of("ada").post("/hers/turns", &hers).wrote(201);
+    let hers = client
+        .for_identity("ada")
+        .post("/hers/turns", &hers)
+        .wrote(201);
     let hers = format!(
         "/hers/turns/{}/stream?format=openai-chat",
         hers["turn_id"].as_str().unwrap()
@@ -371,7 +374,7 @@ fn a_stream_is_refused_before_its_body_is_sent() {
     refused(&format!("{absent}/stream?format=openai-chat"), &[sse]).fails(404, "turn_not_found");
     // The turn is still open, and a request without a content type may record it.
     let mut upload = Upload::begin(server.origin(), &valid, &[]);
-    upload.send(&(text_chunk("Left.") + &stop()));
+    upload.send(&(text_chunk("Left.") + &answer_end()));
     assert_eq!(upload.end().wrote(200)["status"], "finalized");
     refused(&valid, &[sse]).fails(409, "turn_closed");
     server.stop();

@@ -19,7 +19,7 @@ fn record_turn(client: &Client, session: &str, request: usize) {
 
 /// All items of a session, as the list shows them.
 fn items(client: &Client, session: &str) -> Vec<Value> {
-    let page = client.see(&format!("/{session}/items?limit=500"));
+    let page = client.get_body(&format!("/{session}/items?limit=500"));
     page["data"].as_array().unwrap().clone()
 }
 
@@ -109,9 +109,9 @@ fn a_tail_shows_writes_of_another_server() {
 fn redactions_are_items_and_an_erasure_is_the_last_event() {
     let world = World::new();
     let server = world.serve();
-    let client = server.client().of("ada");
+    let client = server.client().for_identity("ada");
     record_turn(&client, "s", 1);
-    let turn = client.see("/s/turns")["data"][0]["turn_id"].clone();
+    let turn = client.get_body("/s/turns")["data"][0]["turn_id"].clone();
     let mut tail = open(&server, "/s/items?after=0", &[("filrouge-identity", "ada")]);
     assert_eq!(tail.take(2)[0].json()["redacted"], false);
     let path = format!("/s/turns/{}/redact", turn.as_str().unwrap());
@@ -140,7 +140,7 @@ fn redactions_are_items_and_an_erasure_is_the_last_event() {
 fn only_the_owner_gets_a_tail() {
     let world = World::new();
     let server = world.serve();
-    let (ada, anonymous) = (server.client().of("ada"), server.client());
+    let (ada, anonymous) = (server.client().for_identity("ada"), server.client());
     record_turn(&ada, "hers", 1);
     for who in ["bob", "Ada"] {
         let foreign = Tail::open(
@@ -191,13 +191,16 @@ fn a_long_poll_ends_with_the_turn_or_after_its_timeout() {
     let start = json!({"request_id": "r", "question_neutral": "q"});
     let turn = client.post("/s/turns", &start).wrote(201);
     let path = format!("/s/turns/{}", turn["turn_id"].as_str().unwrap());
-    assert_eq!(client.see(&format!("{path}?wait=50"))["status"], "open");
+    assert_eq!(
+        client.get_body(&format!("{path}?wait=50"))["status"],
+        "open"
+    );
     client
         .get(&format!("{path}?wait=60001"))
         .fails(422, "invalid");
     client.get(&format!("{path}?wait=-1")).fails(422, "invalid");
     std::thread::scope(|scope| {
-        let poll = scope.spawn(|| client.see(&format!("{path}?wait=30000")));
+        let poll = scope.spawn(|| client.get_body(&format!("{path}?wait=30000")));
         std::thread::sleep(Duration::from_millis(200));
         let done = json!({"answer_neutral": "a"});
         two.client()
@@ -206,7 +209,7 @@ fn a_long_poll_ends_with_the_turn_or_after_its_timeout() {
         assert_eq!(poll.join().unwrap()["status"], "finalized");
     });
     assert_eq!(
-        client.see(&format!("{path}?wait=30000"))["status"],
+        client.get_body(&format!("{path}?wait=30000"))["status"],
         "finalized"
     );
 }

@@ -23,7 +23,7 @@ impl Event {
 /// An open stream of events.
 pub(crate) struct Tail {
     lines: BufReader<TcpStream>,
-    /// The status line and the headers of the answer.
+    /// The status line and the headers of the response.
     pub(crate) head: String,
 }
 

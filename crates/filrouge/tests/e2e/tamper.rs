@@ -1,4 +1,4 @@
-//! After bytes of the store's file are changed, every answer is correct, or an error that reports the damage.
+//! After bytes of the store's file are changed, every response is correct, or an error that reports the damage.
 
 use std::fs;
 
@@ -7,13 +7,13 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 
-use crate::http::{Client, Reply};
+use crate::http::{Client, Response};
 use crate::world::{World, copy_tree};
 
 const SESSIONS: usize = 6;
 
 /// Records sessions with titles, complete turns and an open turn.
-fn fill(client: &Client) {
+fn record_data(client: &Client) {
     for s in 0..SESSIONS {
         client.post("", &json!({ "session_id": format!("s{s}"), "title": format!("a title to be found {s}") })).wrote(201);
         for n in 0..12 {
@@ -50,17 +50,17 @@ fn read_paths() -> Vec<String> {
 
 #[derive(Debug, PartialEq)]
 enum Verdict {
-    /// The answer is the recorded content.
+    /// The response is the recorded content.
     Correct,
-    /// The answer is an error that reports the damage.
+    /// The response is an error that reports the damage.
     Refused,
-    /// The answer is neither.
+    /// The response is neither.
     Wrong,
 }
 
-/// Compares an answer with that of the undamaged store.
-fn judge(reply: &Reply, undamaged: &Reply) -> Verdict {
-    if reply.status == 200 && reply.text == undamaged.text {
+/// Compares a response with that of the undamaged store.
+fn compare_with_undamaged(response: &Response, undamaged: &Response) -> Verdict {
+    if response.status == 200 && response.text == undamaged.text {
         return Verdict::Correct;
     }
     let damage_codes = [
@@ -69,8 +69,13 @@ fn judge(reply: &Reply, undamaged: &Reply) -> Verdict {
         "store_unavailable",
         "internal",
     ];
-    let code = || reply.body()["code"].as_str().unwrap_or_default().to_owned();
-    if reply.status >= 500 && damage_codes.contains(&code().as_str()) {
+    let code = || {
+        response.body()["code"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    if response.status >= 500 && damage_codes.contains(&code().as_str()) {
         return Verdict::Refused;
     }
     Verdict::Wrong
@@ -117,7 +122,7 @@ fn damage(path: &std::path::Path, rng: &mut StdRng, in_indexes: bool) -> String 
 }
 
 #[test]
-fn damaged_tables_never_yield_wrong_answers() {
+fn damaged_tables_never_yield_wrong_responses() {
     test_random_damage(false);
 }
 
@@ -133,8 +138,8 @@ fn test_random_damage(in_indexes: bool) {
     let mut rng = StdRng::seed_from_u64(seed);
     let world = World::on_sqlite();
     let server = world.serve();
-    fill(&server.client());
-    let undamaged: Vec<(String, Reply)> = read_paths()
+    record_data(&server.client());
+    let undamaged: Vec<(String, Response)> = read_paths()
         .into_iter()
         .map(|path| (path.clone(), server.client().get(&path)))
         .collect();
@@ -177,14 +182,14 @@ fn test_random_damage(in_indexes: bool) {
         };
         let client = server.client();
         let mut incorrect = Vec::new();
-        for (path, reply) in &undamaged {
-            let answer = client.get(path);
-            match judge(&answer, reply) {
+        for (path, undamaged_response) in &undamaged {
+            let response = client.get(path);
+            match compare_with_undamaged(&response, undamaged_response) {
                 Verdict::Correct => {}
                 Verdict::Wrong if !in_indexes => {
-                    panic!("{what}: GET {path} returns wrong content: {answer:?}")
+                    panic!("{what}: GET {path} returns wrong content: {response:?}")
                 }
-                Verdict::Wrong | Verdict::Refused => incorrect.push((path, answer)),
+                Verdict::Wrong | Verdict::Refused => incorrect.push((path, response)),
             }
         }
         if !incorrect.is_empty() {
@@ -198,10 +203,10 @@ fn test_random_damage(in_indexes: bool) {
         for s in 0..SESSIONS {
             let body =
                 json!({ "request_id": "new", "question_neutral": "?", "answer_neutral": "!" });
-            let reply = client.post(&format!("/s{s}/turns"), &body);
+            let response = client.post(&format!("/s{s}/turns"), &body);
             assert!(
-                reply.status == 201 || reply.status >= 500,
-                "{what}: {reply:?}"
+                response.status == 201 || response.status >= 500,
+                "{what}: {response:?}"
             );
         }
         server.stop();
@@ -217,7 +222,7 @@ fn test_random_damage(in_indexes: bool) {
 fn a_changed_title_is_detected() {
     let world = World::on_sqlite();
     let server = world.serve();
-    fill(&server.client());
+    record_data(&server.client());
     server.stop();
     let mut bytes = fs::read(world.store()).unwrap();
     let title = b"a title to be found 3";
@@ -240,7 +245,7 @@ fn a_changed_title_is_detected() {
             &json!({ "request_id": "x", "question_neutral": "?" }),
         )
         .fails(500, "integrity_error");
-    assert_eq!(client.see("/s2")["title"], "a title to be found 2");
+    assert_eq!(client.get_body("/s2")["title"], "a title to be found 2");
     client
         .post(
             "/s2/turns",
@@ -248,11 +253,11 @@ fn a_changed_title_is_detected() {
         )
         .wrote(201);
     server.stop();
-    let done = world.run(&["verify"]);
-    assert_eq!(done.code, Some(1), "{done:?}");
+    let output = world.run(&["verify"]);
+    assert_eq!(output.code, Some(1), "{output:?}");
     assert!(
-        done.stdout.contains("BROKEN") && done.stdout.contains("\"s3\""),
-        "{done:?}"
+        output.stdout.contains("BROKEN") && output.stdout.contains("\"s3\""),
+        "{output:?}"
     );
     assert_eq!(world.run(&["verify", "s2"]).code, Some(0));
     assert_eq!(world.run(&["verify", "s3"]).code, Some(1));
@@ -268,7 +273,7 @@ fn a_changed_title_is_detected() {
 fn a_truncated_or_foreign_file_is_refused() {
     let world = World::on_sqlite();
     let server = world.serve();
-    fill(&server.client());
+    record_data(&server.client());
     server.stop();
     let good = fs::read(world.store()).unwrap();
     for (what, bytes) in [
@@ -281,8 +286,8 @@ fn a_truncated_or_foreign_file_is_refused() {
         ("zeros", vec![0; 65536]),
     ] {
         fs::write(world.store(), bytes).unwrap();
-        let done = world.run(&["verify"]);
-        assert!(matches!(done.code, Some(1 | 2)), "{what}: {done:?}");
+        let output = world.run(&["verify"]);
+        assert!(matches!(output.code, Some(1 | 2)), "{what}: {output:?}");
         assert_eq!(world.run(&["doctor"]).code, Some(1), "{what}");
     }
     fs::write(world.store(), good).unwrap();

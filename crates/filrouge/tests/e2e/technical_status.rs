@@ -6,13 +6,13 @@ use filrouge_types::{Clock, SystemClock, Timestamp};
 use serde_json::{Value, json};
 
 use crate::caller::{Caller, key};
-use crate::http::Reply;
+use crate::http::Response;
 use crate::world::World;
 
 const SECOND: i64 = 1_000_000;
 const HOUR: i64 = 3600 * SECOND;
 
-/// The time that lies `micros` microseconds back.
+/// The time `micros` microseconds ago.
 fn ago(micros: i64) -> String {
     Timestamp::from_micros(SystemClock.now().as_micros() - micros).to_string()
 }
@@ -24,16 +24,16 @@ impl Calls {
     /// Records an event; without a time, it happens now.
     fn record(&self, call: &str, key: &str, kind: &str, at: Option<String>) {
         let event = json!({ "key": key, "kind": kind, "at": at });
-        let reply = self.0.post(&format!("/{call}/events"), &event);
-        assert_eq!(reply.status, 201, "{reply:?}");
+        let response = self.0.post(&format!("/{call}/events"), &event);
+        assert_eq!(response.status, 201, "{response:?}");
     }
 
     fn create(&self, call: &str) {
-        let reply = self.0.post("", &json!({ "session_id": call }));
-        assert_eq!(reply.status, 201, "{reply:?}");
+        let response = self.0.post("", &json!({ "session_id": call }));
+        assert_eq!(response.status, 201, "{response:?}");
     }
 
-    fn status(&self, tenant: &str) -> Reply {
+    fn status(&self, tenant: &str) -> Response {
         let target = format!("/api/admin/tenants/{tenant}/technical-status");
         self.0.send("GET", &target, None)
     }
@@ -49,7 +49,7 @@ impl Calls {
             }
             assert!(
                 began.elapsed() < Duration::from_secs(60),
-                "{what}: {status}"
+                "not within a minute: {what}; the status is {status}"
             );
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -98,7 +98,7 @@ fn figures_follow_recorded_events() {
     calls.record("b", "transfer", "transferred_human", Some(ago(2 * HOUR)));
     let last = ago(16 * 60 * SECOND);
     calls.record("b", "wait-0", "call_lock_timeout", Some(last.clone()));
-    let status = calls.until("six events", |s| s["events"] == 6);
+    let status = calls.until("the status counts six events", |s| s["events"] == 6);
     assert_eq!(status["calls"], 3);
     assert_eq!(status["call_lock_timeouts"], 1);
     assert_eq!(status["call_lock_timeout_rate_pct"], 33.33); // 1 / 3 x 100
@@ -115,7 +115,9 @@ fn figures_follow_recorded_events() {
     for n in 1..3 {
         calls.record("b", &format!("wait-{n}"), "call_lock_timeout", None);
     }
-    let status = calls.until("a spike", |s| s["call_lock_timeout_spike"] == true);
+    let status = calls.until("the status reports a spike", |s| {
+        s["call_lock_timeout_spike"] == true
+    });
     assert_eq!(status["call_lock_timeout_rate_pct"], 100.0); // 3 / 3 x 100
     assert_eq!(status["service_agent"], "online");
     assert!(status["last_event_ago"].as_u64().unwrap() < 900);
@@ -124,7 +126,9 @@ fn figures_follow_recorded_events() {
         let key = format!("earlier-{n}");
         calls.record("b", &key, "call_lock_timeout", Some(ago(30 * HOUR + n)));
     }
-    let status = calls.until("no spike", |s| s["call_lock_timeouts"] == 170);
+    let status = calls.until("the status counts 170 timeouts", |s| {
+        s["call_lock_timeouts"] == 170
+    });
     assert_eq!(status["call_lock_timeout_spike"], false);
 }
 
@@ -136,23 +140,27 @@ fn only_a_tenants_admins_get_the_status() {
     let user = key(&world, &["--role", "user", "--identity", "ada"]);
     let other = key(&world, &["--role", "admin", "--tenant", "other"]);
     let server = world.serve();
-    let bearing = |key: &str| Calls(Caller::bearing(&server, key));
-    let admin = bearing(&admin);
+    let with_credentials = |key: &str| Calls(Caller::with_credentials(&server, key));
+    let admin = with_credentials(&admin);
     admin.create("s");
     admin.record("s", "start", "call_started", None);
-    admin.until("the call", |s| s["calls"] == 1);
+    admin.until("the status counts the call", |s| s["calls"] == 1);
     // Another tenant looks absent, whether or not it exists.
-    let other = bearing(&other);
+    let other = with_credentials(&other);
     let problem = other.status("default").fails(404, "tenant_not_found");
     assert_eq!(problem["detail"], "there is no tenant \"default\"");
     other.status("never-was").fails(404, "tenant_not_found");
     assert_eq!(other.status("other").is(200)["events"], 0);
-    for caller in [bearing(&auditor), bearing(&service), bearing(&user)] {
+    for caller in [
+        with_credentials(&auditor),
+        with_credentials(&service),
+        with_credentials(&user),
+    ] {
         for tenant in ["default", "other"] {
             caller.status(tenant).fails(403, "forbidden");
         }
     }
-    let for_ada = Calls(admin.0.of("ada"));
+    let for_ada = Calls(admin.0.for_identity("ada"));
     for_ada.status("default").fails(403, "forbidden");
     let anonymous = Calls(Caller::anonymous(&server));
     anonymous.status("default").fails(401, "unauthenticated");

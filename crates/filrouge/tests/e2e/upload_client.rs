@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::http::{Client, Reply};
+use crate::http::{Client, Response};
 use crate::limits::{metric, until};
 use crate::world::{Server, durability};
 
@@ -57,7 +57,7 @@ impl Upload {
     }
 
     /// Sends a chunk of the chat format with this text of the model.
-    pub(crate) fn say(&mut self, text: &str) {
+    pub(crate) fn send_text(&mut self, text: &str) {
         self.send(&text_chunk(text));
     }
 
@@ -66,14 +66,14 @@ impl Upload {
         self.stream.shutdown(Shutdown::Both).unwrap();
     }
 
-    /// Ends the body, and reads the answer.
-    pub(crate) fn end(mut self) -> Reply {
+    /// Ends the body, and reads the response.
+    pub(crate) fn end(mut self) -> Response {
         self.stream.write_all(b"0\r\n\r\n").unwrap();
-        self.reply()
+        self.response()
     }
 
-    /// Reads the answer, whether or not the body has ended.
-    pub(crate) fn reply(&mut self) -> Reply {
+    /// Reads the response, whether or not the body has ended.
+    pub(crate) fn response(&mut self) -> Response {
         let mut lines = BufReader::new(&self.stream);
         let mut head = Vec::new();
         loop {
@@ -92,7 +92,7 @@ impl Upload {
         let length = headers.iter().find(|(n, _)| n == "content-length");
         let mut text = vec![0; length.unwrap().1.parse().unwrap()];
         lines.read_exact(&mut text).unwrap();
-        Reply {
+        Response {
             status: head[0][9..12].parse().unwrap(),
             headers,
             text: String::from_utf8(text).unwrap(),
@@ -117,7 +117,7 @@ pub(crate) fn text_chunk(text: &str) -> String {
 }
 
 /// The end of an answer: its last chunk, and [`DONE`].
-pub(crate) fn stop() -> String {
+pub(crate) fn answer_end() -> String {
     chunk(&json!({}), Some("stop")) + DONE
 }
 

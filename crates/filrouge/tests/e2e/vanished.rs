@@ -16,7 +16,7 @@ fn write(client: &Client, request: &str) {
 }
 
 /// Creates the store with a turn and an API key.
-fn fill(world: &World) {
+fn record_data(world: &World) {
     let server = world.serve();
     write(&server.client(), "r1");
     server.stop();
@@ -53,10 +53,10 @@ fn check_refused(world: &World, what: &str, stored: impl Fn() -> String) {
         &["anchor", "show"],
         &["keys", "create", "--role", "admin"],
     ] {
-        let done = world.run(command);
-        let text = done.stdout.clone() + &done.stderr;
-        assert_ne!(done.code, Some(0), "{what}: {command:?}: {done:?}");
-        assert!(text.contains("has seen the store"), "{what}: {done:?}");
+        let output = world.run(command);
+        let text = output.stdout.clone() + &output.stderr;
+        assert_ne!(output.code, Some(0), "{what}: {command:?}: {output:?}");
+        assert!(text.contains("has seen the store"), "{what}: {output:?}");
     }
     assert_eq!(stored(), before, "{what}: stored data changed");
 }
@@ -64,14 +64,18 @@ fn check_refused(world: &World, what: &str, stored: impl Fn() -> String) {
 /// Checks that an operator can accept the loss, with a warning about lost API keys.
 #[track_caller]
 fn check_accepted(world: &World, what: &str) {
-    let done = world.run(&["anchor", "accept"]);
-    assert_eq!(done.code, Some(0), "{what}: {done:?}");
-    assert!(done.stderr.contains("had API keys"), "{what}: {done:?}");
+    let output = world.run(&["anchor", "accept"]);
+    assert_eq!(output.code, Some(0), "{what}: {output:?}");
+    assert!(output.stderr.contains("had API keys"), "{what}: {output:?}");
     let audit = fs::read_to_string(world.path("state/filrouge/anchor/audit.jsonl")).unwrap();
     assert!(audit.contains("anchor_accept"), "{what}: {audit}");
     let server = world.serve();
     write(&server.client(), "r2");
-    assert_eq!(server.client().see("/readyz")["status"], "ready", "{what}");
+    assert_eq!(
+        server.client().get_body("/readyz")["status"],
+        "ready",
+        "{what}"
+    );
     server.stop();
     world.verify();
 }
@@ -88,9 +92,9 @@ fn remove(path: &Path) {
 #[test]
 fn a_vanished_file_is_not_replaced_by_an_empty_store() {
     let other = World::on_sqlite();
-    fill(&other);
-    type Lose<'a> = &'a dyn Fn(&World);
-    let losses: [(&str, Lose<'_>); 4] = [
+    record_data(&other);
+    type LossAction<'a> = &'a dyn Fn(&World);
+    let losses: [(&str, LossAction<'_>); 4] = [
         ("the data folder was removed", &|world| {
             fs::remove_dir_all(world.path("data")).unwrap();
         }),
@@ -105,7 +109,7 @@ fn a_vanished_file_is_not_replaced_by_an_empty_store() {
     ];
     for (what, lose) in losses {
         let world = World::on_sqlite();
-        fill(&world);
+        record_data(&world);
         lose(&world);
         check_refused(&world, what, || files(&world));
         if what.starts_with("another") {
@@ -137,7 +141,7 @@ fn a_store_without_its_write_ahead_log_is_refused() {
 fn a_vanished_schema_is_not_replaced_by_an_empty_store() {
     for what in ["the schema is dropped", "its tables are dropped"] {
         let world = World::on_postgres();
-        fill(&world);
+        record_data(&world);
         let drop = "DROP SCHEMA filrouge CASCADE";
         let sql = match what {
             "the schema is dropped" => drop.to_owned(),
@@ -155,7 +159,7 @@ fn a_vanished_schema_is_not_replaced_by_an_empty_store() {
 #[test]
 fn another_store_in_the_database_is_refused() {
     let world = World::on_postgres();
-    fill(&world);
+    record_data(&world);
     let id = "UPDATE filrouge.store SET value = gen_random_uuid()::text WHERE name = 'store_id'";
     world.database().sql(id);
     check_refused(&world, "another store id", || {
@@ -179,7 +183,7 @@ fn an_empty_store_may_be_removed() {
 #[test]
 fn a_loss_can_be_accepted_even_if_the_record_is_damaged() {
     let world = World::on_sqlite();
-    fill(&world);
+    record_data(&world);
     fs::remove_dir_all(world.path("data")).unwrap();
     let files = fs::read_dir(world.path("state/filrouge/anchor")).unwrap();
     let mut files = files.map(|file| file.unwrap().path());
@@ -195,18 +199,18 @@ fn a_loss_can_be_accepted_even_if_the_record_is_damaged() {
 #[test]
 fn the_record_does_not_depend_on_the_working_directory() {
     let world = World::on_sqlite();
-    fill(&world);
+    record_data(&world);
     remove(&world.store());
     let mut command = world.command(&["sessions", "list", "--store", "sqlite:filrouge.db"]);
     command.current_dir(world.store().parent().unwrap());
-    let done = crate::world::finish(command, "sessions list");
-    assert!(done.stderr.contains("has seen the store"), "{done:?}");
+    let output = crate::world::finish(command, "sessions list");
+    assert!(output.stderr.contains("has seen the store"), "{output:?}");
 }
 
 #[test]
 fn without_an_anchor_the_status_is_degraded_until_the_store_is_accepted() {
     let world = World::new();
-    fill(&world);
+    record_data(&world);
     let (folder, moved) = (world.path("state/filrouge/anchor"), world.path("moved"));
     copy_tree(&folder, &moved);
     fs::remove_dir_all(&folder).unwrap();
@@ -215,7 +219,7 @@ fn without_an_anchor_the_status_is_degraded_until_the_store_is_accepted() {
     assert!(shown.stderr.contains("there is no anchor"), "{shown:?}");
     for _ in 0..2 {
         let server = world.serve();
-        let ready = server.client().see("/readyz");
+        let ready = server.client().get_body("/readyz");
         assert_eq!(ready["status"], "degraded", "{ready}");
         server.stop();
     }
@@ -227,7 +231,7 @@ fn without_an_anchor_the_status_is_degraded_until_the_store_is_accepted() {
     );
     world.ok(&["anchor", "accept"]);
     let server = world.serve();
-    assert_eq!(server.client().see("/readyz")["status"], "ready");
+    assert_eq!(server.client().get_body("/readyz")["status"], "ready");
     server.stop();
     assert_eq!(world.run(&["doctor"]).code, Some(0));
 }

@@ -13,7 +13,7 @@ use sha2::Sha256;
 use crate::caller::within_five_seconds;
 use crate::changes::{all, position};
 use crate::http::Client;
-use crate::receiver::{Answer, Message, Receiver};
+use crate::receiver::{Message, PreparedResponse, Receiver};
 use crate::world::World;
 
 /// Two secrets, of which the second is the newer one in a rotation.
@@ -65,9 +65,9 @@ pub(crate) fn sessions(changes: &[Value]) -> Vec<String> {
 
 /// The webhook as `doctor` shows it.
 pub(crate) fn doctor(world: &World) -> Value {
-    let done = world.run(&["doctor", "webhooks", "--json"]);
-    let report: Value =
-        serde_json::from_str(&done.stdout).unwrap_or_else(|e| panic!("{e}: {done:?}"));
+    let command_output = world.run(&["doctor", "webhooks", "--json"]);
+    let report: Value = serde_json::from_str(&command_output.stdout)
+        .unwrap_or_else(|e| panic!("{e}: {command_output:?}"));
     report["webhooks"][0].clone()
 }
 
@@ -89,7 +89,7 @@ fn changes_are_signed_and_in_order_and_no_secret_is_reported() {
     let receiver = Receiver::start();
     let settings = format!("secret = \"{NEW_SECRET} {SECRET}\"\nfrom = \"beginning\"\nbatch = 7");
     configure(&world, &receiver, &settings);
-    let server = world.serve_where(
+    let server = world.serve_with_env(
         &[
             ("FILROUGE_LOG", "trace"),
             ("FILROUGE_LISTEN", "127.0.0.1:0"),
@@ -102,7 +102,7 @@ fn changes_are_signed_and_in_order_and_no_secret_is_reported() {
         client.post("/s/turns", &body).wrote(201);
     }
     let feed = all(&client);
-    let messages = receiver.until("all changes", |messages| {
+    let messages = receiver.until("all changes arrive", |messages| {
         messages.iter().map(|m| m.changes().len()).sum::<usize>() >= feed.len()
     });
     assert_eq!(receiver.changes(), feed);
@@ -167,18 +167,20 @@ fn a_refused_message_is_resent_under_its_id_before_all_others() {
     let server = world.serve();
     let client = server.client();
     within_five_seconds("the webhook runs", || doctor(&world)["cursor"].is_string());
-    receiver.answer_next(&[
-        Answer::Status(500),
-        Answer::Silence,
-        Answer::WithHeaders(302, "location: /x\r\n"),
+    receiver.respond_next_with(&[
+        PreparedResponse::Status(500),
+        PreparedResponse::Silence,
+        PreparedResponse::WithHeaders(302, "location: /x\r\n"),
     ]);
     create_session(&client, "first");
-    receiver.until("the first message", |messages| !messages.is_empty());
+    receiver.until("the first message arrives", |messages| !messages.is_empty());
     create_session(&client, "second");
     within_five_seconds("doctor shows the failure", || {
         doctor(&world)["failures"].as_u64() > Some(0)
     });
-    let messages = receiver.until("both sessions", |messages| messages.len() >= 5);
+    let messages = receiver.until("the changes of both sessions arrive", |messages| {
+        messages.len() >= 5
+    });
     let received: Vec<_> = messages.iter().map(|m| sessions(&m.changes())).collect();
     assert_eq!(
         received,
@@ -215,11 +217,13 @@ fn a_receivers_retry_after_is_honored() {
     configure(&world, &receiver, &with_secret(""));
     let server = world.serve();
     within_five_seconds("the webhook runs", || doctor(&world)["cursor"].is_string());
-    receiver.answer_next(&[Answer::WithHeaders(429, "retry-after: 3\r\n")]);
+    receiver.respond_next_with(&[PreparedResponse::WithHeaders(429, "retry-after: 3\r\n")]);
     create_session(&server.client(), "s");
-    receiver.until("the refusal", |messages| !messages.is_empty());
+    receiver.until("the refused message arrives", |messages| {
+        !messages.is_empty()
+    });
     let began = std::time::Instant::now();
-    receiver.until("the retry", |messages| messages.len() == 2);
+    receiver.until("the retry arrives", |messages| messages.len() == 2);
     assert!(
         began.elapsed() > Duration::from_millis(2500),
         "{:?}",
@@ -236,7 +240,7 @@ fn a_killed_server_loses_and_reorders_no_changes() {
         &receiver,
         &with_secret("from = \"beginning\"\nbatch = 3\ntimeout_ms = 500"),
     );
-    receiver.answer_others(Answer::Slow(Duration::from_millis(30)));
+    receiver.respond_otherwise_with(PreparedResponse::Slow(Duration::from_millis(30)));
     for round in 0..4 {
         let server = world.serve();
         let client = server.client();
@@ -244,13 +248,15 @@ fn a_killed_server_loses_and_reorders_no_changes() {
         for n in 0..20 {
             create_session(&client, &format!("s-{round}-{n}"));
         }
-        receiver.until("some messages", |messages| messages.len() > before + 2);
+        receiver.until("some messages arrive", |messages| {
+            messages.len() > before + 2
+        });
         drop(server); // kill -9
     }
     let server = world.serve();
     let feed = all(&server.client());
     assert_eq!(feed.len(), 80);
-    receiver.until("the last change", |messages| {
+    receiver.until("the last change arrives", |messages| {
         messages.iter().any(|m| m.changes().last() == feed.last())
     });
     assert_at_least_once_in_order(&server.client(), &receiver.changes());
@@ -283,7 +289,7 @@ fn two_servers_send_each_change_once() {
         .patch("/0-0", &json!({ "title": "a change of another kind" }))
         .wrote(200);
     client.delete("/0-1").is(200);
-    receiver.until("the erasure", |messages| {
+    receiver.until("the erasure arrives", |messages| {
         messages
             .last()
             .is_some_and(|m| m.changes().iter().any(|c| c["kind"] == "erased"))
@@ -296,7 +302,7 @@ fn two_servers_send_each_change_once() {
     let [one, two] = servers;
     one.stop();
     create_session(&two.client(), "late");
-    receiver.until("the late session", |messages| {
+    receiver.until("the change of the late session arrives", |messages| {
         sessions(&messages.last().unwrap().changes()) == ["late"]
     });
     assert_eq!(receiver.changes().len(), feed.len() + 1);
@@ -316,16 +322,16 @@ fn when_the_sending_server_dies_the_other_takes_over() {
         &receiver,
         &with_secret("batch = 1\ntimeout_ms = 500"),
     );
-    receiver.answer_others(Answer::Slow(Duration::from_millis(50)));
+    receiver.respond_otherwise_with(PreparedResponse::Slow(Duration::from_millis(50)));
     let one = world.serve();
     within_five_seconds("the webhook runs", || doctor(&world)["cursor"].is_string());
     let two = world.serve();
     for n in 0..20 {
         create_session(&two.client(), &n.to_string());
     }
-    receiver.until("some messages", |messages| messages.len() > 3);
+    receiver.until("some messages arrive", |messages| messages.len() > 3);
     drop(one); // kill -9
-    receiver.until("the last session", |messages| {
+    receiver.until("the change of the last session arrives", |messages| {
         sessions(&messages.last().unwrap().changes()) == ["19"]
     });
     assert_at_least_once_in_order(&two.client(), &receiver.changes());
@@ -364,7 +370,7 @@ fn the_documented_example_verifies_messages() {
     within_five_seconds("the webhook runs", || doctor(&world)["cursor"].is_string());
     create_session(&server.client(), "s");
     let message = receiver
-        .until("a message", |messages| !messages.is_empty())
+        .until("a message arrives", |messages| !messages.is_empty())
         .remove(0);
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/changes.md");
     let page = std::fs::read_to_string(page).unwrap();

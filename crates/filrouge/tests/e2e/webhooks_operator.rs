@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::caller::within_five_seconds;
-use crate::receiver::{Answer, Receiver};
+use crate::receiver::{PreparedResponse, Receiver};
 use crate::webhooks::{
     NEW_SECRET, SECRET, assert_at_least_once_in_order, configure, create_session, doctor,
     is_signed_by, sessions, with_secret, write_config,
@@ -20,9 +20,9 @@ fn dead_letters_are_shown_and_resent_on_request() {
     let server = world.serve();
     let client = server.client();
     within_five_seconds("the webhook runs", || doctor(&world)["cursor"].is_string());
-    receiver.answer_next(&[Answer::Status(500), Answer::Status(503)]);
+    receiver.respond_next_with(&[PreparedResponse::Status(500), PreparedResponse::Status(503)]);
     create_session(&client, "lost");
-    let messages = receiver.until("both attempts", |messages| messages.len() == 2);
+    let messages = receiver.until("both attempts arrive", |messages| messages.len() == 2);
     within_five_seconds("the message becomes a dead letter", || {
         doctor(&world)["dead_letters"]
             .as_array()
@@ -30,11 +30,12 @@ fn dead_letters_are_shown_and_resent_on_request() {
     });
     create_session(&client, "next");
     receiver.until("the feed continues", |messages| messages.len() == 3);
-    let done = world.run(&["doctor"]);
-    assert_eq!(done.code, Some(1), "{done:?}");
+    let command_output = world.run(&["doctor"]);
+    assert_eq!(command_output.code, Some(1), "{command_output:?}");
     assert!(
-        done.stdout.contains("1 dead letters") && done.stdout.contains("--redeliver crm"),
-        "{done:?}"
+        command_output.stdout.contains("1 dead letters")
+            && command_output.stdout.contains("--redeliver crm"),
+        "{command_output:?}"
     );
     let letter = doctor(&world)["dead_letters"][0].clone();
     assert_eq!(
@@ -50,7 +51,9 @@ fn dead_letters_are_shown_and_resent_on_request() {
 
     let output = world.ok(&["doctor", "webhooks", "--redeliver", "crm"]);
     assert!(output.starts_with("1 dead letters"), "{output}");
-    let all = receiver.until("the dead letter", |messages| messages.len() == 4);
+    let all = receiver.until("the dead letter is sent again", |messages| {
+        messages.len() == 4
+    });
     assert_eq!(
         (&all[3].id, &all[3].body),
         (&messages[0].id, &messages[0].body)
@@ -71,7 +74,7 @@ fn a_receiver_that_answers_410_is_not_called_until_it_is_enabled() {
     let server = world.serve();
     let client = server.client();
     within_five_seconds("the webhook runs", || doctor(&world)["cursor"].is_string());
-    receiver.answer_next(&[Answer::Status(410)]);
+    receiver.respond_next_with(&[PreparedResponse::Status(410)]);
     create_session(&client, "a");
     within_five_seconds("the webhook is disabled", || {
         doctor(&world)["disabled_at"].is_string()
@@ -82,7 +85,7 @@ fn a_receiver_that_answers_410_is_not_called_until_it_is_enabled() {
     assert!(server.log().contains("the receiver answers 410"));
     assert!(world.run(&["doctor"]).stdout.contains("--enable crm"));
     world.ok(&["doctor", "webhooks", "--enable", "crm"]);
-    receiver.until("the rest", |messages| {
+    receiver.until("the change of session b arrives", |messages| {
         sessions(&messages.last().unwrap().changes()).contains(&"b".to_owned())
     });
     assert_at_least_once_in_order(&client, &receiver.changes());
@@ -128,15 +131,21 @@ fn a_wrong_configuration_is_refused_without_showing_secrets() {
         (format!("{valid}color = 1\n"), ""),
     ] {
         write_config(&world, &text);
-        let done = world.run(&["serve", "--listen", "127.0.0.1:0"]);
+        let command_output = world.run(&["serve", "--listen", "127.0.0.1:0"]);
         assert_eq!(
-            (done.code, done.stdout.as_str()),
+            (command_output.code, command_output.stdout.as_str()),
             (Some(2), ""),
-            "{text}{done:?}"
+            "{text}{command_output:?}"
         );
-        assert!(done.stderr.contains(error), "{text}{done:?}");
+        assert!(
+            command_output.stderr.contains(error),
+            "{text}{command_output:?}"
+        );
         for hidden in [&SECRET[6..], &short[6..], "hidden"] {
-            assert!(!done.stderr.contains(hidden), "{text}{done:?}");
+            assert!(
+                !command_output.stderr.contains(hidden),
+                "{text}{command_output:?}"
+            );
         }
     }
     assert!(world.is_empty(), "a refused start created the store");
@@ -167,7 +176,7 @@ fn secrets_are_read_from_files_and_the_environment_and_a_webhook_may_be_disabled
         format!("{SECRET}\n"),
     )
     .unwrap();
-    let server = world.serve_where(
+    let server = world.serve_with_env(
         &[
             ("FILROUGE_CRM_SECRET", NEW_SECRET),
             ("FILROUGE_LISTEN", "127.0.0.1:0"),
@@ -185,9 +194,10 @@ fn secrets_are_read_from_files_and_the_environment_and_a_webhook_may_be_disabled
             == 3
     });
     create_session(&server.client(), "s");
-    let messages = receiver.until("the messages of this tenant's two webhooks", |messages| {
-        messages.len() == 2
-    });
+    let messages = receiver.until(
+        "the messages of this tenant's two webhooks arrive",
+        |messages| messages.len() == 2,
+    );
     for message in &messages {
         let secret = if message.json()["webhook"] == "file" {
             SECRET

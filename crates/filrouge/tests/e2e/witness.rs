@@ -21,7 +21,7 @@ fn serve(world: &World, file: &str) -> Server {
         ("FILROUGE_WITNESS", &path),
         ("FILROUGE_WITNESS_EVERY_S", "1"),
     ];
-    world.serve_where(&settings, &[])
+    world.serve_with_env(&settings, &[])
 }
 
 /// The statements in `file`.
@@ -62,12 +62,13 @@ fn a_store_that_is_rolled_back_with_its_anchor_contradicts_the_witness() {
         copy_tree(&world.path("older").join(folder), &world.path(folder));
     }
     world.verify();
-    let done = world.run(&verify);
-    assert_eq!(done.code, Some(1), "{done:?}");
+    let output = world.run(&verify);
+    assert_eq!(output.code, Some(1), "{output:?}");
     assert!(
-        done.stdout
+        output
+            .stdout
             .contains("the store is older than its witness: commit 2"),
-        "{done:?}"
+        "{output:?}"
     );
 
     // Another history with as many commits is not the one that the witness recorded.
@@ -75,12 +76,13 @@ fn a_store_that_is_rolled_back_with_its_anchor_contradicts_the_witness() {
     write(&server.client(), "other2");
     write(&server.client(), "other3");
     server.stop();
-    let done = world.run(&verify);
-    assert_eq!(done.code, Some(1), "{done:?}");
+    let output = world.run(&verify);
+    assert_eq!(output.code, Some(1), "{output:?}");
     assert!(
-        done.stdout
+        output
+            .stdout
             .contains("commit 3 is not the one that the witness recorded"),
-        "{done:?}"
+        "{output:?}"
     );
 }
 
@@ -98,10 +100,14 @@ fn of_many_contradicted_statements_the_first_are_listed_and_the_others_counted()
     };
     let file = world.path("witness.jsonl");
     fs::write(&file, (2..27).map(later).collect::<String>()).unwrap();
-    let done = world.run(&["verify", "--witness", &file.display().to_string()]);
-    assert_eq!(done.code, Some(1), "{done:?}");
-    assert_eq!(done.stdout.matches("is missing").count(), 10, "{done:?}");
-    assert!(done.stdout.contains("15 more statements"), "{done:?}");
+    let output = world.run(&["verify", "--witness", &file.display().to_string()]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert_eq!(
+        output.stdout.matches("is missing").count(),
+        10,
+        "{output:?}"
+    );
+    assert!(output.stdout.contains("15 more statements"), "{output:?}");
 }
 
 #[test]
@@ -132,12 +138,12 @@ fn a_printed_statement_is_read_from_a_log() {
         (format!("{statement}{{\"at\""), "line 2 is no statement"),
     ] {
         fs::write(&log, text).unwrap();
-        let done = world.run(&verify);
-        assert_eq!(done.code, Some(2), "{done:?}");
-        assert!(done.stderr.contains(words), "{done:?}");
+        let output = world.run(&verify);
+        assert_eq!(output.code, Some(2), "{output:?}");
+        assert!(output.stderr.contains(words), "{output:?}");
     }
-    let done = world.run(&["verify", "--witness", "/nowhere"]);
-    assert_eq!(done.code, Some(2), "{done:?}");
+    let output = world.run(&["verify", "--witness", "/nowhere"]);
+    assert_eq!(output.code, Some(2), "{output:?}");
 }
 
 #[test]
@@ -147,7 +153,7 @@ fn a_witness_file_that_cannot_be_written_is_reported() {
     let client = server.client();
     write(&client, "r1");
     within_five_seconds("the server is degraded", || {
-        let ready = client.see("/readyz");
+        let ready = client.get_body("/readyz");
         let why = ready["anchor"].as_str().unwrap_or_default();
         ready["status"] == "degraded" && why.contains("the witness file")
     });
@@ -155,10 +161,10 @@ fn a_witness_file_that_cannot_be_written_is_reported() {
     // A crash has left half a line.
     fs::write(world.path("missing/witness.jsonl"), r#"{"at":"20"#).unwrap();
     within_five_seconds("the server is ready", || {
-        client.see("/readyz")["status"] == "ready"
+        client.get_body("/readyz")["status"] == "ready"
     });
     server.stop();
     let text = fs::read_to_string(world.path("missing/witness.jsonl")).unwrap();
-    let whole: Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
-    assert_eq!(whole["commit_no"], 1, "{text}");
+    let complete_statement: Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
+    assert_eq!(complete_statement["commit_no"], 1, "{text}");
 }

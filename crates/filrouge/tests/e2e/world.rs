@@ -30,7 +30,7 @@ pub(crate) struct World {
     /// The value of `FILROUGE_STORE`; absent if the store is in the home folder.
     url: Option<String>,
     database: Option<Database>,
-    /// The durability in the answers to writes.
+    /// The durability in the responses to writes.
     durability: &'static str,
 }
 
@@ -43,14 +43,14 @@ fn on_postgres() -> bool {
     }
 }
 
-/// The durability in the answers to writes in a [`World::new`]. The tests' PostgreSQL server runs without fsync.
+/// The durability in the responses to writes in a [`World::new`]. The tests' PostgreSQL server runs without fsync.
 pub(crate) fn durability() -> &'static str {
     if on_postgres() { "buffered" } else { "flushed" }
 }
 
 /// The exit code and the output of a command.
 #[derive(Debug)]
-pub(crate) struct Done {
+pub(crate) struct CommandOutput {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -77,7 +77,7 @@ impl World {
         world
     }
 
-    /// A world whose store is at `url`; the answers to writes have this durability.
+    /// A world whose store is at `url`; the responses to writes have this durability.
     pub(crate) fn at(url: &str, durability: &'static str) -> Self {
         Self::create(Some(url.to_owned()), durability)
     }
@@ -143,7 +143,7 @@ impl World {
         command
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Done {
+    pub(crate) fn run(&self, arguments: &[&str]) -> CommandOutput {
         finish(self.command(arguments), &format!("{arguments:?}"))
     }
 
@@ -195,7 +195,7 @@ impl World {
 
     /// Checks that no file and no row contains `text`.
     #[track_caller]
-    pub(crate) fn holds_nowhere(&self, text: &str) {
+    pub(crate) fn assert_not_stored(&self, text: &str) {
         for (name, bytes) in self.stored_data() {
             let found = bytes.windows(text.len()).any(|w| w == text.as_bytes());
             assert!(!found, "{text} is in {name}");
@@ -226,7 +226,11 @@ impl World {
     }
 
     /// Starts a server with environment variables and arguments; it listens on a free port by default.
-    pub(crate) fn serve_where(&self, environment: &[(&str, &str)], arguments: &[&str]) -> Server {
+    pub(crate) fn serve_with_env(
+        &self,
+        environment: &[(&str, &str)],
+        arguments: &[&str],
+    ) -> Server {
         let mut command = self.command(&[&["serve"], arguments].concat());
         command.env("FILROUGE_LISTEN", "127.0.0.1:0");
         command.envs(environment.iter().copied());
@@ -268,9 +272,9 @@ impl Drop for World {
 }
 
 /// Runs a command to its end; it must not panic. `what` names the command in a failure.
-pub(crate) fn finish(mut command: Command, what: &str) -> Done {
+pub(crate) fn finish(mut command: Command, what: &str) -> CommandOutput {
     let output = command.output().expect("run filrouge");
-    let done = Done {
+    let done = CommandOutput {
         code: output.status.code(),
         stdout: String::from_utf8(output.stdout).expect("stdout is UTF-8"),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -342,7 +346,7 @@ impl Server {
 
     /// An anonymous client of this server.
     pub(crate) fn client(&self) -> Client {
-        Client::new(&self.origin).expecting(self.durability)
+        Client::new(&self.origin).expecting_durability(self.durability)
     }
 
     /// The server's stderr so far.

@@ -19,7 +19,7 @@ struct Module {
     /// Paths imported with `*`.
     globs: Vec<Vec<String>>,
     /// Paths that the module's own code uses.
-    needs: Vec<Vec<String>>,
+    used_paths: Vec<Vec<String>>,
 }
 
 /// Modules by their paths.
@@ -47,17 +47,20 @@ impl<'ast> Visit<'ast> for Paths<'_> {
 }
 
 /// Adds the names that a `use` imports, with their paths; `*` stands for a glob.
-fn leaves(tree: &UseTree, before: &[String], found: &mut Vec<(String, Vec<String>)>) {
+fn add_imported_paths(tree: &UseTree, before: &[String], found: &mut Vec<(String, Vec<String>)>) {
     let with = |name: &syn::Ident| [before, &[name.to_string()]].concat();
     match tree {
-        UseTree::Path(path) => leaves(&path.tree, &with(&path.ident), found),
+        UseTree::Path(path) => add_imported_paths(&path.tree, &with(&path.ident), found),
         UseTree::Name(name) if name.ident == "self" => {
             found.push((before.last().cloned().unwrap_or_default(), before.to_vec()));
         }
         UseTree::Name(name) => found.push((name.ident.to_string(), with(&name.ident))),
         UseTree::Rename(name) => found.push((name.rename.to_string(), with(&name.ident))),
         UseTree::Glob(_) => found.push(("*".to_owned(), before.to_vec())),
-        UseTree::Group(group) => group.items.iter().for_each(|t| leaves(t, before, found)),
+        UseTree::Group(group) => group
+            .items
+            .iter()
+            .for_each(|t| add_imported_paths(t, before, found)),
     }
 }
 
@@ -79,8 +82,8 @@ fn attributes_and_name(item: &Item) -> (&[syn::Attribute], Option<&syn::Ident>) 
     }
 }
 
-/// Adds a module, and the modules inside it, to `all`.
-fn read(src: &Path, file: &str, at: Vec<String>, items: &[Item], all: &mut Modules) {
+/// Adds a module, and the modules inside it, to `modules`.
+fn read(src: &Path, file: &str, at: Vec<String>, items: &[Item], modules: &mut Modules) {
     let mut module = Module {
         file: file.to_owned(),
         ..Module::default()
@@ -95,27 +98,27 @@ fn read(src: &Path, file: &str, at: Vec<String>, items: &[Item], all: &mut Modul
                 module.children.insert(name.clone());
                 let inner = [&at[..], std::slice::from_ref(&name)].concat();
                 if let Some((_, items)) = &child.content {
-                    read(src, file, inner, items, all);
+                    read(src, file, inner, items, modules);
                 } else {
                     let path = inner.join("/");
                     let file = [format!("{path}.rs"), format!("{path}/mod.rs")]
                         .into_iter()
                         .find(|f| src.join(f).exists());
                     if let Some(file) = file {
-                        read_file(src, &file, inner, all);
+                        read_file(src, &file, inner, modules);
                     }
                 }
             }
             Item::Use(used) => {
                 let mut found = Vec::new();
-                leaves(&used.tree, &[], &mut found);
+                add_imported_paths(&used.tree, &[], &mut found);
                 for (name, path) in found {
                     if name == "*" {
                         module.globs.push(path);
                         continue;
                     }
                     if matches!(used.vis, Visibility::Inherited) {
-                        module.needs.push(path.clone());
+                        module.used_paths.push(path.clone());
                     }
                     module.uses.insert(name, path);
                 }
@@ -124,49 +127,54 @@ fn read(src: &Path, file: &str, at: Vec<String>, items: &[Item], all: &mut Modul
                 module
                     .defined
                     .extend(attributes_and_name(item).1.map(ToString::to_string));
-                Paths(&mut module.needs).visit_item(item);
+                Paths(&mut module.used_paths).visit_item(item);
             }
         }
     }
-    all.insert(at, module);
+    modules.insert(at, module);
 }
 
-fn read_file(src: &Path, file: &str, at: Vec<String>, all: &mut Modules) {
+fn read_file(src: &Path, file: &str, at: Vec<String>, modules: &mut Modules) {
     let text = std::fs::read_to_string(src.join(file)).unwrap();
     let parsed = syn::parse_file(&text).unwrap_or_else(|e| panic!("{file}: {e}"));
     if is_test_only(&parsed.attrs) {
         return;
     }
-    read(src, file, at, &parsed.items, all);
+    read(src, file, at, &parsed.items, modules);
 }
 
 /// Returns the file that defines the item of a path which the module `at` uses; `None` for an item of another crate,
 /// and for a module.
-fn file_of<'a>(all: &'a Modules, at: &[String], path: &[String], depth: usize) -> Option<&'a str> {
+fn file_of<'a>(
+    modules: &'a Modules,
+    at: &[String],
+    path: &[String],
+    depth: usize,
+) -> Option<&'a str> {
     // Imports may refer to each other.
     if depth > 16 {
         return None;
     }
-    let mut place = at.to_vec();
-    let mut rest = path;
+    let mut current_module = at.to_vec();
+    let mut remaining = path;
     let mut in_crate = false;
-    while let Some((first, more)) = rest.split_first() {
+    while let Some((first, tail)) = remaining.split_first() {
         match first.as_str() {
-            "crate" => place.clear(),
+            "crate" => current_module.clear(),
             "self" => {}
             "super" => {
-                place.pop();
+                current_module.pop();
             }
             _ => break,
         }
         in_crate = true;
-        rest = more;
+        remaining = tail;
     }
-    while let Some((first, more)) = rest.split_first() {
-        let module = all.get(&place)?;
+    while let Some((first, tail)) = remaining.split_first() {
+        let module = modules.get(&current_module)?;
         if module.children.contains(first) {
-            place.push(first.clone());
-            rest = more;
+            current_module.push(first.clone());
+            remaining = tail;
             in_crate = true;
             continue;
         }
@@ -174,17 +182,17 @@ fn file_of<'a>(all: &'a Modules, at: &[String], path: &[String], depth: usize) -
             if used.first() == Some(first) && !in_crate && used.len() == 1 {
                 return None;
             }
-            let full_path = [used, more].concat();
-            return file_of(all, &place, &full_path, depth + 1);
+            let full_path = [used, tail].concat();
+            return file_of(modules, &current_module, &full_path, depth + 1);
         }
         if module.defined.contains(first) {
             return Some(&module.file);
         }
         for glob in &module.globs {
-            let full_path = [glob, rest].concat();
+            let full_path = [glob, remaining].concat();
             if glob.first().is_some_and(|g| {
                 ["crate", "super", "self"].contains(&g.as_str()) || module.children.contains(g)
-            }) && let Some(file) = file_of(all, &place, &full_path, depth + 1)
+            }) && let Some(file) = file_of(modules, &current_module, &full_path, depth + 1)
             {
                 return Some(file);
             }
@@ -196,18 +204,18 @@ fn file_of<'a>(all: &'a Modules, at: &[String], path: &[String], depth: usize) -
 
 /// Returns each cycle: a set of files that use each other, directly or through others.
 fn cycles(src: &Path) -> Vec<BTreeSet<String>> {
-    let mut all = Modules::new();
+    let mut modules = Modules::new();
     for root in ["lib.rs", "main.rs"] {
         if src.join(root).exists() {
-            read_file(src, root, Vec::new(), &mut all);
+            read_file(src, root, Vec::new(), &mut modules);
             break;
         }
     }
     let mut uses: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (at, module) in &all {
+    for (at, module) in &modules {
         let to = uses.entry(&module.file).or_default();
-        for path in &module.needs {
-            to.extend(file_of(&all, at, path, 0).filter(|file| *file != module.file));
+        for path in &module.used_paths {
+            to.extend(file_of(&modules, at, path, 0).filter(|file| *file != module.file));
         }
     }
     // A crate has few files, so it is cheap enough to compute everything that each file reaches.

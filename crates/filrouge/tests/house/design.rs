@@ -62,17 +62,17 @@ fn citations_of_the_design_name_existing_passages() {
     let root = root();
     let page = fs::read_to_string(root.join(PAGE)).unwrap();
     let anchors = anchors(&page);
-    let mut found: Vec<_> = ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"]
+    let mut files: Vec<_> = ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"]
         .map(|name| root.join(name))
         .into();
     for folder in ["crates", "docs", "examples"] {
-        found.extend(files_with_extension(
+        files.extend(files_with_extension(
             &root.join(folder),
             &["rs", "sql", "md", "py"],
         ));
     }
-    let (mut count, mut wrong) = (0, Vec::new());
-    for path in found {
+    let (mut count, mut violations) = (0, Vec::new());
+    for path in files {
         // The tests below cite sections that do not exist.
         if path.ends_with("house/design.rs") {
             continue;
@@ -84,16 +84,16 @@ fn citations_of_the_design_name_existing_passages() {
             let absent = ids.iter().map(String::as_str);
             let absent = absent.filter(|id| !anchors.contains(id));
             let missing_quotes = quotes.into_iter().filter(|quote| !page.contains(quote));
-            for what in absent.chain(missing_quotes) {
-                wrong.push(format!("{}:{number}: {what}", path.display()));
+            for citation in absent.chain(missing_quotes) {
+                violations.push(format!("{}:{number}: {citation}", path.display()));
             }
         }
     }
     assert!(count > 300, "only {count} citations found");
     assert!(
-        wrong.is_empty(),
+        violations.is_empty(),
         "{PAGE} has no such anchor or passage:\n{}",
-        wrong.join("\n")
+        violations.join("\n")
     );
 }
 

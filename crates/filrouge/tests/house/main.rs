@@ -70,14 +70,14 @@ fn root() -> PathBuf {
 /// A crate of the workspace. Its dependencies exclude those of tests.
 struct Crate {
     /// Dependencies on crates of the workspace.
-    needs: BTreeSet<String>,
+    dependencies: BTreeSet<String>,
     /// Dependencies on other crates.
     libraries: BTreeSet<String>,
     src: PathBuf,
 }
 
 /// Returns the name of a crate without the prefix `filrouge-`.
-fn short(name: &serde_json::Value) -> String {
+fn short_name(name: &serde_json::Value) -> String {
     let name = name.as_str().unwrap();
     name.strip_prefix("filrouge-").unwrap_or(name).to_owned()
 }
@@ -103,14 +103,14 @@ fn crates() -> BTreeMap<String, Crate> {
         let (ours, others): (Vec<_>, Vec<_>) = needed.partition(|d| d["path"].is_string());
         let manifest = Path::new(p["manifest_path"].as_str().unwrap());
         Crate {
-            needs: ours.iter().map(|d| short(&d["name"])).collect(),
-            libraries: others.iter().map(|d| short(&d["name"])).collect(),
+            dependencies: ours.iter().map(|d| short_name(&d["name"])).collect(),
+            libraries: others.iter().map(|d| short_name(&d["name"])).collect(),
             src: manifest.with_file_name("src"),
         }
     };
     packages
         .iter()
-        .map(|p| (short(&p["name"]), parse(p)))
+        .map(|p| (short_name(&p["name"]), parse(p)))
         .collect()
 }
 
@@ -121,7 +121,7 @@ fn shipped() -> BTreeMap<String, Crate> {
     let mut next = vec!["filrouge".to_owned()];
     while let Some(name) = next.pop() {
         if let Some(krate) = all.remove(&name) {
-            next.extend(krate.needs.iter().cloned());
+            next.extend(krate.dependencies.iter().cloned());
             found.insert(name, krate);
         }
     }
@@ -135,7 +135,7 @@ fn dependencies_point_one_way() {
         let row = ALLOWED_DEPENDENCIES.iter().find(|(of, _)| of == name);
         let (_, allowed) =
             row.unwrap_or_else(|| panic!("{name} is in no row of ALLOWED_DEPENDENCIES"));
-        for other in &krate.needs {
+        for other in &krate.dependencies {
             let is_library = *allowed == ANY && all[other].src.join("lib.rs").exists();
             assert!(
                 is_library || allowed.contains(&other.as_str()),
@@ -195,8 +195,11 @@ fn wires_call_services_and_not_the_ledger() {
         "Scope::new",
     ];
     let all = shipped();
-    let calls_services =
-        |krate: &Crate| ["engine", "http"].iter().any(|e| krate.needs.contains(*e));
+    let calls_services = |krate: &Crate| {
+        ["engine", "http"]
+            .iter()
+            .any(|e| krate.dependencies.contains(*e))
+    };
     let libraries = all.iter().filter(|(name, _)| *name != "filrouge");
     for (_, library) in libraries.filter(|(_, krate)| calls_services(krate)) {
         for path in files(&library.src) {

@@ -28,42 +28,42 @@ fn phrases() -> Vec<(&'static str, &'static str)> {
 
 /// Finds phrases in a text; returns line numbers and advice. A phrase must start and end at word boundaries.
 fn find(text: &str, phrases: &[(&'static str, &'static str)]) -> Vec<(usize, String)> {
-    let mut all = Vec::new();
+    let mut findings = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.to_lowercase();
-        for (phrase, instead) in phrases {
+        for (phrase, replacement) in phrases {
             let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
             let is_whole = |at: usize| {
                 let (before, after) = (&line[..at], &line[at + phrase.len()..]);
                 !is_word(before.chars().next_back()) && !is_word(after.chars().next())
             };
             if line.match_indices(phrase).any(|(at, _)| is_whole(at)) {
-                all.push((number + 1, format!("\"{phrase}\": write {instead}")));
+                findings.push((number + 1, format!("\"{phrase}\": write {replacement}")));
             }
         }
     }
-    all
+    findings
 }
 
 #[test]
 fn banned_phrases_do_not_occur() {
     let (phrases, root) = (phrases(), root());
-    let mut wrong = Vec::new();
-    let mut read = 0;
+    let mut violations = Vec::new();
+    let mut file_count = 0;
     for folder in ["crates", "docs", "examples", "scripts", ".ci"] {
         for path in files_with_extension(&root.join(folder), &["rs", "md", "sql", "sh", "py"]) {
             let shown = path.strip_prefix(&root).unwrap().display().to_string();
             if EXCLUDED.iter().any(|part| shown.contains(part)) {
                 continue;
             }
-            read += 1;
-            for (line, what) in find(&fs::read_to_string(&path).unwrap(), &phrases) {
-                wrong.push(format!("{shown}:{line}: {what}"));
+            file_count += 1;
+            for (line, advice) in find(&fs::read_to_string(&path).unwrap(), &phrases) {
+                violations.push(format!("{shown}:{line}: {advice}"));
             }
         }
     }
-    assert!(read > 500, "only {read} files were read");
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(file_count > 500, "only {file_count} files were read");
+    assert!(violations.is_empty(), "{}", violations.join("\n"));
 }
 
 #[test]

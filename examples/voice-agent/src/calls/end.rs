@@ -1,7 +1,7 @@
 //! Records the end of a call.
 //!
-//! Its event needs no lease and is recorded first; then an unconfirmed booking is released, and the session is closed.
-//! Until all of this is done, the platform is asked to repeat its message, and a task retries as well.
+//! The event `call_ended` needs no lease and is recorded first. Then an unconfirmed booking is released, and the
+//! session is closed. Until all three succeed, the webhook is answered with 503, and a background task retries.
 
 use std::collections::HashSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -16,10 +16,10 @@ use super::Calls;
 use crate::cache::CachedCall;
 use crate::fsm::State;
 
-/// The minimum time for which a task retries: a database may be unreachable for longer than a lease lasts.
-const RETRY_FOR: Duration = Duration::from_secs(15 * 60);
-/// The pause between two attempts.
-const RETRY_EVERY: Duration = Duration::from_secs(1);
+/// The minimum time for which the task retries: an outage of the database may last longer than a lease.
+const RETRY_TIME_MIN: Duration = Duration::from_secs(15 * 60);
+/// The maximum pause between two attempts; it is shorter if a lease is.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The reported end of a call.
 struct Ending {
@@ -31,19 +31,19 @@ struct Ending {
 impl Calls {
     /// Records the end of a call and closes its session. Idempotent.
     ///
-    /// Returns `false` while that is impossible: a dead instance holds the call, or the store does not answer. Then a
-    /// task of this process retries for longer than a lease lasts. If this process dies as well, the platform has to
-    /// repeat its message.
-    pub(crate) async fn ended(self: &Arc<Self>, call: &SessionId, reason: &str) -> bool {
+    /// Returns `false` while a dead instance holds the call, or the store does not answer. Then a background task of
+    /// this process retries for longer than a lease lasts. If this process dies too, the platform has to repeat its
+    /// message.
+    pub(crate) async fn record_end(self: &Arc<Self>, call: &SessionId, reason: &str) -> bool {
         let ending = Ending {
             call: call.clone(),
             reason: reason.to_owned(),
-            holder: self.holder(),
+            holder: self.new_holder_name(),
         };
         match self.end(&ending).await {
             Ok(()) => true,
             Err(failure) => {
-                self.not_recorded(call, "call_ended", &failure);
+                self.count_unrecorded(call, "call_ended", &failure);
                 // A call that never began has no end to record.
                 let never_began = failure.code == ErrorCode::SessionNotFound;
                 if !never_began && self.endings().insert(call.clone()) {
@@ -55,13 +55,13 @@ impl Calls {
     }
 
     async fn end_later(self: Arc<Self>, ending: Ending) {
-        let until = Instant::now() + RETRY_FOR.max(self.config.lease_ttl * 2);
+        let deadline = Instant::now() + RETRY_TIME_MIN.max(self.config.lease_ttl * 2);
         loop {
-            tokio::time::sleep(RETRY_EVERY.min(self.config.lease_ttl)).await;
+            tokio::time::sleep(RETRY_INTERVAL.min(self.config.lease_ttl)).await;
             match self.end(&ending).await {
                 Ok(()) => break,
-                Err(failure) if Instant::now() >= until => {
-                    self.not_recorded(&ending.call, "call_ended", &failure);
+                Err(failure) if Instant::now() >= deadline => {
+                    self.count_unrecorded(&ending.call, "call_ended", &failure);
                     break;
                 }
                 Err(failure) => self.warn(&ending.call, "call_ended", &failure),
@@ -117,7 +117,7 @@ impl Calls {
         let held = self.restore(call, resumed, cached).await?;
         let state = held.dialogue.state;
         if state != State::Confirmed {
-            // The process that booked it may have been killed before the confirmation was spoken.
+            // The process that booked the slot may have been killed before it recorded the confirmation.
             self.calendar.release_slot(call, held.fence).await?;
         }
         if state.is_terminal() {

@@ -5,38 +5,38 @@ use std::sync::atomic::Ordering::Relaxed;
 use filrouge_engine::{CheckpointPolicy, Resumed};
 use filrouge_types::{ErrorCode, Failure, Item, SessionId};
 
-use super::{Calls, Held};
+use super::{Calls, HeldCall};
 use crate::cache::CachedCall;
 use crate::fsm::Dialogue;
 use crate::replay::replay;
 
-/// The number of items per page, if a resume does not return all of them.
-const PAGE: usize = 500;
+/// The number of items per page, when the tail of a resume is incomplete.
+const PAGE_ITEMS: usize = 500;
 
-/// The `source` of a resume without the database.
+/// The `source` of a resume that the spool served without the database.
 const SPOOL: &str = "spool";
 
 impl Calls {
-    /// Restores the dialogue: from this process's copy if the store has nothing newer, otherwise from the newest
-    /// checkpoint and the items after it.
+    /// Restores the dialogue from the cached copy if the store has nothing newer, otherwise from the newest checkpoint
+    /// and the items after it.
     pub(super) async fn restore(
         &self,
         call: &SessionId,
         resumed: Resumed,
         cached: Option<CachedCall>,
-    ) -> Result<Held, Failure> {
-        let mut held = Held {
+    ) -> Result<HeldCall, Failure> {
+        let mut held = HeldCall {
             fence: resumed.fence,
             holder: resumed.holder,
             dialogue: Dialogue::default(),
             policy: CheckpointPolicy::default(),
             last_seq: resumed.last_seq,
-            label: resumed.state,
+            checkpoint_label: resumed.state,
             unreadable: false,
         };
-        let down = resumed.source == SPOOL;
-        // While the database does not answer, only this process continues its calls; spooled writes have no seq yet.
-        let is_current = |cached: &CachedCall| match down {
+        let is_database_down = resumed.source == SPOOL;
+        // While the database is down, only this process continues its calls, and spooled writes have no seq yet.
+        let is_current = |cached: &CachedCall| match is_database_down {
             true => cached.seq >= resumed.last_seq,
             false => resumed.stale == Some(false),
         };
@@ -46,36 +46,36 @@ impl Calls {
             return Ok(held);
         }
         let checkpoint_seq = resumed.checkpoint.as_ref().map_or(0, |c| c.seq);
-        if down && checkpoint_seq < resumed.last_seq {
-            let what = "items of the call are only in the database, which does not answer";
-            return Err(Failure::new(ErrorCode::StoreUnavailable, what));
+        if is_database_down && checkpoint_seq < resumed.last_seq {
+            let detail = "items of the call are only in the database, which does not answer";
+            return Err(Failure::new(ErrorCode::StoreUnavailable, detail));
         }
         if resumed.last_seq > 0 {
             self.counters.rebuilt.fetch_add(1, Relaxed);
         }
-        let (mut tail, mut more) = (resumed.tail, resumed.tail_cursor.is_some());
+        let (mut tail, mut has_more) = (resumed.tail, resumed.tail_cursor.is_some());
         let state = resumed
             .checkpoint
             .map(|c| serde_json::from_str(c.state.as_str()));
         match state {
             None => {}
             Some(Ok(dialogue)) => held.dialogue = dialogue,
-            // This version cannot read the state: rebuild it from all items of the ledger.
+            // This version cannot read the checkpoint: rebuild the dialogue from all items of the call.
             Some(Err(_)) => {
                 self.record_unknown_state(call, held.last_seq, "checkpoint")
                     .await;
-                (tail, more) = (Vec::new(), true);
+                (tail, has_more) = (Vec::new(), true);
             }
         }
-        if more {
-            self.read_rest(call, &mut tail).await?;
+        if has_more {
+            self.read_remaining_items(call, &mut tail).await?;
         }
         match replay(&mut held.dialogue, &tail) {
-            Some(replayed) => {
-                (0..replayed.turns).for_each(|_| held.policy.wrote());
+            Some(replay_result) => {
+                (0..replay_result.turns).for_each(|_| held.policy.count_write());
                 self.counters
                     .replays_differing
-                    .fetch_add(replayed.differing, Relaxed);
+                    .fetch_add(replay_result.differing, Relaxed);
             }
             None => {
                 self.record_unknown_state(call, held.last_seq, "journal")
@@ -86,8 +86,8 @@ impl Calls {
         Ok(held)
     }
 
-    /// Reads the items after the given ones.
-    pub(super) async fn read_rest(
+    /// Appends the items of the call that follow those in `items`.
+    pub(super) async fn read_remaining_items(
         &self,
         call: &SessionId,
         items: &mut Vec<Item>,
@@ -97,7 +97,7 @@ impl Calls {
             let (page, next) = self
                 .engine
                 .turns
-                .items(&self.caller, call, after, PAGE)
+                .items(&self.caller, call, after, PAGE_ITEMS)
                 .await?;
             items.extend(page);
             if next.is_none() {

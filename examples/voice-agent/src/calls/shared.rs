@@ -1,4 +1,4 @@
-//! What several webhooks need: resume requests, checkpoints, release, events, and views of a call.
+//! Operations that several webhooks share: resume requests, checkpoints, release, events, and views of a call.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -6,17 +6,17 @@ use filrouge_engine::{CreateSession, RecordEvent, ResumeSession, SaveCheckpoint}
 use filrouge_types::{ErrorCode, EventKey, Failure, RawJson, SessionId};
 use serde_json::{Value, json};
 
-use super::{Calls, Held, Reply, Utterance, lease_was_lost, to_raw_json};
+use super::{Calls, HeldCall, Reply, Utterance, lease_was_lost, to_raw_json};
 use crate::cache::CachedCall;
-use crate::fsm::{Dialogue, Heard, State};
+use crate::fsm::{Dialogue, HeardUtterance, State};
 
 impl Calls {
-    /// A unique holder name for a webhook.
-    pub(super) fn holder(&self) -> String {
+    /// Generates a unique holder name for a webhook.
+    pub(super) fn new_holder_name(&self) -> String {
         format!("{}:{}", self.config.instance, uuid::Uuid::now_v7())
     }
 
-    /// A request to resume a call under this holder name, with the seq of this process's copy.
+    /// Builds a request to resume a call under this holder name, with the seq of the cached copy.
     pub(super) fn resume_request(
         &self,
         holder: &str,
@@ -34,9 +34,9 @@ impl Calls {
         }
     }
 
-    /// Writes a checkpoint, which releases the call; in a terminal state, records the event of that state first. The
-    /// ledger already has the turn, so after a failure here the next webhook replays it.
-    pub(super) async fn save_checkpoint(&self, call: &SessionId, held: &Held) {
+    /// Writes a checkpoint, which releases the call; in a terminal state, records the event of that state first. A
+    /// failure is only logged: the next webhook replays the recorded turn.
+    pub(super) async fn save_checkpoint(&self, call: &SessionId, held: &HeldCall) {
         let dialogue = &held.dialogue;
         match dialogue.state {
             State::Confirmed => {
@@ -72,8 +72,8 @@ impl Calls {
         }
     }
 
-    /// Caches a call after its turn; a call in a terminal state is not continued, so it is removed.
-    pub(super) fn cache_call(&self, call: &SessionId, held: &Held) {
+    /// Caches a call after its turn; removes a call in a terminal state, which does not continue.
+    pub(super) fn cache_call(&self, call: &SessionId, held: &HeldCall) {
         if held.dialogue.state.is_terminal() {
             return self.cache.remove(call);
         }
@@ -96,8 +96,8 @@ impl Calls {
         }
     }
 
-    /// The answer to a webhook that cannot be handled.
-    pub(super) fn refused(&self, call: &SessionId, failure: &Failure) -> Reply {
+    /// Returns the reply to a webhook that failed.
+    pub(super) fn refusal_reply(&self, call: &SessionId, failure: &Failure) -> Reply {
         match failure.code {
             ErrorCode::SessionTerminated | ErrorCode::SessionClosed => self.terminated(),
             ErrorCode::LeaseTimeout if self.config.silent_when_busy => Reply::Nothing,
@@ -120,8 +120,8 @@ impl Calls {
         Reply::Terminated
     }
 
-    /// Records the beginning of a call, after a status update.
-    pub(crate) async fn started(&self, call: &SessionId) {
+    /// Creates the session of a call and records its beginning, after a status update.
+    pub(crate) async fn record_start(&self, call: &SessionId) {
         let create = CreateSession {
             session_id: Some(call.clone()),
             ..CreateSession::default()
@@ -131,15 +131,15 @@ impl Calls {
                 self.record_event(call, "call_started", "call_started", None)
                     .await;
             }
-            Err(failure) => self.not_recorded(call, "call_started", &failure),
+            Err(failure) => self.count_unrecorded(call, "call_started", &failure),
         }
     }
 
-    /// The answer to a completion whose words, as a transcript, have just ended the call.
+    /// Returns the last answer again, for a completion whose words, as a transcript, have just ended the call.
     pub(super) async fn last_answer(
         &self,
         call: &SessionId,
-        heard: &Heard,
+        heard: &HeardUtterance,
         utterance: &Utterance,
     ) -> Option<Reply> {
         let Utterance::Messages(messages) = utterance else {
@@ -154,16 +154,16 @@ impl Calls {
         let checkpoint = checkpoint.ok()?;
         let dialogue: Dialogue = serde_json::from_str(checkpoint.state.as_str()).ok()?;
         let text = dialogue.unheard(messages);
-        let repeats = dialogue.was_transcribed(heard.route, &text);
-        repeats.then(|| dialogue.repeat(checkpoint.seq))
+        let is_repeat = dialogue.was_transcribed(heard.route, &text);
+        is_repeat.then(|| dialogue.repeat(checkpoint.seq))
     }
 
-    /// Releases the slot that was booked for a refused turn, if the lease was lost. A slot that another process books
-    /// for the call has a newer fence, and stays.
+    /// Releases the slot that was booked for a refused turn, if the lease was lost. A slot booked by another process
+    /// under a newer fence stays.
     pub(super) async fn release_unconfirmed_booking(
         &self,
         call: &SessionId,
-        held: &Held,
+        held: &HeldCall,
         refusal: &Failure,
     ) {
         if lease_was_lost(refusal.code) && held.dialogue.state == State::Confirmed {
@@ -177,27 +177,27 @@ impl Calls {
         }
     }
 
-    pub(super) async fn record_event_if(&self, is_wanted: bool, call: &SessionId, kind: &str) {
-        if is_wanted {
+    pub(super) async fn record_event_if(&self, condition: bool, call: &SessionId, kind: &str) {
+        if condition {
             self.record_event(call, kind, kind, None).await;
         }
     }
 
-    pub(super) async fn record_unknown_state(&self, call: &SessionId, seq: u64, place: &str) {
+    pub(super) async fn record_unknown_state(&self, call: &SessionId, seq: u64, location: &str) {
         self.counters.unknown_state.fetch_add(1, Relaxed);
-        let key = format!("unknown_state:{place}:{seq}");
-        self.record_event(call, "unknown_state", &key, Some(json!({ "in": place })))
+        let key = format!("unknown_state:{location}:{seq}");
+        self.record_event(call, "unknown_state", &key, Some(json!({ "in": location })))
             .await;
     }
 
     /// Records an event; a failure is counted and logged.
     async fn record_event(&self, call: &SessionId, kind: &str, key: &str, detail: Option<Value>) {
         if let Err(failure) = self.try_record_event(call, kind, key, detail).await {
-            self.not_recorded(call, kind, &failure);
+            self.count_unrecorded(call, kind, &failure);
         }
     }
 
-    /// Records an event, once for each key. An earlier event with the same key and other details stays.
+    /// Records an event once for each key. If an event with this key exists, keeps it, even if its detail differs.
     pub(super) async fn try_record_event(
         &self,
         call: &SessionId,
@@ -205,9 +205,9 @@ impl Calls {
         key: &str,
         detail: Option<Value>,
     ) -> Result<(), Failure> {
-        let internal = |e| Failure::new(ErrorCode::Internal, format!("{e}"));
+        let to_failure = |e| Failure::new(ErrorCode::Internal, format!("{e}"));
         let event = RecordEvent {
-            key: EventKey::new(key).map_err(internal)?,
+            key: EventKey::new(key).map_err(to_failure)?,
             kind: kind.into(),
             at: None,
             detail: detail.map(|detail| RawJson::from_checked(detail.to_string())),
@@ -219,23 +219,23 @@ impl Calls {
         }
     }
 
-    pub(super) fn not_recorded(&self, call: &SessionId, what: &str, failure: &Failure) {
+    pub(super) fn count_unrecorded(&self, call: &SessionId, kind: &str, failure: &Failure) {
         self.counters.not_recorded.fetch_add(1, Relaxed);
-        self.warn(call, what, failure);
+        self.warn(call, kind, failure);
     }
 
     pub(super) fn warn(&self, call: &SessionId, reason: &str, failure: &Failure) {
         tracing::warn!(tenant_id = %self.caller.tenant(), call_id = %call, reason, err = %failure.code, "[VOICE_AGENT_WARN]");
     }
 
-    /// A call as the ledger has it, for `/calls/{id}`.
+    /// Returns the recorded session, checkpoint, items and events of a call, for `/calls/{id}`.
     ///
     /// # Errors
     /// `session_not_found`, and the ledger's errors.
     pub(crate) async fn inspect(&self, call: &SessionId) -> Result<Value, Failure> {
         let session = self.engine.sessions.get(&self.caller, call).await?;
         let mut items = Vec::new();
-        self.read_rest(call, &mut items).await?;
+        self.read_remaining_items(call, &mut items).await?;
         let (events, _) = self.engine.events.list(&self.caller, call, 0, 1000).await?;
         let newest = self
             .engine
@@ -250,7 +250,7 @@ impl Calls {
         Ok(json!({ "session": session, "checkpoint": dialogue, "items": items, "events": events }))
     }
 
-    /// The numbers of writes that wait for the database and of those that it refused; `None` if there is no spool.
+    /// Returns the number of spooled writes and of those that the database refused; `None` without a spool.
     pub(crate) fn spool(&self) -> Option<Value> {
         let spool = self.engine.spool()?.view();
         let (entries, dead_letters) = (spool.entries, spool.dead_letters);

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 use super::{Calls, FILLER, Utterance};
 use crate::config::{Config, DelayPoint, Store};
-use crate::fsm::{Heard, Route};
+use crate::fsm::{HeardUtterance, Route};
 use crate::store;
 use crate::vapi::{self, ChatRequest};
 
 /// An instance with a store in memory.
-async fn instance(change: impl FnOnce(&mut Config)) -> (tempfile::TempDir, Arc<Calls>) {
+async fn instance(configure: impl FnOnce(&mut Config)) -> (tempfile::TempDir, Arc<Calls>) {
     let dir = tempfile::TempDir::with_prefix("voice-agent-").unwrap();
     let mut config = Config {
         listen: ([127, 0, 0, 1], 0).into(),
@@ -29,9 +29,9 @@ async fn instance(change: impl FnOnce(&mut Config)) -> (tempfile::TempDir, Arc<C
         calendar_from: Some("2026-11-24".parse().unwrap()),
         delay: None,
     };
-    change(&mut config);
-    let opened = store::open(&config).await.unwrap();
-    (dir, Arc::new(Calls::new(&opened, config)))
+    configure(&mut config);
+    let open_store = store::open(&config).await.unwrap();
+    (dir, Arc::new(Calls::new(&open_store, config)))
 }
 
 fn call() -> SessionId {
@@ -39,7 +39,7 @@ fn call() -> SessionId {
 }
 
 /// Sends a server message of the call; returns the status and the JSON of the response.
-async fn message(calls: &Arc<Calls>, mut message: Value) -> (u16, Value) {
+async fn send(calls: &Arc<Calls>, mut message: Value) -> (u16, Value) {
     message["call"] = json!({ "id": "call", "customer": { "number": "+33698765432" } });
     let body = json!({ "message": message }).to_string();
     let (status, answer) = vapi::server_message(calls, body.as_bytes()).await;
@@ -49,7 +49,7 @@ async fn message(calls: &Arc<Calls>, mut message: Value) -> (u16, Value) {
 /// Sends a final transcript; returns the answer.
 async fn transcript(calls: &Arc<Calls>, text: &str) -> String {
     let transcript = json!({ "type": "transcript", "role": "user", "transcriptType": "final", "transcript": text });
-    let (status, answer) = message(calls, transcript).await;
+    let (status, answer) = send(calls, transcript).await;
     assert_eq!(status, 200);
     answer["say"].as_str().unwrap_or_default().to_owned()
 }
@@ -70,11 +70,11 @@ async fn completion(calls: &Calls, texts: &[&str]) -> String {
 /// Reports the end of the call; returns the status.
 async fn end(calls: &Arc<Calls>) -> u16 {
     let ended = json!({ "type": "status-update", "status": "ended", "endedReason": "hung up" });
-    message(calls, ended).await.0
+    send(calls, ended).await.0
 }
 
 /// Acquires the lease for an instance that never releases it.
-async fn hold_by_a_dead_instance(calls: &Calls, ttl_ms: u64) {
+async fn acquire_by_dead_instance(calls: &Calls, ttl_ms: u64) {
     let resume = ResumeSession {
         ttl_ms: Some(ttl_ms),
         ..ResumeSession::new("dead")
@@ -146,8 +146,8 @@ async fn the_end_of_a_call_held_by_a_dead_instance_is_recorded_and_its_slot_rele
     completion(&calls, &["Bonjour"]).await;
     let slot = calls.calendar.free(&call(), &[], None).await.unwrap()[0];
     assert!(calls.calendar.book(&call(), 1, slot).await.unwrap());
-    hold_by_a_dead_instance(&calls, 600).await;
-    // The platform is asked to repeat its message, but the event is already recorded.
+    acquire_by_dead_instance(&calls, 600).await;
+    // The event is already recorded, although 503 asks the platform to repeat its message.
     assert_eq!(end(&calls).await, 503);
     assert!(has_ended(&calls).await);
     // At most 60 s.
@@ -169,7 +169,7 @@ async fn a_transferred_call_keeps_no_slot() {
     let (_dir, calls) = instance(|_| {}).await;
     completion(&calls, &["Un conseiller"]).await;
     let slot = calls.calendar.free(&call(), &[], None).await.unwrap()[0];
-    // As if the slot was booked under the newest fence and the answer was lost.
+    // The slot is booked under the newest fence, but the answer is lost.
     assert!(calls.calendar.book(&call(), 1, slot).await.unwrap());
     assert_eq!(end(&calls).await, 200);
     assert_eq!(calls.calendar().await.unwrap(), json!({}));
@@ -177,7 +177,7 @@ async fn a_transferred_call_keeps_no_slot() {
 }
 
 #[tokio::test]
-async fn the_end_of_an_unknown_call_is_no_error() {
+async fn the_end_of_an_unknown_call_is_acknowledged() {
     let (_dir, calls) = instance(|_| {}).await;
     assert_eq!(end(&calls).await, 200);
 }
@@ -187,7 +187,7 @@ async fn all_attempts_of_a_delivery_use_one_holder_name() {
     let delay = Some((DelayPoint::Turn, Duration::from_millis(400)));
     let ttl = Duration::from_millis(200);
     let (_dir, calls) = instance(|config| (config.delay, config.lease_ttl) = (delay, ttl)).await;
-    let heard = Heard {
+    let heard = HeardUtterance {
         text: String::new(),
         tool: Some(
             serde_json::from_value(json!({ "name": "propose_slots", "parameters": {} })).unwrap(),
@@ -198,20 +198,20 @@ async fn all_attempts_of_a_delivery_use_one_holder_name() {
     };
     let request = RequestId::new("r").unwrap();
     // Polls the lease until a second attempt has acquired it; collects the holders with their fences.
-    let seen = async {
-        let mut seen = BTreeSet::new();
+    let observed_leases = async {
+        let mut leases = BTreeSet::new();
         loop {
             if let Ok(lease) = calls.engine.calls.lease(&calls.caller, &call()).await {
-                seen.extend(lease.holder.map(|holder| (holder, lease.fence)));
+                leases.extend(lease.holder.map(|holder| (holder, lease.fence)));
             }
-            if seen
+            if leases
                 .iter()
                 .map(|(_, fence)| fence)
                 .collect::<BTreeSet<_>>()
                 .len()
                 > 1
             {
-                return seen;
+                return leases;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -219,9 +219,9 @@ async fn all_attempts_of_a_delivery_use_one_holder_name() {
     let words = Utterance::Words("propose_slots".to_owned());
     let (id, time_limit) = (call(), Duration::from_secs(60));
     let reply = calls.answer(&id, &request, &heard, &words);
-    let (reply, seen) = tokio::join!(reply, tokio::time::timeout(time_limit, seen));
+    let (reply, leases) = tokio::join!(reply, tokio::time::timeout(time_limit, observed_leases));
     assert_eq!(vapi::spoken(&reply), Some(FILLER));
-    let holders: BTreeSet<_> = seen
+    let holders: BTreeSet<_> = leases
         .unwrap()
         .into_iter()
         .map(|(holder, _)| holder)
@@ -240,10 +240,10 @@ async fn handled_tools_are_answered_although_a_later_one_is_busy() {
             .map(|id| json!({ "id": id, "name": "propose_slots" }));
         json!({ "type": "tool-calls", "toolCallList": list.collect::<Vec<_>>() })
     };
-    assert_eq!(message(&calls, tools(&["t1"])).await.0, 200);
-    hold_by_a_dead_instance(&calls, 60_000).await;
-    assert_eq!(message(&calls, tools(&["t2"])).await.0, 204);
-    let (status, answer) = message(&calls, tools(&["t1", "t2"])).await;
+    assert_eq!(send(&calls, tools(&["t1"])).await.0, 200);
+    acquire_by_dead_instance(&calls, 60_000).await;
+    assert_eq!(send(&calls, tools(&["t2"])).await.0, 204);
+    let (status, answer) = send(&calls, tools(&["t1", "t2"])).await;
     assert_eq!(
         (status, answer["results"].as_array().unwrap().len()),
         (200, 1)
@@ -259,10 +259,10 @@ async fn the_booking_of_a_refused_turn_is_released() {
         let list = json!([{ "id": id, "name": name, "parameters": parameters }]);
         json!({ "type": "tool-calls", "toolCallList": list })
     };
-    message(&calls, tool("t1", "propose_slots", json!({}))).await;
-    let booking = message(&calls, tool("t2", "book_slot", json!({ "choice": 2 })));
-    // Another instance takes the call between the booking and the turn, and keeps it.
-    let take_over = async {
+    send(&calls, tool("t1", "propose_slots", json!({}))).await;
+    let booking = send(&calls, tool("t2", "book_slot", json!({ "choice": 2 })));
+    // Another instance acquires the lease between the booking and the turn, and keeps it.
+    let acquire_elsewhere = async {
         while calls.calendar().await.unwrap() == json!({}) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
@@ -274,9 +274,9 @@ async fn the_booking_of_a_refused_turn_is_released() {
             .unwrap();
         let holder = lease.holder.unwrap();
         calls.release(&call(), &holder, lease.fence).await;
-        hold_by_a_dead_instance(&calls, 60_000).await;
+        acquire_by_dead_instance(&calls, 60_000).await;
     };
-    let ((status, answer), ()) = tokio::join!(booking, take_over);
+    let ((status, answer), ()) = tokio::join!(booking, acquire_elsewhere);
     assert_eq!(
         (status, &answer["results"][0]["result"]),
         (200, &json!(FILLER))

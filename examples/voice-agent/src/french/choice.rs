@@ -1,24 +1,24 @@
-//! Finds out which proposed slots the caller accepts or refuses. A booking cannot be undone by voice, so an ambiguous
+//! Determines which proposed slots the caller accepts or refuses. A booking cannot be undone by voice, so an ambiguous
 //! utterance accepts nothing, and the agent asks again.
 
 use jiff::civil::Weekday;
 
-use super::{day_of, number_of, plain};
+use super::{normalize, ordinal_of, weekday_of};
 
-/// What an utterance says about the proposed slots.
+/// The choice among the proposed slots that an utterance expresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Choice {
-    /// The accepted slot, from 1.
+    /// The number of the accepted slot, from 1.
     pub(crate) number: Option<usize>,
     /// The named day, unless it was refused.
     pub(crate) day: Option<Weekday>,
-    /// Whether it contains nothing but the day, which accepts that day.
-    pub(crate) day_alone: bool,
+    /// Whether the utterance contains only neutral words next to `number` or `day`. A `day` is accepted only then.
+    pub(crate) has_only_choice: bool,
     /// Numbers that are refused.
-    pub(crate) not_numbers: Vec<usize>,
+    pub(crate) refused_numbers: Vec<usize>,
     /// Days that are refused.
-    pub(crate) not_days: Vec<Weekday>,
-    /// Whether it has numbers or a question whose meaning for the slots is unknown.
+    pub(crate) refused_days: Vec<Weekday>,
+    /// Whether the utterance contains a question, or numbers or days that choose no single slot.
     pub(crate) unclear: bool,
 }
 
@@ -30,7 +30,7 @@ const BETWEEN: &[&str] = &[
 ];
 /// Words after which « un » is a number and not an article.
 const BEFORE_ONE: &[&str] = &["le", "numero", "creneau", "option", "choix"];
-/// Words around a choice that do not change it.
+/// Words next to a choice that do not change it.
 const NEUTRAL: &[&str] = &[
     "oui",
     "ouais",
@@ -132,51 +132,51 @@ const UNDECIDED: &[&str] = &[
     "seconde",
     "secondes",
 ];
-/// The token of a pause.
+/// The token that represents a pause, whatever its punctuation mark.
 const COMMA: &str = ",";
 
 /// Interprets an utterance as a choice among proposed slots.
-pub(crate) fn choice(text: &str) -> Choice {
+pub(crate) fn interpret_choice(text: &str) -> Choice {
     let tokens = tokens(text);
     let token_at = |n: Option<usize>| n.and_then(|n| tokens.get(n)).map_or("", String::as_str);
     let mut choice = Choice::default();
     let mut numbers: Vec<(usize, usize)> = Vec::new();
     let mut days = Vec::new();
-    for (place, word) in tokens.iter().enumerate() {
-        let before = token_at(place.checked_sub(1));
+    for (index, word) in tokens.iter().enumerate() {
+        let previous = token_at(index.checked_sub(1));
         let number = match word.as_str() {
-            "un" => Some(1).filter(|_| BEFORE_ONE.contains(&before) || tokens.len() == 1),
-            "seconde" | "premiere" if before != "la" && tokens.len() > 1 => None,
-            word => number_of(word),
+            "un" => Some(1).filter(|_| BEFORE_ONE.contains(&previous) || tokens.len() == 1),
+            "seconde" | "premiere" if previous != "la" && tokens.len() > 1 => None,
+            word => ordinal_of(word),
         };
-        let refused = is_refused(&tokens, place);
-        match (number, day_of(word)) {
-            (Some(number), _) if refused => choice.not_numbers.push(number),
-            (Some(number), _) => numbers.push((place, number)),
-            (_, Some(day)) if refused => choice.not_days.push(day),
+        let refused = is_refused(&tokens, index);
+        match (number, weekday_of(word)) {
+            (Some(number), _) if refused => choice.refused_numbers.push(number),
+            (Some(number), _) => numbers.push((index, number)),
+            (_, Some(day)) if refused => choice.refused_days.push(day),
             (_, Some(day)) => days.push(day),
             _ => {}
         }
     }
     let is_undecided = tokens.iter().any(|word| {
-        let found = UNDECIDED.contains(&word.as_str());
-        found
+        let is_listed = UNDECIDED.contains(&word.as_str());
+        is_listed
             && !(word == "seconde"
                 && numbers
                     .iter()
-                    .any(|(place, _)| token_at(Some(*place)) == word))
+                    .any(|(index, _)| token_at(Some(*index)) == word))
     });
     let has_only_choice = tokens.iter().all(|word| {
         let word = word.as_str();
         word == COMMA
             || NEUTRAL.contains(&word)
-            || number_of(word).is_some()
+            || ordinal_of(word).is_some()
             || is_day(word)
             || word == "un"
     });
-    let accepted = numbers.first().filter(|(place, first)| {
+    let accepted = numbers.first().filter(|(index, first)| {
         let is_single = numbers.iter().all(|(_, other)| other == first);
-        is_single && !is_undecided && (has_only_choice || is_ordinal_choice(&tokens, *place))
+        is_single && !is_undecided && (has_only_choice || is_ordinal_choice(&tokens, *index))
     });
     choice.number = accepted.map(|(_, number)| *number);
     let has_digits = tokens
@@ -189,24 +189,24 @@ pub(crate) fn choice(text: &str) -> Choice {
         .copied()
         .filter(|first| days.iter().all(|day| day == first));
     choice.unclear |= choice.day.is_none() && !days.is_empty();
-    choice.day_alone = has_only_choice && !is_undecided;
+    choice.has_only_choice = has_only_choice && !is_undecided;
     choice
 }
 
 /// Whether the number or day is refused: « pas le 2 », « pas celui de mardi », « non mardi ».
-fn is_refused(tokens: &[String], place: usize) -> bool {
-    let before = tokens[..place].iter().rev();
-    let mut before = before.skip_while(|word| BETWEEN.contains(&word.as_str()));
-    match before.next().map(String::as_str) {
+fn is_refused(tokens: &[String], index: usize) -> bool {
+    let previous = tokens[..index].iter().rev();
+    let mut previous = previous.skip_while(|word| BETWEEN.contains(&word.as_str()));
+    match previous.next().map(String::as_str) {
         // « Non le 2 » may also accept the second.
-        Some("non") => tokens[place - 1] == "non",
+        Some("non") => tokens[index - 1] == "non",
         Some(word) => REFUSING.contains(&word),
         None => false,
     }
 }
 
 /// Whether the word is an ordinal that chooses: « mettez-moi le troisième », but not « la première fois ».
-fn is_ordinal_choice(tokens: &[String], place: usize) -> bool {
+fn is_ordinal_choice(tokens: &[String], index: usize) -> bool {
     const ORDINAL: &[&str] = &[
         "1er",
         "premier",
@@ -218,23 +218,23 @@ fn is_ordinal_choice(tokens: &[String], place: usize) -> bool {
         "3e",
         "troisieme",
     ];
-    let before = place
+    let previous = index
         .checked_sub(1)
-        .map_or("", |before| tokens[before].as_str());
-    let after = tokens.get(place + 1).map_or(COMMA, String::as_str);
-    let ends_phrase = after == COMMA || NEUTRAL.contains(&after);
-    ORDINAL.contains(&tokens[place].as_str()) && ["le", "la"].contains(&before) && ends_phrase
+        .map_or("", |previous| tokens[previous].as_str());
+    let following = tokens.get(index + 1).map_or(COMMA, String::as_str);
+    let ends_phrase = following == COMMA || NEUTRAL.contains(&following);
+    ORDINAL.contains(&tokens[index].as_str()) && ["le", "la"].contains(&previous) && ends_phrase
 }
 
 fn is_day(word: &str) -> bool {
-    day_of(word).is_some()
+    weekday_of(word).is_some()
 }
 
-/// The words in lower case without accents, with a comma for each pause.
+/// Returns the words in lower case without accents, with a comma for each pause between them.
 fn tokens(text: &str) -> Vec<String> {
     let mut tokens: Vec<String> = Vec::new();
     let mut word = String::new();
-    for c in plain(text).chars().chain(['.']) {
+    for c in normalize(text).chars().chain(['.']) {
         if c.is_alphanumeric() {
             word.push(c);
             continue;
@@ -285,16 +285,16 @@ mod tests {
             ("le premier, c'est quand ?", None),
             ("Nous sommes deux", None),
         ] {
-            assert_eq!(choice(text).number, number, "{text}");
+            assert_eq!(interpret_choice(text).number, number, "{text}");
         }
         for text in [
             "Attendez deux minutes",
             "oui, j'ai deux questions",
             "oui, le 2 décembre",
         ] {
-            assert!(choice(text).unclear, "{text}");
+            assert!(interpret_choice(text).unclear, "{text}");
         }
-        assert!(!choice("oui, très bien").unclear);
+        assert!(!interpret_choice("oui, très bien").unclear);
     }
 
     #[test]
@@ -305,9 +305,9 @@ mod tests {
             ("pas celui du 2", vec![2]),
             ("ni le 1 ni le 3", vec![1, 3]),
         ] {
-            let choice = choice(text);
+            let choice = interpret_choice(text);
             assert_eq!(
-                (choice.number, choice.not_numbers),
+                (choice.number, choice.refused_numbers),
                 (None, numbers),
                 "{text}"
             );
@@ -318,16 +318,19 @@ mod tests {
             "je ne peux pas le mardi",
             "pas celui de mardi",
         ] {
-            let choice = choice(text);
+            let choice = interpret_choice(text);
             assert_eq!(
-                (choice.day, choice.not_days),
+                (choice.day, choice.refused_days),
                 (None, vec![Weekday::Tuesday]),
                 "{text}"
             );
         }
-        assert_eq!(choice("pas mardi, mercredi").day, Some(Weekday::Wednesday));
-        assert!(choice("plutôt MARDI").day_alone);
-        assert!(!choice("mardi je vous rappelle").day_alone);
-        assert!(!choice("mardi, c'est à quelle heure ?").day_alone);
+        assert_eq!(
+            interpret_choice("pas mardi, mercredi").day,
+            Some(Weekday::Wednesday)
+        );
+        assert!(interpret_choice("plutôt MARDI").has_only_choice);
+        assert!(!interpret_choice("mardi je vous rappelle").has_only_choice);
+        assert!(!interpret_choice("mardi, c'est à quelle heure ?").has_only_choice);
     }
 }

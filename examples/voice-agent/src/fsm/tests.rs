@@ -6,13 +6,13 @@ fn slots() -> Vec<Slot> {
         "2026-11-25T09:00:00",
         "2026-11-26T09:00:00",
     ]
-    .map(|at| Slot::try_from(at.to_owned()).unwrap())
+    .map(|start| Slot::try_from(start.to_owned()).unwrap())
     .to_vec()
 }
 
-fn heard(route: Route, text: &str) -> Heard {
+fn heard(route: Route, text: &str) -> HeardUtterance {
     let (tool, caller) = (None, None);
-    Heard {
+    HeardUtterance {
         text: text.to_owned(),
         tool,
         caller,
@@ -21,8 +21,8 @@ fn heard(route: Route, text: &str) -> Heard {
     }
 }
 
-/// The result of an answer to three slots: Tuesday, Wednesday, Thursday.
-fn answered(text: &str) -> (Next, Dialogue) {
+/// Sends an answer to three proposed slots: Tuesday, Wednesday, Thursday.
+fn answer_proposal(text: &str) -> (StepResult, Dialogue) {
     let mut dialogue = Dialogue {
         state: State::WaitConfirm,
         proposed: slots(),
@@ -33,7 +33,7 @@ fn answered(text: &str) -> (Next, Dialogue) {
 
 #[test]
 fn an_accepted_proposal_is_booked() {
-    for (text, at) in [
+    for (text, index) in [
         ("le 2", 1),
         ("Oui.", 0),
         ("Oui, c'est parfait", 0),
@@ -43,10 +43,10 @@ fn an_accepted_proposal_is_booked() {
         ("mercredi", 1),
         ("le 2, mercredi", 1),
     ] {
-        let slot = slots()[at];
+        let slot = slots()[index];
         assert_eq!(
-            answered(text).0,
-            Next::AskCalendar(CalendarRequest::Book { slot }),
+            answer_proposal(text).0,
+            StepResult::AskCalendar(CalendarRequest::Book { slot }),
             "{text}"
         );
     }
@@ -62,11 +62,11 @@ fn a_refused_slot_is_neither_booked_nor_proposed_again() {
         ("pas le 2, le 3", vec![1]),
         ("Non.", vec![0, 1, 2]),
     ] {
-        let (next, dialogue) = answered(text);
-        let except: Vec<Slot> = refused.iter().map(|at| slots()[*at]).collect();
+        let (next, dialogue) = answer_proposal(text);
+        let except: Vec<Slot> = refused.iter().map(|index| slots()[*index]).collect();
         assert_eq!(
             next,
-            Next::AskCalendar(CalendarRequest::Free { except, day: None }),
+            StepResult::AskCalendar(CalendarRequest::Free { except, day: None }),
             "{text}"
         );
         assert_eq!(dialogue.chosen, None);
@@ -74,7 +74,7 @@ fn a_refused_slot_is_neither_booked_nor_proposed_again() {
 }
 
 #[test]
-fn an_ambiguous_answer_is_asked_again() {
+fn the_question_is_repeated_after_an_ambiguous_answer() {
     for text in [
         "Non, le 2",
         "Pas de souci, le 2",
@@ -89,9 +89,9 @@ fn an_ambiguous_answer_is_asked_again() {
         "oui, enfin non",
         "le 2, mardi",
     ] {
-        let (next, dialogue) = answered(text);
+        let (next, dialogue) = answer_proposal(text);
         assert!(
-            matches!(&next, Next::Say(text) if text.starts_with("Pardon")),
+            matches!(&next, StepResult::Say(text) if text.starts_with("Pardon")),
             "{text}: {next:?}"
         );
         assert_eq!(
@@ -104,14 +104,14 @@ fn an_ambiguous_answer_is_asked_again() {
 
 #[test]
 fn a_number_that_was_not_proposed_books_nothing() {
-    let (_, mut dialogue) = answered("?");
+    let (_, mut dialogue) = answer_proposal("?");
     dialogue.proposed.truncate(2);
     let next = dialogue.hear(&heard(Route::Completions, "oui, le 3"));
-    assert!(matches!(next, Next::Say(_)), "{next:?}");
+    assert!(matches!(next, StepResult::Say(_)), "{next:?}");
 }
 
 #[test]
-fn completions_win_and_get_the_answer_of_the_transcript_with_the_same_words() {
+fn a_completion_gets_the_answer_of_the_transcript_with_the_same_words_and_replaces_transcripts() {
     let mut dialogue = Dialogue::default();
     let first = dialogue.hear(&heard(Route::Transcript, "Bonjour."));
     assert!(!dialogue.is_copy(Route::Completions));
@@ -120,17 +120,17 @@ fn completions_win_and_get_the_answer_of_the_transcript_with_the_same_words() {
     assert!(dialogue.was_transcribed(Route::Completions, &text));
     assert_eq!(dialogue.hear(&heard(Route::Completions, &text)), first);
     assert_eq!(dialogue.state, State::Qualif);
-    // From now on transcripts are copies.
+    // After the first completion, transcripts are copies.
     assert!(dialogue.is_copy(Route::Transcript));
     let next = dialogue.hear(&heard(Route::Completions, "Oui"));
     assert!(
-        matches!(&next, Next::Say(text) if text.starts_with("À quel nom")),
+        matches!(&next, StepResult::Say(text) if text.starts_with("À quel nom")),
         "{next:?}"
     );
 }
 
 #[test]
-fn completions_hear_messages_without_a_transcript() {
+fn a_completion_handles_messages_that_had_no_transcript() {
     let mut dialogue = Dialogue::default();
     dialogue.hear(&heard(Route::Transcript, "Bonjour."));
     let messages = ["bonjour", "oui"].map(str::to_owned);

@@ -4,31 +4,31 @@ use std::time::{Duration, Instant};
 
 use filrouge_testbed::{Options, Server};
 
-use crate::process::{Agent, FILLER, World, until};
-use crate::script::{SCRIPT, check_talk, messages, talk};
+use crate::process::{Agent, FILLER, TestSetup, wait_until};
+use crate::script::{SCRIPT, check_conversation, messages, send_messages};
 
-/// How long the database is unreachable: `OUTAGE_SECONDS`, by default 8 s.
-fn outage() -> Duration {
+/// The duration of the outage: `OUTAGE_SECONDS`, by default 8 s.
+fn outage_duration() -> Duration {
     let seconds = std::env::var("OUTAGE_SECONDS").ok();
     let seconds = seconds.and_then(|seconds| seconds.parse().ok());
     Duration::from_secs(seconds.unwrap_or(8))
 }
 
 /// A message of the caller while the calendar is unreachable, and the beginning of its answer.
-const STILL_THERE: (&str, &str) = ("Oui, je suis là", "L'agenda met un peu de temps");
+const WAITING_EXCHANGE: (&str, &str) = ("Oui, je suis là", "L'agenda met un peu de temps");
 
-/// A call with its messages and answers: those of the script, and any number of [`STILL_THERE`] before its last
+/// A call with its messages and answers: those of the script, and any number of [`WAITING_EXCHANGE`] before its last
 /// message.
-struct Talk {
+struct Conversation {
     call: String,
     messages: Vec<&'static str>,
     answers: Vec<&'static str>,
 }
 
-impl Talk {
+impl Conversation {
     /// Begins a call with the messages of the script up to number `last`.
     fn begin(agent: &Agent, call: &str, last: usize) -> Self {
-        talk(agent, call, 0..=last);
+        send_messages(agent, call, 0..=last);
         Self {
             call: call.to_owned(),
             messages: messages(last),
@@ -51,10 +51,10 @@ impl Talk {
     /// Continues until slots are proposed, and accepts the second.
     fn end(mut self, agent: &Agent) {
         loop {
-            self.messages.push(STILL_THERE.0);
+            self.messages.push(WAITING_EXCHANGE.0);
             let answer = agent.answer(&self.call, &self.messages);
-            match answer.starts_with(STILL_THERE.1) {
-                true => self.answers.push(STILL_THERE.1),
+            match answer.starts_with(WAITING_EXCHANGE.1) {
+                true => self.answers.push(WAITING_EXCHANGE.1),
                 false => {
                     assert!(
                         answer.starts_with("Je vous propose"),
@@ -68,30 +68,30 @@ impl Talk {
         }
         self.say(agent, "le 2", SCRIPT[5].1);
         wait_until_drained(agent);
-        check_talk(agent, &self.call, &self.messages, &self.answers);
+        check_conversation(agent, &self.call, &self.messages, &self.answers);
     }
 }
 
 #[test]
 fn a_call_continues_while_the_database_is_unreachable_and_is_complete_afterwards() {
     let database = Server::start(Options::default());
-    let world = World::new(database.url(&database.database()));
-    let a = world.start("a");
-    let mut call = Talk::begin(&a, "call", 1);
+    let setup = TestSetup::new(database.url(&database.database()));
+    let a = setup.start("a");
+    let mut call = Conversation::begin(&a, "call", 1);
     let start = Instant::now();
     database.stop_immediate();
     for (message, answer) in &SCRIPT[2..4] {
         call.say(&a, message, answer);
         // A retry of the webhook gets the same answer.
-        let again = a.answer("call", &call.messages);
-        assert!(again.starts_with(answer), "{again}\n{}", a.log());
+        let repeated = a.answer("call", &call.messages);
+        assert!(repeated.starts_with(answer), "{repeated}\n{}", a.log());
     }
-    call.say(&a, "Oui", STILL_THERE.1);
-    // The instance has not handled this call before, so it cannot know its holder.
+    call.say(&a, "Oui", WAITING_EXCHANGE.1);
+    // This instance has not handled the new call before, so it may not write it to its spool.
     assert_eq!(a.answer("new", &["Bonjour"]), FILLER);
-    while start.elapsed() < outage() {
-        call.say(&a, STILL_THERE.0, STILL_THERE.1);
-        std::thread::sleep(outage() / 5);
+    while start.elapsed() < outage_duration() {
+        call.say(&a, WAITING_EXCHANGE.0, WAITING_EXCHANGE.1);
+        std::thread::sleep(outage_duration() / 5);
     }
     database.restart();
     call.end(&a);
@@ -100,40 +100,41 @@ fn a_call_continues_while_the_database_is_unreachable_and_is_complete_afterwards
         "{}",
         a.log()
     );
-    // Another instance then serves the call that got the filler.
-    let b = world.start("b");
-    talk(&b, "new", 0..=5);
+    // After the outage, another instance handles the call that got the filler.
+    let b = setup.start("b");
+    send_messages(&b, "new", 0..=5);
 }
 
 #[test]
 fn spooled_writes_survive_kills_while_they_drain() {
     let database = Server::start(Options::default());
     let name = database.database();
-    let world = World::new(database.url(&name));
-    let mut a = world.start("a");
+    let setup = TestSetup::new(database.url(&name));
+    let mut a = setup.start("a");
     let calls = ["c0", "c1", "c2", "c3", "c4", "c5"];
-    let mut calls = calls.map(|call| Talk::begin(&a, call, 0));
+    let mut calls = calls.map(|call| Conversation::begin(&a, call, 0));
     database.stop_immediate();
     for call in &mut calls {
         for (message, answer) in &SCRIPT[1..4] {
             call.say(&a, message, answer);
         }
-        call.say(&a, "Oui", STILL_THERE.1);
+        call.say(&a, "Oui", WAITING_EXCHANGE.1);
     }
     a.kill();
     database.restart();
-    // Kills the instance 4 ms later each time, until the database has all turns: five of each call.
-    let turns = || database.sql(&name, "SELECT count(*) FROM filrouge.turn")[0][0].clone();
-    let all = Some((5 * calls.len()).to_string());
+    // Each time, the instance runs 4 ms longer before it is killed, until the database has all turns: five of each
+    // call.
+    let count_turns = || database.sql(&name, "SELECT count(*) FROM filrouge.turn")[0][0].clone();
+    let all_turns = Some((5 * calls.len()).to_string());
     for wait in (0..2000).step_by(4) {
-        a = world.start("a");
+        a = setup.start("a");
         std::thread::sleep(Duration::from_millis(wait));
         a.kill();
-        if turns() == all {
+        if count_turns() == all_turns {
             break;
         }
     }
-    let a = world.start("a");
+    let a = setup.start("a");
     wait_until_drained(&a);
     for call in calls {
         call.end(&a);
@@ -143,7 +144,7 @@ fn spooled_writes_survive_kills_while_they_drain() {
 /// Waits until the spool is empty, and checks that no write was refused.
 #[track_caller]
 fn wait_until_drained(agent: &Agent) {
-    until("the spool is drained", || {
+    wait_until("the spool is drained", || {
         agent.get("/status")["spool"]["entries"] == 0
     });
     let status = agent.get("/status");

@@ -10,16 +10,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The time limit of a wait, generous for slow machines.
+/// The time limit of a wait, long enough for slow machines.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The environment of a test: its instances share the database and the keys, and each has its own state folder.
-pub(crate) struct World {
+pub(crate) struct TestSetup {
     url: String,
     dir: TempDir,
 }
 
-impl World {
+impl TestSetup {
     pub(crate) fn new(url: String) -> Self {
         Self {
             url,
@@ -55,8 +55,8 @@ impl World {
             .spawn()
             .unwrap();
         let mut line = String::new();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        out.read_line(&mut line).unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        stdout.read_line(&mut line).unwrap();
         let origin = line.trim_end().strip_prefix("listening on ");
         let log_text = || std::fs::read_to_string(&log).unwrap();
         let origin = origin.unwrap_or_else(|| panic!("{name} did not start: {}", log_text()));
@@ -78,11 +78,11 @@ impl World {
     }
 }
 
-impl Drop for World {
+impl Drop for TestSetup {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.dir.disable_cleanup(true);
-            eprintln!("kept for inspection: {}", self.dir.path().display());
+            eprintln!("test folder kept: {}", self.dir.path().display());
         }
     }
 }
@@ -111,14 +111,14 @@ impl Drop for Agent {
 }
 
 impl Agent {
-    /// `kill -9`.
+    /// Kills the instance (`kill -9`), and waits for its end.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Like [`Self::kill`], while other threads wait for its answer.
-    pub(crate) fn kill_shared(&self) {
+    /// Like [`Self::kill`], but callable while other threads wait for an answer.
+    pub(crate) fn kill_by_signal(&self) {
         self.signal(Signal::KILL);
     }
 
@@ -140,13 +140,13 @@ impl Agent {
         std::fs::read_to_string(&self.log).unwrap()
     }
 
-    /// The number of lines of the log that contain `what` about a call.
-    pub(crate) fn logged(&self, what: &str, call: &str) -> usize {
+    /// The number of log lines about a call that contain `text`.
+    pub(crate) fn count_logged(&self, text: &str, call: &str) -> usize {
         let call_id = format!("call_id={call}");
         let log = self.log();
         let lines = log.lines();
         lines
-            .filter(|l| l.contains(what) && l.contains(&call_id))
+            .filter(|l| l.contains(text) && l.contains(&call_id))
             .count()
     }
 
@@ -178,7 +178,7 @@ impl Agent {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// The spoken answer to these messages of the caller.
+    /// Sends these messages of the caller; returns the spoken answer.
     #[track_caller]
     pub(crate) fn answer(&self, call: &str, messages: &[&str]) -> String {
         let (status, text) = self.post("/chat/completions", &chat(call, messages));
@@ -186,7 +186,7 @@ impl Agent {
         spoken(&text)
     }
 
-    /// Like [`Self::answer`], repeated while the answer is a filler, as a caller repeats a message.
+    /// Like [`Self::answer`], but repeats the request while the answer is a filler.
     #[track_caller]
     pub(crate) fn answer_after_fillers(&self, call: &str, messages: &[&str]) -> String {
         let start = Instant::now();
@@ -199,7 +199,7 @@ impl Agent {
         }
     }
 
-    /// A call as the ledger has it.
+    /// Returns the recorded call.
     #[track_caller]
     pub(crate) fn call(&self, call: &str) -> RecordedCall {
         RecordedCall(self.get(&format!("/calls/{call}")))
@@ -267,8 +267,8 @@ impl RecordedCall {
     /// The questions and answers, in order.
     pub(crate) fn conversation(&self) -> Vec<String> {
         let items = self.0["items"].as_array().unwrap();
-        for (at, item) in items.iter().enumerate() {
-            assert_eq!(item["seq"], at + 1, "{self:?}");
+        for (index, item) in items.iter().enumerate() {
+            assert_eq!(item["seq"], index + 1, "{self:?}");
         }
         let spoken = items
             .iter()
@@ -285,14 +285,14 @@ impl RecordedCall {
     }
 }
 
-/// Polls until `is_reached`; fails with `what` after [`TIMEOUT`].
+/// Polls until `is_true` returns `true`; after [`TIMEOUT`], fails and prints `condition`.
 #[track_caller]
-pub(crate) fn until(what: &str, mut is_reached: impl FnMut() -> bool) {
+pub(crate) fn wait_until(condition: &str, mut is_true: impl FnMut() -> bool) {
     let start = Instant::now();
-    while !is_reached() {
+    while !is_true() {
         assert!(
             start.elapsed() < TIMEOUT,
-            "this did not happen in time: {what}"
+            "not true within the time limit: {condition}"
         );
         std::thread::sleep(Duration::from_millis(20));
     }

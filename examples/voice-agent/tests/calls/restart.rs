@@ -1,16 +1,16 @@
-//! Instances die without the caller noticing.
+//! The caller hears no difference when an instance dies.
 
 use filrouge_testbed::Database;
 
-use crate::process::{Agent, TERMINATED, World, chat, until};
-use crate::script::{SCRIPT, check_script, messages, say, talk};
+use crate::process::{Agent, TERMINATED, TestSetup, chat, wait_until};
+use crate::script::{SCRIPT, check_script, messages, say, send_messages};
 
 #[test]
 fn a_call_is_confirmed_by_another_instance_when_the_first_is_killed() {
     let database = Database::new();
-    let world = World::new(database.url());
-    let (mut a, b) = (world.start("a"), world.start("b"));
-    talk(&a, "call", 0..=4);
+    let setup = TestSetup::new(database.url());
+    let (mut a, b) = (setup.start("a"), setup.start("b"));
+    send_messages(&a, "call", 0..=4);
     assert_eq!(b.call("call").state(), "WAIT_CONFIRM");
     a.kill();
     let answer = say(&b, "call", 5);
@@ -21,7 +21,7 @@ fn a_call_is_confirmed_by_another_instance_when_the_first_is_killed() {
     let journal = check_script(&b, "call");
     assert_eq!(journal.events("resume_from_pg"), 1);
     assert_eq!(
-        b.logged("[CALL_RESUME] source=pg", "call"),
+        b.count_logged("[CALL_RESUME] source=pg", "call"),
         1,
         "{}",
         b.log()
@@ -37,26 +37,26 @@ fn a_call_is_confirmed_by_another_instance_when_the_first_is_killed() {
 #[test]
 fn a_call_continues_after_a_kill_between_any_two_webhooks() {
     let database = Database::new();
-    let world = World::new(database.url());
-    let mut b = world.start("b");
-    // First the same instance is restarted each time; then another instance continues each time.
-    for at in 0..SCRIPT.len() {
-        let call = format!("again-{at}");
-        talk(&b, &call, 0..=at);
+    let setup = TestSetup::new(database.url());
+    let mut b = setup.start("b");
+    // In the first loop, the same instance is restarted each time. In the second, another instance continues each time.
+    for index in 0..SCRIPT.len() {
+        let call = format!("again-{index}");
+        send_messages(&b, &call, 0..=index);
         b.kill();
-        b = world.start("b");
-        talk(&b, &call, at + 1..=SCRIPT.len() - 1);
+        b = setup.start("b");
+        send_messages(&b, &call, index + 1..=SCRIPT.len() - 1);
         check_script(&b, &call);
     }
-    let mut current: Agent = world.start("a");
-    for at in 0..SCRIPT.len() {
-        say(&current, "always", at);
-        let mut next = world.start(&format!("c{at}"));
+    let mut current: Agent = setup.start("a");
+    for index in 0..SCRIPT.len() {
+        say(&current, "always", index);
+        let mut next = setup.start(&format!("c{index}"));
         std::mem::swap(&mut current, &mut next);
         next.kill();
     }
     let journal = check_script(&current, "always");
-    // Every state was in a checkpoint, or in the items after one.
+    // A checkpoint and the items after it restored every state.
     assert_eq!(journal.events("session_reconstruct_used"), 0);
 }
 
@@ -80,34 +80,41 @@ fn a_webhook_killed_before_its_checkpoint_is_answered_when_repeated() {
 #[track_caller]
 fn kill_within_webhook(point: &str, was_written: bool) {
     let database = Database::new();
-    let world = World::new(database.url());
+    let setup = TestSetup::new(database.url());
     let ttl = ("LEASE_TTL_MS", "1000");
-    let b = world.start_with("b", &[ttl]);
+    let b = setup.start_with("b", &[ttl]);
     let delay = format!("{point}:60000");
     // Webhooks after which a checkpoint is due.
-    for at in [0, 3, 5] {
-        let call = &format!("call-{at}");
-        if at > 0 {
-            talk(&b, call, 0..=at - 1);
+    for index in [0, 3, 5] {
+        let call = &format!("call-{index}");
+        if index > 0 {
+            send_messages(&b, call, 0..=index - 1);
         }
-        let before = if at > 0 { b.call(call).last_seq() } else { 0 };
-        let mut a = world.start_with("a", &[ttl, ("HANDLE_DELAY", &delay)]);
+        let previous_seq = if index > 0 {
+            b.call(call).last_seq()
+        } else {
+            0
+        };
+        let mut a = setup.start_with("a", &[ttl, ("HANDLE_DELAY", &delay)]);
         std::thread::scope(|scope| {
-            let lost = scope.spawn(|| a.try_post("/chat/completions", &chat(call, &messages(at))));
-            until("a delays the call", || a.logged("[DELAYED]", call) == 1);
-            a.kill_shared();
-            assert_eq!(lost.join().unwrap(), None);
+            let response =
+                scope.spawn(|| a.try_post("/chat/completions", &chat(call, &messages(index))));
+            wait_until("a delays the call", || {
+                a.count_logged("[DELAYED]", call) == 1
+            });
+            a.kill_by_signal();
+            assert_eq!(response.join().unwrap(), None);
         });
         a.kill();
-        if at > 0 {
-            assert_eq!(b.call(call).last_seq() > before, was_written);
+        if index > 0 {
+            assert_eq!(b.call(call).last_seq() > previous_seq, was_written);
         }
-        talk(&b, call, at..=SCRIPT.len() - 1);
-        if was_written && at == SCRIPT.len() - 1 {
+        send_messages(&b, call, index..=SCRIPT.len() - 1);
+        if was_written && index == SCRIPT.len() - 1 {
             // The turn has a terminal state but no checkpoint yet: the next process writes it.
             assert_eq!(b.call(call).state(), "WAIT_CONFIRM");
             assert_eq!(
-                b.answer(call, &[messages(at), vec!["Merci"]].concat()),
+                b.answer(call, &[messages(index), vec!["Merci"]].concat()),
                 TERMINATED
             );
         }

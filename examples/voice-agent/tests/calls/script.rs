@@ -15,41 +15,44 @@ pub(crate) const SCRIPT: &[(&str, &str)] = &[
     ("le 2", "C'est confirmé, Jeanne Petit : "),
 ];
 
-/// The caller's messages up to number `at`.
-pub(crate) fn messages(at: usize) -> Vec<&'static str> {
-    SCRIPT[..=at].iter().map(|(message, _)| *message).collect()
+/// Returns the caller's messages up to `index`, from 0.
+pub(crate) fn messages(index: usize) -> Vec<&'static str> {
+    SCRIPT[..=index]
+        .iter()
+        .map(|(message, _)| *message)
+        .collect()
 }
 
-/// Sends the caller's message number `at`, and checks the answer.
+/// Sends the caller's messages up to `index`, and checks the answer to the last one.
 #[track_caller]
-pub(crate) fn say(agent: &Agent, call: &str, at: usize) -> String {
-    let answer = agent.answer_after_fillers(call, &messages(at));
+pub(crate) fn say(agent: &Agent, call: &str, index: usize) -> String {
+    let answer = agent.answer_after_fillers(call, &messages(index));
     assert!(
-        answer.starts_with(SCRIPT[at].1),
-        "message {at}: {answer}\n{}",
+        answer.starts_with(SCRIPT[index].1),
+        "message {index}: {answer}\n{}",
         agent.log()
     );
     answer
 }
 
-/// Sends these messages of the caller, and checks the answers.
-pub(crate) fn talk(agent: &Agent, call: &str, numbers: std::ops::RangeInclusive<usize>) {
-    for at in numbers {
-        say(agent, call, at);
+/// Sends the caller's messages with these numbers, and checks the answers.
+pub(crate) fn send_messages(agent: &Agent, call: &str, numbers: std::ops::RangeInclusive<usize>) {
+    for index in numbers {
+        say(agent, call, index);
     }
 }
 
-/// Checks that the ledger has the complete script, once and in order, and that nothing of the call was lost.
+/// Checks that the ledger has the complete script, once and in order, and that the call ended with one booking.
 #[track_caller]
 pub(crate) fn check_script(agent: &Agent, call: &str) -> RecordedCall {
     let answers: Vec<&str> = SCRIPT.iter().map(|(_, answer)| *answer).collect();
-    check_talk(agent, call, &messages(SCRIPT.len() - 1), &answers)
+    check_conversation(agent, call, &messages(SCRIPT.len() - 1), &answers)
 }
 
 /// Checks that the ledger has these messages and answers, once and in order, up to a booking, and that nothing of the
 /// call was lost.
 #[track_caller]
-pub(crate) fn check_talk(
+pub(crate) fn check_conversation(
     agent: &Agent,
     call: &str,
     messages: &[&str],
@@ -69,8 +72,8 @@ pub(crate) fn check_talk(
     assert_eq!(journal.checkpoint("not_understood"), 0);
     assert_eq!(journal.events("call_started"), 1, "{journal:?}");
     assert_eq!(journal.events("booking_confirmed"), 1);
-    for never in ["transferred", "unknown_state"] {
-        assert_eq!(journal.events(never), 0, "{journal:?}");
+    for kind in ["transferred", "unknown_state"] {
+        assert_eq!(journal.events(kind), 0, "{journal:?}");
     }
     let calendar = agent.get("/agenda");
     let slots = calendar.as_object().unwrap().iter();

@@ -9,12 +9,12 @@ use filrouge_store::{Ledger, OsEntropy};
 use filrouge_testbed::Database;
 use filrouge_types::{RawJson, SessionId, TenantId};
 
-use crate::process::World;
-use crate::script::{check_script, messages, talk};
+use crate::process::TestSetup;
+use crate::script::{check_script, messages, send_messages};
 
 /// An engine with an operator's permissions on the store.
-async fn operator(world: &World, database: &Database) -> (Engine, Caller) {
-    let keyring = Arc::new(keyfile::load(&world.keyring()).unwrap());
+async fn operator(setup: &TestSetup, database: &Database) -> (Engine, Caller) {
+    let keyring = Arc::new(keyfile::load(&setup.keyring()).unwrap());
     let options = Options::new(&database.url(), keyring, Arc::new(OsEntropy)).unwrap();
     let opened = tokio::task::spawn_blocking(|| PostgresLedger::open(options));
     let ledger = Arc::new(opened.await.unwrap().unwrap());
@@ -28,10 +28,10 @@ async fn operator(world: &World, database: &Database) -> (Engine, Caller) {
 #[tokio::test]
 async fn a_call_with_an_unreadable_checkpoint_is_restored_from_its_items() {
     let database = Database::new();
-    let world = World::new(database.url());
-    let (a, b) = (world.start("a"), world.start("b"));
-    talk(&a, "call", 0..=1);
-    let (engine, caller) = operator(&world, &database).await;
+    let setup = TestSetup::new(database.url());
+    let (a, b) = (setup.start("a"), setup.start("b"));
+    send_messages(&a, "call", 0..=1);
+    let (engine, caller) = operator(&setup, &database).await;
     let checkpoint = SaveCheckpoint {
         seq: None,
         label: Some("ELSEWHERE".into()),
@@ -45,10 +45,10 @@ async fn a_call_with_an_unreadable_checkpoint_is_restored_from_its_items() {
         .put_checkpoint(&caller, &call, checkpoint)
         .await
         .unwrap();
-    talk(&b, "call", 2..=2);
+    send_messages(&b, "call", 2..=2);
     assert_eq!(b.call("call").events("unknown_state"), 1);
     assert_eq!(b.count("unknown_state"), 1);
-    talk(&b, "call", 3..=5);
+    send_messages(&b, "call", 3..=5);
     assert_eq!(b.call("call").events("transferred"), 0);
     engine.ledger().close().await;
 }
@@ -56,11 +56,11 @@ async fn a_call_with_an_unreadable_checkpoint_is_restored_from_its_items() {
 #[tokio::test]
 async fn a_call_that_cannot_be_replayed_is_transferred() {
     let database = Database::new();
-    let world = World::new(database.url());
-    let (a, b) = (world.start("a"), world.start("b"));
-    talk(&a, "call", 0..=2);
-    talk(&a, "other", 0..=2);
-    let (engine, caller) = operator(&world, &database).await;
+    let setup = TestSetup::new(database.url());
+    let (a, b) = (setup.start("a"), setup.start("b"));
+    send_messages(&a, "call", 0..=2);
+    send_messages(&a, "other", 0..=2);
+    let (engine, caller) = operator(&setup, &database).await;
     let call = SessionId::new("call").unwrap();
     let (items, _) = engine.turns.items(&caller, &call, 0, 1).await.unwrap();
     let redact = RedactTurn {
@@ -86,7 +86,7 @@ async fn a_call_that_cannot_be_replayed_is_transferred() {
         ),
         (1, 1)
     );
-    talk(&b, "other", 3..=5);
+    send_messages(&b, "other", 3..=5);
     check_script(&b, "other");
     engine.ledger().close().await;
 }

@@ -1,10 +1,10 @@
-//! Server messages and completions in Vapi's form.
+//! Server messages and completions in Vapi's format.
 
 use filrouge_testbed::Database;
 use serde_json::{Value, json};
 
-use crate::process::{Agent, CALLER, TERMINATED, World, chat};
-use crate::script::{SCRIPT, check_script, messages, talk};
+use crate::process::{Agent, CALLER, TERMINATED, TestSetup, chat};
+use crate::script::{SCRIPT, check_script, messages, send_messages};
 
 /// Sends a server message of a call; returns the response.
 #[track_caller]
@@ -15,11 +15,11 @@ fn deliver(agent: &Agent, call: &str, mut message: Value) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// Sends a final transcript, with the timestamp number `at`; returns the response.
-fn transcript(agent: &Agent, call: &str, at: usize, text: &str) -> Value {
+/// Sends a final transcript, whose timestamp is `number` milliseconds after a base; returns the response.
+fn transcript(agent: &Agent, call: &str, number: usize, text: &str) -> Value {
     let message = json!({
         "type": "transcript", "role": "user", "transcriptType": "final",
-        "timestamp": 1_795_000_000_000_u64 + at as u64, "transcript": text,
+        "timestamp": 1_795_000_000_000_u64 + number as u64, "transcript": text,
     });
     deliver(agent, call, message)
 }
@@ -27,18 +27,18 @@ fn transcript(agent: &Agent, call: &str, at: usize, text: &str) -> Value {
 #[test]
 fn a_transcript_is_heard_once_and_ignored_after_a_completion() {
     let database = Database::new();
-    let world = World::new(database.url());
-    let a = world.start("a");
+    let setup = TestSetup::new(database.url());
+    let a = setup.start("a");
     deliver(
         &a,
         "call",
         json!({ "type": "status-update", "status": "in-progress" }),
     );
-    for (at, (text, answer)) in SCRIPT.iter().enumerate() {
+    for (number, (text, answer)) in SCRIPT.iter().enumerate() {
         let partial = json!({ "type": "transcript", "role": "user", "transcriptType": "partial", "transcript": text });
         assert_eq!(deliver(&a, "call", partial), json!({}));
         for _ in 0..2 {
-            let response = transcript(&a, "call", at, text);
+            let response = transcript(&a, "call", number, text);
             assert!(
                 response["say"].as_str().unwrap().starts_with(answer),
                 "{response}"
@@ -46,17 +46,17 @@ fn a_transcript_is_heard_once_and_ignored_after_a_completion() {
         }
     }
     check_script(&a, "call");
-    talk(&a, "other", 0..=1);
+    send_messages(&a, "other", 0..=1);
     assert_eq!(transcript(&a, "other", 0, "Oui, d'accord"), json!({}));
-    talk(&a, "other", 2..=5);
+    send_messages(&a, "other", 2..=5);
     check_script(&a, "other");
 }
 
 #[test]
 fn tools_are_called_once_for_each_id() {
     let database = Database::new();
-    let world = World::new(database.url());
-    let a = world.start("a");
+    let setup = TestSetup::new(database.url());
+    let a = setup.start("a");
     let call = |id: &str, name: &str, parameters: Value| {
         let list = json!([{ "id": id, "name": name, "parameters": parameters }]);
         deliver(
@@ -101,10 +101,10 @@ fn tools_are_called_once_for_each_id() {
 #[test]
 fn an_ended_call_is_closed_and_stays_closed() {
     let database = Database::new();
-    let world = World::new(database.url());
-    let a = world.start("a");
-    talk(&a, "done", 0..=5);
-    talk(&a, "left", 0..=4);
+    let setup = TestSetup::new(database.url());
+    let a = setup.start("a");
+    send_messages(&a, "done", 0..=5);
+    send_messages(&a, "left", 0..=4);
     assert!(
         a.answer("human", &["Un conseiller, s'il vous plaît"])
             .starts_with("Je vous passe un conseiller")
@@ -131,22 +131,22 @@ fn an_ended_call_is_closed_and_stays_closed() {
 
 #[test]
 fn without_the_journal_calls_are_only_in_memory() {
-    let world = World::new("postgres://nobody@127.0.0.1:1/none".to_owned());
+    let setup = TestSetup::new("postgres://nobody@127.0.0.1:1/none".to_owned());
     let off = [("USE_PG_CALL_JOURNAL", "false")];
-    let mut a = world.start_with("a", &off);
-    talk(&a, "call", 0..=5);
+    let mut a = setup.start_with("a", &off);
+    send_messages(&a, "call", 0..=5);
     check_script(&a, "call");
-    talk(&a, "other", 0..=3);
+    send_messages(&a, "other", 0..=3);
     a.kill();
-    let a = world.start_with("a", &off);
+    let a = setup.start_with("a", &off);
     assert!(a.answer("other", &messages(4)).starts_with(SCRIPT[0].1));
 }
 
 #[test]
 fn malformed_webhooks_are_refused_and_answers_without_streaming_are_one_object() {
     let database = Database::new();
-    let world = World::new(database.url());
-    let a = world.start("a");
+    let setup = TestSetup::new(database.url());
+    let a = setup.start("a");
     let mut body = chat("call", &["Bonjour"]);
     body["stream"] = json!(false);
     let (status, text) = a.post("/chat/completions", &body);

@@ -20,8 +20,8 @@ async fn since_and_until_filter_by_commit_time() {
             .start(&user("ada"), &format!("s{}", n % 3), &format!("r{n}"))
             .await;
     }
-    let all = world.rows_at_any_page_size(&AuditQuery::default()).await;
-    assert_eq!(all.len(), 40);
+    let all_rows = world.rows_at_any_page_size(&AuditQuery::default()).await;
+    assert_eq!(all_rows.len(), 40);
     let at = |minutes: i64| Timestamp::from_micros(START_TIME + minutes * MINUTE);
     let bounds = [
         None,
@@ -45,7 +45,7 @@ async fn since_and_until_filter_by_commit_time() {
                     ..AuditQuery::default()
                 };
                 let rows = world.rows_at_any_page_size(&query).await;
-                let expected: Vec<_> = all
+                let expected: Vec<_> = all_rows
                     .iter()
                     .filter(|r| session_id.as_ref().is_none_or(|id| r.session_id == *id))
                     .filter(|r| since.is_none_or(|s| s <= r.at) && until.is_none_or(|u| r.at < u))
@@ -67,7 +67,7 @@ async fn the_cost_of_a_page_is_bounded() {
     }
     let (rows, pages) = world.read_all(&AuditQuery::default(), 500).await;
     assert_eq!(rows.len(), 8);
-    // The items of 21 MiB do not fit into one page, which ends after the item with which it reaches 8 MiB.
+    // The items have 21 MiB in total. A page ends after the item with which it reaches 8 MiB.
     assert!(pages >= 2, "{pages}");
     let page = world.page(AuditQuery {
         limit: 500,
@@ -87,15 +87,15 @@ async fn the_cost_of_a_page_is_bounded() {
             .append(&turn, (0..1000).map(|n| thought(&n.to_string())).collect())
             .await;
     }
-    let none = AuditQuery {
+    let no_match = AuditQuery {
         tool: Some("none".into()),
         ..AuditQuery::default()
     };
     for query in [
-        none.clone(),
+        no_match.clone(),
         AuditQuery {
             session_id: Some("s".parse().unwrap()),
-            ..none
+            ..no_match
         },
     ] {
         let (rows, pages) = world.read_all(&query, 50).await;
@@ -112,7 +112,7 @@ async fn erased_and_redacted_content_leaves_only_a_row() {
         .await;
     world.start(&user("ada"), "gone", "secret-2").await;
     let (session, seqs) = ("s".parse().unwrap(), vec![(2, 3)]);
-    let seqs = Seqs::of(seqs).unwrap();
+    let seqs = Seqs::from_ranges(seqs).unwrap();
     world
         .engine
         .erasure
@@ -124,8 +124,13 @@ async fn erased_and_redacted_content_leaves_only_a_row() {
         )
         .await
         .unwrap();
-    let (scope, gone) = (operator(), "gone".parse().unwrap());
-    world.engine.erasure.erase(&scope, gone).await.unwrap();
+    let erased = "gone".parse().unwrap();
+    world
+        .engine
+        .erasure
+        .erase(&operator(), erased)
+        .await
+        .unwrap();
     let rows = world.rows_at_any_page_size(&AuditQuery::default()).await;
     let content: Vec<_> = rows
         .iter()
@@ -157,11 +162,11 @@ async fn erased_and_redacted_content_leaves_only_a_row() {
         rows[4].detail.as_ref().unwrap().as_str(),
         r#"[{"type":"erasure","items":1,"turns":1}]"#
     );
-    let gone = AuditQuery {
+    let of_erased = AuditQuery {
         session_id: Some("gone".parse().unwrap()),
         ..AuditQuery::default()
     };
-    assert_eq!(world.rows_at_any_page_size(&gone).await, rows[4..]);
+    assert_eq!(world.rows_at_any_page_size(&of_erased).await, rows[4..]);
     let absent = AuditQuery {
         session_id: Some("absent".parse().unwrap()),
         limit: 1,
@@ -200,18 +205,18 @@ async fn paging_up_to_a_commit_ends() {
         limit: 1,
         ..AuditQuery::default()
     };
-    let mut seen = 0;
+    let mut row_count = 0;
     loop {
         let page = world.page(query.clone()).await;
-        seen += page.rows.len();
+        row_count += page.rows.len();
         query.last_commit.get_or_insert(page.newest);
         query.cursor = page.next;
         world
-            .start(&user("ada"), "s", &format!("more-{seen}"))
+            .start(&user("ada"), "s", &format!("more-{row_count}"))
             .await;
         if page.next.is_none() {
             break;
         }
     }
-    assert_eq!(seen, 2);
+    assert_eq!(row_count, 2);
 }

@@ -14,15 +14,15 @@ use filrouge_types::{
 };
 
 use super::super::export::SignedHead;
-use super::super::read::sections;
+use super::super::read::parse_sections;
 use super::super::sign::sign;
-use super::super::verify::{digest, rebuild};
+use super::super::verify::{derive_session, digest};
 use super::super::{CHECKPOINTS, END, HEAD, ITEMS, OPENING, PublicKey, SIGNATURE, TURNS, item};
-use crate::core::json;
+use crate::core::to_json;
 
 const SALT: [u8; 16] = [7; 16];
 
-/// Fills with sevens, so that salts are predictable.
+/// Fills buffers with sevens, so that salts are predictable.
 struct Sevens;
 
 impl Entropy for Sevens {
@@ -36,7 +36,7 @@ pub(super) fn turn(n: u8) -> TurnId {
     TurnId::from_derived([n; 16])
 }
 
-pub(super) fn start(request: &str, replaces: Option<TurnId>) -> Event {
+pub(super) fn start_event(request: &str, replaces: Option<TurnId>) -> Event {
     Event::Start(Box::new(StartEvent {
         request_id: RequestId::new(request).unwrap(),
         identity_id: None,
@@ -47,7 +47,7 @@ pub(super) fn start(request: &str, replaces: Option<TurnId>) -> Event {
     }))
 }
 
-pub(super) fn close(status: TurnStatus) -> Event {
+pub(super) fn close_event(status: TurnStatus) -> Event {
     Event::Close(Box::new(CloseEvent {
         status,
         fingerprint: [2; 16],
@@ -56,13 +56,16 @@ pub(super) fn close(status: TurnStatus) -> Event {
     }))
 }
 
-pub(super) fn redact(ranges: &[(u64, u64)]) -> Event {
-    Event::Redact(Seqs::of(ranges.iter().copied()).unwrap())
+pub(super) fn redact_event(ranges: &[(u64, u64)]) -> Event {
+    Event::Redact(Seqs::from_ranges(ranges.iter().copied()).unwrap())
 }
 
-/// An item of an invented journal, and the seq of the redaction that erased its content; `None` if it is not redacted.
+/// An item of an invented journal. `redaction_seq` is the seq of the redaction that erased its content, if any.
 #[derive(Clone)]
-pub(super) struct ForgedItem(pub(super) ChainedItem, pub(super) Option<u64>);
+pub(super) struct ForgedItem {
+    pub(super) chained: ChainedItem,
+    pub(super) redaction_seq: Option<u64>,
+}
 
 pub(super) fn forge_item(turn_id: Option<TurnId>, parts: &str, events: Vec<Event>) -> ForgedItem {
     let item = Item {
@@ -77,25 +80,32 @@ pub(super) fn forge_item(turn_id: Option<TurnId>, parts: &str, events: Vec<Event
         ),
     };
     let (proof, link) = (CommitmentProof::Salt(SALT), GENESIS);
-    let one = ChainedItem {
+    let chained = ChainedItem {
         item,
         events,
         proof,
         link,
     };
-    ForgedItem(one, None)
+    ForgedItem {
+        chained,
+        redaction_seq: None,
+    }
 }
 
-pub(super) const WORDS: &str = r#"[{"type":"text","text":"words"}]"#;
+pub(super) const TEXT_PARTS: &str = r#"[{"type":"text","text":"words"}]"#;
 
-/// A turn of two items, and a redaction of the first.
-pub(super) fn journal() -> Vec<ForgedItem> {
-    let mut first = forge_item(Some(turn(1)), WORDS, vec![start("r", None)]);
-    first.1 = Some(3);
+/// A turn of two items, and a redaction of the first item.
+pub(super) fn redacted_journal() -> Vec<ForgedItem> {
+    let mut first = forge_item(Some(turn(1)), TEXT_PARTS, vec![start_event("r", None)]);
+    first.redaction_seq = Some(3);
     vec![
         first,
-        forge_item(Some(turn(1)), WORDS, vec![close(TurnStatus::Finalized)]),
-        forge_item(None, "[]", vec![redact(&[(1, 1)])]),
+        forge_item(
+            Some(turn(1)),
+            TEXT_PARTS,
+            vec![close_event(TurnStatus::Finalized)],
+        ),
+        forge_item(None, "[]", vec![redact_event(&[(1, 1)])]),
     ]
 }
 
@@ -118,7 +128,7 @@ pub(super) fn session(id: &str) -> SessionRow {
 }
 
 /// Gives an event a salted fingerprint, like a stored event.
-fn stored(event: &mut Event) {
+fn salt_fingerprint(event: &mut Event) {
     match event {
         Event::Start(e) => e.fingerprint = salted(&e.fingerprint, &SALT),
         Event::Close(e) => e.fingerprint = salted(&e.fingerprint, &SALT),
@@ -127,26 +137,27 @@ fn stored(event: &mut Event) {
 }
 
 /// Computes the links of the items, and removes the contents of the redacted ones.
-pub(super) fn linked(items: Vec<ForgedItem>) -> Adopt {
-    linked_as("s", items)
+pub(super) fn link_items(items: Vec<ForgedItem>) -> Adopt {
+    link_items_as("s", items)
 }
 
 /// As [`linked`], for the session `id`.
-pub(super) fn linked_as(id: &str, items: Vec<ForgedItem>) -> Adopt {
+pub(super) fn link_items_as(id: &str, items: Vec<ForgedItem>) -> Adopt {
     let (session, keyring) = (session(id), Keyring::single([0; 32]));
     let scope = LinkScope::new(&session.tenant_id, &session.session_id);
-    let (mut link, mut chained) = (GENESIS, Vec::new());
-    for (ForgedItem(mut one, redaction_seq), seq) in items.into_iter().zip(1..) {
-        one.item.seq = seq;
-        let item = one.item.clone();
-        let sent = ItemBody {
+    let (mut link, mut chained_items) = (GENESIS, Vec::new());
+    for (forged, seq) in items.into_iter().zip(1..) {
+        let mut chained = forged.chained;
+        chained.item.seq = seq;
+        let item = chained.item.clone();
+        let body = ItemBody {
             item_id: item.body.item_id,
             variant: item.body.variant,
             usage: item.body.usage,
             ..ItemBody::new(item.body.role, item.body.channel, item.body.parts.clone())
         };
-        let events = one.events.clone();
-        let batch = Batch::seal(vec![Entry { item: sent, events }], &Sevens).unwrap();
+        let events = chained.events.clone();
+        let batch = Batch::seal(vec![Entry { item: body, events }], &Sevens).unwrap();
         let placement = RecordPlacement {
             scope: &scope,
             turn_id: item.turn_id,
@@ -154,22 +165,22 @@ pub(super) fn linked_as(id: &str, items: Vec<ForgedItem>) -> Adopt {
             keyring: &keyring,
         };
         (_, link) = placement.place(&batch.records[0], seq, link);
-        one.link = link;
-        one.events.iter_mut().for_each(stored);
-        if let Some(redaction_seq) = redaction_seq {
-            one.proof = CommitmentProof::Erased {
+        chained.link = link;
+        chained.events.iter_mut().for_each(salt_fingerprint);
+        if let Some(redaction_seq) = forged.redaction_seq {
+            chained.proof = CommitmentProof::Erased {
                 commitment: commitment(&SALT, item.body.parts.as_str().as_bytes()),
                 redaction_seq,
             };
-            one.item.body.parts = RawJson::from_checked("[]");
-            one.item.redacted = true;
+            chained.item.body.parts = RawJson::from_checked("[]");
+            chained.item.redacted = true;
         }
-        chained.push(one);
+        chained_items.push(chained);
     }
     Adopt {
         updated_at: session.created_at,
         session,
-        items: chained,
+        items: chained_items,
         side_rows: Default::default(),
     }
 }
@@ -183,14 +194,14 @@ fn list(elements: &[String]) -> String {
 
 /// Assembles a bundle of these sections, signed with key number `key`. `link` is the link of the newest item, in
 /// hexadecimal.
-pub(super) fn signed(
+pub(super) fn sign_sections(
     [session, turns, items, checkpoints]: [&str; 4],
     link: &str,
     key: u8,
 ) -> String {
     let keyring = Keyring::single([key; 32]);
     let count = items.matches("\n{").count() as u64;
-    let head = json(&SignedHead {
+    let head = to_json(&SignedHead {
         tenant_id: "t".into(),
         session_id: "s".into(),
         last_seq: count,
@@ -200,7 +211,7 @@ pub(super) fn signed(
         items: digest(items),
         checkpoints: digest(checkpoints),
         key_id: 1,
-        public_key: public(key).to_string(),
+        public_key: public_key(key).to_string(),
     });
     let head = head.unwrap();
     let signature = sign(&keyring, 1, &head).unwrap();
@@ -222,15 +233,15 @@ pub(super) fn signed(
     .concat()
 }
 
-pub(super) fn public(key: u8) -> PublicKey {
-    PublicKey::of(&Keyring::single([key; 32]), 1).unwrap()
+pub(super) fn public_key(key: u8) -> PublicKey {
+    PublicKey::from_keyring(&Keyring::single([key; 32]), 1).unwrap()
 }
 
-/// The bundle of a journal, signed with key number `key`: everything in it that can be recomputed is right.
-pub(super) async fn forged(adopt: &Adopt, key: u8) -> String {
-    // An impossible journal has no turns; it is refused before they are examined.
-    let (session, turns) = match rebuild(adopt).await {
-        Ok((session, turns)) => (session, turns.iter().map(|t| json(t).unwrap()).collect()),
+/// The bundle of a journal, signed with key number `key`. All its digests, links and turns are right.
+pub(super) async fn forge_bundle(adopt: &Adopt, key: u8) -> String {
+    // No turns can be derived from an impossible journal: it is refused before its turns are examined.
+    let (session, turns) = match derive_session(adopt).await {
+        Ok((session, turns)) => (session, turns.iter().map(|t| to_json(t).unwrap()).collect()),
         Err(_) => {
             let mut head = HeadRow::empty([0; 16], adopt.updated_at);
             head.last_seq = adopt.items.len() as u64;
@@ -243,17 +254,22 @@ pub(super) async fn forged(adopt: &Adopt, key: u8) -> String {
         .map(|i| item::write(i).unwrap())
         .collect();
     let link = adopt.items.last().map_or(GENESIS, |i| i.link);
-    let (session, turns, items) = (json(&session).unwrap(), list(&turns), list(&items));
-    signed([&session, &turns, &items, "[]"], &hex::encode(link), key)
+    let (session, turns, items) = (to_json(&session).unwrap(), list(&turns), list(&items));
+    sign_sections([&session, &turns, &items, "[]"], &hex::encode(link), key)
 }
 
 /// Replaces `from` by `to` in a bundle, recomputes its digests, and signs it with key number `key`.
-pub(super) fn resigned(text: &str, from: &str, to: &str, key: u8) -> String {
+pub(super) fn resign(text: &str, from: &str, to: &str, key: u8) -> String {
     assert!(text.contains(from), "{from} in {text}");
     let text = text.replace(from, to);
-    let s = sections(text.as_bytes()).ok().unwrap();
-    let last = s.items.elements.last().unwrap();
+    let sections = parse_sections(text.as_bytes()).ok().unwrap();
+    let last = sections.items.elements.last().unwrap();
     let link = last.rsplit('"').nth(1).unwrap().to_owned();
-    let parts = [s.session, s.turns.raw, s.items.raw, s.checkpoints];
-    signed(parts, &link, key)
+    let parts = [
+        sections.session,
+        sections.turns.raw,
+        sections.items.raw,
+        sections.checkpoints,
+    ];
+    sign_sections(parts, &link, key)
 }

@@ -135,7 +135,7 @@ impl DiagnosisWorld {
             session_id: turn.session_id.clone(),
             turn_id: turn.turn_id,
             stream: StreamId([1; 8]),
-            begins: number == 0,
+            starts_recording: number == 0,
             writer: "w-1".into(),
             number,
             deltas,

@@ -34,8 +34,8 @@ fn delta(number: u64, part: u64, text: &str, kind: Option<PieceKind>) -> Delta {
     }
 }
 
-fn news(chunk: u64, complete: bool, deltas: Vec<Delta>) -> Vec<DraftNews> {
-    vec![DraftNews {
+fn updates(chunk: u64, complete: bool, deltas: Vec<Delta>) -> Vec<DraftUpdate> {
+    vec![DraftUpdate {
         turn_id: turn(),
         stream: STREAM,
         writer: "w".into(),
@@ -62,7 +62,7 @@ fn item(number: u64, parts: &str) -> Item {
 }
 
 /// Part, offset and text of events.
-fn shown(events: &[DraftEvent]) -> Vec<(u64, u64, &str)> {
+fn part_offset_text(events: &[DraftEvent]) -> Vec<(u64, u64, &str)> {
     let inner = |e: &'_ DraftEvent| 1..e.text.as_str().len() - 1;
     events
         .iter()
@@ -72,54 +72,54 @@ fn shown(events: &[DraftEvent]) -> Vec<(u64, u64, &str)> {
 
 #[test]
 fn the_remaining_text_precedes_the_item() {
-    let mut drafts = Drafts::default();
+    let mut drafts = SentDrafts::default();
     let text = Some(PieceKind::Text);
-    let events = drafts.update(news(1, true, vec![delta(0, 0, r"a\u00e9", text)]));
-    assert_eq!(shown(&events), [(0, 0, r"a\u00e9")]);
-    assert_eq!(drafts.received(), BTreeMap::from([(STREAM, 1)]));
-    let events = drafts.update(news(2, false, vec![delta(0, 0, "b", None)]));
-    assert_eq!(shown(&events), [(0, 2, "b")]);
-    let rest = drafts.rest(&item(0, r#"[{"type":"text","text":"a\u00e9bc"}]"#));
-    assert_eq!(shown(&rest), [(0, 3, "c")]);
-    assert!(rest[0].done);
-    let again = drafts.rest(&item(0, r#"[{"type":"text","text":"a\u00e9bc"}]"#));
-    assert!(again.is_empty(), "the draft has ended");
+    let events = drafts.update(updates(1, true, vec![delta(0, 0, r"a\u00e9", text)]));
+    assert_eq!(part_offset_text(&events), [(0, 0, r"a\u00e9")]);
+    assert_eq!(drafts.received_chunks(), BTreeMap::from([(STREAM, 1)]));
+    let events = drafts.update(updates(2, false, vec![delta(0, 0, "b", None)]));
+    assert_eq!(part_offset_text(&events), [(0, 2, "b")]);
+    let remaining = drafts.remaining_events(&item(0, r#"[{"type":"text","text":"a\u00e9bc"}]"#));
+    assert_eq!(part_offset_text(&remaining), [(0, 3, "c")]);
+    assert!(remaining[0].done);
+    let repeated = drafts.remaining_events(&item(0, r#"[{"type":"text","text":"a\u00e9bc"}]"#));
+    assert!(repeated.is_empty(), "the draft has ended");
     assert!(drafts.update(Vec::new()).is_empty());
-    assert!(drafts.received().is_empty() && drafts.sent.is_empty());
+    assert!(drafts.received_chunks().is_empty() && drafts.sent.is_empty());
 }
 
 #[test]
 fn a_rewritten_draft_is_not_sent_twice() {
-    let mut drafts = Drafts::default();
+    let mut drafts = SentDrafts::default();
     let text = Some(PieceKind::Text);
-    drafts.update(news(
+    drafts.update(updates(
         3,
         true,
         vec![delta(0, 0, "one", text), delta(1, 0, "tw", text)],
     ));
     assert!(
         drafts
-            .rest(&item(0, r#"[{"type":"text","text":"one"}]"#))
+            .remaining_events(&item(0, r#"[{"type":"text","text":"one"}]"#))
             .is_empty()
     );
-    let events = drafts.update(news(4, true, vec![delta(1, 0, "two", text)]));
-    assert_eq!(shown(&events), [(0, 2, "o")]);
+    let events = drafts.update(updates(4, true, vec![delta(1, 0, "two", text)]));
+    assert_eq!(part_offset_text(&events), [(0, 2, "o")]);
 }
 
 #[test]
 fn text_that_does_not_continue_a_draft_restarts_it() {
-    let mut drafts = Drafts::default();
+    let mut drafts = SentDrafts::default();
     let text = Some(PieceKind::Text);
-    drafts.update(news(1, true, vec![delta(0, 0, "ab", text)]));
-    let events = drafts.update(news(2, true, vec![delta(0, 0, "xyz", text)]));
-    assert_eq!(shown(&events), [(0, 0, "xyz")]);
-    let rest = drafts.rest(&item(0, r#"[{"type":"text","text":"q"}]"#));
-    assert_eq!(shown(&rest), [(0, 0, "q")]);
+    drafts.update(updates(1, true, vec![delta(0, 0, "ab", text)]));
+    let events = drafts.update(updates(2, true, vec![delta(0, 0, "xyz", text)]));
+    assert_eq!(part_offset_text(&events), [(0, 0, "xyz")]);
+    let remaining = drafts.remaining_events(&item(0, r#"[{"type":"text","text":"q"}]"#));
+    assert_eq!(part_offset_text(&remaining), [(0, 0, "q")]);
 }
 
 #[test]
 fn parts_are_matched_even_if_the_item_omits_empty_ones() {
-    let mut drafts = Drafts::default();
+    let mut drafts = SentDrafts::default();
     let deltas = vec![
         delta(0, 0, "", Some(PieceKind::Text)),
         delta(
@@ -131,9 +131,9 @@ fn parts_are_matched_even_if_the_item_omits_empty_ones() {
         delta(0, 2, "a", Some(PieceKind::Text)),
         delta(0, 3, "n", Some(PieceKind::Refusal)),
     ];
-    let events = drafts.update(news(1, true, deltas));
+    let events = drafts.update(updates(1, true, deltas));
     assert_eq!(
-        shown(&events),
+        part_offset_text(&events),
         [
             (1, 0, r#"{\"type\":\"image_url\",\"url\":\"x\"}"#),
             (2, 0, "a"),
@@ -141,34 +141,34 @@ fn parts_are_matched_even_if_the_item_omits_empty_ones() {
         ]
     );
     let parts = r#"[{"type":"image_url","url":"x"},{"type":"text","text":"ab"},{"type":"refusal","refusal":"no"}]"#;
-    let rest = drafts.rest(&item(0, parts));
-    assert_eq!(shown(&rest), [(2, 1, "b"), (3, 1, "o")]);
+    let remaining = drafts.remaining_events(&item(0, parts));
+    assert_eq!(part_offset_text(&remaining), [(2, 1, "b"), (3, 1, "o")]);
 }
 
 #[test]
 fn a_call_is_sent_before_its_arguments_and_its_item_adds_no_text() {
-    let mut drafts = Drafts::default();
-    let events = drafts.update(news(
+    let mut drafts = SentDrafts::default();
+    let events = drafts.update(updates(
         1,
         true,
         vec![delta(0, 0, "", Some(PieceKind::ToolCall))],
     ));
-    assert_eq!(shown(&events), [(0, 0, "")]);
+    assert_eq!(part_offset_text(&events), [(0, 0, "")]);
     assert_eq!(events[0].name, Some(JsonText::from_plain("look")));
-    let events = drafts.update(news(2, false, vec![delta(0, 0, r#"{\"a\":"#, None)]));
-    assert_eq!(shown(&events), [(0, 0, r#"{\"a\":"#)]);
+    let events = drafts.update(updates(2, false, vec![delta(0, 0, r#"{\"a\":"#, None)]));
+    assert_eq!(part_offset_text(&events), [(0, 0, r#"{\"a\":"#)]);
     let parts = r#"[{"type":"tool_call","call_id":"c1","name":"look","args":{"a":1}}]"#;
-    assert!(drafts.rest(&item(0, parts)).is_empty());
+    assert!(drafts.remaining_events(&item(0, parts)).is_empty());
 }
 
 #[test]
 fn long_names_are_sent_once_and_not_kept() {
-    let mut drafts = Drafts::default();
+    let mut drafts = SentDrafts::default();
     let mut first = delta(0, 0, "{", Some(PieceKind::ToolCall));
-    first.head.as_mut().unwrap().model = Some("m".repeat(NAMES_BYTES).into());
-    let events = drafts.update(news(1, true, vec![first]));
+    first.head.as_mut().unwrap().model = Some("m".repeat(NAMES_BYTES_MAX).into());
+    let events = drafts.update(updates(1, true, vec![first]));
     assert!(events[0].model.is_some());
-    let events = drafts.update(news(2, false, vec![delta(0, 0, "}", None)]));
+    let events = drafts.update(updates(2, false, vec![delta(0, 0, "}", None)]));
     assert_eq!((&events[0].model, &events[0].name), (&None, &None));
 }
 
@@ -195,7 +195,7 @@ proptest! {
         pieces in proptest::collection::vec(("[a-zé🧵]{0,5}", any::<bool>()), 1..12),
         last in "[a-zé🧵]{0,5}",
     ) {
-        let (mut drafts, mut all, mut received) = (Drafts::default(), String::new(), String::new());
+        let (mut drafts, mut complete_text, mut received) = (SentDrafts::default(), String::new(), String::new());
         let receive = |events: Vec<DraftEvent>, received: &mut String| {
             for event in events {
                 let text: String = serde_json::from_str(event.text.as_str()).unwrap();
@@ -204,18 +204,18 @@ proptest! {
             }
         };
         for (n, (text, complete)) in pieces.iter().enumerate() {
-            all.push_str(text);
+            complete_text.push_str(text);
             let complete = *complete || n == 0;
-            let shown = if complete { &all } else { text };
+            let draft_text = if complete { &complete_text } else { text };
             let kind = complete.then_some(PieceKind::Text);
-            let events = drafts.update(news(n as u64, complete, vec![delta(0, 0, shown, kind)]));
+            let events = drafts.update(updates(n as u64, complete, vec![delta(0, 0, draft_text, kind)]));
             receive(events, &mut received);
-            prop_assert_eq!(&received, &all);
+            prop_assert_eq!(&received, &complete_text);
         }
-        all.push_str(&last);
+        complete_text.push_str(&last);
         let begun = !received.is_empty();
-        let parts = serde_json::json!([{"type": "text", "text": all}]).to_string();
-        receive(drafts.rest(&item(0, &parts)), &mut received);
-        prop_assert!(!begun || received == all);
+        let parts = serde_json::json!([{"type": "text", "text": complete_text}]).to_string();
+        receive(drafts.remaining_events(&item(0, &parts)), &mut received);
+        prop_assert!(!begun || received == complete_text);
     }
 }

@@ -30,8 +30,8 @@ async fn pairs(world: &HistoryWorld, limit: usize) -> Vec<(String, String)> {
 }
 
 fn text_pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-    let owned = |(q, a): &(&str, &str)| ((*q).to_owned(), (*a).to_owned());
-    pairs.iter().map(owned).collect()
+    let to_owned_pair = |(q, a): &(&str, &str)| ((*q).to_owned(), (*a).to_owned());
+    pairs.iter().map(to_owned_pair).collect()
 }
 
 pub(super) async fn the_newest_turns_are_listed_in_order(world: &HistoryWorld) {
@@ -92,24 +92,27 @@ pub(super) async fn redacted_turns_are_tombstones(world: &HistoryWorld) {
         turn
     );
     let _ = store
-        .finish(anonymous_answer("s", "r1", turn, "answer"))
+        .finalize(anonymous_answer("s", "r1", turn, "answer"))
         .await;
     assert_eq!(world.recent("s", "", 10).await.len(), 1);
 }
 
 pub(super) async fn a_replacement_keeps_the_position_of_the_turn(world: &HistoryWorld) {
-    let old = world.exchange("s", "r1", ("q1", "wrong")).await;
+    let replaced = world.exchange("s", "r1", ("q1", "wrong")).await;
     world.exchange("s", "r2", ("q2", "a2")).await;
-    let better = StartTurn {
+    let correction = StartTurn {
         question_neutral: Some(JsonText::from_plain("q1")),
         answer_neutral: Some(JsonText::from_plain("right")),
         ..StartTurn::new(request("r1-corrected"))
     };
     let scope = as_user("");
-    let new = world.engine.turns.replace(&scope, id("s"), old, better);
+    let new = world
+        .engine
+        .turns
+        .replace(&scope, id("s"), replaced, correction);
     let new = new.await.unwrap();
     assert_eq!((new.record_version, new.ordinal), (2, 1));
-    let stored = world.turn("s", "", old).await;
+    let stored = world.turn("s", "", replaced).await;
     assert_eq!(stored.replaced_by_turn_id, Some(new.turn_id));
     assert_eq!(
         stored.answer_neutral.unwrap().to_plain(),
@@ -122,7 +125,7 @@ pub(super) async fn a_replacement_keeps_the_position_of_the_turn(world: &History
         expected
     );
     assert_eq!(pairs(world, 10).await, expected);
-    redact(world, old).await;
+    redact(world, replaced).await;
     assert_eq!(
         pairs(world, 10).await,
         text_pairs(&[("q2", "a2")]),

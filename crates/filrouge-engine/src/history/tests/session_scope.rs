@@ -18,9 +18,9 @@ pub(super) async fn a_request_has_one_turn(world: &HistoryWorld) {
 }
 
 pub(super) async fn a_request_id_is_scoped_to_its_session(world: &HistoryWorld) {
-    let one = world.exchange("s", "r", ("q", "a")).await;
-    let other = world.exchange("t", "r", ("q2", "a2")).await;
-    assert_ne!(one, other);
+    let first = world.exchange("s", "r", ("q", "a")).await;
+    let second = world.exchange("t", "r", ("q2", "a2")).await;
+    assert_ne!(first, second);
     assert_eq!(world.recent("s", "", 10).await.len(), 1);
     assert_eq!(world.recent("t", "", 10).await.len(), 1);
 }
@@ -31,13 +31,13 @@ pub(super) async fn a_repeated_start_returns_the_same_turn(world: &HistoryWorld)
         .start(anonymous_question("s", "r", "q"))
         .await
         .unwrap();
-    let mut again = anonymous_question("s", "r", "another question");
-    again.request.metadata = json(r#"{"retry":true}"#);
-    again.request.application.translate_chat = true;
-    assert_eq!(store.start(again.clone()).await.unwrap(), first);
-    let end = anonymous_answer("s", "r", first, "a");
-    store.finish(end).await.unwrap();
-    assert_eq!(store.start(again).await.unwrap(), first);
+    let mut repeated = anonymous_question("s", "r", "another question");
+    repeated.request.metadata = json(r#"{"retry":true}"#);
+    repeated.request.application.translate_chat = true;
+    assert_eq!(store.start(repeated.clone()).await.unwrap(), first);
+    let answer = anonymous_answer("s", "r", first, "a");
+    store.finalize(answer).await.unwrap();
+    assert_eq!(store.start(repeated).await.unwrap(), first);
     let recent = world.recent("s", "", 10).await;
     assert_eq!(
         HistoryWorld::texts(&recent),
@@ -61,7 +61,7 @@ pub(super) async fn concurrent_starts_are_one_turn(world: &HistoryWorld) {
     let ids = starts.join_all().await;
     assert!(ids.iter().all(|id| *id == ids[0]));
     store
-        .finish(anonymous_answer("s", "r", ids[0], "a"))
+        .finalize(anonymous_answer("s", "r", ids[0], "a"))
         .await
         .unwrap();
     assert_eq!(world.recent("s", "", 10).await.len(), 1);
@@ -79,7 +79,7 @@ pub(super) async fn concurrent_turns_are_all_kept(world: &HistoryWorld) {
                 .await
                 .unwrap();
             store
-                .finish(anonymous_answer("s", &name, turn, &name))
+                .finalize(anonymous_answer("s", &name, turn, &name))
                 .await
                 .unwrap();
         });
@@ -97,12 +97,15 @@ pub(super) async fn finalizing_again_changes_nothing(world: &HistoryWorld) {
     let before = world.turn("s", "", turn).await;
     world.clock.advance(60_000_000);
     store
-        .finish(anonymous_answer("s", "r", turn, "a"))
+        .finalize(anonymous_answer("s", "r", turn, "a"))
         .await
         .unwrap();
     assert_eq!(world.turn("s", "", turn).await, before);
-    let other = store.finish(anonymous_answer("s", "r", turn, "b")).await;
-    assert_eq!(other.unwrap_err().code, ErrorCode::IdempotencyMismatch);
+    let second_answer = store.finalize(anonymous_answer("s", "r", turn, "b")).await;
+    assert_eq!(
+        second_answer.unwrap_err().code,
+        ErrorCode::IdempotencyMismatch
+    );
     assert_eq!(world.turn("s", "", turn).await, before);
 }
 
@@ -118,10 +121,10 @@ pub(super) async fn finalizing_another_turn_is_refused(world: &HistoryWorld) {
         .unwrap();
     world.exchange("t", "r", ("q", "a")).await;
     let code = async |session: &str, request: &str| {
-        let end = store
-            .finish(anonymous_answer(session, request, turn, "a"))
+        let answer = store
+            .finalize(anonymous_answer(session, request, turn, "a"))
             .await;
-        end.unwrap_err().code
+        answer.unwrap_err().code
     };
     // A store that sees only one session at a time cannot find turns of other sessions.
     let code_of_other_session = code("t", "r").await;
@@ -153,30 +156,30 @@ pub(super) async fn translations_are_optional(world: &HistoryWorld) {
     );
     assert!(!plain.application.translate_chat && !plain.answer_translated_is_fallback);
     let store = world.history();
-    let mut begin = anonymous_question("s", "r2", "question");
-    begin.request.question_translated = text("pytanie");
-    begin.request.application.translate_chat = true;
-    let turn = store.start(begin).await.unwrap();
-    let mut end = anonymous_answer("s", "r2", turn, "answer");
-    end.request.answer_translated = text("odpowiedź");
-    store.finish(end).await.unwrap();
-    let both = world.turn("s", "", turn).await;
+    let mut question = anonymous_question("s", "r2", "question");
+    question.request.question_translated = text("pytanie");
+    question.request.application.translate_chat = true;
+    let turn = store.start(question).await.unwrap();
+    let mut answer = anonymous_answer("s", "r2", turn, "answer");
+    answer.request.answer_translated = text("odpowiedź");
+    store.finalize(answer).await.unwrap();
+    let translated = world.turn("s", "", turn).await;
     let plain = |text: &Option<filrouge_types::JsonText>| text.as_ref().unwrap().to_plain();
-    assert_eq!(plain(&both.question_neutral), "question");
-    assert_eq!(plain(&both.question_translated), "pytanie");
-    assert_eq!(plain(&both.answer_neutral), "answer");
-    assert_eq!(plain(&both.answer_translated), "odpowiedź");
-    assert!(both.application.translate_chat && !both.answer_translated_is_fallback);
+    assert_eq!(plain(&translated.question_neutral), "question");
+    assert_eq!(plain(&translated.question_translated), "pytanie");
+    assert_eq!(plain(&translated.answer_neutral), "answer");
+    assert_eq!(plain(&translated.answer_translated), "odpowiedź");
+    assert!(translated.application.translate_chat && !translated.answer_translated_is_fallback);
 }
 
 pub(super) async fn metadata_is_kept_unchanged(world: &HistoryWorld) {
     let store = world.history();
-    let mut begin = anonymous_question("s", "r", "q");
-    begin.request.metadata = json(r#"{"channel":"web","cost":1.0,"big":9007199254740993}"#);
-    let turn = store.start(begin).await.unwrap();
-    let mut end = anonymous_answer("s", "r", turn, "a");
-    end.request.metadata = json(r#"{"cost":2.50,"new":[]}"#);
-    store.finish(end).await.unwrap();
+    let mut question = anonymous_question("s", "r", "q");
+    question.request.metadata = json(r#"{"channel":"web","cost":1.0,"big":9007199254740993}"#);
+    let turn = store.start(question).await.unwrap();
+    let mut answer = anonymous_answer("s", "r", turn, "a");
+    answer.request.metadata = json(r#"{"cost":2.50,"new":[]}"#);
+    store.finalize(answer).await.unwrap();
     assert_eq!(
         world.turn("s", "", turn).await.metadata.as_str(),
         r#"{"channel":"web","cost":2.50,"big":9007199254740993,"new":[]}"#
@@ -185,22 +188,22 @@ pub(super) async fn metadata_is_kept_unchanged(world: &HistoryWorld) {
 
 pub(super) async fn the_history_of_another_identity_looks_absent(world: &HistoryWorld) {
     let store = world.history();
-    let mut begin = anonymous_question("s", "r", "q");
-    begin.who = identity("ada");
-    let turn = store.start(begin).await.unwrap();
-    let mut end = anonymous_answer("s", "r", turn, "a");
-    end.who = identity("ada");
-    store.finish(end).await.unwrap();
+    let mut question = anonymous_question("s", "r", "q");
+    question.identity_id = identity("ada");
+    let turn = store.start(question).await.unwrap();
+    let mut answer = anonymous_answer("s", "r", turn, "a");
+    answer.identity_id = identity("ada");
+    store.finalize(answer).await.unwrap();
     assert_eq!(world.recent("s", "ada", 10).await.len(), 1);
     for user in ["", "bob"] {
         assert!(world.recent("s", user, 10).await.is_empty(), "{user:?}");
-        let mut end = anonymous_answer("s", "r", turn, "b");
-        end.who = identity(user);
-        let code = store.finish(end).await.unwrap_err().code;
+        let mut answer = anonymous_answer("s", "r", turn, "b");
+        answer.identity_id = identity(user);
+        let code = store.finalize(answer).await.unwrap_err().code;
         assert_eq!(code, ErrorCode::SessionNotFound, "{user:?}");
-        let mut begin = anonymous_question("s", "r9", "q");
-        begin.who = identity(user);
-        let code = store.start(begin).await.unwrap_err().code;
+        let mut question = anonymous_question("s", "r9", "q");
+        question.identity_id = identity(user);
+        let code = store.start(question).await.unwrap_err().code;
         assert_eq!(code, ErrorCode::SessionConflict, "{user:?}");
     }
     assert!(world.recent("absent", "", 10).await.is_empty());

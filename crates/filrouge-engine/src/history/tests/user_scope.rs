@@ -109,24 +109,27 @@ pub(super) async fn a_link_to_another_identity_is_refused(world: &HistoryWorld) 
 pub(super) async fn inserting_again_changes_nothing(world: &HistoryWorld) {
     let history = world.history();
     let open = turn_of_another_store(world, "s", "r1", None);
-    let done = turn_of_another_store(world, "s", "r2", Some("a2"));
-    for turn in [&open, &done] {
+    let finalized = turn_of_another_store(world, "s", "r2", Some("a2"));
+    for turn in [&open, &finalized] {
         history.insert_turn(turn.clone()).await.unwrap();
     }
     let before = list_turns(world, "s").await;
-    for turn in [&done, &open, &done] {
+    for turn in [&finalized, &open, &finalized] {
         history.insert_turn(turn.clone()).await.unwrap();
     }
     assert_eq!(list_turns(world, "s").await, before);
     let stored: Vec<_> = before.iter().map(|t| (t.turn_id, t.status)).collect();
     assert_eq!(
         stored,
-        [(open.turn_id, open.status), (done.turn_id, done.status)]
+        [
+            (open.turn_id, open.status),
+            (finalized.turn_id, finalized.status)
+        ]
     );
-    assert_eq!(before[1].metadata, done.metadata);
+    assert_eq!(before[1].metadata, finalized.metadata);
     assert_eq!(
         before[1].application.pipeline_name,
-        done.application.pipeline_name
+        finalized.application.pipeline_name
     );
     assert_eq!(before[1].identity_id, identity("ada"));
 }
@@ -137,14 +140,14 @@ pub(super) async fn an_open_turn_gets_its_answer(world: &HistoryWorld) {
         .insert_turn(turn_of_another_store(world, "s", "r", None))
         .await
         .unwrap();
-    let mut done = turn_of_another_store(world, "s", "r", Some("a"));
-    done.answer_translated = Some(JsonText::from_plain("o"));
-    history.insert_turn(done.clone()).await.unwrap();
+    let mut finalized = turn_of_another_store(world, "s", "r", Some("a"));
+    finalized.answer_translated = Some(JsonText::from_plain("o"));
+    history.insert_turn(finalized.clone()).await.unwrap();
     let turn = &list_turns(world, "s").await[0];
     assert_eq!(turn.status, TurnStatus::Finalized);
-    assert_eq!(turn.answer_neutral, done.answer_neutral);
-    assert_eq!(turn.answer_translated, done.answer_translated);
-    history.insert_turn(done).await.unwrap();
+    assert_eq!(turn.answer_neutral, finalized.answer_neutral);
+    assert_eq!(turn.answer_translated, finalized.answer_translated);
+    history.insert_turn(finalized).await.unwrap();
 }
 
 pub(super) async fn inserted_turns_keep_their_times_and_order(world: &HistoryWorld) {
@@ -193,40 +196,40 @@ pub(super) async fn inserted_turns_keep_their_times_and_order(world: &HistoryWor
 
 pub(super) async fn turns_that_violate_a_rule_are_not_inserted(world: &HistoryWorld) {
     let history = world.history();
-    let good = turn_of_another_store(world, "s", "r", Some("a"));
+    let valid = turn_of_another_store(world, "s", "r", Some("a"));
     let anonymous = Turn {
         identity_id: None,
-        ..good.clone()
+        ..valid.clone()
     };
     let of_another_session = Turn {
         session_id: id("t"),
-        ..good.clone()
+        ..valid.clone()
     };
     let failed = Turn {
         status: TurnStatus::Failed,
-        ..good.clone()
+        ..valid.clone()
     };
-    let empty = Turn {
+    let without_answer = Turn {
         answer_neutral: None,
-        ..good.clone()
+        ..valid.clone()
     };
     let redacted = Turn {
-        deleted_at: Some(good.created_at),
-        ..good.clone()
+        deleted_at: Some(valid.created_at),
+        ..valid.clone()
     };
     for (turn, code) in [
         (anonymous, ErrorCode::Invalid),
         (of_another_session, ErrorCode::TurnMismatch),
         (failed, ErrorCode::Invalid),
-        (empty, ErrorCode::AnswerMissing),
+        (without_answer, ErrorCode::AnswerMissing),
         (redacted, ErrorCode::TurnRedacted),
     ] {
         assert_eq!(history.insert_turn(turn).await.unwrap_err().code, code);
     }
-    history.insert_turn(good.clone()).await.unwrap();
+    history.insert_turn(valid.clone()).await.unwrap();
     let of_bob = Turn {
         identity_id: identity("bob"),
-        ..good.clone()
+        ..valid.clone()
     };
     let code = history.insert_turn(of_bob).await.unwrap_err().code;
     assert_eq!(code, ErrorCode::SessionConflict);
@@ -238,9 +241,9 @@ pub(super) async fn turns_that_violate_a_rule_are_not_inserted(world: &HistoryWo
     let redact = world
         .engine
         .erasure
-        .redact_turn(&scope, id("s"), good.turn_id, reason);
+        .redact_turn(&scope, id("s"), valid.turn_id, reason);
     redact.await.unwrap();
-    history.insert_turn(good).await.unwrap();
+    history.insert_turn(valid).await.unwrap();
     let stored = &list_turns(world, "s").await[0];
     assert!(stored.deleted_at.is_some() && stored.question_neutral.is_none());
 }
@@ -290,10 +293,10 @@ pub(super) async fn the_stores_clock_sets_the_time(world: &HistoryWorld) {
     finalize(world, &turn, "ada", "a").await.unwrap();
     assert_eq!(list_turns(world, "s").await, [stored]);
     // A retry through the calls of the session scope is a retry, too.
-    let mut again = anonymous_question("s", "r", "question r");
-    again.who = identity("ada");
-    assert_eq!(history.start(again).await.unwrap(), turn.turn_id);
-    let mut again = anonymous_answer("s", "r", turn.turn_id, "a");
-    again.who = identity("ada");
-    history.finish(again).await.unwrap();
+    let mut repeated = anonymous_question("s", "r", "question r");
+    repeated.identity_id = identity("ada");
+    assert_eq!(history.start(repeated).await.unwrap(), turn.turn_id);
+    let mut repeated = anonymous_answer("s", "r", turn.turn_id, "a");
+    repeated.identity_id = identity("ada");
+    history.finalize(repeated).await.unwrap();
 }

@@ -54,7 +54,7 @@ pub(super) fn text(text: &str) -> Option<JsonText> {
 /// The arguments of a call.
 #[derive(Debug, Clone)]
 pub(super) struct WorldCall<R> {
-    pub(super) who: Option<IdentityId>,
+    pub(super) identity_id: Option<IdentityId>,
     pub(super) session: SessionId,
     pub(super) turn: Option<TurnId>,
     pub(super) request: R,
@@ -63,7 +63,7 @@ pub(super) struct WorldCall<R> {
 
 fn call<R>(session: &str, user: &str, turn: Option<TurnId>, request: R) -> WorldCall<R> {
     WorldCall {
-        who: identity(user),
+        identity_id: identity(user),
         session: id(session),
         turn,
         request,
@@ -116,7 +116,7 @@ pub(super) fn answer_call(
     answer: &str,
 ) -> WorldCall<FinalizeTurn> {
     WorldCall {
-        who: start.who.clone(),
+        identity_id: start.identity_id.clone(),
         session: start.session.clone(),
         turn,
         request: FinalizeTurn {
@@ -130,28 +130,40 @@ pub(super) fn answer_call(
 
 impl History {
     pub(super) async fn start(&self, call: WorldCall<StartTurn>) -> Result<TurnId, Failure> {
-        self.start_turn(call.who, call.session, call.request).await
-    }
-
-    pub(super) async fn finish(&self, call: WorldCall<FinalizeTurn>) -> Result<(), Failure> {
-        self.finalize_turn(call.who, call.session, call.turn.unwrap(), call.request)
+        self.start_turn(call.identity_id, call.session, call.request)
             .await
     }
 
-    pub(super) async fn started(&self, call: WorldCall<StartTurn>) -> Result<TurnId, Failure> {
-        self.on_request_started(call.who, call.session, call.request)
+    pub(super) async fn finalize(&self, call: WorldCall<FinalizeTurn>) -> Result<(), Failure> {
+        self.finalize_turn(
+            call.identity_id,
+            call.session,
+            call.turn.unwrap(),
+            call.request,
+        )
+        .await
+    }
+
+    pub(super) async fn request_started(
+        &self,
+        call: WorldCall<StartTurn>,
+    ) -> Result<TurnId, Failure> {
+        self.on_request_started(call.identity_id, call.session, call.request)
             .await
     }
 
-    pub(super) async fn finalized(&self, call: WorldCall<FinalizeTurn>) -> Result<(), Failure> {
+    pub(super) async fn request_finalized(
+        &self,
+        call: WorldCall<FinalizeTurn>,
+    ) -> Result<(), Failure> {
         let WorldCall {
-            who,
+            identity_id,
             session,
             turn,
             request,
             start,
         } = call;
-        self.on_request_finalized(who, session, turn, request, start)
+        self.on_request_finalized(identity_id, session, turn, request, start)
             .await
     }
 }
@@ -200,23 +212,23 @@ impl HistoryWorld {
     }
 
     /// A hot store in front of a ledger that stores the sessions of identities.
-    pub(super) fn two_scopes() -> Self {
-        Self::scopes(DurablePolicy::Authenticated)
+    pub(super) fn tiered() -> Self {
+        Self::tiered_with_policy(DurablePolicy::Authenticated)
     }
 
     /// A hot store in front of a ledger that stores all sessions.
-    pub(super) fn copies() -> Self {
-        Self::scopes(DurablePolicy::All)
+    pub(super) fn tiered_all_durable() -> Self {
+        Self::tiered_with_policy(DurablePolicy::All)
     }
 
-    fn scopes(durable: DurablePolicy) -> Self {
+    fn tiered_with_policy(durable: DurablePolicy) -> Self {
         let clock = Arc::new(FixedClock::at(NOW));
         let ledger = MemoryLedger::new(keyring(), Arc::new(OsEntropy), clock.clone());
         let options = TierOptions {
             durable,
             ..TierOptions::default()
         };
-        let scopes = TieredLedger::new(
+        let tiers = TieredLedger::new(
             Arc::new(ledger),
             hot_store(&clock),
             keyring(),
@@ -224,7 +236,7 @@ impl HistoryWorld {
             clock.clone(),
             options,
         );
-        Self::with_ledger(scopes, clock)
+        Self::with_ledger(tiers, clock)
     }
 
     pub(super) fn history(&self) -> History {
@@ -239,14 +251,14 @@ impl HistoryWorld {
             .await
             .unwrap();
         let end = anonymous_answer(session, name, turn, texts.1);
-        store.finish(end).await.unwrap();
+        store.finalize(end).await.unwrap();
         turn
     }
 
     pub(super) async fn recent(&self, session: &str, user: &str, limit: usize) -> Vec<Turn> {
-        let (who, id) = (identity(user), id(session));
+        let (identity_id, id) = (identity(user), id(session));
         let recent = self.history();
-        let recent = recent.list_recent_finalized_turns(who, &id, limit);
+        let recent = recent.list_recent_finalized_turns(identity_id, &id, limit);
         recent.await.unwrap()
     }
 

@@ -7,7 +7,7 @@ use filrouge_store::hot::HotStore;
 use filrouge_types::{ErrorCode, SessionId, TurnId};
 
 use super::stores::FailureSwitch;
-use super::world::{TierProcess, TierWorld, anonymous, code, sid, until, user};
+use super::world::{TierProcess, TierWorld, anonymous, code, sid, user, wait_until};
 use crate::caller::Caller;
 use crate::scopes::DurablePolicy;
 
@@ -16,8 +16,7 @@ async fn hot_store_contains(world: &TierWorld, s: &SessionId, word: &str) -> boo
     bytes.windows(word.len()).any(|at| at == word.as_bytes())
 }
 
-/// Runs `write`, and drops it when call number `at` of a store is held without an answer; returns whether that call was
-/// reached.
+/// Runs `write`, and drops it while call number `at` of a store is not answered. Returns whether that call was made.
 async fn disconnect_at(
     process: &TierProcess,
     switch: &FailureSwitch,
@@ -26,21 +25,21 @@ async fn disconnect_at(
 ) -> bool {
     let from = switch.calls.load(Ordering::Relaxed) + at;
     *switch.held_from.lock().unwrap() = Some(from);
-    let held = until("the call is made", async || {
+    let call_made = wait_until("the call is made", async || {
         switch.calls.load(Ordering::Relaxed) > from
     });
     let disconnected = tokio::select! {
-        () = held => true,
+        () = call_made => true,
         () = write => false,
     };
     *switch.held_from.lock().unwrap() = None;
     // Closing waits for running removals.
-    drop(process.scopes.clearing.write().await);
+    drop(process.tiers.deletion_lock.write().await);
     disconnected
 }
 
 #[tokio::test]
-async fn a_redaction_in_the_ledger_clears_the_hot_store() {
+async fn a_redaction_in_the_ledger_is_completed_in_the_hot_store() {
     let mut disconnects = 0;
     for erases in [false, true] {
         for at in 0..3 {
@@ -52,7 +51,7 @@ async fn a_redaction_in_the_ledger_clears_the_hot_store() {
                 .await
                 .unwrap()
                 .turn_id;
-            process.scopes.settle().await;
+            process.tiers.flush().await;
             assert!(hot_store_contains(&world, &s, "is secret").await);
             let write = async {
                 if erases {
@@ -74,7 +73,7 @@ async fn a_redaction_in_the_ledger_clears_the_hot_store() {
 }
 
 #[tokio::test]
-async fn a_redaction_in_the_hot_store_is_noted_in_the_ledger() {
+async fn a_redaction_in_the_hot_store_is_completed_by_its_note_in_the_ledger() {
     let mut disconnects = 0;
     for at in 0..8 {
         let world = TierWorld::new(DurablePolicy::Authenticated);
@@ -114,20 +113,20 @@ async fn a_redaction_without_an_answer_removes_the_copy() {
         .await
         .unwrap()
         .turn_id;
-    first.scopes.settle().await;
+    first.tiers.flush().await;
     let dying = world.process_with(Arc::new(FailureSwitch::dies_after(0, true)), Arc::default());
     let redacted = dying.redact(&ada, &s, turn).await;
     assert_eq!(code(redacted), ErrorCode::StoreUnavailable);
-    until("the copy is removed", async || {
+    wait_until("the copy is removed", async || {
         !hot_store_contains(&world, &s, "is secret").await
     })
     .await;
     // A refused redaction does not remove the copy.
     let other = first.complete_turn(&ada, &s, "other").await.unwrap();
     first.page(&ada, &s, 5).await.unwrap();
-    first.scopes.settle().await;
+    first.tiers.flush().await;
     let refused = first.redact(&user("bob"), &s, other.turn_id).await;
     assert_eq!(code(refused), ErrorCode::SessionNotFound);
-    assert_eq!(first.scopes.counts().removals_waiting, 0);
+    assert_eq!(first.tiers.counts().removals_waiting, 0);
     assert!(hot_store_contains(&world, &s, "other it is").await);
 }

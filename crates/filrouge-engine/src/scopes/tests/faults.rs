@@ -203,10 +203,10 @@ async fn durable_answers_do_not_depend_on_the_hot_store() {
                 world.tick();
                 reference_world.tick();
                 if n % 3 == 0 {
-                    process.scopes.settle().await;
+                    process.tiers.flush().await;
                 }
             }
-            failures += process.scopes.counts().hot_failures;
+            failures += process.tiers.counts().hot_failures;
         }
     }
     assert!(failures > 200, "{failures} failures");
@@ -240,8 +240,8 @@ async fn ephemeral_answers_are_correct_or_failures() {
             world.tick();
             reference_world.tick();
         }
-        let [one, two] = processes.map(|process| process.scopes.counts().hot_failures);
-        failures += one + two;
+        let hot_failures = processes.map(|process| process.tiers.counts().hot_failures);
+        failures += hot_failures.iter().sum::<u64>();
     }
     assert!(
         failures > 500 && retries > 40 * 60 + 400,
@@ -249,8 +249,8 @@ async fn ephemeral_answers_are_correct_or_failures() {
     );
 }
 
-/// The session is lost between two calls: every request about its turns says that they have expired, until the session
-/// is created again.
+/// The session is lost between two calls. Every request about its turns is answered that they have expired, until the
+/// session is created again.
 #[tokio::test]
 async fn a_lost_session_is_never_partly_present() {
     use filrouge_store::hot::HotStore;

@@ -15,7 +15,7 @@ use crate::{
     AppendItems, CancelTurn, Engine, ErrorBody, FailTurn, FinalizeTurn, PatchSession, StartTurn,
 };
 
-/// Reproducible random numbers; the value must not be 0.
+/// Reproducible random numbers by xorshift; the seed must not be 0.
 pub(super) struct Random(pub(super) u64);
 
 impl Random {
@@ -43,9 +43,9 @@ impl Random {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CopyEffect {
     /// The copy is updated, and stays usable.
-    Continues,
+    Updates,
     /// The copy is removed, or no longer equals the ledger's history.
-    Ends,
+    Invalidates,
     /// Nothing was written.
     Nothing,
 }
@@ -96,19 +96,19 @@ impl TestedHistory<'_> {
 
     /// Executes a random write. Some writes go through the bypass, a process without a hot store.
     pub(super) async fn step(&mut self) -> CopyEffect {
-        let bypassed = self.random.below(12) == 0;
+        let is_bypassed = self.random.below(12) == 0;
         let kind = self.random.below(15);
         let (scope, s) = (self.scope.clone(), self.session.clone());
         let open = self.random_turn(TurnStatus::Open);
         let finalized = self.random_turn(TurnStatus::Finalized);
         let interrupted = self.random_turn(TurnStatus::Interrupted);
         let start = self.start((1..5).contains(&kind));
-        let engine = if bypassed {
+        let engine = if is_bypassed {
             &self.bypass
         } else {
             &self.process.engine
         };
-        let (mut effect, mut ends) = (CopyEffect::Continues, false);
+        let (mut effect, mut invalidates) = (CopyEffect::Updates, false);
         let turn = match (kind, open, finalized, interrupted) {
             (0..5, ..) => Some(
                 engine
@@ -197,7 +197,7 @@ impl TestedHistory<'_> {
                 }
             }
             (11, _, Some(turn), _) => {
-                ends = true;
+                invalidates = true;
                 let reason = crate::RedactTurn { reason: "r".into() };
                 let redacted = engine
                     .erasure
@@ -210,13 +210,13 @@ impl TestedHistory<'_> {
                 Some(redacted.into_value())
             }
             (12, _, Some(turn), _) => {
-                ends = true;
+                invalidates = true;
                 let shown = engine
                     .turns
                     .get(&Caller::from(&scope), &s, turn)
                     .await
                     .unwrap();
-                let seqs = Seqs::of([(shown.last_seq, shown.last_seq)]).unwrap();
+                let seqs = Seqs::from_ranges([(shown.last_seq, shown.last_seq)]).unwrap();
                 engine
                     .erasure
                     .redact(&Caller::from(&scope), s, RedactionTarget::Items(seqs), "r")
@@ -246,14 +246,14 @@ impl TestedHistory<'_> {
                     .get(&Caller::from(&scope), &s, turn)
                     .await
                     .unwrap();
-                let again = StartTurn {
+                let restart = StartTurn {
                     question_neutral: shown.question_neutral,
                     ..StartTurn::new(shown.request_id)
                 };
                 Some(
                     engine
                         .turns
-                        .start(&Caller::from(&scope), s, again)
+                        .start(&Caller::from(&scope), s, restart)
                         .await
                         .unwrap()
                         .value,
@@ -269,7 +269,7 @@ impl TestedHistory<'_> {
                     .patch(&Caller::from(&scope), s, patch, None)
                     .await
                 {
-                    Ok(_) => CopyEffect::Continues,
+                    Ok(_) => CopyEffect::Updates,
                     Err(_) => CopyEffect::Nothing,
                 };
                 None
@@ -278,8 +278,8 @@ impl TestedHistory<'_> {
         if let Some(turn) = turn.filter(|turn| turn.deleted_at.is_none()) {
             self.turns.insert(turn.turn_id, turn.status);
         }
-        if bypassed || ends {
-            CopyEffect::Ends
+        if is_bypassed || invalidates {
+            CopyEffect::Invalidates
         } else {
             effect
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use filrouge_store::hot::HotStore;
 use filrouge_types::ErrorCode;
 
-use super::login::{link, world_items};
+use super::login::{ledger_items, link};
 use super::world::{TierWorld, anonymous, code, sid, user};
 use crate::scopes::DurablePolicy;
 
@@ -55,7 +55,7 @@ async fn turns_in_an_unavailable_hot_store_are_moved_later() {
     let turns = process.turns(&ada, &s).await.unwrap();
     let ids: Vec<_> = turns.iter().map(|t| t.turn_id).collect();
     assert_eq!(ids, [own.turn_id, first.turn_id, open.turn_id]);
-    let (items, _) = world_items(&world, &s).await;
+    let (items, _) = ledger_items(&world, &s).await;
     let question = items
         .iter()
         .find(|i| i.turn_id == Some(first.turn_id))
@@ -65,7 +65,7 @@ async fn turns_in_an_unavailable_hot_store_are_moved_later() {
         Some(first.created_at),
         "the time of the question in the hot store"
     );
-    let counts = process.scopes.counts();
+    let counts = process.tiers.counts();
     assert_eq!(
         (counts.late_turns, counts.late_refused),
         (2, 1),
@@ -110,9 +110,9 @@ async fn remaining_turns_are_moved_only_to_their_owner() {
     assert_eq!(other.turns(&ada, &s).await.unwrap().len(), 3);
 }
 
-/// While the secret of the remaining turns is not presented, each write looks for them again.
+/// Until a caller presents the token of the remaining turns, each write searches for them again.
 #[tokio::test]
-async fn remaining_turns_with_a_secret_are_moved_when_it_is_presented() {
+async fn remaining_turns_with_a_token_are_moved_when_a_caller_presents_it() {
     let world = world();
     let process = world.process();
     let (s, ada) = (sid("s"), user("ada"));
@@ -138,7 +138,7 @@ async fn remaining_turns_with_a_secret_are_moved_when_it_is_presented() {
     assert_eq!(world.hot.load(&world.key(&s)).await.unwrap(), None);
 }
 
-/// A new session of an identity does not wait for the hot store, whichever call creates it.
+/// The creation of a session of an identity does not wait for the hot store, whichever call creates it.
 #[tokio::test]
 async fn the_history_contract_creates_a_session_without_the_hot_store() {
     use std::sync::Arc;

@@ -70,7 +70,7 @@ async fn a_login_moves_the_complete_history_into_the_ledger() {
         before,
         "ids, order, texts and times are kept"
     );
-    let (adopted, _) = world_items(&world, &s).await;
+    let (adopted, _) = ledger_items(&world, &s).await;
     assert_eq!(adopted[..items.len()], items[..]);
     assert_eq!(adopted.last().unwrap().body.channel, Channel::Link);
     let (events, _) = other.ledger().events(&ada, &s, 0, 10).await.unwrap();
@@ -87,14 +87,14 @@ async fn a_login_moves_the_complete_history_into_the_ledger() {
     );
     let report = other.ledger().verify(None).await.unwrap();
     assert!(report.findings.is_empty(), "{report:?}");
-    let counts = other.scopes.counts();
+    let counts = other.tiers.counts();
     assert_eq!(
         (counts.logins, counts.backfilled_turns, counts.late_turns),
         (1, 4, 0)
     );
 }
 
-pub(super) async fn world_items(
+pub(super) async fn ledger_items(
     world: &TierWorld,
     session: &filrouge_types::SessionId,
 ) -> filrouge_store::read::ItemPage {
@@ -111,14 +111,14 @@ async fn any_write_with_an_identity_is_a_login() {
     process.finalize(&ada, &s, open.turn_id, "b").await.unwrap();
     process.complete_turn(&ada, &s, "c").await.unwrap();
     assert_eq!(world.page(&ada, &s, 9).await.unwrap().0.len(), 2);
-    // A repeated request is recognized: it returns the first turn.
+    // A repeated request returns the first turn.
     let again = process.start(&ada, &s, "a").await.unwrap();
     assert!(again.replayed && !again.differs);
     assert_eq!(again.turn_id, open.turn_id);
 }
 
 #[tokio::test]
-async fn a_linked_session_looks_absent_to_all_others() {
+async fn only_its_owner_finds_a_linked_session() {
     let world = world();
     let (process, other) = (world.process(), world.process());
     let s = sid("s");
@@ -213,7 +213,7 @@ async fn the_next_user_of_a_browser_sees_no_turn_of_the_previous_one() {
 }
 
 #[tokio::test]
-async fn a_session_with_a_secret_is_linked_by_a_caller_who_presents_it() {
+async fn a_session_with_a_token_is_linked_only_by_a_caller_who_presents_it() {
     let world = world();
     let process = world.process();
     let token = Some(world.keyring.session_token("secret"));
@@ -265,10 +265,10 @@ async fn each_tenant_has_its_own_retention() {
     let restricted: TenantId = "restricted".parse().unwrap();
     let options = TierOptions {
         durable: DurablePolicy::Authenticated,
-        keep_in: HashMap::from([(restricted.clone(), retention)]),
+        keep_by_tenant: HashMap::from([(restricted.clone(), retention)]),
         ..TierOptions::default()
     };
-    let scopes = TieredLedger::new(
+    let tiers = TieredLedger::new(
         world.ledger.clone(),
         world.hot.clone(),
         world.keyring.clone(),
@@ -277,7 +277,7 @@ async fn each_tenant_has_its_own_retention() {
         options,
     );
     let settings = Settings::default();
-    let engine = Engine::new(scopes, Arc::new(OsEntropy), world.clock.clone(), settings);
+    let engine = Engine::new(tiers, Arc::new(OsEntropy), world.clock.clone(), settings);
     let parts = RawJson::parse(r#"[{"type":"text","text":"hm"}]"#).unwrap();
     for (tenant, items, metadata) in [
         (restricted, 3, r#"{"channel":"web"}"#),
@@ -332,7 +332,7 @@ async fn a_login_ends_streams_and_keeps_their_drafts() {
     let process = world.process();
     let (s, ada) = (sid("s"), user("ada"));
     let turn = process.start(&anonymous(), &s, "a").await.unwrap().turn_id;
-    let put = |number, text: &str| {
+    let put_draft = |number, text: &str| {
         let head = PieceHead {
             role: Role::Assistant,
             channel: Channel::Final,
@@ -353,7 +353,7 @@ async fn a_login_ends_streams_and_keeps_their_drafts() {
             session_id: s.clone(),
             turn_id: turn,
             stream: StreamId([7; 8]),
-            begins: number == 0,
+            starts_recording: number == 0,
             writer: "w".into(),
             number,
             deltas: vec![delta; usize::from(number > 0)],
@@ -365,13 +365,13 @@ async fn a_login_ends_streams_and_keeps_their_drafts() {
         })
     };
     for (number, text) in [(0, ""), (1, "half an "), (2, "answer")] {
-        put(number, text).await.unwrap();
+        put_draft(number, text).await.unwrap();
     }
     link(&process, "s", "ada").await.unwrap();
-    assert_eq!(code(put(3, "!").await), ErrorCode::SessionNotFound);
+    assert_eq!(code(put_draft(3, "!").await), ErrorCode::SessionNotFound);
     let shown = process.ledger().turn(&ada, &s, turn).await.unwrap();
     assert_eq!(shown.status, TurnStatus::Interrupted);
-    let (items, _) = world_items(&world, &s).await;
+    let (items, _) = ledger_items(&world, &s).await;
     let partial = items
         .iter()
         .find(|i| i.body.channel == Channel::Partial)

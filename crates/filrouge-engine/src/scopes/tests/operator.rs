@@ -6,7 +6,7 @@ use filrouge_store::hot::HotStore;
 use filrouge_store::ledger::Durability;
 use filrouge_types::ErrorCode;
 
-use super::world::{TierWorld, anonymous, code, operator, sid, until, user};
+use super::world::{TierWorld, anonymous, code, operator, sid, user, wait_until};
 use crate::caller::Caller;
 use crate::scopes::DurablePolicy;
 
@@ -20,7 +20,7 @@ async fn the_operator_writes_to_an_anonymous_session() {
     let (process, other) = (world.process(), world.process());
     let s = sid("s");
     let open = process.start(&anonymous(), &s, "a").await.unwrap().turn_id;
-    // No second session of that name is created.
+    // The write creates no second session with that id.
     let written = other.write_turn(&operator(), &s, "b").await.unwrap();
     assert_eq!(written.ordinal, 2);
     assert_eq!(written.durability, Durability::Ephemeral);
@@ -33,7 +33,7 @@ async fn the_operator_writes_to_an_anonymous_session() {
     );
     let redacted = other.redact(&operator(), &s, open).await.unwrap();
     assert!(redacted.deleted_at.is_some());
-    assert!(other.scopes.in_hot(&operator(), &s).await.unwrap());
+    assert!(other.tiers.in_hot(&operator(), &s).await.unwrap());
     other
         .engine
         .erasure
@@ -79,7 +79,7 @@ async fn a_link_by_the_operator_is_a_login() {
 }
 
 #[tokio::test]
-async fn without_the_hot_store_the_operator_reaches_only_the_ledger() {
+async fn while_the_hot_store_is_down_the_operator_reaches_only_the_ledger() {
     let world = world();
     let process = world.process();
     let s = sid("s");
@@ -119,7 +119,7 @@ async fn without_the_hot_store_the_operator_reaches_only_the_ledger() {
         ErrorCode::HotUnavailable
     );
     process.hot_switch.down.store(false, Ordering::Relaxed);
-    until("the redaction succeeds", async || {
+    wait_until("the redaction succeeds", async || {
         process.redact(&operator(), &s, turn).await.is_ok()
     })
     .await;

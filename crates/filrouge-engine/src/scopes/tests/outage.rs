@@ -1,16 +1,16 @@
-//! Outages of the ledger and of the hot store, and what copies may show meanwhile.
+//! Outages of the ledger and of the hot store, and the use of copies during them.
 
 use std::sync::atomic::Ordering;
 
 use filrouge_types::ErrorCode;
 
-use super::world::{TierWorld, anonymous, code, operator, page_of, sid, until, user};
+use super::world::{TierWorld, anonymous, code, operator, page_of, sid, user, wait_until};
 use crate::caller::Caller;
 use crate::scopes::DurablePolicy;
 
 /// While the ledger does not answer, only viewers to whom it has shown the session before get an answer.
 #[tokio::test]
-async fn an_outage_of_the_ledger_is_bridged_for_known_viewers() {
+async fn during_an_outage_of_the_ledger_only_earlier_viewers_get_answers() {
     for durable in [DurablePolicy::All, DurablePolicy::Authenticated] {
         let world = TierWorld::new(durable);
         let (process, other) = (world.process(), world.process());
@@ -18,14 +18,14 @@ async fn an_outage_of_the_ledger_is_bridged_for_known_viewers() {
         for request in ["a", "b", "c"] {
             process.complete_turn(&ada, &s, request).await.unwrap();
         }
-        process.scopes.settle().await;
+        process.tiers.flush().await;
         let expected = world.page(&ada, &s, 2).await.unwrap();
         let seq = process.ledger().session(&ada, &s).await.unwrap().last_seq;
         for process in [&process, &other] {
             process.ledger_switch.down.store(true, Ordering::Relaxed);
         }
         let recent = process
-            .scopes
+            .tiers
             .recent_turns(&ada, &s, 2)
             .await
             .unwrap()
@@ -44,10 +44,10 @@ async fn an_outage_of_the_ledger_is_bridged_for_known_viewers() {
             code(process.complete_turn(&ada, &s, "d").await),
             ErrorCode::StoreUnavailable
         );
-        assert_eq!(process.scopes.counts().recent_as_of, 1);
+        assert_eq!(process.tiers.counts().recent_as_of, 1);
         process.ledger_switch.down.store(false, Ordering::Relaxed);
         let recent = process
-            .scopes
+            .tiers
             .recent_turns(&ada, &s, 2)
             .await
             .unwrap()
@@ -58,33 +58,34 @@ async fn an_outage_of_the_ledger_is_bridged_for_known_viewers() {
 
 /// A copy of an older or another history than the viewer was shown is not returned.
 #[tokio::test]
-async fn an_older_copy_does_not_bridge_an_outage() {
+async fn an_older_copy_is_not_used_during_an_outage() {
     let world = TierWorld::new(DurablePolicy::All);
     let process = world.process();
     let (s, ada) = (sid("s"), user("ada"));
     process.complete_turn(&ada, &s, "a").await.unwrap();
-    process.scopes.settle().await;
+    process.tiers.flush().await;
     // The step of this write is lost.
     process.hot_switch.down.store(true, Ordering::Relaxed);
     process.complete_turn(&ada, &s, "b").await.unwrap();
-    process.scopes.settle().await;
+    process.tiers.flush().await;
     process.hot_switch.down.store(false, Ordering::Relaxed);
     process.ledger_switch.down.store(true, Ordering::Relaxed);
     assert_eq!(
         code(process.page(&ada, &s, 5).await),
         ErrorCode::StoreUnavailable
     );
-    assert_eq!(process.scopes.counts().steps_dropped, 1);
+    assert_eq!(process.tiers.counts().steps_dropped, 1);
 }
 
-/// Once an anonymous session has an owner, callers who saw it before must not see it, whichever process linked it.
+/// Once an anonymous session has an owner, callers who saw it before no longer see it, even if another process has
+/// linked it.
 #[tokio::test]
 async fn a_link_by_another_process_ends_the_access_of_anonymous_callers() {
     let world = TierWorld::new(DurablePolicy::All);
     let (process, other) = (world.process(), world.process());
     let (s, ada) = (sid("s"), user("ada"));
     process.complete_turn(&anonymous(), &s, "a").await.unwrap();
-    process.scopes.settle().await;
+    process.tiers.flush().await;
     assert_eq!(process.page(&anonymous(), &s, 5).await.unwrap().0.len(), 1);
     let identity = ada.viewer.identity().unwrap().clone();
     other
@@ -95,9 +96,9 @@ async fn a_link_by_another_process_ends_the_access_of_anonymous_callers() {
         .unwrap();
     other.complete_turn(&ada, &s, "of ada").await.unwrap();
     other.page(&ada, &s, 5).await.unwrap();
-    other.scopes.settle().await;
+    other.tiers.flush().await;
     assert_eq!(other.page(&ada, &s, 5).await.unwrap().0.len(), 2);
-    assert!(other.scopes.counts().recent_hits > 0, "there is a copy");
+    assert!(other.tiers.counts().recent_hits > 0, "there is a copy");
     process.ledger_switch.down.store(true, Ordering::Relaxed);
     assert_eq!(
         code(process.page(&anonymous(), &s, 5).await),
@@ -129,14 +130,14 @@ async fn a_slow_hot_store_delays_answers_only_by_its_own_timeout() {
             process.page(&ada, &s, 5).await.unwrap(),
             world.page(&ada, &s, 5).await.unwrap()
         );
-        assert!(process.scopes.counts().hot_failures > 0);
+        assert!(process.tiers.counts().hot_failures > 0);
         if durable == DurablePolicy::Authenticated {
             let started = process.complete_turn(&anonymous(), &sid("e"), "a").await;
             assert_eq!(code(started), ErrorCode::HotUnavailable);
         }
         process.hot_switch.slow.store(false, Ordering::Relaxed);
-        until("the removal is done", async || {
-            process.scopes.counts().removals_waiting == 0
+        wait_until("the removal is done", async || {
+            process.tiers.counts().removals_waiting == 0
         })
         .await;
         assert_eq!(
@@ -146,7 +147,7 @@ async fn a_slow_hot_store_delays_answers_only_by_its_own_timeout() {
     }
 }
 
-/// No answer from a copy is older than what this process has shown any viewer.
+/// No answer from a copy is older than a version that this process has shown to any viewer.
 #[tokio::test]
 async fn an_older_copy_is_not_shown_after_a_newer_history() {
     let world = TierWorld::new(DurablePolicy::All);
@@ -155,10 +156,10 @@ async fn an_older_copy_is_not_shown_after_a_newer_history() {
     for shown_to in [&ada, &operator()] {
         process.complete_turn(&ada, &s, "a").await.unwrap();
         process.page(&ada, &s, 5).await.unwrap();
-        process.scopes.settle().await;
+        process.tiers.flush().await;
         process.ledger_switch.down.store(true, Ordering::Relaxed);
         let recent = process
-            .scopes
+            .tiers
             .recent_turns(&ada, &s, 5)
             .await
             .unwrap()

@@ -7,7 +7,7 @@ use filrouge_store::hot::HotStore;
 use filrouge_store::record::Seqs;
 use filrouge_types::ErrorCode;
 
-use super::world::{TierWorld, anonymous, code, operator, sid, until, user};
+use super::world::{TierWorld, anonymous, code, operator, sid, user, wait_until};
 use crate::caller::Caller;
 use crate::scopes::{DurablePolicy, HotReceipt};
 
@@ -24,11 +24,11 @@ async fn redaction_removes_hot_copies_at_once() {
     let (s, ada) = (sid("s"), user("ada"));
     let turn = process.complete_turn(&ada, &s, "secret").await.unwrap();
     process.complete_turn(&ada, &s, "other").await.unwrap();
-    process.scopes.settle().await;
+    process.tiers.flush().await;
     assert!(contains(&world.hot_bytes(&s).await, "is secret"));
     process.redact(&ada, &s, turn.turn_id).await.unwrap();
     assert!(!contains(&world.hot_bytes(&s).await, "is secret"));
-    let receipt = process.scopes.receipt(&ada, &s);
+    let receipt = process.tiers.receipt(&ada, &s);
     assert_eq!(receipt, HotReceipt::Erased);
     assert_eq!(
         process.page(&ada, &s, 5).await.unwrap(),
@@ -37,9 +37,9 @@ async fn redaction_removes_hot_copies_at_once() {
     // A redaction of items removes the copy, too, and keeps the rest of the turn.
     let other = process.complete_turn(&ada, &s, "more").await.unwrap();
     process.page(&ada, &s, 5).await.unwrap();
-    process.scopes.settle().await;
+    process.tiers.flush().await;
     assert!(contains(&world.hot_bytes(&s).await, "more it is"));
-    let seqs = Seqs::of([(other.last_seq, other.last_seq)]).unwrap();
+    let seqs = Seqs::from_ranges([(other.last_seq, other.last_seq)]).unwrap();
     process
         .engine
         .erasure
@@ -59,12 +59,12 @@ async fn redaction_removes_hot_copies_at_once() {
 }
 
 #[tokio::test]
-async fn erasure_names_the_hot_store_in_its_receipt() {
+async fn the_receipt_of_an_erasure_lists_the_hot_store() {
     let world = TierWorld::new(DurablePolicy::All);
     let process = world.process();
     let (s, ada) = (sid("s"), user("ada"));
     process.complete_turn(&ada, &s, "secret").await.unwrap();
-    process.scopes.settle().await;
+    process.tiers.flush().await;
     process.hot_switch.down.store(true, Ordering::Relaxed);
     let stores = |receipt: crate::Written<crate::ErasureReceipt>| {
         let stores = receipt.into_value().stores.into_iter();
@@ -80,7 +80,7 @@ async fn erasure_names_the_hot_store_in_its_receipt() {
         stores(receipt),
         [("ledger", "erased"), ("hot", "unreachable")]
     );
-    let counts = process.scopes.counts();
+    let counts = process.tiers.counts();
     assert_eq!((counts.removals_failed, counts.removals_waiting), (1, 1));
     assert!(contains(&world.hot_bytes(&s).await, "is secret"));
     assert_eq!(
@@ -88,8 +88,8 @@ async fn erasure_names_the_hot_store_in_its_receipt() {
         ErrorCode::SessionErased
     );
     process.hot_switch.down.store(false, Ordering::Relaxed);
-    until("the removal is done", async || {
-        process.scopes.counts().removals_waiting == 0
+    wait_until("the removal is done", async || {
+        process.tiers.counts().removals_waiting == 0
     })
     .await;
     assert!(!contains(&world.hot_bytes(&s).await, "is secret"));
@@ -111,14 +111,14 @@ async fn an_older_copy_does_not_restore_a_redacted_turn() {
     let key = world.key(&s);
     let turn = process.complete_turn(&ada, &s, "secret").await.unwrap();
     process.complete_turn(&ada, &s, "other").await.unwrap();
-    process.scopes.settle().await;
+    process.tiers.flush().await;
     let old = world.hot.recent(&key, 1000).await.unwrap().unwrap();
     process.redact(&ada, &s, turn.turn_id).await.unwrap();
     let restore = || {
         let mut dump = world.dump.lock().unwrap();
         dump.copies.insert(key, old.clone());
     };
-    let before = [process.scopes.counts().recent_stale, 0];
+    let before = [process.tiers.counts().recent_stale, 0];
     for process in [&process, &world.process()] {
         restore();
         for limit in [1, 2, 5] {
@@ -128,10 +128,10 @@ async fn an_older_copy_does_not_restore_a_redacted_turn() {
         }
     }
     assert!(
-        process.scopes.counts().recent_stale > before[0],
+        process.tiers.counts().recent_stale > before[0],
         "the older copy was read"
     );
-    // The turn is not shown even while the ledger, which holds the redaction, does not answer.
+    // The turn is not shown even while the ledger, which has recorded the redaction, does not answer.
     restore();
     process.ledger_switch.down.store(true, Ordering::Relaxed);
     assert_eq!(
@@ -272,7 +272,7 @@ async fn the_operator_redacts_and_erases_remaining_turns() {
         }
         assert!(!contains(&world.hot_bytes(&s).await, "is secret"), "{name}");
     }
-    // This also holds without a read before the erasure.
+    // The same is true if the session is not read before the erasure.
     let all_durable = TierWorld::new(DurablePolicy::All);
     let s = sid("s");
     let mut before = TierWorld::new(DurablePolicy::Authenticated);

@@ -17,8 +17,8 @@ async fn under_durable_all_every_session_is_in_the_ledger() {
     let written = process.write_turn(&anonymous(), &s, "a").await.unwrap();
     assert_eq!(written.durability, Durability::Flushed);
     assert_eq!(world.page(&anonymous(), &s, 5).await.unwrap().0.len(), 1);
-    assert!(!process.scopes.is_ephemeral(&anonymous(), &s).await.unwrap());
-    assert!(!process.scopes.in_hot(&anonymous(), &s).await.unwrap());
+    assert!(!process.tiers.is_ephemeral(&anonymous(), &s).await.unwrap());
+    assert!(!process.tiers.in_hot(&anonymous(), &s).await.unwrap());
 }
 
 #[tokio::test]
@@ -26,7 +26,7 @@ async fn anonymous_sessions_are_only_in_the_hot_store() {
     let world = TierWorld::new(DurablePolicy::Authenticated);
     let process = world.process();
     let s = sid("s");
-    assert!(process.scopes.is_ephemeral(&anonymous(), &s).await.unwrap());
+    assert!(process.tiers.is_ephemeral(&anonymous(), &s).await.unwrap());
     let turn = process.start(&anonymous(), &s, "a").await.unwrap();
     process
         .finalize(&anonymous(), &s, turn.turn_id, "b")
@@ -37,7 +37,7 @@ async fn anonymous_sessions_are_only_in_the_hot_store() {
         ErrorCode::SessionNotFound
     );
     assert_eq!(process.page(&anonymous(), &s, 5).await.unwrap().0.len(), 1);
-    assert!(process.scopes.in_hot(&anonymous(), &s).await.unwrap());
+    assert!(process.tiers.in_hot(&anonymous(), &s).await.unwrap());
     let written = process.write_turn(&anonymous(), &s, "b").await.unwrap();
     assert_eq!(written.durability, Durability::Ephemeral);
     // Another process finds the session, too, also for the operator.
@@ -46,7 +46,7 @@ async fn anonymous_sessions_are_only_in_the_hot_store() {
     assert_eq!(other.turns(&operator(), &s).await.unwrap().len(), 2);
     // A caller with an identity reads it as an anonymous session, without a login.
     assert_eq!(other.turns(&user("ada"), &s).await.unwrap().len(), 2);
-    assert!(other.scopes.in_hot(&user("ada"), &s).await.unwrap());
+    assert!(other.tiers.in_hot(&user("ada"), &s).await.unwrap());
     assert_eq!(
         code(world.page(&operator(), &s, 5).await),
         ErrorCode::SessionNotFound
@@ -58,7 +58,7 @@ async fn owned_sessions_are_in_the_ledger() {
     let world = TierWorld::new(DurablePolicy::Authenticated);
     let process = world.process();
     let (s, ada) = (sid("s"), user("ada"));
-    assert!(!process.scopes.is_ephemeral(&ada, &s).await.unwrap());
+    assert!(!process.tiers.is_ephemeral(&ada, &s).await.unwrap());
     let written = process.write_turn(&ada, &s, "a").await.unwrap();
     assert_eq!(written.durability, Durability::Flushed);
     assert_eq!(world.page(&ada, &s, 5).await.unwrap().0.len(), 1);
@@ -71,8 +71,8 @@ async fn owned_sessions_are_in_the_ledger() {
         code(process.turns(&anonymous(), &s).await),
         ErrorCode::SessionNotFound
     );
-    assert!(!process.scopes.is_ephemeral(&anonymous(), &s).await.unwrap());
-    assert!(!process.scopes.in_hot(&anonymous(), &s).await.unwrap());
+    assert!(!process.tiers.is_ephemeral(&anonymous(), &s).await.unwrap());
+    assert!(!process.tiers.in_hot(&anonymous(), &s).await.unwrap());
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! One ledger and one hot store, any number of processes, and shorthands for requests.
+//! One ledger and one hot store for any number of processes, and helpers for requests.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub(super) struct TierWorld {
 
 /// One process.
 pub(super) struct TierProcess {
-    pub(super) scopes: Arc<TieredLedger>,
+    pub(super) tiers: Arc<TieredLedger>,
     pub(super) engine: Engine,
     pub(super) ledger_switch: Arc<FailureSwitch>,
     pub(super) hot_switch: Arc<FailureSwitch>,
@@ -117,7 +117,7 @@ impl TierWorld {
             durable: self.durable,
             ..TierOptions::default()
         };
-        let scopes = TieredLedger::new(
+        let tiers = TieredLedger::new(
             ledger,
             hot,
             self.keyring.clone(),
@@ -126,8 +126,8 @@ impl TierWorld {
             options,
         );
         TierProcess {
-            engine: self.engine(scopes.clone()),
-            scopes,
+            engine: self.engine(tiers.clone()),
+            tiers,
             ledger_switch,
             hot_switch,
         }
@@ -181,7 +181,7 @@ impl TierWorld {
 
 impl TierProcess {
     pub(super) fn ledger(&self) -> &dyn Ledger {
-        self.scopes.as_ref()
+        self.tiers.as_ref()
     }
 
     pub(super) async fn start(
@@ -269,7 +269,7 @@ impl TierProcess {
         session: &SessionId,
         limit: usize,
     ) -> Result<Page, Failure> {
-        if let Some(recent) = self.scopes.recent_turns(scope, session, limit).await? {
+        if let Some(recent) = self.tiers.recent_turns(scope, session, limit).await? {
             return Ok(page_of(recent));
         }
         let (turns, next) = self.ledger().turns(scope, session, query(limit)).await?;
@@ -300,13 +300,13 @@ pub(super) fn code<T: std::fmt::Debug>(answer: Result<T, Failure>) -> ErrorCode 
     answer.unwrap_err().code
 }
 
-/// Waits until `condition` returns true; `what` says what is waited for.
-pub(super) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+/// Waits until `condition` returns true; `description` describes the condition for the panic message.
+pub(super) async fn wait_until(description: &str, mut condition: impl AsyncFnMut() -> bool) {
     for _ in 0..6000 {
         if condition().await {
             return;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("timed out waiting until {what}");
+    panic!("timed out waiting until {description}");
 }

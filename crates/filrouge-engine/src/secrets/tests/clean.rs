@@ -70,16 +70,16 @@ const TEXTS: &[&str] = &[
     "Le jeton d'accès doit être placé dans l'en-tête « Authorization: Bearer … » ; le mot de passe reste secret.",
 ];
 
-fn assert_unchanged(text: &str, what: &str) {
-    let (out, count) = masked(text);
-    assert!(count == 0, "{what}: {}", difference(text, &out));
+fn assert_unchanged(text: &str, name: &str) {
+    let (output, count) = masked(text);
+    assert!(count == 0, "{name}: {}", difference(text, &output));
 }
 
-/// The text around its first difference from `out`.
-fn difference(text: &str, out: &str) -> String {
+/// The text around its first difference from `output`.
+fn difference(text: &str, output: &str) -> String {
     let at = text
         .bytes()
-        .zip(out.bytes())
+        .zip(output.bytes())
         .take_while(|(a, b)| a == b)
         .count();
     let from = (0..=at.saturating_sub(60))
@@ -101,19 +101,19 @@ fn text_without_credentials_is_unchanged() {
     }
 }
 
-fn collect_files(folder: &Path, found: &mut Vec<PathBuf>) {
+fn collect_files(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            collect_files(&path, found);
+            collect_files(&path, files);
         } else {
-            found.push(path);
+            files.push(path);
         }
     }
 }
 
 #[test]
-fn genuine_histories_and_sources_are_unchanged() {
+fn real_histories_and_sources_are_unchanged() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut paths = vec![
         root.join("Cargo.lock"),

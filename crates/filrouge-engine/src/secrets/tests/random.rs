@@ -54,22 +54,22 @@ proptest! {
         sizes in prop::collection::vec(1..90_usize, 1..8),
     ) {
         let text = fragments.concat();
-        let (once, count) = masked(&text);
-        let (again, more) = masked(&once);
-        prop_assert_eq!((&again, more), (&once, 0), "{}", text);
-        prop_assert_eq!(streamed(&text, &sizes), (once, count), "{}", text);
+        let (masked_text, count) = masked(&text);
+        let (masked_again, further_count) = masked(&masked_text);
+        prop_assert_eq!((&masked_again, further_count), (&masked_text, 0), "{}", text);
+        prop_assert_eq!(streamed(&text, &sizes), (masked_text, count), "{}", text);
     }
 
     #[test]
     fn masked_json_is_json_and_is_not_masked_again(fragments in prop::collection::vec(fragment(), 1..8)) {
         let text = fragments.concat();
         let raw = serde_json::to_string(&[&text, "b"]).unwrap();
-        let (out, _) = masked_json(&raw);
-        let inner = serde_json::to_string(&serde_json::json!({ "args": raw })).unwrap();
-        let (twice, _) = masked_json(&inner);
-        let args: serde_json::Value = serde_json::from_str(&twice).unwrap();
+        let (output, _) = masked_json(&raw);
+        let nested = serde_json::to_string(&serde_json::json!({ "args": raw })).unwrap();
+        let (masked_nested, _) = masked_json(&nested);
+        let args: serde_json::Value = serde_json::from_str(&masked_nested).unwrap();
         let args = args["args"].as_str().unwrap();
         prop_assert!(serde_json::from_str::<serde_json::Value>(args).is_ok(), "{}", args);
-        prop_assert_eq!(masked_json(&out).1, 0, "{}", out);
+        prop_assert_eq!(masked_json(&output).1, 0, "{}", output);
     }
 }

@@ -1,12 +1,12 @@
 //! Fictitious credentials of every shape in their usual contexts. They are assembled at run time, so that no scanner
 //! reports this file as a leak.
 
-/// The recipe of a sample: the shape's `name`, the pieces of the credential, and the text around it, with `{}` in its
-/// place.
+/// The recipe of a sample: the shape's `name`, the pieces of the credential, and its `context`: a text with `{}` in
+/// place of the credential.
 pub(super) struct SampleRecipe {
     pub(super) name: &'static str,
     pieces: &'static [Piece],
-    around: &'static str,
+    context: &'static str,
 }
 
 #[derive(Clone, Copy)]
@@ -27,7 +27,7 @@ pub(super) struct Sample {
 
 /// This many characters of an alphabet, always the same for the same `seed`.
 pub(super) fn body(alphabet: &str, count: usize, seed: u64) -> String {
-    let letters: &[u8] = match alphabet {
+    let symbols: &[u8] = match alphabet {
         "alnum" => b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
         "url" => b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-",
         "base64" => b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz+/",
@@ -45,29 +45,29 @@ pub(super) fn body(alphabet: &str, count: usize, seed: u64) -> String {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        let at = (state >> 33) as usize % letters.len();
-        char::from(letters[at])
+        let at = (state >> 33) as usize % symbols.len();
+        char::from(symbols[at])
     };
     std::iter::repeat_with(next).take(count).collect()
 }
 
 /// Base64url of a text.
 fn encoded(text: &str) -> String {
-    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let letter = |value: u32| char::from(LETTERS[value as usize & 63]);
-    let mut out = String::new();
+    const SYMBOLS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let symbol = |value: u32| char::from(SYMBOLS[value as usize & 63]);
+    let mut output = String::new();
     for chunk in text.as_bytes().chunks(3) {
         let bits = chunk.iter().fold(0, |bits, b| bits << 8 | u32::from(*b));
         let bits = bits << (8 * (3 - chunk.len()));
-        let all = [18, 12, 6, 0].map(|shift| letter(bits >> shift));
-        out.extend(&all[..chunk.len() + 1]);
+        let symbols = [18, 12, 6, 0].map(|shift| symbol(bits >> shift));
+        output.extend(&symbols[..chunk.len() + 1]);
     }
-    out
+    output
 }
 
 impl SampleRecipe {
     pub(super) fn build(&self) -> Sample {
-        let seed = self.around.bytes().map(u64::from).sum::<u64>();
+        let seed = self.context.bytes().map(u64::from).sum::<u64>();
         let pieces = self.pieces.iter().zip(seed..);
         let secret: String = pieces
             .map(|(piece, seed)| match piece {
@@ -75,15 +75,15 @@ impl SampleRecipe {
                 Random(alphabet, count) => body(alphabet, *count, seed),
             })
             .collect();
-        let text = self.around.replace("{}", &secret);
+        let text = self.context.replace("{}", &secret);
         Sample { secret, text }
     }
 }
 
 macro_rules! samples {
-    ($($name:literal, $pieces:expr, $around:literal;)+) => {
+    ($($name:literal, $pieces:expr, $context:literal;)+) => {
         pub(super) const SAMPLES: &[SampleRecipe] = &[
-            $(SampleRecipe { name: $name, pieces: $pieces, around: $around }),+
+            $(SampleRecipe { name: $name, pieces: $pieces, context: $context }),+
         ];
     };
 }

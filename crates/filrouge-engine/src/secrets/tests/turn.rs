@@ -11,7 +11,7 @@ use super::*;
 fn secrets(context: serde_json::Value, allowed: serde_json::Value) -> Option<Arc<TurnSecrets>> {
     let raw = |value| RawJson::write(&value).unwrap();
     let question = JsonText::from_plain("what is the weather like");
-    TurnSecrets::of(&raw(context), &raw(allowed), &[&question])
+    TurnSecrets::from_context(&raw(context), &raw(allowed), &[&question])
 }
 
 const MASK: &str = "[masked:runtime_context]";
@@ -29,8 +29,8 @@ fn values_are_masked_in_every_spelling() {
         let secrets = secrets(context, serde_json::json!({})).unwrap();
         let text = format!("a {value} b 1234567 12345678 {value}");
         let expected = format!("a {MASK} b 1234567 12345678 {MASK}");
-        let mut found = Masked::default();
-        assert_eq!(secrets.mask_text(&text, &mut found).unwrap(), expected);
+        let mut counts = Masked::default();
+        assert_eq!(secrets.mask_text(&text, &mut counts).unwrap(), expected);
         for (raw, depth) in [
             (json(&text), 1),
             (json(&text).replace('/', "\\/"), 1),
@@ -40,22 +40,26 @@ fn values_are_masked_in_every_spelling() {
             ),
             (json(&json(&text)), 2),
         ] {
-            let mut out = secrets.mask_json(&raw, &mut found).unwrap();
+            let mut output = secrets.mask_json(&raw, &mut counts).unwrap();
             for _ in 0..depth {
-                out = serde_json::from_str(&out).unwrap();
+                output = serde_json::from_str(&output).unwrap();
             }
-            assert_eq!(out, expected, "{raw}");
+            assert_eq!(output, expected, "{raw}");
         }
-        assert_eq!(found.count, 10);
+        assert_eq!(counts.count, 10);
         for size in [1, 2, 5, 1000] {
             let mut stream = secrets.stream();
-            let mut out = String::new();
-            let letters: Vec<char> = text.chars().collect();
-            for piece in letters.chunks(size) {
-                out.push_str(&stream.push(&String::from_iter(piece)));
+            let mut output = String::new();
+            let characters: Vec<char> = text.chars().collect();
+            for piece in characters.chunks(size) {
+                output.push_str(&stream.push(&String::from_iter(piece)));
             }
-            let (rest, found) = stream.finish();
-            assert_eq!((out + &rest, found.count), (expected.clone(), 2), "{size}");
+            let (remainder, counts) = stream.finish();
+            assert_eq!(
+                (output + &remainder, counts.count),
+                (expected.clone(), 2),
+                "{size}"
+            );
         }
         assert!(!format!("{secrets:?} {:?}", secrets.stream()).contains(value));
     }
@@ -90,9 +94,9 @@ fn allowed_values_and_the_question_are_not_secrets() {
         serde_json::json!({ "query": "what is the weather like" }),
         empty()
     ));
-    let both = serde_json::json!({ "timezone": "Europe/Paris", "zone": "Europe/Paris" });
+    let context = serde_json::json!({ "timezone": "Europe/Paris", "zone": "Europe/Paris" });
     assert!(has_none(
-        both,
+        context,
         serde_json::json!({ "timezone": "Europe/Paris" })
     ));
     let header = serde_json::json!({ "authorization": "Bearer opaque-token" });
@@ -110,6 +114,6 @@ fn the_longest_match_is_masked() {
     let masked = secrets.mask_text(text, &mut Masked::default()).unwrap();
     assert_eq!(masked, expected);
     let mut stream = secrets.stream();
-    let out: String = text.chars().map(|c| stream.push(&c.to_string())).collect();
-    assert_eq!(out + &stream.finish().0, expected);
+    let output: String = text.chars().map(|c| stream.push(&c.to_string())).collect();
+    assert_eq!(output + &stream.finish().0, expected);
 }

@@ -6,24 +6,24 @@ use filrouge_types::{ErrorCode, SessionStatus, UNASSIGNED};
 use super::super::SpoolOptions;
 use super::world::{ConnectionState, SpoolWorld, expected_texts, operator, sid, user};
 use crate::caller::Caller;
-use crate::spool::{Letters, LineState};
+use crate::spool::{ListedState, SpoolAdmin};
 use crate::{CloseSession, PatchSession, RedactTurn, StartTurn};
 
 /// The checkpoints of a session as (seq, label), oldest first.
 async fn checkpoints(process: &super::world::SpoolProcess, s: &str) -> Vec<(u64, String)> {
-    let found = process
+    let checkpoints = process
         .engine
         .calls
         .checkpoints(&Caller::from(&operator()), &sid(s))
         .await;
-    let mut found: Vec<_> = found
+    let mut checkpoints: Vec<_> = checkpoints
         .unwrap()
         .into_iter()
         .map(|c| c.unwrap())
         .map(|c| (c.seq, c.label.unwrap().to_string()))
         .collect();
-    found.sort();
-    found
+    checkpoints.sort();
+    checkpoints
 }
 
 #[tokio::test]
@@ -106,8 +106,8 @@ async fn a_queued_write_is_answered_as_spooled_and_has_no_seq() {
         process.append(&s, "r1", "x", fence).await.unwrap(),
         UNASSIGNED
     );
-    let again = process.start(&s, "r1", fence).await.unwrap();
-    assert!(again.replayed, "the request is a retry");
+    let retried = process.start(&s, "r1", fence).await.unwrap();
+    assert!(retried.replayed, "the request is a retry");
     let ended = process.finalize(&s, "r1", fence).await.unwrap();
     assert_eq!(ended.answer_neutral.unwrap().to_plain(), "r1 said");
     let refused = process.append(&s, "r1", "late", fence).await.unwrap_err();
@@ -122,7 +122,7 @@ async fn a_queued_write_is_answered_as_spooled_and_has_no_seq() {
 async fn the_spool_grants_a_lease_to_one_holder_at_a_time() {
     let (world, s) = (SpoolWorld::new(), sid("s"));
     let process = world.process();
-    let held = process.resume(&s, "a").await.unwrap();
+    let lease = process.resume(&s, "a").await.unwrap();
     process.connection.set(ConnectionState::Down);
     let request = crate::ResumeSession {
         wait_ms: Some(1),
@@ -136,15 +136,15 @@ async fn the_spool_grants_a_lease_to_one_holder_at_a_time() {
     let refused = refused.unwrap_err();
     assert_eq!(refused.code, ErrorCode::LeaseTimeout);
     assert_eq!(refused.held.unwrap().holder.as_deref(), Some("a"));
-    let stale = process.start(&s, "r", held.fence - 1).await.unwrap_err();
+    let stale = process.start(&s, "r", lease.fence - 1).await.unwrap_err();
     assert_eq!(stale.code, ErrorCode::StaleFence);
     // When the lease expires, another holder gets one with the next fence.
     world.clock.advance(60_000_000);
-    let expired = process.start(&s, "r", held.fence).await.unwrap_err();
+    let expired = process.start(&s, "r", lease.fence).await.unwrap_err();
     assert_eq!(expired.code, ErrorCode::LeaseExpired);
     let granted = process.resume(&s, "b").await.unwrap();
-    assert_eq!(granted.fence, held.fence + 1);
-    let stale = process.start(&s, "r", held.fence).await.unwrap_err();
+    assert_eq!(granted.fence, lease.fence + 1);
+    let stale = process.start(&s, "r", lease.fence).await.unwrap_err();
     assert_eq!(stale.code, ErrorCode::StaleFence);
     process.start(&s, "r", granted.fence).await.unwrap();
     process.connection.set(ConnectionState::Up);
@@ -208,7 +208,7 @@ async fn writes_of_other_sessions_and_other_callers_are_refused() {
 }
 
 #[tokio::test]
-async fn queued_writes_of_an_overtaken_process_become_dead_letters() {
+async fn queued_writes_of_a_process_whose_lease_was_lost_become_dead_letters() {
     let (world, s) = (SpoolWorld::new(), sid("s"));
     let (first, second) = (world.process(), world.process_with(world.options(), 2));
     first.webhook(&s, 0).await.unwrap();
@@ -220,23 +220,23 @@ async fn queued_writes_of_an_overtaken_process_become_dead_letters() {
     let expected = ["r0 ask", "r0 saw", "r0 said", "r2 ask", "r2 saw", "r2 said"];
     assert_eq!(world.texts(&s).await, expected);
     assert_eq!(first.spool.view().dead_letters, 4);
-    let letters = Letters::new(
+    let admin = SpoolAdmin::new(
         world.folder.path(),
         world.keyring.clone(),
         "store",
         std::sync::Arc::new(filrouge_store::OsEntropy),
     );
-    let lines = letters.list(true).unwrap();
+    let lines = admin.list(true).unwrap();
     let writes: Vec<_> = lines.iter().map(|l| l.what.clone().unwrap()).collect();
     assert_eq!(writes, ["ensure", "append", "checkpoint", "finalize"]);
-    assert!(lines.iter().all(|l| l.state == LineState::Dead));
+    assert!(lines.iter().all(|l| l.state == ListedState::Dead));
     assert_eq!(lines[0].code.as_deref(), Some("stale_fence"));
     assert!(
         lines[1].shown.as_ref().unwrap().contains("r1 saw"),
         "{lines:?}"
     );
-    let busy = letters.drop(Some(&lines[0].id)).unwrap_err();
-    assert_eq!(busy.code, ErrorCode::Overloaded);
+    let refused = admin.drop(Some(&lines[0].id)).unwrap_err();
+    assert_eq!(refused.code, ErrorCode::Overloaded);
     // The process continues from the state that the other process has written.
     let resumed = first.webhook(&s, 3).await.unwrap();
     assert_eq!(resumed.fence, fence + 1);
@@ -253,13 +253,13 @@ async fn queued_writes_of_an_overtaken_process_become_dead_letters() {
         .redact_turn(&Caller::from(&user("ada")), s.clone(), turn, reason)
         .await
         .unwrap();
-    let lines = letters.list(true).unwrap();
+    let lines = admin.list(true).unwrap();
     assert_eq!(lines.len(), 4);
     assert!(lines.iter().all(|l| l.bytes == 0), "{lines:?}");
     first.kill().await;
     second.kill().await;
-    assert_eq!(letters.drop(None).unwrap(), 4);
-    assert!(letters.list(false).unwrap().is_empty());
+    assert_eq!(admin.drop(None).unwrap(), 4);
+    assert!(admin.list(false).unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -294,14 +294,14 @@ async fn a_dead_letter_is_queued_again_by_retry() {
     let patched = other.engine.sessions.patch(&caller, s.clone(), patch, None);
     patched.await.unwrap();
     let entropy = std::sync::Arc::new(filrouge_store::OsEntropy);
-    let letters = Letters::new(world.folder.path(), world.keyring.clone(), "store", entropy);
-    let id = letters.list(false).unwrap()[0].id.clone();
-    assert_eq!(letters.retry(Some(&id)).unwrap(), 1);
-    let again = world.process();
-    again.wait_until_drained().await;
+    let admin = SpoolAdmin::new(world.folder.path(), world.keyring.clone(), "store", entropy);
+    let id = admin.list(false).unwrap()[0].id.clone();
+    assert_eq!(admin.retry(Some(&id)).unwrap(), 1);
+    let restarted = world.process();
+    restarted.wait_until_drained().await;
     let texts = world.texts(&s).await;
     assert_eq!(texts.last().map(String::as_str), Some("r1 ask"));
-    assert_eq!(again.spool.view().dead_letters, 0);
+    assert_eq!(restarted.spool.view().dead_letters, 0);
 }
 
 #[tokio::test]
@@ -328,8 +328,8 @@ async fn a_full_spool_refuses_writes_and_loses_none() {
     assert!(accepted.len() > 2 && process.spool.view().counts.full == 1);
     process.connection.set(ConnectionState::Up);
     process.wait_until_drained().await;
-    let mut all = expected_texts(0..1);
-    all.extend(accepted);
-    assert_eq!(world.texts(&s).await, all);
+    let mut expected = expected_texts(0..1);
+    expected.extend(accepted);
+    assert_eq!(world.texts(&s).await, expected);
     process.append(&s, "r1", "after", fence).await.unwrap();
 }

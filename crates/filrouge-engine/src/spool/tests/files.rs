@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::super::folder::folders;
 use super::world::{ConnectionState, SpoolWorld, expected_texts, sid};
-use crate::spool::Letters;
+use crate::spool::SpoolAdmin;
 
 /// The queue file of the only folder.
 fn queue_file(world: &SpoolWorld) -> PathBuf {
@@ -67,9 +67,9 @@ async fn a_truncated_file_drains_up_to_its_last_complete_entry() {
         file.set_len(length * cut / 24).unwrap();
         let next = world.process();
         next.wait_until_drained().await;
-        let all = expected_texts(0..2);
+        let expected = expected_texts(0..2);
         let texts = world.texts(&s).await;
-        assert_eq!(texts, all[..texts.len()], "cut {cut}");
+        assert_eq!(texts, expected[..texts.len()], "cut {cut}");
         assert_eq!(next.spool.view().dead_letters, 0);
     }
 }
@@ -93,9 +93,9 @@ async fn a_changed_entry_becomes_a_dead_letter_and_the_others_are_drained() {
     let next = world.process();
     assert_eq!(next.spool.view().counts.unreadable, 1);
     next.wait_until_drained().await;
-    let mut all = expected_texts(0..1);
-    all.extend(["r1 ask", "other"].map(str::to_owned));
-    assert_eq!(world.texts(&s).await, all);
+    let mut expected = expected_texts(0..1);
+    expected.extend(["r1 ask", "other"].map(str::to_owned));
+    assert_eq!(world.texts(&s).await, expected);
     assert_eq!(next.spool.view().dead_letters, 1);
     // The dead letter is kept exactly once.
     next.kill().await;
@@ -119,7 +119,7 @@ async fn an_unusable_folder_is_kept_and_reported() {
 }
 
 #[tokio::test]
-async fn dropping_letters_keeps_an_unreadable_one() {
+async fn dropping_dead_letters_keeps_an_unreadable_one() {
     let (world, s) = (SpoolWorld::new(), sid("s"));
     let (first, second) = (world.process(), world.process_with(world.options(), 2));
     first.webhook(&s, 0).await.unwrap();
@@ -138,13 +138,13 @@ async fn dropping_letters_keeps_an_unreadable_one() {
     bytes[at] = b'R';
     fs::write(&dead, bytes).unwrap();
     let entropy = std::sync::Arc::new(filrouge_store::OsEntropy);
-    let letters = Letters::new(world.folder.path(), world.keyring.clone(), "store", entropy);
-    assert_eq!(letters.list(false).unwrap().len(), 4);
-    assert_eq!(letters.drop(None).unwrap(), 3, "the readable letters");
-    let remaining = letters.list(true).unwrap();
+    let admin = SpoolAdmin::new(world.folder.path(), world.keyring.clone(), "store", entropy);
+    assert_eq!(admin.list(false).unwrap().len(), 4);
+    assert_eq!(admin.drop(None).unwrap(), 3, "the readable letters");
+    let remaining = admin.list(true).unwrap();
     assert_eq!(remaining.len(), 1, "{remaining:?}");
     assert_eq!(remaining[0].code.as_deref(), Some("integrity_error"));
     // Dropped letters do not become entries again.
-    let again = world.process();
-    assert_eq!(again.spool.view().entries, 0);
+    let restarted = world.process();
+    assert_eq!(restarted.spool.view().entries, 0);
 }

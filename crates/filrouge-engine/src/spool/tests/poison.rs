@@ -6,16 +6,16 @@ use filrouge_types::ErrorCode;
 
 use super::world::{ConnectionState, SpoolProcess, SpoolWorld, expected_texts, operator, sid};
 use crate::caller::Caller;
-use crate::spool::Letters;
+use crate::spool::SpoolAdmin;
 
-fn letters(world: &SpoolWorld) -> Letters {
+fn spool_admin(world: &SpoolWorld) -> SpoolAdmin {
     let entropy = std::sync::Arc::new(filrouge_store::OsEntropy);
-    Letters::new(world.folder.path(), world.keyring.clone(), "store", entropy)
+    SpoolAdmin::new(world.folder.path(), world.keyring.clone(), "store", entropy)
 }
 
 /// Makes the ledger refuse all writes of a session.
 fn refuse_writes(process: &SpoolProcess, s: &str, code: ErrorCode) {
-    *process.connection.poison.lock().unwrap() = Some((sid(s), code));
+    *process.connection.refused_session.lock().unwrap() = Some((sid(s), code));
 }
 
 #[tokio::test]
@@ -44,7 +44,7 @@ async fn a_session_whose_writes_are_refused_does_not_block_others() {
         process.webhook(&sessions[3], 2).await.unwrap();
         process.connection.set(ConnectionState::Up);
         process.wait_until(|view| view.sessions == 1).await;
-        *process.connection.poison.lock().unwrap() = None;
+        *process.connection.refused_session.lock().unwrap() = None;
         process.wait_until_drained().await;
         assert_eq!(
             world.texts(&sid("s7")).await,
@@ -67,8 +67,8 @@ async fn a_write_without_an_answer_does_not_block_other_sessions() {
         process.webhook(s, 1).await.unwrap();
     }
     // The first write that is drained gets no answer; it may be that of any session.
-    let never = (Duration::from_secs(3_600), ErrorCode::StoreUnavailable);
-    *process.connection.late.lock().unwrap() = Some(never);
+    let no_answer = (Duration::from_secs(3_600), ErrorCode::StoreUnavailable);
+    *process.connection.late_refusal.lock().unwrap() = Some(no_answer);
     process.connection.set(ConnectionState::Up);
     process.wait_for_writes(1).await;
     process.wait_until(|view| view.sessions == 1).await;
@@ -110,7 +110,7 @@ async fn a_permanent_failure_makes_a_dead_letter() {
         if code == ErrorCode::Internal {
             assert!(after - before >= 10, "each write is tried five times");
         }
-        let lines = letters(&world).list(false).unwrap();
+        let lines = spool_admin(&world).list(false).unwrap();
         let all_have = |code| lines.iter().all(|l| l.code.as_deref() == Some(code));
         assert!(lines.len() == 2 && all_have(code.as_str()), "{lines:?}");
     }
@@ -138,8 +138,8 @@ async fn erase_queued_session(code: ErrorCode) {
     process.wait_for_writes(2).await;
     erase().await.unwrap();
     assert_eq!(process.spool.view().entries, 0);
-    let found = super::super::folder::folders(&world.folder.path().join("store")).unwrap();
-    for folder in found {
+    let folders = super::super::folder::folders(&world.folder.path().join("store")).unwrap();
+    for folder in folders {
         for name in ["queue", "dead"] {
             let bytes = std::fs::read(folder.join(name)).unwrap();
             assert!(!bytes.windows(6).any(|w| w == b"r1 saw"), "{name}");
@@ -153,8 +153,8 @@ async fn a_late_refusal_of_the_first_attempt_is_ignored() {
     let process = world.process();
     process.webhook(&s, 0).await.unwrap();
     let fence = process.resume(&s, "h").await.unwrap().fence;
-    let late = (Duration::from_millis(300), ErrorCode::LeaseExpired);
-    *process.connection.late.lock().unwrap() = Some(late);
+    let late_refusal = (Duration::from_millis(300), ErrorCode::LeaseExpired);
+    *process.connection.late_refusal.lock().unwrap() = Some(late_refusal);
     process.start(&s, "r1", fence).await.unwrap();
     process.wait_until_drained().await;
     let view = process.spool.view();
@@ -164,26 +164,26 @@ async fn a_late_refusal_of_the_first_attempt_is_ignored() {
 }
 
 #[tokio::test]
-async fn an_overtaken_process_loses_no_write_on_a_full_disk() {
+async fn a_process_whose_lease_was_lost_loses_no_write_on_a_full_disk() {
     for dead in [true, false] {
         let (world, s) = (SpoolWorld::new(), sid("s"));
         let (first, second) = (world.process(), world.process_with(world.options(), 2));
         first.webhook(&s, 0).await.unwrap();
         first.connection.set(ConnectionState::Down);
         first.webhook(&s, 1).await.unwrap();
-        let waiting = first.spool.view().entries;
+        let queued = first.spool.view().entries;
         second.webhook(&s, 2).await.unwrap();
         let change_folder = |change: &dyn Fn(&mut super::super::folder::Folder)| {
-            change(first.spool.core.files().own().unwrap());
+            change(first.spool.core.files().own_folder().unwrap());
         };
-        change_folder(&|folder| folder.fill(dead));
+        change_folder(&|folder| folder.simulate_full_disk(dead));
         first.connection.set(ConnectionState::Up);
         first.wait_for_writes(3).await;
-        assert_eq!(first.spool.view().entries, waiting);
-        change_folder(&|folder| folder.unfill());
+        assert_eq!(first.spool.view().entries, queued);
+        change_folder(&|folder| folder.end_full_disk());
         first.wait_until_drained().await;
         assert_eq!(first.spool.view().dead_letters, 4);
-        let lines = letters(&world).list(false).unwrap();
+        let lines = spool_admin(&world).list(false).unwrap();
         assert_eq!(
             lines.len(),
             4,

@@ -29,13 +29,13 @@ async fn append_two(
         ..AppendItems::new(items.collect())
     };
     let turn = process.turn_id(s, "r");
-    let who = user("ada");
-    let caller = Caller::from(&who);
-    let done = process
+    let scope = user("ada");
+    let caller = Caller::from(&scope);
+    let appended = process
         .engine
         .turns
         .append(&caller, s.clone(), turn, append);
-    Ok(done.await?.replayed)
+    Ok(appended.await?.replayed)
 }
 
 #[tokio::test]
@@ -43,26 +43,26 @@ async fn a_slow_write_delays_only_its_own_session() {
     let (world, s, t) = (SpoolWorld::new(), sid("s"), sid("t"));
     let process = world.process();
     let fence = process.resume(&s, "a").await.unwrap().fence;
-    let other = process.resume(&t, "b").await.unwrap().fence;
+    let other_fence = process.resume(&t, "b").await.unwrap().fence;
     process.connection.set(ConnectionState::Slow);
     let started = process.start(&s, "r", fence).await.unwrap();
     assert_eq!(started.durability, Durability::Spooled);
-    let who = user("ada");
-    let renew = RenewLease {
+    let scope = user("ada");
+    let confirm_fence = RenewLease {
         holder: "b".into(),
-        fence: Some(other),
+        fence: Some(other_fence),
         ttl_ms: None,
     };
-    let caller = Caller::from(&who);
-    let renewed = process.engine.calls.renew(&caller, &t, renew);
-    let later = async {
+    let caller = Caller::from(&scope);
+    let renewed = process.engine.calls.renew(&caller, &t, confirm_fence);
+    let recovery = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert_eq!(process.spool.view().down, None);
         process.connection.set(ConnectionState::Up);
     };
-    let (renewed, ()) = tokio::join!(renewed, later);
+    let (renewed, ()) = tokio::join!(renewed, recovery);
     let renewed = renewed.unwrap();
-    assert_eq!(renewed.fence, other);
+    assert_eq!(renewed.fence, other_fence);
     let flushed = Durability::Flushed;
     assert_eq!(
         renewed.durability, flushed,
@@ -73,7 +73,7 @@ async fn a_slow_write_delays_only_its_own_session() {
 }
 
 #[tokio::test]
-async fn one_item_with_an_id_makes_its_batch_safe_to_repeat() {
+async fn a_batch_with_one_item_id_can_be_repeated() {
     let (world, s) = (SpoolWorld::new(), sid("s"));
     let process = world.process();
     let fence = process.resume(&s, "a").await.unwrap().fence;
@@ -150,16 +150,16 @@ async fn a_write_under_a_superseded_or_unknown_fence_is_not_queued() {
             keep: 8,
         };
         let command = Command {
-            scope: user("ada").with_fence(Some(FencingToken::by(fence))),
+            scope: user("ada").with_fence(Some(FencingToken::new(fence))),
             write: Write::PutCheckpoint(Box::new(put)),
         };
         let core = &process.spool.core;
         let key = (command.scope.tenant.clone(), s.clone());
-        let put = core.enqueue(&key, command, None).await;
-        assert_eq!(put.is_ok(), is_queued, "{fence}: {put:?}");
-        if let Err(refused) = put {
-            let newer = fence > second;
-            let code = match newer {
+        let queued = core.enqueue(&key, command, None).await;
+        assert_eq!(queued.is_ok(), is_queued, "{fence}: {queued:?}");
+        if let Err(refused) = queued {
+            let is_newer = fence > second;
+            let code = match is_newer {
                 true => ErrorCode::StoreUnavailable,
                 false => ErrorCode::StaleFence,
             };
@@ -186,7 +186,7 @@ async fn a_turn_known_only_by_its_id_accepts_items_but_cannot_be_ended() {
     }
     let refused = next.finalize(&s, "r", fence).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::StoreUnavailable);
-    let tail = next.spool.waiting_tail(&user("ada"), &s, 10).unwrap();
+    let tail = next.spool.spooled_tail(&user("ada"), &s, 10).unwrap();
     assert_eq!((tail.items.len(), tail.entries), (2, 2));
     next.connection.set(ConnectionState::Up);
     next.wait_until_drained().await;
@@ -235,7 +235,7 @@ async fn a_tail_of_large_items_is_complete() {
     for _ in 0..20 {
         process.append(&s, "r", &text, fence).await.unwrap();
     }
-    let tail = |limit| process.spool.waiting_tail(&user("ada"), &s, limit).unwrap();
+    let tail = |limit| process.spool.spooled_tail(&user("ada"), &s, limit).unwrap();
     assert_eq!((tail(50).items.len(), tail(50).trimmed), (20, false));
     assert_eq!((tail(19).items.len(), tail(19).trimmed), (19, true));
 }

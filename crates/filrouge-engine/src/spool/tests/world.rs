@@ -16,7 +16,7 @@ use filrouge_types::{
     TenantId,
 };
 
-use super::super::{SpoolOptions, Spooling};
+use super::super::{SpoolOptions, SpooledLedger};
 use crate::caller::Caller;
 use crate::spool::SpoolView;
 use crate::{
@@ -46,9 +46,9 @@ pub(super) struct Connection {
     state: AtomicU8,
     seed: AtomicU64,
     /// All writes of this session, except its erasure, fail with this code.
-    pub(super) poison: Mutex<Option<(SessionId, ErrorCode)>>,
+    pub(super) refused_session: Mutex<Option<(SessionId, ErrorCode)>>,
     /// The next write takes this long, and is refused with this code.
-    pub(super) late: Mutex<Option<(Duration, ErrorCode)>>,
+    pub(super) late_refusal: Mutex<Option<(Duration, ErrorCode)>>,
     /// The number of writes that the process has sent.
     pub(super) requested_writes: AtomicU64,
 }
@@ -90,14 +90,14 @@ impl LedgerLayer for Connection {
 
     async fn write(&self, command: Command) -> Result<CommittedWrite, Failure> {
         self.requested_writes.fetch_add(1, Ordering::SeqCst);
-        let late = self.late.lock().unwrap().take();
-        if let Some((after, code)) = late {
+        let late_refusal = self.late_refusal.lock().unwrap().take();
+        if let Some((after, code)) = late_refusal {
             tokio::time::sleep(after).await;
             return Err(Failure::new(code, "late"));
         }
-        let poison = self.poison.lock().unwrap().clone();
+        let refused_session = self.refused_session.lock().unwrap().clone();
         if self.state.load(Ordering::SeqCst) == ConnectionState::Up as u8
-            && let Some((session, code)) = poison
+            && let Some((session, code)) = refused_session
             && command.write.session_id() == Some(&session)
             && !matches!(command.write, Write::Erase(_))
         {
@@ -126,9 +126,13 @@ impl LedgerLayer for Connection {
         }
     }
 
-    async fn inspect(&self, about: QuerySubject<'_>, query: SnapshotQuery) -> Result<(), Failure> {
+    async fn inspect(
+        &self,
+        subject: QuerySubject<'_>,
+        query: SnapshotQuery,
+    ) -> Result<(), Failure> {
         match self.state() {
-            0 | 5 => self.inner.inspect(about, query).await,
+            0 | 5 => self.inner.inspect(subject, query).await,
             3 => std::future::pending().await,
             _ => Err(unavailable()),
         }
@@ -155,7 +159,7 @@ pub(super) struct SpoolWorld {
 /// A process.
 pub(super) struct SpoolProcess {
     pub(super) connection: Arc<Connection>,
-    pub(super) spool: Arc<Spooling>,
+    pub(super) spool: Arc<SpooledLedger>,
     pub(super) engine: Engine,
 }
 
@@ -189,14 +193,15 @@ impl SpoolWorld {
             inner: self.ledger.clone(),
             state: AtomicU8::new(0),
             seed: AtomicU64::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d)),
-            poison: Mutex::default(),
-            late: Mutex::default(),
+            refused_session: Mutex::default(),
+            late_refusal: Mutex::default(),
             requested_writes: AtomicU64::new(0),
         });
         let (keyring, entropy) = (self.keyring.clone(), Arc::new(OsEntropy));
         let clock = self.clock.clone();
         let spool =
-            Spooling::open(connection.clone(), keyring, entropy, clock.clone(), options).unwrap();
+            SpooledLedger::open(connection.clone(), keyring, entropy, clock.clone(), options)
+                .unwrap();
         let entropy = Arc::new(OsEntropy);
         let engine = Engine::new(spool.clone(), entropy, clock, Settings::default());
         SpoolProcess {
@@ -293,12 +298,12 @@ impl SpoolProcess {
             ..AppendItems::new(vec![item(text)])
         };
         let turn = self.turn_id(s, request);
-        let done = self
+        let written = self
             .engine
             .turns
             .append(&Caller::from(&user("ada")), s.clone(), turn, append)
             .await?;
-        Ok(done.value.last_seq)
+        Ok(written.value.last_seq)
     }
 
     pub(super) fn turn_id(&self, s: &SessionId, request: &str) -> filrouge_types::TurnId {
@@ -340,12 +345,12 @@ impl SpoolProcess {
             ..FinalizeTurn::default()
         };
         let turn = self.turn_id(s, request);
-        let done = self
+        let written = self
             .engine
             .turns
             .finalize(&Caller::from(&user("ada")), s.clone(), turn, finalize)
             .await?;
-        Ok(done.value)
+        Ok(written.value)
     }
 
     /// A complete webhook: resume, question, an item, a checkpoint, the answer that releases the session.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use filrouge_store::memory::MemoryLedger;
-use filrouge_store::read::turn_len;
+use filrouge_store::read::turn_content_len;
 use filrouge_store::rows::RECORDS_BYTES;
 use filrouge_store::{Keyring, OsEntropy};
 use filrouge_types::{FixedClock, JsonText, RawJson, TenantId};
@@ -60,7 +60,7 @@ async fn pages_end_at_the_byte_limit() {
             let (page, next) = engine.turns.of_identity(&ada, query).await.unwrap();
             assert!(!page.is_empty() && page.len() <= limit);
             let all_but_last = &page[..page.len() - 1];
-            assert!(all_but_last.iter().map(turn_len).sum::<usize>() < RECORDS_BYTES);
+            assert!(all_but_last.iter().map(turn_content_len).sum::<usize>() < RECORDS_BYTES);
             seen.extend(page.into_iter().map(|t| t.turn_id));
             pages += 1;
             match next {

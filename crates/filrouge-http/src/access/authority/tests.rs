@@ -79,7 +79,7 @@ async fn the_principal_of_a_revoked_or_expired_key_is_no_longer_valid() {
         .authenticate(&revoked_headers)
         .await
         .unwrap();
-    assert!(valid_principal.still_valid() && revoked_principal.still_valid());
+    assert!(valid_principal.is_valid() && revoked_principal.is_valid());
     assert_eq!(valid_principal.name(), Some(valid_id.as_str()));
     assert_eq!(valid_principal.expires_in(), Some(Duration::from_secs(8)));
 
@@ -91,7 +91,7 @@ async fn the_principal_of_a_revoked_or_expired_key_is_no_longer_valid() {
         .await
         .unwrap();
     changes.changed().await.unwrap();
-    assert!(valid_principal.still_valid() && !revoked_principal.still_valid());
+    assert!(valid_principal.is_valid() && !revoked_principal.is_valid());
     let refused = server
         .authority
         .authenticate(&revoked_headers)
@@ -102,7 +102,7 @@ async fn the_principal_of_a_revoked_or_expired_key_is_no_longer_valid() {
     assert_eq!(server.authority.refused(), 1);
 
     server.clock.advance(8_000_000);
-    assert!(!valid_principal.still_valid());
+    assert!(!valid_principal.is_valid());
 }
 
 #[tokio::test]
@@ -114,9 +114,9 @@ async fn requests_without_a_key_are_refused_once_a_key_exists() {
         .authenticate(&no_credentials)
         .await
         .unwrap();
-    assert!(local.still_valid() && !server.authority.requires_credentials());
+    assert!(local.is_valid() && !server.authority.requires_credentials());
     let (key_id, _) = server.key(None).await;
-    assert!(!local.still_valid() && server.authority.requires_credentials());
+    assert!(!local.is_valid() && server.authority.requires_credentials());
     server
         .engine
         .keys

@@ -81,10 +81,14 @@ async fn keys_are_fetched_again_when_the_issuer_rotates_them() {
     std::fs::remove_file(&path).unwrap();
     tokio::time::advance(FETCH_EVERY).await;
     verifier.refresh_if_old().await;
-    assert!(verifier.failure().is_some());
-    assert_eq!(verifier.failures(), 1);
+    assert!(verifier.last_failure().is_some());
+    assert_eq!(verifier.failure_count(), 1);
     verifier.refresh_if_old().await;
-    assert_eq!(verifier.failures(), 1, "no retry before the gap has passed");
+    assert_eq!(
+        verifier.failure_count(),
+        1,
+        "no retry before the gap has passed"
+    );
     assert!(
         accepts(&verifier, &token(1, "eve")).await,
         "the keys last read stay valid"
@@ -93,7 +97,7 @@ async fn keys_are_fetched_again_when_the_issuer_rotates_them() {
     write_keys(&path, &[2]);
     tokio::time::advance(FETCH_GAP).await;
     verifier.refresh_if_old().await;
-    assert_eq!(verifier.failure(), None);
+    assert_eq!(verifier.last_failure(), None);
     assert!(
         !accepts(&verifier, &token(1, "ada")).await,
         "cached tokens are dropped too"
@@ -116,7 +120,7 @@ async fn many_unknown_keys_at_once_cost_one_fetch() {
     for task in tasks.collect::<Vec<_>>() {
         assert!(!task.await.unwrap());
     }
-    assert_eq!(verifier.failures(), 1);
+    assert_eq!(verifier.failure_count(), 1);
 }
 
 #[tokio::test(start_paused = true)]

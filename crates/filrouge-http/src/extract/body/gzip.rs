@@ -8,22 +8,22 @@ use super::receive::Refusal;
 use crate::limits::Reservation;
 
 /// The decompressed size in bytes that every body may have, whatever its compressed size.
-const ALWAYS: usize = 1 << 20;
+const ALWAYS_ALLOWED: usize = 1 << 20;
 /// The maximum ratio of a larger decompressed size to the compressed size. For text, it is usually 3 to 20.
-const RATIO: usize = 100;
+const RATIO_MAX: usize = 100;
 /// The number of bytes that are read or decompressed before other tasks may run.
-const STEP: usize = 64 << 10;
+const STEP_BYTES: usize = 64 << 10;
 /// The maximum number of gzip members in a body (RFC 1952 §2.2). Each costs a decoder, even if it is empty.
-const MEMBERS: usize = 64;
+const MEMBERS_MAX: usize = 64;
 
-/// The remaining input. A read fails with `WouldBlock` after every [`STEP`] bytes, so that other tasks may run even if
-/// long input decompresses to nothing.
-struct Packed<'a> {
-    rest: &'a [u8],
-    turn: usize,
+/// The remaining input. A read fails with `WouldBlock` after every [`STEP_BYTES`] bytes, so that other tasks may run
+/// even if long input decompresses to nothing.
+struct CompressedInput<'a> {
+    remaining: &'a [u8],
+    step_left: usize,
 }
 
-impl Read for Packed<'_> {
+impl Read for CompressedInput<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let n = self.fill_buf()?.read(into)?;
         self.consume(n);
@@ -31,48 +31,53 @@ impl Read for Packed<'_> {
     }
 }
 
-impl BufRead for Packed<'_> {
+impl BufRead for CompressedInput<'_> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        if self.turn == 0 && !self.rest.is_empty() {
-            self.turn = STEP;
+        if self.step_left == 0 && !self.remaining.is_empty() {
+            self.step_left = STEP_BYTES;
             return Err(ErrorKind::WouldBlock.into());
         }
-        Ok(self.rest.get(..self.turn).unwrap_or(self.rest))
+        Ok(self
+            .remaining
+            .get(..self.step_left)
+            .unwrap_or(self.remaining))
     }
 
     fn consume(&mut self, bytes: usize) {
-        self.rest = self.rest.get(bytes..).unwrap_or_default();
-        self.turn = self.turn.saturating_sub(bytes);
+        self.remaining = self.remaining.get(bytes..).unwrap_or_default();
+        self.step_left = self.step_left.saturating_sub(bytes);
     }
 }
 
-/// Decompresses `packed`. The result has at most `limit` bytes, and at most [`ALWAYS`] bytes or [`RATIO`] times the
-/// compressed size, whichever is more. Its memory is reserved in `room`.
+/// Decompresses `compressed`. The result has at most `limit` bytes, and at most [`ALWAYS_ALLOWED`] bytes or
+/// [`RATIO_MAX`] times the compressed size, whichever is more. Its memory is reserved in `reservation`.
 pub(super) async fn decompress(
-    packed: &[u8],
+    compressed: &[u8],
     limit: usize,
-    room: &Reservation,
+    reservation: &Reservation,
 ) -> Result<Vec<u8>, Refusal> {
-    let limit = limit.min(ALWAYS.max(packed.len().saturating_mul(RATIO)));
+    let limit = limit.min(ALWAYS_ALLOWED.max(compressed.len().saturating_mul(RATIO_MAX)));
     let mut members = 1;
-    let mut decoder = GzDecoder::new(Packed {
-        rest: packed,
-        turn: STEP,
+    let mut decoder = GzDecoder::new(CompressedInput {
+        remaining: compressed,
+        step_left: STEP_BYTES,
     });
-    let mut step = vec![0; STEP];
+    let mut step = vec![0; STEP_BYTES];
     let mut out = Vec::new();
     loop {
         match decoder.read(&mut step) {
-            Ok(0) if decoder.get_ref().rest.is_empty() => return Ok(out),
-            Ok(0) if members == MEMBERS => return Err(Refusal::Members { limit: MEMBERS }),
+            Ok(0) if decoder.get_ref().remaining.is_empty() => return Ok(out),
+            Ok(0) if members == MEMBERS_MAX => {
+                return Err(Refusal::TooManyMembers { limit: MEMBERS_MAX });
+            }
             Ok(0) => {
                 members += 1;
                 decoder = GzDecoder::new(decoder.into_inner());
             }
-            Ok(n) if n > limit - out.len() => return Err(Refusal::Expands { limit }),
-            Ok(n) if !room.grow(n) => {
+            Ok(n) if n > limit - out.len() => return Err(Refusal::ExpandsTooFar { limit }),
+            Ok(n) if !reservation.grow(n) => {
                 tracing::debug!(bytes = n, "no memory for a decompressed body");
-                return Err(Refusal::NoRoom);
+                return Err(Refusal::NoMemory);
             }
             Ok(n) => out.extend_from_slice(step.get(..n).unwrap_or_default()),
             Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
@@ -90,41 +95,47 @@ mod tests {
     use flate2::write::GzEncoder;
     use std::io::Write;
 
-    fn pack(bytes: &[u8]) -> Vec<u8> {
+    fn compress(bytes: &[u8]) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
         encoder.write_all(bytes).unwrap();
         encoder.finish().unwrap()
     }
 
-    async fn decompressed(packed: &[u8], limit: usize, total: usize) -> Result<Vec<u8>, Refusal> {
-        let room = Budget::without_shares(total).reservation();
-        decompress(packed, limit, &room).await
+    async fn decompressed(
+        compressed: &[u8],
+        limit: usize,
+        total: usize,
+    ) -> Result<Vec<u8>, Refusal> {
+        let reservation = Budget::without_shares(total).reservation();
+        decompress(compressed, limit, &reservation).await
     }
 
     #[tokio::test]
     async fn compressed_bodies_round_trip() {
         let text = b"{\"a\":1}".repeat(9999);
         assert_eq!(
-            decompressed(&pack(&text), 1 << 20, 1 << 20).await.unwrap(),
+            decompressed(&compress(&text), 1 << 20, 1 << 20)
+                .await
+                .unwrap(),
             text
         );
-        let two = [pack(b"a"), pack(b"b")].concat();
+        let two = [compress(b"a"), compress(b"b")].concat();
         assert_eq!(decompressed(&two, 10, 10).await.unwrap(), b"ab");
     }
 
     #[tokio::test]
     async fn the_number_of_members_is_limited() {
-        let one = pack(b"a");
+        let member = compress(b"a");
         assert_eq!(
-            decompressed(&one.repeat(MEMBERS), 9999, 9999)
+            decompressed(&member.repeat(MEMBERS_MAX), 9999, 9999)
                 .await
                 .unwrap(),
-            b"a".repeat(MEMBERS)
+            b"a".repeat(MEMBERS_MAX)
         );
-        for many in [one, pack(b"")] {
+        for member in [member, compress(b"")] {
             assert_eq!(
-                decompressed(&many.repeat(MEMBERS + 1), 9999, 9999).await,
-                Err(Refusal::Members { limit: MEMBERS })
+                decompressed(&member.repeat(MEMBERS_MAX + 1), 9999, 9999).await,
+                Err(Refusal::TooManyMembers { limit: MEMBERS_MAX })
             );
         }
     }
@@ -132,36 +143,39 @@ mod tests {
     /// The body is one gzip member of many empty blocks (RFC 1951 §3.2.4).
     #[tokio::test]
     async fn empty_blocks_do_not_block_other_tasks() {
-        let mut hollow = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
-        hollow.extend_from_slice(&[0, 0, 0, 0xff, 0xff].repeat(STEP));
-        hollow.extend_from_slice(&[1, 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0]);
-        let mut decompressing = std::pin::pin!(decompressed(&hollow, 9999, 9999));
-        let mut turns = 0;
+        let mut empty_blocks = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+        empty_blocks.extend_from_slice(&[0, 0, 0, 0xff, 0xff].repeat(STEP_BYTES));
+        empty_blocks.extend_from_slice(&[1, 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0]);
+        let mut decompressing = std::pin::pin!(decompressed(&empty_blocks, 9999, 9999));
+        let mut polls = 0;
         let all = std::future::poll_fn(|cx| {
-            turns += 1;
+            polls += 1;
             decompressing.as_mut().poll(cx)
         });
         assert_eq!(all.await, Ok(Vec::new()));
-        assert!(turns >= 5, "{turns}");
+        assert!(polls >= 5, "{polls}");
     }
 
     #[tokio::test]
     async fn size_and_memory_limits_are_enforced() {
-        let bomb = pack(&vec![b' '; 8 << 20]);
+        let bomb = compress(&vec![b' '; 8 << 20]);
         assert!(bomb.len() < 10_000, "{}", bomb.len());
         let limit = 1 << 20;
         assert_eq!(
             decompressed(&bomb, 32 << 20, 1 << 30).await,
-            Err(Refusal::Expands { limit })
+            Err(Refusal::ExpandsTooFar { limit })
         );
-        let small = pack(&[b' '; 1000]);
+        let small = compress(&[b' '; 1000]);
         assert_eq!(
             decompressed(&small, 999, 9999).await,
-            Err(Refusal::Expands { limit: 999 })
+            Err(Refusal::ExpandsTooFar { limit: 999 })
         );
-        assert_eq!(decompressed(&small, 1000, 999).await, Err(Refusal::NoRoom));
-        let cut = small.get(..small.len() - 4).unwrap();
-        for bad in [cut, b"{}", &[small.as_slice(), b"x"].concat()] {
+        assert_eq!(
+            decompressed(&small, 1000, 999).await,
+            Err(Refusal::NoMemory)
+        );
+        let truncated = small.get(..small.len() - 4).unwrap();
+        for bad in [truncated, b"{}", &[small.as_slice(), b"x"].concat()] {
             assert_eq!(decompressed(bad, 9999, 9999).await, Err(Refusal::NotGzip));
         }
     }

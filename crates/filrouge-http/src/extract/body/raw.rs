@@ -5,7 +5,7 @@ use axum::extract::{FromRef, FromRequest, Request};
 use axum::http::{HeaderMap, header};
 use filrouge_types::ErrorCode;
 
-use super::receive::{Encoding, Refusal, caller, encoding};
+use super::receive::{Encoding, Refusal, budget_caller, content_encoding};
 use crate::layer::HttpLayer;
 use crate::limits::Reservation;
 use crate::problem::Problem;
@@ -15,8 +15,8 @@ use crate::problem::Problem;
 pub struct RawBody {
     /// The body, not yet read.
     pub body: Body,
-    /// The reservation, which is empty at first; the handler adjusts it as it reads.
-    pub room: Reservation,
+    /// The reservation: empty at first; the handler adjusts it as it reads.
+    pub reservation: Reservation,
 }
 
 impl<S> FromRequest<S> for RawBody
@@ -27,32 +27,33 @@ where
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        content_type(request.headers())?;
+        check_content_type(request.headers())?;
         let http = HttpLayer::from_ref(state);
-        if encoding(request.headers()) != Ok(Encoding::Plain) {
-            http.metrics().body_refused(Refusal::Encoding.reason());
+        if content_encoding(request.headers()) != Ok(Encoding::Plain) {
+            http.metrics()
+                .count_refused_body(Refusal::UnknownEncoding.reason());
             let what = "a stream is accepted only without content-encoding";
             return Err(Problem::new(ErrorCode::UnsupportedMediaType, what)
                 .with_hint("send the decoded bytes: iter_bytes(), not iter_raw()"));
         }
-        let room = http.limits().body();
-        room.set_caller(&caller(&request), false);
+        let reservation = http.limits().body_reservation();
+        reservation.set_caller(&budget_caller(&request), false);
         Ok(Self {
             body: request.into_body(),
-            room,
+            reservation,
         })
     }
 }
 
-/// Refuses content types that a browser page can send to another site without a preflight request (DESIGN §8). These
-/// are the types of forms, and from a page also a missing type.
-fn content_type(headers: &HeaderMap) -> Result<(), Problem> {
+/// Refuses content types that a browser page can send to another site without a preflight request (DESIGN §8): the
+/// types of forms, and a missing type if the request comes from a page.
+fn check_content_type(headers: &HeaderMap) -> Result<(), Problem> {
     let given = headers.get(header::CONTENT_TYPE);
     let text = given.map_or(Some(""), |v| v.to_str().ok()).unwrap_or("?");
     let essence = text.split(';').next().unwrap_or("").trim();
     let essence = essence.to_ascii_lowercase();
     let accepted = match essence.as_str() {
-        "" => !is_from_a_page(headers),
+        "" => !is_from_page(headers),
         "text/event-stream" => true,
         "application/x-www-form-urlencoded" => false,
         other => other.starts_with("application/"),
@@ -69,10 +70,10 @@ fn content_type(headers: &HeaderMap) -> Result<(), Problem> {
     Err(problem)
 }
 
-fn is_from_a_page(headers: &HeaderMap) -> bool {
+fn is_from_page(headers: &HeaderMap) -> bool {
     let mut sites = headers.get_all("sec-fetch-site").iter();
-    let own = |site: &[u8]| site == b"same-origin" || site == b"none";
-    headers.contains_key(header::ORIGIN) || sites.any(|site| !own(site.as_bytes()))
+    let is_own_site = |site: &[u8]| site == b"same-origin" || site == b"none";
+    headers.contains_key(header::ORIGIN) || sites.any(|site| !is_own_site(site.as_bytes()))
 }
 
 #[cfg(test)]
@@ -89,7 +90,7 @@ mod tests {
                 HeaderValue::from_static(value),
             );
         }
-        content_type(&map).is_ok()
+        check_content_type(&map).is_ok()
     }
 
     #[test]

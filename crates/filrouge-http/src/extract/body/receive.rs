@@ -16,9 +16,9 @@ use crate::layer::HttpLayer;
 use crate::limits::{Reservation, SMALL_BODY};
 use crate::problem::Problem;
 
-/// How far a body may fall behind the minimum rate [`BYTES_PER_SECOND`]. A pause must not be longer than this, however
-/// fast the body arrived before.
-const GRACE: Duration = Duration::from_secs(10);
+/// The maximum time by which a body may fall behind the minimum rate [`BYTES_PER_SECOND`]. A pause must not be longer,
+/// however fast the body arrived before.
+const LAG_MAX: Duration = Duration::from_secs(10);
 /// The minimum rate at which a body must arrive, because received bytes occupy memory that other requests need.
 const BYTES_PER_SECOND: u64 = 16 << 10;
 
@@ -33,54 +33,58 @@ pub(super) enum Encoding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
     TooLarge { limit: usize },
-    Expands { limit: usize },
-    Members { limit: usize },
+    ExpandsTooFar { limit: usize },
+    TooManyMembers { limit: usize },
     TooSlow,
-    NoRoom,
-    BrokeOff,
+    NoMemory,
+    CutOff,
     NotGzip,
-    Encoding,
+    UnknownEncoding,
 }
 
 impl Refusal {
     pub(super) const fn reason(self) -> &'static str {
         match self {
             Self::TooLarge { .. } => "too_large",
-            Self::Expands { .. } => "unfolds",
-            Self::Members { .. } => "members",
+            Self::ExpandsTooFar { .. } => "unfolds",
+            Self::TooManyMembers { .. } => "members",
             Self::TooSlow => "too_slow",
-            Self::NoRoom => "no_room",
-            Self::BrokeOff => "broke_off",
+            Self::NoMemory => "no_room",
+            Self::CutOff => "broke_off",
             Self::NotGzip => "not_gzip",
-            Self::Encoding => "encoding",
+            Self::UnknownEncoding => "encoding",
         }
     }
 
     fn problem(self) -> Problem {
-        let problem = |code, detail: &str| Problem::new(code, detail);
+        let new_problem = |code, detail: &str| Problem::new(code, detail);
         match self {
             Self::TooLarge { limit } => {
                 let what = format!("the body is larger than {limit} bytes");
                 Problem::new(ErrorCode::PayloadTooLarge, what).with_hint("send fewer items at once")
             }
-            Self::Expands { limit } => {
+            Self::ExpandsTooFar { limit } => {
                 let what = format!("the body decompresses to more than {limit} bytes");
                 Problem::new(ErrorCode::PayloadTooLarge, what)
                     .with_hint("send fewer items at once, or send them without content-encoding")
             }
-            Self::Members { limit } => {
+            Self::TooManyMembers { limit } => {
                 let what = format!("the body has more than {limit} gzip members");
                 Problem::new(ErrorCode::BadRequest, what)
                     .with_hint("compress the body as one gzip member")
             }
-            Self::TooSlow => problem(ErrorCode::RequestTimeout, "the body did not arrive in time"),
-            Self::NoRoom => problem(ErrorCode::Overloaded, "too many bytes are arriving at once"),
-            Self::BrokeOff => problem(ErrorCode::BadRequest, "the body broke off"),
-            Self::NotGzip => problem(
+            Self::TooSlow => {
+                new_problem(ErrorCode::RequestTimeout, "the body did not arrive in time")
+            }
+            Self::NoMemory => {
+                new_problem(ErrorCode::Overloaded, "too many bytes are arriving at once")
+            }
+            Self::CutOff => new_problem(ErrorCode::BadRequest, "the body broke off"),
+            Self::NotGzip => new_problem(
                 ErrorCode::BadRequest,
                 "the body is not gzip, although content-encoding says so",
             ),
-            Self::Encoding => problem(
+            Self::UnknownEncoding => new_problem(
                 ErrorCode::UnsupportedMediaType,
                 "the content-encoding is not known",
             )
@@ -93,7 +97,7 @@ impl Refusal {
 pub(super) async fn read_body(request: Request, http: &HttpLayer) -> Result<Vec<u8>, Problem> {
     let result = read_within_limits(request, http).await;
     result.map_err(|refusal| {
-        http.metrics().body_refused(refusal.reason());
+        http.metrics().count_refused_body(refusal.reason());
         refusal.problem()
     })
 }
@@ -101,76 +105,82 @@ pub(super) async fn read_body(request: Request, http: &HttpLayer) -> Result<Vec<
 async fn read_within_limits(request: Request, http: &HttpLayer) -> Result<Vec<u8>, Refusal> {
     let settings = http.limits().settings();
     let limit = settings.body_bytes;
-    let encoding = encoding(request.headers())?;
-    // The layer around all routes has added the reservation. Without that layer, for example in a test, the body gets
-    // one of its own.
-    let room = request.extensions().get::<Arc<Reservation>>().cloned();
-    let room = room.unwrap_or_else(|| Arc::new(http.limits().body()));
-    let caller = caller(&request);
+    let encoding = content_encoding(request.headers())?;
+    // The layer around all routes adds the reservation to the request. Without that layer, as in a test, the body gets
+    // its own.
+    let reservation = request.extensions().get::<Arc<Reservation>>().cloned();
+    let reservation = reservation.unwrap_or_else(|| Arc::new(http.limits().body_reservation()));
+    let caller = budget_caller(&request);
     let body = request.into_body();
     if body.size_hint().lower() > limit as u64 {
         return Err(Refusal::TooLarge { limit });
     }
     let announced = body.size_hint().upper();
-    let small = announced.is_some_and(|bytes| bytes <= SMALL_BODY as u64);
-    room.set_caller(&caller, small);
-    let arriving = collect(body, limit, &room);
-    let bytes = match tokio::time::timeout(settings.body_timeout, arriving).await {
+    let is_small = announced.is_some_and(|bytes| bytes <= SMALL_BODY as u64);
+    reservation.set_caller(&caller, is_small);
+    let receiving = receive(body, limit, &reservation);
+    let bytes = match tokio::time::timeout(settings.body_timeout, receiving).await {
         Ok(bytes) => bytes?,
         Err(_) => return Err(Refusal::TooSlow),
     };
     match encoding {
         Encoding::Plain => Ok(bytes),
         Encoding::Gzip if bytes.is_empty() => Ok(bytes),
-        Encoding::Gzip => gzip::decompress(&bytes, limit, &room).await,
+        Encoding::Gzip => gzip::decompress(&bytes, limit, &reservation).await,
     }
 }
 
-/// The caller whose share of the budget the body uses. The name combines credentials and end user, so end users of one
-/// service have separate shares, and so have the services of one end user.
-pub(super) fn caller(request: &Request) -> String {
+/// Returns the name of the caller whose share of the budget the body uses. It combines credentials and end user, so the
+/// end users of one service have separate shares, and so do the services of one end user.
+pub(super) fn budget_caller(request: &Request) -> String {
     let principal = request.extensions().get::<Principal>();
     let name = principal.and_then(Principal::name).unwrap_or_default();
-    // `acts_for` does not fail here: a caller that must not act for the end user was refused before.
-    let identity = principal.and_then(|p| p.acts_for(request.headers()).ok()?);
+    // `end_user` does not fail here: authorization already refused a caller that must not act for the end user.
+    let identity = principal.and_then(|p| p.end_user(request.headers()).ok()?);
     let identity = identity.as_ref().map_or("", |id| id.as_str());
     format!("{identity}\0{name}")
 }
 
-pub(super) fn encoding(headers: &HeaderMap) -> Result<Encoding, Refusal> {
-    let mut given = headers.get_all(header::CONTENT_ENCODING).iter();
-    let is =
+pub(super) fn content_encoding(headers: &HeaderMap) -> Result<Encoding, Refusal> {
+    let mut values = headers.get_all(header::CONTENT_ENCODING).iter();
+    let has_name =
         |value: &HeaderValue, name: &str| value.as_bytes().eq_ignore_ascii_case(name.as_bytes());
-    match (given.next(), given.next()) {
+    match (values.next(), values.next()) {
         (None, _) => Ok(Encoding::Plain),
-        (Some(one), None) if is(one, "identity") => Ok(Encoding::Plain),
-        (Some(one), None) if is(one, "gzip") || is(one, "x-gzip") => Ok(Encoding::Gzip),
-        _ => Err(Refusal::Encoding),
+        (Some(value), None) if has_name(value, "identity") => Ok(Encoding::Plain),
+        (Some(value), None) if has_name(value, "gzip") || has_name(value, "x-gzip") => {
+            Ok(Encoding::Gzip)
+        }
+        _ => Err(Refusal::UnknownEncoding),
     }
 }
 
-/// Receives the body. Memory is reserved as bytes arrive, and not for the announced length.
-async fn collect(mut body: Body, limit: usize, room: &Reservation) -> Result<Vec<u8>, Refusal> {
-    let (mut due, mut bytes) = (Instant::now() + GRACE, Vec::new());
+/// Receives the body. Reserves memory as bytes arrive, not for the announced length.
+async fn receive(
+    mut body: Body,
+    limit: usize,
+    reservation: &Reservation,
+) -> Result<Vec<u8>, Refusal> {
+    let (mut deadline, mut bytes) = (Instant::now() + LAG_MAX, Vec::new());
     loop {
-        let Ok(frame) = timeout_at(due, body.frame()).await else {
+        let Ok(frame) = timeout_at(deadline, body.frame()).await else {
             return Err(Refusal::TooSlow);
         };
         let Some(frame) = frame else {
             return Ok(bytes);
         };
-        let frame = frame.map_err(|_| Refusal::BrokeOff)?;
+        let frame = frame.map_err(|_| Refusal::CutOff)?;
         let Ok(data) = frame.into_data() else {
             continue;
         };
         if data.len() > limit - bytes.len() {
             return Err(Refusal::TooLarge { limit });
         }
-        if !room.grow(data.len()) {
-            return Err(Refusal::NoRoom);
+        if !reservation.grow(data.len()) {
+            return Err(Refusal::NoMemory);
         }
         let credit = Duration::from_micros(data.len() as u64 * 1_000_000 / BYTES_PER_SECOND);
-        due = (due + credit).min(Instant::now() + GRACE);
+        deadline = (deadline + credit).min(Instant::now() + LAG_MAX);
         bytes.extend_from_slice(&data);
     }
 }
@@ -192,7 +202,7 @@ mod tests {
     struct Drip {
         ticks: Interval,
         bytes: usize,
-        left: u32,
+        frames_left: u32,
     }
 
     impl HttpBody for Drip {
@@ -204,10 +214,10 @@ mod tests {
             cx: &mut Context<'_>,
         ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
             ready!(self.ticks.poll_tick(cx));
-            if self.left == 0 {
+            if self.frames_left == 0 {
                 return Poll::Ready(None);
             }
-            self.left -= 1;
+            self.frames_left -= 1;
             Poll::Ready(Some(Ok(Frame::data(vec![b' '; self.bytes].into()))))
         }
     }
@@ -217,10 +227,10 @@ mod tests {
         let body = Body::new(Drip {
             ticks: interval(Duration::from_secs(1)),
             bytes,
-            left: seconds,
+            frames_left: seconds,
         });
-        let room = Budget::without_shares(1 << 30).reservation();
-        let collected = collect(body, 1 << 30, &room).await;
+        let reservation = Budget::without_shares(1 << 30).reservation();
+        let collected = receive(body, 1 << 30, &reservation).await;
         (
             collected.map(|bytes| bytes.len()),
             began.elapsed().as_secs(),
@@ -232,25 +242,25 @@ mod tests {
         let slowest = usize::try_from(BYTES_PER_SECOND).unwrap();
         assert_eq!(dripping(1, 9).await, (Ok(9), 9), "within the grace period");
         assert_eq!(dripping(1, 9999).await, (Err(Refusal::TooSlow), 10));
-        let (half, after) = dripping(slowest / 2, 9999).await;
-        assert_eq!(half, Err(Refusal::TooSlow));
+        let (slow_result, after) = dripping(slowest / 2, 9999).await;
+        assert_eq!(slow_result, Err(Refusal::TooSlow));
         assert!((15..=25).contains(&after), "{after}");
-        let all = slowest * 2 * 100;
-        assert_eq!(dripping(slowest * 2, 100).await, (Ok(all), 100));
+        let total = slowest * 2 * 100;
+        assert_eq!(dripping(slowest * 2, 100).await, (Ok(total), 100));
         let stalled = Body::new(Drip {
             ticks: interval(Duration::from_secs(3600)),
             bytes: 1 << 20,
-            left: 2,
+            frames_left: 2,
         });
-        let (began, room) = (
+        let (began, reservation) = (
             Instant::now(),
             Budget::without_shares(1 << 30).reservation(),
         );
-        let collected = collect(stalled, 1 << 30, &room).await;
+        let collected = receive(stalled, 1 << 30, &reservation).await;
         assert_eq!(collected, Err(Refusal::TooSlow));
         assert_eq!(
             began.elapsed().as_secs(),
-            GRACE.as_secs(),
+            LAG_MAX.as_secs(),
             "earlier speed does not extend a pause"
         );
     }

@@ -4,12 +4,12 @@ use filrouge_types::{ErrorCode, Object};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_path_to_error::{Path, Segment};
 
-use crate::extract::words::{Words, short};
+use crate::extract::reworded::{RewordedError, shorten};
 use crate::problem::Problem;
 
-/// The problem of a body that could not be parsed. Parses the body a second time to locate the error, so that valid
-/// bodies need only one, faster, parse.
-pub(super) fn refusal<T: DeserializeOwned>(bytes: &[u8]) -> Problem {
+/// Returns the problem of a body that could not be parsed. Parses the body a second time to locate the error, so that
+/// valid bodies need only one, faster, parse.
+pub(super) fn describe<T: DeserializeOwned>(bytes: &[u8]) -> Problem {
     // A syntax error takes precedence, although the first parse may have stopped at an invalid value before it.
     if let Err(syntax) = serde_json::from_slice::<IgnoredAny>(bytes) {
         return Problem::new(ErrorCode::BadRequest, syntax.to_string());
@@ -18,34 +18,35 @@ pub(super) fn refusal<T: DeserializeOwned>(bytes: &[u8]) -> Problem {
     match serde_path_to_error::deserialize::<_, Object<T>>(&mut json) {
         Ok(_) => Problem::new(ErrorCode::BadRequest, "the body is not one JSON object"),
         Err(e) if e.inner().is_data() => {
-            let place = member_path(e.path());
+            let path = path_text(e.path());
             let inner = e.inner();
             let at = format!(" at line {} column {}", inner.line(), inner.column());
             let message = inner.to_string();
-            Words::of(message.strip_suffix(&at).unwrap_or(&message), "member").about(&place)
+            RewordedError::from_serde(message.strip_suffix(&at).unwrap_or(&message), "member")
+                .into_problem(&path)
         }
         Err(e) => Problem::new(ErrorCode::BadRequest, e.inner().to_string()),
     }
 }
 
-/// The path of a member, such as `items[2].role`; empty for the body itself.
-fn member_path(path: &Path) -> String {
-    let mut place = String::new();
+/// Returns the path of a member as text, such as `items[2].role`; empty for the body itself.
+fn path_text(path: &Path) -> String {
+    let mut text = String::new();
     for segment in path {
         match segment {
-            Segment::Seq { index } => place.push_str(&format!("[{index}]")),
+            Segment::Seq { index } => text.push_str(&format!("[{index}]")),
             // `RawJson` is deserialized through a member of this name.
             Segment::Map { key } if key.starts_with("$serde_json::private") => {}
             Segment::Map { key } | Segment::Enum { variant: key } => {
-                if !place.is_empty() {
-                    place.push('.');
+                if !text.is_empty() {
+                    text.push('.');
                 }
-                place.push_str(&short(key));
+                text.push_str(&shorten(key));
             }
             Segment::Unknown => {}
         }
     }
-    place
+    text
 }
 
 #[cfg(test)]
@@ -56,7 +57,7 @@ mod tests {
 
     fn refusal_of<T: DeserializeOwned>(body: &str) -> (ErrorCode, String, String) {
         assert!(serde_json::from_str::<Object<T>>(body).is_err(), "{body}");
-        let failure = refusal::<T>(body.as_bytes()).0;
+        let failure = describe::<T>(body.as_bytes()).0;
         (
             failure.code,
             failure.detail,
@@ -66,9 +67,9 @@ mod tests {
 
     #[test]
     fn the_error_names_the_member() {
-        let detail = |refused: (ErrorCode, String, String)| {
-            assert_eq!(refused.0, ErrorCode::Invalid);
-            refused.1
+        let detail = |described: (ErrorCode, String, String)| {
+            assert_eq!(described.0, ErrorCode::Invalid);
+            described.1
         };
         assert_eq!(
             detail(refusal_of::<CreateSession>(r#"{"session_id":5}"#)),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use filrouge_store::rows::{CheckpointRow, EventRow, SessionPk, event_key};
 
-use crate::stage::wanted::{FetchedCheckpoints, FetchedEvents};
+use crate::stage::prefetch::{FetchedCheckpoints, FetchedEvents};
 
 /// The cached rows. If a method returns `None`, the row is not cached: the caller must query the database. `Some(None)`
 /// means that the row does not exist.
@@ -34,7 +34,7 @@ impl SessionSideRows {
         self.checkpoints.insert(pk, FetchedCheckpoints::default());
     }
 
-    pub(super) fn forget(&mut self, pk: SessionPk) {
+    pub(super) fn drop_session(&mut self, pk: SessionPk) {
         self.events.remove(&pk);
         self.checkpoints.remove(&pk);
     }
@@ -75,7 +75,7 @@ impl SessionSideRows {
         seq: u64,
     ) -> Option<Option<&CheckpointRow>> {
         let checkpoints = self.checkpoints.get(&pk)?;
-        match checkpoints.at.get(&seq) {
+        match checkpoints.by_seq.get(&seq) {
             Some(found) => Some(Some(found)),
             None => (!checkpoints.seqs.contains(&seq)).then_some(None),
         }
@@ -89,14 +89,14 @@ impl SessionSideRows {
     pub(in crate::stage) fn put_checkpoint(&mut self, pk: SessionPk, row: &CheckpointRow) {
         if let Some(checkpoints) = self.checkpoints.get_mut(&pk) {
             checkpoints.seqs.insert(row.checkpoint.seq);
-            checkpoints.at.insert(row.checkpoint.seq, row.clone());
+            checkpoints.by_seq.insert(row.checkpoint.seq, row.clone());
         }
     }
 
     pub(in crate::stage) fn delete_checkpoint(&mut self, pk: SessionPk, seq: u64) {
         if let Some(checkpoints) = self.checkpoints.get_mut(&pk) {
             checkpoints.seqs.remove(&seq);
-            checkpoints.at.remove(&seq);
+            checkpoints.by_seq.remove(&seq);
         }
     }
 }

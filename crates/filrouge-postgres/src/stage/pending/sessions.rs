@@ -7,7 +7,7 @@ use filrouge_types::{IdentityId, ProjectId, SessionId};
 use tokio_postgres::Error;
 use tokio_postgres::types::Type;
 
-use crate::rows::int;
+use crate::rows::sql_int;
 use crate::session::{Param, Session, Sql};
 
 pub(crate) static INSERT_SESSIONS: Sql = Sql::new(
@@ -62,22 +62,22 @@ pub(super) async fn insert(
     if rows.is_empty() {
         return Ok(());
     }
-    let c = Columns::of(rows.iter().map(|(pk, row)| (*pk, row)));
+    let columns = Columns::from_rows(rows.iter().map(|(pk, row)| (*pk, row)));
     let params: [Param<'_>; 14] = [
-        &c.pks,
-        &c.tenants,
-        &c.names,
-        &c.identities,
-        &c.parents,
-        &c.projects,
-        &c.teams,
-        &c.titles,
-        &c.statuses,
-        &c.states,
-        &c.metadata,
-        &c.created,
-        &c.tokens,
-        &c.erased,
+        &columns.pks,
+        &columns.tenants,
+        &columns.names,
+        &columns.identities,
+        &columns.parents,
+        &columns.projects,
+        &columns.teams,
+        &columns.titles,
+        &columns.statuses,
+        &columns.states,
+        &columns.metadata,
+        &columns.created,
+        &columns.tokens,
+        &columns.erased,
     ];
     session.query(&INSERT_SESSIONS, &params).await.map(drop)
 }
@@ -89,19 +89,19 @@ pub(super) async fn update(
     if rows.is_empty() {
         return Ok(());
     }
-    let c = Columns::of(rows.iter().map(|(pk, row)| (*pk, row)));
+    let columns = Columns::from_rows(rows.iter().map(|(pk, row)| (*pk, row)));
     let params: [Param<'_>; 11] = [
-        &c.pks,
-        &c.identities,
-        &c.parents,
-        &c.projects,
-        &c.teams,
-        &c.titles,
-        &c.statuses,
-        &c.states,
-        &c.metadata,
-        &c.tokens,
-        &c.erased,
+        &columns.pks,
+        &columns.identities,
+        &columns.parents,
+        &columns.projects,
+        &columns.teams,
+        &columns.titles,
+        &columns.statuses,
+        &columns.states,
+        &columns.metadata,
+        &columns.tokens,
+        &columns.erased,
     ];
     session.query(&UPDATE_SESSIONS, &params).await.map(drop)
 }
@@ -126,7 +126,7 @@ struct Columns<'r> {
 }
 
 impl<'r> Columns<'r> {
-    fn of(rows: impl Iterator<Item = (SessionPk, &'r SessionRow)>) -> Self {
+    fn from_rows(rows: impl Iterator<Item = (SessionPk, &'r SessionRow)>) -> Self {
         let mut columns = Self::default();
         for (pk, row) in rows {
             columns.add(pk, row);
@@ -138,7 +138,7 @@ impl<'r> Columns<'r> {
         fn bytes(text: Option<&str>) -> Option<&[u8]> {
             text.map(str::as_bytes)
         }
-        self.pks.push(int(pk));
+        self.pks.push(sql_int(pk));
         self.tenants.push(row.tenant_id.as_str());
         self.names.push(row.session_id.as_str());
         let identity = row.identity_id.as_ref().map(IdentityId::as_str);

@@ -7,7 +7,7 @@ use tokio_postgres::Error;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use crate::rows::int;
+use crate::rows::sql_int;
 use crate::session::{Param, Session, Sql};
 
 pub(crate) static INSERT_EVENTS: Sql = Sql::new(
@@ -38,8 +38,8 @@ pub(super) async fn insert_events(
     if rows.is_empty() {
         return Ok(());
     }
-    let pks: Vec<i64> = rows.iter().map(|(pk, _)| int(*pk)).collect();
-    let numbers: Vec<i64> = rows.iter().map(|(_, row)| int(row.number)).collect();
+    let pks: Vec<i64> = rows.iter().map(|(pk, _)| sql_int(*pk)).collect();
+    let numbers: Vec<i64> = rows.iter().map(|(_, row)| sql_int(row.number)).collect();
     let keys = rows.iter().map(|(_, row)| event_key(&row.event.key));
     let keys: Vec<Uuid> = keys.map(Uuid::from_bytes).collect();
     let data: Vec<Vec<u8>> = rows.iter().map(|(_, row)| row.encode()).collect();
@@ -55,8 +55,8 @@ pub(super) async fn put_checkpoints(
     if rows.is_empty() {
         return Ok(());
     }
-    let pks: Vec<i64> = rows.keys().map(|(pk, _)| int(*pk)).collect();
-    let seqs: Vec<i64> = rows.keys().map(|(_, seq)| int(*seq)).collect();
+    let pks: Vec<i64> = rows.keys().map(|(pk, _)| sql_int(*pk)).collect();
+    let seqs: Vec<i64> = rows.keys().map(|(_, seq)| sql_int(*seq)).collect();
     let data: Vec<&[u8]> = rows.values().map(Vec::as_slice).collect();
     session
         .query(&PUT_CHECKPOINTS, &[&pks, &seqs, &data])

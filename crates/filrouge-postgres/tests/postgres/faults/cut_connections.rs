@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_postgres::Options;
-use filrouge_testbed::{Cut, Loss, Server};
+use filrouge_testbed::{FaultProxy, Loss, Server};
 use filrouge_types::ErrorCode;
 
 use super::{put, retry_until_written, run_blocking, server, texts};
@@ -17,9 +17,9 @@ const COMMIT: &[u8] = b"COMMIT\0";
 #[test]
 fn an_outcome_whose_answer_is_lost_is_found_in_the_log() {
     let (server, database) = server();
-    let cut = Cut::before(server.tcp());
+    let proxy = FaultProxy::before(server.tcp());
     block_on(async {
-        let ledger = open(separate_server_options(&cut.url(&database)));
+        let ledger = open(separate_server_options(&proxy.url(&database)));
         let turn = start_turn(&*ledger, "s", "r").await.turn_id;
         let mut expected = Vec::new();
         for (n, loss) in [Loss::Answer, Loss::Request, Loss::Connection]
@@ -28,12 +28,12 @@ fn an_outcome_whose_answer_is_lost_is_found_in_the_log() {
             .take(15)
             .enumerate()
         {
-            cut.cut_after(COMMIT, loss);
+            proxy.cut_after(COMMIT, loss);
             let words = format!("k{n}");
             let (seq, replayed) = put(&*ledger, turn, &words).await.unwrap();
             // This is the answer to a first write, not a replay, even if the first connection was lost.
             assert_eq!((seq, replayed), (2 + n as u64, false), "{loss:?}");
-            cut.wait_for_cuts(n + 1);
+            proxy.wait_for_cuts(n + 1);
             expected.push(words);
             assert_eq!(ledger.health().read_only, None);
         }
@@ -46,9 +46,9 @@ fn an_outcome_whose_answer_is_lost_is_found_in_the_log() {
 #[test]
 fn connections_cut_at_any_moment_lose_no_write() {
     let (server, database) = server();
-    let cut = Cut::before(server.tcp());
+    let proxy = FaultProxy::before(server.tcp());
     block_on(async {
-        let cut_url = cut.url(&database);
+        let cut_url = proxy.url(&database);
         let ledgers = vec![
             open(separate_server_options(&cut_url)),
             open(separate_server_options(&server.url(&database))),
@@ -57,12 +57,12 @@ fn connections_cut_at_any_moment_lose_no_write() {
         let needles: [&[u8]; 4] = [COMMIT, b"ROLLBACK", b"BEGIN", COMMIT];
         let losses = [Loss::Answer, Loss::Request, Loss::Connection];
         for n in 0..24 {
-            let before = cut.cuts();
-            cut.cut_after(needles[n % 4], losses[n % 3]);
+            let before = proxy.cuts();
+            proxy.cut_after(needles[n % 4], losses[n % 3]);
             if n % 5 == 0 {
-                cut.cut();
+                proxy.cut();
             } else {
-                wait_for_cuts(&cut, before + 1).await;
+                wait_for_cuts(&proxy, before + 1).await;
             }
             workload.wait_for_writes(5).await;
         }
@@ -72,8 +72,8 @@ fn connections_cut_at_any_moment_lose_no_write() {
 }
 
 /// Waits until the proxy has closed this many connections.
-async fn wait_for_cuts(cut: &Cut, number: usize) {
-    eventually("the connection is cut", || cut.cuts() >= number).await;
+async fn wait_for_cuts(proxy: &FaultProxy, number: usize) {
+    eventually("the connection is cut", || proxy.cuts() >= number).await;
 }
 
 /// Options with a short timeout, so that a test can exceed it.
@@ -87,30 +87,30 @@ fn short_timeout_options(url: &str) -> Options {
 #[test]
 fn an_unknown_outcome_is_reported_and_a_retry_finds_it() {
     let (server, database) = server();
-    let cut = Cut::before(server.tcp());
+    let proxy = FaultProxy::before(server.tcp());
     let server = Arc::new(server);
     block_on(async {
-        let ledger = open(short_timeout_options(&cut.url(&database)));
+        let ledger = open(short_timeout_options(&proxy.url(&database)));
         let turn = start_turn(&*ledger, "s", "r").await.turn_id;
         let mut unknown = 0;
         let rounds = 6;
         for n in 0..rounds {
             let loss = [Loss::Answer, Loss::Request][n % 2];
             let words = format!("k{n}");
-            let before = cut.cuts();
-            cut.cut_after(COMMIT, loss);
+            let before = proxy.cuts();
+            proxy.cut_after(COMMIT, loss);
             let write = put(&*ledger, turn, &words);
             let fault = async {
-                wait_for_cuts(&cut, before + 1).await;
+                wait_for_cuts(&proxy, before + 1).await;
                 match n % 3 {
                     0 => run_blocking(&server, Server::stop_immediate).await,
-                    _ => cut.hold(),
+                    _ => proxy.hold(),
                 }
             };
             let (result, ()) = tokio::join!(write, fault);
             match n % 3 {
                 0 => run_blocking(&server, Server::restart).await,
-                _ => cut.release(),
+                _ => proxy.release(),
             }
             if let Err(failure) = result {
                 unknown += 1;
@@ -134,14 +134,14 @@ fn an_unknown_outcome_is_reported_and_a_retry_finds_it() {
 #[test]
 fn requests_over_a_network_that_drops_everything_fail() {
     let (server, database) = server();
-    let cut = Cut::before(server.tcp());
+    let proxy = FaultProxy::before(server.tcp());
     block_on(async {
-        let mut options = short_timeout_options(&cut.url(&database));
+        let mut options = short_timeout_options(&proxy.url(&database));
         options.answer_timeout = Duration::from_millis(400);
         let ledger = open(options);
         let turn = start_turn(&*ledger, "s", "r").await.turn_id;
         assert_eq!(texts(&*ledger).await, Vec::<String>::new());
-        cut.hold();
+        proxy.hold();
         let session = "s".parse().unwrap();
         for _ in 0..2 {
             let write = put(&*ledger, turn, "k").await.unwrap_err();
@@ -152,7 +152,7 @@ fn requests_over_a_network_that_drops_everything_fail() {
                 assert_eq!(failure.code, ErrorCode::StoreUnavailable, "{failure:?}");
             }
         }
-        cut.release();
+        proxy.release();
         assert_eq!(retry_until_written(&*ledger, turn, "k").await.0, 2);
         assert_eq!(texts(&*ledger).await, ["k"]);
         intact(&*ledger).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_store::Ledger;
-use filrouge_testbed::{Cut, Database};
+use filrouge_testbed::{Database, FaultProxy};
 use filrouge_types::ErrorCode;
 use tokio_postgres::{Client, NoTls};
 
@@ -26,19 +26,19 @@ fn silent_holders(database: &Database) -> usize {
 #[test]
 fn the_transaction_of_a_frozen_server_is_ended() {
     let database = database();
-    let cut = Cut::before(database.tcp());
+    let proxy = FaultProxy::before(database.tcp());
     block_on(async {
         let (healthy, frozen) = (
             open(separate_server_options(&database.url())),
-            open(separate_server_options(&cut.url(database.name()))),
+            open(separate_server_options(&proxy.url(database.name()))),
         );
         let turn = start_turn(&*healthy, "s", "r").await.turn_id;
-        let writing = freeze_during_a_write(&frozen, &cut, &database, turn).await;
+        let writing = freeze_during_a_write(&frozen, &proxy, &database, turn).await;
         let words = format!("healthy{}", writing.written);
         // Returns once the database has ended the other server's transaction.
         let (seq, replayed) = put(&*healthy, turn, &words).await.unwrap();
         assert!(!replayed);
-        cut.release();
+        proxy.release();
         let (late, _) = writing.last.await.unwrap();
         assert_eq!(late, seq + 1, "the frozen write follows");
         let mut expected: Vec<String> = (0..writing.written).map(|n| format!("k{n}")).collect();
@@ -60,7 +60,7 @@ struct FrozenWrite {
 /// Freezes the network repeatedly until a write is caught between its two round trips.
 async fn freeze_during_a_write(
     ledger: &Arc<dyn Ledger>,
-    cut: &Cut,
+    proxy: &FaultProxy,
     database: &Database,
     turn: filrouge_types::TurnId,
 ) -> FrozenWrite {
@@ -71,12 +71,12 @@ async fn freeze_during_a_write(
                 async move { retry_until_written(&*own, turn, &format!("k{written}")).await },
             );
         tokio::time::sleep(Duration::from_micros(written as u64 * 37 % 4_000)).await;
-        cut.hold();
+        proxy.hold();
         tokio::time::sleep(Duration::from_millis(20)).await;
         if silent_holders(database) == 1 && !last.is_finished() {
             return FrozenWrite { written, last };
         }
-        cut.release();
+        proxy.release();
         last.await.unwrap();
     }
     panic!("no write was frozen between its round trips");

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use filrouge_postgres::PostgresLedger;
 use filrouge_store::Keyring;
 use filrouge_store::command::{NewSession, SessionFilter, Write};
-use filrouge_store::contract::asks::link;
 use filrouge_store::contract::differential;
 use filrouge_store::contract::fixture::{anyone, operator, sid, start_with, user};
+use filrouge_store::contract::session_writes::link;
 use filrouge_testbed::{Options, Server};
 use filrouge_types::{ItemId, ProjectId};
 
@@ -45,7 +45,7 @@ fn unusual_ids_are_the_same_in_every_backend() {
             let session = NewSession {
                 parent_session_id: (n > 0).then(|| sid(&ids[n - 1])),
                 project_id: ProjectId::new(id.as_str()).ok(),
-                ..NewSession::bare(sid(id))
+                ..NewSession::with_id(sid(id))
             };
             backends.write(&who, Write::CreateSession(session)).await;
             let start = start_with(&who, id, id, "q", Some("a"), |_, items| {
@@ -56,7 +56,7 @@ fn unusual_ids_are_the_same_in_every_backend() {
             backends
                 .write(
                     &anyone(),
-                    Write::CreateSession(NewSession::bare(sid(&anonymous))),
+                    Write::CreateSession(NewSession::with_id(sid(&anonymous))),
                 )
                 .await;
             backends.write(&who, link(&anonymous, id)).await;
@@ -105,7 +105,7 @@ fn a_databases_locale_has_no_effect() {
         for id in ids() {
             let session = NewSession {
                 title: Some(id.as_str().into()),
-                ..NewSession::bare(sid(&id))
+                ..NewSession::with_id(sid(&id))
             };
             for f in [&f, &memory] {
                 f.write(&who, Write::CreateSession(session.clone()))
@@ -124,7 +124,7 @@ fn a_databases_locale_has_no_effect() {
             }
             assert_eq!(lists[0], lists[1], "{title}");
         }
-        f.intact().await;
+        f.assert_intact().await;
         f.ledger.close().await;
     });
 }

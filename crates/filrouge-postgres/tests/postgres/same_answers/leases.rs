@@ -1,8 +1,8 @@
 //! All backends return the same leases, checkpoints and events by time.
 
 use filrouge_store::command::{NewEvent, NewSession, PutCheckpoint, SessionPatch, Write};
-use filrouge_store::contract::asks::{event, json};
 use filrouge_store::contract::fixture::{operator, sid};
+use filrouge_store::contract::session_writes::{event, json};
 use filrouge_types::{RawJson, SessionStatus, Timestamp};
 
 use super::{Backends, JSON, TEXTS, block_on, noise};
@@ -41,7 +41,7 @@ fn unusual_checkpoints_and_holders_are_the_same_in_every_backend() {
     block_on(async {
         let backends = Backends::new();
         let who = operator("t");
-        let session = NewSession::bare(sid("s"));
+        let session = NewSession::with_id(sid("s"));
         backends.write(&who, Write::CreateSession(session)).await;
         backends
             .write(&who, put(None, None, json(JSON[0]), 9))

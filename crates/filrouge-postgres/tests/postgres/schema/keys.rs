@@ -114,7 +114,7 @@ fn old_keys_verify_and_the_active_key_writes() {
         f.ledger.close().await;
 
         let f = fixture_with(&ring(&[(1, 1), (2, 2)], 2));
-        f.intact().await;
+        f.assert_intact().await;
         let again = f.start(&who, "both", "r").await;
         assert!(
             again.replayed && again.turn_id == turn.turn_id,
@@ -122,7 +122,7 @@ fn old_keys_verify_and_the_active_key_writes() {
         );
         f.complete_turn(&who, "both", "r2", "a").await;
         f.complete_turn(&who, "new", "r", "a").await;
-        f.intact().await;
+        f.assert_intact().await;
         f.ledger.close().await;
         assert_eq!(
             key_ids(),

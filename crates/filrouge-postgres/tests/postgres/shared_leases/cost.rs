@@ -2,8 +2,8 @@
 
 use filrouge_store::Ledger;
 use filrouge_store::command::{FencingToken, NewEvent, NewSession, Write};
-use filrouge_store::contract::asks::event;
 use filrouge_store::contract::fixture::{append, item, keyed, sid};
+use filrouge_store::contract::session_writes::event;
 use filrouge_testbed::{Options, Server};
 use filrouge_types::{Channel, Timestamp};
 
@@ -18,7 +18,7 @@ use crate::{START_TIME, database};
 fn releasing(fence: u64) -> FencingToken {
     FencingToken {
         release: true,
-        ..FencingToken::by(fence)
+        ..FencingToken::new(fence)
     }
 }
 
@@ -51,7 +51,7 @@ fn a_lease_adds_at_most_two_commits_to_a_turn() {
         let bare = cost(ledger, async || run_turn(|_| None, "bare").await).await;
         assert_eq!(bare.0, 3);
 
-        let (mut fence, held) = (0, |_| Some(FencingToken::by(1)));
+        let (mut fence, held) = (0, |_| Some(FencingToken::new(1)));
         let acquire_cost = cost(ledger, async || {
             fence = acquire_lease(ledger, "s", "worker").await.unwrap().fence;
         })
@@ -73,7 +73,7 @@ fn a_lease_adds_at_most_two_commits_to_a_turn() {
             Some(if last {
                 releasing(2)
             } else {
-                FencingToken::by(2)
+                FencingToken::new(2)
             })
         };
         let releasing_turn = cost(ledger, async || run_turn(release, "releasing").await).await;
@@ -101,13 +101,13 @@ fn late_writes_cost_as_much_as_early_ones() {
             .await;
             let turn = start_turn(ledger, fence, "s", &format!("r{n}")).await;
             let more = append("s", turn, vec![item(Channel::Plan, "p")], None);
-            write(ledger, Some(FencingToken::by(fence)), more)
+            write(ledger, Some(FencingToken::new(fence)), more)
                 .await
                 .unwrap();
             let put = checkpoint("s", None, &format!("STATE {n}"), 3);
             let put = cost_if(n > 4, ledger, async || {
                 drop(
-                    write(ledger, Some(FencingToken::by(fence)), put)
+                    write(ledger, Some(FencingToken::new(fence)), put)
                         .await
                         .unwrap(),
                 );
@@ -150,7 +150,7 @@ async fn use_sessions(url: &str, holder: &str, fences: std::ops::RangeInclusive<
 
 async fn use_session(ledger: &dyn Ledger, s: &str, holder: &str, fence: u64) {
     if fence == 0 {
-        let create = Write::CreateSession(NewSession::bare(sid(s)));
+        let create = Write::CreateSession(NewSession::with_id(sid(s)));
         write(ledger, None, create).await.unwrap();
         return;
     }

@@ -2,8 +2,8 @@
 
 use filrouge_store::Ledger;
 use filrouge_store::command::{FencingToken, NewEvent, Write};
-use filrouge_store::contract::asks::event;
 use filrouge_store::contract::fixture::{anyone, append, finalize, item, sid};
+use filrouge_store::contract::session_writes::event;
 use filrouge_types::{Channel, Timestamp};
 
 use super::{acquire, acquire_lease, checkpoint, release_lease, server, start_turn, write};
@@ -17,7 +17,7 @@ const MANY: usize = 150;
 const EVENTS: i64 = 300;
 
 async fn run_turn(ledger: &dyn Ledger, s: &str, n: usize, fence: u64) {
-    let hold = Some(FencingToken::by(fence));
+    let hold = Some(FencingToken::new(fence));
     let turn = start_turn(ledger, fence, s, &format!("r{n}")).await;
     let more = append(s, turn, vec![item(Channel::Plan, "p")], None);
     write(ledger, hold, more).await.unwrap();
@@ -76,7 +76,7 @@ fn plans_of_an_empty_store_suit_a_large_one() {
         for n in 2..MANY {
             write(
                 ledger,
-                Some(FencingToken::by(1)),
+                Some(FencingToken::new(1)),
                 checkpoint(&format!("s{n}"), None, "S", 3),
             )
             .await

@@ -319,7 +319,7 @@ fn try_columns(running: bool, max_rows: usize, select: impl Fn(&str) -> bool) {
             }
         }
         let f = fixture_at(&url, keyring());
-        f.intact().await;
+        f.assert_intact().await;
         let after = readings(&f).await;
         assert!(
             after

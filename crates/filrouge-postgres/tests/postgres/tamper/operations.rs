@@ -82,10 +82,10 @@ pub(super) async fn refused_operations(f: &Fixture, s: &str, name: &str) -> Stri
             ErrorCode::IntegrityError,
             "{name}: {letter}: {failure}"
         );
-        let place = failure
-            .place
+        let location = failure
+            .location
             .unwrap_or_else(|| panic!("{name}: {letter}: names no session"));
-        assert_eq!(place.session_id, s, "{name}: {letter}");
+        assert_eq!(location.session_id, s, "{name}: {letter}");
         letters.push(letter);
     }
     letters

@@ -59,7 +59,7 @@ pub(super) async fn readings(f: &Fixture) -> Vec<Reading> {
     }
     let silent = f.ledger.query(|snapshot| {
         let before = filrouge_types::Timestamp::from_micros(i64::MAX);
-        snapshot.view.silent_turns(before, 99)
+        snapshot.view.idle_turns(before, 99)
     });
     put("silent turns".to_owned(), debug_text(silent.await));
     for tenant in ["t", "u"] {

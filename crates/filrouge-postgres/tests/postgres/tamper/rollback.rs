@@ -1,7 +1,7 @@
 //! Older rows restored over newer ones, and changes of notes, tokens and erased sessions.
 
-use filrouge_store::contract::asks::anyone_with_secret;
 use filrouge_store::contract::fixture::{anyone, code, operator, sid, user};
+use filrouge_store::contract::session_writes::anyone_with_secret;
 use filrouge_store::verify::Verdict;
 use filrouge_types::ErrorCode;
 

@@ -1,7 +1,7 @@
 //! Redacted and erased contents are deleted from the index in the same transaction.
 
 use filrouge_store::contract::fixture::{Fixture, anyone, redact_items, sid};
-use filrouge_store::contract::text_index::{IndexTestExt as _, found, shard, texts};
+use filrouge_store::contract::text_index::{IndexTestExt as _, matching_bodies, shard, texts};
 use filrouge_store::text_index::{IndexScope, Shard, TextIndex};
 use filrouge_testbed::Database;
 use filrouge_types::ErrorCode;
@@ -50,7 +50,7 @@ fn a_redaction_deletes_the_sessions_documents() {
     block_on(async {
         let (database, f) = filled_store().await;
         assert_eq!(forgotten(&database), 0);
-        f.redacted(&anyone(), redact_items("s", &[(1, 1), (2, 2)]))
+        f.write_redaction(&anyone(), redact_items("s", &[(1, 1), (2, 2)]))
             .await
             .unwrap();
         assert_eq!(forgotten(&database), 1, "counted once for all its records");
@@ -66,13 +66,13 @@ fn a_redaction_deletes_the_sessions_documents() {
                 ("s", [0, 0])
             );
             assert_eq!(
-                found(&index, &own_shard(), &["elephant"]),
+                matching_bodies(&index, &own_shard(), &["elephant"]),
                 ["0=an elephant"]
             );
             assert_eq!(index.position().unwrap().as_deref(), Some(&b"1"[..]));
         })
         .await;
-        f.intact().await;
+        f.assert_intact().await;
         f.ledger.close().await;
     });
 }
@@ -90,7 +90,7 @@ fn an_erasure_deletes_the_session() {
         for table in ["shard", "session", "document", "vector"] {
             assert_eq!(count(&database, &format!("search_{table}")), 0, "{table}");
         }
-        f.intact().await;
+        f.assert_intact().await;
         f.ledger.close().await;
     });
 }
@@ -99,7 +99,9 @@ fn an_erasure_deletes_the_session() {
 fn documents_of_a_refused_or_rolled_back_redaction_stay() {
     block_on(async {
         let (database, f) = filled_store().await;
-        let refused = f.redacted(&anyone(), redact_items("s", &[(1, 99)])).await;
+        let refused = f
+            .write_redaction(&anyone(), redact_items("s", &[(1, 99)]))
+            .await;
         assert_eq!(refused.unwrap_err().code, ErrorCode::Invalid);
         database.sql(
             "BEGIN; SET LOCAL filrouge.redacts = '1'; UPDATE filrouge.record SET body = '' WHERE session_pk = 1; ROLLBACK",
@@ -118,17 +120,20 @@ fn text_read_before_a_redaction_is_not_written_back() {
         let url = database.url();
         let seen = {
             let url = url.clone();
-            blocking(move || index_at(&url).seen().unwrap()).await
+            blocking(move || index_at(&url).version().unwrap()).await
         };
-        f.redacted(&anyone(), redact_items("s", &[(2, 2)]))
+        f.write_redaction(&anyone(), redact_items("s", &[(2, 2)]))
             .await
             .unwrap();
         blocking(move || {
             let index = index_at(&url);
             let late = [texts(&own_shard(), "s", &["an elephant"])];
             assert!(!index.apply_if(&seen, &late, Some(b"2")).unwrap());
-            assert_eq!(found(&index, &own_shard(), &["elephant"]).len(), 1);
-            let seen = index.seen().unwrap();
+            assert_eq!(
+                matching_bodies(&index, &own_shard(), &["elephant"]).len(),
+                1
+            );
+            let seen = index.version().unwrap();
             assert!(index.apply_if(&seen, &late, Some(b"2")).unwrap());
             assert!(
                 !index.apply_if(&seen, &late, Some(b"3")).unwrap(),
@@ -160,7 +165,7 @@ fn a_redaction_waits_for_a_running_change() {
             .await
             .unwrap();
         let who = anyone();
-        let redact = f.redacted(&who, redact_items("s", &[(2, 2)]));
+        let redact = f.write_redaction(&who, redact_items("s", &[(2, 2)]));
         let commit = async {
             let waits = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
                 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
@@ -216,9 +221,9 @@ fn old_row_versions_are_removed() {
 fn a_missing_trigger_is_reported() {
     block_on(async {
         let (database, f) = filled_store().await;
-        f.intact().await;
+        f.assert_intact().await;
         database.sql("DROP INDEX filrouge.search_words");
-        f.intact().await;
+        f.assert_intact().await;
         database.sql("ALTER TABLE filrouge.record DISABLE TRIGGER search_forget");
         let report = f.ledger.verify(None).await.unwrap();
         assert!(
@@ -254,7 +259,7 @@ fn a_realm_covers_all_its_shards() {
             };
             assert_eq!(keys(&index), ["s0", "s2"]);
             // Removes the first shard of the realm: the remaining ones and a new one still belong to the same realm.
-            let gone = filrouge_store::text_index::IndexUpdate::Gone((
+            let gone = filrouge_store::text_index::IndexUpdate::Removed((
                 b"r".as_slice().into(),
                 "s0".into(),
             ));
@@ -262,7 +267,7 @@ fn a_realm_covers_all_its_shards() {
                 .apply(&[gone, texts(&shard("r", "c"), "s9", &["apple"])], None)
                 .unwrap();
             assert_eq!(keys(&index), ["s2", "s9"]);
-            let terms = filrouge_store::contract::text_index::all_of(&["apple"]);
+            let terms = filrouge_store::contract::text_index::all_words(&["apple"]);
             let query = filrouge_store::contract::text_index::query(&realm, &terms);
             assert_eq!(index.candidates(&query).unwrap().len(), 2);
         })

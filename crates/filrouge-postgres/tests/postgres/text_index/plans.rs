@@ -1,7 +1,7 @@
 //! The query plans of searches, at realistic sizes.
 
 use filrouge_store::contract::text_index::{
-    IndexTestExt as _, document, found, shard, texts, update,
+    IndexTestExt as _, document, matching_bodies, shard, texts, update,
 };
 use filrouge_store::text_index::{Coverage, NewDocument, TextIndex};
 use filrouge_testbed::Database;
@@ -26,7 +26,7 @@ fn fill(database: &Database, sessions: usize) {
         };
         let document_of = |d: usize| document(&d.to_string(), d as u64, &text(d));
         let documents: Vec<NewDocument> = (0..25).map(document_of).collect();
-        let session = update(&shard, &format!("s{n}"), Coverage::Whole, documents);
+        let session = update(&shard, &format!("s{n}"), Coverage::All, documents);
         index.apply(&[session], None).unwrap();
     }
 }
@@ -94,8 +94,11 @@ fn without_btree_gin_two_indexes_are_combined() {
     let plan = plan(&database, "own00004x07");
     assert!(plan.contains("Bitmap Index Scan on search_words"), "{plan}");
     let index = index_at(&database.url());
-    assert_eq!(found(&index, &shard("r", "a"), &["own00004x07"]).len(), 1);
-    assert!(found(&index, &shard("r", "b"), &["own00004x07"]).is_empty());
+    assert_eq!(
+        matching_bodies(&index, &shard("r", "a"), &["own00004x07"]).len(),
+        1
+    );
+    assert!(matching_bodies(&index, &shard("r", "b"), &["own00004x07"]).is_empty());
 }
 
 /// A plan made while the index was empty is not kept.
@@ -104,7 +107,7 @@ fn queries_are_planned_each_time() {
     let database = database();
     let index = index_at(&database.url());
     for _ in 0..10 {
-        assert!(found(&index, &shard("r", "a"), &["own00004x07"]).is_empty());
+        assert!(matching_bodies(&index, &shard("r", "a"), &["own00004x07"]).is_empty());
     }
     fill(&database, 10);
     index.tidy().unwrap();
@@ -119,7 +122,10 @@ fn queries_are_planned_each_time() {
             .unwrap()
     };
     let before = scans();
-    assert_eq!(found(&index, &shard("r", "a"), &["own00004x07"]).len(), 1);
+    assert_eq!(
+        matching_bodies(&index, &shard("r", "a"), &["own00004x07"]).len(),
+        1
+    );
     drop(index);
     crate::servers::block_on(crate::servers::callers::eventually(
         "the server reports its counters",
@@ -150,7 +156,7 @@ fn every_character_matches_itself() {
         (4, ":\\t"),
         (5, "nul\0here"),
     ] {
-        let shown = found(&index, &a, &[word]);
+        let shown = matching_bodies(&index, &a, &[word]);
         assert_eq!(shown, [format!("{n}={}", bodies[n])], "{word}");
     }
 }

@@ -2,7 +2,7 @@
 
 use filrouge_postgres::text_index::PostgresIndex;
 use filrouge_postgres::{PostgresLedger, migrate_up};
-use filrouge_store::contract::text_index::{IndexTestExt as _, found, shard, texts};
+use filrouge_store::contract::text_index::{IndexTestExt as _, matching_bodies, shard, texts};
 use filrouge_store::text_index::TextIndex;
 use filrouge_testbed::Database;
 use filrouge_types::ErrorCode;
@@ -16,9 +16,9 @@ fn assert_works(index: &PostgresIndex) {
     index
         .apply(&[texts(&a, "s", &["an elephant", "中文学习"])], None)
         .unwrap();
-    assert_eq!(found(index, &a, &["lepha"]), ["0=an elephant"]);
-    assert_eq!(found(index, &a, &["学习"]), ["1=中文学习"]);
-    assert!(found(index, &shard("r", "b"), &["elephant"]).is_empty());
+    assert_eq!(matching_bodies(index, &a, &["lepha"]), ["0=an elephant"]);
+    assert_eq!(matching_bodies(index, &a, &["学习"]), ["1=中文学习"]);
+    assert!(matching_bodies(index, &shard("r", "b"), &["elephant"]).is_empty());
 }
 
 /// The role may create tables but no extension: the store is created, and the index reports what it lacks.
@@ -68,10 +68,10 @@ fn a_role_that_only_uses_the_tables_can_search() {
     let index = index_at(&url);
     assert_works(&index);
     assert_eq!(index.forget(b"r", "s").unwrap(), 2);
-    let before = index.seen().unwrap();
+    let before = index.version().unwrap();
     assert_works(&index);
     index.clear().unwrap();
-    assert_eq!(index.seen().unwrap().forgotten, before.forgotten + 1);
+    assert_eq!(index.version().unwrap().forgotten, before.forgotten + 1);
     assert_eq!(index.status().unwrap().documents, 0);
     assert_works(&index);
     drop(index);
@@ -113,7 +113,7 @@ fn an_index_of_another_format_is_emptied() {
         (status.format, status.documents, status.sessions),
         (1, 0, 0)
     );
-    let seen = index.seen().unwrap();
+    let seen = index.version().unwrap();
     assert_eq!((seen.position, seen.forgotten), (None, 1));
     assert_works(&index);
 }

@@ -102,20 +102,20 @@ fn names(files: &[ModelFile]) -> String {
 }
 
 /// An installation in progress: the files are kept in memory until all are present and verified. If it is dropped
-/// before [`Installing::finish`], the folder's files are unchanged.
+/// before [`Installation::finish`], the folder's files are unchanged.
 #[derive(Debug)]
-pub struct Installing {
+pub struct Installation {
     folder: PathBuf,
     accepted: Vec<(ModelFile, Vec<u8>)>,
 }
 
-impl Installing {
+impl Installation {
     /// Begins an installation; creates the folder.
     ///
     /// # Errors
     /// [`InstallError::Folder`].
-    pub fn into_folder(folder: &Path) -> Result<Self, InstallError> {
-        fs::create_dir_all(folder).map_err(at(folder))?;
+    pub fn begin(folder: &Path) -> Result<Self, InstallError> {
+        fs::create_dir_all(folder).map_err(folder_error(folder))?;
         Ok(Self {
             folder: folder.to_owned(),
             accepted: Vec::new(),
@@ -124,18 +124,18 @@ impl Installing {
 
     /// Whether a file that is still missing has this size in bytes. A file of any other size need not be offered.
     #[must_use]
-    pub fn wants(&self, bytes: u64) -> bool {
+    pub fn needs_size(&self, bytes: u64) -> bool {
         self.missing().iter().any(|file| file.bytes == bytes)
     }
 
     /// Accepts a file if its size and SHA-256 are those of a missing file, and returns which file it is; returns `None`
-    /// for any other file. `bytes` is the size as the caller knows it: at most one byte more is read, and nothing if no
-    /// missing file has this size.
+    /// for any other file. `bytes` is the size that the caller expects: at most one byte more is read, and nothing if
+    /// no missing file has this size.
     ///
     /// # Errors
     /// When the file cannot be read, or ends before `bytes`.
     pub fn offer(&mut self, bytes: u64, from: &mut dyn Read) -> io::Result<Option<ModelFile>> {
-        if !self.wants(bytes) {
+        if !self.needs_size(bytes) {
             return Ok(None);
         }
         let mut content = Vec::new();
@@ -146,17 +146,20 @@ impl Installing {
         }
         let sha256 = hex::encode(Sha256::digest(&content));
         let mut missing = self.missing().into_iter();
-        let found = missing.find(|file| file.sha256 == sha256);
-        self.accepted.extend(found.map(|file| (file, content)));
-        Ok(found)
+        let accepted = missing.find(|file| file.sha256 == sha256);
+        self.accepted.extend(accepted.map(|file| (file, content)));
+        Ok(accepted)
     }
 
     /// The files that are still missing.
     #[must_use]
     pub fn missing(&self) -> Vec<ModelFile> {
-        let accepted =
+        let is_accepted =
             |file: &ModelFile| self.accepted.iter().any(|(accepted, _)| accepted == file);
-        FILES.into_iter().filter(|file| !accepted(file)).collect()
+        FILES
+            .into_iter()
+            .filter(|file| !is_accepted(file))
+            .collect()
     }
 
     /// Writes the files into the folder, each atomically, and the manifest last.
@@ -172,10 +175,10 @@ impl Installing {
             self.write_file(file.name, content)?;
         }
         let manifest = serde_json::to_vec_pretty(&Manifest::expected()).map_err(io::Error::from);
-        self.write_file(MANIFEST, &manifest.map_err(at(&self.folder))?)?;
+        self.write_file(MANIFEST, &manifest.map_err(folder_error(&self.folder))?)?;
         // Flushes the folder, so that the files' names are durable too.
         let folder = File::open(&self.folder).and_then(|folder| folder.sync_all());
-        folder.map_err(at(&self.folder))
+        folder.map_err(folder_error(&self.folder))
     }
 
     /// Writes a temporary file, whose name contains the process id, and renames it into place.
@@ -194,7 +197,7 @@ impl Installing {
     }
 }
 
-fn at(path: &Path) -> impl FnOnce(io::Error) -> InstallError {
+fn folder_error(path: &Path) -> impl FnOnce(io::Error) -> InstallError {
     let path = path.to_owned();
     move |source| InstallError::Folder { path, source }
 }
@@ -207,35 +210,35 @@ pub enum State {
     /// All files are present, with the expected sizes.
     Installed,
     /// The folder contains another model, or only part of this one.
-    Wrong(String),
+    Invalid(String),
 }
 
 /// Checks a folder's manifest, and the presence and sizes of the files, but not their contents.
 #[must_use]
 pub fn state(folder: &Path) -> State {
-    check(folder).err().unwrap_or(State::Installed)
+    check_folder(folder).err().unwrap_or(State::Installed)
 }
 
 /// Checks that a folder contains the model, as [`state`] does.
 ///
 /// # Errors
-/// [`EmbedError::Malformed`] if the folder has no model, or names the file that is wrong.
+/// [`EmbedError::Malformed`] if the folder has no model, or names the invalid file.
 pub fn check_installed(folder: &Path) -> Result<(), EmbedError> {
     match state(folder) {
         State::Installed => Ok(()),
         State::Absent => {
-            let what = format!("no model in {}", folder.display());
-            Err(EmbedError::Malformed(what))
+            let message = format!("no model in {}", folder.display());
+            Err(EmbedError::Malformed(message))
         }
-        State::Wrong(what) => Err(EmbedError::Malformed(what)),
+        State::Invalid(message) => Err(EmbedError::Malformed(message)),
     }
 }
 
 /// Returns every state except [`State::Installed`] as an error.
-fn check(folder: &Path) -> Result<(), State> {
+fn check_folder(folder: &Path) -> Result<(), State> {
     let path = folder.join(MANIFEST);
-    let wrong = |path: &Path, what: &dyn std::fmt::Display| {
-        State::Wrong(format!("{}: {what}", path.display()))
+    let invalid = |path: &Path, message: &dyn std::fmt::Display| {
+        State::Invalid(format!("{}: {message}", path.display()))
     };
     let mut text = Vec::new();
     match File::open(&path) {
@@ -243,20 +246,20 @@ fn check(folder: &Path) -> Result<(), State> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(State::Absent),
         Err(e) => Err(e),
     }
-    .map_err(|e| wrong(&path, &e))?;
-    let manifest: Manifest = serde_json::from_slice(&text).map_err(|e| wrong(&path, &e))?;
+    .map_err(|e| invalid(&path, &e))?;
+    let manifest: Manifest = serde_json::from_slice(&text).map_err(|e| invalid(&path, &e))?;
     if manifest != Manifest::expected() {
-        return Err(wrong(
+        return Err(invalid(
             &path,
             &"it belongs to another model than the one of this program",
         ));
     }
     for file in FILES {
         let path = folder.join(file.name);
-        let bytes = fs::metadata(&path).map_err(|e| wrong(&path, &e))?.len();
+        let bytes = fs::metadata(&path).map_err(|e| invalid(&path, &e))?.len();
         if bytes != file.bytes {
-            let what = format!("{bytes} bytes instead of {}", file.bytes);
-            return Err(wrong(&path, &what));
+            let message = format!("{bytes} bytes instead of {}", file.bytes);
+            return Err(invalid(&path, &message));
         }
     }
     Ok(())
@@ -277,20 +280,20 @@ mod tests {
     fn files_that_are_not_the_models_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let model_folder = folder.path().join("deep/minilm");
-        let mut installing = Installing::into_folder(&model_folder).unwrap();
-        assert!(!installing.wants(1) && installing.wants(VOCABULARY.bytes));
+        let mut installation = Installation::begin(&model_folder).unwrap();
+        assert!(!installation.needs_size(1) && installation.needs_size(VOCABULARY.bytes));
         let zeroes = || io::repeat(0);
         // A file of another size is not even read.
-        assert_eq!(installing.offer(1, &mut zeroes()).unwrap(), None);
+        assert_eq!(installation.offer(1, &mut zeroes()).unwrap(), None);
         for length in [VOCABULARY.bytes, VOCABULARY.bytes + 1] {
             let mut same_size = zeroes().take(length);
-            let offered = installing.offer(VOCABULARY.bytes, &mut same_size);
+            let offered = installation.offer(VOCABULARY.bytes, &mut same_size);
             assert_eq!(offered.unwrap(), None, "{length}");
         }
-        let cut_short = installing.offer(VOCABULARY.bytes, &mut zeroes().take(7));
+        let cut_short = installation.offer(VOCABULARY.bytes, &mut zeroes().take(7));
         assert_eq!(cut_short.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
-        assert_eq!(installing.missing(), FILES);
-        let message = installing.finish().unwrap_err().to_string();
+        assert_eq!(installation.missing(), FILES);
+        let message = installation.finish().unwrap_err().to_string();
         assert_eq!(message, "model.onnx and vocab.txt not found");
         assert_eq!(names(&model_folder), Vec::<String>::new());
         assert_eq!(state(&model_folder), State::Absent);
@@ -301,20 +304,20 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let manifest = serde_json::to_string(&Manifest::expected()).unwrap();
-        let named = |what: &str| match state(folder) {
-            State::Wrong(message) => assert!(message.contains(what), "{message}"),
+        let assert_invalid = |part: &str| match state(folder) {
+            State::Invalid(message) => assert!(message.contains(part), "{message}"),
             other => panic!("{other:?}"),
         };
         fs::write(folder.join(MANIFEST), "{}").unwrap();
-        named("manifest.json");
+        assert_invalid("manifest.json");
         fs::write(folder.join(MANIFEST), manifest.replace("384", "385")).unwrap();
-        named("another model");
+        assert_invalid("another model");
         fs::write(folder.join(MANIFEST), &manifest).unwrap();
-        named("model.onnx");
+        assert_invalid("model.onnx");
         let model = File::create(folder.join("model.onnx")).unwrap();
         model.set_len(MODEL.bytes).unwrap();
         fs::write(folder.join("vocab.txt"), "the\n").unwrap();
-        named("4 bytes instead of 231508");
+        assert_invalid("4 bytes instead of 231508");
         let vocabulary = File::create(folder.join("vocab.txt")).unwrap();
         vocabulary.set_len(VOCABULARY.bytes).unwrap();
         assert_eq!(state(folder), State::Installed);

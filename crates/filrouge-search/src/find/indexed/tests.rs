@@ -9,10 +9,10 @@ use filrouge_store::text_index::{
 };
 
 use super::*;
-use crate::ask::Ask;
 use crate::fields::Field;
-use crate::question::Question;
+use crate::parsed_search::ParsedSearch;
 use crate::rank::Evidence;
+use crate::request::SearchRequest;
 use crate::search_document::{Piece, SearchDocument};
 use crate::weigh::Words;
 
@@ -49,7 +49,11 @@ fn document(text: String, number: usize) -> NewDocument {
 }
 
 /// Searches for a query in messages whose texts `text_of` builds from their numbers.
-fn find(text_of: impl Fn(usize) -> String, query: &str, max_candidates: usize) -> Vec<InSession> {
+fn find(
+    text_of: impl Fn(usize) -> String,
+    query: &str,
+    max_candidates: usize,
+) -> Vec<SessionCandidates> {
     let index = MemoryIndex::default();
     for session in 0..SESSIONS {
         let numbers = (0..DOCUMENTS).map(|n| session * DOCUMENTS + n);
@@ -59,24 +63,24 @@ fn find(text_of: impl Fn(usize) -> String, query: &str, max_candidates: usize) -
                 key: format!("s{session}").into(),
                 ..SessionEntry::default()
             },
-            coverage: Coverage::Whole,
+            coverage: Coverage::All,
             documents: numbers.map(|n| document(text_of(n), n)).collect(),
         };
         index
             .change(None, &[IndexUpdate::Session(update)], None)
             .unwrap();
     }
-    let ask = Ask {
+    let request = SearchRequest {
         query: query.to_owned(),
-        ..Ask::default()
+        ..SearchRequest::default()
     };
-    let question = Question::of(&ask, &|| false).unwrap();
-    let filter = question.filter();
+    let parsed = ParsedSearch::new(&request, &|| false).unwrap();
+    let filter = parsed.filter();
     let query = PreparedQuery {
-        ask: &ask,
-        question: &question,
+        request: &request,
+        parsed: &parsed,
         filter: &filter,
-        words: &Words::of(&question),
+        words: &Words::new(&parsed),
         stopped: &|| false,
         now: 0,
         text: "",
@@ -94,26 +98,26 @@ fn find(text_of: impl Fn(usize) -> String, query: &str, max_candidates: usize) -
 }
 
 /// The number of candidates that were scanned.
-fn scanned(sessions: &[InSession]) -> usize {
-    let unscanned = sessions.iter().flat_map(InSession::documents);
+fn scanned(sessions: &[SessionCandidates]) -> usize {
+    let unscanned = sessions.iter().flat_map(SessionCandidates::documents);
     let unscanned = unscanned.filter(|(_, matches)| !matches).count();
     SESSIONS * DOCUMENTS - unscanned
 }
 
 /// The estimated number of matches.
-fn estimate(sessions: &[InSession]) -> f64 {
-    sessions.iter().map(|one| one.about).sum()
+fn estimate(sessions: &[SessionCandidates]) -> f64 {
+    sessions.iter().map(|one| one.estimated_matches).sum()
 }
 
 #[test]
 fn only_a_sample_is_scanned_if_it_fills_a_page() {
-    let found = find(|n| format!("quince {n}"), "quince", MAX_SCANNED);
-    let matches: usize = found.iter().map(InSession::match_count).sum();
+    let found = find(|n| format!("quince {n}"), "quince", DEFAULT_MAX_CANDIDATES);
+    let matches: usize = found.iter().map(SessionCandidates::match_count).sum();
     assert_eq!((scanned(&found), matches), (100, 100));
     // The scanned candidates belong to half of the sessions, those with the latest messages.
-    let seen = found.iter().filter(|one| one.has_match()).count();
-    assert_eq!(seen, 50);
-    assert!(found.iter().take(50).all(InSession::has_match));
+    let matching_sessions = found.iter().filter(|one| one.has_match()).count();
+    assert_eq!(matching_sessions, 50);
+    assert!(found.iter().take(50).all(SessionCandidates::has_match));
     assert!(
         (estimate(&found) - 800.0).abs() < 20.0,
         "{}",
@@ -129,16 +133,16 @@ fn more_candidates_are_scanned_if_few_match() {
         3 => format!("quince {n}"),
         _ => format!("quince or {n}"),
     };
-    let found = find(text_of, r"/quince \d/", MAX_SCANNED);
-    let matches: usize = found.iter().map(InSession::match_count).sum();
+    let found = find(text_of, r"/quince \d/", DEFAULT_MAX_CANDIDATES);
+    let matches: usize = found.iter().map(SessionCandidates::match_count).sum();
     let mut rejected = 0;
     for one in &found {
         rejected += DOCUMENTS - one.documents().count();
     }
-    assert_eq!(matches + rejected, MAX_SCANNED);
+    assert_eq!(matches + rejected, DEFAULT_MAX_CANDIDATES);
     // Candidates within the limit are all scanned.
     let all = find(text_of, r"/quince \d/", SESSIONS * DOCUMENTS);
-    let matches: usize = all.iter().map(InSession::match_count).sum();
+    let matches: usize = all.iter().map(SessionCandidates::match_count).sum();
     assert_eq!((matches, all.len()), (20, 20));
     assert!(
         all.iter()
@@ -153,7 +157,7 @@ fn first_messages_do_not_bias_the_estimate_of_the_others() {
         0 => format!("quince or {n}"),
         _ => format!("quince {n}"),
     };
-    let found = find(text_of, r"/quince \d/", MAX_SCANNED);
+    let found = find(text_of, r"/quince \d/", DEFAULT_MAX_CANDIDATES);
     assert!(
         (estimate(&found) - 700.0).abs() < 50.0,
         "{}",
@@ -164,24 +168,24 @@ fn first_messages_do_not_bias_the_estimate_of_the_others() {
 #[test]
 fn batches_cover_every_candidate_once() {
     let all: Arc<[DocumentNo]> = (0..20).collect();
-    let mut one = InSession::of(1, (all, 3..14));
-    let (mut seen, mut room) = (Vec::new(), 2);
-    while one.has_unscanned() {
-        let next = one.next(room);
-        assert!(!next.is_empty() && next.len() <= room);
+    let mut session = SessionCandidates::new(1, (all, 3..14));
+    let (mut positions, mut limit) = (Vec::new(), 2);
+    while session.has_unscanned() {
+        let next = session.next_positions(limit);
+        assert!(!next.is_empty() && next.len() <= limit);
         for at in next {
-            seen.push(at);
-            one.record(at, (at != 4).then_some((at != 5).then(Evidence::default)));
+            positions.push(at);
+            session.record(at, (at != 4).then_some((at != 5).then(Evidence::default)));
         }
-        room *= 2;
+        limit *= 2;
     }
-    assert_eq!(seen.get(..2), Some(&[0, 6][..]));
-    seen.sort_unstable();
-    assert_eq!(seen, (0..11).collect::<Vec<_>>());
-    one.sum_up(&Shares::default());
-    let documents: Vec<_> = one.documents().collect();
+    assert_eq!(positions.get(..2), Some(&[0, 6][..]));
+    positions.sort_unstable();
+    assert_eq!(positions, (0..11).collect::<Vec<_>>());
+    session.compute_totals(&Shares::default());
+    let documents: Vec<_> = session.documents().collect();
     // One document was removed, and one does not match.
     let expected = [3, 4, 5, 6, 9, 10, 11, 12, 13].map(|document| (document, true));
     assert_eq!(documents, expected);
-    assert!(one.evidence.exact && one.evidence.matches == 9);
+    assert!(session.evidence.exact && session.evidence.matches == 9);
 }

@@ -136,7 +136,7 @@ fn invalid_vectors_are_reported() {
             r#"{{"data":[{{"index":0,"embedding":{vector}}}]}}"#
         ))
     };
-    for (answer, what) in [
+    for (answer, expected) in [
         (Answer::Vectors(4), "4 dimensions instead of 3"),
         (with_vector("[]"), "0 dimensions"),
         // Too large for a 32-bit float.
@@ -153,7 +153,7 @@ fn invalid_vectors_are_reported() {
         let (error, attempts) = embed_once(&[answer], LONG);
         let error = error.unwrap_err();
         assert!(matches!(error, EmbedError::Malformed(_)), "{error:?}");
-        assert!(error.to_string().contains(what), "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
         assert_eq!(attempts, 1);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use filrouge_search::embed::{Embedder, Hashing, fill};
-use filrouge_search::{Ask, Hit, Mode, SearchDocument};
+use filrouge_search::embed::{Embedder, Hashing, embed_documents};
+use filrouge_search::{Hit, Mode, SearchDocument, SearchRequest};
 use filrouge_sources::Role;
 use filrouge_store::command::RedactionTarget;
 use filrouge_store::record::Seqs;
@@ -35,7 +35,7 @@ fn put(world: &LedgerWorld, session: &IndexedSession, documents: Vec<NewDocument
     let update = SessionUpdate {
         shard: session.shard.clone(),
         entry: session.entry.clone(),
-        coverage: Coverage::Whole,
+        coverage: Coverage::All,
         documents,
     };
     let update = [IndexUpdate::Session(update)];
@@ -63,9 +63,13 @@ fn replace_text(doc: &mut SearchDocument<'_>, before: &str, after: &str) {
     }
 }
 
-fn hits(world: &LedgerWorld, caller: &filrouge_engine::Caller, ask: &Ask) -> Vec<Hit> {
+fn hits(
+    world: &LedgerWorld,
+    caller: &filrouge_engine::Caller,
+    request: &SearchRequest,
+) -> Vec<Hit> {
     let searcher = index_searcher(world, caller, empty_library());
-    let found = searcher.search(ask, &|| false).unwrap();
+    let found = searcher.search(request, &|| false).unwrap();
     assert!(found.as_of.is_some(), "the index was not used");
     assert_eq!(found.total_sessions, found.sessions.len());
     found.sessions
@@ -173,7 +177,7 @@ fn redacted_text_that_was_put_back_into_the_index_is_not_shown() {
     // This search caches that a record confirms the text.
     assert_eq!(excerpts(&world, "larder").len(), 1);
     let before = bodies(&*world.index, &world.indexed_session("s").unwrap());
-    let seqs = RedactionTarget::Items(Seqs::of(vec![(2, 2)]).unwrap());
+    let seqs = RedactionTarget::Items(Seqs::from_ranges(vec![(2, 2)]).unwrap());
     let (caller, session) = (operator(), id("s"));
     let redact = world
         .engine
@@ -203,21 +207,21 @@ fn results_by_meaning_are_confirmed_by_records() {
     });
     edit(&world, "s", |doc| replace_text(doc, "where is", "who ate"));
     let embedder: std::sync::Arc<dyn Embedder> = std::sync::Arc::new(Hashing);
-    while fill(&*world.index, &*embedder, 100).unwrap() > 0 {}
+    while embed_documents(&*world.index, &*embedder, 100).unwrap() > 0 {}
     let searcher =
         index_searcher(&world, &operator(), empty_library()).with_embedder(Some(embedder));
-    let asks = [
-        Ask {
+    let requests = [
+        SearchRequest {
             mode: Mode::Meaning,
             ..query("cellar below")
         },
-        Ask {
+        SearchRequest {
             similar: Some("who ate the quince".to_owned()),
             ..query("")
         },
     ];
-    for ask in asks {
-        let found = searcher.search(&ask, &|| false).unwrap();
+    for request in requests {
+        let found = searcher.search(&request, &|| false).unwrap();
         let excerpts = found.sessions.iter().flat_map(|hit| &hit.excerpts);
         for one in excerpts {
             assert!(
@@ -229,7 +233,7 @@ fn results_by_meaning_are_confirmed_by_records() {
     assert!(world.feed.counts().stale > 0);
 }
 
-/// Documents of a turn depend on other turns if a result is in another turn than its call, or if two messages have one
+/// A document depends on other turns if a result is in another turn than its call, or if two messages have the same
 /// id.
 #[test]
 fn text_that_depends_on_other_turns_is_shown() {

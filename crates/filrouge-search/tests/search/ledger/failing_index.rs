@@ -29,8 +29,8 @@ impl FailingIndex {
 }
 
 impl TextIndex for FailingIndex {
-    fn state(&self, which: SessionSelection<'_>) -> Result<IndexState, Failure> {
-        self.inner.state(which)
+    fn state(&self, selection: SessionSelection<'_>) -> Result<IndexState, Failure> {
+        self.inner.state(selection)
     }
 
     fn change(

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use filrouge_engine::Caller;
-use filrouge_search::{Ask, LedgerSearch, Order, Results, Searcher};
+use filrouge_search::{LedgerSearch, Order, Results, SearchRequest, Searcher};
 use filrouge_sources::ledger::LedgerSource;
 use filrouge_sources::{Library, LibraryError, Role};
 use filrouge_sqlite::text_index::SqliteIndex;
@@ -118,58 +118,58 @@ pub(super) fn scan_searcher(world: &LedgerWorld, caller: &Caller) -> Searcher {
     Searcher::new(Library::new(vec![Arc::new(source)], 0))
 }
 
-pub(super) fn query(query: &str) -> Ask {
-    Ask {
+pub(super) fn query(query: &str) -> SearchRequest {
+    SearchRequest {
         query: query.to_owned(),
         now: Some(1_700_000_000_000),
         limit: 2,
         excerpts: 1_000,
-        ..Ask::default()
+        ..SearchRequest::default()
     }
 }
 
 /// Queries with every filter.
-fn asks() -> Vec<Ask> {
+fn requests() -> Vec<SearchRequest> {
     let mut all = Vec::new();
     for (n, words) in QUERIES.into_iter().enumerate() {
         let text = |text: &str| Some(text.to_owned());
         let plain = query(words);
         let order = [Order::Best, Order::Newest][n % 2];
         all.extend([
-            Ask {
+            SearchRequest {
                 order,
                 ..plain.clone()
             },
-            Ask {
+            SearchRequest {
                 role: Some([Role::User, Role::Assistant, Role::System][n % 3]),
                 ..plain.clone()
             },
-            Ask {
+            SearchRequest {
                 agent: text(["build", "plan"][n % 2]),
                 ..plain.clone()
             },
-            Ask {
+            SearchRequest {
                 tool: text("bash"),
                 ..plain.clone()
             },
-            Ask {
+            SearchRequest {
                 project_id: text(["phare", "Lighthouse", "x"][n % 3]),
                 ..plain.clone()
             },
-            Ask {
+            SearchRequest {
                 session_id: text("s0"),
                 excerpts: 1,
                 ..plain.clone()
             },
-            Ask {
+            SearchRequest {
                 exclude_session: text("s1"),
                 ..plain.clone()
             },
-            Ask {
+            SearchRequest {
                 source: text(["ledger", "opencode"][n % 2]),
                 ..plain.clone()
             },
-            Ask {
+            SearchRequest {
                 since: Some(1_700_000_000_000),
                 until: Some(1_700_000_000_001),
                 ..plain
@@ -185,9 +185,9 @@ pub(super) type AllPages = (Vec<(String, usize, BTreeSet<String>)>, Vec<String>)
 /// Reads all pages. Returns their hits and cursors, and the first page.
 pub(super) fn all_pages(
     searcher: &Searcher,
-    mut ask: Ask,
+    mut request: SearchRequest,
 ) -> Result<(AllPages, Results), LibraryError> {
-    let first = searcher.search(&ask, &|| false)?;
+    let first = searcher.search(&request, &|| false)?;
     let (mut all, mut cursors) = (Vec::new(), Vec::new());
     let mut page = first.clone();
     loop {
@@ -202,8 +202,8 @@ pub(super) fn all_pages(
             return Ok(((all, cursors), first));
         };
         cursors.push(cursor.clone());
-        ask.cursor = Some(cursor);
-        page = searcher.search(&ask, &|| false)?;
+        request.cursor = Some(cursor);
+        page = searcher.search(&request, &|| false)?;
         assert!(
             !page.sessions.is_empty(),
             "the cursor leads to an empty page"
@@ -222,19 +222,19 @@ pub(super) fn assert_same_results(
         scan_searcher(world, caller),
     );
     let mut found = 0;
-    let asks = asks()
+    let requests = requests()
         .into_iter()
         .enumerate()
         .filter(|(n, _)| is_selected(*n));
-    for (_, ask) in asks {
+    for (_, request) in requests {
         match (
-            all_pages(&by_index, ask.clone()),
-            all_pages(&by_scan, ask.clone()),
+            all_pages(&by_index, request.clone()),
+            all_pages(&by_scan, request.clone()),
         ) {
             (Ok((indexed, first)), Ok((scanned, first_scanned))) => {
-                assert_eq!(indexed, scanned, "{ask:?}");
+                assert_eq!(indexed, scanned, "{request:?}");
                 let totals = |page: &Results| (page.total_sessions, page.total_matches, page.exact);
-                assert_eq!(totals(&first), totals(&first_scanned), "{ask:?}");
+                assert_eq!(totals(&first), totals(&first_scanned), "{request:?}");
                 let excerpts = first.sessions.iter().flat_map(|hit| &hit.excerpts);
                 for excerpt in excerpts {
                     assert_eq!(
@@ -243,11 +243,11 @@ pub(super) fn assert_same_results(
                         "{excerpt:?}"
                     );
                 }
-                let searches_ledger = ask.source.as_deref() != Some("opencode");
+                let searches_ledger = request.source.as_deref() != Some("opencode");
                 assert_eq!(
                     first.as_of.is_some(),
                     searches_ledger,
-                    "whether the index was used: {ask:?}"
+                    "whether the index was used: {request:?}"
                 );
                 found += first.total_matches;
             }
@@ -255,7 +255,7 @@ pub(super) fn assert_same_results(
                 let code = |result: Result<_, LibraryError>| {
                     result.map(|_| ()).map_err(|error| error.code())
                 };
-                assert_eq!(code(indexed), code(scanned), "{ask:?}");
+                assert_eq!(code(indexed), code(scanned), "{request:?}");
             }
         }
     }

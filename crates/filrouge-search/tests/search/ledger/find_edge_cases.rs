@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use filrouge_engine::Caller;
 use filrouge_engine::RedactTurn;
-use filrouge_search::embed::{Embedder, Hashing, fill};
-use filrouge_search::{Ask, Mode};
+use filrouge_search::embed::{Embedder, Hashing, embed_documents};
+use filrouge_search::{Mode, SearchRequest};
 use filrouge_sources::library::samples::{self, MemorySource};
 use filrouge_sources::{Library, Role};
 
 use super::find::*;
 use super::world::*;
-use crate::find_broken::Broken;
+use crate::find_broken::BrokenIndex;
 
 /// Records sessions of two users that mention quinces.
 fn record_quince_sessions(world: &LedgerWorld) {
@@ -56,7 +56,7 @@ fn redacted_text_is_no_longer_found() {
 #[test]
 fn a_search_scans_the_ledger_if_its_index_does_not_answer() {
     for fails in [&["all"][..], &["candidates"], &["bodies"], &["state"]] {
-        let broken = Broken::new();
+        let broken = BrokenIndex::new();
         let world = LedgerWorld::from_parts(ledger(), broken.clone());
         record_quince_sessions(&world);
         world.catch_up();
@@ -99,7 +99,7 @@ fn history(id: &str) -> Library {
 
 #[test]
 fn a_session_of_a_source_that_is_also_in_the_ledger_is_found_once() {
-    let broken = Broken::new();
+    let broken = BrokenIndex::new();
     let world = LedgerWorld::from_parts(ledger(), broken.clone());
     record_quince_sessions(&world);
     world.catch_up();
@@ -107,16 +107,16 @@ fn a_session_of_a_source_that_is_also_in_the_ledger_is_found_once() {
     for fails in [&[][..], &["all"]] {
         broken.fail(fails);
         let searcher = index_searcher(&world, &operator(), history("s0"));
-        let sources = |ask: &Ask| -> Vec<String> {
-            let (found, first) = all_pages(&searcher, ask.clone()).unwrap();
+        let sources = |request: &SearchRequest| -> Vec<String> {
+            let (found, first) = all_pages(&searcher, request.clone()).unwrap();
             assert_eq!(first.total_sessions, found.0.len());
             let ids: BTreeSet<_> = found.0.iter().map(|one| &one.0).collect();
             assert_eq!(ids.len(), found.0.len(), "each session once");
             let page = searcher
                 .search(
-                    &Ask {
+                    &SearchRequest {
                         limit: 100,
-                        ..ask.clone()
+                        ..request.clone()
                     },
                     &|| false,
                 )
@@ -162,12 +162,18 @@ fn a_search_by_meaning_finds_only_the_callers_own_sessions() {
     record_quince_sessions(&world);
     world.catch_up();
     let embedder: Arc<dyn Embedder> = Arc::new(Hashing);
-    while fill(&*world.index, &*embedder, 100).unwrap() > 0 {}
-    let found = |caller: &Caller, ask: Ask| -> Vec<String> {
+    while embed_documents(&*world.index, &*embedder, 100).unwrap() > 0 {}
+    let found = |caller: &Caller, request: SearchRequest| -> Vec<String> {
         let searcher =
             index_searcher(&world, caller, empty_library()).with_embedder(Some(embedder.clone()));
         let found = searcher
-            .search(&Ask { limit: 100, ..ask }, &|| false)
+            .search(
+                &SearchRequest {
+                    limit: 100,
+                    ..request
+                },
+                &|| false,
+            )
             .unwrap();
         assert!(
             found.as_of.is_some() && found.notices.iter().all(|n| n.starts_with("filters")),
@@ -183,25 +189,31 @@ fn a_search_by_meaning_finds_only_the_callers_own_sessions() {
         ids
     };
     for mode in [Mode::Meaning, Mode::Both] {
-        let ask = |words: &str| Ask {
+        let request = |words: &str| SearchRequest {
             mode,
             ..query(words)
         };
-        assert_eq!(found(&operator(), ask("a quince now")), ["s0", "s1", "s2"]);
         assert_eq!(
-            found(&operator(), ask("a quince now -session:s0")),
+            found(&operator(), request("a quince now")),
+            ["s0", "s1", "s2"]
+        );
+        assert_eq!(
+            found(&operator(), request("a quince now -session:s0")),
             ["s1", "s2"]
         );
         assert_eq!(
-            found(&operator(), ask("a quince now project:lighthouse")),
+            found(&operator(), request("a quince now project:lighthouse")),
             ["s0"]
         );
-        assert_eq!(found(&operator(), ask("a quince now agent:plan")), ["s0"]);
-        assert_eq!(found(&user("ada"), ask("a quince now")), ["s0", "s2"]);
-        assert_eq!(found(&user("bob"), ask("a quince now")), ["s1"]);
-        assert!(found(&user("eve"), ask("a quince now")).is_empty());
+        assert_eq!(
+            found(&operator(), request("a quince now agent:plan")),
+            ["s0"]
+        );
+        assert_eq!(found(&user("ada"), request("a quince now")), ["s0", "s2"]);
+        assert_eq!(found(&user("bob"), request("a quince now")), ["s1"]);
+        assert!(found(&user("eve"), request("a quince now")).is_empty());
     }
-    let similar = Ask {
+    let similar = SearchRequest {
         similar: Some("quince now".to_owned()),
         ..query("")
     };

@@ -59,7 +59,7 @@ fn redacted_text_leaves_the_index_at_once_and_the_other_text_is_indexed_again() 
     assert_eq!(
         world
             .runtime
-            .block_on(world.engine.index_feed.forget_owed()),
+            .block_on(world.engine.index_feed.forget_pending()),
         Ok(0)
     );
 }
@@ -85,7 +85,7 @@ fn calls_without_permission_forget_nothing() {
     world.create_session(&user("ada"), "s", None);
     let turn = world.start_turn(&user("ada"), ("s", "one"), "hers alone", Some("yes"));
     world.catch_up();
-    let before = world.index.seen().unwrap();
+    let before = world.index.version().unwrap();
     let caller = user("bob");
     let request =
         world
@@ -101,7 +101,7 @@ fn calls_without_permission_forget_nothing() {
         .sessions
         .link(&caller, id("s"), IdentityId::new("bob").unwrap());
     assert!(world.runtime.block_on(link).is_err());
-    assert_eq!(world.index.seen().unwrap(), before);
+    assert_eq!(world.index.version().unwrap(), before);
     assert!(world.index_contains("hers alone"));
 }
 
@@ -127,7 +127,7 @@ fn a_redaction_is_refused_and_not_written_while_the_index_does_not_answer() {
     assert_eq!(
         world
             .runtime
-            .block_on(world.engine.index_feed.forget_owed()),
+            .block_on(world.engine.index_feed.forget_pending()),
         Ok(0)
     );
 }
@@ -149,10 +149,10 @@ fn the_feed_forgets_what_the_index_failed_to_forget_after_the_write() {
         world.runtime.block_on(step).is_err(),
         "the feed continued although the index had not forgotten the session"
     );
-    let before = world.index.seen().unwrap().forgotten;
+    let before = world.index.version().unwrap().forgotten;
     index.forgets_left.store(-1, Ordering::Relaxed);
     world.catch_up();
-    assert_eq!(world.index.seen().unwrap().forgotten, before + 1);
+    assert_eq!(world.index.version().unwrap().forgotten, before + 1);
     assert!(!world.index_contains("secret") && world.index_contains("stays"));
 }
 
@@ -201,18 +201,18 @@ fn redactions_by_a_process_without_the_index_reach_it_by_the_feed() {
             .erasure
             .redact_turn(&caller, id("s"), turn.turn_id, redaction_reason());
     world.runtime.block_on(redacted).unwrap();
-    let forgotten = world.index.seen().unwrap().forgotten;
+    let forgotten = world.index.version().unwrap().forgotten;
     world.catch_up();
     assert!(!world.index_contains("secret") && world.index_contains("stays"));
     assert_eq!(
-        world.index.seen().unwrap().forgotten,
+        world.index.version().unwrap().forgotten,
         forgotten + 1,
         "the feed overwrote the session and did not forget it"
     );
     let erased = other_engine.erasure.erase(&caller, id("s"));
     world.runtime.block_on(erased).unwrap();
     world.catch_up();
-    assert_eq!(world.index.seen().unwrap().forgotten, forgotten + 2);
+    assert_eq!(world.index.version().unwrap().forgotten, forgotten + 2);
     assert_eq!(world.indexed_session("s"), None);
     assert_eq!(world.feed.counts().forgotten, 2);
 }
@@ -269,7 +269,7 @@ fn items_of_an_open_turn_are_redacted_as_well() {
     world.append("s", &turn, vec![observation("a slip of the tongue")]);
     world.catch_up();
     assert!(world.index_contains("slip"));
-    let seqs = RedactionTarget::Items(Seqs::of(vec![(2, 2)]).unwrap());
+    let seqs = RedactionTarget::Items(Seqs::from_ranges(vec![(2, 2)]).unwrap());
     let caller = operator();
     let redacted = world
         .engine

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
-use filrouge_search::{Ask, LedgerSearch, Mode, Results, Searcher};
+use filrouge_search::{LedgerSearch, Mode, Results, SearchRequest, Searcher};
 use filrouge_sources::Library;
 use filrouge_store::text_index::memory::MemoryIndex;
 use filrouge_store::text_index::{
@@ -35,9 +35,9 @@ impl QueryRecorder {
 }
 
 impl TextIndex for QueryRecorder {
-    fn state(&self, which: SessionSelection<'_>) -> Result<IndexState, Failure> {
-        self.record("state", which);
-        self.inner.state(which)
+    fn state(&self, selection: SessionSelection<'_>) -> Result<IndexState, Failure> {
+        self.record("state", selection);
+        self.inner.state(selection)
     }
 
     fn change(
@@ -80,8 +80,8 @@ impl TextIndex for QueryRecorder {
     }
 }
 
-/// A ledger with sessions of ada and, if `others` is set, of bob, all in one index.
-fn recorded_world(others: bool) -> (LedgerWorld, Arc<QueryRecorder>) {
+/// A ledger with sessions of ada and, if `with_others` is set, of bob, all in one index.
+fn recorded_world(with_others: bool) -> (LedgerWorld, Arc<QueryRecorder>) {
     let index = Arc::new(QueryRecorder::default());
     let world = LedgerWorld::from_parts(ledger(), index.clone());
     let record_sessions = |name: &str, sessions: usize| {
@@ -101,31 +101,34 @@ fn recorded_world(others: bool) -> (LedgerWorld, Arc<QueryRecorder>) {
     };
     record_sessions("ada", 3);
     world.catch_up();
-    if others {
+    if with_others {
         record_sessions("bob", 9);
         world.catch_up();
     }
     (world, index)
 }
 
-fn search(world: &LedgerWorld, name: &str, ask: &Ask) -> Results {
+fn search(world: &LedgerWorld, name: &str, request: &SearchRequest) -> Results {
     let (engine, feed) = (world.engine.clone(), world.feed.clone());
     let runtime = world.runtime.handle().clone();
     let ledger = LedgerSearch::new(engine, feed, user(name), runtime);
     let library = Library::new(Vec::new(), 0);
     let searcher = Searcher::new(library).with_ledger(ledger);
     let now = Some(clock().now().as_millis());
-    let ask = Ask { now, ..ask.clone() };
-    searcher.search(&ask, &|| false).unwrap()
+    let request = SearchRequest {
+        now,
+        ..request.clone()
+    };
+    searcher.search(&request, &|| false).unwrap()
 }
 
 /// Searches with every kind of condition.
-fn questions() -> Vec<Ask> {
-    let ask = |query: &str| Ask {
+fn search_requests() -> Vec<SearchRequest> {
+    let request = |query: &str| SearchRequest {
         query: query.to_owned(),
-        ..Ask::default()
+        ..SearchRequest::default()
     };
-    let mut all: Vec<Ask> = [
+    let mut all: Vec<SearchRequest> = [
         "gate",
         "\"the gate\" -stone",
         "a",
@@ -136,19 +139,19 @@ fn questions() -> Vec<Ask> {
         "gate -session:bob-1",
         "unmentioned",
     ]
-    .map(ask)
+    .map(request)
     .into();
-    all.push(Ask {
+    all.push(SearchRequest {
         limit: 1,
-        ..ask("gate")
+        ..request("gate")
     });
-    all.push(Ask {
+    all.push(SearchRequest {
         mode: Mode::Both,
-        ..ask("gate")
+        ..request("gate")
     });
-    all.push(Ask {
+    all.push(SearchRequest {
         similar: Some("which gate".to_owned()),
-        ..Ask::default()
+        ..SearchRequest::default()
     });
     all
 }
@@ -157,17 +160,21 @@ fn questions() -> Vec<Ask> {
 fn sessions_of_others_change_neither_results_nor_queries() {
     let ((alone, alone_index), (shared, shared_index)) =
         (recorded_world(false), recorded_world(true));
-    assert_eq!(search(&shared, "bob", &questions()[0]).total_sessions, 9);
-    for question in questions() {
+    assert_eq!(
+        search(&shared, "bob", &search_requests()[0]).total_sessions,
+        9
+    );
+    for request in search_requests() {
         drop((alone_index.take_queries(), shared_index.take_queries()));
-        let (one, other) = (
-            search(&alone, "ada", &question),
-            search(&shared, "ada", &question),
+        let (alone_results, shared_results) = (
+            search(&alone, "ada", &request),
+            search(&shared, "ada", &request),
         );
-        assert_eq!(one, other, "{question:?}");
-        let (one, other) = (alone_index.take_queries(), shared_index.take_queries());
-        assert_eq!(one, other, "{question:?}");
-        assert!(!one.is_empty(), "{question:?}");
+        assert_eq!(alone_results, shared_results, "{request:?}");
+        let (alone_queries, shared_queries) =
+            (alone_index.take_queries(), shared_index.take_queries());
+        assert_eq!(alone_queries, shared_queries, "{request:?}");
+        assert!(!alone_queries.is_empty(), "{request:?}");
     }
 }
 
@@ -184,12 +191,12 @@ fn a_session_of_another_owner_is_like_a_missing_one() {
             let ledger = LedgerSearch::new(engine, feed, user("ada"), runtime);
             let searcher = Searcher::new(Library::new(Vec::new(), 0));
             let searcher = searcher.with_ledger(ledger);
-            let ask = Ask {
+            let request = SearchRequest {
                 query,
                 now: Some(clock().now().as_millis()),
-                ..Ask::default()
+                ..SearchRequest::default()
             };
-            let answer = format!("{:?}", searcher.search(&ask, &|| false));
+            let answer = format!("{:?}", searcher.search(&request, &|| false));
             (answer.replace(name, "NAME"), index.take_queries())
         };
         assert_eq!(

@@ -185,7 +185,7 @@ impl Runner {
                 None
             }
             Action::RedactItem { seq } => {
-                let seqs = Seqs::of(vec![(u64::from(seq), u64::from(seq))]).unwrap();
+                let seqs = Seqs::from_ranges(vec![(u64::from(seq), u64::from(seq))]).unwrap();
                 runtime.block_on(engine.erasure.redact(
                     &caller,
                     session,

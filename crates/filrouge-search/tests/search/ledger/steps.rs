@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_engine::scopes::{DurablePolicy, TierOptions, TieredLedger};
-use filrouge_search::ledger::{Effort, FeedStep, LedgerFeed};
+use filrouge_search::ledger::{FeedStep, LedgerFeed, StepLimits};
 use filrouge_sqlite::{Options, SqliteLedger};
 use filrouge_store::hot::{HotBounds, MemoryHot};
 use filrouge_store::memory::MemoryLedger;
@@ -122,7 +122,7 @@ fn a_step_ends_at_its_limit_and_the_next_one_continues() {
         world.create_session(&operator(), &name, None);
         world.start_turn(&operator(), (&name, "r"), "a question", Some("an answer"));
     }
-    let tiny = Effort {
+    let tiny = StepLimits {
         bytes: 1,
         time: Duration::from_secs(60),
     };

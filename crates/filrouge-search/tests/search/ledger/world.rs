@@ -141,7 +141,7 @@ impl LedgerWorld {
         self.runtime.block_on(append).unwrap();
     }
 
-    /// What the index knows of a session.
+    /// The index's entry for a session.
     pub(super) fn indexed_session(&self, session: &str) -> Option<IndexedSession> {
         self.index.session(&realm(), session).unwrap()
     }
@@ -204,9 +204,9 @@ pub(super) fn source_bodies(source: &LedgerSource) -> BTreeMap<String, Vec<Vec<u
     let mut all = BTreeMap::new();
     for header in &source.list().unwrap().headers {
         let conversation = source.read(&header.id).unwrap();
-        let title = SearchDocument::of_title(header).map(|title| title.encode());
+        let title = SearchDocument::from_title(header).map(|title| title.encode());
         let messages = conversation.messages.iter();
-        let messages = messages.map(|message| SearchDocument::of(message).encode());
+        let messages = messages.map(|message| SearchDocument::from_message(message).encode());
         let mut bodies: Vec<Vec<u8>> = title.into_iter().chain(messages).collect();
         bodies.sort();
         all.insert(header.id.to_string(), bodies);

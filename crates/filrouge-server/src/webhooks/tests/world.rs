@@ -1,4 +1,4 @@
-//! A ledger in memory, a clock that stands still, constant randomness, and a receiver with prepared answers.
+//! A ledger in memory, a clock that stands still, constant randomness, and a receiver with prepared outcomes.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::webhooks::backoff::Backoff;
 use crate::webhooks::counters::Counters;
 use crate::webhooks::message::Message;
-use crate::webhooks::post::{Post, Refusal, Sent};
+use crate::webhooks::sender::{MessageSender, Refusal, SendOutcome};
 use crate::webhooks::worker::Worker;
 use crate::webhooks::{WebhookFeed, WebhookSettings, WebhookStart, WebhookStatus, webhook_status};
 use filrouge_http::Metrics;
@@ -30,28 +30,28 @@ impl Entropy for ConstantEntropy {
     }
 }
 
-/// Returns the prepared answers, then accepts all messages; collects the messages.
+/// Returns the prepared outcomes, then accepts all later messages. Collects all messages.
 #[derive(Clone, Default)]
 pub(super) struct Receiver {
-    answers: Arc<Mutex<VecDeque<Sent>>>,
+    outcomes: Arc<Mutex<VecDeque<SendOutcome>>>,
     received: Arc<Mutex<Vec<Message>>>,
 }
 
-impl Post for Receiver {
-    async fn post(&self, message: Message) -> Sent {
+impl MessageSender for Receiver {
+    async fn send(&self, message: Message) -> SendOutcome {
         self.received.lock().unwrap().push(message);
-        self.answers
+        self.outcomes
             .lock()
             .unwrap()
             .pop_front()
-            .unwrap_or(Sent::Delivered)
+            .unwrap_or(SendOutcome::Delivered)
     }
 }
 
 impl Receiver {
-    /// Prepares answers to the next messages.
-    pub(super) fn will_answer(&self, answers: impl IntoIterator<Item = Sent>) {
-        self.answers.lock().unwrap().extend(answers);
+    /// Prepares the outcomes of the next messages.
+    pub(super) fn will_return(&self, outcomes: impl IntoIterator<Item = SendOutcome>) {
+        self.outcomes.lock().unwrap().extend(outcomes);
     }
 
     pub(super) fn count(&self) -> usize {
@@ -81,10 +81,10 @@ impl Receiver {
     }
 }
 
-/// The answer of a receiver that refuses a message with this HTTP status.
-pub(super) fn refused(status: u16) -> Sent {
-    Sent::Refused {
-        why: Refusal::Status(status),
+/// The outcome for a receiver that refuses a message with this HTTP status.
+pub(super) fn refused(status: u16) -> SendOutcome {
+    SendOutcome::Refused {
+        refusal: Refusal::Status(status),
         retry_after: None,
     }
 }
@@ -142,13 +142,13 @@ impl World {
                 from: WebhookStart::Newest,
             },
             ledger: self.ledger.clone(),
-            post: self.receiver.clone(),
+            sender: self.receiver.clone(),
             clock: self.clock.clone(),
             backoff: Backoff::new(Arc::new(ConstantEntropy)),
-            counters: Counters::registered(&self.metrics).of("crm"),
+            counters: Counters::register(&self.metrics).for_webhook("crm"),
             holder: holder.to_owned(),
             position: None,
-            failing: None,
+            last_failure: None,
         }
     }
 

@@ -13,14 +13,14 @@ use serde_json::json;
 
 use crate::library::list::Row;
 use crate::library::{Entry, Library, LibraryError, notices};
-use crate::turns_of::{ItemDraft, Records, turns};
+use crate::turns_of::{ItemDraft, Records, build_turns};
 use crate::{Conversation, ForeignTurn, Message, Part, PartKind};
 
 /// The turns and items of a session. `mask` masks anything with the form of a credential.
 pub(super) fn read(library: &Library, entry: &Entry, mask: bool) -> Result<Recorded, LibraryError> {
     let mut recorded = match library.recorded(entry)? {
-        Some(own) => own,
-        None => foreign(entry, library.conversation(entry)?.as_ref())?,
+        Some(recorded) => recorded,
+        None => record_foreign(entry, library.conversation(entry)?.as_ref())?,
     };
     if mask {
         mask_recorded(&mut recorded);
@@ -29,36 +29,39 @@ pub(super) fn read(library: &Library, entry: &Entry, mask: bool) -> Result<Recor
 }
 
 /// Converts another program's session. Notices about records that were left out become items before the first question.
-fn foreign(entry: &Entry, conversation: &Conversation) -> Result<Recorded, LibraryError> {
-    let row = Row::of(&entry.header);
+fn record_foreign(entry: &Entry, conversation: &Conversation) -> Result<Recorded, LibraryError> {
+    let row = Row::from_header(&entry.header);
     let id = SessionId::new(&row.id).map_err(|why| LibraryError::Invalid(why.to_string()))?;
-    let (mut foreign_turns, skipped) =
-        turns(entry.header.source, conversation, &Complete(conversation));
+    let (mut foreign_turns, skipped) = build_turns(
+        entry.header.source,
+        conversation,
+        &CompleteRecords(conversation),
+    );
     let left_out = notices::of_skipped(&skipped);
     let mut notes: Vec<ItemBody> = left_out
         .iter()
-        .map(|text| ItemDraft::note(text, row.created).item)
+        .map(|text| ItemDraft::system_note(text, row.created).item)
         .collect();
     if let Some(first) = foreign_turns.first_mut() {
         first.question.splice(0..0, notes.drain(..));
     }
     let mut last_seq = 0;
-    let mut number = |turn_id, body: ItemBody| {
+    let mut new_item = |turn_id, body: ItemBody| {
         last_seq += 1;
         Item {
             seq: last_seq,
             turn_id,
-            created_at: body.occurred_at.unwrap_or(at(row.created)),
+            created_at: body.occurred_at.unwrap_or(timestamp(row.created)),
             redacted: false,
             body,
         }
     };
     let turns: Vec<_> = (1..)
         .zip(foreign_turns)
-        .map(|(ordinal, one)| turn(&id, ordinal, one, &mut number))
+        .map(|(ordinal, foreign_turn)| turn(&id, ordinal, foreign_turn, &mut new_item))
         .collect();
-    // If there is no turn, the notes become items outside turns.
-    let loose = notes.into_iter().map(|note| number(None, note)).collect();
+    // If the session has no turn, the notes become items outside turns.
+    let loose = notes.into_iter().map(|note| new_item(None, note)).collect();
     let session = session(id, &row, turns.len() as u64, last_seq);
     Ok(Recorded {
         session,
@@ -67,30 +70,30 @@ fn foreign(entry: &Entry, conversation: &Conversation) -> Result<Recorded, Libra
     })
 }
 
-fn at(millis: i64) -> Timestamp {
+fn timestamp(millis: i64) -> Timestamp {
     Timestamp::from_millis(millis).unwrap_or(Timestamp::from_micros(0))
 }
 
 fn turn(
     session: &SessionId,
     ordinal: u64,
-    foreign: ForeignTurn,
-    number: &mut impl FnMut(Option<TurnId>, ItemBody) -> Item,
+    foreign_turn: ForeignTurn,
+    new_item: &mut impl FnMut(Option<TurnId>, ItemBody) -> Item,
 ) -> (Turn, Vec<Item>) {
     // A document uses turn ids only as link targets.
     let turn_id = TurnId::from_derived(u128::from(ordinal).to_be_bytes());
-    let questions = foreign.question.iter();
+    let questions = foreign_turn.question.iter();
     let questions = questions.filter(|item| item.channel == Channel::Question);
     let questions: Vec<_> = questions.filter_map(ItemBody::text).collect();
-    let all = foreign.question.into_iter().chain(foreign.items);
-    let items: Vec<_> = all.map(|body| number(Some(turn_id), body)).collect();
+    let bodies = foreign_turn.question.into_iter().chain(foreign_turn.items);
+    let items: Vec<_> = bodies.map(|body| new_item(Some(turn_id), body)).collect();
     let seq = |item: Option<&Item>| item.map_or(0, |item| item.seq);
     let turn = Turn {
         turn_id,
         session_id: session.clone(),
-        request_id: foreign.request_id,
+        request_id: foreign_turn.request_id,
         ordinal,
-        status: foreign.outcome,
+        status: foreign_turn.outcome,
         identity_id: None,
         question_neutral: JsonText::join(&questions),
         question_translated: None,
@@ -98,13 +101,13 @@ fn turn(
         answer_translated: None,
         answer_translated_is_fallback: false,
         application: Application::default(),
-        metadata: foreign.metadata,
+        metadata: foreign_turn.metadata,
         first_seq: seq(items.first()),
         last_seq: seq(items.last()),
         record_version: 1,
         replaced_by_turn_id: None,
-        created_at: foreign.created,
-        finalized_at: foreign.ended,
+        created_at: foreign_turn.created,
+        finalized_at: foreign_turn.ended,
         deleted_at: None,
         replayed: false,
         differs: false,
@@ -112,7 +115,7 @@ fn turn(
     (turn, items)
 }
 
-/// Creates a session record; only the fields that a document's heading shows have real values.
+/// Creates a session record. Only the fields that a document's heading shows are filled in.
 fn session(session_id: SessionId, row: &Row, turn_count: u64, last_seq: u64) -> Session {
     let project = row.project_name.as_ref().or(row.project_id.as_ref());
     let parent = row.parent_id.as_ref();
@@ -132,24 +135,24 @@ fn session(session_id: SessionId, row: &Row, turn_count: u64, last_seq: u64) -> 
         last_seq,
         turn_count,
         metadata: RawJson::from_checked("{}"),
-        created_at: at(row.created),
-        updated_at: at(row.updated),
+        created_at: timestamp(row.created),
+        updated_at: timestamp(row.updated),
         version: [0; 16],
     }
 }
 
 /// Converts a conversation without leaving anything out.
-struct Complete<'a>(&'a Conversation);
+struct CompleteRecords<'a>(&'a Conversation);
 
-impl Complete<'_> {
+impl CompleteRecords<'_> {
     /// Whether `message` is the conversation's message with the index `at`.
     fn is_at(&self, message: &Message, at: usize) -> bool {
-        let there = self.0.messages.get(at);
-        there.is_some_and(|there| std::ptr::eq(there, message))
+        let other_message = self.0.messages.get(at);
+        other_message.is_some_and(|other_message| std::ptr::eq(other_message, message))
     }
 }
 
-impl Records for Complete<'_> {
+impl Records for CompleteRecords<'_> {
     fn place(&self, message: &Message, _: Option<&Part>) -> PathBuf {
         PathBuf::from(&*message.id)
     }
@@ -169,15 +172,15 @@ impl Records for Complete<'_> {
         };
         let output = tool.error.as_ref().and(tool.output.as_ref());
         let files = Some(&tool.files).filter(|files| !files.is_empty());
-        let more = [
+        let additions = [
             ("title", tool.title.as_ref().map(|text| json!(text))),
-            ("pruned_at", tool.pruned.map(|ms| json!(at(ms)))),
+            ("pruned_at", tool.pruned.map(|ms| json!(timestamp(ms)))),
             ("files", files.map(|files| json!(files))),
             ("output", output.map(|text| json!(text))),
         ];
-        let more = more.into_iter();
-        let more = more.filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        result.add(more.collect());
+        let additions = additions.into_iter();
+        let additions = additions.filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        result.add_members(additions.collect());
     }
 
     fn complete_message(&self, message: &Message, drafts: &mut Vec<ItemDraft>) {
@@ -203,7 +206,7 @@ impl Records for Complete<'_> {
         let marks = marks.into_iter();
         drafts.splice(
             0..0,
-            marks.map(|text| ItemDraft::note(text, message.created)),
+            marks.map(|text| ItemDraft::system_note(text, message.created)),
         );
     }
 }
@@ -276,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_stopped_turn_is_cancelled_not_failed() {
-        for (name, wanted) in [
+        for (name, expected) in [
             ("MessageAbortedError", TurnStatus::Cancelled),
             ("turn_aborted", TurnStatus::Cancelled),
             ("APIError", TurnStatus::Failed),
@@ -292,7 +295,7 @@ mod tests {
             };
             let question = message("m1", Role::User, Vec::new());
             let recorded = recorded(vec![question, last]);
-            assert_eq!(recorded.turns[0].0.status, wanted, "{name}");
+            assert_eq!(recorded.turns[0].0.status, expected, "{name}");
         }
     }
 

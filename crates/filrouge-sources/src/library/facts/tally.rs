@@ -7,7 +7,7 @@ use crate::library::sums::{Sums, ToolUse};
 use crate::{Changes, Message, Part, PartKind, Role, Tokens, Tool, ToolStatus};
 
 /// The length of a day, in milliseconds.
-pub(in crate::library) const DAY: i64 = 86_400_000;
+pub(in crate::library) const DAY_MILLIS: i64 = 86_400_000;
 
 /// Sums over some messages of a session.
 #[derive(Debug, Clone, Default)]
@@ -17,12 +17,12 @@ pub(in crate::library) struct Tally {
     /// The time spans in which agents worked on the messages.
     pub(in crate::library) spans: Spans,
     /// The sums of each day with messages, in order. The number is that of the day, from 1970-01-01 UTC.
-    pub(in crate::library) days: Box<[(i64, DayShare)]>,
+    pub(in crate::library) days: Box<[(i64, DaySums)]>,
 }
 
-/// The part of a session that belongs to one day.
+/// The sums over the messages of one day.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(in crate::library) struct DayShare {
+pub(in crate::library) struct DaySums {
     /// The number of messages.
     pub(in crate::library) messages: u64,
     /// Their tokens.
@@ -31,7 +31,7 @@ pub(in crate::library) struct DayShare {
     pub(in crate::library) cost: f64,
 }
 
-impl DayShare {
+impl DaySums {
     /// Adds `more`.
     pub(in crate::library) fn add(&mut self, more: &Self) {
         self.messages += more.messages;
@@ -42,13 +42,15 @@ impl DayShare {
 
 impl Tally {
     /// Sums over `messages`.
-    pub(in crate::library) fn of<'a>(messages: impl Iterator<Item = &'a Message>) -> Self {
+    pub(in crate::library) fn new<'a>(messages: impl Iterator<Item = &'a Message>) -> Self {
         let mut tally = Self::default();
-        let mut days: BTreeMap<i64, DayShare> = BTreeMap::new();
-        let mut changes = Changing::default();
+        let mut days: BTreeMap<i64, DaySums> = BTreeMap::new();
+        let mut changes = ChangeSum::default();
         for message in messages {
-            let day = days.entry(message.created.div_euclid(DAY)).or_default();
-            day.add(&DayShare {
+            let day = days
+                .entry(message.created.div_euclid(DAY_MILLIS))
+                .or_default();
+            day.add(&DaySums {
                 messages: 1,
                 tokens: message.tokens.unwrap_or_default(),
                 cost: message.cost.unwrap_or_default(),
@@ -73,21 +75,21 @@ impl Tally {
         sums.errors += u64::from(message.error.is_some());
         if message.role == Role::Assistant {
             if let Some(agent) = &message.agent {
-                change(&mut sums.agents, agent, |n| *n += 1);
+                update_entry(&mut sums.agents, agent, |n| *n += 1);
             }
             if let Some(model) = &message.model {
-                change(&mut sums.models, model, |used| {
-                    used.messages += 1;
-                    used.tokens.add(&tokens);
-                    used.cost += cost;
+                update_entry(&mut sums.models, model, |usage| {
+                    usage.messages += 1;
+                    usage.tokens.add(&tokens);
+                    usage.cost += cost;
                 });
             }
         }
         sums.part_count += message.parts.len() as u64;
         for part in &message.parts {
-            change(&mut sums.parts_by_type, part.kind.name(), |n| *n += 1);
+            update_entry(&mut sums.parts_by_type, part.kind.name(), |n| *n += 1);
             if let PartKind::Tool(tool) = &part.kind {
-                change(&mut sums.tools, &tool.name, |used| count(used, tool));
+                update_entry(&mut sums.tools, &tool.name, |usage| count_call(usage, tool));
             }
         }
         self.spans.add(message);
@@ -101,28 +103,28 @@ impl Tally {
     }
 }
 
-fn count(used: &mut ToolUse, tool: &Tool) {
-    used.calls += 1;
-    used.errors += u64::from(tool.status == ToolStatus::Error);
+fn count_call(usage: &mut ToolUse, tool: &Tool) {
+    usage.calls += 1;
+    usage.errors += u64::from(tool.status == ToolStatus::Error);
 }
 
-/// Changes the value of a key with `how`; a new key has the default value. Copies the key only if it is new.
-pub(in crate::library) fn change<V: Default>(
+/// Updates the value of a key with `update`; a new key has the default value. Copies the key only if it is new.
+pub(in crate::library) fn update_entry<V: Default>(
     map: &mut BTreeMap<String, V>,
     key: &str,
-    how: impl FnOnce(&mut V),
+    update: impl FnOnce(&mut V),
 ) {
     if let Some(value) = map.get_mut(key) {
-        return how(value);
+        return update(value);
     }
     let mut value = V::default();
-    how(&mut value);
+    update(&mut value);
     map.insert(key.to_owned(), value);
 }
 
 /// The changes that tool calls and patches report: the sum of all changed lines, and the number of different files.
 pub(in crate::library) fn changes_of(messages: &[Message]) -> Changes {
-    let mut changes = Changing::default();
+    let mut changes = ChangeSum::default();
     let parts = messages.iter().flat_map(|m| &m.parts);
     parts.for_each(|part| changes.add(part));
     changes.sum()
@@ -138,12 +140,12 @@ pub(in crate::library) const fn add_changes(changes: &mut Changes, more: &Change
 /// Sums up changes. `files` contains the files that parts name; `changes` counts the lines, and only those files that
 /// are not named.
 #[derive(Default)]
-struct Changing<'a> {
+struct ChangeSum<'a> {
     changes: Changes,
     files: HashSet<&'a str>,
 }
 
-impl<'a> Changing<'a> {
+impl<'a> ChangeSum<'a> {
     fn add(&mut self, part: &'a Part) {
         match &part.kind {
             PartKind::Patch { files } => self.files.extend(files.iter().map(|f| &**f)),

@@ -39,16 +39,16 @@ pub(in crate::library) enum Direction {
     Backward,
 }
 
-/// The messages that the pages cover.
+/// The content that the pages of a query cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::library) enum Paged {
+pub(in crate::library) enum PagedContent {
     /// All messages.
     History,
     /// Messages dropped by compactions, and pruned outputs.
     Dropped,
 }
 
-impl Paged {
+impl PagedContent {
     /// The prefix of its cursors.
     const fn prefix(self) -> &'static str {
         match self {
@@ -75,7 +75,7 @@ impl Cursor {
         self,
         conversation: &Conversation,
         mask: bool,
-        paged: Paged,
+        paged: PagedContent,
     ) -> String {
         let prefix = paged.prefix();
         let direction = if self.direction == Direction::Forward {
@@ -94,24 +94,24 @@ impl Cursor {
         )
     }
 
-    /// Reads a cursor of a page of `paged`. `direction` is used for a cursor that only names a message. `mask`: whether
-    /// the next page shows masked text; an offset in the other text is refused.
+    /// Reads a cursor of a page of the content `paged`. `direction` is used for a cursor that only names a message.
+    /// `mask`: whether the next page shows masked text; an offset in text with the other setting is refused.
     pub(in crate::library) fn read(
         text: &str,
         conversation: &Conversation,
         session: &str,
         mask: bool,
-        (direction, paged): (Direction, Paged),
+        (direction, paged): (Direction, PagedContent),
     ) -> Result<Self, LibraryError> {
-        let within = |rest: &str| {
+        let message_in_session = |rest: &str| {
             rest.strip_prefix(':')
-                .and_then(|id| index(conversation, id))
+                .and_then(|id| message_index(conversation, id))
         };
-        let named = match text.strip_prefix("message:") {
-            Some(id) => Some(index(conversation, id).ok_or_else(gone)?),
-            None => text.strip_prefix(session).and_then(within),
+        let named_message = match text.strip_prefix("message:") {
+            Some(id) => Some(message_index(conversation, id).ok_or_else(message_not_found)?),
+            None => text.strip_prefix(session).and_then(message_in_session),
         };
-        if let Some(message) = named {
+        if let Some(message) = named_message {
             let message = message + usize::from(direction == Direction::Backward);
             let position = Position::before(message);
             return Ok(Self {
@@ -119,8 +119,8 @@ impl Cursor {
                 position,
             });
         }
-        let fields = text.strip_prefix(paged.prefix()).and_then(fields);
-        let (direction, masked, slot, offset, id) = fields.ok_or_else(|| invalid(paged))?;
+        let fields = text.strip_prefix(paged.prefix()).and_then(parse_fields);
+        let (direction, masked, slot, offset, id) = fields.ok_or_else(|| invalid_cursor(paged))?;
         if masked != mask && offset > 0 {
             return Err(LibraryError::Invalid(
                 "the cursor belongs to a page with another mask setting; begin with message:ID"
@@ -129,7 +129,7 @@ impl Cursor {
         }
         let message = match id {
             "" => conversation.messages.len(),
-            id => index(conversation, id).ok_or_else(gone)?,
+            id => message_index(conversation, id).ok_or_else(message_not_found)?,
         };
         let position = Position {
             message,
@@ -145,7 +145,7 @@ impl Cursor {
 
 /// Splits a cursor without its prefix into the direction, whether it counts masked text, the slot, the offset, and the
 /// message id.
-fn fields(text: &str) -> Option<(Direction, bool, usize, usize, &str)> {
+fn parse_fields(text: &str) -> Option<(Direction, bool, usize, usize, &str)> {
     let mut fields = text.splitn(5, '.');
     let direction = match fields.next()? {
         "on" => Direction::Forward,
@@ -163,23 +163,23 @@ fn fields(text: &str) -> Option<(Direction, bool, usize, usize, &str)> {
 }
 
 /// The index of the message with this id.
-fn index(conversation: &Conversation, id: &str) -> Option<usize> {
+fn message_index(conversation: &Conversation, id: &str) -> Option<usize> {
     conversation.messages.iter().position(|m| &*m.id == id)
 }
 
-fn invalid(paged: Paged) -> LibraryError {
+fn invalid_cursor(paged: PagedContent) -> LibraryError {
     let text = match paged {
-        Paged::History => {
+        PagedContent::History => {
             "this is not a cursor of a history; use one from a page, message:ID, or sessionID:messageID"
         }
-        Paged::Dropped => {
+        PagedContent::Dropped => {
             "this is not a cursor of get_compacted_context; use one from its pages, or message:ID"
         }
     };
     LibraryError::Invalid(text.to_owned())
 }
 
-fn gone() -> LibraryError {
+fn message_not_found() -> LibraryError {
     let text = "the cursor names a message that is not in this session (any more)";
     LibraryError::Invalid(text.to_owned())
 }

@@ -8,7 +8,7 @@ use filrouge_engine::{Masked, mask_json, mask_text};
 
 use crate::{Message, Part, PartKind, Tool};
 
-/// The texts of a message to display, and whether they are masked.
+/// Which texts of a message are displayed, and whether they are masked.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::library) struct DisplayOptions {
     pub(in crate::library) tool_output: bool,
@@ -65,12 +65,12 @@ pub(super) struct MessageLayout<'a> {
 
 impl<'a> MessageLayout<'a> {
     /// Lays out a message. With `only_pruned`, all parts except tool calls with pruned outputs are hidden.
-    pub(super) fn of(message: &'a Message, options: &DisplayOptions, only_pruned: bool) -> Self {
+    pub(super) fn new(message: &'a Message, options: &DisplayOptions, only_pruned: bool) -> Self {
         let mut slots = Vec::with_capacity(message.parts.len() + 1);
-        slots.push(Slot::of_head(message, options, only_pruned));
+        slots.push(Slot::from_error(message, options, only_pruned));
         let slot = |part| match part {
             part if only_pruned && !is_pruned(part) => Slot::hidden(Hidden::Other),
-            part => Slot::of_part(part, options),
+            part => Slot::from_part(part, options),
         };
         slots.extend(message.parts.iter().map(slot));
         Self { message, slots }
@@ -110,7 +110,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    fn of_head(message: &'a Message, options: &DisplayOptions, only_pruned: bool) -> Self {
+    fn from_error(message: &'a Message, options: &DisplayOptions, only_pruned: bool) -> Self {
         let mut slot = Self::empty();
         if let Some(error) = message.error.as_ref().filter(|_| !only_pruned) {
             let text = format!("{}: {}", error.name, error.message);
@@ -119,7 +119,7 @@ impl<'a> Slot<'a> {
         slot
     }
 
-    fn of_part(part: &'a Part, options: &DisplayOptions) -> Self {
+    fn from_part(part: &'a Part, options: &DisplayOptions) -> Self {
         let mut slot = Self::empty();
         match &part.kind {
             PartKind::Text { synthetic, .. } if *synthetic && !options.synthetic => {
@@ -132,7 +132,7 @@ impl<'a> Slot<'a> {
                 slot.add(Field::Text, Cow::Borrowed(text), options.mask);
             }
             PartKind::Compaction { summary, .. } => {
-                slot.add_some(Field::Text, summary.as_deref(), options.mask);
+                slot.add_optional(Field::Text, summary.as_deref(), options.mask);
             }
             PartKind::Tool(tool) => slot.add_tool(tool, options),
             PartKind::Other { name, json } if options.steps || !is_step(name) => {
@@ -146,40 +146,40 @@ impl<'a> Slot<'a> {
     /// Adds the texts of a tool call. The output is added last, so that the offsets of the other texts do not depend on
     /// whether it is shown.
     fn add_tool(&mut self, tool: &'a Tool, options: &DisplayOptions) {
-        self.add_some(Field::Title, tool.title.as_deref(), options.mask);
+        self.add_optional(Field::Title, tool.title.as_deref(), options.mask);
         self.add(Field::Input, Cow::Borrowed(&tool.input), options.mask);
-        self.add_some(Field::Error, tool.error.as_deref(), options.mask);
+        self.add_optional(Field::Error, tool.error.as_deref(), options.mask);
         if options.tool_output {
-            self.add_some(Field::Output, tool.output.as_deref(), options.mask);
+            self.add_optional(Field::Output, tool.output.as_deref(), options.mask);
         } else if tool.output.is_some() {
             self.hidden = Some(Hidden::Output);
         }
     }
 
-    fn add_some(&mut self, field: Field, text: Option<&'a str>, mask: bool) {
+    fn add_optional(&mut self, field: Field, text: Option<&'a str>, mask: bool) {
         if let Some(text) = text {
             self.add(field, Cow::Borrowed(text), mask);
         }
     }
 
     fn add(&mut self, field: Field, text: Cow<'a, str>, mask: bool) {
-        let mut masking = Masked::default();
+        let mut masked_credentials = Masked::default();
         let masked = match field {
             _ if !mask => None,
-            Field::Input | Field::Json => mask_json(&text, &mut masking),
-            _ => mask_text(&text, &mut masking),
+            Field::Input | Field::Json => mask_json(&text, &mut masked_credentials),
+            _ => mask_text(&text, &mut masked_credentials),
         };
         let text = masked.map_or(text, Cow::Owned);
         let chars = text.chars().count();
-        self.masked += masking.count;
+        self.masked += masked_credentials.count;
         self.chars += chars;
         self.texts.push(Text { field, text, chars });
     }
 
-    /// The texts within `range`, which counts characters of the slot; texts at its edges are cut. An empty text counts
-    /// as a part of the text after it.
+    /// The texts within `range`, a range of the slot's characters. Texts at its edges are cut. An empty text belongs to
+    /// the text after it.
     pub(super) fn within(&self, range: Range<usize>) -> impl Iterator<Item = (Field, String)> {
-        let all = self.chars;
+        let slot_chars = self.chars;
         self.texts
             .iter()
             .scan(0, move |before, text| {
@@ -187,7 +187,7 @@ impl<'a> Slot<'a> {
                 *before += text.chars;
                 let from = range.start.saturating_sub(start).min(text.chars);
                 let to = range.end.saturating_sub(start).min(text.chars);
-                let at_end = range.end == all || start < range.end;
+                let at_end = range.end == slot_chars || start < range.end;
                 let is_empty = text.chars == 0 && start >= range.start && at_end;
                 Some((from < to || is_empty).then(|| (text.field, text.slice(from, to))))
             })

@@ -1,9 +1,9 @@
 //! Builds one page: as many complete messages as the budget allows. If the first message exceeds the budget, the page
 //! has as many of its complete parts as fit; if the first part exceeds it, as many of its characters.
 
-use super::cursor::{Cursor, Direction, Paged, Position};
+use super::cursor::{Cursor, Direction, PagedContent, Position};
 use super::layout::{DisplayOptions, Hidden, MessageLayout};
-use super::shape::{Marks, shown};
+use super::shape::{Marks, show_message};
 use super::{MAX_CHARS, ShownMessage};
 use crate::Conversation;
 
@@ -12,12 +12,12 @@ const MIN_MESSAGE_CHARS: usize = 40;
 
 /// The limits of a page.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::library) struct Bounds {
+pub(in crate::library) struct PageLimits {
     chars: usize,
     messages: usize,
 }
 
-impl Bounds {
+impl PageLimits {
     /// The limits of a query; 0 means the default.
     pub(in crate::library) const fn new(chars: usize, messages: usize) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl Bounds {
     }
 }
 
-/// The messages that the pages of one query cover, and how they are shown.
+/// The messages that the pages of one query cover, and the options of their display.
 pub(in crate::library) struct View<'a> {
     pub(in crate::library) conversation: &'a Conversation,
     /// The messages' indexes, ascending.
@@ -49,7 +49,7 @@ pub(in crate::library) struct View<'a> {
     pub(in crate::library) pruned_from: usize,
     pub(in crate::library) options: DisplayOptions,
     /// Whether the view is the entire history or the dropped messages; its cursors name it.
-    pub(in crate::library) paged: Paged,
+    pub(in crate::library) paged: PagedContent,
 }
 
 /// A page, oldest message first.
@@ -73,10 +73,10 @@ pub(super) struct MessagePiece<'a> {
 
 impl View<'_> {
     /// The page that begins or ends at the cursor's position.
-    pub(in crate::library) fn page(&self, cursor: Cursor, bounds: Bounds) -> Page {
+    pub(in crate::library) fn page(&self, cursor: Cursor, limits: PageLimits) -> Page {
         let pieces = match cursor.direction {
-            Direction::Forward => self.fill_forward(cursor.position, bounds),
-            Direction::Backward => self.fill_backward(cursor.position, bounds),
+            Direction::Forward => self.fill_forward(cursor.position, limits),
+            Direction::Backward => self.fill_backward(cursor.position, limits),
         };
         let end = match pieces.last() {
             Some(piece) => self.after(piece),
@@ -94,7 +94,7 @@ impl View<'_> {
             previous: (!at_start).then(|| self.cursor(Direction::Backward, start)),
             next: (!at_end).then(|| self.cursor(Direction::Forward, end)),
             notices: notices(&pieces),
-            messages: pieces.iter().map(|piece| self.shown(piece)).collect(),
+            messages: pieces.iter().map(|piece| self.show(piece)).collect(),
         }
     }
 
@@ -102,7 +102,7 @@ impl View<'_> {
     pub(in crate::library) fn complete_message(&self, index: usize) -> Option<ShownMessage> {
         let layout = self.layout(index)?;
         let to = (layout.slots.len(), 0);
-        Some(self.shown(&MessagePiece {
+        Some(self.show(&MessagePiece {
             index,
             layout,
             from: (0, 0),
@@ -118,7 +118,7 @@ impl View<'_> {
         cursor.write(self.conversation, self.options.mask, self.paged)
     }
 
-    fn shown(&self, piece: &MessagePiece<'_>) -> ShownMessage {
+    fn show(&self, piece: &MessagePiece<'_>) -> ShownMessage {
         let boundaries = &self.conversation.boundaries;
         let reverted = self.conversation.reverted_at;
         let marks = Marks {
@@ -126,13 +126,13 @@ impl View<'_> {
             boundary: boundaries.iter().any(|b| piece.index == b.at),
             reverted: reverted.is_some_and(|at| piece.index >= at),
         };
-        shown(self, piece, marks)
+        show_message(self, piece, marks)
     }
 
     fn layout(&self, index: usize) -> Option<MessageLayout<'_>> {
         let message = self.conversation.messages.get(index)?;
         let only_pruned = index >= self.pruned_from;
-        Some(MessageLayout::of(message, &self.options, only_pruned))
+        Some(MessageLayout::new(message, &self.options, only_pruned))
     }
 
     /// The position after a piece: inside its message, or before the next message of the list.
@@ -150,18 +150,18 @@ impl View<'_> {
     /// The position before the first message of the list that follows the message `index`.
     pub(super) fn after_message(&self, index: usize) -> Position {
         let next = self.list.partition_point(|m| *m <= index);
-        let all = self.conversation.messages.len();
-        Position::before(self.list.get(next).copied().unwrap_or(all))
+        let total = self.conversation.messages.len();
+        Position::before(self.list.get(next).copied().unwrap_or(total))
     }
 
     /// Collects the pieces of a page that begins at `position`.
-    fn fill_forward(&self, position: Position, bounds: Bounds) -> Vec<MessagePiece<'_>> {
-        let (mut pieces, mut left) = (Vec::new(), bounds.chars);
+    fn fill_forward(&self, position: Position, limits: PageLimits) -> Vec<MessagePiece<'_>> {
+        let (mut pieces, mut left) = (Vec::new(), limits.chars);
         let start = self.list.partition_point(|m| *m < position.message);
         for &index in self.list.get(start..).unwrap_or_default() {
             let Some(layout) = self
                 .layout(index)
-                .filter(|_| pieces.len() < bounds.messages)
+                .filter(|_| pieces.len() < limits.messages)
             else {
                 break;
             };
@@ -170,7 +170,7 @@ impl View<'_> {
             } else {
                 (0, 0)
             };
-            let rest = layout.chars() - layout.chars_before(from.0, from.1);
+            let remaining = layout.chars() - layout.chars_before(from.0, from.1);
             let to = (layout.slots.len(), 0);
             if from.0 >= to.0 {
                 continue;
@@ -181,8 +181,9 @@ impl View<'_> {
                 from,
                 to,
             };
-            let cut = |layout: &MessageLayout<'_>, left| (from, range_forward(layout, from, left));
-            if !add_piece(&mut pieces, piece, rest, &mut left, cut) {
+            let cut_range =
+                |layout: &MessageLayout<'_>, left| (from, range_forward(layout, from, left));
+            if !add_piece(&mut pieces, piece, remaining, &mut left, cut_range) {
                 break;
             }
         }
@@ -190,34 +191,36 @@ impl View<'_> {
     }
 
     /// Collects the pieces of a page that ends at `position`, oldest first.
-    fn fill_backward(&self, position: Position, bounds: Bounds) -> Vec<MessagePiece<'_>> {
-        let (mut pieces, mut left) = (Vec::new(), bounds.chars);
-        let within = usize::from(!position.is_between());
+    fn fill_backward(&self, position: Position, limits: PageLimits) -> Vec<MessagePiece<'_>> {
+        let (mut pieces, mut left) = (Vec::new(), limits.chars);
+        // A position inside a message includes the beginning of that message.
+        let included = usize::from(!position.is_between());
         let end = self
             .list
-            .partition_point(|m| *m < position.message + within);
+            .partition_point(|m| *m < position.message + included);
         for &index in self.list.get(..end).unwrap_or_default().iter().rev() {
             let Some(layout) = self
                 .layout(index)
-                .filter(|_| pieces.len() < bounds.messages)
+                .filter(|_| pieces.len() < limits.messages)
             else {
                 break;
             };
-            let all = (layout.slots.len(), 0);
+            let end_of_message = (layout.slots.len(), 0);
             let to = if index == position.message {
-                (position.slot, position.offset).min(all)
+                (position.slot, position.offset).min(end_of_message)
             } else {
-                all
+                end_of_message
             };
-            let rest = layout.chars_before(to.0, to.1);
+            let remaining = layout.chars_before(to.0, to.1);
             let piece = MessagePiece {
                 index,
                 layout,
                 from: (0, 0),
                 to,
             };
-            let cut = |layout: &MessageLayout<'_>, left| (range_backward(layout, to, left), to);
-            if !add_piece(&mut pieces, piece, rest, &mut left, cut) {
+            let cut_range =
+                |layout: &MessageLayout<'_>, left| (range_backward(layout, to, left), to);
+            if !add_piece(&mut pieces, piece, remaining, &mut left, cut_range) {
                 break;
             }
         }
@@ -229,23 +232,23 @@ impl View<'_> {
 /// The start and the end of a range in a message, each as slot and offset.
 type PieceRange = ((usize, usize), (usize, usize));
 
-/// Adds `piece`, which has `rest` characters, to a page with room for `left` characters. If the piece is too large, it
-/// is left for the next page; but if the page is still empty, the range of the piece that `cut` returns is added.
+/// Adds `piece`, which has `length` characters, to a page with room for `left` characters. If the piece is too large,
+/// it moves to the next page; but if the page is still empty, the range of the piece that `cut_range` returns is added.
 /// Returns whether the page may continue.
 fn add_piece<'a>(
     pieces: &mut Vec<MessagePiece<'a>>,
     piece: MessagePiece<'a>,
-    rest: usize,
+    length: usize,
     left: &mut usize,
-    cut: impl FnOnce(&MessageLayout<'a>, usize) -> PieceRange,
+    cut_range: impl FnOnce(&MessageLayout<'a>, usize) -> PieceRange,
 ) -> bool {
     let is_first = pieces.is_empty();
-    let fits = rest.max(MIN_MESSAGE_CHARS) <= *left || (is_first && rest <= *left);
+    let fits = length.max(MIN_MESSAGE_CHARS) <= *left || (is_first && length <= *left);
     if fits {
-        *left -= rest.max(MIN_MESSAGE_CHARS).min(*left);
+        *left -= length.max(MIN_MESSAGE_CHARS).min(*left);
         pieces.push(piece);
     } else if is_first {
-        let (from, to) = cut(&piece.layout, *left);
+        let (from, to) = cut_range(&piece.layout, *left);
         pieces.push(MessagePiece { from, to, ..piece });
     }
     fits
@@ -294,16 +297,17 @@ fn range_backward(layout: &MessageLayout<'_>, to: (usize, usize), budget: usize)
         let Some(before) = at.0.checked_sub(1) else {
             return at;
         };
-        let all = layout.slots.get(before).map_or(0, |slot| slot.chars);
-        if all > left && left < budget {
+        let slot_chars = layout.slots.get(before).map_or(0, |slot| slot.chars);
+        if slot_chars > left && left < budget {
             return at;
         }
-        at = (before, all);
+        at = (before, slot_chars);
     }
 }
 
 /// Notices about what the page leaves out and what was masked.
 fn notices(pieces: &[MessagePiece<'_>]) -> Vec<String> {
+    // The counts in `hidden` are those of reasoning, of injected texts, and of tool outputs.
     let (mut masked, mut hidden) = (0, [0_u64; 3]);
     for piece in pieces {
         let slots = piece.layout.slots.iter().enumerate();

@@ -15,37 +15,41 @@ pub(super) struct Marks {
 }
 
 /// Converts a message, or the range of one that a page contains.
-pub(super) fn shown(view: &View<'_>, piece: &MessagePiece<'_>, marks: Marks) -> ShownMessage {
+pub(super) fn show_message(
+    view: &View<'_>,
+    piece: &MessagePiece<'_>,
+    marks: Marks,
+) -> ShownMessage {
     let message = piece.layout.message;
     let clean = |text: &Option<Box<str>>| clean::optional_text(text.as_deref(), view.options.mask);
     let mut parts = Vec::new();
     let mut error = None;
-    for (at, slot) in piece.layout.slots.iter().enumerate().skip(piece.from.0) {
-        let from = if at == piece.from.0 {
+    for (index, slot) in piece.layout.slots.iter().enumerate().skip(piece.from.0) {
+        let from = if index == piece.from.0 {
             piece.from.1.min(slot.chars)
         } else {
             0
         };
-        let to = if at == piece.to.0 {
+        let to = if index == piece.to.0 {
             piece.to.1.min(slot.chars)
         } else {
             slot.chars
         };
-        let is_after = at > piece.to.0 || (at == piece.to.0 && piece.to.1 == 0);
-        let is_done = from > 0 && from == slot.chars;
-        if is_after || is_done {
+        let is_after = index > piece.to.0 || (index == piece.to.0 && piece.to.1 == 0);
+        let is_already_shown = from > 0 && from == slot.chars;
+        if is_after || is_already_shown {
             continue;
         }
         let texts = slot.within(from..to);
-        match at.checked_sub(1).and_then(|n| message.parts.get(n)) {
+        match index.checked_sub(1).and_then(|n| message.parts.get(n)) {
             None => error = texts.map(|(_, text)| text).next(),
             Some(_) if is_hidden(slot) => {}
             Some(part) => {
                 let mut shown = shown_part(part, from == 0, view.options.mask);
-                texts.for_each(|(field, text)| put(&mut shown, field, text));
+                texts.for_each(|(field, text)| set_field(&mut shown, field, text));
                 let position_at = |offset| Position {
                     message: piece.index,
-                    slot: at,
+                    slot: index,
                     offset,
                 };
                 shown.before = (from > 0).then(|| Cut {
@@ -56,7 +60,7 @@ pub(super) fn shown(view: &View<'_>, piece: &MessagePiece<'_>, marks: Marks) -> 
                 shown.cut = (to < slot.chars).then(|| Cut {
                     chars: slot.chars - to,
                     cursor: view.cursor(Direction::Forward, position_at(to)),
-                    skip: Some(view.cursor(Direction::Forward, view.after_part(piece, at))),
+                    skip: Some(view.cursor(Direction::Forward, view.after_part(piece, index))),
                 });
                 parts.push(shown);
             }
@@ -77,8 +81,8 @@ pub(super) fn shown(view: &View<'_>, piece: &MessagePiece<'_>, marks: Marks) -> 
         compacted: marks.compacted,
         boundary: marks.boundary,
         reverted: marks.reverted,
-        before: before(view, piece),
-        cut: cut(view, piece),
+        before: cut_before(view, piece),
+        cut: cut_after(view, piece),
         parts,
     }
 }
@@ -103,8 +107,8 @@ impl View<'_> {
     }
 }
 
-/// The text of the message that precedes the piece, if any.
-fn before(view: &View<'_>, piece: &MessagePiece<'_>) -> Option<Cut> {
+/// The cut text of the message before the piece, if there is any.
+fn cut_before(view: &View<'_>, piece: &MessagePiece<'_>) -> Option<Cut> {
     if piece.from == (0, 0) {
         return None;
     }
@@ -121,8 +125,8 @@ fn before(view: &View<'_>, piece: &MessagePiece<'_>) -> Option<Cut> {
     })
 }
 
-/// The text of the message that follows the piece, if any.
-fn cut(view: &View<'_>, piece: &MessagePiece<'_>) -> Option<Cut> {
+/// The cut text of the message after the piece, if there is any.
+fn cut_after(view: &View<'_>, piece: &MessagePiece<'_>) -> Option<Cut> {
     let (slot, offset) = piece.to;
     if slot >= piece.layout.slots.len() {
         return None;
@@ -180,7 +184,7 @@ fn shown_part(part: &Part, is_start: bool, mask: bool) -> ShownPart {
 }
 
 /// Sets a field of a shown part.
-fn put(part: &mut ShownPart, field: Field, text: String) {
+fn set_field(part: &mut ShownPart, field: Field, text: String) {
     let target = match field {
         Field::Text => &mut part.text,
         Field::Title => &mut part.title,

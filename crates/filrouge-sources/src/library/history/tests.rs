@@ -4,7 +4,7 @@ mod paging;
 
 use std::sync::Arc;
 
-use super::{Ask, history};
+use super::{HistoryRequest, history};
 use crate::library::Library;
 use crate::library::compacted::compacted;
 use crate::library::samples::{MemorySource, conversation, header, message, part, text, tool};
@@ -17,14 +17,19 @@ fn library(conversation: Conversation) -> Library {
 }
 
 /// A query without masking.
-fn ask(cursor: Option<String>, newest_first: bool, chars: usize, limit: usize) -> Ask {
-    Ask {
+fn request(
+    cursor: Option<String>,
+    newest_first: bool,
+    chars: usize,
+    limit: usize,
+) -> HistoryRequest {
+    HistoryRequest {
         cursor,
         newest_first,
         limit,
         max_chars: chars,
         mask: false,
-        ..Ask::of("ses")
+        ..HistoryRequest::new("ses")
     }
 }
 
@@ -73,7 +78,7 @@ fn marked() -> Conversation {
 
 #[test]
 fn messages_are_marked_as_compacted_as_boundary_and_as_reverted() {
-    let all = history(&library(marked()), &ask(None, false, 0, 0)).unwrap();
+    let all = history(&library(marked()), &request(None, false, 0, 0)).unwrap();
     let marks: Vec<_> = all
         .messages
         .iter()
@@ -101,10 +106,10 @@ fn messages_are_marked_as_compacted_as_boundary_and_as_reverted() {
 
 #[test]
 fn parts_and_messages_left_out_are_counted() {
-    let shown = Ask {
+    let shown = HistoryRequest {
         tool_output: false,
         reverted: false,
-        ..Ask::of("ses")
+        ..HistoryRequest::new("ses")
     };
     let all = history(&library(marked()), &shown).unwrap();
     assert_eq!(all.messages.len(), 4);
@@ -121,7 +126,7 @@ fn parts_and_messages_left_out_are_counted() {
 
 #[test]
 fn dropped_messages_and_pruned_outputs_are_returned() {
-    let dropped = compacted(&library(marked()), &Ask::of("ses")).unwrap();
+    let dropped = compacted(&library(marked()), &HistoryRequest::new("ses")).unwrap();
     let ids: Vec<_> = dropped.messages.iter().map(|m| m.id.as_str()).collect();
     assert_eq!(ids, ["m1", "m2", "m4"]);
     assert_eq!(dropped.messages[2].parts.len(), 1);
@@ -144,12 +149,12 @@ fn dropped_messages_and_pruned_outputs_are_returned() {
 #[test]
 fn a_cut_summary_has_a_cursor_to_its_message() {
     let library = library(marked());
-    let page = compacted(&library, &ask(None, false, 40, 0)).unwrap();
+    let page = compacted(&library, &request(None, false, 40, 0)).unwrap();
     let compaction = &page.compactions[0];
     assert_eq!(compaction.summary.as_deref(), Some("what went "));
     let cut = compaction.cut.clone().unwrap();
     assert_eq!(cut.chars, 6);
-    let linked = history(&library, &ask(Some(cut.cursor), false, 40, 1)).unwrap();
+    let linked = history(&library, &request(Some(cut.cursor), false, 40, 1)).unwrap();
     assert_eq!(linked.messages[0].id, "m3");
 }
 
@@ -157,7 +162,11 @@ fn a_cut_summary_has_a_cursor_to_its_message() {
 fn a_page_can_begin_or_end_at_a_named_message() {
     let library = library(marked());
     let first = |cursor: &str, newest_first| {
-        let page = history(&library, &ask(Some(cursor.to_owned()), newest_first, 0, 1)).unwrap();
+        let page = history(
+            &library,
+            &request(Some(cursor.to_owned()), newest_first, 0, 1),
+        )
+        .unwrap();
         page.messages[0].id.clone()
     };
     assert_eq!(first("message:m3", false), "m3");
@@ -165,19 +174,21 @@ fn a_page_can_begin_or_end_at_a_named_message() {
     assert_eq!(first("ses:m2", false), "m2");
     let place = history(
         &library,
-        &Ask {
+        &HistoryRequest {
             limit: 1,
-            ..Ask::of("ses:m4")
+            ..HistoryRequest::new("ses:m4")
         },
     )
     .unwrap();
     assert_eq!(place.messages[0].id, "m4");
     assert_eq!(
-        history(&library, &Ask::of("no:m4")).unwrap_err().code(),
+        history(&library, &HistoryRequest::new("no:m4"))
+            .unwrap_err()
+            .code(),
         "session_not_found"
     );
     for invalid in ["message:m9", "ses:m9", "on.m.0.0.m9", "back", ""] {
-        let error = history(&library, &ask(Some(invalid.to_owned()), false, 0, 0)).unwrap_err();
+        let error = history(&library, &request(Some(invalid.to_owned()), false, 0, 0)).unwrap_err();
         assert_eq!(error.code(), "invalid_argument", "{invalid}");
     }
 }
@@ -195,9 +206,9 @@ fn credentials_are_masked_before_texts_are_cut() {
         let mut cursor = None;
         let mut all = String::new();
         loop {
-            let page = Ask {
+            let page = HistoryRequest {
                 mask: true,
-                ..ask(cursor, false, budget, 0)
+                ..request(cursor, false, budget, 0)
             };
             let page = history(&library, &page).unwrap();
             assert_eq!(page.notices, ["masked credentials on this page: 1"]);
@@ -215,13 +226,13 @@ fn credentials_are_masked_before_texts_are_cut() {
     }
     let cut = history(
         &library,
-        &Ask {
+        &HistoryRequest {
             max_chars: 5,
-            ..Ask::of("ses")
+            ..HistoryRequest::new("ses")
         },
     )
     .unwrap();
-    let error = history(&library, &ask(cut.next_cursor, false, 5, 0)).unwrap_err();
+    let error = history(&library, &request(cut.next_cursor, false, 5, 0)).unwrap_err();
     assert_eq!(error.code(), "invalid_argument");
 }
 
@@ -233,14 +244,14 @@ fn new_messages_follow_the_last_page() {
         conversation(vec![message("m1", Role::User, vec![text("a", "a")])]),
     );
     let library = Library::new(vec![source.clone()], 1 << 20);
-    let page = history(&library, &ask(None, true, 0, 0)).unwrap();
+    let page = history(&library, &request(None, true, 0, 0)).unwrap();
     assert_eq!((page.messages.len(), page.next_cursor), (1, None));
     let more = vec![
         message("m1", Role::User, vec![text("a", "a")]),
         message("m2", Role::User, vec![text("b", "b")]),
     ];
     source.put(header("ses", 1), conversation(more));
-    let page = history(&library, &ask(None, true, 0, 1)).unwrap();
+    let page = history(&library, &request(None, true, 0, 1)).unwrap();
     assert_eq!(page.messages[0].id, "m2");
     assert_eq!(page.total_messages, 2);
 }
@@ -271,11 +282,11 @@ fn names_are_masked_as_texts_are() {
     };
     let library = library(conversation(vec![credentials]));
     let shown = |mask| {
-        let ask = Ask {
+        let request = HistoryRequest {
             mask,
-            ..Ask::of("ses")
+            ..HistoryRequest::new("ses")
         };
-        serde_json::to_string(&history(&library, &ask).unwrap()).unwrap()
+        serde_json::to_string(&history(&library, &request).unwrap()).unwrap()
     };
     assert_eq!(shown(false).matches(&key).count(), 7);
     assert!(!shown(true).contains(&key[..8]), "{}", shown(true));
@@ -284,16 +295,16 @@ fn names_are_masked_as_texts_are() {
 #[test]
 fn cursors_of_dropped_messages_and_of_histories_differ() {
     let library = library(marked());
-    let dropped = compacted(&library, &ask(None, false, 0, 1)).unwrap();
+    let dropped = compacted(&library, &request(None, false, 0, 1)).unwrap();
     let next = dropped.next_cursor.unwrap();
-    let page = compacted(&library, &ask(Some(next.clone()), false, 0, 1)).unwrap();
+    let page = compacted(&library, &request(Some(next.clone()), false, 0, 1)).unwrap();
     assert_eq!(page.messages[0].id, "m2");
-    let error = history(&library, &ask(Some(next), false, 0, 1)).unwrap_err();
+    let error = history(&library, &request(Some(next), false, 0, 1)).unwrap_err();
     assert_eq!(error.code(), "invalid_argument");
-    let next = history(&library, &ask(None, false, 0, 1))
+    let next = history(&library, &request(None, false, 0, 1))
         .unwrap()
         .next_cursor;
-    let error = compacted(&library, &ask(next, false, 0, 1)).unwrap_err();
+    let error = compacted(&library, &request(next, false, 0, 1)).unwrap_err();
     assert!(
         error.to_string().contains("get_compacted_context"),
         "{error}"

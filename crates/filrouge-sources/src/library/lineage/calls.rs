@@ -7,30 +7,30 @@ use super::Relative;
 use crate::library::facts::Facts;
 use crate::library::{Catalog, Entry, Library, clean};
 
-/// Finds the calls that started sessions.
+/// Finds the tool calls that started sessions, and collects the sessions that cannot be read.
 pub(super) struct Calls<'a> {
     library: &'a Library,
     catalog: &'a Catalog,
     mask: bool,
     /// The ids of sessions that could not be read so far.
-    pub(super) unread: HashSet<Box<str>>,
+    pub(super) unreadable: HashSet<Box<str>>,
 }
 
 impl<'a> Calls<'a> {
-    pub(super) fn of(library: &'a Library, catalog: &'a Catalog, mask: bool) -> Self {
+    pub(super) fn new(library: &'a Library, catalog: &'a Catalog, mask: bool) -> Self {
         Self {
             library,
             catalog,
             mask,
-            unread: HashSet::new(),
+            unreadable: HashSet::new(),
         }
     }
 
     /// A session as a relative, with the call that started it; `depth` is [`Relative::depth`].
     pub(super) fn relative(&mut self, entry: &Entry, depth: usize) -> Relative {
-        let (message_id, call_id) = self.start(entry).unzip();
+        let (message_id, call_id) = self.starting_call(entry).unzip();
         Relative {
-            session: super::row(entry, self.mask),
+            session: super::masked_row(entry, self.mask),
             depth,
             message_id,
             call_id,
@@ -39,7 +39,7 @@ impl<'a> Calls<'a> {
 
     /// The ids of the message and the tool call in the parent session that started a session; `None` if the call is
     /// unknown.
-    pub(super) fn start(&mut self, entry: &Entry) -> Option<(String, String)> {
+    pub(super) fn starting_call(&mut self, entry: &Entry) -> Option<(String, String)> {
         let parent = entry.header.parent_id.as_deref()?;
         let parent = self.catalog.get(parent).ok()?;
         let facts = self.facts(parent)?;
@@ -54,16 +54,17 @@ impl<'a> Calls<'a> {
         let Some(facts) = self.facts(entry) else {
             return 0;
         };
-        let own = facts.children.iter().filter(|call| !call.copied);
-        own.filter(|call| self.catalog.get(&call.id).is_err())
+        let own_calls = facts.children.iter().filter(|call| !call.copied);
+        own_calls
+            .filter(|call| self.catalog.get(&call.id).is_err())
             .count()
     }
 
-    /// The facts of a session; notes its id in `unread` if it cannot be read.
+    /// The facts of a session; adds its id to `unreadable` if it cannot be read.
     fn facts(&mut self, entry: &Entry) -> Option<Arc<Facts>> {
         let facts = self.library.facts(entry).ok();
         if facts.is_none() {
-            self.unread.insert(entry.header.id.clone());
+            self.unreadable.insert(entry.header.id.clone());
         }
         facts
     }

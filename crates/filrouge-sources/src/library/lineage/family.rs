@@ -20,25 +20,25 @@ pub(super) type Ancestry<'a, T> = Ancestors<&'a str, T>;
 /// Follows the ancestors of a session. `next` returns the next ancestor of a session with the value to collect for it;
 /// `None` if there is none; as an error, the ancestor's id if no session has that id.
 pub(super) fn ancestry<'a, T>(
-    mut at: &'a Entry,
+    mut session: &'a Entry,
     mut next: impl FnMut(&'a Entry) -> Result<Option<(&'a Entry, T)>, &'a str>,
 ) -> Ancestry<'a, T> {
-    let up = walk::ancestors(&*at.header.id, usize::MAX, || {
-        Ok::<_, Infallible>(match next(at) {
+    let ancestors = walk::ancestors(&*session.header.id, usize::MAX, || {
+        Ok::<_, Infallible>(match next(session) {
             Ok(None) => Step::End,
             Err(gap) => Step::Gap(gap),
             Ok(Some((entry, shown))) => {
-                at = entry;
+                session = entry;
                 Step::To(&*entry.header.id, shown)
             }
         })
     });
-    let Ok(up) = up;
-    up
+    let Ok(ancestors) = ancestors;
+    ancestors
 }
 
 impl<'a> Family<'a> {
-    pub(in crate::library) fn of(catalog: &'a Catalog) -> Self {
+    pub(in crate::library) fn new(catalog: &'a Catalog) -> Self {
         let mut children: HashMap<&str, Vec<&Entry>> = HashMap::new();
         for entry in &catalog.entries {
             if let Some(parent) = entry.header.parent_id.as_deref() {
@@ -57,20 +57,20 @@ impl<'a> Family<'a> {
     /// its parent, each once.
     pub(in crate::library) fn descendants(&self, entry: &'a Entry) -> Vec<(usize, &'a Entry)> {
         let root = &*entry.header.id;
-        let id = |one: &&'a Entry| &*one.header.id;
-        let down = walk::descendants(&root, usize::MAX, id, |parent, _| {
+        let id = |entry: &&'a Entry| &*entry.header.id;
+        let descendants = walk::descendants(&root, usize::MAX, id, |parent, _| {
             Ok::<_, Infallible>((self.children(parent).to_vec(), false))
         });
-        let Ok(down) = down;
-        walk::tree(root, down.found.into_iter(), |(_, one)| {
-            (id(one), one.header.parent_id.as_deref())
+        let Ok(descendants) = descendants;
+        walk::tree(root, descendants.sessions.into_iter(), |(_, entry)| {
+            (id(entry), entry.header.parent_id.as_deref())
         })
     }
 
     /// The parent of a session, the parent's parent, and so on.
     pub(super) fn parents(&self, entry: &'a Entry) -> Ancestry<'a, &'a Entry> {
-        ancestry(entry, |one| {
-            let Some(id) = one.header.parent_id.as_deref() else {
+        ancestry(entry, |session| {
+            let Some(id) = session.header.parent_id.as_deref() else {
                 return Ok(None);
             };
             let parent = self.catalog.get(id).map_err(|_| id)?;

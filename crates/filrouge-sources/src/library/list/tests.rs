@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use super::{Ask, Sessions, list};
+use super::{ListRequest, Sessions, list};
 use crate::Header;
 use crate::library::Library;
 use crate::library::samples::{MemorySource, conversation, header};
 
-fn library_of(all: impl IntoIterator<Item = Header>) -> Library {
+fn library_of(headers: impl IntoIterator<Item = Header>) -> Library {
     let source = MemorySource::default();
-    for one in all {
-        source.put(one, conversation(Vec::new()));
+    for header in headers {
+        source.put(header, conversation(Vec::new()));
     }
     Library::new(vec![Arc::new(source)], 1 << 20)
 }
@@ -19,8 +19,8 @@ fn ids(sessions: &Sessions) -> Vec<&str> {
     sessions.sessions.iter().map(|s| s.id.as_str()).collect()
 }
 
-fn found_ids(library: &Library, ask: &Ask) -> Vec<String> {
-    let page = list(library, ask).unwrap();
+fn found_ids(library: &Library, request: &ListRequest) -> Vec<String> {
+    let page = list(library, request).unwrap();
     page.sessions.into_iter().map(|s| s.id).collect()
 }
 
@@ -44,9 +44,9 @@ fn titles_are_found_in_any_case_and_unicode_form() {
         let name = Some(name.to_owned());
         found_ids(
             &library,
-            &Ask {
+            &ListRequest {
                 session_name: name,
-                ..Ask::default()
+                ..ListRequest::default()
             },
         )
     };
@@ -78,9 +78,9 @@ fn a_project_is_named_by_id_name_or_folder() {
         let project = Some(project.to_owned());
         list(
             &library,
-            &Ask {
+            &ListRequest {
                 project_id: project,
-                ..Ask::default()
+                ..ListRequest::default()
             },
         )
         .unwrap()
@@ -97,7 +97,10 @@ fn a_project_is_named_by_id_name_or_folder() {
     }
     assert_eq!(ids(&list_project("src")), ["b"]);
     assert_eq!(ids(&list_project("/home/u")), [""; 0]);
-    assert_eq!(list(&library, &Ask::default()).unwrap().project_id, None);
+    assert_eq!(
+        list(&library, &ListRequest::default()).unwrap().project_id,
+        None
+    );
     assert_eq!(
         list_project("src").sessions[0].project_name.as_deref(),
         Some("src")
@@ -122,14 +125,14 @@ fn filters_can_be_combined() {
             ..header("c", 30)
         },
     ]);
-    let ask = Ask::default;
-    assert_eq!(found_ids(&library, &ask()), ["a", "c", "b"]);
+    let request = ListRequest::default;
+    assert_eq!(found_ids(&library, &request()), ["a", "c", "b"]);
     assert_eq!(
         found_ids(
             &library,
-            &Ask {
+            &ListRequest {
                 agent: Some("plan".into()),
-                ..ask()
+                ..request()
             }
         ),
         ["b"]
@@ -137,9 +140,9 @@ fn filters_can_be_combined() {
     assert_eq!(
         found_ids(
             &library,
-            &Ask {
+            &ListRequest {
                 parent_id: Some("a".into()),
-                ..ask()
+                ..request()
             }
         ),
         ["b"]
@@ -147,9 +150,9 @@ fn filters_can_be_combined() {
     assert_eq!(
         found_ids(
             &library,
-            &Ask {
+            &ListRequest {
                 roots: true,
-                ..ask()
+                ..request()
             }
         ),
         ["a", "c"]
@@ -157,9 +160,9 @@ fn filters_can_be_combined() {
     assert_eq!(
         found_ids(
             &library,
-            &Ask {
+            &ListRequest {
                 archived: Some(true),
-                ..ask()
+                ..request()
             }
         ),
         ["c"]
@@ -167,10 +170,10 @@ fn filters_can_be_combined() {
     assert_eq!(
         found_ids(
             &library,
-            &Ask {
+            &ListRequest {
                 archived: Some(false),
                 roots: true,
-                ..ask()
+                ..request()
             }
         ),
         ["a"]
@@ -178,9 +181,9 @@ fn filters_can_be_combined() {
     assert_eq!(
         found_ids(
             &library,
-            &Ask {
+            &ListRequest {
                 since: Some(30),
-                ..ask()
+                ..request()
             }
         ),
         ["a", "c"]
@@ -188,9 +191,9 @@ fn filters_can_be_combined() {
     assert_eq!(
         found_ids(
             &library,
-            &Ask {
+            &ListRequest {
                 until: Some(30),
-                ..ask()
+                ..request()
             }
         ),
         ["b"]
@@ -198,9 +201,9 @@ fn filters_can_be_combined() {
     assert_eq!(
         found_ids(
             &library,
-            &Ask {
+            &ListRequest {
                 source: Some("codex".into()),
-                ..ask()
+                ..request()
             }
         ),
         [""; 0]
@@ -222,10 +225,10 @@ fn pages_are_complete_even_if_sessions_are_added_meanwhile() {
     loop {
         let page = list(
             &library,
-            &Ask {
+            &ListRequest {
                 limit: 9,
                 cursor,
-                ..Ask::default()
+                ..ListRequest::default()
             },
         )
         .unwrap();
@@ -251,12 +254,12 @@ fn pages_are_complete_even_if_sessions_are_added_meanwhile() {
 fn wrong_limits_and_cursors_are_reported() {
     let library = library_of([header("a", 1)]);
     for cursor in ["", "x", "sessions.x.a", "sessions.1", "on.m.0.0.a"] {
-        let ask = Ask {
+        let request = ListRequest {
             cursor: Some(cursor.into()),
-            ..Ask::default()
+            ..ListRequest::default()
         };
         assert_eq!(
-            list(&library, &ask).unwrap_err().code(),
+            list(&library, &request).unwrap_err().code(),
             "invalid_argument",
             "{cursor}"
         );
@@ -264,18 +267,18 @@ fn wrong_limits_and_cursors_are_reported() {
     assert!(
         list(
             &library,
-            &Ask {
+            &ListRequest {
                 limit: 500,
-                ..Ask::default()
+                ..ListRequest::default()
             }
         )
         .is_ok()
     );
     let error = list(
         &library,
-        &Ask {
+        &ListRequest {
             limit: 501,
-            ..Ask::default()
+            ..ListRequest::default()
         },
     )
     .unwrap_err();
@@ -296,24 +299,24 @@ fn titles_are_masked_on_request() {
     let title = |mask| {
         let page = list(
             &library,
-            &Ask {
+            &ListRequest {
                 mask,
-                ..Ask::default()
+                ..ListRequest::default()
             },
         )
         .unwrap();
         page.sessions[0].title.clone().unwrap()
     };
     assert!(title(false).contains(&key));
-    // Nor can masked text in a title be guessed piece by piece.
+    // Masked text in a title cannot be guessed piece by piece either.
     let ids_by_name = |name: &str, mask| {
         let session_name = Some(name.to_owned());
-        let ask = Ask {
+        let request = ListRequest {
             session_name,
             mask,
-            ..Ask::default()
+            ..ListRequest::default()
         };
-        found_ids(&library, &ask)
+        found_ids(&library, &request)
     };
     assert_eq!(ids_by_name("AKIAQ7", true), [""; 0]);
     assert_eq!(ids_by_name("AKIAQ7", false), ["a"]);
@@ -339,11 +342,11 @@ fn no_field_of_a_row_shows_a_credential() {
         ..header("a", 1)
     }]);
     let shown = |mask| {
-        let ask = Ask {
+        let request = ListRequest {
             mask,
-            ..Ask::default()
+            ..ListRequest::default()
         };
-        serde_json::to_string(&list(&library, &ask).unwrap()).unwrap()
+        serde_json::to_string(&list(&library, &request).unwrap()).unwrap()
     };
     assert_eq!(shown(false).matches(&key).count(), 6);
     assert!(!shown(true).contains(&key[..8]), "{}", shown(true));

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::ChangesFrom;
-use crate::library::facts::{DayShare, Facts, Spans, Tally, add_changes, change};
+use crate::library::facts::{DaySums, Facts, Spans, Tally, add_changes, update_entry};
 use crate::library::forks::{ForkCopies, SessionFacts};
 use crate::library::sums::{ModelUse, Sums, ToolUse};
 use crate::library::{Library, clean};
 use crate::{Changes, Header};
 
-/// A session with the data that are needed to count it with and without copies.
+/// A session with the data for counting it with and without copies.
 pub(super) struct Counted<'a> {
     pub(super) session: SessionFacts<'a>,
     copies: ForkCopies,
@@ -22,15 +22,15 @@ pub(super) struct Counted<'a> {
 #[derive(Default)]
 pub(super) struct Count {
     /// The sums over all messages, including copied ones.
-    all: Part,
+    all: SumsAndSpans,
     /// The sums without copied messages.
-    originals: Part,
+    originals: SumsAndSpans,
 }
 
-/// One kind of sums over several sessions.
+/// Sums over several sessions, with the time spans in which agents worked.
 #[derive(Default)]
-struct Part {
-    /// The sums; `active` stays 0, because [`Part::sums`] computes it from the spans.
+struct SumsAndSpans {
+    /// The sums; `active` stays 0, because [`SumsAndSpans::sums`] computes it from the spans.
     sums: Sums,
     spans: Spans,
 }
@@ -39,11 +39,12 @@ impl<'a> Counted<'a> {
     /// Prepares a session for counting. If only some of its possible copies are copies, because its origin has changed
     /// since the fork, this reads the session again to sum up the others. If the session can no longer be read, all
     /// possible copies count as copies.
-    pub(super) fn of(library: &Library, session: SessionFacts<'a>, copies: ForkCopies) -> Self {
+    pub(super) fn new(library: &Library, session: SessionFacts<'a>, copies: ForkCopies) -> Self {
         let originals = match &copies {
             ForkCopies::AllBut(indexes) => {
                 let conversation = library.conversation(session.entry).ok();
-                conversation.map(|c| Tally::of(indexes.iter().filter_map(|at| c.messages.get(*at))))
+                conversation
+                    .map(|c| Tally::new(indexes.iter().filter_map(|at| c.messages.get(*at))))
             }
             _ => None,
         };
@@ -64,7 +65,7 @@ impl<'a> Counted<'a> {
     }
 
     /// The sums of each day of the session, without copies. A day can occur twice.
-    pub(super) fn days(&self) -> impl Iterator<Item = &(i64, DayShare)> {
+    pub(super) fn days(&self) -> impl Iterator<Item = &(i64, DaySums)> {
         let originals = self.originals().into_iter();
         let originals = originals.flat_map(|tally| &tally.days);
         self.session
@@ -81,11 +82,11 @@ impl<'a> Counted<'a> {
         if self.copies == ForkCopies::None {
             return changes(&self.session.entry.header, facts).0;
         }
-        let mut left = facts.certain_originals.sums.changes;
+        let mut changes = facts.certain_originals.sums.changes;
         if let Some(originals) = self.originals() {
-            add_changes(&mut left, &originals.sums.changes);
+            add_changes(&mut changes, &originals.sums.changes);
         }
-        left
+        changes
     }
 }
 
@@ -99,22 +100,23 @@ pub(super) fn changes(header: &Header, facts: &Facts) -> (Changes, ChangesFrom) 
 }
 
 impl Count {
-    pub(super) fn add(&mut self, one: &Counted<'_>) {
-        let facts = &one.session.facts;
-        for part in [&mut self.all, &mut self.originals] {
-            part.add(
+    pub(super) fn add(&mut self, session: &Counted<'_>) {
+        let facts = &session.session.facts;
+        for sums in [&mut self.all, &mut self.originals] {
+            sums.add(
                 &facts.certain_originals.sums,
                 &facts.certain_originals.spans,
             );
         }
         self.all
             .add(&facts.maybe_copied.sums, &facts.maybe_copied.spans);
-        if let Some(tally) = one.originals() {
+        if let Some(tally) = session.originals() {
             self.originals.add(&tally.sums, &tally.spans);
         }
         self.all
-            .add_session(&changes(&one.session.entry.header, facts).0);
-        self.originals.add_session(&one.changes_without_copied());
+            .add_session(&changes(&session.session.entry.header, facts).0);
+        self.originals
+            .add_session(&session.changes_without_copied());
     }
 
     /// The sums with copies.
@@ -128,7 +130,7 @@ impl Count {
     }
 }
 
-impl Part {
+impl SumsAndSpans {
     fn add(&mut self, sums: &Sums, spans: &Spans) {
         self.sums.add_messages(sums);
         self.spans.extend(spans);
@@ -170,10 +172,10 @@ impl Sums {
         add_counts(&mut self.parts_by_type, &more.parts_by_type);
         add_counts(&mut self.agents, &more.agents);
         for (name, used) in &more.models {
-            change(&mut self.models, name, |sum| add_model(sum, used));
+            update_entry(&mut self.models, name, |sum| add_model(sum, used));
         }
         for (name, used) in &more.tools {
-            change(&mut self.tools, name, |sum| add_tool(sum, used));
+            update_entry(&mut self.tools, name, |sum| add_tool(sum, used));
         }
     }
 }
@@ -191,6 +193,6 @@ fn add_tool(sum: &mut ToolUse, more: &ToolUse) {
 
 fn add_counts(sums: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>) {
     for (name, count) in more {
-        change(sums, name, |sum| *sum += count);
+        update_entry(sums, name, |sum| *sum += count);
     }
 }

@@ -6,56 +6,59 @@ use std::collections::{BTreeMap, HashMap};
 use filrouge_types::Timestamp;
 
 use super::count::{Count, Counted};
-use super::{Day, Overview, skipped_notice, token_rules, unread_notice};
+use super::{Day, Overview, skipped_notice, token_rules, unreadable_notice};
 use crate::Header;
-use crate::library::facts::{DAY, DayShare};
+use crate::library::facts::{DAY_MILLIS, DaySums};
 use crate::library::forks::ForkProject;
-use crate::library::list::{Ask, Row, selected};
+use crate::library::list::{ListRequest, Row, select_sessions};
 use crate::library::sums::Sums;
 use crate::library::{Library, LibraryError, clean, forks, notices};
 
-/// Statistics of all sessions that pass the filters of `ask`. Ignores the limit and the cursor of `ask`.
+/// Statistics of all sessions that pass the filters of `request`. Ignores the limit and the cursor of `request`.
 ///
 /// Copies are searched for among all sessions, as in [`super::session`]: a copied message in a fork counts as a copy
-/// even if `ask` excludes the fork's origin.
+/// even if `request` excludes the fork's origin.
 ///
 /// # Errors
 /// [`LibraryError::Invalid`].
-pub fn overview(library: &Library, ask: &Ask) -> Result<Overview, LibraryError> {
+pub fn overview(library: &Library, request: &ListRequest) -> Result<Overview, LibraryError> {
     let library = &library.for_query();
     let catalog = library.catalog();
-    let (sessions, unread) = forks::read_facts(library, &selected(&catalog, ask));
-    let copies = forks::copies(library, &catalog, &sessions);
+    let (sessions, unreadable) = forks::read_facts(library, &select_sessions(&catalog, request));
+    let copies = forks::find_copies(library, &catalog, &sessions);
     let counted: Vec<_> = sessions
         .into_iter()
         .zip(copies)
-        .map(|(session, copies)| Counted::of(library, session, copies))
+        .map(|(session, copies)| Counted::new(library, session, copies))
         .collect();
     library.check_cancelled()?;
     let mut all = Count::default();
     let mut sources: BTreeMap<&str, Count> = BTreeMap::new();
     let mut projects: HashMap<ForkProject<'_>, (String, Count)> = HashMap::new();
-    for one in &counted {
-        let header = &*one.session.entry.header;
-        let project = projects.entry(ForkProject::of(header));
+    for session in &counted {
+        let header = &*session.session.entry.header;
+        let project = projects.entry(ForkProject::from_header(header));
         let (_, count) = project.or_insert_with(|| (name(header), Count::default()));
         for count in [&mut all, sources.entry(header.source).or_default(), count] {
-            count.add(one);
+            count.add(session);
         }
     }
     let sources = sources.into_iter();
     let mut notices = notices::of_catalog(&catalog);
-    notices.extend(unread_notice(unread));
+    notices.extend(unreadable_notice(unreadable));
     notices.extend(skipped_notice(
-        counted.iter().map(|one| one.session.facts.skipped).sum(),
+        counted
+            .iter()
+            .map(|session| session.session.facts.skipped)
+            .sum(),
     ));
     Ok(Overview {
-        all: all.all().masked(ask.mask),
-        without_copied: all.without_copied().masked(ask.mask),
+        all: all.all().masked(request.mask),
+        without_copied: all.without_copied().masked(request.mask),
         by_source: sources
-            .map(|(name, count)| (name.to_owned(), count.all().masked(ask.mask)))
+            .map(|(name, count)| (name.to_owned(), count.all().masked(request.mask)))
             .collect(),
-        by_project: by_project(projects, ask.mask),
+        by_project: by_project(projects, request.mask),
         days: days(&counted),
         token_rules: token_rules(counted.iter()),
         notices,
@@ -64,7 +67,7 @@ pub fn overview(library: &Library, ask: &Ask) -> Result<Overview, LibraryError> 
 
 /// The project's name as lists show it, or else its id.
 fn name(header: &Header) -> String {
-    let row = Row::of(header);
+    let row = Row::from_header(header);
     row.project_name.or(row.project_id).unwrap_or_default()
 }
 
@@ -89,7 +92,7 @@ fn by_project(
 
 /// The sums by day, without copies, in order.
 fn days(counted: &[Counted<'_>]) -> Vec<Day> {
-    let mut days: BTreeMap<i64, DayShare> = BTreeMap::new();
+    let mut days: BTreeMap<i64, DaySums> = BTreeMap::new();
     for (day, share) in counted.iter().flat_map(Counted::days) {
         days.entry(*day).or_default().add(share);
     }
@@ -104,7 +107,7 @@ fn days(counted: &[Counted<'_>]) -> Vec<Day> {
 
 /// The date of a day, counted from 1970-01-01 UTC.
 fn date(day: i64) -> String {
-    let start = day.checked_mul(DAY).and_then(Timestamp::from_millis);
-    let written = start.map(|moment| moment.to_string()).unwrap_or_default();
-    written.split('T').next().unwrap_or_default().to_owned()
+    let start = day.checked_mul(DAY_MILLIS).and_then(Timestamp::from_millis);
+    let text = start.map(|moment| moment.to_string()).unwrap_or_default();
+    text.split('T').next().unwrap_or_default().to_owned()
 }

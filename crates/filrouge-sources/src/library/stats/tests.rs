@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::library::facts::samples::*;
-use crate::library::list::Ask;
+use crate::library::list::ListRequest;
 use crate::{Header, Message, Part, PartKind, Role, ToolStatus};
 
 fn stats_of(source: &Arc<MemorySource>, id: &str) -> SessionStats {
@@ -64,7 +64,7 @@ fn copies_and_descendants_are_distinguished() {
 fn the_overview_counts_each_message_once() {
     let source = family();
     let library = library(&source);
-    let result = overview(&library, &Ask::default()).unwrap();
+    let result = overview(&library, &ListRequest::default()).unwrap();
     assert_eq!(result.all.sessions, 4);
     assert_eq!(result.all.message_count, 13);
     assert_eq!(result.all.cost, 2.25);
@@ -78,9 +78,9 @@ fn the_overview_counts_each_message_once() {
     let days = result.days.iter().map(|d| (&*d.date, d.messages, d.cost));
     assert_eq!(days.collect::<Vec<_>>(), [("1970-01-01", 9, 1.5)]);
     // A copied message is recognized as a copy even if its origin is excluded.
-    let late = Ask {
+    let late = ListRequest {
         since: Some(2_000),
-        ..Ask::default()
+        ..ListRequest::default()
     };
     let late = overview(&library, &late).unwrap();
     assert_eq!(
@@ -112,7 +112,7 @@ fn messages_removed_from_the_origin_count_in_the_fork() {
     assert_eq!(fork.without_copied.message_count, 5);
     assert_eq!(fork.without_copied.cost, 1.0);
     assert_eq!(fork.own.message_count, 6);
-    let result = overview(&library, &Ask::default()).unwrap();
+    let result = overview(&library, &ListRequest::default()).unwrap();
     assert_eq!(result.without_copied.message_count, 10);
     assert_eq!(result.days[0].messages, result.without_copied.message_count);
 }
@@ -123,7 +123,7 @@ fn if_the_origin_is_missing_the_first_fork_counts_as_original() {
         (header("one", 1_000), copies(&dialogue(100), "a-")),
         (header("two", 2_000), copies(&dialogue(100), "b-")),
     ]);
-    let result = overview(&library(&source), &Ask::default()).unwrap();
+    let result = overview(&library(&source), &ListRequest::default()).unwrap();
     assert_eq!(result.all.message_count, 8);
     assert_eq!(result.without_copied.message_count, 4);
     assert_eq!(stats_of(&source, "one").without_copied.message_count, 4);
@@ -276,7 +276,7 @@ fn sessions_without_an_answer_report_the_agent_of_their_header() {
     assert_eq!(stats.agents, ["plan"]);
     assert_eq!(stats.own.sessions, 1);
     assert_eq!(stats.own.active, 0);
-    let result = overview(&library(&source), &Ask::default()).unwrap();
+    let result = overview(&library(&source), &ListRequest::default()).unwrap();
     assert!(result.days.is_empty());
 }
 
@@ -284,9 +284,9 @@ fn sessions_without_an_answer_report_the_agent_of_their_header() {
 fn unchanged_sessions_are_not_read_again() {
     let source = family();
     let library = library(&source);
-    let first = overview(&library, &Ask::default()).unwrap();
+    let first = overview(&library, &ListRequest::default()).unwrap();
     assert_eq!(source.read_count(), 4);
-    assert_eq!(overview(&library, &Ask::default()).unwrap(), first);
+    assert_eq!(overview(&library, &ListRequest::default()).unwrap(), first);
     session(&library, "fork").unwrap();
     assert_eq!(source.read_count(), 4);
     put(
@@ -294,7 +294,7 @@ fn unchanged_sessions_are_not_read_again() {
         header("fork", 1_000),
         vec![message("m9", Role::User, 1_001)],
     );
-    let after = overview(&library, &Ask::default()).unwrap();
+    let after = overview(&library, &ListRequest::default()).unwrap();
     assert_eq!(source.read_count(), 5);
     assert_eq!(after.all.message_count, 13 - 6 + 1);
 }
@@ -351,11 +351,11 @@ fn names_are_counted_without_credentials() {
     assert_eq!(masked.own.tools.values().next().unwrap().calls, 2);
     assert_eq!(masked.own.agents.values().next(), Some(&2));
     for (mask, count) in [(true, 0), (false, 1)] {
-        let ask = Ask {
+        let request = ListRequest {
             mask,
-            ..Ask::default()
+            ..ListRequest::default()
         };
-        let result = overview(&library, &ask).unwrap();
+        let result = overview(&library, &request).unwrap();
         assert_eq!(
             result
                 .by_project

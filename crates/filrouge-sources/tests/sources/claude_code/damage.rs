@@ -16,15 +16,15 @@ fn a_file_is_read_while_it_grows() {
     let source = open(dir.path());
     let complete = source.read(BRUME).unwrap();
     let mut states = BTreeSet::new();
-    let mut before = 0;
+    let mut previous_count = 0;
     for cut in (0..text.len()).step_by(997) {
         fs::write(&path, &text[..cut]).unwrap();
         let Ok(read) = source.read(BRUME) else {
             assert!(cut < 500);
             continue;
         };
-        assert!(read.messages.len() >= before, "{cut}");
-        before = read.messages.len();
+        assert!(read.messages.len() >= previous_count, "{cut}");
+        previous_count = read.messages.len();
         let torn: Vec<_> = read.skipped.iter().map(|s| s.reason).collect();
         assert!(
             torn.is_empty() || torn == [SkipReason::Torn],
@@ -135,17 +135,17 @@ fn files_that_are_not_sessions_are_reported() {
 }
 
 #[test]
-fn of_two_files_of_one_session_the_later_one_is_read() {
+fn of_two_files_of_one_session_the_one_with_the_later_record_is_read() {
     let dir = copy_of("claude-code");
     let old = file(dir.path(), LAMP);
     let copied = dir.path().join("projects/-tmp-copied");
     fs::create_dir_all(&copied).unwrap();
     let new = copied.join(format!("{LAMP}.jsonl"));
     fs::copy(&old, &new).unwrap();
-    for (grows, stays) in [(&new, &old), (&old, &new)] {
+    for (grown, unchanged) in [(&new, &old), (&old, &new)] {
         append(
-            grows,
-            &[fs::read(stays)
+            grown,
+            &[fs::read(unchanged)
                 .unwrap()
                 .split_inclusive(|b| *b == b'\n')
                 .next_back()
@@ -158,9 +158,9 @@ fn of_two_files_of_one_session_the_later_one_is_read() {
             .iter()
             .map(|s| (&s.path, s.reason))
             .collect();
-        assert_eq!(skipped, [(stays, SkipReason::DuplicateId)]);
+        assert_eq!(skipped, [(unchanged, SkipReason::DuplicateId)]);
         // After blank lines are appended, the other file is the larger one.
-        append(stays, &[b"\n\n\n"]);
+        append(unchanged, &[b"\n\n\n"]);
     }
 }
 
@@ -240,13 +240,14 @@ fn files_of_early_versions_are_read() {
     let dir = tempfile::tempdir().unwrap();
     let project = dir.path().join("projects/p");
     fs::create_dir_all(&project).unwrap();
-    let at = |s: u32| format!("2025-07-01T10:00:{s:02}.000Z");
+    let time = |s: u32| format!("2025-07-01T10:00:{s:02}.000Z");
     let record = |kind: &str, uuid: &str, s: u32, more: Value| {
-        let mut one = json!({"type": kind, "uuid": uuid, "sessionId": "s", "timestamp": at(s), "cwd": "/w", "version": "1.0.30"});
-        one.as_object_mut()
+        let mut record = json!({"type": kind, "uuid": uuid, "sessionId": "s", "timestamp": time(s), "cwd": "/w", "version": "1.0.30"});
+        record
+            .as_object_mut()
             .unwrap()
             .extend(more.as_object().unwrap().clone());
-        one.to_string()
+        record.to_string()
     };
     let answer = |n: u64, content: Value| json!({"costUSD": 0.25, "message": {"id": "m1", "model": "claude-x", "content": [content], "usage": {"input_tokens": 5, "output_tokens": n}}});
     let lines = [

@@ -11,14 +11,14 @@ use crate::fingerprint;
 /// A fork as Codex writes it: its own first record, the copied records of the origin, and its own turn. Without
 /// `with_ids`, the copied records have no ids of threads and turns.
 fn fork(id: &str, with_ids: bool) -> Vec<Value> {
-    let mut all = records(ORCHARD);
-    let mut meta = all[0].clone();
+    let mut records = records(ORCHARD);
+    let mut meta = records[0].clone();
     meta["payload"]["id"] = json!(id);
     meta["payload"]["session_id"] = json!(id);
     meta["payload"]["forked_from_id"] = json!(ORCHARD);
     meta["payload"]["timestamp"] = json!("2026-11-21T21:00:00.000Z");
-    all.insert(0, meta);
-    for record in &mut all {
+    records.insert(0, meta);
+    for record in &mut records {
         record["timestamp"] = json!("2026-11-21T21:00:00.010Z");
         record.as_object_mut().unwrap().remove("ordinal");
         if !with_ids {
@@ -35,11 +35,11 @@ fn fork(id: &str, with_ids: bool) -> Vec<Value> {
     let turn = "01a1ffe8-b500-7e20-8328-d59563cf4e37";
     let passthrough = json!({"turn_id": turn, "content_item_kinds": ["user.text"]});
     let at = "2026-11-21T21:00:09.000Z";
-    all.push(json!({"timestamp": at, "type": "event_msg", "payload": {"type": "task_started", "turn_id": turn}}));
-    all.push(json!({"timestamp": at, "type": "response_item", "payload": {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "and the fig?"}], "internal_chat_message_metadata_passthrough": passthrough}}));
-    all.push(json!({"timestamp": at, "type": "response_item", "payload": {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "no fig"}]}}));
-    all.push(json!({"timestamp": at, "type": "token_usage_record", "payload": {"thread_id": id, "turn_id": turn, "usage": {"input_tokens": 10, "output_tokens": 3}}}));
-    all
+    records.push(json!({"timestamp": at, "type": "event_msg", "payload": {"type": "task_started", "turn_id": turn}}));
+    records.push(json!({"timestamp": at, "type": "response_item", "payload": {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "and the fig?"}], "internal_chat_message_metadata_passthrough": passthrough}}));
+    records.push(json!({"timestamp": at, "type": "response_item", "payload": {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "no fig"}]}}));
+    records.push(json!({"timestamp": at, "type": "token_usage_record", "payload": {"thread_id": id, "turn_id": turn, "usage": {"input_tokens": 10, "output_tokens": 3}}}));
+    records
 }
 
 #[test]
@@ -54,11 +54,11 @@ fn copies_in_a_fork_are_marked() {
         let origin = source.read(ORCHARD).unwrap();
         let copied: Vec<_> = read.messages.iter().filter(|m| m.copied).collect();
         assert_eq!(copied.len(), origin.messages.len(), "{with_ids}");
-        let own: Vec<_> = read.messages.iter().filter(|m| !m.copied).collect();
-        assert_eq!(own.len(), 2, "{with_ids}");
-        assert_eq!(own[1].tokens.unwrap().input, 10);
+        let own_messages: Vec<_> = read.messages.iter().filter(|m| !m.copied).collect();
+        assert_eq!(own_messages.len(), 2, "{with_ids}");
+        assert_eq!(own_messages[1].tokens.unwrap().input, 10);
         let mut tokens = token_sum(&origin);
-        tokens.add(&own[1].tokens.unwrap());
+        tokens.add(&own_messages[1].tokens.unwrap());
         assert_eq!(token_sum(&read), tokens);
     }
 }
@@ -84,8 +84,8 @@ fn files_of_early_versions_are_read() {
         )),
         &first,
     );
-    let at = |s: u32| format!("2025-09-07T10:00:{s:02}.000Z");
-    let event = |s: u32, payload: Value| json!({"timestamp": at(s), "type": "event_msg", "payload": payload});
+    let time = |s: u32| format!("2025-09-07T10:00:{s:02}.000Z");
+    let event = |s: u32, payload: Value| json!({"timestamp": time(s), "type": "event_msg", "payload": payload});
     let count = |s: u32, input: u64| {
         event(
             s,
@@ -93,14 +93,14 @@ fn files_of_early_versions_are_read() {
         )
     };
     let event_records = [
-        json!({"timestamp": at(0), "type": "session_meta", "payload": {"id": "e", "timestamp": at(0), "cwd": "/w", "cli_version": "0.40.0", "source": {"subagent": {"thread_spawn": {"parent_thread_id": id, "agent_role": "explorer"}}}}}),
+        json!({"timestamp": time(0), "type": "session_meta", "payload": {"id": "e", "timestamp": time(0), "cwd": "/w", "cli_version": "0.40.0", "source": {"subagent": {"thread_spawn": {"parent_thread_id": id, "agent_role": "explorer"}}}}}),
         event(1, json!({"type": "user_message", "message": "hello"})),
         event(2, json!({"type": "agent_reasoning", "text": "hm"})),
         event(3, json!({"type": "agent_message", "message": "good day"})),
         count(4, 10),
         count(5, 10),
         count(6, 25),
-        json!({"timestamp": at(7), "type": "compacted", "payload": {"message": "they greeted"}}),
+        json!({"timestamp": time(7), "type": "compacted", "payload": {"message": "they greeted"}}),
         event(8, json!({"type": "user_message", "message": "again"})),
         event(9, json!({"type": "turn_aborted", "reason": "interrupted"})),
         event(10, json!({"type": "user_message", "message": "more"})),
@@ -108,7 +108,7 @@ fn files_of_early_versions_are_read() {
             11,
             json!({"type": "error", "message": "no quota", "codex_error_info": "usage_limit_exceeded"}),
         ),
-        json!({"timestamp": at(12), "type": "later_kind", "payload": {}}),
+        json!({"timestamp": time(12), "type": "later_kind", "payload": {}}),
     ];
     let archived = dir.path().join("archived_sessions/rollout-e.jsonl");
     write_records(&archived, &event_records);
@@ -247,9 +247,13 @@ fn a_file_is_read_while_it_grows() {
             torn.is_empty() || torn == [SkipReason::Torn],
             "{cut}: {torn:?}"
         );
-        let open = tools(&read).iter().any(|t| t.status == ToolStatus::Running);
+        let has_open_call = tools(&read).iter().any(|t| t.status == ToolStatus::Running);
         let last = read.messages.iter().rfind(|m| m.role == Role::Assistant);
-        assert_eq!(open, last.is_some_and(|m| m.completed.is_none()), "{cut}");
+        assert_eq!(
+            has_open_call,
+            last.is_some_and(|m| m.completed.is_none()),
+            "{cut}"
+        );
         assert!(states.insert(fingerprint(&*source, WINTER).map(|s| (s.0, s.1))));
     }
     fs::write(&path, &text).unwrap();
@@ -260,7 +264,7 @@ fn a_file_is_read_while_it_grows() {
 }
 
 #[test]
-fn of_two_rollouts_of_one_session_the_later_one_is_read() {
+fn of_two_rollouts_of_one_session_the_one_with_the_later_record_is_read() {
     let dir = copy_of("codex");
     let path = file(dir.path(), WINTER);
     let archived = dir
@@ -268,9 +272,9 @@ fn of_two_rollouts_of_one_session_the_later_one_is_read() {
         .join("archived_sessions")
         .join(path.file_name().unwrap());
     fs::create_dir_all(archived.parent().unwrap()).unwrap();
-    let mut all = records(WINTER);
-    all.truncate(all.len() - 1);
-    write_records(&archived, &all);
+    let mut records = records(WINTER);
+    records.pop();
+    write_records(&archived, &records);
     let source = open(dir.path());
     let listing = source.list().unwrap();
     assert_eq!(listing.headers.len(), 2);
@@ -309,9 +313,9 @@ fn a_changed_title_in_the_index_is_listed() {
 #[test]
 fn a_file_without_its_first_record_is_read() {
     let dir = copy_of("codex");
-    let mut all = records(ORCHARD);
-    all.remove(0);
-    write_records(&file(dir.path(), ORCHARD), &all);
+    let mut records = records(ORCHARD);
+    records.remove(0);
+    write_records(&file(dir.path(), ORCHARD), &records);
     let source = open(dir.path());
     assert_eq!(header(&*source, ORCHARD).directory, None);
     let read = source.read(ORCHARD).unwrap();

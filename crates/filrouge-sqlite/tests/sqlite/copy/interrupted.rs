@@ -70,9 +70,9 @@ fn random_ledgers_are_copied() {
        pair.assert_equal();
         let g = fixture_at(&pair.target(), keyring());
         block_on(async {
-            g.intact().await;
+            g.assert_intact().await;
             play(&g, &after, "more").await;
-            g.intact().await;
+            g.assert_intact().await;
             g.ledger.close().await;
         });
     });
@@ -111,7 +111,7 @@ fn contents_erased_between_runs_leave_the_copy() {
     }
     assert!(copy_contains(&secret("redacted")) && copy_contains(&secret("erased")));
     block_on(async {
-        f.redacted(&ann, redact_items("redacted", &[(2, 2)]))
+        f.write_redaction(&ann, redact_items("redacted", &[(2, 2)]))
             .await
             .unwrap();
         f.erase(&ann, "erased").await.unwrap();
@@ -170,7 +170,7 @@ fn only_one_run_copies_at_a_time() {
         other: None,
     };
     let failure = run(&pair.source(), Box::new(taken_over), Progress::default()).unwrap_err();
-    assert_eq!(failure, filrouge_store::copy::taken_over());
+    assert_eq!(failure, filrouge_store::copy::overtaken_run());
     assert!(dump(&pair.target())["commit_log"].is_empty());
     pair.copy().unwrap();
     pair.assert_equal();

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use filrouge_store::contract::asks::{
-    close_session, event, json, link, metadata, patch, title, with_secret,
-};
 use filrouge_store::contract::differential::play;
 use filrouge_store::contract::fixture::{
     Fixture, anyone, cancel, fail, finalize, item, keyed, operator, redact_items, replacement, user,
 };
-use filrouge_store::contract::live_asks::checkpoint;
+use filrouge_store::contract::live_writes::checkpoint;
+use filrouge_store::contract::session_writes::{
+    close_session, event, json, link, metadata, patch, title, with_secret,
+};
 use filrouge_store::contract::{drafts, fixture};
 use filrouge_store::verify::Verdict;
 use filrouge_types::{Channel, ItemBody};
@@ -27,11 +27,11 @@ pub(super) async fn fill(f: &Fixture) {
         };
         f.append(&ann, &turn, n.map(body).collect()).await.unwrap();
         let answered = finalize(session, turn.turn_id, Some("answer"));
-        let turn = f.turn_of(&ann, answered).await.unwrap();
+        let turn = f.write_turn(&ann, answered).await.unwrap();
         let replaces = replacement(&ann, session, "again", turn.turn_id, "better");
-        f.turn_of(&ann, replaces).await.unwrap();
+        f.write_turn(&ann, replaces).await.unwrap();
     }
-    f.redacted(&ann, redact_items("s", &[(2, 4), (100, 120)]))
+    f.write_redaction(&ann, redact_items("s", &[(2, 4), (100, 120)]))
         .await
         .unwrap();
     let turn = f.complete_turn(&ann, "t", "hush", "a").await;
@@ -42,20 +42,20 @@ pub(super) async fn fill(f: &Fixture) {
             true => fail("t", turn.turn_id, "no"),
             false => cancel("t", turn.turn_id),
         };
-        f.turn_of(&ann, end).await.unwrap();
+        f.write_turn(&ann, end).await.unwrap();
     }
     f.complete_turn(&ann, "gone", "r", "a").await;
     f.erase(&ann, "gone").await.unwrap();
     f.complete_turn(&who, "linked", "r", "a").await;
-    f.session_of(&who, link("linked", "ann")).await.unwrap();
+    f.write_session(&who, link("linked", "ann")).await.unwrap();
     let secret = with_secret(f, &who, "secret");
     f.complete_turn(&secret, "secret", "r", "a").await;
-    f.session_of(&ann, patch("s", title("a title")))
+    f.write_session(&ann, patch("s", title("a title")))
         .await
         .unwrap();
     let merged = patch("s", metadata(r#"{"a":1.0,"b":"\u0000"}"#));
-    f.session_of(&ann, merged).await.unwrap();
-    f.session_of(&ann, close_session("t", Some("enough")))
+    f.write_session(&ann, merged).await.unwrap();
+    f.write_session(&ann, close_session("t", Some("enough")))
         .await
         .unwrap();
     for n in 0..5 {
@@ -70,9 +70,9 @@ pub(super) async fn fill(f: &Fixture) {
     for seq in 11..=14 {
         let state = format!(r#"{{"n":{seq}.0}}"#);
         let write = checkpoint("t", Some(seq), Some("WAIT"), &state);
-        f.checkpointed(&ann, write).await.unwrap();
+        f.write_checkpoint(&ann, write).await.unwrap();
     }
-    f.held(&secret, "secret", "somebody").await;
+    f.acquire_lease(&secret, "secret", "somebody").await;
     let open = f.start(&ann, "open", "r").await;
     let stream = drafts::stream(1);
     for n in 0..4 {
@@ -122,7 +122,7 @@ fn every_row_is_copied() {
     let g = fixture_at(&pair.target(), keyring());
     assert_eq!(g.ledger.store_id(), copied.store_id);
     block_on(async {
-        g.intact().await;
+        g.assert_intact().await;
         let ann = user("ann");
         for store in [&f, &g] {
             let again = fixture::start(&ann, "s", "r", "r");
@@ -131,7 +131,7 @@ fn every_row_is_copied() {
             assert!(outcome.contains("replayed: true"), "{outcome}");
             store.create(&ann, "next").await.unwrap();
             store.complete_turn(&ann, "s", "next", "a").await;
-            store.intact().await;
+            store.assert_intact().await;
         }
         let items = f.items(&ann, "t", 50).await;
         assert_eq!(g.items(&ann, "t", 50).await, items);
@@ -155,7 +155,7 @@ fn an_empty_store_is_copied_into_an_empty_target() {
     let f = fixture_at(&pair.target(), keyring());
     block_on(async {
         f.complete_turn(&anyone(), "s", "r", "a").await;
-        f.intact().await;
+        f.assert_intact().await;
         f.ledger.close().await;
     });
 }
@@ -229,7 +229,7 @@ fn a_copy_is_one_snapshot_of_its_source() {
     assert!(f.ledger.position().commit_no > before.0.commit_no);
     assert_eq!(dump(&pair.target()), before.1);
     block_on(async {
-        f.intact().await;
+        f.assert_intact().await;
         f.ledger.close().await;
     });
 }
@@ -257,7 +257,7 @@ fn the_source_is_not_changed() {
         assert_eq!(files(&pair.source()), before);
         let g = fixture_at(&pair.target(), keyring());
         block_on(async {
-            g.intact().await;
+            g.assert_intact().await;
             assert_eq!(g.ledger.position(), f.ledger.position());
             g.ledger.close().await;
         });

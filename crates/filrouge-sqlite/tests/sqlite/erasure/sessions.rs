@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use filrouge_store::command::{NewEvent, NewSession, SessionPatch, Write};
-use filrouge_store::contract::asks::{event, json, patch};
 use filrouge_store::contract::fixture::{Fixture, anyone, item, keyed, sid, user};
-use filrouge_store::contract::live_asks::keeping;
+use filrouge_store::contract::live_writes::keeping;
+use filrouge_store::contract::session_writes::{event, json, patch};
 use filrouge_store::rows::{event_key, item_key};
 use filrouge_types::{Channel, EventKey, ItemBody, ItemId, ProjectId};
 use rusqlite::Connection;
@@ -46,7 +46,7 @@ async fn fill_victim(f: &Fixture) {
         project_id: ProjectId::new(WORDS[4]).ok(),
         parent_session_id: Some(sid(WORDS[12])),
         metadata: json(&format!(r#"{{"{}":"{}"}}"#, WORDS[6], WORDS[6])),
-        ..NewSession::bare(sid("victim"))
+        ..NewSession::with_id(sid("victim"))
     };
     f.write(&who, Write::CreateSession(new)).await.unwrap();
     for (title, state, project) in [(1, 2, 5), (1, 3, 5)] {
@@ -57,7 +57,9 @@ async fn fill_victim(f: &Fixture) {
             metadata: Some(Some(json(&format!(r#"{{"{}":1}}"#, WORDS[7])))),
             ..SessionPatch::default()
         };
-        f.session_of(&who, patch("victim", change)).await.unwrap();
+        f.write_session(&who, patch("victim", change))
+            .await
+            .unwrap();
     }
     let new_event = NewEvent {
         key: EventKey::new(WORDS[11]).unwrap(),
@@ -79,9 +81,9 @@ async fn fill_victim(f: &Fixture) {
     for (seq, word) in [(1, 16), (2, 15)] {
         let state = format!(r#"{{"a":"{}"}}"#, WORDS[word]);
         let write = keeping(1, "victim", Some(seq), Some(WORDS[14]), &state);
-        f.checkpointed(&who, write).await.unwrap();
+        f.write_checkpoint(&who, write).await.unwrap();
     }
-    f.held(&who, "victim", WORDS[17]).await;
+    f.acquire_lease(&who, "victim", WORDS[17]).await;
 }
 
 /// Byte sequences that must disappear: metadata, contents, and the hashes of keys.
@@ -131,11 +133,11 @@ fn no_file_keeps_an_erased_session() {
         );
         assert_eq!(f.items(&anyone(), "before", 500).await, others[0]);
         assert_eq!(f.items(&anyone(), "after", 500).await, others[1]);
-        f.intact().await;
+        f.assert_intact().await;
         f.ledger.close().await;
         drop(f);
         let f = fixture_at(&path, keyring());
-        f.intact().await;
+        f.assert_intact().await;
         assert_eq!(count_matches(&bytes(&path), &traces), 0);
         f.ledger.close().await;
     });
@@ -196,8 +198,8 @@ fn the_next_start_finishes_a_killed_erasure() {
     block_on(async {
         let receipt = next.erase(&user(WORDS[13]), "victim").await.unwrap();
         assert_eq!((receipt.items, receipt.turns), (61, 1));
-        next.intact().await;
-        f.intact().await;
+        next.assert_intact().await;
+        f.assert_intact().await;
         f.ledger.close().await;
         next.ledger.close().await;
     });

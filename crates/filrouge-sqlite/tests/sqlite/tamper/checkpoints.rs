@@ -3,7 +3,7 @@
 use filrouge_store::contract::fixture::{
     Fixture, anyone, code, finalize, item, redact_items, rid, sid,
 };
-use filrouge_store::contract::live_asks::{acquire, checkpoint, renew, under};
+use filrouge_store::contract::live_writes::{acquire, checkpoint, renew, under};
 use filrouge_store::verify::Verdict;
 use filrouge_types::{Channel, ErrorCode};
 use rusqlite::{Connection, params};
@@ -33,7 +33,7 @@ impl World {
                 put(&f, s, seq).await.unwrap();
             }
         }
-        f.held(&who, "s", "first").await;
+        f.acquire_lease(&who, "s", "first").await;
         let old = folder.path().join("old.db");
         let conn = Connection::open(folder.path().join("f.db")).unwrap();
         conn.execute("VACUUM INTO ?1", [old.to_str().unwrap()])
@@ -42,7 +42,7 @@ impl World {
         for s in ["s", "other"] {
             put(&f, s, 8).await.unwrap();
         }
-        f.intact().await;
+        f.assert_intact().await;
         (Self(folder), f)
     }
 
@@ -89,7 +89,7 @@ impl World {
 async fn put(f: &Fixture, s: &str, seq: u64) -> Result<bool, filrouge_types::Failure> {
     let state = format!(r#"{{"n":{seq}}}"#);
     let write = checkpoint(s, Some(seq), Some("L"), &state);
-    Ok(f.checkpointed(&anyone(), write).await?.1)
+    Ok(f.write_checkpoint(&anyone(), write).await?.1)
 }
 
 /// Asserts that `verify` names `s` and no other session.
@@ -142,7 +142,7 @@ fn changed_checkpoints_are_not_used() {
                 // that there are too many.
                 let next = put(&f, "s", 9).await;
                 assert_eq!(next.is_ok(), same_seqs, "{name}: {next:?}");
-                let redacted = f.redacted(&anyone(), redact_items("s", &[(9, 9)])).await;
+                let redacted = f.write_redaction(&anyone(), redact_items("s", &[(9, 9)])).await;
                 assert!(next.map_or_else(|e| e.code == BROKEN, |_| same_seqs));
                 // A redaction succeeds despite the change, unless the checkpoints cannot even be listed.
                 match redacted {
@@ -154,7 +154,7 @@ fn changed_checkpoints_are_not_used() {
                 }
                 // The session can still be erased.
                 f.erase(&anyone(), "s").await.unwrap();
-                f.intact().await;
+                f.assert_intact().await;
                 f.ledger.close().await;
             });
         }
@@ -243,7 +243,7 @@ fn leased_world() -> (World, Vec<u8>) {
     let mut leased = None;
     block_on(async {
         let (world, f) = World::new().await;
-        f.held(&anyone(), "s", "second").await;
+        f.acquire_lease(&anyone(), "s", "second").await;
         f.ledger.close().await;
         let sql =
             "SELECT data FROM head WHERE pk = (SELECT pk FROM session WHERE session_id = 's')";

@@ -29,7 +29,7 @@ fn a_changed_draft_is_refused_and_does_not_block_the_turn() {
                 .await
                 .unwrap();
         }
-        f.intact().await;
+        f.assert_intact().await;
         f.ledger.close().await;
         let conn = Connection::open(&path).unwrap();
         let flips = flips(&conn);
@@ -62,7 +62,7 @@ fn a_changed_draft_is_refused_and_does_not_block_the_turn() {
                 let items = g.items(&who, "s", 9).await;
                 let channels: Vec<_> = items.iter().map(|i| i.body.channel.clone()).collect();
                 assert_eq!(channels, [Channel::Question, Channel::Interrupted], "{sql}");
-                g.intact().await;
+                g.assert_intact().await;
             }
             g.ledger.close().await;
         }

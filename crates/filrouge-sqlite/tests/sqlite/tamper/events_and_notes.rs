@@ -1,8 +1,8 @@
 //! Events and notes changed outside filrouge.
 
-use filrouge_store::contract::asks::{anyone_with_secret, event};
 use filrouge_store::contract::fixture::{Fixture, anyone, code, keyed, operator, sid};
-use filrouge_store::contract::live_asks::checkpoint;
+use filrouge_store::contract::live_writes::checkpoint;
+use filrouge_store::contract::session_writes::{anyone_with_secret, event};
 use filrouge_store::verify::{Verdict, VerificationReport};
 use filrouge_types::{ErrorCode, Failure, ItemBody};
 use rusqlite::Connection;
@@ -34,7 +34,7 @@ impl World {
                 let new_event = event(s, &format!("k{n}"), "kind");
                 f.record(&anyone(), new_event).await.unwrap();
             }
-            f.checkpointed(&anyone(), checkpoint(s, None, None, "{}"))
+            f.write_checkpoint(&anyone(), checkpoint(s, None, None, "{}"))
                 .await
                 .unwrap();
         }
@@ -59,7 +59,7 @@ impl World {
             }
         }
         f.erase(&anyone(), "gone").await.unwrap();
-        f.intact().await;
+        f.assert_intact().await;
         (Self(folder), f)
     }
 
@@ -147,7 +147,7 @@ fn changed_events_are_refused() {
                 assert_eq!(page.is_err(), page_refused, "{name}: {page:?}");
                 if let Err(failure) = page {
                     assert_eq!(failure.code, BROKEN, "{name}");
-                    assert_eq!(failure.place.unwrap().session_id, "s", "{name}");
+                    assert_eq!(failure.location.unwrap().session_id, "s", "{name}");
                 }
                 let only = f.ledger.verify(Some((anyone(), sid("s")))).await.unwrap();
                 assert_eq!(only.verdict() == Verdict::Broken, page_refused, "{name}");

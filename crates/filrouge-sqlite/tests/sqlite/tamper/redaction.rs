@@ -72,7 +72,7 @@ async fn world() -> (World, Row, Vec<u8>) {
     let conn = Connection::open(folder.path().join("f.db")).unwrap();
     let (old, old_turn) = (record(&conn, 1), turn_data(&conn));
     let redacted = f.redact_turn(&who, &turn).await.unwrap();
-    f.intact().await;
+    f.assert_intact().await;
     f.ledger.close().await;
     (World { folder, redacted }, old, old_turn)
 }
@@ -90,7 +90,7 @@ async fn turn(f: &Fixture, world: &World) -> Result<Turn, Failure> {
 fn refused_seq(result: Result<impl std::fmt::Debug, Failure>) -> Option<u64> {
     let failure = result.unwrap_err();
     assert_eq!(failure.code, ErrorCode::IntegrityError, "{failure}");
-    failure.place.unwrap().seq
+    failure.location.unwrap().seq
 }
 
 /// The short item's record without its content, as an attacker would write it: it is consistent with its MAC.
@@ -120,7 +120,7 @@ fn contents_cannot_be_removed_without_a_redaction() {
             assert_eq!(refused_seq(items(&f).await), Some(4), "pointer {pointer}");
             assert_broken(&f, "content removed").await;
             let again = f
-                .redacted(&anyone(), redact_items("victim", &[(4, 4)]))
+                .write_redaction(&anyone(), redact_items("victim", &[(4, 4)]))
                 .await;
             assert_eq!(
                 refused_seq(again),
@@ -179,7 +179,7 @@ fn redacted_contents_cannot_be_restored() {
 
         put_turn(&conn, &new_turn);
         let f = world.open();
-        f.intact().await;
+        f.assert_intact().await;
         f.ledger.close().await;
     });
 }
@@ -215,6 +215,6 @@ fn every_byte_of_a_redacted_record_is_authenticated() {
         let f = world.open();
         let again = (items(&f).await.unwrap(), turn(&f, &world).await.unwrap());
         assert_eq!(again, before);
-        f.intact().await;
+        f.assert_intact().await;
     });
 }

@@ -127,7 +127,7 @@ fn only_the_anchor_detects_a_restored_file() {
             f.ledger.position().commit_no < newest.commit_no,
             "the anchor would detect it"
         );
-        f.intact().await;
+        f.assert_intact().await;
         f.ledger
             .distrust("the store is older than its anchor".to_owned());
         assert_eq!(
@@ -174,7 +174,7 @@ fn records_of_another_history_are_refused() {
             let f = super::fixture_at(&world.path(), super::keyring());
             let failure = f.ledger.items(&who, &victim, 0, 100).await.unwrap_err();
             assert_eq!(
-                failure.place.unwrap().seq,
+                failure.location.unwrap().seq,
                 Some(if with_later_item { 12 } else { 11 })
             );
             let tail = f.ledger.items(&who, &victim, 10, 100).await;

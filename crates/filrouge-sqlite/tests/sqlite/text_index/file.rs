@@ -3,7 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use filrouge_store::contract::text_index::{IndexTestExt as _, found, shard, texts, tidied};
+use filrouge_store::contract::text_index::{
+    IndexTestExt as _, matching_bodies, shard, texts, tidy_fully,
+};
 use filrouge_store::text_index::TextIndex;
 use filrouge_types::ErrorCode;
 use rusqlite::Connection;
@@ -63,9 +65,9 @@ fn an_index_of_another_format_is_rebuilt() {
     assert!(no != old_no && no < 1 << 52, "{no} {old_no}");
     // A process that has the deleted file open switches to the new one.
     assert_eq!(old.position().unwrap().as_deref(), Some(&b"2"[..]));
-    assert_eq!(found(&old, &a, &["pear"]), ["0=pear"]);
+    assert_eq!(matching_bodies(&old, &a, &["pear"]), ["0=pear"]);
     old.forget(b"r", "s").unwrap();
-    assert_eq!(found(&new, &a, &["pear"]), [""; 0]);
+    assert_eq!(matching_bodies(&new, &a, &["pear"]), [""; 0]);
 }
 
 #[test]
@@ -86,7 +88,7 @@ fn an_emptied_index_is_small() {
     index
         .apply(&[texts(&shard("r", "a"), "s", &all)], None)
         .unwrap();
-    tidied(&index);
+    tidy_fully(&index);
     assert!(index.status().unwrap().bytes > 2 * small);
     index.clear().unwrap();
     // The WAL still contains the page of the write that ends the erasure.
@@ -105,7 +107,7 @@ fn a_damaged_index_is_rebuilt() {
         let all: Vec<String> = (0..200).map(|n| format!("apple no{n} of all")).collect();
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
         index.apply(&[texts(&a, "s", &all)], Some(b"1")).unwrap();
-        tidied(&index);
+        tidy_fully(&index);
         drop(index);
         let mut bytes = fs::read(&path).unwrap();
         assert!(bytes.len() > 5 * 16_384);
@@ -118,6 +120,6 @@ fn a_damaged_index_is_rebuilt() {
             index.apply(&[texts(&a, "s", &["pear"])], None).unwrap();
         }
         assert_eq!(index.position().unwrap(), None);
-        assert_eq!(found(&index, &a, &["pear"]), ["0=pear"]);
+        assert_eq!(matching_bodies(&index, &a, &["pear"]), ["0=pear"]);
     }
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use filrouge_store::contract::text_index::{
-    IndexTestExt as _, bodies, found, numbers, query, shard, texts, tidied,
+    IndexTestExt as _, bodies, matching_bodies, numbers, query, shard, texts, tidy_fully,
 };
 use filrouge_store::text_index::{IndexScope, TextIndex};
 use rusqlite::Connection;
@@ -98,11 +98,11 @@ fn assert_consistent(index: &dyn TextIndex) -> u64 {
         assert_eq!(shown, expected);
         for n in [0, 13, expected.len() - 1] {
             let word = format!("r{round}n{n}x");
-            assert_eq!(found(index, &a, &[&word]), expected[n..=n]);
+            assert_eq!(matching_bodies(index, &a, &[&word]), expected[n..=n]);
         }
         all += expected.len();
     }
-    assert_eq!(found(index, &a, &["apple"]).len(), all);
+    assert_eq!(matching_bodies(index, &a, &["apple"]).len(), all);
     let status = index.status().unwrap();
     assert_eq!(status.documents, all as u64);
     assert_eq!(index.unread(99).unwrap().len(), emptied);
@@ -127,7 +127,7 @@ fn an_index_survives_kills_at_any_point() {
         kill += 1;
     }
     let index = index_at(&path);
-    tidied(&index);
+    tidy_fully(&index);
     assert_eq!(assert_consistent(&index), before);
     let raw = Connection::open(&path).unwrap();
     let check = raw.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0));

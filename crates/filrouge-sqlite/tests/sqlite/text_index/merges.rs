@@ -1,7 +1,7 @@
 //! Queries between the steps of merges, and interruptions at any step.
 
 use filrouge_store::contract::text_index::{
-    IndexTestExt as _, found, query, shard, shown, texts, tidied,
+    IndexTestExt as _, matching_bodies, query, query_bodies, shard, texts, tidy_fully,
 };
 use filrouge_store::text_index::{IndexScope, SessionSelection, TextIndex};
 use rusqlite::Connection;
@@ -65,16 +65,16 @@ fn every_document_is_found_between_steps() {
         for (word, hits) in [("r2n79", 1), ("apple r8n", 80), ("中7", 9 * 11)] {
             let gone = if word == "中7" { 11 * steps.min(2) } else { 0 };
             assert_eq!(
-                found(&other, &a, &[word]).len(),
+                matching_bodies(&other, &a, &[word]).len(),
                 hits - gone,
                 "{word} {steps}"
             );
         }
-        assert_eq!(found(&other, &a, &["r3n9"]), ["0=plum r3n9"]);
+        assert_eq!(matching_bodies(&other, &a, &["r3n9"]), ["0=plum r3n9"]);
     }
     assert!(steps > 2);
     assert_eq!(query_number(&path, SEGMENTS), 2);
-    assert_eq!(shown(&index, &query(&scope, &[])).len(), 7 * 80 + 1);
+    assert_eq!(query_bodies(&index, &query(&scope, &[])).len(), 7 * 80 + 1);
 }
 
 #[test]
@@ -85,10 +85,13 @@ fn a_merge_drops_removed_documents() {
     fill(&index, 3);
     let before = query_number(&path, LISTS);
     fill(&index, 3);
-    tidied(&index);
+    tidy_fully(&index);
     assert_eq!(query_number(&path, "SELECT count(*) FROM gone"), 0);
     assert!(query_number(&path, LISTS) < before * 3 / 2);
-    assert_eq!(found(&index, &shard("r", "a"), &["apple"]).len(), 240);
+    assert_eq!(
+        matching_bodies(&index, &shard("r", "a"), &["apple"]).len(),
+        240
+    );
 }
 
 #[test]
@@ -109,16 +112,16 @@ fn a_segment_within_another_is_rebuilt_once() {
         let update = texts(&a, &format!("more{round}"), &more);
         index.apply(&[update], None).unwrap();
     }
-    tidied(&index);
+    tidy_fully(&index);
     assert_eq!(query_number(&path, SEGMENTS), 2);
     index
         .apply(&[texts(&a, "large", &["pear alone"])], None)
         .unwrap();
-    tidied(&index);
+    tidy_fully(&index);
     let steps = (0..50).take_while(|_| index.tidy().unwrap()).count();
     assert_eq!(steps, 0);
-    assert_eq!(found(&index, &a, &["pear"]), ["0=pear alone"]);
-    assert_eq!(found(&index, &a, &["plum"]).len(), 320);
+    assert_eq!(matching_bodies(&index, &a, &["pear"]), ["0=pear alone"]);
+    assert_eq!(matching_bodies(&index, &a, &["plum"]).len(), 320);
 }
 
 #[test]
@@ -130,7 +133,7 @@ fn cached_words_are_current() {
     let (reader, writer) = (index_at(&path), index_at(&path));
     let assert_finds = |word: &str, count: usize| {
         for _ in 0..3 {
-            assert_eq!(found(&reader, &a, &[word]).len(), count, "{word}");
+            assert_eq!(matching_bodies(&reader, &a, &[word]).len(), count, "{word}");
         }
     };
     fill(&writer, 2);
@@ -139,7 +142,7 @@ fn cached_words_are_current() {
     fill(&writer, 9);
     assert_finds("ppl", 720);
     assert_finds("8n7", 11);
-    tidied(&writer);
+    tidy_fully(&writer);
     assert_finds("ppl", 720);
     assert_finds("8n7", 11);
     writer.forget(b"r", "s8").unwrap();

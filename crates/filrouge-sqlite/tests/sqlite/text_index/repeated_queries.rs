@@ -1,7 +1,7 @@
 //! A repeated query returns the current answer, even if another process has changed the index in between.
 
 use filrouge_store::contract::text_index::{
-    IndexTestExt as _, all_of, found, query, shard, shown, texts, tidied,
+    IndexTestExt as _, all_words, matching_bodies, query, query_bodies, shard, texts, tidy_fully,
 };
 use filrouge_store::text_index::{CandidateFilter, IndexScope, TextIndex};
 
@@ -14,7 +14,7 @@ fn a_repeated_query_sees_the_current_index() {
     let (a, index, other) = (shard("r", "a"), index_at(&path), index_at(&path));
     let assert_apples = |expected: &[&str]| {
         for _ in 0..2 {
-            assert_eq!(found(&index, &a, &["apple"]), expected);
+            assert_eq!(matching_bodies(&index, &a, &["apple"]), expected);
         }
     };
     assert_apples(&[]);
@@ -25,7 +25,7 @@ fn a_repeated_query_sees_the_current_index() {
         .unwrap();
     assert_apples(&["1=an apple"]);
     other.apply(&[texts(&a, "t", &["apples"])], None).unwrap();
-    tidied(&other);
+    tidy_fully(&other);
     assert_apples(&["0=apples", "1=an apple"]);
     other.forget(b"r", "s").unwrap();
     assert_apples(&["0=apples"]);
@@ -53,7 +53,7 @@ fn different_queries_do_not_share_answers() {
         IndexScope::Shard(b),
         IndexScope::Realm((*b"r").into()),
     );
-    let (apple, both) = (all_of(&["apple"]), all_of(&["apple", "pear"]));
+    let (apple, both) = (all_words(&["apple"]), all_words(&["apple", "pear"]));
     let own = [index.session(b"r", "t").unwrap().unwrap().no];
     let (all_apples, two) = (query(&of_a, &apple), query(&of_a, &both));
     let mut only = query(&of_a, &apple);
@@ -77,7 +77,10 @@ fn different_queries_do_not_share_answers() {
         ),
     ];
     for (other, expected) in others {
-        assert_eq!(shown(&index, &all_apples), ["0=apple", "0=apple pear"]);
-        assert_eq!(shown(&index, other), expected);
+        assert_eq!(
+            query_bodies(&index, &all_apples),
+            ["0=apple", "0=apple pear"]
+        );
+        assert_eq!(query_bodies(&index, other), expected);
     }
 }

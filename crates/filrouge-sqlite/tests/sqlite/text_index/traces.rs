@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use filrouge_store::contract::text_index::{
-    IndexTestExt as _, document, found, numbers, query, shard, texts, tidied, update,
+    IndexTestExt as _, document, matching_bodies, numbers, query, shard, texts, tidy_fully, update,
 };
 use filrouge_store::text_index::{Coverage, IndexScope, IndexUpdate, TextIndex};
 use rusqlite::Connection;
@@ -68,7 +68,7 @@ fn forgotten_documents_leave_no_trace() {
         let fruit = document("2", 2, "words of fruit");
         let documents = documents.into_iter().chain([fruit]).collect();
         index
-            .apply(&[update(&a, "s", Coverage::Whole, documents)], None)
+            .apply(&[update(&a, "s", Coverage::All, documents)], None)
             .unwrap();
         // Enough documents to be written to postings together.
         let many: Vec<_> = (0..70)
@@ -102,9 +102,9 @@ fn forgotten_documents_leave_no_trace() {
             .unwrap();
         forgotten.extend(numbers(&index.candidates(&of_s).unwrap()));
         if tidy {
-            tidied(&index);
+            tidy_fully(&index);
             apply_others(&index);
-            tidied(&index);
+            tidy_fully(&index);
         }
         assert!(contains_trace(&path, SECRET));
         assert_eq!(index.forget(b"r", "s").unwrap(), 73);
@@ -137,7 +137,7 @@ fn forgotten_documents_leave_no_trace() {
         }
         drop(raw);
         assert_eq!(
-            found(&index, &a, &["words of", "all"]).len(),
+            matching_bodies(&index, &a, &["words of", "all"]).len(),
             120 * (round + 1)
         );
     }
@@ -155,7 +155,7 @@ fn a_removed_session_leaves_no_trace_after_it_is_forgotten() {
         .apply(&[texts(&a, "s", &many), texts(&a, "t", &["words"])], None)
         .unwrap();
     index
-        .apply(&[IndexUpdate::Gone(((*b"r").into(), "s".into()))], None)
+        .apply(&[IndexUpdate::Removed(((*b"r").into(), "s".into()))], None)
         .unwrap();
     assert_eq!(index.forget(b"r", "s").unwrap(), 0);
     assert!(!contains_trace(&path, SECRET));

@@ -11,8 +11,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::command::{
-    Acquire, Append, Close, ConcurrentTurns, Ending, FencingToken, LeaseRequest, NewEvent,
-    NewSession, PutCheckpoint, Scope, SessionToken, Start, TakeLease, Viewer,
+    Acquire, Append, Close, ConcurrentTurns, Ending, FencingToken, LeaseCommand, LeaseRequest,
+    NewEvent, NewSession, PutCheckpoint, Scope, SessionToken, Start, Viewer,
 };
 use crate::keyring::OsEntropy;
 use crate::record::{CloseEvent, Entry, Event, StartEvent};
@@ -95,7 +95,7 @@ fn a_session() -> impl Strategy<Value = NewSession> {
         NewSession {
             title: title.map(Into::into),
             metadata,
-            ..NewSession::bare(sid(&session))
+            ..NewSession::with_id(sid(&session))
         }
     })
 }
@@ -201,7 +201,7 @@ fn a_lease() -> impl Strategy<Value = Write> {
     (a_session(), id(), any::<u32>(), 0..3_u8).prop_map(|(session, holder, n, kind)| {
         let (ttl, fence) = (Duration::from_millis(n.into()), n.into());
         let session_id = session.session_id.clone();
-        let ask = match kind {
+        let request = match kind {
             0 => LeaseRequest::Acquire(Box::new(Acquire {
                 ttl,
                 create: Some(session),
@@ -211,10 +211,10 @@ fn a_lease() -> impl Strategy<Value = Write> {
             1 => LeaseRequest::Renew { fence, ttl },
             _ => LeaseRequest::Release { fence },
         };
-        Write::Lease(Box::new(TakeLease {
+        Write::Lease(Box::new(LeaseCommand {
             session_id,
             holder: holder.into(),
-            ask,
+            request,
         }))
     })
 }
@@ -234,7 +234,7 @@ proptest! {
         prop_assert_eq!(decoded.write.session_id(), command.write.session_id());
         prop_assert_eq!(decoded.encode().unwrap(), bytes);
         let resumes = |write: &Write| match write {
-            Write::Lease(take) => match &take.ask {
+            Write::Lease(take) => match &take.request {
                 LeaseRequest::Acquire(acquire) => acquire.resumes,
                 _ => None,
             },

@@ -17,15 +17,15 @@ impl Fences {
     pub(super) fn to_ledger(&self, command: &Command) -> Command {
         let mut command = command.clone();
         let first = self.0.max(1);
-        let moved = |fence: &mut u64| *fence += if *fence > 0 { first - 1 } else { 0 };
-        if let Some(own) = &mut command.scope.fence {
-            moved(&mut own.fence);
+        let shift = |fence: &mut u64| *fence += if *fence > 0 { first - 1 } else { 0 };
+        if let Some(token) = &mut command.scope.fence {
+            shift(&mut token.fence);
         }
-        if let Write::Lease(take) = &mut command.write
+        if let Write::Lease(lease_command) = &mut command.write
             && let LeaseRequest::Renew { fence, .. } | LeaseRequest::Release { fence } =
-                &mut take.ask
+                &mut lease_command.request
         {
-            moved(fence);
+            shift(fence);
         }
         command
     }
@@ -37,26 +37,26 @@ impl Fences {
             .map(|text| {
                 NAMES
                     .iter()
-                    .fold(text, |text, name| self.renamed(&text, name))
+                    .fold(text, |text, name| self.with_shifted_fences(&text, name))
             })
             .collect()
     }
 
-    fn renamed(&self, text: &str, name: &str) -> String {
+    fn with_shifted_fences(&self, text: &str, name: &str) -> String {
         let mut pieces = text.split(name);
-        let mut renamed = pieces.next().unwrap().to_owned();
+        let mut with_shifted_fences = pieces.next().unwrap().to_owned();
         for piece in pieces {
             let digits = piece.bytes().take_while(u8::is_ascii_digit).count();
-            renamed += name;
+            with_shifted_fences += name;
             match piece[..digits].parse::<u64>() {
                 Ok(fence) if self.0 > 0 && fence >= self.0 => {
-                    renamed += &(fence - self.0 + 1).to_string();
+                    with_shifted_fences += &(fence - self.0 + 1).to_string();
                 }
-                _ => renamed += &piece[..digits],
+                _ => with_shifted_fences += &piece[..digits],
             }
-            renamed += &piece[digits..];
+            with_shifted_fences += &piece[digits..];
         }
-        renamed
+        with_shifted_fences
     }
 }
 

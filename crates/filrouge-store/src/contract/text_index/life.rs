@@ -1,8 +1,8 @@
 //! The life of sessions and documents.
 
 use super::{
-    IndexFixture, IndexTestExt as _, all_of, document, entry, found, query, shard, shown, texts,
-    tidied, update,
+    IndexFixture, IndexTestExt as _, all_words, document, entry, matching_bodies, query,
+    query_bodies, shard, texts, tidy_fully, update,
 };
 use crate::text_index::{CandidateQuery, Coverage, IndexScope, IndexUpdate, IndexVersion};
 
@@ -16,7 +16,7 @@ fn keys(f: &IndexFixture, realm: &str, session: &str) -> Vec<String> {
         ..query(&reach, &[])
     };
     let key = |body: String| body.split_once('=').unwrap().0.to_owned();
-    let mut keys: Vec<String> = shown(&*f.index, &own).into_iter().map(key).collect();
+    let mut keys: Vec<String> = query_bodies(&*f.index, &own).into_iter().map(key).collect();
     keys.sort();
     keys
 }
@@ -26,37 +26,39 @@ pub fn documents_are_added_and_removed(make: Make) {
     let all = ["one apple", "two apples", "three pears"];
     f.index.apply(&[texts(&a, "s", &all)], None).unwrap();
     assert_eq!(
-        found(&*f.index, &a, &["apple"]),
+        matching_bodies(&*f.index, &a, &["apple"]),
         ["1=two apples", "0=one apple"]
     );
     let session = f.index.session(b"r", "s").unwrap().unwrap();
     assert_eq!((&session.shard, &session.entry), (&a, &entry("s")));
     for tidy in [false, true] {
         if tidy {
-            tidied(&*f.index);
+            tidy_fully(&*f.index);
         }
         // One document is new, one is unchanged, one is removed; then another one is removed.
         let again = vec![document("0", 7, "one plum")];
-        let gone = Coverage::Units(vec![2, 77]);
+        let units = Coverage::Units(vec![2, 77]);
         f.index
-            .apply(&[update(&a, "s", gone, again)], None)
+            .apply(&[update(&a, "s", units, again)], None)
             .unwrap();
-        assert_eq!(found(&*f.index, &a, &["apple"]), ["1=two apples"]);
-        assert_eq!(found(&*f.index, &a, &["plum"]), ["0=one plum"]);
+        assert_eq!(matching_bodies(&*f.index, &a, &["apple"]), ["1=two apples"]);
+        assert_eq!(matching_bodies(&*f.index, &a, &["plum"]), ["0=one plum"]);
         assert_eq!(keys(&f, "r", "s"), ["0", "1"]);
-        let gone = Coverage::Units(vec![1, 77]);
+        let units = Coverage::Units(vec![1, 77]);
         let back = vec![document("2", 2, "three pears")];
-        f.index.apply(&[update(&a, "s", gone, back)], None).unwrap();
+        f.index
+            .apply(&[update(&a, "s", units, back)], None)
+            .unwrap();
         assert_eq!(keys(&f, "r", "s"), ["0", "2"]);
-        assert_eq!(found(&*f.index, &a, &["apple"]), [""; 0]);
+        assert_eq!(matching_bodies(&*f.index, &a, &["apple"]), [""; 0]);
         f.index.apply(&[texts(&a, "s", &all)], None).unwrap();
-        assert_eq!(found(&*f.index, &a, &["apple"]).len(), 2);
+        assert_eq!(matching_bodies(&*f.index, &a, &["apple"]).len(), 2);
         assert_eq!(f.index.session(b"r", "s").unwrap().unwrap().no, session.no);
     }
-    let gone = IndexUpdate::Gone(((*b"r").into(), "s".into()));
-    f.index.apply(&[gone.clone(), gone], None).unwrap();
+    let removal = IndexUpdate::Removed(((*b"r").into(), "s".into()));
+    f.index.apply(&[removal.clone(), removal], None).unwrap();
     assert_eq!(f.index.session(b"r", "s").unwrap(), None);
-    assert_eq!(found(&*f.index, &a, &["apple"]), [""; 0]);
+    assert_eq!(matching_bodies(&*f.index, &a, &["apple"]), [""; 0]);
     assert!(f.index.sessions(&IndexScope::Shard(a)).unwrap().is_empty());
 }
 
@@ -70,7 +72,7 @@ pub fn unchanged_documents_keep_their_numbers(make: Make) {
         f.index.clear().unwrap();
         f.index.apply(&[texts(&a, "s", &all)], None).unwrap();
         if tidy {
-            tidied(&*f.index);
+            tidy_fully(&*f.index);
         }
         let before = numbers();
         f.index
@@ -86,7 +88,7 @@ pub fn unchanged_documents_keep_their_numbers(make: Make) {
         f.index
             .apply(&[update(&a, "s", Coverage::Units(vec![1]), twice)], None)
             .unwrap();
-        assert_eq!(found(&*f.index, &a, &["two"]), ["1=two apples"]);
+        assert_eq!(matching_bodies(&*f.index, &a, &["two"]), ["1=two apples"]);
         let again = texts(&a, "s", &["one apple", "two apples", "three pears"]);
         let before = numbers();
         f.index.apply(&[again], None).unwrap();
@@ -99,13 +101,13 @@ pub fn a_session_moves_to_another_shard(make: Make) {
     f.index
         .apply(&[texts(&a, "s", &["apple", "apple pie"])], None)
         .unwrap();
-    tidied(&*f.index);
+    tidy_fully(&*f.index);
     let one = vec![document("0", 0, "apple")];
     f.index
         .apply(&[update(&b, "s", Coverage::Units(Vec::new()), one)], None)
         .unwrap();
-    assert_eq!(found(&*f.index, &a, &["apple"]), [""; 0]);
-    assert_eq!(found(&*f.index, &b, &["apple"]), ["0=apple"]);
+    assert_eq!(matching_bodies(&*f.index, &a, &["apple"]), [""; 0]);
+    assert_eq!(matching_bodies(&*f.index, &b, &["apple"]), ["0=apple"]);
     assert_eq!(f.index.session(b"r", "s").unwrap().unwrap().shard, b);
     let in_a = f.index.sessions(&IndexScope::Shard(a)).unwrap();
     let in_realm = f
@@ -118,8 +120,8 @@ pub fn a_session_moves_to_another_shard(make: Make) {
     f.index
         .apply(&[texts(&other, "s", &["apple"])], None)
         .unwrap();
-    assert_eq!(found(&*f.index, &b, &["apple"]), ["0=apple"]);
-    assert_eq!(found(&*f.index, &other, &["apple"]), ["0=apple"]);
+    assert_eq!(matching_bodies(&*f.index, &b, &["apple"]), ["0=apple"]);
+    assert_eq!(matching_bodies(&*f.index, &other, &["apple"]), ["0=apple"]);
     assert_ne!(
         f.index.session(b"q", "s").unwrap().unwrap().no,
         f.index.session(b"r", "s").unwrap().unwrap().no
@@ -136,8 +138,11 @@ pub fn changes_are_atomic_with_the_position(make: Make) {
     f.index
         .apply(&[texts(&a, "t", &["apple"])], Some(b""))
         .unwrap();
-    assert_eq!((f.again)().position().unwrap().as_deref(), Some(&b""[..]));
-    assert_eq!(found(&*(f.again)(), &a, &["apple"]).len(), 2);
+    assert_eq!(
+        (f.open_again)().position().unwrap().as_deref(),
+        Some(&b""[..])
+    );
+    assert_eq!(matching_bodies(&*(f.open_again)(), &a, &["apple"]).len(), 2);
 }
 
 pub fn a_change_requires_the_expected_version(make: Make) {
@@ -146,24 +151,24 @@ pub fn a_change_requires_the_expected_version(make: Make) {
         let updates = [texts(&a, "s", &[words])];
         f.index.apply_if(seen, &updates, Some(at)).unwrap()
     };
-    let first = f.index.seen().unwrap();
+    let first = f.index.version().unwrap();
     assert!(put(&first, "apple", b"1"));
     assert!(!put(&first, "pear", b"2"));
-    let second = f.index.seen().unwrap();
+    let second = f.index.version().unwrap();
     assert_eq!(second.position.as_deref(), Some(&b"1"[..]));
     f.index.forget(b"r", "unknown").unwrap();
     assert!(!put(&second, "pear", b"2"));
-    let third = (f.again)().seen().unwrap();
+    let third = (f.open_again)().version().unwrap();
     assert!(third.forgotten > second.forgotten);
     f.index.forget(b"r", "s").unwrap();
     assert!(!put(&third, "pear", b"2"));
-    assert_eq!(found(&*f.index, &a, &["pear"]), [""; 0]);
-    assert!(put(&f.index.seen().unwrap(), "pear", b"2"));
-    assert_eq!(found(&*f.index, &a, &["pear"]), ["0=pear"]);
-    let fourth = f.index.seen().unwrap();
+    assert_eq!(matching_bodies(&*f.index, &a, &["pear"]), [""; 0]);
+    assert!(put(&f.index.version().unwrap(), "pear", b"2"));
+    assert_eq!(matching_bodies(&*f.index, &a, &["pear"]), ["0=pear"]);
+    let fourth = f.index.version().unwrap();
     f.index.clear().unwrap();
     assert!(!put(&fourth, "plum", b"3"));
-    assert!(f.index.seen().unwrap().forgotten > fourth.forgotten);
+    assert!(f.index.version().unwrap().forgotten > fourth.forgotten);
 }
 
 pub fn a_forgotten_session_is_deleted(make: Make) {
@@ -176,13 +181,13 @@ pub fn a_forgotten_session_is_deleted(make: Make) {
             )
             .unwrap();
         if tidy {
-            tidied(&*f.index);
+            tidy_fully(&*f.index);
         }
         assert_eq!(f.index.unread(9).unwrap(), Vec::new());
         assert_eq!(f.index.forget(b"r", "s").unwrap(), 1);
         assert_eq!(f.index.forget(b"r", "s").unwrap(), 0);
         assert_eq!(f.index.forget(b"q", "t").unwrap(), 0);
-        assert_eq!(found(&*f.index, &a, &["apple"]), ["0=apple pie"]);
+        assert_eq!(matching_bodies(&*f.index, &a, &["apple"]), ["0=apple pie"]);
         let session = f.index.session(b"r", "s").unwrap().unwrap();
         assert_eq!(session.entry.stamp, [0, 0]);
         assert_eq!(keys(&f, "r", "s"), [""; 0]);
@@ -200,7 +205,7 @@ pub fn a_cleared_index_is_empty(make: Make) {
     f.index.clear().unwrap();
     assert_eq!(f.index.position().unwrap(), None);
     assert_eq!(f.index.session(b"r", "s").unwrap(), None);
-    assert_eq!(found(&*f.index, &a, &["apple"]), [""; 0]);
+    assert_eq!(matching_bodies(&*f.index, &a, &["apple"]), [""; 0]);
     let status = f.index.status().unwrap();
     assert_eq!(
         (status.sessions, status.documents, status.text_bytes),
@@ -208,7 +213,7 @@ pub fn a_cleared_index_is_empty(make: Make) {
     );
     f.index.apply(&[texts(&a, "s", &["apple"])], None).unwrap();
     assert!(f.index.session(b"r", "s").unwrap().unwrap().no > before.no);
-    assert_eq!(found(&*f.index, &a, &["apple"]), ["0=apple"]);
+    assert_eq!(matching_bodies(&*f.index, &a, &["apple"]), ["0=apple"]);
 }
 
 pub fn numbers_are_never_reused(make: Make) {
@@ -225,8 +230,8 @@ pub fn numbers_are_never_reused(make: Make) {
             0 => f.index.forget(b"r", "s").map(|_| ()).unwrap(),
             1 => f.index.clear().unwrap(),
             _ => {
-                let gone = IndexUpdate::Gone(((*b"r").into(), "s".into()));
-                f.index.apply(&[gone], None).unwrap();
+                let removal = IndexUpdate::Removed(((*b"r").into(), "s".into()));
+                f.index.apply(&[removal], None).unwrap();
                 f.index.apply(&[texts(&a, "s", &[])], None).unwrap();
                 let no = f.index.session(b"r", "s").unwrap().unwrap().no;
                 assert!(no > sessions);
@@ -252,7 +257,7 @@ pub fn the_status_counts_sessions_and_documents(make: Make) {
         (2, 3, 14)
     );
     f.index.apply(&[texts(&a, "s", &["pear"])], None).unwrap();
-    let status = (f.again)().status().unwrap();
+    let status = (f.open_again)().status().unwrap();
     assert_eq!(
         (status.sessions, status.documents, status.text_bytes),
         (2, 2, 9)
@@ -270,7 +275,7 @@ pub fn two_handles_write_concurrently(make: Make) {
     let reach = IndexScope::Shard(a.clone());
     std::thread::scope(|threads| {
         for n in 0..2 {
-            let (index, a) = ((f.again)(), &a);
+            let (index, a) = ((f.open_again)(), &a);
             threads.spawn(move || {
                 for m in 0..20 {
                     let words = format!("apple of {n} {m}");
@@ -282,21 +287,24 @@ pub fn two_handles_write_concurrently(make: Make) {
                 }
             });
         }
-        let index = (f.again)();
+        let index = (f.open_again)();
         let reach = &reach;
         threads.spawn(move || {
             let mut before = 0;
-            let terms = all_of(&["apple"]);
+            let terms = all_words(&["apple"]);
             while before < 40 {
-                let now = shown(&*index, &query(reach, &terms)).len();
+                let now = query_bodies(&*index, &query(reach, &terms)).len();
                 assert!(now >= before);
                 before = now;
             }
         });
     });
-    assert_eq!(found(&*f.index, &a, &["apple of"]).len(), 40);
-    assert_eq!(found(&*f.index, &a, &["of 1 19"]), ["0=apple of 1 19"]);
-    (f.again)().forget(b"r", "s1-19").unwrap();
-    assert_eq!(found(&*f.index, &a, &["of 1 19"]), [""; 0]);
+    assert_eq!(matching_bodies(&*f.index, &a, &["apple of"]).len(), 40);
+    assert_eq!(
+        matching_bodies(&*f.index, &a, &["of 1 19"]),
+        ["0=apple of 1 19"]
+    );
+    (f.open_again)().forget(b"r", "s1-19").unwrap();
+    assert_eq!(matching_bodies(&*f.index, &a, &["of 1 19"]), [""; 0]);
     assert_eq!(f.index.sessions(&reach).unwrap().len(), 40);
 }

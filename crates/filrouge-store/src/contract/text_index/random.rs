@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use super::{IndexFixture, IndexTestExt as _, document, memory, query, shard, tidied, update};
+use super::{IndexFixture, IndexTestExt as _, document, memory, query, shard, tidy_fully, update};
 use crate::text_index::{
     CandidateFilter, CandidateQuery, Coverage, IndexScope, IndexUpdate, NewDocument,
     SessionSelection, Shard, TITLE, TextIndex, fold,
@@ -19,10 +19,10 @@ enum RandomStep {
         coverage: Option<Coverage>,
         texts: Vec<(u64, u8, i64, String)>,
     },
-    Gone(usize),
+    Remove(usize),
     Forget(usize),
     Tidy,
-    Ask(Vec<Vec<String>>, bool, Option<i64>),
+    Query(Vec<Vec<String>>, bool, Option<i64>),
 }
 
 const OWNERS: [&str; 3] = ["a", "b", "c"];
@@ -45,7 +45,7 @@ fn words() -> impl Strategy<Value = String> {
 fn step() -> impl Strategy<Value = RandomStep> {
     let texts = proptest::collection::vec((0..6_u64, 0..4_u8, -5..5_i64, words()), 0..5);
     let coverage = prop_oneof![
-        Just(Some(Coverage::Whole)),
+        Just(Some(Coverage::All)),
         proptest::collection::vec(0..6_u64, 0..3).prop_map(|units| Some(Coverage::Units(units))),
         Just(Some(Coverage::Units(vec![1, 3]))),
         Just(None),
@@ -55,14 +55,14 @@ fn step() -> impl Strategy<Value = RandomStep> {
     let terms = proptest::collection::vec(term, 0..4);
     prop_oneof![
         5 => (0..3_usize, 0..4_usize, coverage, texts).prop_map(|(owner, session, coverage, texts)| RandomStep::Put { owner, session, coverage, texts }),
-        1 => (0..4_usize).prop_map(RandomStep::Gone),
+        1 => (0..4_usize).prop_map(RandomStep::Remove),
         1 => (0..4_usize).prop_map(RandomStep::Forget),
         2 => Just(RandomStep::Tidy),
-        4 => (terms, any::<bool>(), proptest::option::of(-5..5_i64)).prop_map(|(terms, any, since)| RandomStep::Ask(terms, any, since)),
+        4 => (terms, any::<bool>(), proptest::option::of(-5..5_i64)).prop_map(|(terms, any, since)| RandomStep::Query(terms, any, since)),
     ]
 }
 
-fn made(step: &RandomStep) -> Option<(usize, IndexUpdate)> {
+fn to_update(step: &RandomStep) -> Option<(usize, IndexUpdate)> {
     match step {
         RandomStep::Put {
             owner,
@@ -83,16 +83,16 @@ fn made(step: &RandomStep) -> Option<(usize, IndexUpdate)> {
                 update(&of, &format!("s{session}"), coverage, documents),
             ))
         }
-        RandomStep::Gone(session) => {
-            let gone = IndexUpdate::Gone(((*b"r").into(), format!("s{session}").into()));
-            Some((0, gone))
+        RandomStep::Remove(session) => {
+            let removal = IndexUpdate::Removed(((*b"r").into(), format!("s{session}").into()));
+            Some((0, removal))
         }
         _ => None,
     }
 }
 
-/// The compared properties of a document: its session's id, its key with its text, its kind and time, and the terms that
-/// it really meets.
+/// The compared properties of a document: its session's id, its key with its text, its kind and time, and the terms
+/// that it really meets.
 type Row = (String, String, u8, i64, u64);
 
 fn rows(index: &dyn TextIndex, query: &CandidateQuery<'_>) -> Vec<Row> {
@@ -108,9 +108,12 @@ fn rows(index: &dyn TextIndex, query: &CandidateQuery<'_>) -> Vec<Row> {
         let text = fold(body.split_once('=').unwrap().1).into_owned();
         let mut met = 0;
         for (n, term) in query.wanted.terms().iter().enumerate() {
-            let holds = term.iter().any(|literal| text.contains(literal.as_str()));
-            assert!(!holds || candidate.met >> n & 1 == 1, "{body:?} {term:?}");
-            met |= u64::from(holds) << n;
+            let is_contained = term.iter().any(|literal| text.contains(literal.as_str()));
+            assert!(
+                !is_contained || candidate.met >> n & 1 == 1,
+                "{body:?} {term:?}"
+            );
+            met |= u64::from(is_contained) << n;
         }
         let is_met = match query.wanted.is_any() {
             true => met != 0,
@@ -128,13 +131,17 @@ fn rows(index: &dyn TextIndex, query: &CandidateQuery<'_>) -> Vec<Row> {
 }
 
 /// The result of a query in each shard and in all.
-fn answers(index: &dyn TextIndex, step: &RandomStep, reaches: &[IndexScope]) -> Vec<Vec<Row>> {
-    let RandomStep::Ask(terms, any, since) = step else {
+fn query_results(
+    index: &dyn TextIndex,
+    step: &RandomStep,
+    reaches: &[IndexScope],
+) -> Vec<Vec<Row>> {
+    let RandomStep::Query(terms, any, since) = step else {
         return Vec::new();
     };
     let fold = |term: &Vec<String>| term.iter().map(|l| fold(l).into_owned()).collect();
     let terms: Vec<Vec<String>> = terms.iter().map(fold).collect();
-    let ask = |reach| {
+    let query_in = |reach| {
         let question = CandidateQuery {
             wanted: match any {
                 true => CandidateFilter::Any(&terms),
@@ -145,23 +152,23 @@ fn answers(index: &dyn TextIndex, step: &RandomStep, reaches: &[IndexScope]) -> 
         };
         rows(index, &question)
     };
-    reaches.iter().map(ask).collect()
+    reaches.iter().map(query_in).collect()
 }
 
-fn take(index: &dyn TextIndex, step: &RandomStep) {
-    if let Some((_, update)) = made(step) {
+fn apply_step(index: &dyn TextIndex, step: &RandomStep) {
+    if let Some((_, update)) = to_update(step) {
         index.apply(&[update], None).unwrap();
     }
     match step {
         RandomStep::Forget(session) => {
             index.forget(b"r", &format!("s{session}")).unwrap();
         }
-        RandomStep::Tidy => tidied(index),
+        RandomStep::Tidy => tidy_fully(index),
         _ => {}
     }
 }
 
-fn lives(cases: u32, test: impl Fn(Vec<RandomStep>)) {
+fn run_random_steps(cases: u32, test: impl Fn(Vec<RandomStep>)) {
     let config = Config {
         cases,
         failure_persistence: None,
@@ -185,13 +192,14 @@ pub fn no_document_is_missed(make: Make) {
     reaches.push(IndexScope::Realm((*b"r").into()));
     reaches.push(IndexScope::Realm((*b"q").into()));
     let (index, model) = (make(), memory());
-    lives(48, |steps| {
+    run_random_steps(48, |steps| {
         index.index.clear().unwrap();
         model.index.clear().unwrap();
         for step in &steps {
-            take(&*index.index, step);
-            take(&*model.index, step);
-            let [found, expected] = [&index, &model].map(|f| answers(&*f.index, step, &reaches));
+            apply_step(&*index.index, step);
+            apply_step(&*model.index, step);
+            let [found, expected] =
+                [&index, &model].map(|f| query_results(&*f.index, step, &reaches));
             assert_eq!(found, expected, "{step:?}");
         }
         let [found, expected] = [&index, &model].map(|f| {
@@ -206,7 +214,7 @@ pub fn no_document_is_missed(make: Make) {
 pub fn other_owners_do_not_matter(make: Make) {
     let reaches = [IndexScope::Shard(owner("a"))];
     let (alone, among) = (make(), make());
-    lives(24, |steps| {
+    run_random_steps(24, |steps| {
         alone.index.clear().unwrap();
         among.index.clear().unwrap();
         for (n, step) in steps.iter().enumerate() {
@@ -225,16 +233,17 @@ pub fn other_owners_do_not_matter(make: Make) {
                 },
                 step => step,
             };
-            take(&*among.index, &step);
+            apply_step(&*among.index, &step);
             let own = match &step {
                 RandomStep::Put { owner, .. } => *owner == 0,
-                RandomStep::Gone(session) | RandomStep::Forget(session) => session % 3 == 0,
+                RandomStep::Remove(session) | RandomStep::Forget(session) => session % 3 == 0,
                 _ => true,
             };
             if own {
-                take(&*alone.index, &step);
+                apply_step(&*alone.index, &step);
             }
-            let [alone, among] = [&alone, &among].map(|f| answers(&*f.index, &step, &reaches));
+            let [alone, among] =
+                [&alone, &among].map(|f| query_results(&*f.index, &step, &reaches));
             assert_eq!(alone, among, "{n} {step:?}");
         }
     });

@@ -14,7 +14,7 @@ fn vector(no: usize) -> Vec<i8> {
 }
 
 /// Six documents of one shard and one of another, newest first.
-fn some(f: &IndexFixture) -> Vec<Candidate> {
+fn add_documents(f: &IndexFixture) -> Vec<Candidate> {
     let (a, b) = (shard("r", "a"), shard("r", "b"));
     f.index
         .apply(&[texts(&a, "s", &WORDS), texts(&b, "t", &["seven"])], None)
@@ -25,14 +25,14 @@ fn some(f: &IndexFixture) -> Vec<Candidate> {
 
 pub fn the_nearest_documents_are_found(make: Make) {
     let f = make();
-    let all = some(&f);
-    let of = |c: &Candidate| (c.document, vector(usize::try_from(c.document).unwrap()));
-    let mut put: Vec<_> = all.iter().map(of).collect();
+    let all = add_documents(&f);
+    let vector_of = |c: &Candidate| (c.document, vector(usize::try_from(c.document).unwrap()));
+    let mut put: Vec<_> = all.iter().map(vector_of).collect();
     put.push((u64::MAX, vector(1)));
     put.push((1 << 40, vector(1)));
     f.index.put_vectors("m", &put).unwrap();
     f.index.put_vectors("m", &put[..1]).unwrap();
-    let asked = vector(3);
+    let query_vector = vector(3);
     for (reach, count) in [
         (IndexScope::Shard(shard("r", "a")), 6),
         (IndexScope::Realm((*b"r").into()), 7),
@@ -42,27 +42,38 @@ pub fn the_nearest_documents_are_found(make: Make) {
         let candidates = f.index.candidates(&question).unwrap();
         let mut expected: Vec<_> = candidates
             .into_iter()
-            .map(|c| (c, product(&asked, &of(&c).1).unwrap()))
+            .map(|c| (c, product(&query_vector, &vector_of(&c).1).unwrap()))
             .collect();
         expected.sort_by_key(|(c, p)| (-p, std::cmp::Reverse(c.document)));
         assert_eq!(expected.len(), count);
         for limit in [0, 1, 3, 100] {
-            let near = f.index.nearest("m", &asked, &question, limit).unwrap();
+            let near = f
+                .index
+                .nearest("m", &query_vector, &question, limit)
+                .unwrap();
             assert_eq!(near, expected[..limit.min(count)]);
         }
-        assert_eq!(f.index.nearest("n", &asked, &question, 9).unwrap(), []);
-        assert_eq!(f.index.nearest("m", &asked[1..], &question, 9).unwrap(), []);
+        assert_eq!(
+            f.index.nearest("n", &query_vector, &question, 9).unwrap(),
+            []
+        );
+        assert_eq!(
+            f.index
+                .nearest("m", &query_vector[1..], &question, 9)
+                .unwrap(),
+            []
+        );
         let kinds = CandidateQuery {
             kinds: 1 << 5,
             ..question
         };
-        assert_eq!(f.index.nearest("m", &asked, &kinds, 9).unwrap(), []);
+        assert_eq!(f.index.nearest("m", &query_vector, &kinds, 9).unwrap(), []);
     }
 }
 
 pub fn documents_without_vectors_are_found(make: Make) {
     let f = make();
-    let all = numbers(&some(&f));
+    let all = numbers(&add_documents(&f));
     let without = |limit| f.index.without_vector("m", ALL_KINDS, limit).unwrap();
     assert_eq!(without(100), all);
     assert_eq!(without(2), all[..2]);
@@ -86,7 +97,7 @@ pub fn documents_without_vectors_are_found(make: Make) {
 
 pub fn vectors_are_removed_with_their_documents(make: Make) {
     let f = make();
-    let all = numbers(&some(&f));
+    let all = numbers(&add_documents(&f));
     let put: Vec<_> = all.iter().map(|no| (*no, vec![1, 2])).collect();
     f.index.put_vectors("m", &put).unwrap();
     f.index.put_vectors("n", &put[..2]).unwrap();

@@ -10,7 +10,7 @@ use crate::command::{Adopt, SideRows};
 use crate::read::{
     VerifiedSession, VerifiedSnapshot, in_session, session_erased, session_not_found,
 };
-use crate::record::{ChainedItem, CommitmentProof, Event, Seqs, relinked};
+use crate::record::{ChainedItem, CommitmentProof, Event, Seqs, compute_link};
 use crate::rows::View;
 use crate::rules::redaction_prefix;
 
@@ -44,14 +44,14 @@ pub(super) fn adopt<V: View + ?Sized>(
 ) -> Result<Adopt, Failure> {
     let stored = snapshot.view.session(tenant, id, None)?;
     let stored = stored.ok_or_else(|| session_not_found(id))?;
-    let session = snapshot.load(stored)?;
+    let session = snapshot.verified_session(stored)?;
     if session.row.erased.is_some() {
         return Err(session_erased(id));
     }
-    let items = in_session(id, kept(snapshot, &session, keep))?;
-    let renumbered = Renumbered::of(&items);
-    let side_rows = renumbered.side_rows(snapshot, &session)?;
-    let items = renumbered.items(items, &session, keep);
+    let items = in_session(id, kept_items(snapshot, &session, keep))?;
+    let new_seqs = NewSeqs::new(&items);
+    let side_rows = new_seqs.side_rows(snapshot, &session)?;
+    let items = new_seqs.renumber(items, &session, keep);
     Ok(Adopt {
         session: session.row,
         updated_at: session.head.updated_at,
@@ -61,15 +61,15 @@ pub(super) fn adopt<V: View + ?Sized>(
 }
 
 /// The kept items, unchanged.
-fn kept<V: View + ?Sized>(
+fn kept_items<V: View + ?Sized>(
     snapshot: &VerifiedSnapshot<'_, V>,
     session: &VerifiedSession,
     keep: &FieldRetention,
 ) -> Result<Vec<ChainedItem>, Failure> {
     let mut known_turns: BTreeMap<TurnId, bool> = BTreeMap::new();
     let (mut kept, mut question_filter) = (Vec::new(), QuestionFilter::default());
-    snapshot.each_chained(session, |one| {
-        let exists = match one.item.turn_id {
+    snapshot.for_each_chained_item(session, |chained| {
+        let exists = match chained.item.turn_id {
             None => true,
             Some(id) => match known_turns.get(&id) {
                 Some(exists) => *exists,
@@ -82,110 +82,122 @@ fn kept<V: View + ?Sized>(
         };
         // A trimmed turn may have left items among those of later turns.
         if exists {
-            let wanted = is_kept(&one, keep);
-            question_filter.take(one, wanted, &mut kept);
+            let is_kept = is_kept(&chained, keep);
+            question_filter.add(chained, is_kept, &mut kept);
         }
         Ok(())
     })?;
     Ok(kept)
 }
 
-/// An item without a turn concerns the session (it was linked, redacted or closed), and events define their turn: both
-/// are always kept.
-fn is_kept(one: &ChainedItem, keep: &FieldRetention) -> bool {
-    one.item.turn_id.is_none()
-        || !one.events.is_empty()
-        || keep.record.keeps(&one.item.body.channel)
+/// Whether the policy keeps an item. Items without a turn record changes of the session (link, redaction or closing),
+/// and items with events define their turn: both are always kept.
+fn is_kept(chained: &ChainedItem, keep: &FieldRetention) -> bool {
+    chained.item.turn_id.is_none()
+        || !chained.events.is_empty()
+        || keep.record.keeps(&chained.item.body.channel)
 }
 
 /// Selects items so that a turn's question stays the same. The question consists of the question items among the turn's
 /// first two items. If a later question is kept, the item that follows the turn's first item is kept too; otherwise the
 /// later question would become the second item and thus part of the turn's question.
 ///
-/// The value: the newest started turn, the seq of its first item, and the item directly after that one if nothing else
-/// keeps it. `None` once another item was kept.
+/// The value contains the newest started turn, the seq of its first item, and the following item if the policy does not
+/// keep it. `None` after another item was kept.
 #[derive(Default)]
 struct QuestionFilter(Option<(TurnId, u64, Option<ChainedItem>)>);
 
 impl QuestionFilter {
-    fn take(&mut self, one: ChainedItem, wanted: bool, kept: &mut Vec<ChainedItem>) {
-        let (item, seq) = (&one.item, one.item.seq);
-        let starts = one.events.iter().any(|e| matches!(e, Event::Start(_)));
-        if starts && let Some(turn) = item.turn_id {
+    /// Adds the session's next item to `kept`, if it is kept.
+    fn add(&mut self, chained: ChainedItem, is_kept: bool, kept: &mut Vec<ChainedItem>) {
+        let (item, seq) = (&chained.item, chained.item.seq);
+        let starts_turn = chained.events.iter().any(|e| matches!(e, Event::Start(_)));
+        if starts_turn && let Some(turn) = item.turn_id {
             self.0 = Some((turn, seq, None));
-            kept.push(one);
+            kept.push(chained);
             return;
         }
-        if !wanted {
+        if !is_kept {
             // While this item directly follows the first one, no later item can become the second.
             if let Some((_, first, between)) = &mut self.0
                 && seq == *first + 1
             {
-                *between = Some(one);
+                *between = Some(chained);
             }
             return;
         }
         if let Some((turn, _, between)) = self.0.take() {
-            let asks = item.body.role == Role::User && item.body.channel == Channel::Question;
-            if asks && item.turn_id == Some(turn) {
+            let is_question =
+                item.body.role == Role::User && item.body.channel == Channel::Question;
+            if is_question && item.turn_id == Some(turn) {
                 kept.extend(between);
             }
         }
-        kept.push(one);
+        kept.push(chained);
     }
 }
 
 /// The new seqs of the kept items by their old seqs: dense from 1.
-struct Renumbered(BTreeMap<u64, u64>);
+struct NewSeqs(BTreeMap<u64, u64>);
 
-impl Renumbered {
-    fn of(items: &[ChainedItem]) -> Self {
-        Self(items.iter().map(|one| one.item.seq).zip(1..).collect())
+impl NewSeqs {
+    fn new(items: &[ChainedItem]) -> Self {
+        Self(
+            items
+                .iter()
+                .map(|chained| chained.item.seq)
+                .zip(1..)
+                .collect(),
+        )
     }
 
     /// The items with their new seqs, chained in this order.
-    fn items(
+    fn renumber(
         &self,
         items: Vec<ChainedItem>,
         session: &VerifiedSession,
         keep: &FieldRetention,
     ) -> Vec<ChainedItem> {
         let mut link = GENESIS;
-        let renumbered = items.into_iter().zip(1..).map(|(mut one, seq)| {
-            one.item.seq = seq;
-            self.update_references(&mut one);
-            one.events.iter_mut().for_each(|event| filter(event, keep));
-            one.link = relinked(&one, &link, &session.scope);
-            link = one.link;
-            one
+        let renumbered = items.into_iter().zip(1..).map(|(mut chained, seq)| {
+            chained.item.seq = seq;
+            self.update_references(&mut chained);
+            chained
+                .events
+                .iter_mut()
+                .for_each(|event| drop_unlisted_metadata(event, keep));
+            chained.link = compute_link(&chained, &link, &session.scope);
+            link = chained.link;
+            chained
         });
         renumbered.collect()
     }
 
     /// Updates an item's references to the new seqs.
-    fn update_references(&self, one: &mut ChainedItem) {
-        if let CommitmentProof::Erased { redaction_seq, .. } = &mut one.proof {
+    fn update_references(&self, chained: &mut ChainedItem) {
+        if let CommitmentProof::Erased { redaction_seq, .. } = &mut chained.proof {
             // A redaction has no turn and follows the items that it names, so it is kept.
             *redaction_seq = self.0.get(redaction_seq).copied().unwrap_or(0);
         }
-        let mut named = None;
-        for event in &mut one.events {
+        let mut redacted = None;
+        for event in &mut chained.events {
             if let Event::Redact(seqs) = event {
-                let now = self.seqs(seqs);
-                let then = std::mem::replace(seqs, now.clone());
-                named = Some((then, now));
+                let new = self.renumbered_seqs(seqs);
+                let old = std::mem::replace(seqs, new.clone());
+                redacted = Some((old, new));
             }
         }
-        let Some((then, now)) = named else {
+        let Some((old, new)) = redacted else {
             return;
         };
-        let (then, text) = (redaction_prefix(&then), one.item.body.parts.as_str());
-        if let Some(rest) = text.strip_prefix(&then) {
-            let parts = format!("{}{rest}", redaction_prefix(&now));
-            one.item.body.parts = RawJson::from_checked(parts);
+        let (old_prefix, text) = (redaction_prefix(&old), chained.item.body.parts.as_str());
+        if let Some(suffix) = text.strip_prefix(&old_prefix) {
+            let parts = format!("{}{suffix}", redaction_prefix(&new));
+            chained.item.body.parts = RawJson::from_checked(parts);
         }
-        // A redaction of which no named item is kept stays as an item that records the person and the reason.
-        one.events
+        // If no item that a redaction names is kept, the redaction stays as an item with the person and the reason.
+        chained
+            .events
             .retain(|event| !matches!(event, Event::Redact(seqs) if seqs.count() == 0));
     }
 
@@ -198,10 +210,10 @@ impl Renumbered {
         let mut checkpoints = BTreeMap::new();
         for seq in snapshot.view.checkpoint_seqs(session.pk)? {
             // Unreadable checkpoints are dropped.
-            if let Some(mut found) = snapshot.readable_checkpoint(session, seq)? {
+            if let Some(mut checkpoint) = snapshot.readable_checkpoint(session, seq)? {
                 let last = self.0.range(..=seq).next_back();
-                found.seq = last.map_or(0, |(_, seq)| *seq);
-                checkpoints.insert(found.seq, found);
+                checkpoint.seq = last.map_or(0, |(_, seq)| *seq);
+                checkpoints.insert(checkpoint.seq, checkpoint);
             }
         }
         Ok(SideRows {
@@ -210,24 +222,25 @@ impl Renumbered {
         })
     }
 
-    fn seqs(&self, seqs: &Seqs) -> Seqs {
+    /// The new seqs of those items in `seqs` that are kept.
+    fn renumbered_seqs(&self, seqs: &Seqs) -> Seqs {
         let kept = seqs
             .ranges()
             .flat_map(|(first, last)| self.0.range(first..=last));
         let kept: BTreeSet<u64> = kept.map(|(_, seq)| *seq).collect();
-        Seqs::of(kept.into_iter().map(|seq| (seq, seq))).unwrap_or_default()
+        Seqs::from_ranges(kept.into_iter().map(|seq| (seq, seq))).unwrap_or_default()
     }
 }
 
 /// Drops the members of a turn's metadata that are not listed.
-fn filter(event: &mut Event, keep: &FieldRetention) {
+fn drop_unlisted_metadata(event: &mut Event, keep: &FieldRetention) {
     let metadata = match event {
         Event::Start(start) => &mut start.metadata,
         Event::Close(close) => &mut close.metadata,
         _ => return,
     };
-    if let Some(all) = metadata {
-        let (kept, _) = keep.metadata_of(all);
+    if let Some(members) = metadata {
+        let (kept, _) = keep.metadata_of(members);
         *metadata = Some(kept);
     }
 }

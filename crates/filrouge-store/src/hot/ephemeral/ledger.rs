@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use filrouge_types::Failure;
 use tokio::sync::watch;
 
-use super::{EphemeralSessions, locked};
+use super::{EphemeralSessions, lock};
 use crate::command::Command;
-use crate::hot::rows::HeldRows;
+use crate::hot::rows::EphemeralRows;
 use crate::keyring::{Keyring, MAC_BYTES};
 use crate::ledger::{
     Backend, CommittedWrite, Durability, Health, Ledger, Position, QuerySubject, SnapshotQuery,
@@ -30,12 +30,12 @@ impl Ledger for EphemeralSessions {
             return Ok(());
         };
         let suspects = self.suspects();
-        let none = HeldRows::default();
-        let run_query = |held: Option<&super::HeldSession>| {
-            let rows = held.map_or(&none, |held| &held.rows);
+        let none = EphemeralRows::default();
+        let run_query = |cached: Option<&super::CachedSession>| {
+            let rows = cached.map_or(&none, |cached| &cached.rows);
             query(&self.snapshot(rows, &suspects));
         };
-        self.with(&scope.tenant, session, run_query).await
+        self.with_session(&scope.tenant, session, run_query).await
     }
 
     fn backend(&self) -> Backend {
@@ -91,9 +91,9 @@ impl Ledger for EphemeralSessions {
         }
     }
 
-    fn distrust(&self, what: String) {
-        let mut suspects = locked(&self.suspects);
-        *suspects = suspects.and(Suspects::everything(what));
+    fn distrust(&self, reason: String) {
+        let mut suspects = lock(&self.suspects);
+        *suspects = suspects.merged_with(Suspects::entire_store(reason));
     }
 
     async fn close(&self) {}

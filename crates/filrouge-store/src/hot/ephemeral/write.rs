@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use filrouge_types::{ErrorCode, Failure, TurnId};
 
-use super::held::{HeldSession, SessionName};
-use super::{EphemeralSessions, TRIES, contended};
+use super::cached::{CachedSession, SessionName};
+use super::{ATTEMPTS_MAX, EphemeralSessions, too_many_writers};
 use crate::command::{Command, Interrupt, Outcome, RedactionTarget, Scope, Viewer, Write};
-use crate::hot::rows::{Bounds, HeldRows};
+use crate::hot::rows::{EphemeralRows, TrimContext};
 use crate::hot::{Edition, turn_expired};
 use crate::rules::{self, CommitGroup, RuleContext};
 
@@ -17,82 +17,83 @@ const INCARNATION_RANDOM_BITS: u32 = 12;
 /// The result of one attempt at a write.
 enum Attempt {
     /// The write is answered. The session, if given, stays in the cache.
-    Answered(Result<(Outcome, Edition), Failure>, Option<HeldSession>),
+    Answered(Result<(Outcome, Edition), Failure>, Option<CachedSession>),
     /// The hot store has another version, so the write must be attempted again. The session, if given, is the unchanged
     /// cached one.
-    Stale(Option<HeldSession>),
+    Stale(Option<CachedSession>),
 }
 
 impl EphemeralSessions {
     /// Executes a write on the slot's session and leaves the resulting session in the slot. The slot is empty during
     /// the write, so that a cancelled write leaves no partial state.
-    pub(super) async fn written(
+    pub(super) async fn execute(
         &self,
-        named: SessionName<'_>,
-        slot: &mut Option<HeldSession>,
+        name: SessionName<'_>,
+        slot: &mut Option<CachedSession>,
         command: &Command,
     ) -> Result<(Outcome, Edition), Failure> {
-        let held = match slot.take() {
-            Some(held) => self.admitted(named, held).await?,
+        let cached = match slot.take() {
+            Some(cached) => self.check_gate_again(name, cached).await?,
             None => None,
         };
         // The cached rows may be used without a query of the store's version, because the commit compares the versions.
-        let mut current = held.is_none();
-        let mut held = if current {
-            self.fetched(named).await?
+        let mut is_current = cached.is_none();
+        let mut cached = if is_current {
+            self.load_session(name).await?
         } else {
-            held
+            cached
         };
-        for tries in 0..TRIES {
-            match self.attempt(named, held, current, command).await? {
-                Attempt::Answered(answer, left) => {
-                    *slot = left;
+        for attempt in 0..ATTEMPTS_MAX {
+            match self.attempt(name, cached, is_current, command).await? {
+                Attempt::Answered(answer, cached) => {
+                    *slot = cached;
                     return answer;
                 }
-                Attempt::Stale(left) => {
-                    self.pause(tries).await;
-                    held = self.current(named, left).await?;
-                    current = true;
+                Attempt::Stale(unchanged) => {
+                    self.back_off(attempt).await;
+                    cached = self.load_current(name, unchanged).await?;
+                    is_current = true;
                 }
             }
         }
-        Err(contended(named))
+        Err(too_many_writers(name))
     }
 
-    /// Attempts the write on `held`. `current`: whether the hot store is known to have this version, or no session.
+    /// Attempts the write on the cached session. `is_current` states whether the hot store is known to have this
+    /// version, or no session.
     async fn attempt(
         &self,
-        named: SessionName<'_>,
-        held: Option<HeldSession>,
-        current: bool,
+        name: SessionName<'_>,
+        cached: Option<CachedSession>,
+        is_current: bool,
         command: &Command,
     ) -> Result<Attempt, Failure> {
-        let (mut rows, expected) = match held {
-            Some(held) => (held.rows, Some(held.edition)),
-            None => (HeldRows::default(), None),
+        let (mut rows, expected) = match cached {
+            Some(cached) => (cached.rows, Some(cached.edition)),
+            None => (EphemeralRows::default(), None),
         };
-        let ruled = self.apply_rules(&mut rows, command);
-        let changed = rows.is_changed();
-        let held = |rows, edition| HeldSession { rows, edition };
-        let outcome = match (ruled, expected) {
-            (Ok((outcome, trimmed)), _) if changed => {
+        let result = self.apply_rules(&mut rows, command);
+        let is_changed = rows.is_changed();
+        let session = |rows, edition| CachedSession { rows, edition };
+        let outcome = match (result, expected) {
+            (Ok((outcome, trimmed)), _) if is_changed => {
                 self.count(|counts| counts.trimmed_turns += trimmed);
                 outcome
             }
             // A write without changes may only be answered from the store's current version.
-            (_, Some(edition)) if !current && self.hot.edition(&named.key).await? != expected => {
-                let cached = (!changed).then(|| held(rows, edition));
+            (_, Some(edition)) if !is_current && self.hot.edition(&name.key).await? != expected => {
+                let cached = (!is_changed).then(|| session(rows, edition));
                 return Ok(Attempt::Stale(cached));
             }
-            (ruled, Some(edition)) => {
+            (result, Some(edition)) => {
                 // If a refused write changed rows, the rows are discarded.
-                let cached = (!changed).then(|| held(rows, edition));
-                let answer = ruled.map(|(outcome, _)| (outcome, edition));
+                let cached = (!is_changed).then(|| session(rows, edition));
+                let answer = result.map(|(outcome, _)| (outcome, edition));
                 return Ok(Attempt::Answered(answer, cached));
             }
-            (ruled, None) => {
-                let failure = match ruled {
-                    Err(failure) => absent(command, failure),
+            (result, None) => {
+                let failure = match result {
+                    Err(failure) => absent_session_failure(command, failure),
                     Ok(_) => Failure::new(ErrorCode::Internal, "a write created no session"),
                 };
                 return Ok(Attempt::Answered(Err(failure), None));
@@ -100,26 +101,26 @@ impl EphemeralSessions {
         };
         let incarnation = match expected {
             Some(edition) => edition.incarnation,
-            None => self.incarnation(&named)?,
+            None => self.new_incarnation(&name)?,
         };
         let change = rows.take_change();
-        let committed = self.hot.commit(&named.key, expected, incarnation, change);
+        let committed = self.hot.commit(&name.key, expected, incarnation, change);
         let Some(edition) = committed.await? else {
             self.count(|counts| counts.conflicts += 1);
             return Ok(Attempt::Stale(None));
         };
-        self.remember(named.key, edition);
+        self.remember_edition(name.key, edition);
         self.wake_followers();
         Ok(Attempt::Answered(
             Ok((outcome, edition)),
-            Some(held(rows, edition)),
+            Some(session(rows, edition)),
         ))
     }
 
     /// Runs the rules; returns the outcome and the number of trimmed turns.
     fn apply_rules(
         &self,
-        rows: &mut HeldRows,
+        rows: &mut EphemeralRows,
         command: &Command,
     ) -> Result<(Outcome, u64), Failure> {
         let suspects = self.suspects();
@@ -133,45 +134,45 @@ impl EphemeralSessions {
         let mut group = CommitGroup::begin(&rows.rows, ctx.keyring)?;
         let written = self.written_turn(command);
         if let Write::Start(start) = &command.write {
-            for id in self.silent(rows, &ctx, written) {
+            for id in self.idle_turns(rows, &ctx, written) {
                 let interrupt = Interrupt {
                     session_id: start.session.session_id.clone(),
                     turn_id: id,
                     before: self.idle_since(ctx.now),
                     stream: None,
                 };
-                let swept = Command {
+                let interruption = Command {
                     scope: Scope::new(command.scope.tenant.clone(), Viewer::Operator),
                     write: Write::Interrupt(interrupt),
                 };
-                rules::apply(&mut rows.rows, &mut group, &ctx, &swept)?;
+                rules::apply(&mut rows.rows, &mut group, &ctx, &interruption)?;
             }
         }
         let outcome = rules::apply(&mut rows.rows, &mut group, &ctx, command)?;
         let mut trimmed = 0;
-        if rows.is_changed() && grows(&command.write) {
-            trimmed = rows.trim(&Bounds {
+        if rows.is_changed() && is_limited(&command.write) {
+            trimmed = rows.trim(&TrimContext {
                 limits: self.hot.bounds(),
-                written,
+                written_turn: written,
                 keyring: &self.keyring,
             })?;
         }
         Ok((outcome, trimmed))
     }
 
-    /// The open turns that were silent for too long, apart from the turn `starting`. No sweep covers ephemeral
-    /// sessions, so the next turn interrupts them.
-    fn silent(
+    /// The open turns without recent writes, except the turn `starting`. No sweep covers ephemeral sessions, so the
+    /// start of the next turn interrupts these turns.
+    fn idle_turns(
         &self,
-        rows: &HeldRows,
+        rows: &EphemeralRows,
         ctx: &RuleContext<'_>,
         starting: Option<TurnId>,
     ) -> Vec<TurnId> {
         let before = self.idle_since(ctx.now);
-        let silent = rows.open_turns().filter(|turn| turn.touched_at < before);
+        let idle = rows.open_turns().filter(|turn| turn.last_write_at < before);
         // A caller that repeats the start of a turn has not abandoned that turn.
-        let others = silent.filter(|turn| Some(turn.turn_id) != starting);
-        others.map(|turn| turn.turn_id).collect()
+        let abandoned = idle.filter(|turn| Some(turn.turn_id) != starting);
+        abandoned.map(|turn| turn.turn_id).collect()
     }
 
     /// The turn that a write adds to.
@@ -191,35 +192,37 @@ impl EphemeralSessions {
     }
 
     /// Backs off: not at all after the first attempt, then for a random time with a growing limit.
-    async fn pause(&self, tries: u32) {
-        if tries == 0 {
+    async fn back_off(&self, attempt: u32) {
+        if attempt == 0 {
             return;
         }
-        let mut word = [0; 2];
-        // Without random numbers all writers wait equally long.
-        let _ = self.entropy.fill(&mut word);
-        let limit = 500 << tries.min(5);
-        let micros = u64::from(u16::from_be_bytes(word)) % limit;
+        let mut random = [0; 2];
+        // If the random source fails, all writers wait equally long.
+        let _ = self.entropy.fill(&mut random);
+        let limit = 500 << attempt.min(5);
+        let micros = u64::from(u16::from_be_bytes(random)) % limit;
         tokio::time::sleep(Duration::from_micros(micros)).await;
     }
 
-    /// A new incarnation: the time, then random bits. It is greater than that of any session of this name that started
-    /// earlier, so that a restored older one is recognized.
-    fn incarnation(&self, named: &SessionName<'_>) -> Result<u64, Failure> {
-        let mut word = [0; 8];
-        self.entropy.fill(&mut word)?;
-        let random = u64::from_be_bytes(word) % (1 << INCARNATION_RANDOM_BITS);
+    /// A new incarnation: the time, then random bits. It is greater than the incarnation of any earlier session of this
+    /// name, so that an older session that was restored is recognized.
+    fn new_incarnation(&self, name: &SessionName<'_>) -> Result<u64, Failure> {
+        let mut bytes = [0; 8];
+        self.entropy.fill(&mut bytes)?;
+        let random = u64::from_be_bytes(bytes) % (1 << INCARNATION_RANDOM_BITS);
         let micros = u64::try_from(self.clock.now().as_micros()).unwrap_or(0);
-        let drawn = (micros << INCARNATION_RANDOM_BITS) | random;
-        // Greater than the incarnation seen here, even if the clock was set back.
-        let seen = self.seen(&named.key).map(|seen| seen.incarnation);
-        Ok(seen.map_or(drawn, |seen| drawn.max(seen.saturating_add(1))))
+        let incarnation = (micros << INCARNATION_RANDOM_BITS) | random;
+        // The number is greater than that of the known incarnation, even if the clock was set back.
+        let known = self.known_edition(&name.key).map(|known| known.incarnation);
+        Ok(known.map_or(incarnation, |known| {
+            incarnation.max(known.saturating_add(1))
+        }))
     }
 }
 
 /// Whether a write is subject to the session's limits. Other writes add little. They neither trim turns nor fail for
-/// lack of space, so that a login adopts the session as it is, and redaction and erasure are always possible.
-const fn grows(write: &Write) -> bool {
+/// lack of space, so that a login adopts the unchanged session, and redaction and erasure are always possible.
+const fn is_limited(write: &Write) -> bool {
     matches!(
         write,
         Write::CreateSession(_)
@@ -233,7 +236,7 @@ const fn grows(write: &Write) -> bool {
 
 /// The failure of a write to an absent session. An anonymous caller's write to a turn fails with `turn_expired`,
 /// because the session may have existed.
-fn absent(command: &Command, failure: Failure) -> Failure {
+fn absent_session_failure(command: &Command, failure: Failure) -> Failure {
     let is_anonymous = command.scope.viewer == Viewer::EndUser(None);
     let turn = match &command.write {
         Write::Append(append) => Some(append.turn_id),

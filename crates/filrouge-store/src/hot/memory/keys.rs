@@ -15,7 +15,7 @@ const KEY_BYTES: u64 = 256;
 
 /// The number of expired keys that each call drops. It is more than the one key that a call can create, so expired keys
 /// do not accumulate.
-const DROPS_A_CALL: usize = 4;
+const DROPS_PER_CALL: usize = 4;
 
 /// A key: of an ephemeral session, or of a copy of recent turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,23 +24,24 @@ pub(super) enum Slot {
     Recent(HotKey),
 }
 
-/// The value of a key. Of the two fields, only the one that the key's [`Slot`] names is used; the other one is empty.
+/// The value of a key. Only the field that the key's [`Slot`] names is used; the other field is empty.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct KeyValue {
     pub(super) session: Session,
     pub(super) recent: RecentCopy,
 }
 
-impl Kept {
+impl KeyValue {
     fn bytes(&self) -> u64 {
         KEY_BYTES + self.session.bytes() + self.recent.bytes()
     }
 }
 
+/// A key's value, its size and its expiry.
 struct Entry {
-    kept: Kept,
+    value: KeyValue,
     bytes: u64,
-    expires: Timestamp,
+    expires_at: Timestamp,
 }
 
 /// The keys of a store.
@@ -82,7 +83,7 @@ impl Keys {
     /// Begins a call at `now`: drops a few expired keys.
     pub(super) fn begin(&mut self, now: Timestamp) {
         self.now = now;
-        for _ in 0..DROPS_A_CALL {
+        for _ in 0..DROPS_PER_CALL {
             let oldest = self.entries.front().map(|(slot, _)| *slot);
             if !oldest.is_some_and(|slot| self.drop_expired(slot)) {
                 return;
@@ -91,47 +92,47 @@ impl Keys {
     }
 
     /// The value of a key that has not expired.
-    pub(super) fn get(&self, slot: Slot) -> Option<&Kept> {
+    pub(super) fn get(&self, slot: Slot) -> Option<&KeyValue> {
         let entry = self.entries.get(&slot)?;
-        (entry.expires > self.now).then_some(&entry.kept)
+        (entry.expires_at > self.now).then_some(&entry.value)
     }
 
-    /// Changes or creates the value of a key by `change`. If `change` returns `None`, it has changed nothing, and the
-    /// time to live is not restarted.
+    /// Changes or creates the value of a key by `change`, and restarts its time to live. If `change` returns `None`, it
+    /// has changed nothing, and the time to live is not restarted.
     pub(super) fn change<R>(
         &mut self,
         slot: Slot,
-        change: impl FnOnce(&mut Kept) -> Option<R>,
+        change: impl FnOnce(&mut KeyValue) -> Option<R>,
     ) -> Option<R> {
         self.drop_expired(slot);
-        let done = match self.entries.get_mut(&slot) {
-            Some(entry) => change(&mut entry.kept)?,
+        let result = match self.entries.get_mut(&slot) {
+            Some(entry) => change(&mut entry.value)?,
             None => {
-                let mut new_value = Kept::default();
-                let done = change(&mut new_value)?;
+                let mut new_value = KeyValue::default();
+                let result = change(&mut new_value)?;
                 let entry = Entry {
-                    kept: new_value,
+                    value: new_value,
                     bytes: 0,
-                    expires: self.now,
+                    expires_at: self.now,
                 };
                 self.entries.insert(slot, entry);
-                done
+                result
             }
         };
-        self.touch(slot);
-        Some(done)
+        self.mark_written(slot);
+        Some(result)
     }
 
     /// Moves a written key to the end of the order, updates sizes, and evicts keys if the store is full.
-    fn touch(&mut self, slot: Slot) {
+    fn mark_written(&mut self, slot: Slot) {
         let Some(entry) = self.entries.to_back(&slot) else {
             return;
         };
-        let bytes = entry.kept.bytes();
+        let bytes = entry.value.bytes();
         self.used_bytes = self.used_bytes - entry.bytes + bytes;
         entry.bytes = bytes;
-        let expires = self.now.as_micros().saturating_add(self.ttl_micros);
-        entry.expires = Timestamp::from_micros(expires);
+        let expires_at = self.now.as_micros().saturating_add(self.ttl_micros);
+        entry.expires_at = Timestamp::from_micros(expires_at);
         while self.used_bytes > self.total_bytes
             && self.entries.len() > 1
             && let Some((oldest, _)) = self.entries.front()
@@ -149,7 +150,7 @@ impl Keys {
         let is_expired = self
             .entries
             .get(&slot)
-            .is_some_and(|entry| entry.expires <= self.now);
+            .is_some_and(|entry| entry.expires_at <= self.now);
         if is_expired {
             self.expired += 1;
             self.remove(slot);

@@ -13,7 +13,7 @@ pub(super) struct RecentCopy {
     /// The newest seq ever received; `None` when nothing was received yet.
     newest_seq: Option<u64>,
     /// The copy; `None` when it does not exist or is invalid.
-    held: Option<Turns>,
+    turns: Option<Turns>,
 }
 
 /// Turns of one history.
@@ -22,10 +22,10 @@ struct Turns {
     by_ordinal: BTreeMap<u64, Vec<u8>>,
     /// The size of the records.
     bytes: u64,
-    /// The copy contains all finalized turns from this ordinal on and none before it; 0 when it contains all of the
-    /// session's finalized turns. A turn with a lower ordinal that is finalized late is left out, because its neighbors
-    /// are missing.
-    floor: u64,
+    /// The copy contains all finalized turns from this ordinal on, and none before it. 0 when it contains all finalized
+    /// turns of the session. A turn with a lower ordinal that is finalized late is left out, because its neighbors are
+    /// missing.
+    complete_from: u64,
 }
 
 impl Turns {
@@ -34,7 +34,7 @@ impl Turns {
             as_of,
             by_ordinal: BTreeMap::new(),
             bytes: 0,
-            floor: 0,
+            complete_from: 0,
         }
     }
 
@@ -45,7 +45,7 @@ impl Turns {
     }
 
     fn put(&mut self, turn: HotTurn) {
-        if turn.ordinal >= self.floor {
+        if turn.ordinal >= self.complete_from {
             self.remove(turn.ordinal);
             self.bytes += turn.record.len() as u64;
             self.by_ordinal.insert(turn.ordinal, turn.record);
@@ -69,27 +69,27 @@ impl Turns {
                 return;
             };
             self.bytes -= record.len() as u64;
-            self.floor = ordinal.saturating_add(1);
+            self.complete_from = ordinal.saturating_add(1);
         }
     }
 }
 
 impl RecentCopy {
     pub(super) fn bytes(&self) -> u64 {
-        let turns = self.held.as_ref();
+        let turns = self.turns.as_ref();
         turns.map_or(0, |t| t.bytes + t.by_ordinal.len() as u64 * TURN_BYTES)
     }
 
-    /// Applies an update; returns whether it changed anything.
+    /// Applies an update; returns whether it has changed anything.
     pub(super) fn advance(&mut self, update: RecentUpdate, bounds: &HotBounds) -> bool {
         match self.newest_seq {
             Some(newest_seq) if update.after.seq <= newest_seq => return false,
-            None if update.before.seq == 0 => self.held = Some(Turns::empty(update.before)),
+            None if update.before.seq == 0 => self.turns = Some(Turns::empty(update.before)),
             _ => {}
         }
         self.newest_seq = Some(update.after.seq);
-        self.held = self.held.take().filter(|t| t.as_of == update.before);
-        if let Some(turns) = &mut self.held {
+        self.turns = self.turns.take().filter(|t| t.as_of == update.before);
+        if let Some(turns) = &mut self.turns {
             turns.apply(update);
             turns.trim(bounds);
         }
@@ -106,33 +106,33 @@ impl RecentCopy {
         }
         let mut turns = Turns::empty(fill.as_of);
         if !fill.all {
-            turns.floor = fill.turns.first().map_or(u64::MAX, |t| t.ordinal);
+            turns.complete_from = fill.turns.first().map_or(u64::MAX, |t| t.ordinal);
         }
         for turn in fill.turns {
             turns.put(turn);
         }
         turns.trim(bounds);
         self.newest_seq = Some(fill.as_of.seq);
-        self.held = Some(turns);
+        self.turns = Some(turns);
         true
     }
 
-    /// Drops the copy and rejects anything older than `seq` from now on.
+    /// Drops the copy. Rejects updates and fills that are older than `seq` from now on.
     pub(super) fn forget(&mut self, seq: u64) -> bool {
         self.newest_seq = self.newest_seq.max(Some(seq));
-        self.held = None;
+        self.turns = None;
         true
     }
 
     /// Drops the turns and keeps the newest known seq.
     pub(super) fn drop_turns(&mut self) {
-        self.held = None;
+        self.turns = None;
     }
 
     /// The newest `limit` turns, oldest first; `None` when there is no usable copy.
     pub(super) fn newest(&self, limit: usize) -> Option<Recent> {
-        let held = self.held.as_ref()?;
-        let newest = held.by_ordinal.iter().rev().take(limit);
+        let stored = self.turns.as_ref()?;
+        let newest = stored.by_ordinal.iter().rev().take(limit);
         let mut turns: Vec<_> = newest
             .map(|(ordinal, record)| HotTurn {
                 ordinal: *ordinal,
@@ -141,8 +141,8 @@ impl RecentCopy {
             .collect();
         turns.reverse();
         Some(Recent {
-            as_of: held.as_of,
-            all: held.floor == 0 && turns.len() == held.by_ordinal.len(),
+            as_of: stored.as_of,
+            all: stored.complete_from == 0 && turns.len() == stored.by_ordinal.len(),
             turns,
         })
     }

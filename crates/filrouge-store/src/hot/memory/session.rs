@@ -7,7 +7,7 @@ use super::super::{Change, Edition, Field, HotSession};
 /// The approximate overhead of a field in bytes.
 const FIELD_BYTES: u64 = 96;
 
-/// A session; it has no version before its first commit.
+/// A session. It has no version before its first commit.
 #[derive(Default)]
 pub(super) struct Session {
     edition: Option<Edition>,
@@ -15,7 +15,8 @@ pub(super) struct Session {
     bytes: u64,
 }
 
-fn size(name: &[u8], value: &[u8]) -> u64 {
+/// The size of a field in bytes, with its overhead.
+fn field_size(name: &[u8], value: &[u8]) -> u64 {
     (name.len() + value.len()) as u64 + FIELD_BYTES
 }
 
@@ -28,7 +29,7 @@ impl Session {
         self.bytes
     }
 
-    pub(super) fn loaded(&self) -> Option<HotSession> {
+    pub(super) fn to_hot_session(&self) -> Option<HotSession> {
         let fields = self.fields.iter().map(|(name, value)| Field {
             name: name.clone(),
             value: value.clone(),
@@ -41,11 +42,15 @@ impl Session {
 
     /// A lower bound of the session's size in bytes after a change.
     pub(super) fn bytes_after(&self, change: &Change) -> u64 {
-        let held = |name: &[u8]| self.fields.get(name).map_or(0, |value| size(name, value));
-        let gone: u64 = change.removes.iter().map(|name| held(name)).sum();
-        let mut bytes = self.bytes.saturating_sub(gone);
+        let stored_size = |name: &[u8]| {
+            self.fields
+                .get(name)
+                .map_or(0, |value| field_size(name, value))
+        };
+        let removed: u64 = change.removes.iter().map(|name| stored_size(name)).sum();
+        let mut bytes = self.bytes.saturating_sub(removed);
         for Field { name, value } in &change.puts {
-            bytes = (bytes + size(name, value)).saturating_sub(held(name));
+            bytes = (bytes + field_size(name, value)).saturating_sub(stored_size(name));
         }
         bytes
     }
@@ -53,11 +58,11 @@ impl Session {
     pub(super) fn commit(&mut self, incarnation: u64, nonce: u64, change: Change) -> Edition {
         for name in &change.removes {
             if let Some(value) = self.fields.remove(name) {
-                self.bytes -= size(name, &value);
+                self.bytes -= field_size(name, &value);
             }
         }
         for Field { name, value } in change.puts {
-            let (length, bytes) = (name.len(), size(&name, &value));
+            let (length, bytes) = (name.len(), field_size(&name, &value));
             self.bytes += bytes;
             if let Some(old) = self.fields.insert(name, value) {
                 self.bytes -= (length + old.len()) as u64 + FIELD_BYTES;

@@ -18,7 +18,7 @@ use crate::rows::{
 pub(super) fn write(rows: &Rows, key: &RowKey) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     match key {
-        RowKey::Session => session(&mut out, rows.sessions.get(&PK)?),
+        RowKey::Session => write_session(&mut out, rows.sessions.get(&PK)?),
         RowKey::Head => out = rows.heads.get(&PK)?.encode(),
         RowKey::Turn(place) => {
             let row = rows.turns.get(&(PK, *place))?;
@@ -56,10 +56,10 @@ pub(super) fn write(rows: &Rows, key: &RowKey) -> Option<Vec<u8>> {
 /// Decodes a field and inserts its row.
 pub(super) fn read(rows: &mut Rows, name: &[u8], value: &[u8]) -> Result<RowKey, Malformed> {
     let mut field_name = ByteReader(name);
-    let letter = field_name.byte()?;
+    let kind_letter = field_name.byte()?;
     let mut number = || Ok(u64::from_be_bytes(field_name.array()?));
     let mut r = ByteReader(value);
-    let key = match letter {
+    let key = match kind_letter {
         b's' => {
             let row = read_session(&mut r)?;
             let name = (row.tenant_id.clone(), row.session_id.clone());
@@ -91,19 +91,19 @@ pub(super) fn read(rows: &mut Rows, name: &[u8], value: &[u8]) -> Result<RowKey,
             RowKey::Record(first_seq)
         }
         b'i' => {
-            let (seq, id) = (r.number()?, rest(r)?);
+            let (seq, id) = (r.number()?, remaining_text(r)?);
             let id = ItemId::new(id).map_err(|_| Malformed)?;
             rows.keys.insert((PK, id.clone()), seq);
             RowKey::Item(id)
         }
         b'q' => {
-            let (seq, id) = (r.number()?, rest(r)?);
+            let (seq, id) = (r.number()?, remaining_text(r)?);
             let id = RequestId::new(id).map_err(|_| Malformed)?;
             rows.requests.insert((PK, id.clone()), seq);
             RowKey::Request(id)
         }
         b'a' => {
-            let agent: Box<str> = rest(r)?.into();
+            let agent: Box<str> = remaining_text(r)?.into();
             rows.agents.insert((PK, agent.clone()));
             RowKey::Agent(agent)
         }
@@ -134,19 +134,20 @@ pub(super) fn read(rows: &mut Rows, name: &[u8], value: &[u8]) -> Result<RowKey,
         }
         _ => return Err(Malformed),
     };
-    // Some names are hashes of a key that only the value contains, so the name is computed from the key and compared.
-    if key.name() == name {
+    // Some names are hashes of a key that only the value contains. So the name is computed from the key and compared.
+    if key.field_name() == name {
         Ok(key)
     } else {
         Err(Malformed)
     }
 }
 
-fn rest(r: ByteReader<'_>) -> Result<&str, Malformed> {
+/// The remaining bytes as text.
+fn remaining_text(r: ByteReader<'_>) -> Result<&str, Malformed> {
     std::str::from_utf8(r.0).map_err(|_| Malformed)
 }
 
-fn session(out: &mut Vec<u8>, row: &SessionRow) {
+fn write_session(out: &mut Vec<u8>, row: &SessionRow) {
     out.byte(FORMAT);
     out.text(row.tenant_id.as_str());
     out.text(row.session_id.as_str());
@@ -159,16 +160,16 @@ fn session(out: &mut Vec<u8>, row: &SessionRow) {
         row.state.as_deref(),
     ];
     for label in labels {
-        optional(out, label.map(str::as_bytes));
+        write_optional(out, label.map(str::as_bytes));
     }
     out.byte(row.status.code());
     out.text(row.metadata.as_str());
     out.time(row.created_at);
-    optional(out, row.token.as_ref().map(|token| token.0.as_slice()));
-    optional(out, row.erased.map(|e| e.encode()).as_deref());
+    write_optional(out, row.token.as_ref().map(|token| token.0.as_slice()));
+    write_optional(out, row.erased.map(|e| e.encode()).as_deref());
 }
 
-fn optional(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
+fn write_optional(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
     out.byte(u8::from(bytes.is_some()));
     if let Some(bytes) = bytes {
         out.bytes(bytes);
@@ -189,7 +190,7 @@ fn read_label<'a>(r: &mut ByteReader<'a>) -> Result<Option<&'a str>, Malformed> 
     text.map_err(|_| Malformed)
 }
 
-fn id<'a, T, E>(
+fn parse_id<'a, T, E>(
     label: Option<&'a str>,
     new: impl FnOnce(&'a str) -> Result<T, E>,
 ) -> Result<Option<T>, Malformed> {
@@ -203,9 +204,9 @@ fn read_session(r: &mut ByteReader<'_>) -> Result<SessionRow, Malformed> {
     let row = SessionRow {
         tenant_id: TenantId::new(r.text()?).map_err(|_| Malformed)?,
         session_id: SessionId::new(r.text()?).map_err(|_| Malformed)?,
-        identity_id: id(read_label(r)?, IdentityId::new)?,
-        parent_session_id: id(read_label(r)?, SessionId::new)?,
-        project_id: id(read_label(r)?, ProjectId::new)?,
+        identity_id: parse_id(read_label(r)?, IdentityId::new)?,
+        parent_session_id: parse_id(read_label(r)?, SessionId::new)?,
+        project_id: parse_id(read_label(r)?, ProjectId::new)?,
         team_id: read_label(r)?.map(Into::into),
         title: read_label(r)?.map(Into::into),
         state: read_label(r)?.map(Into::into),

@@ -67,24 +67,24 @@ fn delta(text: &str) -> Delta {
 }
 
 /// A session with rows of every kind, `n` of each.
-fn held_rows(session: &SessionRow, n: u64, text: &str) -> HeldRows {
-    let (ring, now) = (Keyring::single([3; 32]), Timestamp::from_micros(9));
-    let (mut held, id) = (HeldRows::default(), TurnId::from_bytes([8; 16]));
-    let pk = held.rows.insert_session(session).unwrap();
-    let head = HeadRow::empty(session.fingerprint(), now).sealed(&ring, pk);
-    held.rows.put_head(pk, &head).unwrap();
+fn rows_of_every_kind(session: &SessionRow, n: u64, text: &str) -> EphemeralRows {
+    let (keyring, now) = (Keyring::single([3; 32]), Timestamp::from_micros(9));
+    let (mut rows, id) = (EphemeralRows::default(), TurnId::from_bytes([8; 16]));
+    let pk = rows.rows.insert_session(session).unwrap();
+    let head = HeadRow::empty(session.fingerprint(), now).sealed(&keyring, pk);
+    rows.rows.put_head(pk, &head).unwrap();
     let scope = crate::chain::LinkScope::new(&session.tenant_id, &session.session_id);
     let placement = RecordPlacement {
         scope: &scope,
         turn_id: Some(id),
         created_at: now,
-        keyring: &ring,
+        keyring: &keyring,
     };
     for at in 1..=n {
         let body = item(filrouge_types::Channel::Observation, text);
         let batch = Batch::seal(vec![body.into()], &crate::OsEntropy).unwrap();
         let (row, _) = placement.place(&batch.records[0], at, [5; 32]);
-        held.rows.insert_record(pk, &row).unwrap();
+        rows.rows.insert_record(pk, &row).unwrap();
         let turn = TurnRow::new(
             TurnId::from_bytes([u8::try_from(at).unwrap(); 16]),
             at,
@@ -92,15 +92,17 @@ fn held_rows(session: &SessionRow, n: u64, text: &str) -> HeldRows {
             at,
             now,
         );
-        held.rows.insert_turn(pk, &turn.sealed(&ring, pk)).unwrap();
+        rows.rows
+            .insert_turn(pk, &turn.sealed(&keyring, pk))
+            .unwrap();
         let key = format!("{at}{}", "é".repeat(60));
-        held.rows
+        rows.rows
             .insert_item_key(pk, &ItemId::new(key.as_str()).unwrap(), at)
             .unwrap();
-        held.rows
+        rows.rows
             .insert_request_key(pk, &RequestId::new(key.as_str()).unwrap(), at)
             .unwrap();
-        held.rows.note_agent(pk, &format!("{text}{at}")).unwrap();
+        rows.rows.insert_agent(pk, &format!("{text}{at}")).unwrap();
         let event = SessionEvent {
             key: EventKey::new(key).unwrap(),
             kind: "kind".into(),
@@ -108,15 +110,16 @@ fn held_rows(session: &SessionRow, n: u64, text: &str) -> HeldRows {
             detail: Some(RawJson::from_checked("{}")),
             created_at: now,
         };
-        held.rows
-            .insert_event(pk, &EventRow::sealed(at, event, &ring, pk))
+        rows.rows
+            .insert_event(pk, &EventRow::sealed(at, event, &keyring, pk))
             .unwrap();
-        let draft = DraftRow::new(at << 8, id, StreamId([1; 8]), "w".into(), now).sealed(&ring, pk);
-        held.rows.put_draft(pk, &draft).unwrap();
-        let chunk = DraftChunk::sealed(at, &[delta(text)], &ring, (pk, &draft));
-        held.rows.insert_draft_chunk(pk, at << 8, &chunk).unwrap();
+        let draft =
+            DraftRow::new(at << 8, id, StreamId([1; 8]), "w".into(), now).sealed(&keyring, pk);
+        rows.rows.put_draft(pk, &draft).unwrap();
+        let chunk = DraftChunk::sealed(at, &[delta(text)], &keyring, (pk, &draft));
+        rows.rows.insert_draft_chunk(pk, at << 8, &chunk).unwrap();
     }
-    held
+    rows
 }
 
 fn sorted(mut fields: Vec<Field>) -> Vec<Field> {
@@ -124,7 +127,7 @@ fn sorted(mut fields: Vec<Field>) -> Vec<Field> {
     fields
 }
 
-fn same(a: &HeldRows, b: &HeldRows) -> bool {
+fn is_same(a: &EphemeralRows, b: &EphemeralRows) -> bool {
     let (x, y) = (&a.rows, &b.rows);
     (
         &x.sessions,
@@ -152,23 +155,23 @@ proptest! {
 
     #[test]
     fn every_row_round_trips(session in session(), n in 0..5_u64, text in ".{0,40}") {
-        let mut held = held_rows(&session, n, &text);
-        let change = held.take_change();
-        prop_assert!(change.removes.is_empty() && !held.is_changed());
+        let mut rows = rows_of_every_kind(&session, n, &text);
+        let change = rows.take_change();
+        prop_assert!(change.removes.is_empty() && !rows.is_changed());
         prop_assert!(change.puts.iter().all(|f| f.name.len() <= 300));
-        let read = HeldRows::decode(&change.puts).unwrap();
-        prop_assert!(same(&read, &held) && !read.is_changed());
+        let read = EphemeralRows::decode(&change.puts).unwrap();
+        prop_assert!(is_same(&read, &rows) && !read.is_changed());
         prop_assert_eq!(sorted(read.encode()), sorted(change.puts.clone()));
         prop_assert_eq!(read.bytes(), change.puts.iter().map(|f| f.value.len() as u64).sum::<u64>());
         // A truncated field is rejected, unless it ends in bytes of any length: records, chunks and item keys.
         for field in &change.puts {
-            let mut cut = field.clone();
-            cut.value.truncate(cut.value.len() / 2);
-            let only = HeldRows::decode(std::slice::from_ref(&cut));
-            prop_assert!(only.is_err() || b"rci".contains(&cut.name[0]), "{:?}", cut.name);
-            let mut other = field.clone();
-            other.name.push(0);
-            prop_assert!(HeldRows::decode(&[other]).is_err());
+            let mut truncated = field.clone();
+            truncated.value.truncate(truncated.value.len() / 2);
+            let decoded = EphemeralRows::decode(std::slice::from_ref(&truncated));
+            prop_assert!(decoded.is_err() || b"rci".contains(&truncated.name[0]), "{:?}", truncated.name);
+            let mut renamed = field.clone();
+            renamed.name.push(0);
+            prop_assert!(EphemeralRows::decode(&[renamed]).is_err());
         }
     }
 
@@ -177,25 +180,25 @@ proptest! {
         // The first letter of a field's name is its kind.
         let known = [&[b"shtriqaedc"[letter]][..], &name].concat();
         for name in [name, known] {
-            let _ = HeldRows::decode(&[Field { name, value: value.clone() }]);
+            let _ = EphemeralRows::decode(&[Field { name, value: value.clone() }]);
         }
     }
 
     /// A row that is removed and rewritten between two commits is sent in its final state.
     #[test]
     fn a_change_contains_the_final_state(session in session(), n in 1..4_u64) {
-        let mut held = held_rows(&session, n, "x");
-        held.take_change();
-        let gone = held.rows.drafts.get(&(PK, 1 << 8)).cloned().unwrap();
-        held.rows.delete_draft(PK, 1 << 8).unwrap();
-        held.rows.put_draft(PK, &gone).unwrap();
-        let change = held.take_change();
-        prop_assert_eq!(change.removes, [RowKey::Chunk(1 << 8, 1).name()]);
+        let mut rows = rows_of_every_kind(&session, n, "x");
+        rows.take_change();
+        let draft = rows.rows.drafts.get(&(PK, 1 << 8)).cloned().unwrap();
+        rows.rows.delete_draft(PK, 1 << 8).unwrap();
+        rows.rows.put_draft(PK, &draft).unwrap();
+        let change = rows.take_change();
+        prop_assert_eq!(change.removes, [RowKey::Chunk(1 << 8, 1).field_name()]);
         prop_assert_eq!(change.puts.len(), 1);
-        held.rows.erase(PK).unwrap();
-        let change = held.take_change();
-        prop_assert_eq!(held.sizes.len(), 2);
+        rows.rows.erase(PK).unwrap();
+        let change = rows.take_change();
+        prop_assert_eq!(rows.sizes.len(), 2);
         prop_assert!(change.puts.is_empty() && change.removes.len() as u64 == n * 8 - 1);
-        prop_assert!(same(&HeldRows::decode(&held.encode()).unwrap(), &held));
+        prop_assert!(is_same(&EphemeralRows::decode(&rows.encode()).unwrap(), &rows));
     }
 }

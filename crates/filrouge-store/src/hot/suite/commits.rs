@@ -3,18 +3,20 @@
 use std::collections::HashSet;
 
 use super::super::{Edition, HotBounds};
-use super::fixture::{HotFixture, change, edition, field, key, numbers, wide};
+use super::fixture::{HotFixture, change, edition, field, key, large_bounds, numbers};
 
 pub async fn sessions_are_created_and_changed(make: impl AsyncFn(HotBounds) -> HotFixture) {
-    let f = make(wide()).await;
+    let f = make(large_bounds()).await;
     let s = key("s");
     assert_eq!(f.edition(&s).await, None);
     assert_eq!(f.load(&s).await, None);
-    let made = f.commit(&s, None, 7, change(&[], &[(b"a", b"1")])).await;
-    assert_eq!(numbers(made), Some((7, 1)));
-    assert_eq!(f.edition(&s).await, made);
+    let created = f.commit(&s, None, 7, change(&[], &[(b"a", b"1")])).await;
+    assert_eq!(numbers(created), Some((7, 1)));
+    assert_eq!(f.edition(&s).await, created);
     // The incarnation given for a new session is ignored for an existing one.
-    let next = f.commit(&s, made, 99, change(&[], &[(b"b", b"2")])).await;
+    let next = f
+        .commit(&s, created, 99, change(&[], &[(b"b", b"2")]))
+        .await;
     assert_eq!(numbers(next), Some((7, 2)));
     let fields = vec![field(b"a", b"1"), field(b"b", b"2")];
     assert_eq!(f.edition(&s).await, next);
@@ -28,7 +30,7 @@ pub async fn sessions_are_created_and_changed(make: impl AsyncFn(HotBounds) -> H
 pub async fn a_commit_in_another_version_changes_nothing(
     make: impl AsyncFn(HotBounds) -> HotFixture,
 ) {
-    let f = make(wide()).await;
+    let f = make(large_bounds()).await;
     let (s, other) = (key("s"), change(&[b"a"], &[(b"b", b"x")]));
     let late = f.commit(&s, Some(edition(7, 1)), 7, other.clone()).await;
     assert_eq!((late, f.load(&s).await), (None, None));
@@ -36,7 +38,7 @@ pub async fn a_commit_in_another_version_changes_nothing(
     let first = f.commit(&s, None, 7, puts.clone()).await;
     let second = f.commit(&s, first, 7, puts).await;
     let nonce = second.unwrap().nonce;
-    let of = |incarnation, version| {
+    let edition_with = |incarnation, version| {
         Some(Edition {
             incarnation,
             version,
@@ -46,11 +48,11 @@ pub async fn a_commit_in_another_version_changes_nothing(
     for expected in [
         None,
         first,
-        of(7, 0),
-        of(7, 3),
-        of(6, 2),
-        of(8, 2),
-        of(u64::MAX, u64::MAX),
+        edition_with(7, 0),
+        edition_with(7, 3),
+        edition_with(6, 2),
+        edition_with(8, 2),
+        edition_with(u64::MAX, u64::MAX),
         Some(edition(7, 2)),
     ] {
         let refused = f.commit(&s, expected, 8, other.clone()).await;
@@ -62,7 +64,7 @@ pub async fn a_commit_in_another_version_changes_nothing(
 
 /// Each commit draws its own `nonce`, even with equal version numbers, and the nonce is compared.
 pub async fn each_commit_draws_a_new_nonce(make: impl AsyncFn(HotBounds) -> HotFixture) {
-    let f = make(wide()).await;
+    let f = make(large_bounds()).await;
     let mut nonces = HashSet::new();
     for n in 0..20 {
         let s = key(&format!("s{}", n % 4));
@@ -83,22 +85,22 @@ pub async fn each_commit_draws_a_new_nonce(make: impl AsyncFn(HotBounds) -> HotF
 pub async fn incarnations_distinguish_sessions_of_one_name(
     make: impl AsyncFn(HotBounds) -> HotFixture,
 ) {
-    let f = make(wide()).await;
+    let f = make(large_bounds()).await;
     let s = key("s");
     let mut last = None;
     for incarnation in [0, 1, 1 << 53, (1 << 53) + 1, u64::MAX - 1, u64::MAX] {
         let puts = change(&[], &[(b"a", b"1")]);
-        let made = f.commit(&s, None, incarnation, puts.clone()).await;
-        assert_eq!(numbers(made), Some((incarnation, 1)));
-        assert_eq!(f.edition(&s).await, made);
-        assert_eq!(f.load(&s).await.unwrap().0, made.unwrap());
+        let created = f.commit(&s, None, incarnation, puts.clone()).await;
+        assert_eq!(numbers(created), Some((incarnation, 1)));
+        assert_eq!(f.edition(&s).await, created);
+        assert_eq!(f.load(&s).await.unwrap().0, created.unwrap());
         // A version of the previous incarnation does not match this one.
         if last.is_some() {
             assert_eq!(f.commit(&s, last, incarnation, puts.clone()).await, None);
             assert!(!f.hot.forget(&s, last).await.unwrap());
         }
-        last = made;
-        let next = f.commit(&s, made, incarnation, puts).await;
+        last = created;
+        let next = f.commit(&s, created, incarnation, puts).await;
         assert_eq!(numbers(next), Some((incarnation, 2)));
         assert!(f.hot.forget(&s, next).await.unwrap());
     }
@@ -107,7 +109,7 @@ pub async fn incarnations_distinguish_sessions_of_one_name(
 pub async fn a_session_is_forgotten_only_in_the_expected_version(
     make: impl AsyncFn(HotBounds) -> HotFixture,
 ) {
-    let f = make(wide()).await;
+    let f = make(large_bounds()).await;
     let s = key("s");
     // An absent session counts as removed.
     assert!(f.hot.forget(&s, None).await.unwrap());
@@ -136,7 +138,7 @@ pub async fn a_session_is_forgotten_only_in_the_expected_version(
 pub async fn fields_are_removed_before_others_are_written(
     make: impl AsyncFn(HotBounds) -> HotFixture,
 ) {
-    let f = make(wide()).await;
+    let f = make(large_bounds()).await;
     let s = key("s");
     let puts = change(&[b"none"], &[(b"a", b"1"), (b"b", b"2"), (b"c", b"3")]);
     let first = f.commit(&s, None, 7, puts).await;

@@ -1,11 +1,15 @@
 //! Fields are returned as written, for any bytes, under their own key.
 
 use super::super::{Change, Edition, Field, HotBounds};
-use super::fixture::{HotFixture, change, field, key, numbers, sorted, wide};
+use super::fixture::{HotFixture, change, field, key, large_bounds, numbers, sorted};
 
 /// Asserts equality without printing megabytes on failure.
 #[track_caller]
-fn same(found: Option<(Edition, Vec<Field>)>, edition: Option<Edition>, fields: &[Field]) {
+fn assert_same_fields(
+    found: Option<(Edition, Vec<Field>)>,
+    edition: Option<Edition>,
+    fields: &[Field],
+) {
     let (found_edition, found) = found.unwrap();
     assert_eq!(Some(found_edition), edition);
     assert_eq!(found.len(), fields.len());
@@ -16,7 +20,7 @@ fn same(found: Option<(Edition, Vec<Field>)>, edition: Option<Edition>, fields: 
 }
 
 pub async fn any_bytes_are_stored(make: impl AsyncFn(HotBounds) -> HotFixture) {
-    let f = make(wide()).await;
+    let f = make(large_bounds()).await;
     let s = key("s");
     let mut puts = Vec::new();
     for byte in 0..=255_u8 {
@@ -44,19 +48,19 @@ pub async fn any_bytes_are_stored(make: impl AsyncFn(HotBounds) -> HotFixture) {
         removes: Vec::new(),
         puts: puts.clone(),
     };
-    let made = f.commit(&s, None, 1, commit).await;
-    same(f.load(&s).await, made, &puts);
+    let created = f.commit(&s, None, 1, commit).await;
+    assert_same_fields(f.load(&s).await, created, &puts);
     let removes = puts.iter().map(|field| field.name.clone()).collect();
     let commit = Change {
         removes,
         puts: Vec::new(),
     };
-    let next = f.commit(&s, made, 1, commit).await;
-    same(f.load(&s).await, next, &[]);
+    let next = f.commit(&s, created, 1, commit).await;
+    assert_same_fields(f.load(&s).await, next, &[]);
 }
 
 pub async fn large_values_are_stored(make: impl AsyncFn(HotBounds) -> HotFixture) {
-    let f = make(wide()).await;
+    let f = make(large_bounds()).await;
     let s = key("s");
     let value: Vec<u8> = (0..1_u32 << 20).map(|n| (n * 7 % 251) as u8).collect();
     let names = [b"a", b"b", b"c"];
@@ -68,11 +72,11 @@ pub async fn large_values_are_stored(make: impl AsyncFn(HotBounds) -> HotFixture
         assert!(last.is_some());
     }
     assert_eq!(numbers(last), Some((1, 3)));
-    same(f.load(&s).await, last, &fields);
+    assert_same_fields(f.load(&s).await, last, &fields);
 }
 
 pub async fn many_fields_are_stored(make: impl AsyncFn(HotBounds) -> HotFixture) {
-    let f = make(wide()).await;
+    let f = make(large_bounds()).await;
     let s = key("s");
     let fields: Vec<_> = (0..3000)
         .map(|n| {
@@ -92,7 +96,7 @@ pub async fn many_fields_are_stored(make: impl AsyncFn(HotBounds) -> HotFixture)
         last = f.commit(&s, last, 1, commit).await;
     }
     assert_eq!(numbers(last), Some((1, 2)));
-    same(f.load(&s).await, last, &fields);
+    assert_same_fields(f.load(&s).await, last, &fields);
     let removes = first.iter().map(|field| field.name.clone()).collect();
     let commit = Change {
         removes,
@@ -100,33 +104,33 @@ pub async fn many_fields_are_stored(make: impl AsyncFn(HotBounds) -> HotFixture)
     };
     last = f.commit(&s, last, 1, commit).await;
     assert_eq!(numbers(last), Some((1, 3)));
-    same(f.load(&s).await, last, second);
+    assert_same_fields(f.load(&s).await, last, second);
 }
 
 /// A session without fields exists as well.
 pub async fn a_session_without_fields_is_stored(make: impl AsyncFn(HotBounds) -> HotFixture) {
-    let f = make(wide()).await;
+    let f = make(large_bounds()).await;
     let s = key("s");
-    let made = f.commit(&s, None, 5, Change::default()).await;
-    assert_eq!(numbers(made), Some((5, 1)));
-    assert_eq!(f.load(&s).await, Some((made.unwrap(), Vec::new())));
+    let created = f.commit(&s, None, 5, Change::default()).await;
+    assert_eq!(numbers(created), Some((5, 1)));
+    assert_eq!(f.load(&s).await, Some((created.unwrap(), Vec::new())));
     assert_eq!(f.commit(&s, None, 6, Change::default()).await, None);
     let puts = change(&[], &[(b"a", b"1")]);
-    let second = f.commit(&s, made, 5, puts).await;
+    let second = f.commit(&s, created, 5, puts).await;
     let third = f.commit(&s, second, 5, change(&[b"a"], &[])).await;
     assert_eq!(numbers(third), Some((5, 3)));
     assert_eq!(f.load(&s).await, Some((third.unwrap(), Vec::new())));
 }
 
 pub async fn keys_are_independent(make: impl AsyncFn(HotBounds) -> HotFixture) {
-    let f = make(wide()).await;
+    let f = make(large_bounds()).await;
     let keys: Vec<_> = (0..20).map(|n| key(&format!("s{n}"))).collect();
-    let mut made = Vec::new();
+    let mut created = Vec::new();
     for (n, key) in (0_u8..).zip(&keys) {
         let puts = change(&[], &[(b"n", &[n])]);
         let edition = f.commit(key, None, n.into(), puts).await;
         assert_eq!(numbers(edition), Some((n.into(), 1)));
-        made.extend(edition);
+        created.extend(edition);
         f.send_history(key, n.into()).await;
     }
     // Removing a session keeps its copy, and vice versa.
@@ -134,8 +138,8 @@ pub async fn keys_are_independent(make: impl AsyncFn(HotBounds) -> HotFixture) {
     f.forget_recent(&keys[1], 100).await;
     for (n, key) in (0_u8..).zip(&keys) {
         let found = f.load(key).await;
-        let held = (made[usize::from(n)], vec![field(b"n", &[n])]);
-        assert_eq!(found, (n != 0).then_some(held));
+        let expected = (created[usize::from(n)], vec![field(b"n", &[n])]);
+        assert_eq!(found, (n != 0).then_some(expected));
         let ordinals = f.ordinals(key).await;
         // The first key received no update.
         let reported = ((1..=u64::from(n)).collect(), true);

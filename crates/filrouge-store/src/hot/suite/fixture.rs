@@ -85,7 +85,7 @@ impl HotFixture {
     }
 
     /// Advances the time.
-    pub async fn pass(&self, time: Duration) {
+    pub async fn advance_time(&self, time: Duration) {
         match &self.clock {
             TestClock::Clock(clock) => clock.advance(time.as_micros().try_into().unwrap()),
             TestClock::Real(_) => tokio::time::sleep(time).await,
@@ -115,7 +115,7 @@ impl HotFixture {
 }
 
 /// Limits that no test reaches, with a time to live of a minute.
-pub fn wide() -> HotBounds {
+pub fn large_bounds() -> HotBounds {
     HotBounds {
         ttl: Duration::from_secs(60),
         ..HotBounds::default()

@@ -6,11 +6,11 @@ use proptest::prelude::*;
 use proptest::test_runner::{TestError, TestRunner};
 
 use super::super::{Edition, Field, HotBounds, HotKey, Recent, RecentFill, RecentUpdate};
-use super::fixture::{HotFixture, change, edition, field, key, numbers, wide};
-use super::story::TestHistory;
+use super::fixture::{HotFixture, change, edition, field, key, large_bounds, numbers};
+use super::history::TestHistory;
 
 /// Runs `test` for this many random values, each with its own key.
-fn check<S: Strategy>(cases: u32, values: S, test: impl AsyncFn(HotKey, S::Value)) {
+fn run_cases<S: Strategy>(cases: u32, values: S, test: impl AsyncFn(HotKey, S::Value)) {
     let config = ProptestConfig {
         cases,
         failure_persistence: None,
@@ -34,7 +34,12 @@ fn check<S: Strategy>(cases: u32, values: S, test: impl AsyncFn(HotKey, S::Value
 
 type Model = Option<(Edition, BTreeMap<Vec<u8>, Vec<u8>>)>;
 
-async fn commit_one(f: &HotFixture, s: &HotKey, model: &mut Model, (kind, a, b): (u8, u8, u8)) {
+async fn commit_at_random(
+    f: &HotFixture,
+    s: &HotKey,
+    model: &mut Model,
+    (kind, a, b): (u8, u8, u8),
+) {
     let current = model.as_ref().map(|(edition, _)| *edition);
     // The expected version is sometimes an old one, or one that never existed.
     let expected = match kind % 8 {
@@ -48,12 +53,12 @@ async fn commit_one(f: &HotFixture, s: &HotKey, model: &mut Model, (kind, a, b):
         _ => current,
     };
     if kind >= 200 {
-        let gone = f.hot.forget(s, expected).await.unwrap();
+        let is_forgotten = f.hot.forget(s, expected).await.unwrap();
         assert_eq!(
-            gone,
+            is_forgotten,
             current.is_none() || expected.is_none() || expected == current
         );
-        if gone {
+        if is_forgotten {
             *model = None;
         }
         return;
@@ -63,12 +68,12 @@ async fn commit_one(f: &HotFixture, s: &HotKey, model: &mut Model, (kind, a, b):
         &[&[a % 5], &[b % 7]],
         &[(&[b % 5], &value), (&[a % 7, 0], &[a])],
     );
-    let made = f.commit(s, expected, a.into(), commit.clone()).await;
+    let created = f.commit(s, expected, a.into(), commit.clone()).await;
     if expected != current {
-        assert_eq!(made, None);
+        assert_eq!(created, None);
         return;
     }
-    let made = made.unwrap();
+    let created = created.unwrap();
     let (old, mut fields) = model
         .take()
         .unwrap_or((edition(a.into(), 0), BTreeMap::new()));
@@ -77,172 +82,174 @@ async fn commit_one(f: &HotFixture, s: &HotKey, model: &mut Model, (kind, a, b):
     }
     fields.extend(commit.puts.into_iter().map(|put| (put.name, put.value)));
     assert_eq!(
-        numbers(Some(made)),
+        numbers(Some(created)),
         Some((old.incarnation, old.version + 1))
     );
-    assert_ne!(made.nonce, old.nonce);
-    *model = Some((made, fields));
+    assert_ne!(created.nonce, old.nonce);
+    *model = Some((created, fields));
 }
 
 /// A load returns the written fields.
 pub async fn random_commits_are_loaded_as_written(make: impl AsyncFn(HotBounds) -> HotFixture) {
-    let f = make(wide()).await;
+    let f = make(large_bounds()).await;
     let writes = proptest::collection::vec(any::<(u8, u8, u8)>(), 1..25);
-    check(20, writes, async |s, writes| {
+    run_cases(20, writes, async |s, writes| {
         let mut model = None;
         for write in writes {
-            commit_one(&f, &s, &mut model, write).await;
-            let held = model.clone().map(|(edition, fields): (_, BTreeMap<_, _>)| {
+            commit_at_random(&f, &s, &mut model, write).await;
+            let expected = model.clone().map(|(edition, fields): (_, BTreeMap<_, _>)| {
                 let fields = fields.iter().map(|(name, value)| field(name, value));
                 (edition, fields.collect::<Vec<Field>>())
             });
-            assert_eq!(f.load(&s).await, held);
+            assert_eq!(f.load(&s).await, expected);
         }
     });
 }
 
 /// A write: the number of items, the removed turns, the written turn and the length of its record.
-type Written = (u64, Vec<u64>, Option<(u64, u8)>);
+type RandomWrite = (u64, Vec<u64>, Option<(u64, u8)>);
 
-fn writes() -> impl Strategy<Value = Vec<Written>> {
-    let goes = prop_oneof![
+fn writes() -> impl Strategy<Value = Vec<RandomWrite>> {
+    let removes = prop_oneof![
         3 => Just(Vec::new()),
         2 => proptest::collection::vec(1..12_u64, 1..3),
     ];
     let put = proptest::option::weighted(0.8, (1..12_u64, 0..30_u8));
-    proptest::collection::vec((1..4_u64, goes, put), 1..24)
+    proptest::collection::vec((1..4_u64, removes, put), 1..24)
 }
 
-/// An event of a copy; numbers are used modulo the available count.
+/// A step in the life of a copy; numbers are used modulo the available count.
 #[derive(Clone, Copy, Debug)]
-enum Event {
+enum Step {
     /// The next writes arrive in one batch.
-    Reported(usize),
+    Deliver(usize),
     /// The next write is lost or arrives late.
-    Lost,
+    Skip,
     /// An earlier or later write arrives out of order.
-    Late(usize),
+    DeliverOutOfOrder(usize),
     /// A fill of this many turns, read this many writes before or after the newest one.
-    Filled(usize, usize),
+    Fill(usize, usize),
     /// The copy is removed at the newest write.
-    Forgotten,
+    Forget,
     /// This many turns are requested.
-    Asked(usize),
+    Read(usize),
 }
 
-fn event() -> impl Strategy<Value = Event> {
+fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        8 => (1..4_usize).prop_map(Event::Reported),
-        1 => Just(Event::Lost),
-        2 => any::<usize>().prop_map(Event::Late),
-        3 => (0..6_usize, 0..14_usize).prop_map(|(at, limit)| Event::Filled(at, limit)),
-        1 => Just(Event::Forgotten),
-        2 => (0..14_usize).prop_map(Event::Asked),
+        8 => (1..4_usize).prop_map(Step::Deliver),
+        1 => Just(Step::Skip),
+        2 => any::<usize>().prop_map(Step::DeliverOutOfOrder),
+        3 => (0..6_usize, 0..14_usize).prop_map(|(at, limit)| Step::Fill(at, limit)),
+        1 => Just(Step::Forget),
+        2 => (0..14_usize).prop_map(Step::Read),
     ]
 }
 
 /// A history, and a model of a copy of it that follows the port's rules.
-struct Copied {
-    /// All writes. `stories` contains the history before the first write, then the history after each write.
+struct CopyModel {
+    /// All writes. `histories` contains the history before the first write, then the history after each write.
     steps: Vec<RecentUpdate>,
-    stories: Vec<TestHistory>,
-    reported: usize,
-    known: Option<u64>,
-    /// The index of the copy's history in `stories`, while the copy is valid.
-    held: Option<usize>,
+    histories: Vec<TestHistory>,
+    /// The number of writes that were delivered in order or skipped.
+    delivered: usize,
+    /// The newest seq that the copy has received.
+    newest_seq: Option<u64>,
+    /// The index of the copy's history in `histories`, while the copy is valid.
+    valid_version: Option<usize>,
 }
 
-impl Copied {
-    fn new(writes: Vec<Written>) -> Self {
-        let mut story = TestHistory::new();
-        let (mut steps, mut stories) = (Vec::new(), vec![story.clone()]);
-        for (n, (items, goes, put)) in writes.into_iter().enumerate() {
+impl CopyModel {
+    fn new(writes: Vec<RandomWrite>) -> Self {
+        let mut history = TestHistory::new();
+        let (mut steps, mut histories) = (Vec::new(), vec![history.clone()]);
+        for (n, (items, removes, put)) in writes.into_iter().enumerate() {
             let record =
                 put.map(|(turn, length)| (turn, format!("{n} {}", "x".repeat(length.into()))));
             let put = record
                 .as_ref()
                 .map(|(turn, record)| (*turn, record.as_bytes()));
-            steps.push(story.write(items, &goes, put));
-            stories.push(story.clone());
+            steps.push(history.write(items, &removes, put));
+            histories.push(history.clone());
         }
         Self {
             steps,
-            stories,
-            reported: 0,
-            known: None,
-            held: None,
+            histories,
+            delivered: 0,
+            newest_seq: None,
+            valid_version: None,
         }
     }
 
-    fn step(&mut self, n: usize) {
-        let after = self.stories[n + 1].as_of.seq;
-        if self.known.is_some_and(|known| after <= known) {
+    fn apply_write(&mut self, n: usize) {
+        let after = self.histories[n + 1].as_of.seq;
+        if self.newest_seq.is_some_and(|known| after <= known) {
             return;
         }
-        let goes_on = self.held == Some(n) || (self.known.is_none() && n == 0);
-        self.held = goes_on.then_some(n + 1);
-        self.known = Some(after);
+        let is_next = self.valid_version == Some(n) || (self.newest_seq.is_none() && n == 0);
+        self.valid_version = is_next.then_some(n + 1);
+        self.newest_seq = Some(after);
     }
 
-    fn filled(&mut self, n: usize) {
-        let seq = self.stories[n].as_of.seq;
-        if self.known.is_none_or(|known| known <= seq) {
-            (self.known, self.held) = (Some(seq), Some(n));
+    fn apply_fill(&mut self, n: usize) {
+        let seq = self.histories[n].as_of.seq;
+        if self.newest_seq.is_none_or(|known| known <= seq) {
+            (self.newest_seq, self.valid_version) = (Some(seq), Some(n));
         }
     }
 
     fn fill(&self, back: usize, limit: usize) -> (usize, RecentFill) {
         // One fill in six is ahead of the received updates.
         let n = match back {
-            5 => self.reported + 1,
-            _ => self.reported.saturating_sub(back / 2),
+            5 => self.delivered + 1,
+            _ => self.delivered.saturating_sub(back / 2),
         };
         let n = n.min(self.steps.len());
-        (n, self.stories[n].fill(limit))
+        (n, self.histories[n].fill(limit))
     }
 
-    async fn happens(&mut self, f: &HotFixture, s: &HotKey, event: Event) {
-        match event {
-            Event::Reported(many) => {
-                let end = (self.reported + many).min(self.steps.len());
-                let steps: Vec<&RecentUpdate> = self.steps[self.reported..end].iter().collect();
+    async fn apply_step(&mut self, f: &HotFixture, s: &HotKey, step: Step) {
+        match step {
+            Step::Deliver(count) => {
+                let end = (self.delivered + count).min(self.steps.len());
+                let steps: Vec<&RecentUpdate> = self.steps[self.delivered..end].iter().collect();
                 f.advance(s, &steps).await;
-                (self.reported..end).for_each(|n| self.step(n));
-                self.reported = end;
+                (self.delivered..end).for_each(|n| self.apply_write(n));
+                self.delivered = end;
             }
-            Event::Lost => self.reported = (self.reported + 1).min(self.steps.len()),
-            Event::Late(n) => {
+            Step::Skip => self.delivered = (self.delivered + 1).min(self.steps.len()),
+            Step::DeliverOutOfOrder(n) => {
                 let n = n % self.steps.len();
                 f.advance(s, &[&self.steps[n]]).await;
-                self.step(n);
+                self.apply_write(n);
             }
-            Event::Filled(back, limit) => {
+            Step::Fill(back, limit) => {
                 let (n, fill) = self.fill(back, limit);
                 f.fill(s, fill).await;
-                self.filled(n);
+                self.apply_fill(n);
             }
-            Event::Forgotten => {
-                let seq = self.stories[self.reported].as_of.seq;
+            Step::Forget => {
+                let seq = self.histories[self.delivered].as_of.seq;
                 f.forget_recent(s, seq).await;
-                self.known = self.known.max(Some(seq));
-                self.held = None;
+                self.newest_seq = self.newest_seq.max(Some(seq));
+                self.valid_version = None;
             }
-            Event::Asked(_) => {}
+            Step::Read(_) => {}
         }
     }
 
     /// Asserts that a result is exactly the newest turns of the history that it names.
-    fn agrees(&self, bounds: &HotBounds, limit: usize, found: Option<&Recent>) {
-        let held = self.held.map(|n| &self.stories[n]);
-        assert_eq!(found.map(|r| r.as_of), held.map(|story| story.as_of));
-        let (Some(found), Some(story)) = (found, held) else {
+    fn assert_result(&self, bounds: &HotBounds, limit: usize, found: Option<&Recent>) {
+        let valid = self.valid_version.map(|n| &self.histories[n]);
+        assert_eq!(found.map(|r| r.as_of), valid.map(|history| history.as_of));
+        let (Some(found), Some(history)) = (found, valid) else {
             return;
         };
-        let many = found.turns.len();
-        assert_eq!(found.turns, story.newest(many));
+        let count = found.turns.len();
+        assert_eq!(found.turns, history.newest(count));
         let bytes: usize = found.turns.iter().map(|turn| turn.record.len()).sum();
-        assert!(many <= limit && many as u64 <= bounds.turns && bytes as u64 <= bounds.bytes);
-        assert!(!found.all || many == story.shown.len());
+        assert!(count <= limit && count as u64 <= bounds.turns && bytes as u64 <= bounds.bytes);
+        assert!(!found.all || count == history.visible_turns.len());
     }
 }
 
@@ -259,21 +266,21 @@ pub async fn interleavings(cases: u32, make: impl AsyncFn(HotBounds) -> HotFixtu
         let bounds = HotBounds {
             turns,
             bytes,
-            ..wide()
+            ..large_bounds()
         };
         let f = make(bounds).await;
-        let events = proptest::collection::vec(event(), 1..40);
-        check(cases, (writes(), events), async |s, (writes, events)| {
-            let mut copied = Copied::new(writes);
-            for event in events {
-                copied.happens(&f, &s, event).await;
-                let limit = if let Event::Asked(limit) = event {
+        let steps = proptest::collection::vec(step(), 1..40);
+        run_cases(cases, (writes(), steps), async |s, (writes, steps)| {
+            let mut model = CopyModel::new(writes);
+            for step in steps {
+                model.apply_step(&f, &s, step).await;
+                let limit = if let Step::Read(limit) = step {
                     limit
                 } else {
                     100
                 };
                 let found = f.recent(&s, limit).await;
-                copied.agrees(&bounds, limit, found.as_ref());
+                model.assert_result(&bounds, limit, found.as_ref());
             }
         });
     }

@@ -11,7 +11,7 @@ use crate::rows::{
 
 impl Tx for Rows {
     fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure> {
-        self.touch(RowKey::Session);
+        self.record_change(RowKey::Session);
         let pk = self.sessions.keys().next_back().map_or(1, |pk| pk + 1);
         self.names
             .insert((row.tenant_id.clone(), row.session_id.clone()), pk);
@@ -20,38 +20,38 @@ impl Tx for Rows {
     }
 
     fn put_head(&mut self, pk: SessionPk, head: &HeadRow) -> Result<(), Failure> {
-        self.touch(RowKey::Head);
+        self.record_change(RowKey::Head);
         self.heads.insert(pk, head.clone());
         Ok(())
     }
 
     fn insert_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
-        self.touch(RowKey::Turn(row.place()));
+        self.record_change(RowKey::Turn(row.place()));
         self.turn_ids.insert(row.turn_id, (pk, row.place()));
         self.turns.insert((pk, row.place()), row.clone());
         Ok(())
     }
 
     fn update_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
-        self.touch(RowKey::Turn(row.place()));
+        self.record_change(RowKey::Turn(row.place()));
         self.turns.insert((pk, row.place()), row.clone());
         Ok(())
     }
 
     fn insert_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
-        self.touch(RowKey::Record(row.first_seq));
+        self.record_change(RowKey::Record(row.first_seq));
         self.records.insert((pk, row.first_seq), row.clone());
         Ok(())
     }
 
     fn update_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
-        self.touch(RowKey::Record(row.first_seq));
+        self.record_change(RowKey::Record(row.first_seq));
         self.records.insert((pk, row.first_seq), row.clone());
         Ok(())
     }
 
     fn insert_item_key(&mut self, pk: SessionPk, id: &ItemId, seq: u64) -> Result<(), Failure> {
-        self.touch(RowKey::Item(id.clone()));
+        self.record_change(RowKey::Item(id.clone()));
         if let Some(changes) = &mut self.changes {
             changes.item_keys.entry(seq).or_default().push(id.clone());
         }
@@ -65,27 +65,27 @@ impl Tx for Rows {
         id: &RequestId,
         seq: u64,
     ) -> Result<(), Failure> {
-        self.touch(RowKey::Request(id.clone()));
+        self.record_change(RowKey::Request(id.clone()));
         self.requests.insert((pk, id.clone()), seq);
         Ok(())
     }
 
     fn update_session(&mut self, pk: SessionPk, row: &SessionRow) -> Result<(), Failure> {
-        self.touch(RowKey::Session);
+        self.record_change(RowKey::Session);
         self.sessions.insert(pk, row.clone());
         Ok(())
     }
 
-    fn note_agent(&mut self, pk: SessionPk, agent: &str) -> Result<(), Failure> {
-        // Most items name an agent that is already noted.
+    fn insert_agent(&mut self, pk: SessionPk, agent: &str) -> Result<(), Failure> {
+        // Most items name an agent that is already recorded.
         if self.agents.insert((pk, agent.into())) {
-            self.touch(RowKey::Agent(agent.into()));
+            self.record_change(RowKey::Agent(agent.into()));
         }
         Ok(())
     }
 
     fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<(), Failure> {
-        self.touch(RowKey::Event(row.number));
+        self.record_change(RowKey::Event(row.number));
         self.event_keys
             .insert((pk, row.event.key.clone()), row.number);
         self.events.insert((pk, row.number), row.clone());
@@ -93,14 +93,14 @@ impl Tx for Rows {
     }
 
     fn put_checkpoint(&mut self, pk: SessionPk, row: &CheckpointRow) -> Result<(), Failure> {
-        self.touch(RowKey::Checkpoint(row.checkpoint.seq));
+        self.record_change(RowKey::Checkpoint(row.checkpoint.seq));
         self.checkpoints
             .insert((pk, row.checkpoint.seq), row.clone());
         Ok(())
     }
 
     fn delete_checkpoint(&mut self, pk: SessionPk, seq: u64) -> Result<(), Failure> {
-        self.touch(RowKey::Checkpoint(seq));
+        self.record_change(RowKey::Checkpoint(seq));
         self.checkpoints.remove(&(pk, seq));
         Ok(())
     }
@@ -114,7 +114,7 @@ impl Tx for Rows {
     }
 
     fn put_draft(&mut self, pk: SessionPk, row: &DraftRow) -> Result<(), Failure> {
-        self.touch(RowKey::Draft(row.place));
+        self.record_change(RowKey::Draft(row.place));
         self.drafts.insert((pk, row.place), row.clone());
         Ok(())
     }
@@ -125,7 +125,7 @@ impl Tx for Rows {
         place: u64,
         chunk: &DraftChunk,
     ) -> Result<(), Failure> {
-        self.touch(RowKey::Chunk(place, chunk.number));
+        self.record_change(RowKey::Chunk(place, chunk.number));
         let key = (pk, place, chunk.number);
         self.draft_chunks.insert(key, chunk.clone());
         Ok(())
@@ -138,13 +138,13 @@ impl Tx for Rows {
         let numbers: Vec<_> = chunks.map(|((_, _, number), _)| *number).collect();
         for number in numbers {
             self.draft_chunks.remove(&(pk, place, number));
-            self.touch(RowKey::Chunk(place, number));
+            self.record_change(RowKey::Chunk(place, number));
         }
         Ok(())
     }
 
     fn delete_draft(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure> {
-        self.touch(RowKey::Draft(place));
+        self.record_change(RowKey::Draft(place));
         self.drafts.remove(&(pk, place));
         self.clear_draft_chunks(pk, place)
     }

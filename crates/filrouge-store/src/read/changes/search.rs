@@ -16,7 +16,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// # Errors
     /// `integrity_error`, `key_missing`.
     pub fn changes_before(&self, at: Timestamp) -> Result<ChangeCursor, Failure> {
-        // Invariant: commit `before` was made before `at`, or `before` is 0. Commit `not_before` was not made before
+        // Invariant: commit `before` was made before `at`, or `before` is 0. Commit `not_before` was made at or after
         // `at`, or does not exist.
         let mut before = 0;
         let mut not_before = self.view.newest_log()?.map_or(0, |row| row.commit_no) + 1;
@@ -41,8 +41,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
                 Ok(row)
             }
             _ => {
-                let what = format!("commit {commit_no} is missing");
-                Err(Failure::new(ErrorCode::IntegrityError, what))
+                let detail = format!("commit {commit_no} is missing");
+                Err(Failure::new(ErrorCode::IntegrityError, detail))
             }
         }
     }
@@ -70,7 +70,7 @@ mod tests {
         for (n, at) in times.iter().enumerate() {
             clock.advance(at - now);
             now = *at;
-            let session = NewSession::bare(format!("s{n}").parse().unwrap());
+            let session = NewSession::with_id(format!("s{n}").parse().unwrap());
             let command = Command {
                 scope: Scope::new(TenantId::default_tenant(), Viewer::Operator),
                 write: Write::CreateSession(session),
@@ -80,14 +80,14 @@ mod tests {
         ledger
     }
 
-    async fn before(ledger: &dyn Ledger, at: i64) -> u64 {
+    async fn newest_commit_before(ledger: &dyn Ledger, at: i64) -> u64 {
         let at = Timestamp::from_micros(at);
-        let found = ledger
+        let cursor = ledger
             .query(move |snapshot| snapshot.changes_before(at))
             .await;
-        let found = found.unwrap();
-        assert_eq!(found.preceding, None);
-        found.commit_no
+        let cursor = cursor.unwrap();
+        assert_eq!(cursor.preceding, None);
+        cursor.commit_no
     }
 
     #[tokio::test]
@@ -98,7 +98,11 @@ mod tests {
             let ledger = ledger(&times).await;
             for at in 0..80 {
                 let expected = times.iter().filter(|t| **t < at).count() as u64;
-                assert_eq!(before(&ledger, at).await, expected, "{length} {at}");
+                assert_eq!(
+                    newest_commit_before(&ledger, at).await,
+                    expected,
+                    "{length} {at}"
+                );
             }
         }
     }
@@ -109,7 +113,7 @@ mod tests {
         let ledger = ledger(&times).await;
         let margin = 14;
         for at in 0..70 {
-            let start = before(&ledger, at - margin).await;
+            let start = newest_commit_before(&ledger, at - margin).await;
             let first = times.iter().position(|t| *t >= at);
             let first = first.map_or(u64::MAX, |index| index as u64 + 1);
             assert!(start < first, "{at}: {start} {first}");

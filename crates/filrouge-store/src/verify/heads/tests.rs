@@ -1,5 +1,5 @@
-//! Older rows restored together with a forged newest commit whose digest matches them, as an attacker could do who had
-//! found a weakness in the digest. The comparison with the commit log does not depend on the digest.
+//! Attacks that restore older rows and forge a newest commit with a matching digest, as a weakness of the digest could
+//! allow. The comparison with the commit log detects them, because it does not depend on the digest.
 
 use std::sync::LazyLock;
 
@@ -31,7 +31,7 @@ impl World {
             keyring: Keyring::single([7; 32]),
         };
         for id in ["a", "b"] {
-            world.write(Write::CreateSession(NewSession::bare(sid(id))));
+            world.write(Write::CreateSession(NewSession::with_id(sid(id))));
         }
         world.put_note(0);
         world
@@ -74,17 +74,17 @@ impl World {
 
     /// Adds a commit without changes whose digest matches the present rows.
     fn forge_commit(&mut self) {
-        let digest = Census::take(&self.rows, &self.keyring).unwrap().digest;
+        let digest = StoreScan::run(&self.rows, &self.keyring).unwrap().digest;
         let entry = LogEntry {
             pk: 2,
             first_seq: 0,
             count: 0,
-            head: half(&self.rows.heads[&2].mac),
+            head: first_half(&self.rows.heads[&2].mac),
             change: Change::Draft,
         };
         let (newest, now) = (self.rows.newest_log().unwrap(), Timestamp::from_micros(2));
         let masked = digest.masked(&self.keyring, &OsEntropy).unwrap();
-        let row = LogRow::following(newest.as_ref(), now, &[entry], masked, &self.keyring);
+        let row = LogRow::after(newest.as_ref(), now, &[entry], masked, &self.keyring);
         self.rows.log.insert(row.commit_no, row);
     }
 
@@ -92,14 +92,18 @@ impl World {
         known.compare(&self.rows, &self.keyring).unwrap()
     }
 
-    /// Asserts that only comparisons with the commit log find what was restored.
-    fn assert_found_by_log(&self, before: &KnownHeads, is_suspect: impl Fn(&Suspects) -> bool) {
+    /// Asserts that a comparison with the digest finds no suspects, and that comparisons with the log and with the
+    /// earlier heads do.
+    fn assert_found_by_log(&self, earlier: &KnownHeads, is_suspect: impl Fn(&Suspects) -> bool) {
         assert!(self.compare(&KnownHeads::default()).is_empty());
-        for found in [
-            self.compare(before),
+        for suspects in [
+            self.compare(earlier),
             compare_with_log(&self.rows, &self.keyring).unwrap(),
         ] {
-            assert!(is_suspect(&found) && found.all.is_none(), "{found:?}");
+            assert!(
+                is_suspect(&suspects) && suspects.store.is_none(),
+                "{suspects:?}"
+            );
         }
     }
 }
@@ -119,8 +123,8 @@ fn a_session_restored_under_a_matching_digest_is_found() {
     world.rows.sessions.insert(1, old.0);
     world.rows.heads.insert(1, old.1);
     world.forge_commit();
-    world.assert_found_by_log(&known, |found| {
-        found.check(1, &sid("a")).is_err() && found.check(2, &sid("b")).is_ok()
+    world.assert_found_by_log(&known, |suspects| {
+        suspects.check(1, &sid("a")).is_err() && suspects.check(2, &sid("b")).is_ok()
     });
 }
 
@@ -133,8 +137,8 @@ fn a_note_restored_under_a_matching_digest_is_found() {
     world.put_note(1);
     world.rows.notes.insert("keys".into(), old);
     world.forge_commit();
-    world.assert_found_by_log(&known, |found| {
-        found.check_note("keys").is_err() && found.check(1, &sid("a")).is_ok()
+    world.assert_found_by_log(&known, |suspects| {
+        suspects.check_note("keys").is_err() && suspects.check(1, &sid("a")).is_ok()
     });
 }
 
@@ -143,11 +147,11 @@ fn a_note_restored_under_a_matching_digest_is_found() {
 fn an_older_snapshot_is_not_suspect() {
     let mut world = World::new();
     let known = KnownHeads::default();
-    let before = world.snapshot();
+    let older_rows = world.snapshot();
     world.patch("a");
     assert!(world.compare(&known).is_empty());
-    let older = known.compare(&before, &world.keyring).unwrap();
-    assert!(older.is_empty(), "{older:?}");
+    let suspects = known.compare(&older_rows, &world.keyring).unwrap();
+    assert!(suspects.is_empty(), "{suspects:?}");
     assert!(world.compare(&known).is_empty());
 }
 
@@ -167,11 +171,15 @@ impl World {
     /// Whether a read of the session `id` in `rows` finds it, and whether it is refused.
     fn read(&self, rows: &Rows, known: &KnownHeads, id: &str) -> Result<bool, ErrorCode> {
         let scope = Scope::new(TenantId::default_tenant(), Viewer::Operator);
-        let found = self.verified(rows, known).find(&scope, &sid(id));
-        found.map(|s| s.is_some()).map_err(|failure| failure.code)
+        let session = self.verified_snapshot(rows, known).find(&scope, &sid(id));
+        session.map(|s| s.is_some()).map_err(|failure| failure.code)
     }
 
-    fn verified<'a>(&'a self, rows: &'a Rows, known: &'a KnownHeads) -> VerifiedSnapshot<'a, Rows> {
+    fn verified_snapshot<'a>(
+        &'a self,
+        rows: &'a Rows,
+        known: &'a KnownHeads,
+    ) -> VerifiedSnapshot<'a, Rows> {
         VerifiedSnapshot {
             view: rows,
             keyring: &self.keyring,
@@ -195,7 +203,7 @@ fn a_restored_or_deleted_session_is_refused_when_it_is_read() {
     let old = world.snapshot();
     // The process has not read these commits yet.
     world.patch("a");
-    world.write(Write::CreateSession(NewSession::bare(sid("c"))));
+    world.write(Write::CreateSession(NewSession::with_id(sid("c"))));
     assert_eq!(world.read(&world.snapshot(), &known, "a"), Ok(true));
 
     let mut restored = world.snapshot();
@@ -206,9 +214,9 @@ fn a_restored_or_deleted_session_is_refused_when_it_is_read() {
         Err(ErrorCode::IntegrityError)
     );
     assert_eq!(world.read(&restored, &known, "b"), Ok(true));
-    let found = known.take_found();
-    assert!(found.check(1, &sid("a")).is_err() && found.check(2, &sid("b")).is_ok());
-    assert!(known.take_found().is_empty());
+    let suspects = known.take_suspects();
+    assert!(suspects.check(1, &sid("a")).is_err() && suspects.check(2, &sid("b")).is_ok());
+    assert!(known.take_suspects().is_empty());
 
     let mut deleted = world.snapshot();
     deleted.sessions.remove(&3);
@@ -234,14 +242,14 @@ fn a_restored_or_deleted_note_is_refused_when_it_is_read() {
             Some(note) => rows.notes.insert("keys".into(), note),
             None => rows.notes.remove("keys"),
         };
-        let read = world.verified(&rows, &known).note("keys");
+        let read = world.verified_snapshot(&rows, &known).note("keys");
         assert_eq!(read.unwrap_err().code, ErrorCode::IntegrityError);
     }
-    let read = world.verified(&world.rows, &known).note("keys");
+    let read = world.verified_snapshot(&world.rows, &known).note("keys");
     assert_eq!(read.unwrap().unwrap().version, 2);
 }
 
-/// A snapshot that began before the newest known commits is not compared with what they wrote.
+/// A snapshot that began before the newest known commits is not compared with the rows that they wrote.
 #[test]
 fn an_older_snapshot_is_read() {
     let mut world = World::new();
@@ -249,7 +257,7 @@ fn an_older_snapshot_is_read() {
     assert!(world.compare(&known).is_empty());
     let old = world.snapshot();
     world.patch("a");
-    world.write(Write::CreateSession(NewSession::bare(sid("c"))));
+    world.write(Write::CreateSession(NewSession::with_id(sid("c"))));
     assert!(world.compare(&known).is_empty());
     assert_eq!(world.read(&old, &known, "a"), Ok(true));
     assert_eq!(world.read(&old, &known, "c"), Ok(false));

@@ -59,10 +59,10 @@ fn command(store: &Store<FakeHotStore>, (kind, request, more): RandomStep) -> Co
 
 const fn written_range(outcome: &Outcome) -> Option<&WrittenRange> {
     match outcome {
-        Outcome::Turn(_, put) | Outcome::Appended { put, .. } | Outcome::Interrupted(put) => {
-            put.as_ref()
-        }
-        Outcome::Redacted(redacted) => redacted.put.as_ref(),
+        Outcome::Turn(_, written)
+        | Outcome::Appended { written, .. }
+        | Outcome::Interrupted(written) => written.as_ref(),
+        Outcome::Redacted(redacted) => redacted.written.as_ref(),
         _ => None,
     }
 }
@@ -132,16 +132,19 @@ fn concurrent_processes_give_a_serial_result() {
             let expected = session_readings(&serial).await;
             for process in processes {
                 conflicts += process.counts().conflicts;
-                assert_eq!(session_readings(&store.fixture_of(process)).await, expected);
+                assert_eq!(
+                    session_readings(&store.fixture_with(process)).await,
+                    expected
+                );
             }
             let (_, adopt) = store
                 .extract("s0", &FieldRetention::default())
                 .await
                 .unwrap()
                 .unwrap();
-            let expected_adoption = serial.adoption_of(&operator("t"), "s0").await;
+            let expected_adoption = serial.adopt_command_for(&operator("t"), "s0").await;
             assert!(adopt.items == expected_adoption.items);
-            serial.intact().await;
+            serial.assert_intact().await;
             assert_eq!(expected_adoption.session.session_id, sid("s0"));
         }
         assert!(conflicts > 0, "no commits conflicted");

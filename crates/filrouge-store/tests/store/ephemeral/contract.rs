@@ -5,7 +5,7 @@ use filrouge_store::contract::Fixture;
 use crate::ephemeral::store::Store;
 
 fn fixture() -> Fixture {
-    Store::roomy().fixture()
+    Store::with_large_bounds().fixture()
 }
 
 filrouge_store::session_contract_tests!(fixture);

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use filrouge_store::command::{Adopt, SideRows, Write};
 use filrouge_store::contract::Fixture;
-use filrouge_store::contract::asks::link;
 use filrouge_store::contract::differential::memory;
 use filrouge_store::contract::fixture::{
     anyone, cmd, code, finalize, keyed, operator, sid, start_with, user,
 };
-use filrouge_store::contract::live_asks::{
+use filrouge_store::contract::live_writes::{
     SECOND, TTL, acquire, checkpoint, keeping, release, under,
 };
+use filrouge_store::contract::session_writes::link;
 use filrouge_store::hot::{FieldRetention, HotBounds, ItemRetention};
 use filrouge_types::ErrorCode;
 
@@ -34,7 +34,7 @@ async fn write_session(f: &Fixture, seqs: &[u64]) {
     for seq in seqs {
         let state = format!(r#"{{ "n":{seq}.0 }}"#);
         let write = keeping(9, "s", Some(*seq), Some("WAIT"), &state);
-        f.checkpointed(&anyone(), write).await.unwrap();
+        f.write_checkpoint(&anyone(), write).await.unwrap();
     }
 }
 
@@ -49,20 +49,20 @@ async fn adopt_into(adopter: &Fixture, adopt: Adopt) {
     let write = Write::Adopt(Arc::new(adopt));
     let adopted = adopter.ledger.write(cmd(&operator("t"), write)).await;
     adopted.unwrap();
-    adopter.intact().await;
+    adopter.assert_intact().await;
 }
 
 #[tokio::test]
 async fn the_ledger_adopts_leases_and_checkpoints() {
-    let (store, who, ann) = (Store::roomy(), anyone(), user("ann"));
+    let (store, who, ann) = (Store::with_large_bounds(), anyone(), user("ann"));
     let f = store.fixture();
     write_session(&f, &[1, 4, 7, 8]).await;
-    let fence = f.held(&who, "s", "before").await;
+    let fence = f.acquire_lease(&who, "s", "before").await;
     f.write_lease(&who, release("s", "before", fence))
         .await
         .unwrap();
-    let fence = f.held(&who, "s", "a").await;
-    f.session_of(&ann, link("s", "ann")).await.unwrap();
+    let fence = f.acquire_lease(&who, "s", "a").await;
+    f.write_session(&ann, link("s", "ann")).await.unwrap();
 
     let (_, all) = store
         .extract("s", &FieldRetention::default())
@@ -83,7 +83,7 @@ async fn the_ledger_adopts_leases_and_checkpoints() {
         .complete_turn(&under(&ann, fence), "s", "r3", "a")
         .await;
     adopter.clock.advance(TTL * SECOND);
-    let next = adopter.held(&ann, "s", "b").await;
+    let next = adopter.acquire_lease(&ann, "s", "b").await;
     assert!(next > fence);
     // A repeated adoption changes nothing.
     adopt_into(&adopter, all).await;
@@ -96,7 +96,7 @@ async fn the_ledger_adopts_leases_and_checkpoints() {
 /// the newer one is kept.
 #[tokio::test]
 async fn checkpoints_cover_the_kept_items() {
-    let store = Store::roomy();
+    let store = Store::with_large_bounds();
     let f = store.fixture();
     // Items 1, 4, 5 and 8 are kept and renumbered to 1, 2, 3 and 4.
     write_session(&f, &[0, 1, 2, 3, 4, 5, 7, 8]).await;
@@ -119,27 +119,27 @@ async fn checkpoints_cover_the_kept_items() {
     ];
     assert_eq!(states, expected.each_ref().map(|(n, s)| (*n, s.as_str())));
     let (put, _) = adopter
-        .checkpointed(&anyone(), checkpoint("s", None, None, r#"{ "n":8.0 }"#))
+        .write_checkpoint(&anyone(), checkpoint("s", None, None, r#"{ "n":8.0 }"#))
         .await
         .map_or((false, false), |done| (done.1, true));
     assert!(!put, "the newest one has another label");
     adopter.complete_turn(&anyone(), "s", "r3", "a").await;
     adopter
-        .checkpointed(&anyone(), checkpoint("s", None, None, "{}"))
+        .write_checkpoint(&anyone(), checkpoint("s", None, None, "{}"))
         .await
         .unwrap();
-    adopter.intact().await;
+    adopter.assert_intact().await;
 }
 
 #[tokio::test]
 async fn trimmed_turns_are_not_adopted() {
-    let (store, who) = (Store::of_turns(2), anyone());
+    let (store, who) = (Store::with_max_turns(2), anyone());
     let f = store.fixture();
     write_session(&f, &[2, 4]).await;
     for n in 0..3 {
         let turn = f.complete_turn(&who, "s", &format!("more{n}"), "a").await;
         let write = checkpoint("s", Some(turn.last_seq), Some("L"), "{}");
-        f.checkpointed(&who, write).await.unwrap();
+        f.write_checkpoint(&who, write).await.unwrap();
         let newest = f.newest_checkpoint(&who, "s").await.checkpoint.unwrap();
         assert_eq!(newest.seq, turn.last_seq);
     }
@@ -155,7 +155,7 @@ async fn trimmed_turns_are_not_adopted() {
 
 #[tokio::test]
 async fn a_session_without_leases_is_adopted_without_any() {
-    let store = Store::roomy();
+    let store = Store::with_large_bounds();
     let f = store.fixture();
     f.complete_turn(&anyone(), "s", "r", "a").await;
     let (_, adopt) = store
@@ -166,8 +166,8 @@ async fn a_session_without_leases_is_adopted_without_any() {
     assert_eq!(adopt.side_rows, SideRows::default());
     // A session that is adopted with only its items has no lease or checkpoints either.
     let first_adopter = adopting_ledger(&store, adopt).await;
-    first_adopter.held(&anyone(), "s", "a").await;
-    let only_items = first_adopter.adoption_of(&anyone(), "s").await;
+    first_adopter.acquire_lease(&anyone(), "s", "a").await;
+    let only_items = first_adopter.adopt_command_for(&anyone(), "s").await;
     let adopter = adopting_ledger(&store, only_items).await;
     let lease = adopter.lease(&anyone(), "s").await.unwrap();
     assert!(lease.fence == 0 && lease.holder.is_none());
@@ -204,7 +204,7 @@ async fn checkpoints_count_as_bytes() {
     }
     let state = |n: usize| format!(r#"{{"x":"{}"}}"#, "x".repeat(n));
     let large = checkpoint("s", None, None, &state(30_000));
-    let refused = f.checkpointed(&who, large).await;
+    let refused = f.write_checkpoint(&who, large).await;
     assert_eq!(code(refused), ErrorCode::LimitExceeded);
     assert!(f.checkpoint_seqs(&who, "s").await.is_empty());
     let query = filrouge_store::read::TurnQuery {
@@ -217,12 +217,12 @@ async fn checkpoints_count_as_bytes() {
     };
     assert_eq!(count().await, 3, "a refused checkpoint deletes nothing");
     let fits = checkpoint("s", None, None, &state(12_000));
-    f.checkpointed(&who, fits).await.unwrap();
+    f.write_checkpoint(&who, fits).await.unwrap();
     assert!((1..3).contains(&count().await));
     assert_eq!(f.checkpoint_seqs(&who, "s").await, [6]);
     let turn = f.start(&who, "s", "next").await;
     let done = f
-        .turn_of(&who, finalize("s", turn.turn_id, Some("a")))
+        .write_turn(&who, finalize("s", turn.turn_id, Some("a")))
         .await;
     done.unwrap();
 }
@@ -231,13 +231,16 @@ async fn checkpoints_count_as_bytes() {
 #[tokio::test]
 async fn fences_are_never_reused() {
     let who = anyone();
-    let (before, after) = (Store::roomy().fixture(), Store::roomy().fixture());
+    let (before, after) = (
+        Store::with_large_bounds().fixture(),
+        Store::with_large_bounds().fixture(),
+    );
     let mut fences = Vec::new();
     for f in [&before, &after] {
         f.create(&who, "s").await.unwrap();
-        let fence = f.held(&who, "s", "a").await;
+        let fence = f.acquire_lease(&who, "s", "a").await;
         f.write_lease(&who, release("s", "a", fence)).await.unwrap();
-        assert_eq!(f.held(&who, "s", "a").await, fence + 1);
+        assert_eq!(f.acquire_lease(&who, "s", "a").await, fence + 1);
         assert!(fence < 1 << 53);
         fences.extend([fence, fence + 1]);
         after.clock.advance(SECOND);

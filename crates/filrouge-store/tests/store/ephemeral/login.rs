@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use filrouge_store::command::{Adopt, Write};
-use filrouge_store::contract::asks::{json, link};
 use filrouge_store::contract::differential::{memory, play, steps};
 use filrouge_store::contract::drafts::{delta, put, stream};
 use filrouge_store::contract::fixture::{
     anyone, cmd, fail, finalize, item, keyed, operator, redact_items, sid, start_with, text,
     translated, user,
 };
+use filrouge_store::contract::session_writes::{json, link};
 use filrouge_store::contract::{Fixture, SameEntropy};
 use filrouge_store::hot::{FieldRetention, ItemRetention};
 use filrouge_store::read::TurnQuery;
@@ -45,7 +45,7 @@ async fn adopting_ledger(store: &Store, adopt: &Adopt) -> Fixture {
         let first = format!("{answer:?}").contains("created: true");
         assert_eq!(first, n == 0);
     }
-    adopter.intact().await;
+    adopter.assert_intact().await;
     adopter
 }
 
@@ -80,7 +80,7 @@ proptest! {
     fn any_history_is_adopted_completely(steps in steps(), bound in 1..6_u64) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let mut store = Store::of_turns(bound);
+            let mut store = Store::with_max_turns(bound);
             store.entropy = Arc::new(SameEntropy);
             let f = store.fixture();
             // All writes go to one session, and none of them erases it: kind 20 is an erasure.
@@ -124,14 +124,14 @@ async fn write_full_session(f: &Fixture) {
         .await
         .unwrap();
     // The last item is a copy of the answer in place of its translation; it carries the close event.
-    f.turn_of(&who, finalize("s", turn.turn_id, None))
+    f.write_turn(&who, finalize("s", turn.turn_id, None))
         .await
         .unwrap();
     let failed = f.start(&who, "s", "r2").await;
     f.append(&who, &failed, vec![keyed("o2", "observed")])
         .await
         .unwrap();
-    f.turn_of(&who, fail("s", failed.turn_id, "no"))
+    f.write_turn(&who, fail("s", failed.turn_id, "no"))
         .await
         .unwrap();
     let open = f.start(&who, "s", "r3").await;
@@ -143,15 +143,17 @@ async fn write_full_session(f: &Fixture) {
         vec![delta(1, true, "text")],
     );
     f.write(&who, draft).await.unwrap();
-    f.redacted(&operator("t"), redact_items("s", &[(3, 4), (9, 9)]))
+    f.write_redaction(&operator("t"), redact_items("s", &[(3, 4), (9, 9)]))
         .await
         .unwrap();
-    f.session_of(&user("ann"), link("s", "ann")).await.unwrap();
+    f.write_session(&user("ann"), link("s", "ann"))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
 async fn only_retained_items_and_metadata_are_adopted() {
-    let store = Store::roomy();
+    let store = Store::with_large_bounds();
     let f = store.fixture();
     write_full_session(&f).await;
     let channels = |adopt: &Adopt| {
@@ -215,12 +217,12 @@ async fn only_retained_items_and_metadata_are_adopted() {
 
 #[tokio::test]
 async fn a_later_question_is_not_part_of_the_turns_question() {
-    let (store, who) = (Store::roomy(), anyone());
+    let (store, who) = (Store::with_large_bounds(), anyone());
     let f = store.fixture();
     let turn = f.start(&who, "s", "r").await;
     let more = vec![keyed("o", "x"), translated(item(Channel::Question, "more"))];
     f.append(&who, &turn, more).await.unwrap();
-    f.turn_of(&who, finalize("s", turn.turn_id, Some("a")))
+    f.write_turn(&who, finalize("s", turn.turn_id, Some("a")))
         .await
         .unwrap();
     let (_, adopt) = store

@@ -17,7 +17,7 @@ use crate::ephemeral::store::Store;
 fn alternating_processes_write_as_one() {
     let stores = std::sync::Mutex::new(None);
     let two_processes = |keyring: Arc<Keyring>| {
-        let mut store = Store::roomy();
+        let mut store = Store::with_large_bounds();
         store.keyring = keyring;
         store.entropy = Arc::new(SameEntropy);
         let both = [store.fixture(), store.fixture()];
@@ -34,7 +34,7 @@ fn alternating_processes_write_as_one() {
             Ok(extracted) => extracted.unwrap(),
             Err(erased) => return assert_eq!(erased.code, ErrorCode::SessionErased),
         };
-        let expected = ledger.adoption_of(&operator("t"), "s0").await;
+        let expected = ledger.adopt_command_for(&operator("t"), "s0").await;
         assert_eq!(
             (adopt.items.len(), &adopt.session),
             (expected.items.len(), &expected.session)
@@ -49,6 +49,6 @@ fn alternating_processes_write_as_one() {
                 .await
                 .unwrap();
         }
-        adopter.intact().await;
+        adopter.assert_intact().await;
     });
 }

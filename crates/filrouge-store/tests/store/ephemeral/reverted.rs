@@ -7,7 +7,7 @@ use filrouge_store::hot::EphemeralSessions;
 use crate::ephemeral::store::{Store, id, tenant};
 
 async fn holds_session(process: &EphemeralSessions) -> bool {
-    process.holds(&tenant(), &id("s")).await.unwrap()
+    process.has_session(&tenant(), &id("s")).await.unwrap()
 }
 
 /// Acknowledged writes were lost: the session is removed, and the next write creates a new one.

@@ -58,7 +58,7 @@ impl Store {
     }
 
     /// A store with limits that no test reaches.
-    pub(crate) fn roomy() -> Self {
+    pub(crate) fn with_large_bounds() -> Self {
         Self::new(HotBounds {
             ttl: YEARS,
             turns: 1 << 20,
@@ -67,7 +67,7 @@ impl Store {
     }
 
     /// A store with at most this many turns per session.
-    pub(crate) fn of_turns(turns: u64) -> Self {
+    pub(crate) fn with_max_turns(turns: u64) -> Self {
         Self::new(HotBounds {
             turns,
             ..HotBounds::default()
@@ -94,12 +94,12 @@ impl<H: HotStore + 'static> Store<H> {
         )
     }
 
-    /// A fixture whose process never interrupts silent turns.
+    /// A fixture whose process never interrupts idle turns.
     pub(crate) fn fixture(&self) -> Fixture {
-        self.fixture_of(Arc::new(self.process().with_turn_timeout(YEARS)))
+        self.fixture_with(Arc::new(self.process().with_turn_timeout(YEARS)))
     }
 
-    pub(crate) fn fixture_of(&self, sessions: Arc<EphemeralSessions>) -> Fixture {
+    pub(crate) fn fixture_with(&self, sessions: Arc<EphemeralSessions>) -> Fixture {
         Fixture {
             ledger: sessions,
             clock: self.clock.clone(),
@@ -111,7 +111,7 @@ impl<H: HotStore + 'static> Store<H> {
     /// A process, and a fixture to write and read with it.
     pub(crate) fn process_and_fixture(&self) -> (Arc<EphemeralSessions>, Fixture) {
         let process = Arc::new(self.process());
-        (process.clone(), self.fixture_of(process))
+        (process.clone(), self.fixture_with(process))
     }
 
     pub(crate) fn key(&self, session: &str) -> HotKey {

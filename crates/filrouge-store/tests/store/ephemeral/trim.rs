@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use filrouge_store::command::{RedactionTarget, Scope, Write};
-use filrouge_store::contract::asks::{erase, event, link};
 use filrouge_store::contract::differential::session_readings;
 use filrouge_store::contract::fixture::{
     anyone, append, code, finalize, interrupt, keyed, redact, redact_items, replacement, sid,
     start_with,
 };
+use filrouge_store::contract::session_writes::{erase, event, link};
 use filrouge_store::contract::{Fixture, SameEntropy};
 use filrouge_store::hot::{FieldRetention, HotBounds, HotStore};
 use filrouge_store::read::{TurnOrder, TurnQuery};
@@ -45,7 +45,7 @@ async fn read_for_restore(f: &Fixture, who: &Scope) -> Result<(Vec<u64>, Vec<u64
         let session = snapshot.get(&scope, &id)?;
         let (mut rows, mut before) = (Vec::new(), None);
         loop {
-            let page = snapshot.turn_rows_back(&session, before, 2)?;
+            let page = snapshot.turn_rows_descending(&session, before, 2)?;
             let Some(last) = page.last() else { break };
             before = Some(last.place());
             rows.extend(page.iter().map(|row| row.ordinal));
@@ -59,7 +59,7 @@ async fn read_for_restore(f: &Fixture, who: &Scope) -> Result<(Vec<u64>, Vec<u64
 
 #[tokio::test]
 async fn turns_beyond_the_limit_are_dropped() {
-    let (store, who) = (Store::of_turns(5), anyone());
+    let (store, who) = (Store::with_max_turns(5), anyone());
     let (process, f) = store.process_and_fixture();
     let mut created = Vec::new();
     for n in 0..8 {
@@ -126,7 +126,7 @@ async fn turns_beyond_the_limit_are_dropped() {
 /// at a login.
 #[tokio::test]
 async fn interleaved_turns_are_trimmed() {
-    let (store, who) = (Store::of_turns(2), anyone());
+    let (store, who) = (Store::with_max_turns(2), anyone());
     let (process, f) = store.process_and_fixture();
     let long = f.start(&who, "s0", "long").await;
     f.complete_turn(&who, "s0", "r1", "a").await;
@@ -152,8 +152,8 @@ async fn interleaved_turns_are_trimmed() {
         .find(|i| i.turn_id == Some(open.turn_id));
     let stray = stray.unwrap();
     let write = redact_items("s0", &[(stray.seq, stray.seq)]);
-    f.redacted(&who, write.clone()).await.unwrap();
-    assert!(f.redacted(&who, write).await.unwrap().replayed);
+    f.write_redaction(&who, write.clone()).await.unwrap();
+    assert!(f.write_redaction(&who, write).await.unwrap().replayed);
     assert_eq!(f.session(&who, "s0").await.unwrap().turn_count, 5);
     let (_, adopt) = store
         .extract("s0", &FieldRetention::default())
@@ -280,13 +280,13 @@ async fn writes_that_add_little_are_not_limited() {
                 })
                 .collect();
             // The limit is the exact size of the session with these turns.
-            let mut roomy = Store::roomy();
-            roomy.entropy = Arc::new(SameEntropy);
-            let f = roomy.fixture();
+            let mut large = Store::with_large_bounds();
+            large.entropy = Arc::new(SameEntropy);
+            let f = large.fixture();
             for turn in &turns {
                 f.try_start(&who, turn.clone()).await.unwrap();
             }
-            let loaded = roomy.hot.load(&roomy.key("s0")).await.unwrap().unwrap();
+            let loaded = large.hot.load(&large.key("s0")).await.unwrap().unwrap();
             let bytes = loaded.fields.iter().map(|f| f.value.len() as u64).sum();
             let mut store = Store::new(HotBounds {
                 bytes,

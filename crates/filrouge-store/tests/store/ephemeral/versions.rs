@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use filrouge_store::command::{Outcome, Scope, Write};
-use filrouge_store::contract::asks::{erase, event, link};
 use filrouge_store::contract::drafts::{delta, put, stream};
 use filrouge_store::contract::fixture::{
     anyone, cmd, code, finalize, keyed, operator, sid, start, user,
 };
+use filrouge_store::contract::session_writes::{erase, event, link};
 use filrouge_store::contract::{Fixture, differential};
 use filrouge_store::hot::{Edition, EphemeralSessions};
 use filrouge_store::read::TurnQuery;
@@ -18,7 +18,7 @@ use filrouge_types::{ErrorCode, Failure, TurnStatus};
 use crate::ephemeral::store::{Store, id, tenant};
 
 async fn holds_session(process: &EphemeralSessions) -> bool {
-    process.holds(&tenant(), &id("s")).await.unwrap()
+    process.has_session(&tenant(), &id("s")).await.unwrap()
 }
 
 /// The gate is called on every read and write; a version that it refuses is removed, even if a process has it in its
@@ -247,7 +247,7 @@ async fn a_stale_session_never_answers() {
     });
     assert_eq!(code(refused.await), ErrorCode::TurnOpen);
     let done = a
-        .turn_of(&who, finalize("s", open.turn_id, Some("x")))
+        .write_turn(&who, finalize("s", open.turn_id, Some("x")))
         .await;
     assert_eq!(done.unwrap().status, TurnStatus::Finalized);
     // The cached session of `b` still has the turn open.
@@ -256,7 +256,7 @@ async fn a_stale_session_never_answers() {
         (again.status, again.replayed),
         (TurnStatus::Finalized, true)
     );
-    a.session_of(&who, link("s", "ann")).await.unwrap();
+    a.write_session(&who, link("s", "ann")).await.unwrap();
     assert_eq!(code(b.session(&who, "s").await), ErrorCode::SessionNotFound);
     let late = b.write(&who, finalize("s", open.turn_id, Some("x"))).await;
     assert_eq!(code(late), ErrorCode::SessionNotFound);
@@ -344,10 +344,10 @@ async fn only_the_newest_version_is_forgotten() {
 
 /// No sweep covers ephemeral sessions: the caller of the next turn interrupts abandoned ones.
 #[tokio::test]
-async fn silent_turns_are_interrupted_by_the_next_turn() {
+async fn idle_turns_are_interrupted_by_the_next_turn() {
     let (store, who) = (Store::fake(), anyone());
     let f = store.process_and_fixture().1;
-    let silent = f.start(&who, "s", "r1").await;
+    let idle_turn = f.start(&who, "s", "r1").await;
     let recorded = f.start(&who, "s", "r2").await;
     let repeated = f.start(&who, "s", "r3").await;
     store.clock.advance(15 * 60 * 1_000_000);
@@ -357,7 +357,7 @@ async fn silent_turns_are_interrupted_by_the_next_turn() {
     // A repeated start shows that its caller is still there.
     f.start(&who, "s", "r3").await;
     let status = async |id| read_turn(&f, &who, id).await.unwrap().status;
-    assert_eq!(status(silent.turn_id).await, TurnStatus::Interrupted);
+    assert_eq!(status(idle_turn.turn_id).await, TurnStatus::Interrupted);
     assert_eq!(status(recorded.turn_id).await, TurnStatus::Open);
     assert_eq!(status(repeated.turn_id).await, TurnStatus::Open);
     // A refused start interrupts nothing.
@@ -378,7 +378,7 @@ async fn silent_turns_are_interrupted_by_the_next_turn() {
 async fn the_cache_is_bounded() {
     let (store, who) = (Store::fake(), anyone());
     let process = std::sync::Arc::new(store.process().with_cache_bytes(0));
-    let f = store.fixture_of(process.clone());
+    let f = store.fixture_with(process.clone());
     f.complete_turn(&who, "s0", "r1", "a").await;
     f.complete_turn(&who, "s0", "r2", "b").await;
     let seen = differential::session_readings(&f).await;

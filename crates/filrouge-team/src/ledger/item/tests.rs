@@ -48,9 +48,9 @@ fn stored(body: ItemBody) -> Item {
 }
 
 /// A message that was not read from a draft.
-fn final_message(message: Message) -> Read {
+fn final_message(message: Message) -> ParsedItem {
     let from_draft = false;
-    Read::Message {
+    ParsedItem::Message {
         message,
         from_draft,
     }
@@ -69,17 +69,17 @@ fn a_message_survives_the_conversion_to_an_item_and_back() {
         ..message()
     };
     for (message, error) in [(message(), None), (message(), Some(&failed)), (bare, None)] {
-        let item = item_of(&message, Channel::Partial, error).unwrap();
+        let item = to_item(&message, Channel::Partial, error).unwrap();
         RawJson::parse(item.parts.as_str()).unwrap();
         assert_eq!(item.item_id.as_ref().unwrap().as_str(), "msg-7");
         assert_eq!(item.agent, Some(message.speaker.name.clone()));
         assert_eq!(item.parts.as_str().contains("agent_exit"), error.is_some());
-        assert_eq!(read(&stored(item)), final_message(message));
+        assert_eq!(parse_item(&stored(item)), final_message(message));
     }
 }
 
 #[test]
-fn a_drafts_item_is_read_as_the_same_message() {
+fn the_item_of_a_draft_is_read_as_the_same_message() {
     let mut started = message();
     started.cut = None;
     started.content = "the text so far".into();
@@ -98,19 +98,19 @@ fn a_drafts_item_is_read_as_the_same_message() {
         item.item_id = ItemId::new("st_0a0b0c0d00000007.0").ok();
         stored(item)
     };
-    for (drafted, cut) in [
-        (DraftedMessage::Growing, Some(Cut::Interrupted)),
-        (DraftedMessage::Complete, None),
+    for (state, cut) in [
+        (DraftState::Growing, Some(Cut::Interrupted)),
+        (DraftState::Complete, None),
     ] {
-        let description = description_of(&started, drafted).unwrap();
+        let description = draft_description(&started, state).unwrap();
         let expected = Message {
             cut,
             ..started.clone()
         };
         let item = draft_item(&description, &started.content);
         assert_eq!(
-            read(&item),
-            Read::Message {
+            parse_item(&item),
+            ParsedItem::Message {
                 message: expected.clone(),
                 from_draft: true
             }
@@ -124,7 +124,10 @@ fn a_drafts_item_is_read_as_the_same_message() {
             ..item
         };
         redacted.body.parts = RawJson::from_checked("[]");
-        assert_eq!(read(&redacted), Read::Redacted(RedactedId::Number(7)));
+        assert_eq!(
+            parse_item(&redacted),
+            ParsedItem::Redacted(RedactedId::Number(7))
+        );
     }
     assert_eq!(
         read_draft(None, "x"),
@@ -145,26 +148,38 @@ fn other_items_are_not_messages() {
     for (item, expected) in [
         (
             stored(task_item(Some("t\n"))),
-            Read::Task(Some("t\n".into())),
+            ParsedItem::Task(Some("t\n".into())),
         ),
-        (stored(task_item(None)), Read::Task(None)),
-        (stored(note_item("state")), Read::Nothing),
-        (item(Role::User, Channel::Question, text), Read::Foreign),
-        (item(Role::Assistant, Channel::Final, text), Read::Foreign),
-        (item(Role::Assistant, Channel::Final, "[1]"), Read::Foreign),
-        (item(Role::Assistant, Channel::Thought, text), Read::Nothing),
+        (stored(task_item(None)), ParsedItem::Task(None)),
+        (stored(note_item("state")), ParsedItem::NoText),
+        (
+            item(Role::User, Channel::Question, text),
+            ParsedItem::Foreign,
+        ),
+        (
+            item(Role::Assistant, Channel::Final, text),
+            ParsedItem::Foreign,
+        ),
+        (
+            item(Role::Assistant, Channel::Final, "[1]"),
+            ParsedItem::Foreign,
+        ),
+        (
+            item(Role::Assistant, Channel::Thought, text),
+            ParsedItem::NoText,
+        ),
         (
             item(Role::System, Channel::Interrupted, status),
-            Read::Nothing,
+            ParsedItem::NoText,
         ),
     ] {
-        assert_eq!(read(&item), expected, "{item:?}");
+        assert_eq!(parse_item(&item), expected, "{item:?}");
     }
-    let mut redacted = stored(item_of(&message(), Channel::Final, None).unwrap());
+    let mut redacted = stored(to_item(&message(), Channel::Final, None).unwrap());
     redacted.redacted = true;
     redacted.body.parts = RawJson::from_checked("[]");
     assert_eq!(
-        read(&redacted),
-        Read::Redacted(RedactedId::Id("msg-7".into()))
+        parse_item(&redacted),
+        ParsedItem::Redacted(RedactedId::Id("msg-7".into()))
     );
 }

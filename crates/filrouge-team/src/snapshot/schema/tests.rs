@@ -52,7 +52,7 @@ fn both_forms_of_speakers_are_read_and_the_newer_one_is_written() {
     assert_eq!(read.at.as_millis(), 1_764_064_800_000);
 
     let at = read.at;
-    let snapshot = SessionSnapshot::of("t".into(), "s".into(), at, vec![read], None);
+    let snapshot = SessionSnapshot::new("t".into(), "s".into(), at, vec![read], None);
     let mut out = Vec::new();
     write(&snapshot, &mut out).unwrap();
     let text = String::from_utf8(out.clone()).unwrap();
@@ -92,44 +92,50 @@ fn unknown_fields_of_version_1_are_ignored() {
 fn unreadable_snapshots_are_classified() {
     let speaker = json!({"id": "a", "name": "a", "displayName": "A", "type": "human"});
     let good = snapshot(one_message(speaker.clone(), json!({})));
-    let with = |path: &str, value: Value| {
+    let with_value = |path: &str, value: Value| {
         let mut json = good.clone();
         *json.pointer_mut(path).unwrap() = value;
         json
     };
     for version in ["2.0", "2", "10.1", "0.9", ""] {
-        let newer = with("/schemaVersion", version.into());
+        let newer = with_value("/schemaVersion", version.into());
         let problem = read_json(&newer).unwrap_err();
         assert_eq!(problem, Problem::Newer(version.to_owned()));
     }
     for (json, code) in [
         (json!({"a": 1}), "snapshot_foreign"),
         (json!([1]), "snapshot_foreign"),
-        (with("/schemaVersion", 1.into()), "snapshot_foreign"),
+        (with_value("/schemaVersion", 1.into()), "snapshot_foreign"),
         (
-            with("/context/messages/0/id", "a\nb".into()),
+            with_value("/context/messages/0/id", "a\nb".into()),
             "snapshot_corrupt",
         ),
         (
-            with("/context/messages/0/speaker/type", "cat".into()),
+            with_value("/context/messages/0/speaker/type", "cat".into()),
             "snapshot_corrupt",
         ),
         (
-            with("/context/messages/0/timestamp", "yesterday".into()),
+            with_value("/context/messages/0/timestamp", "yesterday".into()),
             "snapshot_corrupt",
         ),
         (
-            with("/context/messages/0/speaker", json!({"type": "ai"})),
+            with_value("/context/messages/0/speaker", json!({"type": "ai"})),
             "snapshot_corrupt",
         ),
-        (with("/context/messages", json!({})), "snapshot_corrupt"),
-        (with("/teamId", Value::Null), "snapshot_corrupt"),
+        (
+            with_value("/context/messages", json!({})),
+            "snapshot_corrupt",
+        ),
+        (with_value("/teamId", Value::Null), "snapshot_corrupt"),
     ] {
         assert_eq!(read_json(&json).unwrap_err().code(), code, "{json}");
     }
-    let twice = [&good["context"]["messages"][0]; 2];
-    let twice = with("/context/messages", json!(twice));
-    assert_eq!(read_json(&twice).unwrap_err().code(), "snapshot_corrupt");
+    let duplicates = [&good["context"]["messages"][0]; 2];
+    let duplicates = with_value("/context/messages", json!(duplicates));
+    assert_eq!(
+        read_json(&duplicates).unwrap_err().code(),
+        "snapshot_corrupt"
+    );
 
     let text = good.to_string();
     for end in 0..text.len() {

@@ -12,7 +12,8 @@ use filrouge_team::record::{Record, Status};
 use filrouge_types::{Channel, TenantId, TurnStatus};
 
 use crate::persistence::world::{
-    World, caller, context, cut, engine_at, exchange, message, paused, record_message, sid, team,
+    World, caller, context, cut_message, engine_at, exchange, message, paused, record_message,
+    session_id, team,
 };
 
 /// The variable that names the store for a child process.
@@ -21,7 +22,11 @@ const STORE: &str = "FILROUGE_TEAM_TEST_STORE";
 /// Waits until a draft has this text.
 pub(crate) async fn wait_for_draft(world: &World, id: &str, text: &str) {
     loop {
-        let drafts = world.engine.streams.unfinished(&caller(), &sid(id)).await;
+        let drafts = world
+            .engine
+            .streams
+            .unfinished(&caller(), &session_id(id))
+            .await;
         if drafts.unwrap().iter().any(|draft| draft.text == text) {
             return;
         }
@@ -37,7 +42,11 @@ async fn an_unfinished_message_becomes_one_interrupted_message() {
     let mut messages = exchange(&opened.record, 1).await;
     let question = message(3, "Ann", "go on");
     record_message(&opened.record, &question).await;
-    let mut speech = opened.record.begin(&message(4, "Coder", "")).await.unwrap();
+    let mut speech = opened
+        .record
+        .begin_message(&message(4, "Coder", ""))
+        .await
+        .unwrap();
     speech.append("half ").await.unwrap();
     speech.append("of é").await.unwrap();
     wait_for_draft(&world, &id, "half of é").await;
@@ -47,7 +56,7 @@ async fn an_unfinished_message_becomes_one_interrupted_message() {
     world.clock.advance(Duration::from_secs(60));
     messages.extend([
         question,
-        cut(message(4, "Coder", "half of é"), Cut::Interrupted),
+        cut_message(message(4, "Coder", "half of é"), Cut::Interrupted),
     ]);
     let mut world = world;
     for round in 0..2 {
@@ -87,7 +96,11 @@ async fn a_sweep_before_the_opening_leaves_the_same_message() {
     let opened = world.open_new().await;
     let id = opened.record.session_id().to_owned();
     record_message(&opened.record, &message(1, "Ann", "well?")).await;
-    let mut speech = opened.record.begin(&message(2, "Coder", "")).await.unwrap();
+    let mut speech = opened
+        .record
+        .begin_message(&message(2, "Coder", ""))
+        .await
+        .unwrap();
     speech.append("so far").await.unwrap();
     wait_for_draft(&world, &id, "so far").await;
     std::mem::forget(speech);
@@ -105,7 +118,7 @@ async fn a_sweep_before_the_opening_leaves_the_same_message() {
     let opened = server.open(&id).await;
     let messages = [
         message(1, "Ann", "well?"),
-        cut(message(2, "Coder", "so far"), Cut::Interrupted),
+        cut_message(message(2, "Coder", "so far"), Cut::Interrupted),
     ];
     assert_eq!(opened.restored.context, context(&messages));
     assert_eq!(opened.restored.highest_message, 2);
@@ -135,12 +148,20 @@ async fn a_speech_without_an_end_is_interrupted() {
     let opened = world.open_new().await;
     let id = opened.record.session_id().to_owned();
     record_message(&opened.record, &message(1, "Ann", "well?")).await;
-    let mut speech = opened.record.begin(&message(2, "Coder", "")).await.unwrap();
+    let mut speech = opened
+        .record
+        .begin_message(&message(2, "Coder", ""))
+        .await
+        .unwrap();
     speech.append("so").await.unwrap();
     drop(speech);
     // The ledger has processed the interruption once it lets another speech begin.
     loop {
-        match opened.record.begin(&message(3, "Planner", "")).await {
+        match opened
+            .record
+            .begin_message(&message(3, "Planner", ""))
+            .await
+        {
             Ok(speech) => {
                 let answer = message(3, "Planner", "yes");
                 speech.end(&answer, None).await.unwrap();
@@ -153,7 +174,7 @@ async fn a_speech_without_an_end_is_interrupted() {
     opened.record.close(&paused()).await.unwrap();
     let messages = [
         message(1, "Ann", "well?"),
-        cut(message(2, "Coder", "so"), Cut::Interrupted),
+        cut_message(message(2, "Coder", "so"), Cut::Interrupted),
         message(3, "Planner", "yes"),
     ];
     let restored = world.open(&id).await.restored;
@@ -179,10 +200,18 @@ fn child_starts_a_message_and_waits_to_be_killed() {
         let id = opened.record.session_id().to_owned();
         exchange(&opened.record, 1).await;
         record_message(&opened.record, &message(3, "Ann", "go on")).await;
-        let mut speech = opened.record.begin(&message(4, "Coder", "")).await.unwrap();
+        let mut speech = opened
+            .record
+            .begin_message(&message(4, "Coder", ""))
+            .await
+            .unwrap();
         speech.append("half an answer").await.unwrap();
         loop {
-            let drafts = engine.streams.unfinished(&caller, &sid(&id)).await.unwrap();
+            let drafts = engine
+                .streams
+                .unfinished(&caller, &session_id(&id))
+                .await
+                .unwrap();
             if drafts.iter().any(|draft| !draft.text.is_empty()) {
                 break;
             }
@@ -205,8 +234,8 @@ pub(crate) fn run_child(name: &str, variables: &[(&str, &Path)]) -> Child {
         .unwrap()
 }
 
-/// The rest of the next line that the child prints with this prefix.
-pub(crate) fn line_of(child: &mut Child, prefix: &str) -> String {
+/// The text after the prefix of the next line that the child prints with it.
+pub(crate) fn line_after_prefix(child: &mut Child, prefix: &str) -> String {
     let lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
     let mut lines = lines.map_while(Result::ok);
     let line = lines.find_map(|line| line.strip_prefix(prefix).map(str::to_owned));
@@ -222,7 +251,7 @@ fn the_session_of_a_killed_process_is_opened_at_once() {
         "persistence::crash::child_starts_a_message_and_waits_to_be_killed",
         &[(STORE, &store)],
     );
-    let id = line_of(&mut child, "SESSION ");
+    let id = line_after_prefix(&mut child, "SESSION ");
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let refused = world.try_open(&id).await.err();
@@ -235,7 +264,7 @@ fn the_session_of_a_killed_process_is_opened_at_once() {
             message(1, "Ann", "question 1"),
             message(2, "Planner", "answer 1"),
             message(3, "Ann", "go on"),
-            cut(message(4, "Coder", "half an answer"), Cut::Interrupted),
+            cut_message(message(4, "Coder", "half an answer"), Cut::Interrupted),
         ];
         assert_eq!(opened.restored.context, context(&messages));
         assert_eq!(*opened.interrupted, ["msg-4".into()]);

@@ -14,7 +14,7 @@ use crate::persistence::world::{World, exchange, message, paused};
 fn snapshot(session: &str, count: u64) -> SessionSnapshot {
     let messages = (1..=count).map(|n| message(n, "Ann", "hello")).collect();
     let at = Timestamp::from_micros(1_700_000_000_000_000);
-    SessionSnapshot::of("crew".into(), session.into(), at, messages, None)
+    SessionSnapshot::new("crew".into(), session.into(), at, messages, None)
 }
 
 fn mode(path: &Path) -> u32 {
@@ -47,7 +47,7 @@ fn a_session_has_one_file_that_only_its_owner_can_read() {
         inodes[0], inodes[1],
         "the file is replaced, never overwritten"
     );
-    let team = snapshots.folder_of("crew");
+    let team = snapshots.team_folder("crew");
     assert_eq!(names(&team), ["1700000000000-s.json"]);
     for folder in [
         &team,
@@ -64,7 +64,7 @@ fn the_temporary_file_of_a_killed_writer_is_ignored_and_replaced() {
     let snapshots = Snapshots::new(folder.path());
     let path = snapshots.write(&snapshot("s", 1)).unwrap();
     let temporary = snapshots
-        .folder_of("crew")
+        .team_folder("crew")
         .join(".1700000000000-s.json.tmp");
     fs::write(&temporary, r#"{"schemaVersion":"1.0","te"#).unwrap();
     let (files, unreadable) = snapshots.list("crew").unwrap();
@@ -80,7 +80,7 @@ fn unreadable_files_are_reported_and_left_alone() {
     let snapshots = Snapshots::new(folder.path());
     let good = snapshots.write(&snapshot("s", 2)).unwrap();
     let text = fs::read_to_string(&good).unwrap();
-    let team = snapshots.folder_of("crew");
+    let team = snapshots.team_folder("crew");
     let other_team = text.replace("\"teamId\":\"crew\"", "\"teamId\":\"crow\"");
     let unreadable_files = [
         (
@@ -122,7 +122,7 @@ fn unreadable_files_are_reported_and_left_alone() {
     assert_eq!((files[0].message_count, &files[0].path), (2, &good));
     let reported: Vec<_> = unreadable
         .iter()
-        .map(|warning| (warning.path.clone(), warning.what.code()))
+        .map(|warning| (warning.path.clone(), warning.problem.code()))
         .collect();
     let mut expected: Vec<_> = unreadable_files
         .iter()
@@ -156,7 +156,7 @@ fn all_but_the_newest_file_of_a_session_are_outdated() {
         text
     };
     let (one, three, two) = (text(1), text(3), text(2));
-    let team = snapshots.folder_of("crew");
+    let team = snapshots.team_folder("crew");
     for (name, text) in [("1-s.json", one), ("2-s.json", three), ("3-s.json", two)] {
         fs::write(team.join(name), text).unwrap();
     }
@@ -179,8 +179,11 @@ async fn a_folder_that_cannot_be_created_is_a_warning() {
     exchange(&opened.record, 1).await;
     let warnings = opened.record.take_warnings();
     assert_eq!(warnings.len(), 1);
-    assert_eq!(warnings[0].path, world.path_of(&opened));
-    assert!(matches!(warnings[0].what, Problem::Io(..)), "{warnings:?}");
+    assert_eq!(warnings[0].path, world.snapshot_path(&opened));
+    assert!(
+        matches!(warnings[0].problem, Problem::Io(..)),
+        "{warnings:?}"
+    );
     for first in (3..60).step_by(2) {
         exchange(&opened.record, first).await;
     }
@@ -192,7 +195,7 @@ async fn a_folder_that_cannot_be_created_is_a_warning() {
     fs::remove_file(world.folder.path().join("sessions")).unwrap();
     opened.record.close(&paused()).await.unwrap();
     assert!(opened.record.take_warnings().is_empty());
-    let path = world.path_of(&opened);
+    let path = world.snapshot_path(&opened);
     assert_eq!(world.snapshots().read(&path).unwrap().messages.len(), 60);
     assert_eq!(world.open(&id).await.restored.context.messages.len(), 60);
 }
@@ -201,7 +204,7 @@ async fn a_folder_that_cannot_be_created_is_a_warning() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_in_a_read_only_folder_is_a_warning() {
     let world = World::new();
-    let team = world.snapshots().folder_of("crew");
+    let team = world.snapshots().team_folder("crew");
     fs::create_dir_all(&team).unwrap();
     fs::set_permissions(&team, fs::Permissions::from_mode(0o500)).unwrap();
     let writable = fs::write(team.join("probe"), "").is_ok();
@@ -210,11 +213,11 @@ async fn a_file_in_a_read_only_folder_is_a_warning() {
     opened.record.close(&paused()).await.unwrap();
     let warnings = opened.record.take_warnings();
     assert_eq!(warnings.len(), if writable { 0 } else { 2 });
-    let path = world.path_of(&opened);
+    let path = world.snapshot_path(&opened);
     for warning in warnings {
         assert_eq!(warning.path, path);
         let denied = matches!(
-            warning.what,
+            warning.problem,
             Problem::Io(std::io::ErrorKind::PermissionDenied, _)
         );
         assert!(denied, "{warning}");
@@ -223,9 +226,9 @@ async fn a_file_in_a_read_only_folder_is_a_warning() {
 }
 
 /// A substitute for encryption that reverses the bytes, after the first line of encrypted files.
-struct Reversed;
+struct ReversingSeal;
 
-impl Seal for Reversed {
+impl Seal for ReversingSeal {
     fn seal(&self, plain: &[u8]) -> Result<Vec<u8>, String> {
         let reversed = plain.iter().rev().copied();
         Ok(b"age-encryption.org/v1"
@@ -246,20 +249,20 @@ impl Seal for Reversed {
 fn an_encrypted_file_replaces_the_plain_one() {
     let folder = tempfile::tempdir().unwrap();
     let plain = Snapshots::new(folder.path());
-    let sealed = plain.clone().sealed(Arc::new(Reversed));
+    let encrypted = plain.clone().encrypted_by(Arc::new(ReversingSeal));
     let first = plain.write(&snapshot("s", 1)).unwrap();
     plain.write(&snapshot("other", 1)).unwrap();
-    let second = sealed.write(&snapshot("s", 2)).unwrap();
+    let second = encrypted.write(&snapshot("s", 2)).unwrap();
     assert!(!first.exists() && second.to_str().unwrap().ends_with("-s.json.age"));
     assert_eq!(mode(&second), 0o600);
     assert!(!fs::read_to_string(&second).unwrap().contains("hello"));
-    assert_eq!(sealed.read(&second).unwrap(), snapshot("s", 2));
+    assert_eq!(encrypted.read(&second).unwrap(), snapshot("s", 2));
     assert!(matches!(plain.read(&second), Err(Problem::Encrypted(_))));
-    let (files, unreadable) = sealed.list("crew").unwrap();
+    let (files, unreadable) = encrypted.list("crew").unwrap();
     assert_eq!((files.len(), unreadable.len()), (2, 0));
     let (files, unreadable) = plain.list("crew").unwrap();
     assert_eq!(
-        (files.len(), unreadable[0].what.code()),
+        (files.len(), unreadable[0].problem.code()),
         (1, "snapshot_encrypted")
     );
     plain.write(&snapshot("s", 3)).unwrap();

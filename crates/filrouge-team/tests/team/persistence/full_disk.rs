@@ -11,7 +11,7 @@ use filrouge_team::snapshot::{Problem, Snapshots};
 use filrouge_types::SystemClock;
 use tempfile::TempDir;
 
-use crate::persistence::crash::{line_of, run_child};
+use crate::persistence::crash::{line_after_prefix, run_child};
 use crate::persistence::world::{
     caller, context, engine_at, exchange, message, paused, record_message, team,
 };
@@ -55,12 +55,12 @@ fn child_records_while_the_disk_is_full() {
         exchange(&opened.record, 3).await;
         let id = opened.record.session_id().to_owned();
         let snapshots = Snapshots::new(folder.join("watched"));
-        let path = snapshots.path_of("crew", opened.created_at, &id);
+        let path = snapshots.file_path("crew", opened.created_at, &id);
         let warnings = opened.record.take_warnings();
         let failures = warnings.len();
         assert!(warnings.iter().all(|warning| {
             matches!(
-                warning.what,
+                warning.problem,
                 Problem::Io(std::io::ErrorKind::StorageFull, _)
             ) && warning.path == path
         }));
@@ -89,7 +89,7 @@ fn a_full_disk_affects_only_the_snapshot_file() {
             ("DISK_ENOSPC_OFF", &root.join("free")),
         ],
     );
-    let reported = line_of(&mut child, "SESSION ");
+    let reported = line_after_prefix(&mut child, "SESSION ");
     assert!(child.wait().unwrap().success());
     let reported: Vec<&str> = reported.split(' ').collect();
     assert_eq!(
@@ -125,11 +125,11 @@ fn child_records_until_the_disk_is_full_and_continues() {
         exchange(record, 1).await;
         std::fs::write(folder.join("arm"), "").unwrap();
         let question = message(3, "Ann", "what now?");
-        let refused = record.message(&question).await.unwrap_err();
+        let refused = record.write_message(&question).await.unwrap_err();
         println!("\nREFUSED {}", refused.code);
         std::fs::write(folder.join("free"), "").unwrap();
         // The ledger may go on refusing for a moment; repeating a message does not duplicate it.
-        while record.message(&question).await.is_err() {
+        while record.write_message(&question).await.is_err() {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
         record_message(record, &message(4, "Planner", "we go on")).await;
@@ -156,7 +156,7 @@ fn a_ledger_on_a_full_disk_refuses_messages_and_loses_none() {
             ("DISK_ENOSPC_OFF", &root.join("free")),
         ],
     );
-    let id = line_of(&mut child, "SESSION ");
+    let id = line_after_prefix(&mut child, "SESSION ");
     assert!(child.wait().unwrap().success());
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {

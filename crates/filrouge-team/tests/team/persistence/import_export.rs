@@ -8,13 +8,14 @@ use filrouge_team::snapshot::{OfferReason, SessionSnapshot, export, import, impo
 use filrouge_types::{ErrorCode, IdentityId, TenantId, Timestamp, TurnStatus};
 
 use crate::persistence::world::{
-    World, caller, context, cut, exchange, message, messages_of, paused, sid, team, team_of,
+    World, caller, context, cut_message, exchange, message, messages_of, paused, session_id, team,
+    team_with_id,
 };
 
 /// A snapshot of the messages, with a task.
 pub(crate) fn snapshot(session: &str, messages: &[Message]) -> SessionSnapshot {
     let at = Timestamp::from_micros(1_600_000_000_000_000);
-    SessionSnapshot::of(
+    SessionSnapshot::new(
         "crew".into(),
         session.into(),
         at,
@@ -48,7 +49,7 @@ fn conversation() -> Vec<Message> {
         message(3, "Planner", "the coder"),
         message(4, "Coder", "me"),
         message(5, "Ann", "do it"),
-        cut(message(6, "Coder", "half of"), Cut::Failed),
+        cut_message(message(6, "Coder", "half of"), Cut::Failed),
         message(7, "Ann", "again"),
     ]
 }
@@ -95,7 +96,7 @@ async fn a_second_import_of_a_file_adds_nothing() {
     // The session continues in the same file.
     exchange(&opened.record, 8).await;
     opened.record.close(&paused()).await.unwrap();
-    let path = world.path_of(&opened);
+    let path = world.snapshot_path(&opened);
     assert_eq!(path.file_name().unwrap(), "1600000000000-imported.json");
     world.assert_intact().await;
 }
@@ -108,7 +109,7 @@ async fn messages_that_another_program_added_to_a_file_are_imported() {
     let mut messages = exchange(&opened.record, 1).await;
     opened.record.close(&paused()).await.unwrap();
     let snapshots = world.snapshots();
-    let path = world.path_of(&opened);
+    let path = world.snapshot_path(&opened);
     let mut file = snapshots.read(&path).unwrap();
     let offered = importable(&world.engine, &caller(), "crew", &snapshots)
         .await
@@ -127,7 +128,7 @@ async fn messages_that_another_program_added_to_a_file_are_imported() {
         .await
         .unwrap();
     assert_eq!(offered.offers.len(), 1);
-    assert_eq!(offered.offers[0].why, OfferReason::Newer);
+    assert_eq!(offered.offers[0].reason, OfferReason::Newer);
     assert_eq!(offered.offers[0].file.message_count, 5);
     let imported = import(
         world.engine.clone(),
@@ -154,7 +155,7 @@ async fn an_id_in_use_gets_the_same_replacement_at_every_import() {
     let ann = IdentityId::new("ann").ok();
     let ann = Caller::local(TenantId::default_tenant(), ann);
     let existing = |team: Option<&str>, id: &str| CreateSession {
-        session_id: Some(sid(id)),
+        session_id: Some(session_id(id)),
         team_id: team.map(Into::into),
         ..CreateSession::default()
     };
@@ -213,12 +214,12 @@ async fn files_of_other_teams_and_open_sessions_are_refused() {
     let file = snapshot("s", &conversation());
     let import_for = |id: &str| {
         let (engine, options) = (world.engine.clone(), world.options());
-        let (team, file) = (team_of(id), file.clone());
+        let (team, file) = (team_with_id(id), file.clone());
         async move { import(engine, caller(), &team, &file, options).await }
     };
     let refused = import_for("crow").await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::Invalid);
-    let absent = world.engine.sessions.get(&caller(), &sid("s")).await;
+    let absent = world.engine.sessions.get(&caller(), &session_id("s")).await;
     assert_eq!(absent.unwrap_err().code, ErrorCode::SessionNotFound);
     import_for("crew").await.unwrap();
     let _open = world.open("s").await;

@@ -8,7 +8,7 @@ use filrouge_team::sessions::sessions;
 use filrouge_types::ErrorCode;
 
 use crate::persistence::world::{
-    World, caller, context, exchange, message, paused, record_message, sid, team_of,
+    World, caller, context, exchange, message, paused, record_message, session_id, team_with_id,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -20,12 +20,12 @@ async fn a_refused_opening_names_the_holder_of_the_lease() {
     for other in [world.other_process(), world.other_process()] {
         let refused = other.try_open(&id).await.err().unwrap();
         assert_eq!(refused.code, ErrorCode::LeaseTimeout);
-        let held = refused.held.unwrap();
-        assert_eq!(holder_label(held.holder.as_deref().unwrap()), "ann@desk");
-        assert!(held.expires_at.is_some());
+        let lease = refused.held.unwrap();
+        assert_eq!(holder_label(lease.holder.as_deref().unwrap()), "ann@desk");
+        assert!(lease.expires_at.is_some());
         let listed = sessions(&other.engine, &caller(), "crew").await.unwrap();
-        let held = listed.sessions[0].held.clone().unwrap();
-        assert_eq!(&*held.holder, "ann@desk");
+        let holder = listed.sessions[0].lease_holder.clone().unwrap();
+        assert_eq!(&*holder.name, "ann@desk");
     }
     // The process that holds the lease cannot open the session again either.
     let refused = world.try_open(&id).await.err().unwrap();
@@ -34,7 +34,7 @@ async fn a_refused_opening_names_the_holder_of_the_lease() {
     opened.record.close(&paused()).await.unwrap();
     let other = world.other_process();
     let listed = sessions(&other.engine, &caller(), "crew").await.unwrap();
-    assert_eq!(listed.sessions[0].held, None);
+    assert_eq!(listed.sessions[0].lease_holder, None);
     let opened = other.open(&id).await;
     assert_eq!(opened.restored.context, context(&messages));
 }
@@ -46,23 +46,27 @@ async fn a_record_that_has_lost_its_lease_writes_nothing() {
     let id = opened.record.session_id().to_owned();
     exchange(&opened.record, 1).await;
     record_message(&opened.record, &message(3, "Ann", "and?")).await;
-    let mut speech = opened.record.begin(&message(4, "Coder", "")).await.unwrap();
+    let mut speech = opened
+        .record
+        .begin_message(&message(4, "Coder", ""))
+        .await
+        .unwrap();
     speech.append("I ").await.unwrap();
     world.clock.advance(Duration::from_secs(60));
     let other = world.other_process();
     let new_holder = other.open(&id).await;
     let before = world.items(&id).await;
     let late = message(5, "Ann", "am I too late?");
-    let refused = opened.record.message(&late).await.unwrap_err();
+    let refused = opened.record.write_message(&late).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::StaleFence);
     let answer = message(4, "Coder", "I am done");
     let refused = speech.end(&answer, None).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::StaleFence);
     for refused in [
-        opened.record.task(Some("t")).await,
+        opened.record.write_task(Some("t")).await,
         opened.record.hand_over(&paused()).await,
         opened.record.close(&paused()).await,
-        opened.record.begin(&late).await.map(drop),
+        opened.record.begin_message(&late).await.map(drop),
     ] {
         assert_eq!(refused.unwrap_err().code, ErrorCode::StaleFence);
     }
@@ -84,7 +88,11 @@ async fn an_expired_lease_is_reacquired_unless_another_process_holds_it() {
     assert_eq!(opened.record.fence(), fence + 1);
     let question = message(5, "Ann", "and now?");
     record_message(&opened.record, &question).await;
-    let mut speech = opened.record.begin(&message(6, "Coder", "")).await.unwrap();
+    let mut speech = opened
+        .record
+        .begin_message(&message(6, "Coder", ""))
+        .await
+        .unwrap();
     speech.append("I slept ").await.unwrap();
     world.clock.advance(Duration::from_secs(8 * 3600));
     let answer = message(6, "Coder", "I slept well");
@@ -119,7 +127,7 @@ async fn a_session_of_another_team_is_refused() {
         let refused = filrouge_team::ledger::open_existing(
             world.engine.clone(),
             caller(),
-            &team_of(team),
+            &team_with_id(team),
             &id,
             world.options(),
         )
@@ -130,7 +138,7 @@ async fn a_session_of_another_team_is_refused() {
     let lease = world
         .engine
         .calls
-        .lease(&caller(), &sid(&id))
+        .lease(&caller(), &session_id(&id))
         .await
         .unwrap();
     assert_eq!(lease.holder, None);

@@ -7,7 +7,9 @@ use filrouge_team::sessions::{session, sessions};
 use filrouge_types::{ErrorCode, IdentityId, TenantId};
 
 use crate::persistence::import_export::imported_session;
-use crate::persistence::world::{World, caller, exchange, message, paused, record_message, sid};
+use crate::persistence::world::{
+    World, caller, exchange, message, paused, record_message, session_id,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_session_with_the_newest_message_is_first() {
@@ -70,18 +72,22 @@ async fn a_list_shows_the_state_that_opening_restores() {
     let opened = reopen_and_compare(&world).await;
     // Notes after the last message, and a task.
     for task in ["a", "b", "c"] {
-        opened.record.task(Some(task)).await.unwrap();
+        opened.record.write_task(Some(task)).await.unwrap();
     }
     let opened = reopen_and_compare(&world).await;
     for _ in 0..30 {
-        opened.record.task(Some("x")).await.unwrap();
-        opened.record.task(None).await.unwrap();
+        opened.record.write_task(Some("x")).await.unwrap();
+        opened.record.write_task(None).await.unwrap();
     }
     opened.record.hand_over(&paused()).await.unwrap();
     let opened = reopen_and_compare(&world).await;
     // An agent is still speaking.
     record_message(&opened.record, &message(4, "Ann", "well?")).await;
-    let speech = opened.record.begin(&message(5, "Coder", "")).await.unwrap();
+    let speech = opened
+        .record
+        .begin_message(&message(5, "Coder", ""))
+        .await
+        .unwrap();
     std::mem::forget(speech);
     std::mem::forget(opened);
     reopen_and_compare(&world).await;
@@ -105,7 +111,7 @@ async fn ids_with_a_common_prefix_are_distinct() {
         let first = &opened.restored.context.messages[0].content;
         assert_eq!(**first, format!("{id} 1"));
         opened.record.close(&paused()).await.unwrap();
-        let path = world.path_of(&opened);
+        let path = world.snapshot_path(&opened);
         let file = world.snapshots().read(&path).unwrap();
         assert_eq!(&*file.session_id, *id);
         assert_eq!(file.messages.len(), number + 1);
@@ -122,7 +128,7 @@ async fn ids_with_a_common_prefix_are_distinct() {
 async fn items_of_other_programs_are_not_messages() {
     let world = World::new();
     let plain = CreateSession {
-        session_id: Some(sid("plain")),
+        session_id: Some(session_id("plain")),
         ..CreateSession::default()
     };
     world
@@ -145,7 +151,7 @@ async fn items_of_other_programs_are_not_messages() {
     world
         .engine
         .turns
-        .start(&caller(), sid(&id), start)
+        .start(&caller(), session_id(&id), start)
         .await
         .unwrap();
     let opened = world.open(&id).await;

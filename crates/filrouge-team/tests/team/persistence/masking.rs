@@ -25,7 +25,7 @@ async fn credentials_are_masked_in_the_ledger_and_in_the_file() {
         record_message(&opened.record, &message(number, name, &content)).await;
     }
     opened.record.close(&paused()).await.unwrap();
-    let path = world.path_of(&opened);
+    let path = world.snapshot_path(&opened);
     let file = std::fs::read_to_string(&path).unwrap();
     assert!(
         !file.contains(&credential()) && file.contains("[masked:"),
@@ -48,7 +48,11 @@ async fn a_message_with_a_credential_is_refused_under_the_refuse_policy() {
     });
     let opened = world.open_new().await;
     let with_credential = message(1, "Ann", &credential());
-    let refused = opened.record.message(&with_credential).await.unwrap_err();
+    let refused = opened
+        .record
+        .write_message(&with_credential)
+        .await
+        .unwrap_err();
     assert_eq!(refused.code, ErrorCode::CredentialRefused);
     record_message(&opened.record, &message(1, "Ann", "no credential")).await;
     opened.record.close(&paused()).await.unwrap();

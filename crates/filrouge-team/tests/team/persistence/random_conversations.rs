@@ -89,7 +89,7 @@ fn message() -> impl Strategy<Value = (Message, bool)> {
 }
 
 /// The messages, with their ids.
-fn numbered(conversation: Vec<(Message, bool)>) -> Vec<(Message, bool)> {
+fn with_ids(conversation: Vec<(Message, bool)>) -> Vec<(Message, bool)> {
     let number = |(index, (message, hands_over)): (usize, (Message, bool))| {
         let id = format!("msg-{}", index + 1).into();
         (Message { id, ..message }, hands_over)
@@ -115,7 +115,7 @@ async fn assert_round_trip(conversation: Vec<(Message, bool)>) {
     opened.record.close(&paused()).await.unwrap();
     let (id, path) = (
         opened.record.session_id().to_owned(),
-        world.path_of(&opened),
+        world.snapshot_path(&opened),
     );
     let messages: Vec<Message> = conversation
         .into_iter()
@@ -149,6 +149,6 @@ proptest! {
     #[test]
     fn any_conversation_survives_a_round_trip(conversation in proptest::collection::vec(message(), 0..12)) {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        runtime.block_on(assert_round_trip(numbered(conversation)));
+        runtime.block_on(assert_round_trip(with_ids(conversation)));
     }
 }

@@ -8,12 +8,14 @@ use filrouge_team::sessions::{session, sessions};
 use filrouge_team::snapshot::{import, importable};
 use filrouge_types::{ErrorCode, TenantId};
 
-use crate::persistence::world::{World, caller, context, exchange, message, paused, sid, team};
+use crate::persistence::world::{
+    World, caller, context, exchange, message, paused, session_id, team,
+};
 
 async fn redact(world: &World, id: &str, seq: u64) {
     let redact = Redact {
-        session_id: sid(id),
-        target: RedactionTarget::Items(Seqs::of([(seq, seq)]).unwrap()),
+        session_id: session_id(id),
+        target: RedactionTarget::Items(Seqs::from_ranges([(seq, seq)]).unwrap()),
         reason: "private".into(),
         by: "a test".into(),
     };
@@ -32,13 +34,13 @@ async fn redact(world: &World, id: &str, seq: u64) {
 /// The seq of the item with a message's id.
 async fn seq_of(world: &World, id: &str, message: &str) -> u64 {
     let items = world.items(id).await;
-    let found = items.iter().find(|item| {
+    let item = items.iter().find(|item| {
         item.body
             .item_id
             .as_ref()
             .is_some_and(|id| id.as_str() == message)
     });
-    found.unwrap().seq
+    item.unwrap().seq
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -48,7 +50,7 @@ async fn a_redacted_message_is_never_restored() {
     let id = opened.record.session_id().to_owned();
     let mut messages = exchange(&opened.record, 1).await;
     messages.extend(exchange(&opened.record, 3).await);
-    let path = world.path_of(&opened);
+    let path = world.snapshot_path(&opened);
     let before = world.snapshots().read(&path).unwrap();
     // Redact two messages while the session is open; one of them is its newest.
     redact(&world, &id, seq_of(&world, &id, "msg-2").await).await;
@@ -97,7 +99,7 @@ async fn a_hand_over_removes_redacted_messages_from_the_file() {
     let opened = world.open_new().await;
     let id = opened.record.session_id().to_owned();
     let messages = exchange(&opened.record, 1).await;
-    let path = world.path_of(&opened);
+    let path = world.snapshot_path(&opened);
     assert_eq!(world.snapshots().read(&path).unwrap().messages, messages);
     redact(&world, &id, seq_of(&world, &id, "msg-2").await).await;
     opened.record.hand_over(&paused()).await.unwrap();
@@ -128,17 +130,17 @@ async fn an_erased_session_cannot_be_opened_and_its_file_cannot_be_imported() {
     let opened = world.open_new().await;
     let id = opened.record.session_id().to_owned();
     exchange(&opened.record, 1).await;
-    let path = world.path_of(&opened);
+    let path = world.snapshot_path(&opened);
     let snapshot = world.snapshots().read(&path).unwrap();
     world
         .engine
         .erasure
-        .erase(&caller(), sid(&id))
+        .erase(&caller(), session_id(&id))
         .await
         .unwrap();
     let late = opened
         .record
-        .message(&message(3, "Ann", "still there?"))
+        .write_message(&message(3, "Ann", "still there?"))
         .await;
     assert_eq!(late.unwrap_err().code, ErrorCode::SessionErased);
     let refused = world.try_open(&id).await.err().unwrap();

@@ -6,7 +6,8 @@ use filrouge_team::record::{AgentError, Record, State, Status};
 use filrouge_types::{Channel, ErrorCode, SessionStatus, TurnStatus};
 
 use crate::persistence::world::{
-    World, caller, context, cut, exchange, message, paused, record_message, record_with_error, sid,
+    World, caller, context, cut_message, exchange, message, paused, record_message,
+    record_with_error, session_id,
 };
 
 /// Records messages, and asserts that they are restored after a restart.
@@ -123,7 +124,7 @@ async fn a_turn_ends_with_its_last_message() {
         world
             .engine
             .streams
-            .unfinished(&caller(), &sid(&id))
+            .unfinished(&caller(), &session_id(&id))
             .await
             .unwrap()
             .is_empty()
@@ -135,7 +136,7 @@ async fn a_turn_ends_with_its_last_message() {
     let plan = world
         .engine
         .context
-        .restore(&caller(), &sid(&id), query)
+        .restore(&caller(), &session_id(&id), query)
         .await
         .unwrap();
     let pair = plan.turns[0].pair.as_ref().unwrap();
@@ -155,7 +156,7 @@ async fn messages_are_recorded_however_their_turn_ends() {
     let world = World::new();
     let opened = world.open_new().await;
     let record = &opened.record;
-    let partial = |number, reason| cut(message(number, "Coder", "half of"), reason);
+    let partial = |number, reason| cut_message(message(number, "Coder", "half of"), reason);
     let rounds: [(Vec<Answer<'_>>, TurnStatus); 7] = [
         (
             vec![(partial(2, Cut::Cancelled), None)],
@@ -242,15 +243,15 @@ async fn the_task_and_notes_between_turns_are_recorded_immediately() {
     let world = World::new();
     let opened = world.open_new().await;
     let (record, id) = (&opened.record, opened.record.session_id().to_owned());
-    record.task(Some("first")).await.unwrap();
+    record.write_task(Some("first")).await.unwrap();
     let mut messages = exchange(record, 1).await;
     let note = message(3, "System", "a note at the prompt");
     record_message(record, &note).await;
     messages.push(note);
-    record.task(Some("second")).await.unwrap();
-    record.task(Some("second")).await.unwrap();
+    record.write_task(Some("second")).await.unwrap();
+    record.write_task(Some("second")).await.unwrap();
     let long = "x".repeat(5121);
-    let refused = record.task(Some(&long)).await.unwrap_err();
+    let refused = record.write_task(Some(&long)).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::LimitExceeded);
     // The session was not closed.
     world.clock.advance(std::time::Duration::from_secs(60));
@@ -276,7 +277,7 @@ async fn each_hand_over_records_the_state_as_a_checkpoint() {
     let checkpoint = world
         .engine
         .calls
-        .latest_checkpoint(&caller(), &sid(&id))
+        .latest_checkpoint(&caller(), &session_id(&id))
         .await
         .unwrap();
     assert_eq!(checkpoint.label.as_deref(), Some("paused"));
@@ -291,12 +292,12 @@ async fn each_hand_over_records_the_state_as_a_checkpoint() {
         team_task: Some("done".into()),
     };
     record.close(&ended).await.unwrap();
-    let late = record.message(&message(3, "Ann", "too late")).await;
+    let late = record.write_message(&message(3, "Ann", "too late")).await;
     assert_eq!(late.unwrap_err().code, ErrorCode::LeaseExpired);
     let session = world
         .engine
         .sessions
-        .get(&caller(), &sid(&id))
+        .get(&caller(), &session_id(&id))
         .await
         .unwrap();
     assert_eq!(session.status, SessionStatus::Closed);
@@ -310,7 +311,7 @@ async fn each_hand_over_records_the_state_as_a_checkpoint() {
     let session = world
         .engine
         .sessions
-        .get(&caller(), &sid(&id))
+        .get(&caller(), &session_id(&id))
         .await
         .unwrap();
     assert_eq!(session.status, SessionStatus::Active);
@@ -331,7 +332,7 @@ async fn a_hand_over_writes_only_new_items() {
     let checkpoints = world
         .engine
         .calls
-        .checkpoints(&caller(), &sid(&id))
+        .checkpoints(&caller(), &session_id(&id))
         .await
         .unwrap();
     let state_bytes = checkpoints[0].as_ref().unwrap().state.as_str().len();

@@ -10,7 +10,7 @@ use filrouge_engine::{Engine, Settings};
 use filrouge_sqlite::{Options, SqliteLedger};
 use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_team::context::Context;
-use filrouge_team::ledger::{OpenOptions, Opened, open_existing, open_new};
+use filrouge_team::ledger::{OpenOptions, OpenSession, open_existing, open_new};
 use filrouge_team::message::{Cut, Message, Routing, Speaker, SpeakerKind};
 use filrouge_team::record::{AgentError, Record, State, Status};
 use filrouge_team::snapshot::{SessionSnapshot, Snapshots};
@@ -98,9 +98,9 @@ impl World {
     }
 
     /// The path of the snapshot file of a session.
-    pub(crate) fn path_of(&self, opened: &Opened) -> PathBuf {
+    pub(crate) fn snapshot_path(&self, opened: &OpenSession) -> PathBuf {
         let id = opened.record.session_id();
-        self.snapshots().path_of("crew", opened.created_at, id)
+        self.snapshots().file_path("crew", opened.created_at, id)
     }
 
     pub(crate) fn options(&self) -> OpenOptions {
@@ -112,23 +112,23 @@ impl World {
     }
 
     /// Opens a new session.
-    pub(crate) async fn open_new(&self) -> Opened {
+    pub(crate) async fn open_new(&self) -> OpenSession {
         open_new(self.engine.clone(), caller(), &team(), self.options())
             .await
             .unwrap()
     }
 
     /// Opens a session of the ledger.
-    pub(crate) async fn try_open(&self, id: &str) -> Result<Opened, Failure> {
+    pub(crate) async fn try_open(&self, id: &str) -> Result<OpenSession, Failure> {
         open_existing(self.engine.clone(), caller(), &team(), id, self.options()).await
     }
 
-    pub(crate) async fn open(&self, id: &str) -> Opened {
+    pub(crate) async fn open(&self, id: &str) -> OpenSession {
         self.try_open(id).await.unwrap()
     }
 
     pub(crate) async fn items(&self, id: &str) -> Vec<Item> {
-        let (caller, id) = (caller(), sid(id));
+        let (caller, id) = (caller(), session_id(id));
         let page = self.engine.turns.items(&caller, &id, 0, 10_000);
         page.await.unwrap().0
     }
@@ -139,7 +139,7 @@ impl World {
             limit: 10_000,
             ..Default::default()
         };
-        let (caller, id) = (caller(), sid(id));
+        let (caller, id) = (caller(), session_id(id));
         let page = self.engine.turns.list(&caller, &id, query);
         page.await.unwrap().0
     }
@@ -155,17 +155,17 @@ pub(crate) fn caller() -> Caller {
     Caller::local(TenantId::default_tenant(), None)
 }
 
-pub(crate) fn sid(id: &str) -> SessionId {
+pub(crate) fn session_id(id: &str) -> SessionId {
     SessionId::new(id).unwrap()
 }
 
 /// The team `crew` of Ann, Planner and Coder.
 pub(crate) fn team() -> Team {
-    team_of("crew")
+    team_with_id("crew")
 }
 
 /// The same members in a team with this id.
-pub(crate) fn team_of(id: &str) -> Team {
+pub(crate) fn team_with_id(id: &str) -> Team {
     let member = |name: &str, kind| Member {
         id: name.to_lowercase().into(),
         name: name.into(),
@@ -223,7 +223,7 @@ pub(crate) fn message(number: u64, name: &str, content: &str) -> Message {
 }
 
 /// The message, cut short.
-pub(crate) fn cut(message: Message, cut: Cut) -> Message {
+pub(crate) fn cut_message(message: Message, cut: Cut) -> Message {
     Message {
         cut: Some(cut),
         ..message
@@ -251,7 +251,7 @@ pub(crate) async fn record_with_error(
     error: Option<&AgentError>,
 ) {
     if message.speaker.kind != SpeakerKind::Agent {
-        return record.message(message).await.unwrap();
+        return record.write_message(message).await.unwrap();
     }
     let started = Message {
         content: "".into(),
@@ -262,7 +262,7 @@ pub(crate) async fn record_with_error(
         cut: None,
         ..message.clone()
     };
-    let mut speech = record.begin(&started).await.unwrap();
+    let mut speech = record.begin_message(&started).await.unwrap();
     let (first, second) = message
         .content
         .split_at(message.content.floor_char_boundary(3));

@@ -1,5 +1,5 @@
 //! Texts, calls and reasoning that chunks have begun. They are kept by lane, which is a run (the main one or a
-//! subagent's), because a chunk without an id continues what is open in its lane.
+//! subagent's), because a chunk without an id continues the open content of its lane.
 
 use super::texts::Kind;
 
@@ -20,18 +20,18 @@ pub(super) struct Lanes {
 impl Lanes {
     /// The id that a chunk without an id continues: the open one of its kind in its lane. In the main run, if nothing
     /// of its kind is open there, the open one of its kind in any lane, if it is the only one.
-    pub(super) fn open(&self, kind: Kind, lane: Option<&str>) -> Option<&str> {
+    pub(super) fn open_id(&self, kind: Kind, lane: Option<&str>) -> Option<&str> {
         let mut of_kind = self.open.iter().filter(|c| c.kind == kind);
-        let own = self
+        let in_lane = self
             .open
             .iter()
             .find(|c| c.kind == kind && c.lane.as_deref() == lane);
-        let found = match (own, lane) {
-            (Some(own), _) => own,
+        let chunk = match (in_lane, lane) {
+            (Some(in_lane), _) => in_lane,
             (None, Some(_)) => return None,
             (None, None) => of_kind.next().filter(|_| of_kind.next().is_none())?,
         };
-        Some(&found.id)
+        Some(&chunk.id)
     }
 
     pub(super) fn begin(&mut self, chunk: Chunk) {
@@ -56,7 +56,7 @@ impl Lanes {
     }
 
     /// Removes and returns everything open.
-    pub(super) fn close(&mut self) -> Vec<Chunk> {
+    pub(super) fn close_all(&mut self) -> Vec<Chunk> {
         std::mem::take(&mut self.open)
     }
 }

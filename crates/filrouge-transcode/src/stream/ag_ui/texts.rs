@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use filrouge_engine::stream::{PieceNo, Transcript};
+use filrouge_engine::stream::{PieceId, Transcript};
 use filrouge_store::draft::PieceKind;
 use filrouge_types::{Channel, Role};
 
@@ -14,7 +14,7 @@ use super::{Event, content};
 use crate::stream::json::{self, Raw};
 
 /// The maximum number of ids that are remembered: a turn holds fewer items.
-const MAX_IDS: usize = 50_000;
+const IDS_MAX: usize = 50_000;
 
 /// The kind of content that grows under an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,18 +29,18 @@ pub(super) enum Kind {
 
 /// The header of a text or of reasoning. It begins no item yet, because an empty text was never visible.
 #[derive(Default)]
-struct Head {
+struct Header {
     /// Escaped as in a JSON string.
     role: Option<String>,
     /// Members of the item's metadata, raw JSON.
-    notes: Vec<(&'static str, String)>,
+    metadata: Vec<(&'static str, String)>,
 }
 
 enum Entry {
     /// Only its header has arrived.
-    Begun(Head),
+    Begun(Header),
     /// It grows, or has ended and may continue.
-    Open(PieceNo),
+    Open(PieceId),
     /// Complete: nothing is added to it.
     Done,
 }
@@ -50,37 +50,37 @@ enum Entry {
 pub(super) struct Texts {
     entries: BTreeMap<(Kind, String), Entry>,
     /// The content that received the newest piece of text.
-    latest: Option<(Kind, String, PieceNo)>,
+    latest: Option<(Kind, String, PieceId)>,
     /// The newest id of each kind, for events without an id.
-    last: BTreeMap<Kind, String>,
+    last_ids: BTreeMap<Kind, String>,
     lanes: Lanes,
     /// Ended texts that may continue.
     ended: Vec<(Kind, String)>,
     /// Calls without a result.
-    waiting: BTreeSet<String>,
+    open_calls: BTreeSet<String>,
     /// The ids of messages that arrived complete.
     complete_messages: BTreeSet<String>,
 }
 
-fn id<'a>(kind: Kind, event: &Event<'a>) -> Raw<'a> {
+fn content_id<'a>(kind: Kind, event: &Event<'a>) -> Raw<'a> {
     match kind {
         Kind::Call => event.tool_call_id,
         Kind::Text | Kind::Reasoning => event.message_id,
     }
 }
 
-impl Head {
-    fn of(kind: Kind, id: &str, event: &Event<'_>) -> Self {
+impl Header {
+    fn new(kind: Kind, id: &str, event: &Event<'_>) -> Self {
         let message = (kind != Kind::Call && !id.is_empty()).then(|| format!("\"{id}\""));
-        let token = |raw| json::token(raw).map(str::to_owned);
-        let notes = [
+        let token = |raw| json::string_token(raw).map(str::to_owned);
+        let metadata = [
             ("message_id", message),
             ("subagent_run_id", token(event.subagent)),
             ("name", token(event.name)),
         ];
         Self {
-            role: json::inner(event.role).map(str::to_owned),
-            notes: notes
+            role: json::string_content(event.role).map(str::to_owned),
+            metadata: metadata
                 .into_iter()
                 .filter_map(|(name, value)| Some((name, value?)))
                 .collect(),
@@ -90,23 +90,23 @@ impl Head {
 
 impl Texts {
     /// Whether a call has no result yet.
-    pub(super) fn waits(&self) -> bool {
-        !self.waiting.is_empty()
+    pub(super) fn has_open_calls(&self) -> bool {
+        !self.open_calls.is_empty()
     }
 
     /// Whether the run has no content so far: headers without text do not count.
     pub(super) fn is_empty(&self) -> bool {
-        let begun = |entry: &Entry| matches!(entry, Entry::Begun(_));
-        self.complete_messages.is_empty() && self.entries.values().all(begun)
+        let is_begun = |entry: &Entry| matches!(entry, Entry::Begun(_));
+        self.complete_messages.is_empty() && self.entries.values().all(is_begun)
     }
 
     /// Whether a message has arrived, in pieces or complete.
     pub(super) fn has(&self, id: &str) -> bool {
-        let known = |kind| self.entries.contains_key(&(kind, id.to_owned()));
-        self.complete_messages.contains(id) || known(Kind::Text) || known(Kind::Reasoning)
+        let has_entry = |kind| self.entries.contains_key(&(kind, id.to_owned()));
+        self.complete_messages.contains(id) || has_entry(Kind::Text) || has_entry(Kind::Reasoning)
     }
 
-    fn open(&self, kind: Kind, id: &str) -> Option<PieceNo> {
+    fn open_piece(&self, kind: Kind, id: &str) -> Option<PieceId> {
         match self.entries.get(&(kind, id.to_owned()))? {
             Entry::Open(piece) => Some(*piece),
             Entry::Begun(_) | Entry::Done => None,
@@ -115,7 +115,7 @@ impl Texts {
 
     /// Begins or continues the content with an id.
     pub(super) fn start(&mut self, kind: Kind, event: &Event<'_>, out: &mut Transcript) -> bool {
-        let event_id = json::inner(id(kind, event));
+        let event_id = json::string_content(content_id(kind, event));
         // Earlier versions of the protocol called reasoning thinking and gave it no id: each start event begins a new
         // one.
         if event_id.is_none() && kind == Kind::Reasoning {
@@ -124,11 +124,17 @@ impl Texts {
             return false;
         }
         let id = event_id.unwrap_or_default();
-        self.last.insert(kind, id.to_owned());
-        self.start_id(kind, id, event, out)
+        self.last_ids.insert(kind, id.to_owned());
+        self.start_content(kind, id, event, out)
     }
 
-    fn start_id(&mut self, kind: Kind, id: &str, event: &Event<'_>, out: &mut Transcript) -> bool {
+    fn start_content(
+        &mut self,
+        kind: Kind,
+        id: &str,
+        event: &Event<'_>,
+        out: &mut Transcript,
+    ) -> bool {
         match self.entries.get(&(kind, id.to_owned())) {
             Some(Entry::Open(_)) => {
                 self.ended.retain(|(of, ended)| *of != kind || ended != id);
@@ -142,61 +148,61 @@ impl Texts {
         if self.is_full() {
             return false;
         }
-        let head = Head::of(kind, id, event);
+        let header = Header::new(kind, id, event);
         if kind != Kind::Call {
-            let entry = Entry::Begun(head);
+            let entry = Entry::Begun(header);
             self.entries.insert((kind, id.to_owned()), entry);
             return true;
         }
         self.finish_ended(out);
-        let name = json::token(event.tool_call_name).unwrap_or("\"\"");
+        let name = json::string_token(event.tool_call_name).unwrap_or("\"\"");
         let piece = out.call(&format!("\"{id}\""), name, 0);
-        self.waiting.insert(id.to_owned());
-        self.set_open(kind, id, piece, &head, out);
+        self.open_calls.insert(id.to_owned());
+        self.set_open(kind, id, piece, &header, out);
         true
     }
 
     fn is_full(&self) -> bool {
-        self.entries.len() + self.complete_messages.len() >= MAX_IDS
+        self.entries.len() + self.complete_messages.len() >= IDS_MAX
     }
 
     fn set_open(
         &mut self,
         kind: Kind,
         id: &str,
-        piece: PieceNo,
-        head: &Head,
+        piece: PieceId,
+        header: &Header,
         out: &mut Transcript,
     ) {
-        for (name, value) in &head.notes {
-            out.note(piece, name, value);
+        for (name, value) in &header.metadata {
+            out.set_item_metadata(piece, name, value);
         }
         let entry = Entry::Open(piece);
         self.entries.insert((kind, id.to_owned()), entry);
     }
 
     /// Adds a piece of text; begins the text if no start event has.
-    pub(super) fn grow(&mut self, kind: Kind, event: &Event<'_>, out: &mut Transcript) -> bool {
-        let Some(delta) = json::inner(event.delta) else {
+    pub(super) fn add_text(&mut self, kind: Kind, event: &Event<'_>, out: &mut Transcript) -> bool {
+        let Some(delta) = json::string_content(event.delta) else {
             return false;
         };
-        match json::inner(id(kind, event)) {
-            Some(id) => self.push(kind, id, delta, event, out),
+        match json::string_content(content_id(kind, event)) {
+            Some(id) => self.push_text(kind, id, delta, event, out),
             None => {
-                let id = self.last.get(&kind).cloned().unwrap_or_default();
-                self.push(kind, &id, delta, event, out)
+                let id = self.last_ids.get(&kind).cloned().unwrap_or_default();
+                self.push_text(kind, &id, delta, event, out)
             }
         }
     }
 
     /// The piece that received the newest text, if its content has this id.
-    fn latest_piece(&self, kind: Kind, id: &str) -> Option<PieceNo> {
+    fn latest_piece(&self, kind: Kind, id: &str) -> Option<PieceId> {
         let latest = self.latest.as_ref();
         let (_, _, piece) = latest.filter(|(of, name, _)| *of == kind && name == id)?;
         Some(*piece)
     }
 
-    fn push(
+    fn push_text(
         &mut self,
         kind: Kind,
         id: &str,
@@ -215,38 +221,49 @@ impl Texts {
             // A complete call accepts no text, and a call cannot begin without a name.
             _ if kind == Kind::Call => return false,
             None if self.is_full() => return false,
-            _ => self.begin(kind, id, event, out),
+            _ => self.begin_text(kind, id, event, out),
         };
         self.latest = Some((kind, id.to_owned(), piece));
         out.push(piece, delta)
     }
 
     /// Begins a text or reasoning with its first characters.
-    fn begin(&mut self, kind: Kind, id: &str, event: &Event<'_>, out: &mut Transcript) -> PieceNo {
+    fn begin_text(
+        &mut self,
+        kind: Kind,
+        id: &str,
+        event: &Event<'_>,
+        out: &mut Transcript,
+    ) -> PieceId {
         self.finish_ended(out);
-        let head = match self.entries.remove(&(kind, id.to_owned())) {
-            Some(Entry::Begun(head)) => head,
-            _ => Head::of(kind, id, event),
+        let header = match self.entries.remove(&(kind, id.to_owned())) {
+            Some(Entry::Begun(header)) => header,
+            _ => Header::new(kind, id, event),
         };
         let piece = match kind {
-            Kind::Reasoning => out.think(0),
-            Kind::Text | Kind::Call => say(head.role.as_deref(), out),
+            Kind::Reasoning => out.begin_reasoning(0),
+            Kind::Text | Kind::Call => begin_message(header.role.as_deref(), out),
         };
-        self.set_open(kind, id, piece, &head, out);
+        self.set_open(kind, id, piece, &header, out);
         piece
     }
 
     /// Decodes a chunk: it begins a text, call or reasoning, or continues one, and may contain text of it.
-    pub(super) fn chunk(&mut self, kind: Kind, event: &Event<'_>, out: &mut Transcript) -> bool {
-        let lane = json::inner(event.subagent);
-        let event_id = json::inner(id(kind, event));
-        let open = event_id.or_else(|| self.lanes.open(kind, lane));
+    pub(super) fn add_chunk(
+        &mut self,
+        kind: Kind,
+        event: &Event<'_>,
+        out: &mut Transcript,
+    ) -> bool {
+        let lane = json::string_content(event.subagent);
+        let event_id = json::string_content(content_id(kind, event));
+        let open = event_id.or_else(|| self.lanes.open_id(kind, lane));
         let Some(id) = open.map(str::to_owned) else {
             return false;
         };
         if !self.lanes.has(kind, &id) {
             self.close_lane(event.subagent, out);
-            if !self.start_id(kind, &id, event, out) {
+            if !self.start_content(kind, &id, event, out) {
                 return false;
             }
             self.lanes.begin(Chunk {
@@ -255,14 +272,17 @@ impl Texts {
                 id: id.clone(),
             });
         }
-        let delta = json::some(event.delta).unwrap_or_default();
-        self.push(kind, &id, delta, event, out)
+        let delta = json::nonempty_string(event.delta).unwrap_or_default();
+        self.push_text(kind, &id, delta, event, out)
     }
 
     /// Ends the content with an id.
-    pub(super) fn stop(&mut self, kind: Kind, event: &Event<'_>, out: &mut Transcript) -> bool {
-        let last = self.last.get(&kind).map(String::as_str);
-        let Some(id) = json::inner(id(kind, event)).or(last).map(str::to_owned) else {
+    pub(super) fn end(&mut self, kind: Kind, event: &Event<'_>, out: &mut Transcript) -> bool {
+        let last = self.last_ids.get(&kind).map(String::as_str);
+        let Some(id) = json::string_content(content_id(kind, event))
+            .or(last)
+            .map(str::to_owned)
+        else {
             return false;
         };
         self.finish(kind, &id, out)
@@ -301,21 +321,21 @@ impl Texts {
 
     /// Ends the content that chunks have opened in a lane.
     pub(super) fn close_lane(&mut self, lane: Raw<'_>, out: &mut Transcript) {
-        for chunk in self.lanes.close_lane(json::inner(lane)) {
+        for chunk in self.lanes.close_lane(json::string_content(lane)) {
             self.finish(chunk.kind, &chunk.id, out);
         }
     }
 
     /// Ends the content that chunks have opened, and completes all ended texts.
     pub(super) fn close(&mut self, out: &mut Transcript) {
-        for chunk in self.lanes.close() {
+        for chunk in self.lanes.close_all() {
             self.finish(chunk.kind, &chunk.id, out);
         }
         self.finish_ended(out);
     }
 
     /// Records the result of a call, which arrives as a separate message.
-    pub(super) fn result(
+    pub(super) fn record_result(
         &mut self,
         call_id: &str,
         content: Raw<'_>,
@@ -324,24 +344,24 @@ impl Texts {
         out: &mut Transcript,
     ) {
         self.finish_ended(out);
-        self.waiting.remove(call_id);
+        self.open_calls.remove(call_id);
         self.finish(Kind::Call, call_id, out);
-        if let Some(message) = json::inner(message) {
-            self.remember(message);
+        if let Some(message) = json::string_content(message) {
+            self.remember_message(message);
         }
-        content::result(&format!("\"{call_id}\""), content, error, out);
+        content::record_result(&format!("\"{call_id}\""), content, error, out);
     }
 
     /// Records the encrypted value that seals a message, reasoning or a call: in its item, or as a separate item if
     /// that one is complete.
-    pub(super) fn seal(&mut self, event: &Event<'_>, out: &mut Transcript) -> bool {
-        let value = json::token(event.encrypted_value);
-        let (Some(value), Some(id)) = (value, json::inner(event.entity_id)) else {
+    pub(super) fn record_seal(&mut self, event: &Event<'_>, out: &mut Transcript) -> bool {
+        let value = json::string_token(event.encrypted_value);
+        let (Some(value), Some(id)) = (value, json::string_content(event.entity_id)) else {
             return false;
         };
         let kinds = [Kind::Reasoning, Kind::Text, Kind::Call];
-        let piece = kinds.into_iter().find_map(|kind| self.open(kind, id));
-        let kind = json::token(event.encrypted_value_type);
+        let piece = kinds.into_iter().find_map(|kind| self.open_piece(kind, id));
+        let kind = json::string_token(event.encrypted_value_type);
         if let Some(piece) = piece {
             out.set(piece, "encrypted_value", value);
             if let Some(kind) = kind {
@@ -354,12 +374,12 @@ impl Texts {
         let parts = format!(
             r#"[{{"type":"reasoning","entity_id":"{id}","encrypted_value":{value}{kind}}}]"#
         );
-        out.whole(Role::Assistant, Channel::Thought, parts);
+        out.add_item(Role::Assistant, Channel::Thought, parts);
         true
     }
 
     /// Records a message that arrives complete.
-    pub(super) fn say_whole(
+    pub(super) fn record_complete_message(
         &mut self,
         id: &str,
         role: Option<&str>,
@@ -367,22 +387,28 @@ impl Texts {
         out: &mut Transcript,
     ) {
         self.finish_ended(out);
-        let piece = say(role, out);
+        let piece = begin_message(role, out);
         out.push(piece, text);
-        out.note(piece, "message_id", &format!("\"{id}\""));
+        out.set_item_metadata(piece, "message_id", &format!("\"{id}\""));
         out.finish(piece);
-        self.remember(id);
+        self.remember_message(id);
     }
 
     /// Remembers the id of a message that arrived complete.
-    fn remember(&mut self, id: &str) {
+    fn remember_message(&mut self, id: &str) {
         if !self.is_full() {
             self.complete_messages.insert(id.to_owned());
         }
     }
 
     /// Records a call that arrives complete, unless it is already recorded.
-    pub(super) fn call_whole(&mut self, id: &str, name: &str, args: &str, out: &mut Transcript) {
+    pub(super) fn record_complete_call(
+        &mut self,
+        id: &str,
+        name: &str,
+        args: &str,
+        out: &mut Transcript,
+    ) {
         if self.is_full() || self.entries.contains_key(&(Kind::Call, id.to_owned())) {
             return;
         }
@@ -390,19 +416,19 @@ impl Texts {
         let piece = out.call(&format!("\"{id}\""), name, 0);
         out.push(piece, args);
         out.release(piece);
-        self.waiting.insert(id.to_owned());
+        self.open_calls.insert(id.to_owned());
         let key = (Kind::Call, id.to_owned());
         self.entries.insert(key, Entry::Done);
     }
 }
 
 /// Begins a message of a role. Only a message of the assistant can be the answer.
-fn say(role: Option<&str>, out: &mut Transcript) -> PieceNo {
+fn begin_message(role: Option<&str>, out: &mut Transcript) -> PieceId {
     match role {
-        Some("user") => out.say_as(Role::User, Channel::Observation),
-        Some("system" | "developer") => out.say_as(Role::System, Channel::SystemNote),
-        Some("tool") => out.say_as(Role::Tool, Channel::Observation),
-        Some("reasoning") => out.think(0),
-        _ => out.say(PieceKind::Text, 0, false),
+        Some("user") => out.begin_text(Role::User, Channel::Observation),
+        Some("system" | "developer") => out.begin_text(Role::System, Channel::SystemNote),
+        Some("tool") => out.begin_text(Role::Tool, Channel::Observation),
+        Some("reasoning") => out.begin_reasoning(0),
+        _ => out.begin_message(PieceKind::Text, 0, false),
     }
 }

@@ -1,6 +1,6 @@
 //! Growing content blocks.
 
-use filrouge_engine::stream::{PieceNo, Transcript};
+use filrouge_engine::stream::{PieceId, Transcript};
 use filrouge_store::draft::{PieceKind, chars};
 use filrouge_types::{Channel, Role};
 use serde::Deserialize;
@@ -15,77 +15,77 @@ const FALLBACK: &str = "fallback";
 
 /// An incomplete block.
 pub(super) enum Block {
-    BlockText(BlockText),
-    Thinking(PieceNo),
+    Text(BlockText),
+    Thinking(PieceId),
     /// A call. `input` is that of its start event, which is used if no further input follows.
     Call {
-        piece: PieceNo,
+        piece: PieceId,
         input: Option<String>,
     },
     /// A summary that replaces the earlier conversation, readable only by its provider.
-    Compaction(PieceNo),
+    Compaction(PieceId),
     /// A block that arrived complete.
-    Whole,
+    Complete,
 }
 
 /// A text block, which begins no piece before its first character.
 #[derive(Default)]
 pub(super) struct BlockText {
-    /// The piece that contains the text, and the block's first byte in it, because several blocks may form one text;
-    /// `None` before the first character.
-    place: Option<(PieceNo, usize)>,
+    /// The piece that contains the text, and the byte at which the block begins in it, because several blocks may form
+    /// one text. `None` before the first character.
+    position: Option<(PieceId, usize)>,
     /// Citations refer to the entire block, so they are recorded at its end.
     citations: Vec<String>,
 }
 
 impl BlockText {
-    /// The block's place, which its first use determines.
-    fn place(&mut self, out: &mut Transcript) -> (PieceNo, usize) {
-        *self.place.get_or_insert_with(|| {
-            let piece = out.say(PieceKind::Text, 0, true);
+    /// The block's position, which the first use determines.
+    fn position(&mut self, out: &mut Transcript) -> (PieceId, usize) {
+        *self.position.get_or_insert_with(|| {
+            let piece = out.begin_message(PieceKind::Text, 0, true);
             let begin = out.text(piece).map_or(0, str::len);
             (piece, begin)
         })
     }
 
-    fn push(&mut self, raw: Raw<'_>, out: &mut Transcript) -> bool {
-        let Some(text) = json::inner(raw) else {
+    fn push_raw(&mut self, raw: Raw<'_>, out: &mut Transcript) -> bool {
+        let Some(text) = json::string_content(raw) else {
             return false;
         };
         if text.is_empty() {
             return true;
         }
-        let (piece, _) = self.place(out);
+        let (piece, _) = self.position(out);
         out.push(piece, text)
     }
 
-    fn record_held_back(&mut self, count: &mut Count, out: &mut Transcript) {
+    fn record_held_back(&mut self, count: &mut CharCount, out: &mut Transcript) {
         let citations = std::mem::take(&mut self.citations);
         if citations.is_empty() {
             return;
         }
-        let (piece, begin) = self.place(out);
+        let (piece, begin) = self.position(out);
         let end = out.text(piece).map_or(0, str::len);
-        let start = count.at(piece, begin, out);
-        let end = count.at(piece, end, out);
+        let start = count.chars_before(piece, begin, out);
+        let end = count.chars_before(piece, end, out);
         for raw in citations {
             let citation = format!(r#"{{"start":{start},"end":{end},"citation":{raw}}}"#);
-            out.list(piece, "citations", citation);
+            out.add_to_list(piece, "citations", citation);
         }
     }
 }
 
 /// The number of characters in the first bytes of a piece, so that each is counted only once.
 #[derive(Default)]
-pub(super) struct Count {
-    piece: Option<PieceNo>,
+pub(super) struct CharCount {
+    piece: Option<PieceId>,
     bytes: usize,
     chars: u64,
 }
 
-impl Count {
-    /// The number of characters of a piece up to this byte. Successive calls must pass rising positions.
-    fn at(&mut self, piece: PieceNo, bytes: usize, out: &Transcript) -> u64 {
+impl CharCount {
+    /// The number of characters of a piece up to this byte. Successive calls must pass increasing positions.
+    fn chars_before(&mut self, piece: PieceId, bytes: usize, out: &Transcript) -> u64 {
         if self.piece != Some(piece) {
             *self = Self {
                 piece: Some(piece),
@@ -106,182 +106,195 @@ impl Block {
     /// if its kind or shape is unknown.
     pub(super) fn begin(raw: &str, out: &mut Transcript) -> Option<(Self, bool)> {
         let content: Content<'_> = raw.starts_with('{').then(|| json::read(raw)).flatten()?;
-        let kind = json::some(content.kind)?;
+        let kind = json::nonempty_string(content.kind)?;
         let block = match kind {
-            "text" => Self::text(&content, out),
+            "text" => Self::begin_text(&content, out),
             "thinking" => {
-                let piece = think(out);
-                out.push(piece, json::inner(content.thinking).unwrap_or_default());
-                if let Some(signature) = json::some(content.signature) {
+                let piece = begin_thinking(out);
+                out.push(
+                    piece,
+                    json::string_content(content.thinking).unwrap_or_default(),
+                );
+                if let Some(signature) = json::nonempty_string(content.signature) {
                     out.extend(piece, "signature", signature);
                 }
                 Self::Thinking(piece)
             }
             "redacted_thinking" => {
-                let data = json::token(content.data)?;
-                let piece = think(out);
+                let data = json::string_token(content.data)?;
+                let piece = begin_thinking(out);
                 out.set(piece, "redacted", data);
                 out.finish(piece);
-                Self::Whole
+                Self::Complete
             }
             COMPACTION => {
-                let piece = out.say_as(Role::Assistant, Channel::from_word(COMPACTION));
-                out.push(piece, json::inner(content.content).unwrap_or_default());
-                encrypt(piece, content.encrypted_content, out);
+                let piece = out.begin_text(Role::Assistant, Channel::from_word(COMPACTION));
+                out.push(
+                    piece,
+                    json::string_content(content.content).unwrap_or_default(),
+                );
+                set_encrypted_content(piece, content.encrypted_content, out);
                 Self::Compaction(piece)
             }
             FALLBACK => {
                 let part = json::part(raw)?;
-                out.whole(
+                out.add_item(
                     Role::System,
                     Channel::from_word(FALLBACK),
                     format!("[{part}]"),
                 );
-                Self::Whole
+                Self::Complete
             }
             "container_upload" => {
-                let file = json::token(content.file_id)?;
+                let file = json::string_token(content.file_id)?;
                 let part = format!(r#"{{"type":"file","file_id":{file},"provider":"anthropic"}}"#);
-                out.say_whole(&part, 0);
-                Self::Whole
+                out.add_part(&part, 0);
+                Self::Complete
             }
-            "tool_use" => return Some((Self::call(&content, kind, out)?, true)),
-            _ if kind.ends_with("_tool_use") => Self::call(&content, kind, out)?,
-            _ if kind.ends_with("_tool_result") => result(&content, kind, out)?,
+            "tool_use" => return Some((Self::begin_call(&content, kind, out)?, true)),
+            _ if kind.ends_with("_tool_use") => Self::begin_call(&content, kind, out)?,
+            _ if kind.ends_with("_tool_result") => record_result(&content, kind, out)?,
             _ => return None,
         };
         Some((block, false))
     }
 
-    fn text(content: &Content<'_>, out: &mut Transcript) -> Self {
+    fn begin_text(content: &Content<'_>, out: &mut Transcript) -> Self {
         let mut text = BlockText::default();
-        text.push(content.text, out);
+        text.push_raw(content.text, out);
         let citations = content.citations.iter().flatten().copied();
-        text.citations = citations.filter_map(json::value).map(json::kept).collect();
-        Self::BlockText(text)
+        text.citations = citations
+            .filter_map(json::non_null)
+            .map(json::storable)
+            .collect();
+        Self::Text(text)
     }
 
-    fn call(content: &Content<'_>, kind: &str, out: &mut Transcript) -> Option<Self> {
-        let (id, name) = (json::token(content.id)?, json::token(content.name)?);
+    fn begin_call(content: &Content<'_>, kind: &str, out: &mut Transcript) -> Option<Self> {
+        let (id, name) = (
+            json::string_token(content.id)?,
+            json::string_token(content.name)?,
+        );
         let piece = out.call(id, name, 0);
         if kind != "tool_use" {
             // The provider runs the tool.
             out.set(piece, "call_type", &format!("\"{kind}\""));
         }
-        if let Some(server) = json::token(content.server_name) {
+        if let Some(server) = json::string_token(content.server_name) {
             out.set(piece, "server_name", server);
         }
-        let caller = json::value(content.caller).map(json::kept);
+        let caller = json::non_null(content.caller).map(json::storable);
         if let Some(caller) = caller.filter(|caller| caller != r#"{"type":"direct"}"#) {
             out.set(piece, "caller", &caller);
         }
-        let input = json::value(content.input).filter(|input| *input != "{}");
+        let input = json::non_null(content.input).filter(|input| *input != "{}");
         Some(Self::Call {
             piece,
-            input: input.map(json::escaped),
+            input: input.map(json::escape_text),
         })
     }
 
     /// Adds a delta; `false` if its kind or shape is wrong.
-    pub(super) fn add(&mut self, delta: &Delta<'_>, out: &mut Transcript) -> bool {
-        let kind = json::some(delta.kind).unwrap_or_default();
+    pub(super) fn add_delta(&mut self, delta: &Delta<'_>, out: &mut Transcript) -> bool {
+        let kind = json::nonempty_string(delta.kind).unwrap_or_default();
         match (kind, self) {
-            ("text_delta", Self::BlockText(text)) => text.push(delta.text, out),
+            ("text_delta", Self::Text(text)) => text.push_raw(delta.text, out),
             ("input_json_delta", Self::Call { piece, input }) => {
-                if json::some(delta.partial_json).is_some() {
+                if json::nonempty_string(delta.partial_json).is_some() {
                     *input = None;
                 }
                 // Some servers leave out an empty `partial_json`.
-                delta.partial_json.is_none() || push(*piece, delta.partial_json, out)
+                delta.partial_json.is_none() || push_raw(*piece, delta.partial_json, out)
             }
-            ("thinking_delta", Self::Thinking(piece)) => push(*piece, delta.thinking, out),
+            ("thinking_delta", Self::Thinking(piece)) => push_raw(*piece, delta.thinking, out),
             ("signature_delta", Self::Thinking(piece)) => {
-                let signature = json::inner(delta.signature);
+                let signature = json::string_content(delta.signature);
                 if let Some(signature) = signature.filter(|signature| !signature.is_empty()) {
                     out.extend(*piece, "signature", signature);
                 }
                 signature.is_some()
             }
-            ("citations_delta", Self::BlockText(text)) => {
+            ("citations_delta", Self::Text(text)) => {
                 text.citations
-                    .extend(json::value(delta.citation).map(json::kept));
+                    .extend(json::non_null(delta.citation).map(json::storable));
                 delta.citation.is_some()
             }
             ("compaction_delta", Self::Compaction(piece)) => {
-                encrypt(*piece, delta.encrypted_content, out);
-                json::value(delta.content).is_none() || push(*piece, delta.content, out)
+                set_encrypted_content(*piece, delta.encrypted_content, out);
+                json::non_null(delta.content).is_none() || push_raw(*piece, delta.content, out)
             }
             _ => false,
         }
     }
 
     /// Records what was held back until the end of the block: citations, or the call's first input.
-    pub(super) fn record_held_back(&mut self, count: &mut Count, out: &mut Transcript) {
+    pub(super) fn record_held_back(&mut self, count: &mut CharCount, out: &mut Transcript) {
         match self {
-            Self::BlockText(text) => text.record_held_back(count, out),
+            Self::Text(text) => text.record_held_back(count, out),
             Self::Call { piece, input } => {
                 if let Some(input) = input.take() {
                     out.push(*piece, &input);
                 }
             }
-            Self::Thinking(_) | Self::Compaction(_) | Self::Whole => {}
+            Self::Thinking(_) | Self::Compaction(_) | Self::Complete => {}
         }
     }
 
     /// Completes the block.
-    pub(super) fn finish(mut self, count: &mut Count, out: &mut Transcript) {
+    pub(super) fn finish(mut self, count: &mut CharCount, out: &mut Transcript) {
         self.record_held_back(count, out);
         match self {
             Self::Thinking(piece) | Self::Compaction(piece) | Self::Call { piece, .. } => {
                 out.finish(piece);
             }
-            Self::BlockText(text) => {
-                if let Some((piece, _)) = text.place {
+            Self::Text(text) => {
+                if let Some((piece, _)) = text.position {
                     out.finish(piece);
                 }
             }
-            Self::Whole => {}
+            Self::Complete => {}
         }
     }
 }
 
-fn think(out: &mut Transcript) -> PieceNo {
-    let piece = out.think(0);
+fn begin_thinking(out: &mut Transcript) -> PieceId {
+    let piece = out.begin_reasoning(0);
     out.set(piece, "provider", "\"anthropic\"");
     piece
 }
 
-fn encrypt(piece: PieceNo, raw: Raw<'_>, out: &mut Transcript) {
-    if let Some(data) = json::token(raw) {
+fn set_encrypted_content(piece: PieceId, raw: Raw<'_>, out: &mut Transcript) {
+    if let Some(data) = json::string_token(raw) {
         out.set(piece, "encrypted_content", data);
     }
 }
 
-fn push(piece: PieceNo, raw: Raw<'_>, out: &mut Transcript) -> bool {
-    json::inner(raw).is_some_and(|text| out.push(piece, text))
+fn push_raw(piece: PieceId, raw: Raw<'_>, out: &mut Transcript) -> bool {
+    json::string_content(raw).is_some_and(|text| out.push(piece, text))
 }
 
 /// Records the result of a tool that the provider runs.
-fn result(content: &Content<'_>, kind: &str, out: &mut Transcript) -> Option<Block> {
+fn record_result(content: &Content<'_>, kind: &str, out: &mut Transcript) -> Option<Block> {
     #[derive(Deserialize)]
     struct Head<'a> {
         #[serde(rename = "type", borrow)]
         kind: Raw<'a>,
     }
 
-    let call_id = json::token(content.tool_use_id)?;
-    let answer = json::value(content.content).unwrap_or("[]");
-    let head: Option<Head<'_>> = answer
+    let call_id = json::string_token(content.tool_use_id)?;
+    let result_content = json::non_null(content.content).unwrap_or("[]");
+    let head: Option<Head<'_>> = result_content
         .starts_with('{')
-        .then(|| json::read(answer))
+        .then(|| json::read(result_content))
         .flatten();
-    let is_error =
-        head.is_some_and(|head| json::some(head.kind).is_some_and(|k| k.ends_with("_error")));
-    let ok = !is_error && json::value(content.is_error) != Some("true");
-    let answer = json::kept(answer);
+    let is_error = head.is_some_and(|head| {
+        json::nonempty_string(head.kind).is_some_and(|k| k.ends_with("_error"))
+    });
+    let ok = !is_error && json::non_null(content.is_error) != Some("true");
+    let result_content = json::storable(result_content);
     let part = format!(
-        r#"[{{"type":"tool_result","call_id":{call_id},"ok":{ok},"content":{answer},"result_type":"{kind}"}}]"#
+        r#"[{{"type":"tool_result","call_id":{call_id},"ok":{ok},"content":{result_content},"result_type":"{kind}"}}]"#
     );
-    out.whole(Role::Tool, Channel::ToolResult, part);
-    Some(Block::Whole)
+    out.add_item(Role::Tool, Channel::ToolResult, part);
+    Some(Block::Complete)
 }

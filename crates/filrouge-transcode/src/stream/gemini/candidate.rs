@@ -2,25 +2,25 @@
 
 use std::collections::BTreeSet;
 
-use filrouge_engine::stream::{Ended, PieceNo, Transcript};
+use filrouge_engine::stream::{PieceId, StreamEnd, Transcript};
 use serde_json::value::RawValue;
 
 use super::part::{Destination, Part};
-use super::partial::Partial;
-use super::{Calls, CandidateChunk};
+use super::partial::PartialArgs;
+use super::{CallIds, CandidateChunk};
 use crate::stream::json::{self, Raw};
-use crate::stream::provider_error::stopped;
+use crate::stream::provider_error::stop_error;
 
 /// The maximum number of sources that an answer cites.
-const MAX_CITED: usize = 10_000;
+const CITATIONS_MAX: usize = 10_000;
 
 /// The piece that the last parts belong to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Growing {
     /// A text.
-    Text(PieceNo),
+    Text(PieceId),
     /// A thought.
-    Thought(PieceNo),
+    Thought(PieceId),
 }
 
 /// A growing answer.
@@ -28,11 +28,11 @@ pub(super) enum Growing {
 pub(super) struct Candidate {
     pub(super) growing: Option<Growing>,
     /// The id, a JSON string, of the newest call that the provider runs and has not answered.
-    pub(super) running: Option<String>,
+    pub(super) running_call: Option<String>,
     /// A call whose arguments arrive in pieces.
-    pub(super) partial: Option<Partial>,
+    pub(super) partial: Option<PartialArgs>,
     /// Whether the answer has a call that the caller must answer.
-    pub(super) waits: bool,
+    pub(super) has_open_calls: bool,
     pub(super) finish: Option<Finish>,
     /// The citations that were recorded.
     cited: BTreeSet<String>,
@@ -58,44 +58,50 @@ json::members! {
 
 impl Candidate {
     /// Decodes a piece of the answer.
-    pub(super) fn take(
+    pub(super) fn decode(
         &mut self,
         index: u32,
         chunk: &CandidateChunk<'_>,
-        calls: &mut Calls,
+        call_ids: &mut CallIds,
         out: &mut Transcript,
     ) {
         let parts = chunk.content.as_ref().and_then(|c| c.parts.as_ref());
         for raw in parts.into_iter().flatten() {
             let known = json::read::<Part<'_>>(raw.get()).is_some_and(|part| {
-                let mut destination = Destination { index, calls, out };
-                self.part(raw.get(), &part, &mut destination)
+                let mut destination = Destination {
+                    index,
+                    call_ids,
+                    out,
+                };
+                self.decode_part(raw.get(), &part, &mut destination)
             });
             if !known {
                 out.unknown(raw.get());
             }
         }
-        self.cite(chunk.citation_metadata, out);
+        self.record_citations(chunk.citation_metadata, out);
         for (name, raw) in [
             ("grounding_metadata", chunk.grounding_metadata),
             ("url_context_metadata", chunk.url_context_metadata),
         ] {
-            let Some(value) = json::value(raw).filter(|value| *value != "{}") else {
+            let Some(value) = json::non_null(raw).filter(|value| *value != "{}") else {
                 continue;
             };
-            match self.text() {
-                Some(text) => out.note(text, name, &json::kept(value)),
-                None => out.set_metadata(name, &json::kept(value)),
+            match self.growing_text() {
+                Some(text) => out.set_item_metadata(text, name, &json::storable(value)),
+                None => out.set_metadata(name, &json::storable(value)),
             }
         }
-        if let Some(reason) = json::token(chunk.finish_reason) {
-            self.finish = Some(Finish::of(reason, chunk.finish_message));
+        if let Some(reason) = json::string_token(chunk.finish_reason) {
+            self.finish = Some(Finish::new(reason, chunk.finish_message));
         }
     }
 
     /// Records each citation once: some models repeat citations with each part of the answer.
-    fn cite(&mut self, raw: Raw<'_>, out: &mut Transcript) {
-        let Some(raw) = json::value(raw) else { return };
+    fn record_citations(&mut self, raw: Raw<'_>, out: &mut Transcript) {
+        let Some(raw) = json::non_null(raw) else {
+            return;
+        };
         let Some(citations) = json::read::<Citations<'_>>(raw) else {
             return out.unknown(raw);
         };
@@ -105,18 +111,18 @@ impl Candidate {
             .chain(&citations.citations)
             .flatten()
         {
-            let Some(text) = self.text() else {
+            let Some(text) = self.growing_text() else {
                 out.unknown(source.get());
                 continue;
             };
-            if self.cited.len() < MAX_CITED && self.cited.insert(source.get().to_owned()) {
-                out.list(text, "citations", json::kept(source.get()));
+            if self.cited.len() < CITATIONS_MAX && self.cited.insert(source.get().to_owned()) {
+                out.add_to_list(text, "citations", json::storable(source.get()));
             }
         }
     }
 
     /// The growing text, to which citations belong. A completed text may be an item already, so it gets none.
-    fn text(&self) -> Option<PieceNo> {
+    fn growing_text(&self) -> Option<PieceId> {
         match self.growing {
             Some(Growing::Text(piece)) => Some(piece),
             Some(Growing::Thought(_)) | None => None,
@@ -130,16 +136,16 @@ impl Candidate {
             None => {}
         }
         if let Some(partial) = self.partial.take() {
-            partial.end(out);
+            partial.finish(out);
         }
     }
 }
 
 impl Finish {
-    pub(super) fn of(reason: &str, message: Raw<'_>) -> Self {
+    pub(super) fn new(reason: &str, message: Raw<'_>) -> Self {
         Self {
             reason: reason.to_owned(),
-            message: json::token(message).map(str::to_owned),
+            message: json::string_token(message).map(str::to_owned),
         }
     }
 
@@ -149,27 +155,28 @@ impl Finish {
         out.set_metadata("provider_finish_reason", &self.reason);
     }
 
-    /// How a response with this finish reason ends. `calls`: it has calls that the caller must answer.
-    pub(super) fn ended(&self, calls: bool, out: &mut Transcript) -> Ended {
+    /// How a response with this finish reason ends. `has_open_calls`: whether it has calls that the caller must
+    /// answer.
+    pub(super) fn stream_end(&self, has_open_calls: bool, out: &mut Transcript) -> StreamEnd {
         let word = self.reason.trim_matches('"');
         if is_broken(word) {
             self.set_metadata("\"other\"", out);
             let message = self.message.as_deref().map(json::read::<&RawValue>);
             // The model may succeed on a retry.
-            return Ended::Failed(stopped(word, message.flatten(), true));
+            return StreamEnd::Failed(stop_error(word, message.flatten(), true));
         }
         let standard = match word {
-            "STOP" if calls => "\"tool_calls\"",
+            "STOP" if has_open_calls => "\"tool_calls\"",
             "STOP" => "\"stop\"",
             "MAX_TOKENS" => "\"length\"",
             _ if is_filtered(word) => "\"content_filter\"",
             _ => "\"other\"",
         };
         self.set_metadata(standard, out);
-        if calls && matches!(word, "STOP" | "MAX_TOKENS") {
-            Ended::Continues
+        if has_open_calls && matches!(word, "STOP" | "MAX_TOKENS") {
+            StreamEnd::Continues
         } else {
-            Ended::Answered
+            StreamEnd::Answered
         }
     }
 }

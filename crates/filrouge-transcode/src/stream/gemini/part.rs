@@ -1,13 +1,13 @@
 //! The parts of an answer.
 
-use filrouge_engine::stream::{PieceNo, Transcript};
+use filrouge_engine::stream::{PieceId, Transcript};
 use filrouge_store::draft::PieceKind;
 use filrouge_types::{Channel, Role};
 use serde_json::value::RawValue;
 
-use super::Calls;
+use super::CallIds;
 use super::candidate::{Candidate, Growing};
-use super::partial::Partial;
+use super::partial::PartialArgs;
 use crate::stream::json::{self, Raw};
 
 json::members! {
@@ -40,41 +40,52 @@ json::members! {
     Execution { id, outcome, output }
 }
 
-/// Where the parts of the candidate `index` are recorded.
+/// The transcript in which the parts of the candidate `index` are recorded, and the ids of its calls.
 pub(super) struct Destination<'t> {
     pub(super) index: u32,
-    pub(super) calls: &'t mut Calls,
+    pub(super) call_ids: &'t mut CallIds,
     pub(super) out: &'t mut Transcript,
 }
 
 impl Candidate {
     /// Decodes a part; `false` if it is unknown.
-    pub(super) fn part(&mut self, raw: &str, part: &Part<'_>, to: &mut Destination<'_>) -> bool {
-        let signature = json::token(part.thought_signature).filter(|s| *s != "\"\"");
+    pub(super) fn decode_part(
+        &mut self,
+        raw: &str,
+        part: &Part<'_>,
+        to: &mut Destination<'_>,
+    ) -> bool {
+        let signature = json::string_token(part.thought_signature).filter(|s| *s != "\"\"");
         let thought = part.thought == Some(true);
         if let Some(call) = &part.function_call {
-            self.call(call, signature, to);
+            self.record_call(call, signature, to);
         } else if let Some(media) = part.inline_data.as_ref().or(part.file_data.as_ref()) {
-            self.media(media, thought, signature, to);
+            self.record_media(media, thought, signature, to);
         } else if let Some(code) = part.executable_code {
-            self.execute(code, signature, to);
+            self.record_code(code, signature, to);
         } else if let Some(execution) = &part.code_execution_result {
-            self.executed(execution, to);
+            self.record_code_result(execution, to);
         } else if let Some(call) = &part.tool_call {
-            let args = json::value(call.args).unwrap_or("{}");
-            self.provider_call(call.id, json::token(call.tool_type), args, signature, to);
+            let args = json::non_null(call.args).unwrap_or("{}");
+            self.record_provider_call(
+                call.id,
+                json::string_token(call.tool_type),
+                args,
+                signature,
+                to,
+            );
         } else if let Some(answer) = part
             .function_response
             .as_ref()
             .or(part.tool_response.as_ref())
         {
-            self.answer(answer, to);
+            self.record_provider_result(answer, to);
         } else if part.text.is_some() || signature.is_some() {
-            let text = json::inner(part.text).unwrap_or_default();
+            let text = json::string_content(part.text).unwrap_or_default();
             if thought {
-                self.think(text, signature, to);
+                self.add_thought(text, signature, to);
             } else {
-                self.say(text, signature, to);
+                self.add_text(text, signature, to);
             }
         } else {
             return raw == "{}";
@@ -82,15 +93,17 @@ impl Candidate {
         true
     }
 
-    fn say(&mut self, text: &str, signature: Option<&str>, to: &mut Destination<'_>) {
+    fn add_text(&mut self, text: &str, signature: Option<&str>, to: &mut Destination<'_>) {
         let piece = match self.growing {
             Some(Growing::Text(piece)) => piece,
             // A signature without a text belongs to the preceding thought.
-            _ if text.is_empty() && signature.is_some() => return self.think("", signature, to),
+            _ if text.is_empty() && signature.is_some() => {
+                return self.add_thought("", signature, to);
+            }
             _ if text.is_empty() => return,
             _ => {
                 self.finish_growing(to.out);
-                let piece = to.out.say(PieceKind::Text, to.index, true);
+                let piece = to.out.begin_message(PieceKind::Text, to.index, true);
                 self.growing = Some(Growing::Text(piece));
                 piece
             }
@@ -99,12 +112,12 @@ impl Candidate {
         sign(piece, signature, to.out);
     }
 
-    fn think(&mut self, text: &str, signature: Option<&str>, to: &mut Destination<'_>) {
+    fn add_thought(&mut self, text: &str, signature: Option<&str>, to: &mut Destination<'_>) {
         let piece = match self.growing {
             Some(Growing::Thought(piece)) => piece,
             _ => {
                 self.finish_growing(to.out);
-                let piece = to.out.think(to.index);
+                let piece = to.out.begin_reasoning(to.index);
                 to.out.set(piece, "provider", "\"google\"");
                 self.growing = Some(Growing::Thought(piece));
                 piece
@@ -119,31 +132,33 @@ impl Candidate {
     }
 
     /// Decodes a call that the caller must answer: a complete one, or a piece of one.
-    fn call(&mut self, call: &Call<'_>, signature: Option<&str>, to: &mut Destination<'_>) {
-        let begun = self.partial.take_if(|_| json::some(call.name).is_none());
+    fn record_call(&mut self, call: &Call<'_>, signature: Option<&str>, to: &mut Destination<'_>) {
+        let begun = self
+            .partial
+            .take_if(|_| json::nonempty_string(call.name).is_none());
         let mut partial = begun.unwrap_or_else(|| {
             self.finish_growing(to.out);
-            let id = to.calls.id(call.id);
-            let name = json::token(call.name).unwrap_or("\"\"");
-            self.waits = true;
-            Partial::new(to.out.call(&id, name, to.index))
+            let id = to.call_ids.assign_id(call.id);
+            let name = json::string_token(call.name).unwrap_or("\"\"");
+            self.has_open_calls = true;
+            PartialArgs::new(to.out.call(&id, name, to.index))
         });
         for arg in call.partial_args.iter().flatten() {
-            partial.take(arg.get(), to.out);
+            partial.add(arg.get(), to.out);
         }
-        if let Some(args) = json::value(call.args).filter(|_| call.partial_args.is_none()) {
-            to.out.push(partial.piece, &json::escaped(args));
+        if let Some(args) = json::non_null(call.args).filter(|_| call.partial_args.is_none()) {
+            to.out.push(partial.piece, &json::escape_text(args));
         }
         sign(partial.piece, signature, to.out);
         if call.will_continue == Some(true) {
             self.partial = Some(partial);
         } else {
-            partial.end(to.out);
+            partial.finish(to.out);
         }
     }
 
     /// Records a call that the provider itself answers.
-    fn provider_call(
+    fn record_provider_call(
         &mut self,
         id: Raw<'_>,
         name: Option<&str>,
@@ -152,60 +167,69 @@ impl Candidate {
         to: &mut Destination<'_>,
     ) {
         self.finish_growing(to.out);
-        let id = to.calls.id(id);
+        let id = to.call_ids.assign_id(id);
         let piece = to.out.call(&id, name.unwrap_or("\"\""), to.index);
-        to.out.push(piece, &json::escaped(args));
+        to.out.push(piece, &json::escape_text(args));
         sign(piece, signature, to.out);
         to.out.finish(piece);
-        self.running = Some(id);
+        self.running_call = Some(id);
     }
 
-    fn execute(&mut self, code: &RawValue, signature: Option<&str>, to: &mut Destination<'_>) {
+    fn record_code(&mut self, code: &RawValue, signature: Option<&str>, to: &mut Destination<'_>) {
         let id = json::read::<Code<'_>>(code.get()).and_then(|code| code.id);
-        self.provider_call(id, Some("\"code_execution\""), code.get(), signature, to);
+        self.record_provider_call(id, Some("\"code_execution\""), code.get(), signature, to);
     }
 
-    fn executed(&mut self, execution: &Execution<'_>, to: &mut Destination<'_>) {
-        let ok = json::inner(execution.outcome).is_none_or(|outcome| outcome == "OUTCOME_OK");
-        let output = json::token(execution.output).unwrap_or("\"\"").to_owned();
-        self.result(execution.id, ok, &output, to);
+    fn record_code_result(&mut self, execution: &Execution<'_>, to: &mut Destination<'_>) {
+        let ok =
+            json::string_content(execution.outcome).is_none_or(|outcome| outcome == "OUTCOME_OK");
+        let output = json::string_token(execution.output)
+            .unwrap_or("\"\"")
+            .to_owned();
+        self.record_result(execution.id, ok, &output, to);
     }
 
-    fn answer(&mut self, answer: &Answer<'_>, to: &mut Destination<'_>) {
-        let id = answer.id.or(answer.name.filter(|_| self.running.is_none()));
-        let response = json::value(answer.response).map_or_else(|| "\"\"".to_owned(), json::kept);
-        self.result(id, true, &response, to);
+    fn record_provider_result(&mut self, answer: &Answer<'_>, to: &mut Destination<'_>) {
+        let id = answer
+            .id
+            .or(answer.name.filter(|_| self.running_call.is_none()));
+        let response =
+            json::non_null(answer.response).map_or_else(|| "\"\"".to_owned(), json::storable);
+        self.record_result(id, true, &response, to);
     }
 
     /// Records the result of a tool that the provider runs. Without an id, it belongs to the newest call that has no
     /// result.
-    fn result(&mut self, id: Raw<'_>, ok: bool, content: &str, to: &mut Destination<'_>) {
+    fn record_result(&mut self, id: Raw<'_>, ok: bool, content: &str, to: &mut Destination<'_>) {
         self.finish_growing(to.out);
-        let running = self.running.take();
-        let own_id = json::token(id)
+        let running_call = self.running_call.take();
+        let own_id = json::string_token(id)
             .filter(|id| *id != "\"\"")
             .map(str::to_owned);
-        let id = own_id.or(running).unwrap_or_else(|| to.calls.id(None));
+        let id = own_id
+            .or(running_call)
+            .unwrap_or_else(|| to.call_ids.assign_id(None));
         let parts =
             format!(r#"[{{"type":"tool_result","call_id":{id},"ok":{ok},"content":{content}}}]"#);
-        to.out.whole(Role::Tool, Channel::ToolResult, parts);
+        to.out.add_item(Role::Tool, Channel::ToolResult, parts);
     }
 
     /// Records an image or a file, in the answer or in a thought.
-    fn media(
+    fn record_media(
         &mut self,
         media: &Media<'_>,
         thought: bool,
         signature: Option<&str>,
         to: &mut Destination<'_>,
     ) {
-        let image = json::inner(media.mime_type).is_some_and(|mime| mime.starts_with("image/"));
+        let image =
+            json::string_content(media.mime_type).is_some_and(|mime| mime.starts_with("image/"));
         let kind = if image { "image_url" } else { "file" };
         let mut part = format!(r#"{{"type":"{kind}""#);
         let members = [
-            ("mime", json::token(media.mime_type)),
-            ("data", json::token(media.data)),
-            ("url", json::token(media.file_uri)),
+            ("mime", json::string_token(media.mime_type)),
+            ("data", json::string_token(media.data)),
+            ("url", json::string_token(media.file_uri)),
             ("provider", signature.map(|_| "\"google\"")),
             ("signature", signature),
         ];
@@ -218,15 +242,15 @@ impl Candidate {
         self.finish_growing(to.out);
         if thought {
             let parts = format!("[{part}]");
-            to.out.whole(Role::Assistant, Channel::Thought, parts);
+            to.out.add_item(Role::Assistant, Channel::Thought, parts);
         } else {
-            to.out.say_whole(&part, to.index);
+            to.out.add_part(&part, to.index);
         }
     }
 }
 
 /// Records a signature with its part.
-fn sign(piece: PieceNo, signature: Option<&str>, out: &mut Transcript) {
+fn sign(piece: PieceId, signature: Option<&str>, out: &mut Transcript) {
     if let Some(signature) = signature {
         out.set(piece, "provider", "\"google\"");
         out.set(piece, "signature", signature);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use filrouge_engine::stream::{PieceNo, Transcript};
+use filrouge_engine::stream::{PieceId, Transcript};
 use filrouge_types::RawJson;
 
 use super::wire::{Function, ToolCall};
@@ -10,7 +10,7 @@ use crate::stream::json::{self, Raw};
 
 /// A call.
 struct Call {
-    piece: PieceNo,
+    piece: PieceId,
     /// Its id, escaped as in a JSON string: the server's, or else a generated one.
     id: String,
     is_id_generated: bool,
@@ -26,7 +26,7 @@ pub(super) struct Calls {
     /// The positions in `calls`, by the index that the server sends.
     by_index: BTreeMap<u64, usize>,
     /// The position in `calls` of the single call in the older form, which has neither index nor id.
-    function: Option<usize>,
+    function_call: Option<usize>,
 }
 
 impl Calls {
@@ -35,13 +35,13 @@ impl Calls {
     }
 
     /// The call that was begun last.
-    pub(super) fn last(&self) -> Option<PieceNo> {
+    pub(super) fn last_piece(&self) -> Option<PieceId> {
         self.calls.last().map(|call| call.piece)
     }
 
     /// Decodes a call or an addition to one; `false` if its shape is unknown, or if the call is already
     /// complete.
-    pub(super) fn take(
+    pub(super) fn decode(
         &mut self,
         tool_call: &ToolCall<'_>,
         alternative: u32,
@@ -49,11 +49,11 @@ impl Calls {
         out: &mut Transcript,
     ) -> bool {
         let function = tool_call.function.as_ref().or(tool_call.custom.as_ref());
-        let id = json::some(tool_call.id);
-        let name = function.and_then(|f| json::some(f.name));
-        let at = match self.find(tool_call.index, id, name) {
+        let id = json::nonempty_string(tool_call.id);
+        let name = function.and_then(|f| json::nonempty_string(f.name));
+        let at = match self.find_call(tool_call.index, id, name) {
             Some(at) => at,
-            None => self.begin(id, name, alternative, response, out),
+            None => self.begin_call(id, name, alternative, response, out),
         };
         if let Some(index) = tool_call.index {
             self.by_index.insert(index, at);
@@ -62,7 +62,7 @@ impl Calls {
             .extra_content
             .as_ref()
             .and_then(|e| e.google.as_ref());
-        let signature = signature.and_then(|google| json::token(google.thought_signature));
+        let signature = signature.and_then(|google| json::string_token(google.thought_signature));
         if let (Some(signature), Some(call)) = (signature, self.calls.get(at)) {
             out.set(call.piece, "provider", "\"google\"");
             out.set(call.piece, "signature", signature);
@@ -72,29 +72,35 @@ impl Calls {
         {
             out.set(call.piece, "call_type", "\"custom\"");
         }
-        self.add(at, id, function, out)
+        self.add_members(at, id, function, out)
     }
 
     /// Decodes a call in the older form, or an addition to it. A response has at most one such call, which has no id,
     /// so its id derives from the response's.
-    pub(super) fn take_function(
+    pub(super) fn decode_function(
         &mut self,
         function: &Function<'_>,
         alternative: u32,
         response: &str,
         out: &mut Transcript,
     ) -> bool {
-        let at = match self.function {
+        let at = match self.function_call {
             Some(at) => at,
-            None => self.begin(None, json::some(function.name), alternative, response, out),
+            None => self.begin_call(
+                None,
+                json::nonempty_string(function.name),
+                alternative,
+                response,
+                out,
+            ),
         };
-        self.function = Some(at);
-        self.add(at, None, Some(function), out)
+        self.function_call = Some(at);
+        self.add_members(at, None, Some(function), out)
     }
 
     /// Finds the call that an addition belongs to; `None` if it begins another call. The index does not always decide:
     /// some servers leave it out, or send the same index for all calls.
-    fn find(&self, index: Option<u64>, id: Option<&str>, name: Option<&str>) -> Option<usize> {
+    fn find_call(&self, index: Option<u64>, id: Option<&str>, name: Option<&str>) -> Option<usize> {
         let at = match index {
             Some(index) => *self.by_index.get(&index)?,
             None => self.calls.len().checked_sub(1)?,
@@ -109,7 +115,7 @@ impl Calls {
         (!is_other).then_some(at)
     }
 
-    fn begin(
+    fn begin_call(
         &mut self,
         id: Option<&str>,
         name: Option<&str>,
@@ -117,8 +123,8 @@ impl Calls {
         response: &str,
         out: &mut Transcript,
     ) -> usize {
-        if let Some(before) = self.calls.last_mut() {
-            before.finish_if_complete(out);
+        if let Some(previous) = self.calls.last_mut() {
+            previous.finish_if_complete(out);
         }
         let at = self.calls.len();
         let is_id_generated = id.is_none();
@@ -139,7 +145,7 @@ impl Calls {
         at
     }
 
-    fn add(
+    fn add_members(
         &mut self,
         at: usize,
         id: Option<&str>,
@@ -152,17 +158,17 @@ impl Calls {
         if let Some(id) = id.filter(|_| call.is_id_generated) {
             id.clone_into(&mut call.id);
             call.is_id_generated = false;
-            out.name_call(call.piece, Some(&format!("\"{id}\"")), None);
+            out.set_call(call.piece, Some(&format!("\"{id}\"")), None);
         }
         let Some(function) = function else {
             return true;
         };
-        if let Some(name) = json::some(function.name).filter(|name| *name != call.name) {
+        if let Some(name) = json::nonempty_string(function.name).filter(|name| *name != call.name) {
             // The name arrives in pieces. The providers' own clients concatenate them too.
             call.name.push_str(name);
-            out.name_call(call.piece, None, Some(&format!("\"{}\"", call.name)));
+            out.set_call(call.piece, None, Some(&format!("\"{}\"", call.name)));
         }
-        call.arguments(function.arguments, out) && call.arguments(function.input, out)
+        call.add_arguments(function.arguments, out) && call.add_arguments(function.input, out)
     }
 
     /// Ends the answer. Its calls are then complete. If the length limit has cut the answer off (`is_cut`), only calls
@@ -180,11 +186,11 @@ impl Calls {
 
 impl Call {
     /// Adds arguments: a string with their text or, from some servers, the value itself.
-    fn arguments(&self, raw: Raw<'_>, out: &mut Transcript) -> bool {
-        match (json::inner(raw), json::value(raw)) {
+    fn add_arguments(&self, raw: Raw<'_>, out: &mut Transcript) -> bool {
+        match (json::string_content(raw), json::non_null(raw)) {
             (Some(""), _) | (None, None) => true,
             (Some(text), _) => out.push(self.piece, text),
-            (None, Some(value)) => out.push(self.piece, &json::escaped(value)),
+            (None, Some(value)) => out.push(self.piece, &json::escape_text(value)),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Reasoning, which servers send in different ways, some in two at once.
 
-use filrouge_engine::stream::{PieceNo, Transcript};
+use filrouge_engine::stream::{PieceId, Transcript};
 
 use super::wire::{Detail, Entry, Message};
 use crate::stream::json::{self, Raw};
@@ -9,67 +9,67 @@ use crate::stream::json::{self, Raw};
 pub(super) struct Reasoning {
     alternative: u32,
     /// The growing piece, and its index, if the server sends one.
-    open: Option<(PieceNo, Option<u64>)>,
-    /// A piece that still awaits its provider's seal, which may arrive after other text.
-    unsealed: Option<PieceNo>,
+    growing: Option<(PieceId, Option<u64>)>,
+    /// A piece whose seal by its provider has not arrived; the seal may arrive after other text.
+    unsealed: Option<PieceId>,
     /// The piece that began last.
-    last: Option<PieceNo>,
+    last_piece: Option<PieceId>,
 }
 
 impl Reasoning {
     pub(super) const fn new(alternative: u32) -> Self {
         Self {
             alternative,
-            open: None,
+            growing: None,
             unsealed: None,
-            last: None,
+            last_piece: None,
         }
     }
 
     /// Whether a message contains reasoning, or may contain it.
     pub(super) fn is_in(message: &Message<'_>) -> bool {
-        let list = |raw| json::value(raw).is_some_and(|list| list != "[]");
-        json::value(message.reasoning).is_some_and(|text| text != "\"\"")
-            || json::value(message.reasoning_content).is_some_and(|text| text != "\"\"")
-            || list(message.reasoning_details)
-            || list(message.thinking_blocks)
+        let is_nonempty_list = |raw| json::non_null(raw).is_some_and(|list| list != "[]");
+        json::non_null(message.reasoning).is_some_and(|text| text != "\"\"")
+            || json::non_null(message.reasoning_content).is_some_and(|text| text != "\"\"")
+            || is_nonempty_list(message.reasoning_details)
+            || is_nonempty_list(message.thinking_blocks)
     }
 
     /// The piece that began last.
-    pub(super) const fn last(&self) -> Option<PieceNo> {
-        self.last
+    pub(super) const fn last_piece(&self) -> Option<PieceId> {
+        self.last_piece
     }
 
     /// Ends the growing piece. It is completed unless it awaits a seal.
     pub(super) fn close(&mut self, out: &mut Transcript) {
-        if let Some((piece, _)) = self.open.take()
+        if let Some((piece, _)) = self.growing.take()
             && self.unsealed != Some(piece)
         {
             out.finish(piece);
         }
     }
 
-    fn piece(&mut self, out: &mut Transcript) -> PieceNo {
-        match self.open {
+    fn growing_piece(&mut self, out: &mut Transcript) -> PieceId {
+        match self.growing {
             Some((piece, _)) => piece,
             None => self.begin(None, out),
         }
     }
 
-    fn begin(&mut self, index: Option<u64>, out: &mut Transcript) -> PieceNo {
+    fn begin(&mut self, index: Option<u64>, out: &mut Transcript) -> PieceId {
         self.close(out);
-        let piece = out.think(self.alternative);
-        self.open = Some((piece, index));
-        self.last = Some(piece);
+        let piece = out.begin_reasoning(self.alternative);
+        self.growing = Some((piece, index));
+        self.last_piece = Some(piece);
         piece
     }
 
     /// Decodes the reasoning of a message; `false` if anything in it has an unknown shape.
-    pub(super) fn take(&mut self, message: &Message<'_>, out: &mut Transcript) -> bool {
+    pub(super) fn decode(&mut self, message: &Message<'_>, out: &mut Transcript) -> bool {
         let mut all_known = true;
         let mut has_text = false;
         for raw in [message.reasoning_details, message.thinking_blocks] {
-            let Some(list) = json::value(raw) else {
+            let Some(list) = json::non_null(raw) else {
                 continue;
             };
             let Some(details) = json::read::<Vec<Detail<'_>>>(list) else {
@@ -79,35 +79,36 @@ impl Reasoning {
             // A server that sends both lists sends the same texts in each.
             let is_repeated = has_text;
             for detail in &details {
-                let text = text_of(detail).filter(|_| !is_repeated);
+                let text = detail_text(detail).filter(|_| !is_repeated);
                 has_text |= text.is_some();
-                all_known &= self.detail(detail, text, out);
+                all_known &= self.decode_detail(detail, text, out);
             }
         }
         // If the lists have texts, the plain members repeat them.
-        let plain = json::some(message.reasoning_content).or(json::some(message.reasoning));
+        let plain = json::nonempty_string(message.reasoning_content)
+            .or(json::nonempty_string(message.reasoning));
         if let Some(text) = plain.filter(|_| !has_text) {
-            let piece = self.piece(out);
+            let piece = self.growing_piece(out);
             all_known &= out.push(piece, text);
         }
-        let is_text = |raw| json::value(raw).is_none_or(|text| text.starts_with('"'));
+        let is_text = |raw| json::non_null(raw).is_none_or(|text| text.starts_with('"'));
         all_known && is_text(message.reasoning_content) && is_text(message.reasoning)
     }
 
     /// Decodes a thought in a content that is a list. The thought is a text or a list of texts.
-    pub(super) fn take_entry(&mut self, thinking: Raw<'_>, out: &mut Transcript) -> bool {
-        if let Some(text) = json::inner(thinking) {
-            let piece = self.piece(out);
+    pub(super) fn decode_entry(&mut self, thinking: Raw<'_>, out: &mut Transcript) -> bool {
+        if let Some(text) = json::string_content(thinking) {
+            let piece = self.growing_piece(out);
             return out.push(piece, text);
         }
-        let entries: Option<Vec<Entry<'_>>> = json::value(thinking).and_then(json::read);
+        let entries: Option<Vec<Entry<'_>>> = json::non_null(thinking).and_then(json::read);
         let Some(entries) = entries else {
             return false;
         };
         let mut all_known = true;
         for entry in &entries {
-            all_known &= json::inner(entry.text).is_some_and(|text| {
-                let piece = self.piece(out);
+            all_known &= json::string_content(entry.text).is_some_and(|text| {
+                let piece = self.growing_piece(out);
                 out.push(piece, text)
             });
         }
@@ -115,14 +116,22 @@ impl Reasoning {
     }
 
     /// Decodes one detail. `text` is its text; `None` if it has none or repeats one.
-    fn detail(&mut self, detail: &Detail<'_>, text: Option<&str>, out: &mut Transcript) -> bool {
-        let kind = json::some(detail.kind).unwrap_or_default();
-        let (signature, data) = (json::some(detail.signature), json::some(detail.data));
+    fn decode_detail(
+        &mut self,
+        detail: &Detail<'_>,
+        text: Option<&str>,
+        out: &mut Transcript,
+    ) -> bool {
+        let kind = json::nonempty_string(detail.kind).unwrap_or_default();
+        let (signature, data) = (
+            json::nonempty_string(detail.signature),
+            json::nonempty_string(detail.data),
+        );
         if text.is_none() && signature.is_none() && data.is_none() {
             return matches!(kind, "reasoning.text" | "reasoning.summary" | "thinking");
         }
-        let provider = provider(kind, json::some(detail.format));
-        let piece = self.piece_of(detail.index, text.is_none(), out);
+        let provider = provider(kind, json::nonempty_string(detail.format));
+        let piece = self.piece_for(detail.index, text.is_none(), out);
         if let Some(provider) = provider {
             out.set(piece, "provider", provider);
             let is_sealed = signature.is_some() || data.is_some();
@@ -133,7 +142,7 @@ impl Reasoning {
             out.extend(piece, "signature", signature);
         }
         if let Some(data) = data {
-            self.sealed(piece, provider, data, json::token(detail.id), out);
+            self.record_sealed(piece, provider, data, json::string_token(detail.id), out);
         }
         all_known &= matches!(
             kind,
@@ -148,10 +157,12 @@ impl Reasoning {
 
     /// The piece that a detail belongs to: the growing one with its index, else a new one. If nothing grows, a detail
     /// without text (`is_late`) is a seal, and belongs to the piece that awaits one.
-    fn piece_of(&mut self, index: Option<u64>, is_late: bool, out: &mut Transcript) -> PieceNo {
-        match &mut self.open {
-            Some((piece, known)) if known.is_none() || index.is_none() || *known == index => {
-                *known = known.or(index);
+    fn piece_for(&mut self, index: Option<u64>, is_late: bool, out: &mut Transcript) -> PieceId {
+        match &mut self.growing {
+            Some((piece, open_index))
+                if open_index.is_none() || index.is_none() || *open_index == index =>
+            {
+                *open_index = open_index.or(index);
                 *piece
             }
             None if is_late => match self.unsealed {
@@ -163,9 +174,9 @@ impl Reasoning {
     }
 
     /// Records data that only its provider can read, in the member in which that provider expects it back.
-    fn sealed(
+    fn record_sealed(
         &mut self,
-        piece: PieceNo,
+        piece: PieceId,
         provider: Option<&str>,
         data: &str,
         id: Option<&str>,
@@ -201,10 +212,10 @@ impl Reasoning {
     }
 }
 
-fn text_of<'a>(detail: &Detail<'a>) -> Option<&'a str> {
+fn detail_text<'a>(detail: &Detail<'a>) -> Option<&'a str> {
     [detail.text, detail.summary, detail.thinking]
         .into_iter()
-        .find_map(json::some)
+        .find_map(json::nonempty_string)
 }
 
 /// The provider whose reasoning a detail has, as a JSON string; `None` if it is unknown.
@@ -220,6 +231,8 @@ fn provider(kind: &str, format: Option<&str>) -> Option<&'static str> {
         return Some("\"anthropic\"");
     }
     let format = format?;
-    let found = FORMATS.iter().find(|(word, _)| format.starts_with(word));
-    found.map(|(_, provider)| *provider)
+    let entry = FORMATS
+        .iter()
+        .find(|(prefix, _)| format.starts_with(prefix));
+    entry.map(|(_, provider)| *provider)
 }

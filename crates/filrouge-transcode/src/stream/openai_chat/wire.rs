@@ -27,7 +27,10 @@ impl Chunk<'_> {
     /// Whether the object itself is an error.
     pub(super) fn is_error(&self) -> bool {
         let messages = [self.message, self.msg, self.detail];
-        self.choices.is_none() && messages.into_iter().any(|raw| json::value(raw).is_some())
+        self.choices.is_none()
+            && messages
+                .into_iter()
+                .any(|raw| json::non_null(raw).is_some())
     }
 
     /// Whether the object has any member that identifies this format.

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use filrouge_engine::stream::{PieceNo, Transcript};
+use filrouge_engine::stream::{PieceId, Transcript};
 use filrouge_types::{Channel, Role};
 use serde_json::value::RawValue;
 
-use super::message::{Message, Open};
-use super::{Event, Waiting, tools};
+use super::message::{Message, OpenPart};
+use super::{Event, OpenCalls, tools};
 use crate::stream::json::{self, Raw};
 
 /// The maximum number of output items of a response: a turn holds fewer.
-const MAX_ITEMS: usize = 50_000;
+const ITEMS_MAX: usize = 50_000;
 
 json::members! {
     /// The members read from an output item of any type.
@@ -21,7 +21,7 @@ json::members! {
         output, results, result, tools, error, server_label, revised_prompt, output_format, execution,
     }
 
-    Words { text }
+    SummaryText { text }
 }
 
 /// An output item.
@@ -35,21 +35,21 @@ enum State {
     Message(Message),
     Reasoning(Thought),
     /// A call whose arguments arrive as text.
-    Call(PieceNo),
+    Call(PieceId),
     /// A call of the code interpreter, and whether any code has arrived.
-    Code(PieceNo, bool),
+    Code(PieceId, bool),
     /// A call whose arguments arrive only with its end.
-    Silent(PieceNo),
+    WithoutDeltas(PieceId),
     /// An item whose content arrives only with its end.
-    Later,
+    ContentAtEnd,
     /// The item is complete: nothing is added to it.
     Done,
 }
 
 struct Thought {
-    piece: PieceNo,
+    piece: PieceId,
     /// The part that received the newest text: whether it is the reasoning itself (and not a summary), and its index.
-    last: Option<(bool, u64)>,
+    last_part: Option<(bool, u64)>,
 }
 
 /// The output items of a response.
@@ -57,27 +57,27 @@ struct Thought {
 pub(super) struct Items {
     /// The items by their output index.
     slots: BTreeMap<u64, Slot>,
-    open: Open,
-    waiting: Waiting,
+    open: OpenPart,
+    open_calls: OpenCalls,
 }
 
 impl Items {
     /// Whether a call waits for the caller.
-    pub(super) fn waits(&self) -> bool {
-        !self.waiting.is_empty()
+    pub(super) fn has_open_calls(&self) -> bool {
+        !self.open_calls.is_empty()
     }
 
     /// The output index of the item that an event belongs to.
-    pub(super) fn at(&self, event: &Event<'_>) -> Option<u64> {
+    pub(super) fn output_index(&self, event: &Event<'_>) -> Option<u64> {
         event.output_index.or_else(|| {
-            let id = json::inner(event.item_id)?;
-            let found = self.slots.iter().rfind(|(_, slot)| slot.id == id);
-            found.map(|(at, _)| *at)
+            let id = json::string_content(event.item_id)?;
+            let slot = self.slots.iter().rfind(|(_, slot)| slot.id == id);
+            slot.map(|(at, _)| *at)
         })
     }
 
     /// The output index of an item that arrives without one: after all others.
-    fn next(&self) -> u64 {
+    fn next_index(&self) -> u64 {
         self.slots
             .last_key_value()
             .map_or(0, |(at, _)| at.saturating_add(1))
@@ -85,7 +85,7 @@ impl Items {
 
     /// Whether an item at this output index would exceed the limit.
     fn is_full(&self, at: u64) -> bool {
-        self.slots.len() >= MAX_ITEMS && !self.slots.contains_key(&at)
+        self.slots.len() >= ITEMS_MAX && !self.slots.contains_key(&at)
     }
 
     fn state(&mut self, at: Option<u64>) -> Option<&mut State> {
@@ -98,12 +98,12 @@ impl Items {
         &mut self,
         at: Option<u64>,
         event: &Event<'_>,
-    ) -> Option<(&mut Message, &mut Open, u64)> {
-        let id = json::inner(event.item_id);
+    ) -> Option<(&mut Message, &mut OpenPart, u64)> {
+        let id = json::string_content(event.item_id);
         let last = self.slots.last_key_value();
         let last = last.filter(|(_, slot)| matches!(slot.state, State::Message(_)) && id.is_none());
         let at = at.or(last.map(|(at, _)| *at));
-        let at = at.unwrap_or_else(|| self.next());
+        let at = at.unwrap_or_else(|| self.next_index());
         if self.is_full(at) {
             return None;
         }
@@ -118,11 +118,11 @@ impl Items {
     }
 
     /// Decodes `output_item.added`; `false` if its shape is wrong or the limit is reached.
-    pub(super) fn added(&mut self, event: &Event<'_>, out: &mut Transcript) -> bool {
-        let Some(item) = item(event.item) else {
+    pub(super) fn begin_item(&mut self, event: &Event<'_>, out: &mut Transcript) -> bool {
+        let Some(item) = read_item(event.item) else {
             return false;
         };
-        let at = event.output_index.unwrap_or_else(|| self.next());
+        let at = event.output_index.unwrap_or_else(|| self.next_index());
         if self.is_full(at) {
             return false;
         }
@@ -133,39 +133,42 @@ impl Items {
     }
 
     fn begin(&mut self, at: u64, item: &Item<'_>, out: &mut Transcript) {
-        let kind = json::inner(item.kind).unwrap_or_default();
+        let kind = json::string_content(item.kind).unwrap_or_default();
         let state = match kind {
-            "message" => State::Message(Message::of(item.phase)),
+            "message" => State::Message(Message::new(item.phase)),
             "reasoning" => {
-                let piece = out.think(0);
+                let piece = out.begin_reasoning(0);
                 out.set(piece, "provider", "\"openai\"");
-                if let Some(id) = json::token(item.id) {
+                if let Some(id) = json::string_token(item.id) {
                     out.set(piece, "id", id);
                 }
-                State::Reasoning(Thought { piece, last: None })
+                State::Reasoning(Thought {
+                    piece,
+                    last_part: None,
+                })
             }
-            _ => match tools::begin(kind, at, item, out) {
+            _ => match tools::begin_call(kind, at, item, out) {
                 Some(tools::StartedCall::Text(piece)) => State::Call(piece),
                 Some(tools::StartedCall::Code(piece)) => State::Code(piece, false),
-                Some(tools::StartedCall::Silent(piece)) => State::Silent(piece),
-                None => State::Later,
+                Some(tools::StartedCall::WithoutDeltas(piece)) => State::WithoutDeltas(piece),
+                None => State::ContentAtEnd,
             },
         };
-        let id = json::inner(item.id).unwrap_or_default().to_owned();
+        let id = json::string_content(item.id).unwrap_or_default().to_owned();
         self.slots.insert(at, Slot { id, state });
     }
 
     /// Decodes `output_item.done`; `false` if its shape is wrong or the limit is reached.
-    pub(super) fn done(&mut self, event: &Event<'_>, out: &mut Transcript) -> bool {
-        let (Some(raw), Some(item)) = (event.item, item(event.item)) else {
+    pub(super) fn end_item(&mut self, event: &Event<'_>, out: &mut Transcript) -> bool {
+        let (Some(raw), Some(item)) = (event.item, read_item(event.item)) else {
             return false;
         };
         let at = event.output_index.or_else(|| {
-            let id = json::inner(item.id)?;
-            let found = self.slots.iter().rfind(|(_, slot)| slot.id == id);
-            found.map(|(at, _)| *at)
+            let id = json::string_content(item.id)?;
+            let slot = self.slots.iter().rfind(|(_, slot)| slot.id == id);
+            slot.map(|(at, _)| *at)
         });
-        let at = at.unwrap_or_else(|| self.next());
+        let at = at.unwrap_or_else(|| self.next_index());
         if self.is_full(at) {
             return false;
         }
@@ -174,7 +177,7 @@ impl Items {
     }
 
     /// Records the items of a complete response that have not arrived yet.
-    pub(super) fn all(&mut self, output: &str, out: &mut Transcript) {
+    pub(super) fn complete_all(&mut self, output: &str, out: &mut Transcript) {
         let Some(output) = json::read::<Vec<&RawValue>>(output) else {
             return out.unknown(output);
         };
@@ -182,7 +185,7 @@ impl Items {
             if matches!(self.state(Some(at)), Some(State::Done)) {
                 continue;
             }
-            match item(Some(raw)).filter(|_| !self.is_full(at)) {
+            match read_item(Some(raw)).filter(|_| !self.is_full(at)) {
                 Some(item) => self.complete(at, &item, raw.get(), out),
                 None => out.unknown(raw.get()),
             }
@@ -201,25 +204,30 @@ impl Items {
             State::Message(mut message) => message.complete(at, item, &mut self.open, out),
             State::Reasoning(thought) => thought.complete(item, out),
             State::Call(piece) => {
-                tools::texts(piece, item, out);
-                tools::answer(piece, at, item, &mut self.waiting, out);
+                tools::complete_call(piece, item, out);
+                tools::end_call(piece, at, item, &mut self.open_calls, out);
             }
             State::Code(piece, begun) => {
-                tools::code_end(piece, begun, item, out);
-                tools::answer(piece, at, item, &mut self.waiting, out);
+                tools::complete_code(piece, begun, item, out);
+                tools::end_call(piece, at, item, &mut self.open_calls, out);
             }
-            State::Silent(piece) => {
-                tools::arguments(piece, item, out);
-                tools::answer(piece, at, item, &mut self.waiting, out);
+            State::WithoutDeltas(piece) => {
+                tools::record_arguments(piece, item, out);
+                tools::end_call(piece, at, item, &mut self.open_calls, out);
             }
-            State::Later => later(item, raw, &mut self.waiting, out),
+            State::ContentAtEnd => record_complete_item(item, raw, &mut self.open_calls, out),
             State::Done => {}
         }
     }
 
     /// Adds a piece of a call's arguments.
-    pub(super) fn grow(&mut self, at: Option<u64>, delta: Raw<'_>, out: &mut Transcript) -> bool {
-        match (self.state(at), json::inner(delta)) {
+    pub(super) fn add_arguments(
+        &mut self,
+        at: Option<u64>,
+        delta: Raw<'_>,
+        out: &mut Transcript,
+    ) -> bool {
+        match (self.state(at), json::string_content(delta)) {
             (Some(State::Call(piece)), Some(delta)) => out.push(*piece, delta),
             _ => false,
         }
@@ -232,7 +240,7 @@ impl Items {
         complete: Raw<'_>,
         out: &mut Transcript,
     ) -> bool {
-        match (self.state(at), json::inner(complete)) {
+        match (self.state(at), json::string_content(complete)) {
             (Some(State::Call(piece)), Some(complete)) => {
                 set_complete_text(*piece, 0, complete, out);
             }
@@ -243,31 +251,36 @@ impl Items {
     }
 
     /// Adds a piece of code, as part of a string inside the arguments' text.
-    pub(super) fn code(&mut self, at: Option<u64>, delta: Raw<'_>, out: &mut Transcript) -> bool {
-        match (self.state(at), json::inner(delta)) {
+    pub(super) fn add_code(
+        &mut self,
+        at: Option<u64>,
+        delta: Raw<'_>,
+        out: &mut Transcript,
+    ) -> bool {
+        match (self.state(at), json::string_content(delta)) {
             (Some(State::Code(piece, begun)), Some(delta)) => {
                 if !std::mem::replace(begun, true) {
                     out.push(*piece, tools::CODE_BEGINS);
                 }
-                out.push(*piece, &json::escaped(delta))
+                out.push(*piece, &json::escape_text(delta))
             }
             _ => false,
         }
     }
 
-    /// Adds a piece of the reasoning itself (`own` is `true`) or of a summary of it. `part` is the index of the part
-    /// that has the piece.
-    pub(super) fn think(
+    /// Adds a piece of the reasoning itself (`is_full_reasoning` is `true`) or of a summary of it. `part` is the index
+    /// of the part that has the piece.
+    pub(super) fn add_reasoning(
         &mut self,
         at: Option<u64>,
-        own: bool,
+        is_full_reasoning: bool,
         part: Option<u64>,
         delta: Raw<'_>,
         out: &mut Transcript,
     ) -> bool {
-        match (self.state(at), json::inner(delta)) {
+        match (self.state(at), json::string_content(delta)) {
             (Some(State::Reasoning(thought)), Some(delta)) => {
-                thought.grow((own, part.unwrap_or_default()), delta, out);
+                thought.add_text((is_full_reasoning, part.unwrap_or_default()), delta, out);
                 true
             }
             _ => false,
@@ -276,8 +289,12 @@ impl Items {
 }
 
 impl Thought {
-    fn grow(&mut self, part: (bool, u64), delta: &str, out: &mut Transcript) {
-        if self.last.replace(part).is_some_and(|last| last != part) {
+    fn add_text(&mut self, part: (bool, u64), delta: &str, out: &mut Transcript) {
+        if self
+            .last_part
+            .replace(part)
+            .is_some_and(|last| last != part)
+        {
             out.push(self.piece, r"\n\n");
         }
         out.push(self.piece, delta);
@@ -286,42 +303,47 @@ impl Thought {
     fn complete(mut self, item: &Item<'_>, out: &mut Transcript) {
         if out.text(self.piece).is_some_and(str::is_empty) {
             let lists = [(false, item.summary), (true, item.content)];
-            for (own, list) in lists {
-                self.fill(own, list, out);
+            for (is_full_reasoning, list) in lists {
+                self.add_list(is_full_reasoning, list, out);
             }
         }
-        if let Some(summary) = json::value(item.summary) {
-            out.set(self.piece, "summary", &json::kept(summary));
+        if let Some(summary) = json::non_null(item.summary) {
+            out.set(self.piece, "summary", &json::storable(summary));
         }
-        if let Some(encrypted) = json::token(item.encrypted_content) {
+        if let Some(encrypted) = json::string_token(item.encrypted_content) {
             out.set(self.piece, "encrypted_content", encrypted);
         }
         out.finish(self.piece);
     }
 
-    fn fill(&mut self, own: bool, list: Raw<'_>, out: &mut Transcript) {
-        let list = list.and_then(|list| json::read::<Vec<Words<'_>>>(list.get()));
-        for (part, words) in (0..).zip(list.unwrap_or_default()) {
-            if let Some(text) = json::some(words.text) {
-                self.grow((own, part), text, out);
+    fn add_list(&mut self, is_full_reasoning: bool, list: Raw<'_>, out: &mut Transcript) {
+        let list = list.and_then(|list| json::read::<Vec<SummaryText<'_>>>(list.get()));
+        for (part, entry) in (0..).zip(list.unwrap_or_default()) {
+            if let Some(text) = json::nonempty_string(entry.text) {
+                self.add_text((is_full_reasoning, part), text, out);
             }
         }
     }
 }
 
-fn item<'a>(raw: Option<&'a RawValue>) -> Option<Item<'a>> {
+fn read_item<'a>(raw: Option<&'a RawValue>) -> Option<Item<'a>> {
     json::read(raw?.get())
 }
 
 /// Records an item whose content arrives only with its end: the answer to a call, a question to the user, or an item of
 /// any other type.
-fn later(item: &Item<'_>, raw: &str, waiting: &mut Waiting, out: &mut Transcript) {
-    if tools::output(item, waiting, out) {
+fn record_complete_item(
+    item: &Item<'_>,
+    raw: &str,
+    open_calls: &mut OpenCalls,
+    out: &mut Transcript,
+) {
+    if tools::record_output(item, open_calls, out) {
         return;
     }
-    let channel = if json::inner(item.kind) == Some("mcp_approval_request") {
-        if let Some(id) = json::token(item.id) {
-            waiting.insert(id.to_owned());
+    let channel = if json::string_content(item.kind) == Some("mcp_approval_request") {
+        if let Some(id) = json::string_token(item.id) {
+            open_calls.insert(id.to_owned());
         }
         Channel::HitlRequest
     } else {
@@ -329,7 +351,7 @@ fn later(item: &Item<'_>, raw: &str, waiting: &mut Waiting, out: &mut Transcript
     };
     match json::part(raw) {
         Some(part) => {
-            out.whole(Role::Assistant, channel, format!("[{part}]"));
+            out.add_item(Role::Assistant, channel, format!("[{part}]"));
         }
         None => out.unknown(raw),
     }
@@ -337,20 +359,20 @@ fn later(item: &Item<'_>, raw: &str, waiting: &mut Waiting, out: &mut Transcript
 
 /// Completes a text of which a beginning may have arrived. `from` is the byte at which the text begins in its piece. If
 /// the beginning differs from the complete text, the complete text replaces it.
-pub(super) fn set_complete_text(piece: PieceNo, from: usize, complete: &str, out: &mut Transcript) {
+pub(super) fn set_complete_text(piece: PieceId, from: usize, complete: &str, out: &mut Transcript) {
     let Some(text) = out.text(piece) else { return };
-    let Some((before, have)) = text.split_at_checked(from) else {
+    let Some((before, recorded)) = text.split_at_checked(from) else {
         return;
     };
-    match complete.strip_prefix(have) {
+    match complete.strip_prefix(recorded) {
         Some("") => {}
-        Some(rest) => {
-            out.push(piece, rest);
+        Some(missing) => {
+            out.push(piece, missing);
         }
-        None if complete.is_empty() || json::same(have, complete) => {}
+        None if complete.is_empty() || json::is_same_text(recorded, complete) => {}
         None => {
-            let whole = format!("{before}{complete}");
-            out.replace(piece, &whole);
+            let replacement = format!("{before}{complete}");
+            out.replace(piece, &replacement);
         }
     }
 }

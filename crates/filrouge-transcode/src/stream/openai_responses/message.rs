@@ -1,6 +1,6 @@
 //! Decodes the message items of a response: their texts, refusals and citations.
 
-use filrouge_engine::stream::{PieceNo, Transcript};
+use filrouge_engine::stream::{PieceId, Transcript};
 use filrouge_store::draft::PieceKind;
 use serde_json::value::RawValue;
 
@@ -17,7 +17,7 @@ struct MessagePart {
     /// The part's `content_index`.
     index: u64,
     kind: PieceKind,
-    piece: PieceNo,
+    piece: PieceId,
     /// The byte at which the part begins in its piece. Several parts may be joined in one piece.
     from: usize,
     /// The position of `from`, counted in characters.
@@ -37,19 +37,19 @@ pub(super) struct Message {
 /// The state that decides whether a new part joins the text before it. It is shared by all messages of a response.
 /// While a part grows, no part of another message may join its text.
 #[derive(Default)]
-pub(super) struct Open {
+pub(super) struct OpenPart {
     /// The growing part: the output index of its message, and its `content_index`.
     part: Option<(u64, u64)>,
     phase: Option<String>,
     /// The part that began last, in the same form. Only its text can be completed, because it reaches to the end of its
     /// piece.
-    last: Option<(u64, u64)>,
+    last_begun: Option<(u64, u64)>,
 }
 
 impl Message {
-    pub(super) fn of(phase: Raw<'_>) -> Self {
+    pub(super) fn new(phase: Raw<'_>) -> Self {
         Self {
-            phase: json::inner(phase).map(str::to_owned),
+            phase: json::string_content(phase).map(str::to_owned),
             parts: Vec::new(),
         }
     }
@@ -59,21 +59,21 @@ impl Message {
         at: u64,
         index: u64,
         kind: PieceKind,
-        open: &mut Open,
+        open: &mut OpenPart,
         out: &mut Transcript,
     ) -> Option<&mut MessagePart> {
-        if let Some(known) = self.parts.iter().position(|p| p.index == index) {
-            return self.parts.get_mut(known).filter(|p| p.kind == kind);
+        if let Some(position) = self.parts.iter().position(|p| p.index == index) {
+            return self.parts.get_mut(position).filter(|p| p.kind == kind);
         }
         // The parts of one message arrive one after the other, so a part of this message never grows while the next
         // begins.
-        let free = open.part.is_none_or(|(message, _)| message == at);
-        let joins = free && (!self.parts.is_empty() || open.phase == self.phase);
-        let piece = out.say(kind, 0, joins);
+        let may_join = open.part.is_none_or(|(message, _)| message == at);
+        let joins = may_join && (!self.parts.is_empty() || open.phase == self.phase);
+        let piece = out.begin_message(kind, 0, joins);
         let from = out.text(piece).map_or(0, str::len);
         let offset = if from > 0 { out.chars(piece) } else { 0 };
         open.part = Some((at, index));
-        open.last = open.part;
+        open.last_begun = open.part;
         open.phase.clone_from(&self.phase);
         self.parts.push(MessagePart {
             index,
@@ -93,13 +93,13 @@ impl Message {
         at: u64,
         index: u64,
         raw: &RawValue,
-        open: &mut Open,
+        open: &mut OpenPart,
         out: &mut Transcript,
     ) -> bool {
         let Some(content) = json::read::<Content<'_>>(raw.get()) else {
             return false;
         };
-        let (kind, text) = match json::inner(content.kind) {
+        let (kind, text) = match json::string_content(content.kind) {
             Some("output_text" | "text") => (PieceKind::Text, content.text),
             Some("refusal") => (PieceKind::Refusal, content.refusal),
             _ => return false,
@@ -107,14 +107,14 @@ impl Message {
         let Some(part) = self.part(at, index, kind, open, out) else {
             return false;
         };
-        if let Some(text) = json::inner(text)
-            && open.last == Some((at, index))
+        if let Some(text) = json::string_content(text)
+            && open.last_begun == Some((at, index))
         {
             set_complete_text(part.piece, part.from, text, out);
         }
-        let known = part.annotations;
-        for annotation in content.annotations.iter().flatten().skip(known) {
-            part.cite(annotation, out);
+        let recorded = part.annotations;
+        for annotation in content.annotations.iter().flatten().skip(recorded) {
+            part.record_annotation(annotation, out);
         }
         true
     }
@@ -125,16 +125,16 @@ impl Message {
         &mut self,
         at: u64,
         item: &Item<'_>,
-        open: &mut Open,
+        open: &mut OpenPart,
         out: &mut Transcript,
     ) {
         let contents = item.content.map(RawValue::get);
         let contents = contents.and_then(json::read::<Vec<&RawValue>>);
         for (index, raw) in (0..).zip(contents.unwrap_or_default()) {
-            let known = self.parts.iter().any(|p| p.index == index);
-            if !self.complete_part(at, index, raw, open, out) && !known {
+            let is_recorded = self.parts.iter().any(|p| p.index == index);
+            if !self.complete_part(at, index, raw, open, out) && !is_recorded {
                 match json::part(raw.get()) {
-                    Some(part) => drop(out.say_whole(&part, 0)),
+                    Some(part) => drop(out.add_part(&part, 0)),
                     None => out.unknown(raw.get()),
                 }
             }
@@ -152,9 +152,9 @@ impl MessagePart {
     /// Records an annotation, whose positions count from the start of its part. If the part does not begin at the start
     /// of its piece, the annotation gets the member `offset`: the part's start in characters. Otherwise the annotation
     /// is unchanged.
-    fn cite(&mut self, annotation: &RawValue, out: &mut Transcript) {
+    fn record_annotation(&mut self, annotation: &RawValue, out: &mut Transcript) {
         self.annotations += 1;
-        let mut citation = json::kept(annotation.get());
+        let mut citation = json::storable(annotation.get());
         if self.offset > 0
             && let Some(members) = citation.strip_prefix('{')
         {
@@ -165,7 +165,7 @@ impl MessagePart {
             };
             citation = format!("{{\"offset\":{}{comma}{members}", self.offset);
         }
-        out.list(self.piece, "citations", citation);
+        out.add_to_list(self.piece, "citations", citation);
     }
 }
 
@@ -182,7 +182,7 @@ impl Items {
     }
 
     /// Appends the text of a delta event to its part. Returns `false` if the text cannot be recorded.
-    pub(super) fn say(
+    pub(super) fn add_text(
         &mut self,
         at: Option<u64>,
         event: &Event<'_>,
@@ -190,7 +190,7 @@ impl Items {
         delta: Raw<'_>,
         out: &mut Transcript,
     ) -> bool {
-        let Some(delta) = json::inner(delta) else {
+        let Some(delta) = json::string_content(delta) else {
             return false;
         };
         let part = self.part(at, event, kind, out).map(|p| p.piece);
@@ -206,7 +206,7 @@ impl Items {
         text: Raw<'_>,
         out: &mut Transcript,
     ) -> bool {
-        let Some(text) = json::inner(text) else {
+        let Some(text) = json::string_content(text) else {
             return false;
         };
         let Some((message, open, at)) = self.message(at, event) else {
@@ -216,14 +216,14 @@ impl Items {
         let Some(part) = message.part(at, index, kind, open, out) else {
             return false;
         };
-        if open.last == Some((at, index)) {
+        if open.last_begun == Some((at, index)) {
             set_complete_text(part.piece, part.from, text, out);
         }
         true
     }
 
     /// `content_part.added`: begins a text or a refusal.
-    pub(super) fn part_added(
+    pub(super) fn begin_part(
         &mut self,
         at: Option<u64>,
         event: &Event<'_>,
@@ -232,7 +232,7 @@ impl Items {
         let Some(content) = event.part.and_then(|p| json::read::<Content<'_>>(p.get())) else {
             return false;
         };
-        let kind = match json::inner(content.kind) {
+        let kind = match json::string_content(content.kind) {
             Some("output_text" | "text") => PieceKind::Text,
             Some("refusal") => PieceKind::Refusal,
             // A part of any other type is recorded from the end event of its item, which contains the complete part.
@@ -242,7 +242,7 @@ impl Items {
     }
 
     /// `content_part.done`: completes a text or a refusal, which no longer grows.
-    pub(super) fn part_done(
+    pub(super) fn end_part(
         &mut self,
         at: Option<u64>,
         event: &Event<'_>,
@@ -262,7 +262,7 @@ impl Items {
     }
 
     /// Records an annotation of a text.
-    pub(super) fn annotate(
+    pub(super) fn record_annotation(
         &mut self,
         at: Option<u64>,
         event: &Event<'_>,
@@ -272,6 +272,7 @@ impl Items {
             return false;
         };
         let part = self.part(at, event, PieceKind::Text, out);
-        part.map(|part| part.cite(annotation, out)).is_some()
+        part.map(|part| part.record_annotation(annotation, out))
+            .is_some()
     }
 }

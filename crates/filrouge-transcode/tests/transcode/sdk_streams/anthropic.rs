@@ -76,11 +76,11 @@ fn body(blocks: &[Vec<Value>], reason: &str) -> String {
     named(&events)
 }
 
-fn streamed(name: &'static str, blocks: &[Vec<Value>], reason: &str) -> Scenario {
+fn streamed_scenario(name: &'static str, blocks: &[Vec<Value>], reason: &str) -> Scenario {
     Scenario::streamed(PROVIDER, name, body(blocks, reason))
 }
 
-fn weather(index: u64) -> Vec<Value> {
+fn weather_call(index: u64) -> Vec<Value> {
     tool(
         index,
         "toolu_01W",
@@ -89,7 +89,7 @@ fn weather(index: u64) -> Vec<Value> {
     )
 }
 
-fn time(index: u64) -> Vec<Value> {
+fn time_call(index: u64) -> Vec<Value> {
     tool(
         index,
         "toolu_02T",
@@ -99,10 +99,10 @@ fn time(index: u64) -> Vec<Value> {
 }
 
 fn texts() -> Vec<Scenario> {
-    let halves = body(&[text(0, &["A fox: 🦊; ", "🧵 e\u{301}"])], "end_turn");
+    let with_split_escapes = body(&[text(0, &["A fox: 🦊; ", "🧵 e\u{301}"])], "end_turn");
     vec![
-        streamed("text", &[text(0, &["Hello", ", ", "world\n"])], "end_turn"),
-        streamed(
+        streamed_scenario("text", &[text(0, &["Hello", ", ", "world\n"])], "end_turn"),
+        streamed_scenario(
             "text of many scripts",
             &[text(
                 0,
@@ -113,29 +113,29 @@ fn texts() -> Vec<Scenario> {
         Scenario::streamed(
             PROVIDER,
             "characters in two escapes, in two events",
-            halves
+            with_split_escapes
                 .replace('🦊', "\\ud83e\\udd8a")
                 .replace("; \"", "; \\ud83e\"")
                 .replace('🧵', "\\uddf5"),
         ),
-        streamed("no text", &[], "end_turn"),
-        streamed(
+        streamed_scenario("no text", &[], "end_turn"),
+        streamed_scenario(
             "two texts",
             &[text(0, &["One. "]), text(1, &["Two", "."])],
             "end_turn",
         ),
-        streamed(
+        streamed_scenario(
             "text that is too long",
             &[text(0, &["One, two"])],
             "max_tokens",
         ),
-        streamed(
+        streamed_scenario(
             "text up to a stop sequence",
             &[text(0, &["One, two"])],
             "stop_sequence",
         ),
-        streamed("refusal", &[text(0, &["I"])], "refusal"),
-        streamed("a pause", &[text(0, &["Working"])], "pause_turn"),
+        streamed_scenario("refusal", &[text(0, &["I"])], "refusal"),
+        streamed_scenario("a pause", &[text(0, &["Working"])], "pause_turn"),
     ]
 }
 
@@ -146,49 +146,49 @@ fn steps() -> Vec<Scenario> {
         &[],
     );
     vec![
-        streamed("a call", &[weather(0)], "tool_use"),
-        streamed("two calls", &[weather(0), time(1)], "tool_use"),
-        streamed(
+        streamed_scenario("a call", &[weather_call(0)], "tool_use"),
+        streamed_scenario("two calls", &[weather_call(0), time_call(1)], "tool_use"),
+        streamed_scenario(
             "text and calls",
-            &[text(0, &["Let me ", "see now."]), weather(1), time(2)],
+            &[text(0, &["Let me ", "see now."]), weather_call(1), time_call(2)],
             "tool_use",
         ),
-        streamed(
+        streamed_scenario(
             "a call without input",
             &[tool(0, "toolu_03N", "now", &[""])],
             "tool_use",
         ),
-        streamed(
+        streamed_scenario(
             "thinking, text and calls",
             &[
                 thinking(0, &["Let me ", "see: 𝛑…"], "EqQBCgIYAhIM1gbcDa9GJwZA2b3h"),
                 text(1, &["Got it."]),
-                weather(2),
-                time(3),
+                weather_call(2),
+                time_call(3),
             ],
             "tool_use",
         ),
-        streamed(
+        streamed_scenario(
             "thinking between calls",
             &[
                 thinking(0, &["First."], "c2ln/+8="),
-                weather(1),
+                weather_call(1),
                 thinking(2, &["Then."], "c2lnMg=="),
-                time(3),
+                time_call(3),
             ],
             "tool_use",
         ),
-        streamed(
+        streamed_scenario(
             "thinking that is sealed",
             &[thinking(0, &["So"], "c2ln"), redacted, text(2, &["42"])],
             "end_turn",
         ),
-        streamed(
+        streamed_scenario(
             "thinking without words",
             &[thinking(0, &[], "b21pdHRlZA=="), text(1, &["42"])],
             "end_turn",
         ),
-        streamed(
+        streamed_scenario(
             "a call that is too long",
             &[
                 vec![],
@@ -199,21 +199,21 @@ fn steps() -> Vec<Scenario> {
     ]
 }
 
-/// All kinds of blocks, with a call and a text that grow at the same time.
+/// Two calls whose deltas alternate.
 fn interleaved() -> Scenario {
-    let (one, two) = (weather(0), time(1));
-    let mut mixed = vec![one[0].clone(), two[0].clone()];
-    for at in 1..one.len().max(two.len()) {
+    let (first, second) = (weather_call(0), time_call(1));
+    let mut mixed = vec![first[0].clone(), second[0].clone()];
+    for at in 1..first.len().max(second.len()) {
         mixed.extend(
-            [&one, &two]
+            [&first, &second]
                 .into_iter()
                 .filter_map(|block| block.get(at).cloned()),
         );
     }
-    streamed("two calls that grow at once", &[mixed], "tool_use")
+    streamed_scenario("two calls that grow at once", &[mixed], "tool_use")
 }
 
-fn oddities() -> Vec<Scenario> {
+fn unusual_streams() -> Vec<Scenario> {
     let hello = text(0, &["Hello", " there"]);
     let error = |kind: &str, message: &str| json!({"type": "error", "error": {"type": kind, "message": message}});
     let broken = |error: Value| named(&[vec![begin()], hello[..2].to_vec(), vec![error]].concat());
@@ -223,32 +223,32 @@ fn oddities() -> Vec<Scenario> {
         json!({"type": "content_block_note", "index": 0, "note": {"a": [1]}}),
     );
     with_unknown_events.insert(1, json!({"type": "ping"}));
-    let three = body(std::slice::from_ref(&hello), "end_turn");
+    let greeting = body(std::slice::from_ref(&hello), "end_turn");
     let overloaded = error("overloaded_error", "Overloaded");
     vec![
         interleaved(),
-        streamed("unknown events", &[with_unknown_events], "end_turn"),
+        streamed_scenario("unknown events", &[with_unknown_events], "end_turn"),
         Scenario::streamed(
             PROVIDER,
             "line ends of three kinds",
-            three
+            greeting
                 .replacen("\n\n", "\r\n\r\n", 2)
                 .replacen("}\n\n", "}\r\r", 1),
         ),
         Scenario::streamed(PROVIDER, "overloaded in the middle", broken(overloaded))
-            .failing(retryable("overloaded_error")),
+            .with_error(retryable("overloaded_error")),
         Scenario::streamed(
             PROVIDER,
             "a fault in the middle",
             broken(error("api_error", "Internal server error")),
         )
-        .failing(retryable("api_error")),
+        .with_error(retryable("api_error")),
         Scenario::streamed(
             PROVIDER,
             "an error at the beginning",
             named(&[error("invalid_request_error", "no")]),
         )
-        .failing(permanent("invalid_request_error")),
+        .with_error(permanent("invalid_request_error")),
     ]
 }
 
@@ -262,7 +262,7 @@ fn refused() -> Vec<Scenario> {
     );
     let server = error("api_error", "Internal server error");
     let overloaded = error("overloaded_error", "Overloaded");
-    let key = error("authentication_error", "invalid x-api-key");
+    let wrong_key = error("authentication_error", "invalid x-api-key");
     vec![
         refused("a rate limit", 429, &limit, retryable("rate_limit_error")),
         refused(
@@ -280,7 +280,7 @@ fn refused() -> Vec<Scenario> {
         refused(
             "a key that is wrong",
             401,
-            &key,
+            &wrong_key,
             permanent("authentication_error"),
         ),
         bad_gateway(PROVIDER),
@@ -318,7 +318,7 @@ fn complete_responses() -> Vec<Scenario> {
             status: 529,
             ..Scenario::complete(PROVIDER, "overloaded, no stream", &error)
         }
-        .failing(retryable("overloaded_error")),
+        .with_error(retryable("overloaded_error")),
     ]
 }
 
@@ -326,7 +326,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     [
         texts(),
         steps(),
-        oddities(),
+        unusual_streams(),
         refused(),
         complete_responses(),
     ]

@@ -1,4 +1,4 @@
-//! Compares what an SDK parsed of an answer with what was recorded of it.
+//! Compares an SDK's reading of an answer with the record of that answer.
 
 use std::collections::BTreeMap;
 
@@ -6,60 +6,60 @@ use filrouge_provider_rules::Provider;
 use filrouge_types::TurnStatus;
 use serde_json::{Value, json};
 
-use super::recorded::{Call, Failed, Recorded, Thought};
+use super::recorded::{Call, Recorded, RecordedError, Thought};
 use super::scenario::{Delivery, Ending, Scenario};
 
-/// Returns the first difference as an error. `way` is how the SDK read the answer.
+/// Returns the first difference as an error. `method` is the SDK's method to read the answer.
 pub(crate) fn compare(
     delivery: &Delivery<'_>,
-    way: &str,
+    method: &str,
     sdk: &Value,
-    ours: &Recorded,
+    recorded: &Recorded,
 ) -> Result<(), String> {
-    same("text", sdk["text"].as_str(), Some(&*ours.text))?;
-    same("refusal", sdk["refusal"].as_str(), Some(&*ours.refusal))?;
+    same("text", sdk["text"].as_str(), Some(&*recorded.text))?;
+    same("refusal", sdk["refusal"].as_str(), Some(&*recorded.refusal))?;
     let others: BTreeMap<String, String> = serde_json::from_value(sdk["others"].clone()).unwrap();
-    same("others", &others, &ours.others)?;
-    thoughts(delivery, sdk, ours)?;
-    calls(sdk, ours)?;
+    same("others", &others, &recorded.others)?;
+    compare_thoughts(delivery, sdk, recorded)?;
+    compare_calls(sdk, recorded)?;
     if let Some(model) = sdk["model"].as_str() {
-        let other = ours.models.iter().find(|known| *known != model);
-        same("model", other.map(String::as_str), None)?;
+        let different = recorded.models.iter().find(|recorded_model| *recorded_model != model);
+        same("model", different.map(String::as_str), None)?;
     }
-    usage(delivery.scenario.provider, sdk, ours)?;
-    end(delivery, way, sdk, ours)
+    compare_usage(delivery.scenario.provider, sdk, recorded)?;
+    compare_end(delivery, method, sdk, recorded)
 }
 
 /// Returns a difference as an error.
-fn same<T: PartialEq + std::fmt::Debug>(what: &str, sdk: T, ours: T) -> Result<(), String> {
-    if sdk == ours {
+fn same<T: PartialEq + std::fmt::Debug>(name: &str, sdk: T, recorded: T) -> Result<(), String> {
+    if sdk == recorded {
         return Ok(());
     }
-    Err(format!("{what}: the SDK has {sdk:?}, recorded is {ours:?}"))
+    Err(format!("{name}: the SDK has {sdk:?}, recorded is {recorded:?}"))
 }
 
-fn thoughts(delivery: &Delivery<'_>, sdk: &Value, ours: &Recorded) -> Result<(), String> {
-    let word = |value: &Value| value.as_str().map(str::to_owned);
-    let is_something = |thought: &Thought| {
+fn compare_thoughts(delivery: &Delivery<'_>, sdk: &Value, recorded: &Recorded) -> Result<(), String> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let has_content = |thought: &Thought| {
         !thought.text.is_empty() || thought.signature.is_some() || thought.sealed.is_some()
     };
     let reported = sdk["thoughts"].as_array().unwrap().iter();
     let reported = reported.map(|thought| Thought {
-        text: word(&thought["text"]).unwrap(),
-        signature: word(&thought["signature"]),
-        sealed: word(&thought["sealed"]),
+        text: text(&thought["text"]).unwrap(),
+        signature: text(&thought["signature"]),
+        sealed: text(&thought["sealed"]),
     });
-    let mut reported: Vec<Thought> = reported.filter(is_something).collect();
-    let ours: Vec<Thought> = ours
+    let mut reported: Vec<Thought> = reported.filter(has_content).collect();
+    let recorded: Vec<Thought> = recorded
         .thoughts
         .iter()
-        .filter(|t| is_something(t))
+        .filter(|t| has_content(t))
         .cloned()
         .collect();
-    // Of an incomplete thought, only the text is recorded, because people may have seen it. Its sealed data is not,
-    // because it is never sent back.
+    // The record of an incomplete thought contains only its text, because people may have seen it. Sealed data of an
+    // incomplete thought is never sent back.
     if delivery.ending != Ending::Complete
-        && reported != ours
+        && reported != recorded
         && let Some(last) = reported.pop()
     {
         let last = Thought {
@@ -67,15 +67,15 @@ fn thoughts(delivery: &Delivery<'_>, sdk: &Value, ours: &Recorded) -> Result<(),
             sealed: None,
             ..last
         };
-        reported.extend(Some(last).filter(is_something));
+        reported.extend(Some(last).filter(has_content));
     }
-    same("thoughts", reported, ours)
+    same("thoughts", reported, recorded)
 }
 
-fn calls(sdk: &Value, ours: &Recorded) -> Result<(), String> {
+fn compare_calls(sdk: &Value, recorded: &Recorded) -> Result<(), String> {
     let reported = sdk["calls"].as_array().unwrap();
-    same("number of calls", reported.len(), ours.calls.len())?;
-    for (reported, call) in reported.iter().zip(&ours.calls) {
+    same("number of calls", reported.len(), recorded.calls.len())?;
+    for (reported, call) in reported.iter().zip(&recorded.calls) {
         same(
             "name of a call",
             reported["name"].as_str(),
@@ -83,9 +83,9 @@ fn calls(sdk: &Value, ours: &Recorded) -> Result<(), String> {
         )?;
         match reported["id"].as_str() {
             Some(id) => same("id of a call", id, &call.id)?,
-            // Gemini's calls have no ids. Each gets one from the decoder.
+            // Gemini's calls have no ids. The decoder assigns an id to each.
             None => {
-                let same_id = ours.calls.iter().filter(|other| other.id == call.id);
+                let same_id = recorded.calls.iter().filter(|other| other.id == call.id);
                 same("calls of one id", 1, same_id.count())?;
             }
         }
@@ -94,56 +94,56 @@ fn calls(sdk: &Value, ours: &Recorded) -> Result<(), String> {
             reported["signature"].as_str(),
             call.signature.as_deref(),
         )?;
-        let has_failed = ours.status == Some(TurnStatus::Failed);
-        let is_cut = ours.finish.as_deref() == Some("length");
+        let has_failed = recorded.status == Some(TurnStatus::Failed);
+        let is_cut = recorded.finish.as_deref() == Some("length");
         if (call.is_partial && !has_failed && !is_cut)
             || (has_failed && !call.is_partial && call.arguments.is_empty())
         {
             return Err(format!(
                 "whether a call is complete: {call:?}, {:?}",
-                ours.status
+                recorded.status
             ));
         }
         if let Some(arguments) = reported["arguments"].as_str() {
-            same_arguments(arguments, call)?;
+            compare_arguments(arguments, call)?;
         }
     }
     Ok(())
 }
 
-fn same_arguments(reported: &str, call: &Call) -> Result<(), String> {
-    let value = |text: &str| match text {
+fn compare_arguments(reported: &str, call: &Call) -> Result<(), String> {
+    let parse = |text: &str| match text {
         "" => Some(json!({})),
         text => serde_json::from_str::<Value>(text).ok(),
     };
-    match (value(reported), value(&call.arguments)) {
-        (Some(reported), Some(ours)) => same("arguments", reported, ours),
+    match (parse(reported), parse(&call.arguments)) {
+        (Some(reported), Some(actual)) => same("arguments", reported, actual),
         _ => same("text of arguments", reported, &call.arguments),
     }
 }
 
-fn usage(provider: Provider, sdk: &Value, ours: &Recorded) -> Result<(), String> {
+fn compare_usage(provider: Provider, sdk: &Value, recorded: &Recorded) -> Result<(), String> {
     let reported = sdk["usage"].as_object();
     let empty = json!({});
-    let recorded = ours.usage.as_ref().unwrap_or(&empty).as_object().unwrap();
+    let recorded_usage = recorded.usage.as_ref().unwrap_or(&empty).as_object().unwrap();
     for (name, value) in reported.into_iter().flatten() {
-        same(name, Some(value), recorded.get(name))?;
+        same(name, Some(value), recorded_usage.get(name))?;
     }
     if provider != Provider::Anthropic {
-        // The counts of Messages arrive in two events. The SDK's accumulation has some members of the second one only.
+        // The counts of Messages arrive in two events. The SDK keeps some members of only the second event.
         same(
             "members of usage",
             reported.map_or(0, |u| u.len()),
-            recorded.len(),
+            recorded_usage.len(),
         )?;
     }
     let counts: Option<[u64; 5]> = serde_json::from_value(sdk["counts"].clone()).unwrap();
-    same("counts", counts.unwrap_or_default(), ours.counts)
+    same("counts", counts.unwrap_or_default(), recorded.counts)
 }
 
-/// The standard finish reason for the SDK's, according to the provider's documentation.
-fn standard(provider: Provider, word: &str, has_calls: bool) -> &'static str {
-    match (provider, word) {
+/// The standard finish reason for `reason`, the SDK's reason, according to the provider's documentation.
+fn standard_reason(provider: Provider, reason: &str, has_calls: bool) -> &'static str {
+    match (provider, reason) {
         (Provider::OpenaiChat, "stop") | (Provider::Anthropic, "end_turn" | "stop_sequence") => {
             "stop"
         }
@@ -162,22 +162,22 @@ fn standard(provider: Provider, word: &str, has_calls: bool) -> &'static str {
     }
 }
 
-fn end(delivery: &Delivery<'_>, way: &str, sdk: &Value, ours: &Recorded) -> Result<(), String> {
+fn compare_end(delivery: &Delivery<'_>, method: &str, sdk: &Value, recorded: &Recorded) -> Result<(), String> {
     let error = &sdk["error"];
     let finish = sdk["finish"].as_str().filter(|_| error["kind"] != "told");
-    if let Some(word) = finish {
-        return finished(delivery.scenario.provider, word, ours);
+    if let Some(reason) = finish {
+        return compare_finish(delivery.scenario.provider, reason, recorded);
     }
-    let Some(failed) = &ours.error else {
+    let Some(failed) = &recorded.error else {
         return Err(format!(
-            "{way}: the SDK reports no end, but {:?} is recorded",
-            ours.status
+            "{method}: the SDK reports no end, but {:?} is recorded",
+            recorded.status
         ));
     };
-    same("status", Some(TurnStatus::Failed), ours.status)?;
+    same("status", Some(TurnStatus::Failed), recorded.status)?;
     let (code, source) = (&*failed.code, &*failed.source);
     match (error["kind"].as_str(), delivery.ending) {
-        (Some("told"), _) => reported(delivery.scenario, error, failed),
+        (Some("told"), _) => compare_error(delivery.scenario, error, failed),
         (Some("broken"), Ending::Lost(_)) => {
             same("error", ("client_gone", "client"), (code, source))
         }
@@ -196,35 +196,35 @@ fn end(delivery: &Delivery<'_>, way: &str, sdk: &Value, ours: &Recorded) -> Resu
     }
 }
 
-fn finished(provider: Provider, word: &str, ours: &Recorded) -> Result<(), String> {
-    let has_calls = !ours.calls.is_empty();
-    let expected = standard(provider, word, has_calls);
-    same("standard reason", Some(expected), ours.finish.as_deref())?;
-    let implied = provider == Provider::OpenaiResponses && word == "completed";
-    let reported = Some(word).filter(|word| *word != expected && !implied);
+fn compare_finish(provider: Provider, reason: &str, recorded: &Recorded) -> Result<(), String> {
+    let has_calls = !recorded.calls.is_empty();
+    let expected = standard_reason(provider, reason, has_calls);
+    same("standard reason", Some(expected), recorded.finish.as_deref())?;
+    let is_implied = provider == Provider::OpenaiResponses && reason == "completed";
+    let reported = Some(reason).filter(|reason| *reason != expected && !is_implied);
     same(
         "reason",
         reported,
-        ours.provider_finish
+        recorded.provider_finish
             .as_deref()
-            .filter(|own| *own != expected),
+            .filter(|recorded_reason| *recorded_reason != expected),
     )?;
-    let waits = match (provider, expected) {
+    let stays_open = match (provider, expected) {
         (_, "content_filter") => false,
         (Provider::Gemini | Provider::OpenaiResponses, "length") => has_calls,
         (Provider::Gemini | Provider::OpenaiResponses, _) => expected == "tool_calls",
-        _ => has_calls || word == "pause_turn",
+        _ => has_calls || reason == "pause_turn",
     };
-    let status = if waits {
+    let status = if stays_open {
         TurnStatus::Open
     } else {
         TurnStatus::Finalized
     };
-    same("status", Some(status), ours.status)
+    same("status", Some(status), recorded.status)
 }
 
-/// An error that the provider sent.
-fn reported(scenario: &Scenario, error: &Value, failed: &Failed) -> Result<(), String> {
+/// Compares an error that the provider sent.
+fn compare_error(scenario: &Scenario, error: &Value, failed: &RecordedError) -> Result<(), String> {
     let Some(expected) = scenario.error else {
         return Err(format!("the SDK raised {error}"));
     };

@@ -19,7 +19,7 @@ fn event(parts: Value, reason: Option<&str>) -> Value {
 }
 
 /// One event for each part, and the finish reason in the last one.
-fn streamed(name: &'static str, parts: &[Value], reason: &str) -> Scenario {
+fn streamed_scenario(name: &'static str, parts: &[Value], reason: &str) -> Scenario {
     let mut events: Vec<Value> = parts
         .iter()
         .map(|part| event(json!([part]), None))
@@ -36,7 +36,7 @@ fn thought(text: &str) -> Value {
     json!({"text": text, "thought": true})
 }
 
-fn weather(signature: Option<&str>) -> Value {
+fn weather_call(signature: Option<&str>) -> Value {
     let mut part =
         json!({"functionCall": {"name": "get_weather", "args": {"city": "München", "n": 1.5}}});
     if let Some(signature) = signature {
@@ -45,18 +45,18 @@ fn weather(signature: Option<&str>) -> Value {
     part
 }
 
-fn time() -> Value {
+fn time_call() -> Value {
     json!({"functionCall": {"id": "fc-2", "name": "get_time", "args": {}}})
 }
 
 fn answers() -> Vec<Scenario> {
     vec![
-        streamed(
+        streamed_scenario(
             "text",
             &[text("Hello"), text(", "), text("world\n")],
             "STOP",
         ),
-        streamed(
+        streamed_scenario(
             "text of many scripts",
             &[
                 text("Grüße, 👩‍👩‍👧 "),
@@ -65,31 +65,31 @@ fn answers() -> Vec<Scenario> {
             ],
             "STOP",
         ),
-        streamed("no text", &[], "STOP"),
-        streamed("text that is too long", &[text("One, two")], "MAX_TOKENS"),
-        streamed("text that a filter stops", &[text("How to")], "SAFETY"),
-        streamed("a call", &[weather(None)], "STOP"),
-        streamed("two calls", &[weather(Some("c2lnMQ==")), time()], "STOP"),
-        streamed(
+        streamed_scenario("no text", &[], "STOP"),
+        streamed_scenario("text that is too long", &[text("One, two")], "MAX_TOKENS"),
+        streamed_scenario("text that a filter stops", &[text("How to")], "SAFETY"),
+        streamed_scenario("a call", &[weather_call(None)], "STOP"),
+        streamed_scenario("two calls", &[weather_call(Some("c2lnMQ==")), time_call()], "STOP"),
+        streamed_scenario(
             "text and calls",
-            &[text("Let me "), text("see now."), weather(None), time()],
+            &[text("Let me "), text("see now."), weather_call(None), time_call()],
             "STOP",
         ),
-        streamed(
+        streamed_scenario(
             "thoughts and text",
             &[thought("Let me "), thought("see."), text("4"), text("2")],
             "STOP",
         ),
-        streamed(
+        streamed_scenario(
             "thoughts and calls",
-            &[thought("First."), weather(Some("c2ln/+8=")), time()],
+            &[thought("First."), weather_call(Some("c2ln/+8=")), time_call()],
             "STOP",
         ),
         Scenario::streamed(
             PROVIDER,
             "calls in one event",
             unnamed(&[event(
-                json!([weather(None), weather(None), time()]),
+                json!([weather_call(None), weather_call(None), time_call()]),
                 Some("STOP"),
             )]),
         ),
@@ -113,8 +113,8 @@ fn failures() -> Vec<Scenario> {
         "UNAVAILABLE",
         "The model is overloaded. Please try again later.",
     );
-    let wrong = error(400, "INVALID_ARGUMENT", "Invalid value at 'contents'.");
-    let middle = unnamed(&[event(json!([text("It is")]), None), overloaded.clone()]);
+    let bad_request = error(400, "INVALID_ARGUMENT", "Invalid value at 'contents'.");
+    let failing_stream = unnamed(&[event(json!([text("It is")]), None), overloaded.clone()]);
     let blocked = json!({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "modelVersion": "gemini-3-pro-preview",
         "usageMetadata": {"promptTokenCount": 7, "totalTokenCount": 7}});
     vec![
@@ -123,19 +123,19 @@ fn failures() -> Vec<Scenario> {
         refused("overloaded", &overloaded, retryable("UNAVAILABLE")),
         refused(
             "a request that is wrong",
-            &wrong,
+            &bad_request,
             permanent("INVALID_ARGUMENT"),
         ),
-        Scenario::streamed(PROVIDER, "an error in the middle", middle)
-            .failing(retryable("UNAVAILABLE")),
+        Scenario::streamed(PROVIDER, "an error in the middle", failing_stream)
+            .with_error(retryable("UNAVAILABLE")),
         Scenario::streamed(PROVIDER, "a prompt that is blocked", unnamed(&[blocked]))
-            .failing(permanent("PROHIBITED_CONTENT")),
+            .with_error(permanent("PROHIBITED_CONTENT")),
         bad_gateway(PROVIDER),
     ]
 }
 
 fn complete_responses() -> Vec<Scenario> {
-    let parts = json!([thought("First."), {"text": "Got it."}, weather(Some("c2lnMQ==")), time()]);
+    let parts = json!([thought("First."), {"text": "Got it."}, weather_call(Some("c2lnMQ==")), time_call()]);
     let error = json!({"error": {"code": 503, "message": "Overloaded.", "status": "UNAVAILABLE"}});
     vec![
         Scenario::complete(
@@ -148,7 +148,7 @@ fn complete_responses() -> Vec<Scenario> {
             status: 503,
             ..Scenario::complete(PROVIDER, "overloaded, no stream", &error)
         }
-        .failing(retryable("UNAVAILABLE")),
+        .with_error(retryable("UNAVAILABLE")),
     ]
 }
 

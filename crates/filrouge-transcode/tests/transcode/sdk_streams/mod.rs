@@ -1,5 +1,5 @@
-//! The providers' official SDKs read scripted answers from a loopback server. What they parse must equal what is
-//! recorded of the same bytes, both complete and cut off anywhere.
+//! The providers' official SDKs read scripted answers from a loopback server. Their readings must equal the records of
+//! the same bytes, for complete answers and for answers that are cut anywhere.
 
 use std::path::Path;
 
@@ -22,38 +22,38 @@ mod recorded;
 mod scenario;
 
 /// Chunk sizes, used in turn.
-const SIZES: [usize; 5] = [7, 1 << 20, 1, 64, 333];
+const CHUNK_SIZES: [usize; 5] = [7, 1 << 20, 1, 64, 333];
 
 /// The size of the largest answer that is sent byte by byte.
-const BYTE_BY_BYTE_MAX: usize = 1_000;
+const MAX_BYTE_BY_BYTE: usize = 1_000;
 
 /// The ends of a stream's events.
 fn boundaries(body: &[u8]) -> Vec<usize> {
-    let ends = |at: &usize| {
+    let is_boundary = |at: &usize| {
         let head = &body[..*at];
         [&b"\n\n"[..], b"\r\n\r\n", b"\r\r"]
             .iter()
             .any(|end| head.ends_with(end))
     };
-    (1..body.len()).filter(ends).collect()
+    (1..body.len()).filter(is_boundary).collect()
 }
 
-/// Positions at which answers are cut off: after some events, within some, and where only the end of an event is
-/// missing. Each answer is cut at half of these positions, its neighbor at the others.
-fn breaks(body: &[u8]) -> Vec<Ending> {
+/// The positions at which answers are cut: after some events, within some events, and before the end of an event. Each
+/// answer is cut at half of these positions, and the next answer at the other half.
+fn cut_endings(body: &[u8]) -> Vec<Ending> {
     let boundaries = boundaries(body);
-    let some = |count: usize| {
+    let sampled = |count: usize| {
         boundaries
             .iter()
             .copied()
             .step_by((boundaries.len() / count).max(1))
     };
-    let mut breaks: Vec<Ending> = some(4).map(Ending::Lost).collect();
-    breaks.extend(some(2).map(|at| Ending::Lost(at - 1)));
-    breaks.extend((1..6).map(|part| Ending::Lost(body.len() * part / 6)));
-    breaks.extend(some(2).map(Ending::Truncated));
-    breaks.extend([3, 5].map(|part| Ending::Truncated(body.len() * part / 8)));
-    breaks
+    let mut endings: Vec<Ending> = sampled(4).map(Ending::Lost).collect();
+    endings.extend(sampled(2).map(|at| Ending::Lost(at - 1)));
+    endings.extend((1..6).map(|part| Ending::Lost(body.len() * part / 6)));
+    endings.extend(sampled(2).map(Ending::Truncated));
+    endings.extend([3, 5].map(|part| Ending::Truncated(body.len() * part / 8)));
+    endings
         .into_iter()
         .map(|ending| avoid_line_ends(ending, body))
         .collect()
@@ -78,8 +78,8 @@ fn deliveries(scenarios: &[Scenario]) -> Vec<Delivery<'_>> {
     let mut deliveries = Vec::new();
     for (number, scenario) in scenarios.iter().enumerate() {
         let mut add = |ending| {
-            let size = match SIZES[deliveries.len() % SIZES.len()] {
-                1 if scenario.body.len() > BYTE_BY_BYTE_MAX => 9,
+            let size = match CHUNK_SIZES[deliveries.len() % CHUNK_SIZES.len()] {
+                1 if scenario.body.len() > MAX_BYTE_BY_BYTE => 9,
                 size => size,
             };
             deliveries.push(Delivery::new(scenario, size, ending));
@@ -87,8 +87,8 @@ fn deliveries(scenarios: &[Scenario]) -> Vec<Delivery<'_>> {
         add(Ending::Complete);
         match (scenario.stream, scenario.status) {
             (true, 200) => {
-                let breaks = breaks(&scenario.body).into_iter();
-                breaks.skip(number % 2).step_by(2).for_each(&mut add);
+                let endings = cut_endings(&scenario.body).into_iter();
+                endings.skip(number % 2).step_by(2).for_each(&mut add);
             }
             (false, 200) => add(Ending::Lost(scenario.body.len() / 2)),
             _ => {}
@@ -97,14 +97,14 @@ fn deliveries(scenarios: &[Scenario]) -> Vec<Delivery<'_>> {
     deliveries
 }
 
-/// Lets the SDK read all deliveries, and compares its readings with the records.
+/// Compares the SDK's readings of all deliveries with the records.
 fn check(provider: Provider, scenarios: &[Scenario]) {
     assert!(scenarios.len() >= 12, "{provider}: {}", scenarios.len());
     let deliveries = deliveries(scenarios);
     let answers: Vec<Answer> = deliveries.iter().map(Delivery::answer).collect();
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("provider-sdks");
     let readings = read(&directory, &answers).unwrap();
-    let mut wrong = Vec::new();
+    let mut differences = Vec::new();
     let mut recorded = deliveries.iter().map(record).enumerate();
     let mut current = recorded.next();
     for reading in &readings {
@@ -114,49 +114,49 @@ fn check(provider: Provider, scenarios: &[Scenario]) {
         let (at, ours) = current.as_ref().unwrap();
         assert_eq!(*at, reading.answer);
         let delivery = &deliveries[*at];
-        if let Err(difference) = compare(delivery, &reading.way, &reading.reported, ours) {
-            let (name, ending, way) = (delivery.scenario.name, delivery.ending, &reading.way);
-            wrong.push(format!("{name}, {ending:?}, {way}: {difference}"));
+        if let Err(difference) = compare(delivery, &reading.method, &reading.reported, ours) {
+            let (name, ending, method) = (delivery.scenario.name, delivery.ending, &reading.method);
+            differences.push(format!("{name}, {ending:?}, {method}: {difference}"));
         }
     }
-    let (count, all) = (wrong.len(), readings.len());
-    wrong.truncate(40);
+    let (count, total) = (differences.len(), readings.len());
+    differences.truncate(40);
     assert!(
-        wrong.is_empty(),
-        "{count} of {all} readings differ:\n{}",
-        wrong.join("\n")
+        differences.is_empty(),
+        "{count} of {total} readings differ:\n{}",
+        differences.join("\n")
     );
 }
 
 #[test]
-fn openai_chat_is_recorded_as_the_sdk_reads_it() {
+fn the_record_equals_the_sdks_reading_of_openai_chat() {
     check(Provider::OpenaiChat, &openai_chat::scenarios());
 }
 
 #[test]
-fn openai_responses_is_recorded_as_the_sdk_reads_it() {
+fn the_record_equals_the_sdks_reading_of_openai_responses() {
     check(Provider::OpenaiResponses, &openai_responses::scenarios());
 }
 
 #[test]
-fn anthropic_is_recorded_as_the_sdk_reads_it() {
+fn the_record_equals_the_sdks_reading_of_anthropic() {
     check(Provider::Anthropic, &anthropic::scenarios());
 }
 
 #[test]
-fn gemini_is_recorded_as_the_sdk_reads_it() {
+fn the_record_equals_the_sdks_reading_of_gemini() {
     check(Provider::Gemini, &gemini::scenarios());
 }
 
 /// Checks the comparison itself: any changed value of an SDK is reported as a difference.
 #[test]
-fn the_comparison_finds_every_difference() {
+fn the_comparison_reports_every_difference() {
     let scenarios = anthropic::scenarios();
     let scenario = scenarios
         .iter()
         .find(|s| s.name == "thinking, text and calls");
     let delivery = Delivery::new(scenario.unwrap(), 50, Ending::Complete);
-    let ours = record(&delivery);
+    let expected = record(&delivery);
     let sdk = json!({
         "text": "Got it.", "refusal": "", "others": {}, "finish": "tool_use", "model": "claude-opus-4-5-20251101",
         "thoughts": [{"text": "Let me see: 𝛑…", "signature": "EqQBCgIYAhIM1gbcDa9GJwZA2b3h", "sealed": null}],
@@ -166,8 +166,8 @@ fn the_comparison_finds_every_difference() {
         ],
         "usage": {"input_tokens": 25, "output_tokens": 89}, "counts": [25, 58, 31, 1200, 300], "error": null,
     });
-    assert_eq!(compare(&delivery, "events", &sdk, &ours), Ok(()));
-    for (place, value) in [
+    assert_eq!(compare(&delivery, "events", &sdk, &expected), Ok(()));
+    for (pointer, value) in [
         ("/text", json!("Got it")),
         ("/refusal", json!("no")),
         ("/others", json!({"1": "a"})),
@@ -193,14 +193,14 @@ fn the_comparison_finds_every_difference() {
         ("/usage/output_tokens", json!(88)),
         ("/counts/4", json!(0)),
     ] {
-        let mut other = sdk.clone();
-        *other.pointer_mut(place).unwrap() = value;
+        let mut changed = sdk.clone();
+        *changed.pointer_mut(pointer).unwrap() = value;
         assert!(
-            compare(&delivery, "events", &other, &ours).is_err(),
-            "{place}"
+            compare(&delivery, "events", &changed, &expected).is_err(),
+            "{pointer}"
         );
     }
     let cut_off = Delivery::new(scenario.unwrap(), 50, Ending::Lost(900));
-    let broken = record(&cut_off);
-    assert!(compare(&cut_off, "events", &sdk, &broken).is_err());
+    let cut_record = record(&cut_off);
+    assert!(compare(&cut_off, "events", &sdk, &cut_record).is_err());
 }

@@ -36,7 +36,7 @@ fn begin() -> Value {
     delta(json!({"role": "assistant", "content": "", "refusal": null}))
 }
 
-fn counted(cached: u64, reasoning: u64) -> Value {
+fn usage(cached: u64, reasoning: u64) -> Value {
     json!({"prompt_tokens": 1117, "completion_tokens": 146, "total_tokens": 1263,
         "prompt_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 50, "audio_tokens": 0},
         "completion_tokens_details": {"reasoning_tokens": reasoning, "audio_tokens": 0,
@@ -54,15 +54,15 @@ fn end(reason: &str, usage: Value) -> Vec<Value> {
 fn body(answer: Vec<Value>, reason: &str) -> String {
     let mut events = vec![begin()];
     events.extend(answer);
-    events.extend(end(reason, counted(1024, 64)));
+    events.extend(end(reason, usage(1024, 64)));
     format!("{}data: [DONE]\n\n", unnamed(&events))
 }
 
-fn streamed(name: &'static str, answer: Vec<Value>, reason: &str) -> Scenario {
+fn streamed_scenario(name: &'static str, answer: Vec<Value>, reason: &str) -> Scenario {
     Scenario::streamed(PROVIDER, name, body(answer, reason))
 }
 
-fn parallel() -> Vec<Value> {
+fn two_calls() -> Vec<Value> {
     vec![
         call(0, "call_a1", "get_weather"),
         arguments(0, "{\"city\":"),
@@ -89,17 +89,17 @@ fn interleaved() -> Vec<Value> {
 }
 
 fn texts() -> Vec<Scenario> {
-    let halves = body(
+    let with_split_escapes = body(
         vec![text("A fox: 🦊; "), text("🧵e\u{301}\u{202e}ok")],
         "stop",
     );
     vec![
-        streamed(
+        streamed_scenario(
             "text",
             vec![text("Hello"), text(", "), text("world\n")],
             "stop",
         ),
-        streamed(
+        streamed_scenario(
             "text of many scripts",
             vec![
                 text("Grüße, 👩‍👩‍👧 "),
@@ -111,19 +111,19 @@ fn texts() -> Vec<Scenario> {
         Scenario::streamed(
             PROVIDER,
             "characters in two escapes, in two events",
-            halves
+            with_split_escapes
                 .replace('🦊', "\\ud83e\\udd8a")
                 .replace("; \"", "; \\ud83e\"")
                 .replace('🧵', "\\uddf5"),
         ),
-        streamed("no text", vec![], "stop"),
-        streamed("text that is too long", vec![text("One, two")], "length"),
-        streamed(
+        streamed_scenario("no text", vec![], "stop"),
+        streamed_scenario("text that is too long", vec![text("One, two")], "length"),
+        streamed_scenario(
             "text that a filter stops",
             vec![text("How to")],
             "content_filter",
         ),
-        streamed(
+        streamed_scenario(
             "refusal",
             vec![
                 delta(json!({"refusal": "I can't "})),
@@ -149,7 +149,7 @@ fn texts() -> Vec<Scenario> {
                 ])
             ),
         ),
-        streamed(
+        streamed_scenario(
             "reasoning of a compatible server",
             vec![
                 delta(json!({"reasoning_content": "Let me "})),
@@ -166,18 +166,18 @@ fn calls() -> Vec<Scenario> {
         "custom": {"name": "run_sql", "input": "SELECT "}}]});
     let more = json!({"tool_calls": [{"index": 0, "custom": {"input": "1; -- é"}}]});
     let mut text_and_calls = vec![text("Let me "), text("see now.")];
-    text_and_calls.extend(parallel());
+    text_and_calls.extend(two_calls());
     vec![
-        streamed("a call", parallel()[..4].to_vec(), "tool_calls"),
-        streamed("two calls", parallel(), "tool_calls"),
-        streamed("two calls that grow at once", interleaved(), "tool_calls"),
-        streamed("text and calls", text_and_calls, "tool_calls"),
-        streamed(
+        streamed_scenario("a call", two_calls()[..4].to_vec(), "tool_calls"),
+        streamed_scenario("two calls", two_calls(), "tool_calls"),
+        streamed_scenario("two calls that grow at once", interleaved(), "tool_calls"),
+        streamed_scenario("text and calls", text_and_calls, "tool_calls"),
+        streamed_scenario(
             "a call without arguments",
             vec![call(0, "call_n", "now"), arguments(0, "{}")],
             "tool_calls",
         ),
-        streamed(
+        streamed_scenario(
             "a call that is too long",
             vec![
                 call(0, "call_l", "write"),
@@ -185,7 +185,7 @@ fn calls() -> Vec<Scenario> {
             ],
             "length",
         ),
-        streamed(
+        streamed_scenario(
             "arguments that are not JSON",
             vec![
                 call(0, "call_x", "write"),
@@ -194,7 +194,7 @@ fn calls() -> Vec<Scenario> {
             ],
             "tool_calls",
         ),
-        streamed(
+        streamed_scenario(
             "a custom tool",
             vec![delta(custom), delta(more)],
             "tool_calls",
@@ -202,7 +202,7 @@ fn calls() -> Vec<Scenario> {
     ]
 }
 
-fn oddities() -> Vec<Scenario> {
+fn unusual_streams() -> Vec<Scenario> {
     let error = json!({"error": {"message": "The server had an error processing your request.",
         "type": "server_error", "param": null, "code": null}});
     let greeting = body(vec![text("Hi")], "stop");
@@ -238,7 +238,7 @@ fn oddities() -> Vec<Scenario> {
             "an error in the middle",
             unnamed(&[begin(), text("It is"), text(" so"), error]),
         )
-        .failing(retryable("server_error")),
+        .with_error(retryable("server_error")),
     ]
 }
 
@@ -287,7 +287,7 @@ fn complete_responses() -> Vec<Scenario> {
         json!({"id": "chatcmpl-CQx2", "object": "chat.completion", "created": 1_762_000_000,
             "model": "gpt-5.1-2025-11-13", "system_fingerprint": null, "service_tier": "default",
             "choices": [{"index": 0, "message": message, "logprobs": null, "finish_reason": reason}],
-            "usage": counted(1024, 64)})
+            "usage": usage(1024, 64)})
     };
     let call = |id: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": "get_weather", "arguments": arguments}});
     let calls = json!({"role": "assistant", "content": "Got it.", "refusal": null,
@@ -305,7 +305,7 @@ fn complete_responses() -> Vec<Scenario> {
             status: 429,
             ..Scenario::complete(PROVIDER, "a rate limit, no stream", &error)
         }
-        .failing(retryable("rate_limit_exceeded")),
+        .with_error(retryable("rate_limit_exceeded")),
     ]
 }
 
@@ -313,7 +313,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     [
         texts(),
         calls(),
-        oddities(),
+        unusual_streams(),
         refused(),
         complete_responses(),
     ]

@@ -9,7 +9,7 @@ use super::scenario::{Scenario, bad_gateway, named, permanent, retryable};
 const PROVIDER: Provider = Provider::OpenaiResponses;
 
 fn response(status: &str, output: &[Value]) -> Value {
-    let ended = status == "completed" || status == "incomplete";
+    let has_usage = status == "completed" || status == "incomplete";
     let usage = json!({"input_tokens": 1117, "input_tokens_details": {"cached_tokens": 1024, "cache_write_tokens": 50},
         "output_tokens": 146, "output_tokens_details": {"reasoning_tokens": 64}, "total_tokens": 1263});
     json!({"id": "resp_68a", "object": "response", "created_at": 1_762_000_000, "status": status, "background": false,
@@ -17,7 +17,7 @@ fn response(status: &str, output: &[Value]) -> Value {
         "model": "gpt-5.1-2025-11-13", "output": output, "parallel_tool_calls": true, "previous_response_id": null,
         "reasoning": {"effort": "low", "summary": null}, "store": true, "temperature": 1.0,
         "text": {"format": {"type": "text"}, "verbosity": "medium"}, "tool_choice": "auto", "tools": [], "top_p": 1.0,
-        "truncation": "disabled", "usage": if ended { usage } else { Value::Null }, "user": null})
+        "truncation": "disabled", "usage": if has_usage { usage } else { Value::Null }, "user": null})
 }
 
 fn numbered(mut events: Vec<Value>) -> String {
@@ -36,12 +36,12 @@ fn events(items: &[Item]) -> Vec<Value> {
     items.iter().flat_map(|item| item.events.clone()).collect()
 }
 
-fn streamed(name: &'static str, items: &[Item]) -> Scenario {
-    stopped(name, items, None)
+fn streamed_scenario(name: &'static str, items: &[Item]) -> Scenario {
+    stopped_scenario(name, items, None)
 }
 
 /// An answer that stopped early for a reason.
-fn stopped(name: &'static str, items: &[Item], reason: Option<&str>) -> Scenario {
+fn stopped_scenario(name: &'static str, items: &[Item], reason: Option<&str>) -> Scenario {
     let output: Vec<Value> = items.iter().map(|item| item.done.clone()).collect();
     let status = if reason.is_some() {
         "incomplete"
@@ -53,13 +53,13 @@ fn stopped(name: &'static str, items: &[Item], reason: Option<&str>) -> Scenario
         last["incomplete_details"] = json!({"reason": reason});
     }
     let end = json!({"type": format!("response.{status}"), "response": last});
-    let all = [begin(), events(items), vec![end]].concat();
-    Scenario::streamed(PROVIDER, name, numbered(all))
+    let events = [begin(), events(items), vec![end]].concat();
+    Scenario::streamed(PROVIDER, name, numbered(events))
 }
 
-fn weather(at: usize) -> Item {
+fn weather_call(index: usize) -> Item {
     call(
-        at,
+        index,
         "function_call",
         "call_a1",
         "get_weather",
@@ -67,9 +67,9 @@ fn weather(at: usize) -> Item {
     )
 }
 
-fn time(at: usize) -> Item {
+fn time_call(index: usize) -> Item {
     call(
-        at,
+        index,
         "function_call",
         "call_b2",
         "get_time",
@@ -82,18 +82,18 @@ fn text_message(deltas: &[&str]) -> Item {
 }
 
 fn texts() -> Vec<Scenario> {
-    let halves =
-        String::from_utf8(streamed("", &[text_message(&["A fox: 🦊; ", "🧵 e\u{301}"])]).body)
+    let with_split_escapes =
+        String::from_utf8(streamed_scenario("", &[text_message(&["A fox: 🦊; ", "🧵 e\u{301}"])]).body)
             .unwrap();
     // Only the two deltas are split within the character; the repeated complete text is not.
-    let halves = halves
+    let with_split_escapes = with_split_escapes
         .replacen("; \"", "; \\ud83e\"", 1)
         .replacen("\"🧵", "\"\\uddf5", 1)
         .replace("; 🧵", "; \\ud83e\\uddf5")
         .replace('🦊', "\\ud83e\\udd8a");
     vec![
-        streamed("text", &[text_message(&["Hello", ", ", "world\n"])]),
-        streamed(
+        streamed_scenario("text", &[text_message(&["Hello", ", ", "world\n"])]),
+        streamed_scenario(
             "text of many scripts",
             &[text_message(&[
                 "Grüße, 👩‍👩‍👧 ",
@@ -101,25 +101,25 @@ fn texts() -> Vec<Scenario> {
                 "\u{0}\"\\/\t",
             ])],
         ),
-        Scenario::streamed(PROVIDER, "characters in two escapes, in two events", halves),
-        streamed("nothing", &[]),
-        streamed(
+        Scenario::streamed(PROVIDER, "characters in two escapes, in two events", with_split_escapes),
+        streamed_scenario("nothing", &[]),
+        streamed_scenario(
             "two messages",
             &[
                 text_message(&["One. "]),
                 message(1, "output_text", &["Two", "."]),
             ],
         ),
-        streamed(
+        streamed_scenario(
             "refusal",
             &[message(0, "refusal", &["I can't ", "help with that."])],
         ),
-        stopped(
+        stopped_scenario(
             "text that is too long",
             &[text_message(&["One, two"])],
             Some("max_output_tokens"),
         ),
-        stopped(
+        stopped_scenario(
             "text that a filter stops",
             &[text_message(&["How to"])],
             Some("content_filter"),
@@ -128,11 +128,11 @@ fn texts() -> Vec<Scenario> {
 }
 
 fn interleaved() -> Scenario {
-    let (one, two) = (weather(0), time(1));
+    let (first, second) = (weather_call(0), time_call(1));
     let mut mixed = Vec::new();
-    for at in 0..one.events.len().max(two.events.len()) {
+    for at in 0..first.events.len().max(second.events.len()) {
         mixed.extend(
-            [&one, &two]
+            [&first, &second]
                 .into_iter()
                 .filter_map(|i| i.events.get(at).cloned()),
         );
@@ -140,18 +140,18 @@ fn interleaved() -> Scenario {
     let items = [
         Item {
             events: mixed,
-            done: one.done,
+            done: first.done,
         },
         Item {
             events: vec![],
-            done: two.done,
+            done: second.done,
         },
     ];
-    streamed("two calls that grow at once", &items)
+    streamed_scenario("two calls that grow at once", &items)
 }
 
 fn steps() -> Vec<Scenario> {
-    let thought = || {
+    let reasoning_item = || {
         reasoning(
             0,
             &[&["**Looking** ", "at it"], &["Then 𝛑"]],
@@ -159,18 +159,18 @@ fn steps() -> Vec<Scenario> {
         )
     };
     vec![
-        streamed("a call", &[weather(0)]),
-        streamed("two calls", &[weather(0), time(1)]),
+        streamed_scenario("a call", &[weather_call(0)]),
+        streamed_scenario("two calls", &[weather_call(0), time_call(1)]),
         interleaved(),
-        streamed(
+        streamed_scenario(
             "text and calls",
-            &[text_message(&["Let me ", "see now."]), weather(1), time(2)],
+            &[text_message(&["Let me ", "see now."]), weather_call(1), time_call(2)],
         ),
-        streamed(
+        streamed_scenario(
             "a call without arguments",
             &[call(0, "function_call", "call_n", "now", &["{}"])],
         ),
-        streamed(
+        streamed_scenario(
             "arguments that are not JSON",
             &[call(
                 0,
@@ -180,7 +180,7 @@ fn steps() -> Vec<Scenario> {
                 &["{'text': ", "'a'}"],
             )],
         ),
-        stopped(
+        stopped_scenario(
             "a call that is too long",
             &[call(
                 0,
@@ -191,7 +191,7 @@ fn steps() -> Vec<Scenario> {
             )],
             Some("max_output_tokens"),
         ),
-        streamed(
+        streamed_scenario(
             "a custom tool",
             &[call(
                 0,
@@ -201,12 +201,12 @@ fn steps() -> Vec<Scenario> {
                 &["SELECT ", "1; -- é"],
             )],
         ),
-        streamed("reasoning and calls", &[thought(), weather(1), time(2)]),
-        streamed(
+        streamed_scenario("reasoning and calls", &[reasoning_item(), weather_call(1), time_call(2)]),
+        streamed_scenario(
             "reasoning and text",
-            &[thought(), message(1, "output_text", &["4", "2"])],
+            &[reasoning_item(), message(1, "output_text", &["4", "2"])],
         ),
-        streamed(
+        streamed_scenario(
             "reasoning without words",
             &[
                 reasoning(0, &[], "gAAAAABo2="),
@@ -216,7 +216,7 @@ fn steps() -> Vec<Scenario> {
     ]
 }
 
-fn oddities() -> Vec<Scenario> {
+fn unusual_streams() -> Vec<Scenario> {
     let hello = text_message(&["Hello", " there"]);
     let failed = |code: &str, message: &str| {
         let mut last = response("failed", &[]);
@@ -236,16 +236,16 @@ fn oddities() -> Vec<Scenario> {
         .insert(1, json!({"type": "keepalive"}));
     let streamed_error = |name, body| Scenario::streamed(PROVIDER, name, body);
     vec![
-        streamed("unknown events", &[with_unknown_events]),
+        streamed_scenario("unknown events", &[with_unknown_events]),
         streamed_error(
             "a fault at the end",
             failed("server_error", "The model failed to generate a response."),
         )
-        .failing(retryable("server_error")),
+        .with_error(retryable("server_error")),
         streamed_error("an error in the middle", in_the_middle(error))
-            .failing(retryable("rate_limit_exceeded")),
+            .with_error(retryable("rate_limit_exceeded")),
         streamed_error("an error in the middle, in a member", in_the_middle(nested))
-            .failing(permanent("context_length_exceeded")),
+            .with_error(permanent("context_length_exceeded")),
     ]
 }
 
@@ -307,17 +307,17 @@ fn complete_responses() -> Vec<Scenario> {
             &[
                 reasoning(0, &[&["So"], &["then"]], "gAAAAABo1x9="),
                 message(1, "output_text", &["Got it."]),
-                weather(2),
-                time(3),
+                weather_call(2),
+                time_call(3),
             ],
         ),
         Scenario::complete(PROVIDER, "a fault, no stream", &failed)
-            .failing(retryable("server_error")),
+            .with_error(retryable("server_error")),
         Scenario {
             status: 429,
             ..Scenario::complete(PROVIDER, "a rate limit, no stream", &error)
         }
-        .failing(retryable("rate_limit_exceeded")),
+        .with_error(retryable("rate_limit_exceeded")),
     ]
 }
 
@@ -325,7 +325,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     [
         texts(),
         steps(),
-        oddities(),
+        unusual_streams(),
         refused(),
         complete_responses(),
     ]

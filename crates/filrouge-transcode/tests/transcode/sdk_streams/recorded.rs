@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::scenario::{Delivery, Ending};
 use crate::test_session::TestSession;
 
-/// What was recorded of an answer.
+/// The record of an answer.
 #[derive(Debug, Default)]
 pub(crate) struct Recorded {
     pub(crate) status: Option<TurnStatus>,
@@ -27,7 +27,7 @@ pub(crate) struct Recorded {
     /// The counts of the statistics: input, output, reasoning, cache read and cache write.
     pub(crate) counts: [u64; 5],
     pub(crate) models: Vec<String>,
-    pub(crate) error: Option<Failed>,
+    pub(crate) error: Option<RecordedError>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(crate) struct Call {
 }
 
 #[derive(Debug)]
-pub(crate) struct Failed {
+pub(crate) struct RecordedError {
     pub(crate) code: String,
     pub(crate) message: String,
     pub(crate) source: String,
@@ -78,9 +78,9 @@ struct Part<'a> {
     detail: Option<Value>,
 }
 
-/// A JSON string with its escapes decoded. filrouge replaces a lone surrogate by three U+FFFD, one for each byte that
-/// it would have. This function replaces them by one, as an SDK does.
-fn plain(raw: Option<&RawValue>) -> String {
+/// Decodes a JSON string. filrouge replaces a lone surrogate by three U+FFFD, one for each byte of its encoding. This
+/// function replaces them by a single one, as an SDK does.
+fn decode_string(raw: Option<&RawValue>) -> String {
     let Some(raw) = raw else {
         return String::new();
     };
@@ -90,13 +90,13 @@ fn plain(raw: Option<&RawValue>) -> String {
 }
 
 impl Recorded {
-    fn item(&mut self, item: &Item) {
+    fn add_item(&mut self, item: &Item) {
         let metadata: Value = item.body.metadata.as_ref().map_or(Value::Null, |metadata| {
             serde_json::from_str(metadata.as_str()).unwrap()
         });
-        let word = |name: &str| metadata[name].as_str().map(str::to_owned);
-        self.finish = word("finish_reason").or(self.finish.take());
-        self.provider_finish = word("provider_finish_reason").or(self.provider_finish.take());
+        let text_member = |name: &str| metadata[name].as_str().map(str::to_owned);
+        self.finish = text_member("finish_reason").or(self.finish.take());
+        self.provider_finish = text_member("provider_finish_reason").or(self.provider_finish.take());
         if let Some(usage) = &item.body.usage {
             assert_eq!(self.usage, None, "the usage of a response is recorded once");
             self.usage = Some(serde_json::from_str(usage.as_str()).unwrap());
@@ -108,24 +108,24 @@ impl Recorded {
             "stream_events" => return,
             _ => serde_json::from_str(item.body.parts.as_str()).unwrap(),
         };
-        // It is unknown to which of several answers an interrupted item belongs. The tests have two.
+        // An interrupted item does not contain the number of its answer. The tests have only the answers 0 and 1.
         let is_other = item.body.channel.as_str() == "alternative";
         let alternative = is_other.then(|| metadata["choice"].as_u64().unwrap_or(1));
         for part in parts {
-            self.part(part, alternative, item.body.role);
+            self.add_part(part, alternative, item.body.role);
         }
     }
 
-    fn part(&mut self, part: Part<'_>, alternative: Option<u64>, role: Role) {
+    fn add_part(&mut self, part: Part<'_>, alternative: Option<u64>, role: Role) {
         match (part.kind.as_str(), alternative) {
             ("text", Some(choice)) => {
                 let text = self.others.entry(choice.to_string()).or_default();
-                *text += &plain(part.text);
+                *text += &decode_string(part.text);
             }
-            ("text", None) => self.text += &plain(part.text),
-            ("refusal", None) => self.refusal += &plain(part.refusal),
+            ("text", None) => self.text += &decode_string(part.text),
+            ("refusal", None) => self.refusal += &decode_string(part.refusal),
             ("reasoning", None) => self.thoughts.push(Thought {
-                text: plain(part.text),
+                text: decode_string(part.text),
                 signature: part.signature,
                 sealed: part.redacted.or(part.encrypted_content),
             }),
@@ -135,7 +135,7 @@ impl Recorded {
                     id: part.call_id.unwrap(),
                     name: part.name.unwrap(),
                     arguments: if args.starts_with('"') {
-                        plain(part.args)
+                        decode_string(part.args)
                     } else {
                         args.to_owned()
                     },
@@ -145,7 +145,7 @@ impl Recorded {
             }
             ("error", None) => {
                 assert_eq!(role, Role::System);
-                self.error = Some(Failed {
+                self.error = Some(RecordedError {
                     code: part.code.unwrap(),
                     message: part.message.unwrap(),
                     source: part.source.unwrap(),
@@ -198,7 +198,7 @@ pub(crate) fn record(delivery: &Delivery<'_>) -> Recorded {
     };
     let items = test.items();
     for item in &items[1..] {
-        recorded.item(item);
+        recorded.add_item(item);
     }
     if recorded.error.is_some() {
         assert_eq!(items.last().unwrap().body.channel, Channel::Error);

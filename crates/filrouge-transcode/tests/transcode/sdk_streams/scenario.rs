@@ -8,13 +8,13 @@ use serde_json::Value;
 /// The error that is expected in an answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExpectedError {
-    /// Its code, which the SDK's exception also has.
+    /// The code, which the SDK's exception also contains.
     pub(crate) code: &'static str,
     /// Whether a retry may succeed.
     pub(crate) retryable: bool,
 }
 
-/// An answer and what is expected of it.
+/// An answer and its expected error.
 #[derive(Debug, Clone)]
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
@@ -59,12 +59,12 @@ impl Scenario {
         Self {
             stream: true,
             status,
-            ..Self::complete(provider, name, body).failing(error)
+            ..Self::complete(provider, name, body).with_error(error)
         }
     }
 
     /// The same answer, which must end with this error.
-    pub(crate) fn failing(mut self, error: ExpectedError) -> Self {
+    pub(crate) fn with_error(mut self, error: ExpectedError) -> Self {
         self.error = Some(error);
         self
     }
@@ -76,13 +76,13 @@ impl Scenario {
 
 /// The answer of a gateway that cannot reach the provider.
 pub(crate) fn bad_gateway(provider: Provider) -> Scenario {
-    let page = "<html>\n<head><title>502 Bad Gateway</title></head>\n<body>\n<center><h1>502 Bad Gateway</h1></center>\n</body>\n</html>\n";
+    let html = "<html>\n<head><title>502 Bad Gateway</title></head>\n<body>\n<center><h1>502 Bad Gateway</h1></center>\n</body>\n</html>\n";
     Scenario {
         status: 502,
         content_type: "text/html",
-        ..Scenario::streamed(provider, "a page of a gateway", page.to_owned())
+        ..Scenario::streamed(provider, "a page of a gateway", html.to_owned())
     }
-    .failing(ExpectedError {
+    .with_error(ExpectedError {
         code: "stream_malformed",
         retryable: false,
     })
@@ -117,17 +117,17 @@ pub(crate) fn named(events: &[Value]) -> String {
     events.iter().map(event).collect()
 }
 
-/// An answer as it arrives: in chunks, and possibly cut off.
+/// The bytes of an answer that arrive: in chunks, and possibly cut.
 pub(crate) struct Delivery<'s> {
     pub(crate) scenario: &'s Scenario,
     pub(crate) chunks: Vec<&'s [u8]>,
     pub(crate) ending: Ending,
 }
 
-/// How an answer's bytes end.
+/// The end of an answer's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// All of them arrived.
+    /// All bytes arrived.
     Complete,
     /// The connection was lost after this many bytes.
     Lost(usize),
@@ -136,16 +136,16 @@ pub(crate) enum Ending {
 }
 
 impl<'s> Delivery<'s> {
-    pub(crate) fn new(scenario: &'s Scenario, size: usize, ending: Ending) -> Self {
+    pub(crate) fn new(scenario: &'s Scenario, chunk_size: usize, ending: Ending) -> Self {
         let (Ending::Lost(end) | Ending::Truncated(end)) = ending else {
-            let chunks = scenario.body.chunks(size).collect();
+            let chunks = scenario.body.chunks(chunk_size).collect();
             return Self {
                 scenario,
                 chunks,
                 ending,
             };
         };
-        let chunks = scenario.body[..end].chunks(size).collect();
+        let chunks = scenario.body[..end].chunks(chunk_size).collect();
         Self {
             scenario,
             chunks,
@@ -160,7 +160,7 @@ impl<'s> Delivery<'s> {
             status: self.scenario.status,
             content_type: self.scenario.content_type.to_owned(),
             chunks: self.chunks.iter().map(|chunk| chunk.to_vec()).collect(),
-            dropped: matches!(self.ending, Ending::Lost(_)),
+            disconnects: matches!(self.ending, Ending::Lost(_)),
         }
     }
 }

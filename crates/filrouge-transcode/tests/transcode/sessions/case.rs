@@ -8,10 +8,11 @@ use crate::sessions::check::{all_tokens, assert_accepted, kept_seqs};
 use crate::sessions::plan_lines::plan_lines;
 use crate::test_session::{TestSession, query};
 
-/// Items with the changes or the reasons that a report lists for them.
+/// Seqs of items, and the change or the reason that a report lists for each.
 pub(crate) type Reasons<'a> = &'a [(u64, &'a str)];
 
-pub(crate) fn all() -> RestoreQuery {
+/// A query for the complete conversation.
+pub(crate) fn complete() -> RestoreQuery {
     RestoreQuery::default()
 }
 
@@ -22,33 +23,34 @@ pub(crate) fn pairs() -> RestoreQuery {
 pub(crate) fn translated() -> RestoreQuery {
     RestoreQuery {
         variant: Variant::Translated,
-        ..all()
+        ..complete()
     }
 }
 
-pub(crate) fn with_errors() -> RestoreQuery {
+/// A query that adds error results to calls without results.
+pub(crate) fn with_error_results() -> RestoreQuery {
     RestoreQuery {
         unanswered: Unanswered::Error,
-        ..all()
+        ..complete()
     }
 }
 
 pub(crate) fn last_turns(turns: usize) -> RestoreQuery {
     RestoreQuery {
         last_turns: Some(turns),
-        ..all()
+        ..complete()
     }
 }
 
 pub(crate) fn within_tokens(tokens: u64) -> RestoreQuery {
     RestoreQuery {
         max_tokens: Some(tokens),
-        ..all()
+        ..complete()
     }
 }
 
-/// Compares the lines of the restored plan and its report with the expected ones. Renders the plan in every format that
-/// fits the query, and checks the contexts.
+/// Compares the lines of the restored plan and its report with the expected ones. Renders the plan in every format of
+/// the query's selection, and checks the contexts.
 #[track_caller]
 pub(crate) fn assert_restored(
     test: &TestSession,
@@ -68,8 +70,8 @@ pub(crate) fn assert_restored(
     let items = test.items();
     kept_seqs(&report, items.len() as u64);
     for format in Format::ALL {
-        let fits_query = (format == Format::Pairs) == (query.selection == Selection::Pairs);
-        if fits_query {
+        let matches_query = (format == Format::Pairs) == (query.selection == Selection::Pairs);
+        if matches_query {
             let context = test.context(format, query);
             assert_accepted(format, &context);
             kept_seqs(&context.report, items.len() as u64);

@@ -1,16 +1,17 @@
-//! Checks that every context of every session must pass.
+//! Checks of the contexts of every session.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use filrouge_engine::restore::{
-    Args, Block, Content, MediaSource, Pair, Plan, PlanTurn, Reasoning, Report, ResultContent, Say,
+    Args, Block, Content, MediaSource, Message, Pair, Plan, PlanTurn, Reasoning, Report,
+    ResultContent,
 };
 use filrouge_provider_rules::{Provider, check_history};
 use filrouge_transcode::{Context, Format};
 use filrouge_types::{Item, RawJson};
 use serde_json::Value;
 
-use crate::plans::rules;
+use crate::plans::rules_provider;
 
 /// Checks that the provider's rules accept the messages, and returns them.
 pub(crate) fn assert_accepted(format: Format, context: &Context) -> Value {
@@ -21,7 +22,7 @@ pub(crate) fn assert_accepted(format: Format, context: &Context) -> Value {
     }
     let messages: Value =
         serde_json::from_str(text).unwrap_or_else(|e| panic!("{format}: {e}: {text}"));
-    if let Some(provider) = rules(format) {
+    if let Some(provider) = rules_provider(format) {
         let violations = check_history(provider, &messages);
         assert!(
             violations.is_empty(),
@@ -55,8 +56,8 @@ pub(crate) fn kept_seqs(report: &Report, last_seq: u64) -> BTreeSet<u64> {
 
 /// The marks in a text: numbers between tildes, such as `~12~`.
 pub(crate) fn marks(text: &str) -> BTreeSet<&str> {
-    let digits = |s: &&str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
-    text.split('~').filter(digits).collect()
+    let is_number = |s: &&str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+    text.split('~').filter(is_number).collect()
 }
 
 /// The items that contain each mark.
@@ -64,7 +65,7 @@ pub(crate) fn marks(text: &str) -> BTreeSet<&str> {
 pub(crate) struct Marks(BTreeMap<String, BTreeSet<u64>>);
 
 impl Marks {
-    /// Records the marks of items. Marks of items that are redacted later stay.
+    /// Records the marks of items. The marks remain after the items are redacted.
     pub(crate) fn record(&mut self, items: &[Item]) {
         for item in items {
             for mark in marks(item.body.parts.as_str()) {
@@ -78,8 +79,8 @@ impl Marks {
     pub(crate) fn assert_nothing_leaks(&self, context: &Context, kept: &BTreeSet<u64>) {
         for mark in marks(context.messages.as_str()) {
             let seqs = self.0.get(mark);
-            let shown = seqs.is_some_and(|seqs| seqs.iter().any(|s| kept.contains(s)));
-            assert!(shown, "~{mark}~ of {seqs:?} is shown: {context:#?}");
+            let is_kept = seqs.is_some_and(|seqs| seqs.iter().any(|s| kept.contains(s)));
+            assert!(is_kept, "~{mark}~ of {seqs:?} is shown: {context:#?}");
         }
     }
 
@@ -90,52 +91,53 @@ impl Marks {
         context: &Context,
         kept: &BTreeSet<u64>,
     ) {
-        let found = marks(context.messages.as_str());
+        let context_marks = marks(context.messages.as_str());
         let is_checked =
             |i: &&Item| kept.contains(&i.seq) && !i.body.parts.as_str().contains("reasoning");
         let adapted: BTreeSet<u64> = context.report.adapted.iter().map(|a| a.seq).collect();
         for item in items.iter().filter(is_checked) {
-            let own = marks(item.body.parts.as_str());
+            let item_marks = marks(item.body.parts.as_str());
             // If only some of several parts are shown, it is unknown which.
             let parts: Vec<Value> =
                 serde_json::from_str(item.body.parts.as_str()).unwrap_or_default();
-            let in_part = adapted.contains(&item.seq) && parts.len() != 1;
-            let shown = in_part || own.iter().all(|m| found.contains(m));
-            assert!(shown, "{item:?} is missing: {context:#?}");
+            let is_partly_shown = adapted.contains(&item.seq) && parts.len() != 1;
+            let is_shown = is_partly_shown || item_marks.iter().all(|m| context_marks.contains(m));
+            assert!(is_shown, "{item:?} is missing: {context:#?}");
         }
     }
 }
 
 /// The tokens of a turn, counted independently by the documented rule.
 pub(crate) fn tokens(turn: &PlanTurn) -> u64 {
-    let pair = |p: &Pair| 8 + quarter(p.question.inner()) + quarter(p.answer.inner());
-    turn.blocks.iter().map(block).sum::<u64>() + turn.pair.as_ref().map_or(0, pair)
+    let pair_tokens =
+        |p: &Pair| 8 + text_tokens(p.question.inner()) + text_tokens(p.answer.inner());
+    turn.blocks.iter().map(block_tokens).sum::<u64>() + turn.pair.as_ref().map_or(0, pair_tokens)
 }
 
 /// All tokens of a plan.
 pub(crate) fn all_tokens(plan: &Plan) -> u64 {
     let turns: u64 = plan.turns.iter().map(tokens).sum();
-    turns + plan.summary.as_ref().map_or(0, say)
+    turns + plan.summary.as_ref().map_or(0, message_tokens)
 }
 
-fn quarter(text: &str) -> u64 {
+fn text_tokens(text: &str) -> u64 {
     u64::try_from(text.len().div_ceil(4)).unwrap()
 }
 
-fn block(block: &Block) -> u64 {
+fn block_tokens(block: &Block) -> u64 {
     match block {
-        Block::Say(block) => say(block),
+        Block::Message(message) => message_tokens(message),
         Block::Calls(calls) => {
-            let mut sum = thoughts(&calls.reasoning);
+            let mut sum = reasoning_tokens(&calls.reasoning);
             for call in &calls.calls {
-                sum += 8 + quarter(&call.name);
+                sum += 8 + text_tokens(&call.name);
                 sum += match &call.args {
-                    Args::Object(json) | Args::Value(json) => quarter(json.as_str()),
-                    Args::Text(text) => quarter(text.inner()),
+                    Args::Object(json) | Args::Value(json) => text_tokens(json.as_str()),
+                    Args::Text(text) => text_tokens(text.inner()),
                 };
                 sum += match &call.result.content {
-                    ResultContent::Contents(list) => contents(list),
-                    ResultContent::Value(json) => quarter(json.as_str()),
+                    ResultContent::Contents(list) => contents_tokens(list),
+                    ResultContent::Value(json) => text_tokens(json.as_str()),
                 };
             }
             sum
@@ -143,23 +145,23 @@ fn block(block: &Block) -> u64 {
     }
 }
 
-fn say(say: &Say) -> u64 {
-    4 + thoughts(&say.reasoning) + contents(&say.contents)
+fn message_tokens(message: &Message) -> u64 {
+    4 + reasoning_tokens(&message.reasoning) + contents_tokens(&message.contents)
 }
 
-fn thoughts(thoughts: &[Reasoning]) -> u64 {
-    let thought = |t: &Reasoning| 4 + t.text.as_ref().map_or(0, |t| quarter(t.inner()));
+fn reasoning_tokens(thoughts: &[Reasoning]) -> u64 {
+    let thought = |t: &Reasoning| 4 + t.text.as_ref().map_or(0, |t| text_tokens(t.inner()));
     thoughts.iter().map(thought).sum()
 }
 
-fn contents(contents: &[Content]) -> u64 {
+fn contents_tokens(contents: &[Content]) -> u64 {
     let content = |content: &Content| match content {
-        Content::Text(t) | Content::Refusal(t) | Content::Summary(t) => quarter(t.inner()),
-        Content::Mark(mark) => quarter(mark.text()),
+        Content::Text(t) | Content::Refusal(t) | Content::Summary(t) => text_tokens(t.inner()),
+        Content::Mark(mark) => text_tokens(mark.text()),
         Content::Image(_) => 1500,
         Content::File(file) => match &file.source {
             MediaSource::Base64(data) if file.mime.as_deref() == Some("text/markdown") => {
-                quarter(&data[..data.len() / 4 * 3])
+                text_tokens(&data[..data.len() / 4 * 3])
             }
             _ => 1500,
         },
@@ -169,5 +171,5 @@ fn contents(contents: &[Content]) -> u64 {
 
 /// The provider that a format's messages are for, with the messages.
 pub(crate) fn history(format: Format, messages: Value) -> Option<(Provider, Value)> {
-    rules(format).map(|provider| (provider, messages))
+    rules_provider(format).map(|provider| (provider, messages))
 }

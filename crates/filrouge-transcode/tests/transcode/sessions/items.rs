@@ -8,7 +8,7 @@ pub(crate) fn item(role: Role, channel: &str, parts: Value) -> ItemBody {
     raw_item(role, channel, &parts.to_string())
 }
 
-/// An item with parts as raw JSON.
+/// An item whose parts are raw JSON.
 pub(crate) fn raw_item(role: Role, channel: &str, parts: &str) -> ItemBody {
     ItemBody::new(
         role,
@@ -30,19 +30,19 @@ pub(crate) fn part(part: Value) -> ItemBody {
 }
 
 pub(crate) fn call(id: &str) -> ItemBody {
-    call_of(id, json!({"of": id}))
+    call_with_args(id, json!({"of": id}))
 }
 
-pub(crate) fn call_of(id: &str, args: Value) -> ItemBody {
+pub(crate) fn call_with_args(id: &str, args: Value) -> ItemBody {
     let parts = json!([{"type": "tool_call", "call_id": id, "name": "f", "args": args}]);
     item(Role::Assistant, "tool_call", parts)
 }
 
 pub(crate) fn result(id: &str) -> ItemBody {
-    result_of(id, json!(format!("did {id}")))
+    result_with_content(id, json!(format!("did {id}")))
 }
 
-pub(crate) fn result_of(id: &str, content: Value) -> ItemBody {
+pub(crate) fn result_with_content(id: &str, content: Value) -> ItemBody {
     let parts = json!([{"type": "tool_result", "call_id": id, "ok": true, "content": content}]);
     item(Role::Tool, "tool_result", parts)
 }

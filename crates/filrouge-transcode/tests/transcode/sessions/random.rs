@@ -8,31 +8,31 @@ use proptest::sample::select;
 use crate::sessions::items::{raw_item, translated};
 use crate::test_session::{TestSession, turn_start};
 
-/// One operation on a session. If it is refused, it changes nothing.
+/// One operation on a session. A refused operation changes nothing.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Start { request: u8, language: u8 },
-    Append { request: u8, item: Shape },
+    Append { request: u8, item: ItemTemplate },
     Finalize { request: u8, language: u8 },
     Fail { request: u8, partial: bool },
     Cancel { request: u8, partial: bool },
     Interrupt { request: u8 },
     Replace { request: u8 },
     RedactTurn { request: u8 },
-    Redact { back: u64 },
+    Redact { distance: u64 },
 }
 
-/// An item before it gets its mark.
+/// An item without its mark.
 #[derive(Debug, Clone)]
-pub(crate) struct Shape {
+pub(crate) struct ItemTemplate {
     role: Role,
     channel: &'static str,
     parts: Vec<&'static str>,
     model: Option<&'static str>,
     translated: bool,
     covers: Option<(u64, u64)>,
-    /// The calls that the item refers to.
-    ids: u8,
+    /// Selects the ids of the calls that the item refers to.
+    id_choice: u8,
 }
 
 const CHANNELS: [&str; 18] = [
@@ -153,25 +153,26 @@ fn fitting_channels(kind: usize) -> Vec<(Role, &'static str)> {
     }
 }
 
-fn shape() -> impl Strategy<Value = Shape> {
+fn item_template() -> impl Strategy<Value = ItemTemplate> {
     let texts = prop_oneof![5 => Just(TEXTS[0]), 3 => select(&TEXTS[..]), 2 => select(&MEDIA[..])];
-    let usual = |all: &'static [&'static str]| prop_oneof![2 => Just(all[0]), 2 => select(all)];
+    let mostly_first =
+        |parts: &'static [&'static str]| prop_oneof![2 => Just(parts[0]), 2 => select(parts)];
     let fitting = prop_oneof![
         4 => vec(texts, 1..3).prop_map(|parts| (0, parts)),
         2 => select(&REASONING[..]).prop_map(|part| (1, vec![part])),
-        4 => usual(&CALLS).prop_map(|part| (2, vec![part])),
-        4 => usual(&RESULTS).prop_map(|part| (3, vec![part])),
+        4 => mostly_first(&CALLS).prop_map(|part| (2, vec![part])),
+        4 => mostly_first(&RESULTS).prop_map(|part| (3, vec![part])),
     ];
     let fitting = fitting.prop_flat_map(|(kind, parts)| {
         select(fitting_channels(kind))
             .prop_map(move |(role, channel)| (role, channel, parts.clone()))
     });
-    let every: Vec<&'static str> = [&TEXTS[..], &MEDIA, &REASONING, &CALLS, &RESULTS].concat();
+    let all_parts: Vec<&'static str> = [&TEXTS[..], &MEDIA, &REASONING, &CALLS, &RESULTS].concat();
     let roles = vec![Role::User, Role::Assistant, Role::Tool, Role::System];
     let unfitting = (
         select(roles),
         select(&CHANNELS[..]),
-        vec(select(every), 0..5),
+        vec(select(all_parts), 0..5),
     );
     let models = vec![
         None,
@@ -191,33 +192,33 @@ fn shape() -> impl Strategy<Value = Shape> {
         0..4_u8,
     )
         .prop_map(
-            |((role, channel, parts), model, translated, covers, ids)| Shape {
+            |((role, channel, parts), model, translated, covers, id_choice)| ItemTemplate {
                 role,
                 channel,
                 parts,
                 model,
                 translated,
                 covers,
-                ids,
+                id_choice,
             },
         )
 }
 
 /// Steps of a session with at most eight requests.
-pub(crate) fn steps(longest: usize) -> impl Strategy<Value = Vec<Step>> {
+pub(crate) fn steps(max_steps: usize) -> impl Strategy<Value = Vec<Step>> {
     let request = || prop_oneof![4 => 0..3_u8, 1 => 0..8_u8];
     let step = prop_oneof![
         5 => (0..8_u8, 0..4_u8).prop_map(|(request, language)| Step::Start { request, language }),
-        24 => (request(), shape()).prop_map(|(request, item)| Step::Append { request, item }),
+        24 => (request(), item_template()).prop_map(|(request, item)| Step::Append { request, item }),
         3 => (request(), 0..4_u8).prop_map(|(request, language)| Step::Finalize { request, language }),
         1 => (request(), any::<bool>()).prop_map(|(request, partial)| Step::Fail { request, partial }),
         1 => (request(), any::<bool>()).prop_map(|(request, partial)| Step::Cancel { request, partial }),
         2 => request().prop_map(|request| Step::Interrupt { request }),
         1 => request().prop_map(|request| Step::Replace { request }),
         1 => request().prop_map(|request| Step::RedactTurn { request }),
-        2 => (0..8_u64).prop_map(|back| Step::Redact { back }),
+        2 => (0..8_u64).prop_map(|distance| Step::Redact { distance }),
     ];
-    vec(step, 1..longest).prop_map(|mut steps| {
+    vec(step, 1..max_steps).prop_map(|mut steps| {
         steps.insert(
             0,
             Step::Start {
@@ -229,14 +230,14 @@ pub(crate) fn steps(longest: usize) -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-impl Shape {
+impl ItemTemplate {
     fn item(&self, mark: usize) -> ItemBody {
         let ids = ["c0", "c1", "c2", "c 3\\n"];
-        let id = |at: u8| ids[usize::from(at) % ids.len()];
+        let id = |index: u8| ids[usize::from(index) % ids.len()];
         let parts = format!("[{}]", self.parts.join(","))
             .replace('@', &mark.to_string())
-            .replace('#', id(self.ids))
-            .replace('%', id(self.ids + 1));
+            .replace('#', id(self.id_choice))
+            .replace('%', id(self.id_choice + 1));
         let item = raw_item(self.role, self.channel, &parts);
         let covers = self
             .covers
@@ -255,11 +256,11 @@ impl Shape {
 }
 
 /// A text in one of two languages, or in both.
-fn languages(language: u8, text: &str) -> [Option<String>; 2] {
+fn texts_by_language(language: u8, text: &str) -> [Option<String>; 2] {
     [language != 1, language == 1 || language == 2].map(|is_used| is_used.then(|| text.to_owned()))
 }
 
-/// The request of a step: mostly one whose turn is open, so that few steps are refused.
+/// The request of a step: usually a request with an open turn, so that the engine refuses few steps.
 fn request_of(test: &TestSession, number: u8) -> String {
     let open = test.open_requests();
     match open.len() {
@@ -279,7 +280,7 @@ pub(crate) fn perform(test: &TestSession, step: &Step, mark: usize) {
         Step::Start { request, language } => start(test, &format!("r{request}"), *language, &text),
         Step::Append { request, item } => {
             let appended = test.try_append(&name(request), vec![item.item(mark)]);
-            // If the turn does not exist or has ended, a new one starts.
+            // If the turn does not exist or has ended, another turn starts.
             appended.or_else(|_| start(test, &format!("n{}", mark % 8), 0, &text))
         }
         Step::Finalize {
@@ -287,7 +288,7 @@ pub(crate) fn perform(test: &TestSession, step: &Step, mark: usize) {
             language: 3,
         } => test.try_finalize(&name(request), None, None),
         Step::Finalize { request, language } => {
-            let [neutral, translated] = languages(*language, &text);
+            let [neutral, translated] = texts_by_language(*language, &text);
             test.try_finalize(&name(request), neutral.as_deref(), translated.as_deref())
         }
         Step::Fail {
@@ -305,16 +306,16 @@ pub(crate) fn perform(test: &TestSession, step: &Step, mark: usize) {
             test.try_replace(&format!("r{request}"), start)
         }
         Step::RedactTurn { request } => test.try_redact_turn(&format!("r{request}")),
-        Step::Redact { back } => {
+        Step::Redact { distance } => {
             let last = test.items().last().map_or(0, |i| i.seq);
-            test.try_redact(&[last.saturating_sub(*back).max(1)])
+            test.try_redact(&[last.saturating_sub(*distance).max(1)])
         }
     };
 }
 
 fn start(test: &TestSession, request: &str, language: u8, text: &str) -> Result<(), Failure> {
     let mut start = turn_start(request, "");
-    let [neutral, translated] = languages(language, text);
+    let [neutral, translated] = texts_by_language(language, text);
     start.question_neutral = neutral.map(|t| JsonText::from_plain(&t));
     start.question_translated = translated.map(|t| JsonText::from_plain(&t));
     test.try_start(start).map(|_| ())

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use filrouge_engine::stream::{Ended, ReadyItem, Transcript};
+use filrouge_engine::stream::{ReadyItem, StreamEnd, Transcript};
 use filrouge_transcode::{Decoder, Format, StreamFormat};
 use filrouge_types::RawJson;
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ mod texts;
 use texts::{Texts, blocks, is_prefix_of, recorded_texts};
 
 /// The largest stream, in bytes, that is cut at every position.
-const CUT_BYTES_MAX: usize = 6000;
+const MAX_CUT_BYTES: usize = 6000;
 
 /// A stream of the fixtures.
 pub(crate) struct Stream {
@@ -81,7 +81,7 @@ pub(crate) fn stream_record<'a>(
 
 fn record_text(items: &[ReadyItem], transcript: &Transcript) -> String {
     let mut out = match transcript.ended().unwrap() {
-        Ended::Failed(error) => format!(
+        StreamEnd::Failed(error) => format!(
             "failed {} {} {} {}\n",
             error.code,
             error.source.as_str(),
@@ -129,19 +129,19 @@ fn record_text(items: &[ReadyItem], transcript: &Transcript) -> String {
 pub(crate) fn check_goldens(format: StreamFormat) {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("streams-{format}"));
     std::fs::create_dir_all(&folder).unwrap();
-    let mut wrong = Vec::new();
+    let mut differences = Vec::new();
     for stream in streams(format) {
         let record = stream_record(format, [&stream.bytes[..]]);
         let file = folder.join(format!("{}.items", stream.name));
         std::fs::write(&file, &record).unwrap();
         if std::fs::read_to_string(&stream.golden).unwrap_or_default() != record {
-            wrong.push(format!("{}\n{record}", file.display()));
+            differences.push(format!("{}\n{record}", file.display()));
         }
     }
     assert!(
-        wrong.is_empty(),
-        "if the changes are right, copy these files over the golden files:\n{}",
-        wrong.join("\n\n")
+        differences.is_empty(),
+        "if the changes are correct, copy these files over the golden files:\n{}",
+        differences.join("\n\n")
     );
 }
 
@@ -160,22 +160,22 @@ pub(crate) fn check_chunks(format: StreamFormat) {
 pub(crate) fn check_growth(format: StreamFormat) {
     for stream in streams(format) {
         let mut decoder = Decoder::new(format);
-        let mut before = Texts::new();
+        let mut previous = Texts::new();
         let mut collected = Texts::new();
         for chunk in stream.bytes.chunks(16) {
             decoder.push(chunk);
             if decoder.transcript().ended().is_none() {
                 collected.extend(recorded_texts(&decoder.transcript_mut().take_ready()));
             }
-            let mut now = blocks(decoder.transcript());
-            now.extend(collected.clone());
+            let mut current = blocks(decoder.transcript());
+            current.extend(collected.clone());
             if decoder.transcript().ended().is_none() {
                 assert!(
-                    is_prefix_of(&before, &now),
-                    "{}: {before:?} {now:?}",
+                    is_prefix_of(&previous, &current),
+                    "{}: {previous:?} {current:?}",
                     stream.name
                 );
-                before = now;
+                previous = current;
             }
         }
         decoder.end();
@@ -192,8 +192,8 @@ pub(crate) fn check_growth(format: StreamFormat) {
         collected.extend(last);
         collected.extend(ready);
         assert!(
-            is_prefix_of(&before, &collected),
-            "{}: {before:?} {collected:?}",
+            is_prefix_of(&previous, &collected),
+            "{}: {previous:?} {collected:?}",
             stream.name
         );
     }
@@ -204,9 +204,9 @@ pub(crate) fn check_growth(format: StreamFormat) {
 pub(crate) fn check_cuts(format: StreamFormat, end_of: impl Fn(&Stream) -> Option<usize>) {
     for stream in streams(format) {
         let mut complete = decode_all(format, [&stream.bytes[..]]);
-        let mut all = recorded_texts(&complete.transcript_mut().take_ready());
-        all.extend(blocks(complete.transcript()));
-        let needed = match stream.bytes.first() {
+        let mut complete_texts = recorded_texts(&complete.transcript_mut().take_ready());
+        complete_texts.extend(blocks(complete.transcript()));
+        let end = match stream.bytes.first() {
             // A JSON body is complete with its last `}`.
             Some(b'{' | b'[') => {
                 let last = stream.bytes.iter().rposition(|b| *b == b'}');
@@ -214,20 +214,23 @@ pub(crate) fn check_cuts(format: StreamFormat, end_of: impl Fn(&Stream) -> Optio
             }
             _ => end_of(&stream).unwrap_or(stream.bytes.len()),
         };
-        let step = 1 + stream.bytes.len() / CUT_BYTES_MAX;
+        let step = 1 + stream.bytes.len() / MAX_CUT_BYTES;
         for cut in (0..stream.bytes.len()).step_by(step) {
             let mut decoder = decode_all(format, [&stream.bytes[..cut]]);
-            let place = format!("{} cut at {cut}", stream.name);
+            let case = format!("{} cut at {cut}", stream.name);
             let ready = decoder.transcript_mut().take_ready();
             check_items(&ready);
-            let mut shown = recorded_texts(&ready);
-            shown.extend(blocks(decoder.transcript()));
-            assert!(is_prefix_of(&shown, &all), "{place}: {shown:?}");
+            let mut cut_texts = recorded_texts(&ready);
+            cut_texts.extend(blocks(decoder.transcript()));
+            assert!(
+                is_prefix_of(&cut_texts, &complete_texts),
+                "{case}: {cut_texts:?}"
+            );
             let ended = decoder.transcript().ended().unwrap();
-            if cut < needed {
-                assert!(matches!(ended, Ended::Failed(_)), "{place}: {ended:?}");
+            if cut < end {
+                assert!(matches!(ended, StreamEnd::Failed(_)), "{case}: {ended:?}");
             } else {
-                assert_eq!(Some(ended), complete.transcript().ended(), "{place}");
+                assert_eq!(Some(ended), complete.transcript().ended(), "{case}");
             }
         }
     }
@@ -261,11 +264,11 @@ fn check_decoding(format: StreamFormat, bytes: &[u8], chunk: usize) {
     let mut items = Vec::new();
     for chunk in bytes.chunks(chunk) {
         decoder.push(chunk);
-        // Names of members, marks and escapes are added to the input's size.
+        // Names of members, marks and escapes add to the input's size.
         assert!(
-            decoder.held() <= 6 * bytes.len() + (1 << 17),
+            decoder.buffered_bytes() <= 6 * bytes.len() + (1 << 17),
             "{}",
-            decoder.held()
+            decoder.buffered_bytes()
         );
         items.extend(decoder.transcript_mut().take_ready());
     }
@@ -287,25 +290,27 @@ pub(crate) fn check_random_events(format: StreamFormat) {
         );
     }
     // Terminal events would end most of these inputs at once.
-    let is_last = |e: &Vec<u8>| {
+    let is_terminal = |e: &Vec<u8>| {
         let text = String::from_utf8_lossy(e);
         ["[DONE]", "_stop\"", "completed", "FINISHED"]
             .iter()
             .any(|word| text.contains(word))
     };
-    let last = events.iter().filter(|e| is_last(e)).count();
-    let any = any::<(Vec<Index>, Vec<(Index, u8)>, Index, bool, u8)>();
+    let terminal_count = events.iter().filter(|e| is_terminal(e)).count();
+    let inputs = any::<(Vec<Index>, Vec<(Index, u8)>, Index, bool, u8)>();
     let config = ProptestConfig {
         failure_persistence: None,
         ..ProptestConfig::default()
     };
     let mut runner = proptest::test_runner::TestRunner::new(config);
     runner
-        .run(&any, |(picks, changes, stream, is_random, chunk)| {
+        .run(&inputs, |(picks, changes, stream, is_random, chunk)| {
             let mut bytes = if is_random {
                 let picked = picks.iter().map(|pick| pick.get(&events));
-                let keeps = |event: &&Vec<u8>| !is_last(event) || picks.len() % (last + 2) == 0;
-                picked.filter(keeps).flatten().copied().collect()
+                let is_used = |event: &&Vec<u8>| {
+                    !is_terminal(event) || picks.len() % (terminal_count + 2) == 0
+                };
+                picked.filter(is_used).flatten().copied().collect()
             } else {
                 stream.get(&streams).bytes.clone()
             };
@@ -346,9 +351,9 @@ pub(crate) fn restore_stream(
     let test = TestSession::new();
     test.start("a", "q");
     let results = calls.iter().map(|id| items::result(id));
-    let all: Vec<_> = ready.into_iter().map(|r| r.item).chain(results).collect();
-    if !all.is_empty() {
-        test.append("a", all);
+    let all_items: Vec<_> = ready.into_iter().map(|r| r.item).chain(results).collect();
+    if !all_items.is_empty() {
+        test.append("a", all_items);
     }
     assert_accepted(to, &test.context(to, query(to)))
 }

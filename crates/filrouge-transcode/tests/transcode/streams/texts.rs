@@ -7,15 +7,15 @@ use filrouge_store::draft::PieceKind;
 use filrouge_types::{JsonText, RawJson};
 use serde_json::value::RawValue;
 
-/// The text of each item, by number. An incomplete item has its text so far.
+/// The text of each item, by number. For an incomplete item, its text so far.
 pub(super) type Texts = BTreeMap<u64, String>;
 
-fn plain(inner: &str) -> String {
+fn decode_string(inner: &str) -> String {
     let token = RawJson::from_checked(format!("\"{inner}\""));
     JsonText::from_raw(token).unwrap().to_plain()
 }
 
-/// The text of a list of parts; for parts without text, their JSON.
+/// The text of a list of parts. A part without text is represented by its JSON.
 fn text_of_parts(parts: &str) -> String {
     let parts: Vec<&RawValue> = serde_json::from_str(parts).unwrap();
     let text = |part: &&RawValue| {
@@ -30,7 +30,7 @@ fn text_of_parts(parts: &str) -> String {
         };
         match members.get(member).map_or("\"\"", |value| value.get()) {
             "{}" => String::new(),
-            value if value.starts_with('"') => plain(&value[1..value.len() - 1]),
+            value if value.starts_with('"') => decode_string(&value[1..value.len() - 1]),
             value => value.to_owned(),
         }
     };
@@ -42,11 +42,11 @@ fn growing_text(block: &StreamBlock) -> String {
     let text = |part: &StreamPart| match part.kind {
         PieceKind::Complete if part.text.starts_with('[') => text_of_parts(&part.text),
         PieceKind::Complete => part.text.clone(),
-        PieceKind::ToolCall => match plain(&part.text) {
+        PieceKind::ToolCall => match decode_string(&part.text) {
             args if args.trim() == "{}" => String::new(),
             args => args.trim_start().to_owned(),
         },
-        _ => plain(&part.text),
+        _ => decode_string(&part.text),
     };
     block.parts.iter().map(text).collect()
 }
@@ -64,12 +64,12 @@ pub(super) fn recorded_texts(ready: &[ReadyItem]) -> Texts {
 }
 
 /// Whether each text is a prefix of the text with the same number.
-pub(super) fn is_prefix_of(some: &Texts, complete: &Texts) -> bool {
-    some.iter().all(|(number, text)| {
+pub(super) fn is_prefix_of(partial: &Texts, complete: &Texts) -> bool {
+    partial.iter().all(|(number, text)| {
         // An incomplete surrogate pair at the end becomes a complete character later.
         let text = text.trim_end_matches('\u{fffd}');
         complete
             .get(number)
-            .is_some_and(|all| all.starts_with(text))
+            .is_some_and(|complete_text| complete_text.starts_with(text))
     })
 }

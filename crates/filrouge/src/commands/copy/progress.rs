@@ -12,18 +12,18 @@ use filrouge_store::{Keyring, Position};
 use filrouge_types::{ErrorCode, Failure};
 use indicatif::ProgressBar;
 
-use crate::output::{bar, say};
+use crate::output::{print_stderr, progress_bar};
 
 /// The minimum time between two lines of one stage.
-const SHOW_EVERY: Duration = Duration::from_secs(1);
+const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) struct Progress {
     stop: Arc<AtomicBool>,
     anchors: PathBuf,
     keyring: Arc<Keyring>,
     bar: Option<ProgressBar>,
-    /// The stage of the last line, and when it was printed.
-    shown: Option<(CopyStage, Instant)>,
+    /// The stage and the time of the last printed line.
+    last_line: Option<(CopyStage, Instant)>,
 }
 
 impl Progress {
@@ -32,46 +32,46 @@ impl Progress {
     pub(super) fn new(stop: Arc<AtomicBool>, anchors: PathBuf, keyring: Arc<Keyring>) -> Self {
         let bar = stderr()
             .is_terminal()
-            .then(|| bar("{msg:22} {bar:40} {pos}/{len}"));
+            .then(|| progress_bar("{msg:22} {bar:40} {pos}/{len}"));
         Self {
             stop,
             anchors,
             keyring,
             bar,
-            shown: None,
+            last_line: None,
         }
     }
 
-    fn show(&mut self, stage: CopyStage, done: u64, all: u64) {
-        let words = match stage {
+    fn show(&mut self, stage: CopyStage, done: u64, total: u64) {
+        let label = match stage {
             CopyStage::Source => "verifying the source",
             CopyStage::Commits => "copying commits",
             CopyStage::Sessions => "copying sessions",
             CopyStage::Copy => "verifying the copy",
         };
         if let Some(bar) = &self.bar {
-            bar.set_message(words);
-            bar.set_length(all);
+            bar.set_message(label);
+            bar.set_length(total);
             bar.set_position(done);
             return;
         }
         let is_recent = self
-            .shown
-            .is_some_and(|(s, at)| s == stage && at.elapsed() < SHOW_EVERY);
+            .last_line
+            .is_some_and(|(s, at)| s == stage && at.elapsed() < LINE_INTERVAL);
         if !is_recent {
-            self.shown = Some((stage, Instant::now()));
-            say(format_args!("{words}: {done}/{all}"));
+            self.last_line = Some((stage, Instant::now()));
+            print_stderr(format_args!("{label}: {done}/{total}"));
         }
     }
 }
 
 impl CopyObserver for Progress {
-    fn progress(&mut self, stage: CopyStage, done: u64, all: u64) -> Result<(), Failure> {
+    fn progress(&mut self, stage: CopyStage, done: u64, total: u64) -> Result<(), Failure> {
         if self.stop.load(Ordering::Relaxed) {
-            let what = "the copy was stopped";
-            return Err(Failure::new(ErrorCode::StoreUnavailable, what));
+            let detail = "the copy was stopped";
+            return Err(Failure::new(ErrorCode::StoreUnavailable, detail));
         }
-        self.show(stage, done, all);
+        self.show(stage, done, total);
         Ok(())
     }
 

@@ -20,7 +20,7 @@ pub(super) fn print(
 ) -> anyhow::Result<ExitCode> {
     let verdict = copied.source.verdict();
     let report = &copied.copy;
-    let shown = json!({
+    let output = json!({
         "from": from.to_string(), "to": to.to_string(), "store_id": copied.store_id,
         "commit": copied.position.commit_no, "resumed": copied.resumed,
         "sessions_known": copied.sessions_unchanged, "sessions": report.sessions,
@@ -30,7 +30,7 @@ pub(super) fn print(
         "copy": { "status": report.verdict(), "findings": report.findings },
         "left_out": copied.left_out,
     });
-    show(config.json, &shown, |out| write(out, copied))?;
+    show(config.json, &output, |out| write(out, copied))?;
     Ok(code(verdict == Verdict::Intact))
 }
 

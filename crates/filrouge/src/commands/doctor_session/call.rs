@@ -32,7 +32,10 @@ impl CallState {
     ) -> Result<Self, Failure> {
         let lease = engine.calls.lease(caller, id).await?;
         let mut checkpoints = engine.calls.checkpoints(caller, id).await?;
-        let unreadable = checkpoints.iter().take_while(|one| one.is_err()).count();
+        let unreadable = checkpoints
+            .iter()
+            .take_while(|checkpoint| checkpoint.is_err())
+            .count();
         let newest = (unreadable < checkpoints.len()).then(|| checkpoints.swap_remove(unreadable));
         Ok(Self {
             lease: Some(lease),
@@ -47,7 +50,7 @@ impl CallState {
     }
 
     /// The seq and the label of the newest readable checkpoint, as text; `None` if there is none.
-    pub(crate) fn checkpoint(&self) -> Option<String> {
+    pub(crate) fn checkpoint_text(&self) -> Option<String> {
         let checkpoint = self.checkpoint.as_ref()?;
         let label = checkpoint.label.as_deref();
         let label = label.map_or_else(String::new, |label| format!(", {}", printable(label)));
@@ -56,14 +59,14 @@ impl CallState {
 
     /// The lease holder, the fence and the time at which the lease expires, as text; `None` if the session has no lease
     /// holder.
-    pub(crate) fn held(&self) -> Option<String> {
+    pub(crate) fn lease_text(&self) -> Option<String> {
         let lease = self.lease.as_ref()?;
         let (holder, until) = (printable(lease.holder.as_ref()?), lease.expires_at?);
         Some(format!("by {holder}, fence {}, until {until}", lease.fence))
     }
 
     pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        match self.checkpoint() {
+        match self.checkpoint_text() {
             Some(checkpoint) => writeln!(out, "checkpoint  seq {checkpoint}")?,
             None => writeln!(out, "checkpoint  none")?,
         }
@@ -71,8 +74,8 @@ impl CallState {
             let count = self.checkpoints_unreadable;
             writeln!(out, "            {count} newer CANNOT BE READ")?;
         }
-        match self.held() {
-            Some(held) => writeln!(out, "held        {held}"),
+        match self.lease_text() {
+            Some(lease) => writeln!(out, "held        {lease}"),
             None => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! What a restore would send and leave out, in each format.
+//! The messages that a restore would send, and the items that it would leave out, in each format.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ pub(super) struct Restored {
     /// `null` when the restore fails.
     pub(super) context: Option<SentContext>,
     /// The error of a restore that fails.
-    pub(super) error: Option<Refused>,
+    pub(super) error: Option<RestoreError>,
 }
 
 #[derive(Serialize)]
@@ -43,7 +43,7 @@ pub(super) struct WithErrors {
 }
 
 #[derive(Serialize)]
-pub(super) struct Refused {
+pub(super) struct RestoreError {
     pub(super) code: &'static str,
     pub(super) detail: String,
 }
@@ -54,18 +54,18 @@ impl Restored {
     }
 }
 
-/// Restores the session in each format, or only in the format `only`. All formats except `pairs` are rendered from the
+/// Restores the session in each format, or only in `only_format`. All formats except `pairs` are rendered from the
 /// same two plans.
-pub(super) async fn all(
+pub(super) async fn restore_all(
     engine: &Engine,
     caller: &Caller,
     id: &SessionId,
-    only: Option<Format>,
+    only_format: Option<Format>,
 ) -> Vec<Restored> {
     let formats = || {
         Format::ALL
             .into_iter()
-            .filter(|f| only.is_none_or(|o| o == *f))
+            .filter(|f| only_format.is_none_or(|only| only == *f))
     };
     let query = RestoreQuery::default();
     let errors = RestoreQuery {
@@ -91,9 +91,13 @@ pub(super) async fn all(
     restored
 }
 
-/// Adds to the findings about unanswered calls how the restores treat these calls.
+/// Adds the treatment of unanswered calls by the restores to the findings about these calls.
 pub(super) fn add_findings(diagnosis: &mut Diagnosis, restored: &[Restored]) {
-    let sent = || restored.iter().filter_map(|one| one.context.as_ref());
+    let sent = || {
+        restored
+            .iter()
+            .filter_map(|restored| restored.context.as_ref())
+    };
     let left_out: BTreeSet<u64> = sent()
         .flat_map(|sent| &sent.report.dropped)
         .filter(|dropped| dropped.reason == "unanswered_call")
@@ -101,7 +105,7 @@ pub(super) fn add_findings(diagnosis: &mut Diagnosis, restored: &[Restored]) {
         .collect();
     let answered: BTreeSet<u64> = sent()
         .filter_map(|sent| sent.unanswered_as_errors.as_ref())
-        .flat_map(|other| other.answered.iter().copied())
+        .flat_map(|with_errors| with_errors.answered.iter().copied())
         .collect();
     for finding in &mut diagnosis.findings {
         if finding.code != "unanswered_call" {
@@ -110,12 +114,12 @@ pub(super) fn add_findings(diagnosis: &mut Diagnosis, restored: &[Restored]) {
         let calls = diagnosis.unanswered.iter();
         let calls = calls.filter(|call| Some(call.turn_id) == finding.turn_id);
         let seqs: BTreeSet<u64> = calls.map(|call| call.seq).collect();
-        let lost: Vec<u64> = seqs.intersection(&left_out).copied().collect();
-        match lost.len() {
+        let dropped: Vec<u64> = seqs.intersection(&left_out).copied().collect();
+        match dropped.len() {
             0 => {}
-            _ if seqs.len() > lost.len() => {
-                let lost = ranges(&lost);
-                finding.what += &format!(": restore leaves out the groups of seq {lost}");
+            _ if seqs.len() > dropped.len() => {
+                let dropped = ranges(&dropped);
+                finding.what += &format!(": restore leaves out the groups of seq {dropped}");
             }
             1 => finding.what += ": restore leaves out its group",
             _ => finding.what += ": restore leaves out their groups",
@@ -136,32 +140,32 @@ pub(super) fn ranges(seqs: &[u64]) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-type Planned = Result<Plan, Failure>;
+type PlanResult = Result<Plan, Failure>;
 
 /// Renders a restore in one format from the plan `dropped`, which leaves unanswered calls out. The same restore from
 /// the plan `answered`, which answers these calls with an error, is added for comparison.
-fn restored_as(format: Format, dropped: &Planned, answered: Option<&Planned>) -> Restored {
-    let refused = |failure: &Failure| Restored {
+fn restored_as(format: Format, dropped: &PlanResult, answered: Option<&PlanResult>) -> Restored {
+    let failed = |failure: &Failure| Restored {
         format: format.as_str(),
         context: None,
-        error: Some(Refused {
+        error: Some(RestoreError {
             code: failure.code.as_str(),
             detail: failure.detail.clone(),
         }),
     };
     let sent = match dropped {
         Ok(plan) => render(plan.clone(), format),
-        Err(failure) => return refused(failure),
+        Err(failure) => return failed(failure),
     };
     let unanswered_as_errors = match answered {
         Some(Ok(plan)) => with_errors(&sent, plan, format),
-        Some(Err(failure)) => return refused(failure),
+        Some(Err(failure)) => return failed(failure),
         None => None,
     };
     Restored {
         format: format.as_str(),
         context: Some(SentContext {
-            messages: messages(&sent),
+            messages: message_count(&sent),
             report: sent.report,
             unanswered_as_errors,
         }),
@@ -169,9 +173,9 @@ fn restored_as(format: Format, dropped: &Planned, answered: Option<&Planned>) ->
     }
 }
 
-fn messages(context: &Context) -> usize {
-    let all: Result<Vec<IgnoredAny>, _> = serde_json::from_str(context.messages.as_str());
-    all.map_or(0, |all| all.len())
+fn message_count(context: &Context) -> usize {
+    let messages: Result<Vec<IgnoredAny>, _> = serde_json::from_str(context.messages.as_str());
+    messages.map_or(0, |messages| messages.len())
 }
 
 /// Renders `plan`, which answers unanswered calls with an error, and compares the result with `sent`; `None` if they
@@ -191,11 +195,11 @@ fn with_errors(sent: &Context, plan: &Plan, format: Format) -> Option<WithErrors
     let calls = plan.turns.iter().flat_map(|turn| &turn.blocks);
     let calls = calls.flat_map(|block| match block {
         Block::Calls(calls) => calls.calls.as_slice(),
-        Block::Say(_) => &[],
+        Block::Message(_) => &[],
     });
     let unanswered = calls.filter(|call| call.result.seq.is_none());
     Some(WithErrors {
-        messages: messages(errors),
+        messages: message_count(errors),
         kept: errors.report.kept,
         restored,
         answered: unanswered.map(|call| call.seq).collect(),

@@ -4,65 +4,65 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use filrouge_engine::diagnosis::{
-    Diagnosis, Draft, DraftPiece, LastItem, Level, PendingTurn, TurnError, UnansweredCall, count,
-    span,
+    Diagnosis, Draft, DraftPiece, LastItem, Level, PendingTurn, TurnError, UnansweredCall,
+    format_count, format_duration,
 };
 use filrouge_store::verify::Verdict;
 use filrouge_types::{JsonText, RawJson, Session, TurnStatus};
 
 use super::State;
 use super::restored::{Restored, SentContext, ranges};
-use crate::output::{first_line, printable, second};
+use crate::output::{first_line, printable, utc_time};
 
 /// The maximum number of characters of a recorded text on one line.
 const WIDTH: usize = 100;
 
 pub(super) fn write(out: &mut impl Write, state: &State) -> io::Result<()> {
     let diagnosis = &state.diagnosis;
-    head(out, diagnosis)?;
+    write_head(out, diagnosis)?;
     state.call.write(out)?;
-    findings(out, state)?;
-    section(
+    write_findings(out, state)?;
+    write_section(
         out,
         "open and interrupted turns",
         &diagnosis.pending,
-        pending,
+        pending_lines,
     )?;
-    section(out, "drafts", &diagnosis.drafts, draft)?;
-    section(out, "unanswered calls", &diagnosis.unanswered, call)?;
-    section(out, "errors", &diagnosis.errors, error)?;
-    section(out, "last items", &diagnosis.items, item)?;
-    section(out, "restore", &state.restore, restored)
+    write_section(out, "drafts", &diagnosis.drafts, draft_lines)?;
+    write_section(out, "unanswered calls", &diagnosis.unanswered, call_lines)?;
+    write_section(out, "errors", &diagnosis.errors, error_lines)?;
+    write_section(out, "last items", &diagnosis.items, item_lines)?;
+    write_section(out, "restore", &state.restore, restored_lines)
 }
 
-fn section<T>(
+fn write_section<T>(
     out: &mut impl Write,
     title: &str,
-    all: &[T],
-    mut one: impl FnMut(&T) -> Vec<String>,
+    entries: &[T],
+    mut to_lines: impl FnMut(&T) -> Vec<String>,
 ) -> io::Result<()> {
-    if all.is_empty() {
+    if entries.is_empty() {
         return Ok(());
     }
     writeln!(out, "\n{title}")?;
-    for line in all.iter().flat_map(&mut one) {
+    for line in entries.iter().flat_map(&mut to_lines) {
         writeln!(out, "  {}", line.trim_end())?;
     }
     Ok(())
 }
 
 /// A text on one line, cut to [`WIDTH`] characters.
-fn short(text: &str) -> String {
+fn one_line(text: &str) -> String {
     first_line(&text.replace(['\n', '\r', '\t'], " "), WIDTH)
 }
 
 fn json(value: Option<&RawJson>) -> String {
-    short(value.map_or("", RawJson::as_str))
+    one_line(value.map_or("", RawJson::as_str))
 }
 
-fn head(out: &mut impl Write, diagnosis: &Diagnosis) -> io::Result<()> {
+fn write_head(out: &mut impl Write, diagnosis: &Diagnosis) -> io::Result<()> {
     if let Some(session) = &diagnosis.session {
-        session_lines(out, session)?;
+        write_session(out, session)?;
     }
     let turns = &diagnosis.turns;
     writeln!(
@@ -71,22 +71,22 @@ fn head(out: &mut impl Write, diagnosis: &Diagnosis) -> io::Result<()> {
         turns.open, turns.interrupted, turns.failed, turns.cancelled, turns.finalized
     )?;
     let verification = &diagnosis.verification;
-    let word = match verification.status {
+    let verdict = match verification.status {
         Verdict::Intact => "intact",
         Verdict::Broken => "BROKEN",
         Verdict::CannotTell => "cannot tell",
     };
     writeln!(
         out,
-        "verified    {word}: {}, {}",
-        count(verification.turns, "turn"),
-        count(verification.items, "item")
+        "verified    {verdict}: {}, {}",
+        format_count(verification.turns, "turn"),
+        format_count(verification.items, "item")
     )
 }
 
-fn session_lines(out: &mut impl Write, session: &Session) -> io::Result<()> {
+fn write_session(out: &mut impl Write, session: &Session) -> io::Result<()> {
     let title = session.title.as_deref().unwrap_or("");
-    let line = format!("session     {}  {}", session.session_id, short(title));
+    let line = format!("session     {}  {}", session.session_id, one_line(title));
     writeln!(out, "{}", line.trim_end())?;
     let owner = session
         .identity_id
@@ -96,88 +96,88 @@ fn session_lines(out: &mut impl Write, session: &Session) -> io::Result<()> {
         out,
         "            {}, {}, {}, last seq {}",
         session.status,
-        short(&owner),
-        count(session.turn_count, "turn"),
+        one_line(&owner),
+        format_count(session.turn_count, "turn"),
         session.last_seq
     )?;
-    let (created, updated) = (second(session.created_at), second(session.updated_at));
+    let (created, updated) = (utc_time(session.created_at), utc_time(session.updated_at));
     writeln!(out, "            created {created}, updated {updated}")
 }
 
-fn findings(out: &mut impl Write, state: &State) -> io::Result<()> {
+fn write_findings(out: &mut impl Write, state: &State) -> io::Result<()> {
     let findings = &state.diagnosis.findings;
     if findings.is_empty() && state.ok {
         writeln!(out, "\nnothing is wrong")?;
     }
     for finding in findings {
-        let word = match finding.level {
+        let level = match finding.level {
             Level::Problem => "PROBLEM",
             Level::Note => "note",
         };
         let what = printable(&finding.what).replace(['\n', '\t'], " ");
         let hint = printable(&finding.hint).replace(['\n', '\t'], " ");
-        writeln!(out, "\n{word:<8} {}", first_line(&what, 400))?;
+        writeln!(out, "\n{level:<8} {}", first_line(&what, 400))?;
         writeln!(out, "         hint: {}", first_line(&hint, 400))?;
     }
     Ok(())
 }
 
-fn pending(turn: &PendingTurn) -> Vec<String> {
+fn pending_lines(turn: &PendingTurn) -> Vec<String> {
     let request = turn.request_id.as_ref().map_or("?", |r| r.as_str());
     let mut lines = vec![
         format!(
             "{}  {}  request_id {}",
             turn.turn_id,
             turn.status,
-            short(request)
+            one_line(request)
         ),
         format!(
             "  turn {}, seq {} to {}, {}, last written {} ago",
             turn.ordinal,
             turn.first_seq,
             turn.last_seq,
-            count(turn.items, "item"),
-            span(turn.silent_ms)
+            format_count(turn.items, "item"),
+            format_duration(turn.silent_ms)
         ),
     ];
     if let Some(recorder) = &turn.recorder {
-        let gone = if recorder.gone { ", which is gone" } else { "" };
+        let note = if recorder.gone { ", which is gone" } else { "" };
         lines.push(format!(
-            "  stream {} by {:?}{gone}, begun {}, last heartbeat {} ago",
+            "  stream {} by {:?}{note}, begun {}, last heartbeat {} ago",
             recorder.stream,
-            short(&recorder.writer),
-            second(recorder.begun_at),
-            span(recorder.beat_age_ms)
+            one_line(&recorder.writer),
+            utc_time(recorder.begun_at),
+            format_duration(recorder.beat_age_ms)
         ));
     }
     if turn.waits_for_human {
         lines.push("  waits for a human".to_owned());
     }
     if turn.status == TurnStatus::Open
-        && let Some(left) = turn.interrupted_in_ms
+        && let Some(remaining) = turn.interrupted_in_ms
     {
         lines.push(format!(
             "  interrupted in {} if nothing is written",
-            span(left)
+            format_duration(remaining)
         ));
     }
     lines
 }
 
-fn draft(draft: &Draft) -> Vec<String> {
+fn draft_lines(draft: &Draft) -> Vec<String> {
     let head = format!(
         "turn {}  stream {}  {} in {}, chunk {}",
         draft.turn_id,
         draft.stream,
-        count(draft.chars, "character"),
-        count(draft.pieces.len() as u64, "piece"),
+        format_count(draft.chars, "character"),
+        format_count(draft.pieces.len() as u64, "piece"),
         draft.chunk
     );
-    let shown = draft.pieces.iter().map(piece);
-    [head].into_iter().chain(shown).collect()
+    let pieces = draft.pieces.iter().map(piece_line);
+    [head].into_iter().chain(pieces).collect()
 }
 
-fn piece(piece: &DraftPiece) -> String {
+fn piece_line(piece: &DraftPiece) -> String {
     let done = if piece.done { "done" } else { "growing" };
     let plain = |text: &Option<JsonText>| text.as_ref().map(JsonText::to_plain);
     let value = piece.value.as_ref().map(|v| v.as_str().to_owned());
@@ -197,31 +197,31 @@ fn piece(piece: &DraftPiece) -> String {
         piece.kind,
         done,
         piece.chars,
-        short(&texts.collect::<Vec<_>>().join(" "))
+        one_line(&texts.collect::<Vec<_>>().join(" "))
     )
 }
 
-fn call(call: &UnansweredCall) -> Vec<String> {
+fn call_lines(call: &UnansweredCall) -> Vec<String> {
     let tool = call.tool.as_deref().unwrap_or("");
     vec![
         format!(
             "{:>5}  {}  {} {}",
             call.seq,
-            short(&call.call_id),
-            short(tool),
+            one_line(&call.call_id),
+            one_line(tool),
             json(call.args.as_ref())
         ),
         format!(
             "       turn {}, {}, called {} ago",
             call.turn_id,
             call.turn_status,
-            span(call.age_ms)
+            format_duration(call.age_ms)
         ),
     ]
 }
 
-fn error(error: &TurnError) -> Vec<String> {
-    let or_dash = |text: &Option<String>| short(text.as_deref().unwrap_or("-"));
+fn error_lines(error: &TurnError) -> Vec<String> {
+    let or_dash = |text: &Option<String>| one_line(text.as_deref().unwrap_or("-"));
     let retryable = match error.retryable {
         Some(true) => "retryable",
         Some(false) => "not retryable",
@@ -238,7 +238,7 @@ fn error(error: &TurnError) -> Vec<String> {
             "       turn {}, source {}, {retryable}, {}",
             error.turn_id,
             or_dash(&error.source),
-            second(error.at)
+            utc_time(error.at)
         ),
     ];
     if error.detail.is_some() {
@@ -247,35 +247,35 @@ fn error(error: &TurnError) -> Vec<String> {
     lines
 }
 
-fn item(item: &LastItem) -> Vec<String> {
+fn item_lines(item: &LastItem) -> Vec<String> {
     let names = [item.agent.as_deref(), item.model.as_deref()];
     let names: Vec<&str> = names.into_iter().flatten().collect();
-    let by = match names.is_empty() {
+    let author = match names.is_empty() {
         true => String::new(),
-        false => format!("({}) ", short(&names.join(" "))),
+        false => format!("({}) ", one_line(&names.join(" "))),
     };
     let text = if item.redacted {
         "(redacted)"
     } else {
         &item.text
     };
-    let more = if item.cut { "…" } else { "" };
+    let ellipsis = if item.cut { "…" } else { "" };
     vec![format!(
-        "{:>5}  {:<9} {:<12} {by}{}",
+        "{:>5}  {:<9} {:<12} {author}{}",
         item.seq,
         item.role.as_str(),
-        short(item.channel.as_str()),
-        short(&format!("{text}{more}"))
+        one_line(item.channel.as_str()),
+        one_line(&format!("{text}{ellipsis}"))
     )]
 }
 
-fn restored(restored: &Restored) -> Vec<String> {
+fn restored_lines(restored: &Restored) -> Vec<String> {
     let format = restored.format;
     if let Some(error) = &restored.error {
         return vec![format!(
             "{format:<17} {}: {}",
             error.code,
-            short(&error.detail)
+            one_line(&error.detail)
         )];
     }
     restored
@@ -288,8 +288,8 @@ fn sent_lines(format: &str, sent: &SentContext) -> Vec<String> {
     let report = &sent.report;
     let mut lines = vec![format!(
         "{format:<17} {}: {} kept, {} left out, {} changed",
-        count(sent.messages as u64, "message"),
-        count(report.kept as u64, "item"),
+        format_count(sent.messages as u64, "message"),
+        format_count(report.kept as u64, "item"),
         report.dropped.len(),
         report.adapted.len()
     )];
@@ -297,28 +297,28 @@ fn sent_lines(format: &str, sent: &SentContext) -> Vec<String> {
     lines.extend(by_reason("left out", dropped));
     let adapted = report.adapted.iter().map(|a| (a.change, a.seq));
     lines.extend(by_reason("changed", adapted));
-    if let Some(other) = &sent.unanswered_as_errors {
+    if let Some(with_errors) = &sent.unanswered_as_errors {
         lines.push(format!(
             "  with unanswered=error: {}, {} kept; restored: {}; answered by an error: {}",
-            count(other.messages as u64, "message"),
-            count(other.kept as u64, "item"),
-            short(&ranges(&other.restored)),
-            short(&ranges(&other.answered))
+            format_count(with_errors.messages as u64, "message"),
+            format_count(with_errors.kept as u64, "item"),
+            one_line(&ranges(&with_errors.restored)),
+            one_line(&ranges(&with_errors.answered))
         ));
     }
     lines
 }
 
 fn by_reason<'a>(
-    word: &'a str,
-    all: impl Iterator<Item = (&'static str, u64)>,
+    label: &'a str,
+    entries: impl Iterator<Item = (&'static str, u64)>,
 ) -> impl Iterator<Item = String> + 'a {
     let mut reasons: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
-    for (reason, seq) in all {
+    for (reason, seq) in entries {
         reasons.entry(reason).or_default().push(seq);
     }
     let line = move |(reason, seqs): (&str, Vec<u64>)| {
-        format!("  {word}, {reason}: {}", short(&ranges(&seqs)))
+        format!("  {label}, {reason}: {}", one_line(&ranges(&seqs)))
     };
     reasons.into_iter().map(line)
 }
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn texts_stay_on_one_line_without_control_characters() {
-        assert_eq!(short("a\nb\u{1b}[2J\tc"), "a b\u{fffd}[2J c");
-        assert_eq!(short(&"x".repeat(500)).chars().count(), WIDTH);
+        assert_eq!(one_line("a\nb\u{1b}[2J\tc"), "a b\u{fffd}[2J c");
+        assert_eq!(one_line(&"x".repeat(500)).chars().count(), WIDTH);
     }
 }

@@ -13,14 +13,14 @@ const SIZE_MAX: u64 = 64 << 20;
 /// The maximum number of backups of one file.
 const BACKUPS_MAX: u32 = 10_000;
 
-fn failed(path: &Path, error: &io::Error) -> Usage {
+fn file_error(path: &Path, error: &io::Error) -> Usage {
     Usage::new(format!("{}: {error}", path.display()))
 }
 
-/// The text of a file; `None` when there is none.
+/// Reads the text of a file; `None` when the file is missing.
 pub(super) fn read(path: &Path) -> Result<Option<String>, Usage> {
-    let meta = match fs::metadata(path) {
-        Ok(meta) => meta,
+    let metadata = match fs::metadata(path) {
+        Ok(metadata) => metadata,
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             // A dangling link is refused: writing would replace the link by a file.
             return match fs::symlink_metadata(path) {
@@ -31,19 +31,19 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, Usage> {
                 Err(_) => Ok(None),
             };
         }
-        Err(e) => return Err(failed(path, &e)),
+        Err(e) => return Err(file_error(path, &e)),
     };
-    if !meta.is_file() || meta.len() > SIZE_MAX {
+    if !metadata.is_file() || metadata.len() > SIZE_MAX {
         return Err(Usage::new(format!(
             "{} is no configuration file",
             path.display()
         )));
     }
-    let text = fs::read_to_string(path).map_err(|e| failed(path, &e))?;
+    let text = fs::read_to_string(path).map_err(|e| file_error(path, &e))?;
     Ok(Some(text))
 }
 
-/// Replaces the file's content by `new`. Fails if the content is no longer `old`; `None` stands for a missing file.
+/// Replaces the file's content by `new`. Fails if the content is no longer `old`; `None` means a missing file.
 /// Returns the path of the backup of `old`. If `path` is a link, its target is replaced. The file's mode is kept.
 pub(super) fn replace(
     path: &Path,
@@ -51,10 +51,10 @@ pub(super) fn replace(
     new: &str,
 ) -> anyhow::Result<Option<PathBuf>> {
     if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(|e| failed(folder, &e))?;
+        fs::create_dir_all(folder).map_err(|e| file_error(folder, &e))?;
     }
     let target = match old {
-        Some(_) => fs::canonicalize(path).map_err(|e| failed(path, &e))?,
+        Some(_) => fs::canonicalize(path).map_err(|e| file_error(path, &e))?,
         None => path.to_owned(),
     };
     let mode = match old {
@@ -65,9 +65,14 @@ pub(super) fn replace(
         Some(old) => Some(back_up(&target, old, mode)?),
         None => None,
     };
-    let temporary = with_ending(&target, &format!(".filrouge-{}", std::process::id()));
+    let temporary = with_suffix(&target, &format!(".filrouge-{}", std::process::id()));
     let written = write(&temporary, new, mode).and_then(|()| {
-        if read(&target).ok().as_ref().map(|now| now.as_deref()) != Some(old) {
+        if read(&target)
+            .ok()
+            .as_ref()
+            .map(|current| current.as_deref())
+            != Some(old)
+        {
             return Err(io::Error::other(
                 "it has changed meanwhile; nothing was changed",
             ));
@@ -75,9 +80,9 @@ pub(super) fn replace(
         fs::rename(&temporary, &target)
     });
     if let Err(e) = written {
-        // The temporary file is useless now.
+        // The temporary file is no longer needed; if it cannot be removed, the first error matters.
         let _ = fs::remove_file(&temporary);
-        return Err(failed(&target, &e).into());
+        return Err(file_error(&target, &e).into());
     }
     if let Some(folder) = target.parent() {
         File::open(folder)?.sync_all()?;
@@ -85,20 +90,20 @@ pub(super) fn replace(
     Ok(backup)
 }
 
-fn with_ending(path: &Path, ending: &str) -> PathBuf {
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(ending);
+    name.push(suffix);
     name.into()
 }
 
-/// Writes the old content to `NAME.bak.N`, with the first free number.
+/// Writes the old content to `NAME.bak.N`, where N is the first free number.
 fn back_up(target: &Path, old: &str, mode: u32) -> Result<PathBuf, Usage> {
     for number in 1..=BACKUPS_MAX {
-        let backup = with_ending(target, &format!(".bak.{number}"));
+        let backup = with_suffix(target, &format!(".bak.{number}"));
         match write(&backup, old, mode) {
             Ok(()) => return Ok(backup),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(e) => return Err(failed(&backup, &e)),
+            Err(e) => return Err(file_error(&backup, &e)),
         }
     }
     Err(Usage::new(format!(

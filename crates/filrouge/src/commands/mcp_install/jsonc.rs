@@ -4,77 +4,80 @@ use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstObject, CstObjectProp, CstRootNode};
 use serde_json::Value;
 
-use super::{Edit, NAME, Refused, existing_entry};
+use super::{Edit, NAME, RefusedEdit, existing_entry};
 
 /// The entry that a file should have.
-pub(super) struct Wanted<'a> {
+pub(super) struct ExpectedEntry<'a> {
     /// The member of the document that contains the servers.
     pub(super) section: &'static str,
-    /// The command line with which an existing entry must begin to count as the same server. The user may have appended
-    /// arguments.
-    pub(super) runs: &'a [&'a str],
+    /// The start of the command line of an existing entry that runs this server. The user may have appended arguments.
+    pub(super) command_line: &'a [&'a str],
     /// The server's entry.
     pub(super) entry: Value,
     /// Whether the client accepts comments and trailing commas.
-    pub(super) comments: bool,
+    pub(super) allow_comments: bool,
     /// The first member of a new file.
-    pub(super) head: Option<(&'static str, Value)>,
+    pub(super) first_member: Option<(&'static str, Value)>,
 }
 
 /// The byte order mark that some editors write.
-const MARK: &str = "\u{feff}";
+const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// Computes the edit that adds the wanted entry to `text`.
-pub(super) fn edit(text: &str, wanted: &Wanted<'_>) -> Result<Edit, Refused> {
-    let marked = text.strip_prefix(MARK);
-    let inner = marked.unwrap_or(text);
-    if inner.trim().is_empty() {
-        return Ok(Edit::Change(new_file(wanted)));
+pub(super) fn edit(text: &str, expected: &ExpectedEntry<'_>) -> Result<Edit, RefusedEdit> {
+    let without_mark = text.strip_prefix(BYTE_ORDER_MARK);
+    let document_text = without_mark.unwrap_or(text);
+    if document_text.trim().is_empty() {
+        return Ok(Edit::Change(new_file(expected)));
     }
-    let root = read(inner, wanted.comments).map_err(|what| Refused {
-        what,
+    let root = parse(document_text, expected.allow_comments).map_err(|reason| RefusedEdit {
+        reason,
         by_hand: None,
     })?;
-    let by_hand = |what: String| Refused {
-        what,
-        by_hand: Some(wanted.lines()),
+    let by_hand = |reason: String| RefusedEdit {
+        reason,
+        by_hand: Some(expected.manual_lines()),
     };
     let not_object = |name: &str| by_hand(format!("{name} is no object"));
     let document = root
         .object_value()
         .ok_or_else(|| not_object("the document"))?;
-    match unique_member(&document, wanted.section).map_err(by_hand)? {
+    match unique_member(&document, expected.section).map_err(by_hand)? {
         None => {
-            let section = serde_json::json!({ NAME: wanted.entry });
-            document.append(wanted.section, input(&section));
+            let section = serde_json::json!({ NAME: expected.entry });
+            document.append(expected.section, to_cst(&section));
         }
         Some(section) => {
             let section = section.object_value();
-            let section = section.ok_or_else(|| not_object(wanted.section))?;
+            let section = section.ok_or_else(|| not_object(expected.section))?;
             if let Some(entry) = unique_member(&section, NAME).map_err(by_hand)? {
-                let name = format!("{}.{NAME}", wanted.section);
+                let name = format!("{}.{NAME}", expected.section);
                 let entry = entry.value().and_then(|value| value.to_serde_value());
                 let entry = entry.unwrap_or_default();
-                let is_off = entry["enabled"] == false;
-                return existing_entry(&name, runs(&entry, wanted.runs), is_off).map_err(by_hand);
+                let is_disabled = entry["enabled"] == false;
+                return existing_entry(
+                    &name,
+                    starts_with_command_line(&entry, expected.command_line),
+                    is_disabled,
+                )
+                .map_err(by_hand);
             }
-            section.append(NAME, input(&wanted.entry));
+            section.append(NAME, to_cst(&expected.entry));
         }
     }
     Ok(Edit::Change(format!(
         "{}{root}",
-        marked.map_or("", |_| MARK)
+        without_mark.map_or("", |_| BYTE_ORDER_MARK)
     )))
 }
 
-/// Parses one document; the error names the line and column of the fault. `comments` says whether comments and trailing
-/// commas are accepted.
-fn read(text: &str, comments: bool) -> Result<CstRootNode, String> {
-    if !comments {
-        serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|why| {
-            let (line, column, why) = (why.line(), why.column(), why.to_string());
-            let what = why.split(" at line").next().unwrap_or_default();
-            format!("line {line}, column {column}: {what}")
+/// Parses one document. The error names the line and column of the fault. `allow_comments` also allows trailing commas.
+fn parse(text: &str, allow_comments: bool) -> Result<CstRootNode, String> {
+    if !allow_comments {
+        serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|error| {
+            let (line, column, error) = (error.line(), error.column(), error.to_string());
+            let message = error.split(" at line").next().unwrap_or_default();
+            format!("line {line}, column {column}: {message}")
         })?;
     }
     let options = ParseOptions {
@@ -89,32 +92,32 @@ fn read(text: &str, comments: bool) -> Result<CstRootNode, String> {
         allow_non_finite_numbers: false,
         allow_extended_string_escapes: false,
     };
-    CstRootNode::parse(text, &options).map_err(|why| {
-        let (line, column) = (why.line_display(), why.column_display());
-        format!("line {line}, column {column}: {}", why.kind())
+    CstRootNode::parse(text, &options).map_err(|error| {
+        let (line, column) = (error.line_display(), error.column_display());
+        format!("line {line}, column {column}: {}", error.kind())
     })
 }
 
-/// Converts a value for insertion.
-fn input(value: &Value) -> CstInputValue {
+/// Converts a value to the type that the editor inserts.
+fn to_cst(value: &Value) -> CstInputValue {
     match value {
         Value::Null => CstInputValue::Null,
-        Value::Bool(word) => CstInputValue::Bool(*word),
+        Value::Bool(value) => CstInputValue::Bool(*value),
         Value::Number(number) => CstInputValue::Number(number.to_string()),
         Value::String(text) => CstInputValue::String(text.clone()),
-        Value::Array(values) => CstInputValue::Array(values.iter().map(input).collect()),
+        Value::Array(values) => CstInputValue::Array(values.iter().map(to_cst).collect()),
         Value::Object(members) => {
             let members = members
                 .iter()
-                .map(|(name, value)| (name.clone(), input(value)));
+                .map(|(name, value)| (name.clone(), to_cst(value)));
             CstInputValue::Object(members.collect())
         }
     }
 }
 
-impl Wanted<'_> {
+impl ExpectedEntry<'_> {
     /// The lines to write by hand.
-    fn lines(&self) -> String {
+    fn manual_lines(&self) -> String {
         format!(
             "{:#}",
             serde_json::json!({ self.section: { NAME: self.entry } })
@@ -122,13 +125,13 @@ impl Wanted<'_> {
     }
 }
 
-fn new_file(wanted: &Wanted<'_>) -> String {
+fn new_file(expected: &ExpectedEntry<'_>) -> String {
     let mut document = serde_json::Map::new();
-    if let Some((name, value)) = &wanted.head {
+    if let Some((name, value)) = &expected.first_member {
         document.insert((*name).to_owned(), value.clone());
     }
-    let section = serde_json::json!({ NAME: wanted.entry });
-    document.insert(wanted.section.to_owned(), section);
+    let section = serde_json::json!({ NAME: expected.entry });
+    document.insert(expected.section.to_owned(), section);
     format!("{:#}\n", Value::Object(document))
 }
 
@@ -143,17 +146,17 @@ fn unique_member(object: &CstObject, name: &str) -> Result<Option<CstObjectProp>
     }
 }
 
-/// Whether the command line of an entry begins with `wanted`. The arguments may be in `args`, or follow the program in
-/// `command`.
-fn runs(entry: &Value, wanted: &[&str]) -> bool {
-    let words = |name: &str| match &entry[name] {
+/// Whether the command line of an entry begins with `expected`. The arguments may be in `args`, or follow the program
+/// in `command`.
+fn starts_with_command_line(entry: &Value, expected: &[&str]) -> bool {
+    let member_words = |name: &str| match &entry[name] {
         Value::Array(words) => words.iter().map(Value::as_str).collect(),
         Value::Null => Vec::new(),
         word => vec![word.as_str()],
     };
-    let command_line = [words("command"), words("args")].concat();
+    let command_line = [member_words("command"), member_words("args")].concat();
     let mut command_line = command_line.into_iter();
-    wanted
+    expected
         .iter()
         .all(|word| command_line.next() == Some(Some(word)))
 }

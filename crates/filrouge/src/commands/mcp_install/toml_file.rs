@@ -2,18 +2,18 @@
 
 use toml::{Table, Value};
 
-use super::{Edit, NAME, Refused, existing_entry};
+use super::{Edit, NAME, RefusedEdit, existing_entry};
 
 /// The table whose members are the MCP servers.
 const SECTION: &str = "mcp_servers";
 
 /// Computes the edit that adds the server to `text`.
-pub(super) fn edit(text: &str, command: &str) -> Result<Edit, Refused> {
-    let table: Table = toml::from_str(text).map_err(|e| malformed(&e, text))?;
-    let lines = entry(command);
-    let by_hand = |what: String| Refused {
-        what,
-        by_hand: Some(lines.clone()),
+pub(super) fn edit(text: &str, command: &str) -> Result<Edit, RefusedEdit> {
+    let table: Table = toml::from_str(text).map_err(|e| malformed_toml(&e, text))?;
+    let entry_lines = entry_lines(command);
+    let by_hand = |reason: String| RefusedEdit {
+        reason,
+        by_hand: Some(entry_lines.clone()),
     };
     let existing = match table.get(SECTION) {
         None => None,
@@ -24,8 +24,9 @@ pub(super) fn edit(text: &str, command: &str) -> Result<Edit, Refused> {
         let first = existing.get("args").and_then(|args| args.get(0));
         let is_same = existing.get("command").and_then(Value::as_str) == Some(command)
             && first.and_then(Value::as_str) == Some("mcp");
-        let is_off = existing.get("enabled") == Some(&Value::Boolean(false));
-        return existing_entry(&format!("[{SECTION}.{NAME}]"), is_same, is_off).map_err(by_hand);
+        let is_disabled = existing.get("enabled") == Some(&Value::Boolean(false));
+        return existing_entry(&format!("[{SECTION}.{NAME}]"), is_same, is_disabled)
+            .map_err(by_hand);
     }
     let line_end = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let mut new = text.to_owned();
@@ -35,7 +36,7 @@ pub(super) fn edit(text: &str, command: &str) -> Result<Edit, Refused> {
         }
         new.push_str(line_end);
     }
-    new.push_str(&lines.replace('\n', line_end));
+    new.push_str(&entry_lines.replace('\n', line_end));
     // The result is invalid if the section is an inline table, to which no table can be added in this way.
     if toml::from_str::<Table>(&new).is_err() {
         return Err(by_hand(format!("{SECTION} is written in one line")));
@@ -43,16 +44,16 @@ pub(super) fn edit(text: &str, command: &str) -> Result<Edit, Refused> {
     Ok(Edit::Change(new))
 }
 
-fn entry(command: &str) -> String {
+fn entry_lines(command: &str) -> String {
     let command = Value::from(command);
     format!("[{SECTION}.{NAME}]\ncommand = {command}\nargs = [\"mcp\"]\n")
 }
 
-fn malformed(error: &toml::de::Error, text: &str) -> Refused {
+fn malformed_toml(error: &toml::de::Error, text: &str) -> RefusedEdit {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.map_or(1, |before| before.matches('\n').count() + 1);
-    Refused {
-        what: format!("line {line}: {}", error.message()),
+    RefusedEdit {
+        reason: format!("line {line}: {}", error.message()),
         by_hand: None,
     }
 }
@@ -61,7 +62,7 @@ fn malformed(error: &toml::de::Error, text: &str) -> Refused {
 mod tests {
     use super::*;
 
-    fn changed(text: &str) -> Option<String> {
+    fn edited(text: &str) -> Option<String> {
         match edit(text, "/bin/filrouge") {
             Ok(Edit::Change(new)) => Some(new),
             _ => None,
@@ -71,14 +72,14 @@ mod tests {
     #[test]
     fn a_table_is_appended() {
         let old = "# mine\nmodel = \"x\" # too\n[mcp_servers.other]\ncommand = \"y\"";
-        let new = changed(old).unwrap_or_default();
+        let new = edited(old).unwrap_or_default();
         assert!(
             new.starts_with(&format!("{old}\n\n[mcp_servers.filrouge]\n")),
             "{new}"
         );
         assert!(matches!(edit(&new, "/bin/filrouge"), Ok(Edit::Unchanged)));
-        assert!(changed("").is_some_and(|new| new.starts_with("[mcp_servers.filrouge]")));
-        assert!(changed("a = 1\r\n").is_some_and(|new| new.ends_with("args = [\"mcp\"]\r\n")));
+        assert!(edited("").is_some_and(|new| new.starts_with("[mcp_servers.filrouge]")));
+        assert!(edited("a = 1\r\n").is_some_and(|new| new.ends_with("args = [\"mcp\"]\r\n")));
     }
 
     #[test]
@@ -92,9 +93,13 @@ mod tests {
                 "already exists and differs",
             ),
         ] {
-            let refused = edit(text, "/bin/filrouge").err().map(|why| why.what);
+            let refused = edit(text, "/bin/filrouge")
+                .err()
+                .map(|refused| refused.reason);
             assert!(
-                refused.as_ref().is_some_and(|what| what.contains(expected)),
+                refused
+                    .as_ref()
+                    .is_some_and(|reason| reason.contains(expected)),
                 "{refused:?}"
             );
         }

@@ -5,8 +5,8 @@ fn layers(text: &str) -> Result<Layers<'_>, Usage> {
 }
 
 #[test]
-fn variables_are_named_after_settings() {
-    for (name, wanted) in [
+fn environment_variables_are_named_after_settings() {
+    for (name, expected) in [
         ("store", "FILROUGE_STORE"),
         ("sources", "FILROUGE_SOURCE"),
         ("secrets.credentials", "FILROUGE_CREDENTIALS"),
@@ -15,17 +15,17 @@ fn variables_are_named_after_settings() {
         ("search.embedder.kind", "FILROUGE_EMBEDDER"),
         ("search.embedder.key_env", "FILROUGE_EMBEDDER_KEY_ENV"),
     ] {
-        assert_eq!(variable(name), wanted);
+        assert_eq!(env_variable(name), expected);
     }
 }
 
 #[test]
-fn a_wrong_form_and_an_unknown_name_are_refused_with_their_lines() -> Result<(), Usage> {
-    let wrong = layers("\nlisten = 1\n")?.text("listen", || Ok(String::new()));
-    assert!(wrong.is_err_and(|e| e.detail == "/f/c.toml: line 2: listen must be a text"));
-    let mut some = layers("[spool]\nbytes = 0x10\n\nrows = 1")?;
-    assert_eq!(some.number("spool.bytes", 0..=16, 1_u64)?, 16);
-    let error = some.finish().err().map(|e| e.detail);
+fn a_wrong_type_and_an_unknown_name_are_refused_with_their_lines() -> Result<(), Usage> {
+    let refused = layers("\nlisten = 1\n")?.text("listen", || Ok(String::new()));
+    assert!(refused.is_err_and(|e| e.detail == "/f/c.toml: line 2: listen must be a text"));
+    let mut with_section = layers("[spool]\nbytes = 0x10\n\nrows = 1")?;
+    assert_eq!(with_section.number("spool.bytes", 0..=16, 1_u64)?, 16);
+    let error = with_section.finish().err().map(|e| e.detail);
     assert_eq!(
         error.as_deref(),
         Some("/f/c.toml: line 4: unknown field `spool.rows`")

@@ -14,14 +14,14 @@ use filrouge_types::SystemClock;
 use tokio::runtime::Handle;
 
 use super::SourceName;
-use crate::config::{Config, home, path_in};
+use crate::config::{Config, env_path, home_folder};
 use crate::exit::{Usage, detail_and_hint};
-use crate::open::{self, Index, Need, Opened, operator};
+use crate::open::{self, IfMissing, Index, OpenStore, operator};
 
 /// The maximum size in bytes of the cache of conversations, which each process has.
 const CACHE_BYTES: usize = 48 << 20;
-/// The maximum age of a listing that still answers a query: a program may have changed its history since.
-const FRESH: Duration = Duration::from_secs(1);
+/// The maximum age of a listing that answers a query. A program may have changed its history since the listing.
+const MAX_LISTING_AGE: Duration = Duration::from_secs(1);
 
 /// The histories of coding agents that were found, and how the ledger was requested.
 #[derive(Default)]
@@ -30,10 +30,10 @@ pub(crate) struct FoundHistories {
     pub(crate) sources: Vec<Arc<dyn Source>>,
     /// How the ledger was requested; `None` if it was not.
     pub(crate) ledger: Option<SourceRequest>,
-    /// The places that are searched, for messages.
-    pub(crate) places: Vec<String>,
-    /// Existing histories that cannot be read, for messages.
-    pub(crate) notes: Vec<String>,
+    /// The locations of the queried histories, for messages.
+    pub(crate) locations: Vec<String>,
+    /// Which existing histories cannot be read, and why.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// How a source was requested.
@@ -80,27 +80,27 @@ struct ProcessEnvironment;
 
 impl Surroundings for ProcessEnvironment {
     fn path_in(&self, variable: &str) -> Option<PathBuf> {
-        path_in(variable)
+        env_path(variable)
     }
 
     fn home(&self) -> Option<PathBuf> {
-        home()
+        home_folder()
     }
 }
 
 impl FoundHistories {
     fn add(&mut self, program: &'static Program, path: Option<&Path>) -> Result<(), Usage> {
         // Without a path, the program's environment variables determine where its history is.
-        let places = match path {
+        let paths = match path {
             Some(path) => vec![path.to_owned()],
             None => (program.places)(&ProcessEnvironment),
         };
-        if places.is_empty() {
-            let what = format!("{}: HOME is not set", program.name);
-            return Err(Usage::new(what).with_hint("name a path, or set HOME"));
+        if paths.is_empty() {
+            let detail = format!("{}: HOME is not set", program.name);
+            return Err(Usage::new(detail).with_hint("name a path, or set HOME"));
         }
-        let (mut last_error, mut missing, all) = (None, Vec::new(), places.len());
-        for path in places {
+        let (mut last_error, mut missing, count) = (None, Vec::new(), paths.len());
+        for path in paths {
             match (program.open)(&path) {
                 Ok(sources) => self.push(program, &path, sources),
                 Err(e) => {
@@ -110,10 +110,10 @@ impl FoundHistories {
             }
         }
         match last_error {
-            Some(e) if missing.len() == all => {
+            Some(e) if missing.len() == count => {
                 Err(Usage::new(e.to_string()).with_hint(program.hint_for(&e)))
             }
-            // At least one place exists. The missing places are watched, because they may be created later.
+            // At least one path exists. The missing paths are watched, because they may be created later.
             _ => {
                 let watched = missing.iter().flat_map(|path| (program.watch)(path));
                 self.sources.extend(watched);
@@ -135,7 +135,7 @@ impl FoundHistories {
     }
 
     /// Opens the ledger if it was requested. A ledger that was requested by name must exist. Otherwise a missing ledger
-    /// is left out, and a failure to open it is only added to `notes`.
+    /// is left out, and a failure to open it is only added to `warnings`.
     ///
     /// # Errors
     /// When a ledger that was requested by name cannot be opened.
@@ -143,18 +143,20 @@ impl FoundHistories {
         &mut self,
         config: &Config,
         index: Index,
-    ) -> anyhow::Result<Option<Opened>> {
+    ) -> anyhow::Result<Option<OpenStore>> {
         Ok(match self.ledger {
             Some(SourceRequest::Named) => {
-                Some(open::open_indexed(config, Need::Existing, index).await?)
+                Some(open::open_indexed(config, IfMissing::Fail, index).await?)
             }
-            Some(SourceRequest::IfExists) => ledger_if_exists(config, index, &mut self.notes).await,
+            Some(SourceRequest::IfExists) => {
+                ledger_if_exists(config, index, &mut self.warnings).await
+            }
             None => None,
         })
     }
 
     fn push(&mut self, program: &Program, path: &Path, sources: Vec<Arc<dyn Source>>) {
-        self.places
+        self.locations
             .push(format!("{} ({})", program.name, path.display()));
         self.sources.extend(sources);
     }
@@ -167,7 +169,7 @@ impl FoundHistories {
 /// [`Usage`], as [`histories`].
 pub(crate) fn open(config: &Config, requested: &[SourceName]) -> anyhow::Result<Library> {
     let sources = histories(config, requested)?.sources;
-    Ok(Library::new(sources, CACHE_BYTES).with_max_listing_age(FRESH))
+    Ok(Library::new(sources, CACHE_BYTES).with_max_listing_age(MAX_LISTING_AGE))
 }
 
 /// An open library that includes the ledger, if it was requested.
@@ -176,7 +178,7 @@ pub(crate) struct OpenLibrary {
     /// The found histories of other programs, which are the library's first sources.
     pub(crate) found: FoundHistories,
     /// The open ledger, which is the library's last source.
-    pub(crate) opened: Option<Opened>,
+    pub(crate) opened: Option<OpenStore>,
 }
 
 impl OpenLibrary {
@@ -197,7 +199,7 @@ impl OpenLibrary {
     pub(crate) fn searcher(&self, config: &Config, indexes: Option<&Arc<Indexes>>) -> Searcher {
         let opened = self.opened.as_ref();
         let by_index = opened.and_then(|opened| Some((opened, opened.engine.index_feed.index()?)));
-        let searcher = match by_index.filter(|_| config.search.index.on) {
+        let searcher = match by_index.filter(|_| config.search.index.enabled) {
             Some((opened, index)) => {
                 let (engine, runtime) = (opened.engine.clone(), Handle::current());
                 let clock = Arc::new(SystemClock);
@@ -240,10 +242,10 @@ pub(crate) async fn open_with_ledger(
         let runtime = tokio::runtime::Handle::current();
         let ledger = LedgerSource::new(opened.engine.clone(), operator(config), runtime);
         sources.push(Arc::new(ledger));
-        found.places.push(format!("ledger ({})", config.store));
+        found.locations.push(format!("ledger ({})", config.store));
     }
     Ok(OpenLibrary {
-        library: Library::new(sources, CACHE_BYTES).with_max_listing_age(FRESH),
+        library: Library::new(sources, CACHE_BYTES).with_max_listing_age(MAX_LISTING_AGE),
         found,
         opened,
     })
@@ -252,14 +254,14 @@ pub(crate) async fn open_with_ledger(
 async fn ledger_if_exists(
     config: &Config,
     index: Index,
-    notes: &mut Vec<String>,
-) -> Option<Opened> {
+    warnings: &mut Vec<String>,
+) -> Option<OpenStore> {
     let opened = match open::store_exists(config) {
         Ok(false) => return None,
-        Ok(true) => open::open_indexed(config, Need::Existing, index).await,
+        Ok(true) => open::open_indexed(config, IfMissing::Fail, index).await,
         Err(e) => Err(e),
     };
     opened
-        .map_err(|e| notes.push(format!("ledger: {}", detail_and_hint(&e).0)))
+        .map_err(|e| warnings.push(format!("ledger: {}", detail_and_hint(&e).0)))
         .ok()
 }

@@ -41,7 +41,7 @@ pub(super) static WORDS: Words = Words {
     snapshot_not_written: "The snapshot file was not written: {why}",
     snapshot_not_read: "A snapshot file was not read: {why}",
     stopping: "Stopping; Ctrl-C again leaves.",
-    again: "Ctrl-C again, or Ctrl-D, leaves.",
+    leave_hint: "Ctrl-C again, or Ctrl-D, leaves.",
     left: "Kept: session {id}. Deploy the team again to continue.",
     ended: "Ended, and kept: session {id}.",
     unknown_command: "There is no {command}. /help lists the commands; //… says a message that begins with a slash.",

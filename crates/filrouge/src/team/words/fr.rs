@@ -41,7 +41,7 @@ pub(super) static WORDS: Words = Words {
     snapshot_not_written: "Le fichier instantané n’a pas été écrit : {why}",
     snapshot_not_read: "Un fichier instantané n’a pas été lu : {why}",
     stopping: "Arrêt en cours ; Ctrl-C encore une fois pour quitter.",
-    again: "Ctrl-C encore une fois, ou Ctrl-D, pour quitter.",
+    leave_hint: "Ctrl-C encore une fois, ou Ctrl-D, pour quitter.",
     left: "Conservée : session {id}. Déployez l’équipe à nouveau pour continuer.",
     ended: "Terminée et conservée : session {id}.",
     unknown_command: "{command} n’existe pas. /help dit ce qu’il y a ; //… dit un message qui commence par une barre.",

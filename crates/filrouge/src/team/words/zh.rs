@@ -41,7 +41,7 @@ pub(super) static WORDS: Words = Words {
     snapshot_not_written: "快照文件未写入：{why}",
     snapshot_not_read: "快照文件无法读取：{why}",
     stopping: "正在停止；再按一次 Ctrl-C 退出。",
-    again: "再按一次 Ctrl-C 或 Ctrl-D 退出。",
+    leave_hint: "再按一次 Ctrl-C 或 Ctrl-D 退出。",
     left: "已保存：会话 {id}。再次部署该团队即可继续。",
     ended: "已结束并保存：会话 {id}。",
     unknown_command: "没有命令 {command}。/help 列出所有命令；//… 发送以斜杠开头的消息。",

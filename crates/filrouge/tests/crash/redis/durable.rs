@@ -11,7 +11,7 @@ use super::{
     Site, Worker, inject_cluster_faults, inject_single_redis_faults, run_during, wait_for_progress,
 };
 use crate::http::CrashClient;
-use crate::workload::{WriteStep, Writer};
+use crate::workload::{WriteResult, Writer};
 use crate::world::Clock;
 use crate::{Seed, model};
 
@@ -56,7 +56,7 @@ fn assert_unaffected(seed: &Seed, site: &Site, inject_faults: impl FnOnce(&mut S
             while !ending.load(Ordering::SeqCst) {
                 sent += 1;
                 match writer.step(&clients[sent % 2], clock) {
-                    Ok(WriteStep::Settled) => written.fetch_add(1, Ordering::SeqCst),
+                    Ok(WriteResult::OutcomeKnown) => written.fetch_add(1, Ordering::SeqCst),
                     other => panic!("a write failed: {other:?}: {:?}", writer.ops().last()),
                 };
             }
@@ -134,15 +134,15 @@ fn finalized(client: &CrashClient, session: &str) -> Option<Vec<Value>> {
     let (mut all, mut cursor) = (Vec::new(), String::new());
     loop {
         let path = format!("/api/v1/sessions/{session}/turns?limit=500{cursor}");
-        let reply = client
+        let response = client
             .try_get(&path)
             .unwrap_or_else(|e| panic!("{path}: {}", e.0));
-        if reply.status == 404 {
+        if response.status == 404 {
             return None;
         }
-        assert_eq!(reply.status, 200, "{path}: {}", reply.body);
-        all.extend(reply.body["data"].as_array().expect("a list").clone());
-        match reply.body["next_cursor"].as_str() {
+        assert_eq!(response.status, 200, "{path}: {}", response.body);
+        all.extend(response.body["data"].as_array().expect("a list").clone());
+        match response.body["next_cursor"].as_str() {
             Some(next) => cursor = format!("&cursor={next}"),
             None => break,
         }
@@ -153,12 +153,12 @@ fn finalized(client: &CrashClient, session: &str) -> Option<Vec<Value>> {
 
 /// Reads the list at a path; `None` if the session does not exist.
 fn data(client: &CrashClient, path: &str) -> Option<Vec<Value>> {
-    let reply = client
+    let response = client
         .try_get(path)
         .unwrap_or_else(|e| panic!("{path}: {}", e.0));
-    match reply.status {
+    match response.status {
         404 => None,
-        200 => Some(reply.body["data"].as_array().expect("a list").clone()),
-        other => panic!("{path}: {other}: {}", reply.body),
+        200 => Some(response.body["data"].as_array().expect("a list").clone()),
+        other => panic!("{path}: {other}: {}", response.body),
     }
 }

@@ -14,7 +14,7 @@ use super::{
     wait_for_progress,
 };
 use crate::Seed;
-use crate::http::{CrashClient, CrashReply};
+use crate::http::{CrashClient, CrashResponse};
 
 mod history;
 
@@ -29,7 +29,7 @@ fn ephemeral_sessions_are_never_answered_wrongly() {
     let seed = Seed::new("ephemeral_sessions_are_never_answered_wrongly");
     let redis = Redis::start();
     let site = Site::new(&redis.socket_url(), AUTHENTICATED);
-    assert_correct_answers(&seed, &site, Loss::Reported, |rng, wait_for_load| {
+    assert_correct_responses(&seed, &site, Loss::Reported, |rng, wait_for_load| {
         inject_single_redis_faults(&redis, rng, wait_for_load);
     });
 }
@@ -39,13 +39,14 @@ fn ephemeral_sessions_in_a_cluster_are_never_answered_wrongly() {
     let seed = Seed::new("ephemeral_sessions_in_a_cluster_are_never_answered_wrongly");
     let cluster = RedisCluster::with_replicas();
     let site = Site::new(&cluster.url(), AUTHENTICATED);
-    assert_correct_answers(&seed, &site, Loss::NewestTurns, |rng, wait_for_load| {
+    assert_correct_responses(&seed, &site, Loss::NewestTurns, |rng, wait_for_load| {
         inject_cluster_faults(&cluster, rng, wait_for_load);
     });
 }
 
-/// Checks during `inject_faults` that no caller gets a wrong answer. `loss` is what may happen to acknowledged turns.
-fn assert_correct_answers(
+/// Checks during `inject_faults` that no caller gets a wrong response. `loss` is the permitted loss of acknowledged
+/// turns.
+fn assert_correct_responses(
     seed: &Seed,
     site: &Site,
     loss: Loss,
@@ -81,9 +82,9 @@ struct Caller {
     redacted: BTreeSet<String>,
 }
 
-/// An answer other than `hot_unavailable`.
-struct Settled {
-    reply: CrashReply,
+/// A response other than `hot_unavailable`.
+struct AvailableResponse {
+    response: CrashResponse,
     /// The server that gave it.
     server: usize,
     /// All servers that received the request. Each of them may have executed it, even if it answered `hot_unavailable`.
@@ -108,10 +109,10 @@ impl Caller {
         format!("/api/v1/sessions/{}{rest}", self.session)
     }
 
-    /// Sends a request to a random server until its answer is not `hot_unavailable`.
-    fn send(&mut self, request: impl Fn(&CrashClient) -> CrashReply) -> Settled {
+    /// Sends a request to a random server until its response is not `hot_unavailable`.
+    fn send(&mut self, request: impl Fn(&CrashClient) -> CrashResponse) -> AvailableResponse {
         let rng = &mut self.rng;
-        send_until_settled(&self.clients, || rng.random_range(0..2), request)
+        send_until_available(&self.clients, || rng.random_range(0..2), request)
     }
 
     /// Records a complete turn.
@@ -125,13 +126,13 @@ impl Caller {
             "answer_neutral": format!("answer {n}"),
         });
         let path = self.path("/turns");
-        let settled = self.send(|client| post(client, &path, &body));
-        let (reply, server) = (&settled.reply, settled.server);
-        assert!(reply.is_success(), "{}", reply.body);
-        assert_eq!(reply.durability.as_deref(), Some("ephemeral"));
-        let number = |name: &str| reply.body[name].as_u64().expect("a number");
+        let outcome = self.send(|client| post(client, &path, &body));
+        let (response, server) = (&outcome.response, outcome.server);
+        assert!(response.is_success(), "{}", response.body);
+        assert_eq!(response.durability.as_deref(), Some("ephemeral"));
+        let number = |name: &str| response.body[name].as_u64().expect("a number");
         let (before, items) = (number("ordinal") - 1, number("first_seq") - 1);
-        let id = reply.body["turn_id"].as_str().expect("an id").to_owned();
+        let id = response.body["turn_id"].as_str().expect("an id").to_owned();
         let turn = Turn { id, question };
         // A first turn creates the session. Any other turn was added to a state with one turn less and, except in a
         // cluster, as many items.
@@ -141,7 +142,7 @@ impl Caller {
                 let cluster = self.history.loss == Loss::NewestTurns;
                 state.turns.len() as u64 == before && (cluster || state.items == items)
             };
-            let possible = self.history.possible_states(&settled.tried);
+            let possible = self.history.possible_states(&outcome.tried);
             from = possible.into_iter().filter(fits).map(Some).collect();
         }
         let add_turn = |from| {
@@ -149,7 +150,7 @@ impl Caller {
             self.history.apply(server, from, change)
         };
         let states: Vec<State> = from.into_iter().filter_map(add_turn).collect();
-        self.note_change(server, &states, reply);
+        self.record_change(server, &states, response);
     }
 
     /// Redacts a random turn.
@@ -161,30 +162,30 @@ impl Caller {
         let turn = turns[self.rng.random_range(0..turns.len())].clone();
         let path = self.path(&format!("/turns/{}/redact", turn.id));
         let body = json!({ "reason": "requested" });
-        let settled = self.send(|client| post(client, &path, &body));
-        let (reply, server) = (&settled.reply, settled.server);
-        match (reply.status, reply.code()) {
+        let outcome = self.send(|client| post(client, &path, &body));
+        let (response, server) = (&outcome.response, outcome.server);
+        match (response.status, response.code()) {
             (200, _) if self.redacted.insert(turn.question.clone()) => {
-                let mut possible = self.history.possible_states(&settled.tried);
-                possible.retain(|state| state.has(&turn));
+                let mut possible = self.history.possible_states(&outcome.tried);
+                possible.retain(|state| state.contains(&turn));
                 let redact = |from| self.history.apply(server, Some(from), State::redact);
                 let states: Vec<State> = possible.into_iter().filter_map(redact).collect();
-                self.note_change(server, &states, reply);
+                self.record_change(server, &states, response);
             }
             // The turn was redacted before: nothing changes.
             (200, _) => {
                 let mut possible = self.history.possible_states(&BTreeSet::from([server]));
-                possible.retain(|state| state.has(&turn));
-                self.note_change(server, &possible, reply);
+                possible.retain(|state| state.contains(&turn));
+                self.record_change(server, &possible, response);
             }
             // The session has a state in which that turn does not exist.
             (404, "turn_not_found") => {
                 let mut possible = self.history.possible_states(&BTreeSet::from([server]));
-                possible.retain(|state| !state.has(&turn));
-                self.note_change(server, &possible, reply);
+                possible.retain(|state| !state.contains(&turn));
+                self.record_change(server, &possible, response);
             }
-            (404 | 410, _) => self.note_loss(reply),
-            _ => panic!("{}", reply.body),
+            (404 | 410, _) => self.record_loss(response),
+            _ => panic!("{}", response.body),
         }
     }
 
@@ -192,48 +193,48 @@ impl Caller {
     /// session is gone.
     fn read(&mut self) {
         let path = self.path("/turns?limit=500");
-        let settled = self.send(|client| get(client, &path));
+        let outcome = self.send(|client| get(client, &path));
         let possible = self
             .history
-            .possible_states(&BTreeSet::from([settled.server]));
-        self.check_read(&settled, &possible);
+            .possible_states(&BTreeSet::from([outcome.server]));
+        self.check_read(&outcome, &possible);
     }
 
-    /// Notes that a change by a server led to one of these states. If several are possible, a read from the same server
-    /// finds out which one.
-    fn note_change(&mut self, server: usize, states: &[State], reply: &CrashReply) {
+    /// Records that a change by a server led to one of these states. If several are possible, a read from the same
+    /// server finds out which one.
+    fn record_change(&mut self, server: usize, states: &[State], response: &CrashResponse) {
         let name = &self.session;
         match states {
             [] => panic!(
-                "{name}: no known state explains the answer of server {server}: {}",
-                reply.body
+                "{name}: no known state explains the response of server {server}: {}",
+                response.body
             ),
-            [state] => self.history.note_state(server, state),
+            [state] => self.history.record_state(server, state),
             // Any state may be shown next anyway, so the choice does not matter.
             [state, ..] if self.history.loss == Loss::NewestTurns => {
-                self.history.note_state(server, state);
+                self.history.record_state(server, state);
             }
             _ => {
                 let path = self.path("/turns?limit=500");
-                let settled =
-                    send_until_settled(&self.clients, || server, |client| get(client, &path));
-                if settled.reply.status != 200 {
-                    self.history.note_one_of(states);
+                let outcome =
+                    send_until_available(&self.clients, || server, |client| get(client, &path));
+                if outcome.response.status != 200 {
+                    self.history.record_one_of(states);
                 }
-                self.check_read(&settled, states);
+                self.check_read(&outcome, states);
             }
         }
     }
 
-    /// Checks that an answer with turns shows one of the possible states, and notes that state.
-    fn check_read(&mut self, settled: &Settled, possible: &[State]) {
-        let reply = &settled.reply;
-        match reply.status {
+    /// Checks that a response with turns shows one of the possible states, and records that state.
+    fn check_read(&mut self, outcome: &AvailableResponse, possible: &[State]) {
+        let response = &outcome.response;
+        match response.status {
             200 => {}
-            404 | 410 => return self.note_loss(reply),
-            _ => panic!("{}", reply.body),
+            404 | 410 => return self.record_loss(response),
+            _ => panic!("{}", response.body),
         }
-        let shown: Vec<String> = reply.body["data"]
+        let shown: Vec<String> = response.body["data"]
             .as_array()
             .expect("a list")
             .iter()
@@ -241,58 +242,58 @@ impl Caller {
             .collect();
         let questions = |state: &State| state.questions(&self.redacted);
         let Some(state) = possible.iter().find(|state| questions(state) == shown) else {
-            let (name, server) = (&self.session, settled.server);
+            let (name, server) = (&self.session, outcome.server);
             let last: Vec<_> = self.history.turns().iter().map(|t| &t.question).collect();
             let allowed: Vec<_> = possible.iter().map(questions).collect();
             panic!(
                 "{name}: server {server} shows {shown:?}, but may show only {allowed:?}; last shown: {last:?}"
             );
         };
-        self.history.note_state(settled.server, state);
+        self.history.record_state(outcome.server, state);
     }
 
-    /// Checks the server's report that the session is gone, and notes it.
-    fn note_loss(&mut self, reply: &CrashReply) {
+    /// Checks the server's report that the session is gone, and records it.
+    fn record_loss(&mut self, response: &CrashResponse) {
         let known = ["session_not_found", "turn_expired"];
-        assert!(known.contains(&reply.code()), "{}", reply.body);
-        self.history.note_loss();
+        assert!(known.contains(&response.code()), "{}", response.body);
+        self.history.record_loss();
     }
 }
 
-/// Sends a request to the server that `choose` returns, until the answer is not `hot_unavailable`.
-fn send_until_settled(
+/// Sends a request to the server that `choose` returns, until the response is not `hot_unavailable`.
+fn send_until_available(
     clients: &[CrashClient; 2],
     mut choose: impl FnMut() -> usize,
-    request: impl Fn(&CrashClient) -> CrashReply,
-) -> Settled {
+    request: impl Fn(&CrashClient) -> CrashResponse,
+) -> AvailableResponse {
     let (begun, mut tried) = (Instant::now(), BTreeSet::new());
     loop {
         let server = choose();
         tried.insert(server);
-        let reply = request(&clients[server]);
-        if reply.status != 503 {
-            return Settled {
-                reply,
+        let response = request(&clients[server]);
+        if response.status != 503 {
+            return AvailableResponse {
+                response,
                 server,
                 tried,
             };
         }
-        assert_eq!(reply.code(), "hot_unavailable", "{}", reply.body);
+        assert_eq!(response.code(), "hot_unavailable", "{}", response.body);
         assert!(
             begun.elapsed() < TIME_LIMIT,
             "hot_unavailable for {TIME_LIMIT:?}: {}",
-            reply.body
+            response.body
         );
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-fn post(client: &CrashClient, path: &str, body: &serde_json::Value) -> CrashReply {
-    let reply = client.post(path, body);
-    reply.unwrap_or_else(|e| panic!("{path}: {}", e.0))
+fn post(client: &CrashClient, path: &str, body: &serde_json::Value) -> CrashResponse {
+    let response = client.post(path, body);
+    response.unwrap_or_else(|e| panic!("{path}: {}", e.0))
 }
 
-fn get(client: &CrashClient, path: &str) -> CrashReply {
-    let reply = client.try_get(path);
-    reply.unwrap_or_else(|e| panic!("{path}: {}", e.0))
+fn get(client: &CrashClient, path: &str) -> CrashResponse {
+    let response = client.try_get(path);
+    response.unwrap_or_else(|e| panic!("{path}: {}", e.0))
 }

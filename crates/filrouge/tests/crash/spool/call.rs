@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::http::{CrashClient, CrashReply};
+use crate::http::{CrashClient, CrashResponse};
 
 /// A live call: one turn under one lease, to which items are appended.
 pub(crate) struct Call {
@@ -23,15 +23,18 @@ impl Call {
         let body = json!({"holder": "h", "create": true, "ttl_ms": 600_000});
         let resumed = client
             .post(&format!("{path}/resume"), &body)
-            .expect("an answer");
+            .expect("the server responds");
         assert!(resumed.is_success(), "{resumed:?}");
         let fence = resumed.body["fence"].clone();
         let body = json!({"request_id": "r", "question_neutral": "0", "fence": fence});
         let turn = client
             .post(&format!("{path}/turns"), &body)
-            .expect("an answer");
+            .expect("the server responds");
         assert_eq!(turn.status, 201, "{turn:?}");
-        let id = turn.body["turn_id"].as_str().expect("a turn").to_owned();
+        let id = turn.body["turn_id"]
+            .as_str()
+            .expect("the response names the turn")
+            .to_owned();
         Self {
             session: path.clone(),
             fence,
@@ -42,17 +45,19 @@ impl Call {
     }
 
     /// Appends one item.
-    pub(crate) fn write(&mut self, client: &CrashClient) -> CrashReply {
+    pub(crate) fn write(&mut self, client: &CrashClient) -> CrashResponse {
         let text = self.acked.len().to_string();
         let parts = json!([{"type": "text", "text": text}]);
         let item = json!({"role": "assistant", "channel": "observation", "parts": parts});
         let body = json!({"items": [item], "fence": self.fence});
-        let reply = client.post(&self.items, &body).expect("an answer");
-        if reply.is_success() {
+        let response = client
+            .post(&self.items, &body)
+            .expect("the server responds");
+        if response.is_success() {
             self.acked.push(text);
-            self.spooled += usize::from(reply.status == 202);
+            self.spooled += usize::from(response.status == 202);
         }
-        reply
+        response
     }
 
     /// Returns the number of acknowledged writes that were spooled.

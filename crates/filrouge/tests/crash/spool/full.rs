@@ -28,7 +28,7 @@ fn a_spool_without_disk_space_refuses_writes_and_loses_nothing() {
     fs::write(&arm, "").expect("arm the fault");
     let refused = (0..1_000)
         .map(|_| call.write(&client))
-        .find(|reply| !reply.is_success());
+        .find(|response| !response.is_success());
     let refused = refused.expect("no write was refused");
     assert_eq!(
         (refused.status, refused.code()),

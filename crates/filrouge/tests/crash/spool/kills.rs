@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use filrouge_testbed::{Cut, Options, Server as Database};
+use filrouge_testbed::{FaultProxy, Options, Server as Database};
 use rand::Rng;
 
 use super::call::{Call, wait_until_drained};
@@ -24,28 +24,28 @@ fn spooled_writes_survive_every_kill() {
     let mut rng = seed.rng(0);
     let rounds = env_number("FILROUGE_CRASH_SPOOL_ROUNDS", 4);
     let database = Database::start(Options::default());
-    let cut = Cut::before(database.tcp());
-    let home = Home::with_store(&cut.url(&database.database()));
+    let proxy = FaultProxy::before(database.tcp());
+    let home = Home::with_store(&proxy.url(&database.database()));
     let mut server = start(&home);
     let mut spooled = 0;
     for round in 0..rounds {
         let client = CrashClient::new(server.origin());
         let names: Vec<_> = (0..CALLS).map(|n| format!("call-{round}-{n}")).collect();
         let mut calls: Vec<_> = names.iter().map(|s| Call::begin(&client, s)).collect();
-        cut.hold();
-        cut.cut();
+        proxy.hold();
+        proxy.cut();
         for _ in 0..rng.random_range(5..25) {
             let call = rng.random_range(0..CALLS);
-            let reply = calls[call].write(&client);
-            assert!(reply.is_success(), "round {round}: {reply:?}");
+            let response = calls[call].write(&client);
+            assert!(response.is_success(), "round {round}: {response:?}");
         }
         // The server is killed while PostgreSQL is unreachable, or shortly after it is reachable again.
         if rng.random_bool(0.7) {
-            cut.release();
+            proxy.release();
             std::thread::sleep(Duration::from_millis(rng.random_range(0..400)));
         }
         server.kill();
-        cut.release();
+        proxy.release();
         server = start(&home);
         if rng.random_bool(0.5) {
             std::thread::sleep(Duration::from_millis(rng.random_range(0..40)));

@@ -152,7 +152,7 @@ pub(super) fn assert_shown_kept(items: &[Value], shown: &Shown) {
     for ((id, part), text) in &shown.drafts {
         let item = items.iter().find(|i| i["item_id"] == **id);
         let item = item.unwrap_or_else(|| panic!("shown, but not in the ledger: {id}: {text:?}"));
-        let part = &item["parts"][usize::try_from(*part).expect("a small number")];
+        let part = &item["parts"][usize::try_from(*part).expect("the number fits into usize")];
         let recorded = match (&part["text"], &part["args"]) {
             (Value::String(text), _) | (_, Value::String(text)) => text.clone(),
             (_, args) => args.to_string(),
@@ -198,27 +198,30 @@ pub(super) fn continue_turn(origin: &str, plan: &Plan, status: &str) {
     assert_eq!(turn.body["status"], expected, "{plan:?}");
     let tag = format!("{}-again", plan.request);
     let mut script = Script::new(plan.format, tag.clone());
-    let mut upload = StreamUpload::begin(origin, plan).expect("a connection");
+    let mut upload = StreamUpload::begin(origin, plan).expect("the server accepts a connection");
     // Sending may fail, because a refusal may arrive before everything is sent.
     let _ = upload.send(&script.begin());
     let mut text = String::new();
     for n in 0..3 {
         let mut rng = rand::SeedableRng::seed_from_u64(n);
-        let n = usize::try_from(n).expect("a small number");
+        let n = usize::try_from(n).expect("the number fits into usize");
         for piece in script.next(n, false, &mut rng) {
             let _ = upload.send(&piece.bytes);
             text += &piece.content;
         }
     }
     let _ = upload.send(&script.finish()).and_then(|()| upload.end());
-    let reply = upload.reply().expect("an answer");
+    let response = upload.response().expect("the server responds");
     if !continues {
-        assert_eq!(reply.code(), "turn_closed", "{plan:?}: {reply:?}");
+        assert_eq!(response.code(), "turn_closed", "{plan:?}: {response:?}");
         return;
     }
-    assert_eq!(reply.status, 200, "{plan:?}: {reply:?}");
-    assert_eq!(reply.body["status"], "finalized", "{plan:?}: {reply:?}");
-    assert_eq!(reply.body["answer_neutral"], text, "{plan:?}");
+    assert_eq!(response.status, 200, "{plan:?}: {response:?}");
+    assert_eq!(
+        response.body["status"], "finalized",
+        "{plan:?}: {response:?}"
+    );
+    assert_eq!(response.body["answer_neutral"], text, "{plan:?}");
     let after = ledger_items(&client, &plan.session);
     assert!(after.starts_with(&before), "{plan:?}");
     let finals = after[before.len()..]

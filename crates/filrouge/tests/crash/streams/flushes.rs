@@ -55,11 +55,14 @@ fn a_stream_costs_one_flush_per_item_and_four_per_second() {
         let before = count_flushes();
         let begin = Instant::now();
         let mut script = Script::new(format, "r".to_owned());
-        let mut upload = StreamUpload::begin(server.origin(), &plan).expect("a connection");
-        upload.send(&script.begin()).expect("a server");
+        let mut upload =
+            StreamUpload::begin(server.origin(), &plan).expect("the server accepts a connection");
+        upload
+            .send(&script.begin())
+            .expect("the server is connected");
         for n in 0.. {
             for piece in script.next(n, true, &mut rng) {
-                upload.send(&piece.bytes).expect("a server");
+                upload.send(&piece.bytes).expect("the server is connected");
                 std::thread::sleep(Duration::from_millis(rng.random_range(pace.clone())));
             }
             if begin.elapsed() > Duration::from_secs(3) {
@@ -69,16 +72,16 @@ fn a_stream_costs_one_flush_per_item_and_four_per_second() {
         upload
             .send(&script.finish())
             .and_then(|()| upload.end())
-            .expect("a server");
-        let reply = upload.reply().expect("an answer");
-        assert_eq!(reply.status, 200, "{reply:?}");
+            .expect("the server is connected");
+        let response = upload.response().expect("the server responds");
+        assert_eq!(response.status, 200, "{response:?}");
         let took = begin.elapsed();
         let after = count_flushes();
         let (store_flushes, anchor_flushes) = (after.0 - before.0, after.1 - before.1);
         let items = ledger_items(&client, "s");
-        let item_count =
-            u64::try_from(stream_items(&items, &plan.turn).len()).expect("a small number");
-        let took = u64::try_from(took.as_millis()).expect("a short time");
+        let item_count = u64::try_from(stream_items(&items, &plan.turn).len())
+            .expect("the number fits into u64");
+        let took = u64::try_from(took.as_millis()).expect("the time fits into u64");
         eprintln!(
             "{}: {store_flushes} flushes of the store and {anchor_flushes} of the anchor for {item_count} items in {took} ms",
             format.name()

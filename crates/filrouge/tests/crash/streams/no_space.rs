@@ -13,11 +13,11 @@ use super::sender::{Ending, Plan, StreamUpload};
 use super::watcher::Shown;
 use crate::Seed;
 use crate::disk::Faults;
-use crate::http::{CrashClient, CrashReply};
+use crate::http::{CrashClient, CrashResponse};
 use crate::server::{CrashServer, Home};
 
-/// The longest time until the client has its answer: how long a recording waits for a full ledger, with a margin.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// The longest time until the client has its response: how long a recording waits for a full ledger, with a margin.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 /// A pause in which a draft is certainly written.
 const DRAFT_PAUSE: Duration = Duration::from_millis(800);
 
@@ -53,8 +53,11 @@ struct ManualStream {
 impl ManualStream {
     fn begin(server: &CrashServer, plan: &Plan) -> Self {
         let script = Script::new(plan.format, plan.request.clone());
-        let mut upload = StreamUpload::begin(server.origin(), plan).expect("a connection");
-        upload.send(&script.begin()).expect("a server");
+        let mut upload =
+            StreamUpload::begin(server.origin(), plan).expect("the server accepts a connection");
+        upload
+            .send(&script.begin())
+            .expect("the server is connected");
         Self {
             script,
             upload,
@@ -68,20 +71,25 @@ impl ManualStream {
     fn send_words(&mut self, words: usize) {
         for n in self.words..self.words + words {
             for piece in self.script.next(n, false, &mut self.rng) {
-                self.upload.send(&piece.bytes).expect("a server");
+                self.upload
+                    .send(&piece.bytes)
+                    .expect("the server is connected");
                 self.text += &piece.content;
             }
         }
         self.words += words;
     }
 
-    /// Ends the stream; returns the answer and the text of the stream.
-    fn finish(mut self) -> (CrashReply, String) {
+    /// Ends the stream; returns the response and the text of the stream.
+    fn finish(mut self) -> (CrashResponse, String) {
         self.upload
             .send(&self.script.finish())
             .and_then(|()| self.upload.end())
-            .expect("a server");
-        (self.upload.reply().expect("an answer"), self.text)
+            .expect("the server is connected");
+        (
+            self.upload.response().expect("the server responds"),
+            self.text,
+        )
     }
 }
 
@@ -114,10 +122,10 @@ fn a_stream_survives_a_full_disk_or_reports_it() {
     std::thread::sleep(DRAFT_PAUSE * 2);
     fs::write(&free, "").expect("make room");
     stream.send_words(20);
-    let (reply, text) = stream.finish();
-    assert_eq!(reply.status, 200, "{reply:?}");
-    assert_eq!(reply.body["status"], "finalized");
-    assert_eq!(reply.body["answer_neutral"], text);
+    let (response, text) = stream.finish();
+    assert_eq!(response.status, 200, "{response:?}");
+    assert_eq!(response.body["status"], "finalized");
+    assert_eq!(response.body["answer_neutral"], text);
 
     let mut stream = ManualStream::begin(&server, &lost);
     stream.send_words(20);
@@ -126,25 +134,27 @@ fn a_stream_survives_a_full_disk_or_reports_it() {
     let shown = stream.text.clone();
     let begin = Instant::now();
     stream.send_words(20);
-    let reply = stream.upload.reply().expect("an answer");
+    let response = stream.upload.response().expect("the server responds");
     let took = begin.elapsed();
     assert_eq!(
-        (reply.status, reply.code()),
+        (response.status, response.code()),
         (507, "store_full"),
-        "{reply:?}"
+        "{response:?}"
     );
     assert!(
-        reply.content_type.starts_with("application/problem+json"),
-        "{reply:?}"
+        response
+            .content_type
+            .starts_with("application/problem+json"),
+        "{response:?}"
     );
-    assert!(took < ANSWER_TIMEOUT, "the refusal took {took:?}");
+    assert!(took < RESPONSE_TIMEOUT, "the refusal took {took:?}");
     assert_eq!(client.get(&lost.path())["status"], "open");
 
     fs::write(&free, "").expect("free the space");
     let begin = Instant::now();
     while client.get(&lost.path())["status"] == "open" {
         assert!(
-            begin.elapsed() < ANSWER_TIMEOUT,
+            begin.elapsed() < RESPONSE_TIMEOUT,
             "the turn is not marked as interrupted"
         );
         std::thread::sleep(Duration::from_millis(50));
@@ -158,7 +168,7 @@ fn a_stream_survives_a_full_disk_or_reports_it() {
     check::assert_restorable(&client, "s");
     check::continue_turn(server.origin(), &lost, "interrupted");
     server.kill();
-    let shown_to_watcher = watcher.join().expect("a watcher");
+    let shown_to_watcher = watcher.join().expect("the watcher did not panic");
     let server = CrashServer::start(&home);
     let items = ledger_items(&CrashClient::new(server.origin()), "s");
     check::assert_shown_kept(&items, &shown_to_watcher);

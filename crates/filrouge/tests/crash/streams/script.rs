@@ -311,14 +311,14 @@ type Pair = (String, String);
 
 impl Call {
     /// Splits the arguments into two pieces.
-    fn halves(&self) -> (&str, &str) {
+    fn split_args(&self) -> (&str, &str) {
         let middle = self.text.char_indices().nth(9).map_or(0, |(at, _)| at);
         self.text.split_at(middle)
     }
 
     /// Returns a call in four pieces: the start, the arguments in two pieces, and the end.
-    fn four_pieces(&self, start: String, args: impl Fn(&str) -> String, end: String) -> Vec<Pair> {
-        let (one, two) = self.halves();
+    fn call_pieces(&self, start: String, args: impl Fn(&str) -> String, end: String) -> Vec<Pair> {
+        let (one, two) = self.split_args();
         vec![
             (start, call_start(&self.id)),
             (args(one), one.to_owned()),
@@ -328,7 +328,7 @@ impl Call {
     }
 
     fn chat(&self) -> Vec<Pair> {
-        let (one, two) = self.halves();
+        let (one, two) = self.split_args();
         let piece = |call: Value| choice(&json!({ "tool_calls": [call] }), None);
         let args =
             |part: &str| piece(json!({"index": self.call_index, "function": {"arguments": part}}));
@@ -344,7 +344,7 @@ impl Call {
     fn anthropic(&self) -> Vec<Pair> {
         let index = self.index;
         let block = json!({"type": "tool_use", "id": self.id, "name": "look", "input": {}});
-        self.four_pieces(
+        self.call_pieces(
             typed(
                 json!({"index": index, "content_block": block}),
                 "content_block_start",
@@ -366,7 +366,7 @@ impl Call {
             json!({"output_index": index, "item": {"id": id, "type": "function_call", "status": status,
                 "call_id": self.id, "name": "look", "arguments": arguments}})
         };
-        self.four_pieces(
+        self.call_pieces(
             typed(item("", "in_progress"), "response.output_item.added"),
             |part| {
                 typed(
@@ -390,7 +390,7 @@ impl Call {
                 &json!({"type": kind, "toolCallId": self.id, "toolCallName": "look", "delta": delta}),
             )
         };
-        self.four_pieces(
+        self.call_pieces(
             call_event("TOOL_CALL_START", ""),
             |part| call_event("TOOL_CALL_ARGS", part),
             call_event("TOOL_CALL_END", ""),

@@ -1,4 +1,4 @@
-//! A client that sends a stream, and notes when it sent each piece.
+//! A client that sends a stream, and records when it sent each piece.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
 use super::script::{Format, Script};
-use crate::http::{CrashClient, CrashReply};
+use crate::http::{CrashClient, CrashResponse};
 
 /// How a stream ends if the server keeps running; the number is that of the words before the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,8 +67,8 @@ pub(super) struct Sent {
     pub(super) marks: Vec<Mark>,
     /// Whether the normal end of the stream was sent.
     pub(super) finished: bool,
-    /// The answer to the stream.
-    pub(super) reply: Option<CrashReply>,
+    /// The response to the stream.
+    pub(super) response: Option<CrashResponse>,
     /// Whether the cancellation was acknowledged.
     pub(super) cancelled: bool,
 }
@@ -110,8 +110,8 @@ impl StreamUpload {
         self.0.write_all(b"0\r\n\r\n")
     }
 
-    /// Waits for the answer; `None` if the connection ends first.
-    pub(super) fn reply(&self) -> Option<CrashReply> {
+    /// Waits for the response; `None` if the connection ends first.
+    pub(super) fn response(&self) -> Option<CrashResponse> {
         let mut lines = BufReader::new(&self.0);
         let mut head = Vec::new();
         loop {
@@ -130,11 +130,11 @@ impl StreamUpload {
         };
         let mut text = vec![0; header("content-length")?.parse().ok()?];
         lines.read_exact(&mut text).ok()?;
-        Some(CrashReply {
+        Some(CrashResponse {
             status: head.first()?.get(9..12)?.parse().ok()?,
             durability: header("filrouge-durability"),
             content_type: header("content-type").unwrap_or_default(),
-            body: serde_json::from_slice(&text).expect("an answer is JSON"),
+            body: serde_json::from_slice(&text).expect("a response is JSON"),
         })
     }
 }
@@ -164,7 +164,7 @@ impl Sent {
                 break;
             }
             if upload.is_answered() {
-                self.reply = upload.reply();
+                self.response = upload.response();
                 break;
             }
             match plan.ending {
@@ -176,7 +176,7 @@ impl Sent {
                     upload.send(&script.finish())?;
                     upload.end()?;
                     self.finished = true;
-                    self.reply = upload.reply();
+                    self.response = upload.response();
                     break;
                 }
                 Ending::Disconnect(after) if n == after => {
@@ -184,12 +184,12 @@ impl Sent {
                 }
                 Ending::Cancel(after) if n == after => {
                     let path = format!("{}/cancel", plan.path());
-                    let answer = CrashClient::new(origin).post(&path, &json!({}));
-                    self.cancelled = answer.is_ok_and(|reply| {
-                        assert_eq!(reply.status, 200, "{plan:?}: {reply:?}");
+                    let result = CrashClient::new(origin).post(&path, &json!({}));
+                    self.cancelled = result.is_ok_and(|response| {
+                        assert_eq!(response.status, 200, "{plan:?}: {response:?}");
                         true
                     });
-                    self.reply = upload.reply();
+                    self.response = upload.response();
                     break;
                 }
                 _ => {}
@@ -202,18 +202,18 @@ impl Sent {
                     end: self.text.len(),
                     shown: piece.shown,
                 });
-                let max = u64::try_from(plan.pace.as_millis()).expect("a short time");
+                let max = u64::try_from(plan.pace.as_millis()).expect("the time fits into u64");
                 std::thread::sleep(Duration::from_millis(rng.random_range(0..=max)));
             }
         }
         Ok(())
     }
 
-    /// Returns the turn's status in the answer, if one arrived.
+    /// Returns the turn's status in the response, if one arrived.
     pub(super) fn answered_status(&self) -> Option<&str> {
-        let reply = self.reply.as_ref()?;
-        assert_eq!(reply.status, 200, "{reply:?}");
-        reply.body["status"].as_str()
+        let response = self.response.as_ref()?;
+        assert_eq!(response.status, 200, "{response:?}");
+        response.body["status"].as_str()
     }
 }
 

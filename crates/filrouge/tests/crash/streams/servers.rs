@@ -85,7 +85,9 @@ fn ledger_of_sessions(client: &CrashClient, name: &str) -> Vec<Vec<Value>> {
 
 fn join_senders(threads: Vec<std::thread::ScopedJoinHandle<'_, SentStream>>) -> Vec<SentStream> {
     let threads = threads.into_iter();
-    threads.map(|t| t.join().expect("a sender")).collect()
+    threads
+        .map(|t| t.join().expect("the sender did not panic"))
+        .collect()
 }
 
 #[test]
@@ -127,7 +129,7 @@ fn the_other_server_ends_the_streams_of_one_that_was_killed() {
             assert!(
                 matches!(sent.answered_status(), Some("finalized" | "open")),
                 "{plan:?}: {:?}",
-                sent.reply
+                sent.response
             );
             let items = ledger_items(&client, &plan.session);
             assert_eq!(recorded(&items, &plan.turn), sent.text, "{plan:?}");
@@ -149,8 +151,8 @@ fn stop_between_writes(server: &CrashServer, other: &str) -> Instant {
         let probe = std::thread::spawn(move || {
             let mut body = question(&format!("probe-{n}"));
             body["answer_neutral"] = "Left.".into();
-            let answer = CrashClient::new(&origin).post("/api/v1/sessions/probe/turns", &body);
-            sender.send(answer.is_ok_and(|reply| reply.is_success()))
+            let result = CrashClient::new(&origin).post("/api/v1/sessions/probe/turns", &body);
+            sender.send(result.is_ok_and(|response| response.is_success()))
         });
         if written.recv_timeout(PROBE_WITHIN) == Ok(true) {
             return at;
@@ -171,22 +173,22 @@ fn continue_some(server: &CrashServer, plans: &[Plan]) {
             0 => check::continue_turn(server.origin(), plan, "interrupted"),
             1 => {
                 let path = format!("/api/v1/sessions/{}/turns", plan.session);
-                let reply = client
+                let response = client
                     .post(&path, &question(&plan.request))
                     .unwrap_or_else(|e| panic!("{path}: {}", e.0));
-                assert_eq!(reply.body["status"], "open", "{reply:?}");
+                assert_eq!(response.body["status"], "open", "{response:?}");
             }
             _ => {}
         }
     }
 }
 
-/// Checks the answer that stream `n` received from the stopped server after [`continue_some`], and what is recorded.
+/// Checks the response that stream `n` received from the stopped server after [`continue_some`], and what is recorded.
 fn check_stopped(client: &CrashClient, n: usize, stream: &SentStream, stopped: Instant) {
     let SentStream { plan, sent } = stream;
-    let reply = sent.reply.as_ref().expect("an answer");
+    let response = sent.response.as_ref().expect("the server responds");
     match n % 4 {
-        1 => assert_eq!(reply.code(), "stream_lost", "{plan:?}: {reply:?}"),
+        1 => assert_eq!(response.code(), "stream_lost", "{plan:?}: {response:?}"),
         0 => assert_eq!(sent.answered_status(), Some("finalized"), "{plan:?}"),
         _ => assert_eq!(sent.answered_status(), Some("interrupted"), "{plan:?}"),
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{WriteStep, Writer};
+use super::{WriteResult, Writer};
 use crate::http::CrashClient;
 use crate::op::{Op, Outcome};
 use crate::world::Clock;
@@ -22,8 +22,9 @@ impl Writer {
     ) {
         while !ending.load(Ordering::SeqCst) {
             let client = choose();
-            let settled = |_: &u8| matches!(self.step(&client, clock), Ok(WriteStep::Settled));
-            (0..20).take_while(settled).for_each(drop);
+            let outcome_known =
+                |_: &u8| matches!(self.step(&client, clock), Ok(WriteResult::OutcomeKnown));
+            (0..20).take_while(outcome_known).for_each(drop);
             let begun = Instant::now();
             let unknown = |op: &Op| op.outcome == Outcome::Unknown;
             while let Some(op) = self.ops.iter().position(unknown) {
@@ -33,7 +34,10 @@ impl Writer {
                     "the outcome is unknown after {OUTCOME_WITHIN:?}: {:?}",
                     self.ops[op]
                 );
-                if !matches!(self.send(op, &choose(), clock), Ok(WriteStep::Settled)) {
+                if !matches!(
+                    self.send(op, &choose(), clock),
+                    Ok(WriteResult::OutcomeKnown)
+                ) {
                     std::thread::sleep(Duration::from_millis(50));
                 }
             }

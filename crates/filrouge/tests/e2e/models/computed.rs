@@ -79,8 +79,8 @@ fn the_configured_embedder_is_used() {
     ];
     let mut command = world.command(&["models", "check", "--json"]);
     command.args(texts).env("FILROUGE_EMBEDDER", "minilm");
-    let done = finish(command, "models check");
-    let result: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+    let output = finish(command, "models check");
+    let result: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     let similar: Vec<f64> = serde_json::from_value(result["similarities"].clone()).unwrap();
     // The 32-bit model's values; the tolerance is the error of quantizing to 8 bits.
     assert!((similar[0] - 1.0).abs() < 0.01, "{result}");

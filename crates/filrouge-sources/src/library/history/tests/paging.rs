@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{ask, boundary_at, library};
+use super::{boundary_at, library, request};
 use crate::library::Library;
 use crate::library::compacted::{CompactedContext, compacted};
 use crate::library::history::{Cut, History, ShownMessage, ShownPart, history};
@@ -32,20 +32,24 @@ impl Content {
         continued: bool,
         texts: impl IntoIterator<Item = (&'a str, &'a Option<String>)>,
     ) {
-        if !(continued && self.0.iter().any(|(known, _)| *known == key)) {
+        if !(continued && self.0.iter().any(|(existing, _)| *existing == key)) {
             assert!(!continued, "{key} continues without a beginning");
             assert!(
-                self.0.iter().all(|(known, _)| *known != key),
+                self.0.iter().all(|(existing, _)| *existing != key),
                 "{key} occurs twice"
             );
             self.0.push((key.clone(), Vec::new()));
         }
-        let (_, all) = self.0.iter_mut().find(|(known, _)| *known == key).unwrap();
+        let (_, texts_of_key) = self
+            .0
+            .iter_mut()
+            .find(|(existing, _)| *existing == key)
+            .unwrap();
         for (field, text) in texts {
             let Some(text) = text else { continue };
-            match all.last_mut() {
+            match texts_of_key.last_mut() {
                 Some((last, so_far)) if last == field => so_far.push_str(text),
-                _ => all.push((field.to_owned(), text.clone())),
+                _ => texts_of_key.push((field.to_owned(), text.clone())),
             }
         }
     }
@@ -76,7 +80,7 @@ fn count(text: &Option<String>) -> usize {
 
 /// All pages, in the order in which they are read.
 fn pages(library: &Library, back: bool, chars: usize, limit: usize) -> Vec<History> {
-    let mut all = vec![history(library, &ask(None, back, chars, limit)).unwrap()];
+    let mut all = vec![history(library, &request(None, back, chars, limit)).unwrap()];
     loop {
         let last = all.last().unwrap();
         let next = if back {
@@ -87,13 +91,13 @@ fn pages(library: &Library, back: bool, chars: usize, limit: usize) -> Vec<Histo
         let Some(cursor) = next.clone() else {
             return all;
         };
-        let next = history(library, &ask(Some(cursor), back, chars, limit)).unwrap();
+        let next = history(library, &request(Some(cursor), back, chars, limit)).unwrap();
         assert!(
             !next.messages.is_empty(),
             "the page of a cursor is never empty"
         );
         all.push(next);
-        assert!(all.len() < 20_000, "pages without end");
+        assert!(all.len() < 20_000, "the pages never end");
     }
 }
 
@@ -146,9 +150,9 @@ fn some_part() -> impl Strategy<Value = PartKind> {
 
 fn some_conversation() -> impl Strategy<Value = Conversation> {
     let error = prop::option::weighted(0.2, some_text());
-    let one = (prop::collection::vec(some_part(), 0..6), error);
+    let parts_and_error = (prop::collection::vec(some_part(), 0..6), error);
     let boundary = prop::option::of(0..9_usize);
-    (prop::collection::vec(one, 0..9), boundary).prop_map(|(all, boundary)| {
+    (prop::collection::vec(parts_and_error, 0..9), boundary).prop_map(|(all, boundary)| {
         let messages = all.into_iter().enumerate().map(|(n, (parts, error))| {
             let parts = parts.into_iter().enumerate();
             let parts = parts
@@ -183,7 +187,7 @@ proptest! {
     ) {
         let library = library(sample);
         let mut expected = Content::default();
-        let all = history(&library, &ask(None, false, usize::MAX, 0)).unwrap();
+        let all = history(&library, &request(None, false, usize::MAX, 0)).unwrap();
         prop_assert_eq!(&all.next_cursor, &None);
         prop_assert_eq!(&all.previous_cursor, &None);
         expected.add(&all.messages);
@@ -191,13 +195,13 @@ proptest! {
         if back {
             pages.reverse();
         }
-        let mut together = Content::default();
+        let mut collected = Content::default();
         for page in &pages {
             prop_assert!(chars(&page.messages) <= budget);
             prop_assert!(limit == 0 || page.messages.len() <= limit);
-            together.add(&page.messages);
+            collected.add(&page.messages);
         }
-        prop_assert_eq!(together, expected);
+        prop_assert_eq!(collected, expected);
     }
 
     #[test]
@@ -206,7 +210,7 @@ proptest! {
         for pair in pages(&library, false, budget, 2).windows(2) {
             let cursor = pair[1].previous_cursor.clone();
             prop_assert!(cursor.is_some());
-            let before = history(&library, &ask(cursor, false, budget, 2)).unwrap();
+            let before = history(&library, &request(cursor, false, budget, 2)).unwrap();
             // The page may begin elsewhere, but it ends where the previous page ended.
             prop_assert_eq!(&before.next_cursor, &pair[0].next_cursor);
         }
@@ -215,20 +219,20 @@ proptest! {
     #[test]
     fn every_cut_is_reported(sample in some_conversation(), budget in 1_usize..60) {
         let library = library(sample);
-        let full = history(&library, &ask(None, false, usize::MAX, 0)).unwrap();
+        let full = history(&library, &request(None, false, usize::MAX, 0)).unwrap();
         for page in pages(&library, false, budget, 0) {
             for shown in &page.messages {
                 let all = full.messages.iter().find(|m| m.id == shown.id).unwrap();
                 let missing = |cut: &Option<Cut>| cut.as_ref().map_or(0, |c| c.chars);
-                let here = chars(std::slice::from_ref(shown));
-                let total = missing(&shown.before) + here + missing(&shown.cut);
+                let shown_chars = chars(std::slice::from_ref(shown));
+                let total = missing(&shown.before) + shown_chars + missing(&shown.cut);
                 prop_assert_eq!(total, chars(std::slice::from_ref(all)));
                 if shown.cut.is_none() && shown.before.is_none() {
                     prop_assert_eq!(shown.parts.len(), all.parts.len());
                 }
                 for part in shown.parts.iter().filter(|p| p.cut.is_some()) {
                     let cut = part.cut.clone().unwrap();
-                    let rest = history(&library, &ask(Some(cut.cursor), false, usize::MAX, 1)).unwrap();
+                    let rest = history(&library, &request(Some(cut.cursor), false, usize::MAX, 1)).unwrap();
                     let first = &rest.messages[0].parts[0];
                     prop_assert_eq!(&first.id, &part.id);
                     let remaining: usize = fields(first).iter().map(|(_, t)| count(t)).sum();
@@ -254,7 +258,7 @@ proptest! {
         let library = library(sample);
         let (mut read_pages, mut cursor): (Vec<CompactedContext>, _) = (Vec::new(), None);
         loop {
-            let page = compacted(&library, &ask(cursor, back, budget, 0)).unwrap();
+            let page = compacted(&library, &request(cursor, back, budget, 0)).unwrap();
             prop_assert!(chars(&page.messages) <= budget);
             prop_assert_eq!(page.total_messages, expected.len());
             cursor = if back { page.previous_cursor.clone() } else { page.next_cursor.clone() };
@@ -280,7 +284,7 @@ proptest! {
     #[test]
     fn every_invalid_cursor_is_an_invalid_argument(cursor in "(on|back)\\.[mrx]\\.[0-9]{0,30}\\.[0-9]{0,30}\\..{0,4}|.{0,20}") {
         let library = library(conversation(vec![message("m", Role::User, vec![text("p", "abc")])]));
-        if let Err(error) = history(&library, &ask(Some(cursor), false, 1, 1)) {
+        if let Err(error) = history(&library, &request(Some(cursor), false, 1, 1)) {
             prop_assert_eq!(error.code(), "invalid_argument");
         }
     }

@@ -1,8 +1,8 @@
 //! Erased sessions, secrets, and the index of agents, changed outside filrouge.
 
 use filrouge_store::command::{Scope, SessionFilter, Viewer};
-use filrouge_store::contract::asks::{anyone_with_secret, link, patch, title};
 use filrouge_store::contract::fixture::{anyone, code, item, operator, sid, user};
+use filrouge_store::contract::session_writes::{anyone_with_secret, link, patch, title};
 use filrouge_types::{Channel, ErrorCode, ItemBody, TenantId};
 
 use super::{BROKEN, World, assert_names, block_on};
@@ -77,7 +77,7 @@ fn changed_session_secrets_are_refused() {
                         BROKEN,
                         "{session} {value} {who:?}"
                     );
-                    let linked = f.session_of(&who, link(session, "ann")).await;
+                    let linked = f.write_session(&who, link(session, "ann")).await;
                     assert_eq!(code(linked), BROKEN, "{session} {value}");
                 }
                 assert_names(&f, session, value).await;
@@ -93,7 +93,7 @@ fn a_changed_agent_index_cannot_forge_results() {
         let sql = "DELETE FROM session_agent WHERE session_pk = $s;
             INSERT INTO session_agent VALUES ('forged', $other), ('forged', $gone), ('forged', 77)";
         let (_world, f) = World::changed(sql, false).await;
-        f.intact().await;
+        f.assert_intact().await;
         for agent in ["planner", "forged"] {
             let filter = SessionFilter {
                 agent: Some(agent.into()),
@@ -135,7 +135,7 @@ fn a_missing_session_blocks_only_its_tenants_feed() {
                 let (world, f) = World::new().await;
                 let other_tenant = Scope::new(TenantId::new("u").unwrap(), Viewer::EndUser(None));
                 f.create(&other_tenant, "of_u").await.unwrap();
-                f.session_of(&other_tenant, patch("of_u", title("t")))
+                f.write_session(&other_tenant, patch("of_u", title("t")))
                     .await
                     .unwrap();
                 let f = if running {

@@ -1,26 +1,26 @@
 use serde_json::{Value, json};
 
-use super::{Edit, Wanted, edit};
+use super::{Edit, ExpectedEntry, edit};
 
-fn wanted(comments: bool) -> Wanted<'static> {
-    Wanted {
+fn expected(comments: bool) -> ExpectedEntry<'static> {
+    ExpectedEntry {
         section: "mcp",
-        runs: &["/bin/filrouge", "mcp"],
+        command_line: &["/bin/filrouge", "mcp"],
         entry: json!({ "command": ["/bin/filrouge", "mcp"] }),
-        comments,
-        head: Some(("$schema", json!("s"))),
+        allow_comments: comments,
+        first_member: Some(("$schema", json!("s"))),
     }
 }
 
-fn changed(text: &str) -> String {
-    match edit(text, &wanted(true)) {
+fn edited(text: &str) -> String {
+    match edit(text, &expected(true)) {
         Ok(Edit::Change(new)) => new,
         Ok(Edit::Unchanged) => panic!("unchanged: {text}"),
-        Err(why) => panic!("{}: {text}", why.what),
+        Err(refused) => panic!("{}: {text}", refused.reason),
     }
 }
 
-fn lines_but(text: &str, left_out: &[&str]) -> Vec<String> {
+fn lines_except(text: &str, left_out: &[&str]) -> Vec<String> {
     let lines = text.lines().filter(|line| !left_out.contains(line));
     lines.map(str::to_owned).collect()
 }
@@ -29,21 +29,21 @@ fn lines_but(text: &str, left_out: &[&str]) -> Vec<String> {
 fn the_entry_is_added_and_nothing_else_changes() {
     let old =
         "{\n  // mine\n  \"a\": 1, /* too */\n  \"mcp\": {\n    \"other\": {} // last\n  }\n}\n";
-    let new = changed(old);
+    let new = edited(old);
     assert!(new.contains("// mine\n  \"a\": 1, /* too */"), "{new}");
     assert!(
         new.contains("\"other\": {}, // last\n    \"filrouge\": {\n      \"command\": ["),
         "{new}"
     );
-    let kept = lines_but(&new, &[]);
-    for line in lines_but(old, &["    \"other\": {} // last"]) {
+    let kept = lines_except(&new, &[]);
+    for line in lines_except(old, &["    \"other\": {} // last"]) {
         assert!(kept.contains(&line), "{line}\n{new}");
     }
-    assert!(matches!(edit(&new, &wanted(true)), Ok(Edit::Unchanged)));
+    assert!(matches!(edit(&new, &expected(true)), Ok(Edit::Unchanged)));
 }
 
 #[test]
-fn the_result_has_old_and_new_in_every_form() {
+fn every_form_keeps_its_members_and_gets_the_entry() {
     for text in [
         "{}",
         "{ }\n",
@@ -54,18 +54,18 @@ fn the_result_has_old_and_new_in_every_form() {
         "{\"mcp\": {}}",
         "{\"mcp\": {\"x\": null}, \"b\": true}",
     ] {
-        let new = changed(text);
+        let new = edited(text);
         let read: Value = serde_json::from_str(new.trim_start_matches('\u{feff}'))
             .unwrap_or_else(|e| panic!("{e}: {new}"));
         let old: Value = serde_json::from_str(text.trim_start_matches('\u{feff}')).unwrap();
-        assert_eq!(read["mcp"]["filrouge"], wanted(true).entry, "{new}");
-        let mut without = read.clone();
-        let servers = without["mcp"].as_object_mut().unwrap();
+        assert_eq!(read["mcp"]["filrouge"], expected(true).entry, "{new}");
+        let mut without_entry = read.clone();
+        let servers = without_entry["mcp"].as_object_mut().unwrap();
         servers.remove("filrouge");
         if old.get("mcp").is_none() {
-            without.as_object_mut().unwrap().remove("mcp");
+            without_entry.as_object_mut().unwrap().remove("mcp");
         }
-        assert_eq!(without, old, "{new}");
+        assert_eq!(without_entry, old, "{new}");
         assert_eq!(text.contains("\r\n"), new.contains("\r\n"));
         assert!(!text.contains("\r\n") || !new.replace("\r\n", "").contains('\n'));
     }
@@ -80,12 +80,12 @@ fn trailing_commas_and_comments_are_kept() {
         "{ /* only */ }",
         "// before\n{\"mcp\": {\"x\": 1,},}\n// behind",
     ] {
-        let new = changed(text);
+        let new = edited(text);
         for comment in ["// end", "// only", "/* only */", "// before", "// behind"] {
             assert_eq!(text.contains(comment), new.contains(comment), "{new}");
         }
         assert!(
-            matches!(edit(&new, &wanted(true)), Ok(Edit::Unchanged)),
+            matches!(edit(&new, &expected(true)), Ok(Edit::Unchanged)),
             "{new}"
         );
     }
@@ -118,31 +118,33 @@ fn an_existing_entry_is_kept_and_a_new_file_has_a_head() {
         ("[]", false),
     ] {
         let text = format!("{{\"mcp\": {{\"filrouge\": {entry}, \"b\": 2}}}}");
-        match edit(&text, &wanted(true)) {
+        match edit(&text, &expected(true)) {
             Ok(Edit::Unchanged) => assert!(is_kept, "{entry}"),
             Ok(Edit::Change(new)) => panic!("{new}"),
-            Err(why) => {
-                let named = why.what.starts_with("mcp.filrouge already exists and");
+            Err(refused) => {
+                let has_reason = refused
+                    .reason
+                    .starts_with("mcp.filrouge already exists and");
                 assert!(
-                    !is_kept && named && why.by_hand.is_some(),
+                    !is_kept && has_reason && refused.by_hand.is_some(),
                     "{entry}: {}",
-                    why.what
+                    refused.reason
                 );
             }
         }
     }
     for empty in ["", " \n", "\u{feff}"] {
-        let new_file: Value = serde_json::from_str(&changed(empty)).unwrap();
+        let new_file: Value = serde_json::from_str(&edited(empty)).unwrap();
         assert_eq!(
             (&new_file["$schema"], &new_file["mcp"]["filrouge"]),
-            (&json!("s"), &wanted(true).entry)
+            (&json!("s"), &expected(true).entry)
         );
     }
 }
 
 #[test]
 fn malformed_text_is_refused_with_its_position() {
-    for (text, comments, expected) in [
+    for (text, comments, message) in [
         ("{\n  \"a\": ,\n}", true, "line 2, column 8"),
         ("{\"a\": 1", true, "Unterminated object"),
         ("{\"a\" 1}", true, "Expected colon"),
@@ -160,10 +162,14 @@ fn malformed_text_is_refused_with_its_position() {
         ("{\"a\": 0x1}", true, "Hexadecimal"),
         ("{\"a\": 1 \"b\": 2}", true, "Expected comma"),
     ] {
-        let refused = edit(text, &wanted(comments)).err().map(|why| why.what);
-        let has = refused.as_ref().is_some_and(|what| what.contains(expected));
-        assert!(has, "{text}: {refused:?}");
+        let refused = edit(text, &expected(comments))
+            .err()
+            .map(|refused| refused.reason);
+        let is_expected = refused
+            .as_ref()
+            .is_some_and(|reason| reason.contains(message));
+        assert!(is_expected, "{text}: {refused:?}");
     }
     let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
-    assert!(edit(&deep, &wanted(true)).is_err());
+    assert!(edit(&deep, &expected(true)).is_err());
 }

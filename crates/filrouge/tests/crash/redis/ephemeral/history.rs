@@ -39,7 +39,7 @@ pub(super) enum Loss {
 pub(super) struct History {
     pub(super) loss: Loss,
     states: Vec<State>,
-    /// The last state that was shown; `None` after an answer that the session is gone.
+    /// The last state that was shown; `None` after a response that the session is gone.
     shown: Option<State>,
     seen: [Option<State>; 2],
     last_change_id: u64,
@@ -111,25 +111,25 @@ impl History {
         self.may_answer(server, &next).then_some(next)
     }
 
-    /// Notes that a server answered from a state.
-    pub(super) fn note_state(&mut self, server: usize, state: &State) {
-        self.keep(state);
+    /// Records that a server responded from a state.
+    pub(super) fn record_state(&mut self, server: usize, state: &State) {
+        self.add_state(state);
         self.shown = Some(state.clone());
         self.seen[server] = Some(state.clone());
     }
 
-    /// Notes that the session reached one of these states. Which one is unknown, because the session is gone.
-    pub(super) fn note_one_of(&mut self, states: &[State]) {
+    /// Records that the session reached one of these states. Which one is unknown, because the session is gone.
+    pub(super) fn record_one_of(&mut self, states: &[State]) {
         for state in states {
-            self.keep(&State {
+            self.add_state(&State {
                 redaction: false,
                 ..state.clone()
             });
         }
     }
 
-    /// Adds a state, unless it is known.
-    fn keep(&mut self, state: &State) {
+    /// Adds a state unless the history already contains it.
+    fn add_state(&mut self, state: &State) {
         if self
             .states
             .iter()
@@ -139,8 +139,8 @@ impl History {
         }
     }
 
-    /// Notes that the session is reported as gone.
-    pub(super) fn note_loss(&mut self) {
+    /// Records that the session is reported as gone.
+    pub(super) fn record_loss(&mut self) {
         self.shown = None;
     }
 }
@@ -152,7 +152,7 @@ impl State {
         shown.filter(|q| !redacted.contains(q)).collect()
     }
 
-    pub(super) fn has(&self, turn: &Turn) -> bool {
+    pub(super) fn contains(&self, turn: &Turn) -> bool {
         self.turns.contains(turn)
     }
 

@@ -1,0 +1,254 @@
+//! Everything that a search covers: the indexes of the sources and of the ledger, each with the sessions to search in
+//! it, and the sessions whose current state no index contains.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use filrouge_sources::Library;
+use filrouge_sources::library::{Catalog, Entry, LibraryError};
+use filrouge_store::text_index::{IndexScope, SessionNo, SessionSelection, TextIndex};
+use filrouge_types::Failure;
+
+use super::found::Remarks;
+use super::ledger::{LEDGER_NAME, LedgerSearch, unavailable};
+use super::query::PreparedQuery;
+use crate::feed::{Indexes, SourceIndex, index_scope, listing_failure};
+
+/// One index, with the part of it that is searched.
+pub(super) struct SearchedIndex<'c> {
+    history: History<'c>,
+    /// The part of the index that the caller may see.
+    pub(super) reach: IndexScope,
+    /// The sessions to search; `None` for all within reach.
+    pub(super) sessions: Option<Vec<SessionNo>>,
+    /// The time up to which the index is current, in milliseconds since 1970. `None` for the ledger's index, whose time
+    /// was recorded before the search.
+    pub(super) as_of: Option<i64>,
+}
+
+/// The history that an index belongs to.
+enum History<'c> {
+    /// A source, with its fresh sessions in the order of their numbers.
+    Source(Arc<SourceIndex>, Vec<(SessionNo, &'c Entry)>),
+    Ledger(&'c LedgerSearch, &'c dyn TextIndex),
+}
+
+/// A session of an index, as a result shows it.
+pub(super) struct ShownSession<'c> {
+    pub(super) id: Cow<'c, str>,
+    pub(super) updated: i64,
+    /// `None` for a session of the ledger.
+    pub(super) entry: Option<&'c Entry>,
+}
+
+/// Everything that a search covers.
+pub(super) struct SearchSpace<'c> {
+    pub(super) library: &'c Library,
+    pub(super) catalog: &'c Catalog,
+    pub(super) ledger: Option<&'c LedgerSearch>,
+    pub(super) indexed: Vec<SearchedIndex<'c>>,
+    /// The sessions that pass the filters and whose current state no index contains.
+    pub(super) unindexed: Vec<&'c Entry>,
+}
+
+impl<'c> SearchedIndex<'c> {
+    pub(super) fn index(&self) -> &dyn TextIndex {
+        match &self.history {
+            History::Source(index, _) => &**index.index(),
+            History::Ledger(_, index) => *index,
+        }
+    }
+
+    pub(super) const fn is_ledger(&self) -> bool {
+        matches!(self.history, History::Ledger(..))
+    }
+
+    /// Whether it is known that there is no session to search; always false for the ledger.
+    pub(super) fn is_empty(&self) -> bool {
+        match &self.history {
+            History::Source(_, fresh) => fresh.is_empty(),
+            History::Ledger(..) => false,
+        }
+    }
+
+    /// The sessions of the catalog that are searched in this index.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &'c Entry> {
+        let fresh = match &self.history {
+            History::Source(_, fresh) => fresh.as_slice(),
+            History::Ledger(..) => &[],
+        };
+        fresh.iter().map(|(_, entry)| *entry)
+    }
+
+    fn entry(&self, no: SessionNo) -> Option<&'c Entry> {
+        let History::Source(_, fresh) = &self.history else {
+            return None;
+        };
+        let at = fresh.binary_search_by_key(&no, |(no, _)| *no).ok()?;
+        Some(fresh.get(at)?.1)
+    }
+
+    /// Returns those of the sessions `numbers` that still exist and are shown from this index, not from another source.
+    pub(super) fn shown_sessions(
+        &self,
+        query: &PreparedQuery<'_>,
+        catalog: &Catalog,
+        numbers: &[SessionNo],
+    ) -> Result<HashMap<SessionNo, ShownSession<'c>>, Failure> {
+        if let History::Source(..) = &self.history {
+            let shown_session = |no: &SessionNo| {
+                let entry = self.entry(*no)?;
+                let shown = ShownSession {
+                    id: Cow::Borrowed(&entry.header.id),
+                    updated: entry.header.updated,
+                    entry: Some(entry),
+                };
+                Some((*no, shown))
+            };
+            return Ok(numbers.iter().filter_map(shown_session).collect());
+        }
+        let state = self
+            .index()
+            .state(SessionSelection::Numbers(&self.reach, numbers))?;
+        let shown = state.sessions.iter();
+        let shown = shown.filter(|s| query.is_shown_from_ledger(catalog, &s.entry.key));
+        let by_number = shown.map(|session| {
+            let shown = ShownSession {
+                id: Cow::Owned(session.entry.key.to_string()),
+                updated: session.entry.updated,
+                entry: None,
+            };
+            (session.no, shown)
+        });
+        Ok(by_number.collect())
+    }
+
+    /// Returns the agent to which a session's messages without an agent belong. Returns `None` if it has no agent, if
+    /// no filter names an agent, or if the session cannot be read; such a session is not shown.
+    pub(super) fn agent(&self, query: &PreparedQuery<'_>, no: SessionNo) -> Option<Box<str>> {
+        if !query.filter.names_agent() {
+            return None;
+        }
+        match &self.history {
+            History::Source(..) => self.entry(no)?.header.agent.clone(),
+            History::Ledger(ledger, _) => {
+                let state = self
+                    .index()
+                    .state(SessionSelection::Numbers(&self.reach, &[no]));
+                let sessions = state.ok()?.sessions;
+                ledger.header(&sessions.first()?.entry.key).ok()??.agent
+            }
+        }
+    }
+}
+
+impl<'c> SearchSpace<'c> {
+    /// Prepares a search: determines the sessions that each index covers, and the sessions that must be read from their
+    /// sources. The duration is the maximum age of the comparison of an index with its source. With `by_index`,
+    /// `ledger` is searched by its index; otherwise it is among the sources of `library`.
+    pub(super) fn new(
+        query: &PreparedQuery<'_>,
+        (library, catalog): (&'c Library, &'c Catalog),
+        indexes: Option<(&Indexes, Duration)>,
+        (ledger, by_index): (Option<&'c LedgerSearch>, bool),
+        remarks: &mut Remarks,
+    ) -> Result<Self, LibraryError> {
+        let mut space = Self {
+            library,
+            catalog,
+            ledger,
+            indexed: Vec::new(),
+            unindexed: Vec::new(),
+        };
+        for id in query.filter.sessions(false) {
+            if !space.has(id)? {
+                return Err(LibraryError::NoSession(id.to_owned()));
+            }
+        }
+        for source in 0..library.sources().len() {
+            let index =
+                indexes.and_then(|(indexes, max_age)| Some((indexes.open(source)?, max_age)));
+            space.add_source(query, source, index, remarks);
+        }
+        let by_index = ledger.filter(|_| by_index);
+        if let Some((ledger, index)) = by_index.and_then(|l| Some((l, l.index()?))) {
+            let added = space.add_ledger(query, ledger, index);
+            added.map_err(unavailable)?;
+        }
+        Ok(space)
+    }
+
+    /// Adds the source at a position of the library: its index, if it has one, with the fresh sessions, and its other
+    /// sessions to `unindexed`.
+    fn add_source(
+        &mut self,
+        query: &PreparedQuery<'_>,
+        source: usize,
+        index: Option<(Arc<SourceIndex>, Duration)>,
+        remarks: &mut Remarks,
+    ) {
+        let entries = self.catalog.entries.iter();
+        let selected = entries.filter(|e| e.source == source && query.filter.may_pass(&e.header));
+        let Some((index, max_age)) = index else {
+            return self.unindexed.extend(selected);
+        };
+        let listed = self.library.listed(source, max_age);
+        let snapshot = index.snapshot_of(&listed.map_err(|why| listing_failure(&why)));
+        let mut fresh = Vec::with_capacity(snapshot.fresh.len());
+        let before = self.unindexed.len();
+        for entry in selected {
+            match snapshot.fresh.get(&entry.header.id) {
+                Some(no) => fresh.push((*no, entry)),
+                None => self.unindexed.push(entry),
+            }
+        }
+        if let Some(why) = &snapshot.failed {
+            if self.unindexed.len() > before {
+                remarks.add_unanswered(why);
+            }
+            return;
+        }
+        fresh.sort_unstable_by_key(|(no, _)| *no);
+        let is_complete = snapshot.stale.is_empty() && fresh.len() == snapshot.fresh.len();
+        self.indexed.push(SearchedIndex {
+            sessions: (!is_complete).then(|| fresh.iter().map(|(no, _)| *no).collect()),
+            reach: index_scope(),
+            as_of: Some(snapshot.as_of.as_millis()),
+            history: History::Source(index, fresh),
+        });
+    }
+
+    /// Adds the ledger's index, unless the filters exclude the ledger, or require a session that is shown from a
+    /// source.
+    fn add_ledger(
+        &mut self,
+        query: &PreparedQuery<'_>,
+        ledger: &'c LedgerSearch,
+        index: &'c dyn TextIndex,
+    ) -> Result<(), Failure> {
+        let mut ids = query.filter.sessions(false);
+        if !query.filter.may_pass_source(LEDGER_NAME)
+            || ids.any(|id| query.is_shown_from_source(self.catalog, id))
+        {
+            return Ok(());
+        }
+        self.indexed.push(SearchedIndex {
+            sessions: ledger.sessions_to_search(index, query)?,
+            reach: ledger.index_scope(),
+            as_of: None,
+            history: History::Ledger(ledger, index),
+        });
+        Ok(())
+    }
+
+    /// Whether a session with this id exists that the caller may see.
+    pub(super) fn has(&self, id: &str) -> Result<bool, LibraryError> {
+        match &self.ledger {
+            _ if self.catalog.get(id).is_ok() => Ok(true),
+            Some(ledger) => Ok(ledger.header(id).map_err(unavailable)?.is_some()),
+            None => Ok(false),
+        }
+    }
+}
