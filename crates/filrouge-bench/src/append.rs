@@ -35,7 +35,7 @@ pub(crate) async fn library_single(dir: &Path, turns: usize) -> Result<Leg> {
     Ok(leg)
 }
 
-/// The limit of [`library_single`].
+/// The baseline of [`library_single`].
 fn raw_single(dir: &Path, layout: Layout, turns: usize) -> Result<Leg> {
     let raw = RawStore::open(&dir.join("raw.db"), layout)?;
     let turns: Vec<RawTurn> = Turns::new(7)
@@ -90,7 +90,7 @@ pub(crate) async fn library_concurrent(dir: &Path, sessions: usize, turns: usize
     Ok(leg)
 }
 
-/// The limit of [`library_concurrent`]: all sessions send their turns to one writer thread.
+/// The baseline of [`library_concurrent`]: all sessions send their turns to one writer thread.
 async fn raw_concurrent(dir: &Path, layout: Layout, sessions: usize, turns: usize) -> Result<Leg> {
     let raw = RawStore::open(&dir.join("raw.db"), layout)?;
     let (sender, receiver) = mpsc::channel::<QueuedTurn>(1024);

@@ -102,7 +102,8 @@ const fn arrangement(
     }
 }
 
-/// The scripts that pgbench runs, with one client and with 32. The limit is the best of the first [`READING_LIMITS`].
+/// The scripts that pgbench runs, with one client and with 32. The baseline is the best of the first
+/// [`READING_LIMITS`].
 const LIMITS: [(StatementSelection, &str); 4] = [
     (
         StatementSelection::Unlocked,

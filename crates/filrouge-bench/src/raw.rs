@@ -133,7 +133,7 @@ impl RawStore {
 
     /// Writes one turn of four items in the current transaction.
     fn write(&self, turn: &RawTurn) -> Result<()> {
-        // Any time: the limit reads no clock.
+        // An arbitrary time: this benchmark does not read the clock.
         const NOW: i64 = 1_795_000_000_000_000;
         let (pk, last, turns) = self.head(turn.session)?;
         let first = last + 1;
@@ -226,8 +226,8 @@ impl RawStore {
 /// A turn, and the channel that reports its commit.
 pub(crate) type QueuedTurn = (RawTurn, oneshot::Sender<()>);
 
-/// Group commit: writes all waiting turns, at most 256, in one commit, then answers their senders. Ends with its
-/// channel.
+/// Group commit: writes all waiting turns, at most 256, in one commit, then answers their senders. Returns
+/// when the queue is closed.
 pub(crate) fn run_group_writer(raw: RawStore, mut queue: mpsc::Receiver<QueuedTurn>) -> Result<()> {
     let mut group: Vec<QueuedTurn> = Vec::with_capacity(256);
     while let Some(first) = queue.blocking_recv() {

@@ -56,12 +56,13 @@ pub(crate) struct Line {
     pub(crate) met: Option<bool>,
     /// The product's median, with its unit.
     pub(crate) product: String,
-    /// The limit's median, and the name of the limit.
+    /// The median of the limit (the baseline, docs/bench.md), and the baseline's name.
     pub(crate) limit: String,
 }
 
 impl Line {
-    /// Compares the values of the product with those of the limit, pair by pair; `shown` are the texts of both medians.
+    /// Compares the values of the product with those of the baseline, pair by pair; `shown` are the texts of both
+    /// medians.
     pub(crate) fn pairs(
         label: &str,
         product: &[f64],

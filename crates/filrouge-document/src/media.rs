@@ -2,7 +2,7 @@
 
 use filrouge_types::Members;
 
-use crate::part::{Kind, take_text, take_unique};
+use crate::part::{FilePart, Kind, take_text, take_unique};
 use crate::url;
 
 /// Possible names of the member with a media type.
@@ -25,11 +25,11 @@ pub(crate) fn file(members: &mut Members<'_>) -> Kind<'static> {
     if let Some(inner) = read_source(members, &mut media_type, &mut url) {
         name = name.or(Some(inner));
     }
-    Kind::File {
+    Kind::File(FilePart {
         name,
         media_type,
         url,
-    }
+    })
 }
 
 fn first_text(members: &mut Members<'_>, names: &[&str]) -> Option<String> {
@@ -94,7 +94,7 @@ fn address(members: &mut Members<'_>, media_type: Option<&str>) -> Option<String
 
 #[cfg(test)]
 mod tests {
-    use crate::part::{Kind, parts};
+    use crate::part::{FilePart, Kind, parts};
 
     #[test]
     fn pictures_and_files_are_read_in_every_dialect() {
@@ -117,7 +117,7 @@ mod tests {
         ] {
             let part = &parts(json)[0];
             assert!(
-                matches!(&part.kind, Kind::File { name: Some(n), url: Some(u), .. }
+                matches!(&part.kind, Kind::File(FilePart { name: Some(n), url: Some(u), .. })
                     if n == "a" && u == "data:application/pdf;base64,AAAA"),
                 "{json}"
             );

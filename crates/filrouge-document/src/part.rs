@@ -30,48 +30,68 @@ pub(crate) enum Kind<'a> {
     /// A picture.
     Image { url: String },
     /// An attached file.
-    File {
-        name: Option<String>,
-        media_type: Option<String>,
-        url: Option<String>,
-    },
+    File(FilePart),
     /// A link, such as one to a cited page.
     Link { url: String, title: Option<String> },
     /// A model's reasoning.
     Reasoning(String),
     /// A tool call.
-    ToolCall {
-        call_id: Option<String>,
-        name: String,
-        args: Option<&'a str>,
-    },
+    ToolCall(ToolCall<'a>),
     /// A tool result.
-    ToolResult {
-        call_id: Option<String>,
-        ok: Option<bool>,
-        latency_ms: Option<&'a str>,
-        content: Option<&'a str>,
-    },
+    ToolResult(ToolResult<'a>),
     /// An error.
-    Error {
-        code: Option<String>,
-        message: Option<String>,
-        source: Option<String>,
-        retryable: Option<bool>,
-    },
+    Error(ErrorPart),
     /// The model's refusal to answer.
     Refusal(String),
-    /// A redaction. `seqs` are the items that lost their content, as ranges of a first and a last seq.
-    Redaction {
-        seqs: Vec<(u64, u64)>,
-        turn_id: Option<String>,
-        by: Option<String>,
-        reason: Option<String>,
-    },
+    /// A redaction.
+    Redaction(RedactionPart),
     /// The turn's new status.
     Status(String),
     /// Any other part, as JSON.
     Other(Cow<'a, str>),
+}
+
+/// The members of an attached file.
+#[derive(Debug)]
+pub(crate) struct FilePart {
+    pub(crate) name: Option<String>,
+    pub(crate) media_type: Option<String>,
+    pub(crate) url: Option<String>,
+}
+
+/// The members of a tool call.
+#[derive(Debug)]
+pub(crate) struct ToolCall<'a> {
+    pub(crate) call_id: Option<String>,
+    pub(crate) name: String,
+    pub(crate) args: Option<&'a str>,
+}
+
+/// The members of a tool result.
+#[derive(Debug)]
+pub(crate) struct ToolResult<'a> {
+    pub(crate) call_id: Option<String>,
+    pub(crate) ok: Option<bool>,
+    pub(crate) latency_ms: Option<&'a str>,
+    pub(crate) content: Option<&'a str>,
+}
+
+/// The members of an error.
+#[derive(Debug)]
+pub(crate) struct ErrorPart {
+    pub(crate) code: Option<String>,
+    pub(crate) message: Option<String>,
+    pub(crate) source: Option<String>,
+    pub(crate) retryable: Option<bool>,
+}
+
+/// The members of a redaction. `seqs` are the items that lost their content, as ranges of a first and a last seq.
+#[derive(Debug)]
+pub(crate) struct RedactionPart {
+    pub(crate) seqs: Vec<(u64, u64)>,
+    pub(crate) turn_id: Option<String>,
+    pub(crate) by: Option<String>,
+    pub(crate) reason: Option<String>,
 }
 
 /// Parses an item's parts. `json` must not contain escapes of lone surrogates
@@ -105,7 +125,7 @@ pub(crate) fn nested_parts(json: &str) -> Option<Vec<Part<'_>>> {
         return parse_known(json).filter(is_image).map(|p| vec![p]);
     }
     let parsed = parts(json);
-    let is_tool = |p: &Part<'_>| matches!(p.kind, Kind::ToolCall { .. } | Kind::ToolResult { .. });
+    let is_tool = |p: &Part<'_>| matches!(p.kind, Kind::ToolCall(_) | Kind::ToolResult(_));
     let is_unknown = |p: &Part<'_>| matches!(p.kind, Kind::Other(_));
     let is_list = json.starts_with('[') && !parsed.is_empty() && !parsed.iter().any(is_tool);
     (is_list && (!parsed.iter().any(is_unknown) || parsed.iter().any(is_image))).then_some(parsed)
@@ -160,29 +180,29 @@ fn parse_known(json: &str) -> Option<Part<'_>> {
             title: take_text(&mut members, "title"),
         },
         "reasoning" => Kind::Reasoning(take_text(&mut members, "text")?),
-        "tool_call" => Kind::ToolCall {
+        "tool_call" => Kind::ToolCall(ToolCall {
             call_id: take_text(&mut members, "call_id"),
             name: take_text(&mut members, "name")?,
             args: take_unique(&mut members, "args", |_| true),
-        },
-        "tool_result" => Kind::ToolResult {
+        }),
+        "tool_result" => Kind::ToolResult(ToolResult {
             call_id: take_text(&mut members, "call_id"),
             ok: take_flag(&mut members, "ok"),
             latency_ms: take_unique(&mut members, "latency_ms", is_number),
             content: take_unique(&mut members, "content", |json| json != "null")
                 .or_else(|| take_unique(&mut members, "error", |json| json != "null"))
                 .or_else(|| take_unique(&mut members, "content", |_| true)),
-        },
+        }),
         "error" => error(&mut members)?,
         "refusal" => Kind::Refusal(
             take_text(&mut members, "refusal").or_else(|| take_text(&mut members, "text"))?,
         ),
-        "redaction" => Kind::Redaction {
-            seqs: serde_json::from_str(take_unique(&mut members, "seqs", is_ranges)?).ok()?,
+        "redaction" => Kind::Redaction(RedactionPart {
+            seqs: serde_json::from_str(take_unique(&mut members, "seqs", |_| true)?).ok()?,
             turn_id: take_text(&mut members, "turn_id"),
             by: take_text(&mut members, "by"),
             reason: take_text(&mut members, "reason"),
-        },
+        }),
         "turn_status" => Kind::Status(take_text(&mut members, "status")?),
         _ => return None,
     };
@@ -196,21 +216,17 @@ fn is_number(json: &str) -> bool {
     json.starts_with(|c: char| c == '-' || c.is_ascii_digit())
 }
 
-fn is_ranges(json: &str) -> bool {
-    serde_json::from_str::<Vec<(u64, u64)>>(json).is_ok()
-}
-
 fn error(members: &mut Members<'_>) -> Option<Kind<'static>> {
     let (code, message) = (take_text(members, "code"), take_text(members, "message"));
     if code.is_none() && message.is_none() {
         return None;
     }
-    Some(Kind::Error {
+    Some(Kind::Error(ErrorPart {
         code,
         message,
         source: take_text(members, "source"),
         retryable: take_flag(members, "retryable"),
-    })
+    }))
 }
 
 impl Part<'_> {
@@ -317,7 +333,7 @@ mod tests {
         ] {
             let json = format!(r#"{{"type":"tool_result","call_id":"c",{members}}}"#);
             assert!(
-                matches!(parse(&json).kind, Kind::ToolResult { content, .. } if content == shown),
+                matches!(parse(&json).kind, Kind::ToolResult(ToolResult { content, .. }) if content == shown),
                 "{json}"
             );
         }

@@ -45,10 +45,10 @@ impl Redactions {
 fn parse_redactions(item: &Item) -> Vec<Redaction> {
     let json = replace_lone_surrogates(item.body.parts.as_str());
     let to_redaction = |kind| match kind {
-        Kind::Redaction { seqs, reason, .. } => Some(Redaction {
-            seqs,
+        Kind::Redaction(part) => Some(Redaction {
+            seqs: part.seqs,
             at: item.created_at,
-            reason,
+            reason: part.reason,
             seq: item.seq,
         }),
         _ => None,

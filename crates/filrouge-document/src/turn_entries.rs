@@ -142,15 +142,14 @@ fn pair_calls_with_results(entries: &[Entry<'_>]) -> HashMap<PartPosition, PartP
     for (at, entry) in entries.iter().enumerate() {
         for (i, part) in entry.parts.iter().enumerate() {
             match &part.kind {
-                ToolCall {
-                    call_id: Some(id), ..
-                } => {
-                    unanswered.entry(id).or_insert((at, i));
+                ToolCall(call) => {
+                    if let Some(id) = &call.call_id {
+                        unanswered.entry(id).or_insert((at, i));
+                    }
                 }
-                ToolResult {
-                    call_id: Some(id), ..
-                } => {
-                    if let Some(call) = unanswered.remove(id.as_str()) {
+                ToolResult(result) => {
+                    let id = result.call_id.as_deref();
+                    if let Some(call) = id.and_then(|id| unanswered.remove(id)) {
                         results.insert(call, (at, i));
                     }
                 }

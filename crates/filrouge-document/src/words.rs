@@ -10,30 +10,21 @@ pub(crate) fn title(session: &Session) -> &str {
     }
 }
 
+fn to_text(value: &Option<impl ToString>) -> Option<String> {
+    value.as_ref().map(ToString::to_string)
+}
+
 /// The facts of a session: names and values.
 pub(crate) fn facts(session: &Session) -> Vec<(&'static str, String)> {
     let mut facts = vec![("Session", session.session_id.to_string())];
     let mut add = |name, value: Option<String>| facts.extend(value.map(|v| (name, v)));
-    add(
-        "Project",
-        session.project_id.as_ref().map(ToString::to_string),
-    );
-    add(
-        "Owner",
-        Some(
-            session
-                .identity_id
-                .as_ref()
-                .map_or("anonymous".to_owned(), ToString::to_string),
-        ),
-    );
-    add("Team", session.team_id.as_deref().map(str::to_owned));
-    add(
-        "Parent",
-        session.parent_session_id.as_ref().map(ToString::to_string),
-    );
+    let owner = to_text(&session.identity_id).unwrap_or_else(|| "anonymous".to_owned());
+    add("Project", to_text(&session.project_id));
+    add("Owner", Some(owner));
+    add("Team", to_text(&session.team_id));
+    add("Parent", to_text(&session.parent_session_id));
     add("Status", Some(session.status.to_string()));
-    add("State", session.state.as_deref().map(str::to_owned));
+    add("State", to_text(&session.state));
     add("Created", Some(moment(session.created_at)));
     add("Updated", Some(moment(session.updated_at)));
     add("Turns", Some(session.turn_count.to_string()));

@@ -10,6 +10,7 @@ use filrouge_store::{Domain, KeyId, Keyring, Ledger, MAC_BYTES, Position, equal_
 use filrouge_types::{ErrorCode, Failure};
 use serde::{Deserialize, Serialize};
 
+use crate::core::to_json;
 use crate::keyfile::{WriteMode, open_locked, write_atomic};
 
 mod keeper;
@@ -132,14 +133,13 @@ impl Anchor {
             key_id,
             mac: self.mac(key_id, position).unwrap_or_default(),
         };
-        let bytes = serde_json::to_vec(&stored)
-            .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
+        let json = to_json(&stored)?;
         if let Some(directory) = self.path.parent() {
             fs::create_dir_all(directory).map_err(|e| unavailable(directory, &e))?;
         }
         // A power cut may restore the previous anchor. Then fewer rollbacks are detected, but none is reported falsely,
         // so the directory is not flushed each time.
-        write_atomic(&self.path, &bytes, WriteMode::Unsynced)
+        write_atomic(&self.path, json.as_bytes(), WriteMode::Unsynced)
             .map_err(|e| unavailable(&self.path, &e))
     }
 
@@ -190,17 +190,14 @@ impl Anchor {
         let log_row = ledger
             .query(move |snapshot| Ok(snapshot.view.log(anchored.commit_no - 1, 1)?.pop()))
             .await?;
-        Ok(match log_row {
-            Some(row) if row.commit_no == anchored.commit_no && row.link == anchored.link => {
-                AnchorState::Holds
-            }
-            Some(row) if row.commit_no == anchored.commit_no => AnchorState::Broken(format!(
-                "commit {} is not the one that the anchor recorded",
-                anchored.commit_no
+        let number = anchored.commit_no;
+        Ok(match log_row.filter(|row| row.commit_no == number) {
+            Some(row) if row.link == anchored.link => AnchorState::Holds,
+            Some(_) => AnchorState::Broken(format!(
+                "commit {number} is not the one that the anchor recorded"
             )),
-            _ => AnchorState::Broken(format!(
-                "the store is older than its anchor: commit {} is missing, the newest is {}",
-                anchored.commit_no,
+            None => AnchorState::Broken(format!(
+                "the store is older than its anchor: commit {number} is missing, the newest is {}",
                 ledger.position().commit_no
             )),
         })

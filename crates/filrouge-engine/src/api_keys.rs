@@ -8,6 +8,7 @@ use filrouge_types::{ErrorCode, Failure, IdentityId, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::caller::{Caller, Permission};
+use crate::core::to_json;
 use crate::engine::Keys;
 
 mod text;
@@ -97,36 +98,14 @@ pub struct NewApiKey {
 }
 
 /// All keys of a store, at one version of their note.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ApiKeys {
     /// The note's version; 0 if no key was ever created.
+    #[serde(skip)]
     pub version: u64,
     /// The keys of all tenants, revoked ones too, oldest first.
     pub keys: Vec<ApiKey>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StoredKeys {
-    keys: Vec<ApiKey>,
-}
-
-async fn load_keys(ledger: &dyn Ledger) -> Result<ApiKeys, Failure> {
-    let Some(note) = ledger.note(NOTE).await? else {
-        return Ok(ApiKeys::default());
-    };
-    let stored: StoredKeys = serde_json::from_slice(&note.value).map_err(|e| {
-        // The message contains only the position, because the content has hashes of secrets.
-        let position = format!("line {}, column {}", e.line(), e.column());
-        Failure::new(
-            ErrorCode::IntegrityError,
-            format!("the API keys cannot be read: {position}"),
-        )
-    })?;
-    Ok(ApiKeys {
-        version: note.version,
-        keys: stored.keys,
-    })
 }
 
 fn invalid(detail: impl Into<String>) -> Failure {
@@ -195,7 +174,19 @@ impl Keys {
     /// # Errors
     /// `integrity_error` when the note does not contain API keys, and the ledger's errors.
     pub async fn all(&self) -> Result<ApiKeys, Failure> {
-        load_keys(self.ledger.as_ref()).await
+        let Some(note) = self.ledger.note(NOTE).await? else {
+            return Ok(ApiKeys::default());
+        };
+        let stored: ApiKeys = serde_json::from_slice(&note.value).map_err(|e| {
+            // The message contains only the position, because the content has hashes of secrets.
+            let (line, column) = (e.line(), e.column());
+            let detail = format!("the API keys cannot be read: line {line}, column {column}");
+            Failure::new(ErrorCode::IntegrityError, detail)
+        })?;
+        Ok(ApiKeys {
+            version: note.version,
+            ..stored
+        })
     }
 
     /// The tenant's keys, revoked ones too, oldest first.
@@ -241,10 +232,9 @@ impl Keys {
         change: impl Fn(&mut Vec<ApiKey>) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         for _ in 0..ATTEMPTS {
-            let ApiKeys { version, mut keys } = self.all().await?;
-            let result = change(&mut keys)?;
-            let value = serde_json::to_vec(&StoredKeys { keys })
-                .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
+            let mut stored = self.all().await?;
+            let result = change(&mut stored.keys)?;
+            let value = to_json(&stored)?.into_bytes();
             if value.len() > NOTE_MAX {
                 return Err(Failure::new(
                     ErrorCode::LimitExceeded,
@@ -254,7 +244,7 @@ impl Keys {
                     "let many end users share one service key with Filrouge-Identity, or use JWT",
                 ));
             }
-            if self.ledger.put_note(NOTE, version, value).await? {
+            if self.ledger.put_note(NOTE, stored.version, value).await? {
                 return Ok(result);
             }
         }

@@ -83,8 +83,7 @@ impl Audit {
     /// `session_not_found`; `invalid` for a cursor that this store did not issue; `integrity_error`, `key_missing`, and
     /// the ledger's.
     pub async fn page(&self, caller: &Caller, query: AuditQuery) -> Result<AuditPage, Failure> {
-        let scope = &caller.scope(Permission::Audit)?;
-        let scope = scope.clone();
+        let scope = caller.scope(Permission::Audit)?;
         self.ledger
             .query(move |snapshot| page_reader::read_page(snapshot, &scope, &query))
             .await

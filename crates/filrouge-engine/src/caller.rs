@@ -110,7 +110,8 @@ impl Caller {
         permission.check(self.role, for_identity).is_ok()
     }
 
-    /// The viewer of lists of sessions: the operator, who sees the entire tenant, or one end user.
+    /// As whom the caller lists sessions: as the operator, who sees the entire tenant, or as an end user, possibly
+    /// anonymous.
     #[must_use]
     pub fn viewer(&self) -> Viewer {
         match &self.identity {

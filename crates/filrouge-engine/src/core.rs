@@ -45,13 +45,6 @@ pub(crate) fn to_json<T: Serialize>(value: &T) -> Result<String, Failure> {
     serde_json::to_string(value).map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))
 }
 
-/// Returns the tiered ledger and the spooled ledger that `ledger` consists of, if it has these layers.
-fn layers_of(ledger: &Arc<dyn Ledger>) -> (Option<Arc<TieredLedger>>, Option<Arc<SpooledLedger>>) {
-    let spool = downcast::<SpooledLedger>(ledger);
-    let inner = spool.as_ref().map_or(ledger, |spool| spool.inner());
-    (downcast(inner), spool)
-}
-
 fn downcast<T: Any + Send + Sync>(ledger: &Arc<dyn Ledger>) -> Option<Arc<T>> {
     let any: Arc<dyn Any + Send + Sync> = ledger.clone();
     any.downcast().ok()
@@ -64,7 +57,8 @@ impl Core {
         clock: Arc<dyn Clock>,
         settings: Settings,
     ) -> Self {
-        let (tiers, spool) = layers_of(&ledger);
+        let spool = downcast::<SpooledLedger>(&ledger);
+        let tiers = downcast(spool.as_ref().map_or(&ledger, |spool| spool.inner()));
         Self {
             ledger,
             entropy,
@@ -136,14 +130,12 @@ impl Core {
         masked: &Masked,
     ) -> Result<Written<Turn>, Failure> {
         let stored = self.write(scope, write).await?;
-        match stored.outcome {
-            Outcome::Turn(turn, _) => {
-                let replayed = turn.replayed;
-                let written = Written::new(*turn, replayed, stored.durability);
-                Ok(self.count_masked(written, masked))
-            }
-            _ => Err(unexpected_outcome()),
-        }
+        let Outcome::Turn(turn, _) = stored.outcome else {
+            return Err(unexpected_outcome());
+        };
+        let replayed = turn.replayed;
+        let written = Written::new(*turn, replayed, stored.durability);
+        Ok(self.count_masked(written, masked))
     }
 
     /// Interrupts a turn; returns `false` if the turn was not changed, for example because it had ended.

@@ -58,10 +58,8 @@ impl Context {
 
     /// The time in milliseconds until the sweep may interrupt a turn that stays silent; `None` when it never will.
     fn interrupted_in_ms(&self, turn: &PendingTurn) -> Option<u64> {
-        if turn.status != TurnStatus::Open {
-            return None;
-        }
         match &turn.recorder {
+            _ if turn.status != TurnStatus::Open => None,
             Some(recorder) if recorder.gone => Some(0),
             Some(recorder) => Some(remaining_ms(
                 self.settings.stream_timeout,

@@ -11,7 +11,6 @@ use crate::caller::{Caller, Permission};
 use crate::core::unexpected_outcome;
 use crate::engine::Erasure;
 use crate::requests::RedactTurn;
-use crate::scopes::HotReceipt;
 use crate::written::Written;
 
 /// The number of sessions that `erase_all` lists with one query.
@@ -45,26 +44,6 @@ pub struct StoreReceipt {
     pub status: &'static str,
 }
 
-impl ErasureReceipt {
-    fn new(session_id: SessionId, erased: Erased, hot: Option<HotReceipt>) -> Self {
-        let mut stores = vec![StoreReceipt {
-            store: "ledger",
-            status: "erased",
-        }];
-        stores.extend(hot.map(|receipt| StoreReceipt {
-            store: "hot",
-            status: receipt.as_str(),
-        }));
-        Self {
-            session_id,
-            erased_at: erased.at,
-            items: erased.items,
-            turns: erased.turns,
-            stores,
-        }
-    }
-}
-
 impl Erasure {
     /// Erases the contents of a turn that has ended, with all versions that it replaced and that replaced it. Repeating
     /// it changes nothing.
@@ -83,10 +62,9 @@ impl Erasure {
         let redacted = self
             .redact(caller, session, target, &request.reason)
             .await?;
-        let durability = redacted.durability;
-        let turn = redacted.into_value().turn.ok_or_else(unexpected_outcome)?;
+        let turn = redacted.value.turn.ok_or_else(unexpected_outcome)?;
         let replayed = turn.replayed;
-        Ok(Written::new(*turn, replayed, durability))
+        Ok(Written::new(*turn, replayed, redacted.durability))
     }
 
     /// Erases the contents of a turn, which may be open, or of items; returns the receipt.
@@ -121,20 +99,18 @@ impl Erasure {
         };
         let session_id = redact.session_id.clone();
         let stored = self.write(scope, Write::Redact(redact)).await?;
-        match stored.outcome {
-            Outcome::Redacted(redacted) => {
-                tracing::info!(
-                    %session_id,
-                    items = redacted.seqs.count(),
-                    redaction_seq = redacted.redaction_seq,
-                    replayed = redacted.replayed,
-                    "[SESSIONS][REDACT]"
-                );
-                let replayed = redacted.replayed;
-                Ok(Written::new(redacted, replayed, stored.durability))
-            }
-            _ => Err(unexpected_outcome()),
-        }
+        let Outcome::Redacted(redacted) = stored.outcome else {
+            return Err(unexpected_outcome());
+        };
+        let replayed = redacted.replayed;
+        tracing::info!(
+            %session_id,
+            items = redacted.seqs.count(),
+            redaction_seq = redacted.redaction_seq,
+            replayed,
+            "[SESSIONS][REDACT]"
+        );
+        Ok(Written::new(redacted, replayed, stored.durability))
     }
 
     /// Erases a session. Only its id remains, so that no other session is created under that id. Erasing it again
@@ -152,17 +128,29 @@ impl Erasure {
             session_id: session_id.clone(),
         };
         let stored = self.write(scope, Write::Erase(erase)).await?;
-        match stored.outcome {
-            Outcome::Erased(erased) => {
-                let (items, turns) = (erased.items, erased.turns);
-                tracing::info!(%session_id, items, turns, "[SESSIONS][ERASE]");
-                let tiers = self.tiers.as_ref();
-                let hot = tiers.map(|tiers| tiers.receipt(scope, &session_id));
-                let receipt = ErasureReceipt::new(session_id, erased, hot);
-                Ok(Written::new(receipt, false, stored.durability))
-            }
-            _ => Err(unexpected_outcome()),
-        }
+        let Outcome::Erased(Erased {
+            at, items, turns, ..
+        }) = stored.outcome
+        else {
+            return Err(unexpected_outcome());
+        };
+        tracing::info!(%session_id, items, turns, "[SESSIONS][ERASE]");
+        let mut stores = vec![StoreReceipt {
+            store: "ledger",
+            status: "erased",
+        }];
+        stores.extend(self.tiers.as_ref().map(|tiers| StoreReceipt {
+            store: "hot",
+            status: tiers.receipt(scope, &session_id).as_str(),
+        }));
+        let receipt = ErasureReceipt {
+            session_id,
+            erased_at: at,
+            items,
+            turns,
+            stores,
+        };
+        Ok(Written::new(receipt, false, stored.durability))
     }
 
     /// Erases all sessions of an identity, or of the entire tenant without one, one after the other. Calls `on_receipt`

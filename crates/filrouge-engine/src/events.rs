@@ -70,8 +70,8 @@ impl Core {
             detail,
         };
         self.record_unchecked_event(scope, session.clone(), event)
-            .await?;
-        Ok(())
+            .await
+            .map(drop)
     }
 
     /// As [`Events::record`], but also accepts events of filrouge itself, and writes these without the caller's fence.
@@ -81,8 +81,7 @@ impl Core {
         session_id: SessionId,
         request: RecordEvent,
     ) -> Result<Written<SessionEvent>, Failure> {
-        let is_engine_event = request.key.is_internal();
-        let scope = &match is_engine_event {
+        let scope = &match request.key.is_internal() {
             true => scope.clone().with_fence(None),
             false => scope.clone(),
         };
@@ -102,11 +101,9 @@ impl Core {
         let stored = self
             .write(scope, Write::RecordEvent(Box::new(event)))
             .await?;
-        match stored.outcome {
-            Outcome::Event { event, created } => {
-                Ok(Written::new(*event, !created, stored.durability))
-            }
-            _ => Err(unexpected_outcome()),
-        }
+        let Outcome::Event { event, created } = stored.outcome else {
+            return Err(unexpected_outcome());
+        };
+        Ok(Written::new(*event, !created, stored.durability))
     }
 }

@@ -261,11 +261,8 @@ impl History {
             .turns
             .report_turn(&caller, session, start_request(&turn), past);
         let stored = recording.await?;
-        if stored
-            .identity_id
-            .as_ref()
-            .is_some_and(|owner| *owner != identity)
-        {
+        let owner = stored.identity_id.as_ref();
+        if owner.is_some_and(|owner| *owner != identity) {
             let detail = format!("turn {} belongs to another identity", turn.turn_id);
             return Err(Failure::new(ErrorCode::TurnMismatch, detail));
         }

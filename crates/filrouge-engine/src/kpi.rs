@@ -99,8 +99,7 @@ impl Events {
         caller: &Caller,
         query: KpiQuery,
     ) -> Result<KpiReport, Failure> {
-        let scope = &caller.scope(Permission::Administer)?;
-        check_operator(scope)?;
+        let scope = operator_scope(caller)?;
         let until = query.until.unwrap_or_else(|| self.clock.now());
         let since = query.since.unwrap_or_else(|| subtract_micros(until, WEEK));
         let periods = periods(since, until, query.by)?;
@@ -128,7 +127,7 @@ impl Events {
             })
             .await?;
         Ok(KpiReport {
-            tenant_id: scope.tenant.clone(),
+            tenant_id: scope.tenant,
             since,
             until,
             by: query.by,
@@ -138,9 +137,10 @@ impl Events {
 }
 
 /// Refuses the scope of an end user: key figures cover an entire tenant.
-fn check_operator(scope: &Scope) -> Result<(), Failure> {
+fn operator_scope(caller: &Caller) -> Result<Scope, Failure> {
+    let scope = caller.scope(Permission::Administer)?;
     match scope.viewer {
-        Viewer::Operator => Ok(()),
+        Viewer::Operator => Ok(scope),
         Viewer::EndUser(_) => Err(Failure::new(
             ErrorCode::Forbidden,
             "key figures are about all sessions of the tenant",

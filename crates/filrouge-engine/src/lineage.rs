@@ -84,12 +84,11 @@ impl Lineage {
     #[must_use]
     pub fn tree(&self) -> Vec<&Descendant> {
         let ids = |one: &&Descendant| {
-            let Relative {
-                session_id,
-                parent_session_id,
-                ..
-            } = &one.session;
-            (session_id.clone(), parent_session_id.clone())
+            let session = &one.session;
+            (
+                session.session_id.clone(),
+                session.parent_session_id.clone(),
+            )
         };
         walk::tree(self.session_id.clone(), self.descendants.iter(), ids)
     }

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use filrouge_store::command::{Command, Outcome, Scope, Write};
-use filrouge_store::hot::{Edition, EphemeralSessions, HistoryVersion, HotKey, HotStore};
+use filrouge_store::hot::{Edition, EphemeralSessions, HotKey, HotStore};
 use filrouge_store::ledger::{LedgerLayer, QuerySubject, SnapshotQuery};
 use filrouge_store::read::session_conflict;
 use filrouge_store::{CommittedWrite, Durability, Entropy, Keyring, Ledger};
@@ -53,7 +53,7 @@ use gate::LedgerGate;
 use recent::CONCURRENT_FILLS;
 use route::{LedgerPresence, Tier, identity_of};
 use tally::TierTally;
-use verified::ShownSessions;
+use verified::{ShownSessions, ShownVersion};
 
 /// The maximum number of sessions that are remembered as being in the ledger.
 const IN_LEDGER_MAX: usize = 65_536;
@@ -296,8 +296,11 @@ impl TieredLedger {
     /// Records that the caller of a write was shown the resulting history.
     fn record_written(&self, key: HotKey, scope: &Scope, outcome: &Outcome) {
         if let Some(written) = step::written_range(outcome) {
-            let as_of: HistoryVersion = step::version_after(written);
-            self.shown_sessions.record_shown(key, scope, as_of, false);
+            let shown = ShownVersion {
+                as_of: step::version_after(written),
+                has_permanent_access: false,
+            };
+            self.shown_sessions.record_shown(key, scope, shown);
         }
     }
 
@@ -320,11 +323,7 @@ impl TieredLedger {
         let stored = self.write_to_ledger(command).await?;
         if let Some((scope, session, identity)) = required {
             let key = self.key(&scope, &session);
-            if !self
-                .known_in_ledger
-                .get(&key)
-                .is_some_and(|state| state.searched)
-            {
+            if !self.is_searched(&key) {
                 self.known_in_ledger.insert(key, LedgerPresence::default());
                 // An ephemeral session of that id may have been created between the search and this write.
                 self.search_hot_store(&scope, &session, &identity).await;
@@ -338,8 +337,7 @@ impl TieredLedger {
         let scope = &command.scope;
         let session = command.write.session_id()?;
         let identity = identity_of(command)?;
-        let state = self.known_in_ledger.get(&self.key(scope, session));
-        let is_required = !state.is_some_and(|state| state.searched);
+        let is_required = !self.is_searched(&self.key(scope, session));
         is_required.then(|| (scope.clone(), session.clone(), identity.clone()))
     }
 

@@ -28,12 +28,10 @@ impl Sessions {
         request: CreateSession,
     ) -> Result<Written<Session>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
-        self.limits()
-            .check_metadata(request.metadata.as_ref(), "metadata")?;
-        self.limits()
-            .check_label(request.title.as_deref(), "title")?;
-        self.limits()
-            .check_label(request.team_id.as_deref(), "team_id")?;
+        let limits = self.limits();
+        limits.check_metadata(request.metadata.as_ref(), "metadata")?;
+        limits.check_label(request.title.as_deref(), "title")?;
+        limits.check_label(request.team_id.as_deref(), "team_id")?;
         let session_id = match request.session_id {
             Some(id) => id,
             None => self.random_session_id()?,

@@ -6,9 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use filrouge_store::command::{
-    Close, Command, Ending, Outcome, PutDraft, Start, Write, WrittenRange,
-};
+use filrouge_store::command::{Command, Ending, Outcome, PutDraft, Write, WrittenRange};
 use filrouge_types::{ErrorCode, Failure, IdentityId, SessionId};
 
 use crate::calls::{log_call_items, log_word};
@@ -22,12 +20,9 @@ pub(crate) struct Trace {
     started_at: Instant,
 }
 
-/// The fields of a log line that come from the write's outcome.
-struct OutcomeFields<'a> {
-    written: Option<&'a WrittenRange>,
-    status: Option<&'static str>,
-    replayed: bool,
-}
+/// The fields of a log line that come from the write's outcome: the items it wrote, the status, and whether it is a
+/// replay.
+type OutcomeFields<'a> = (Option<&'a WrittenRange>, Option<&'static str>, bool);
 
 impl Trace {
     /// Starts to time a write; `None` if the write needs no log line.
@@ -73,7 +68,7 @@ impl Trace {
             return self.log_draft(operation, draft);
         }
         if let Some(fields) = fields(outcome) {
-            self.log(operation, outcome, &fields);
+            self.log(operation, outcome, fields);
         }
         // A write under a lease belongs to a live call.
         if self.command.scope.fence.is_some() {
@@ -81,7 +76,12 @@ impl Trace {
         }
     }
 
-    fn log(&self, operation: &str, outcome: &Outcome, fields: &OutcomeFields<'_>) {
+    fn log(
+        &self,
+        operation: &str,
+        outcome: &Outcome,
+        (written, status, replayed): OutcomeFields<'_>,
+    ) {
         let (mut turn, mut request, mut stream) = (None, None, None);
         match &self.command.write {
             Write::Append(append) => {
@@ -101,9 +101,7 @@ impl Trace {
             Outcome::Redacted(redacted) => turn = redacted.turn.as_ref().map(|turn| turn.turn_id),
             _ => {}
         }
-        let items = fields
-            .written
-            .map_or(0, |written| written.last_seq + 1 - written.first_seq);
+        let items = written.map_or(0, |written| written.last_seq + 1 - written.first_seq);
         tracing::info!(
             op = %operation,
             tenant_id = %log_word(self.command.scope.tenant.as_str()),
@@ -111,11 +109,11 @@ impl Trace {
             turn_id = turn.map(display),
             request_id = request.map(|id| display(log_word(id.as_str()))),
             stream = stream.map(display),
-            first_seq = fields.written.map(|written| written.first_seq),
-            last_seq = fields.written.map(|written| written.last_seq),
+            first_seq = written.map(|written| written.first_seq),
+            last_seq = written.map(|written| written.last_seq),
             items,
-            status = fields.status.map(display),
-            replayed = fields.replayed,
+            status = status.map(display),
+            replayed,
             duration_ms = millis(self.started_at.elapsed()),
             "[SESSIONS][PERSIST_TRACE]"
         );
@@ -148,9 +146,16 @@ const fn claimed_owner(command: &Command) -> Option<&IdentityId> {
 /// The name of a write; `None` for one that adds neither items nor drafts.
 fn operation_of(write: &Write) -> Option<&'static str> {
     Some(match write {
-        Write::Start(start) => start_operation(start),
+        // An imported history never reopens a turn.
+        Write::Start(start) if !start.reopen => "import",
+        Write::Start(start) if start.event.replaces.is_some() => "replace",
+        Write::Start(_) => "start",
         Write::Append(_) => "append",
-        Write::Close(close) => close_operation(close),
+        Write::Close(close) => match close.ending {
+            Ending::Finalize { .. } | Ending::Recorded(_) => "finalize",
+            Ending::Fail(_) => "fail",
+            Ending::Cancel(_) => "cancel",
+        },
         Write::Interrupt(_) => "interrupt",
         Write::Redact(_) => "redact",
         Write::Adopt(_) => "import",
@@ -167,50 +172,26 @@ fn operation_of(write: &Write) -> Option<&'static str> {
     })
 }
 
-const fn start_operation(start: &Start) -> &'static str {
-    // An imported history never reopens a turn.
-    if !start.reopen {
-        "import"
-    } else if start.event.replaces.is_some() {
-        "replace"
-    } else {
-        "start"
-    }
-}
-
-const fn close_operation(close: &Close) -> &'static str {
-    match close.ending {
-        Ending::Finalize { .. } | Ending::Recorded(_) => "finalize",
-        Ending::Fail(_) => "fail",
-        Ending::Cancel(_) => "cancel",
-    }
-}
-
 /// The fields of the log line; `None` for an outcome that changed nothing.
 fn fields(outcome: &Outcome) -> Option<OutcomeFields<'_>> {
-    let fields = |written, status, replayed| OutcomeFields {
-        written,
-        status,
-        replayed,
-    };
     Some(match outcome {
         Outcome::Turn(turn, written) => {
-            fields(written.as_ref(), Some(turn.status.as_str()), turn.replayed)
+            (written.as_ref(), Some(turn.status.as_str()), turn.replayed)
         }
         Outcome::Appended {
             replayed, written, ..
-        } => fields(written.as_ref(), None, *replayed),
+        } => (written.as_ref(), None, *replayed),
         Outcome::Session {
             session, written, ..
-        } => fields(
+        } => (
             written.as_ref(),
             Some(session.status.as_str()),
             written.is_none(),
         ),
-        Outcome::Interrupted(Some(written)) => fields(Some(written), Some("interrupted"), false),
+        Outcome::Interrupted(Some(written)) => (Some(written), Some("interrupted"), false),
         Outcome::Redacted(redacted) => {
             let turn = redacted.turn.as_ref();
-            fields(
+            (
                 redacted.written.as_ref(),
                 turn.map(|t| t.status.as_str()),
                 redacted.replayed,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use filrouge_store::command::{AFTER_ANY_HEARTBEAT, Interrupt, NewSession, Scope, Write};
 use filrouge_store::hot::ItemRetention;
-use filrouge_store::record::StartEvent;
+use filrouge_store::record::{StartEvent, item_fingerprint};
 use filrouge_types::{
     Application, ErrorCode, Failure, ItemBody, RawJson, RequestId, SessionId, TenantId, Turn,
     TurnId, TurnStatus,
@@ -61,7 +61,7 @@ impl Turns {
         }
         let metadata = request.metadata.as_ref();
         self.limits().check_metadata(metadata, "metadata")?;
-        let fingerprint = items_fingerprint(b"open", &request.items);
+        let fingerprint = items_fingerprint(&[b"open"], &request.items);
         let (items, masked) = self.validated_items(scope, request.items)?;
         let event = StartEvent {
             request_id: request.request_id,
@@ -112,13 +112,10 @@ impl Core {
     }
 }
 
-fn items_fingerprint(kind: &[u8], items: &[ItemBody]) -> [u8; 16] {
-    let pieces: Vec<[u8; 16]> = items
-        .iter()
-        .map(filrouge_store::record::item_fingerprint)
-        .collect();
-    let pieces: Vec<&[u8]> = std::iter::once(kind)
-        .chain(pieces.iter().map(<[u8; 16]>::as_slice))
-        .collect();
+/// A fingerprint of items, after other pieces.
+pub(crate) fn items_fingerprint(head: &[&[u8]], items: &[ItemBody]) -> [u8; 16] {
+    let items: Vec<[u8; 16]> = items.iter().map(item_fingerprint).collect();
+    let items = items.iter().map(<[u8; 16]>::as_slice);
+    let pieces: Vec<&[u8]> = head.iter().copied().chain(items).collect();
     filrouge_store::chain::fingerprint(&pieces)
 }

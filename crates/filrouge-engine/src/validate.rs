@@ -173,6 +173,11 @@ pub(crate) fn streamed_part(part: &str) -> String {
     }
 }
 
+fn too_large(field: &str, bytes: usize, max: usize) -> Failure {
+    let detail = format!("{field} has {bytes} bytes, at most {max} are allowed");
+    Failure::new(ErrorCode::LimitExceeded, detail)
+}
+
 fn check_count(items: usize) -> Result<(), Failure> {
     if items as u64 > TURN_ITEMS_MAX {
         return Err(Failure::new(
@@ -230,14 +235,9 @@ impl Limits {
 
     pub(crate) fn check_label(&self, text: Option<&str>, field: &str) -> Result<(), Failure> {
         match text {
-            Some(t) if t.len() > self.label_bytes => Err(Failure::new(
-                ErrorCode::LimitExceeded,
-                format!(
-                    "{field} has {} bytes, at most {} are allowed",
-                    t.len(),
-                    self.label_bytes
-                ),
-            )),
+            Some(t) if t.len() > self.label_bytes => {
+                Err(too_large(field, t.len(), self.label_bytes))
+            }
             Some(t) if t.contains('\0') => Err(invalid(format!("{field} must not hold NUL"))),
             _ => Ok(()),
         }
@@ -265,9 +265,7 @@ impl Limits {
         if bytes <= self.metadata_bytes {
             return Ok(());
         }
-        let max = self.metadata_bytes;
-        let detail = format!("{field} has {bytes} bytes, at most {max} are allowed");
-        Err(Failure::new(ErrorCode::LimitExceeded, detail)
+        Err(too_large(field, bytes, self.metadata_bytes)
             .with_hint("lists show it with every row: store large data in an item"))
     }
 
@@ -280,11 +278,7 @@ impl Limits {
         if bytes <= self.item_bytes {
             return Ok(());
         }
-        let detail = format!(
-            "{field} has {bytes} bytes, at most {} are allowed",
-            self.item_bytes
-        );
-        Err(Failure::new(ErrorCode::LimitExceeded, detail)
+        Err(too_large(field, bytes, self.item_bytes)
             .with_hint("store large content elsewhere and refer to it by a file or link part"))
     }
 }

@@ -93,7 +93,7 @@ impl HttpLayer {
     /// # Errors
     /// If a metric cannot be encoded.
     pub fn scrape(&self, other: &Registry) -> Result<String, std::fmt::Error> {
-        let body_bytes = self.limits().body_bytes_in_flight();
+        let body_bytes = self.limits().bodies.used();
         self.metrics()
             .encode(body_bytes, self.authority().refused(), other)
     }

@@ -86,7 +86,7 @@ impl Default for LimitSettings {
 /// Enforces the configured limits.
 pub struct Limits {
     settings: LimitSettings,
-    bodies: Arc<Budget>,
+    pub(crate) bodies: Arc<Budget>,
     rates: rate::Rates,
     streams: Arc<Budget>,
     large_responses: Arc<Semaphore>,
@@ -115,12 +115,6 @@ impl Limits {
     /// A reservation for the body of one request; it is empty at first.
     pub fn body_reservation(&self) -> Reservation {
         self.bodies.reservation()
-    }
-
-    /// The size in bytes of all request bodies that are in memory now.
-    #[must_use]
-    pub fn body_bytes_in_flight(&self) -> usize {
-        self.bodies.used()
     }
 
     /// Whether any rate is configured, so that requests must be counted.

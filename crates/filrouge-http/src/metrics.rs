@@ -27,7 +27,7 @@ pub struct Metrics {
     requests: Family<Labels, Counter>,
     durations: Family<Labels, Histogram, fn() -> Histogram>,
     in_flight: Gauge,
-    panics: Counter,
+    pub(crate) panics: Counter,
     bodies_refused: Family<Labels, Counter>,
     body_bytes: Gauge,
     rate_limited: Family<Labels, Counter>,
@@ -138,10 +138,6 @@ impl Metrics {
         self.durations
             .get_or_create(&labels)
             .observe(duration.as_secs_f64());
-    }
-
-    pub(crate) fn count_panic(&self) {
-        self.panics.inc();
     }
 
     pub(crate) fn count_refused_body(&self, reason: &'static str) {

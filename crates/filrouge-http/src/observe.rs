@@ -94,7 +94,7 @@ async fn run_within_limits(
         Ok(Ok(response)) => response,
         // The message of the panic may quote data of the request, so it is not reported.
         Ok(Err(_)) => {
-            http.metrics().count_panic();
+            http.metrics().panics.inc();
             Problem::new(ErrorCode::Internal, "the program is at fault").into_response()
         }
         Err(_) => {

@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, heade
 use axum::response::IntoResponse;
 use filrouge_engine::Written;
 use filrouge_store::Durability;
-use filrouge_types::ErrorCode;
+use filrouge_types::{ErrorCode, Failure};
 
 use serde::Serialize;
 
@@ -86,6 +86,38 @@ pub fn create_response<T: Serialize>(new: bool, value: &Written<T>) -> RouteResu
         *response.status_mut() = StatusCode::CREATED;
     }
     Ok(response)
+}
+
+/// Waits for a write, and returns the response to it.
+///
+/// # Errors
+/// The failure of the write; `internal` when the value cannot be serialized.
+pub async fn written<T: Serialize>(
+    write: impl Future<Output = Result<Written<T>, Failure>>,
+) -> RouteResult {
+    write_response(&write.await?)
+}
+
+/// Like [`written`], but with the status 201 instead of 200 if the value is new.
+///
+/// # Errors
+/// The failure of the write; `internal` when the value cannot be serialized.
+pub async fn created<T: Serialize>(
+    write: impl Future<Output = Result<Written<T>, Failure>>,
+) -> RouteResult {
+    let value = write.await?;
+    create_response(!value.replayed, &value)
+}
+
+/// Waits for the rows of a page and the cursor of the next one, and returns 200 with the page.
+///
+/// # Errors
+/// The failure of the read; `internal` when a row cannot be serialized.
+pub async fn page<T: Serialize>(
+    read: impl Future<Output = Result<(Vec<T>, Option<String>), Failure>>,
+) -> RouteResult {
+    let (data, next_cursor) = read.await?;
+    json(&Page { data, next_cursor })
 }
 
 /// Returns 200 with a file of this name and media type. Clients must not cache it, and must not guess another type.

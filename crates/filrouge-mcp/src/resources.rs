@@ -2,7 +2,7 @@
 
 use filrouge_sources::library::export::Form;
 use filrouge_sources::library::history::MAX_CHARS;
-use filrouge_sources::library::list::{ListRequest, Row, Sessions, list};
+use filrouge_sources::library::list::{ListRequest, Row, list};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use rmcp::model::{ListResourcesResult, Resource, ResourceContents, ResourceTemplate};
 
@@ -65,14 +65,10 @@ pub(crate) fn list_page(
         mask: true,
         ..ListRequest::default()
     };
-    let Sessions {
-        sessions,
-        next_cursor,
-        ..
-    } = list(call.library, &request)?;
-    let all = sessions.iter().map(resource).collect();
+    let page = list(call.library, &request)?;
+    let all = page.sessions.iter().map(resource).collect();
     let mut result = ListResourcesResult::with_all_items(all);
-    result.next_cursor = next_cursor;
+    result.next_cursor = page.next_cursor;
     Ok(result)
 }
 

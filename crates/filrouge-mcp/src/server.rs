@@ -19,7 +19,6 @@ use rmcp::{RoleServer, ServerHandler};
 use crate::call::{BlockingPool, Call, CallerSession, Corpus, Histories};
 use crate::http::CallerCorpus;
 use crate::refusal::Refusal;
-use crate::tools::ToolAnswer;
 use crate::{prompts, resources, tools};
 
 /// The instructions for the agent's model, which the client receives when it connects.
@@ -104,17 +103,6 @@ fn to_error_data(refusal: Refusal) -> ErrorData {
     }
 }
 
-/// Converts a refusal to the result of a tool, which the model reads.
-fn refusal_result(refusal: &Refusal) -> CallToolResult {
-    CallToolResult::error(vec![ContentBlock::text(refusal.text())])
-}
-
-fn answer_result(answer: ToolAnswer) -> CallToolResult {
-    let mut result = CallToolResult::success(vec![ContentBlock::text(answer.text)]);
-    result.structured_content = Some(answer.structured);
-    result
-}
-
 /// Refuses a request for a second page, for lists that have a single page.
 fn refuse_cursor(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
     match request.and_then(|request| request.cursor) {
@@ -179,10 +167,16 @@ impl ServerHandler for McpServer {
         let answer = self
             .call(context, tool.name, move |call| tool.run(call, arguments))
             .await;
-        Ok(match answer {
-            Ok(answer) => answer_result(answer).into(),
-            Err(refusal) => refusal_result(&refusal).into(),
-        })
+        let result = match answer {
+            Ok(answer) => {
+                let mut result = CallToolResult::success(vec![ContentBlock::text(answer.text)]);
+                result.structured_content = Some(answer.structured);
+                result
+            }
+            // The model reads the refusal.
+            Err(refusal) => CallToolResult::error(vec![ContentBlock::text(refusal.text())]),
+        };
+        Ok(result.into())
     }
 
     async fn list_prompts(

@@ -131,6 +131,12 @@ pub(crate) fn quoted_if_needed(text: &str) -> String {
     }
 }
 
+/// Returns names as a list, each in quotation marks if it needs them.
+pub(crate) fn name_list(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| quoted_if_needed(name)).collect();
+    names.join(", ")
+}
+
 /// Returns the JSON name of an enum's value.
 pub(crate) fn json_name(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {
@@ -147,12 +153,13 @@ pub(crate) fn with_noun(number: usize, singular: &str, plural: &str) -> String {
     }
 }
 
-/// Writes the notices and, if there is another page, how to request it: `next` is a label of that page and its cursor.
-pub(crate) fn write_end(out: &mut String, notices: &[String], next: Option<(&str, &str)>) {
+/// Writes the notices and, if there is another page, how to request it: with `cursor`. `label` is
+/// a name of that page.
+pub(crate) fn write_end(out: &mut String, notices: &[String], label: &str, cursor: Option<&str>) {
     for notice in notices {
         let _ = writeln!(out, "Note: {notice}");
     }
-    if let Some((label, cursor)) = next {
+    if let Some(cursor) = cursor {
         let _ = writeln!(out, "{label}: call again with cursor {}", quoted(cursor));
     }
 }

@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use crate::clock::DatabaseClock;
 use crate::connect::{Connection, Connector};
 use crate::error::unavailable;
-use crate::guard::Guard;
 use crate::rows::{self, NEWEST_LOG, Rows, column};
 use crate::session::{Driver, Sql, answer_within};
+use crate::store_state::StoreState;
 use crate::transact::first_answer_timeout;
 use crate::vacuum::{Erasure, Vacuum};
 
@@ -47,8 +47,8 @@ pub(crate) struct CommitWatch {
     /// Connects to the pooler, if there is one. While the server itself is unreachable, the watch polls through the
     /// pooler.
     pub(crate) fallback: Option<Arc<Connector>>,
-    /// The watch ends when the ledger, which owns the guard, is dropped.
-    pub(crate) guard: Weak<Guard>,
+    /// The watch ends when the ledger, which owns the store state, is dropped.
+    pub(crate) store_state: Weak<StoreState>,
     pub(crate) erasure: Arc<Erasure>,
     /// The clock to keep equal to the database server's; `None` if the ledger uses another clock.
     pub(crate) clock: Option<Arc<DatabaseClock>>,
@@ -88,7 +88,7 @@ impl CommitWatch {
             vacuum: Vacuum::new(self.erasure.clone()),
         };
         let mut warned = false;
-        while self.guard.strong_count() > 0 {
+        while self.store_state.strong_count() > 0 {
             if let Err(error) = self.watch_with_fallback(&mut state) {
                 if !warned {
                     tracing::warn!(%error, "the watch for other servers' commits was interrupted; it will be retried");
@@ -127,16 +127,17 @@ impl CommitWatch {
             }
         };
         let pooler_failure = unavailable("the direct URL leads to a pooler too");
-        let has_notifications = self.fallback.is_none() || listening.1.is_some();
-        self.record_notifications((!has_notifications).then_some(&pooler_failure));
+        // Without a direct URL (no `fallback`), polling through the pooler is no failure.
+        let works_as_configured = self.fallback.is_none() || listening.1.is_some();
+        self.record_notifications((!works_as_configured).then_some(&pooler_failure));
         self.watch(listening, &self.connector, None, state)
             .map(drop)
     }
 
     /// Records whether notifications arrive. `failure` is the reason why they do not.
     fn record_notifications(&self, failure: Option<&Failure>) {
-        if let Some(guard) = self.guard.upgrade() {
-            guard.record_notifications(failure);
+        if let Some(store_state) = self.store_state.upgrade() {
+            store_state.record_notifications(failure);
         }
     }
 
@@ -156,31 +157,31 @@ impl CommitWatch {
         let mut state_read_at: Option<Instant> = None;
         let mut vacuum_due = false;
         loop {
-            let Some(guard) = self.guard.upgrade() else {
+            let Some(store_state) = self.store_state.upgrade() else {
                 return Ok(None);
             };
-            self.verify_commits(&connection, &guard, &mut state.comparison)?;
+            self.verify_commits(&connection, &store_state, &mut state.comparison)?;
             if state_read_at.is_none_or(|at| at.elapsed() >= IDLE_INTERVAL) {
-                vacuum_due = self.read_store_state(&connection, &guard)?;
+                vacuum_due = self.read_store_state(&connection, &store_state)?;
                 state_read_at = Some(Instant::now());
             }
             state.vacuum.run_if_due(connector, vacuum_due);
-            let has_waiters = guard.log.commits().receiver_count() > 0;
-            drop(guard);
+            let has_waiters = store_state.log.commits().receiver_count() > 0;
+            drop(store_state);
             let pause = match (&notifications, has_waiters) {
                 (None, true) => POLL_INTERVAL,
                 _ => IDLE_INTERVAL,
             };
             let awaited = notifications.as_mut().filter(|_| has_waiters);
-            // True only if an erasure waits until the state of the store is read. After a notification the loop does
-            // the same as after the pause.
-            let erasure_waits = self.driver.wait(async {
+            // True if the watch was asked to check whether a vacuum is due. After a notification the loop does the same
+            // as after the pause.
+            let check_vacuum = self.driver.wait(async {
                 tokio::select! {
                     () = self.erasure.wake.notified() => true,
                     _ = tokio::time::timeout(pause, self.next_commit(awaited)) => false,
                 }
             });
-            if erasure_waits {
+            if check_vacuum {
                 state_read_at = None;
             }
             if connection.session.client().is_closed() {
@@ -196,9 +197,13 @@ impl CommitWatch {
     }
 
     /// Reads the state of the store that the commit log does not contain: the schema's version, and whether erased
-    /// contents still have to be vacuumed. Records the version in `guard`, and returns whether a vacuum is due.
-    fn read_store_state(&self, connection: &Connection, guard: &Guard) -> Result<bool, Failure> {
-        let pending = self.erasure.pending();
+    /// contents still have to be vacuumed. Records the version in `store_state`, and returns whether a vacuum is due.
+    fn read_store_state(
+        &self,
+        connection: &Connection,
+        store_state: &StoreState,
+    ) -> Result<bool, Failure> {
+        let newest_erasing_commit = self.erasure.newest_erasing_commit();
         let answer = connection
             .session
             .with_answer_timeout(connection.session.query(&STORE_STATE, &[]));
@@ -207,11 +212,11 @@ impl CommitWatch {
             return Ok(false);
         };
         let schema: Option<String> = column(row, 0)?;
-        guard.record_schema(schema.as_deref());
+        store_state.record_schema(schema.as_deref());
         let is_due: bool = column(row, 1)?;
         if !is_due {
-            // Another server has vacuumed since.
-            self.erasure.record_attempt(pending);
+            // No erased contents remain: this or another server has vacuumed after that commit.
+            self.erasure.record_attempt(newest_erasing_commit);
         }
         Ok(is_due)
     }
@@ -223,7 +228,10 @@ impl CommitWatch {
             return std::future::pending().await;
         };
         while let Some(commit_no) = notifications.recv().await {
-            let verified = self.guard.upgrade().map(|g| g.log.position().commit_no);
+            let verified = self
+                .store_state
+                .upgrade()
+                .map(|g| g.log.position().commit_no);
             if verified.is_none_or(|verified| commit_no > verified) {
                 tokio::time::sleep(GATHER_DELAY).await;
                 return;
@@ -236,7 +244,7 @@ impl CommitWatch {
     fn verify_commits(
         &self,
         connection: &Connection,
-        guard: &Guard,
+        store_state: &StoreState,
         comparison: &mut Comparison,
     ) -> Result<(), Failure> {
         let rows = Rows {
@@ -247,7 +255,7 @@ impl CommitWatch {
         if let Some(clock) = &self.clock {
             read_database_time(&rows, clock)?;
         }
-        let verified = guard.log.newest();
+        let verified = store_state.log.newest();
         let begin = format!(
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY{}",
             connection.transaction_settings
@@ -258,7 +266,7 @@ impl CommitWatch {
                 .wait(answer_within(timeout, connection.session.run(sql)))
         };
         run(&begin)?;
-        let result = verify_snapshot(&rows, guard, comparison, verified);
+        let result = verify_snapshot(&rows, store_state, comparison, verified);
         run("ROLLBACK")?;
         result
     }
@@ -306,26 +314,28 @@ async fn listen(connector: &Connector) -> Result<Listening, Failure> {
 /// is due, compares the sessions with the commit log.
 fn verify_snapshot(
     rows: &Rows<'_>,
-    guard: &Guard,
+    store_state: &StoreState,
     comparison: &mut Comparison,
     verified: Option<LogRow>,
 ) -> Result<(), Failure> {
     match rows.newest_log() {
-        Ok(newest) => guard
-            .log
-            .verify_new_commits(rows, verified, newest.as_ref(), Vec::new())?,
+        Ok(newest) => {
+            store_state
+                .log
+                .verify_new_commits(rows, verified, newest.as_ref(), Vec::new())?
+        }
         // The newest row of the log is malformed. The comparison, which is now due, reports this.
         Err(failure) if failure.code == ErrorCode::IntegrityError => comparison.broken = true,
         Err(failure) => return Err(failure),
     }
-    let commit_no = guard.log.position().commit_no;
+    let commit_no = store_state.log.position().commit_no;
     let is_due = comparison.broken || commit_no != comparison.commit_no;
     let age = comparison.compared_at.elapsed();
     if is_due && age >= comparison.min_interval
         || age >= IDLE_COMPARE_INTERVAL.max(comparison.min_interval)
     {
         let started_at = Instant::now();
-        guard.log.compare(rows)?;
+        store_state.log.compare(rows)?;
         let cost = started_at.elapsed();
         *comparison = Comparison {
             compared_at: Instant::now(),

@@ -18,12 +18,12 @@ use crate::clock::DatabaseClock;
 use crate::connect::Connector;
 use crate::error::{failure, unavailable};
 use crate::follow::CommitWatch;
-use crate::guard::Guard;
 use crate::migrate;
 use crate::options::Options;
 use crate::readers::Readers;
 use crate::rows::{ReadAhead, Rows, SessionLookup};
 use crate::session::Driver;
+use crate::store_state::StoreState;
 use crate::target::Target;
 use crate::transact::first_answer_timeout;
 use crate::writer::{Writer, statements};
@@ -33,7 +33,7 @@ const RESERVED_CONNECTIONS: u32 = 1;
 
 /// A durable ledger in one PostgreSQL database; several servers may have it open at once.
 pub struct PostgresLedger {
-    guard: Arc<Guard>,
+    store_state: Arc<StoreState>,
     keyring: Arc<Keyring>,
     connector: Arc<Connector>,
     /// For reads of users' data.
@@ -66,7 +66,7 @@ impl PostgresLedger {
     /// written with another keyring; `store_unavailable`; `integrity_error`.
     pub fn open(options: Options) -> Result<Self, Failure> {
         let connector = Arc::new(Connector::new(options.server.clone(), options.lock_timeout));
-        let guard = Arc::new(Guard::new(options.keyring.clone(), options.check));
+        let store_state = Arc::new(StoreState::new(options.keyring.clone(), options.check));
         let database_clock = options.clock.is_none().then(Arc::<DatabaseClock>::default);
         let clock: Arc<dyn Clock> = match (&options.clock, &database_clock) {
             (Some(clock), _) => clock.clone(),
@@ -75,11 +75,17 @@ impl PostgresLedger {
         };
         let (facts_sender, facts_receiver) = std::sync::mpsc::channel();
         let work = {
-            let (connector, guard, clock) = (connector.clone(), guard.clone(), clock.clone());
+            let (connector, store_state, clock) =
+                (connector.clone(), store_state.clone(), clock.clone());
             let (options, database_clock) = (options.clone(), database_clock.clone());
             move |requests| {
-                let result =
-                    open_writer(&options, connector, guard, clock, database_clock.as_ref());
+                let result = open_writer(
+                    &options,
+                    connector,
+                    store_state,
+                    clock,
+                    database_clock.as_ref(),
+                );
                 match result {
                     Ok((writer, facts)) => {
                         // Sending cannot fail: the thread that opens the ledger waits for this message.
@@ -94,18 +100,18 @@ impl PostgresLedger {
         let facts = facts_receiver
             .recv()
             .map_err(|_| Failure::new(ErrorCode::Internal, "opening the store panicked"))??;
-        start_watch(&options, &guard, database_clock)?;
+        start_watch(&options, &store_state, database_clock)?;
         let read_connector = Arc::new(connector.for_reading());
         let readers = |max_queries| {
-            let (guard, keyring) = (guard.clone(), options.keyring.clone());
+            let (store_state, keyring) = (store_state.clone(), options.keyring.clone());
             let connector = read_connector.clone();
             let (check, timeout) = (options.check, first_answer_timeout(options.answer_timeout));
-            Readers::new(connector, max_queries, guard, keyring, check, timeout).map(Arc::new)
+            Readers::new(connector, max_queries, store_state, keyring, check, timeout).map(Arc::new)
         };
         Ok(Self {
             readers: readers(options.readers)?,
             reserved: readers(RESERVED_CONNECTIONS)?,
-            guard,
+            store_state,
             keyring: options.keyring,
             connector,
             writes,
@@ -129,7 +135,7 @@ impl PostgresLedger {
 fn open_writer(
     options: &Options,
     connector: Arc<Connector>,
-    guard: Arc<Guard>,
+    store_state: Arc<StoreState>,
     clock: Arc<dyn Clock>,
     database_clock: Option<&Arc<DatabaseClock>>,
 ) -> Result<(Writer, StoreFacts), Failure> {
@@ -155,7 +161,7 @@ fn open_writer(
         "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY{}",
         connection.transaction_settings
     ))?;
-    guard.log.initialize(&rows)?;
+    store_state.log.initialize(&rows)?;
     run("ROLLBACK")?;
     if !connection.pooled {
         let result = driver.wait(connection.session.prepare(&statements()));
@@ -168,7 +174,7 @@ fn open_writer(
         driver,
         connector,
         connection: Some(connection),
-        guard,
+        store_state,
         keyring: options.keyring.clone(),
         entropy: options.entropy.clone(),
         clock,
@@ -212,7 +218,7 @@ pub(crate) fn writer_lock_key(store_id: &str) -> i64 {
 /// Starts the thread that watches for commits of other servers until the ledger is dropped.
 fn start_watch(
     options: &Options,
-    guard: &Arc<Guard>,
+    store_state: &Arc<StoreState>,
     clock: Option<Arc<DatabaseClock>>,
 ) -> Result<(), Failure> {
     let new_connector =
@@ -226,8 +232,8 @@ fn start_watch(
         driver: Driver::on_current_thread()?,
         connector,
         fallback,
-        guard: Arc::downgrade(guard),
-        erasure: guard.erasure().clone(),
+        store_state: Arc::downgrade(store_state),
+        erasure: store_state.erasure().clone(),
         clock,
         answer_timeout: options.answer_timeout,
     };
@@ -273,15 +279,15 @@ impl Ledger for PostgresLedger {
     }
 
     fn commits(&self) -> watch::Receiver<u64> {
-        self.guard.log.commits().subscribe()
+        self.store_state.log.commits().subscribe()
     }
 
     fn position(&self) -> Position {
-        self.guard.log.position()
+        self.store_state.log.position()
     }
 
     fn anchor_position(&self) -> Position {
-        self.guard.log.anchor_position()
+        self.store_state.log.anchor_position()
     }
 
     fn writer(&self) -> String {
@@ -302,10 +308,10 @@ impl Ledger for PostgresLedger {
     }
 
     fn health(&self) -> Health {
-        let suspects = self.guard.log.suspects();
-        let outdated = self.guard.outdated().map(|failure| failure.detail);
+        let suspects = self.store_state.log.suspects();
+        let outdated = self.store_state.outdated().map(|failure| failure.detail);
         Health {
-            read_only: outdated.or_else(|| self.guard.write_refusal()),
+            read_only: outdated.or_else(|| self.store_state.write_refusal()),
             integrity: (!suspects.is_empty()).then(|| suspects.to_string()),
         }
     }
@@ -318,13 +324,15 @@ impl Ledger for PostgresLedger {
     }
 
     fn distrust(&self, reason: String) {
-        self.guard.log.add_suspects(Suspects::entire_store(reason));
+        self.store_state
+            .log
+            .add_suspects(Suspects::entire_store(reason));
     }
 
     async fn close(&self) {
         self.readers.close().await;
         self.reserved.close().await;
         self.writes.close().await;
-        self.guard.erasure().wait_for_attempt().await;
+        self.store_state.erasure().wait_for_attempt().await;
     }
 }

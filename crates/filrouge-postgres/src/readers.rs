@@ -16,10 +16,10 @@ use tokio_postgres::Row;
 
 use crate::connect::Connector;
 use crate::error::unavailable;
-use crate::guard::Guard;
 use crate::pool::PooledConnector;
 use crate::rows::{BY_ID, ReadAhead, Rows, SessionLookup, column, read_log};
 use crate::session::{Driver, Session, Sql, answer_within};
+use crate::store_state::StoreState;
 
 /// The first query of a snapshot. It reads whether the server is a standby, and the newest commit.
 static SNAPSHOT_START: Sql = Sql::new(
@@ -36,7 +36,7 @@ pub(crate) struct Readers {
     /// A query has one of these permits until its transaction has ended.
     active_queries: Arc<Semaphore>,
     max_queries: u32,
-    guard: Arc<Guard>,
+    store_state: Arc<StoreState>,
     keyring: Arc<Keyring>,
     check: MacCheck,
     /// The time limit for beginning and for ending a transaction.
@@ -53,7 +53,7 @@ impl Readers {
     pub(crate) fn new(
         connector: Arc<Connector>,
         max_queries: u32,
-        guard: Arc<Guard>,
+        store_state: Arc<StoreState>,
         keyring: Arc<Keyring>,
         check: MacCheck,
         transaction_timeout: Duration,
@@ -70,7 +70,7 @@ impl Readers {
             pool,
             active_queries: Arc::new(Semaphore::new(max_queries as usize)),
             max_queries,
-            guard,
+            store_state,
             keyring,
             check,
             transaction_timeout,
@@ -133,7 +133,7 @@ impl Readers {
     ) -> Result<(), Failure> {
         let (mut attempts, started_at) = (1, Instant::now());
         let (verified, newest, session) = loop {
-            let verified = self.guard.log.newest();
+            let verified = self.store_state.log.newest();
             match borrowed.begin(driver, self.transaction_timeout, lookup.as_ref()) {
                 // A malformed newest commit counts as missing: `compare_newest` then reports that commits were removed.
                 Ok((newest, session)) => {
@@ -166,18 +166,18 @@ impl Readers {
             .iter()
             .filter(|row| row.commit_no > verified_commit_no);
         let fetched = fetched.cloned().collect();
-        self.guard
+        self.store_state
             .log
             .verify_new_commits(&view, verified, newest.as_ref(), fetched)?;
-        let suspects = self.guard.log.suspects();
+        let suspects = self.store_state.log.suspects();
         query(&VerifiedSnapshot {
             view: &view,
             keyring: &self.keyring,
             check: self.check,
             suspects: &suspects,
-            heads: self.guard.log.head_check(),
+            heads: self.store_state.log.head_check(),
         });
-        self.guard.log.add_found_suspects();
+        self.store_state.log.add_found_suspects();
         Ok(())
     }
 }

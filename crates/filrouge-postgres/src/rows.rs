@@ -4,7 +4,7 @@ use filrouge_store::command::{Scope, SessionFilter};
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
     CheckpointRow, DraftChunk, DraftRow, EventPosition, EventRow, KeyRow, LogRow, NoteRow,
-    RECORDS_BYTES, SessionPk, StoredSession, TurnRow, View, event_key, item_key, request_key,
+    RECORDS_BYTES, SessionPk, StoredSession, TurnRow, View, item_key, request_key,
 };
 use filrouge_types::{
     EventKey, Failure, ItemId, RequestId, SessionId, TenantId, Timestamp, TurnId, TurnStatus,
@@ -89,7 +89,44 @@ impl Rows<'_> {
     }
 }
 
+/// Methods of [`View`] that a function of a table's module implements.
+macro_rules! forward {
+    ($($method:ident($($argument:ident: $type:ty),*) -> $result:ty => $function:path;)*) => {$(
+        fn $method(&self, $($argument: $type),*) -> Result<$result, Failure> {
+            $function(self, $($argument),*)
+        }
+    )*};
+}
+
 impl View for Rows<'_> {
+    forward! {
+        sessions(scope: &Scope, filter: &SessionFilter, before: Option<SessionPk>, limit: usize)
+            -> Vec<StoredSession> => session::list;
+        turn(pk: SessionPk, id: &TurnId) -> Option<TurnRow> => turn::by_id;
+        session_of_turn(id: &TurnId) -> Option<SessionPk> => turn::session_of;
+        turns(pk: SessionPk, from: u64, to: u64, descending: bool, limit: usize)
+            -> Vec<TurnRow> => turn::page;
+        idle_turns(before: Timestamp, limit: usize) -> Vec<(SessionPk, TurnRow)> => turn::idle;
+        records(pk: SessionPk, seq: u64, limit: usize) -> Vec<RecordRow> => record::page;
+        key_rows(pk: SessionPk, after: Option<[u8; 16]>, limit: usize) -> Vec<KeyRow> => key::page;
+        agents(pk: SessionPk) -> Vec<Box<str>> => session::agents;
+        log(after: u64, limit: usize) -> Vec<LogRow> => log::page;
+        for_each_session(visit: &mut dyn FnMut(SessionPk, Option<StoredSession>))
+            -> () => session::for_each;
+        check_structure() -> Vec<String> => structure::find_faults;
+        event(pk: SessionPk, key: &EventKey) -> Option<EventRow> => event::by_key;
+        events(pk: SessionPk, after: u64, limit: usize) -> Vec<EventRow> => event::page;
+        newest_event(pk: SessionPk) -> u64 => event::newest;
+        checkpoint(pk: SessionPk, seq: u64) -> Option<CheckpointRow> => checkpoint::by_seq;
+        checkpoint_seqs(pk: SessionPk) -> Vec<u64> => checkpoint::seqs;
+        note(name: &str) -> Option<NoteRow> => note::get;
+        notes() -> Vec<Option<NoteRow>> => note::all;
+        draft(pk: SessionPk, place: u64) -> Option<DraftRow> => draft::get;
+        drafts(pk: SessionPk) -> Vec<DraftRow> => draft::for_session;
+        draft_chunks(pk: SessionPk, place: u64, after: u64) -> Vec<DraftChunk> => draft::chunks;
+        all_drafts() -> Vec<(SessionPk, DraftRow)> => draft::all;
+    }
+
     fn session(
         &self,
         tenant: &TenantId,
@@ -110,53 +147,12 @@ impl View for Rows<'_> {
         }
     }
 
-    fn sessions(
-        &self,
-        scope: &Scope,
-        filter: &SessionFilter,
-        before: Option<SessionPk>,
-        limit: usize,
-    ) -> Result<Vec<StoredSession>, Failure> {
-        session::list(self, scope, filter, before, limit)
-    }
-
-    fn turn(&self, pk: SessionPk, id: &TurnId) -> Result<Option<TurnRow>, Failure> {
-        turn::by_id(self, pk, id)
-    }
-
-    fn session_of_turn(&self, id: &TurnId) -> Result<Option<SessionPk>, Failure> {
-        turn::session_of(self, id)
-    }
-
-    fn turns(
-        &self,
-        pk: SessionPk,
-        from: u64,
-        to: u64,
-        descending: bool,
-        limit: usize,
-    ) -> Result<Vec<TurnRow>, Failure> {
-        turn::page(self, pk, (from, to), descending, limit)
-    }
-
     fn turn_row_count(&self, pk: SessionPk) -> Result<u64, Failure> {
         static SQL: Sql = Sql::new(
             "SELECT count(*) FROM filrouge.turn WHERE session_pk = $1",
             &[Type::INT8],
         );
         self.query_number(&SQL, &[&sql_int(pk)])
-    }
-
-    fn idle_turns(
-        &self,
-        before: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<(SessionPk, TurnRow)>, Failure> {
-        turn::idle(self, before, limit)
-    }
-
-    fn records(&self, pk: SessionPk, seq: u64, limit: usize) -> Result<Vec<RecordRow>, Failure> {
-        record::page(self, pk, seq, limit)
     }
 
     fn newest_seq(&self, pk: SessionPk) -> Result<u64, Failure> {
@@ -182,49 +178,9 @@ impl View for Rows<'_> {
         self.query_number(&SQL, &[&sql_int(pk)])
     }
 
-    fn key_rows(
-        &self,
-        pk: SessionPk,
-        after: Option<[u8; 16]>,
-        limit: usize,
-    ) -> Result<Vec<KeyRow>, Failure> {
-        key::page(self, pk, after, limit)
-    }
-
-    fn agents(&self, pk: SessionPk) -> Result<Vec<Box<str>>, Failure> {
-        session::agents(self, pk)
-    }
-
-    fn log(&self, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure> {
-        log::page(self, after, limit)
-    }
-
     fn newest_log(&self) -> Result<Option<LogRow>, Failure> {
         let newest = self.query_opt(&NEWEST_LOG, &[])?;
         newest.map(|row| read_log(&row, 0)).transpose()
-    }
-
-    fn for_each_session(
-        &self,
-        visit: &mut dyn FnMut(SessionPk, Option<StoredSession>),
-    ) -> Result<(), Failure> {
-        session::for_each(self, visit)
-    }
-
-    fn check_structure(&self) -> Result<Vec<String>, Failure> {
-        structure::find_faults(self)
-    }
-
-    fn event(&self, pk: SessionPk, key: &EventKey) -> Result<Option<EventRow>, Failure> {
-        event::by_key(self, pk, event_key(key))
-    }
-
-    fn events(&self, pk: SessionPk, after: u64, limit: usize) -> Result<Vec<EventRow>, Failure> {
-        event::page(self, pk, after, limit)
-    }
-
-    fn newest_event(&self, pk: SessionPk) -> Result<u64, Failure> {
-        event::newest(self, pk)
     }
 
     fn events_at(
@@ -237,43 +193,6 @@ impl View for Rows<'_> {
         let events = event::by_time(self, from, to, after, limit)?;
         self.read_ahead.fetch_sessions(self, &events)?;
         Ok(events)
-    }
-
-    fn checkpoint(&self, pk: SessionPk, seq: u64) -> Result<Option<CheckpointRow>, Failure> {
-        checkpoint::by_seq(self, pk, seq)
-    }
-
-    fn checkpoint_seqs(&self, pk: SessionPk) -> Result<Vec<u64>, Failure> {
-        checkpoint::seqs(self, pk)
-    }
-
-    fn note(&self, name: &str) -> Result<Option<NoteRow>, Failure> {
-        note::get(self, name)
-    }
-
-    fn notes(&self) -> Result<Vec<Option<NoteRow>>, Failure> {
-        note::all(self)
-    }
-
-    fn draft(&self, pk: SessionPk, place: u64) -> Result<Option<DraftRow>, Failure> {
-        draft::get(self, pk, place)
-    }
-
-    fn drafts(&self, pk: SessionPk) -> Result<Vec<DraftRow>, Failure> {
-        draft::for_session(self, pk)
-    }
-
-    fn draft_chunks(
-        &self,
-        pk: SessionPk,
-        place: u64,
-        after: u64,
-    ) -> Result<Vec<DraftChunk>, Failure> {
-        draft::chunks(self, pk, place, after)
-    }
-
-    fn all_drafts(&self) -> Result<Vec<(SessionPk, DraftRow)>, Failure> {
-        draft::all(self)
     }
 
     fn session_pks(&self) -> Result<Vec<SessionPk>, Failure> {

@@ -75,7 +75,40 @@ impl GroupTx for Stage<'_> {
     }
 }
 
+/// Methods of [`View`] whose rows are never cached: they send the buffered rows, and then query the database.
+macro_rules! query_database {
+    ($($method:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
+        fn $method(&self, $($argument: $type),*) -> Result<$result, Failure> {
+            self.flush()?.$method($($argument),*)
+        }
+    )*};
+}
+
 impl View for Stage<'_> {
+    query_database! {
+        session_by_pk(pk: SessionPk) -> Option<StoredSession>;
+        sessions(scope: &Scope, filter: &SessionFilter, before: Option<SessionPk>, limit: usize)
+            -> Vec<StoredSession>;
+        session_of_turn(id: &TurnId) -> Option<SessionPk>;
+        turn_row_count(pk: SessionPk) -> u64;
+        idle_turns(before: Timestamp, limit: usize) -> Vec<(SessionPk, TurnRow)>;
+        item_key_count(pk: SessionPk) -> u64;
+        key_rows(pk: SessionPk, after: Option<[u8; 16]>, limit: usize) -> Vec<KeyRow>;
+        agents(pk: SessionPk) -> Vec<Box<str>>;
+        log(after: u64, limit: usize) -> Vec<LogRow>;
+        for_each_session(visit: &mut dyn FnMut(SessionPk, Option<StoredSession>)) -> ();
+        check_structure() -> Vec<String>;
+        events(pk: SessionPk, after: u64, limit: usize) -> Vec<EventRow>;
+        events_at(from: Timestamp, to: Timestamp, after: Option<EventPosition>, limit: usize)
+            -> Vec<(SessionPk, EventRow)>;
+        note(name: &str) -> Option<NoteRow>;
+        notes() -> Vec<Option<NoteRow>>;
+        drafts(pk: SessionPk) -> Vec<DraftRow>;
+        draft_chunks(pk: SessionPk, place: u64, after: u64) -> Vec<DraftChunk>;
+        all_drafts() -> Vec<(SessionPk, DraftRow)>;
+        session_pks() -> Vec<SessionPk>;
+    }
+
     fn session(
         &self,
         tenant: &TenantId,
@@ -90,29 +123,11 @@ impl View for Stage<'_> {
         }
     }
 
-    fn session_by_pk(&self, pk: SessionPk) -> Result<Option<StoredSession>, Failure> {
-        self.flush()?.session_by_pk(pk)
-    }
-
-    fn sessions(
-        &self,
-        scope: &Scope,
-        filter: &SessionFilter,
-        before: Option<SessionPk>,
-        limit: usize,
-    ) -> Result<Vec<StoredSession>, Failure> {
-        self.flush()?.sessions(scope, filter, before, limit)
-    }
-
     fn turn(&self, pk: SessionPk, id: &TurnId) -> Result<Option<TurnRow>, Failure> {
         match self.cache.turn(pk, id) {
             Some(found) => Ok(found.cloned()),
             None => self.flush()?.turn(pk, id),
         }
-    }
-
-    fn session_of_turn(&self, id: &TurnId) -> Result<Option<SessionPk>, Failure> {
-        self.flush()?.session_of_turn(id)
     }
 
     fn turns(
@@ -133,18 +148,6 @@ impl View for Stage<'_> {
             }
         }
         self.flush()?.turns(pk, from, to, descending, limit)
-    }
-
-    fn turn_row_count(&self, pk: SessionPk) -> Result<u64, Failure> {
-        self.flush()?.turn_row_count(pk)
-    }
-
-    fn idle_turns(
-        &self,
-        before: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<(SessionPk, TurnRow)>, Failure> {
-        self.flush()?.idle_turns(before, limit)
     }
 
     fn records(&self, pk: SessionPk, seq: u64, limit: usize) -> Result<Vec<RecordRow>, Failure> {
@@ -175,41 +178,9 @@ impl View for Stage<'_> {
         }
     }
 
-    fn item_key_count(&self, pk: SessionPk) -> Result<u64, Failure> {
-        self.flush()?.item_key_count(pk)
-    }
-
-    fn key_rows(
-        &self,
-        pk: SessionPk,
-        after: Option<[u8; 16]>,
-        limit: usize,
-    ) -> Result<Vec<KeyRow>, Failure> {
-        self.flush()?.key_rows(pk, after, limit)
-    }
-
-    fn agents(&self, pk: SessionPk) -> Result<Vec<Box<str>>, Failure> {
-        self.flush()?.agents(pk)
-    }
-
-    fn log(&self, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure> {
-        self.flush()?.log(after, limit)
-    }
-
     fn newest_log(&self) -> Result<Option<LogRow>, Failure> {
         // The log row of this transaction is written last, so the fetched one is still the newest.
         Ok(self.cache.newest_log().cloned())
-    }
-
-    fn for_each_session(
-        &self,
-        visit: &mut dyn FnMut(SessionPk, Option<StoredSession>),
-    ) -> Result<(), Failure> {
-        self.flush()?.for_each_session(visit)
-    }
-
-    fn check_structure(&self) -> Result<Vec<String>, Failure> {
-        self.flush()?.check_structure()
     }
 
     fn event(&self, pk: SessionPk, key: &EventKey) -> Result<Option<EventRow>, Failure> {
@@ -219,25 +190,11 @@ impl View for Stage<'_> {
         }
     }
 
-    fn events(&self, pk: SessionPk, after: u64, limit: usize) -> Result<Vec<EventRow>, Failure> {
-        self.flush()?.events(pk, after, limit)
-    }
-
     fn newest_event(&self, pk: SessionPk) -> Result<u64, Failure> {
         match self.cache.side_rows().newest_event(pk) {
             Some(number) => Ok(number),
             None => self.flush()?.newest_event(pk),
         }
-    }
-
-    fn events_at(
-        &self,
-        from: Timestamp,
-        to: Timestamp,
-        after: Option<EventPosition>,
-        limit: usize,
-    ) -> Result<Vec<(SessionPk, EventRow)>, Failure> {
-        self.flush()?.events_at(from, to, after, limit)
     }
 
     fn checkpoint(&self, pk: SessionPk, seq: u64) -> Result<Option<CheckpointRow>, Failure> {
@@ -254,40 +211,11 @@ impl View for Stage<'_> {
         }
     }
 
-    fn note(&self, name: &str) -> Result<Option<NoteRow>, Failure> {
-        self.flush()?.note(name)
-    }
-
-    fn notes(&self) -> Result<Vec<Option<NoteRow>>, Failure> {
-        self.flush()?.notes()
-    }
-
     fn draft(&self, pk: SessionPk, place: u64) -> Result<Option<DraftRow>, Failure> {
         match self.cache.draft(pk, place) {
             Some(found) => Ok(found.cloned()),
             None => self.flush()?.draft(pk, place),
         }
-    }
-
-    fn drafts(&self, pk: SessionPk) -> Result<Vec<DraftRow>, Failure> {
-        self.flush()?.drafts(pk)
-    }
-
-    fn draft_chunks(
-        &self,
-        pk: SessionPk,
-        place: u64,
-        after: u64,
-    ) -> Result<Vec<DraftChunk>, Failure> {
-        self.flush()?.draft_chunks(pk, place, after)
-    }
-
-    fn all_drafts(&self) -> Result<Vec<(SessionPk, DraftRow)>, Failure> {
-        self.flush()?.all_drafts()
-    }
-
-    fn session_pks(&self) -> Result<Vec<SessionPk>, Failure> {
-        self.flush()?.session_pks()
     }
 }
 

@@ -122,7 +122,7 @@ impl Writer {
         // This must be read before the database is queried. Suppose that this transaction loses its lock, other servers
         // commit, and the watch of this process verifies these commits. If the newest verified commit were read only
         // then, the transaction's rows would seem to lack it, as if somebody had removed it.
-        let verified = self.guard.log.newest();
+        let verified = self.store_state.log.newest();
         let verified_no = verified.as_ref().map_or(0, |row| row.commit_no);
         let prefetch = Prefetch::for_commands(group.iter().map(|r| &r.command), &self.keyring);
         let begin = format!("{BEGIN}{}", connection.transaction_settings);
@@ -150,12 +150,12 @@ impl Writer {
             read_ahead: ReadAhead::default(),
         };
         if fetched.commits.is_empty() && verified.is_some() {
-            // The verified commit was removed. The guard compares it with the newest commit that still exists.
+            // The verified commit was removed. The verified log compares it with the newest commit that still exists.
             let newest = rows().newest_log().map_err(classify_failure)?;
             fetched.commits.extend(newest);
         }
         let commits = fetched.commits.clone();
-        self.guard
+        self.store_state
             .log
             .verify_new_commits(&rows(), verified, fetched.commits.first(), commits)
             .map_err(classify_failure)?;
@@ -163,7 +163,7 @@ impl Writer {
         let database_time = fetched.now.filter(|_| self.uses_database_time);
         let now = database_time.unwrap_or_else(|| self.clock.now());
         let mut stage = Stage::new(rows(), fetched);
-        let verified = (&self.guard.log, &*self.keyring);
+        let verified = (&self.store_state.log, &*self.keyring);
         let applied = apply_group(&mut stage, group, verified, (self.entropy.as_ref(), now));
         match applied {
             Ok(outcome) => Ok((Box::new(outcome), stage.into_pending())),

@@ -81,7 +81,7 @@ const VACUUM_TABLES: &str = "VACUUM filrouge.record, filrouge.turn, filrouge.ses
 #[derive(Default)]
 pub(crate) struct Erasure {
     /// The newest commit of this process that erased contents, if no vacuum was attempted since; otherwise 0.
-    pending: watch::Sender<u64>,
+    newest_erasing_commit: watch::Sender<u64>,
     /// Whether the ledger is being closed: then a vacuum need not wait for [`VACUUM_INTERVAL`].
     closing: AtomicBool,
     /// Wakes the watch, which then checks once whether a vacuum is due.
@@ -91,18 +91,19 @@ pub(crate) struct Erasure {
 impl Erasure {
     /// Records that commit `commit_no` erases contents.
     pub(crate) fn record_erasure(&self, commit_no: u64) {
-        self.pending.send_modify(|p| *p = commit_no.max(*p));
+        self.newest_erasing_commit
+            .send_modify(|p| *p = commit_no.max(*p));
         self.wake.notify_one();
     }
 
     /// The newest commit of this process that still waits for a vacuum attempt; 0 if there is none.
-    pub(crate) fn pending(&self) -> u64 {
-        *self.pending.borrow()
+    pub(crate) fn newest_erasing_commit(&self) -> u64 {
+        *self.newest_erasing_commit.borrow()
     }
 
     /// Records that a vacuum was attempted after all commits up to `commit_no`.
     pub(crate) fn record_attempt(&self, commit_no: u64) {
-        self.pending.send_modify(|p| {
+        self.newest_erasing_commit.send_modify(|p| {
             if *p <= commit_no {
                 *p = 0;
             }
@@ -114,7 +115,7 @@ impl Erasure {
     pub(crate) async fn wait_for_attempt(&self) {
         self.closing.store(true, Ordering::Release);
         self.wake.notify_one();
-        let mut pending = self.pending.subscribe();
+        let mut pending = self.newest_erasing_commit.subscribe();
         let attempted = tokio::time::timeout(CLOSE_TIMEOUT, pending.wait_for(|p| *p == 0)).await;
         if attempted.is_err() {
             tracing::warn!(
@@ -167,15 +168,15 @@ impl Vacuum {
             self.record_result(result.unwrap_or_else(failed));
         }
         let now = Instant::now();
-        let close_waits =
-            self.erasure.closing.load(Ordering::Acquire) && self.erasure.pending() > 0;
+        let close_waits = self.erasure.closing.load(Ordering::Acquire)
+            && self.erasure.newest_erasing_commit() > 0;
         if !due || !close_waits && self.next_attempt.is_some_and(|next| now < next) {
             return;
         }
         self.next_attempt = Some(now + VACUUM_INTERVAL);
         let (connector, erasure) = (connector.clone(), self.erasure.clone());
         let work = move || {
-            let erased_before = erasure.pending();
+            let erased_before = erasure.newest_erasing_commit();
             let result = run_vacuum(&connector).unwrap_or_else(VacuumResult::Failed);
             erasure.record_attempt(erased_before);
             erasure.wake.notify_one();

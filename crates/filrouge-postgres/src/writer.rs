@@ -16,9 +16,9 @@ use filrouge_types::{Clock, ErrorCode, Failure};
 
 use crate::connect::{Connection, Connector};
 use crate::error::unavailable;
-use crate::guard::Guard;
 use crate::session::{Driver, Sql};
 use crate::stage::STATEMENTS;
+use crate::store_state::StoreState;
 use crate::transact::NotCommitted;
 use crate::{migrate, vacuum};
 
@@ -30,7 +30,7 @@ pub(crate) struct Writer {
     pub(crate) driver: Driver,
     pub(crate) connector: Arc<Connector>,
     pub(crate) connection: Option<Connection>,
-    pub(crate) guard: Arc<Guard>,
+    pub(crate) store_state: Arc<StoreState>,
     pub(crate) keyring: Arc<Keyring>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -94,11 +94,11 @@ impl Writer {
                             "the write during which the connection was lost is completed"
                         );
                     }
-                    self.guard.record_write(None);
+                    self.store_state.record_write(None);
                     if let Some(log) = outcome.log.as_ref().filter(|_| outcome.erases) {
-                        self.guard.erasure().record_erasure(log.commit_no);
+                        self.store_state.erasure().record_erasure(log.commit_no);
                     }
-                    self.guard.log.advance(outcome.log);
+                    self.store_state.log.advance(outcome.log);
                     return Ok(outcome.outcomes);
                 }
                 // The lost transaction was certainly not committed: run it again.
@@ -145,7 +145,7 @@ impl Writer {
             retries.unresolved.take(),
         ) {
             (Ok(()), Some(outcome)) => self.find_commit(outcome),
-            (Ok(()), None) => match self.guard.outdated() {
+            (Ok(()), None) => match self.store_state.outdated() {
                 Some(failure) => Err(Aborted::Store(failure).into()),
                 None => self.transact(group),
             },
@@ -162,16 +162,16 @@ impl Writer {
 
     /// Ends the retries. `maybe_committed`: the transaction may have been committed.
     fn give_up(&self, failure: Failure, maybe_committed: bool) -> Aborted {
-        self.guard.record_write(Some(&failure));
+        self.store_state.record_write(Some(&failure));
         Aborted::Store(give_up_failure(failure, maybe_committed))
     }
 
     fn record_abort(&self, aborted: &Aborted) {
         if let Aborted::Store(failure) = aborted
             && is_store_failure(failure)
-            && self.guard.outdated().is_none()
+            && self.store_state.outdated().is_none()
         {
-            self.guard.record_write(Some(failure));
+            self.store_state.record_write(Some(failure));
         }
     }
 
@@ -210,7 +210,7 @@ impl Writer {
         let query = async { tokio::time::timeout(self.answer_timeout, query).await };
         let schema = self.driver.wait(query);
         let schema = schema.map_err(|_| unavailable("PostgreSQL does not answer"))??;
-        self.guard.record_schema(schema.as_deref());
+        self.store_state.record_schema(schema.as_deref());
         Ok(())
     }
 }

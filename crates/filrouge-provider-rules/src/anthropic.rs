@@ -7,8 +7,12 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::media::{self, AcceptedTypes};
+use crate::media::Accepted;
 use crate::shape::{Findings, Object, array, is_word, rules, tag};
+
+mod documents;
+
+use documents::{check_document, check_source};
 
 rules! {
     /// API: "messages: first message must use the \"user\" role".
@@ -80,7 +84,7 @@ const MAX_NAME_CHARS: usize = 128;
 
 /// The state of the check after the messages so far.
 #[derive(Default)]
-struct CheckState<'v> {
+struct State<'v> {
     /// The ids of all tool_use blocks so far.
     call_ids: HashSet<&'v str>,
     /// The path of the previous message.
@@ -93,7 +97,7 @@ struct CheckState<'v> {
     results: Vec<&'v str>,
 }
 
-impl<'v> CheckState<'v> {
+impl<'v> State<'v> {
     /// Records the result of the call `id` in the current message.
     fn add_result(&mut self, id: &'v str, at: &str, findings: &mut Findings) {
         if !self.previous_calls.contains(&id) {
@@ -131,7 +135,7 @@ pub(crate) fn check(messages: &Value, findings: &mut Findings) {
     let Some(messages) = array(messages, "messages", findings) else {
         return;
     };
-    let mut state = CheckState::default();
+    let mut state = State::default();
     let mut previous_role = None;
     for (index, value) in messages.iter().enumerate() {
         let at = format!("messages[{index}]");
@@ -158,7 +162,7 @@ pub(crate) fn check(messages: &Value, findings: &mut Findings) {
 fn check_content<'v>(
     message: &Object<'v>,
     role: Option<&str>,
-    state: &mut CheckState<'v>,
+    state: &mut State<'v>,
     findings: &mut Findings,
 ) {
     let at = message.path("content");
@@ -173,9 +177,7 @@ fn check_content<'v>(
         if let Some(block_type) = block_type {
             check_block(block_type, value, &at, state, findings);
             check_block_role(block_type, role, &at, findings);
-            let after_other = block_types
-                .iter()
-                .any(|earlier| *earlier != Some("tool_result"));
+            let after_other = block_types.iter().any(|kind| *kind != Some("tool_result"));
             if block_type == "tool_result" && after_other {
                 findings.add(&at, TOOL_RESULT_ORDER, "follows another block");
             }
@@ -217,7 +219,7 @@ fn check_block<'v>(
     block_type: &str,
     value: &'v Value,
     at: &str,
-    state: &mut CheckState<'v>,
+    state: &mut State<'v>,
     findings: &mut Findings,
 ) {
     match block_type {
@@ -257,7 +259,7 @@ fn check_content_block(block_type: &str, value: &Value, at: &str, findings: &mut
                 check_source(
                     &block,
                     &["base64", "url", "file"],
-                    AcceptedTypes::Images,
+                    Accepted::Images,
                     findings,
                 );
             }
@@ -267,14 +269,14 @@ fn check_content_block(block_type: &str, value: &Value, at: &str, findings: &mut
 }
 
 /// Whether the API treats a character as whitespace. Like Python, it includes four control characters.
-fn is_whitespace_for_api(c: char) -> bool {
+fn is_api_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
 
 fn check_visible_text(text: &str, at: &str, findings: &mut Findings) {
     if text.is_empty() {
         findings.add(at, CONTENT_EMPTY, "is empty");
-    } else if text.chars().all(is_whitespace_for_api) {
+    } else if text.chars().all(is_api_space) {
         findings.add(at, TEXT_WHITESPACE, "is whitespace only");
     }
 }
@@ -285,18 +287,13 @@ fn check_trailing_whitespace(message: &Object<'_>, findings: &mut Findings) {
         other => other,
     };
     let text = last.and_then(Value::as_str).unwrap_or_default();
-    if text.ends_with(is_whitespace_for_api) && !text.chars().all(is_whitespace_for_api) {
+    if text.ends_with(is_api_space) && !text.chars().all(is_api_space) {
         let description = "the last message ends with whitespace";
         findings.add(&message.path("content"), TRAILING_WHITESPACE, description);
     }
 }
 
-fn check_tool_use<'v>(
-    value: &'v Value,
-    at: &str,
-    state: &mut CheckState<'v>,
-    findings: &mut Findings,
-) {
+fn check_tool_use<'v>(value: &'v Value, at: &str, state: &mut State<'v>, findings: &mut Findings) {
     let required = ["type", "id", "name", "input"];
     let Some(block) = Object::open(value, at, &required, &[], findings) else {
         return;
@@ -325,7 +322,7 @@ fn check_tool_use<'v>(
 fn check_tool_result<'v>(
     value: &'v Value,
     at: &str,
-    state: &mut CheckState<'v>,
+    state: &mut State<'v>,
     findings: &mut Findings,
 ) {
     let (required, optional) = (["type", "tool_use_id"], ["content", "is_error"]);
@@ -349,85 +346,6 @@ fn check_tool_result<'v>(
             if error && block_type != "text" {
                 findings.add(&at, ERROR_RESULT, format!("{block_type} in an error"));
             }
-        }
-    }
-}
-
-fn check_document(value: &Value, at: &str, findings: &mut Findings) {
-    let optional = ["title", "context", "citations"];
-    let Some(block) = Object::open(value, at, &["type", "source"], &optional, findings) else {
-        return;
-    };
-    block.nullable_text("title", findings);
-    block.nullable_text("context", findings);
-    if let Some(value) = block.get("citations") {
-        let at = block.path("citations");
-        let citations = Object::open(value, &at, &[], &["enabled"], findings);
-        citations.map(|citations| citations.flag("enabled", findings));
-    }
-    if block.has("source") {
-        let types = ["base64", "text", "url", "content", "file"];
-        check_source(&block, &types, AcceptedTypes::Pdf, findings);
-    }
-}
-
-fn check_source(
-    block: &Object<'_>,
-    types: &[&str],
-    accepted: AcceptedTypes,
-    findings: &mut Findings,
-) {
-    let Some(value) = block.get("source") else {
-        return;
-    };
-    let at = block.path("source");
-    let Some(source_type) = tag(value, "type", types, &at, findings) else {
-        return;
-    };
-    let source_members: &[&str] = match source_type {
-        "base64" | "text" => &["type", "media_type", "data"],
-        "url" => &["type", "url"],
-        "file" => &["type", "file_id"],
-        _ => &["type", "content"],
-    };
-    let Some(source) = Object::open(value, &at, source_members, &[], findings) else {
-        return;
-    };
-    let accepted = if source_type == "text" {
-        AcceptedTypes::Plain
-    } else {
-        accepted
-    };
-    if let Some(name) = source.text("media_type", findings) {
-        media::check_media_type(name, accepted, &source.path("media_type"), findings);
-    }
-    match source_type {
-        "base64" => {
-            if let Some(data) = source.text("data", findings) {
-                media::check_base64(data, &source.path("data"), findings);
-            }
-        }
-        "url" => {
-            if let Some(url) = source.text("url", findings) {
-                media::check_link(url, &["http", "https"], &source.path("url"), findings);
-            }
-        }
-        "content" => check_nested_content(&source, findings),
-        _ => {
-            for key in ["data", "file_id"] {
-                source.filled(key, CONTENT_EMPTY, findings);
-            }
-        }
-    }
-}
-
-/// Checks the content of a document whose source has the type `content`: a string, or text and image blocks.
-fn check_nested_content(source: &Object<'_>, findings: &mut Findings) {
-    let parts = source.parts("content", CONTENT_EMPTY, false, findings);
-    for (index, part) in parts.iter().enumerate() {
-        let at = format!("{}[{index}]", source.path("content"));
-        if let Some(block_type) = tag(part, "type", &["text", "image"], &at, findings) {
-            check_content_block(block_type, part, &at, findings);
         }
     }
 }

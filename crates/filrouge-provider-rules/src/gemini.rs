@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use crate::media::{self, AcceptedTypes};
+use crate::media::{self, Accepted};
 use crate::shape::{Findings, Object, array, rules, tag};
 
 rules! {
@@ -222,7 +222,7 @@ fn check_data(part: &Object<'_>, member: &str, findings: &mut Findings) {
         return;
     };
     if let Some(name) = data.text("mimeType", findings) {
-        media::check_media_type(name, AcceptedTypes::Any, &data.path("mimeType"), findings);
+        media::check_media_type(name, Accepted::Any, &data.path("mimeType"), findings);
     }
     if let Some(bytes) = data.text("data", findings) {
         media::check_base64(bytes, &data.path("data"), findings);

@@ -1,5 +1,5 @@
-//! The rules of the providers for conversation histories. Tests check the histories that filrouge writes with these
-//! rules, so this crate shares no code with filrouge's writers of histories.
+//! The rules of the providers for conversation histories. Tests use these rules to check the histories that
+//! filrouge writes, so this crate shares no code with filrouge's writers of histories.
 //!
 //! Each provider's rules are in one module. Each rule is a constant whose documentation quotes the provider's
 //! documentation or API error from which the rule comes. [`check_history`] applies the rules. [`sdk`] applies a second,

@@ -7,7 +7,7 @@ pub(crate) const IMAGE_TYPES: &[&str] = &["image/jpeg", "image/png", "image/gif"
 
 /// The media types that are accepted at one position of a history.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum AcceptedTypes {
+pub(crate) enum Accepted {
     Images,
     Pdf,
     Plain,
@@ -61,17 +61,12 @@ fn base64_value(byte: u8) -> Option<u8> {
     }
 }
 
-pub(crate) fn check_media_type(
-    name: &str,
-    accepted: AcceptedTypes,
-    at: &str,
-    findings: &mut Findings,
-) {
+pub(crate) fn check_media_type(name: &str, accepted: Accepted, at: &str, findings: &mut Findings) {
     let is_accepted = match accepted {
-        AcceptedTypes::Images => IMAGE_TYPES.contains(&name),
-        AcceptedTypes::Pdf => name == "application/pdf",
-        AcceptedTypes::Plain => name == "text/plain",
-        AcceptedTypes::Any => is_media_type(name),
+        Accepted::Images => IMAGE_TYPES.contains(&name),
+        Accepted::Pdf => name == "application/pdf",
+        Accepted::Plain => name == "text/plain",
+        Accepted::Any => is_media_type(name),
     };
     if !is_accepted {
         findings.add(at, MEDIA_TYPE, format!("{name:?} is not accepted here"));
@@ -90,12 +85,7 @@ fn is_media_type(name: &str) -> bool {
 }
 
 /// Checks a `data:TYPE;base64,DATA` URL.
-pub(crate) fn check_data_url(
-    url: &str,
-    accepted: AcceptedTypes,
-    at: &str,
-    findings: &mut Findings,
-) {
+pub(crate) fn check_data_url(url: &str, accepted: Accepted, at: &str, findings: &mut Findings) {
     let parts = url
         .strip_prefix("data:")
         .and_then(|rest| rest.split_once(";base64,"));
@@ -124,7 +114,7 @@ pub(crate) fn check_link(url: &str, schemes: &[&str], at: &str, findings: &mut F
 /// Checks the URL of an image: an http or https URL, or a data URL that contains the image.
 pub(crate) fn check_image_url(url: &str, at: &str, findings: &mut Findings) {
     if url.starts_with("data:") {
-        check_data_url(url, AcceptedTypes::Images, at, findings);
+        check_data_url(url, Accepted::Images, at, findings);
     } else {
         check_link(url, &["http", "https"], at, findings);
     }

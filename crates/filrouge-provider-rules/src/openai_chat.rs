@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use crate::media::{self, AcceptedTypes};
+use crate::media::{self, Accepted};
 use crate::shape::{Findings, Object, array, is_word, rules, tag};
 
 rules! {
@@ -314,6 +314,6 @@ fn check_file(part: &Object<'_>, findings: &mut Findings) {
     file.filled("file_id", FILE_SOURCE, findings);
     file.filled("filename", FILE_SOURCE, findings);
     if let Some(data) = file.text("file_data", findings) {
-        media::check_data_url(data, AcceptedTypes::Any, &file.path("file_data"), findings);
+        media::check_data_url(data, Accepted::Any, &file.path("file_data"), findings);
     }
 }

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use crate::media::{self, AcceptedTypes};
+use crate::media::{self, Accepted};
 use crate::shape::{Findings, MISSING_MEMBER, Object, WRONG_TYPE, array, is_word, rules, tag};
 
 rules! {
@@ -63,7 +63,7 @@ const MAX_CHARS: usize = 64;
 
 /// The state of the check after the items so far.
 #[derive(Default)]
-struct CheckState<'v> {
+struct State<'v> {
     /// By the id of each call: its path, and whether its output was read.
     calls: HashMap<&'v str, (String, bool)>,
     /// The ids in the order of the calls.
@@ -74,16 +74,12 @@ struct CheckState<'v> {
     reasoning: Vec<String>,
 }
 
-impl<'v> CheckState<'v> {
+impl<'v> State<'v> {
     /// Removes the reasoning items that lack a following item. Adds a finding for each, unless `requirement_met`: the
     /// current item is the one that they require.
     fn end_reasoning(&mut self, requirement_met: bool, findings: &mut Findings) {
         for at in self.reasoning.drain(..).filter(|_| !requirement_met) {
-            findings.add(
-                &at,
-                REASONING_ALONE,
-                "its required following item is missing",
-            );
+            findings.add(&at, REASONING_ALONE, "its following item is missing");
         }
     }
 
@@ -123,7 +119,7 @@ pub(crate) fn check(input: &Value, findings: &mut Findings) {
     let Some(items) = array(input, "input", findings) else {
         return;
     };
-    let mut state = CheckState::default();
+    let mut state = State::default();
     for (index, item) in items.iter().enumerate() {
         let at = format!("input[{index}]");
         // The API's easy message: a message without a type.
@@ -137,11 +133,11 @@ pub(crate) fn check(input: &Value, findings: &mut Findings) {
             Some("message") => check_message(item, &at, &mut state, findings),
             Some("function_call") => {
                 state.end_reasoning(true, findings);
-                check_function_call(item, &at, &mut state, findings);
+                check_call(item, &at, &mut state, findings);
             }
             Some("function_call_output") => {
                 state.end_reasoning(false, findings);
-                check_function_call_output(item, &at, &mut state, findings);
+                check_output(item, &at, &mut state, findings);
             }
             Some(_) => check_reasoning(item, &at, &mut state, findings),
             None => state.end_reasoning(false, findings),
@@ -150,12 +146,7 @@ pub(crate) fn check(input: &Value, findings: &mut Findings) {
     state.finish(findings);
 }
 
-fn check_message<'v>(
-    item: &'v Value,
-    at: &str,
-    state: &mut CheckState<'v>,
-    findings: &mut Findings,
-) {
+fn check_message<'v>(item: &'v Value, at: &str, state: &mut State<'v>, findings: &mut Findings) {
     let role = tag(item, "role", ROLES, at, findings);
     state.end_reasoning(role == Some("assistant"), findings);
     let optional: &[&str] = match role {
@@ -173,7 +164,7 @@ fn check_message<'v>(
     };
     message.choice("phase", &["commentary", "final_answer"], findings);
     match role {
-        Some("assistant") => check_assistant_message(&message, state, findings),
+        Some("assistant") => check_assistant(&message, state, findings),
         Some(role) => {
             if message.has("phase") {
                 let description = format!("a {role} message has no phase");
@@ -187,7 +178,7 @@ fn check_message<'v>(
             let parts = message.parts("content", CONTENT_EMPTY, false, findings);
             for (index, part) in parts.iter().enumerate() {
                 let at = format!("{}[{index}]", message.path("content"));
-                check_input_part(part, types, true, &at, findings);
+                check_input(part, types, true, &at, findings);
             }
         }
         None => {}
@@ -196,11 +187,7 @@ fn check_message<'v>(
 
 /// Checks an assistant message. With an id, it is an output message of the API, which requires all members. Without
 /// an id, it is an easy message.
-fn check_assistant_message<'v>(
-    message: &Object<'v>,
-    state: &mut CheckState<'v>,
-    findings: &mut Findings,
-) {
+fn check_assistant<'v>(message: &Object<'v>, state: &mut State<'v>, findings: &mut Findings) {
     let has_id = message.has("id");
     for key in ["type", "status"] {
         if has_id && !message.has(key) {
@@ -247,44 +234,37 @@ fn check_output_text(part: &Value, at: &str, has_id: bool, findings: &mut Findin
 }
 
 fn check_annotation(value: &Value, at: &str, findings: &mut Findings) {
-    let annotation_types = [
+    let types = [
         "file_citation",
         "url_citation",
         "container_file_citation",
         "file_path",
     ];
-    let (text_members, integer_members): (&[&str], &[&str]) =
-        match tag(value, "type", &annotation_types, at, findings) {
-            Some("file_citation") => (&["file_id", "filename"], &["index"]),
-            Some("url_citation") => (&["title", "url"], &["start_index", "end_index"]),
-            Some("container_file_citation") => (
-                &["container_id", "file_id", "filename"],
-                &["start_index", "end_index"],
-            ),
-            Some(_) => (&["file_id"], &["index"]),
-            None => return,
-        };
-    let required = [&["type"], text_members, integer_members].concat();
+    let (texts, integers): (&[&str], &[&str]) = match tag(value, "type", &types, at, findings) {
+        Some("file_citation") => (&["file_id", "filename"], &["index"]),
+        Some("url_citation") => (&["title", "url"], &["start_index", "end_index"]),
+        Some("container_file_citation") => (
+            &["container_id", "file_id", "filename"],
+            &["start_index", "end_index"],
+        ),
+        Some(_) => (&["file_id"], &["index"]),
+        None => return,
+    };
+    let required = [&["type"], texts, integers].concat();
     let Some(annotation) = Object::open(value, at, &required, &[], findings) else {
         return;
     };
-    for key in text_members {
+    for key in texts {
         annotation.text(key, findings);
     }
-    for key in integer_members {
+    for key in integers {
         annotation.integer(key, findings);
     }
 }
 
 /// Checks an input part of one of `types`. `in_message`: the part is in a message, not in a function's output. OpenAI's
 /// request types require the `detail` of an image only in a message.
-fn check_input_part(
-    part: &Value,
-    types: &[&str],
-    in_message: bool,
-    at: &str,
-    findings: &mut Findings,
-) {
+fn check_input(part: &Value, types: &[&str], in_message: bool, at: &str, findings: &mut Findings) {
     match tag(part, "type", types, at, findings) {
         Some("input_text") => {
             let part = Object::open(part, at, &["type", "text"], &[], findings);
@@ -335,16 +315,11 @@ fn check_input_file(part: &Object<'_>, findings: &mut Findings) {
         media::check_link(url, &["http", "https"], &part.path("file_url"), findings);
     }
     if let Some(data) = part.text("file_data", findings) {
-        media::check_data_url(data, AcceptedTypes::Any, &part.path("file_data"), findings);
+        media::check_data_url(data, Accepted::Any, &part.path("file_data"), findings);
     }
 }
 
-fn check_function_call<'v>(
-    item: &'v Value,
-    at: &str,
-    state: &mut CheckState<'v>,
-    findings: &mut Findings,
-) {
+fn check_call<'v>(item: &'v Value, at: &str, state: &mut State<'v>, findings: &mut Findings) {
     let required = ["type", "call_id", "name", "arguments"];
     let Some(call) = Object::open(item, at, &required, &["id", "status"], findings) else {
         return;
@@ -372,12 +347,7 @@ fn check_function_call<'v>(
     }
 }
 
-fn check_function_call_output<'v>(
-    item: &'v Value,
-    at: &str,
-    state: &mut CheckState<'v>,
-    findings: &mut Findings,
-) {
+fn check_output<'v>(item: &'v Value, at: &str, state: &mut State<'v>, findings: &mut Findings) {
     let required = ["type", "call_id", "output"];
     let Some(output) = Object::open(item, at, &required, &["id", "status"], findings) else {
         return;
@@ -387,7 +357,7 @@ fn check_function_call_output<'v>(
     let parts = output.parts("output", CONTENT_EMPTY, true, findings);
     for (index, part) in parts.iter().enumerate() {
         let at = format!("{}[{index}]", output.path("output"));
-        check_input_part(part, INPUT_PART_TYPES, false, &at, findings);
+        check_input(part, INPUT_PART_TYPES, false, &at, findings);
     }
     let Some(id) = state.check_call_id(&output, findings) else {
         return;
@@ -401,12 +371,7 @@ fn check_function_call_output<'v>(
     }
 }
 
-fn check_reasoning<'v>(
-    item: &'v Value,
-    at: &str,
-    state: &mut CheckState<'v>,
-    findings: &mut Findings,
-) {
+fn check_reasoning<'v>(item: &'v Value, at: &str, state: &mut State<'v>, findings: &mut Findings) {
     state.reasoning.push(at.to_owned());
     let optional = ["encrypted_content", "content", "status"];
     let Some(item) = Object::open(item, at, &["type", "id", "summary"], &optional, findings) else {

@@ -138,19 +138,7 @@ impl HotStore for RedisHot {
         incarnation: u64,
         change: Change,
     ) -> Result<Option<Edition>, Failure> {
-        let nonce = session::new_nonce()?;
-        let next = match expected {
-            None => Edition {
-                incarnation,
-                version: 1,
-                nonce,
-            },
-            Some(current) => Edition {
-                incarnation: current.incarnation,
-                version: current.version.saturating_add(1),
-                nonce,
-            },
-        };
+        let next = Edition::after(expected, incarnation, session::new_nonce()?);
         let mut call = COMMIT.call_on(&self.session_key(key));
         call.arg(self.ttl())
             .arg(

@@ -131,11 +131,11 @@ fn is_one_grapheme(first: char, second: char) -> bool {
 fn push_masked(out: &mut String, text: &str, piece: Range<usize>, hidden: &[Range<usize>]) {
     let push_plain = |out: &mut String, piece: Range<usize>| {
         let piece = text.get(piece).unwrap_or_default();
-        out.extend(
-            piece
-                .chars()
-                .map(|c| if is_break_or_control(c) { ' ' } else { c }),
-        );
+        out.extend(piece.chars().map(|c| match c {
+            '\u{2028}' | '\u{2029}' => ' ',
+            c if c.is_control() => ' ',
+            c => c,
+        }));
     };
     let mut at = piece.start;
     for credential in hidden {
@@ -146,10 +146,6 @@ fn push_masked(out: &mut String, text: &str, piece: Range<usize>, hidden: &[Rang
         }
     }
     push_plain(out, at..piece.end);
-}
-
-fn is_break_or_control(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
 #[cfg(test)]

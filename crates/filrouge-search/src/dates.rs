@@ -61,9 +61,10 @@ impl DateContext {
         let day = match &*word {
             "today" | "aujourd'hui" | "aujourdhui" => Some(today),
             "yesterday" | "hier" => today.yesterday().ok(),
-            word => {
-                weekday(word).and_then(|wanted| latest_day(today, |day| day.weekday() == wanted, 7))
-            }
+            word => weekday(word).and_then(|wanted| {
+                let mut days = (0_i64..7).filter_map(|ago| today.checked_sub(ago.days()).ok());
+                days.find(|day| day.weekday() == wanted)
+            }),
         };
         if let Some(day) = day {
             return self.day_range(day, day);
@@ -173,12 +174,6 @@ impl DateContext {
         let until = since;
         Some(TimeRange { since, until })
     }
-}
-
-/// The latest day for which `is_wanted` returns true, among `today` and the days before it, `days` days in all.
-fn latest_day(today: Date, is_wanted: impl Fn(Date) -> bool, days: i64) -> Option<Date> {
-    let mut before = (0..days).filter_map(|ago| today.checked_sub(ago.days()).ok());
-    before.find(|day| is_wanted(*day))
 }
 
 /// A part of a date.

@@ -48,7 +48,13 @@ impl ExcerptBuilder<'_> {
             return vec![self.beginning(&passage(first))];
         }
         for piece in pieces {
-            let cuts = self.cut_piece(piece, &mut remaining).into_iter();
+            let mut cuts = self.cut(&piece.text, None, &mut remaining);
+            let unescaped =
+                UnescapedJson::new(&piece.text).filter(|_| remaining != 0 && piece.field.is_json());
+            if let Some(unescaped) = unescaped {
+                cuts.extend(self.cut(&piece.text, Some(&unescaped), &mut remaining));
+            }
+            let cuts = cuts.into_iter();
             excerpts.extend(cuts.map(|cut| self.excerpt(&passage(Some(piece)), cut)));
             if remaining == 0 {
                 break;
@@ -86,18 +92,6 @@ impl ExcerptBuilder<'_> {
         let text = passage.piece.map_or("", |piece| &piece.text);
         let cut = cutting::beginning(text, &self.matcher.hidden(text, None));
         self.excerpt(passage, (0, cut))
-    }
-
-    /// Builds the excerpts of one piece, each with its offset in characters, for every term in `remaining` that the
-    /// piece contains. `remaining` has one bit per term of the query; the bits of those terms are cleared.
-    fn cut_piece(&self, piece: &Piece<'_>, remaining: &mut u64) -> Vec<(usize, String)> {
-        let mut cuts = self.cut(&piece.text, None, remaining);
-        let unescaped =
-            UnescapedJson::new(&piece.text).filter(|_| *remaining != 0 && piece.field.is_json());
-        if let Some(unescaped) = unescaped {
-            cuts.extend(self.cut(&piece.text, Some(&unescaped), remaining));
-        }
-        cuts
     }
 
     /// Builds the excerpts of a text as it is written or, with `unescaped`, of the text with its JSON escapes resolved.

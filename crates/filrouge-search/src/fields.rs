@@ -1,6 +1,6 @@
 //! Determines which texts of a conversation are searched, and names their kinds.
 
-use filrouge_sources::{MessageError, Part, PartKind};
+use filrouge_sources::{Part, PartKind};
 use serde::{Deserialize, Serialize};
 
 filrouge_types::words!(
@@ -83,15 +83,6 @@ pub(crate) fn each_text_of_part<'a>(part: &'a Part, each: &mut dyn FnMut(Field, 
         PartKind::Other { name, json } if !is_bookkeeping(name) => each(Field::Other, json),
         PartKind::Patch { .. } | PartKind::Other { .. } => {}
     }
-}
-
-/// Passes the texts of a message's error to `each`.
-pub(crate) fn each_text_of_error<'a>(
-    error: &'a MessageError,
-    each: &mut dyn FnMut(Field, &'a str),
-) {
-    each(Field::Error, &error.message);
-    each(Field::Error, &error.name);
 }
 
 /// Whether a part, by the name of its kind, marks a step or a snapshot. Such parts are not searched: their hashes,

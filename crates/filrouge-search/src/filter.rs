@@ -130,21 +130,11 @@ impl<'a> Filter<'a> {
     /// to its session's agent; a title has an agent, but no role, time or tool.
     pub(crate) fn passes_document(&self, agent: Option<&str>, doc: &SearchDocument<'_>) -> bool {
         let agent = doc.agent.as_deref().or(agent);
-        match doc.role {
-            Some(role) => self.passes_message(agent, role, doc.created),
-            None => self.passes_title(agent),
-        }
-    }
-
-    fn passes_title(&self, agent: Option<&str>) -> bool {
-        let mut conditions = self.conditions.iter();
-        conditions.all(|one| one.may_pass_title() && one.passes_agent(agent))
-    }
-
-    fn passes_message(&self, agent: Option<&str>, role: Role, created: i64) -> bool {
-        let mut conditions = self.conditions.iter();
-        self.may_pass_role(role)
-            && conditions.all(|one| one.passes_agent(agent) && one.passes_time(created))
+        doc.role.is_none_or(|role| self.may_pass_role(role))
+            && self.conditions.iter().all(|one| match doc.role {
+                Some(_) => one.passes_agent(agent) && one.passes_time(doc.created),
+                None => one.may_pass_title() && one.passes_agent(agent),
+            })
     }
 }
 

@@ -45,17 +45,13 @@ fn best_terms(hir: &Hir, accepts: fn(&str) -> bool) -> Vec<Term> {
     terms.sort_by_key(|term| Reverse(term.iter().map(String::len).min()));
     let mut kept: Vec<Term> = Vec::new();
     for term in terms {
-        if kept.len() < MAX_TERMS && !kept.iter().any(|other| is_implied_by(&term, other)) {
+        // A term is implied by another one if each literal of the other contains a literal of the term.
+        let holds = |text: &String| term.iter().any(|literal| text.contains(literal.as_str()));
+        if kept.len() < MAX_TERMS && !kept.iter().any(|other| other.iter().all(holds)) {
             kept.push(term);
         }
     }
     kept
-}
-
-/// Whether every text that contains a literal of `other` also contains a literal of `term`.
-fn is_implied_by(term: &Term, other: &Term) -> bool {
-    let holds = |text: &String| term.iter().any(|literal| text.contains(literal.as_str()));
-    other.iter().all(holds)
 }
 
 /// Adds terms of which every match of a folded expression contains a literal.

@@ -277,15 +277,9 @@ impl<'s> Matcher<'s> {
 
     /// Whether a message or a title matches.
     pub(crate) fn is_in(&self, doc: &SearchDocument<'_>) -> bool {
-        self.has_searched_text(doc) && self.accepts(self.terms_in_document(doc))
-    }
-
-    /// Returns the terms that a message or a title contains. Required terms count only in pieces in which they are
-    /// searched for.
-    fn terms_in_document(&self, doc: &SearchDocument<'_>) -> u64 {
-        doc.pieces
-            .iter()
-            .fold(0, |found, piece| found | self.terms_in_piece(piece, !found))
+        // Required terms count only in pieces in which they are searched for.
+        let add = |found: u64, piece| found | self.terms_in_piece(piece, !found);
+        self.has_searched_text(doc) && self.accepts(doc.pieces.iter().fold(0, add))
     }
 }
 

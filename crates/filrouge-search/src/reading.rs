@@ -124,9 +124,10 @@ impl<'a> QueryReader<'a> {
         let mut before = spaces.filter_map(|(at, space)| {
             let (before, after) = self.rest.split_at_checked(at + space.len())?;
             filter_name(after)?;
-            let ends_with_filters = QueryReader::new(after).has_only_filters();
+            let mut filters = QueryReader::new(after);
+            while let Ok(Some(_)) = filters.filter() {}
             let is_regex = matches!(parse_regex(before.trim_end()), Some(Ok(_)));
-            (is_regex && ends_with_filters).then_some(before)
+            (is_regex && filters.rest.is_empty()).then_some(before)
         });
         let regex_text = before.next().unwrap_or(self.rest);
         let (at, chars) = (self.at, regex_text.chars().count());
@@ -136,12 +137,6 @@ impl<'a> QueryReader<'a> {
         }
         let at = at + 1;
         Some(term.map(|term| Term { at, ..term }))
-    }
-
-    /// Whether the rest of the query consists of filters.
-    fn has_only_filters(mut self) -> bool {
-        while let Ok(Some(_)) = self.filter() {}
-        self.rest.is_empty()
     }
 
     /// Skips white space.
@@ -158,7 +153,9 @@ impl<'a> QueryReader<'a> {
         if self.rest.is_empty() {
             return Ok(None);
         }
-        let excluded = is_exclusion(self.rest);
+        // Options (`--flag`) and arrows (`->`) are words, not exclusions.
+        let after = self.rest.strip_prefix('-').and_then(|t| t.chars().next());
+        let excluded = after.is_some_and(|c| !c.is_whitespace() && !matches!(c, '-' | '>' | '='));
         if excluded {
             self.skip(1);
         }
@@ -231,12 +228,6 @@ impl<'a> QueryReader<'a> {
         self.at += unread.by_ref().take(chars).count();
         self.rest = unread.as_str();
     }
-}
-
-/// Whether a term begins with a `-` that excludes it. Options (`--flag`) and arrows (`->`) are words.
-fn is_exclusion(term: &str) -> bool {
-    let after = term.strip_prefix('-').and_then(|t| t.chars().next());
-    after.is_some_and(|c| !c.is_whitespace() && !matches!(c, '-' | '>' | '='))
 }
 
 /// Returns the name of the filter with which a text begins; `None` if there is none. `tool::call` and `source://x` are

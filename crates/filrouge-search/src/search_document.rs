@@ -199,9 +199,8 @@ pub(crate) fn push_pieces<'a>(
 ) {
     parts.iter().for_each(|part| push_part_pieces(part, texts));
     if let Some(error) = error {
-        fields::each_text_of_error(error, &mut |field, text| {
-            texts.push(Piece::outside_parts(field, text));
-        });
+        let error_texts = [&error.message, &error.name];
+        texts.extend(error_texts.map(|text| Piece::outside_parts(Field::Error, text)));
     }
 }
 

@@ -1,6 +1,7 @@
 //! The OpenAPI document, generated from the annotated handlers: router and document cannot diverge.
 //!
-//! [`complete_document`] adds what all operations share (authentication, request ids, examples, links), so that an
+//! [`complete_document`] adds what all operations share (tags, parameters of paths, authentication, request ids,
+//! examples, links), so that an
 //! annotation states only the specifics of its operation.
 
 mod finish;
@@ -11,7 +12,7 @@ mod responses;
 mod schemas;
 
 pub(crate) use finish::complete_document;
-pub(crate) use parameters::{IfMatch, LastEventId, SessionPath, TenantPath, TurnPath};
+pub(crate) use parameters::{IfMatch, LastEventId};
 pub(crate) use responses::{
     CopyPageResponse, CreatedOrTaggedResponse, CreatedResponse, OrNoContent, PageOrStreamResponse,
     PageOrTableResponse, PageResponse, StateResponse, TaggedResponse, TaggedWriteResponse,

@@ -36,46 +36,50 @@ pub(crate) use health::readiness;
 /// added.
 pub(crate) fn api() -> OpenApiRouter<App> {
     OpenApiRouter::default()
-        .routes(routes!(sessions::create, sessions::list))
-        .routes(routes!(sessions::show, sessions::patch, sessions::erase))
-        .routes(routes!(sessions::close))
-        .routes(routes!(sessions::link))
+        .routes(routes!(sessions::create_session, sessions::list_sessions))
         .routes(routes!(
-            calls::acquire,
-            calls::renew,
-            calls::show,
-            calls::release
+            sessions::get_session,
+            sessions::patch_session,
+            sessions::erase_session
         ))
-        .routes(routes!(calls::resume))
-        .routes(routes!(calls::put_checkpoint, calls::checkpoints))
-        .routes(routes!(calls::latest_checkpoint))
-        .routes(routes!(events::record, events::list))
-        .routes(routes!(info::show))
-        .routes(routes!(changes::list))
-        .routes(routes!(audit::list))
-        .routes(routes!(kpi::technical_status))
-        .routes(routes!(kpi::show))
-        .routes(routes!(turns::start, turns::list))
-        .routes(routes!(turns::show))
-        .routes(routes!(items::append))
-        .routes(routes!(stream::record))
-        .routes(routes!(turns::finalize))
-        .routes(routes!(turns::fail))
-        .routes(routes!(turns::cancel))
-        .routes(routes!(turns::replace))
-        .routes(routes!(turns::redact))
-        .routes(routes!(items::list))
-        .routes(routes!(context::show))
-        .routes(routes!(export::show))
-        .routes(routes!(sessions::verify))
-        .routes(routes!(stats::lineage))
-        .routes(routes!(stats::show))
-        .routes(routes!(turns::list_of_identity))
-        .routes(routes!(search::find))
-        .routes(routes!(health::alive))
-        .routes(routes!(health::ready))
-        .routes(routes!(metrics::show))
-        .routes(routes!(openapi::show))
+        .routes(routes!(sessions::close_session))
+        .routes(routes!(sessions::link_session))
+        .routes(routes!(
+            calls::take_lease,
+            calls::renew_lease,
+            calls::get_lease,
+            calls::release_lease
+        ))
+        .routes(routes!(calls::resume_session))
+        .routes(routes!(calls::put_checkpoint, calls::list_checkpoints))
+        .routes(routes!(calls::get_latest_checkpoint))
+        .routes(routes!(events::record_event, events::list_events))
+        .routes(routes!(info::get_info))
+        .routes(routes!(changes::list_changes))
+        .routes(routes!(audit::list_audit))
+        .routes(routes!(kpi::get_technical_status))
+        .routes(routes!(kpi::get_key_figures))
+        .routes(routes!(turns::start_turn, turns::list_turns))
+        .routes(routes!(turns::get_turn))
+        .routes(routes!(items::append_items))
+        .routes(routes!(stream::record_stream))
+        .routes(routes!(turns::finalize_turn))
+        .routes(routes!(turns::fail_turn))
+        .routes(routes!(turns::cancel_turn))
+        .routes(routes!(turns::replace_turn))
+        .routes(routes!(turns::redact_turn))
+        .routes(routes!(items::list_items))
+        .routes(routes!(context::restore_context))
+        .routes(routes!(export::export_session))
+        .routes(routes!(sessions::verify_session))
+        .routes(routes!(stats::get_lineage))
+        .routes(routes!(stats::get_stats))
+        .routes(routes!(turns::list_turns_of_identity))
+        .routes(routes!(search::search))
+        .routes(routes!(health::get_health))
+        .routes(routes!(health::get_readiness))
+        .routes(routes!(metrics::get_metrics))
+        .routes(routes!(openapi::get_open_api))
 }
 
 /// Returns the native routes over `app`, including `/mcp`, as a wire.

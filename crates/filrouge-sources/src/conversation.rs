@@ -20,6 +20,18 @@ pub enum Role {
     System,
 }
 
+impl Role {
+    /// The role with this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        match name {
+            "user" => Some(Self::User),
+            "assistant" => Some(Self::Assistant),
+            "system" => Some(Self::System),
+            _ => None,
+        }
+    }
+}
+
 /// The rule by which the counts of a program's version are converted to [`Tokens`]; statistics show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

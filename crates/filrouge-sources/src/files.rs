@@ -150,16 +150,13 @@ impl Folder {
         ) {
             Ok(fd) => Ok(Some(Self { fd, path })),
             Err(Errno::NOENT) => Ok(None),
-            Err(Errno::NOTDIR | Errno::LOOP) => Err(self.not_a_folder(name, path, "not a folder")),
+            Err(Errno::NOTDIR | Errno::LOOP) => {
+                Err(match statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(stat) if file_type(&stat) == FileType::Symlink => symlink_report(&path),
+                    _ => Skipped::new(&path, SkipReason::WrongKind, "not a folder"),
+                })
+            }
             Err(e) => Err(unreadable_report(&path, &e.into())),
-        }
-    }
-
-    /// The report for the entry `name`, which cannot be opened as a folder: that it is a symbolic link, or else `what`.
-    fn not_a_folder(&self, name: &OsStr, path: PathBuf, what: &str) -> Skipped {
-        match statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) if file_type(&stat) == FileType::Symlink => symlink_report(&path),
-            _ => Skipped::new(&path, SkipReason::WrongKind, what),
         }
     }
 
@@ -209,20 +206,14 @@ impl Folder {
                 Err(e) => return Err(unreadable_report(&path(), &e.into())),
             };
         }
-        let mismatch = match (entry_type, entry_kind) {
-            (FileType::Symlink, _) => return Err(symlink_report(&path())),
-            (FileType::RegularFile, EntryKind::Json)
-            | (FileType::Directory, EntryKind::Folders) => None,
-            (_, EntryKind::Json) => Some("not a file"),
-            (_, EntryKind::Folders) => Some("not a folder"),
-        };
-        if let Some(mismatch) = mismatch {
-            return Err(Skipped::new(&path(), SkipReason::WrongKind, mismatch));
-        }
         let text = name.to_str().ok();
-        let id = match entry_kind {
-            EntryKind::Json => text.and_then(|n| n.strip_suffix(".json")),
-            EntryKind::Folders => text,
+        let mismatch = |what: &str| Err(Skipped::new(&path(), SkipReason::WrongKind, what));
+        let id = match (entry_type, entry_kind) {
+            (FileType::Symlink, _) => return Err(symlink_report(&path())),
+            (FileType::RegularFile, EntryKind::Json) => text.and_then(|n| n.strip_suffix(".json")),
+            (FileType::Directory, EntryKind::Folders) => text,
+            (_, EntryKind::Json) => return mismatch("not a file"),
+            (_, EntryKind::Folders) => return mismatch("not a folder"),
         };
         let bad_name = || Skipped::new(&path(), SkipReason::BadName, "not a valid id");
         id.filter(|id| is_id(id))

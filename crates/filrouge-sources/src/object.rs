@@ -239,6 +239,27 @@ impl Writer {
         self.0.push_str(raw);
     }
 
+    /// Adds a value that is already JSON, if it is present.
+    pub(crate) fn optional_raw(&mut self, key: &str, raw: Option<&str>) {
+        if let Some(raw) = raw {
+            self.raw(key, raw);
+        }
+    }
+
+    /// Adds those of another object's fields that it has and that `keys` names, in their original text.
+    pub(crate) fn copy(&mut self, object: &Object<'_>, keys: &[&str]) {
+        for key in keys {
+            self.optional_raw(key, object.get(key));
+        }
+    }
+
+    /// Adds a text as a JSON string, if it is present.
+    pub(crate) fn optional_text(&mut self, key: &str, text: Option<&str>) {
+        if let Some(text) = text {
+            self.text(key, text);
+        }
+    }
+
     /// Adds a text as a JSON string.
     pub(crate) fn text(&mut self, key: &str, text: &str) {
         self.raw(key, JsonText::from_plain(text).as_token());

@@ -72,7 +72,11 @@ pub(crate) trait Records {
     /// Whether the agent would have continued after the answer `message`, the last complete one of its turn.
     /// `still_open`: a later answer has begun and is not complete.
     fn has_more(&self, message: &Message, still_open: bool) -> bool {
-        still_open || calls_last(message)
+        let mut parts = message.parts.iter().rev();
+        let last_answer =
+            parts.find(|part| matches!(part.kind, PartKind::Tool(_) | PartKind::Text { .. }));
+        // A message that calls a tool after its last text continues.
+        still_open || last_answer.is_some_and(|part| matches!(part.kind, PartKind::Tool(_)))
     }
 
     /// Whether every part becomes an item, even one that an import would refuse: a part with an invalid or repeated id,
@@ -101,8 +105,10 @@ impl Records for NeutralRecords<'_> {
 
 /// Converts a session to turns. `path` is the file that reports name.
 pub(crate) fn turns_of(header: &Header, conversation: &Conversation, path: &Path) -> LoadedSession {
-    let session = (header.clone(), header_metadata(header));
-    load_session(session, conversation, &NeutralRecords(path))
+    let mut notes = Writer::default();
+    notes.text("generation", header.generation);
+    notes.optional_text("fork_of", header.fork_of.as_deref());
+    load_session((header.clone(), notes), conversation, &NeutralRecords(path))
 }
 
 /// Builds a loaded session from a conversation, and from its header with the program's metadata.
@@ -144,16 +150,6 @@ pub(crate) fn build_turns(
     }
     items.skipped.sort();
     (turns, items.skipped)
-}
-
-/// The header's facts that are not stored elsewhere.
-fn header_metadata(header: &Header) -> Writer {
-    let mut notes = Writer::default();
-    notes.text("generation", header.generation);
-    if let Some(fork_of) = &header.fork_of {
-        notes.text("fork_of", fork_of);
-    }
-    notes
 }
 
 /// Whether the user typed or attached something in the message.
@@ -276,16 +272,6 @@ fn build_turn(
         ended: ended.and_then(Timestamp::from_millis),
         metadata: turn_metadata(items.program, questions.iter().chain(&complete), &open),
     })
-}
-
-/// Whether the message calls a tool after its last text.
-fn calls_last(message: &Message) -> bool {
-    let last_answer = message
-        .parts
-        .iter()
-        .rev()
-        .find(|part| matches!(part.kind, PartKind::Tool(_) | PartKind::Text { .. }));
-    last_answer.is_some_and(|part| matches!(part.kind, PartKind::Tool(_)))
 }
 
 /// Marks the answer of a turn among the items of the turn's last complete message of the agent: its last text gets the

@@ -19,10 +19,10 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use crate::erasure::{self, Erasure};
 use crate::error::failure;
-use crate::guard::in_snapshot;
 use crate::migrate;
 use crate::open::{self, Options};
 use crate::rows::Rows;
+use crate::store_state::in_snapshot;
 
 /// A file into which a store is copied. [`CopyTarget::begin`] creates the file; nothing else does.
 pub struct SqliteCopyTarget {

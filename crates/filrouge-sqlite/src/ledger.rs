@@ -20,11 +20,11 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::copy_target::refuse_unfinished;
 use crate::erasure::Erasure;
-use crate::guard::{Guard, data_version, in_snapshot};
 use crate::migrate;
 use crate::open::{self, Options};
 use crate::presence::Presence;
 use crate::rows::statements;
+use crate::store_state::{StoreState, data_version, in_snapshot};
 use crate::writer::Writer;
 
 /// How often the ledger checks for commits of other processes while a receiver waits for them.
@@ -32,7 +32,7 @@ const CHECK_EVERY: Duration = Duration::from_millis(50);
 
 /// The part of a ledger that queries on other threads use too.
 struct Shared {
-    guard: Arc<Guard>,
+    store_state: Arc<StoreState>,
     keyring: Arc<Keyring>,
     check: MacCheck,
     path: PathBuf,
@@ -73,7 +73,7 @@ impl SqliteLedger {
             true => open::passive_reader,
         };
         let reader = || connect(&options.path, options.busy_timeout);
-        let guard = Arc::new(Guard::new(
+        let store_state = Arc::new(StoreState::new(
             reader()?,
             options.keyring.clone(),
             options.clock.clone(),
@@ -84,13 +84,13 @@ impl SqliteLedger {
             .collect::<Result<Vec<_>, Failure>>()?;
         let slots = Arc::new(Semaphore::new(readers.len()));
         let writes = match writer_parts {
-            Some(parts) => start_writer(parts, &guard, &options)?,
+            Some(parts) => start_writer(parts, &store_state, &options)?,
             None => WriteQueue::refusing(),
         };
-        start_change_checks(&guard)?;
+        start_change_checks(&store_state)?;
         Ok(Self {
             shared: Arc::new(Shared {
-                guard,
+                store_state,
                 keyring: options.keyring,
                 check: options.check,
                 path: options.path,
@@ -146,14 +146,14 @@ fn read_store_id(options: &Options) -> Result<String, Failure> {
 
 fn start_writer(
     (conn, erasure, version): WriterParts,
-    guard: &Arc<Guard>,
+    store_state: &Arc<StoreState>,
     options: &Options,
 ) -> Result<WriteQueue, Failure> {
     let writer = Writer {
         conn,
         erasure,
         checked_version: version,
-        guard: guard.clone(),
+        store_state: store_state.clone(),
         keyring: options.keyring.clone(),
         entropy: options.entropy.clone(),
         clock: options.clock.clone(),
@@ -163,16 +163,18 @@ fn start_writer(
 
 /// Starts a thread that checks for commits of other processes as long as the ledger exists. It checks only while
 /// `commits` has a receiver, that is, while a task waits for commits.
-fn start_change_checks(guard: &Arc<Guard>) -> Result<(), Failure> {
-    let guard = Arc::downgrade(guard);
+fn start_change_checks(store_state: &Arc<StoreState>) -> Result<(), Failure> {
+    let store_state = Arc::downgrade(store_state);
     let work = move || {
         loop {
             std::thread::sleep(CHECK_EVERY);
-            let Some(guard) = guard.upgrade() else { return };
-            if guard.log.commits().receiver_count() == 0 {
+            let Some(store_state) = store_state.upgrade() else {
+                return;
+            };
+            if store_state.log.commits().receiver_count() == 0 {
                 continue;
             }
-            if let Err(error) = guard.check_foreign_changes() {
+            if let Err(error) = store_state.check_foreign_changes() {
                 tracing::debug!(%error, "checking for other processes' commits failed");
             }
         }
@@ -193,16 +195,16 @@ impl Shared {
             None => (self.connect)(&self.path, self.busy_timeout)?,
         };
         let result = in_snapshot(&reader, |rows| {
-            self.guard.check_foreign_changes()?;
-            let suspects = self.guard.log.suspects();
+            self.store_state.check_foreign_changes()?;
+            let suspects = self.store_state.log.suspects();
             query(&VerifiedSnapshot {
                 view: rows,
                 keyring: &self.keyring,
                 check: self.check,
                 suspects: &suspects,
-                heads: self.guard.log.head_check(),
+                heads: self.store_state.log.head_check(),
             });
-            self.guard.log.add_found_suspects();
+            self.store_state.log.add_found_suspects();
             Ok(())
         });
         if reader.is_autocommit() {
@@ -246,11 +248,11 @@ impl Ledger for SqliteLedger {
     }
 
     fn commits(&self) -> watch::Receiver<u64> {
-        self.shared.guard.log.commits().subscribe()
+        self.shared.store_state.log.commits().subscribe()
     }
 
     fn position(&self) -> Position {
-        self.shared.guard.log.position()
+        self.shared.store_state.log.position()
     }
 
     fn writer(&self) -> String {
@@ -262,7 +264,7 @@ impl Ledger for SqliteLedger {
     }
 
     fn anchor_position(&self) -> Position {
-        self.shared.guard.log.anchor_position()
+        self.shared.store_state.log.anchor_position()
     }
 
     fn store_id(&self) -> &str {
@@ -274,9 +276,9 @@ impl Ledger for SqliteLedger {
     }
 
     fn health(&self) -> Health {
-        let suspects = self.shared.guard.log.suspects();
+        let suspects = self.shared.store_state.log.suspects();
         Health {
-            read_only: self.shared.guard.write_refusal_reason(),
+            read_only: self.shared.store_state.write_refusal_reason(),
             integrity: (!suspects.is_empty()).then(|| suspects.to_string()),
         }
     }
@@ -290,7 +292,7 @@ impl Ledger for SqliteLedger {
 
     fn distrust(&self, reason: String) {
         let suspects = Suspects::entire_store(reason);
-        self.shared.guard.log.add_suspects(suspects);
+        self.shared.store_state.log.add_suspects(suspects);
     }
 
     async fn close(&self) {

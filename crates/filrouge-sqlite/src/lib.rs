@@ -5,12 +5,12 @@ mod copy_target;
 mod erasure;
 mod error;
 pub mod foreign;
-mod guard;
 mod ledger;
 mod migrate;
 mod open;
 mod presence;
 mod rows;
+mod store_state;
 pub mod text_index;
 mod writer;
 

@@ -75,6 +75,12 @@ impl Rows<'_> {
             .map_err(failure)
     }
 
+    /// Runs a query for a single number; returns 0 if there is no row.
+    fn query_number<P: Params>(&self, sql: &str, params: P) -> Result<u64, Failure> {
+        let number = self.query_optional(sql, params, |row| read_u64(row, 0))?;
+        Ok(number.unwrap_or(0))
+    }
+
     /// Reads all rows.
     fn query_all<T, P: Params>(
         &self,
@@ -121,7 +127,36 @@ fn read_log(row: &Row<'_>) -> rusqlite::Result<Option<LogRow>> {
     ))
 }
 
+/// Methods of [`View`] that a function of a table's module implements.
+macro_rules! forward {
+    ($($method:ident($($argument:ident: $type:ty),*) -> $result:ty => $function:path;)*) => {$(
+        fn $method(&self, $($argument: $type),*) -> Result<$result, Failure> {
+            $function(self, $($argument),*)
+        }
+    )*};
+}
+
 impl View for Rows<'_> {
+    forward! {
+        sessions(scope: &Scope, filter: &SessionFilter, before: Option<SessionPk>, limit: usize)
+            -> Vec<StoredSession> => session::list;
+        key_rows(pk: SessionPk, after: Option<[u8; 16]>, limit: usize) -> Vec<KeyRow> => key::page;
+        agents(pk: SessionPk) -> Vec<Box<str>> => session::agents;
+        event(pk: SessionPk, key: &EventKey) -> Option<EventRow> => event::by_key;
+        events(pk: SessionPk, after: u64, limit: usize) -> Vec<EventRow> => event::page;
+        newest_event(pk: SessionPk) -> u64 => event::newest;
+        events_at(from: Timestamp, to: Timestamp, after: Option<EventPosition>, limit: usize)
+            -> Vec<(SessionPk, EventRow)> => event::page_at;
+        checkpoint(pk: SessionPk, seq: u64) -> Option<CheckpointRow> => checkpoint::get;
+        checkpoint_seqs(pk: SessionPk) -> Vec<u64> => checkpoint::seqs;
+        note(name: &str) -> Option<NoteRow> => note::get;
+        notes() -> Vec<Option<NoteRow>> => note::all;
+        draft(pk: SessionPk, place: u64) -> Option<DraftRow> => draft::get;
+        drafts(pk: SessionPk) -> Vec<DraftRow> => draft::for_session;
+        draft_chunks(pk: SessionPk, place: u64, after: u64) -> Vec<DraftChunk> => draft::chunks;
+        all_drafts() -> Vec<(SessionPk, DraftRow)> => draft::all;
+    }
+
     fn session(
         &self,
         tenant: &TenantId,
@@ -147,16 +182,6 @@ impl View for Rows<'_> {
     fn session_by_pk(&self, pk: SessionPk) -> Result<Option<StoredSession>, Failure> {
         self.query_optional(&select_session("s.pk = ?1"), [sql_int(pk)], read_stored)?
             .transpose()
-    }
-
-    fn sessions(
-        &self,
-        scope: &Scope,
-        filter: &SessionFilter,
-        before: Option<SessionPk>,
-        limit: usize,
-    ) -> Result<Vec<StoredSession>, Failure> {
-        session::list(self, scope, filter, before, limit)
     }
 
     fn turn(&self, pk: SessionPk, id: &TurnId) -> Result<Option<TurnRow>, Failure> {
@@ -215,12 +240,7 @@ impl View for Rows<'_> {
 
     fn turn_row_count(&self, pk: SessionPk) -> Result<u64, Failure> {
         let sql = "SELECT count(*) FROM turn WHERE id BETWEEN ?1 AND ?2";
-        let n = self.query_optional(
-            sql,
-            [turn_row_id(pk, 0), turn_row_id(pk, u64::MAX)],
-            |row| read_u64(row, 0),
-        )?;
-        Ok(n.unwrap_or(0))
+        self.query_number(sql, [turn_row_id(pk, 0), turn_row_id(pk, u64::MAX)])
     }
 
     fn idle_turns(
@@ -283,9 +303,7 @@ impl View for Rows<'_> {
         let sql = "SELECT k.first_seq + k.count - 1 FROM record_key k
              WHERE k.session_pk = ?1 AND EXISTS (SELECT 1 FROM record WHERE id = k.record_id)
              ORDER BY k.first_seq DESC LIMIT 1";
-        Ok(self
-            .query_optional(sql, [sql_int(pk)], |row| read_u64(row, 0))?
-            .unwrap_or(0))
+        self.query_number(sql, [sql_int(pk)])
     }
 
     fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>, Failure> {
@@ -298,22 +316,7 @@ impl View for Rows<'_> {
 
     fn item_key_count(&self, pk: SessionPk) -> Result<u64, Failure> {
         let sql = "SELECT count(*) FROM item_key WHERE session_pk = ?1";
-        Ok(self
-            .query_optional(sql, [sql_int(pk)], |row| read_u64(row, 0))?
-            .unwrap_or(0))
-    }
-
-    fn key_rows(
-        &self,
-        pk: SessionPk,
-        after: Option<[u8; 16]>,
-        limit: usize,
-    ) -> Result<Vec<KeyRow>, Failure> {
-        key::page(self, pk, after, limit)
-    }
-
-    fn agents(&self, pk: SessionPk) -> Result<Vec<Box<str>>, Failure> {
-        session::agents(self, pk)
+        self.query_number(sql, [sql_int(pk)])
     }
 
     fn log(&self, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure> {
@@ -354,65 +357,6 @@ impl View for Rows<'_> {
             visit(read_u64(row, 0)?, None);
             Ok(())
         })
-    }
-
-    fn event(&self, pk: SessionPk, key: &EventKey) -> Result<Option<EventRow>, Failure> {
-        event::by_key(self, pk, key)
-    }
-
-    fn events(&self, pk: SessionPk, after: u64, limit: usize) -> Result<Vec<EventRow>, Failure> {
-        event::page(self, pk, after, limit)
-    }
-
-    fn newest_event(&self, pk: SessionPk) -> Result<u64, Failure> {
-        event::newest(self, pk)
-    }
-
-    fn events_at(
-        &self,
-        from: Timestamp,
-        to: Timestamp,
-        after: Option<EventPosition>,
-        limit: usize,
-    ) -> Result<Vec<(SessionPk, EventRow)>, Failure> {
-        event::page_at(self, (from, to), after, limit)
-    }
-
-    fn checkpoint(&self, pk: SessionPk, seq: u64) -> Result<Option<CheckpointRow>, Failure> {
-        checkpoint::get(self, pk, seq)
-    }
-
-    fn checkpoint_seqs(&self, pk: SessionPk) -> Result<Vec<u64>, Failure> {
-        checkpoint::seqs(self, pk)
-    }
-
-    fn note(&self, name: &str) -> Result<Option<NoteRow>, Failure> {
-        note::get(self, name)
-    }
-
-    fn notes(&self) -> Result<Vec<Option<NoteRow>>, Failure> {
-        note::all(self)
-    }
-
-    fn draft(&self, pk: SessionPk, place: u64) -> Result<Option<DraftRow>, Failure> {
-        draft::get(self, pk, place)
-    }
-
-    fn drafts(&self, pk: SessionPk) -> Result<Vec<DraftRow>, Failure> {
-        draft::for_session(self, pk)
-    }
-
-    fn draft_chunks(
-        &self,
-        pk: SessionPk,
-        place: u64,
-        after: u64,
-    ) -> Result<Vec<DraftChunk>, Failure> {
-        draft::chunks(self, pk, place, after)
-    }
-
-    fn all_drafts(&self) -> Result<Vec<(SessionPk, DraftRow)>, Failure> {
-        draft::all(self)
     }
 
     fn session_pks(&self) -> Result<Vec<SessionPk>, Failure> {

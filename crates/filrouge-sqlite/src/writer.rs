@@ -13,12 +13,12 @@ use rusqlite::Connection;
 
 use crate::erasure::{self, Erasure};
 use crate::error::{failure, is_io_failure};
-use crate::guard::{Guard, data_version};
 use crate::rows::Rows;
+use crate::store_state::{StoreState, data_version};
 
 pub(crate) struct Writer {
     pub(crate) conn: Connection,
-    pub(crate) guard: Arc<Guard>,
+    pub(crate) store_state: Arc<StoreState>,
     pub(crate) keyring: Arc<Keyring>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -44,7 +44,7 @@ impl Writer {
 
     /// Runs one transaction, unless an earlier flush has failed. Records whether the disk was full.
     fn serve(&mut self, group: &[Request]) -> Result<Vec<Result<Outcome, Failure>>, Aborted> {
-        if let Some(reason) = self.guard.read_only() {
+        if let Some(reason) = self.store_state.read_only() {
             return Err(Aborted::Store(read_only_failure(&reason)));
         }
         let done = self.transact(group);
@@ -52,7 +52,7 @@ impl Writer {
         if let Err(Aborted::Write(failure) | Aborted::Store(failure)) = &done
             && failure.code == ErrorCode::StoreFull
         {
-            self.guard.record_disk_room(false);
+            self.store_state.record_disk_room(false);
         }
         done
     }
@@ -78,14 +78,14 @@ impl Writer {
     }
 
     fn commit(&mut self, log: Option<LogRow>, has_erasures: bool) -> Result<(), Failure> {
-        self.guard.begin_commit();
+        self.store_state.begin_commit();
         let commit_no = log.as_ref().map(|row| row.commit_no);
         let commit = self
             .conn
             .prepare_cached("COMMIT")
             .and_then(|mut s| s.execute([]));
-        // The WAL is emptied before the call of `end_commit`, so that the guard attributes this change of the file to
-        // this process.
+        // The WAL is emptied before the call of `end_commit`, so that the store state attributes this change of the
+        // file to this process.
         let commit = commit.and_then(|_| match commit_no {
             Some(number) if has_erasures => self.erasure.begin(&self.conn, number),
             Some(_) => self.erasure.retry_pending(&self.conn),
@@ -94,17 +94,17 @@ impl Writer {
         match commit {
             Ok(()) => {
                 if commit_no.is_some() {
-                    self.guard.record_disk_room(true);
+                    self.store_state.record_disk_room(true);
                 }
                 let is_file_unchanged =
                     data_version(&self.conn).is_ok_and(|version| version == self.checked_version);
-                self.guard.end_commit(log, is_file_unchanged);
+                self.store_state.end_commit(log, is_file_unchanged);
                 Ok(())
             }
             Err(error) => {
-                self.guard.end_commit(None, false);
+                self.store_state.end_commit(None, false);
                 if is_io_failure(&error) {
-                    self.guard.stop_writing(error.to_string());
+                    self.store_state.stop_writing(error.to_string());
                     Err(read_only_failure(&error.to_string()))
                 } else {
                     Err(failure(error))
@@ -115,7 +115,7 @@ impl Writer {
 
     fn apply(&mut self, group: &[Request]) -> Result<GroupOutcome, Aborted> {
         self.check_foreign_changes().map_err(Aborted::Store)?;
-        let (verified, source) = (&self.guard.log, self.entropy.as_ref());
+        let (verified, source) = (&self.store_state.log, self.entropy.as_ref());
         let now = self.clock.now();
         let mut rows = Rows(&self.conn);
         let done = apply_group(&mut rows, group, (verified, &self.keyring), (source, now))?;
@@ -129,7 +129,7 @@ impl Writer {
     /// Checks for changes by other processes. None can follow in this transaction, because it has the write lock.
     fn check_foreign_changes(&mut self) -> Result<(), Failure> {
         let version = data_version(&self.conn)?;
-        self.guard.check_foreign_changes()?;
+        self.store_state.check_foreign_changes()?;
         if version != self.checked_version {
             self.erasure.adopt_note(&self.conn).map_err(failure)?;
         }
@@ -141,7 +141,7 @@ impl Writer {
         if !self.conn.is_autocommit()
             && let Err(error) = self.conn.execute_batch("ROLLBACK")
         {
-            self.guard
+            self.store_state
                 .stop_writing(format!("a rollback failed: {error}"));
         }
     }

@@ -65,6 +65,19 @@ pub struct Edition {
     pub nonce: u64,
 }
 
+impl Edition {
+    /// The version after a commit to the version `previous`, or after the first commit of a new session, which gets
+    /// `incarnation`.
+    #[must_use]
+    pub fn after(previous: Option<Self>, incarnation: u64, nonce: u64) -> Self {
+        Self {
+            incarnation: previous.map_or(incarnation, |last| last.incarnation),
+            version: previous.map_or(1, |last| last.version.saturating_add(1)),
+            nonce,
+        }
+    }
+}
+
 /// A field of an ephemeral session: one stored row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {

@@ -21,7 +21,7 @@ mod tests;
 
 pub use adopt::adopt_record;
 pub(crate) use adopt::compute_link;
-pub use batch::{Batch, Compression, Entry, SealedRecord, is_repeated, item_fingerprint};
+pub use batch::{Batch, Compression, Entry, PackedRecord, is_repeated, item_fingerprint};
 pub use decode::{
     ChainedItem, CommitmentProof, Decoded, MacCheck, RecordFault, RecordFaultKind, decode,
     decode_chained,
@@ -111,39 +111,30 @@ impl Head {
     }
 
     fn read(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut r = ByteReader(bytes);
-        let (format, algorithm) = (r.byte()?, r.byte()?);
-        let key_id = KeyId::from_be_bytes(r.array()?);
-        let encryption = r.byte()?;
-        if (format, algorithm, encryption) != (FORMAT, chain::SHA256, 0) {
-            return Err(Malformed);
-        }
-        let compression = match r.byte()? {
-            0 => Compression::None,
-            1 => Compression::Zstd,
-            _ => return Err(Malformed),
+        let read = |r: &mut ByteReader<'_>| {
+            let (format, algorithm) = (r.byte()?, r.byte()?);
+            let key_id = KeyId::from_be_bytes(r.array()?);
+            let encryption = r.byte()?;
+            if (format, algorithm, encryption) != (FORMAT, chain::SHA256, 0) {
+                return Err(Malformed);
+            }
+            Ok(Self {
+                key_id,
+                compression: match r.flag()? {
+                    false => Compression::None,
+                    true => Compression::Zstd,
+                },
+                raw_len: usize::try_from(r.number()?).map_err(|_| Malformed)?,
+                created_at: r.time()?,
+                turn_id: match r.flag()? {
+                    false => None,
+                    true => Some(TurnId::from_bytes(r.array()?)),
+                },
+                previous: r.array()?,
+                mac: r.array()?,
+            })
         };
-        let raw_len = usize::try_from(r.number()?).map_err(|_| Malformed)?;
-        let created_at = r.time()?;
-        let turn_id = match r.byte()? {
-            0 => None,
-            1 => Some(TurnId::from_bytes(r.array()?)),
-            _ => return Err(Malformed),
-        };
-        let head = Self {
-            key_id,
-            compression,
-            raw_len,
-            created_at,
-            turn_id,
-            previous: r.array()?,
-            mac: r.array()?,
-        };
-        if r.is_empty() {
-            Ok(head)
-        } else {
-            Err(Malformed)
-        }
+        ByteReader::read_all(bytes, read).ok_or(Malformed)
     }
 }
 
@@ -177,7 +168,7 @@ impl RecordPlacement<'_> {
     #[must_use]
     pub fn place(
         &self,
-        record: &SealedRecord,
+        record: &PackedRecord,
         first_seq: u64,
         previous: Link,
     ) -> (RecordRow, Link) {

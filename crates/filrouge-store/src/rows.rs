@@ -10,6 +10,9 @@ use crate::codec::{ByteReader, WriteBytes};
 use crate::command::{Erased, Scope, SessionFilter, SessionToken};
 use crate::record::RecordRow;
 
+#[macro_use]
+mod sealed;
+
 mod checkpoint;
 mod draft;
 mod event;

@@ -13,7 +13,7 @@ pub const TEAM_TASK_BYTES_MAX: usize = 5 << 10;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Restored {
     /// The messages and the team task.
-    pub context: Context,
+    pub context: TeamState,
     /// The highest N of any `msg-N` ever used in the session, redacted ones included; 0 if there was none.
     pub highest_message: u64,
 }
@@ -21,7 +21,7 @@ pub struct Restored {
 /// The state that survives a restart (DESIGN §11): messages and the team task. The queue, running agents and todos do
 /// not survive it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Context {
+pub struct TeamState {
     /// All messages, in the order in which they were said.
     pub messages: Vec<Message>,
     /// The task that the team works on; at most [`TEAM_TASK_BYTES_MAX`] bytes.
@@ -58,7 +58,7 @@ impl ContextManager {
     /// # Errors
     /// `invalid`: two messages have the same id; `limit_exceeded`: the task is longer than [`TEAM_TASK_BYTES_MAX`].
     pub fn from_restored(restored: Restored) -> Result<Self, Failure> {
-        let Context {
+        let TeamState {
             messages,
             team_task,
         } = restored.context;

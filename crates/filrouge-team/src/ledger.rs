@@ -33,7 +33,6 @@ use crate::context::{Restored, TEAM_TASK_BYTES_MAX};
 use crate::message::{Message, MessageId};
 use crate::record::{Record, Speech, State, Status};
 use crate::snapshot::{SessionSnapshot, SnapshotWarning, Snapshots};
-use crate::team::Team;
 use read::read_conversation;
 use session_lease::{Heartbeat, SessionLease};
 use turn::Progress;
@@ -126,16 +125,6 @@ struct SessionWriter {
     snapshots: Option<Snapshots>,
     warnings: Mutex<Vec<SnapshotWarning>>,
     progress: tokio::sync::Mutex<Progress>,
-}
-
-fn checkpoint_members(team: &Team) -> Vec<CheckpointMember> {
-    let members = team.members.iter();
-    members
-        .map(|member| CheckpointMember {
-            id: member.id.clone(),
-            name: member.name.clone(),
-        })
-        .collect()
 }
 
 impl LedgerRecord {
@@ -246,11 +235,6 @@ impl SessionWriter {
         patched.await.map(drop)
     }
 
-    async fn hand_over(&self, progress: &mut Progress, state: &State) -> Result<(), Failure> {
-        self.end_turn(progress).await?;
-        self.write_checkpoint(progress, state).await
-    }
-
     async fn close(&self, progress: &mut Progress, state: &State) -> Result<(), Failure> {
         self.end_turn(progress).await?;
         if state.status == Status::Completed {
@@ -298,7 +282,8 @@ impl Record for LedgerRecord {
 
     async fn hand_over(&self, state: &State) -> Result<(), Failure> {
         let mut progress = self.writer.progress.lock().await;
-        self.writer.hand_over(&mut progress, state).await?;
+        self.writer.end_turn(&mut progress).await?;
+        self.writer.write_checkpoint(&mut progress, state).await?;
         self.writer.write_snapshot(&progress).await;
         Ok(())
     }

@@ -175,8 +175,8 @@ impl MarkerReader {
             };
             let (text, after) = remaining.split_at_checked(len).unwrap_or((remaining, ""));
             match token {
-                Token::Text => self.visible.push_text(text),
-                Token::Code => self.visible.push_code(text),
+                Token::Text => self.visible.push_pieces(text, false),
+                Token::Code => self.visible.push_pieces(text, true),
                 Token::Marker(keyword, body) => {
                     self.visible.mark_removed_marker();
                     let body = text.get(body).unwrap_or_default();

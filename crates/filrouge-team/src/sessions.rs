@@ -1,8 +1,7 @@
 //! Lists a team's sessions, from which a user chooses one to resume (DESIGN §11). A session is shown in the state that
 //! opening it restores.
 
-use filrouge_engine::Caller;
-use filrouge_engine::Engine;
+use filrouge_engine::{Caller, Engine};
 use filrouge_store::command::SessionFilter;
 use filrouge_types::{ErrorCode, Failure, Lease, Session, SessionId, SessionStatus, Timestamp};
 

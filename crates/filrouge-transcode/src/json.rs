@@ -12,6 +12,20 @@ pub(crate) fn push_string(out: &mut String, plain: &str) {
     out.push_str(JsonText::from_plain(plain).as_token());
 }
 
+/// Appends a member of an object, whose value is the JSON `value`.
+pub(crate) fn push_member(out: &mut String, name: &str, value: &str) {
+    push_comma(out);
+    out.push('"');
+    out.push_str(name);
+    out.push_str("\":");
+    out.push_str(value);
+}
+
+/// Appends a member of an object, whose value is the string `plain`.
+pub(crate) fn push_text_member(out: &mut String, name: &str, plain: &str) {
+    push_member(out, name, JsonText::from_plain(plain).as_token());
+}
+
 /// Appends the comma before an element, unless it is the first of its array or object.
 pub(crate) fn push_comma(out: &mut String) {
     if !out.ends_with(['[', '{']) {

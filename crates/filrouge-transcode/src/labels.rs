@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use filrouge_engine::restore::{Block, Call, Dispositions, PlanTurn};
+use filrouge_engine::restore::{Block, Call, PlanTurn};
 use filrouge_types::TurnId;
 
 /// A provider's rules for ids and names.
@@ -73,17 +73,7 @@ pub(crate) struct Labels<'a> {
     /// The labels of all calls, in order.
     pub(crate) labels: Vec<Label<'a>>,
     /// The seqs of items whose id or name was replaced, each with the change to report.
-    changes: Vec<(u64, &'static str)>,
-}
-
-impl Labels<'_> {
-    /// Reports the replaced labels. Call it after the content was written: only the first change of each item is
-    /// reported, and a change of its content is more important.
-    pub(crate) fn report_changes(self, dispositions: &mut Dispositions) {
-        for (seq, change) in self.changes {
-            dispositions.adapt(seq, change);
-        }
-    }
+    pub(crate) changes: Vec<(u64, &'static str)>,
 }
 
 /// Determines a label that the provider accepts for each call.

@@ -7,8 +7,8 @@ mod pairs;
 mod responses;
 
 use filrouge_engine::restore::{
-    Args, Block, CallResult, Calls, Content, Dispositions, Message, Plan, PlanTurn, Reasoning,
-    Report, ResultContent, Sealed, Speaker,
+    Args, Block, Call, CallResult, Calls, Content, Dispositions, Message, Plan, PlanTurn,
+    Reasoning, Report, ResultContent, Speaker,
 };
 use filrouge_types::RawJson;
 use serde::Serialize;
@@ -60,7 +60,10 @@ pub fn render(plan: Plan, format: Format) -> Context {
     let labels = assign_labels(&turns, &write.0);
     let steps = steps(summary.as_ref(), &turns, &labels.labels, &mut dispositions);
     write.1(&steps, &mut dispositions, &mut out);
-    labels.report_changes(&mut dispositions);
+    // They are reported last: only the first change of each item is, and a change of its content is more important.
+    for (seq, change) in labels.changes {
+        dispositions.adapt(seq, change);
+    }
     finish(out, dispositions)
 }
 
@@ -136,45 +139,30 @@ fn omit_reasoning(reasoning: &[Reasoning], reason: &'static str, dispositions: &
 
 /// The reason for leaving out reasoning that the format's provider cannot verify: unsigned, or of another provider.
 const fn foreign_reason(thought: &Reasoning) -> &'static str {
-    match &thought.sealed {
+    match thought.sealed {
         None => "reasoning_unsigned",
-        Some(
-            Sealed::AnthropicSignature(_)
-            | Sealed::AnthropicRedacted(_)
-            | Sealed::OpenaiItem { .. }
-            | Sealed::GoogleSignature(_)
-            | Sealed::Unknown,
-        ) => "reasoning_of_other_provider",
+        Some(_) => "reasoning_of_other_provider",
     }
 }
 
-/// Appends arguments as a JSON object; returns whether they were no object and had to be wrapped in one.
-fn push_args_object(args: &Args, out: &mut String) -> bool {
-    match args {
-        Args::Object(object) => {
-            out.push_str(object.as_str());
-            return false;
-        }
-        Args::Value(value) => {
-            out.push_str("{\"value\":");
-            out.push_str(value.as_str());
-        }
-        Args::Text(text) => {
-            out.push_str("{\"text\":");
-            out.push_str(text.as_token());
-        }
-    }
+/// Appends a call's arguments as a JSON object; reports them if they were no object and had to be wrapped in one.
+fn push_args_object(call: &Call, dispositions: &mut Dispositions, out: &mut String) {
+    let (name, value) = match &call.args {
+        Args::Object(object) => return out.push_str(object.as_str()),
+        Args::Value(value) => ("value", value.as_str()),
+        Args::Text(text) => ("text", text.as_token()),
+    };
+    out.push('{');
+    json::push_member(out, name, value);
     out.push('}');
-    true
+    dispositions.adapt(call.seq, "arguments_wrapped");
 }
 
-/// Appends arguments as a JSON string that contains an object; returns whether they were no object and had to be
-/// wrapped in one.
-fn push_args_string(args: &Args, out: &mut String) -> bool {
+/// Like [`push_args_object`], but as a JSON string that contains the object.
+fn push_args_string(call: &Call, dispositions: &mut Dispositions, out: &mut String) {
     let mut object = String::new();
-    let wrapped = push_args_object(args, &mut object);
+    push_args_object(call, dispositions, &mut object);
     json::push_string(out, &object);
-    wrapped
 }
 
 /// A medium that a result's text only refers to. It is written after all results of the step.

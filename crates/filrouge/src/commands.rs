@@ -82,9 +82,9 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Sessions(command) => sessions(&config, command).await?,
         Command::Search(args) => search::run(&config, args).await?,
         Command::Index(command) => match command {
-            Index::Status { sources } => index_status::run(&config, &sources).await?,
-            Index::Update { sources } => return index_update::run(&config, &sources, false).await,
-            Index::Rebuild { sources } => return index_update::run(&config, &sources, true).await,
+            Index::Status(sources) => index_status::run(&config, &sources).await?,
+            Index::Update(sources) => return index_update::run(&config, &sources, false).await,
+            Index::Rebuild(sources) => return index_update::run(&config, &sources, true).await,
         },
         Command::Mcp {
             sources,
@@ -180,18 +180,19 @@ fn refuse_for_ledger(options: &[(&str, bool)]) -> Result<(), Usage> {
 
 async fn team(config: &Config, command: Team) -> anyhow::Result<ExitCode> {
     match command {
-        Team::Deploy(args) => team_deploy::run(config, args).await,
+        Team::Deploy(args) => return team_deploy::run(config, args).await,
         Team::Snapshots(TeamSnapshots::List { team }) => {
-            team_snapshots_list::run(config, team.as_deref())
+            team_snapshots_list::run(config, team.as_deref())?;
         }
-        Team::Snapshots(TeamSnapshots::Show { path }) => team_snapshots_show::run(config, &path),
+        Team::Snapshots(TeamSnapshots::Show { path }) => team_snapshots_show::run(config, &path)?,
         Team::Snapshots(TeamSnapshots::Import { path, team }) => {
-            team_snapshots_import::run(config, &path, &team).await
+            return team_snapshots_import::run(config, &path, &team).await;
         }
         Team::Snapshots(TeamSnapshots::Export { id, to }) => {
-            team_snapshots_export::run(config, &id, to).await
+            team_snapshots_export::run(config, &id, to).await?;
         }
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn import(config: &Config, args: Import) -> anyhow::Result<()> {

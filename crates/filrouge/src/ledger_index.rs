@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use filrouge_postgres::text_index::PostgresIndex;
 use filrouge_sqlite::text_index::SqliteIndex;
-use filrouge_store::Keyring;
 use filrouge_store::text_index::TextIndex;
 use tokio::runtime::Handle;
 
@@ -55,8 +54,7 @@ pub(crate) async fn open(
             if !config.search.index.enabled {
                 return Ok(None);
             }
-            // Any key is accepted here, because no authenticated data is read.
-            let options = url.options(Arc::new(Keyring::single([0; 32])))?;
+            let options = url.options_without_keyring()?;
             let runtime = Handle::current();
             let opened =
                 tokio::task::spawn_blocking(move || PostgresIndex::open(&options, &runtime));

@@ -99,11 +99,10 @@ fn read_confirmation(
 
 /// Prints one JSON document and a line feed.
 pub(crate) fn print_json<T: Serialize>(value: &T) -> anyhow::Result<()> {
-    let mut out = stdout();
-    serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
-    writeln!(out)?;
-    out.flush()?;
-    Ok(())
+    print(|out| {
+        serde_json::to_writer_pretty(&mut *out, value)?;
+        writeln!(out)
+    })
 }
 
 /// A progress bar on stderr, shown only on a terminal.

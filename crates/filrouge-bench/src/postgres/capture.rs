@@ -1,5 +1,5 @@
-//! The statements that the product sends for one turn, read from the server's log, so that the limit always runs the
-//! product's current statements.
+//! The statements that the product sends for one turn, read from the server's log, so that the baseline always runs
+//! the product's current statements.
 
 use std::time::{Duration, Instant};
 

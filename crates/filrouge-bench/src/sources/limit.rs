@@ -1,4 +1,4 @@
-//! The limits: the same tasks with plain SQLite reads and `LIKE`, or with ripgrep over files.
+//! The baselines (limits, docs/bench.md): the same tasks with plain SQLite reads and `LIKE`, or with ripgrep.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

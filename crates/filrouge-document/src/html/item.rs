@@ -119,7 +119,7 @@ fn redacted(item: &Item, redactions: &Redactions) -> Markup {
 }
 
 fn is_call(part: &Part<'_>) -> bool {
-    matches!(part.kind, Kind::ToolCall { .. })
+    matches!(part.kind, Kind::ToolCall(_))
 }
 
 /// Whether an item is folded at first; the reader can open it.
@@ -140,10 +140,10 @@ fn excerpt(entries: &TurnEntries<'_>, at: usize) -> String {
         Kind::Text(text) | Kind::Reasoning(text) | Kind::Code { text, .. } => {
             Some(one_line(&replace_data(text), MAX_EXCERPT_CHARS))
         }
-        Kind::ToolResult {
-            content: Some(content),
-            ..
-        } => Some(one_line(&replace_data_in_json(content), MAX_EXCERPT_CHARS)),
+        Kind::ToolResult(result) => {
+            let content = result.content?;
+            Some(one_line(&replace_data_in_json(content), MAX_EXCERPT_CHARS))
+        }
         Kind::Other(json) => Some(one_line(&replace_data_in_json(json), MAX_EXCERPT_CHARS)),
         _ => None,
     });

@@ -8,7 +8,7 @@ use super::page::time;
 use super::safe_text::{SafeMarkdown, SafeText, listing, picture_element};
 use crate::data::{replace_data_in_json, replace_data_in_string_value};
 use crate::json::{decode_string, format_arguments, pretty};
-use crate::part::{Kind, Part, nested_parts};
+use crate::part::{ErrorPart, FilePart, Kind, Part, RedactionPart, nested_parts};
 use crate::text::one_line;
 use crate::turn_entries::AttachedResult;
 use crate::{url, words};
@@ -35,24 +35,15 @@ fn render_kind(part: &Part<'_>, item: &Item) -> Markup {
         Kind::Text(text) | Kind::Reasoning(text) => html! { (SafeMarkdown(text)) },
         Kind::Code { language, text } => listing(language.as_deref().unwrap_or_default(), text),
         Kind::Image { url } => image(url),
-        Kind::File {
-            name,
-            media_type,
-            url,
-        } => file(name.as_deref(), media_type.as_deref(), url.as_deref()),
+        Kind::File(shown) => file(shown),
         Kind::Link { url, title } => html! {
             p.attached { span.label { "Link" } " " (link(title.as_deref().unwrap_or(url), url)) }
         },
-        Kind::ToolCall { .. } => call(part, html! {}),
-        Kind::ToolResult { .. } => tool_result(part, item, html! {}),
-        Kind::Error {
-            code,
-            message,
-            source,
-            retryable,
-        } => error([code, source], message.as_deref(), *retryable),
+        Kind::ToolCall(_) => call(part, html! {}),
+        Kind::ToolResult(_) => tool_result(part, item, html! {}),
+        Kind::Error(shown) => error(shown),
         Kind::Refusal(text) => html! { p.label { "Refused" } (SafeMarkdown(text)) },
-        Kind::Redaction { .. } => redaction(&part.kind, item),
+        Kind::Redaction(shown) => redaction(shown, item),
         Kind::Status(status) => {
             html! { p.status { "The turn is now: " bdi { (SafeText(status)) } } }
         }
@@ -61,26 +52,17 @@ fn render_kind(part: &Part<'_>, item: &Item) -> Markup {
 }
 
 /// The sentence about a redaction: its author, items, time and reason.
-fn redaction(kind: &Kind<'_>, item: &Item) -> Markup {
-    let Kind::Redaction {
-        seqs,
-        turn_id,
-        by,
-        reason,
-    } = kind
-    else {
-        return html! {};
-    };
+fn redaction(shown: &RedactionPart, item: &Item) -> Markup {
     html! {
         p {
-            @match by {
+            @match &shown.by {
                 Some(by) => { bdi { (SafeText(by)) } " redacted " }
                 None => { "Redacted: " }
             }
-            (words::ranges(seqs))
-            @if let Some(id) = turn_id { " (turn " bdi { (SafeText(id)) } ")" }
+            (words::ranges(&shown.seqs))
+            @if let Some(id) = &shown.turn_id { " (turn " bdi { (SafeText(id)) } ")" }
             " on " (time(item.created_at))
-            @if let Some(reason) = reason { ": " bdi { (SafeText(reason)) } } @else { "." }
+            @if let Some(reason) = &shown.reason { ": " bdi { (SafeText(reason)) } } @else { "." }
         }
     }
 }
@@ -111,8 +93,9 @@ fn image(address: &str) -> Markup {
     }
 }
 
-fn file(name: Option<&str>, media_type: Option<&str>, address: Option<&str>) -> Markup {
-    let label = Kind::file_label(name, address);
+fn file(shown: &FilePart) -> Markup {
+    let (media_type, address) = (shown.media_type.as_deref(), shown.url.as_deref());
+    let label = Kind::file_label(shown.name.as_deref(), address);
     html! {
         p.attached {
             span.label { "File" } " " (link(&label, address.unwrap_or(&label)))
@@ -130,21 +113,21 @@ pub(super) fn folded_call(
     began: Option<Timestamp>,
     result: Option<AttachedResult<'_, '_>>,
 ) -> Markup {
-    let Kind::ToolCall { name, args, .. } = &part.kind else {
+    let Kind::ToolCall(shown) = &part.kind else {
         return html! {};
     };
     let (failed, latency) = match result.map(|r| &r.part.kind) {
-        Some(Kind::ToolResult { ok, latency_ms, .. }) => (*ok == Some(false), *latency_ms),
+        Some(Kind::ToolResult(result)) => (result.ok == Some(false), result.latency_ms),
         _ => (false, None),
     };
     html! {
         details.call.failed[failed] {
             summary {
-                span.role { "Tool" } " " code.name { bdi { (SafeText(name)) } } " "
+                span.role { "Tool" } " " code.name { bdi { (SafeText(&shown.name)) } } " "
                 @if failed { span.pill.bad { "failed" } " " }
                 @if result.is_none() { span.pill { "no result" } " " }
                 @if let Some(ms) = latency { span.meta { (SafeText(ms)) " ms" } " " }
-                span.excerpt dir="ltr" { (SafeText(&one_line(&replace_data_in_json(args.unwrap_or_default()), MAX_EXCERPT_CHARS))) }
+                span.excerpt dir="ltr" { (SafeText(&one_line(&replace_data_in_json(shown.args.unwrap_or_default()), MAX_EXCERPT_CHARS))) }
             }
             (call(part, facts(item, began)))
             (further_fields(part))
@@ -168,12 +151,12 @@ fn result_below(attached: AttachedResult<'_, '_>, began: Option<Timestamp>) -> M
 }
 
 fn call(part: &Part<'_>, facts: Markup) -> Markup {
-    let Kind::ToolCall { call_id, args, .. } = &part.kind else {
+    let Kind::ToolCall(shown) = &part.kind else {
         return html! {};
     };
     html! {
-        p.label { "Arguments" (call_id_label(call_id.as_deref())) " " (facts) }
-        @if let Some(args) = args { (listing("", &format_arguments(args))) }
+        p.label { "Arguments" (call_id_label(shown.call_id.as_deref())) " " (facts) }
+        @if let Some(args) = shown.args { (listing("", &format_arguments(args))) }
     }
 }
 
@@ -182,22 +165,16 @@ fn call_id_label(call_id: Option<&str>) -> Markup {
 }
 
 fn tool_result(part: &Part<'_>, item: &Item, facts: Markup) -> Markup {
-    let Kind::ToolResult {
-        call_id,
-        ok,
-        latency_ms,
-        content,
-    } = &part.kind
-    else {
+    let Kind::ToolResult(shown) = &part.kind else {
         return html! {};
     };
     html! {
         p.label {
-            "Result" @if *ok == Some(false) { " " span.pill.bad { "failed" } }
-            @if let Some(ms) = latency_ms { " " span.meta { (SafeText(ms)) " ms" } }
-            (call_id_label(call_id.as_deref())) " " (facts)
+            "Result" @if shown.ok == Some(false) { " " span.pill.bad { "failed" } }
+            @if let Some(ms) = shown.latency_ms { " " span.meta { (SafeText(ms)) " ms" } }
+            (call_id_label(shown.call_id.as_deref())) " " (facts)
         }
-        @if let Some(content) = content { (result_content(content, item)) }
+        @if let Some(content) = shown.content { (result_content(content, item)) }
     }
 }
 
@@ -211,22 +188,17 @@ fn result_content(content: &str, item: &Item) -> Markup {
     }
 }
 
-fn error(
-    code_and_source: [&Option<String>; 2],
-    message: Option<&str>,
-    retryable: Option<bool>,
-) -> Markup {
-    let [code, source] = code_and_source;
+fn error(shown: &ErrorPart) -> Markup {
     html! {
         p.failure {
-            @if let Some(code) = code { code { bdi { (SafeText(code)) } } " " }
-            @if let Some(source) = source { span.meta { "source " bdi { (SafeText(source)) } } " " }
-            @match retryable {
+            @if let Some(code) = &shown.code { code { bdi { (SafeText(code)) } } " " }
+            @if let Some(source) = &shown.source { span.meta { "source " bdi { (SafeText(source)) } } " " }
+            @match shown.retryable {
                 Some(true) => { span.meta { "may be retried" } }
                 Some(false) => { span.meta { "not to be retried" } }
                 None => {}
             }
         }
-        @if let Some(message) = message { pre.plain dir="auto" { (SafeText(message)) } }
+        @if let Some(message) = &shown.message { pre.plain dir="auto" { (SafeText(message)) } }
     }
 }

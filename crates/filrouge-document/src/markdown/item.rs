@@ -8,7 +8,9 @@ use super::inline::{code_block, escape_line, inline_code, link};
 use super::quote;
 use crate::data::replace_data_in_string_value;
 use crate::json::{decode_string, format_arguments, pretty};
-use crate::part::{Kind, Part, nested_parts};
+use crate::part::{
+    ErrorPart, FilePart, Kind, Part, RedactionPart, ToolCall, ToolResult, nested_parts,
+};
 use crate::redaction::Redactions;
 use crate::turn_entries::{AttachedResult, TurnEntries};
 use crate::{url, words};
@@ -93,23 +95,15 @@ fn write_part(part: &Part<'_>, item: &Item, out: &mut dyn fmt::Write) -> fmt::Re
             out.write_str(&code_block(language.as_deref().unwrap_or(""), text))?;
         }
         Kind::Image { url } => writeln!(out, "Image: {}", link(&url::label(url), url))?,
-        Kind::File {
-            name,
-            media_type,
-            url,
-        } => write_file(name.as_deref(), media_type.as_deref(), url.as_deref(), out)?,
+        Kind::File(file) => write_file(file, out)?,
         Kind::Link { url, title } => {
             writeln!(out, "Link: {}", link(title.as_deref().unwrap_or(url), url))?;
         }
-        Kind::ToolCall {
-            call_id,
-            name,
-            args,
-        } => write_call(call_id.as_deref(), name, *args, out)?,
-        Kind::ToolResult { .. } => write_result(part, item, out)?,
-        Kind::Error { .. } => write_error(part, out)?,
+        Kind::ToolCall(call) => write_call(call, out)?,
+        Kind::ToolResult(result) => write_result(result, item, out)?,
+        Kind::Error(error) => write_error(error, out)?,
         Kind::Refusal(text) => write!(out, "**Refused:**\n\n{}", quote::block(text))?,
-        Kind::Redaction { .. } => write_redaction(&part.kind, item, out)?,
+        Kind::Redaction(redaction) => write_redaction(redaction, item, out)?,
         Kind::Status(status) => writeln!(out, "The turn is now: {}", escape_line(status))?,
         Kind::Other(json) => out.write_str(&code_block("json", &pretty(json)))?,
     }
@@ -123,46 +117,32 @@ fn write_part(part: &Part<'_>, item: &Item, out: &mut dyn fmt::Write) -> fmt::Re
     }
 }
 
-fn write_call(
-    call_id: Option<&str>,
-    name: &str,
-    args: Option<&str>,
-    out: &mut dyn fmt::Write,
-) -> fmt::Result {
-    write!(out, "**Call of** {}", inline_code(name))?;
-    match call_id {
+fn write_call(call: &ToolCall<'_>, out: &mut dyn fmt::Write) -> fmt::Result {
+    write!(out, "**Call of** {}", inline_code(&call.name))?;
+    match &call.call_id {
         Some(id) => writeln!(out, " · call {}", inline_code(id))?,
         None => writeln!(out)?,
     }
-    match args {
+    match call.args {
         Some(args) => write!(out, "\n{}", code_block("json", &format_arguments(args))),
         None => Ok(()),
     }
 }
 
-fn write_result(part: &Part<'_>, item: &Item, out: &mut dyn fmt::Write) -> fmt::Result {
-    let Kind::ToolResult {
-        call_id,
-        ok,
-        latency_ms,
-        content,
-    } = &part.kind
-    else {
-        return Ok(());
-    };
-    out.write_str(if *ok == Some(false) {
+fn write_result(result: &ToolResult<'_>, item: &Item, out: &mut dyn fmt::Write) -> fmt::Result {
+    out.write_str(if result.ok == Some(false) {
         "**Result: failed**"
     } else {
         "**Result**"
     })?;
-    if let Some(latency) = latency_ms {
+    if let Some(latency) = result.latency_ms {
         write!(out, " · {} ms", escape_line(latency))?;
     }
-    match call_id {
+    match &result.call_id {
         Some(id) => writeln!(out, " · call {}", inline_code(id))?,
         None => writeln!(out)?,
     }
-    let Some(content) = content else {
+    let Some(content) = result.content else {
         return Ok(());
     };
     if let Some(parts) = nested_parts(content) {
@@ -175,66 +155,49 @@ fn write_result(part: &Part<'_>, item: &Item, out: &mut dyn fmt::Write) -> fmt::
     }
 }
 
-fn write_error(part: &Part<'_>, out: &mut dyn fmt::Write) -> fmt::Result {
-    let Kind::Error {
-        code,
-        message,
-        source,
-        retryable,
-    } = &part.kind
-    else {
-        return Ok(());
-    };
+fn write_error(error: &ErrorPart, out: &mut dyn fmt::Write) -> fmt::Result {
     out.write_str("**Error**")?;
-    let named = [("", code), ("source ", source)];
+    let named = [("", &error.code), ("source ", &error.source)];
     for (name, value) in named {
         if let Some(value) = value {
             write!(out, " · {name}{}", inline_code(value))?;
         }
     }
-    match retryable {
+    match error.retryable {
         Some(true) => out.write_str(" · may be retried")?,
         Some(false) => out.write_str(" · not to be retried")?,
         None => {}
     }
-    match message {
+    match &error.message {
         Some(message) => write!(out, "\n\n{}", code_block("", message)),
         None => writeln!(out),
     }
 }
 
 /// Writes the sentence about a redaction: its author, items, time and reason.
-fn write_redaction(kind: &Kind<'_>, item: &Item, out: &mut dyn fmt::Write) -> fmt::Result {
-    let Kind::Redaction {
-        seqs,
-        turn_id,
-        by,
-        reason,
-    } = kind
-    else {
-        return Ok(());
-    };
-    match by {
-        Some(by) => write!(out, "{} redacted {}", escape_line(by), words::ranges(seqs))?,
-        None => write!(out, "Redacted: {}", words::ranges(seqs))?,
+fn write_redaction(
+    redaction: &RedactionPart,
+    item: &Item,
+    out: &mut dyn fmt::Write,
+) -> fmt::Result {
+    let ranges = words::ranges(&redaction.seqs);
+    match &redaction.by {
+        Some(by) => write!(out, "{} redacted {ranges}", escape_line(by))?,
+        None => write!(out, "Redacted: {ranges}")?,
     }
-    if let Some(id) = turn_id {
+    if let Some(id) = &redaction.turn_id {
         write!(out, " (turn {})", inline_code(id))?;
     }
     write!(out, " on {}", words::moment(item.created_at))?;
-    match reason {
+    match &redaction.reason {
         Some(reason) => writeln!(out, ": {}", escape_line(reason)),
         None => writeln!(out, "."),
     }
 }
 
-fn write_file(
-    name: Option<&str>,
-    media_type: Option<&str>,
-    address: Option<&str>,
-    out: &mut dyn fmt::Write,
-) -> fmt::Result {
-    let label = Kind::file_label(name, address);
+fn write_file(file: &FilePart, out: &mut dyn fmt::Write) -> fmt::Result {
+    let (media_type, address) = (file.media_type.as_deref(), file.url.as_deref());
+    let label = Kind::file_label(file.name.as_deref(), address);
     write!(out, "File: {}", link(&label, address.unwrap_or(&label)))?;
     match Kind::type_unless_in_url(media_type, address) {
         Some(kind) => writeln!(out, " · {}", inline_code(kind))?,

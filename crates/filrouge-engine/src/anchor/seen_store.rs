@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{StoredAnchor, unavailable};
+use crate::core::to_json;
 use crate::keyfile::{WriteMode, write_atomic};
 
 /// The description of a store when this machine last opened it.
@@ -65,10 +66,9 @@ impl SeenStoreFile {
     /// # Errors
     /// `store_unavailable` when it cannot be written.
     pub fn write(&self, seen: &SeenStore) -> Result<(), Failure> {
-        let bytes = serde_json::to_vec(seen)
-            .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
+        let json = to_json(seen)?;
         fs::create_dir_all(&self.directory)
-            .and_then(|()| write_atomic(&self.path, &bytes, WriteMode::Durable))
+            .and_then(|()| write_atomic(&self.path, json.as_bytes(), WriteMode::Durable))
             .map_err(|e| unavailable(&self.path, &e))
     }
 

@@ -10,6 +10,8 @@ use filrouge_store::{Ledger, MAC_BYTES, Position, hex};
 use filrouge_types::{Clock, ErrorCode, Failure, SystemClock, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::core::to_json;
+
 /// States that a store had a certain commit at a certain time. The commit's link is a keyed hash of the entire log up
 /// to it, so no other history has the same link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,13 +91,9 @@ impl WitnessFile {
     /// `store_unavailable` when the file cannot be written.
     pub fn append(&self, position: &Position) -> Result<(), Failure> {
         let statement = Statement::from_position(&self.store_id, position);
-        let line = serde_json::to_string(&statement)
-            .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
-        self.append_line(&line).map_err(|e| {
-            Failure::new(
-                ErrorCode::StoreUnavailable,
-                format!("the witness file {}: {e}", self.path.display()),
-            )
+        self.append_line(&to_json(&statement)?).map_err(|e| {
+            let detail = format!("the witness file {}: {e}", self.path.display());
+            Failure::new(ErrorCode::StoreUnavailable, detail)
         })
     }
 

@@ -30,13 +30,10 @@ impl AuditPosition {
 
 impl AuditCursor {
     /// The cursor for a position in the audit of one session.
-    pub(super) const fn from_session_position(position: AuditPosition) -> Self {
+    pub(super) fn from_session_position(position: AuditPosition) -> Self {
         Self {
-            after: ChangeCursor {
-                commit_no: 0,
-                preceding: None,
-            },
             item: Some(position),
+            ..Self::default()
         }
     }
 

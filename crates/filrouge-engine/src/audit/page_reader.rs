@@ -10,7 +10,7 @@ use filrouge_store::read::{
 };
 use filrouge_store::record::{RecordFaultKind, StartEvent};
 use filrouge_store::rows::{RECORDS_BYTES, View};
-use filrouge_types::{Failure, RawJson, SessionId, Timestamp, TurnId};
+use filrouge_types::{Failure, SessionId, Timestamp, TurnId};
 
 use super::calls::CallIndex;
 use super::cursor::AuditPosition;
@@ -89,23 +89,17 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
     /// The number of items or changes to read next, at most `max`. Without a filter every item is a row, so the number
     /// is also at most the number of rows for which the page has room.
     fn batch_size(&self, max: usize) -> usize {
-        if self.query.filters_items() {
-            max
-        } else {
-            self.query
-                .limit
-                .saturating_sub(self.rows.len())
-                .clamp(1, max)
+        let rows_left = self.query.limit.saturating_sub(self.rows.len());
+        match self.query.filters_items() {
+            true => max,
+            false => rows_left.clamp(1, max),
         }
     }
 
     /// Reads one session in order of seq. Returns the next page's cursor; `None` if this is the last page.
     fn read_session(&mut self, id: &SessionId) -> Result<Option<AuditCursor>, Failure> {
-        let position = self
-            .query
-            .cursor
-            .map(AuditCursor::to_session_position)
-            .transpose()?;
+        let cursor = self.query.cursor;
+        let position = cursor.map(AuditCursor::to_session_position).transpose()?;
         match self.snapshot.find_or_tombstone(self.scope, id)? {
             None => Err(session_not_found(id)),
             Some(SessionOrTombstone::Erased(erased)) => {
@@ -165,15 +159,12 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
     /// Whether `change` and all changes after it are later than the query's `until` or `last_commit`, even if a clock
     /// was set back.
     fn is_past(&self, change: &SessionChange, position: ChangeCursor) -> bool {
-        let until = self
-            .query
-            .until
-            .map(|until| add_micros(until, CLOCK_JUMP_MAX));
-        until.is_some_and(|until| change.at >= until)
-            || self
-                .query
-                .last_commit
-                .is_some_and(|last| position.commit_no > last)
+        let is_too_late = |until: Timestamp| change.at >= add_micros(until, CLOCK_JUMP_MAX);
+        let is_too_new = |last: u64| position.commit_no > last;
+        let AuditQuery {
+            until, last_commit, ..
+        } = self.query;
+        until.is_some_and(is_too_late) || last_commit.is_some_and(is_too_new)
     }
 
     /// Adds the rows of a change. If the page fills up first, returns the position at which the next page resumes.
@@ -212,15 +203,9 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
     }
 
     fn add_erasure(&mut self, id: &SessionId, erased: &Erased) {
-        if self.query.filters_items() {
-            return;
+        if !self.query.filters_items() {
+            self.rows.push(AuditRow::of_erasure(id.clone(), erased));
         }
-        let Erased { items, turns, .. } = erased;
-        let detail = format!(r#"[{{"type":"erasure","items":{items},"turns":{turns}}}]"#);
-        self.rows.push(AuditRow {
-            detail: Some(RawJson::from_checked(detail)),
-            ..AuditRow::bare(id.clone(), erased.at)
-        });
     }
 
     fn cached_session(&mut self, id: &SessionId) -> Result<Option<Rc<VerifiedSession>>, Failure> {
@@ -271,10 +256,7 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
         last: u64,
         committed: Option<Timestamp>,
     ) -> Result<Option<AuditPosition>, Failure> {
-        let AuditPosition {
-            seq: mut next,
-            mut part,
-        } = begin;
+        let (mut next, mut part) = (begin.seq, begin.part);
         while next <= last {
             if self.is_full() {
                 return Ok(Some(AuditPosition { seq: next, part }));

@@ -58,11 +58,9 @@ impl<'a> AuditPart<'a> {
 /// Reads a part's content. Removes the members that a row of the audit shows; the others remain in `members`.
 fn take_content(members: &mut Members<'_>) -> PartContent {
     match members.take("type", |_| true) {
-        Some(r#""text""#) => {
-            take_text(members, "text").map_or(PartContent::Other, PartContent::Text)
-        }
-        Some(r#""refusal""#) => {
-            take_text(members, "refusal").map_or(PartContent::Other, PartContent::Text)
+        Some(kind @ (r#""text""# | r#""refusal""#)) => {
+            let text = take_text(members, kind.trim_matches('"'));
+            text.map_or(PartContent::Other, PartContent::Text)
         }
         // The arguments of an incomplete call are not JSON.
         Some(kind @ (r#""tool_call""# | r#""tool_call_partial""#)) => {

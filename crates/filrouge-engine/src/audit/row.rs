@@ -1,5 +1,6 @@
 //! One row of the audit.
 
+use filrouge_store::command::Erased;
 use filrouge_types::{
     Channel, Failure, IdentityId, ItemId, JsonText, RawJson, RequestId, Role, SessionId, Timestamp,
     TurnId, Variant,
@@ -89,15 +90,17 @@ pub struct AuditRow {
 }
 
 impl AuditRow {
-    /// A row with only a session and a time.
-    pub(super) const fn bare(session_id: SessionId, at: Timestamp) -> Self {
+    /// The row for the erasure of a session.
+    pub(super) fn of_erasure(session_id: SessionId, erased: &Erased) -> Self {
+        let Erased { items, turns, .. } = erased;
+        let detail = format!(r#"[{{"type":"erasure","items":{items},"turns":{turns}}}]"#);
         Self {
             session_id,
             seq: None,
             turn_id: None,
             request_id: None,
             identity_id: None,
-            at,
+            at: erased.at,
             occurred_at: None,
             role: None,
             channel: None,
@@ -116,7 +119,7 @@ impl AuditRow {
             finish_reason: None,
             redacted: false,
             item_id: None,
-            detail: None,
+            detail: Some(RawJson::from_checked(detail)),
         }
     }
 

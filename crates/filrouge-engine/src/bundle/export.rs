@@ -71,20 +71,23 @@ fn write<V: View + ?Sized>(
     sink: &mut Sink,
 ) -> Result<(), Failure> {
     if snapshot.check == MacCheck::Unverified {
-        return Err(unverified_store());
+        // A signature asserts that the content was verified.
+        let detail = "a session that is read without checking MACs cannot be signed";
+        return Err(Failure::new(ErrorCode::Invalid, detail)
+            .with_hint("read it with its keyring, or export it as md or html"));
     }
     let key_id = snapshot.keyring.active();
     let public_key =
         PublicKey::from_keyring(snapshot.keyring, key_id).ok_or_else(no_signing_key)?;
-    sink(OPENING)?;
     let session: Session = loaded.row.clone().with_head(&loaded.head);
-    let session = write_section(sink, |out| out(&to_json(&session)?))?;
-    sink(TURNS)?;
-    let turns = write_section(sink, |out| write_turns(snapshot, loaded, out))?;
-    sink(ITEMS)?;
-    let items = write_section(sink, |out| write_items(snapshot, loaded, out))?;
-    sink(CHECKPOINTS)?;
-    let checkpoints = write_section(sink, |out| out("[]"))?;
+    let session = write_section(sink, OPENING, |out| out(&to_json(&session)?))?;
+    let turns = write_list(sink, TURNS, |write_element| {
+        snapshot.for_each_turn(loaded, |turn| write_element(&to_json(&turn)?))
+    })?;
+    let items = write_list(sink, ITEMS, |write_element| {
+        snapshot.for_each_chained_item(loaded, |chained| write_element(&item::write(&chained)?))
+    })?;
+    let checkpoints = write_section(sink, CHECKPOINTS, |out| out("[]"))?;
     let head = to_json(&SignedHead {
         tenant_id: loaded.row.tenant_id.to_string(),
         session_id: loaded.row.session_id.to_string(),
@@ -105,14 +108,6 @@ fn write<V: View + ?Sized>(
     sink(END)
 }
 
-/// The failure of an export from a store that is read without checking MACs: a signature asserts that the content was
-/// verified.
-fn unverified_store() -> Failure {
-    let detail = "a session that is read without checking MACs cannot be signed";
-    Failure::new(ErrorCode::Invalid, detail)
-        .with_hint("read it with its keyring, or export it as md or html")
-}
-
 fn no_signing_key() -> Failure {
     Failure::new(
         ErrorCode::KeyMissing,
@@ -121,11 +116,13 @@ fn no_signing_key() -> Failure {
     .with_hint("put the keyring file back, or export as md or html")
 }
 
-/// Writes a section; returns the SHA-256 of its bytes.
+/// Writes the `opening` of a section and its content; returns the SHA-256 of the content's bytes.
 fn write_section(
     sink: &mut Sink,
+    opening: &str,
     write: impl FnOnce(PieceSink<'_>) -> Result<(), Failure>,
 ) -> Result<String, Failure> {
+    sink(opening)?;
     let mut digest = Sha256::new();
     write(&mut |text| {
         digest.update(text.as_bytes());
@@ -134,39 +131,19 @@ fn write_section(
     Ok(hex::encode(digest.finalize()))
 }
 
-/// Writes a list. `write_elements` receives the function that writes one element.
+/// Writes a section that is a list. `write_elements` receives the function that writes one element.
 fn write_list(
-    out: PieceSink<'_>,
+    sink: &mut Sink,
+    opening: &str,
     write_elements: impl FnOnce(PieceSink<'_>) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let mut first = true;
-    write_elements(&mut |json| {
-        out(if first { "[\n" } else { ",\n" })?;
-        first = false;
-        out(json)
-    })?;
-    out(if first { "[]" } else { "\n]" })
-}
-
-fn write_turns<V: View + ?Sized>(
-    snapshot: &VerifiedSnapshot<'_, V>,
-    loaded: &VerifiedSession,
-    out: PieceSink<'_>,
-) -> Result<(), Failure> {
-    write_list(out, |write_element| {
-        snapshot.for_each_turn(loaded, |turn| write_element(&to_json(&turn)?))
-    })
-}
-
-fn write_items<V: View + ?Sized>(
-    snapshot: &VerifiedSnapshot<'_, V>,
-    loaded: &VerifiedSession,
-    out: PieceSink<'_>,
-) -> Result<(), Failure> {
-    write_list(out, |write_element| {
-        snapshot.for_each_chained_item(loaded, |chained| {
-            let json = item::write(&chained);
-            write_element(&json.map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?)
-        })
+) -> Result<String, Failure> {
+    write_section(sink, opening, |out| {
+        let mut first = true;
+        write_elements(&mut |json| {
+            out(if first { "[\n" } else { ",\n" })?;
+            first = false;
+            out(json)
+        })?;
+        out(if first { "[]" } else { "\n]" })
     })
 }

@@ -6,7 +6,7 @@ use filrouge_store::command::{Outcome, Write};
 use filrouge_types::{Failure, Session};
 
 use super::sign::PublicKey;
-use super::verify::{CheckedBundle, SignedBy, check_bundle};
+use super::verify::{SignedBy, check_bundle};
 use crate::caller::{Caller, Permission};
 use crate::core::unexpected_outcome;
 use crate::engine::Bundles;
@@ -37,17 +37,16 @@ impl Bundles {
         key: Option<PublicKey>,
     ) -> Result<ImportedBundle, Failure> {
         let scope = &caller.scope(Permission::Write)?;
-        let CheckedBundle {
-            adopt, signed_by, ..
-        } = check_bundle(bundle, key).await?;
-        let stored = self.write(scope, Write::Adopt(Arc::new(adopt))).await?;
+        let checked = check_bundle(bundle, key).await?;
+        let adopt = Write::Adopt(Arc::new(checked.adopt));
+        let stored = self.write(scope, adopt).await?;
         match stored.outcome {
             Outcome::Session {
                 session, created, ..
             } => Ok(ImportedBundle {
                 session: *session,
                 created,
-                signed_by,
+                signed_by: checked.signed_by,
             }),
             _ => Err(unexpected_outcome()),
         }

@@ -5,8 +5,12 @@ use std::fmt::Write;
 
 use filrouge_store::hex::from_hex;
 use filrouge_store::record::{ChainedItem, CommitmentProof, Event};
-use filrouge_types::{Item, ItemBody, RawJson, Timestamp, TurnId, select_members, take_members};
+use filrouge_types::{
+    Failure, Item, ItemBody, RawJson, Timestamp, TurnId, select_members, take_members,
+};
 use serde::Deserialize;
+
+use crate::core::to_json;
 
 /// The members of an item that are not part of its body.
 #[derive(Deserialize)]
@@ -36,11 +40,11 @@ const LEDGER_MEMBERS: [&str; 9] = [
 ];
 
 /// Writes an item.
-pub(super) fn write(chained: &ChainedItem) -> Result<String, serde_json::Error> {
-    let mut out = serde_json::to_string(&chained.item)?;
+pub(super) fn write(chained: &ChainedItem) -> Result<String, Failure> {
+    let mut out = to_json(&chained.item)?;
     // Removes the closing brace: the members that follow belong to the same object.
     out.pop();
-    let events = serde_json::to_string(&chained.events)?;
+    let events = to_json(&chained.events)?;
     // Writing to a string cannot fail.
     let _ = write!(out, ",\"events\":{events}");
     let _ = match chained.proof {

@@ -94,10 +94,10 @@ impl<'a> Parser<'a> {
 
     /// Reads the opening of a section. The section's name is set only afterwards: a missing opening is reported for the
     /// preceding section, which may be truncated or may contain the opening.
-    fn section(&mut self, name: &'static str, opening: &str) -> Result<(), Refusal> {
+    fn section(&mut self, name: &'static str, opening: &str) -> Result<&mut Self, Refusal> {
         self.expect(opening)?;
         self.section = name;
-        Ok(())
+        Ok(self)
     }
 }
 
@@ -126,30 +126,19 @@ pub(super) fn parse_sections(bytes: &[u8]) -> Result<Sections<'_>, Refusal> {
     {
         return Err(Refusal::OtherVersion(version));
     }
-    parser.section("session", OPENING)?;
-    let session = parser.value()?;
-    parser.section("turns", TURNS)?;
-    let turns = parser.list()?;
-    parser.section("items", ITEMS)?;
-    let items = parser.list()?;
-    parser.section("checkpoints", CHECKPOINTS)?;
-    let checkpoints = parser.value()?;
-    parser.section("head", HEAD)?;
-    let head = parser.value()?;
-    parser.section("signature", SIGNATURE)?;
-    let signature = parser.value()?;
+    let sections = Sections {
+        session: parser.section("session", OPENING)?.value()?,
+        turns: parser.section("turns", TURNS)?.list()?,
+        items: parser.section("items", ITEMS)?.list()?,
+        checkpoints: parser.section("checkpoints", CHECKPOINTS)?.value()?,
+        head: parser.section("head", HEAD)?.value()?,
+        signature: parser.section("signature", SIGNATURE)?.value()?,
+    };
     parser.section("the end", END)?;
     if !parser.remaining().is_empty() || parser.invalid_utf8.is_some() {
         return Err(parser.malformed("something follows the bundle"));
     }
-    Ok(Sections {
-        session,
-        turns,
-        items,
-        checkpoints,
-        head,
-        signature,
-    })
+    Ok(sections)
 }
 
 /// The format version that a bundle declares, if it is not 1.

@@ -110,6 +110,7 @@ pub(super) async fn check_bundle(
     }
     let adopt = parse_adopt(&sections)?;
     let id = adopt.session.session_id.to_string();
+    let broken_session = |detail: &str| broken(Some(&id), None, detail);
     let to_refusal = |failure: Failure| match failure.code {
         ErrorCode::Internal => Refusal::VerificationFailed(failure),
         _ => Refusal::Broken(Box::new(Finding::from(failure))),
@@ -117,20 +118,13 @@ pub(super) async fn check_bundle(
     let (derived_session, turns) = derive_session(&adopt).await.map_err(to_refusal)?;
     compare_turns(&id, &sections.turns, &turns)?;
     if to_json(&derived_session).map_err(to_refusal)? != sections.session {
-        return Err(broken(
-            Some(&id),
-            None,
-            "session: it does not match its items",
-        ));
+        return Err(broken_session("session: it does not match its items"));
     }
     if sections.checkpoints != "[]" {
-        return Err(broken(
-            Some(&id),
-            None,
-            "checkpoints: this version supports only an empty list",
-        ));
+        let detail = "checkpoints: this version supports only an empty list";
+        return Err(broken_session(detail));
     }
-    let head = head.map_err(|detail| broken(Some(&id), None, detail))?;
+    let head = head.map_err(|detail| broken_session(&detail))?;
     let signed_by = check_head(&id, &sections, &adopt, head, key)?;
     Ok(CheckedBundle {
         adopt,
@@ -157,11 +151,8 @@ fn parse_adopt(sections: &Sections<'_>) -> Result<Adopt, Refusal> {
         items.push(chained);
     }
     if !parsed.metadata.is_object() {
-        return Err(broken(
-            Some(&id),
-            None,
-            "session: metadata must be an object",
-        ));
+        let detail = "session: metadata must be an object";
+        return Err(broken(Some(&id), None, detail));
     }
     let session = SessionRow {
         tenant_id: parsed.tenant_id,

@@ -60,28 +60,27 @@ impl Calls {
         let stored = self
             .write(&scope, Write::PutCheckpoint(Box::new(put_checkpoint)))
             .await?;
-        match stored.outcome {
-            Outcome::Checkpoint {
-                checkpoint,
-                created,
-                ..
-            } => {
-                if created {
-                    self.counters.checkpoints.add(1);
-                    let no_seq = display("-");
-                    // The log line shows the seq as a number, or as `-` while the ledger has not assigned it.
-                    let seq: &dyn Value = match checkpoint.seq {
-                        UNASSIGNED => &no_seq,
-                        _ => &checkpoint.seq,
-                    };
-                    tracing::info!(tenant_id = %log_word(scope.tenant.as_str()), call_id = %log_word(session.as_str()), seq,
-                        state = %optional_log_word(checkpoint.label.as_deref()), "[CHECKPOINT]");
-                }
-                let written = Written::new(*checkpoint, !created, stored.durability);
-                Ok(self.count_masked(written, &masked))
-            }
-            _ => Err(unexpected_outcome()),
+        let Outcome::Checkpoint {
+            checkpoint,
+            created,
+            ..
+        } = stored.outcome
+        else {
+            return Err(unexpected_outcome());
+        };
+        if created {
+            self.counters.checkpoints.add(1);
+            let no_seq = display("-");
+            // The log line shows the seq as a number, or as `-` while the ledger has not assigned it.
+            let seq: &dyn Value = match checkpoint.seq {
+                UNASSIGNED => &no_seq,
+                _ => &checkpoint.seq,
+            };
+            tracing::info!(tenant_id = %log_word(scope.tenant.as_str()), call_id = %log_word(session.as_str()), seq,
+                state = %optional_log_word(checkpoint.label.as_deref()), "[CHECKPOINT]");
         }
+        let written = Written::new(*checkpoint, !created, stored.durability);
+        Ok(self.count_masked(written, &masked))
     }
 
     /// Masks the credentials in a checkpoint (DESIGN §6). These are the values of `runtime_context` of the session's

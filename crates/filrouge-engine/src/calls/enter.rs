@@ -2,7 +2,7 @@
 //! delivered several times, at most one delivery does the work.
 
 use filrouge_store::command::Scope;
-use filrouge_types::{ErrorCode, Failure, RequestId, SessionId, Turn, TurnId};
+use filrouge_types::{ErrorCode, Failure, RequestId, SessionId, Turn, TurnId, TurnStatus};
 use tokio::time::Instant;
 
 use super::lease::warn_if_down;
@@ -73,8 +73,13 @@ impl Calls {
                         .admit_with_lease(scope, &session, &request, acquired)
                         .await;
                 }
-                Err(failure) if cannot_acquire(failure.code) => failure,
-                Err(failure) => return Err(failure),
+                // The session exists but its lease cannot be acquired: the webhook may already have been answered.
+                Err(failure) => match failure.code {
+                    ErrorCode::LeaseTimeout
+                    | ErrorCode::SessionTerminated
+                    | ErrorCode::SessionClosed => failure,
+                    _ => return Err(failure),
+                },
             };
             // The webhook may have been answered by now, or the lease's holder may be working on it.
             let turn = match self.turn_of_request(scope, &session, &request).await? {
@@ -149,8 +154,9 @@ impl Calls {
         deadline: Instant,
     ) -> Result<Option<Turn>, Failure> {
         let mut commits = self.ledger.commits();
+        let closed = self.wait_for_status(scope, session, id, deadline, TurnStatus::is_closed);
         tokio::select! {
-            turn = self.closed_turn(scope, session, id, deadline) => return turn.map(Some),
+            turn = closed => return turn.map(Some),
             free = self.wait_while_held(scope, session, &mut commits, deadline) => {
                 free.inspect_err(|failure| warn_if_down(scope, session, failure))?;
             }
@@ -177,7 +183,10 @@ impl Calls {
         request: &RequestId,
     ) -> Result<Option<Turn>, Failure> {
         match self.turn_of_request(scope, session, request).await {
-            Err(failure) if is_unavailable(failure.code) => Ok(None),
+            Err(Failure {
+                code: ErrorCode::SessionNotFound | ErrorCode::StoreUnavailable,
+                ..
+            }) => Ok(None),
             turn => Ok(turn?.filter(|turn| turn.status.is_closed())),
         }
     }
@@ -203,20 +212,4 @@ impl Calls {
             })
             .await
     }
-}
-
-/// Whether the turn cannot be looked up: its session does not exist, or the ledger does not answer.
-const fn is_unavailable(code: ErrorCode) -> bool {
-    matches!(
-        code,
-        ErrorCode::SessionNotFound | ErrorCode::StoreUnavailable
-    )
-}
-
-/// Whether the session exists but its lease cannot be acquired: then the webhook may already have been answered.
-const fn cannot_acquire(code: ErrorCode) -> bool {
-    matches!(
-        code,
-        ErrorCode::LeaseTimeout | ErrorCode::SessionTerminated | ErrorCode::SessionClosed
-    )
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use filrouge_store::Durability;
 use filrouge_store::command::{
     Acquire, FencingToken, LeaseCommand, LeaseRequest, NewSession, Outcome, Scope, Write,
 };
-use filrouge_store::{CommittedWrite, Durability};
 use filrouge_types::{ErrorCode, Failure, Lease, SessionId};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
@@ -176,8 +176,8 @@ impl Calls {
     /// # Errors
     /// `session_not_found`, and those of the ledger.
     pub async fn lease(&self, caller: &Caller, session: &SessionId) -> Result<Lease, Failure> {
-        self.current_lease(&caller.scope(Permission::Read)?, session)
-            .await
+        let scope = &caller.scope(Permission::Read)?;
+        LeaseReader::new(self).lease(scope, session).await
     }
 
     pub(super) fn check_journal(&self) -> Result<(), Failure> {
@@ -265,15 +265,14 @@ impl Calls {
         commits: &mut tokio::sync::watch::Receiver<u64>,
         deadline: Instant,
     ) -> Result<(), Failure> {
+        let reader = LeaseReader::new(self);
         loop {
             let next_poll = (Instant::now() + POLL_INTERVAL).min(deadline);
             tokio::select! {
                 changed = commits.changed() => if changed.is_err() { tokio::time::sleep_until(next_poll).await },
                 () = tokio::time::sleep_until(next_poll) => {}
             }
-            if Instant::now() >= deadline
-                || self.current_lease(scope, session).await?.holder.is_none()
-            {
+            if Instant::now() >= deadline || reader.lease(scope, session).await?.holder.is_none() {
                 return Ok(());
             }
             tokio::time::sleep(MIN_PAUSE).await;
@@ -299,27 +298,18 @@ impl Calls {
         self.counters.lease_timeouts.add(1);
         let current = refused.held.as_deref();
         let fence = current.map_or(0, |current| current.fence);
-        let recorded = self.record_timeout(scope, session, fence, holder).await;
+        // One event for each pair of the awaited lease's fence and the waiting holder.
+        let holder_hash = hex::encode(&Sha256::digest(holder)[..8]);
+        let instance = format!("{fence}:{holder_hash}");
+        let recorded = self
+            .record_engine_event(scope, session, "call_lock_timeout", &instance, None)
+            .await;
         let holder = current.and_then(|current| current.holder.as_deref());
         tracing::warn!(tenant_id = %log_word(scope.tenant.as_str()), call_id = %log_word(session.as_str()), holder = %optional_log_word(holder), "[CALL_LOCK_TIMEOUT]");
         if let Err(failure) = recorded {
             self.counters.count_dropped_event(failure.code);
             tracing::warn!(err = %failure.code, tenant_id = %log_word(scope.tenant.as_str()), call_id = %log_word(session.as_str()), "[CALL_LOCK_WARN]");
         }
-    }
-
-    /// Records the event `call_lock_timeout`, once for each pair of the awaited lease's fence and the waiting holder.
-    async fn record_timeout(
-        &self,
-        scope: &Scope,
-        session: &SessionId,
-        fence: u64,
-        holder: &str,
-    ) -> Result<(), Failure> {
-        let holder_hash = hex::encode(&Sha256::digest(holder)[..8]);
-        let instance = format!("{fence}:{holder_hash}");
-        self.record_engine_event(scope, session, "call_lock_timeout", &instance, None)
-            .await
     }
 }
 
@@ -346,7 +336,7 @@ impl Core {
         session: &SessionId,
         fence: u64,
     ) -> Result<Option<Durability>, Failure> {
-        let lease = self.current_lease(scope, session).await?;
+        let lease = LeaseReader::new(self).lease(scope, session).await?;
         let Some(holder) = lease.holder.filter(|_| lease.fence == fence) else {
             return Ok(None);
         };
@@ -354,14 +344,7 @@ impl Core {
         Ok(Some(released.durability))
     }
 
-    pub(super) async fn current_lease(
-        &self,
-        scope: &Scope,
-        session: &SessionId,
-    ) -> Result<Lease, Failure> {
-        LeaseReader::new(self).lease(scope, session).await
-    }
-
+    /// Performs a request for a lease. An acquired lease is released if its caller was cancelled in the meantime.
     pub(super) async fn request_lease(
         &self,
         scope: &Scope,
@@ -380,40 +363,31 @@ impl Core {
             holder,
             request: lease_request,
         };
-        let (stored, unclaimed) = self.write_lease_command(scope, lease_command).await?;
-        match stored.outcome {
-            Outcome::Lease {
-                lease,
-                acquired,
-                created,
-                resumed,
-            } => Ok(AcquiredLease {
-                lease,
-                is_new: acquired,
-                created,
-                resumed,
-                durability: stored.durability,
-                unclaimed,
-            }),
-            _ => Err(unexpected_outcome()),
-        }
-    }
-
-    /// Performs a request for a lease. An acquired lease is released if its caller was cancelled in the meantime.
-    async fn write_lease_command(
-        &self,
-        scope: &Scope,
-        lease_command: LeaseCommand,
-    ) -> Result<(CommittedWrite, UnclaimedLease), Failure> {
-        if !matches!(lease_command.request, LeaseRequest::Acquire(_)) {
-            let stored = self
-                .write(scope, Write::Lease(Box::new(lease_command)))
-                .await?;
-            return Ok((stored, UnclaimedLease::default()));
-        }
-        let acquired =
-            unclaimed::acquire(LeaseReader::new(self), scope.clone(), lease_command).await;
-        acquired.inspect_err(|failure| self.counters.count_refused_write(failure.code))
+        let (stored, unclaimed) = if matches!(lease_command.request, LeaseRequest::Acquire(_)) {
+            unclaimed::acquire(LeaseReader::new(self), scope.clone(), lease_command)
+                .await
+                .inspect_err(|failure| self.counters.count_refused_write(failure.code))?
+        } else {
+            let write = Write::Lease(Box::new(lease_command));
+            (self.write(scope, write).await?, UnclaimedLease::default())
+        };
+        let Outcome::Lease {
+            lease,
+            acquired: is_new,
+            created,
+            resumed,
+        } = stored.outcome
+        else {
+            return Err(unexpected_outcome());
+        };
+        Ok(AcquiredLease {
+            lease,
+            is_new,
+            created,
+            resumed,
+            durability: stored.durability,
+            unclaimed,
+        })
     }
 }
 

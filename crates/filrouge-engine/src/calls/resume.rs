@@ -281,16 +281,13 @@ fn build_resumed(
     };
     let no_checkpoint = loaded.newest.checkpoint.is_none() && loaded.last_seq > 0;
     let reconstructs = acquired.resumed && (fallback.is_some() || no_checkpoint);
+    let tail = Some(loaded.tail).filter(|_| reads_journal);
     let resumed = Resumed {
         fence: acquired.lease.fence,
         holder: request.holder.clone(),
         expires_at: acquired.lease.expires_at,
         checkpoint: loaded.newest.checkpoint.filter(|_| reads_journal),
-        tail: if reads_journal {
-            loaded.tail
-        } else {
-            Vec::new()
-        },
+        tail: tail.unwrap_or_default(),
         tail_cursor: loaded.tail_cursor.filter(|_| reads_journal),
         last_seq: loaded.last_seq,
         stale: is_stale(request, acquired, loaded.last_seq).filter(|_| reads_journal),
@@ -316,12 +313,8 @@ fn is_stale(request: &ResumeSession, acquired: &AcquiredLease, last_seq: u64) ->
     let previous_fence = acquired.lease.fence - u64::from(acquired.is_new);
     let seq_differs = request.known_seq.map(|known| known != last_seq);
     let was_held_since = request.known_fence.map(|known| previous_fence > known);
-    match (seq_differs, was_held_since) {
-        (None, None) => None,
-        (seq_differs, was_held_since) => {
-            Some(seq_differs == Some(true) || was_held_since == Some(true))
-        }
-    }
+    let differences = seq_differs.into_iter().chain(was_held_since);
+    differences.reduce(|a, b| a || b)
 }
 
 /// The response while the ledger does not answer, from the session's state in the spool.
@@ -336,16 +329,13 @@ fn resumed_from_spool(
     let has_unassigned =
         !spooled.items.is_empty() || spooled.checkpoint.as_ref().is_some_and(unassigned);
     let stale = is_stale(request, acquired, spooled.last_seq).map(|stale| stale || has_unassigned);
+    let tail = Some(spooled.items).filter(|_| reads_journal);
     Resumed {
         fence: acquired.lease.fence,
         holder: request.holder.clone(),
         expires_at: acquired.lease.expires_at,
         checkpoint: spooled.checkpoint.filter(|_| reads_journal),
-        tail: if reads_journal {
-            spooled.items
-        } else {
-            Vec::new()
-        },
+        tail: tail.unwrap_or_default(),
         tail_cursor: None,
         last_seq: spooled.last_seq,
         stale: stale.filter(|_| reads_journal),

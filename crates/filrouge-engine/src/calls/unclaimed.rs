@@ -102,11 +102,8 @@ pub(super) async fn acquire(
 
 impl GrantedLease {
     async fn release_and_log(self) {
-        let (tenant, call) = (
-            self.scope.tenant.clone(),
-            self.lease_command.session_id.clone(),
-        );
-        let (tenant, call) = (log_word(tenant.as_str()), log_word(call.as_str()));
+        let tenant = log_word(self.scope.tenant.as_str());
+        let call = log_word(self.lease_command.session_id.as_str());
         let fence = self.lease.fence;
         match self.release().await {
             Ok(true) => {

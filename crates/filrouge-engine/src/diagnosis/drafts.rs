@@ -2,7 +2,7 @@
 
 use filrouge_store::draft::{self, PieceKind, assemble, chars};
 use filrouge_store::read::DraftUpdate;
-use filrouge_types::{JsonText, RawJson, Timestamp};
+use filrouge_types::{JsonText, RawJson};
 
 use super::report::{Diagnosis, Draft, DraftPiece, Recorder, age_ms};
 
@@ -13,7 +13,15 @@ pub(super) fn add_draft(diagnosis: &mut Diagnosis, update: DraftUpdate) {
         .iter_mut()
         .find(|turn| turn.turn_id == update.turn_id);
     if let Some(turn) = turn {
-        turn.recorder = Some(recorder(&update, diagnosis.at));
+        turn.recorder = Some(Recorder {
+            stream: update.stream.to_string(),
+            writer: update.writer,
+            begun_at: update.begun_at,
+            beat_at: update.beat_at,
+            beat_age_ms: age_ms(diagnosis.at, update.beat_at),
+            // `Context::diagnose` sets this afterwards.
+            gone: false,
+        });
     }
     let pieces = assemble(update.deltas).unwrap_or_default();
     let pieces: Vec<DraftPiece> = pieces.into_iter().map(to_piece).collect();
@@ -25,18 +33,6 @@ pub(super) fn add_draft(diagnosis: &mut Diagnosis, update: DraftUpdate) {
         chars: pieces.iter().map(|p| p.chars).sum(),
         pieces,
     });
-}
-
-fn recorder(update: &DraftUpdate, now: Timestamp) -> Recorder {
-    Recorder {
-        stream: update.stream.to_string(),
-        writer: update.writer.clone(),
-        begun_at: update.begun_at,
-        beat_at: update.beat_at,
-        beat_age_ms: age_ms(now, update.beat_at),
-        // `Context::diagnose` sets this afterwards.
-        gone: false,
-    }
 }
 
 fn to_piece(piece: draft::DraftPiece) -> DraftPiece {

@@ -41,11 +41,11 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn new(level: Level, code: &'static str, what: String, hint: &str) -> Self {
+    fn new(level: Level, code: &'static str, what: impl Into<String>, hint: &str) -> Self {
         Self {
             level,
             code,
-            what,
+            what: what.into(),
             hint: hint.to_owned(),
             turn_id: None,
             seq: None,
@@ -63,10 +63,15 @@ pub(super) fn derive_findings(diagnosis: &Diagnosis) -> Vec<Finding> {
     let mut findings: Vec<Finding> = verification_finding(diagnosis).into_iter().collect();
     findings.extend(diagnosis.unreadable.iter().map(unreadable_finding));
     let newest_ordinal = diagnosis.session.as_ref().map_or(0, |s| s.turn_count);
+    // Once newer turns exist, the finding is only a note.
+    let level_of = |ordinal: u64| match ordinal == newest_ordinal {
+        true => Level::Problem,
+        false => Level::Note,
+    };
     let pending = diagnosis.pending.iter();
-    findings.extend(pending.map(|turn| pending_finding(diagnosis, turn, newest_ordinal)));
+    findings.extend(pending.map(|turn| pending_finding(diagnosis, turn, level_of(turn.ordinal))));
     let failed = diagnosis.failed.iter();
-    findings.extend(failed.map(|turn| failed_finding(diagnosis, turn, newest_ordinal)));
+    findings.extend(failed.map(|turn| failed_finding(diagnosis, turn, level_of(turn.ordinal))));
     findings.extend(unanswered_findings(&diagnosis.unanswered));
     findings.extend(diagnosis.drafts.iter().map(|draft| {
         let age = super::report::age_ms(diagnosis.at, draft.beat_at);
@@ -110,8 +115,7 @@ fn verification_finding(diagnosis: &Diagnosis) -> Option<Finding> {
         Verdict::CannotTell => Finding::new(
             Level::Note,
             "unverified",
-            "links were checked but MACs were not, so it is unknown who wrote the session"
-                .to_owned(),
+            "links were checked but MACs were not, so it is unknown who wrote the session",
             "leave --unverified out once the keyring is back",
         ),
     };
@@ -122,35 +126,22 @@ fn unreadable_finding(part: &Unreadable) -> Finding {
     let name = match (part.first_seq, part.last_seq) {
         (Some(first), Some(last)) if first < last => format!("items {first} to {last}"),
         (Some(first), _) => format!("item {first}"),
+        _ if part.what == "session" => "the session".to_owned(),
         _ => format!("the {} of the session", part.what),
     };
-    let name = if part.what == "session" {
-        "the session".to_owned()
-    } else {
-        name
-    };
-    let finding = Finding::new(
-        Level::Problem,
-        "unreadable",
-        format!("{name} cannot be read: {}", part.detail),
-        "--unverified may show more, without verification",
-    );
+    let what = format!("{name} cannot be read: {}", part.detail);
+    let hint = "--unverified may show more, without verification";
     Finding {
         seq: part.first_seq,
-        ..finding
+        ..Finding::new(Level::Problem, "unreadable", what, hint)
     }
 }
 
-fn pending_finding(diagnosis: &Diagnosis, turn: &PendingTurn, newest_ordinal: u64) -> Finding {
+fn pending_finding(diagnosis: &Diagnosis, turn: &PendingTurn, level: Level) -> Finding {
     let id = turn.turn_id;
     let silent = format_duration(turn.silent_ms);
     let finding = match (&turn.recorder, turn.interrupted_in_ms) {
         _ if turn.status == TurnStatus::Interrupted => {
-            // Once newer turns exist, the finding is only a note.
-            let level = match turn.ordinal == newest_ordinal {
-                true => Level::Problem,
-                false => Level::Note,
-            };
             let what = format!("turn {id} was interrupted {silent} ago, before it ended");
             let hint = match &turn.request_id {
                 Some(request) => format!("start it again with request_id {:?}", request.as_str()),
@@ -223,7 +214,7 @@ fn stream_finding(
     )
 }
 
-fn failed_finding(diagnosis: &Diagnosis, turn: &FailedTurn, newest_ordinal: u64) -> Finding {
+fn failed_finding(diagnosis: &Diagnosis, turn: &FailedTurn, level: Level) -> Finding {
     let error = diagnosis.errors.iter().rfind(|e| e.turn_id == turn.turn_id);
     let non_empty = |text: &Option<String>| text.clone().filter(|t| !t.is_empty());
     let error_texts = error.map(|e| [non_empty(&e.code), non_empty(&e.message)]);
@@ -239,12 +230,7 @@ fn failed_finding(diagnosis: &Diagnosis, turn: &FailedTurn, newest_ordinal: u64)
         Some(false) => "asking the same again does not help: see the error",
         None => "the turn's last item holds the error",
     };
-    // Once newer turns exist, the finding is only a note.
-    let level = match turn.ordinal == newest_ordinal {
-        true => Level::Problem,
-        false => Level::Note,
-    };
-    let what = what.trim_end_matches(": ").to_owned();
+    let what = what.trim_end_matches(": ");
     Finding::new(level, "turn_failed", what, hint).of_turn(turn.turn_id, turn.last_seq)
 }
 
@@ -253,10 +239,8 @@ fn unanswered_findings(calls: &[UnansweredCall]) -> Vec<Finding> {
     let mut turns: BTreeMap<u64, Vec<&UnansweredCall>> = BTreeMap::new();
     for call in calls {
         let first = calls.iter().find(|c| c.turn_id == call.turn_id);
-        turns
-            .entry(first.map_or(0, |c| c.seq))
-            .or_default()
-            .push(call);
+        let first_seq = first.map_or(0, |c| c.seq);
+        turns.entry(first_seq).or_default().push(call);
     }
     turns
         .into_values()
@@ -297,12 +281,7 @@ fn ended_session_finding(diagnosis: &Diagnosis) -> Option<Finding> {
             "patch its status to active, or create another session",
         ),
     };
-    Some(Finding::new(
-        Level::Note,
-        "session_ended",
-        what.to_owned(),
-        hint,
-    ))
+    Some(Finding::new(Level::Note, "session_ended", what, hint))
 }
 
 /// Formats a number with its noun, which gets a plural `s` unless the number is 1.

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 
 use filrouge_store::read::{VerifiedSession, VerifiedSnapshot};
 use filrouge_store::rows::View;
-use filrouge_types::{Channel, Failure, Item, ItemBody, Part, TurnId, TurnStatus};
+use filrouge_types::{Channel, Failure, Item, Part, TurnId, TurnStatus};
 
 use super::report::{
     Diagnosis, LastItem, TEXT_MAX, TurnError, UnansweredCall, age_ms, concerns_data,
@@ -118,7 +118,17 @@ impl ItemScan {
             if self.errors.len() == SHOWN_MAX {
                 self.errors.pop_front();
             }
-            self.errors.push_back(turn_error(item, turn, part));
+            self.errors.push_back(TurnError {
+                turn_id: turn,
+                seq: item.seq,
+                at: item.created_at,
+                code: part.text("code"),
+                message: part.text("message"),
+                source: part.text("source"),
+                retryable: part.flag("retryable"),
+                detail: part.value("detail"),
+                part: filrouge_types::RawJson::from_checked(part.raw),
+            });
         }
         let Some(call_id) = part.text("call_id") else {
             return;
@@ -155,46 +165,20 @@ impl ItemScan {
     }
 }
 
-fn turn_error(item: &Item, turn_id: TurnId, part: &Part<'_>) -> TurnError {
-    TurnError {
-        turn_id,
-        seq: item.seq,
-        at: item.created_at,
-        code: part.text("code"),
-        message: part.text("message"),
-        source: part.text("source"),
-        retryable: part.flag("retryable"),
-        detail: part.value("detail"),
-        part: filrouge_types::RawJson::from_checked(part.raw),
-    }
-}
-
 fn shorten(item: Item) -> LastItem {
     let mut text = item.body.display_text();
     let end = text.char_indices().nth(TEXT_MAX).map(|(at, _)| at);
     let cut = end.is_some();
     text.truncate(end.unwrap_or(text.len()));
-    let ItemBody {
-        item_id,
-        role,
-        channel,
-        variant,
-        parts: _,
-        agent,
-        model,
-        usage: _,
-        metadata: _,
-        occurred_at: _,
-    } = item.body;
     LastItem {
         seq: item.seq,
-        item_id,
+        item_id: item.body.item_id,
         turn_id: item.turn_id,
-        role,
-        channel,
-        variant,
-        agent,
-        model,
+        role: item.body.role,
+        channel: item.body.channel,
+        variant: item.body.variant,
+        agent: item.body.agent,
+        model: item.body.model,
         created_at: item.created_at,
         redacted: item.redacted,
         text,

@@ -261,18 +261,6 @@ pub struct Unreadable {
     pub detail: String,
 }
 
-impl Unreadable {
-    pub(super) fn new(what: &'static str, failure: &Failure) -> Self {
-        Self {
-            what,
-            first_seq: None,
-            last_seq: None,
-            code: failure.code.as_str(),
-            detail: failure.detail.clone(),
-        }
-    }
-}
-
 impl Diagnosis {
     /// Whether no finding is a problem.
     #[must_use]
@@ -297,8 +285,25 @@ impl Diagnosis {
         }
     }
 
-    pub(super) fn add_unreadable(&mut self, what: &'static str, failure: &Failure) {
-        self.unreadable.push(Unreadable::new(what, failure));
+    /// What was read of the session's part `what`. If its data is unreadable, reports that and returns `None`.
+    pub(super) fn readable<T>(
+        &mut self,
+        what: &'static str,
+        read: Result<T, Failure>,
+    ) -> Result<Option<T>, Failure> {
+        match read {
+            Err(failure) if concerns_data(&failure) => {
+                self.unreadable.push(Unreadable {
+                    what,
+                    first_seq: None,
+                    last_seq: None,
+                    code: failure.code.as_str(),
+                    detail: failure.detail,
+                });
+                Ok(None)
+            }
+            read => read.map(Some),
+        }
     }
 }
 

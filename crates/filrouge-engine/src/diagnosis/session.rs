@@ -12,7 +12,7 @@ use filrouge_types::{Failure, RequestId, SessionId, Timestamp, TurnStatus};
 use super::drafts;
 use super::items::ItemScan;
 use super::report::{
-    Diagnosis, FailedTurn, PendingTurn, TURNS_MAX, Unreadable, Verification, age_ms, concerns_data,
+    Diagnosis, FailedTurn, PendingTurn, TURNS_MAX, Unreadable, Verification, age_ms,
 };
 use crate::stats::TurnsByStatus;
 
@@ -28,13 +28,8 @@ pub(super) fn examine<V: View + ?Sized>(
     items: usize,
 ) -> Result<Diagnosis, Failure> {
     let mut diagnosis = Diagnosis::empty(now, verify(snapshot, (scope, id))?);
-    let session = match snapshot.get(scope, id) {
-        Ok(session) => session,
-        Err(failure) if concerns_data(&failure) => {
-            diagnosis.add_unreadable("session", &failure);
-            return Ok(diagnosis);
-        }
-        Err(failure) => return Err(failure),
+    let Some(session) = diagnosis.readable("session", snapshot.get(scope, id))? else {
+        return Ok(diagnosis);
     };
     diagnosis.session = Some(session.row.clone().with_head(&session.head));
     let turns = ExaminedTurns::read(snapshot, &session, &mut diagnosis)?;
@@ -44,14 +39,19 @@ pub(super) fn examine<V: View + ?Sized>(
         .collect();
     let failed = turns.failed.iter().rev();
     diagnosis.failed = failed
-        .map(|row| failed_turn(snapshot, &session, row))
+        .map(|row| FailedTurn {
+            turn_id: row.turn_id,
+            request_id: request_id_of(snapshot, &session, row),
+            ordinal: row.ordinal,
+            since: row.last_write_at,
+            first_seq: row.first_seq,
+            last_seq: row.last_seq,
+        })
         .collect();
-    match snapshot.drafts(scope, id, &BTreeMap::new()) {
-        Ok(drafts) => drafts
-            .into_iter()
-            .for_each(|draft| drafts::add_draft(&mut diagnosis, draft)),
-        Err(failure) if concerns_data(&failure) => diagnosis.add_unreadable("drafts", &failure),
-        Err(failure) => return Err(failure),
+    let updates = snapshot.drafts(scope, id, &BTreeMap::new());
+    let updates = diagnosis.readable("drafts", updates)?;
+    for update in updates.into_iter().flatten() {
+        drafts::add_draft(&mut diagnosis, update);
     }
     ItemScan::new(&turns, session.head.last_seq, items).run(snapshot, &session, &mut diagnosis)?;
     Ok(diagnosis)
@@ -92,14 +92,8 @@ impl ExaminedTurns {
         let mut turns = Self::default();
         let (mut cursor, mut ordinal) = (None, u64::MAX);
         loop {
-            let rows = match snapshot.turn_rows_descending(session, cursor, ROWS_PER_READ) {
-                Ok(rows) => rows,
-                Err(failure) if concerns_data(&failure) => {
-                    diagnosis.add_unreadable("turns", &failure);
-                    return Ok(turns);
-                }
-                Err(failure) => return Err(failure),
-            };
+            let rows = snapshot.turn_rows_descending(session, cursor, ROWS_PER_READ);
+            let rows = diagnosis.readable("turns", rows)?.unwrap_or_default();
             let Some(last) = rows.last() else {
                 return Ok(turns);
             };
@@ -159,29 +153,13 @@ fn pending_turn<V: View + ?Sized>(
     }
 }
 
-fn failed_turn<V: View + ?Sized>(
-    snapshot: &VerifiedSnapshot<'_, V>,
-    session: &VerifiedSession,
-    row: &TurnRow,
-) -> FailedTurn {
-    FailedTurn {
-        turn_id: row.turn_id,
-        request_id: request_id_of(snapshot, session, row),
-        ordinal: row.ordinal,
-        since: row.last_write_at,
-        first_seq: row.first_seq,
-        last_seq: row.last_seq,
-    }
-}
-
 /// The turn's key; `None` when its first item is unreadable, which the scan of the items reports.
 fn request_id_of<V: View + ?Sized>(
     snapshot: &VerifiedSnapshot<'_, V>,
     session: &VerifiedSession,
     row: &TurnRow,
 ) -> Option<RequestId> {
-    let start = snapshot.start_of(session, row).ok()?;
-    Some(start.request_id)
+    Some(snapshot.start_of(session, row).ok()?.request_id)
 }
 
 /// Reports an unreadable item. Consecutive unreadable items with the same failure share one entry.
@@ -195,8 +173,10 @@ pub(super) fn report_unreadable_item(diagnosis: &mut Diagnosis, seq: u64, failur
         return;
     }
     diagnosis.unreadable.push(Unreadable {
+        what: "items",
         first_seq: Some(seq),
         last_seq: Some(seq),
-        ..Unreadable::new("items", failure)
+        code: failure.code.as_str(),
+        detail: failure.detail.clone(),
     });
 }

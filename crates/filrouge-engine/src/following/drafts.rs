@@ -94,10 +94,17 @@ impl SentPart {
         (Sha256::digest(sent) == self.digest.clone().finalize()).then_some(rest)
     }
 
+    /// The part of `text` that was not sent yet. Restarts the part when `text` does not begin with the sent text.
+    fn unsent_or_restart<'t>(&mut self, text: &'t str) -> &'t str {
+        self.unsent(text).unwrap_or_else(|| {
+            self.restart();
+            text
+        })
+    }
+
     /// Restarts the part from its beginning.
     fn restart(&mut self) {
-        let restarted = Self::new(self.turn_id, self.head.clone());
-        *self = restarted;
+        *self = Self::new(self.turn_id, self.head.clone());
     }
 
     /// The event that sends `text`, which continues the sent text; `None` when nothing is new.
@@ -178,14 +185,10 @@ impl SentDrafts {
                 if delta.replaces {
                     sent.restart();
                 }
-                let mut text = Some(delta.text.as_str());
-                if update.complete {
-                    text = sent.unsent(&delta.text);
-                }
-                let text = text.unwrap_or_else(|| {
-                    sent.restart();
-                    &delta.text
-                });
+                let text = match update.complete {
+                    true => sent.unsent_or_restart(&delta.text),
+                    false => delta.text.as_str(),
+                };
                 events.extend(sent.send(key, text, delta.done));
             }
         }
@@ -220,10 +223,7 @@ impl SentDrafts {
             let Some((_, text)) = index.map(|index| texts.remove(index)) else {
                 continue;
             };
-            let unsent = sent.unsent(text).unwrap_or_else(|| {
-                sent.restart();
-                text
-            });
+            let unsent = sent.unsent_or_restart(text);
             if !unsent.is_empty() {
                 events.extend(sent.send(key, unsent, is_complete));
             }

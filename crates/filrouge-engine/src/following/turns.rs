@@ -35,7 +35,8 @@ impl Following {
     ) -> Result<Turn, Failure> {
         let scope = caller.scope(Permission::Read)?;
         let deadline = Instant::now() + wait;
-        self.closed_turn(&scope, session, id, deadline).await
+        self.wait_for_status(&scope, session, id, deadline, TurnStatus::is_closed)
+            .await
     }
 }
 
@@ -59,19 +60,6 @@ impl Core {
             })
             .await?;
         Ok(self.commit_notifier().follow((!only_hot).then_some(pk)))
-    }
-
-    /// Returns a turn as soon as it is closed, or at `deadline` in its state at that time.
-    pub(crate) async fn closed_turn(
-        &self,
-        scope: &Scope,
-        session: &SessionId,
-        id: TurnId,
-        deadline: Instant,
-    ) -> Result<Turn, Failure> {
-        let closed = |status: TurnStatus| status.is_closed();
-        self.wait_for_status(scope, session, id, deadline, closed)
-            .await
     }
 
     /// Returns a turn as soon as `accepts` accepts its status, or at `deadline` in its state at that time.

@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use super::figures::KeyFigures;
 use super::tally::KpiTally;
-use super::{HOUR, MICROS, WEEK, check_operator, subtract_micros};
-use crate::caller::{Caller, Permission};
+use super::{HOUR, MICROS, WEEK, operator_scope, subtract_micros};
+use crate::caller::Caller;
 use crate::engine::Events;
 
 /// The time after its last event for which a tenant's agent counts as online.
@@ -70,8 +70,7 @@ impl Events {
     /// # Errors
     /// As [`Self::key_figures`].
     pub async fn technical_status(&self, caller: &Caller) -> Result<TechnicalStatus, Failure> {
-        let scope = &caller.scope(Permission::Administer)?;
-        check_operator(scope)?;
+        let scope = operator_scope(caller)?;
         let now = self.clock.now();
         let since = subtract_micros(now, WEEK);
         let tenant = scope.tenant.clone();
@@ -96,7 +95,7 @@ impl Events {
         let since_last_event =
             last_event_at.map(|at| now.as_micros().saturating_sub(at.as_micros()));
         Ok(TechnicalStatus {
-            tenant_id: scope.tenant.clone(),
+            tenant_id: scope.tenant,
             as_of: now,
             window: TimeWindow { since, until: now },
             call_lock_timeout_spike: is_spike(

@@ -57,7 +57,13 @@ impl KpiTally {
             }
             _ => {}
         }
-        self.count_kind(&event.kind);
+        if let Some(count) = self.kinds.get_mut(&event.kind) {
+            *count += 1;
+        } else if self.kinds.len() < KINDS_MAX {
+            self.kinds.insert(event.kind.clone(), 1);
+        } else {
+            self.figures.events_of_other_kinds += 1;
+        }
         Ok(())
     }
 
@@ -80,16 +86,6 @@ impl KpiTally {
             *figure(&mut self.figures) += 1;
         }
         Ok(())
-    }
-
-    fn count_kind(&mut self, kind: &str) {
-        if let Some(count) = self.kinds.get_mut(kind) {
-            *count += 1;
-        } else if self.kinds.len() < KINDS_MAX {
-            self.kinds.insert(kind.into(), 1);
-        } else {
-            self.figures.events_of_other_kinds += 1;
-        }
     }
 
     /// The figures of all counted events.

@@ -50,33 +50,19 @@ pub(super) struct PieceEntry {
     pub(super) piece: Piece,
 }
 
-impl PieceEntry {
-    const fn new(item_index: usize, item: &Item, other_variant: bool, piece: Piece) -> Self {
-        Self {
-            item: item_index,
-            seq: item.seq,
-            other_variant,
-            piece,
-        }
-    }
-}
-
 /// The piece for a redacted item. The piece shows nothing, but pieces that depend on it are dropped. `None` if no other
 /// piece depends on the item.
 const fn redacted_piece(item: &Item) -> Option<Piece> {
-    match (&item.body.channel, item.body.role) {
-        (Channel::ToolCall, _) => Some(Piece::RedactedCall),
-        (Channel::ToolResult, _) => Some(Piece::GroupEnd),
-        (_, Role::System) => None,
-        (
-            Channel::Question
-            | Channel::Final
-            | Channel::Plan
-            | Channel::Observation
-            | Channel::HitlRequest
-            | Channel::HitlResponse,
-            _,
-        ) => Some(Piece::RedactedStep),
+    match &item.body.channel {
+        Channel::ToolCall => Some(Piece::RedactedCall),
+        Channel::ToolResult => Some(Piece::GroupEnd),
+        _ if matches!(item.body.role, Role::System) => None,
+        Channel::Question
+        | Channel::Final
+        | Channel::Plan
+        | Channel::Observation
+        | Channel::HitlRequest
+        | Channel::HitlResponse => Some(Piece::RedactedStep),
         _ => None,
     }
 }
@@ -136,12 +122,6 @@ impl Shaper {
         }
     }
 
-    /// Adds the item that records how the turn ended. It has no piece here: the caller appends a
-    /// [`Mark`](super::plan::Mark) to the turn's blocks instead.
-    pub(super) fn add_ending(&mut self, item: &Item) {
-        self.dispositions.push(Disposition::new(item.seq, 1, None));
-    }
-
     /// Adds an item. `speaker` is its speaker, or the reason why the item is left out.
     pub(super) fn add_item(
         &mut self,
@@ -149,13 +129,18 @@ impl Shaper {
         other_variant: bool,
         speaker: Result<Speaker, &'static str>,
     ) {
-        let item_index = self.dispositions.len();
+        let (item_index, seq) = (self.dispositions.len(), item.seq);
+        let entry = |other_variant, piece| PieceEntry {
+            item: item_index,
+            seq,
+            other_variant,
+            piece,
+        };
         let mut disposition = Disposition::new(item.seq, 0, None);
         if item.redacted
             && let Some(piece) = redacted_piece(item)
         {
-            self.entries
-                .push(PieceEntry::new(item_index, item, false, piece));
+            self.entries.push(entry(false, piece));
         }
         let decoded = speaker.and_then(|speaker| {
             let parts = parts(&mut item.body).ok_or("malformed_parts")?;
@@ -171,12 +156,7 @@ impl Shaper {
                     match piece(part, speaker, item) {
                         Ok(piece) => {
                             disposition.pieces += 1;
-                            self.entries.push(PieceEntry::new(
-                                item_index,
-                                item,
-                                other_variant,
-                                piece,
-                            ));
+                            self.entries.push(entry(other_variant, piece));
                         }
                         Err(reason) => {
                             disposition.reason.get_or_insert(reason);

@@ -27,7 +27,7 @@ pub enum Selection {
 }
 
 /// The query of a context to restore.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RestoreQuery {
     /// Its content.
     pub selection: Selection,
@@ -42,32 +42,16 @@ pub struct RestoreQuery {
     pub unanswered: Unanswered,
 }
 
-impl Default for RestoreQuery {
-    fn default() -> Self {
-        Self {
-            selection: Selection::Messages,
-            variant: Variant::default(),
-            last_turns: None,
-            max_tokens: None,
-            unanswered: Unanswered::Drop,
-        }
-    }
-}
-
 impl RestoreQuery {
     pub(super) fn check(&self) -> Result<(), Failure> {
-        if self.last_turns == Some(0) {
-            return Err(Failure::new(
-                ErrorCode::Invalid,
-                "last_turns must be at least 1",
-            ));
-        }
-        if self.max_tokens == Some(0) {
-            return Err(Failure::new(
-                ErrorCode::Invalid,
-                "max_tokens must be at least 1",
-            ));
-        }
-        Ok(())
+        let limit = if self.last_turns == Some(0) {
+            "last_turns"
+        } else if self.max_tokens == Some(0) {
+            "max_tokens"
+        } else {
+            return Ok(());
+        };
+        let what = format!("{limit} must be at least 1");
+        Err(Failure::new(ErrorCode::Invalid, what))
     }
 }

@@ -147,20 +147,15 @@ impl Dispositions {
             ..Report::default()
         };
         for disposition in self.dispositions {
+            let seq = disposition.seq;
             if disposition.pieces == 0 {
                 let reason = disposition.reason.unwrap_or("empty");
-                report.dropped.push(Dropped {
-                    seq: disposition.seq,
-                    reason,
-                });
+                report.dropped.push(Dropped { seq, reason });
                 continue;
             }
             report.kept += 1;
             if let Some(change) = disposition.change.or(disposition.reason) {
-                report.adapted.push(Adapted {
-                    seq: disposition.seq,
-                    change,
-                });
+                report.adapted.push(Adapted { seq, change });
             }
         }
         report

@@ -52,7 +52,9 @@ pub(super) fn shape(
     let filter = ItemFilter::new(row, &items, requested);
     for item in &mut items {
         if ending == Some(item.seq) {
-            shaper.add_ending(item);
+            // The item has no piece: a mark is appended to the turn's blocks instead.
+            let disposition = Disposition::new(item.seq, 1, None);
+            shaper.dispositions.push(disposition);
         } else {
             let other_variant = item.body.variant != requested;
             shaper.add_item(item, other_variant, filter.speaker_or_reason(item));
@@ -60,7 +62,9 @@ pub(super) fn shape(
     }
     let (mut blocks, mut dispositions) = shaper.into_blocks(unanswered);
     if let Some(mark) = ending_mark(row.status) {
-        if blocks.iter().any(|b| !is_system_message(b)) {
+        let is_system =
+            |b: &Block| matches!(b, Block::Message(message) if message.speaker == Speaker::System);
+        if !blocks.iter().all(is_system) {
             blocks.push(Block::Message(Message::mark(mark, ending)));
         } else if let Some(disposition) = dispositions.iter_mut().find(|f| Some(f.seq) == ending) {
             (disposition.pieces, disposition.reason) = (0, Some("nothing_to_end"));
@@ -69,16 +73,6 @@ pub(super) fn shape(
     let mut shaped = ShapedTurn::empty(row, dispositions);
     shaped.turn.blocks = blocks;
     shaped
-}
-
-const fn is_system_message(block: &Block) -> bool {
-    matches!(
-        block,
-        Block::Message(Message {
-            speaker: Speaker::System,
-            ..
-        })
-    )
 }
 
 /// The seq of the item that records how the turn ended without an answer: the last item of that channel. `None` if the
@@ -137,24 +131,20 @@ fn speaker(item: &Item) -> Result<Speaker, &'static str> {
 /// matched in order. A redacted item counts as a counterpart, because showing its translation would reveal it. Calls
 /// and results are excluded: they are matched by id elsewhere.
 fn items_with_counterpart(items: &[Item], requested: Variant) -> BTreeSet<u64> {
-    let is_matched_here =
-        |i: &&Item| !matches!(i.body.channel, Channel::ToolCall | Channel::ToolResult);
+    let items_where = |is_requested: bool| {
+        items.iter().filter(move |i| {
+            let by_id = matches!(i.body.channel, Channel::ToolCall | Channel::ToolResult);
+            !by_id && (i.body.variant == requested) == is_requested
+        })
+    };
     let mut wanted_counts: BTreeMap<(Role, &Channel), usize> = BTreeMap::new();
-    for item in items
-        .iter()
-        .filter(is_matched_here)
-        .filter(|i| i.body.variant == requested)
-    {
+    for item in items_where(true) {
         *wanted_counts
             .entry((item.body.role, &item.body.channel))
             .or_default() += 1;
     }
     let mut matched = BTreeSet::new();
-    for item in items
-        .iter()
-        .filter(is_matched_here)
-        .filter(|i| i.body.variant != requested)
-    {
+    for item in items_where(false) {
         if let Some(left) = wanted_counts.get_mut(&(item.body.role, &item.body.channel))
             && *left > 0
         {

@@ -1,7 +1,7 @@
 //! Builds a turn's blocks from its remaining pieces, in order. Reasoning is attached to the step that it led to (DESIGN
 //! §5).
 
-use super::pieces::{OpenCall, Piece, Shaper};
+use super::pieces::{Piece, Shaper};
 use super::plan::{Block, Call, Calls, Content, Message, Reasoning, Speaker};
 
 /// The blocks built so far from a turn's pieces.
@@ -72,8 +72,16 @@ impl Shaper {
                 push_message(&mut steps.blocks, seq, speaker, reasoning, content);
             }
             Piece::Call(call) => {
-                if let Some(call) = answered_call(seq, *call) {
-                    steps.push_call(call);
+                let call = *call;
+                if let Some((_, result)) = call.result {
+                    steps.push_call(Call {
+                        seq,
+                        call_id: call.call_id.into(),
+                        name: call.name.into(),
+                        args: call.args,
+                        signature: call.signature,
+                        result,
+                    });
                 }
             }
         }
@@ -121,16 +129,4 @@ fn push_message(
         reasoning: thoughts.into_iter().map(|(_, t)| t).collect(),
         contents: vec![content],
     }));
-}
-
-fn answered_call(seq: u64, call: OpenCall) -> Option<Call> {
-    let (_, result) = call.result?;
-    Some(Call {
-        seq,
-        call_id: call.call_id.into(),
-        name: call.name.into(),
-        args: call.args,
-        signature: call.signature,
-        result,
-    })
 }

@@ -10,7 +10,6 @@ use super::estimate;
 use super::plan::{Block, Mark, Message, Plan, PlanTurn, Speaker};
 use super::query::RestoreQuery;
 use super::report::{Disposition, Dispositions, Window};
-use super::shape::ShapedTurn;
 use super::summary::Summary;
 use super::turns::{WindowTurn, window_turn};
 use crate::conversation::CONTENTS_MAX;
@@ -161,7 +160,8 @@ impl<'a, 'v, V: View + ?Sized> WindowReader<'a, 'v, V> {
     /// Selects a turn if it fits in the limit of tokens; returns `false` if it does not.
     fn select(&mut self, mut turn: WindowTurn) -> bool {
         self.mark_unanswered(&mut turn.shaped.turn);
-        turn.tokens = tokens(&turn.shaped);
+        let pair = turn.shaped.turn.pair.as_ref().map_or(0, estimate::pair);
+        turn.tokens = pair + estimate::blocks(&turn.shaped.turn.blocks);
         let max = self.query.max_tokens;
         if max.is_some_and(|max| self.tokens + turn.tokens > max) {
             let seqs = turn.shaped.dispositions.iter().map(|f| f.seq);
@@ -299,17 +299,11 @@ impl<'a, 'v, V: View + ?Sized> WindowReader<'a, 'v, V> {
         }
         if let Some(first) = first_seq {
             let unread_turns = self.items_by_turn.into_values().flatten().map(|i| i.seq);
-            let outside = unread_turns
-                .chain(self.outside)
-                .map(|seq| Disposition::new(seq, 0, Some("outside_window")));
-            let without_turn = self.without_turn.into_iter();
-            let without_turn =
-                without_turn.map(|seq| Disposition::new(seq, 0, Some("bookkeeping")));
-            dispositions.extend(
-                outside
-                    .chain(without_turn)
-                    .filter(|disposition| disposition.seq >= first),
-            );
+            let dropped = |reason| move |seq| Disposition::new(seq, 0, Some(reason));
+            let outside = unread_turns.chain(self.outside);
+            let outside = outside.map(dropped("outside_window"));
+            let without_turn = self.without_turn.into_iter().map(dropped("bookkeeping"));
+            dispositions.extend(outside.chain(without_turn).filter(|d| d.seq >= first));
         }
         let window = Window {
             last_turns: self.query.last_turns,
@@ -328,9 +322,4 @@ impl<'a, 'v, V: View + ?Sized> WindowReader<'a, 'v, V> {
             dispositions: Dispositions::new(dispositions, window),
         }
     }
-}
-
-fn tokens(shaped: &ShapedTurn) -> u64 {
-    let pair = shaped.turn.pair.as_ref().map_or(0, estimate::pair);
-    pair + estimate::blocks(&shaped.turn.blocks)
 }

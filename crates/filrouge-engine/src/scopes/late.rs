@@ -8,7 +8,7 @@ use filrouge_store::command::{
     Adopt, Command, ConcurrentTurns, NewSession, Outcome, Scope, Start, Write,
 };
 use filrouge_store::record::{Batch, ChainedItem, CommitmentProof, Entry, Event, StartEvent};
-use filrouge_types::{ErrorCode, Failure, Item, ItemBody, SessionId, TurnId, TurnStatus};
+use filrouge_types::{ErrorCode, Failure, ItemBody, SessionId, TurnId, TurnStatus};
 
 use super::TieredLedger;
 
@@ -87,7 +87,7 @@ impl TieredLedger {
         let start = Start {
             session: NewSession::with_id(session.clone()),
             event: late.event,
-            batch: Batch::seal(late.entries, self.entropy.as_ref())?,
+            batch: Batch::pack(late.entries, self.entropy.as_ref())?,
             status: late.status,
             reopen: false,
             concurrent_turns: ConcurrentTurns::Allow,
@@ -142,16 +142,12 @@ impl LateTurn {
         }
         self.redacted |= matches!(chained.proof, CommitmentProof::Erased { .. });
         self.entries.push(Entry {
-            item: supplied_body(&chained.item),
+            // As its caller supplied it; the time of the recording replaces a missing `occurred_at`.
+            item: ItemBody {
+                occurred_at: Some(chained.item.when()),
+                ..chained.item.body.clone()
+            },
             events: chained.events.clone(),
         });
-    }
-}
-
-/// The item's body as its caller supplied it, with the time of the recording as `occurred_at` if the caller gave none.
-fn supplied_body(item: &Item) -> ItemBody {
-    ItemBody {
-        occurred_at: Some(item.when()),
-        ..item.body.clone()
     }
 }

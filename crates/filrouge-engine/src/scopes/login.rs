@@ -11,7 +11,7 @@ use filrouge_store::command::{
     AFTER_ANY_HEARTBEAT, Adopt, Command, Interrupt, Link, NewEvent, Outcome, Scope, Viewer, Write,
 };
 use filrouge_store::hot::FieldRetention;
-use filrouge_types::{ErrorCode, Failure, IdentityId, SessionEvent, SessionId, TenantId};
+use filrouge_types::{ErrorCode, Failure, IdentityId, SessionId, TenantId};
 
 use super::TieredLedger;
 use super::route::{LedgerPresence, foreign_session_failure, may_create};
@@ -54,8 +54,8 @@ impl TieredLedger {
         }
     }
 
-    /// Links the ephemeral session to the identity. A failure is the one with which the ledger's rules would refuse the
-    /// command.
+    /// Links the ephemeral session to the identity. If it fails, it returns the error that the ledger would return for
+    /// this command.
     async fn link(
         &self,
         command: &Command,
@@ -225,9 +225,16 @@ impl TieredLedger {
                 page => page?,
             };
             for event in events {
+                let event = NewEvent {
+                    session_id: session.clone(),
+                    key: event.key,
+                    kind: event.kind,
+                    at: Some(event.at),
+                    detail: event.detail,
+                };
                 self.write_to_ledger(Command {
                     scope: owner.clone(),
-                    write: Write::RecordEvent(Box::new(new_event(session, event))),
+                    write: Write::RecordEvent(Box::new(event)),
                 })
                 .await?;
             }
@@ -281,11 +288,7 @@ impl TieredLedger {
     /// the operator, because the contents concerned may still be in the hot store.
     pub(super) async fn search_hot_store_for_owner(&self, scope: &Scope, session: &SessionId) {
         let key = self.key(scope, session);
-        if self
-            .known_in_ledger
-            .get(&key)
-            .is_some_and(|state| state.searched)
-        {
+        if self.is_searched(&key) {
             return;
         }
         // A failure of the ledger is ignored here: the write that follows reports it.
@@ -341,15 +344,5 @@ impl TieredLedger {
             })
         });
         is_owner.await
-    }
-}
-
-fn new_event(session: &SessionId, event: SessionEvent) -> NewEvent {
-    NewEvent {
-        session_id: session.clone(),
-        key: event.key,
-        kind: event.kind,
-        at: Some(event.at),
-        detail: event.detail,
     }
 }

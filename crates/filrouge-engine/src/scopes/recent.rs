@@ -5,15 +5,14 @@
 //! of that version. While the ledger does not answer, a copy is used only for callers to whom the ledger has shown the
 //! session in this process, and the response names the last seq that the copy covers.
 
+use filrouge_store::View;
 use filrouge_store::command::{Scope, Viewer};
-use filrouge_store::hot::{HistoryVersion, HotKey, HotStore, HotTurn, Recent, RecentFill};
+use filrouge_store::hot::{HistoryVersion, HotKey, HotTurn, Recent, RecentFill};
 use filrouge_store::read::{TurnOrder, TurnQuery, VerifiedSnapshot};
 use filrouge_store::rows::RECORDS_BYTES;
-use filrouge_store::{Ledger, View};
 use filrouge_types::{ErrorCode, Failure, SessionId, TurnStatus};
 
 use super::step::hot_turn;
-use super::tally::TierTally;
 use super::verified::ShownVersion;
 use super::view::{HotState, RecentTurns};
 use super::{DurablePolicy, TieredLedger, sealed};
@@ -23,14 +22,8 @@ const COPY_TURNS_LEAST: usize = 50;
 /// The maximum number of copies that are built at once.
 pub(super) const CONCURRENT_FILLS: u32 = 8;
 
-/// Data of a session from one read of the ledger: the version of its history, and the viewer's access.
-pub(super) struct LedgerHead {
-    pub(super) as_of: HistoryVersion,
-    /// Whether the viewer's access is permanent, because it is the operator or the session's owner.
-    pub(super) has_permanent_access: bool,
-}
-
-impl LedgerHead {
+impl ShownVersion {
+    /// Reads a session's version, and the viewer's access, from the ledger.
     pub(super) fn read(
         snapshot: &VerifiedSnapshot<'_, dyn View + '_>,
         scope: &Scope,
@@ -50,6 +43,13 @@ impl LedgerHead {
             as_of,
             has_permanent_access,
         })
+    }
+
+    /// Whether a copy of version `copy` may be shown to the viewer without querying the ledger.
+    fn admits(&self, copy: HistoryVersion) -> bool {
+        // A newer copy is shown only to the operator and the owner: for any other viewer, the session may have been
+        // given an owner since.
+        copy == self.as_of || (self.has_permanent_access && copy.seq > self.as_of.seq)
     }
 }
 
@@ -102,8 +102,7 @@ impl TieredLedger {
         let copy = self.tally.observe(copy);
         match head {
             Ok(head) => {
-                self.shown_sessions
-                    .record_shown(key, scope, head.as_of, head.has_permanent_access);
+                self.shown_sessions.record_shown(key, scope, head);
                 Ok(self.current_page(key, scope, session, limit, head.as_of, copy))
             }
             Err(failure) if is_ledger_outage(&failure) => {
@@ -114,11 +113,11 @@ impl TieredLedger {
         }
     }
 
-    async fn head(&self, scope: &Scope, session: &SessionId) -> Result<LedgerHead, Failure> {
+    async fn head(&self, scope: &Scope, session: &SessionId) -> Result<ShownVersion, Failure> {
         let (viewer, id) = (scope.clone(), session.clone());
         // The query names the session, so that the store fetches it in one round trip.
         let read_head = move |snapshot: &VerifiedSnapshot<'_, dyn View + '_>| {
-            LedgerHead::read(snapshot, &viewer, &id)
+            ShownVersion::read(snapshot, &viewer, &id)
         };
         self.ledger.query_session(scope, session, read_head).await
     }
@@ -246,15 +245,36 @@ impl TieredLedger {
         let session = session.clone();
         tokio::spawn(async move {
             let _permit = permit;
-            let filled = fill(
-                ledger.as_ref(),
-                hot.as_ref(),
-                &tally,
-                key,
-                operator,
-                session,
-                limit,
-            );
+            let filled = async {
+                let bounds = hot.bounds();
+                let turns_max = usize::try_from(bounds.turns).unwrap_or(usize::MAX);
+                let query = TurnQuery {
+                    status: Some(TurnStatus::Finalized),
+                    order: TurnOrder::Newest,
+                    limit: limit.saturating_add(1).max(COPY_TURNS_LEAST).min(turns_max),
+                    ..TurnQuery::default()
+                };
+                let newest = ledger.query(move |snapshot| {
+                    let head = snapshot.get(&operator, &session)?.head;
+                    let (turns, next) = snapshot.turns(&operator, &session, &query)?;
+                    let turns = turns
+                        .iter()
+                        .map(|turn| hot_turn(turn, &key, snapshot.keyring));
+                    let fill = RecentFill {
+                        as_of: HistoryVersion {
+                            seq: head.last_seq,
+                            link: head.link,
+                        },
+                        turns: turns.collect::<Result<Vec<HotTurn>, Failure>>()?,
+                        all: next.is_none(),
+                    };
+                    Ok(fill)
+                });
+                let fill = keep_newest_within(newest.await?, bounds.bytes);
+                tally.observe(hot.fill(&key, fill).await)?;
+                tally.count(|counts| counts.recent_fills += 1);
+                Ok::<(), Failure>(())
+            };
             if let Err(failure) = filled.await {
                 tracing::debug!(%key, code = failure.code.as_str(), "[SESSIONS][HOT] no copy was made");
             }
@@ -288,46 +308,6 @@ fn cursor(ordinal: u64) -> String {
     ((ordinal << 8) | 0xff).to_string()
 }
 
-/// Builds a copy of the session's newest finalized turns from the ledger, and stores it in the hot store.
-async fn fill(
-    ledger: &dyn Ledger,
-    hot: &dyn HotStore,
-    tally: &TierTally,
-    key: HotKey,
-    scope: Scope,
-    session: SessionId,
-    limit: usize,
-) -> Result<(), Failure> {
-    let bounds = hot.bounds();
-    let turns_max = usize::try_from(bounds.turns).unwrap_or(usize::MAX);
-    let query = TurnQuery {
-        status: Some(TurnStatus::Finalized),
-        order: TurnOrder::Newest,
-        limit: limit.saturating_add(1).max(COPY_TURNS_LEAST).min(turns_max),
-        ..TurnQuery::default()
-    };
-    let newest = ledger.query(move |snapshot| {
-        let head = snapshot.get(&scope, &session)?.head;
-        let (turns, next) = snapshot.turns(&scope, &session, &query)?;
-        let turns = turns
-            .iter()
-            .map(|turn| hot_turn(turn, &key, snapshot.keyring));
-        let fill = RecentFill {
-            as_of: HistoryVersion {
-                seq: head.last_seq,
-                link: head.link,
-            },
-            turns: turns.collect::<Result<Vec<HotTurn>, Failure>>()?,
-            all: next.is_none(),
-        };
-        Ok(fill)
-    });
-    let fill = keep_newest_within(newest.await?, bounds.bytes);
-    tally.observe(hot.fill(&key, fill).await)?;
-    tally.count(|counts| counts.recent_fills += 1);
-    Ok(())
-}
-
 /// Keeps the newest turns that fit in `bytes`.
 fn keep_newest_within(mut fill: RecentFill, bytes: u64) -> RecentFill {
     let mut bytes_left = bytes;
@@ -342,13 +322,4 @@ fn keep_newest_within(mut fill: RecentFill, bytes: u64) -> RecentFill {
         fill.all = false;
     }
     fill
-}
-
-impl ShownVersion {
-    /// Whether a copy of version `copy` may be shown to the viewer without querying the ledger.
-    fn admits(&self, copy: HistoryVersion) -> bool {
-        // A newer copy is shown only to the operator and the owner: for any other viewer, the session may have been
-        // given an owner since.
-        copy == self.as_of || (self.has_permanent_access && copy.seq > self.as_of.seq)
-    }
 }

@@ -58,6 +58,12 @@ impl TieredLedger {
         self.options.durable == DurablePolicy::Authenticated
     }
 
+    /// Whether the session is known to be in the ledger, and the hot store was searched for its other turns.
+    pub(super) fn is_searched(&self, key: &HotKey) -> bool {
+        let state = self.known_in_ledger.get(key);
+        state.is_some_and(|state| state.searched)
+    }
+
     /// The remembered data of a session that the ledger has, under any owner, or whose tombstone it has. `None` if the
     /// ledger has neither.
     pub(super) async fn ledger_presence(

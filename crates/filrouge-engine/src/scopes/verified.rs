@@ -10,7 +10,7 @@ use filrouge_types::{ErrorCode, Failure, SessionId};
 use quick_cache::unsync::Cache;
 
 use super::TieredLedger;
-use super::recent::{LedgerHead, is_ledger_outage};
+use super::recent::is_ledger_outage;
 
 /// The maximum number of sessions that are remembered.
 const SESSIONS_MAX: usize = 16_384;
@@ -46,16 +46,10 @@ impl ShownSessions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that the ledger has shown the session to the scope's viewer, at the history version `as_of`. If that is
-    /// newer than what another remembered viewer was shown, that viewer's version becomes `as_of` too if the viewer has
+    /// Records that the ledger has shown the session to the scope's viewer, at the version `shown`. If that is
+    /// newer than what another remembered viewer was shown, that viewer's version becomes this one too if the viewer has
     /// permanent access; otherwise the viewer is forgotten. So no caller is shown an older history from then on.
-    pub(super) fn record_shown(
-        &self,
-        key: HotKey,
-        scope: &Scope,
-        as_of: HistoryVersion,
-        has_permanent_access: bool,
-    ) {
+    pub(super) fn record_shown(&self, key: HotKey, scope: &Scope, shown: ShownVersion) {
         let mut sessions = self.lock();
         let mut viewers = sessions
             .remove(&key)
@@ -66,9 +60,9 @@ impl ShownSessions {
         let verified = ShownVersion {
             as_of: before
                 .map(|before| before.as_of)
-                .filter(|before| before.seq > as_of.seq)
-                .unwrap_or(as_of),
-            has_permanent_access: has_permanent_access
+                .filter(|before| before.seq > shown.as_of.seq)
+                .unwrap_or(shown.as_of),
+            has_permanent_access: shown.has_permanent_access
                 || before.is_some_and(|b| b.has_permanent_access),
         };
         viewers.retain_mut(|other| {
@@ -139,7 +133,7 @@ impl TieredLedger {
         let shown = Arc::new(Mutex::new(None));
         let (head_slot, viewer, id) = (shown.clone(), scope.clone(), session.clone());
         let query_with_head: SnapshotQuery = Box::new(move |snapshot| {
-            let head = LedgerHead::read(snapshot, &viewer, &id);
+            let head = ShownVersion::read(snapshot, &viewer, &id);
             *head_slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(head);
             query(snapshot);
         });
@@ -149,10 +143,7 @@ impl TieredLedger {
             .await;
         let head = shown.lock().unwrap_or_else(PoisonError::into_inner).take();
         match head {
-            Some(Ok(head)) => {
-                self.shown_sessions
-                    .record_shown(key, scope, head.as_of, head.has_permanent_access)
-            }
+            Some(Ok(head)) => self.shown_sessions.record_shown(key, scope, head),
             Some(Err(failure)) if !is_ledger_outage(&failure) => {
                 // Only an erasure, or a caller who was shown the session before, changes what is remembered.
                 let erased = failure.code == ErrorCode::SessionErased;

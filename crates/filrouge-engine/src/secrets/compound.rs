@@ -4,7 +4,7 @@
 use super::read::{Alphabet, Text, decode};
 use super::shape::Shape;
 use super::verdict::{
-    CredentialTail, Verdict, is_placeholder, run_of_at_least, run_of_exactly, too_short,
+    CredentialTail, Verdict, is_placeholder, run_of_at_least, run_of_exactly, undecided_if,
 };
 
 /// The minimum number of characters after the prefix of an `sk-` key, for which vendors document no length.
@@ -21,9 +21,6 @@ const PLACEHOLDER_WORDS: &[&[u8]] = &[
 
 /// `sk-…`: Anthropic, OpenAI, OpenRouter, and others that adopted the form.
 pub(super) fn sk(text: Text<'_>, start: usize, after: usize) -> Verdict {
-    if !text.can_begin_at(start) {
-        return Verdict::NoCredential;
-    }
     for (prefix, shape) in [
         (&b"ant-"[..], Shape::AnthropicKey),
         (b"proj-", Shape::OpenaiKey),
@@ -53,7 +50,7 @@ pub(super) fn sk(text: Text<'_>, start: usize, after: usize) -> Verdict {
 fn key_with_digit(text: Text<'_>, start: usize, at: usize, alphabet: Alphabet) -> Verdict {
     let run = text.run(at, alphabet, KEY_CHARS_MIN);
     if run.count < KEY_CHARS_MIN {
-        return too_short(run, start);
+        return undecided_if(run.may_grow, start);
     }
     let body = &text.bytes[at..run.end];
     if !body.iter().any(u8::is_ascii_digit) || is_placeholder(body) {
@@ -78,7 +75,7 @@ fn dashed_key(text: Text<'_>, start: usize, at: usize, shape: Shape) -> Verdict 
 
 /// A Slack token: a run of at least `min` characters, of which the first 40 contain at least six digits, as Slack's
 /// ids do.
-fn slack_token(text: Text<'_>, start: usize, at: usize, min: usize) -> Verdict {
+pub(super) fn slack_token(text: Text<'_>, start: usize, at: usize, min: usize) -> Verdict {
     const EXAMINED_MAX: usize = 40;
     let run = text.run(at, Alphabet::Url, EXAMINED_MAX);
     if run.may_grow {
@@ -95,9 +92,6 @@ fn slack_token(text: Text<'_>, start: usize, at: usize, min: usize) -> Verdict {
 }
 
 pub(super) fn slack(text: Text<'_>, start: usize, after: usize) -> Verdict {
-    if !text.can_begin_at(start) {
-        return Verdict::NoCredential;
-    }
     if text.may_arrive(after + 1) {
         return Verdict::Undecided(start);
     }
@@ -107,14 +101,6 @@ pub(super) fn slack(text: Text<'_>, start: usize, after: usize) -> Verdict {
         }
         // A rotating token is `xoxe.xoxp-1-…`; its second half is matched separately.
         _ => Verdict::NoCredential,
-    }
-}
-
-pub(super) fn slack_app(text: Text<'_>, start: usize, after: usize) -> Verdict {
-    if text.can_begin_at(start) {
-        slack_token(text, start, after, 32)
-    } else {
-        Verdict::NoCredential
     }
 }
 
@@ -149,14 +135,8 @@ fn bytes_of_symbols(text: Text<'_>, at: usize, symbols: usize) -> usize {
 
 /// `SG.`, 22 characters, a dot, 43 characters.
 pub(super) fn sendgrid(text: Text<'_>, start: usize, after: usize) -> Verdict {
-    if !text.can_begin_at(start) {
-        return Verdict::NoCredential;
-    }
     let id = text.run(after, Alphabet::Url, 23);
-    if id.may_grow {
-        return Verdict::Undecided(start);
-    }
-    if text.may_arrive(id.end) {
+    if id.may_grow || text.may_arrive(id.end) {
         return Verdict::Undecided(start);
     }
     if id.count != 22 || text.get(id.end) != Some(b'.') {
@@ -236,12 +216,9 @@ pub(super) fn twilio(text: Text<'_>, k: usize) -> Verdict {
 
 /// `frk_`, an id of 12 characters, `_`, a secret of 43 ([`crate::api_keys`]).
 pub(super) fn filrouge(text: Text<'_>, start: usize, after: usize) -> Verdict {
-    if !text.can_begin_at(start) {
-        return Verdict::NoCredential;
-    }
     let id = text.run(after, Alphabet::Alnum, 12);
     if id.count < 12 {
-        return too_short(id, start);
+        return undecided_if(id.may_grow, start);
     }
     match text.literal_at(id.end, b"_") {
         None => Verdict::Undecided(start),

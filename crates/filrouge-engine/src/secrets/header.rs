@@ -3,7 +3,7 @@
 
 use super::read::{Alphabet, Text, decode, is_word_byte};
 use super::shape::Shape;
-use super::verdict::{CredentialTail, Verdict, too_short};
+use super::verdict::{CredentialTail, Verdict, undecided_if};
 
 /// The number of bytes before a scheme (`Bearer`, `Basic`) that are searched for the header's name.
 const HEADER_NAME_DISTANCE_MAX: usize = 32;
@@ -105,11 +105,7 @@ pub(super) fn aws_secret(text: Text<'_>, after: usize) -> Verdict {
             .take_while(|b| b" \t\r\n\"'`\\:=>,()|".contains(b))
             .count();
     if text.may_arrive(start) || start == after {
-        return if text.may_arrive(start) {
-            Verdict::Undecided(start)
-        } else {
-            Verdict::NoCredential
-        };
+        return undecided_if(text.may_arrive(start), start);
     }
     let run = text.run(start, Alphabet::Base64, 41);
     if run.may_grow {
@@ -133,7 +129,7 @@ pub(super) fn storage_key(text: Text<'_>, start: usize) -> Verdict {
     const CHARS_MIN: usize = 43;
     let run = text.run(start, Alphabet::Base64, CHARS_MIN);
     if run.count < CHARS_MIN {
-        return too_short(run, start);
+        return undecided_if(run.may_grow, start);
     }
     if super::verdict::is_placeholder(&text.symbols(start, Alphabet::Base64, CHARS_MIN)) {
         return Verdict::NoCredential;
@@ -205,13 +201,9 @@ fn escaped(text: Text<'_>, at: usize) -> Option<usize> {
     let slashes = super::read::backslashes(text.from(at)).min(16);
     let rest = text.from(at + slashes);
     let partial = rest.len() < 5
-        && rest.iter().enumerate().all(|(n, b)| {
-            if n == 0 {
-                *b == b'u'
-            } else {
-                b.is_ascii_hexdigit()
-            }
-        });
+        && rest
+            .split_first()
+            .is_none_or(|(u, hex)| *u == b'u' && hex.iter().all(u8::is_ascii_hexdigit));
     match rest {
         [b'u', hex @ ..] if hex.len() >= 4 && hex[..4].iter().all(u8::is_ascii_hexdigit) => {
             // An escaped ASCII character ends the URL, because a URL would contain it unescaped.

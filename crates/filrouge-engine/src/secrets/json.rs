@@ -1,8 +1,8 @@
 //! Masks credentials in JSON without parsing and rewriting it: all bytes outside the credentials stay unchanged.
 
 use super::mask::{Masked, replace};
-use super::read::{Text, backslashes};
-use super::scan::scan;
+use super::read::backslashes;
+use super::scan::scan_complete;
 use super::verdict::CredentialMatch;
 
 /// Masks the credentials in the strings of a JSON text; `None` if there are none.
@@ -14,12 +14,12 @@ use super::verdict::CredentialMatch;
 pub fn mask_json(raw: &str, counts: &mut Masked) -> Option<String> {
     // No shape extends over an unescaped quote, and none begins or ends within an escape, so the raw text can be
     // scanned.
-    let (mut matches, _) = scan(complete(raw.as_bytes()), 0);
+    let mut matches = scan_complete(raw);
     // An escape of a letter, such as `\u0073`, is never needed, but can hide a credential. So a text with such escapes
     // is scanned a second time, with these escapes resolved.
     if let Some(unescaped) = Unescaped::resolve(raw) {
-        let (more, _) = scan(complete(unescaped.text.as_bytes()), 0);
-        matches.extend(more.into_iter().map(|f| CredentialMatch {
+        let more = scan_complete(&unescaped.text).into_iter();
+        matches.extend(more.map(|f| CredentialMatch {
             start: unescaped.raw_position(f.start),
             end: unescaped.raw_position(f.end),
             ..f
@@ -27,13 +27,6 @@ pub fn mask_json(raw: &str, counts: &mut Masked) -> Option<String> {
         merge_overlapping(&mut matches);
     }
     replace(raw, &matches, counts)
-}
-
-const fn complete(bytes: &[u8]) -> Text<'_> {
-    Text {
-        bytes,
-        complete: true,
-    }
 }
 
 /// Sorts the matches, and merges those that overlap into one with the shape of the first.
@@ -80,16 +73,10 @@ impl Unescaped {
 
     /// The position in the raw text that corresponds to the position `at` in this text.
     fn raw_position(&self, at: usize) -> usize {
-        match self
-            .offsets
-            .partition_point(|(position, _)| *position <= at)
-        {
-            0 => at,
-            n => {
-                let (position, raw_position) = self.offsets[n - 1];
-                raw_position + (at - position)
-            }
-        }
+        let count = self.offsets.partition_point(|(start, _)| *start <= at);
+        let before = count.checked_sub(1).map(|index| self.offsets[index]);
+        let (position, raw_position) = before.unwrap_or_default();
+        raw_position + (at - position)
     }
 }
 

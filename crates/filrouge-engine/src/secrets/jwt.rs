@@ -5,7 +5,7 @@ use serde::de::IgnoredAny;
 
 use super::read::{Alphabet, Text, decode};
 use super::shape::Shape;
-use super::verdict::{CredentialTail, Verdict, too_short};
+use super::verdict::{CredentialTail, Verdict, undecided_if};
 
 /// The maximum number of characters of a header.
 const HEADER_MAX: usize = 2048;
@@ -20,14 +20,8 @@ struct Header {
 
 /// The verdict on a text from `start`, where `eyJ` is: the beginning of a JSON object in base64url.
 pub(super) fn judge(text: Text<'_>, start: usize) -> Verdict {
-    if !text.can_begin_at(start) {
-        return Verdict::NoCredential;
-    }
     let header = text.run(start, Alphabet::Url, HEADER_MAX);
-    if header.may_grow {
-        return Verdict::Undecided(start);
-    }
-    if text.may_arrive(header.end) {
+    if header.may_grow || text.may_arrive(header.end) {
         return Verdict::Undecided(start);
     }
     if text.get(header.end) != Some(b'.') {
@@ -39,7 +33,7 @@ pub(super) fn judge(text: Text<'_>, start: usize) -> Verdict {
     }
     let payload = text.run(header.end + 1, Alphabet::Url, PAYLOAD_MIN);
     if payload.count < PAYLOAD_MIN {
-        return too_short(payload, start);
+        return undecided_if(payload.may_grow, start);
     }
     Verdict::with_tail(
         text,

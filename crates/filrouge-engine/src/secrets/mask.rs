@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::read::Text;
-use super::scan::scan;
+use super::scan::scan_complete;
 use super::shape::Shape;
 use super::verdict::CredentialMatch;
 
@@ -44,18 +43,14 @@ impl Masked {
 
     /// Adds the counts of `other`.
     pub(crate) fn join(&mut self, other: &Self) {
-        for (shape, count) in other.shapes() {
-            self.add_many(shape, count);
+        for (shape, count) in &other.by_shape {
+            self.add_many(*shape, *count);
         }
     }
 
     /// The names of the shapes that were masked, each with its count.
     pub fn by_shape(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.by_shape.iter().map(|(s, n)| (s.name(), *n))
-    }
-
-    pub(super) fn shapes(&self) -> impl Iterator<Item = (Shape, u64)> {
-        self.by_shape.iter().map(|(s, n)| (*s, *n))
     }
 }
 
@@ -66,24 +61,14 @@ impl Masked {
 /// `counts`.
 #[must_use]
 pub fn mask_text(text: &str, counts: &mut Masked) -> Option<String> {
-    let complete = Text {
-        bytes: text.as_bytes(),
-        complete: true,
-    };
-    let (matches, _) = scan(complete, 0);
-    replace(text, &matches, counts)
+    replace(text, &scan_complete(text), counts)
 }
 
 /// The byte ranges that [`mask_text`] would mask, in order and without overlaps. For callers that show an excerpt of a
 /// text.
 #[must_use]
 pub fn credentials(text: &str) -> Vec<Range<usize>> {
-    let complete = Text {
-        bytes: text.as_bytes(),
-        complete: true,
-    };
-    let (matches, _) = scan(complete, 0);
-    matches.iter().map(|m| m.start..m.end).collect()
+    scan_complete(text).iter().map(|m| m.start..m.end).collect()
 }
 
 /// The text with a mask in place of each match; `None` if there are none. The matches are added to `counts`.

@@ -2,7 +2,7 @@
 
 use super::read::{Alphabet, Text, backslashes};
 use super::shape::Shape;
-use super::verdict::{CredentialTail, Verdict};
+use super::verdict::{CredentialTail, Verdict, undecided_if};
 
 /// The maximum number of bytes of the label between `BEGIN` and the dashes.
 const LABEL_MAX: usize = 48;
@@ -48,11 +48,7 @@ pub(super) fn judge(text: Text<'_>, start: usize, after: usize) -> Verdict {
     let label = text.from(after);
     let Some(length) = memchr::memchr(b'-', &label[..label.len().min(LABEL_MAX)]) else {
         let may_grow = label.len() < LABEL_MAX && !text.complete;
-        return if may_grow {
-            Verdict::Undecided(start)
-        } else {
-            Verdict::NoCredential
-        };
+        return undecided_if(may_grow, start);
     };
     let is_label = label[..length]
         .iter()
@@ -98,19 +94,10 @@ pub(super) fn judge(text: Text<'_>, start: usize, after: usize) -> Verdict {
 
 /// The end of the header word at `at`; `None` if the text ends before that is known.
 fn header_word(text: Text<'_>, at: usize) -> Option<usize> {
-    let mut end = at;
-    while end - at < HEADER_WORD_MAX {
-        if text.may_arrive(end) {
-            return None;
-        }
-        match text.get(end) {
-            Some(b) if b.is_ascii_graphic() && !matches!(b, b'\\' | b'"' | b'\'' | b'[') => {
-                end += 1;
-            }
-            _ => break,
-        }
-    }
-    Some(end)
+    let next = text.from(at).iter().take(HEADER_WORD_MAX);
+    let is_word = |b: &&u8| b.is_ascii_graphic() && !matches!(**b, b'\\' | b'"' | b'\'' | b'[');
+    let end = at + next.take_while(is_word).count();
+    (end - at == HEADER_WORD_MAX || !text.may_arrive(end)).then_some(end)
 }
 
 /// The end of a key that continues at `at`, and whether the key may become longer when the text grows.

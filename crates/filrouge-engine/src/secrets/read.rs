@@ -114,7 +114,7 @@ impl<'a> Text<'a> {
 
     /// The run of symbols of `alphabet` from `at` on, at most `max` symbols.
     pub(super) fn run(&self, at: usize, alphabet: Alphabet, max: usize) -> Run {
-        let (mut end, mut count) = (at, 0);
+        let (mut end, mut count, mut may_grow) = (at, 0, false);
         while count < max {
             match self.symbol(end, alphabet) {
                 Some(Symbol::Byte(b, length)) if alphabet.contains(b) => {
@@ -126,12 +126,8 @@ impl<'a> Text<'a> {
                             break;
                         }
                         if self.may_arrive(end + dashes) {
-                            let may_grow = true;
-                            return Run {
-                                end,
-                                count,
-                                may_grow,
-                            };
+                            may_grow = true;
+                            break;
                         }
                     }
                     if b == b'.' && alphabet.has_inner_dots() {
@@ -141,12 +137,8 @@ impl<'a> Text<'a> {
                                 if next != b'.' && alphabet.contains(next) => {}
                             Some(Symbol::Byte(..)) => break,
                             Some(Symbol::Incomplete) | None => {
-                                let may_grow = !self.complete;
-                                return Run {
-                                    end,
-                                    count,
-                                    may_grow,
-                                };
+                                may_grow = !self.complete;
+                                break;
                             }
                         }
                     }
@@ -155,19 +147,15 @@ impl<'a> Text<'a> {
                 }
                 Some(Symbol::Byte(..)) => break,
                 Some(Symbol::Incomplete) | None => {
-                    let may_grow = !self.complete;
-                    return Run {
-                        end,
-                        count,
-                        may_grow,
-                    };
+                    may_grow = !self.complete;
+                    break;
                 }
             }
         }
         Run {
             end,
             count,
-            may_grow: false,
+            may_grow,
         }
     }
 

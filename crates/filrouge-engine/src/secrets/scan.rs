@@ -49,10 +49,15 @@ fn for_each_verdict(text: Text<'_>, mut handle: impl FnMut(Verdict)) {
 fn judge(text: Text<'_>, at: usize, length: usize, rule: Rule) -> Verdict {
     let after = at + length;
     match rule {
+        Rule::Sk | Rule::Slack | Rule::SlackApp | Rule::SendGrid | Rule::Filrouge | Rule::Jwt
+            if !text.can_begin_at(at) =>
+        {
+            Verdict::NoCredential
+        }
         Rule::Simple(index) => simple(text, at, after, &SIMPLE_RULES[index]),
         Rule::Sk => compound::sk(text, at, after),
         Rule::Slack => compound::slack(text, at, after),
-        Rule::SlackApp => compound::slack_app(text, at, after),
+        Rule::SlackApp => compound::slack_token(text, at, after, 32),
         Rule::SlackWebhook => compound::slack_webhook(text, after),
         Rule::SendGrid => compound::sendgrid(text, at, after),
         Rule::Telegram => compound::telegram(text, at),
@@ -80,6 +85,12 @@ fn simple(text: Text<'_>, at: usize, after: usize, rule: &SimpleRule) -> Verdict
         return run_of_at_least(text, start, after, rule.min, rule.alphabet, rule.shape);
     }
     run_of_exactly(text, start, after, rule.min, rule.alphabet, rule.shape)
+}
+
+/// The credentials in a complete text, in ascending order. They do not overlap.
+pub(super) fn scan_complete(text: &str) -> Vec<CredentialMatch> {
+    let (bytes, complete) = (text.as_bytes(), true);
+    scan(Text { bytes, complete }, 0).0
 }
 
 /// The credentials in a text that begin at or after `from`, in order and without overlaps. Also returns the position at

@@ -1,7 +1,7 @@
 //! Verdicts: whether the text at an anchor is a credential.
 
 use super::pem;
-use super::read::{Alphabet, Run, Text};
+use super::read::{Alphabet, Text};
 use super::shape::Shape;
 
 /// A credential in a text.
@@ -86,7 +86,7 @@ pub(super) fn run_of_at_least(
 ) -> Verdict {
     let run = text.run(at, alphabet, min);
     if run.count < min {
-        return too_short(run, start);
+        return undecided_if(run.may_grow, start);
     }
     if is_placeholder(&text.bytes[at..run.end]) {
         return Verdict::NoCredential;
@@ -106,7 +106,7 @@ pub(super) fn run_of_exactly(
 ) -> Verdict {
     let run = text.run(at, alphabet, count);
     if run.count < count {
-        return too_short(run, start);
+        return undecided_if(run.may_grow, start);
     }
     let more = text.run(run.end, alphabet, 1);
     if more.may_grow {
@@ -119,9 +119,9 @@ pub(super) fn run_of_exactly(
     Verdict::complete(shape, start, run.end)
 }
 
-/// The verdict on a run that is too short: undecided if it may become longer.
-pub(super) const fn too_short(run: Run, start: usize) -> Verdict {
-    if run.may_grow {
+/// The verdict on a text that is too short: undecided if it may become longer.
+pub(super) const fn undecided_if(may_grow: bool, start: usize) -> Verdict {
+    if may_grow {
         Verdict::Undecided(start)
     } else {
         Verdict::NoCredential

@@ -220,7 +220,11 @@ impl Core {
             }
         };
         let first_attempt = match first.attempt {
-            Some(attempt) => self.await_attempt_end(attempt).await,
+            // `None` if the attempt does not end in time, or its task has panicked.
+            Some(attempt) => {
+                let ended = tokio::time::timeout(ATTEMPT_TIMEOUT, attempt).await;
+                ended.ok().and_then(Result::ok)
+            }
             None => None,
         };
         if let (Some(granted), Some(Ok(stored))) = (&entry.lease, &first_attempt)
@@ -238,14 +242,6 @@ impl Core {
             answer,
             command: Some(command),
         }
-    }
-
-    /// The result of a first attempt; `None` if the attempt does not end in time or its task has panicked.
-    async fn await_attempt_end(&self, attempt: Attempt) -> Option<Result<CommittedWrite, Failure>> {
-        tokio::time::timeout(ATTEMPT_TIMEOUT, attempt)
-            .await
-            .ok()?
-            .ok()
     }
 
     /// Whether the ledger answers a small query in time. A failure other than `store_unavailable` is an answer as well.

@@ -1,6 +1,6 @@
 //! A folder of the spool: queued writes, dead letters, and the lock of the process that uses it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, fchown};
@@ -191,7 +191,7 @@ pub(super) fn read_contents(path: &Path, seal: &Seal) -> io::Result<FolderConten
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         read => read,
     };
-    let mut done = std::collections::BTreeSet::new();
+    let mut done = BTreeSet::new();
     for (nth, name) in [QUEUE, DEAD].into_iter().enumerate() {
         let bytes = read(name)?;
         let scanned = scan(&bytes, seal);
@@ -207,12 +207,7 @@ pub(super) fn read_contents(path: &Path, seal: &Seal) -> io::Result<FolderConten
 }
 
 impl FolderContents {
-    fn add_frame(
-        &mut self,
-        header: Header,
-        body: Vec<u8>,
-        done: &mut std::collections::BTreeSet<u64>,
-    ) {
+    fn add_frame(&mut self, header: Header, body: Vec<u8>, done: &mut BTreeSet<u64>) {
         let last_id = match &header {
             Header::Write(info) | Header::Lease(info, _) => info.id,
             Header::Done { id } => *id,

@@ -258,7 +258,7 @@ fn without_contents(body: &[u8], entropy: &dyn Entropy) -> Option<Vec<u8>> {
         for entry in &mut entries {
             entry.item.parts = RawJson::from_checked("[]".to_owned());
         }
-        Arc::make_mut(start).batch = Batch::seal(entries, entropy).ok()?;
+        Arc::make_mut(start).batch = Batch::pack(entries, entropy).ok()?;
     }
     command.encode()
 }

@@ -37,8 +37,8 @@ pub(super) struct LocalSession {
     key: SessionKey,
     /// The newest known seq in the ledger. The ledger has not assigned a seq to items after it.
     ledger_seq: u64,
-    /// The local seq of the last row that repeats a row of the ledger, including those of the known turns. Rows after
-    /// it are of queued writes.
+    /// The local seq of the last item that the ledger already has, including the items of known turns, which are
+    /// applied again here. Later items come from queued writes.
     ledger_rows_end: u64,
     /// Turns that were begun by another process. Only their ids are known, from items that were appended to them.
     partial_turns: HashSet<TurnId>,
@@ -136,7 +136,8 @@ impl LocalSession {
         // The ledger has already granted the caller access to the session.
         command.scope = Scope::new(tenant.clone(), Viewer::Operator).with_fence(fence);
         match &mut command.write {
-            // Only the ledger can compare the expected seq with its token.
+            // The seqs here are local, so only the ledger can compare the expected seq with the session's newest one.
+            // It does so when the spool is drained.
             Write::Append(append) if append.expected_seq.is_some() => {
                 Arc::make_mut(append).expected_seq = None;
             }

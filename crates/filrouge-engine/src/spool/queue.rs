@@ -51,7 +51,7 @@ pub(super) fn with_item_ids(command: Command, entropy: &dyn Entropy) -> Result<C
         entry.item.item_id = Some(id.map_err(internal)?);
     }
     let append = Append {
-        batch: Batch::seal(entries, entropy)?,
+        batch: Batch::pack(entries, entropy)?,
         ..Arc::unwrap_or_clone(append)
     };
     let write = Write::Append(Arc::new(append));

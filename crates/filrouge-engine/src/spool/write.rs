@@ -330,6 +330,10 @@ impl Core {
     /// # Errors
     /// `store_unavailable` if the ledger is unavailable, or if the queue is not drained within [`DRAIN_TIMEOUT`].
     pub(super) async fn wait_until_drained(&self, key: &SessionKey) -> Result<(), Failure> {
+        let waits = |why: &str| {
+            let what = format!("writes of session {:?} {why}", key.1.as_str());
+            Err(unavailable(&what))
+        };
         let deadline = Instant::now() + DRAIN_TIMEOUT;
         let mut drained = self.drained.subscribe();
         loop {
@@ -342,18 +346,10 @@ impl Core {
                 state.down.clone().filter(|_| state.is_ledger_unavailable())
             };
             if let Some(down) = down {
-                let what = format!(
-                    "writes of session {:?} wait for the ledger: {down}",
-                    key.1.as_str()
-                );
-                return Err(unavailable(&what));
+                return waits(&format!("wait for the ledger: {down}"));
             }
             if Instant::now() >= deadline {
-                let what = format!(
-                    "writes of session {:?} are still on their way to the ledger",
-                    key.1.as_str()
-                );
-                return Err(unavailable(&what));
+                return waits("are still on their way to the ledger");
             }
             // The timeout is needed because no signal is sent when the ledger becomes unavailable during the wait.
             let _ = tokio::time::timeout(Duration::from_millis(50), drained.changed()).await;

@@ -262,10 +262,7 @@ impl Recording {
         transcript: &Transcript,
         failure: &Failure,
     ) -> Result<Turn, Failure> {
-        let deltas = self.final_deltas(transcript);
-        if !deltas.is_empty() {
-            self.draft(deltas).await?;
-        }
+        self.flush_all(transcript).await?;
         let error = StreamError::new(failure.code.as_str(), &failure.detail);
         let item = ItemBody::new(Role::System, Channel::Error, error_parts(&error));
         let entries = self.mask_items(vec![item])?;
@@ -294,10 +291,7 @@ impl Recording {
 
     async fn write_interruption(&mut self, transcript: &mut Transcript) -> Result<Turn, Failure> {
         self.advance(transcript).await?;
-        let deltas = self.final_deltas(transcript);
-        if !deltas.is_empty() {
-            self.draft(deltas).await?;
-        }
+        self.flush_all(transcript).await?;
         let interrupt = Interrupt {
             session_id: self.session_id.clone(),
             turn_id: self.turn_id,

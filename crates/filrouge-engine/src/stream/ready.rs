@@ -1,5 +1,6 @@
 //! Converts complete blocks into items.
 
+use filrouge_store::read::merge_metadata;
 use filrouge_types::{Channel, ItemBody, RawJson, Role};
 
 use super::block::{StreamBlock, object, parts};
@@ -133,15 +134,11 @@ impl Transcript {
 
     /// Adds the usage and the metadata from the end of the response to `item`.
     fn finish_item(&self, item: &mut ItemBody) {
-        item.usage = self.usage.clone().map(RawJson::from_checked);
-        let block_metadata = item.metadata.take();
-        let reported = object(&self.metadata);
-        item.metadata = match (block_metadata, reported) {
-            (Some(block_metadata), reported) => Some(filrouge_store::read::merge_metadata(
-                Some(&block_metadata),
-                reported.as_ref(),
-            )),
-            (None, reported) => reported,
+        let (usage, reported) = self.reported();
+        item.usage = usage;
+        item.metadata = match &item.metadata {
+            Some(of_block) => Some(merge_metadata(Some(of_block), reported.as_ref())),
+            None => reported,
         };
     }
 

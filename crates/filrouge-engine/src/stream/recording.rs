@@ -304,9 +304,9 @@ impl Recording {
         }
     }
 
-    /// Like [`Self::new_deltas`], for a stream from which no more text will arrive. Includes text that was held back
-    /// because it might have become a credential.
-    pub(super) fn final_deltas(&mut self, transcript: &Transcript) -> Vec<Delta> {
+    /// Like [`Self::flush`], for a stream from which no more text will arrive. Includes text that was held back because
+    /// it might have become a credential.
+    pub(super) async fn flush_all(&mut self, transcript: &Transcript) -> Result<(), Failure> {
         self.new_deltas(transcript);
         for block in transcript.blocks() {
             for (index, part) in block.parts.iter().enumerate() {
@@ -315,7 +315,7 @@ impl Recording {
                 }
             }
         }
-        self.new_deltas(transcript)
+        self.flush(transcript).await
     }
 
     pub(super) fn head(
@@ -382,7 +382,7 @@ impl Recording {
         Ok(Arc::new(Append {
             session_id: self.session_id.clone(),
             turn_id: self.turn_id,
-            batch: Batch::seal(entries, self.core.entropy.as_ref())?,
+            batch: Batch::pack(entries, self.core.entropy.as_ref())?,
             expected_seq: None,
             progress: Some(DraftProgress {
                 stream: self.stream,

@@ -112,10 +112,7 @@ impl Transcript {
     pub fn add_item(&mut self, role: Role, channel: Channel, parts: String) -> PieceId {
         let parts = streamed_parts(parts);
         let piece = self.begin(PieceKind::Complete, None, Some((role, channel)), 0);
-        self.add_memory(piece.block, parts.len());
-        if let Some(part) = self.part(piece) {
-            part.text = parts;
-        }
+        self.replace(piece, &parts);
         self.finish(piece);
         piece
     }
@@ -125,10 +122,7 @@ impl Transcript {
     pub fn add_part(&mut self, part: &str, alternative: u32) -> PieceId {
         let part = streamed_part(part);
         let piece = self.begin_message(PieceKind::Complete, alternative, true);
-        self.add_memory(piece.block, part.len());
-        if let Some(p) = self.part(piece) {
-            p.text = part;
-        }
+        self.replace(piece, &part);
         piece
     }
 
@@ -194,11 +188,7 @@ impl Transcript {
         };
         part.text.push_str(inner);
         // Arguments are kept twice: as received, and masked for the draft.
-        let copies = if part.kind == PieceKind::ToolCall {
-            2
-        } else {
-            1
-        };
+        let copies = 1 + usize::from(part.kind == PieceKind::ToolCall);
         self.add_memory(piece.block, inner.len() * copies);
         true
     }
@@ -231,10 +221,7 @@ impl Transcript {
     /// Sets a member of a piece's part to raw JSON, and replaces an earlier value.
     pub fn set(&mut self, piece: PieceId, name: &'static str, raw: &str) {
         let Some(part) = self.part(piece) else { return };
-        match part.members.iter_mut().find(|(n, _)| *n == name) {
-            Some((_, value)) => raw.clone_into(value),
-            None => part.members.push((name, raw.to_owned())),
-        }
+        set(&mut part.members, name, raw);
         self.add_memory(piece.block, raw.len());
     }
 

@@ -79,7 +79,7 @@ impl Turns {
             let append = Append {
                 session_id,
                 turn_id,
-                batch: Batch::seal(entries, self.entropy.as_ref())?,
+                batch: Batch::pack(entries, self.entropy.as_ref())?,
                 expected_seq,
                 progress: None,
             };

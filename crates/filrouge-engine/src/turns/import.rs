@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use filrouge_store::chain::fingerprint;
 use filrouge_store::command::{NewSession, Scope, Write};
-use filrouge_store::record::{CloseEvent, Event, StartEvent, item_fingerprint};
+use filrouge_store::record::{CloseEvent, Event, StartEvent};
 use filrouge_types::{
     Application, ErrorCode, Failure, ItemBody, ItemId, RawJson, RequestId, SessionId, Turn,
     TurnStatus,
@@ -13,6 +13,7 @@ use filrouge_types::{
 
 use crate::caller::{Caller, Permission};
 use crate::engine::Turns;
+use crate::utterances::items_fingerprint;
 use crate::validate::Author;
 use crate::written::Written;
 
@@ -171,19 +172,9 @@ impl Turns {
 }
 
 fn turn_fingerprint(turn: &ImportedTurn) -> [u8; 16] {
-    let mut pieces = vec![b"import".to_vec(), vec![turn.status.code()]];
-    pieces.push(
-        turn.metadata
-            .as_ref()
-            .map_or_else(Vec::new, |m| m.as_str().as_bytes().to_vec()),
-    );
-    pieces.extend(
-        turn.items
-            .iter()
-            .map(|item| item_fingerprint(item).to_vec()),
-    );
-    let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
-    fingerprint(&pieces)
+    let metadata = turn.metadata.as_ref().map_or("", RawJson::as_str);
+    let status = [turn.status.code()];
+    items_fingerprint(&[b"import", &status, metadata.as_bytes()], &turn.items)
 }
 
 /// Seven characters that identify a turn's content and the number of its version. Together with `~` they take eight

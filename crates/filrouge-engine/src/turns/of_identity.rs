@@ -4,7 +4,7 @@ use filrouge_store::command::{Scope, SessionFilter};
 use filrouge_store::read::{
     TurnPage, VerifiedSession, VerifiedSnapshot, in_session, turn_content_len,
 };
-use filrouge_store::rows::{RECORDS_BYTES, SessionPk, TurnRow, View};
+use filrouge_store::rows::{RECORDS_BYTES, TurnRow, View};
 use filrouge_types::{Failure, IdentityId, Turn, TurnStatus};
 
 use crate::caller::{Caller, Permission};
@@ -60,27 +60,6 @@ impl Turns {
     }
 }
 
-/// The position at which a page continues: with the turns below `ordinal` in session `pk`, and then with the sessions
-/// that were created before that session.
-#[derive(Clone, Copy)]
-struct PagePosition {
-    pk: SessionPk,
-    ordinal: u64,
-}
-
-impl PagePosition {
-    const fn pack(self) -> u64 {
-        (self.pk << 32) | self.ordinal
-    }
-
-    const fn unpack(cursor: u64) -> Self {
-        Self {
-            pk: cursor >> 32,
-            ordinal: cursor & 0xffff_ffff,
-        }
-    }
-}
-
 /// A page that is being filled.
 struct PageBuilder<'a> {
     query: &'a IdentityTurns,
@@ -98,9 +77,11 @@ fn page<V: View + ?Sized>(
         identity_id: Some(query.identity_id.clone()),
         ..SessionFilter::default()
     };
-    let start = query.cursor.map(PagePosition::unpack);
+    // A page continues with the turns below an ordinal in a session, and then with the sessions that were created before
+    // that session. The cursor is the session's key, shifted, and the ordinal.
+    let start = query.cursor.map(|at| (at >> 32, at & 0xffff_ffff));
     // The list of sessions begins below its cursor, so one is added to include session `pk`.
-    let mut cursor = start.map(|p| (p.pk + 1).to_string());
+    let mut cursor = start.map(|(pk, _)| (pk + 1).to_string());
     let mut builder = PageBuilder {
         query,
         turns: Vec::new(),
@@ -114,16 +95,15 @@ fn page<V: View + ?Sized>(
         for session in sessions {
             let id = session.session_id;
             let loaded = snapshot.get(scope, &id)?;
-            let below = start.filter(|p| p.pk == loaded.pk).map(|p| p.ordinal);
+            let below = start
+                .filter(|(pk, _)| *pk == loaded.pk)
+                .map(|(_, ordinal)| ordinal);
             let next_ordinal = in_session(&id, builder.add_session(snapshot, &loaded, below))?;
             examined += 1;
             let next_ordinal = next_ordinal.or((examined == SESSIONS_EXAMINED_MAX).then_some(0));
             if let Some(ordinal) = next_ordinal {
-                let position = PagePosition {
-                    pk: loaded.pk,
-                    ordinal,
-                };
-                return Ok((builder.turns, Some(position.pack().to_string())));
+                let position = (loaded.pk << 32) | ordinal;
+                return Ok((builder.turns, Some(position.to_string())));
             }
         }
         if next.is_none() {

@@ -91,10 +91,8 @@ impl Turns {
             replaces: None,
             past: Some(past),
         };
-        let (turn, _) = self
-            .start_with_origin(scope, session, request, origin)
-            .await?;
-        Ok(turn)
+        let started = self.start_with_origin(scope, session, request, origin);
+        Ok(started.await?.0)
     }
 
     async fn start_with_origin(
@@ -151,10 +149,8 @@ impl Turns {
             replaces: Some(old),
             past: None,
         };
-        let (turn, _) = self
-            .start_with_origin(scope, session, request, origin)
-            .await?;
-        Ok(turn)
+        let started = self.start_with_origin(scope, session, request, origin);
+        Ok(started.await?.0)
     }
 
     fn check_start(&self, request: &StartTurn) -> Result<(), Failure> {
@@ -300,7 +296,7 @@ impl Turns {
         if let (Some(entry), Some(last)) = (entries.last_mut(), last) {
             entry.events.push(last);
         }
-        let batch = Batch::seal(entries, self.entropy.as_ref())?;
+        let batch = Batch::pack(entries, self.entropy.as_ref())?;
         Ok(Start {
             session,
             event,

@@ -13,12 +13,6 @@ const SWEEP_MAX: usize = 100_000;
 /// The maximum number of items of a turn that are examined to find out whether the turn waits for a human.
 const ITEMS_MAX: usize = 10_000;
 
-struct IdleTurn {
-    tenant: TenantId,
-    session: SessionId,
-    turn: TurnRow,
-}
-
 impl Upkeep {
     /// Interrupts abandoned turns, and returns their number. Two kinds of turns are abandoned:
     ///
@@ -38,11 +32,9 @@ impl Upkeep {
                 let mut idle = Vec::new();
                 for (pk, turn) in snapshot.view.idle_turns(before, SWEEP_MAX)? {
                     match snapshot.view.session_by_pk(pk) {
-                        Ok(Some(stored)) => idle.push(IdleTurn {
-                            tenant: stored.row.tenant_id,
-                            session: stored.row.session_id,
-                            turn,
-                        }),
+                        Ok(Some(stored)) => {
+                            idle.push((stored.row.tenant_id, stored.row.session_id, turn));
+                        }
                         Ok(None) => {}
                         Err(error) => {
                             tracing::error!(turn_id = %turn.turn_id, %error, "a silent turn's session cannot be read");
@@ -53,12 +45,11 @@ impl Upkeep {
             })
             .await?;
         let mut interrupted = abandoned;
-        for idle in idle {
-            match self.interrupt(&idle, before).await {
-                Ok(true) => interrupted += 1,
-                Ok(false) => {}
+        for (tenant, session, turn) in idle {
+            match self.interrupt(tenant, &session, &turn, before).await {
+                Ok(done) => interrupted += u64::from(done),
                 Err(error) => {
-                    tracing::error!(session_id = %idle.session, turn_id = %idle.turn.turn_id, %error,
+                    tracing::error!(session_id = %session, turn_id = %turn.turn_id, %error,
                         "a silent turn cannot be marked as interrupted");
                 }
             }
@@ -123,19 +114,20 @@ impl Upkeep {
         Ok(interrupted)
     }
 
-    async fn interrupt(&self, idle: &IdleTurn, before: Timestamp) -> Result<bool, Failure> {
-        let scope = Scope {
-            tenant: idle.tenant.clone(),
-            viewer: Viewer::Operator,
-            token: None,
-            fence: None,
-        };
-        if self.waits_for_human(&scope, idle).await? {
+    async fn interrupt(
+        &self,
+        tenant: TenantId,
+        session: &SessionId,
+        turn: &TurnRow,
+        before: Timestamp,
+    ) -> Result<bool, Failure> {
+        let scope = Scope::new(tenant, Viewer::Operator);
+        if self.waits_for_human(&scope, session, turn).await? {
             return Ok(false);
         }
         let interrupt = Interrupt {
-            session_id: idle.session.clone(),
-            turn_id: idle.turn.turn_id,
+            session_id: session.clone(),
+            turn_id: turn.turn_id,
             before,
             stream: None,
         };
@@ -143,18 +135,20 @@ impl Upkeep {
     }
 
     /// Whether the turn waits for a human: its newest human-in-the-loop item is a request.
-    async fn waits_for_human(&self, scope: &Scope, idle: &IdleTurn) -> Result<bool, Failure> {
-        let (mut after, mut waits) = (idle.turn.first_seq - 1, false);
+    async fn waits_for_human(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        turn: &TurnRow,
+    ) -> Result<bool, Failure> {
+        let (mut after, mut waits) = (turn.first_seq - 1, false);
         let mut examined = 0;
-        while after < idle.turn.last_seq && examined < ITEMS_MAX {
-            let (items, _) = self.ledger.items(scope, &idle.session, after, 500).await?;
+        while after < turn.last_seq && examined < ITEMS_MAX {
+            let (items, _) = self.ledger.items(scope, session, after, 500).await?;
             let Some(last) = items.last() else { break };
             after = last.seq;
             examined += items.len();
-            for item in items
-                .iter()
-                .filter(|i| i.turn_id == Some(idle.turn.turn_id))
-            {
+            for item in items.iter().filter(|i| i.turn_id == Some(turn.turn_id)) {
                 match item.body.channel {
                     Channel::HitlRequest => waits = true,
                     Channel::HitlResponse => waits = false,

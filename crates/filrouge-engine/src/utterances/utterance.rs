@@ -298,7 +298,7 @@ impl Utterance {
         let append = Append {
             session_id: self.session_id.clone(),
             turn_id: self.turn_id,
-            batch: Batch::seal(entries, self.core.entropy.as_ref())?,
+            batch: Batch::pack(entries, self.core.entropy.as_ref())?,
             expected_seq: None,
             progress: Some(DraftProgress {
                 stream: self.stream,

@@ -71,20 +71,16 @@ impl ExportCursor {
         let mut parts = cursor.splitn(4, '.');
         let mut next = || parts.next();
         let position = (|| {
-            let format = match next()? {
-                "md" => Form::Markdown,
-                "html" => Form::Html,
-                "json" => Form::Json,
-                _ => return None,
-            };
-            let offset = next()?.parse().ok()?;
-            let updated = next()?.parse().ok()?;
-            let session = next()?.to_owned();
             Some(Self {
-                session,
-                format,
-                offset,
-                updated,
+                format: match next()? {
+                    "md" => Form::Markdown,
+                    "html" => Form::Html,
+                    "json" => Form::Json,
+                    _ => return None,
+                },
+                offset: next()?.parse().ok()?,
+                updated: next()?.parse().ok()?,
+                session: next()?.to_owned(),
             })
         })();
         position.ok_or_else(|| {
@@ -213,7 +209,6 @@ impl Readable for Page {
             "Session {id} as {form}, characters {first} to {last} of {total}, each line after `> `:"
         );
         write_quoted(out, &self.content);
-        let next = self.next_cursor.as_deref();
-        write_end(out, &self.notices, next.map(|cursor| ("More", cursor)));
+        write_end(out, &self.notices, "More", self.next_cursor.as_deref());
     }
 }

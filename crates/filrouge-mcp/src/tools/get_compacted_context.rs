@@ -96,9 +96,7 @@ impl Readable for CompactedContext {
         );
         messages::write_messages(out, &self.messages);
         out.push('\n');
-        let earlier = self.previous_cursor.as_deref();
-        write_end(out, &[], earlier.map(|cursor| ("Before this", cursor)));
-        let next = self.next_cursor.as_deref();
-        write_end(out, &self.notices, next.map(|cursor| ("More", cursor)));
+        write_end(out, &[], "Before this", self.previous_cursor.as_deref());
+        write_end(out, &self.notices, "More", self.next_cursor.as_deref());
     }
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::{Count, Tool, page_chars, row_limit};
 use crate::call::Call;
 use crate::refusal::Refusal;
-use crate::text::{Readable, messages, origins, quoted_if_needed, with_noun, write_end, write_row};
+use crate::text::{Readable, messages, name_list, origins, with_noun, write_end, write_row};
 
 pub(super) struct GetSessionHistory;
 
@@ -74,22 +74,12 @@ impl Readable for History {
         let total = with_noun(total, "message", "messages");
         let _ = writeln!(out, "{shown} of {total}.");
         if !self.children.is_empty() {
-            let children: Vec<String> = self
-                .children
-                .iter()
-                .map(|id| quoted_if_needed(id))
-                .collect();
-            let _ = writeln!(out, "It has started: {}", children.join(", "));
+            let _ = writeln!(out, "It has started: {}", name_list(&self.children));
         }
         messages::write_messages(out, &self.messages);
         out.push('\n');
-        let earlier = self.previous_cursor.as_deref();
-        write_end(out, &[], earlier.map(|cursor| ("Earlier messages", cursor)));
-        let later = self.next_cursor.as_deref();
-        write_end(
-            out,
-            &self.notices,
-            later.map(|cursor| ("Later messages", cursor)),
-        );
+        let (earlier, later) = (&self.previous_cursor, &self.next_cursor);
+        write_end(out, &[], "Earlier messages", earlier.as_deref());
+        write_end(out, &self.notices, "Later messages", later.as_deref());
     }
 }

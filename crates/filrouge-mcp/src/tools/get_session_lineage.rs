@@ -53,7 +53,7 @@ impl Readable for Lineage {
         if self.cycle {
             out.push_str("Its parents form a cycle.\n");
         }
-        write_end(out, &self.notices, None);
+        write_end(out, &self.notices, "", None);
     }
 }
 

@@ -8,7 +8,8 @@ use super::{SessionArguments, Tool};
 use crate::call::Call;
 use crate::refusal::Refusal;
 use crate::text::{
-    Readable, format_duration, json_name, origins, quoted_if_needed, write_end, write_row,
+    Readable, format_duration, json_name, name_list, origins, quoted_if_needed, write_end,
+    write_row,
 };
 
 pub(super) struct GetSessionStats;
@@ -35,12 +36,7 @@ impl Readable for SessionStats {
     fn write(&self, out: &mut String) {
         out.push_str("Session ");
         write_row(out, &self.session);
-        let agents: Vec<String> = self
-            .agents
-            .iter()
-            .map(|name| quoted_if_needed(name))
-            .collect();
-        let (duration, agents) = (format_duration(self.duration), agents.join(", "));
+        let (duration, agents) = (format_duration(self.duration), name_list(&self.agents));
         let _ = writeln!(
             out,
             "From creation to last change: {duration}. Agents: {agents}"
@@ -50,7 +46,7 @@ impl Readable for SessionStats {
         write_sums(out, "Without copied messages", &self.without_copied);
         let rules: Vec<String> = self.token_rules.iter().map(json_name).collect();
         let _ = writeln!(out, "How tokens were read: {}", rules.join(", "));
-        write_end(out, &self.notices, None);
+        write_end(out, &self.notices, "", None);
     }
 }
 

@@ -88,7 +88,6 @@ impl Readable for Sessions {
             out.push_str("- ");
             write_row(out, session);
         }
-        let next = self.next_cursor.as_deref();
-        write_end(out, &self.notices, next.map(|cursor| ("More", cursor)));
+        write_end(out, &self.notices, "More", self.next_cursor.as_deref());
     }
 }

@@ -69,14 +69,10 @@ impl Tool for SearchSessions {
     type Answer = Results;
 
     fn answer(call: &Call<'_>, arguments: Arguments) -> Result<Results, Refusal> {
-        let excluded = arguments.exclude_session.as_deref();
-        let exclude_session = excluded
-            .map(|id| call.resolve_session(Some(id)))
-            .transpose()?;
-        let requested = arguments.session_id.as_deref();
-        let session_id = requested
-            .map(|id| call.resolve_session(Some(id)))
-            .transpose()?;
+        let resolve = |id: Option<String>| {
+            let resolved = id.map(|id| call.resolve_session(Some(id.as_str())));
+            resolved.transpose()
+        };
         // On a later page, times such as 7d are counted from the time at which the first page was requested.
         let first_page_at = arguments.cursor.as_deref().and_then(started_at);
         let now = first_page_at.and_then(Timestamp::from_millis);
@@ -93,8 +89,8 @@ impl Tool for SearchSessions {
             since: arguments.start_date.map(|when| when.start_ms(now)),
             until: arguments.end_date.map(|when| when.end_ms(now)),
             source: arguments.source.map(|program| program.0),
-            exclude_session,
-            session_id,
+            exclude_session: resolve(arguments.exclude_session)?,
+            session_id: resolve(arguments.session_id)?,
             limit: row_limit("limit", arguments.limit)?,
             excerpts: row_limit("excerpts", arguments.excerpts)?,
             cursor: arguments.cursor,
@@ -126,11 +122,7 @@ impl Readable for Results {
                 .for_each(|excerpt| write_excerpt(out, excerpt));
         }
         let next = self.next_cursor.as_deref();
-        write_end(
-            out,
-            &self.notices,
-            next.map(|cursor| ("More sessions", cursor)),
-        );
+        write_end(out, &self.notices, "More sessions", next);
     }
 }
 

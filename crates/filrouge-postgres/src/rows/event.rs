@@ -1,7 +1,7 @@
 //! Reads the table `event`.
 
-use filrouge_store::rows::{EventPosition, EventRow, SessionPk, collect_until_full};
-use filrouge_types::{Failure, Timestamp};
+use filrouge_store::rows::{EventPosition, EventRow, SessionPk, collect_until_full, event_key};
+use filrouge_types::{EventKey, Failure, Timestamp};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -26,13 +26,13 @@ fn read(row: &Row) -> Result<EventRow, Failure> {
 pub(super) fn by_key(
     rows: &Rows<'_>,
     pk: SessionPk,
-    key: [u8; 16],
+    key: &EventKey,
 ) -> Result<Option<EventRow>, Failure> {
     static SQL: Sql = Sql::new(
         "SELECT number, data, at FROM filrouge.event WHERE session_pk = $1 AND key = $2",
         &[Type::INT8, Type::UUID],
     );
-    let fetched = rows.query_opt(&SQL, &[&sql_int(pk), &Uuid::from_bytes(key)])?;
+    let fetched = rows.query_opt(&SQL, &[&sql_int(pk), &Uuid::from_bytes(event_key(key))])?;
     fetched.as_ref().map(read).transpose()
 }
 

@@ -69,7 +69,8 @@ pub(super) fn session_of(rows: &Rows<'_>, id: &TurnId) -> Result<Option<SessionP
 pub(super) fn page(
     rows: &Rows<'_>,
     pk: SessionPk,
-    (from, to): (u64, u64),
+    from: u64,
+    to: u64,
     descending: bool,
     limit: usize,
 ) -> Result<Vec<TurnRow>, Failure> {

@@ -12,7 +12,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use crate::rows::{open_since, sql_int};
-use crate::session::{Session, Sql};
+use crate::session::{Param, Session, Sql};
 
 mod sessions;
 mod side_rows;
@@ -234,10 +234,10 @@ impl Pending {
             send_turns(session, &INSERT_TURNS, &self.new_turns),
             send_turns(session, &UPDATE_TURNS, &self.changed_turns),
             self.send_agents(session),
-            self.send_drafts(session),
+            send_encoded(session, &PUT_DRAFTS, &self.drafts),
             self.send_chunks(session),
             side_rows::insert_events(session, &self.events),
-            side_rows::put_checkpoints(session, &self.checkpoints),
+            send_encoded(session, &PUT_CHECKPOINTS, &self.checkpoints),
             self.send_heads(session),
             self.send_log(session),
         )?;
@@ -245,101 +245,43 @@ impl Pending {
     }
 
     async fn send_heads(&self, session: &Session) -> Result<(), Error> {
-        if self.heads.is_empty() {
-            return Ok(());
-        }
         let pks: Vec<i64> = self.heads.keys().map(|pk| sql_int(*pk)).collect();
         let data: Vec<&[u8]> = self.heads.values().map(Vec::as_slice).collect();
-        session.query(&PUT_HEADS, &[&pks, &data]).await.map(drop)
+        send_columns(session, &PUT_HEADS, pks.len(), &[&pks, &data]).await
     }
 
     async fn send_records(&self, session: &Session) -> Result<(), Error> {
-        if self.records.is_empty() {
-            return Ok(());
-        }
-        let column =
-            |n: fn(&RecordRow) -> u64| self.records.iter().map(move |(_, r)| sql_int(n(r)));
+        let rows = || self.records.iter().map(|(_, row)| row);
         let pks: Vec<i64> = self.records.iter().map(|(pk, _)| sql_int(*pk)).collect();
-        let seqs: Vec<i64> = column(|r| r.first_seq).collect();
-        let counts: Vec<i64> = column(|r| r.count).collect();
-        let heads: Vec<&[u8]> = self
-            .records
-            .iter()
-            .map(|(_, r)| r.head.as_slice())
-            .collect();
-        let bodies: Vec<&[u8]> = self
-            .records
-            .iter()
-            .map(|(_, r)| r.body.as_slice())
-            .collect();
-        session
-            .query(&INSERT_RECORDS, &[&pks, &seqs, &counts, &heads, &bodies])
-            .await
-            .map(drop)
+        let seqs: Vec<i64> = rows().map(|r| sql_int(r.first_seq)).collect();
+        let counts: Vec<i64> = rows().map(|r| sql_int(r.count)).collect();
+        let heads: Vec<&[u8]> = rows().map(|r| r.head.as_slice()).collect();
+        let bodies: Vec<&[u8]> = rows().map(|r| r.body.as_slice()).collect();
+        let params: [Param<'_>; 5] = [&pks, &seqs, &counts, &heads, &bodies];
+        send_columns(session, &INSERT_RECORDS, pks.len(), &params).await
     }
 
     async fn send_keys(&self, session: &Session) -> Result<(), Error> {
-        if self.keys.is_empty() {
-            return Ok(());
-        }
         let pks: Vec<i64> = self.keys.iter().map(|(pk, ..)| sql_int(*pk)).collect();
-        let keys: Vec<Uuid> = self
-            .keys
-            .iter()
-            .map(|(_, key, _)| Uuid::from_bytes(*key))
-            .collect();
+        let keys = self.keys.iter().map(|(_, key, _)| *key);
+        let keys: Vec<Uuid> = keys.map(Uuid::from_bytes).collect();
         let seqs: Vec<i64> = self.keys.iter().map(|(.., seq)| sql_int(*seq)).collect();
-        session
-            .query(&INSERT_KEYS, &[&pks, &keys, &seqs])
-            .await
-            .map(drop)
+        send_columns(session, &INSERT_KEYS, pks.len(), &[&pks, &keys, &seqs]).await
     }
 
     async fn send_agents(&self, session: &Session) -> Result<(), Error> {
-        if self.agents.is_empty() {
-            return Ok(());
-        }
         let pks: Vec<i64> = self.agents.iter().map(|(pk, _)| sql_int(*pk)).collect();
         let agents: Vec<&[u8]> = self.agents.iter().map(|(_, a)| a.as_bytes()).collect();
-        session
-            .query(&INSERT_AGENTS, &[&pks, &agents])
-            .await
-            .map(drop)
-    }
-
-    async fn send_drafts(&self, session: &Session) -> Result<(), Error> {
-        if self.drafts.is_empty() {
-            return Ok(());
-        }
-        let pks: Vec<i64> = self.drafts.keys().map(|(pk, _)| sql_int(*pk)).collect();
-        let places: Vec<i64> = self
-            .drafts
-            .keys()
-            .map(|(_, place)| sql_int(*place))
-            .collect();
-        let data: Vec<&[u8]> = self.drafts.values().map(Vec::as_slice).collect();
-        session
-            .query(&PUT_DRAFTS, &[&pks, &places, &data])
-            .await
-            .map(drop)
+        send_columns(session, &INSERT_AGENTS, pks.len(), &[&pks, &agents]).await
     }
 
     async fn send_chunks(&self, session: &Session) -> Result<(), Error> {
-        if self.chunks.is_empty() {
-            return Ok(());
-        }
-        let pks: Vec<i64> = self.chunks.keys().map(|(pk, ..)| sql_int(*pk)).collect();
-        let places: Vec<i64> = self
-            .chunks
-            .keys()
-            .map(|(_, place, _)| sql_int(*place))
-            .collect();
+        let keys = self.chunks.keys().map(|(pk, place, _)| (*pk, *place));
+        let (pks, places) = key_columns(keys);
         let numbers: Vec<i64> = self.chunks.keys().map(|(.., n)| sql_int(*n)).collect();
         let data: Vec<&[u8]> = self.chunks.values().map(Vec::as_slice).collect();
-        session
-            .query(&INSERT_CHUNKS, &[&pks, &places, &numbers, &data])
-            .await
-            .map(drop)
+        let params: [Param<'_>; 4] = [&pks, &places, &numbers, &data];
+        send_columns(session, &INSERT_CHUNKS, pks.len(), &params).await
     }
 
     async fn send_log(&self, session: &Session) -> Result<(), Error> {
@@ -351,17 +293,43 @@ impl Pending {
     }
 }
 
+/// Runs a statement on `count` rows, of which each parameter contains one column; does nothing without rows.
+async fn send_columns(
+    session: &Session,
+    sql: &'static Sql,
+    count: usize,
+    columns: &[Param<'_>],
+) -> Result<(), Error> {
+    if count == 0 {
+        return Ok(());
+    }
+    session.query(sql, columns).await.map(drop)
+}
+
+/// The two columns of these keys, which are a session's number and, for example, a place.
+fn key_columns(keys: impl IntoIterator<Item = (SessionPk, u64)>) -> (Vec<i64>, Vec<i64>) {
+    let columns = keys.into_iter().map(|(pk, n)| (sql_int(pk), sql_int(n)));
+    columns.unzip()
+}
+
 async fn send_deletes(
     session: &Session,
     sql: &'static Sql,
     keys: &BTreeSet<(SessionPk, u64)>,
 ) -> Result<(), Error> {
-    if keys.is_empty() {
-        return Ok(());
-    }
-    let pks: Vec<i64> = keys.iter().map(|(pk, _)| sql_int(*pk)).collect();
-    let places: Vec<i64> = keys.iter().map(|(_, place)| sql_int(*place)).collect();
-    session.query(sql, &[&pks, &places]).await.map(drop)
+    let (pks, places) = key_columns(keys.iter().copied());
+    send_columns(session, sql, pks.len(), &[&pks, &places]).await
+}
+
+/// Sends drafts or checkpoints, which are encoded.
+async fn send_encoded(
+    session: &Session,
+    sql: &'static Sql,
+    rows: &BTreeMap<(SessionPk, u64), Vec<u8>>,
+) -> Result<(), Error> {
+    let (pks, places) = key_columns(rows.keys().copied());
+    let data: Vec<&[u8]> = rows.values().map(Vec::as_slice).collect();
+    send_columns(session, sql, pks.len(), &[&pks, &places, &data]).await
 }
 
 async fn send_turns(
@@ -369,20 +337,12 @@ async fn send_turns(
     sql: &'static Sql,
     rows: &BTreeMap<(SessionPk, u64), TurnRow>,
 ) -> Result<(), Error> {
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let pks: Vec<i64> = rows.keys().map(|(pk, _)| sql_int(*pk)).collect();
-    let places: Vec<i64> = rows.keys().map(|(_, place)| sql_int(*place)).collect();
-    let ids: Vec<Uuid> = rows
-        .values()
-        .map(|t| Uuid::from_bytes(*t.turn_id.as_bytes()))
-        .collect();
+    let (pks, places) = key_columns(rows.keys().copied());
+    let ids = rows.values().map(|t| *t.turn_id.as_bytes());
+    let ids: Vec<Uuid> = ids.map(Uuid::from_bytes).collect();
     let since: Vec<Option<i64>> = rows.values().map(open_since).collect();
     let open: Vec<bool> = since.iter().map(Option::is_some).collect();
     let data: Vec<Vec<u8>> = rows.values().map(TurnRow::encode).collect();
-    session
-        .query(sql, &[&pks, &places, &ids, &open, &since, &data])
-        .await
-        .map(drop)
+    let params: [Param<'_>; 6] = [&pks, &places, &ids, &open, &since, &data];
+    send_columns(session, sql, pks.len(), &params).await
 }

@@ -8,7 +8,7 @@ use filrouge_store::rows::{
 use filrouge_types::{Failure, ItemId, RequestId};
 use tokio_postgres::types::Type;
 
-use super::Stage;
+use super::{Pending, Stage};
 use crate::rows::sql_int;
 use crate::session::{Param, Sql};
 
@@ -23,10 +23,15 @@ impl Stage<'_> {
         self.flush()?.query_all(sql, params).map(drop)
     }
 
-    fn put_key(&mut self, pk: SessionPk, key: [u8; 16], seq: u64) {
+    /// The buffered rows, to which the caller adds those of one write operation.
+    fn buffer(&mut self) -> &mut Pending {
         self.write_count += 1;
+        self.pending.get_mut()
+    }
+
+    fn put_key(&mut self, pk: SessionPk, key: [u8; 16], seq: u64) {
         self.cache.put_key(pk, key, seq);
-        self.pending.get_mut().insert_key(pk, key, seq);
+        self.buffer().insert_key(pk, key, seq);
     }
 
     /// Permits the database's guards to let this transaction change or delete rows of the session `pk`. The guards read
@@ -41,39 +46,34 @@ impl Stage<'_> {
 
 impl Tx for Stage<'_> {
     fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure> {
-        self.write_count += 1;
         let pk = self.cache.add_session(row);
-        self.pending.get_mut().insert_session(pk, row);
+        self.buffer().insert_session(pk, row);
         Ok(pk)
     }
 
     fn put_head(&mut self, pk: SessionPk, head: &HeadRow) -> Result<(), Failure> {
-        self.write_count += 1;
         if let Some(stored) = self.cache.session_mut(pk) {
             stored.head = Some(head.clone());
         }
-        self.pending.get_mut().put_head(pk, head);
+        self.buffer().put_head(pk, head);
         Ok(())
     }
 
     fn insert_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
-        self.write_count += 1;
         self.cache.put_turn(pk, row);
-        self.pending.get_mut().put_turn(pk, row, true);
+        self.buffer().put_turn(pk, row, true);
         Ok(())
     }
 
     fn update_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
-        self.write_count += 1;
         self.cache.put_turn(pk, row);
-        self.pending.get_mut().put_turn(pk, row, false);
+        self.buffer().put_turn(pk, row, false);
         Ok(())
     }
 
     fn insert_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
-        self.write_count += 1;
         self.cache.put_record(pk, row);
-        let buffered_bytes = self.pending.get_mut().insert_record(pk, row);
+        let buffered_bytes = self.buffer().insert_record(pk, row);
         if buffered_bytes > PENDING_BYTES {
             self.flush()?;
         }
@@ -109,38 +109,33 @@ impl Tx for Stage<'_> {
     }
 
     fn update_session(&mut self, pk: SessionPk, row: &SessionRow) -> Result<(), Failure> {
-        self.write_count += 1;
         if let Some(stored) = self.cache.session_mut(pk) {
             stored.row = row.clone();
         }
-        self.pending.get_mut().change_session(pk, row);
+        self.buffer().change_session(pk, row);
         Ok(())
     }
 
     fn insert_agent(&mut self, pk: SessionPk, agent: &str) -> Result<(), Failure> {
-        self.write_count += 1;
-        self.pending.get_mut().insert_agent(pk, agent);
+        self.buffer().insert_agent(pk, agent);
         Ok(())
     }
 
     fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<(), Failure> {
-        self.write_count += 1;
         self.cache.side_rows_mut().put_event(pk, row);
-        self.pending.get_mut().insert_event(pk, row);
+        self.buffer().insert_event(pk, row);
         Ok(())
     }
 
     fn put_checkpoint(&mut self, pk: SessionPk, row: &CheckpointRow) -> Result<(), Failure> {
-        self.write_count += 1;
         self.cache.side_rows_mut().put_checkpoint(pk, row);
-        self.pending.get_mut().put_checkpoint(pk, row);
+        self.buffer().put_checkpoint(pk, row);
         Ok(())
     }
 
     fn delete_checkpoint(&mut self, pk: SessionPk, seq: u64) -> Result<(), Failure> {
-        self.write_count += 1;
         self.cache.side_rows_mut().delete_checkpoint(pk, seq);
-        self.pending.get_mut().delete_checkpoint(pk, seq);
+        self.buffer().delete_checkpoint(pk, seq);
         Ok(())
     }
 
@@ -180,9 +175,8 @@ impl Tx for Stage<'_> {
     }
 
     fn put_draft(&mut self, pk: SessionPk, row: &DraftRow) -> Result<(), Failure> {
-        self.write_count += 1;
         self.cache.put_draft(pk, row.place, Some(row));
-        self.pending.get_mut().put_draft(pk, row);
+        self.buffer().put_draft(pk, row);
         Ok(())
     }
 
@@ -192,27 +186,23 @@ impl Tx for Stage<'_> {
         place: u64,
         chunk: &DraftChunk,
     ) -> Result<(), Failure> {
-        self.write_count += 1;
-        self.pending.get_mut().insert_chunk(pk, place, chunk);
+        self.buffer().insert_chunk(pk, place, chunk);
         Ok(())
     }
 
     fn clear_draft_chunks(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure> {
-        self.write_count += 1;
-        self.pending.get_mut().clear_chunks(pk, place);
+        self.buffer().clear_chunks(pk, place);
         Ok(())
     }
 
     fn delete_draft(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure> {
-        self.write_count += 1;
         self.cache.put_draft(pk, place, None);
-        self.pending.get_mut().delete_draft(pk, place);
+        self.buffer().delete_draft(pk, place);
         Ok(())
     }
 
     fn insert_log(&mut self, row: &LogRow) -> Result<(), Failure> {
-        self.write_count += 1;
-        self.pending.get_mut().set_log(row);
+        self.buffer().set_log(row);
         Ok(())
     }
 }

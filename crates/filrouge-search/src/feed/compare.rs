@@ -56,7 +56,9 @@ pub(super) fn compare(
     listed: &Listed,
     now: Timestamp,
 ) -> Result<Comparison, Failure> {
-    let as_of = listing_start(now, listed);
+    let age = listed.began.elapsed().as_millis();
+    let age = i64::try_from(age).unwrap_or(i64::MAX);
+    let as_of = Timestamp::from_millis(now.as_millis().saturating_sub(age)).unwrap_or(now);
     let sessions = index
         .state(SessionSelection::Within(&index_scope()))?
         .sessions;
@@ -98,13 +100,6 @@ pub(super) fn compare(
         to_read,
         removed: indexed.into_keys().map(Into::into).collect(),
     })
-}
-
-/// Returns the time at which a listing began.
-fn listing_start(now: Timestamp, listed: &Listed) -> Timestamp {
-    let age = listed.began.elapsed().as_millis();
-    let age = i64::try_from(age).unwrap_or(i64::MAX);
-    Timestamp::from_millis(now.as_millis().saturating_sub(age)).unwrap_or(now)
 }
 
 /// Returns the failure for a source that cannot be listed.

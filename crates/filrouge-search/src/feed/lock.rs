@@ -7,17 +7,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// The acquired lock. It is released when this value is dropped, or by the system when the process ends in any way.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct FeederLock {
+    /// `None` for an index that no other process can open.
     _file: Option<File>,
 }
 
 impl FeederLock {
-    /// Returns the lock of an index that no other process can open; it needs no file.
-    pub(crate) const fn without_file() -> Self {
-        Self { _file: None }
-    }
-
     /// Acquires the lock in the file at `path`, which is created if missing; does not wait. Returns `None` while
     /// another feeder has the lock.
     pub(crate) fn try_acquire(path: &Path) -> io::Result<Option<Self>> {

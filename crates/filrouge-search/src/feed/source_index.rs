@@ -181,7 +181,7 @@ impl SourceIndex {
     /// Acquires the lock for feeding the index; returns `None` while another feeder has it.
     pub(super) fn try_lock(&self) -> Result<Option<FeederLock>, Failure> {
         let Some(path) = &self.lock else {
-            return Ok(Some(FeederLock::without_file()));
+            return Ok(Some(FeederLock::default()));
         };
         FeederLock::try_acquire(path).map_err(|why| {
             let message = format!("{}: {why}", path.display());

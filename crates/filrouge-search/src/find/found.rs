@@ -87,7 +87,7 @@ impl FoundSessions<'_> {
     }
 }
 
-/// The notices of a search, and the time for which its results are valid.
+/// The notices of a search, and the time as of which its results are current.
 #[derive(Clone, Default)]
 pub(super) struct Remarks {
     pub(super) notices: Vec<String>,

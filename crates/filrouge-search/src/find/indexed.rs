@@ -186,13 +186,16 @@ impl IndexSearch<'_> {
     /// Requests from the index the documents that may match.
     fn candidates(&self) -> Result<Vec<Candidate>, Failure> {
         let filter = self.query.filter;
+        // The other terms cannot narrow a search.
+        let mut terms = self.query.parsed.matcher.literals();
+        terms.retain(|term| term.iter().all(|literal| can_narrow(literal)));
         self.index.candidates(&CandidateQuery {
             reach: self.reach,
             sessions: self.sessions,
             kinds: self.query.kinds(),
             since: filter.since(),
             until: filter.until(),
-            wanted: CandidateFilter::All(&narrowing(self.query.parsed.matcher.literals())),
+            wanted: CandidateFilter::All(&terms),
         })
     }
 }
@@ -235,12 +238,6 @@ impl SamplingRound {
         }
         batch
     }
-}
-
-/// Drops the terms by which an index cannot narrow a search.
-fn narrowing(mut terms: Vec<Vec<String>>) -> Vec<Vec<String>> {
-    terms.retain(|term| term.iter().all(|literal| can_narrow(literal)));
-    terms
 }
 
 /// Groups candidates by session, in the order in which a session shows them: the title, then messages by time. With

@@ -40,6 +40,7 @@ pub(super) struct Page<'a> {
 type Hits<'f, 'c> = Vec<(&'f FoundSession<'c>, Option<(Hit, usize)>)>;
 
 /// The totals of all pages: counts where they are known, else estimates.
+#[derive(Default)]
 struct Totals {
     sessions: f64,
     matches: f64,
@@ -49,11 +50,7 @@ struct Totals {
 
 impl Totals {
     fn from_sessions(all: &[FoundSession<'_>]) -> Self {
-        let mut totals = Self {
-            sessions: 0.0,
-            matches: 0.0,
-            estimated: 0,
-        };
+        let mut totals = Self::default();
         for found in all {
             let (probability, estimated_matches) = found.estimates();
             totals.sessions += probability;

@@ -26,7 +26,10 @@ pub(crate) fn complete_document(mut api: OpenApi) -> Value {
     }
     document["info"] = info();
     document["servers"] = json!([{"url": "/", "description": "This server."}]);
-    document["tags"] = tags();
+    document["tags"] = TAGS
+        .iter()
+        .map(|(name, description, _)| json!({"name": name, "description": description}))
+        .collect();
     document["components"]["securitySchemes"] = json!({
         "bearer": {
             "type": "http",
@@ -34,7 +37,12 @@ pub(crate) fn complete_document(mut api: OpenApi) -> Value {
             "description": "An API key or a JWT. A server without keys accepts only its own machine, without either.",
         },
     });
-    document["components"]["headers"] = headers();
+    document["components"]["headers"] = json!({
+        "RequestId": {
+            "description": "The request's id, which the server also logs.",
+            "schema": {"type": "string"},
+        },
+    });
     document["components"]["parameters"] = parameters();
     if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
         complete_schemas(schemas);
@@ -43,18 +51,25 @@ pub(crate) fn complete_document(mut api: OpenApi) -> Value {
     let mut shared = Map::new();
     for (path, item) in document["paths"].as_object_mut().into_iter().flatten() {
         for (method, operation) in item.as_object_mut().into_iter().flatten() {
-            let id = operation["operationId"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned();
+            let id = operation_id(operation["operationId"].as_str().unwrap_or_default());
             let has_body = operation.get("requestBody").is_some();
-            complete_operation(operation, &id, &examples);
+            complete_operation(operation, &id, path, &examples);
             let codes = problems::codes(&id, method, path, has_body);
             problems::add_problem_responses(&mut operation["responses"], &mut shared, codes);
         }
     }
     document["components"]["responses"] = shared.into();
     document
+}
+
+/// Returns the id of the operation that a handler does: `getTurn` for `get_turn`.
+fn operation_id(handler: &str) -> String {
+    let mut id = handler.to_owned();
+    while let Some(at) = id.find('_') {
+        id.replace_range(at..=at, "");
+        id[at..=at].make_ascii_uppercase();
+    }
+    id
 }
 
 /// Moves schemas out of the extensions that contain them. Schemas that responses refer to go into `components`, literal
@@ -92,27 +107,55 @@ fn info() -> Value {
     })
 }
 
-fn tags() -> Value {
-    json!([
-        {"name": "sessions", "description": "Conversations."},
-        {"name": "turns", "description": "Requests and their responses."},
-        {"name": "items", "description": "The journal's entries."},
-        {"name": "calls", "description": "Live calls: one holder at a time, checkpoints, and resuming."},
-        {"name": "events", "description": "What happened in a session, for key figures."},
-        {"name": "changes", "description": "The feed of what happened in sessions, in the order of commits."},
-        {"name": "reading", "description": "A conversation as a whole: context, export, verification."},
-        {"name": "key figures", "description": "How live calls of a tenant do, counted from events."},
-        {"name": "server", "description": "The server itself."},
-    ])
+macro_rules! tags {
+    ($($name:literal $description:literal: $($segment:literal)+;)+) => {
+        /// The tags, each with its description and with the last segments of the paths of its operations.
+        const TAGS: &[(&str, &str, &[&str])] = &[$(($name, $description, &[$($segment),+])),+];
+    };
 }
 
-fn headers() -> Value {
-    json!({
-        "RequestId": {
-            "description": "The request's id, which the server also logs.",
-            "schema": {"type": "string"},
-        },
-    })
+tags! {
+    "sessions" "Conversations.": "sessions" "{session_id}" "close" "link";
+    "turns" "Requests and their responses.": "turns" "{turn_id}" "stream" "finalize" "fail" "cancel" "redact" "replace";
+    "items" "The journal's entries.": "items";
+    "calls" "Live calls: one holder at a time, checkpoints, and resuming.": "lease" "checkpoints" "latest" "resume";
+    "events" "What happened in a session, for key figures.": "events";
+    "changes" "The feed of what happened in sessions, in the order of commits.": "changes";
+    "reading" "A conversation as a whole: context, export, verification.":
+        "audit" "context" "export" "lineage" "search" "stats" "verify";
+    "key figures" "How live calls of a tenant do, counted from events.": "kpi" "technical-status";
+    "server" "The server itself.": "info" "healthz" "readyz" "metrics" "openapi.json";
+}
+
+/// Returns the parameters that a path contains.
+fn path_parameters(path: &str) -> Vec<Value> {
+    let mut all = vec![
+        json!({
+            "name": "session_id",
+            "description": "The session; percent-encoded, so that an id may contain `/`.",
+            "schema": reference("schemas", "SessionId"),
+        }),
+        json!({
+            "name": "turn_id",
+            "description": "The turn's id, as the response to its start returned it.",
+            "schema": {"type": "string", "format": "uuid"},
+        }),
+        json!({
+            "name": "tenant_id",
+            "description": "The caller's own tenant; `default` where none is configured.",
+            "schema": reference("schemas", "TenantId"),
+            "example": "default",
+        }),
+    ];
+    all.retain(|parameter| {
+        let name = parameter["name"].as_str();
+        name.is_some_and(|name| path.contains(name))
+    });
+    for parameter in &mut all {
+        parameter["in"] = json!("path");
+        parameter["required"] = json!(true);
+    }
+    all
 }
 
 /// Returns the header parameters that operations share (DESIGN §6, §8).
@@ -140,12 +183,18 @@ fn parameters() -> Value {
     })
 }
 
-/// Adds authentication, shared parameters, examples and links to an operation.
-fn complete_operation(operation: &mut Value, id: &str, examples: &Value) {
-    let mut parameters = match operation.get_mut("parameters").map(Value::take) {
-        Some(Value::Array(parameters)) => parameters,
-        _ => Vec::new(),
-    };
+/// Adds the id, the tag, authentication, shared parameters, examples and links to an operation.
+fn complete_operation(operation: &mut Value, id: &str, path: &str, examples: &Value) {
+    let segment = path.rsplit('/').next().unwrap_or_default();
+    let tag = TAGS
+        .iter()
+        .find(|(.., segments)| segments.contains(&segment));
+    operation["operationId"] = json!(id);
+    operation["tags"] = tag.into_iter().map(|(name, ..)| *name).collect();
+    let mut parameters = path_parameters(path);
+    if let Some(Value::Array(own)) = operation.get_mut("parameters").map(Value::take) {
+        parameters.extend(own);
+    }
     parameters.iter_mut().for_each(remove_null);
     parameters.iter_mut().for_each(set_maximum);
     if PUBLIC.contains(&id) {

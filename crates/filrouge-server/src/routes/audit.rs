@@ -32,19 +32,12 @@ enum Format {
 }
 
 impl Format {
-    fn line(self, row: &AuditRow) -> Result<String, Failure> {
-        match self {
-            Self::Csv => row.csv_line(),
-            Self::Json | Self::Jsonl => row.json_line(),
-        }
-    }
-
-    fn lines(self, rows: &[AuditRow]) -> Result<Vec<u8>, Failure> {
-        let mut text = Vec::new();
-        for row in rows {
-            text.extend_from_slice(self.line(row)?.as_bytes());
-        }
-        Ok(text)
+    fn lines(self, rows: &[AuditRow]) -> Result<String, Failure> {
+        let line = match self {
+            Self::Csv => AuditRow::csv_line,
+            Self::Json | Self::Jsonl => AuditRow::json_line,
+        };
+        rows.iter().map(line).collect()
     }
 }
 
@@ -96,12 +89,10 @@ pub(super) struct ListQuery {
 #[utoipa::path(
     get,
     path = "/api/v1/audit",
-    operation_id = "listAudit",
-    tag = "reading",
     params(ListQuery),
     responses(PageOrTableResponse<AuditRow>)
 )]
-pub(super) async fn list(
+pub(super) async fn list_audit(
     State(app): State<App>,
     access: TenantAccess<may::Audit, ListQuery>,
     headers: HeaderMap,

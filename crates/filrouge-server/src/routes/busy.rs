@@ -13,6 +13,7 @@ use crate::app::App;
 use filrouge_http::access::Principal;
 use filrouge_http::extract::wait;
 use filrouge_http::problem::Problem;
+use filrouge_http::response::{RouteResult, no_content};
 
 /// Runs `work` to its end, unless the server stops or the credentials become invalid before. Everything that `work` has
 /// written by then stays.
@@ -127,15 +128,15 @@ impl HeldSessionQuery {
         }
     }
 
-    /// Accepts the failure of a request whose wait for the session's lease timed out, if the caller chose 204; returns
-    /// every other failure.
+    /// Returns 204 for the failure of a request whose wait for the session's lease timed out, if the caller chose 204;
+    /// returns every other failure.
     ///
     /// # Errors
     /// The failure.
-    pub(super) fn accept_lease_timeout(&self, failure: Failure) -> Result<(), Problem> {
+    pub(super) fn accept_lease_timeout(&self, failure: Failure) -> RouteResult {
         let timed_out = failure.code == ErrorCode::LeaseTimeout;
         if timed_out && self.on_busy == Some(WhenBusy::NoContent) {
-            return Ok(());
+            return Ok(no_content());
         }
         Err(failure.into())
     }

@@ -9,14 +9,10 @@ use utoipa::{IntoParams, ToSchema};
 use super::busy::{HeldSessionQuery, run_while_valid};
 use super::page::PageQuery;
 use crate::app::App;
-use crate::openapi::{
-    CreatedResponse, OrNoContent, PageResponse, SessionPath, StateResponse, WriteResponse,
-};
+use crate::openapi::{CreatedResponse, OrNoContent, PageResponse, StateResponse, WriteResponse};
 use filrouge_http::access::{add_session_token, may};
 use filrouge_http::extract::{Body, SessionAccess};
-use filrouge_http::response::{
-    Page, RouteResult, create_response, json, no_content, write_response,
-};
+use filrouge_http::response::{Page, RouteResult, create_response, created, json, written};
 
 /// Takes the lease of a session; waits while another caller holds it.
 ///
@@ -25,13 +21,11 @@ use filrouge_http::response::{
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/lease",
-    operation_id = "takeLease",
-    tag = "calls",
-    params(SessionPath, HeldSessionQuery),
+    params(HeldSessionQuery),
     request_body = AcquireLease,
     responses(OrNoContent<CreatedResponse<Lease>>)
 )]
-pub(super) async fn acquire(
+pub(super) async fn take_lease(
     State(app): State<App>,
     access: SessionAccess<may::Write, HeldSessionQuery>,
     Body(mut request): Body<AcquireLease>,
@@ -40,10 +34,7 @@ pub(super) async fn acquire(
     let acquiring = app.calls.acquire(&access.caller, &access.session, request);
     match run_while_valid(&app, &access.principal, acquiring).await? {
         Ok(lease) => create_response(!lease.replayed, &lease),
-        Err(failure) => access
-            .query
-            .accept_lease_timeout(failure)
-            .map(|()| no_content()),
+        Err(failure) => access.query.accept_lease_timeout(failure),
     }
 }
 
@@ -51,34 +42,27 @@ pub(super) async fn acquire(
 #[utoipa::path(
     put,
     path = "/api/v1/sessions/{session_id}/lease",
-    operation_id = "renewLease",
-    tag = "calls",
-    params(SessionPath),
     request_body = RenewLease,
     responses(WriteResponse<Lease>)
 )]
-pub(super) async fn renew(
+pub(super) async fn renew_lease(
     State(app): State<App>,
     access: SessionAccess<may::Write>,
     Body(request): Body<RenewLease>,
 ) -> RouteResult {
-    let lease = app
-        .calls
-        .renew(&access.caller, &access.session, request)
-        .await?;
-    write_response(&lease)
+    written(app.calls.renew(&access.caller, &access.session, request)).await
 }
 
 /// Returns the newest fence, and the session's present holder, if any.
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/lease",
-    operation_id = "getLease",
-    tag = "calls",
-    params(SessionPath),
     responses(StateResponse<Lease>)
 )]
-pub(super) async fn show(State(app): State<App>, access: SessionAccess<may::Read>) -> RouteResult {
+pub(super) async fn get_lease(
+    State(app): State<App>,
+    access: SessionAccess<may::Read>,
+) -> RouteResult {
     let lease = app.calls.lease(&access.caller, &access.session).await?;
     json(&lease)
 }
@@ -110,25 +94,16 @@ fn non_empty_holder<'de, D: Deserializer<'de>>(d: D) -> Result<Box<str>, D::Erro
 #[utoipa::path(
     delete,
     path = "/api/v1/sessions/{session_id}/lease",
-    operation_id = "releaseLease",
-    tag = "calls",
-    params(SessionPath, ReleaseQuery),
+    params(ReleaseQuery),
     responses(WriteResponse<Lease>)
 )]
-pub(super) async fn release(
+pub(super) async fn release_lease(
     State(app): State<App>,
     access: SessionAccess<may::Write, ReleaseQuery>,
 ) -> RouteResult {
-    let lease = app
-        .calls
-        .release(
-            &access.caller,
-            &access.session,
-            &access.query.holder,
-            access.query.fence,
-        )
-        .await?;
-    write_response(&lease)
+    let (calls, query) = (&app.calls, &access.query);
+    let releasing = calls.release(&access.caller, &access.session, &query.holder, query.fence);
+    written(releasing).await
 }
 
 /// Writes a checkpoint, once for each seq; its label becomes the session's state.
@@ -138,9 +113,6 @@ pub(super) async fn release(
 #[utoipa::path(
     put,
     path = "/api/v1/sessions/{session_id}/checkpoints",
-    operation_id = "putCheckpoint",
-    tag = "calls",
-    params(SessionPath),
     request_body = SaveCheckpoint,
     responses(CreatedResponse<Checkpoint>)
 )]
@@ -149,15 +121,12 @@ pub(super) async fn put_checkpoint(
     access: SessionAccess<may::Write>,
     Body(request): Body<SaveCheckpoint>,
 ) -> RouteResult {
-    let saved = app
-        .calls
-        .put_checkpoint(&access.caller, &access.session, request)
-        .await?;
-    create_response(!saved.replayed, &saved)
+    let calls = &app.calls;
+    created(calls.put_checkpoint(&access.caller, &access.session, request)).await
 }
 
 /// A checkpoint in a list.
-#[derive(Serialize, ToSchema)]
+#[derive(Default, Serialize, ToSchema)]
 #[schema(as = ListedCheckpoint)]
 pub(super) struct ListedCheckpoint {
     /// It covers all items with this seq or less.
@@ -185,10 +154,8 @@ impl From<Result<Checkpoint, u64>> for ListedCheckpoint {
             },
             Err(seq) => Self {
                 seq,
-                label: None,
-                state: None,
-                created_at: None,
                 unreadable: true,
+                ..Self::default()
             },
         }
     }
@@ -198,22 +165,18 @@ impl From<Result<Checkpoint, u64>> for ListedCheckpoint {
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/checkpoints",
-    operation_id = "listCheckpoints",
-    tag = "calls",
-    params(SessionPath, PageQuery),
+    params(PageQuery),
     responses(PageResponse<ListedCheckpoint>)
 )]
-pub(super) async fn checkpoints(
+pub(super) async fn list_checkpoints(
     State(app): State<App>,
     access: SessionAccess<may::Read, PageQuery>,
 ) -> RouteResult {
     let limit = usize::from(access.query.limit);
     let before = access.query.cursor.map(u64::from);
-    let checkpoints = app
-        .calls
-        .checkpoints(&access.caller, &access.session)
-        .await?;
+    let checkpoints = app.calls.checkpoints(&access.caller, &access.session);
     let mut data: Vec<ListedCheckpoint> = checkpoints
+        .await?
         .into_iter()
         .map(ListedCheckpoint::from)
         .filter(|checkpoint| before.is_none_or(|seq| checkpoint.seq < seq))
@@ -231,21 +194,15 @@ pub(super) async fn checkpoints(
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/checkpoints/latest",
-    operation_id = "getLatestCheckpoint",
-    tag = "calls",
-    params(SessionPath),
     responses(StateResponse<Checkpoint>)
 )]
-pub(super) async fn latest_checkpoint(
+pub(super) async fn get_latest_checkpoint(
     State(app): State<App>,
     access: SessionAccess<may::Read>,
 ) -> RouteResult {
     let calls = &app.calls;
-    json(
-        &calls
-            .latest_checkpoint(&access.caller, &access.session)
-            .await?,
-    )
+    let checkpoint = calls.latest_checkpoint(&access.caller, &access.session);
+    json(&checkpoint.await?)
 }
 
 /// Takes the lease of a session and returns what the caller needs to continue.
@@ -256,13 +213,11 @@ pub(super) async fn latest_checkpoint(
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/resume",
-    operation_id = "resumeSession",
-    tag = "calls",
-    params(SessionPath, HeldSessionQuery),
+    params(HeldSessionQuery),
     request_body = ResumeSession,
     responses(OrNoContent<CreatedResponse<Resumed>>)
 )]
-pub(super) async fn resume(
+pub(super) async fn resume_session(
     State(app): State<App>,
     mut access: SessionAccess<may::Write, HeldSessionQuery>,
     Body(mut request): Body<ResumeSession>,
@@ -276,21 +231,14 @@ pub(super) async fn resume(
     let resuming = app.calls.resume(&access.caller, &access.session, request);
     let resumed = match run_while_valid(&app, &access.principal, resuming).await? {
         Ok(resumed) => resumed,
-        Err(failure) => {
-            return access
-                .query
-                .accept_lease_timeout(failure)
-                .map(|()| no_content());
-        }
+        Err(failure) => return access.query.accept_lease_timeout(failure),
     };
     let is_new = resumed.created;
     let mut response = create_response(is_new, &resumed)?;
+    let sessions = &app.sessions;
     if let Some(new_token) = new_token
         && is_new
-        && app
-            .sessions
-            .needs_token(&access.caller, &access.session)
-            .await
+        && sessions.needs_token(&access.caller, &access.session).await
     {
         add_session_token(&mut response, &new_token);
     }

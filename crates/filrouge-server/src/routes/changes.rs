@@ -72,12 +72,10 @@ fn position(query: &ListQuery) -> Result<ChangeCursor, Problem> {
 #[utoipa::path(
     get,
     path = "/api/v1/changes",
-    operation_id = "listChanges",
-    tag = "changes",
     params(ListQuery),
     responses(StateResponse<Changes>)
 )]
-pub(super) async fn list(
+pub(super) async fn list_changes(
     State(app): State<App>,
     access: TenantAccess<may::Read, ListQuery>,
 ) -> RouteResult {

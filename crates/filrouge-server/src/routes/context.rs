@@ -9,7 +9,7 @@ use utoipa::IntoParams;
 use utoipa::openapi::Schema;
 
 use crate::app::App;
-use crate::openapi::{Context, SessionPath, StateResponse, enum_schema};
+use crate::openapi::{Context, StateResponse, enum_schema};
 use filrouge_http::access::may;
 use filrouge_http::extract::SessionAccess;
 use filrouge_http::problem::Problem;
@@ -46,12 +46,10 @@ fn format_schema() -> Schema {
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/context",
-    operation_id = "restoreContext",
-    tag = "reading",
-    params(SessionPath, ShowQuery),
+    params(ShowQuery),
     responses(StateResponse<Context>)
 )]
-pub(super) async fn show(
+pub(super) async fn restore_context(
     State(app): State<App>,
     access: SessionAccess<may::Read, ShowQuery>,
 ) -> RouteResult {

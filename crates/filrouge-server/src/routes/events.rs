@@ -6,10 +6,10 @@ use filrouge_types::SessionEvent;
 
 use super::page::PageQuery;
 use crate::app::App;
-use crate::openapi::{CreatedResponse, PageResponse, SessionPath};
+use crate::openapi::{CreatedResponse, PageResponse};
 use filrouge_http::access::may;
 use filrouge_http::extract::{Body, SessionAccess};
-use filrouge_http::response::{Page, RouteResult, create_response, json};
+use filrouge_http::response::{RouteResult, created, page};
 
 /// Records an event of a session, once for each key.
 ///
@@ -17,42 +17,30 @@ use filrouge_http::response::{Page, RouteResult, create_response, json};
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/events",
-    operation_id = "recordEvent",
-    tag = "events",
-    params(SessionPath),
     request_body = RecordEvent,
     responses(CreatedResponse<SessionEvent>)
 )]
-pub(super) async fn record(
+pub(super) async fn record_event(
     State(app): State<App>,
     access: SessionAccess<may::Write>,
     Body(request): Body<RecordEvent>,
 ) -> RouteResult {
-    let event = app
-        .events
-        .record(&access.caller, access.session, request)
-        .await?;
-    create_response(!event.replayed, &event)
+    created(app.events.record(&access.caller, access.session, request)).await
 }
 
 /// Lists a session's events in the order in which they were recorded.
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/events",
-    operation_id = "listEvents",
-    tag = "events",
-    params(SessionPath, PageQuery),
+    params(PageQuery),
     responses(PageResponse<SessionEvent>)
 )]
-pub(super) async fn list(
+pub(super) async fn list_events(
     State(app): State<App>,
     access: SessionAccess<may::Read, PageQuery>,
 ) -> RouteResult {
     let limit = access.query.limit.into();
     let after = access.query.cursor.map_or(0, Into::into);
-    let (data, next_cursor) = app
-        .events
-        .list(&access.caller, &access.session, after, limit)
-        .await?;
-    json(&Page { data, next_cursor })
+    let events = &app.events;
+    page(events.list(&access.caller, &access.session, after, limit)).await
 }

@@ -14,7 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::busy::join_task;
 use crate::app::App;
-use crate::openapi::{Bundle, SessionPath};
+use crate::openapi::Bundle;
 use filrouge_http::access::may;
 use filrouge_http::extract::SessionAccess;
 use filrouge_http::response::{RouteResult, attachment};
@@ -49,9 +49,7 @@ pub(super) struct ShowQuery {
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/export",
-    operation_id = "exportSession",
-    tag = "reading",
-    params(SessionPath, ShowQuery),
+    params(ShowQuery),
     responses((
         status = 200,
         description = "The document.",
@@ -63,7 +61,7 @@ pub(super) struct ShowQuery {
         ),
     ))
 )]
-pub(super) async fn show(
+pub(super) async fn export_session(
     State(app): State<App>,
     access: SessionAccess<may::Read, ShowQuery>,
 ) -> RouteResult {

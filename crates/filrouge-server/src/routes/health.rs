@@ -51,11 +51,9 @@ pub(super) struct Alive {
 #[utoipa::path(
     get,
     path = "/healthz",
-    operation_id = "getHealth",
-    tag = "server",
     responses(StateResponse<Alive>)
 )]
-pub(super) async fn alive() -> RouteResult {
+pub(super) async fn get_health() -> RouteResult {
     json(&Alive { status: "ok" })
 }
 
@@ -139,11 +137,9 @@ impl From<SpoolView> for SpoolStanding {
 #[utoipa::path(
     get,
     path = "/readyz",
-    operation_id = "getReadiness",
-    tag = "server",
     responses(StateResponse<Ready>)
 )]
-pub(super) async fn ready(State(app): State<App>, headers: HeaderMap) -> RouteResult {
+pub(super) async fn get_readiness(State(app): State<App>, headers: HeaderMap) -> RouteResult {
     let may_observe = app.authority().may_observe(&headers).await;
     // Queries the store, so that a store that does not answer is not reported as ready.
     let store = match app.upkeep.probe_store().await {

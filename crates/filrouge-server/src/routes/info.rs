@@ -88,11 +88,12 @@ struct Bounds {
 #[utoipa::path(
     get,
     path = "/api/v1/info",
-    operation_id = "getInfo",
-    tag = "server",
     responses(StateResponse<Info>)
 )]
-pub(super) async fn show(State(app): State<App>, access: TenantAccess<may::Read>) -> RouteResult {
+pub(super) async fn get_info(
+    State(app): State<App>,
+    access: TenantAccess<may::Read>,
+) -> RouteResult {
     let limits = app.engine().limits();
     let hot = app.tiers().map(TieredLedger::view);
     let info = Info {

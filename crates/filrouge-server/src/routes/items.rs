@@ -8,33 +8,27 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::app::App;
-use crate::openapi::{CreatedResponse, LastEventId, PageOrStreamResponse, SessionPath, TurnPath};
+use crate::openapi::{CreatedResponse, LastEventId, PageOrStreamResponse};
 use crate::routes::tail;
 use filrouge_http::access::may;
 use filrouge_http::extract::{Body, Cursor, Limit, SessionAccess, TurnAccess};
 use filrouge_http::problem::Problem;
-use filrouge_http::response::{Page, RouteResult, create_response, json};
+use filrouge_http::response::{RouteResult, created, page};
 
 /// Appends items to an open turn, all or none.
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/turns/{turn_id}/items",
-    operation_id = "appendItems",
-    tag = "items",
-    params(TurnPath),
     request_body = AppendItems,
     responses(CreatedResponse<Appended>)
 )]
-pub(super) async fn append(
+pub(super) async fn append_items(
     State(app): State<App>,
     access: TurnAccess<may::Write>,
     Body(request): Body<AppendItems>,
 ) -> RouteResult {
-    let appended = app
-        .turns
-        .append(&access.caller, access.session, access.turn, request)
-        .await?;
-    create_response(!appended.replayed, &appended)
+    let turns = &app.turns;
+    created(turns.append(&access.caller, access.session, access.turn, request)).await
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -63,12 +57,10 @@ pub(super) struct ListQuery {
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/items",
-    operation_id = "listItems",
-    tag = "items",
-    params(SessionPath, ListQuery, LastEventId),
+    params(ListQuery, LastEventId),
     responses(PageOrStreamResponse<Item>)
 )]
-pub(super) async fn list(
+pub(super) async fn list_items(
     State(app): State<App>,
     access: SessionAccess<may::Read, ListQuery>,
     headers: HeaderMap,
@@ -85,15 +77,7 @@ pub(super) async fn list(
         let (after, drafts) = (access.query.after, access.query.drafts.unwrap_or(true));
         return tail::open(app, access, &headers, after, drafts).await;
     }
-    let after = access
-        .query
-        .cursor
-        .map(Into::into)
-        .or(access.query.after)
-        .unwrap_or(0);
-    let (data, next_cursor) = app
-        .turns
-        .items(&access.caller, &access.session, after, limit)
-        .await?;
-    json(&Page { data, next_cursor })
+    let after = access.query.cursor.map(Into::into).or(access.query.after);
+    let (turns, after) = (&app.turns, after.unwrap_or(0));
+    page(turns.items(&access.caller, &access.session, after, limit)).await
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
-use crate::openapi::{StateResponse, TenantPath};
+use crate::openapi::StateResponse;
 use filrouge_http::access::may;
 use filrouge_http::extract::TenantAccess;
 use filrouge_http::problem::Problem;
@@ -50,16 +50,14 @@ pub(super) struct ShowQuery {
 #[utoipa::path(
     get,
     path = "/api/admin/tenants/{tenant_id}/kpi",
-    operation_id = "getKeyFigures",
-    tag = "key figures",
-    params(TenantPath, ShowQuery),
+    params(ShowQuery),
     responses((
         status = 200,
         description = "The rows, in the order of time.",
         content((KpiReport = "application/json"), (String = "text/csv")),
     ))
 )]
-pub(super) async fn show(
+pub(super) async fn get_key_figures(
     State(app): State<App>,
     access: TenantAccess<may::Administer, ShowQuery>,
     tenant: PathTenant,
@@ -105,12 +103,9 @@ fn check_tenant(caller: &Caller, tenant: PathTenant) -> Result<(), Problem> {
 #[utoipa::path(
     get,
     path = "/api/admin/tenants/{tenant_id}/technical-status",
-    operation_id = "getTechnicalStatus",
-    tag = "key figures",
-    params(TenantPath),
     responses(StateResponse<TechnicalStatus>)
 )]
-pub(super) async fn technical_status(
+pub(super) async fn get_technical_status(
     State(app): State<App>,
     access: TenantAccess<may::Administer>,
     tenant: PathTenant,

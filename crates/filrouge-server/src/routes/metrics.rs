@@ -16,8 +16,6 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 #[utoipa::path(
     get,
     path = "/metrics",
-    operation_id = "getMetrics",
-    tag = "server",
     responses(
         (
             status = 200,
@@ -26,7 +24,7 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
         )
     )
 )]
-pub(super) async fn show(
+pub(super) async fn get_metrics(
     State(app): State<App>,
     _: TenantAccess<may::Observe, AnyQuery>,
 ) -> RouteResult {

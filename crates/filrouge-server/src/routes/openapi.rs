@@ -19,8 +19,6 @@ static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
 #[utoipa::path(
     get,
     path = "/openapi.json",
-    operation_id = "getOpenApi",
-    tag = "server",
     responses(
         (
             status = 200,
@@ -30,7 +28,7 @@ static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
         )
     )
 )]
-pub(super) async fn show(_: Query<NoParameters>) -> RouteResult {
+pub(super) async fn get_open_api(_: Query<NoParameters>) -> RouteResult {
     let cache_policy = [(header::CACHE_CONTROL, "public, max-age=3600")];
     let document = text("application/json", DOCUMENT.clone());
     Ok((cache_policy, document).into_response())

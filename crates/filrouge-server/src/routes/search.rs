@@ -148,12 +148,10 @@ struct PlaceFound {
 #[utoipa::path(
     get,
     path = "/api/v1/search",
-    operation_id = "search",
-    tag = "reading",
     params(SearchQuery),
     responses(StateResponse<SearchPage>)
 )]
-pub(super) async fn find(
+pub(super) async fn search(
     State(app): State<App>,
     access: TenantAccess<may::Read, SearchQuery>,
 ) -> RouteResult {

@@ -3,24 +3,26 @@
 use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Response, header};
-use filrouge_engine::{CloseSession, CreateSession, ErasureReceipt, LinkSession, PatchSession};
+use filrouge_engine::{
+    CloseSession, CreateSession, ErasureReceipt, LinkSession, PatchSession, Written,
+};
 use filrouge_store::command::SessionFilter;
 use filrouge_store::verify::{Verdict, VerificationReport};
 use filrouge_types::{
-    ErrorCode, IdentityId, ProjectId, Session, SessionId, SessionStatus, Timestamp,
+    ErrorCode, Failure, IdentityId, ProjectId, Session, SessionId, SessionStatus, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
 use crate::openapi::{
-    CreatedOrTaggedResponse, IfMatch, PageResponse, SessionPath, StateResponse, TaggedResponse,
+    CreatedOrTaggedResponse, IfMatch, PageResponse, StateResponse, TaggedResponse,
     TaggedWriteResponse, WriteResponse,
 };
 use filrouge_http::access::{add_session_token, may};
 use filrouge_http::extract::{Body, Cursor, Limit, OptionalBody, SessionAccess, TenantAccess};
 use filrouge_http::problem::Problem;
-use filrouge_http::response::{Page, RouteResult, create_response, json, write_response};
+use filrouge_http::response::{RouteResult, create_response, json, page, write_response, written};
 
 /// Creates a session.
 ///
@@ -28,12 +30,10 @@ use filrouge_http::response::{Page, RouteResult, create_response, json, write_re
 #[utoipa::path(
     post,
     path = "/api/v1/sessions",
-    operation_id = "createSession",
-    tag = "sessions",
     request_body(content = Option<CreateSession>),
     responses(CreatedOrTaggedResponse<Session>)
 )]
-pub(super) async fn create(
+pub(super) async fn create_session(
     State(app): State<App>,
     mut access: TenantAccess<may::Write>,
     OptionalBody(request): OptionalBody<CreateSession>,
@@ -83,12 +83,10 @@ pub(super) struct ListQuery {
 #[utoipa::path(
     get,
     path = "/api/v1/sessions",
-    operation_id = "listSessions",
-    tag = "sessions",
     params(ListQuery),
     responses(PageResponse<Session>)
 )]
-pub(super) async fn list(
+pub(super) async fn list_sessions(
     State(app): State<App>,
     access: TenantAccess<may::Read, ListQuery>,
 ) -> RouteResult {
@@ -104,28 +102,20 @@ pub(super) async fn list(
         title: access.query.q,
     };
     let limit = access.query.limit.into();
-    let (data, next_cursor) = app
-        .sessions
-        .list(
-            &access.caller,
-            filter,
-            access.query.cursor.map(Into::into),
-            limit,
-        )
-        .await?;
-    json(&Page { data, next_cursor })
+    let cursor = access.query.cursor.map(Into::into);
+    page(app.sessions.list(&access.caller, filter, cursor, limit)).await
 }
 
 /// Returns a session.
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}",
-    operation_id = "getSession",
-    tag = "sessions",
-    params(SessionPath),
     responses(TaggedResponse<Session>)
 )]
-pub(super) async fn show(State(app): State<App>, access: SessionAccess<may::Read>) -> RouteResult {
+pub(super) async fn get_session(
+    State(app): State<App>,
+    access: SessionAccess<may::Read>,
+) -> RouteResult {
     let sessions = &app.sessions;
     let session = sessions.get(&access.caller, &access.session).await?;
     with_etag(json(&session)?, &session)
@@ -145,12 +135,9 @@ struct Verified<'a> {
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/verify",
-    operation_id = "verifySession",
-    tag = "reading",
-    params(SessionPath),
     responses(StateResponse<Verified<'_>>)
 )]
-pub(super) async fn verify(
+pub(super) async fn verify_session(
     State(app): State<App>,
     access: SessionAccess<may::Read>,
 ) -> RouteResult {
@@ -171,27 +158,22 @@ pub(super) async fn verify(
 #[utoipa::path(
     patch,
     path = "/api/v1/sessions/{session_id}",
-    operation_id = "patchSession",
-    tag = "sessions",
-    params(SessionPath, IfMatch),
+    params(IfMatch),
     request_body(content(
         (PatchSession = "application/json"),
         (PatchSession = "application/merge-patch+json"),
     )),
     responses(TaggedWriteResponse<Session>)
 )]
-pub(super) async fn patch(
+pub(super) async fn patch_session(
     State(app): State<App>,
     access: SessionAccess<may::Write>,
     headers: HeaderMap,
     Body(request): Body<PatchSession>,
 ) -> RouteResult {
     let versions = if_match(&headers)?;
-    let session = app
-        .sessions
-        .patch(&access.caller, access.session, request, versions)
-        .await?;
-    with_etag(write_response(&session)?, &session)
+    let sessions = &app.sessions;
+    written_session(sessions.patch(&access.caller, access.session, request, versions)).await
 }
 
 /// Closes a session: no new turn can start, open turns may end.
@@ -200,22 +182,15 @@ pub(super) async fn patch(
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/close",
-    operation_id = "closeSession",
-    tag = "sessions",
-    params(SessionPath),
     request_body(content = Option<CloseSession>),
     responses(TaggedWriteResponse<Session>)
 )]
-pub(super) async fn close(
+pub(super) async fn close_session(
     State(app): State<App>,
     access: SessionAccess<may::Write>,
     OptionalBody(request): OptionalBody<CloseSession>,
 ) -> RouteResult {
-    let session = app
-        .sessions
-        .close(&access.caller, access.session, request)
-        .await?;
-    with_etag(write_response(&session)?, &session)
+    written_session(app.sessions.close(&access.caller, access.session, request)).await
 }
 
 /// Links an anonymous session to an owner, permanently.
@@ -225,22 +200,16 @@ pub(super) async fn close(
 #[utoipa::path(
     put,
     path = "/api/v1/sessions/{session_id}/link",
-    operation_id = "linkSession",
-    tag = "sessions",
-    params(SessionPath),
     request_body = LinkSession,
     responses(TaggedWriteResponse<Session>)
 )]
-pub(super) async fn link(
+pub(super) async fn link_session(
     State(app): State<App>,
     access: SessionAccess<may::Link>,
     Body(request): Body<LinkSession>,
 ) -> RouteResult {
-    let session = app
-        .sessions
-        .link(&access.caller, access.session, request.identity_id)
-        .await?;
-    with_etag(write_response(&session)?, &session)
+    let (sessions, owner) = (&app.sessions, request.identity_id);
+    written_session(sessions.link(&access.caller, access.session, owner)).await
 }
 
 /// Erases a session permanently.
@@ -249,17 +218,21 @@ pub(super) async fn link(
 #[utoipa::path(
     delete,
     path = "/api/v1/sessions/{session_id}",
-    operation_id = "eraseSession",
-    tag = "sessions",
-    params(SessionPath),
     responses(WriteResponse<ErasureReceipt>)
 )]
-pub(super) async fn erase(
+pub(super) async fn erase_session(
     State(app): State<App>,
     access: SessionAccess<may::Erase>,
 ) -> RouteResult {
-    let receipt = app.erasure.erase(&access.caller, access.session).await?;
-    write_response(&receipt)
+    written(app.erasure.erase(&access.caller, access.session)).await
+}
+
+/// Waits for a write to a session, and returns the response to it with the session's `ETag`.
+async fn written_session(
+    write: impl Future<Output = Result<Written<Session>, Failure>>,
+) -> RouteResult {
+    let session = write.await?;
+    with_etag(write_response(&session)?, &session)
 }
 
 /// Adds a session's `ETag` to a response that contains it.

@@ -4,7 +4,7 @@ use axum::extract::State;
 use filrouge_engine::{Lineage, SessionStatistics};
 
 use crate::app::App;
-use crate::openapi::{SessionPath, StateResponse};
+use crate::openapi::StateResponse;
 use filrouge_http::access::may;
 use filrouge_http::extract::SessionAccess;
 use filrouge_http::response::{RouteResult, json};
@@ -15,12 +15,12 @@ use filrouge_http::response::{RouteResult, json};
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/stats",
-    operation_id = "getStats",
-    tag = "reading",
-    params(SessionPath),
     responses(StateResponse<SessionStatistics>)
 )]
-pub(super) async fn show(State(app): State<App>, access: SessionAccess<may::Read>) -> RouteResult {
+pub(super) async fn get_stats(
+    State(app): State<App>,
+    access: SessionAccess<may::Read>,
+) -> RouteResult {
     // This may read many sessions completely, so the number of concurrent requests is limited.
     let _permit = app.limits().large_response_permit().await?;
     let statistics = app.stats.of(&access.caller, &access.session).await?;
@@ -33,12 +33,9 @@ pub(super) async fn show(State(app): State<App>, access: SessionAccess<may::Read
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/lineage",
-    operation_id = "getLineage",
-    tag = "reading",
-    params(SessionPath),
     responses(StateResponse<Lineage>)
 )]
-pub(super) async fn lineage(
+pub(super) async fn get_lineage(
     State(app): State<App>,
     access: SessionAccess<may::Read>,
 ) -> RouteResult {

@@ -13,7 +13,7 @@ use utoipa::openapi::Schema;
 
 use super::busy::join_task;
 use crate::app::App;
-use crate::openapi::{TurnPath, WriteResponse, enum_schema};
+use crate::openapi::{WriteResponse, enum_schema};
 use filrouge_http::access::may;
 use filrouge_http::extract::{RawBody, TurnAccess};
 use filrouge_http::problem::Problem;
@@ -66,9 +66,7 @@ fn format_schema() -> Schema {
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/turns/{turn_id}/stream",
-    operation_id = "recordStream",
-    tag = "turns",
-    params(TurnPath, RecordQuery),
+    params(RecordQuery),
     request_body(content(
         (String = "text/event-stream"),
         (String = "application/json"),
@@ -77,7 +75,7 @@ fn format_schema() -> Schema {
     )),
     responses(WriteResponse<Turn>)
 )]
-pub(super) async fn record(
+pub(super) async fn record_stream(
     State(app): State<App>,
     access: TurnAccess<may::Write, RecordQuery>,
     body: RawBody,

@@ -13,8 +13,7 @@ use utoipa::IntoParams;
 use super::busy::{OpenTurnQuery, run_while_valid};
 use crate::app::App;
 use crate::openapi::{
-    CopyPageResponse, CreatedResponse, OrNoContent, PageResponse, SessionPath, StateResponse,
-    TurnPath, WriteResponse,
+    CopyPageResponse, CreatedResponse, OrNoContent, PageResponse, StateResponse, WriteResponse,
 };
 use filrouge_http::access::{Principal, add_session_token, may};
 use filrouge_http::extract::{
@@ -22,7 +21,7 @@ use filrouge_http::extract::{
 };
 use filrouge_http::problem::Problem;
 use filrouge_http::response::{
-    Page, RouteResult, create_response, json, json_text, mark_hot, no_content, write_response,
+    RouteResult, create_response, created, json, json_text, mark_hot, no_content, page, written,
 };
 
 /// Starts a turn: the question is written before the work begins.
@@ -33,13 +32,11 @@ use filrouge_http::response::{
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/turns",
-    operation_id = "startTurn",
-    tag = "turns",
-    params(SessionPath, OpenTurnQuery),
+    params(OpenTurnQuery),
     request_body = StartTurn,
     responses(OrNoContent<CreatedResponse<Turn>>)
 )]
-pub(super) async fn start(
+pub(super) async fn start_turn(
     State(app): State<App>,
     mut access: SessionAccess<may::Write, OpenTurnQuery>,
     Body(request): Body<StartTurn>,
@@ -59,12 +56,10 @@ pub(super) async fn start(
         }
     };
     let mut response = create_response(!turn.replayed, &turn)?;
+    let sessions = &app.sessions;
     if let Some(new_token) = new_token
         && turn.first_seq == 1
-        && app
-            .sessions
-            .needs_token(&access.caller, &access.session)
-            .await
+        && sessions.needs_token(&access.caller, &access.session).await
     {
         add_session_token(&mut response, &new_token);
     }
@@ -97,12 +92,10 @@ pub(super) struct ListQuery {
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/turns",
-    operation_id = "listTurns",
-    tag = "turns",
-    params(SessionPath, ListQuery),
+    params(ListQuery),
     responses(CopyPageResponse<Turn>)
 )]
-pub(super) async fn list(
+pub(super) async fn list_turns(
     State(app): State<App>,
     access: SessionAccess<may::Read, ListQuery>,
 ) -> RouteResult {
@@ -121,8 +114,7 @@ pub(super) async fn list(
     {
         return page_from_copy(&recent);
     }
-    let (data, next_cursor) = turns.list(&access.caller, &access.session, query).await?;
-    json(&Page { data, next_cursor })
+    page(turns.list(&access.caller, &access.session, query)).await
 }
 
 /// Builds a page from the hot store's copy, which contains turns in the form that responses have (DESIGN §7).
@@ -153,12 +145,10 @@ pub(super) struct ShowQuery {
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/turns/{turn_id}",
-    operation_id = "getTurn",
-    tag = "turns",
-    params(TurnPath, ShowQuery),
+    params(ShowQuery),
     responses(StateResponse<Turn>)
 )]
-pub(super) async fn show(
+pub(super) async fn get_turn(
     State(app): State<App>,
     access: TurnAccess<may::Read, ShowQuery>,
 ) -> RouteResult {
@@ -185,22 +175,16 @@ pub(super) async fn show(
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/turns/{turn_id}/finalize",
-    operation_id = "finalizeTurn",
-    tag = "turns",
-    params(TurnPath),
     request_body(content = Option<FinalizeTurn>),
     responses(WriteResponse<Turn>)
 )]
-pub(super) async fn finalize(
+pub(super) async fn finalize_turn(
     State(app): State<App>,
     access: TurnAccess<may::Write>,
     OptionalBody(request): OptionalBody<FinalizeTurn>,
 ) -> RouteResult {
-    let turn = app
-        .turns
-        .finalize(&access.caller, access.session, access.turn, request)
-        .await?;
-    write_response(&turn)
+    let turns = &app.turns;
+    written(turns.finalize(&access.caller, access.session, access.turn, request)).await
 }
 
 /// If this process records the turn, waits until the recording has written what it has received; called before the turn
@@ -221,90 +205,66 @@ async fn flush_recording(app: &App, access: &TurnAccess<may::Write>) {
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/turns/{turn_id}/fail",
-    operation_id = "failTurn",
-    tag = "turns",
-    params(TurnPath),
     request_body = FailTurn,
     responses(WriteResponse<Turn>)
 )]
-pub(super) async fn fail(
+pub(super) async fn fail_turn(
     State(app): State<App>,
     access: TurnAccess<may::Write>,
     Body(request): Body<FailTurn>,
 ) -> RouteResult {
     flush_recording(&app, &access).await;
-    let turn = app
-        .turns
-        .fail(&access.caller, access.session, access.turn, request)
-        .await?;
-    write_response(&turn)
+    let turns = &app.turns;
+    written(turns.fail(&access.caller, access.session, access.turn, request)).await
 }
 
 /// Ends a turn at the user's request, after what was shown so far.
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/turns/{turn_id}/cancel",
-    operation_id = "cancelTurn",
-    tag = "turns",
-    params(TurnPath),
     request_body(content = Option<CancelTurn>),
     responses(WriteResponse<Turn>)
 )]
-pub(super) async fn cancel(
+pub(super) async fn cancel_turn(
     State(app): State<App>,
     access: TurnAccess<may::Write>,
     OptionalBody(request): OptionalBody<CancelTurn>,
 ) -> RouteResult {
     flush_recording(&app, &access).await;
-    let turn = app
-        .turns
-        .cancel(&access.caller, access.session, access.turn, request)
-        .await?;
-    write_response(&turn)
+    let turns = &app.turns;
+    written(turns.cancel(&access.caller, access.session, access.turn, request)).await
 }
 
 /// Erases the contents of a turn; the record that it existed, and who redacted it, stays.
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/turns/{turn_id}/redact",
-    operation_id = "redactTurn",
-    tag = "turns",
-    params(TurnPath),
     request_body = RedactTurn,
     responses(WriteResponse<Turn>)
 )]
-pub(super) async fn redact(
+pub(super) async fn redact_turn(
     State(app): State<App>,
     access: TurnAccess<may::Redact>,
     Body(request): Body<RedactTurn>,
 ) -> RouteResult {
-    let turn = app
-        .erasure
-        .redact_turn(&access.caller, access.session, access.turn, request)
-        .await?;
-    write_response(&turn)
+    let erasure = &app.erasure;
+    written(erasure.redact_turn(&access.caller, access.session, access.turn, request)).await
 }
 
 /// Replaces a closed turn by a corrected one; the old one is not edited.
 #[utoipa::path(
     post,
     path = "/api/v1/sessions/{session_id}/turns/{turn_id}/replace",
-    operation_id = "replaceTurn",
-    tag = "turns",
-    params(TurnPath),
     request_body = crate::openapi::ReplaceTurn,
     responses(CreatedResponse<Turn>)
 )]
-pub(super) async fn replace(
+pub(super) async fn replace_turn(
     State(app): State<App>,
     access: TurnAccess<may::Write>,
     Body(request): Body<ReplaceTurn>,
 ) -> RouteResult {
-    let turn = app
-        .turns
-        .replace(&access.caller, access.session, access.turn, request)
-        .await?;
-    create_response(!turn.replayed, &turn)
+    let turns = &app.turns;
+    created(turns.replace(&access.caller, access.session, access.turn, request)).await
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -331,12 +291,10 @@ pub(super) struct IdentityQuery {
 #[utoipa::path(
     get,
     path = "/api/v1/turns",
-    operation_id = "listTurnsOfIdentity",
-    tag = "turns",
     params(IdentityQuery),
     responses(PageResponse<Turn>)
 )]
-pub(super) async fn list_of_identity(
+pub(super) async fn list_turns_of_identity(
     State(app): State<App>,
     access: TenantAccess<may::Read, IdentityQuery>,
 ) -> RouteResult {
@@ -346,6 +304,5 @@ pub(super) async fn list_of_identity(
         cursor: access.query.cursor.map(Into::into),
         limit: access.query.limit.into(),
     };
-    let (data, next_cursor) = app.turns.of_identity(&access.caller, query).await?;
-    json(&Page { data, next_cursor })
+    page(app.turns.of_identity(&access.caller, query)).await
 }

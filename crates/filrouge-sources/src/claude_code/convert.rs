@@ -31,6 +31,7 @@ use crate::object::{Object, Refusal};
 use crate::{PartKind, Role, SkipReason, Tool, ToolStatus};
 
 /// The state of reading a session, carried from line to line.
+#[derive(Default)]
 pub(crate) struct RecordState {
     /// The session id in this session's own records; a record with another id is a copy.
     session_id: Box<str>,
@@ -57,12 +58,7 @@ impl RecordState {
             session_id: context.recorded_id.clone(),
             agent: context.agent.clone(),
             agents: context.agents.clone(),
-            record_ids: HashSet::new(),
-            answers: HashMap::new(),
-            last_answer: None,
-            cost: 0.0,
-            compaction: None,
-            last_time: 0,
+            ..Self::default()
         }
     }
 

@@ -65,18 +65,7 @@ pub(super) fn user_part(block: &Object<'_>, synthetic: bool) -> PartKind {
 /// Returns the JSON of a block of an unknown kind, with only the fields listed here.
 fn json_of(block: &Object<'_>) -> String {
     let mut json = Writer::default();
-    let fields = [
-        ("type", block.field("type")),
-        ("tool_use_id", block.field("tool_use_id")),
-        ("name", block.field("name")),
-        ("input", block.field("input")),
-        ("content", block.field("content")),
-    ];
-    for (key, value) in fields {
-        if let Some(raw) = value.json() {
-            json.raw(key, raw);
-        }
-    }
+    json.copy(block, &["type", "tool_use_id", "name", "input", "content"]);
     json.finish()
 }
 

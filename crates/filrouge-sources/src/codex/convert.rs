@@ -25,9 +25,10 @@ use crate::object::{Object, Refusal};
 use crate::{Boundary, PartKind, Role, SkipReason, Tokens};
 
 /// The records that contain the text of the conversation.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Mode {
     /// The text is in `response_item`s.
+    #[default]
     Items,
     /// The text is in `item_completed` events.
     Completed,
@@ -36,6 +37,7 @@ pub(super) enum Mode {
 }
 
 /// The state of reading a rollout, carried from line to line.
+#[derive(Default)]
 pub(crate) struct RolloutState {
     /// The id of this session, as opposed to the ids of sessions from which records were copied.
     session_id: Box<str>,
@@ -77,21 +79,9 @@ impl RolloutState {
             session_id: context.id.clone(),
             agent: context.agent.clone(),
             mode,
-            modes_with_text: [false; 3],
-            copy_filter: None,
             forked: context.forked,
-            counter: Counter::default(),
-            model: None,
-            used_ids: HashSet::new(),
-            read_lines: HashSet::new(),
-            last_line_hash: 0,
-            open_message: None,
-            last_answer: None,
-            current_answer: None,
-            pending_usage: Tokens::default(),
-            failed_calls: HashSet::new(),
-            child_by_call: HashMap::new(),
             last_time: context.created,
+            ..Self::default()
         }
     }
 

@@ -2,7 +2,7 @@
 //! whose other records do not contain them.
 
 use super::convert::{Mode, RolloutState};
-use super::outputs::{join_texts, set_failed};
+use super::outputs::{join_texts, set_output};
 use crate::jsonl::{MessageBuilder, RecordInfo};
 use crate::object::Object;
 use crate::raw::Raw;
@@ -69,9 +69,11 @@ impl RolloutState {
         let Some(id) = call_id.boxed().filter(|_| failed) else {
             return;
         };
-        match builder.tool_mut(&id, None) {
-            Some(tool) if tool.output.is_some() => set_failed(tool),
-            _ => {
+        let tool = builder.tool_mut(&id, None);
+        // The output becomes the call's error.
+        match tool.and_then(|tool| Some((tool.output.take()?, tool))) {
+            Some((text, tool)) => set_output(tool, text, true),
+            None => {
                 self.failed_calls.insert(id);
             }
         }

@@ -110,24 +110,18 @@ impl RolloutState {
             let kind = kinds.get(index).and_then(|kind| kind.text());
             parts.extend(part_of(*raw, role, kind.as_deref()));
         }
-        let is_typed = |part: &PartKind| {
-            !matches!(
-                part,
-                PartKind::Text {
-                    synthetic: true,
-                    ..
-                }
-            )
-        };
-        self.modes_with_text[Mode::Items as usize] |=
-            role != Role::System && parts.iter().any(is_typed);
-        if self.mode != Mode::Items && role != Role::System && parts.iter().any(is_typed) {
+        let has_typed = parts.iter().any(|part| match part {
+            PartKind::Text { synthetic, .. } => !synthetic,
+            _ => true,
+        });
+        self.modes_with_text[Mode::Items as usize] |= role != Role::System && has_typed;
+        if self.mode != Mode::Items && role != Role::System && has_typed {
             return;
         }
         let index = if role == Role::Assistant {
             self.open_or_begin_answer(builder, record)
         } else {
-            if parts.iter().any(is_typed) {
+            if has_typed {
                 self.end_answer();
             } else {
                 self.close_message();

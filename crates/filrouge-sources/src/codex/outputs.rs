@@ -90,7 +90,10 @@ pub(super) fn join_texts(pieces: &[Object<'_>]) -> String {
 /// Stores an output in its call, and sets the call's status.
 pub(super) fn set_output(tool: &mut Tool, text: Box<str>, failed: bool) {
     if &*tool.name == "spawn_agent" {
-        tool.child = child_of(&text).or_else(|| tool.child.take());
+        let spawned = Object::parse(&text).unwrap_or_default();
+        let child = spawned.boxed("agent_id");
+        let child = child.or_else(|| spawned.boxed("thread_id"));
+        tool.child = child.or_else(|| tool.child.take());
     }
     if failed {
         (tool.status, tool.error) = (ToolStatus::Error, Some(text));
@@ -104,20 +107,6 @@ pub(super) fn set_output(tool: &mut Tool, text: Box<str>, failed: bool) {
             (tool.changes, tool.files) = (Some(changes), files);
         }
     }
-}
-
-/// Turns the output of a call into its error, for a failure that Codex recorded after the output.
-pub(super) fn set_failed(tool: &mut Tool) {
-    if let Some(text) = tool.output.take() {
-        set_output(tool, text, true);
-    }
-}
-
-fn child_of(text: &str) -> Option<Box<str>> {
-    let spawned = Object::parse(text).ok()?;
-    spawned
-        .boxed("agent_id")
-        .or_else(|| spawned.boxed("thread_id"))
 }
 
 /// Returns the changes in a patch of Codex's own format, and the changed files; `None` if it names no file.

@@ -38,6 +38,7 @@ impl RecordInfo {
 
 /// The part of a conversation that has been read so far. Messages are in the order of the file, and [`Message::seq`] is
 /// the position in that order.
+#[derive(Default)]
 pub(crate) struct MessageBuilder {
     path: PathBuf,
     pub(crate) messages: Vec<Message>,
@@ -56,12 +57,7 @@ impl MessageBuilder {
     pub(crate) fn new(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
-            messages: Vec::new(),
-            calls: HashMap::new(),
-            boundaries: Vec::new(),
-            skipped: Vec::new(),
-            skipped_lines: BTreeMap::new(),
-            unknown_kinds: BTreeMap::new(),
+            ..Self::default()
         }
     }
 

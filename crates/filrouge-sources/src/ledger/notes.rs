@@ -78,12 +78,7 @@ impl MessageNotes<'_> {
 
     /// The role that the program recorded; some programs do not record it in the message itself.
     pub(super) fn role(&self) -> Option<Role> {
-        match self.0.get("role").and_then(Value::as_str)? {
-            "user" => Some(Role::User),
-            "assistant" => Some(Role::Assistant),
-            "system" => Some(Role::System),
-            _ => None,
-        }
+        Role::named(self.0.get("role")?.as_str()?)
     }
 
     pub(super) fn time(&self, pointer: &str) -> Option<i64> {

@@ -71,7 +71,8 @@ impl Facts {
     /// Computes the facts of a session from its conversation.
     pub(super) fn compute(header: &Header, conversation: &Conversation) -> Self {
         let messages = &conversation.messages;
-        let maybe_copied = |m: &Message| may_be_copy(header, m);
+        // A message that is older than its session was written in another session, or was imported.
+        let maybe_copied = |m: &Message| m.copied || m.created < header.created;
         let numbered = messages.iter().enumerate().filter(|(_, m)| maybe_copied(m));
         let possible_copies: Box<[PossibleCopy]> = numbered
             .map(|(index, m)| PossibleCopy {
@@ -119,12 +120,6 @@ impl Weigh for Facts {
             + 8 * self.fingerprints.len()
             + children.sum::<usize>()
     }
-}
-
-/// Whether a message may be a copy. A message that is older than its session was written in another session, or was
-/// imported.
-fn may_be_copy(header: &Header, message: &Message) -> bool {
-    message.copied || message.created < header.created
 }
 
 /// A fingerprint that a copied message shares with its original: a hash of its role, its time, and the token counts

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::facts::Facts;
 use super::lineage::Evidence;
 use super::{Catalog, Entry, Library, LibraryError};
-use crate::Header;
+use crate::{Header, on_two_threads};
 
 /// A session with its facts.
 pub(super) struct SessionFacts<'a> {
@@ -138,7 +138,8 @@ pub(super) fn read_facts<'a>(
     library: &Library,
     sessions: &[&'a Entry],
 ) -> (Vec<SessionFacts<'a>>, usize) {
-    let results = sessions.iter().zip(library.facts_of(sessions));
+    let facts = on_two_threads(sessions, 1, |entry| library.facts(entry));
+    let results = sessions.iter().zip(facts);
     let readable = results.filter_map(|(entry, facts)| {
         Some(SessionFacts {
             entry,

@@ -286,26 +286,14 @@ impl<'a> Target<'a> {
         request: &'a HistoryRequest,
     ) -> Result<Self, LibraryError> {
         let id = request.session_id.as_str();
-        let session = catalog.get(id);
-        if let Ok(entry) = session {
-            return Ok(Self {
-                entry,
-                message: None,
-            });
-        }
-        // Session ids can contain colons, so each prefix that ends at a colon is tried.
-        let prefixes = id.match_indices(':').filter_map(|(at, _)| id.get(..at));
-        let entry = prefixes
-            .filter_map(|prefix| catalog.get(prefix).ok())
-            .next();
-        let message = Some(id);
-        entry.map_or(
-            session.map(|entry| Self {
-                entry,
-                message: None,
-            }),
-            |entry| Ok(Self { entry, message }),
-        )
+        let found = catalog.get(id).map(|entry| (entry, None));
+        let (entry, message) = found.or_else(|why| {
+            // Session ids can contain colons, so each prefix that ends at a colon is tried.
+            let mut prefixes = id.match_indices(':').filter_map(|(at, _)| id.get(..at));
+            let entry = prefixes.find_map(|prefix| catalog.get(prefix).ok());
+            entry.map(|entry| (entry, Some(id))).ok_or(why)
+        })?;
+        Ok(Self { entry, message })
     }
 
     /// The cursor from which the page extends: that of the query, or else the beginning (with `newest_first`, the end)

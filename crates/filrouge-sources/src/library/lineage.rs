@@ -205,17 +205,12 @@ fn show_fork(
 }
 
 fn missing_notices(unreadable: usize, missing: usize) -> impl Iterator<Item = String> {
-    let notice = |n: usize, singular: &str, plural: &str| match n {
-        0 => None,
-        1 => Some(singular.to_owned()),
-        n => Some(format!("{n} {plural}")),
-    };
-    let unreadable = notice(
+    let unreadable = notices::of_count(
         unreadable,
         "1 related session cannot be read: calls and copies in it are not known",
         "related sessions cannot be read: calls and copies in them are not known",
     );
-    let missing = notice(
+    let missing = notices::of_count(
         missing,
         "1 tool call names a session that is not there",
         "tool calls name sessions that are not there",

@@ -36,7 +36,6 @@ pub use error::LibraryError;
 pub use filter::ProjectFilter;
 pub use listed::Listed;
 
-use crate::on_two_threads::on_two_threads;
 use crate::{Conversation, Source, SourceError};
 use cache::Cache;
 use facts::{Facts, FactsResult};
@@ -210,11 +209,6 @@ impl Library {
                 .get(entry, source.fingerprint(&entry.header), compute),
             false => compute(),
         }
-    }
-
-    /// Reads the facts of these sessions on two threads, and returns them in the same order.
-    fn facts_of(&self, entries: &[&Entry]) -> Vec<FactsResult> {
-        on_two_threads(entries, 1, |entry| self.facts(entry))
     }
 
     /// Returns a copy of this library that serves one query. The copy lists its sources at most once, and reads no

@@ -39,3 +39,12 @@ pub(super) fn of_skipped(skipped: &[Skipped]) -> Vec<String> {
     });
     notices.collect()
 }
+
+/// A notice about `n` records, with the text for one and, after their number, the text for several.
+pub(super) fn of_count(n: usize, singular: &str, plural: &str) -> Option<String> {
+    match n {
+        0 => None,
+        1 => Some(singular.to_owned()),
+        n => Some(format!("{n} {plural}")),
+    }
+}

@@ -150,7 +150,7 @@ fn unknown_session_error(why: &str, candidates: &[&Entry]) -> LibraryError {
         } else {
             ", "
         };
-        // Only ids, because titles are foreign text.
+        // Only ids: titles are untrusted text.
         let _ = write!(text, "{separator}{}", entry.header.id);
     }
     LibraryError::Invalid(text)

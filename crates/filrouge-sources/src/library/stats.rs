@@ -11,7 +11,7 @@ use super::forks;
 use super::lineage::Family;
 use super::list::Row;
 pub use super::sums::{ModelUse, Sums, ToolUse};
-use super::{Library, LibraryError, clean, notices};
+use super::{Catalog, Entry, Library, LibraryError, clean, notices};
 use crate::{Changes, TokenRule, Tokens};
 use count::{Count, Counted};
 pub use overview::overview;
@@ -127,26 +127,13 @@ pub fn session_with_mask(
     let sessions: Vec<_> = std::iter::once(entry)
         .chain(descendants.map(|(_, child)| child))
         .collect();
-    let (tree, unreadable) = forks::read_facts(library, &sessions);
-    let copies = forks::find_copies(library, &catalog, &tree);
-    let tree = tree.into_iter().zip(copies);
-    let tree: Vec<_> = tree
-        .map(|(session, copies)| Counted::new(library, session, copies))
-        .collect();
-    library.check_cancelled()?;
+    let (tree, notices) = count_sessions(library, &catalog, &sessions)?;
     let mut own = Count::default();
     let mut total = Count::default();
     tree.iter().take(1).for_each(|session| own.add(session));
     tree.iter().for_each(|session| total.add(session));
     let own = own.all().masked(mask);
     let (changes, changes_from) = count::changes(&entry.header, &facts);
-    let mut notices = notices::of_catalog(&catalog);
-    notices.extend(unreadable_notice(unreadable));
-    notices.extend(skipped_notice(
-        tree.iter()
-            .map(|session| session.session.facts.skipped)
-            .sum(),
-    ));
     Ok(SessionStats {
         session: Row::from_header(&entry.header).masked(mask),
         duration: entry
@@ -171,6 +158,35 @@ pub fn session_with_mask(
     })
 }
 
+/// Prepares sessions for counting; also returns the notices about what is not counted.
+fn count_sessions<'a>(
+    library: &Library,
+    catalog: &Catalog,
+    sessions: &[&'a Entry],
+) -> Result<(Vec<Counted<'a>>, Vec<String>), LibraryError> {
+    let (readable, unreadable) = forks::read_facts(library, sessions);
+    let copies = forks::find_copies(library, catalog, &readable);
+    let counted: Vec<_> = readable
+        .into_iter()
+        .zip(copies)
+        .map(|(session, copies)| Counted::new(library, session, copies))
+        .collect();
+    library.check_cancelled()?;
+    let mut notices = notices::of_catalog(catalog);
+    notices.extend(notices::of_count(
+        unreadable,
+        "1 session cannot be read and is not counted",
+        "sessions cannot be read and are not counted",
+    ));
+    let skipped = counted.iter().map(|one| one.session.facts.skipped);
+    notices.extend(notices::of_count(
+        skipped.sum(),
+        "1 record cannot be read and is not counted",
+        "records cannot be read and are not counted",
+    ));
+    Ok((counted, notices))
+}
+
 /// The agents that wrote messages; if no message names one, the agent that the session's header names.
 fn agents(own: &Sums, header_agent: Option<String>) -> Vec<String> {
     let agents: Vec<String> = own.agents.keys().cloned().collect();
@@ -183,22 +199,6 @@ fn agents(own: &Sums, header_agent: Option<String>) -> Vec<String> {
 fn token_rules<'a>(counted: impl Iterator<Item = &'a Counted<'a>>) -> Vec<TokenRule> {
     let rules: BTreeSet<_> = counted.map(|session| session.session.facts.rule).collect();
     rules.into_iter().collect()
-}
-
-fn unreadable_notice(unreadable: usize) -> Option<String> {
-    match unreadable {
-        0 => None,
-        1 => Some("1 session cannot be read and is not counted".to_owned()),
-        n => Some(format!("{n} sessions cannot be read and are not counted")),
-    }
-}
-
-fn skipped_notice(skipped: usize) -> Option<String> {
-    match skipped {
-        0 => None,
-        1 => Some("1 record cannot be read and is not counted".to_owned()),
-        n => Some(format!("{n} records cannot be read and are not counted")),
-    }
 }
 
 #[cfg(test)]

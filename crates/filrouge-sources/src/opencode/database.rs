@@ -259,9 +259,7 @@ impl Storage for Database {
             });
         match read {
             Ok((todo, mut left_out)) => {
-                if let Some(todo) = todo {
-                    metadata.raw("todo", &todo);
-                }
+                metadata.optional_raw("todo", todo.as_deref());
                 skipped.append(&mut left_out);
             }
             Err(why) => {
@@ -278,9 +276,6 @@ impl Storage for Database {
         let read = self.foreign.read(|reader| {
             let (schema, mut reports) = (self.schema(reader)?, Vec::new());
             sqlite::find_orphans(reader, &schema, self.report_path(), &mut reports)?;
-            if schema.has("session_message") {
-                session_message::find_orphans(reader, &schema, self.report_path(), &mut reports)?;
-            }
             Ok(reports)
         });
         skipped.append(&mut read.map_err(source_error)?);
@@ -307,9 +302,7 @@ fn read_todo(
     let result = reader.query(sql, &[session], |row| {
         let mut entry = Writer::default();
         for (column, key) in ["content", "status", "priority"].into_iter().enumerate() {
-            if let Some(text) = row.text(column) {
-                entry.text(key, text);
-            }
+            entry.optional_text(key, row.text(column));
         }
         entries.push(entry.finish());
         ControlFlow::Continue(())

@@ -128,11 +128,8 @@ impl Layout {
         metadata: &mut Writer,
         skipped: &mut Vec<Skipped>,
     ) {
-        let todo = self.optional_file("todo", session).map(|todo| {
-            if let Some(todo) = todo {
-                metadata.raw("todo", &todo);
-            }
-        });
+        let todo = self.optional_file("todo", session);
+        let todo = todo.map(|todo| metadata.optional_raw("todo", todo.as_deref()));
         let folder = match self.form {
             TreeForm::Storage => self.files.folder(Path::new("session_diff")),
             TreeForm::Projects { .. } => Ok(None),

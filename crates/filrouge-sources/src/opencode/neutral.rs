@@ -147,7 +147,10 @@ fn boundaries(read: &[ReadMessage]) -> Vec<Boundary> {
                 true => newest.take(),
                 false => continue,
             }
-        } else if message.summary && ended_well(message) {
+        } else if message.summary
+            && message.error.is_none()
+            && (message.completed.is_some() || message.finish.is_some())
+        {
             let request = message.parent_id.as_deref().and_then(|id| indexes.get(id));
             let request = request.filter(|at| read[**at].compaction.is_some());
             request.copied().or(newest.take())
@@ -165,12 +168,6 @@ fn boundaries(read: &[ReadMessage]) -> Vec<Boundary> {
         });
     }
     boundaries
-}
-
-/// Whether a message has ended without an error.
-fn ended_well(message: &Message) -> bool {
-    let ended = message.completed.is_some() || message.finish.is_some();
-    ended && message.error.is_none()
 }
 
 /// The index of the message that the session's `revert` names, if the message still exists.

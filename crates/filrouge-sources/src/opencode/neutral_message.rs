@@ -1,6 +1,6 @@
 //! Converts a message's text, without its parts, to a message in the neutral form.
 
-use super::session::{check_own_id, missing_field};
+use super::session::{check_own_id, missing_field, required_object};
 use super::storage::MessageText;
 use crate::object::{Object, Refusal, Writer, check_depth, token_text};
 use crate::{Message, MessageError, Role, TokenRule, Tokens};
@@ -28,11 +28,9 @@ pub(super) fn read(session: &str, text: &MessageText, rule: TokenRule) -> Result
     check_depth(&text.text)?;
     check_own_id(&object, "id", &text.id)?;
     check_own_id(&object, "sessionID", session)?;
-    let time = object
-        .object("time")?
-        .ok_or_else(|| missing_field("time"))?;
+    let time = required_object(&object, "time")?;
     let created = time.millis("created");
-    let role = object.text("role").and_then(|word| parse_role(&word));
+    let role = object.text("role").and_then(|word| Role::named(&word));
     let role = role.ok_or_else(|| missing_field("role"))?;
     let text_of = |key| object.text(key).map(Into::into);
     let nested_model = || model(&object.object("model").ok()??);
@@ -53,16 +51,6 @@ pub(super) fn read(session: &str, text: &MessageText, rule: TokenRule) -> Result
         copied: text.copied,
         parts: Vec::new(),
     })
-}
-
-/// Parses a role.
-fn parse_role(word: &str) -> Option<Role> {
-    match word {
-        "user" => Some(Role::User),
-        "assistant" => Some(Role::Assistant),
-        "system" => Some(Role::System),
-        _ => None,
-    }
 }
 
 /// The token counts, converted so that each token is counted once.
@@ -126,9 +114,9 @@ pub(super) const UNNAMED: &str = "\"UnknownError\"";
 pub(super) fn error<'a>(object: &Object<'a>) -> ErrorFields<'a> {
     let mut error = ErrorFields::default();
     let Ok(Some(outer)) = object.object("error") else {
-        if let Some(raw) = object.get("error") {
-            error.other_fields.raw("value", raw);
-        }
+        error
+            .other_fields
+            .optional_raw("value", object.get("error"));
         return error;
     };
     error.name = outer.token("name");
@@ -140,8 +128,8 @@ pub(super) fn error<'a>(object: &Object<'a>) -> ErrorFields<'a> {
         error
             .other_fields
             .nested("data", data.without(&["isRetryable", message_key]));
-    } else if let Some(raw) = outer.get("data") {
-        error.other_fields.raw("data", raw);
+    } else {
+        error.other_fields.optional_raw("data", outer.get("data"));
     }
     error
 }

@@ -16,7 +16,8 @@
 use crate::object::{Object, Refusal, Writer};
 use crate::raw::Raw;
 
-use super::newer_piece::{convert_file, convert_times};
+use super::neutral_message::UNNAMED;
+use super::newer_piece::{convert_file, convert_span};
 use super::newer_tool;
 use super::storage::PartText;
 
@@ -69,12 +70,7 @@ pub(super) fn convert_row(row: NewerRow<'_>) -> Result<ConvertedRow, Refusal> {
         "compaction" => draft.add_compaction(&object),
         _ => draft.add_other(&object),
     };
-    let converted: Vec<&str> = converted
-        .iter()
-        .copied()
-        .chain(["time"])
-        .chain(PROVIDER_FIELDS)
-        .collect();
+    let converted = [converted, &["time"], &PROVIDER_FIELDS].concat();
     let mut unconverted = object.without(&converted);
     if !matches!(row.kind, "user" | "assistant") {
         unconverted.text("type", row.kind);
@@ -122,9 +118,7 @@ impl Draft<'_> {
     /// have converted.
     fn add_user(&mut self, object: &Object<'_>) -> &'static [&'static str] {
         self.begin_message("user", object);
-        if let Some(agent) = object.token("agent") {
-            self.message.raw("agent", agent);
-        }
+        self.message.optional_raw("agent", object.token("agent"));
         if let Some(text) = object.token("text") {
             self.add_text_part(text, false);
         }
@@ -155,9 +149,7 @@ impl Draft<'_> {
             ("cost", object.get("cost")),
             ("tokens", object.get("tokens")),
         ] {
-            if let Some(raw) = raw {
-                self.message.raw(key, raw);
-            }
+            self.message.optional_raw(key, raw);
         }
         if let Some(raw) = object.get("error") {
             add_error(&mut self.message, raw);
@@ -197,11 +189,7 @@ impl Draft<'_> {
 
     fn add_compaction(&mut self, object: &Object<'_>) -> &'static [&'static str] {
         self.begin_message("user", object);
-        for key in ["agent", "cost", "tokens"] {
-            if let Some(raw) = object.get(key) {
-                self.message.raw(key, raw);
-            }
-        }
+        self.message.copy(object, &["agent", "cost", "tokens"]);
         let ended = match object.text("status").as_deref() {
             None => true,
             Some(status) => status == "completed",
@@ -214,11 +202,7 @@ impl Draft<'_> {
             // While the compaction runs, this text is only a part of the summary.
             part.raw(if ended { "summary" } else { "partial" }, summary);
         }
-        for key in ["status", "recent"] {
-            if let Some(raw) = object.get(key) {
-                part.raw(key, raw);
-            }
-        }
+        part.copy(object, &["status", "recent"]);
         self.add_part(part.finish());
         &[
             "agent", "cost", "tokens", "status", "reason", "summary", "recent",
@@ -227,9 +211,7 @@ impl Draft<'_> {
 
     fn add_other(&mut self, object: &Object<'_>) -> &'static [&'static str] {
         self.begin_message("system", object);
-        if let Some(agent) = object.token("agent") {
-            self.message.raw("agent", agent);
-        }
+        self.message.optional_raw("agent", object.token("agent"));
         let mut part = Writer::part(self.row.kind);
         part.append(object.without(&[
             "type",
@@ -245,29 +227,20 @@ impl Draft<'_> {
 
 /// Converts an error to the form of 1.x: `{name, data: {message}}`.
 fn add_error(message: &mut Writer, raw: &str) {
-    let Ok(object) = Object::parse(raw) else {
-        let mut data = Writer::default();
-        if raw.starts_with('"') {
-            data.raw("message", raw);
-        }
-        let mut error = Writer::default();
-        error.text("name", "UnknownError");
-        error.nested("data", data);
-        return message.nested("error", error);
-    };
-    let mut data = match object.object("data") {
-        Ok(Some(data)) => data.without(&[]),
-        _ => object.without(&["name", "type", "retryable"]),
-    };
-    if let Some(raw) = object.get("retryable") {
-        data.raw("isRetryable", raw);
+    let (mut name, mut data) = (None, Writer::default());
+    if let Ok(object) = Object::parse(raw) {
+        name = object.token("name").or_else(|| object.token("type"));
+        data = match object.object("data") {
+            Ok(Some(data)) => data.without(&[]),
+            _ => object.without(&["name", "type", "retryable"]),
+        };
+        data.optional_raw("isRetryable", object.get("retryable"));
+    } else if raw.starts_with('"') {
+        data.raw("message", raw);
     }
     let mut error = Writer::default();
-    let name = object.token("name").or_else(|| object.token("type"));
-    match name.filter(|token| *token != "\"unknown\"") {
-        Some(name) => error.raw("name", name),
-        None => error.text("name", "UnknownError"),
-    }
+    let name = name.filter(|token| *token != "\"unknown\"");
+    error.raw("name", name.unwrap_or(UNNAMED));
     error.nested("data", data);
     message.nested("error", error);
 }
@@ -291,15 +264,9 @@ fn plain_part(object: &Object<'_>, kind: &str) -> String {
     let mut part = Writer::part(kind);
     part.raw("text", object.get("text").unwrap_or("\"\""));
     if let Ok(Some(time)) = object.object("time") {
-        part.nested(
-            "time",
-            convert_times(&time, &[("start", &["created"]), ("end", &["completed"])]),
-        );
+        part.nested("time", convert_span(&time));
     }
-    let converted: Vec<&str> = ["type", "text", "time"]
-        .into_iter()
-        .chain(PROVIDER_FIELDS)
-        .collect();
+    let converted = [&["type", "text", "time"][..], &PROVIDER_FIELDS].concat();
     part.nested("metadata", object.without(&converted));
     part.finish()
 }
@@ -317,9 +284,7 @@ fn unconverted_fields(object: &Object<'_>, converted: &[&str]) -> Writer {
     ];
     let converted: Vec<&str> = ids.iter().chain(converted).copied().collect();
     let mut out = object.without(&converted);
-    if let Some(id) = object.token("id") {
-        out.raw("originalID", id);
-    }
+    out.optional_raw("originalID", object.token("id"));
     out
 }
 

@@ -7,11 +7,14 @@ use crate::object::{Object, Writer};
 pub(super) fn convert_times(time: &Object<'_>, names: &[(&str, &[&str])]) -> Writer {
     let mut out = Writer::default();
     for (name, keys) in names {
-        if let Some(raw) = keys.iter().find_map(|key| time.get(key)) {
-            out.raw(name, raw);
-        }
+        out.optional_raw(name, keys.iter().find_map(|key| time.get(key)));
     }
     out
+}
+
+/// Converts the times of a piece that was created and completed.
+pub(super) fn convert_span(time: &Object<'_>) -> Writer {
+    convert_times(time, &[("start", &["created"]), ("end", &["completed"])])
 }
 
 /// Converts an attached file.
@@ -26,9 +29,7 @@ pub(super) fn convert_file(object: &Object<'_>) -> Writer {
         ("url", object.token("uri").or_else(|| object.token("url"))),
         ("source", object.get("source")),
     ] {
-        if let Some(raw) = raw {
-            part.raw(key, raw);
-        }
+        part.optional_raw(key, raw);
     }
     part.nested(
         "metadata",

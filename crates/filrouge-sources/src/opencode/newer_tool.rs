@@ -3,8 +3,8 @@
 use crate::object::{Object, Refusal, Writer};
 use crate::raw::Raw;
 
-use super::newer_piece::{convert_file, convert_times};
-use super::session::missing_field;
+use super::newer_piece::{convert_file, convert_span, convert_times};
+use super::session::{missing_field, required_object};
 
 /// Fields of a state that are converted separately or left out.
 const CONVERTED: [&str; 12] = [
@@ -24,18 +24,11 @@ const CONVERTED: [&str; 12] = [
 
 /// Converts a tool call in an answer's content.
 pub(super) fn convert_tool(object: &Object<'_>) -> Result<Writer, Refusal> {
-    let state = object
-        .object("state")?
-        .ok_or_else(|| missing_field("state"))?;
+    let state = required_object(object, "state")?;
+    let required = |key: &str| object.token(key).ok_or_else(|| missing_field(key));
     let mut part = Writer::part("tool");
-    part.raw(
-        "callID",
-        object.token("id").ok_or_else(|| missing_field("id"))?,
-    );
-    part.raw(
-        "tool",
-        object.token("name").ok_or_else(|| missing_field("name"))?,
-    );
+    part.raw("callID", required("id")?);
+    part.raw("tool", required("name")?);
     let time = object.object("time")?;
     part.nested("state", convert_state(&state, time.as_ref()));
     let converted = [
@@ -63,15 +56,10 @@ fn convert_state(state: &Object<'_>, time: Option<&Object<'_>>) -> Writer {
     add_input(&mut out, state);
     let content = state.field("content").list().unwrap_or_default();
     let content: Vec<Object<'_>> = content.into_iter().filter_map(Raw::object).collect();
-    if let Some(output) = joined_output(state, &content).filter(|_| status != "pending") {
-        out.raw("output", &output);
-    }
-    if let Some(title) = state.token("title") {
-        out.raw("title", title);
-    }
-    if let Some(error) = error_token(state) {
-        out.raw("error", error);
-    }
+    let output = joined_output(state, &content).filter(|_| status != "pending");
+    out.optional_raw("output", output.as_deref());
+    out.optional_raw("title", state.token("title"));
+    out.optional_raw("error", error_token(state));
     if let Some(raw) = state.get("metadata").or_else(|| state.get("structured")) {
         out.raw("metadata", &add_session_id(raw));
     }
@@ -195,14 +183,10 @@ pub(super) fn convert_shell(row: &str, object: &Object<'_>) -> Result<Writer, Re
         .as_ref()
         .and_then(|o| o.token("output").or_else(|| o.token("text")));
     let output = object.token("output").or(text);
-    if let Some(output) = output.or((!running).then_some("\"\"")) {
-        state.raw("output", output);
-    }
+    state.optional_raw("output", output.or((!running).then_some("\"\"")));
     let mut metadata = Writer::default();
     for key in ["exit", "status"] {
-        if let Some(raw) = find(key) {
-            metadata.raw(key, raw);
-        }
+        metadata.optional_raw(key, find(key));
     }
     if shell_output
         .as_ref()
@@ -212,10 +196,7 @@ pub(super) fn convert_shell(row: &str, object: &Object<'_>) -> Result<Writer, Re
     }
     state.nested("metadata", metadata);
     if let Some(time) = &time {
-        state.nested(
-            "time",
-            convert_times(time, &[("start", &["created"]), ("end", &["completed"])]),
-        );
+        state.nested("time", convert_span(time));
     }
     part.nested("state", state);
     Ok(part)

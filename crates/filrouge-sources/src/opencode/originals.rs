@@ -174,11 +174,7 @@ fn remaining_fields(part: &Object<'_>, converted: &[&str]) -> Writer {
 /// Tokens and cost of the entire message, in their original JSON.
 fn usage(message: &Object<'_>) -> Option<RawJson> {
     let mut usage = Writer::default();
-    for key in ["tokens", "cost"] {
-        if let Some(raw) = message.get(key) {
-            usage.raw(key, raw);
-        }
-    }
+    usage.copy(message, &["tokens", "cost"]);
     (!usage.is_empty()).then(|| RawJson::from_checked(usage.finish()))
 }
 
@@ -213,9 +209,7 @@ fn complete_tool(neutral: &Part, part: &Object<'_>, items: &mut [ItemDraft]) {
     content.raw("content", output);
     result.set_part(&content.finish());
     let mut ids = Writer::default();
-    if let Some(id) = part.get("messageID") {
-        ids.raw("messageID", id);
-    }
+    ids.copy(part, &["messageID"]);
     result.notes.nested("part", ids);
     result
         .notes
@@ -230,11 +224,7 @@ fn remaining_state(state: &Object<'_>, output_key: &str, output: &str) -> Writer
         Some(metadata) if metadata.get("output") == Some(output) => {
             rest.nested("metadata", metadata.without(&["output"]));
         }
-        _ => {
-            if let Some(raw) = state.get("metadata") {
-                rest.raw("metadata", raw);
-            }
-        }
+        _ => rest.copy(state, &["metadata"]),
     }
     rest
 }

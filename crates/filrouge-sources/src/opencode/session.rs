@@ -25,9 +25,7 @@ pub(super) fn header(session: &SessionText) -> Result<Header, Skipped> {
 fn read_header(session: &SessionText) -> Result<Header, Refusal> {
     let object = Object::parse(check_value(&session.text)?)?;
     check_own_id(&object, "id", &session.id)?;
-    let time = object
-        .object("time")?
-        .ok_or_else(|| missing_field("time"))?;
+    let time = required_object(&object, "time")?;
     let created = time.millis("created");
     let created = created.ok_or_else(|| missing_field("time.created"))?;
     let text = |key| object.text(key).map(Into::into);
@@ -87,16 +85,12 @@ fn remaining_metadata(header: &Header, session: &SessionText) -> Result<Writer, 
         ("version", header.version.is_some()),
     ];
     for (key, mapped) in mapped_fields {
-        if let Some(raw) = object.get(key).filter(|_| !mapped) {
-            fields.raw(key, raw);
-        }
+        fields.optional_raw(key, object.get(key).filter(|_| !mapped));
     }
-    let share = object.object("share")?;
-    if let Some(url) = share.as_ref().and_then(|share| share.token("url")) {
-        let mut share = Writer::default();
-        share.raw("url", url);
-        fields.nested("share", share);
-    }
+    let share = object.object("share")?.unwrap_or_default();
+    let mut shared = Writer::default();
+    shared.optional_raw("url", share.token("url"));
+    fields.nested("share", shared);
     let mut metadata = Writer::default();
     metadata.text("generation", header.generation);
     metadata.nested("session", fields);
@@ -112,6 +106,11 @@ pub(super) fn check_own_id(object: &Object<'_>, key: &str, id: &str) -> Result<(
             _ => Err((SkipReason::IdMismatch, format!("{key} is not {id:?}"))),
         },
     }
+}
+
+/// The object of a required field.
+pub(super) fn required_object<'a>(object: &Object<'a>, key: &str) -> Result<Object<'a>, Refusal> {
+    object.object(key)?.ok_or_else(|| missing_field(key))
 }
 
 /// A refusal for a missing or invalid required field.

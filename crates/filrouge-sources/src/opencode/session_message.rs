@@ -13,7 +13,7 @@ use super::gathered::GatheredMessages;
 use super::newer_form::{ConvertedRow, NewerRow, convert_row};
 use super::row_place::{ReportPath, duplicate_row, report_damage};
 use super::session_rows::Schema;
-use super::sqlite::{data_columns, report_orphans, row_text, session_is_missing};
+use super::sqlite::{data_columns, row_text};
 use super::storage::MessageText;
 
 use crate::object::refusal_report;
@@ -100,24 +100,4 @@ fn add_row(row: &Row<'_>, place: ReportPath<'_>, created: i64, gathered: &mut Ga
         ),
         Err(why) => gathered.skipped.push(why),
     }
-}
-
-/// Reports rows whose session does not exist.
-pub(super) fn find_orphans(
-    reader: &Reader<'_>,
-    schema: &Schema,
-    place: ReportPath<'_>,
-    skipped: &mut Vec<Skipped>,
-) -> Result<(), ForeignError> {
-    let is_orphan = session_is_missing(schema);
-    let sql = format!(
-        "SELECT session_id, count(*) FROM session_message x WHERE {is_orphan} GROUP BY session_id"
-    );
-    report_orphans(
-        reader,
-        &sql,
-        (place, "session"),
-        SkipReason::OrphanMessages,
-        skipped,
-    )
 }

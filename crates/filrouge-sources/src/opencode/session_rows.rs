@@ -268,9 +268,7 @@ fn session_json(row: &Row<'_>, id: &str, place: &Path, skipped: &mut Vec<Skipped
     let mut out = Writer::default();
     out.text("id", id);
     for (name, key) in TEXTS {
-        if let Some(text) = row.text(column_index(name)) {
-            out.text(key, text);
-        }
+        out.optional_text(key, row.text(column_index(name)));
     }
     let numbers = |names: &[(&str, &str)]| {
         let mut object = Writer::default();
@@ -301,22 +299,16 @@ fn session_json(row: &Row<'_>, id: &str, place: &Path, skipped: &mut Vec<Skipped
     {
         out.raw("cost", &cost.to_string());
     }
-    if let Some(url) = row.text(column_index("share_url")) {
-        let mut share = Writer::default();
-        share.text("url", url);
-        out.nested("share", share);
-    }
+    let mut share = Writer::default();
+    share.optional_text("url", row.text(column_index("share_url")));
+    out.nested("share", share);
     if let Some(origin) = row.text(column_index("fork_session_id")) {
         let mut fork = Writer::default();
         fork.text("sessionID", origin);
-        if let Some(boundary) = row.text(column_index("fork_boundary")) {
-            fork.text("boundary", boundary);
-        }
+        fork.optional_text("boundary", row.text(column_index("fork_boundary")));
         out.nested("fork", fork);
     }
-    if let Some(agent) = row.text(column_index("agent")) {
-        out.text("agent", agent);
-    }
+    out.optional_text("agent", row.text(column_index("agent")));
     out.finish()
 }
 

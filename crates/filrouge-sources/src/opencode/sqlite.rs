@@ -138,24 +138,28 @@ pub(super) fn find_orphans(
     skipped: &mut Vec<Skipped>,
 ) -> Result<(), ForeignError> {
     let is_orphan = session_is_missing(schema);
-    if schema.has("message") {
+    let report_messages = |table: &str, skipped: &mut Vec<Skipped>| {
         let sql = format!(
-            "SELECT session_id, count(*) FROM message x WHERE {is_orphan} GROUP BY session_id"
+            "SELECT session_id, count(*) FROM {table} x WHERE {is_orphan} GROUP BY session_id"
         );
         let reason = SkipReason::OrphanMessages;
-        report_orphans(reader, &sql, (place, "session"), reason, skipped)?;
-    }
+        match schema.has(table) {
+            true => report_orphans(reader, &sql, (place, "session"), reason, skipped),
+            false => Ok(()),
+        }
+    };
+    report_messages("message", skipped)?;
     if schema.has("part") && schema.has("message") {
         let sql = "SELECT message_id, count(*) FROM part x WHERE NOT EXISTS \
                    (SELECT 1 FROM message m WHERE m.id = x.message_id) GROUP BY message_id";
         let reason = SkipReason::OrphanParts;
         report_orphans(reader, sql, (place, "message"), reason, skipped)?;
     }
-    Ok(())
+    report_messages("session_message", skipped)
 }
 
 /// The SQL condition that selects rows `x` whose session does not exist.
-pub(super) fn session_is_missing(schema: &Schema) -> String {
+fn session_is_missing(schema: &Schema) -> String {
     let tables = [SESSION, SESSION_V2];
     let conditions: Vec<String> = tables
         .iter()
@@ -169,7 +173,7 @@ pub(super) fn session_is_missing(schema: &Schema) -> String {
 }
 
 /// Runs a query for pairs of a missing owner and its number of rows, and reports each pair.
-pub(super) fn report_orphans(
+fn report_orphans(
     reader: &Reader<'_>,
     sql: &str,
     (place, table): (ReportPath<'_>, &str),

@@ -209,9 +209,7 @@ fn part_contents(
             let (role, channel) = role_and_channel(message, false);
             let mut json = Writer::part("file");
             for (key, value) in [("mime", mime), ("name", name), ("url", url)] {
-                if let Some(value) = value {
-                    json.text(key, value);
-                }
+                json.optional_text(key, value.as_deref());
             }
             single(role, channel, json)
         }
@@ -292,9 +290,7 @@ fn tool_contents(
     json.text("call_id", &tool.call_id);
     json.text("name", &tool.name);
     json.raw("args", &args);
-    if let Some(child) = &tool.child {
-        json.text("child_session_id", child);
-    }
+    json.optional_text("child_session_id", tool.child.as_deref());
     let mut items = vec![Ok(ItemContent {
         id: format!("{}:call", part.id),
         role: Speaker::Assistant,
@@ -386,9 +382,7 @@ fn message_notes(message: &Message) -> Writer {
         ("parent_id", &message.parent_id),
         ("finish", &message.finish),
     ] {
-        if let Some(value) = value {
-            notes.text(key, value);
-        }
+        notes.optional_text(key, value.as_deref());
     }
     if message.copied {
         notes.raw("copied", "true");

@@ -15,8 +15,8 @@ use serde_json::Value;
 use crate::library_lineage::{names, opencode_library};
 use crate::{copy, copy_of, fixture, json, put};
 
-/// The storages that contain the script's compactions, each with the fixture that names the script's sessions.
-const STORAGES: [(&str, &str); 4] = [
+/// The fixtures that contain compactions, each with the fixture that names its sessions.
+const FIXTURES: [(&str, &str); 4] = [
     ("opencode-json-whole", "opencode-json-whole"),
     ("opencode-sqlite", "opencode-sqlite"),
     ("opencode-sqlite-first", "opencode-sqlite-first"),
@@ -145,14 +145,14 @@ fn all_pages_together_equal_the_files() {
 #[test]
 fn compactions_drop_the_messages_before_them() {
     let cases = [("small", 3, Some(true)), ("long", 6, Some(false))];
-    for (storage, script) in STORAGES {
-        let (_dir, library) = opencode_library(storage);
-        let id = names(script);
+    for (fixture, names_fixture) in FIXTURES {
+        let (_dir, library) = opencode_library(fixture);
+        let id = names(names_fixture);
         for (name, count, automatic) in cases {
             let id = id(name);
             if library.catalog().get(&id).is_err() {
                 assert_eq!(
-                    (name, script),
+                    (name, names_fixture),
                     ("long", "opencode-json-whole"),
                     "only this session is missing from the fixture"
                 );
@@ -163,7 +163,7 @@ fn compactions_drop_the_messages_before_them() {
             assert_eq!(
                 ids(&dropped.messages),
                 ids(&full.messages[..count]),
-                "{storage} {name}"
+                "{fixture} {name}"
             );
             assert_eq!((dropped.total_messages, dropped.pruned_outputs), (count, 0));
             let [compaction] = dropped.compactions.as_slice() else {
@@ -242,9 +242,9 @@ fn a_pruned_output_is_returned() {
 
 #[test]
 fn keys_in_an_output_are_masked() {
-    for (storage, script) in STORAGES {
-        let (_dir, library) = opencode_library(storage);
-        let id = names(script)("secret");
+    for (fixture, names_fixture) in FIXTURES {
+        let (_dir, library) = opencode_library(fixture);
+        let id = names(names_fixture)("secret");
         let plain = history(&library, &unmasked(&id, None, 0)).unwrap();
         let masked = history(&library, &HistoryRequest::new(&id)).unwrap();
         let (plain, shown) = (json_of(&plain.messages), json_of(&masked.messages));

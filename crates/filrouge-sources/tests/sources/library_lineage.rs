@@ -12,7 +12,7 @@ pub(crate) fn opencode_library(name: &str) -> (tempfile::TempDir, Library) {
     (dir, Library::new(sources, 8 << 20))
 }
 
-/// Maps the short names of a fixture's script to session ids.
+/// Maps the short names of a fixture's sessions to their ids.
 pub(crate) fn names(fixture_name: &str) -> impl Fn(&str) -> String {
     let path = fixture(fixture_name).join("oracle/session-names.json");
     let names = json(&std::fs::read_to_string(path).unwrap());
@@ -37,8 +37,9 @@ fn forks(forks: &[Fork]) -> Vec<(&str, Evidence, usize)> {
         .collect()
 }
 
-/// The storages that contain the script's complete fork, its shorter fork and its chain of subagents.
-const STORAGES: [(&str, &str); 3] = [
+/// The fixtures that contain a complete fork, a shorter fork and a chain of subagents, each with the fixture that names
+/// its sessions.
+const FIXTURES: [(&str, &str); 3] = [
     ("opencode-sqlite", "opencode-sqlite"),
     ("opencode-sqlite-first", "opencode-sqlite-first"),
     ("opencode-sqlite-migrated", "opencode-json-whole"),
@@ -46,9 +47,9 @@ const STORAGES: [(&str, &str); 3] = [
 
 #[test]
 fn forks_are_traced_to_their_origin() {
-    for (storage, script) in STORAGES {
-        let (_dir, library) = opencode_library(storage);
-        let id = names(script);
+    for (fixture, names_fixture) in FIXTURES {
+        let (_dir, library) = opencode_library(fixture);
+        let id = names(names_fixture);
         let (origin, fork, short_fork) = (id("impl"), id("fork"), id("fork2"));
         let inferred = Evidence::Inferred;
         assert_eq!(
@@ -63,7 +64,7 @@ fn forks_are_traced_to_their_origin() {
         );
         let of_origin = lineage_of(&library, &origin);
         let expected = [(&*fork, inferred, 12), (&*short_fork, inferred, 8)];
-        assert_eq!(forks(&of_origin.forks), expected, "{storage}");
+        assert_eq!(forks(&of_origin.forks), expected, "{fixture}");
         assert!(of_origin.forked_from.is_empty() && of_origin.notices.is_empty());
         assert!(lineage_of(&library, &fork).forks.is_empty());
     }
@@ -71,9 +72,9 @@ fn forks_are_traced_to_their_origin() {
 
 #[test]
 fn other_sessions_are_not_forks() {
-    for (storage, script) in STORAGES {
-        let (_dir, library) = opencode_library(storage);
-        let id = names(script);
+    for (fixture, names_fixture) in FIXTURES {
+        let (_dir, library) = opencode_library(fixture);
+        let id = names(names_fixture);
         let related_ids = [id("impl"), id("fork"), id("fork2")];
         for entry in &library.catalog().entries {
             let found = lineage_of(&library, &entry.header.id);
@@ -81,7 +82,7 @@ fn other_sessions_are_not_forks() {
             assert_eq!(
                 related,
                 related_ids.contains(&found.session.id),
-                "{storage}"
+                "{fixture}"
             );
             assert!(!found.cycle && found.gaps.is_empty());
             assert!(found.notices.is_empty(), "{:?}", found.notices);
@@ -91,9 +92,9 @@ fn other_sessions_are_not_forks() {
 
 #[test]
 fn subagents_name_the_calls_that_started_them() {
-    for (storage, script) in STORAGES {
-        let (_dir, library) = opencode_library(storage);
-        let review = lineage_of(&library, &names(script)("review"));
+    for (fixture, names_fixture) in FIXTURES {
+        let (_dir, library) = opencode_library(fixture);
+        let review = lineage_of(&library, &names(names_fixture)("review"));
         let chain = [
             (1, "Run the suite (@tester subagent)"),
             (2, "Check the clock (@general subagent)"),
@@ -127,7 +128,7 @@ fn subagents_name_the_calls_that_started_them() {
             assert_eq!(
                 child.call_id.as_deref(),
                 Some(&*call.unwrap().call_id),
-                "{storage}"
+                "{fixture}"
             );
         }
         assert_eq!(last.call_id, review.child_sessions[1].call_id);

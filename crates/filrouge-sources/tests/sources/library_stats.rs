@@ -82,13 +82,13 @@ impl Oracle {
 /// OpenCode counts forks twice, so its numbers are compared with the sums that include copies.
 #[test]
 fn statistics_equal_those_of_opencode_before_1_16() {
-    for (storage, script) in [
+    for (fixture, oracle_fixture) in [
         ("opencode-sqlite-first", "opencode-sqlite-first"),
         ("opencode-sqlite-migrated", "opencode-json-whole"),
     ] {
-        let (_dir, library) = opencode_library(storage);
+        let (_dir, library) = opencode_library(fixture);
         let totals = overview(&library);
-        let oracle = oracle(script);
+        let oracle = oracle(oracle_fixture);
         oracle.assert_equals(&totals.all);
         // OpenCode's `Output` includes reasoning, which filrouge counts separately.
         let Tokens {
@@ -104,7 +104,7 @@ fn statistics_equal_those_of_opencode_before_1_16() {
         assert_eq!(
             totals.without_copied.message_count,
             170 - 12 - 8,
-            "{storage}"
+            "{fixture}"
         );
         assert_eq!(totals.all.part_count, 417);
     }
@@ -212,7 +212,8 @@ fn forks_and_subagents_are_counted_separately() {
     let copied_cost = totals.all.cost - totals.without_copied.cost;
     assert!((copied_cost - origin.own.cost - short_fork.own.cost).abs() < 1e-9);
 
-    // The cost of the parent and of its two generations of descendants (columns of their rows).
+    // The cost of the parent and of its two generations of descendants. The costs are those in the `cost` column of the
+    // three sessions' rows.
     let review = stats_of("review");
     assert!((review.own.cost - 0.01752).abs() < 1e-9);
     assert!((review.with_descendants.cost - (0.01752 + 0.00861 + 0.00402)).abs() < 1e-9);
@@ -297,7 +298,7 @@ fn the_sums_of_an_overview_add_up_to_its_totals() {
     }
     let (_dir, library) = opencode_library("opencode-sqlite");
     let days = overview(&library).days;
-    // The last day is that of the session whose ids wrapped around.
+    // The last day is that of the session whose message ids (a truncated time) started again from 0.
     assert_eq!(days.first().unwrap().date, "2026-01-12");
     assert_eq!(days.last().unwrap().date, "2026-08-14");
 }

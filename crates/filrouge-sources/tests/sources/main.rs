@@ -8,6 +8,7 @@ mod codex;
 mod damage;
 mod damaged_databases;
 mod databases;
+mod databases_against_exports;
 mod fingerprints;
 mod fuzz;
 mod golden;
@@ -23,9 +24,8 @@ mod live_tree;
 mod mapping;
 mod neutral;
 mod newer_kind;
-mod oracle_databases;
-mod oracle_files;
 mod trees;
+mod trees_against_exports;
 mod watched;
 
 use std::fs;

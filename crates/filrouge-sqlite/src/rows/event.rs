@@ -46,7 +46,8 @@ const FIRST: (SessionPk, u64) = (0, 0);
 
 pub(super) fn page_at(
     rows: &Rows<'_>,
-    (from, to): (Timestamp, Timestamp),
+    from: Timestamp,
+    to: Timestamp,
     after: Option<EventPosition>,
     limit: usize,
 ) -> Result<Vec<(SessionPk, EventRow)>, Failure> {
@@ -91,9 +92,7 @@ fn check_time_order(
 
 pub(super) fn newest(rows: &Rows<'_>, pk: SessionPk) -> Result<u64, Failure> {
     let sql = "SELECT number FROM event WHERE session_pk = ?1 ORDER BY number DESC LIMIT 1";
-    Ok(rows
-        .query_optional(sql, [sql_int(pk)], |row| read_u64(row, 0))?
-        .unwrap_or(0))
+    rows.query_number(sql, [sql_int(pk)])
 }
 
 pub(super) fn insert(rows: &Rows<'_>, pk: SessionPk, row: &EventRow) -> Result<(), Failure> {

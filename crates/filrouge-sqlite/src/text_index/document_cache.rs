@@ -1,6 +1,7 @@
 //! Caches, from one query to the next, which documents an index has, and which of them have vectors.
 //!
-//! Documents are cached for each scope, with counts that show whether they are still valid.
+//! Documents are cached for each scope, with counts that show whether they are still valid. A shard holds the documents
+//! of one owner; a realm is a tenant, or the histories of other programs.
 
 use std::cmp::Reverse;
 use std::ops::RangeInclusive;
@@ -15,8 +16,8 @@ use super::rows::{query_all, query_optional, sessions_of_shard, shard_of};
 
 /// The maximum number of cached documents: 32 bytes each.
 const DOCUMENTS_MAX: usize = 2 << 20;
-/// The maximum number of cached scopes.
-const SCOPES_MAX: usize = 16;
+/// The maximum number of entries of each list.
+const ENTRIES_MAX: usize = 16;
 /// The maximum number of cached ranges for one embedder and set of kinds.
 const RANGES_MAX: usize = 64;
 
@@ -58,7 +59,7 @@ impl DocumentCache {
             .retain(|(cached_embedder, cached_kinds, _)| {
                 (*cached_embedder, *cached_kinds) != (embedder, kinds)
             });
-        if self.vector_ranges.len() >= SCOPES_MAX {
+        if self.vector_ranges.len() >= ENTRIES_MAX {
             self.vector_ranges.remove(0);
         }
         self.vector_ranges.push((embedder, kinds, ranges));
@@ -196,7 +197,7 @@ impl ResolvedScope {
             .documents
             .push((scope.clone(), self.counts, documents.clone()));
         let mut total: usize = cache.documents.iter().map(|(_, _, d)| d.len()).sum();
-        while total > DOCUMENTS_MAX || cache.documents.len() > SCOPES_MAX {
+        while total > DOCUMENTS_MAX || cache.documents.len() > ENTRIES_MAX {
             total -= cache.documents.remove(0).2.len();
         }
         Ok(documents)

@@ -124,7 +124,8 @@ impl Vocabulary {
             while let Some(next) = blocks.next_if(|(begin, _)| *begin <= start) {
                 block = next;
             }
-            // The number of line ends before a word is the number of words before it in its block, plus one.
+            // A block begins with a line end, and each word ends with one. So there is one line end more than words
+            // before a word.
             let before = self.words.get(block.0..start).unwrap_or_default();
             let index = memchr_iter(b'\n', before).count().saturating_sub(1);
             each(block.1, index, word);

@@ -38,7 +38,7 @@ impl Command {
             _ => None,
         };
         if let Some(batch) = batch {
-            *batch = Batch::seal(batch.entries().to_vec(), entropy)?;
+            *batch = Batch::pack(batch.entries().to_vec(), entropy)?;
         }
         Ok(command)
     }

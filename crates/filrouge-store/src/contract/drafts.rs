@@ -69,7 +69,7 @@ pub fn advance(
     Write::Append(Arc::new(Append {
         session_id: sid(session),
         turn_id: turn,
-        batch: Batch::seal(vec![new_item.into()], &crate::OsEntropy).unwrap(),
+        batch: Batch::pack(vec![new_item.into()], &crate::OsEntropy).unwrap(),
         expected_seq: None,
         progress: Some(DraftProgress {
             stream,

@@ -122,12 +122,12 @@ pub async fn only_the_name_remains(f: &Fixture) {
         .await;
         assert_eq!(code(f.erase(who, "s").await), ErrorCode::SessionNotFound);
     }
-    let mine = f
+    let by_ann = f
         .write(&ann, Write::Adopt(Arc::new(adopt_command.clone())))
         .await;
-    assert_eq!(code(mine), ErrorCode::SessionErased);
-    let theirs = f.write(&bob, Write::Adopt(Arc::new(adopt_command))).await;
-    assert_eq!(code(theirs), ErrorCode::SessionConflict);
+    assert_eq!(code(by_ann), ErrorCode::SessionErased);
+    let by_bob = f.write(&bob, Write::Adopt(Arc::new(adopt_command))).await;
+    assert_eq!(code(by_bob), ErrorCode::SessionConflict);
     for who in [&ann, &bob] {
         let name = who.viewer.identity().unwrap().as_str().to_owned();
         let expected = if who == &ann {

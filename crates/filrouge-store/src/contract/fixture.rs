@@ -171,7 +171,7 @@ pub fn start_with(
     Start {
         session: NewSession::with_id(sid(session)),
         event,
-        batch: Batch::seal(entries, &crate::OsEntropy).unwrap(),
+        batch: Batch::pack(entries, &crate::OsEntropy).unwrap(),
         status: if answer.is_some() {
             TurnStatus::Finalized
         } else {
@@ -191,7 +191,7 @@ pub fn append(session: &str, turn: TurnId, items: Vec<ItemBody>, expected: Optio
     Write::Append(Arc::new(Append {
         session_id: sid(session),
         turn_id: turn,
-        batch: Batch::seal(entries, &crate::OsEntropy).unwrap(),
+        batch: Batch::pack(entries, &crate::OsEntropy).unwrap(),
         expected_seq: expected,
         progress: None,
     }))

@@ -137,18 +137,11 @@ impl EphemeralRows {
     pub(super) fn find_modified(&self, keyring: &Keyring) -> Option<&'static str> {
         let rows = &self.rows;
         let wrong_mac = Some(false);
-        if rows
-            .turns
-            .values()
-            .any(|t| t.mac_matches(keyring, PK) == wrong_mac)
-        {
+        let (mut turns, mut events) = (rows.turns.values(), rows.events.values());
+        if turns.any(|t| t.mac_matches(keyring, PK) == wrong_mac) {
             return Some("a turn was changed");
         }
-        if rows
-            .events
-            .values()
-            .any(|e| e.mac_matches(keyring, PK) == wrong_mac)
-        {
+        if events.any(|e| e.mac_matches(keyring, PK) == wrong_mac) {
             return Some("an event was changed");
         }
         let mut drafts = rows.drafts.values();

@@ -17,24 +17,6 @@ use crate::read::{
 use crate::rows::View;
 use crate::verify::VerificationReport;
 
-/// Wraps a query so that its result is sent to the returned receiver.
-fn send_result_to_channel<R, F>(query: F) -> (SnapshotQuery, oneshot::Receiver<Result<R, Failure>>)
-where
-    R: Send + 'static,
-    F: for<'a> FnOnce(&VerifiedSnapshot<'a, dyn View + 'a>) -> Result<R, Failure> + Send + 'static,
-{
-    let (sender, receiver) = oneshot::channel();
-    let wrapped: SnapshotQuery = Box::new(move |snapshot| {
-        // If the caller was cancelled, the receiver is gone.
-        let _ = sender.send(query(snapshot));
-    });
-    (wrapped, receiver)
-}
-
-fn query_not_run_failure() -> Failure {
-    Failure::new(ErrorCode::Internal, "the store did not run the query")
-}
-
 impl dyn Ledger + '_ {
     /// Executes one write in a transaction, and returns its outcome without the durability.
     ///
@@ -42,6 +24,23 @@ impl dyn Ledger + '_ {
     /// Those of the rules, and of the store.
     pub async fn put(&self, command: Command) -> Result<Outcome, Failure> {
         Ok(self.write(command).await?.outcome)
+    }
+
+    async fn query_about<R, F>(&self, subject: QuerySubject<'_>, query: F) -> Result<R, Failure>
+    where
+        R: Send + 'static,
+        F: for<'a> FnOnce(&VerifiedSnapshot<'a, dyn View + 'a>) -> Result<R, Failure>
+            + Send
+            + 'static,
+    {
+        let (sender, mut result) = oneshot::channel();
+        let run_query: SnapshotQuery = Box::new(move |snapshot| {
+            // If the caller was cancelled, the receiver is gone.
+            let _ = sender.send(query(snapshot));
+        });
+        self.inspect(subject, run_query).await?;
+        let not_run = || Failure::new(ErrorCode::Internal, "the store did not run the query");
+        result.try_recv().map_err(|_| not_run())?
     }
 
     /// Runs a query on one verified snapshot of the store.
@@ -55,9 +54,7 @@ impl dyn Ledger + '_ {
             + Send
             + 'static,
     {
-        let (query, mut result) = send_result_to_channel(query);
-        self.inspect(QuerySubject::Store, query).await?;
-        result.try_recv().map_err(|_| query_not_run_failure())?
+        self.query_about(QuerySubject::Store, query).await
     }
 
     /// Runs a query about one session on one verified snapshot of the store.
@@ -76,10 +73,8 @@ impl dyn Ledger + '_ {
             + Send
             + 'static,
     {
-        let (query, mut result) = send_result_to_channel(query);
-        self.inspect(QuerySubject::Session(scope, session), query)
-            .await?;
-        result.try_recv().map_err(|_| query_not_run_failure())?
+        self.query_about(QuerySubject::Session(scope, session), query)
+            .await
     }
 
     /// Runs a query on a reserved connection, so that it never queues behind user reads.
@@ -93,9 +88,7 @@ impl dyn Ledger + '_ {
             + Send
             + 'static,
     {
-        let (query, mut result) = send_result_to_channel(query);
-        self.inspect(QuerySubject::ServerData, query).await?;
-        result.try_recv().map_err(|_| query_not_run_failure())?
+        self.query_about(QuerySubject::ServerData, query).await
     }
 
     /// One session.

@@ -17,8 +17,8 @@ use crate::rows::{
 mod tx;
 
 /// The rows of a ledger, or those of one ephemeral session. The keys begin with the session's number. Then follows, for
-/// a turn or a draft, the turn's place; for a record, its first seq; for a chunk, the turn's place and the chunk's
-/// number; for an event, its number; for a checkpoint, its seq.
+/// a turn or a draft, the turn's place ([`TurnRow::place`]: ordinal and version); for a record, its first seq; for a
+/// chunk, the turn's place and the chunk's number; for an event, its number; for a checkpoint, its seq.
 #[derive(Default)]
 pub(crate) struct Rows {
     pub(crate) sessions: BTreeMap<SessionPk, SessionRow>,

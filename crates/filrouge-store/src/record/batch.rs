@@ -37,9 +37,9 @@ pub enum Compression {
     Zstd,
 }
 
-/// The inputs of a sealed item's link.
+/// The inputs of a packed item's link.
 #[derive(Debug, Clone)]
-pub(super) struct SealedItem {
+pub(super) struct PackedItem {
     pub(super) fields: Vec<u8>,
     pub(super) commitment: [u8; 32],
 }
@@ -65,8 +65,8 @@ pub fn item_fingerprint(item: &ItemBody) -> [u8; 16] {
 
 /// Consecutive items packed together, not yet placed in a session.
 #[derive(Debug, Clone)]
-pub struct SealedRecord {
-    pub(super) items: Vec<SealedItem>,
+pub struct PackedRecord {
+    pub(super) items: Vec<PackedItem>,
     pub(super) compression: Compression,
     pub(super) raw_len: usize,
     pub(super) body: Vec<u8>,
@@ -78,12 +78,12 @@ pub struct SealedRecord {
 pub struct Batch {
     /// The records, in order.
     #[serde(skip)]
-    pub records: Vec<SealedRecord>,
+    pub records: Vec<PackedRecord>,
     /// The packed entries, so that a write can build its outcome without reading the items back.
     entries: Vec<Entry>,
 }
 
-/// One item, with the events that it records.
+/// One item, with the turn events that it records.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Entry {
     /// The item.
@@ -115,11 +115,11 @@ impl Batch {
         agents.flatten().collect()
     }
 
-    /// Packs `entries`, with salts from `entropy`.
+    /// Packs `entries` with their commitments, whose salts come from `entropy`.
     ///
     /// # Errors
     /// [`ErrorCode::Internal`] when the random source or the compressor fails.
-    pub fn seal(entries: Vec<Entry>, entropy: &dyn Entropy) -> Result<Self, Failure> {
+    pub fn pack(entries: Vec<Entry>, entropy: &dyn Entropy) -> Result<Self, Failure> {
         let mut salts = vec![0; entries.len() * SALT_BYTES];
         entropy.fill(&mut salts)?;
         let mut records = Vec::new();
@@ -177,7 +177,7 @@ impl Batch {
 }
 
 /// Appends an item to the unpacked body of a record.
-fn pack_item(raw: &mut Vec<u8>, entry: &Entry, salt: &[u8; SALT_BYTES]) -> SealedItem {
+fn pack_item(raw: &mut Vec<u8>, entry: &Entry, salt: &[u8; SALT_BYTES]) -> PackedItem {
     let item = &entry.item;
     let parts = item.parts.as_str().as_bytes();
     let events: Vec<Event> = entry.events.iter().map(|e| e.salted(salt)).collect();
@@ -186,7 +186,7 @@ fn pack_item(raw: &mut Vec<u8>, entry: &Entry, salt: &[u8; SALT_BYTES]) -> Seale
     raw.byte(0);
     raw.extend_from_slice(salt);
     raw.bytes(parts);
-    SealedItem {
+    PackedItem {
         fields,
         commitment: chain::commitment(salt, parts),
     }
@@ -197,13 +197,13 @@ thread_local! {
 }
 
 /// Packs the unpacked body of a record.
-fn pack_record(items: Vec<SealedItem>, raw: &[u8]) -> Result<SealedRecord, Failure> {
+fn pack_record(items: Vec<PackedItem>, raw: &[u8]) -> Result<PackedRecord, Failure> {
     if raw.len() > RAW_MAX {
         let detail = format!("an item has at most {RAW_MAX} bytes");
         return Err(Failure::new(ErrorCode::LimitExceeded, detail));
     }
     let (compression, body) = pack_body(raw)?;
-    Ok(SealedRecord {
+    Ok(PackedRecord {
         items,
         compression,
         raw_len: raw.len(),

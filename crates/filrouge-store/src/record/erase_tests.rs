@@ -36,7 +36,7 @@ fn record(lengths: &[usize], turn_id: Option<TurnId>) -> RecordRow {
         }
     };
     let entries: Vec<Entry> = lengths.iter().enumerate().map(entry).collect();
-    let batch = Batch::seal(entries.clone(), &OsEntropy).unwrap();
+    let batch = Batch::pack(entries.clone(), &OsEntropy).unwrap();
     assert_eq!(batch.records.len(), 1);
     let (scope, keyring) = (scope(), ring(1));
     let placement = RecordPlacement {
@@ -139,7 +139,7 @@ fn a_redaction_names_only_earlier_items() {
             RawJson::from_checked("[]"),
         );
         let events = vec![Event::Redact(Seqs::from_ranges([(2, last)]).unwrap())];
-        let batch = Batch::seal(vec![Entry { item, events }], &OsEntropy).unwrap();
+        let batch = Batch::pack(vec![Entry { item, events }], &OsEntropy).unwrap();
         let placement = RecordPlacement {
             scope: &scope,
             turn_id: None,

@@ -1,4 +1,5 @@
-//! The changes of a turn that its items record. The state of a turn is computed from them (DESIGN §3).
+//! Turn events: the changes of a turn that its items record. The state of a turn is computed from them (DESIGN §3).
+//! They are not the counted events of a session ([`crate::rows::EventRow`]).
 
 use filrouge_types::{Application, IdentityId, RawJson, RequestId, TurnId, TurnStatus};
 
@@ -16,7 +17,7 @@ pub struct StartEvent {
     pub request_id: RequestId,
     /// The identity of the user; `None` for an anonymous user.
     pub identity_id: Option<IdentityId>,
-    /// The fingerprint of the request's body; [`salted`] when stored.
+    /// The fingerprint of the request's body, by which a retry is recognized; [`salted`] when stored.
     #[serde(with = "crate::hex")]
     pub fingerprint: [u8; 16],
     /// The turn that this turn replaces, if any.
@@ -44,7 +45,7 @@ pub struct CloseEvent {
     pub metadata: Option<RawJson>,
 }
 
-/// A change that an item records besides its content: a change of its turn, or a redaction.
+/// A turn event: a change that an item records besides its content, of its turn or (a redaction) of other items.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Event {

@@ -151,7 +151,7 @@ fn sample(long: bool) -> RecordRow {
         let parts = RawJson::write(&[format!("{words}{n}")]).unwrap();
         Entry::from(ItemBody::new(Role::User, Channel::Question, parts))
     };
-    let batch = Batch::seal(vec![item(1), item(2), item(3)], &OsEntropy).unwrap();
+    let batch = Batch::pack(vec![item(1), item(2), item(3)], &OsEntropy).unwrap();
     place(&batch, 5, &ring()).0.remove(0)
 }
 
@@ -190,8 +190,8 @@ fn start_entry() -> Entry {
 
 #[test]
 fn a_stored_fingerprint_shows_nothing_without_its_salt() {
-    let batch = Batch::seal(vec![start_entry()], &OsEntropy).unwrap();
-    let again = Batch::seal(vec![start_entry()], &OsEntropy).unwrap();
+    let batch = Batch::pack(vec![start_entry()], &OsEntropy).unwrap();
+    let again = Batch::pack(vec![start_entry()], &OsEntropy).unwrap();
     let stored = |batch: &Batch| {
         let (rows, _) = place(batch, 1, &ring());
         let (_, items) = decode_chained(&rows[0], &scope(), &ring(), MacCheck::Keyed).unwrap();
@@ -216,7 +216,7 @@ proptest! {
     fn sealed_entries_round_trip(entries in proptest::collection::vec(entry(), 1..90), first in 1..1_u64 << 40) {
         // A redaction names earlier items, so seq 1 is impossible for it.
         let first = first + 1;
-        let batch = Batch::seal(entries.clone(), &OsEntropy).unwrap();
+        let batch = Batch::pack(entries.clone(), &OsEntropy).unwrap();
         prop_assert_eq!(batch.count(), entries.len() as u64);
         let (rows, last) = place(&batch, first, &ring());
         let (mut next, mut link, mut all) = (first, GENESIS, Vec::new());
@@ -353,8 +353,8 @@ fn salts_make_equal_contents_differ() {
         Channel::Question,
         RawJson::parse("[]").unwrap(),
     ))];
-    let one = Batch::seal(entry.clone(), &OsEntropy).unwrap();
-    let two = Batch::seal(entry, &OsEntropy).unwrap();
+    let one = Batch::pack(entry.clone(), &OsEntropy).unwrap();
+    let two = Batch::pack(entry, &OsEntropy).unwrap();
     assert_ne!(
         one.records[0].items[0].commitment,
         two.records[0].items[0].commitment

@@ -19,25 +19,12 @@ impl CheckpointRow {
     /// Signs a checkpoint with the active key.
     #[must_use]
     pub fn sealed(checkpoint: Checkpoint, keyring: &Keyring, pk: SessionPk) -> Self {
-        let mut row = Self {
+        let row = Self {
             checkpoint,
-            key_id: keyring.active(),
+            key_id: 0,
             mac: [0; MAC_BYTES],
         };
-        row.mac = row.compute_mac(keyring, pk).unwrap_or_default();
-        row
-    }
-
-    fn compute_mac(&self, keyring: &Keyring, pk: SessionPk) -> Option<[u8; MAC_BYTES]> {
-        let key = [pk.to_be_bytes(), self.checkpoint.seq.to_be_bytes()];
-        let pieces: [&[u8]; 2] = [key.as_flattened(), &self.body()];
-        keyring.mac(self.key_id, Domain::Checkpoint, &pieces)
-    }
-
-    /// Whether the stored MAC is correct; `None` when the key is missing.
-    #[must_use]
-    pub fn mac_matches(&self, keyring: &Keyring, pk: SessionPk) -> Option<bool> {
-        Some(equal_macs(&self.compute_mac(keyring, pk)?, &self.mac))
+        row.signed(keyring, pk)
     }
 
     /// The length in bytes of the content that callers wrote.
@@ -63,14 +50,6 @@ impl CheckpointRow {
         out
     }
 
-    /// The stored bytes, without the seq, which is the row's key.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = self.body();
-        out.extend_from_slice(&self.mac);
-        out
-    }
-
     /// Decodes stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(seq: u64, bytes: &[u8]) -> Option<Self> {
@@ -91,3 +70,5 @@ impl CheckpointRow {
         })
     }
 }
+
+sealed_row!(CheckpointRow, Checkpoint, fn signed, |self| self.checkpoint.seq.to_be_bytes());

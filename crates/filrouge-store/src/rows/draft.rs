@@ -54,26 +54,6 @@ impl DraftRow {
         }
     }
 
-    /// Signs the row with the active key.
-    #[must_use]
-    pub fn sealed(mut self, keyring: &Keyring, pk: SessionPk) -> Self {
-        self.key_id = keyring.active();
-        self.mac = self.compute_mac(keyring, pk).unwrap_or_default();
-        self
-    }
-
-    fn compute_mac(&self, keyring: &Keyring, pk: SessionPk) -> Option<[u8; MAC_BYTES]> {
-        let key = [pk.to_be_bytes(), self.place.to_be_bytes()];
-        let pieces: [&[u8]; 2] = [key.as_flattened(), &self.body()];
-        keyring.mac(self.key_id, Domain::Draft, &pieces)
-    }
-
-    /// Whether the stored MAC is correct; `None` when the key is missing.
-    #[must_use]
-    pub fn mac_matches(&self, keyring: &Keyring, pk: SessionPk) -> Option<bool> {
-        Some(equal_macs(&self.compute_mac(keyring, pk)?, &self.mac))
-    }
-
     fn body(&self) -> Vec<u8> {
         let mut out = vec![crate::codec::FORMAT];
         out.extend_from_slice(&self.key_id.to_be_bytes());
@@ -84,14 +64,6 @@ impl DraftRow {
         out.time(self.beat_at);
         out.number(self.first_chunk);
         out.number(self.last_chunk);
-        out
-    }
-
-    /// The stored bytes, without the place, which is the row's key.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = self.body();
-        out.extend_from_slice(&self.mac);
         out
     }
 
@@ -115,6 +87,8 @@ impl DraftRow {
         })
     }
 }
+
+sealed_row!(DraftRow, Draft, pub fn sealed, |self| self.place.to_be_bytes());
 
 /// The deltas that one write added to a draft.
 #[derive(Debug, Clone, PartialEq, Eq)]

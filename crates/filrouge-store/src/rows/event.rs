@@ -22,26 +22,13 @@ impl EventRow {
     /// Signs an event with the active key.
     #[must_use]
     pub fn sealed(number: u64, event: SessionEvent, keyring: &Keyring, pk: SessionPk) -> Self {
-        let mut row = Self {
+        let row = Self {
             number,
             event,
-            key_id: keyring.active(),
+            key_id: 0,
             mac: [0; MAC_BYTES],
         };
-        row.mac = row.compute_mac(keyring, pk).unwrap_or_default();
-        row
-    }
-
-    fn compute_mac(&self, keyring: &Keyring, pk: SessionPk) -> Option<[u8; MAC_BYTES]> {
-        let key = [pk.to_be_bytes(), self.number.to_be_bytes()];
-        let pieces: [&[u8]; 2] = [key.as_flattened(), &self.body()];
-        keyring.mac(self.key_id, Domain::Event, &pieces)
-    }
-
-    /// Whether the stored MAC is correct; `None` when the key is missing.
-    #[must_use]
-    pub fn mac_matches(&self, keyring: &Keyring, pk: SessionPk) -> Option<bool> {
-        Some(equal_macs(&self.compute_mac(keyring, pk)?, &self.mac))
+        row.signed(keyring, pk)
     }
 
     /// The length in bytes of the content that callers wrote.
@@ -59,14 +46,6 @@ impl EventRow {
         out.time(self.event.at);
         out.optional(self.event.detail.as_ref().map(RawJson::as_str));
         out.time(self.event.created_at);
-        out
-    }
-
-    /// The stored bytes, without the number, which is the row's key.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = self.body();
-        out.extend_from_slice(&self.mac);
         out
     }
 
@@ -93,3 +72,5 @@ impl EventRow {
         })
     }
 }
+
+sealed_row!(EventRow, Event, fn signed, |self| self.number.to_be_bytes());

@@ -179,39 +179,6 @@ impl HeadRow {
         out
     }
 
-    /// Signs the row with the active key.
-    #[must_use]
-    pub fn sealed(mut self, keyring: &Keyring, pk: SessionPk) -> Self {
-        self.key_id = keyring.active();
-        self.mac = keyring
-            .mac(
-                self.key_id,
-                Domain::Head,
-                &[&pk.to_be_bytes(), &self.body()],
-            )
-            .unwrap_or_default();
-        self
-    }
-
-    /// Whether the stored MAC is correct; `None` when the key is missing.
-    #[must_use]
-    pub fn mac_matches(&self, keyring: &Keyring, pk: SessionPk) -> Option<bool> {
-        let mac = keyring.mac(
-            self.key_id,
-            Domain::Head,
-            &[&pk.to_be_bytes(), &self.body()],
-        )?;
-        Some(equal_macs(&mac, &self.mac))
-    }
-
-    /// The stored bytes.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = self.body();
-        out.extend_from_slice(&self.mac);
-        out
-    }
-
     /// Decodes stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
@@ -258,3 +225,5 @@ impl HeadRow {
         })
     }
 }
+
+sealed_row!(HeadRow, Head, pub fn sealed, |self|);

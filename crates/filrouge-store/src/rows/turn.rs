@@ -110,37 +110,6 @@ impl TurnRow {
         out
     }
 
-    fn compute_mac(&self, keyring: &Keyring, pk: SessionPk) -> Option<[u8; MAC_BYTES]> {
-        let (pk, place) = (pk.to_be_bytes(), self.place().to_be_bytes());
-        keyring.mac(
-            self.key_id,
-            Domain::Turn,
-            &[&pk, &place, self.turn_id.as_bytes(), &self.body()],
-        )
-    }
-
-    /// Signs the row with the active key.
-    #[must_use]
-    pub fn sealed(mut self, keyring: &Keyring, pk: SessionPk) -> Self {
-        self.key_id = keyring.active();
-        self.mac = self.compute_mac(keyring, pk).unwrap_or_default();
-        self
-    }
-
-    /// Whether the stored MAC is correct; `None` when the key is missing.
-    #[must_use]
-    pub fn mac_matches(&self, keyring: &Keyring, pk: SessionPk) -> Option<bool> {
-        Some(equal_macs(&self.compute_mac(keyring, pk)?, &self.mac))
-    }
-
-    /// The stored bytes, without id and place, which are the row's keys.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = self.body();
-        out.extend_from_slice(&self.mac);
-        out
-    }
-
     /// Decodes stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(turn_id: TurnId, place: u64, bytes: &[u8]) -> Option<Self> {
@@ -185,3 +154,6 @@ impl TurnRow {
         })
     }
 }
+
+sealed_row!(TurnRow, Turn, pub fn sealed,
+    |self| self.place().to_be_bytes(), *self.turn_id.as_bytes());

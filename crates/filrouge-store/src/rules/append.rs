@@ -54,7 +54,7 @@ pub(super) fn apply<T: Tx>(
         None => draft::leftover_entries(w, &session, &row)?,
     };
     let has_leftover = leftover.is_some();
-    let leftover_batch = Batch::seal(leftover.unwrap_or_default(), w.ctx.entropy)?;
+    let leftover_batch = Batch::pack(leftover.unwrap_or_default(), w.ctx.entropy)?;
     check_count(row.items + leftover_batch.count(), &append.batch)?;
     let (session, row, written) =
         append_to_turn(w, session, row, &[&leftover_batch, &append.batch])?;

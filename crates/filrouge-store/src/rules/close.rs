@@ -77,7 +77,7 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, close: &Close) -> Result<
         }
     };
     let entries = draft::without_used_item_ids(w, &session, entries)?;
-    let batch = Batch::seal(entries, w.ctx.entropy)?;
+    let batch = Batch::pack(entries, w.ctx.entropy)?;
     check_not_empty(&batch)?;
     if matches!(close.ending, Ending::Recorded(_)) {
         check_unique_ids(&batch)?;

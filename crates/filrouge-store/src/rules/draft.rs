@@ -96,7 +96,7 @@ fn record_leftover<T: Tx>(
     if entries.is_empty() {
         return Ok((session, row));
     }
-    let batch = Batch::seal(entries, w.ctx.entropy)?;
+    let batch = Batch::pack(entries, w.ctx.entropy)?;
     check_count(row.items, &batch)?;
     let (session, row, _) = append_to_turn(w, session, row, &[&batch])?;
     Ok((session, row))

@@ -43,7 +43,7 @@ pub(super) fn apply<T: Tx>(
         item,
         events: vec![Event::Interrupt {}],
     });
-    let batch = Batch::seal(entries, w.ctx.entropy)?;
+    let batch = Batch::pack(entries, w.ctx.entropy)?;
     row.status = TurnStatus::Interrupted;
     session.head.open_turns = session.head.open_turns.saturating_sub(1);
     session.head.updated_at = w.ctx.now;

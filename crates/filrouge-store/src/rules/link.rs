@@ -80,5 +80,5 @@ fn link_item(ctx: &RuleContext<'_>, identity: &IdentityId) -> Result<Batch, Fail
     );
     let parts = RawJson::from_checked(parts);
     let entry = Entry::from(ItemBody::new(Role::System, Channel::Link, parts));
-    Batch::seal(vec![entry], ctx.entropy)
+    Batch::pack(vec![entry], ctx.entropy)
 }

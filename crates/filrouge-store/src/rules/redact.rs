@@ -282,7 +282,7 @@ fn redaction_item(ctx: &RuleContext<'_>, redact: &Redact, seqs: &Seqs) -> Result
         item: ItemBody::new(Role::System, Channel::Redaction, parts),
         events: vec![Event::Redact(seqs.clone())],
     };
-    Batch::seal(vec![entry], ctx.entropy)
+    Batch::pack(vec![entry], ctx.entropy)
 }
 
 /// Handles a redaction that has nothing left to erase: replays the newest redaction that erased one of these items.

@@ -152,7 +152,7 @@ fn closing_item(ctx: &RuleContext<'_>, reason: Option<&str>) -> Result<Batch, Fa
     let parts = format!(r#"[{{"type":"session_closed","reason":{reason}}}]"#);
     let parts = RawJson::from_checked(parts);
     let entry = Entry::from(ItemBody::new(Role::System, Channel::SystemNote, parts));
-    Batch::seal(vec![entry], ctx.entropy)
+    Batch::pack(vec![entry], ctx.entropy)
 }
 
 /// The outcome of a request that changes nothing.

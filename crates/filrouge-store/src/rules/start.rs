@@ -249,7 +249,7 @@ fn reopen<T: Tx>(
         Channel::SystemNote,
         RawJson::from_checked(r#"[{"type":"turn_status","status":"open"}]"#),
     );
-    let batch = Batch::seal(
+    let batch = Batch::pack(
         vec![Entry {
             item,
             events: vec![Event::Reopen {}],

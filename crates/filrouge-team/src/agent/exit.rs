@@ -69,15 +69,12 @@ fn agent_error(code: &'static str, description: &str, stderr: &str) -> AgentErro
     }
 }
 
-fn start_error(description: &str) -> AgentError {
-    agent_error("agent_not_started", description, "")
-}
-
 /// The error if the leader of the agent's process group does not start.
 pub(super) fn group_start_error(error: &io::Error) -> AgentError {
-    start_error(&format!(
+    let reason = format!(
         "/bin/sh, which kills an agent's processes when filrouge ends, does not run: {error}"
-    ))
+    );
+    agent_error("agent_not_started", &reason, "")
 }
 
 /// The error for a program that does not start, with advice.
@@ -110,5 +107,5 @@ pub(super) fn program_start_error(command: &Command, error: &io::Error) -> Agent
         io::ErrorKind::PermissionDenied => format!("{program:?} may not be run: {error}"),
         _ => format!("{program:?} does not start: {error}"),
     };
-    start_error(&reason)
+    agent_error("agent_not_started", &reason, "")
 }

@@ -38,20 +38,16 @@ impl Group {
             .spawn()?;
         let raw = leader.id().and_then(|id| i32::try_from(id).ok());
         let pid = raw.and_then(Pid::from_raw);
-        let group = Self {
+        let mut group = Self {
             _stdin: leader.stdin.take(),
             pid: pid.ok_or_else(|| io::Error::other("/bin/sh has no process id"))?,
             killed: false,
             leader,
         };
-        group.wait_until_ready().await
-    }
-
-    async fn wait_until_ready(mut self) -> io::Result<Self> {
-        if let Some(mut stdout) = self.leader.stdout.take() {
+        if let Some(mut stdout) = group.leader.stdout.take() {
             stdout.read_u8().await?;
         }
-        Ok(self)
+        Ok(group)
     }
 
     pub(super) fn id(&self) -> i32 {

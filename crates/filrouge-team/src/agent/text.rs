@@ -38,7 +38,7 @@ impl Decoder {
         if !std::mem::take(&mut self.incomplete).is_empty() {
             self.replace(&mut text);
         }
-        self.controls.finish(&mut text);
+        self.controls.flush_string(&mut text);
         text
     }
 
@@ -88,38 +88,37 @@ impl ControlFilter {
     }
 
     fn push_char(&mut self, c: char, text: &mut String) {
-        match self.state {
-            State::Text => self.push_plain(c, text),
-            State::Escape => match c {
-                '[' => self.state = State::Sequence,
-                ']' | 'P' | 'X' | '^' | '_' => self.state = State::String,
-                ' '..='/' => self.state = State::Intermediate,
-                '0'..='~' => self.state = State::Text,
-                _ => self.abort_sequence(c, text),
-            },
-            State::Intermediate => match c {
-                ' '..='/' => {}
-                '0'..='~' => self.state = State::Text,
-                _ => self.abort_sequence(c, text),
-            },
-            State::Sequence => match c {
-                ' '..='?' => {}
-                '@'..='~' => self.state = State::Text,
-                _ => self.abort_sequence(c, text),
-            },
-            State::String => match c {
-                '\u{7}' | '\u{9c}' => self.end_string(),
-                '\u{1b}' => self.state = State::StringEscape,
-                '\n' | '\r' => self.abort_string(c, text),
-                _ => {
-                    self.control_string.push(c);
-                    if self.control_string.len() >= STRING_BYTES_MAX {
-                        self.flush_string(text);
-                    }
+        match (self.state, c) {
+            (State::Text, _) => self.push_plain(c, text),
+            (State::Escape, '[') => self.state = State::Sequence,
+            (State::Escape, ']' | 'P' | 'X' | '^' | '_') => self.state = State::String,
+            (State::Escape, ' '..='/') => self.state = State::Intermediate,
+            (State::Intermediate, ' '..='/') | (State::Sequence, ' '..='?') => {}
+            (State::Escape | State::Intermediate, '0'..='~') | (State::Sequence, '@'..='~') => {
+                self.state = State::Text;
+            }
+            // A character that the sequence cannot contain ends it, and is plain text.
+            (State::Escape | State::Intermediate | State::Sequence, _) => {
+                self.state = State::Text;
+                self.push_plain(c, text);
+            }
+            (State::String, '\u{7}' | '\u{9c}') | (State::StringEscape, '\\') => {
+                self.control_string.clear();
+                self.state = State::Text;
+            }
+            (State::String, '\u{1b}') => self.state = State::StringEscape,
+            // A line break ends a control string: it becomes text.
+            (State::String, '\n' | '\r') => {
+                self.flush_string(text);
+                self.push_plain(c, text);
+            }
+            (State::String, _) => {
+                self.control_string.push(c);
+                if self.control_string.len() >= STRING_BYTES_MAX {
+                    self.flush_string(text);
                 }
-            },
-            State::StringEscape if c == '\\' => self.end_string(),
-            State::StringEscape => {
+            }
+            (State::StringEscape, _) => {
                 self.flush_string(text);
                 self.state = State::Escape;
                 self.push_char(c, text);
@@ -144,33 +143,12 @@ impl ControlFilter {
         }
     }
 
-    /// Ends a sequence at a character that it cannot contain, and reads this character as plain text.
-    fn abort_sequence(&mut self, c: char, text: &mut String) {
-        self.state = State::Text;
-        self.push_plain(c, text);
-    }
-
-    fn end_string(&mut self) {
-        self.control_string.clear();
-        self.state = State::Text;
-    }
-
-    /// Ends a control string at a line break: it becomes text, and the line break is read as plain text.
-    fn abort_string(&mut self, c: char, text: &mut String) {
-        self.flush_string(text);
-        self.push_plain(c, text);
-    }
-
     /// Outputs a presumed control string as text, so that an unterminated one hides nothing.
     fn flush_string(&mut self, text: &mut String) {
         self.state = State::Text;
         for c in std::mem::take(&mut self.control_string).chars() {
             self.push_plain(c, text);
         }
-    }
-
-    fn finish(&mut self, text: &mut String) {
-        self.flush_string(text);
     }
 }
 

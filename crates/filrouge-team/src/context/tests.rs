@@ -1,4 +1,4 @@
-//! The messages and the task of a context: ancestors, ids, limits, restoration.
+//! The messages and the task of a team, as they survive a restart: ancestors, ids, limits, restoration.
 
 use super::*;
 use crate::message::{Cut, Routing, Speaker, SpeakerKind};
@@ -80,7 +80,7 @@ fn ids_continue_after_the_highest_ever_used() {
     assert_eq!(&*context.allocate_id(), "msg-8");
     assert_eq!(&*context.allocate_id(), "msg-9");
     for (highest_message, next) in [(20, "msg-21"), (5, "msg-8")] {
-        let original = Context {
+        let original = TeamState {
             messages: ids.map(|(id, parent)| message(id, parent)).to_vec(),
             team_task: None,
         };
@@ -126,7 +126,7 @@ fn a_task_is_never_cut() {
     assert_eq!(context.team_task(), None);
 }
 
-fn restored(context: Context, highest_message: u64) -> Result<ContextManager, Failure> {
+fn restored(context: TeamState, highest_message: u64) -> Result<ContextManager, Failure> {
     ContextManager::from_restored(Restored {
         context,
         highest_message,
@@ -135,7 +135,7 @@ fn restored(context: Context, highest_message: u64) -> Result<ContextManager, Fa
 
 #[test]
 fn messages_and_task_are_restored() {
-    let original = Context {
+    let original = TeamState {
         messages: vec![message("msg-1", None), message("msg-5", Some("msg-1"))],
         team_task: Some("build".into()),
     };
@@ -146,11 +146,11 @@ fn messages_and_task_are_restored() {
     assert_eq!(ancestors(&context, "msg-5", 9), ["msg-1"]);
 
     for refused in [
-        Context {
+        TeamState {
             messages: vec![message("a", None), message("a", None)],
             team_task: None,
         },
-        Context {
+        TeamState {
             messages: vec![],
             team_task: Some("x".repeat(TEAM_TASK_BYTES_MAX + 1).into()),
         },

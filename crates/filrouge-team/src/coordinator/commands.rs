@@ -20,8 +20,3 @@ pub(super) enum SessionCommand {
     /// Cancels, then closes the session with this status.
     Close(Status, Reply<()>),
 }
-
-/// Sends a command's result. If the caller no longer waits, the result is lost; the command was executed nevertheless.
-pub(super) fn send_reply<T>(reply: Reply<T>, result: Result<T, Failure>) {
-    let _ = reply.send(result);
-}

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use filrouge_types::{Clock, Failure};
 use tokio::sync::mpsc;
 
-use super::commands::{SessionCommand, send_reply};
+use super::commands::SessionCommand;
 use super::event::{TeamEvent, UnrecordedContent};
 use super::{Settings, invalid};
 use crate::context::ContextManager;
@@ -51,6 +51,7 @@ impl Conversation {
     ) -> Result<Self, Failure> {
         let first_human = team.first_human().map(|human| human.id.clone());
         let first_human = first_human.ok_or_else(|| invalid("the team has no human"))?;
+        let restored = Arc::clone(&context);
         let mut conversation = Self {
             unrecorded_task: team.task.clone().filter(|_| is_new),
             team,
@@ -66,21 +67,14 @@ impl Conversation {
             agent_turns: 0,
             events,
         };
-        conversation.restore_state()?;
-        Ok(conversation)
-    }
-
-    /// Derives the conversation's state from a restored history.
-    fn restore_state(&mut self) -> Result<(), Failure> {
-        let context = Arc::clone(&self.context);
-        let mut context = context.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(task) = &self.unrecorded_task {
+        let mut context = restored.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(task) = &conversation.unrecorded_task {
             context.set_team_task(Some(task))?;
         }
         for message in context.messages() {
-            self.update_last_speaker(message);
+            conversation.update_last_speaker(message);
         }
-        Ok(())
+        Ok(conversation)
     }
 
     /// Updates `next_parent` and, if an agent spoke, `last_agent_to`. An agent who addressed nobody spoke to the first
@@ -119,12 +113,12 @@ impl Conversation {
         }
     }
 
-    /// Executes a command. While an agent speaks, `read_output` first stops the agent if the command cancels or closes.
+    /// Executes a command, and sends its result: if the caller no longer waits, the result is lost. While an agent
+    /// speaks, `read_output` first stops the agent if the command cancels or closes.
     pub(super) async fn execute(&mut self, command: SessionCommand) {
         match command {
             SessionCommand::Say(text, reply) => {
-                let result = self.say(&text).await;
-                send_reply(reply, result);
+                let _ = reply.send(self.say(&text).await);
             }
             SessionCommand::SetTeamTask(task, reply) => {
                 let by = self.current_human().map(|human| human.id.clone());
@@ -132,25 +126,24 @@ impl Conversation {
                     Ok(by) => self.set_task(task.as_deref(), &by).await,
                     Err(failure) => Err(failure),
                 };
-                send_reply(reply, result);
+                let _ = reply.send(result);
             }
             SessionCommand::Resume(reply) => {
                 let has_queued = !self.queue.is_empty();
                 if has_queued && self.status == Status::Paused {
                     self.serve_queue();
                 }
-                send_reply(reply, Ok(has_queued));
+                let _ = reply.send(Ok(has_queued));
             }
             SessionCommand::Cancel(reply) => {
                 self.drop_all_queued();
                 if self.status == Status::Active {
                     self.hand_over(None).await;
                 }
-                send_reply(reply, Ok(false));
+                let _ = reply.send(Ok(false));
             }
             SessionCommand::Close(status, reply) => {
-                let closed = self.close(status).await;
-                send_reply(reply, closed);
+                let _ = reply.send(self.close(status).await);
             }
         }
     }

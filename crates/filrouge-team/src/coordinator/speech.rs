@@ -2,7 +2,7 @@
 
 use filrouge_types::{ErrorCode, Failure};
 
-use super::commands::{Reply, SessionCommand, send_reply};
+use super::commands::{Reply, SessionCommand};
 use super::conversation::{CommandReceiver, Conversation};
 use super::event::{TeamEvent, UnrecordedContent, Warning};
 use crate::agent::{Agent, AgentExit};
@@ -212,7 +212,7 @@ impl Conversation {
             StopReason::Cancelled(reply) => {
                 self.drop_all_queued();
                 self.hand_over(None).await;
-                send_reply(reply, Ok(true));
+                let _ = reply.send(Ok(true));
             }
             StopReason::Closed(status, reply) => {
                 self.execute(SessionCommand::Close(status, reply)).await

@@ -147,22 +147,17 @@ pub(crate) fn draft_description(message: &Message, state: DraftState) -> Result<
 /// The item that sets the team task; `None` clears the task.
 pub(crate) fn task_item(task: Option<&str>) -> ItemBody {
     let task = task.map_or_else(|| "null".to_owned(), json_string);
-    let parts = format!(r#"[{{"type":"{TASK_PART}","task":{task}}}]"#);
-    ItemBody::new(
-        Role::System,
-        Channel::SystemNote,
-        RawJson::from_checked(parts),
-    )
+    system_note(format!(r#"[{{"type":"{TASK_PART}","task":{task}}}]"#))
 }
 
 /// An item without text for people, for a turn or a checkpoint that needs an item. `purpose` is the reason for it.
 pub(crate) fn note_item(purpose: &'static str) -> ItemBody {
-    let parts = format!(r#"[{{"type":"{NOTE_PART}","note":"{purpose}"}}]"#);
-    ItemBody::new(
-        Role::System,
-        Channel::SystemNote,
-        RawJson::from_checked(parts),
-    )
+    system_note(format!(r#"[{{"type":"{NOTE_PART}","note":"{purpose}"}}]"#))
+}
+
+fn system_note(parts: String) -> ItemBody {
+    let parts = RawJson::from_checked(parts);
+    ItemBody::new(Role::System, Channel::SystemNote, parts)
 }
 
 /// An item as a team reads it.

@@ -2,8 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use filrouge_engine::Caller;
-use filrouge_engine::{CreateSession, Engine, ListTurns, PatchSession};
+use filrouge_engine::{Caller, CreateSession, Engine, ListTurns, PatchSession};
 use filrouge_types::{
     Channel, Checkpoint, ErrorCode, Failure, RawJson, Session, SessionId, SessionStatus, Timestamp,
     TurnStatus,
@@ -14,8 +13,7 @@ use super::read::{self, ReadConversation};
 use super::session_lease::SessionLease;
 use super::turn::Progress;
 use super::{
-    CheckpointState, LedgerRecord, OpenOptions, OpenSession, SessionWriter, checkpoint_members,
-    item,
+    CheckpointMember, CheckpointState, LedgerRecord, OpenOptions, OpenSession, SessionWriter, item,
 };
 use crate::context::Restored;
 use crate::message::MessageId;
@@ -213,19 +211,25 @@ async fn open_with_lease(
     let redacted = std::mem::take(&mut conversation.redacted);
     let restored = conversation.into_restored();
     let context = &restored.context;
+    let members = team.members.iter().map(|member| CheckpointMember {
+        id: member.id.clone(),
+        name: member.name.clone(),
+    });
     let writer = SessionWriter {
         session: id.clone(),
         lease: lease.clone(),
         team_id: team.id.clone(),
-        members: checkpoint_members(team),
+        members: members.collect(),
         created_at: created_at(&session),
         snapshots: options.snapshots,
         warnings: Mutex::default(),
-        progress: tokio::sync::Mutex::new(Progress::new(
-            context.team_task.clone(),
-            state.clone(),
-            (context.messages.len() as u64, last_seq),
-        )),
+        progress: tokio::sync::Mutex::new(Progress {
+            task: context.team_task.clone(),
+            state: state.clone(),
+            count: context.messages.len() as u64,
+            counted_to: last_seq,
+            ..Progress::default()
+        }),
         engine,
     };
     if session.status != SessionStatus::Active {

@@ -2,12 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use filrouge_engine::Caller;
-use filrouge_engine::Engine;
+use filrouge_engine::{Caller, Engine};
 use filrouge_types::{Channel, Failure, Item, SessionId, Timestamp};
 
 use super::item::{self, ParsedItem, RedactedId};
-use crate::context::{Context, Restored};
+use crate::context::{Restored, TeamState};
 use crate::message::{Message, MessageId};
 use crate::snapshot::SessionSnapshot;
 
@@ -94,7 +93,7 @@ impl ReadConversation {
     /// Converts it to the state from which a conversation continues.
     pub(crate) fn into_restored(self) -> Restored {
         Restored {
-            context: Context {
+            context: TeamState {
                 messages: self.messages,
                 team_task: self.task,
             },

@@ -3,8 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use filrouge_engine::Caller;
-use filrouge_engine::{CreateSession, Engine, ImportedTurn};
+use filrouge_engine::{Caller, CreateSession, Engine, ImportedTurn};
 use filrouge_types::{
     Channel, ErrorCode, Failure, ItemBody, RequestId, Session, SessionId, TurnStatus,
 };
@@ -27,7 +26,7 @@ const TURN_MESSAGES_MAX: usize = 1000;
 const KEY_BYTES_MAX: usize = 200;
 
 /// The result of an import.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Imported {
     /// The session's id: the snapshot's, or another one if a session of another team or owner has that id.
     pub session_id: Box<str>,
@@ -133,10 +132,7 @@ pub async fn import(
     let (existing, redacted) = (&opened.restored.context.messages, &opened.redacted);
     let mut imported = Imported {
         session_id: opened.record.session_id().into(),
-        added: 0,
-        known: 0,
-        differing: Vec::new(),
-        redacted: 0,
+        ..Imported::default()
     };
     let missing = missing_messages(snapshot, existing, redacted, &mut imported);
     let writer = &opened.record.writer;
@@ -148,18 +144,15 @@ pub async fn import(
             false => snapshot.team_task.clone(),
         },
     };
-    let mut result = Ok(());
-    {
+    let import_all = async {
         let mut progress = writer.progress.lock().await;
         for group in turn_groups(&missing) {
-            result = writer.import_turn(&mut progress, group).await;
-            if result.is_err() {
-                break;
-            }
+            writer.import_turn(&mut progress, group).await?;
             imported.added += group.len() as u64;
         }
-    }
-    match result {
+        Ok::<_, Failure>(())
+    };
+    match import_all.await {
         Ok(()) => opened.record.close(&state).await.map(|()| imported),
         Err(failure) => {
             writer.lease.release().await?;

@@ -4,8 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use filrouge_engine::Caller;
-use filrouge_engine::{AcquireLease, Engine, RenewLease};
+use filrouge_engine::{AcquireLease, Caller, Engine, RenewLease};
 use filrouge_store::command::FencingToken;
 use filrouge_types::{ErrorCode, Failure, Lease, SessionId};
 use tokio::task::JoinHandle;

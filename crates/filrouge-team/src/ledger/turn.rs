@@ -12,13 +12,14 @@ use crate::message::{Cut, Message, SpeakerKind};
 use crate::record::{AgentError, State};
 
 /// The progress of the recording of an open session.
+#[derive(Default)]
 pub(super) struct Progress {
     /// The open turn, if there is one.
     pub(super) turn: Option<Turn>,
     /// Yields the growing message once it has ended; `None` if no message is growing.
-    growing: Option<oneshot::Receiver<EndedSpeech>>,
+    pub(super) growing: Option<oneshot::Receiver<EndedSpeech>>,
     /// The message that has ended and is not an item yet; `None` if there is none.
-    ended: Option<EndedSpeech>,
+    pub(super) ended: Option<EndedSpeech>,
     /// The newest recorded team task.
     pub(super) task: Option<Box<str>>,
     /// The newest recorded state; `None` once anything was written after it.
@@ -32,26 +33,12 @@ pub(super) struct Progress {
 
 /// The open turn.
 pub(super) struct Turn {
-    id: TurnId,
+    pub(super) id: TurnId,
     /// Whether the turn has its final answer.
-    answered: bool,
+    pub(super) answered: bool,
     /// The reason why the turn's newest message was cut, with the agent's error; `None` if it is complete or still
     /// growing.
-    cut: Option<(Cut, Option<AgentError>)>,
-}
-
-impl Turn {
-    pub(super) const fn new(id: TurnId) -> Self {
-        Self {
-            id,
-            answered: false,
-            cut: None,
-        }
-    }
-
-    pub(super) const fn id(&self) -> TurnId {
-        self.id
-    }
+    pub(super) cut: Option<(Cut, Option<AgentError>)>,
 }
 
 fn speaking_failure() -> Failure {
@@ -75,23 +62,6 @@ fn turn_error(cut: Cut, error: Option<&AgentError>) -> Option<ErrorBody> {
 }
 
 impl Progress {
-    pub(super) fn new(
-        task: Option<Box<str>>,
-        state: Option<State>,
-        (count, counted_to): (u64, u64),
-    ) -> Self {
-        Self {
-            turn: None,
-            growing: None,
-            ended: None,
-            task,
-            state,
-            notes: 0,
-            count,
-            counted_to,
-        }
-    }
-
     /// Whether a message is still growing. If it has ended since the last call, moves it to `ended`.
     fn is_speaking(&mut self) -> bool {
         let Some(end) = &mut self.growing else {
@@ -268,16 +238,13 @@ impl SessionWriter {
             return Ok(());
         };
         let (caller, session) = (self.lease.caller_after_check().await?, self.session.clone());
-        let engine = &self.engine;
+        let turns = &self.engine.turns;
         let error = turn.cut.as_ref();
         let error = error.and_then(|(cut, error)| turn_error(*cut, error.as_ref()));
         let result = match (turn.answered, error) {
             (true, _) => {
                 let answer = FinalizeTurn::default();
-                engine
-                    .turns
-                    .finalize(&caller, session, turn.id, answer)
-                    .await
+                turns.finalize(&caller, session, turn.id, answer).await
             }
             (false, Some(error)) => {
                 let failed = FailTurn {
@@ -286,14 +253,11 @@ impl SessionWriter {
                     fence: None,
                     release: false,
                 };
-                engine.turns.fail(&caller, session, turn.id, failed).await
+                turns.fail(&caller, session, turn.id, failed).await
             }
             (false, None) => {
                 let cancelled = CancelTurn::default();
-                engine
-                    .turns
-                    .cancel(&caller, session, turn.id, cancelled)
-                    .await
+                turns.cancel(&caller, session, turn.id, cancelled).await
             }
         };
         accept_turn_closed(result.map(drop))?;

@@ -22,7 +22,11 @@ impl SessionWriter {
         let caller = self.lease.caller_after_check().await?;
         let session = self.session.clone();
         let opened = self.engine.turns.open(&caller, session, request).await?;
-        Ok(Turn::new(opened.turn_id))
+        Ok(Turn {
+            id: opened.turn_id,
+            answered: false,
+            cut: None,
+        })
     }
 
     /// Appends an item to an open turn.
@@ -72,7 +76,7 @@ impl SessionWriter {
     ) -> Result<(), Failure> {
         progress.state = None;
         match &progress.turn {
-            Some(turn) => self.append(turn.id(), note).await,
+            Some(turn) => self.append(turn.id, note).await,
             None => {
                 progress.notes += 1;
                 // Fences only increase, so no earlier opening of the session has used this key.

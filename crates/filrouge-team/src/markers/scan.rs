@@ -57,41 +57,32 @@ struct Fence {
 }
 
 /// The state between tokens.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Scanner {
-    line_start: bool,
+    /// Whether the next token does not start a line.
+    is_inside_line: bool,
     /// The fence of the open block, if a block is open.
     fence: Option<Fence>,
     /// Whether the limit of markers is reached, so that further ones are text.
     pub(super) markers_are_text: bool,
 }
 
-impl Default for Scanner {
-    fn default() -> Self {
-        Self {
-            line_start: true,
-            fence: None,
-            markers_are_text: false,
-        }
-    }
-}
-
 impl Scanner {
     /// The next token of `remaining`, which must not be empty, and the token's length in bytes. `None`: more text is
     /// needed. `is_last` states that none follows; then the result is never `None`.
     pub(super) fn next(&mut self, remaining: &str, is_last: bool) -> Option<(Token, usize)> {
-        if self.line_start {
+        if !self.is_inside_line {
             if let Some((token, len)) = self.scan_fence_line(remaining, is_last)? {
                 return Some((token, len));
             }
-            self.line_start = false;
+            self.is_inside_line = true;
         }
         let (token, len) = if self.fence.is_some() {
             (Token::Code, line_len(remaining))
         } else {
             self.scan_inline(remaining, is_last)?
         };
-        self.line_start = remaining
+        self.is_inside_line = !remaining
             .get(..len)
             .is_some_and(|text| text.ends_with('\n'));
         Some((token, len))

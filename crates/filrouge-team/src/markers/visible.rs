@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// The visible text so far. Blanks are held back until more text follows, because those around a marker and at the end
 /// of the text are not shown.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct VisibleText {
     /// The visible text.
     content: String,
@@ -14,34 +14,13 @@ pub(super) struct VisibleText {
     code: Vec<Range<usize>>,
     /// The blanks that are held back.
     blanks: String,
-    /// Whether the current line has nothing but blanks and markers so far.
-    line_is_blank: bool,
+    /// Whether the current line has more than blanks and markers so far.
+    line_has_text: bool,
     /// Whether only blanks have followed the newest marker.
     after_marker: bool,
 }
 
-impl Default for VisibleText {
-    fn default() -> Self {
-        Self {
-            content: String::new(),
-            returned: 0,
-            code: Vec::new(),
-            blanks: String::new(),
-            line_is_blank: true,
-            after_marker: false,
-        }
-    }
-}
-
 impl VisibleText {
-    pub(super) fn push_text(&mut self, text: &str) {
-        self.push_pieces(text, false);
-    }
-
-    pub(super) fn push_code(&mut self, text: &str) {
-        self.push_pieces(text, true);
-    }
-
     /// Marks the current end of the text as the position of a removed marker.
     pub(super) fn mark_removed_marker(&mut self) {
         self.after_marker = true;
@@ -64,7 +43,7 @@ impl VisibleText {
     }
 
     /// Adds text, split into words and blanks.
-    fn push_pieces(&mut self, text: &str, is_code: bool) {
+    pub(super) fn push_pieces(&mut self, text: &str, is_code: bool) {
         let mut remaining = text;
         while !remaining.is_empty() {
             let end = remaining
@@ -100,7 +79,7 @@ impl VisibleText {
                 _ => self.code.push(begin..self.content.len()),
             }
         }
-        self.line_is_blank = false;
+        self.line_has_text = true;
         self.after_marker = false;
     }
 
@@ -114,14 +93,14 @@ impl VisibleText {
                 .trim_end_matches(|c: char| c.is_whitespace() && c != '\n');
             self.blanks.truncate(kept.len());
             self.after_marker = false;
-            if !self.line_is_blank {
+            if self.line_has_text {
                 self.blanks.push(c);
             }
-        } else if !self.line_is_blank && self.blanks.is_empty() {
+        } else if self.line_has_text && self.blanks.is_empty() {
             self.blanks.push(c);
         }
         if c == '\n' {
-            self.line_is_blank = true;
+            self.line_has_text = false;
         }
     }
 }

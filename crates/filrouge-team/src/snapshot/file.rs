@@ -187,10 +187,7 @@ impl Snapshots {
     ///
     /// # Errors
     /// If the folder cannot be read; a missing folder has no files.
-    pub fn list(
-        &self,
-        team_id: &str,
-    ) -> Result<(Vec<SnapshotFile>, Vec<SnapshotWarning>), SnapshotWarning> {
+    pub fn list(&self, team_id: &str) -> Result<ListedFiles, SnapshotWarning> {
         let folder = self.team_folder(team_id);
         let entries = match fs::read_dir(&folder) {
             Ok(entries) => entries,

@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 
-use filrouge_engine::Caller;
-use filrouge_engine::Engine;
+use filrouge_engine::{Caller, Engine};
 use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp};
 
 use super::{SnapshotFile, SnapshotWarning, Snapshots};

@@ -250,7 +250,7 @@ fn invalid_teams_are_refused() {
 }
 
 #[test]
-fn an_id_that_reads_like_a_name_is_refused() {
+fn a_name_that_equals_another_members_id_is_refused() {
     let id = crate::team::derive_id("Bob");
     let members = format!("{HUMAN}[[members]]\nname = \"Bob\"\nkind = \"human\"\n");
     let text = format!("name = \"a\"\n{members}[[members]]\nname = \"{id}\"\nkind = \"human\"");

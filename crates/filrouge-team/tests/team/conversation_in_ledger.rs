@@ -7,7 +7,7 @@ use filrouge_engine::Caller;
 use filrouge_engine::Engine;
 use filrouge_sqlite::{Options, SqliteLedger};
 use filrouge_store::{Keyring, Ledger, OsEntropy};
-use filrouge_team::context::Context;
+use filrouge_team::context::TeamState;
 use filrouge_team::coordinator::{Coordinator, Settings, TeamEvent};
 use filrouge_team::ledger::{OpenOptions, OpenSession, open_existing, open_new};
 use filrouge_team::message::Cut;
@@ -83,8 +83,8 @@ async fn conversation(
 }
 
 /// The part of a conversation that survives a restart.
-fn current_context(coordinator: &Coordinator) -> Context {
-    Context {
+fn current_context(coordinator: &Coordinator) -> TeamState {
+    TeamState {
         messages: coordinator.newest(usize::MAX),
         team_task: coordinator.team_task(),
     }
@@ -95,7 +95,7 @@ async fn reopen(
     conversation: TestConversation,
     ledger: Arc<dyn Ledger>,
     id: &str,
-) -> (TestConversation, Context, Context) {
+) -> (TestConversation, TeamState, TeamState) {
     let before = current_context(&conversation.coordinator);
     conversation.coordinator.leave().await.unwrap();
     drop((conversation.coordinator, conversation.events));

@@ -1,6 +1,6 @@
 //! A conversation that is restored and continues.
 
-use filrouge_team::context::{Context, Restored};
+use filrouge_team::context::{Restored, TeamState};
 use filrouge_team::coordinator::{FormerSpeaker, Settings, TeamEvent};
 use filrouge_team::message::{Message, Routing, Speaker, SpeakerKind};
 use filrouge_team::record::Status;
@@ -33,7 +33,7 @@ fn restored() -> Restored {
         cut: None,
     };
     Restored {
-        context: Context {
+        context: TeamState {
             messages: vec![
                 message(1, "ada", SpeakerKind::Human, None),
                 message(2, "max", SpeakerKind::Agent, None),

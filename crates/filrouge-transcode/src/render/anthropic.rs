@@ -167,13 +167,11 @@ impl Anthropic<'_> {
                 Thinking::Signed { text, signature } => {
                     self.out.push_str("{\"type\":\"thinking\",\"thinking\":");
                     self.out.push_str(text.map_or("\"\"", JsonText::as_token));
-                    self.out.push_str(",\"signature\":");
-                    self.out.push_str(signature.as_token());
+                    json::push_member(self.out, "signature", signature.as_token());
                 }
                 Thinking::Redacted(data) => {
-                    self.out
-                        .push_str("{\"type\":\"redacted_thinking\",\"data\":");
-                    self.out.push_str(data.as_token());
+                    self.out.push_str("{\"type\":\"redacted_thinking\"");
+                    json::push_member(self.out, "data", data.as_token());
                 }
             }
             self.out.push('}');
@@ -202,14 +200,11 @@ impl Anthropic<'_> {
             self.dispositions.adapt(call.seq, "call_signature_dropped");
         }
         self.begin_block();
-        self.out.push_str("{\"type\":\"tool_use\",\"id\":");
-        json::push_string(self.out, &label.id);
-        self.out.push_str(",\"name\":");
-        json::push_string(self.out, &label.name);
+        self.out.push_str("{\"type\":\"tool_use\"");
+        json::push_text_member(self.out, "id", &label.id);
+        json::push_text_member(self.out, "name", &label.name);
         self.out.push_str(",\"input\":");
-        if push_args_object(&call.args, self.out) {
-            self.dispositions.adapt(call.seq, "arguments_wrapped");
-        }
+        push_args_object(call, self.dispositions, self.out);
         self.out.push('}');
     }
 
@@ -220,9 +215,8 @@ impl Anthropic<'_> {
         deferred: &mut Vec<DeferredMedium<'a>>,
     ) {
         self.begin_block();
-        self.out
-            .push_str("{\"type\":\"tool_result\",\"tool_use_id\":");
-        json::push_string(self.out, &label.id);
+        self.out.push_str("{\"type\":\"tool_result\"");
+        json::push_text_member(self.out, "tool_use_id", &label.id);
         if !result.ok {
             self.out.push_str(",\"is_error\":true");
         }

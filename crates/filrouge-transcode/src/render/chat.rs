@@ -1,11 +1,12 @@
 //! OpenAI Chat Completions: `messages`.
 
-use filrouge_engine::restore::{
-    Call, Calls, Content, Dispositions, Media, Message, Reasoning, Speaker,
-};
+use filrouge_engine::restore::{Call, Calls, Content, Dispositions, Media, Message, Speaker};
 use filrouge_types::JsonText;
 
-use super::{DeferredMedium, NOT_IN_FORMAT, Step, defer_medium, push_args_string, push_result};
+use super::{
+    DeferredMedium, NOT_IN_FORMAT, Step, defer_medium, omit_reasoning, push_args_string,
+    push_result,
+};
 use crate::json;
 use crate::labels::{Label, LabelRules, is_word};
 use crate::media::{self, IMAGES, PDF, Source};
@@ -50,13 +51,8 @@ impl Chat<'_> {
     fn begin_message(&mut self, role: &str) {
         self.close_message();
         json::push_comma(self.out);
-        self.out.push_str("{\"role\":\"");
-        self.out.push_str(role);
-        self.out.push('"');
-    }
-
-    fn omit_reasoning(&mut self, reasoning: &[Reasoning]) {
-        super::omit_reasoning(reasoning, NOT_IN_FORMAT, self.dispositions);
+        self.out.push('{');
+        json::push_text_member(self.out, "role", role);
     }
 
     fn write_message(&mut self, speaker: Speaker, message: &Message) {
@@ -123,7 +119,7 @@ impl Chat<'_> {
     /// Writes the assistant's message, to which calls may be added. Its content may be texts or exactly one refusal
     /// (API reference). A refusal next to texts goes into the member `refusal`.
     fn write_assistant_message(&mut self, message: &Message) {
-        self.omit_reasoning(&message.reasoning);
+        omit_reasoning(&message.reasoning, NOT_IN_FORMAT, self.dispositions);
         self.begin_message("assistant");
         let mut refusals: Vec<JsonText> = Vec::new();
         let mut others: Vec<&Content> = Vec::with_capacity(message.contents.len());
@@ -144,14 +140,13 @@ impl Chat<'_> {
             _ => self.write_texts(&others, message.seq),
         }
         if let Some(refusal) = refusal.filter(|_| !others.is_empty()) {
-            self.out.push_str(",\"refusal\":");
-            self.out.push_str(refusal.as_token());
+            json::push_member(self.out, "refusal", refusal.as_token());
         }
         self.assistant_is_open = true;
     }
 
     fn write_calls(&mut self, calls: &Calls, labels: &[Label<'_>]) {
-        self.omit_reasoning(&calls.reasoning);
+        omit_reasoning(&calls.reasoning, NOT_IN_FORMAT, self.dispositions);
         if !self.assistant_is_open {
             self.begin_message("assistant");
             self.out.push_str(",\"content\":null");
@@ -174,15 +169,12 @@ impl Chat<'_> {
             self.dispositions.adapt(call.seq, "call_signature_dropped");
         }
         json::push_comma(self.out);
-        self.out.push_str("{\"id\":");
-        json::push_string(self.out, &label.id);
-        self.out
-            .push_str(",\"type\":\"function\",\"function\":{\"name\":");
-        json::push_string(self.out, &label.name);
+        self.out.push('{');
+        json::push_text_member(self.out, "id", &label.id);
+        self.out.push_str(",\"type\":\"function\",\"function\":{");
+        json::push_text_member(self.out, "name", &label.name);
         self.out.push_str(",\"arguments\":");
-        if push_args_string(&call.args, self.out) {
-            self.dispositions.adapt(call.seq, "arguments_wrapped");
-        }
+        push_args_string(call, self.dispositions, self.out);
         self.out.push_str("}}");
     }
 
@@ -193,8 +185,7 @@ impl Chat<'_> {
         deferred: &mut Vec<DeferredMedium<'a>>,
     ) {
         self.begin_message("tool");
-        self.out.push_str(",\"tool_call_id\":");
-        json::push_string(self.out, &label.id);
+        json::push_text_member(self.out, "tool_call_id", &label.id);
         self.out.push_str(",\"content\":\"");
         if !call.result.ok {
             self.out.push_str("Error: ");
@@ -227,7 +218,7 @@ impl Chat<'_> {
 }
 
 /// An image or a file that a user message can contain.
-enum Part<'a> {
+pub(super) enum Part<'a> {
     Image(Source<'a>),
     File(&'a Media, Source<'a>),
 }

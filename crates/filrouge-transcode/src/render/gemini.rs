@@ -104,8 +104,7 @@ impl<'p> Gemini<'_, 'p> {
             self.dispositions.omit_piece(seq, NOT_IN_FORMAT);
         }
         if let Some(signature) = own.or(pending.map(|(_, signature)| signature)) {
-            self.out.push_str(",\"thoughtSignature\":");
-            self.out.push_str(signature.as_token());
+            json::push_member(self.out, "thoughtSignature", signature.as_token());
         }
     }
 
@@ -147,10 +146,9 @@ impl<'p> Gemini<'_, 'p> {
         json::push_comma(self.out);
         match source {
             Part::Inline { mime, data } => {
-                self.out.push_str("{\"inlineData\":{\"mimeType\":");
-                json::push_string(self.out, mime);
-                self.out.push_str(",\"data\":");
-                json::push_string(self.out, data);
+                self.out.push_str("{\"inlineData\":{");
+                json::push_text_member(self.out, "mimeType", mime);
+                json::push_text_member(self.out, "data", data);
             }
             Part::Link { mime, link } => {
                 self.out.push_str("{\"fileData\":{\"mimeType\":");
@@ -206,9 +204,7 @@ impl<'p> Gemini<'_, 'p> {
         self.out.push_str("{\"functionCall\":{\"name\":");
         json::push_string(self.out, &label.name);
         self.out.push_str(",\"args\":");
-        if push_args_object(&call.args, self.out) {
-            self.dispositions.adapt(call.seq, "arguments_wrapped");
-        }
+        push_args_object(call, self.dispositions, self.out);
         self.out.push('}');
         let signature = match &call.signature {
             Some((Provider::Google, signature)) if is_signature(signature) => Some(signature),

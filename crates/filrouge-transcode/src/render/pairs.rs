@@ -20,12 +20,10 @@ pub(super) fn write(
     for turn in turns {
         if let Some(pair) = &turn.pair {
             json::push_comma(out);
-            out.push_str("{\"turn_id\":\"");
-            out.push_str(&turn.turn_id.to_string());
-            out.push_str("\",\"question\":");
-            out.push_str(pair.question.as_token());
-            out.push_str(",\"answer\":");
-            out.push_str(pair.answer.as_token());
+            out.push('{');
+            json::push_text_member(out, "turn_id", &turn.turn_id.to_string());
+            json::push_member(out, "question", pair.question.as_token());
+            json::push_member(out, "answer", pair.answer.as_token());
             out.push('}');
         }
         // A plan for pairs has no blocks; blocks of any other plan are reported as left out.

@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 
 use filrouge_engine::restore::{
-    Call, CallResult, Calls, Content, Dispositions, Media, Message, Reasoning, ResultContent,
-    Sealed, Speaker, is_text,
+    Call, CallResult, Calls, Content, Dispositions, Message, Reasoning, ResultContent, Sealed,
+    Speaker, is_text,
 };
 use filrouge_types::{JsonText, RawJson};
 use serde::Deserialize;
 
-use super::chat::push_source;
+use super::chat::{Part, push_source};
 use super::{NO_MESSAGE, NOT_IN_FORMAT, Step, foreign_reason, push_args_string, push_result};
 use crate::json;
 use crate::labels::{Label, LabelRules, is_word};
@@ -101,9 +101,8 @@ fn reasoning_item(thought: &Reasoning) -> Option<ReasoningItem<'_>> {
 impl Responses<'_> {
     fn begin_item(&mut self, kind: &str) {
         json::push_comma(self.out);
-        self.out.push_str("{\"type\":\"");
-        self.out.push_str(kind);
-        self.out.push('"');
+        self.out.push('{');
+        json::push_text_member(self.out, "type", kind);
     }
 
     /// Writes reasoning right before the item it led to; otherwise the API refuses it: it "was provided without its
@@ -120,13 +119,10 @@ impl Responses<'_> {
                 continue;
             }
             self.begin_item("reasoning");
-            self.out.push_str(",\"id\":");
-            self.out.push_str(item.id.as_token());
-            self.out.push_str(",\"summary\":");
-            self.out.push_str(item.summary.as_str());
+            json::push_member(self.out, "id", item.id.as_token());
+            json::push_member(self.out, "summary", item.summary.as_str());
             if let Some(encrypted) = item.encrypted_content {
-                self.out.push_str(",\"encrypted_content\":");
-                self.out.push_str(encrypted.as_token());
+                json::push_member(self.out, "encrypted_content", encrypted.as_token());
             }
             self.out.push('}');
         }
@@ -139,9 +135,8 @@ impl Responses<'_> {
             Speaker::Assistant => return self.write_assistant_message(message),
         };
         self.begin_item("message");
-        self.out.push_str(",\"role\":\"");
-        self.out.push_str(role);
-        self.out.push_str("\",\"content\":[");
+        json::push_text_member(self.out, "role", role);
+        self.out.push_str(",\"content\":[");
         for content in &message.contents {
             json::push_comma(self.out);
             if speaker == Speaker::System || !push_media_part(content, self.out) {
@@ -166,10 +161,9 @@ impl Responses<'_> {
             return;
         }
         self.message_count += 1;
-        self.out.push_str(",\"id\":\"msg_");
-        self.out.push_str(&self.message_count.to_string());
+        json::push_text_member(self.out, "id", &format!("msg_{}", self.message_count));
         self.out
-            .push_str("\",\"status\":\"completed\",\"role\":\"assistant\",\"content\":[");
+            .push_str(",\"status\":\"completed\",\"role\":\"assistant\",\"content\":[");
         for content in &message.contents {
             json::push_comma(self.out);
             if let Content::Refusal(refusal) = content {
@@ -201,8 +195,7 @@ impl Responses<'_> {
         }
         for (call, label) in calls.calls.iter().zip(labels) {
             self.begin_item("function_call_output");
-            self.out.push_str(",\"call_id\":");
-            json::push_string(self.out, &label.id);
+            json::push_text_member(self.out, "call_id", &label.id);
             self.out.push_str(",\"output\":");
             self.write_output(&call.result);
             self.out.push('}');
@@ -214,14 +207,10 @@ impl Responses<'_> {
             self.dispositions.adapt(call.seq, "call_signature_dropped");
         }
         self.begin_item("function_call");
-        self.out.push_str(",\"call_id\":");
-        json::push_string(self.out, &label.id);
-        self.out.push_str(",\"name\":");
-        json::push_string(self.out, &label.name);
+        json::push_text_member(self.out, "call_id", &label.id);
+        json::push_text_member(self.out, "name", &label.name);
         self.out.push_str(",\"arguments\":");
-        if push_args_string(&call.args, self.out) {
-            self.dispositions.adapt(call.seq, "arguments_wrapped");
-        }
+        push_args_string(call, self.dispositions, self.out);
         self.out.push('}');
     }
 
@@ -232,19 +221,16 @@ impl Responses<'_> {
             {
                 self.write_parts(result, contents);
             }
-            _ => self.write_text_result(result),
+            _ => {
+                self.out.push('"');
+                if !result.ok {
+                    self.out.push_str("Error: ");
+                }
+                let dispositions = &mut *self.dispositions;
+                push_result(result, self.out, |c| as_text(c, result.seq, dispositions));
+                self.out.push('"');
+            }
         }
-    }
-
-    /// Writes a result as text alone.
-    fn write_text_result(&mut self, result: &CallResult) {
-        self.out.push('"');
-        if !result.ok {
-            self.out.push_str("Error: ");
-        }
-        let dispositions = &mut *self.dispositions;
-        push_result(result, self.out, |c| as_text(c, result.seq, dispositions));
-        self.out.push('"');
     }
 
     /// Writes a result that contains images or files.
@@ -270,11 +256,6 @@ impl Responses<'_> {
         }
         self.out.push(']');
     }
-}
-
-enum Part<'a> {
-    Image(Source<'a>),
-    File(&'a Media, Source<'a>),
 }
 
 fn sendable_part(content: &Content) -> Option<Part<'_>> {

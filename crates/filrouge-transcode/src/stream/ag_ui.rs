@@ -122,9 +122,7 @@ impl AgUi {
                 true
             }
             "RUN_STARTED" => {
-                if let Some(id) = json::string_token(event.run_id) {
-                    out.set_metadata("response_id", id);
-                }
+                json::set_metadata_string(out, "response_id", event.run_id);
                 true
             }
             "RUN_FINISHED" => {
@@ -161,9 +159,7 @@ impl AgUi {
         self.texts.close(out);
         self.snapshot.record_pending(&mut self.texts, out);
         usage::record(event.usage, out);
-        if let Some(result) = json::non_null(event.result) {
-            out.set_metadata("run_result", &json::storable(result));
-        }
+        json::set_metadata([("run_result", event.result)], out);
         // Earlier versions sent outcomes as strings.
         let outcome = json::non_null(event.outcome);
         let outcome = outcome.and_then(json::read::<Outcome<'_>>);

@@ -12,7 +12,7 @@ mod block;
 mod wire;
 
 use block::Block;
-use wire::{Delta, Event, Message};
+use wire::{Event, Message};
 
 /// The decoder of one response.
 #[derive(Default)]
@@ -33,9 +33,7 @@ pub(super) struct Messages {
 impl super::EventDecoder for Messages {
     fn decode_event(&mut self, name: &str, data: &str, out: &mut Transcript) {
         let data = data.trim();
-        // Serde would also accept a list for an object.
-        let event: Option<Event<'_>> = data.starts_with('{').then(|| json::read(data)).flatten();
-        let Some(event) = event else {
+        let Some(event) = json::read_object::<Event<'_>>(data) else {
             return out.unknown(data);
         };
         if !self.decode(name, &event, data, out) {
@@ -56,24 +54,23 @@ impl Messages {
     /// Decodes an event; `false` if its type is unknown or its shape is wrong.
     fn decode(&mut self, name: &str, event: &Event<'_>, data: &str, out: &mut Transcript) -> bool {
         match json::nonempty_string(event.kind).unwrap_or(name) {
-            "content_block_delta" => match (event.index, &event.delta) {
-                (Some(index), Some(delta)) => match self.open_blocks.get_mut(&index) {
-                    Some(block) => block.add_delta(delta, out),
-                    None => false,
-                },
-                _ => false,
-            },
+            "content_block_delta" => {
+                let block = event
+                    .index
+                    .and_then(|index| self.open_blocks.get_mut(&index));
+                match (block, &event.delta) {
+                    (Some(block), Some(delta)) => block.add_delta(delta, out),
+                    _ => false,
+                }
+            }
             "content_block_start" => match (event.index, json::non_null(event.content_block)) {
                 (Some(index), Some(block)) => self.begin_block(index, block, out),
                 _ => false,
             },
             "content_block_stop" => {
-                let index = event.index.unwrap_or_default();
-                match self.open_blocks.remove(&index) {
-                    Some(block) => block.finish(&mut self.char_count, out),
-                    None => return false,
-                }
-                true
+                let block = self.open_blocks.remove(&event.index.unwrap_or_default());
+                let finished = block.map(|block| block.finish(&mut self.char_count, out));
+                finished.is_some()
             }
             "message_start" => {
                 let message = json::non_null(event.message).and_then(json::read);
@@ -138,7 +135,7 @@ impl Messages {
             out.usage(usage.as_str());
             self.usage = [Some(usage), None];
         }
-        set_metadata(
+        json::set_metadata(
             [
                 ("stop_sequence", message.stop_sequence),
                 ("stop_details", message.stop_details),
@@ -159,17 +156,11 @@ impl Messages {
         let Some(delta) = &event.delta else {
             return false;
         };
-        let Delta {
-            stop_sequence,
-            stop_details,
-            container,
-            ..
-        } = delta;
-        set_metadata(
+        json::set_metadata(
             [
-                ("stop_sequence", *stop_sequence),
-                ("stop_details", *stop_details),
-                ("container", *container),
+                ("stop_sequence", delta.stop_sequence),
+                ("stop_details", delta.stop_details),
+                ("container", delta.container),
                 ("context_management", event.context_management),
                 ("input_transformations", event.input_transformations),
             ],
@@ -255,14 +246,6 @@ fn standard_reason(reason: &str) -> &'static str {
         "tool_use" => "tool_calls",
         "refusal" => "content_filter",
         _ => "other",
-    }
-}
-
-fn set_metadata<const N: usize>(members: [(&'static str, Raw<'_>); N], out: &mut Transcript) {
-    for (name, raw) in members {
-        if let Some(value) = json::non_null(raw) {
-            out.set_metadata(name, &json::storable(value));
-        }
     }
 }
 

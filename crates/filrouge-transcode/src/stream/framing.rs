@@ -25,9 +25,10 @@ pub(super) enum Frame<'a> {
 
 type Emit<'s> = &'s mut dyn FnMut(Frame<'_>);
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Mode {
     /// No significant byte has arrived.
+    #[default]
     Unknown,
     /// Server-sent events.
     Lines,
@@ -40,6 +41,7 @@ enum Mode {
 }
 
 /// Splits the input into events.
+#[derive(Default)]
 pub(super) struct Framing {
     mode: Mode,
     /// Whether any byte was consumed: only the first bytes can be a byte order mark.
@@ -75,13 +77,8 @@ struct Json {
 impl Framing {
     pub(super) fn new(max_bytes: usize) -> Self {
         Self {
-            mode: Mode::Unknown,
-            has_consumed: false,
             max_bytes,
-            pending: Vec::new(),
-            examined: 0,
-            lines: Lines::default(),
-            json: Json::default(),
+            ..Self::default()
         }
     }
 
@@ -110,14 +107,9 @@ impl Framing {
                 self.pending = pending;
             }
         }
-        if self.pending_bytes() > self.max_bytes {
+        if self.pending.len() + self.lines.data.len() > self.max_bytes {
             self.end_too_large(emit);
         }
-    }
-
-    /// The number of buffered bytes, to which the limit applies.
-    fn pending_bytes(&self) -> usize {
-        self.pending.len() + self.lines.data.len()
     }
 
     fn end_too_large(&mut self, emit: Emit<'_>) {
@@ -179,11 +171,9 @@ impl Framing {
             if bytes.len() < BYTE_ORDER_MARK.len() && BYTE_ORDER_MARK.starts_with(bytes) {
                 return 0;
             }
-            at = if bytes.starts_with(BYTE_ORDER_MARK) {
-                BYTE_ORDER_MARK.len()
-            } else {
-                0
-            };
+            if bytes.starts_with(BYTE_ORDER_MARK) {
+                at = BYTE_ORDER_MARK.len();
+            }
         }
         let is_blank = |b: &&u8| b.is_ascii_whitespace();
         at += bytes[at..].iter().take_while(is_blank).count();

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use filrouge_engine::stream::{PieceId, Transcript};
 use filrouge_types::{JsonText, MAX_NESTING, RawJson, check_nesting};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -40,6 +41,11 @@ pub(super) fn read<'a, T: Deserialize<'a>>(data: &'a str) -> Option<T> {
     serde_json::from_str(data).ok()
 }
 
+/// As [`read`], but `None` for anything but an object: serde would also accept a list.
+pub(super) fn read_object<'a, T: Deserialize<'a>>(data: &'a str) -> Option<T> {
+    data.starts_with('{').then(|| read(data)).flatten()
+}
+
 /// The content of a JSON string, still escaped; `None` for any other value or a missing one.
 pub(super) fn string_content(raw: Raw<'_>) -> Option<&str> {
     let token = raw?.get();
@@ -60,6 +66,32 @@ pub(super) fn string_token(raw: Raw<'_>) -> Option<&str> {
 /// A value that is present and not `null`.
 pub(super) fn non_null(raw: Raw<'_>) -> Option<&str> {
     raw.map(RawValue::get).filter(|value| *value != "null")
+}
+
+/// Sets a member of a piece to a value, if the value is a JSON string.
+pub(super) fn set_string(out: &mut Transcript, piece: PieceId, name: &'static str, raw: Raw<'_>) {
+    if let Some(token) = string_token(raw) {
+        out.set(piece, name, token);
+    }
+}
+
+/// Sets a member of the response's metadata to a value, if the value is a JSON string.
+pub(super) fn set_metadata_string(out: &mut Transcript, name: &'static str, raw: Raw<'_>) {
+    if let Some(token) = string_token(raw) {
+        out.set_metadata(name, token);
+    }
+}
+
+/// Records the members of the response that are present.
+pub(super) fn set_metadata<const N: usize>(
+    members: [(&'static str, Raw<'_>); N],
+    out: &mut Transcript,
+) {
+    for (name, raw) in members {
+        if let Some(value) = non_null(raw) {
+            out.set_metadata(name, &storable(value));
+        }
+    }
 }
 
 /// A JSON string with its escapes decoded; `None` for any other value.

@@ -41,9 +41,7 @@ impl super::EventDecoder for Chat {
             }
             return;
         }
-        // Serde would also accept a list for an object.
-        let chunk: Option<Chunk<'_>> = data.starts_with('{').then(|| json::read(data)).flatten();
-        let Some(chunk) = chunk.filter(Chunk::is_known) else {
+        let Some(chunk) = json::read_object::<Chunk<'_>>(data).filter(Chunk::is_known) else {
             return out.unknown(data);
         };
         if !self.decode(&chunk, out) {
@@ -139,14 +137,13 @@ impl Chat {
             chunk.service_tier,
             out,
         );
-        for (name, raw) in [
-            ("prompt_filter_results", chunk.prompt_filter_results),
-            ("moderation", chunk.moderation),
-        ] {
-            if let Some(value) = json::non_null(raw) {
-                out.set_metadata(name, &json::storable(value));
-            }
-        }
+        json::set_metadata(
+            [
+                ("prompt_filter_results", chunk.prompt_filter_results),
+                ("moderation", chunk.moderation),
+            ],
+            out,
+        );
     }
 
     fn record_sources(&mut self, out: &mut Transcript) {

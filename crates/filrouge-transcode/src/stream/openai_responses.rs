@@ -133,9 +133,7 @@ impl Responses {
         if let Some(model) = json::decoded_string(response.model) {
             out.model(&model);
         }
-        if let Some(id) = json::string_token(response.id) {
-            out.set_metadata("response_id", id);
-        }
+        json::set_metadata_string(out, "response_id", response.id);
         let status = status
             .or(json::string_content(response.status))
             .unwrap_or_default();
@@ -149,9 +147,7 @@ impl Responses {
         if let Some(usage) = json::non_null(response.usage) {
             out.usage(&json::storable(usage));
         }
-        if let Some(tier) = json::string_token(response.service_tier) {
-            out.set_metadata("service_tier", tier);
-        }
+        json::set_metadata_string(out, "service_tier", response.service_tier);
         let end = self.stream_end(&response, status, out);
         out.end(end);
         true
@@ -169,9 +165,7 @@ impl Responses {
                 let details = response.incomplete_details.map(RawValue::get);
                 let details = details.and_then(json::read::<Incomplete<'_>>);
                 let reason = details.and_then(|d| d.reason);
-                if let Some(reason) = json::string_token(reason) {
-                    out.set_metadata("provider_finish_reason", reason);
-                }
+                json::set_metadata_string(out, "provider_finish_reason", reason);
                 match json::string_content(reason) {
                     Some("max_output_tokens" | "max_tokens") => "\"length\"",
                     Some("content_filter") => "\"content_filter\"",

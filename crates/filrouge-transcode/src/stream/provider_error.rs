@@ -11,11 +11,6 @@ json::members! {
 }
 
 impl<'a> ErrorMembers<'a> {
-    fn read(raw: &'a str) -> Option<Self> {
-        // Serde would also accept a list, whose elements it would take for the members in order.
-        raw.starts_with('{').then(|| json::read(raw)).flatten()
-    }
-
     fn message(&self) -> Option<&'a str> {
         [self.message, self.msg, self.detail]
             .into_iter()
@@ -74,7 +69,7 @@ const PERMANENT: [&str; 6] = [
 /// Converts an error that a provider sent as a JSON object or as a JSON string.
 pub(super) fn provider_error(raw: &str) -> StreamError {
     let raw_json = RawJson::parse(raw).ok();
-    let Some(members) = ErrorMembers::read(raw) else {
+    let Some(members) = json::read_object::<ErrorMembers<'_>>(raw) else {
         return new_error("error", string_or_json(raw), false, raw_json);
     };
     let numbers: Vec<u64> = [members.code, members.status]
@@ -101,7 +96,7 @@ pub(super) fn provider_error(raw: &str) -> StreamError {
 /// the name of the event.
 pub(super) fn error_in(name: &str, data: &str) -> Option<StreamError> {
     let data = data.trim();
-    let members = ErrorMembers::read(data)?;
+    let members = json::read_object::<ErrorMembers<'_>>(data)?;
     let kind = json::string_content(members.kind).unwrap_or(name);
     let is_object = json::string_content(members.object) == Some("error");
     let error = match json::non_null(members.error) {

@@ -17,6 +17,7 @@ mod record_complete;
 mod record_conversation;
 mod responses;
 mod restore_calls;
+mod restore_languages;
 mod restore_parts;
 mod restore_random;
 mod restore_turns;

@@ -199,7 +199,7 @@ fn a_summary_of_shown_turns_is_left_out() {
 }
 
 #[test]
-fn a_summary_uses_the_tokens_of_the_turns_it_covers() {
+fn turns_that_a_summary_covers_give_way_to_it() {
     // The summary has 6 tokens.
     let test = summarized(None);
     check_restored(&test, within_tokens(36), &with_summary(2..=4), &[]);

@@ -7,18 +7,9 @@ use super::Sources;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Index {
     /// Show each index: how much of its history it covers, its age and its size
-    Status {
-        #[command(flatten)]
-        sources: Sources,
-    },
+    Status(Sources),
     /// Index all changes; safe to stop and to repeat
-    Update {
-        #[command(flatten)]
-        sources: Sources,
-    },
+    Update(Sources),
     /// Empty and rebuild the indexes
-    Rebuild {
-        #[command(flatten)]
-        sources: Sources,
-    },
+    Rebuild(Sources),
 }

@@ -74,8 +74,7 @@ fn postgres_store_id(endpoint: Endpoint, url: &StoreUrl) -> Result<Option<String
     let StoreUrl::Postgres(hidden_url) = url else {
         return Ok(None);
     };
-    // Reading the id needs no keys.
-    let options = hidden_url.options(Arc::new(Keyring::single([0; 32])))?;
+    let options = hidden_url.options_without_keyring()?;
     store_id(&options).map_err(|failure| endpoint.with_store(url, failure))
 }
 

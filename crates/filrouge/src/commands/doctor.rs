@@ -20,7 +20,7 @@ use super::doctor_spool;
 use super::doctor_webhooks::{WebhookReport, webhook_reports};
 use crate::config::{Config, StoreUrl};
 use crate::exit::{code, detail_and_hint};
-use crate::open::{IfMissing, OpenStore, open};
+use crate::open::{IfMissing, Index, OpenStore, open};
 use crate::output::{printable, show};
 
 #[derive(Serialize)]
@@ -143,7 +143,7 @@ async fn check_store(
     checks: &mut Vec<Check>,
     reports: &mut Reports,
 ) {
-    let opened = match open(config, IfMissing::Fail).await {
+    let opened = match open(config, IfMissing::Fail, Index::Unused).await {
         Ok(opened) => opened,
         Err(e) => return checks.push(failed("store", &e)),
     };
@@ -187,7 +187,7 @@ async fn check_store(
     opened.close().await;
     checks.extend(reports.webhooks.iter().map(|webhook| {
         check(
-            webhook.name(),
+            format!("webhook {}", webhook.status.name),
             webhook.is_well(),
             webhook.detail(),
             webhook.hint(),

@@ -19,7 +19,7 @@ const PAGE_SESSIONS: usize = 100;
 const TURN_COUNTS: [usize; 3] = [49, 10, 1];
 
 /// The hot store and its copies.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct HotReport {
     #[serde(skip)]
     url: String,
@@ -60,14 +60,18 @@ impl HotReport {
         engine: &Engine,
         sessions: usize,
     ) -> Result<Option<Self>, Failure> {
-        let url = config.hot.url.to_string();
+        let mut report = Self {
+            url: config.hot.url.to_string(),
+            kind: "memory",
+            ..Self::default()
+        };
         if config.hot.url == HotUrl::Memory {
-            return Ok(Some(Self::new(url, "memory", HotHealth::default())));
+            return Ok(Some(report));
         }
         let Some(tiers) = engine.tiers() else {
             return Ok(None);
         };
-        let mut report = Self::new(url, tiers.view().kind, tiers.hot_health().await);
+        (report.kind, report.health) = (tiers.view().kind, tiers.hot_health().await);
         if !report.answers() {
             return Ok(Some(report));
         }
@@ -80,15 +84,6 @@ impl HotReport {
             Err(failure) => return Err(failure),
         }
         Ok(Some(report))
-    }
-
-    fn new(url: String, kind: &'static str, health: HotHealth) -> Self {
-        Self {
-            url,
-            kind,
-            health,
-            copies: None,
-        }
     }
 
     fn answers(&self) -> bool {

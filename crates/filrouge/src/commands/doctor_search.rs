@@ -1,9 +1,6 @@
 //! The part of `filrouge doctor` about the ledger's search index: where it is stored, and what makes searches slow.
 
-use std::sync::Arc;
-
 use filrouge_postgres::text_index::PostgresIndex;
-use filrouge_store::Keyring;
 use tokio::runtime::Handle;
 
 use crate::config::{Config, HiddenUrl, StoreUrl};
@@ -46,8 +43,7 @@ pub(super) async fn check(
 
 /// The reason why PostgreSQL cannot search by trigrams, if there is one.
 async fn trigram_obstacle(url: &HiddenUrl) -> anyhow::Result<Option<String>> {
-    // Any key is accepted here, because no authenticated data is read.
-    let options = url.options(Arc::new(Keyring::single([0; 32])))?;
+    let options = url.options_without_keyring()?;
     let runtime = Handle::current();
     let obstacle =
         tokio::task::spawn_blocking(move || PostgresIndex::open(&options, &runtime)?.lacks());

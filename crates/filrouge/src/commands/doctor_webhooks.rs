@@ -20,7 +20,7 @@ use crate::output::{printable, show};
 pub(super) struct WebhookReport {
     enabled: bool,
     #[serde(flatten)]
-    status: WebhookStatus,
+    pub(super) status: WebhookStatus,
 }
 
 /// The reports of all configured webhooks.
@@ -39,10 +39,6 @@ pub(super) async fn webhook_reports(
 }
 
 impl WebhookReport {
-    pub(super) fn name(&self) -> String {
-        format!("webhook {}", self.status.name)
-    }
-
     pub(super) fn is_well(&self) -> bool {
         let s = &self.status;
         !self.enabled || (s.disabled_at.is_none() && s.failures == 0 && s.dead_letters.is_empty())

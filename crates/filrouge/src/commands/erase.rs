@@ -15,7 +15,7 @@ use super::redact::hot_text;
 use crate::cli::Erase;
 use crate::config::Config;
 use crate::exit::{Usage, parse};
-use crate::open::{IfMissing, Index, open_indexed, operator, refuse_unverified};
+use crate::open::{IfMissing, Index, open, operator, refuse_unverified};
 use crate::output::{ask_confirmation, print_stderr};
 use crate::team::{remove_snapshot_files, snapshot_file_error};
 
@@ -33,12 +33,17 @@ enum ErasureTarget {
 pub(super) async fn run(config: &Config, args: &Erase) -> anyhow::Result<()> {
     let target = erasure_target(config, args)?;
     refuse_unverified(config)?;
-    let question = format!("Erase {} for good?", target.describe());
+    let sessions = match &target {
+        ErasureTarget::Session(id) => format!("session {id}"),
+        ErasureTarget::Identity(id) => format!("all sessions of identity {id}"),
+        ErasureTarget::Tenant(id) => format!("ALL sessions of tenant {id}"),
+    };
+    let question = format!("Erase {sessions} for good?");
     let no_terminal = "erasing cannot be undone, and no terminal can ask for confirmation";
     if !args.yes && !ask_confirmation(&question, &["yes"], no_terminal)? {
         anyhow::bail!("nothing was erased");
     }
-    let opened = open_indexed(config, IfMissing::Fail, Index::IfExists).await?;
+    let opened = open(config, IfMissing::Fail, Index::IfExists).await?;
     let caller = operator(config);
     let is_partial = !matches!(target, ErasureTarget::Session(_))
         && config.hot.durable == DurablePolicy::Authenticated;
@@ -86,16 +91,6 @@ fn erasure_target(config: &Config, args: &Erase) -> Result<ErasureTarget, Usage>
     })
 }
 
-impl ErasureTarget {
-    fn describe(&self) -> String {
-        match self {
-            Self::Session(id) => format!("session {id}"),
-            Self::Identity(id) => format!("all sessions of identity {id}"),
-            Self::Tenant(id) => format!("ALL sessions of tenant {id}"),
-        }
-    }
-}
-
 /// Writes each receipt as soon as its session is erased, so that no receipt is lost if the command is interrupted.
 struct Receipts {
     json: bool,
@@ -117,13 +112,14 @@ impl Receipts {
             }
             document.to_string()
         } else {
+            let hot = receipt.stores.iter().find(|store| store.store == "hot");
             format!(
                 "erased: session {}, {} turns, {} items, {}{}",
                 receipt.session_id,
                 receipt.turns,
                 receipt.items,
                 receipt.erased_at,
-                hot_status(receipt)
+                hot.map_or_else(String::new, |hot| hot_text(hot.status))
             )
         };
         let mut out = io::stdout().lock();
@@ -132,10 +128,4 @@ impl Receipts {
             self.write_error.get_or_insert(error);
         }
     }
-}
-
-/// The hot store's part of the receipt, as text; empty if no hot store is configured.
-fn hot_status(receipt: &ErasureReceipt) -> String {
-    let hot = receipt.stores.iter().find(|store| store.store == "hot");
-    hot.map_or_else(String::new, |hot| hot_text(hot.status))
 }

@@ -5,8 +5,7 @@ use std::io::{self, BufWriter, Stdout, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use filrouge_document::{html, markdown};
-use filrouge_engine::Caller;
-use filrouge_engine::Engine;
+use filrouge_engine::{Caller, Engine};
 use filrouge_types::{ErrorCode, Failure, Recorded, SessionId};
 
 use crate::cli::ExportFormat;
@@ -48,14 +47,6 @@ impl Default for SinkState {
 }
 
 impl StdoutSink {
-    fn write(&self, text: &str) -> Result<(), fmt::Error> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.out.write_all(text.as_bytes()).map_err(|e| {
-            state.error = Some(e);
-            fmt::Error
-        })
-    }
-
     /// Flushes stdout. Returns the I/O error of stdout, which caused the failure of `written`; without one, the failure
     /// of `written`.
     fn finish(&self, written: Result<(), Failure>) -> anyhow::Result<()> {
@@ -71,7 +62,11 @@ impl StdoutSink {
 
 impl fmt::Write for StdoutSink {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.write(text)
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.out.write_all(text.as_bytes()).map_err(|e| {
+            state.error = Some(e);
+            fmt::Error
+        })
     }
 }
 
@@ -85,8 +80,9 @@ async fn write_bundle(
     id: &SessionId,
     out: &StdoutSink,
 ) -> Result<(), Failure> {
-    let out = out.clone();
-    let sink = Box::new(move |text: &str| out.write(text).map_err(write_failure));
+    let mut out = out.clone();
+    let sink =
+        Box::new(move |text: &str| fmt::Write::write_str(&mut out, text).map_err(write_failure));
     engine.bundles.export(caller, id, sink).await
 }
 

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use filrouge_engine::Caller;
-use filrouge_engine::{CreateSession, Engine, ImportedTurn, RecordedTurn};
+use filrouge_engine::{Caller, CreateSession, Engine, ImportedTurn, RecordedTurn};
 use filrouge_sources::library::Entry;
 use filrouge_sources::{
     ForeignTurn, Library, LoadedSession, Program, ReadError, Skipped, count_by_reason,

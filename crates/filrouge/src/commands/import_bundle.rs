@@ -5,14 +5,14 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::verify_bundle::{parse_public_key, read_bundle, warn_if_untrusted_signer};
+use super::verify_bundle::{read_bundle, warn_if_untrusted_signer};
 use crate::config::Config;
-use crate::exit::Usage;
+use crate::exit::{Usage, parse_option};
 use crate::open::{IfMissing, with};
 use crate::output::{printable, show};
 
 pub(super) async fn run(config: &Config, path: &Path, key: Option<&str>) -> anyhow::Result<()> {
-    let key = parse_public_key(key)?;
+    let key = parse_option("--public-key", key)?;
     let bundle = read_bundle(path).map_err(|e| Usage::new(format!("{}: {e}", path.display())))?;
     let imported = with(config, IfMissing::Create, async |opened, caller| {
         Ok(opened.engine.bundles.import(caller, &bundle, key).await?)

@@ -35,7 +35,7 @@ pub(super) fn run(config: &Config, command: &Keyring) -> anyhow::Result<()> {
             };
             writeln!(
                 out,
-                "key {id}  {usage}  bundles signed by {}",
+                "key {id}  {usage}  public key of its bundles: {}",
                 public_key(**id)
             )?;
         }

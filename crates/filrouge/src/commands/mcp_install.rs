@@ -13,7 +13,7 @@ mod toml_file;
 use std::io::Write;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::cli::{Install, McpClient, Options};
 use crate::config::Config;
@@ -51,7 +51,8 @@ pub(super) fn run(config: &Config, global_options: &Options, args: &Install) -> 
             Edit::Change(new) => new,
         };
     // The diff quotes the user's file, which may contain credentials.
-    let diff = mask_credentials(diff::unified(&path, text, &new));
+    let diff = diff::unified(&path, text, &new);
+    let diff = filrouge_engine::mask_text(&diff, &mut Default::default()).unwrap_or(diff);
     if args.print {
         return report(config, &path, "shown", None, &diff);
     }
@@ -82,10 +83,6 @@ fn refuse_global_options(global_options: &Options) -> Result<(), Usage> {
     ))
 }
 
-fn mask_credentials(diff: String) -> String {
-    filrouge_engine::mask_text(&diff, &mut Default::default()).unwrap_or(diff)
-}
-
 /// The path of this program, which the agent will run.
 fn program_path() -> anyhow::Result<String> {
     let path = std::env::current_exe()?;
@@ -96,29 +93,25 @@ fn program_path() -> anyhow::Result<String> {
 }
 
 fn edit(client: McpClient, text: &str, command: &str) -> Result<Edit, RefusedEdit> {
-    match client {
-        McpClient::Codex => toml_file::edit(text, command),
-        McpClient::Opencode => jsonc::edit(
-            text,
-            &jsonc::ExpectedEntry {
-                section: "mcp",
-                command_line: &[command, "mcp"],
-                entry: opencode_entry(command),
-                allow_comments: true,
-                first_member: Some(("$schema", json!("https://opencode.ai/config.json"))),
-            },
-        ),
-        McpClient::ClaudeCode => jsonc::edit(
-            text,
-            &jsonc::ExpectedEntry {
-                section: "mcpServers",
-                command_line: &[command, "mcp"],
-                entry: json!({ "type": "stdio", "command": command, "args": ["mcp"] }),
-                allow_comments: false,
-                first_member: None,
-            },
-        ),
-    }
+    let command_line = [command, "mcp"];
+    let expected = match client {
+        McpClient::Codex => return toml_file::edit(text, command),
+        McpClient::Opencode => jsonc::ExpectedEntry {
+            section: "mcp",
+            command_line: &command_line,
+            entry: json!({ "type": "local", "command": [command, "mcp"], "enabled": true }),
+            allow_comments: true,
+            first_member: Some(("$schema", json!("https://opencode.ai/config.json"))),
+        },
+        McpClient::ClaudeCode => jsonc::ExpectedEntry {
+            section: "mcpServers",
+            command_line: &command_line,
+            entry: json!({ "type": "stdio", "command": command, "args": ["mcp"] }),
+            allow_comments: false,
+            first_member: None,
+        },
+    };
+    jsonc::edit(text, &expected)
 }
 
 /// Keeps an existing entry that is enabled and runs this server, whatever else it contains. Refuses any other entry
@@ -131,10 +124,6 @@ fn existing_entry(name: &str, is_same: bool, is_disabled: bool) -> Result<Edit, 
         )),
         (false, _) => Err(format!("{name} already exists and differs")),
     }
-}
-
-fn opencode_entry(command: &str) -> Value {
-    json!({ "type": "local", "command": [command, "mcp"], "enabled": true })
 }
 
 fn refusal_error(path: &Path, refused: RefusedEdit) -> Usage {

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use filrouge_sqlite::Options;
+use filrouge_store::OsEntropy;
 use filrouge_store::schema::{Migration, Schema};
-use filrouge_store::{Keyring, OsEntropy};
 use filrouge_types::SystemClock;
 use serde_json::{Value, json};
 
@@ -35,12 +35,8 @@ fn schema(config: &Config) -> anyhow::Result<Schema> {
         StoreUrl::Memory => Err(in_memory()),
         StoreUrl::Sqlite(path) if !path.exists() => Err(missing_store(path.display()).into()),
         StoreUrl::Sqlite(path) => Ok(filrouge_sqlite::schema(path, BUSY_TIMEOUT)?),
-        StoreUrl::Postgres(url) => {
-            // Reading the schema needs no keys.
-            let unused_keyring = Arc::new(Keyring::single([0; 32]));
-            Ok(filrouge_postgres::schema(&url.options(unused_keyring)?)
-                .map_err(|f| with_url(url, f))?)
-        }
+        StoreUrl::Postgres(url) => Ok(filrouge_postgres::schema(&url.options_without_keyring()?)
+            .map_err(|f| with_url(url, f))?),
     }
 }
 

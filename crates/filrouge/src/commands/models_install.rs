@@ -18,16 +18,11 @@ use crate::output::{print_json, print_stderr, printable};
 /// The maximum depth of folders that are scanned below the given folder.
 const DEPTH_MAX: usize = 8;
 
-/// An installed file and its origin.
-struct InstalledFile {
-    file: ModelFile,
-    from: String,
-}
-
 /// The state of a scan for the model's files.
 struct ModelScan {
     installation: Installation,
-    installed: Vec<InstalledFile>,
+    /// The installed files and their origins.
+    installed: Vec<(ModelFile, String)>,
     unreadable: Vec<String>,
 }
 
@@ -45,18 +40,13 @@ pub(super) fn run(config: &Config, args: &InstallModel) -> anyhow::Result<()> {
     for path in &args.from {
         scan.scan_path(path, 0);
     }
-    let ModelScan {
-        installation,
-        installed,
-        unreadable,
-    } = scan;
-    for reason in &unreadable {
+    for reason in &scan.unreadable {
         print_stderr(format_args!("cannot be read: {reason}"));
     }
-    installation
+    scan.installation
         .finish()
         .map_err(|error| install_error(error, args))?;
-    report(config, to, &installed)
+    report(config, to, &scan.installed)
 }
 
 /// Reports missing files with the commands that fetch them.
@@ -76,18 +66,17 @@ pub(super) fn download_commands() -> String {
     format!("{} && filrouge models install models", fetch.join(" && "))
 }
 
-fn report(config: &Config, to: &Path, installed: &[InstalledFile]) -> anyhow::Result<()> {
+fn report(config: &Config, to: &Path, installed: &[(ModelFile, String)]) -> anyhow::Result<()> {
     if config.json {
-        let files = installed.iter().map(|InstalledFile { file, from }| {
+        let files = installed.iter().map(|(file, from)| {
             json!({ "name": file.name, "bytes": file.bytes, "sha256": file.sha256, "from": from })
         });
         let files: Vec<_> = files.collect();
-        print_json(&json!({
+        return print_json(&json!({
             "model": NAME, "dimensions": DIMENSIONS, "folder": to, "files": files, "built_in": IS_BUILT_IN,
-        }))?;
-        return Ok(());
+        }));
     }
-    for InstalledFile { file, from } in installed {
+    for (file, from) in installed {
         print_stderr(format_args!(
             "{}: {} bytes from {from}",
             file.name, file.bytes
@@ -163,8 +152,7 @@ impl ModelScan {
 
     fn offer(&mut self, bytes: u64, reader: &mut dyn io::Read, from: String) -> io::Result<()> {
         let accepted = self.installation.offer(bytes, reader)?;
-        self.installed
-            .extend(accepted.map(|file| InstalledFile { file, from }));
+        self.installed.extend(accepted.map(|file| (file, from)));
         Ok(())
     }
 }

@@ -21,14 +21,13 @@ pub(super) fn run(config: &Config) -> anyhow::Result<()> {
         let files = FILES.map(|file| {
             json!({ "name": file.name, "bytes": file.bytes, "sha256": file.sha256, "package": file.package })
         });
-        print_json(&json!({
+        return print_json(&json!({
             "embedder": kind,
             "models": [{
                 "name": NAME, "kind": "minilm", "dimensions": DIMENSIONS, "built_in": IS_BUILT_IN,
                 "folder": folder, "state": state_name, "wrong": problem, "files": files,
             }],
-        }))?;
-        return Ok(());
+        }));
     }
     print(|out| {
         let folder = folder.display();

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::cli::Redact;
 use crate::config::Config;
 use crate::exit::{Usage, parse};
-use crate::open::{IfMissing, Index, open_indexed, operator, refuse_unverified};
+use crate::open::{IfMissing, Index, open, operator, refuse_unverified};
 use crate::output::show;
 use crate::team::{rewrite_snapshot_files, snapshot_file_error};
 
@@ -26,7 +26,7 @@ pub(super) async fn run(config: &Config, args: &Redact) -> anyhow::Result<()> {
         None => RedactionTarget::Items(parse_seqs(&args.target.seq)?),
     };
     refuse_unverified(config)?;
-    let opened = open_indexed(config, IfMissing::Fail, Index::IfExists).await?;
+    let opened = open(config, IfMissing::Fail, Index::IfExists).await?;
     let caller = operator(config);
     let redacted = opened
         .engine
@@ -44,9 +44,12 @@ pub(super) async fn run(config: &Config, args: &Redact) -> anyhow::Result<()> {
     let hot = hot.map(HotReceipt::as_str);
     let ranges: Vec<_> = redacted.seqs.ranges().map(|(a, b)| [a, b]).collect();
     let (seq, at) = (redacted.redaction_seq, redacted.at);
+    let store = |store: &str, status: &str| json!({ "store": store, "status": status });
+    let mut stores = vec![store("ledger", "erased")];
+    stores.extend(hot.map(|status| store("hot", status)));
     let output = json!({
         "session_id": session, "turn_id": redacted.turn.map(|t| t.turn_id), "seqs": ranges,
-        "redaction_seq": seq, "at": at, "replayed": redacted.replayed, "stores": store_results(hot),
+        "redaction_seq": seq, "at": at, "replayed": redacted.replayed, "stores": stores,
     });
     show(config.json, &output, |out| {
         let range = |[a, b]: &[u64; 2]| match a == b {
@@ -75,13 +78,6 @@ pub(super) fn hot_text(status: &str) -> String {
         false => "",
     };
     format!(", hot store: {status}{retry_hint}")
-}
-
-/// The result of the redaction in each store.
-fn store_results(hot: Option<&'static str>) -> Vec<serde_json::Value> {
-    let entry = |store: &str, status: &str| json!({ "store": store, "status": status });
-    let hot = hot.map(|status| entry("hot", status));
-    [entry("ledger", "erased")].into_iter().chain(hot).collect()
 }
 
 /// Parses the values of `--seq`: `N` and `N-M`.

@@ -1,14 +1,12 @@
 //! `filrouge search QUERY`
 
 use std::io::{self, Write};
-use std::sync::Arc;
 
-use filrouge_search::feed::Indexes;
 use filrouge_search::{Excerpt, Hit, Mode, Results, SearchRequest, Zone, started_at};
 use filrouge_types::{Clock, SystemClock, Timestamp};
 
 use super::index_open::{indexes, update_if_few_changes};
-use super::source::{cell, print_notices, query_and_close, role_name, utc_time};
+use super::source::{cell, library_error, print_notices, query_and_close, role_name, utc_time};
 use crate::cli::Search;
 use crate::config::Config;
 use crate::config::sources::open_with_ledger;
@@ -30,27 +28,23 @@ pub(super) async fn run(config: &Config, args: Search) -> anyhow::Result<()> {
     if request.mode != Mode::Words || request.similar.is_some() {
         searcher = searcher.with_embedder(config.search.embedder()?);
     }
-    let reply = query_and_close(opened, move |_| searcher.search(&request, &|| false)).await?;
+    let reply = query_and_close(opened, move |_| searcher.search(&request, &|| false));
+    let (results, locations) = reply.await?;
+    let results = results.map_err(library_error)?;
     if !are_sources_named {
-        print_stderr(searched_locations(&reply.locations));
+        print_stderr(searched_locations(&locations));
     }
-    let results = reply.result;
     show(config.json, &results, |out| write(out, &results))?;
     if !config.json {
         print_totals(&results);
     }
+    // The indexes are updated for the next search, after the results were printed.
     if let Some(indexes) = indexes {
-        update_indexes(indexes).await?;
+        if indexes.lacks_index() {
+            print_stderr("everything was scanned: `filrouge index update` makes searching fast");
+        }
+        tokio::task::spawn_blocking(move || update_if_few_changes(&indexes)).await?;
     }
-    Ok(())
-}
-
-/// Updates the indexes for the next search, after the results were printed.
-async fn update_indexes(indexes: Arc<Indexes>) -> anyhow::Result<()> {
-    if indexes.lacks_index() {
-        print_stderr("everything was scanned: `filrouge index update` makes searching fast");
-    }
-    tokio::task::spawn_blocking(move || update_if_few_changes(&indexes)).await?;
     Ok(())
 }
 

@@ -13,76 +13,43 @@ use crate::exit::Usage;
 use crate::open::Index;
 use crate::output::{first_line, print_stderr, printable};
 
-/// The maximum age of the listing that [`unreadable_histories`] reuses: the one of the query.
+/// The maximum age of the listing that [`query_and_close`] reuses: the one of the query.
 const LISTING_AGE_MAX: Duration = Duration::from_secs(60);
 
-/// The result of a query, and the queried locations.
-pub(super) struct SourceReply<T> {
-    pub(super) result: T,
-    pub(super) locations: Vec<String>,
-}
-
-/// Queries open histories, and closes them. Histories that cannot be read are reported on stderr.
+/// Queries open histories, and closes them. Returns the result and the queried locations. Histories that exist and
+/// cannot be listed are reported on stderr. Fails when the other histories have no session, because an empty result
+/// would mislead.
 pub(super) async fn query_and_close<T: Send + 'static>(
     mut opened: OpenLibrary,
-    query: impl FnOnce(&Library) -> Result<T, LibraryError> + Send + 'static,
-) -> anyhow::Result<SourceReply<T>> {
+    query: impl FnOnce(&Library) -> T + Send + 'static,
+) -> anyhow::Result<(T, Vec<String>)> {
     let locations = std::mem::take(&mut opened.found.locations);
     for warning in &opened.found.warnings {
         print_stderr(warning);
     }
     let result = opened.query(|library| {
         let result = query(library);
-        (result, unreadable_histories(library))
+        let catalog = library.catalog_within(LISTING_AGE_MAX);
+        (
+            result,
+            catalog.unavailable.clone(),
+            catalog.entries.is_empty(),
+        )
     });
     let result = result.await;
     opened.close().await;
-    let (result, unreadable_histories) = result?;
-    unreadable_histories.check()?;
-    Ok(SourceReply {
-        result: result.map_err(library_error)?,
-        locations,
-    })
-}
-
-/// Histories that exist and cannot be listed.
-pub(super) struct UnreadableHistories {
-    reasons: Vec<String>,
-    /// Whether some histories cannot be listed and the others have no session.
-    is_none_readable: bool,
-}
-
-/// Finds the histories of the library that exist and cannot be listed.
-pub(super) fn unreadable_histories(library: &Library) -> UnreadableHistories {
-    let catalog = library.catalog_within(LISTING_AGE_MAX);
-    let reasons = catalog.unavailable.clone();
-    let is_none_readable = !reasons.is_empty() && catalog.entries.is_empty();
-    UnreadableHistories {
-        reasons,
-        is_none_readable,
+    let (result, unavailable, has_no_session) = result?;
+    let reasons: Vec<_> = unavailable.iter().map(|reason| printable(reason)).collect();
+    if has_no_session && !reasons.is_empty() {
+        anyhow::bail!(
+            "none of the requested histories can be read: {}",
+            reasons.join("; ")
+        );
     }
-}
-
-impl UnreadableHistories {
-    /// Reports these histories on stderr. Fails when the other histories have no session, because an empty result would
-    /// mislead.
-    pub(super) fn check(&self) -> anyhow::Result<()> {
-        let reasons: Vec<_> = self
-            .reasons
-            .iter()
-            .map(|reason| printable(reason))
-            .collect();
-        if self.is_none_readable {
-            anyhow::bail!(
-                "none of the requested histories can be read: {}",
-                reasons.join("; ")
-            );
-        }
-        for reason in reasons {
-            print_stderr(format_args!("not queried: {reason}"));
-        }
-        Ok(())
+    for reason in reasons {
+        print_stderr(format_args!("not queried: {reason}"));
     }
+    Ok((result, locations))
 }
 
 /// Queries the histories that `--source` names; without the option, all that exist.
@@ -92,7 +59,8 @@ pub(super) async fn query_named<T: Send + 'static>(
     query: impl FnOnce(&Library) -> Result<T, LibraryError> + Send + 'static,
 ) -> anyhow::Result<T> {
     let opened = open_with_ledger(config, &sources.sources, Index::Unused).await?;
-    Ok(query_and_close(opened, query).await?.result)
+    let (result, _) = query_and_close(opened, query).await?;
+    result.map_err(library_error)
 }
 
 /// Converts an error of the library into one of the command line.

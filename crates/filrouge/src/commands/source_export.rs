@@ -4,11 +4,11 @@ use std::io::Write;
 
 use filrouge_sources::library::export::{ExportError, Form, export};
 
-use super::source::{library_error, unreadable_histories};
+use super::source::{library_error, query_and_close};
 use crate::cli::{Export, ExportFormat};
 use crate::config::{Config, sources::open_with_ledger};
 use crate::open::Index;
-use crate::output::{print_stderr, stdout};
+use crate::output::stdout;
 
 pub(super) async fn run(config: &Config, args: Export) -> anyhow::Result<()> {
     let format = match args.format {
@@ -17,24 +17,16 @@ pub(super) async fn run(config: &Config, args: Export) -> anyhow::Result<()> {
         ExportFormat::Json => Form::Json,
     };
     let opened = open_with_ledger(config, &args.sources.sources, Index::Unused).await?;
-    for warning in &opened.found.warnings {
-        print_stderr(warning);
-    }
     let (id, mask) = (args.id, !args.unmasked);
-    let written = opened.query(move |library| {
+    let written = query_and_close(opened, move |library| {
         let mut out = stdout();
         let written = export(library, &id, format, mask, &mut out);
-        let written = written.and_then(|()| Ok(out.flush()?));
-        (written, unreadable_histories(library))
+        written.and_then(|()| Ok(out.flush()?))
     });
-    let written = written.await;
-    opened.close().await;
-    let (written, unreadable_histories) = written?;
-    unreadable_histories.check()?;
+    let (written, _) = written.await?;
     written.map_err(|error| match error {
         ExportError::Library(error) => library_error(error),
         // The I/O error is passed on unchanged: its cause reveals whether the reader closed the pipe.
         ExportError::Io(error) => error.into(),
-    })?;
-    Ok(())
+    })
 }

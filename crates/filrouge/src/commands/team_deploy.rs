@@ -60,11 +60,7 @@ async fn deploy(
 /// The single message to send, or `None` for a conversation at a terminal. Fails without a message and without a
 /// terminal, instead of waiting for a person who may be absent.
 fn message_to_send(config: &Config, args: &Deploy) -> Result<Option<String>, Usage> {
-    if args
-        .resume
-        .as_ref()
-        .is_some_and(|id| id.as_deref() == Some(""))
-    {
+    if matches!(&args.resume, Some(Some(id)) if id.is_empty()) {
         return Err(Usage::new("--resume= names no session")
             .with_hint("leave the = out for the newest one"));
     }

@@ -1,7 +1,6 @@
 //! `filrouge team snapshots export ID [--to FOLDER]`
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use filrouge_team::snapshot::export;
 use filrouge_types::{ErrorCode, Failure, SessionId};
@@ -14,11 +13,7 @@ use crate::open::{IfMissing, with};
 use crate::output::{print_json, print_stderr};
 use crate::team::{snapshots, snapshots_in};
 
-pub(super) async fn run(
-    config: &Config,
-    id: &str,
-    to: Option<PathBuf>,
-) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(config: &Config, id: &str, to: Option<PathBuf>) -> anyhow::Result<()> {
     let snapshots = match to {
         Some(folder) => snapshots_in(config, folder)?,
         None => snapshots(config)?.ok_or_else(no_folder_error)?,
@@ -39,5 +34,5 @@ pub(super) async fn run(
     } else {
         print_stderr(path.display());
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 use std::path::Path;
-use std::process::ExitCode;
 
 use anyhow::Context as _;
 use filrouge_team::snapshot::{SnapshotFile, SnapshotWarning};
@@ -13,7 +12,7 @@ use crate::exit::Usage;
 use crate::output::{first_line, print_stderr, printable, show, utc_time};
 use crate::team::{read_team, snapshots, team_ids};
 
-pub(super) fn run(config: &Config, team: Option<&Path>) -> anyhow::Result<ExitCode> {
+pub(super) fn run(config: &Config, team: Option<&Path>) -> anyhow::Result<()> {
     let snapshots = snapshots(config)?.ok_or_else(no_folder_error)?;
     let team_ids = match team {
         Some(file) => vec![read_team(file)?.id.into()],
@@ -39,7 +38,7 @@ pub(super) fn run(config: &Config, team: Option<&Path>) -> anyhow::Result<ExitCo
             printable(&warning.to_string())
         ));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// The error when no folder of snapshot files is configured.

@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::process::ExitCode;
 
 use filrouge_team::snapshot::{Problem, SessionSnapshot, Snapshots};
 use serde_json::json;
@@ -12,7 +11,7 @@ use crate::exit::Usage;
 use crate::output::{printable, show, utc_time};
 use crate::team::{message_json, snapshots_in};
 
-pub(super) fn run(config: &Config, path: &Path) -> anyhow::Result<ExitCode> {
+pub(super) fn run(config: &Config, path: &Path) -> anyhow::Result<()> {
     let snapshot = read(config, path)?;
     let messages: Vec<_> = snapshot.messages.iter().map(message_json).collect();
     let output = json!({
@@ -44,8 +43,7 @@ pub(super) fn run(config: &Config, path: &Path) -> anyhow::Result<ExitCode> {
             )?;
         }
         Ok(())
-    })?;
-    Ok(ExitCode::SUCCESS)
+    })
 }
 
 /// Reads a snapshot file in any folder.

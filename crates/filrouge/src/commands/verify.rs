@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::config::Config;
 use crate::exit::{Usage, parse, report as report_error};
-use crate::open::{IfMissing, open, operator};
+use crate::open::{IfMissing, Index, open, operator};
 use crate::output::{printable, show};
 
 pub(super) async fn run(
@@ -24,7 +24,7 @@ pub(super) async fn run(
     witness: Option<&Path>,
 ) -> anyhow::Result<ExitCode> {
     let session_id: Option<SessionId> = id.as_deref().map(parse).transpose()?;
-    let opened = match open(config, IfMissing::Fail).await {
+    let opened = match open(config, IfMissing::Fail, Index::Unused).await {
         Ok(opened) => opened,
         Err(error) => return report_unverified(config, &error),
     };

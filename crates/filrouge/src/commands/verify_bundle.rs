@@ -4,12 +4,12 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use filrouge_engine::bundle::{BundleReport, PublicKey, SignedBy, verify};
+use filrouge_engine::bundle::{BundleReport, SignedBy, verify};
 use filrouge_store::verify::Verdict;
 use serde_json::json;
 
 use super::verify::verdict_code;
-use crate::exit::{Usage, parse_option, report as report_error};
+use crate::exit::{parse_option, report as report_error};
 use crate::output::{print_stderr, printable, show};
 
 /// The maximum size of a bundle file in bytes, because a bundle is read into memory.
@@ -36,13 +36,8 @@ pub(super) fn warn_if_untrusted_signer(signed_by: &SignedBy) {
     }
 }
 
-/// Parses the value of `--public-key`.
-pub(super) fn parse_public_key(text: Option<&str>) -> Result<Option<PublicKey>, Usage> {
-    parse_option("--public-key", text)
-}
-
 pub(super) async fn run(path: &Path, key: Option<&str>, json: bool) -> anyhow::Result<ExitCode> {
-    let key = parse_public_key(key)?;
+    let key = parse_option("--public-key", key)?;
     let bundle = match read_bundle(path) {
         Ok(bundle) => bundle,
         Err(e) => {

@@ -266,12 +266,7 @@ impl<'a> Layers<'a> {
         read: impl FnOnce(&str) -> Result<T, String>,
     ) -> Result<Option<T>, Usage> {
         let read = |text: &str| read(text).map(Some);
-        self.read(
-            (name, ValueType::Text),
-            || Ok(None),
-            read,
-            |value| format_or_none(value.as_ref()),
-        )
+        self.read((name, ValueType::Text), || Ok(None), read, format_or_none)
     }
 
     /// Reads a path and keeps a relative path relative, even in the file.
@@ -461,8 +456,8 @@ pub(super) fn parse_within(bounds: &RangeInclusive<u64>, text: &str) -> Result<u
 }
 
 /// Formats a value; [`NONE`] if it is absent.
-pub(super) fn format_or_none<T: Display>(value: Option<&T>) -> String {
-    value.map_or_else(|| NONE.to_owned(), T::to_string)
+pub(super) fn format_or_none<T: Display>(value: &Option<T>) -> String {
+    value.as_ref().map_or_else(|| NONE.to_owned(), T::to_string)
 }
 
 /// Formats a list in the form that its environment variable has; [`NONE`] if it is empty.

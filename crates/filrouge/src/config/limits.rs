@@ -1,6 +1,7 @@
 //! The section `[limits]`: the resources that one caller, one request and one connection may use (DESIGN §8).
 
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use filrouge_engine::Limits as EngineLimits;
 use filrouge_http::limits::{LimitSettings, Rate};
@@ -18,12 +19,7 @@ fn per_second(layers: &mut Layers<'_>, name: &'static str) -> Result<Option<NonZ
         Ok(u32::try_from(number).ok().and_then(NonZeroU32::new))
     };
     let setting = (name, ValueType::Number);
-    layers.read(
-        setting,
-        || Ok(None),
-        read,
-        |rate| format_or_none(rate.as_ref()),
-    )
+    layers.read(setting, || Ok(None), read, format_or_none)
 }
 
 /// Reads a rate with its burst, which is by default the rate's amount for one second. `None` means no limit.
@@ -39,56 +35,49 @@ fn rate(
     }))
 }
 
+/// Reads a limit of a number or of bytes.
+fn count(layers: &mut Layers<'_>, name: &'static str, default: usize) -> Result<usize, Usage> {
+    layers.number(name, AT_LEAST_ONE, default)
+}
+
+/// Reads a limit of a time in milliseconds.
+fn timeout(
+    layers: &mut Layers<'_>,
+    name: &'static str,
+    default: Duration,
+) -> Result<Duration, Usage> {
+    layers.millis(name, AT_LEAST_ONE, default)
+}
+
 /// Reads the limits. Returns those of the server, and writes those of the engine to `engine`.
 pub(super) fn read(
     layers: &mut Layers<'_>,
     engine: &mut EngineLimits,
 ) -> Result<LimitSettings, Usage> {
     let defaults = LimitSettings::default();
-    let body_bytes = layers.number("limits.body_bytes", AT_LEAST_ONE, defaults.body_bytes)?;
-    let bodies_in_flight_bytes = layers.number(
+    let body_bytes = count(layers, "limits.body_bytes", defaults.body_bytes)?;
+    let bodies_in_flight_bytes = count(
+        layers,
         "limits.bodies_in_flight_bytes",
-        AT_LEAST_ONE,
         defaults.bodies_in_flight_bytes,
     )?;
-    engine.item_bytes = layers.number("limits.item_bytes", AT_LEAST_ONE, engine.item_bytes)?;
-    engine.metadata_bytes =
-        layers.number("limits.metadata_bytes", AT_LEAST_ONE, engine.metadata_bytes)?;
+    engine.item_bytes = count(layers, "limits.item_bytes", engine.item_bytes)?;
+    engine.metadata_bytes = count(layers, "limits.metadata_bytes", engine.metadata_bytes)?;
     Ok(LimitSettings {
         body_bytes,
         bodies_in_flight_bytes,
-        header_timeout: layers.millis(
-            "limits.header_timeout_ms",
-            AT_LEAST_ONE,
-            defaults.header_timeout,
-        )?,
-        body_timeout: layers.millis(
-            "limits.body_timeout_ms",
-            AT_LEAST_ONE,
-            defaults.body_timeout,
-        )?,
-        answer_timeout: layers.millis(
-            "limits.answer_timeout_ms",
-            AT_LEAST_ONE,
-            defaults.answer_timeout,
-        )?,
-        write_stall: layers.millis("limits.write_stall_ms", AT_LEAST_ONE, defaults.write_stall)?,
+        header_timeout: timeout(layers, "limits.header_timeout_ms", defaults.header_timeout)?,
+        body_timeout: timeout(layers, "limits.body_timeout_ms", defaults.body_timeout)?,
+        answer_timeout: timeout(layers, "limits.answer_timeout_ms", defaults.answer_timeout)?,
+        write_stall: timeout(layers, "limits.write_stall_ms", defaults.write_stall)?,
         stream_idle: layers.seconds(
             "limits.stream_idle_seconds",
             AT_LEAST_ONE,
             defaults.stream_idle,
         )?,
-        connections: layers.number("limits.connections", AT_LEAST_ONE, defaults.connections)?,
-        streams_per_key: layers.number(
-            "limits.streams_per_key",
-            AT_LEAST_ONE,
-            defaults.streams_per_key,
-        )?,
-        large_answers: layers.number(
-            "limits.large_answers",
-            AT_LEAST_ONE,
-            defaults.large_answers,
-        )?,
+        connections: count(layers, "limits.connections", defaults.connections)?,
+        streams_per_key: count(layers, "limits.streams_per_key", defaults.streams_per_key)?,
+        large_answers: count(layers, "limits.large_answers", defaults.large_answers)?,
         rate_per_key: rate(
             layers,
             "limits.requests_per_second_per_key",

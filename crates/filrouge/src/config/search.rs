@@ -105,13 +105,13 @@ impl SearchConfig {
                 ("search.embedder.dimensions", ValueType::Number),
                 || Ok(None),
                 |text| parse_within(&(1..=DIMENSIONS_MAX), text).map(Some),
-                |number| format_or_none(number.as_ref()),
+                format_or_none,
             )?,
             key_file: layers.read(
                 ("search.embedder.key_file", ValueType::FilePath),
                 || Ok(None),
                 |text| non_empty(text).map(Some),
-                |path| format_or_none(path.as_ref()),
+                format_or_none,
             )?,
             key_env: layers.optional("search.embedder.key_env", non_empty)?,
             timeout: layers.millis(

@@ -49,6 +49,14 @@ impl HiddenUrl {
             None => options,
         })
     }
+
+    /// As [`Self::options`], for reading what no key protects.
+    ///
+    /// # Errors
+    /// As [`Self::options`].
+    pub(crate) fn options_without_keyring(&self) -> Result<Options, Failure> {
+        self.options(Arc::new(Keyring::single([0; 32])))
+    }
 }
 
 impl fmt::Display for HiddenUrl {

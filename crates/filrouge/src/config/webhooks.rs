@@ -100,18 +100,12 @@ fn parse_section(
         (None, None, Some(name)) => SecretSource::Environment(name),
         _ => return Err("it needs one of secret, secret_file and secret_env".to_owned()),
     };
-    let kinds: Option<Vec<_>> = match section.kinds {
-        Some(kinds) if kinds.is_empty() => {
-            return Err("kinds is empty; leave it out for all".to_owned());
-        }
-        Some(kinds) => Some(
-            kinds
-                .iter()
-                .map(|k| parse_kind(k))
-                .collect::<Result<_, _>>()?,
-        ),
-        None => None,
-    };
+    if section.kinds.as_ref().is_some_and(Vec::is_empty) {
+        return Err("kinds is empty; leave it out for all".to_owned());
+    }
+    let parse_all = |kinds: Vec<String>| kinds.iter().map(|k| parse_kind(k)).collect();
+    let kinds: Option<Result<Vec<_>, String>> = section.kinds.map(parse_all);
+    let kinds = kinds.transpose()?;
     let batch = section.batch.unwrap_or(100);
     if !(1..=BATCH_MAX).contains(&batch) {
         return Err(format!("batch is {batch}; it must be 1 to {BATCH_MAX}"));
@@ -148,18 +142,16 @@ fn parse_section(
 }
 
 impl WebhookConfig {
-    fn secrets(&self) -> Result<WebhookSecrets, String> {
-        let text = self.secret.read()?;
-        text.parse()
-            .map_err(|e| format!("secret ({}): {e}", self.secret))
-    }
-
     /// The settings that the server receives.
     ///
     /// # Errors
     /// [`Usage`] when the secrets cannot be read.
     pub(crate) fn settings(&self) -> Result<WebhookSettings, Usage> {
-        let secrets = self.secrets().map_err(|e| {
+        let read = self.secret.read().and_then(|text| {
+            let parsed = text.parse::<WebhookSecrets>();
+            parsed.map_err(|e| format!("secret ({}): {e}", self.secret))
+        });
+        let secrets = read.map_err(|e| {
             Usage::new(format!("webhook {:?}: {e}", self.feed.name.as_str()))
                 .with_hint("create a secret: echo \"whsec_$(head -c 32 /dev/urandom | base64)\"")
         })?;

@@ -158,28 +158,20 @@ impl<'a> Deployment<'a> {
         Ok(listed.sessions)
     }
 
-    /// The team's newest session.
-    ///
-    /// # Errors
-    /// `session_not_found` when the team has no session; errors of the ledger.
-    pub(crate) async fn newest(&self, team: &Team) -> Result<TeamSession, Failure> {
-        let newest = self.sessions(team).await?.into_iter().next();
-        newest.ok_or_else(|| {
-            let detail = format!("team {:?} has no earlier session", team.name);
-            Failure::new(ErrorCode::SessionNotFound, detail)
-                .with_hint("leave --resume out to begin one")
-        })
-    }
-
     /// Opens the session that `start` names.
     ///
     /// # Errors
-    /// As [`Self::newest`], [`Self::create`] and [`Self::resume`].
+    /// As [`Self::create`] and [`Self::resume`]; `session_not_found` when the team has no newest session.
     pub(crate) async fn open(&self, team: &Team, start: Start) -> anyhow::Result<Session> {
         match start {
             Start::New => self.create(team).await,
             Start::Newest => {
-                let newest = self.newest(team).await?;
+                let newest = self.sessions(team).await?.into_iter().next();
+                let newest = newest.ok_or_else(|| {
+                    let detail = format!("team {:?} has no earlier session", team.name);
+                    Failure::new(ErrorCode::SessionNotFound, detail)
+                        .with_hint("leave --resume out to begin one")
+                })?;
                 self.resume(team, &newest.session_id).await
             }
             Start::Session(id) => self.resume(team, &id).await,

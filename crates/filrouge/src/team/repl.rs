@@ -15,9 +15,8 @@ use super::choose::{Choice, choose};
 use super::deployment::{Deployment, Session, Start, read_team};
 use super::editor::Editor;
 use super::signals::Signals;
-use super::words::fill;
 use crate::exit::Usage;
-use crate::output::{print_stderr, printable};
+use crate::output::print_stderr;
 use session_loop::{SessionEnd, SessionLoop};
 
 /// Runs a conversation with the team of a file, and then with each team that the user deploys from it. Without
@@ -110,21 +109,4 @@ impl Terminal {
         // Disables bracketed paste, which the line editor enables.
         let _ = write!(out, "\u{1b}[?2004l").and_then(|()| out.flush());
     }
-}
-
-/// The greeting of a session at a terminal.
-fn greeting(
-    deployment: &Deployment<'_>,
-    team: &Team,
-    name: impl Fn(&str, &str) -> String,
-) -> String {
-    let members = team.members.iter();
-    let members: Vec<_> = members
-        .map(|member| name(&member.id, &member.name))
-        .collect();
-    let (team, members) = (printable(&team.name), members.join(", "));
-    fill(
-        deployment.words.began,
-        &[("team", &team), ("members", &members)],
-    )
 }

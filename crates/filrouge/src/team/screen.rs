@@ -111,16 +111,11 @@ impl<O: Write, N: Write> Screen<O, N> {
             TeamEvent::Text { id, text } => self.text(id, text),
             TeamEvent::Ended { message, error } => {
                 self.end_speech(message)?;
-                match error {
-                    Some(error) => {
-                        let name = printable(&message.speaker.name);
-                        let why = printable_text(&error.detail);
-                        let values: [(&str, &dyn std::fmt::Display); 2] =
-                            [("name", &name), ("why", &why)];
-                        self.error(&fill(self.words.agent_failed, &values))
-                    }
-                    None => Ok(()),
-                }
+                let Some(error) = error else { return Ok(()) };
+                let name = printable(&message.speaker.name);
+                let why = printable_text(&error.detail);
+                let values: [(&str, &dyn std::fmt::Display); 2] = [("name", &name), ("why", &why)];
+                self.error(&fill(self.words.agent_failed, &values))
             }
             TeamEvent::Warning(warning) => self.warning(warning),
             TeamEvent::Drift(drift) => {

@@ -21,7 +21,8 @@ fn rules(text: &str) -> Vec<[String; 3]> {
     rows
 }
 
-/// Returns the file of the innermost module that has one, and the rest of the path, which is in that file.
+/// Returns the file of the longest prefix of the path that has a file, and the remaining modules, which are inline in
+/// that file.
 fn file_of<'a>(base: &Path, path: &'a [&'a str]) -> Option<(PathBuf, &'a [&'a str])> {
     for len in (1..=path.len()).rev() {
         let module = base.join(path[..len].join("/"));

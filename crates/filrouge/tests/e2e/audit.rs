@@ -339,7 +339,7 @@ fn the_audit_shows_only_the_tenant_and_needs_permission() {
     let create_key =
         |tenant: &str, role: &[&str]| key(&world, &[&["--tenant", tenant], role].concat());
     let role = |name: &'static str| ["--role", name];
-    let (ours, theirs) = (
+    let (acme_auditor, other_auditor) = (
         create_key("acme", &role("auditor")),
         create_key("other", &role("auditor")),
     );
@@ -370,9 +370,9 @@ fn the_audit_shows_only_the_tenant_and_needs_permission() {
         "?identity_id=ada",
     ] {
         for (key, own, other) in [
-            (&ours, "\"ours\"", "theirs"),
+            (&acme_auditor, "\"ours\"", "theirs"),
             (&admin, "\"ours\"", "theirs"),
-            (&theirs, "\"theirs\"", "ours"),
+            (&other_auditor, "\"theirs\"", "ours"),
         ] {
             let text = read(key, query);
             assert!(
@@ -385,7 +385,7 @@ fn the_audit_shows_only_the_tenant_and_needs_permission() {
         Caller::with_credentials(&server, &service),
         Caller::with_credentials(&server, &service).for_identity("ada"),
         Caller::with_credentials(&server, &user),
-        Caller::with_credentials(&server, &ours).for_identity("ada"),
+        Caller::with_credentials(&server, &acme_auditor).for_identity("ada"),
     ] {
         for query in ["", "?format=csv"] {
             let response = caller.send("GET", &format!("/api/v1/audit{query}"), None);

@@ -161,10 +161,10 @@ fn anonymous_sessions_are_found_only_by_id() {
         client.get("/open").fails(404, "session_not_found");
         client.get("/hers").fails(404, "session_not_found");
     }
-    let theirs = tenant.client().post("/open/turns", &body).wrote(201);
-    let mine = anonymous.all("/open/turns", 50);
-    assert_ne!(theirs["turn_id"], mine[0]["turn_id"]);
-    let path = format!("/open/turns/{}", mine[0]["turn_id"].as_str().unwrap());
+    let other_tenants_turn = tenant.client().post("/open/turns", &body).wrote(201);
+    let turns = anonymous.all("/open/turns", 50);
+    assert_ne!(other_tenants_turn["turn_id"], turns[0]["turn_id"]);
+    let path = format!("/open/turns/{}", turns[0]["turn_id"].as_str().unwrap());
     tenant.client().get(&path).fails(404, "turn_not_found");
     tenant.stop();
     server.stop();

@@ -93,7 +93,8 @@ fn assert_only_of(tenant: &str, response: &[u8]) {
     }
 }
 
-/// Reads complete responses until all clients have disconnected; returns the number of items, all of the tenant.
+/// Reads complete responses until all clients have disconnected. Checks that every item read is the tenant's own;
+/// returns how many were read.
 fn read_complete(server: &Server, tenant: &str, key: &str, disconnects: &AtomicUsize) -> usize {
     let mut rng = StdRng::seed_from_u64(key.len() as u64);
     let caller = Caller::with_credentials(server, key);
@@ -126,6 +127,7 @@ fn keys(world: &World) -> Vec<(&'static str, String)> {
 #[test]
 fn clients_that_disconnect_leave_no_transaction_and_see_nothing_of_others() {
     let world = World::on_postgres();
+    // The first start creates the tables; the two servers below then find them.
     world.serve().stop();
     let keys = keys(&world);
     let servers = [world.serve(), world.serve()];

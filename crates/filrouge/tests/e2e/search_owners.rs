@@ -89,9 +89,9 @@ fn sessions_of_others_do_not_change_answers() {
             };
             send_search(&ada, &[(form, &value)])
         };
-        let (theirs, never) = (asked("bobs-1"), asked("none-1"));
-        theirs.fails(404, "session_not_found");
-        assert_eq!(theirs.text, never.text);
+        let (bobs, absent) = (asked("bobs-1"), asked("none-1"));
+        bobs.fails(404, "session_not_found");
+        assert_eq!(bobs.text, absent.text);
         let names = |response: &Response| {
             response
                 .headers
@@ -99,7 +99,7 @@ fn sessions_of_others_do_not_change_answers() {
                 .map(|h| h.0.clone())
                 .collect::<Vec<_>>()
         };
-        assert_eq!(names(&theirs), names(&never));
+        assert_eq!(names(&bobs), names(&absent));
     }
     // Bob's texts are erased, and that has no visible effect either.
     for n in 0..12 {

@@ -3,7 +3,7 @@
 use filrouge_store::read::VerifiedSession;
 use filrouge_store::record::RecordFaultKind;
 use filrouge_store::rows::View;
-use filrouge_types::{Failure, Item, ItemBody, JsonText, RawJson, TurnId};
+use filrouge_types::{Failure, Item, JsonText, RawJson, TurnId};
 
 use super::PageReader;
 use crate::audit::calls::{LOOK_BACK, last_call};
@@ -49,16 +49,16 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
             return Ok(None);
         }
         if content.call_count == 0 && self.matches_tool(None) {
-            let row = self.row(session, item, Some(content.other))?;
+            let call = CallOrResult::default();
+            let row = self.row(session, item, Some(content.other), call, None)?;
             self.rows.push(row);
             return Ok(None);
         }
         let mut other = Some(content.other);
         for (number, call_or_result, detail) in content.calls_and_results {
             let first = if number == 0 { other.take() } else { None };
-            let row = self.row(session, item, first)?;
-            self.rows
-                .push(with_call_or_result(row, call_or_result, detail));
+            let row = self.row(session, item, first, call_or_result, detail)?;
+            self.rows.push(row);
         }
         Ok(content.resume_at)
     }
@@ -90,8 +90,11 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
             if number < first_number || content.resume_at.is_some() {
                 continue;
             }
-            if call_or_result.is_result {
-                call_or_result.tool = self.answered_tool(session, item, &call_or_result)?;
+            if call_or_result.is_result
+                && let (Some(id), Some(turn)) = (&call_or_result.call_id, item.turn_id)
+            {
+                let id = id.to_plain();
+                call_or_result.tool = self.find_tool(session, turn, item.seq, &id)?;
             }
             if !self.matches_tool(call_or_result.tool.as_ref()) {
                 continue;
@@ -126,25 +129,10 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
         let Some(expected) = &self.query.identity_id else {
             return Ok(true);
         };
-        let turn = match item.turn_id {
-            Some(id) => Some(self.turn_start(session, id)?),
-            None => None,
-        };
+        let turn = item.turn_id.map(|id| self.turn_start(session, id));
+        let turn = turn.transpose()?;
         let identity = turn.as_ref().and_then(|t| t.start.identity_id.as_ref());
         Ok(identity.or(session.row.identity_id.as_ref()) == Some(expected))
-    }
-
-    /// The tool whose call a result answers: the newest matching call before it in the same turn.
-    fn answered_tool(
-        &mut self,
-        session: &VerifiedSession,
-        item: &Item,
-        result: &CallOrResult,
-    ) -> Result<Option<JsonText>, Failure> {
-        match (&result.call_id, item.turn_id) {
-            (Some(id), Some(turn)) => self.find_tool(session, turn, item.seq, &id.to_plain()),
-            _ => Ok(None),
-        }
     }
 
     /// The tool of the newest call with this `id` in the items of `turn` up to `seq`; `None` if there is none within
@@ -186,80 +174,54 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
         Ok(None)
     }
 
-    /// An item's row without its calls and results; only the item's first row gets `other`.
-    fn row(
+    /// An item's row with one of its calls or results; `detail` is this part as recorded if the row does not show all
+    /// of it. Only the item's first row gets `other`.
+    fn row<'i>(
         &mut self,
         session: &VerifiedSession,
         item: &Item,
-        other: Option<OtherContent<'_>>,
+        other: Option<OtherContent<'i>>,
+        call_or_result: CallOrResult,
+        detail: Option<&'i str>,
     ) -> Result<AuditRow, Failure> {
-        let turn = match item.turn_id {
-            Some(id) => Some(self.turn_start(session, id)?),
-            None => None,
-        };
+        let turn = item.turn_id.map(|id| self.turn_start(session, id));
+        let turn = turn.transpose()?;
         let start = turn.as_ref().map(|turn| &turn.start);
         let owner = session.row.identity_id.as_ref();
         let identity = start.and_then(|s| s.identity_id.as_ref()).or(owner);
-        let ItemBody {
-            item_id,
-            role,
-            channel,
-            variant,
-            parts: _,
-            agent,
-            model,
-            usage: _,
-            metadata: _,
-            occurred_at,
-        } = &item.body;
-        let row = AuditRow {
+        let is_first = other.is_some();
+        let mut other = other.unwrap_or_default();
+        other.details.extend(detail);
+        let details = other.details.join(",");
+        let body = &item.body;
+        Ok(AuditRow {
+            session_id: session.row.session_id.clone(),
             seq: Some(item.seq),
             turn_id: item.turn_id,
             request_id: start.map(|s| s.request_id.clone()),
             identity_id: identity.cloned(),
-            occurred_at: *occurred_at,
-            role: Some(*role),
-            channel: Some(channel.clone()),
-            variant: Some(*variant),
-            agent: agent.clone(),
-            model: model.clone(),
+            at: item.created_at,
+            occurred_at: body.occurred_at,
+            role: Some(body.role),
+            channel: Some(body.channel.clone()),
+            variant: Some(body.variant),
+            agent: body.agent.clone(),
+            model: body.model.clone(),
+            text: JsonText::join(&other.texts),
+            tool: call_or_result.tool,
+            call_id: call_or_result.call_id,
+            args: call_or_result.args,
+            ok: call_or_result.ok,
+            latency_ms: call_or_result.latency_ms,
+            result: call_or_result.result,
+            error: other.error,
+            usage: body.usage.clone().filter(|_| is_first),
+            finish_reason: finish_reason(body.metadata.as_ref()).filter(|_| is_first),
             redacted: item.redacted,
-            item_id: item_id.clone(),
-            ..AuditRow::bare(session.row.session_id.clone(), item.created_at)
-        };
-        Ok(match other {
-            Some(other) => other.add_to_row(row, item),
-            None => row,
+            item_id: body.item_id.clone(),
+            detail: (!details.is_empty()).then(|| RawJson::from_checked(format!("[{details}]"))),
         })
     }
-}
-
-/// Adds a call or a result to a row; `detail` is the raw part if the row does not show all of it.
-fn with_call_or_result(
-    row: AuditRow,
-    call_or_result: CallOrResult,
-    detail: Option<&str>,
-) -> AuditRow {
-    let mut row = AuditRow {
-        tool: call_or_result.tool,
-        call_id: call_or_result.call_id,
-        args: call_or_result.args,
-        ok: call_or_result.ok,
-        latency_ms: call_or_result.latency_ms,
-        result: call_or_result.result,
-        ..row
-    };
-    if let Some(detail) = detail {
-        row.detail = Some(match row.detail {
-            Some(details) => {
-                let details = details.as_str();
-                let details = details.strip_suffix(']').unwrap_or(details);
-                RawJson::from_checked(format!("{details},{detail}]"))
-            }
-            None => RawJson::from_checked(format!("[{detail}]")),
-        });
-    }
-    row
 }
 
 /// An item's content besides its calls and results.
@@ -281,18 +243,6 @@ impl<'a> OtherContent<'a> {
         }
         if !is_complete {
             self.details.push(raw);
-        }
-    }
-
-    fn add_to_row(self, row: AuditRow, item: &Item) -> AuditRow {
-        let detail = (!self.details.is_empty()).then(|| format!("[{}]", self.details.join(",")));
-        AuditRow {
-            text: JsonText::join(&self.texts),
-            error: self.error,
-            usage: item.body.usage.clone(),
-            finish_reason: finish_reason(item.body.metadata.as_ref()),
-            detail: detail.map(RawJson::from_checked),
-            ..row
         }
     }
 }

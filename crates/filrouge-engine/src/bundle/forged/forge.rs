@@ -157,7 +157,7 @@ pub(super) fn link_items_as(id: &str, items: Vec<ForgedItem>) -> Adopt {
             ..ItemBody::new(item.body.role, item.body.channel, item.body.parts.clone())
         };
         let events = chained.events.clone();
-        let batch = Batch::seal(vec![Entry { item: body, events }], &Sevens).unwrap();
+        let batch = Batch::pack(vec![Entry { item: body, events }], &Sevens).unwrap();
         let placement = RecordPlacement {
             scope: &scope,
             turn_id: item.turn_id,

@@ -7,6 +7,7 @@ use filrouge_types::{IdentityId, ProjectId, SessionId};
 use tokio_postgres::Error;
 use tokio_postgres::types::Type;
 
+use super::send_columns;
 use crate::rows::sql_int;
 use crate::session::{Param, Session, Sql};
 
@@ -59,9 +60,6 @@ pub(super) async fn insert(
     session: &Session,
     rows: &[(SessionPk, SessionRow)],
 ) -> Result<(), Error> {
-    if rows.is_empty() {
-        return Ok(());
-    }
     let columns = Columns::from_rows(rows.iter().map(|(pk, row)| (*pk, row)));
     let params: [Param<'_>; 14] = [
         &columns.pks,
@@ -79,16 +77,13 @@ pub(super) async fn insert(
         &columns.tokens,
         &columns.erased,
     ];
-    session.query(&INSERT_SESSIONS, &params).await.map(drop)
+    send_columns(session, &INSERT_SESSIONS, rows.len(), &params).await
 }
 
 pub(super) async fn update(
     session: &Session,
     rows: &BTreeMap<SessionPk, SessionRow>,
 ) -> Result<(), Error> {
-    if rows.is_empty() {
-        return Ok(());
-    }
     let columns = Columns::from_rows(rows.iter().map(|(pk, row)| (*pk, row)));
     let params: [Param<'_>; 11] = [
         &columns.pks,
@@ -103,7 +98,7 @@ pub(super) async fn update(
         &columns.tokens,
         &columns.erased,
     ];
-    session.query(&UPDATE_SESSIONS, &params).await.map(drop)
+    send_columns(session, &UPDATE_SESSIONS, rows.len(), &params).await
 }
 
 /// The values of sessions, one vector for each column.

@@ -1,4 +1,5 @@
-//! Older rows restored over newer ones, and changes of notes, tokens and erased sessions.
+//! Older rows restored over newer ones, and changes of notes, tokens and erased sessions. The letters of the cases: see
+//! `OPERATIONS` in `operations.rs`.
 
 use filrouge_store::contract::fixture::{anyone, code, operator, sid, user};
 use filrouge_store::contract::session_writes::anyone_with_secret;
@@ -37,7 +38,8 @@ fn restored_older_rows_are_refused() {
              AND first_seq NOT IN (SELECT first_seq FROM old.record WHERE session_pk = $pk)"
     );
     run_case(&case("tail cut", cut.clone(), "sit1an"));
-    // The other session has newer commits than the log lists, so it is unclear which of the two is wrong.
+    // The other session also has commits that the log lacks. Either it or the log may be wrong, so it may be refused,
+    // too.
     let with_log = format!(
         "{cut}; DELETE FROM filrouge.commit_log WHERE commit_no > (SELECT max(commit_no) FROM old.commit_log)"
     );

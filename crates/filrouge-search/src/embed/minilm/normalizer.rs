@@ -35,7 +35,9 @@ impl Normalizer {
             .filter(|c| !is_in(&self.marks, *c))
             .flat_map(char::to_lowercase);
         for c in normalized {
-            let is_separate = is_chinese(c) || self.is_punctuation(c);
+            let is_punctuation =
+                c.is_ascii_punctuation() || !c.is_ascii() && is_in(&self.punctuation, c);
+            let is_separate = is_chinese(c) || is_punctuation;
             if is_separate || c.is_whitespace() {
                 if !word.is_empty() && !each(&word) {
                     return;
@@ -60,10 +62,6 @@ impl Normalizer {
             '\u{fffd}' => true,
             c => is_in(&self.control, c),
         }
-    }
-
-    fn is_punctuation(&self, c: char) -> bool {
-        c.is_ascii_punctuation() || !c.is_ascii() && is_in(&self.punctuation, c)
     }
 }
 

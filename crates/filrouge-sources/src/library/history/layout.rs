@@ -48,6 +48,7 @@ struct Text<'a> {
 }
 
 /// The texts of one part, or of a message itself.
+#[derive(Default)]
 pub(super) struct Slot<'a> {
     texts: Vec<Text<'a>>,
     pub(super) chars: usize,
@@ -94,24 +95,15 @@ pub(in crate::library) fn is_pruned(part: &Part) -> bool {
 }
 
 impl<'a> Slot<'a> {
-    fn empty() -> Self {
-        Self {
-            texts: Vec::new(),
-            chars: 0,
-            hidden: None,
-            masked: 0,
-        }
-    }
-
     fn hidden(why: Hidden) -> Self {
         Self {
             hidden: Some(why),
-            ..Self::empty()
+            ..Self::default()
         }
     }
 
     fn from_error(message: &'a Message, options: &DisplayOptions, only_pruned: bool) -> Self {
-        let mut slot = Self::empty();
+        let mut slot = Self::default();
         if let Some(error) = message.error.as_ref().filter(|_| !only_pruned) {
             let text = format!("{}: {}", error.name, error.message);
             slot.add(Field::Error, Cow::Owned(text), options.mask);
@@ -120,7 +112,7 @@ impl<'a> Slot<'a> {
     }
 
     fn from_part(part: &'a Part, options: &DisplayOptions) -> Self {
-        let mut slot = Self::empty();
+        let mut slot = Self::default();
         match &part.kind {
             PartKind::Text { synthetic, .. } if *synthetic && !options.synthetic => {
                 return Self::hidden(Hidden::Synthetic);

@@ -1,7 +1,7 @@
 //! Converts messages and parts to their shown form.
 
 use super::cursor::{Direction, Position};
-use super::layout::{Field, Hidden, Slot};
+use super::layout::{Field, Hidden};
 use super::page::{MessagePiece, View};
 use super::{Cut, ShownMessage, ShownPart};
 use crate::library::clean;
@@ -43,7 +43,8 @@ pub(super) fn show_message(
         let texts = slot.within(from..to);
         match index.checked_sub(1).and_then(|n| message.parts.get(n)) {
             None => error = texts.map(|(_, text)| text).next(),
-            Some(_) if is_hidden(slot) => {}
+            // A tool call without its output is still shown.
+            Some(_) if slot.hidden.is_some_and(|why| why != Hidden::Output) => {}
             Some(part) => {
                 let mut shown = shown_part(part, from == 0, view.options.mask);
                 texts.for_each(|(field, text)| set_field(&mut shown, field, text));
@@ -85,11 +86,6 @@ pub(super) fn show_message(
         cut: cut_after(view, piece),
         parts,
     }
-}
-
-/// Whether the entire part is hidden; a tool call without its output is still shown.
-fn is_hidden(slot: &Slot<'_>) -> bool {
-    slot.hidden.is_some_and(|why| why != Hidden::Output)
 }
 
 impl View<'_> {

@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, HashMap};
 use filrouge_types::Timestamp;
 
 use super::count::{Count, Counted};
-use super::{Day, Overview, skipped_notice, token_rules, unreadable_notice};
+use super::{Day, Overview, count_sessions, token_rules};
 use crate::Header;
 use crate::library::facts::{DAY_MILLIS, DaySums};
 use crate::library::forks::ForkProject;
 use crate::library::list::{ListRequest, Row, select_sessions};
 use crate::library::sums::Sums;
-use crate::library::{Library, LibraryError, clean, forks, notices};
+use crate::library::{Library, LibraryError, clean};
 
 /// Statistics of all sessions that pass the filters of `request`. Ignores the limit and the cursor of `request`.
 ///
@@ -24,14 +24,8 @@ use crate::library::{Library, LibraryError, clean, forks, notices};
 pub fn overview(library: &Library, request: &ListRequest) -> Result<Overview, LibraryError> {
     let library = &library.for_query();
     let catalog = library.catalog();
-    let (sessions, unreadable) = forks::read_facts(library, &select_sessions(&catalog, request));
-    let copies = forks::find_copies(library, &catalog, &sessions);
-    let counted: Vec<_> = sessions
-        .into_iter()
-        .zip(copies)
-        .map(|(session, copies)| Counted::new(library, session, copies))
-        .collect();
-    library.check_cancelled()?;
+    let sessions = select_sessions(&catalog, request);
+    let (counted, notices) = count_sessions(library, &catalog, &sessions)?;
     let mut all = Count::default();
     let mut sources: BTreeMap<&str, Count> = BTreeMap::new();
     let mut projects: HashMap<ForkProject<'_>, (String, Count)> = HashMap::new();
@@ -44,14 +38,6 @@ pub fn overview(library: &Library, request: &ListRequest) -> Result<Overview, Li
         }
     }
     let sources = sources.into_iter();
-    let mut notices = notices::of_catalog(&catalog);
-    notices.extend(unreadable_notice(unreadable));
-    notices.extend(skipped_notice(
-        counted
-            .iter()
-            .map(|session| session.session.facts.skipped)
-            .sum(),
-    ));
     Ok(Overview {
         all: all.all().masked(request.mask),
         without_copied: all.without_copied().masked(request.mask),

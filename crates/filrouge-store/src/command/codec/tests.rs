@@ -123,7 +123,7 @@ fn a_start() -> impl Strategy<Value = Write> {
         Write::Start(Arc::new(Start {
             session,
             event,
-            batch: Batch::seal(entries, &OsEntropy).unwrap(),
+            batch: Batch::pack(entries, &OsEntropy).unwrap(),
             status: [TurnStatus::Open, TurnStatus::Finalized][usize::from(flag)],
             reopen: flag,
             concurrent_turns: [ConcurrentTurns::Allow, ConcurrentTurns::Reject][usize::from(flag)],
@@ -137,7 +137,7 @@ fn an_append() -> impl Strategy<Value = Write> {
         Write::Append(Arc::new(Append {
             session_id: sid(&session),
             turn_id: TurnId::from_bytes([1; 16]),
-            batch: Batch::seal(entries, &OsEntropy).unwrap(),
+            batch: Batch::pack(entries, &OsEntropy).unwrap(),
             expected_seq,
             progress: None,
         }))

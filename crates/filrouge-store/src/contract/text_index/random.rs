@@ -142,7 +142,7 @@ fn query_results(
     let fold = |term: &Vec<String>| term.iter().map(|l| fold(l).into_owned()).collect();
     let terms: Vec<Vec<String>> = terms.iter().map(fold).collect();
     let query_in = |reach| {
-        let question = CandidateQuery {
+        let filter = CandidateQuery {
             wanted: match any {
                 true => CandidateFilter::Any(&terms),
                 false => CandidateFilter::All(&terms),
@@ -150,7 +150,7 @@ fn query_results(
             since: *since,
             ..query(reach, &[])
         };
-        rows(index, &question)
+        rows(index, &filter)
     };
     reaches.iter().map(query_in).collect()
 }

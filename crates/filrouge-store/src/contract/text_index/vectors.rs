@@ -38,8 +38,8 @@ pub fn the_nearest_documents_are_found(make: Make) {
         (IndexScope::Realm((*b"r").into()), 7),
         (IndexScope::Shard(shard("q", "a")), 0),
     ] {
-        let question = query(&reach, &[]);
-        let candidates = f.index.candidates(&question).unwrap();
+        let filter = query(&reach, &[]);
+        let candidates = f.index.candidates(&filter).unwrap();
         let mut expected: Vec<_> = candidates
             .into_iter()
             .map(|c| (c, product(&query_vector, &vector_of(&c).1).unwrap()))
@@ -47,25 +47,19 @@ pub fn the_nearest_documents_are_found(make: Make) {
         expected.sort_by_key(|(c, p)| (-p, std::cmp::Reverse(c.document)));
         assert_eq!(expected.len(), count);
         for limit in [0, 1, 3, 100] {
-            let near = f
-                .index
-                .nearest("m", &query_vector, &question, limit)
-                .unwrap();
+            let near = f.index.nearest("m", &query_vector, &filter, limit).unwrap();
             assert_eq!(near, expected[..limit.min(count)]);
         }
-        assert_eq!(
-            f.index.nearest("n", &query_vector, &question, 9).unwrap(),
-            []
-        );
+        assert_eq!(f.index.nearest("n", &query_vector, &filter, 9).unwrap(), []);
         assert_eq!(
             f.index
-                .nearest("m", &query_vector[1..], &question, 9)
+                .nearest("m", &query_vector[1..], &filter, 9)
                 .unwrap(),
             []
         );
         let kinds = CandidateQuery {
             kinds: 1 << 5,
-            ..question
+            ..filter
         };
         assert_eq!(f.index.nearest("m", &query_vector, &kinds, 9).unwrap(), []);
     }
@@ -77,6 +71,7 @@ pub fn documents_without_vectors_are_found(make: Make) {
     let without = |limit| f.index.without_vector("m", ALL_KINDS, limit).unwrap();
     assert_eq!(without(100), all);
     assert_eq!(without(2), all[..2]);
+    // An empty vector also counts as a vector: this document is not requested again.
     f.index
         .put_vectors("m", &[(all[0], vec![1]), (all[2], Vec::new())])
         .unwrap();
@@ -84,7 +79,7 @@ pub fn documents_without_vectors_are_found(make: Make) {
     f.index.put_vectors("m", &[(all[1], vec![1])]).unwrap();
     assert_eq!(without(100), all[3..]);
     assert_eq!(f.index.without_vector("m", 1 << 9, 9).unwrap().len(), 0);
-    // Documents that are added later are found, and so are those that were skipped before.
+    // Documents that are added later are found, and so are the older ones that still have no vector.
     let a = shard("r", "a");
     f.index
         .apply(&[texts(&a, "new", &["eight"])], None)

@@ -68,18 +68,7 @@ impl Session {
                 self.bytes -= (length + old.len()) as u64 + FIELD_BYTES;
             }
         }
-        let next = match self.edition {
-            Some(last) => Edition {
-                incarnation: last.incarnation,
-                version: last.version + 1,
-                nonce,
-            },
-            None => Edition {
-                incarnation,
-                version: 1,
-                nonce,
-            },
-        };
+        let next = Edition::after(self.edition, incarnation, nonce);
         *self.edition.insert(next)
     }
 }

@@ -61,7 +61,7 @@ pub(super) fn read(rows: &mut Rows, name: &[u8], value: &[u8]) -> Result<RowKey,
     let mut r = ByteReader(value);
     let key = match kind_letter {
         b's' => {
-            let row = read_session(&mut r)?;
+            let row = ByteReader::read_all(value, read_session).ok_or(Malformed)?;
             let name = (row.tenant_id.clone(), row.session_id.clone());
             rows.names.insert(name, PK);
             rows.sessions.insert(PK, row);
@@ -177,10 +177,9 @@ fn write_optional(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
 }
 
 fn read_optional<'a>(r: &mut ByteReader<'a>) -> Result<Option<&'a [u8]>, Malformed> {
-    match r.byte()? {
-        0 => Ok(None),
-        1 => r.bytes().map(Some),
-        _ => Err(Malformed),
+    match r.flag()? {
+        true => r.bytes().map(Some),
+        false => Ok(None),
     }
 }
 
@@ -198,10 +197,8 @@ fn parse_id<'a, T, E>(
 }
 
 fn read_session(r: &mut ByteReader<'_>) -> Result<SessionRow, Malformed> {
-    if r.byte()? != FORMAT {
-        return Err(Malformed);
-    }
-    let row = SessionRow {
+    r.format()?;
+    Ok(SessionRow {
         tenant_id: TenantId::new(r.text()?).map_err(|_| Malformed)?,
         session_id: SessionId::new(r.text()?).map_err(|_| Malformed)?,
         identity_id: parse_id(read_label(r)?, IdentityId::new)?,
@@ -221,10 +218,5 @@ fn read_session(r: &mut ByteReader<'_>) -> Result<SessionRow, Malformed> {
             Some(bytes) => Some(Erased::decode(bytes).ok_or(Malformed)?),
             None => None,
         },
-    };
-    if r.is_empty() {
-        Ok(row)
-    } else {
-        Err(Malformed)
-    }
+    })
 }

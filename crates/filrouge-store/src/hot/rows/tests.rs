@@ -82,7 +82,7 @@ fn rows_of_every_kind(session: &SessionRow, n: u64, text: &str) -> EphemeralRows
     };
     for at in 1..=n {
         let body = item(filrouge_types::Channel::Observation, text);
-        let batch = Batch::seal(vec![body.into()], &crate::OsEntropy).unwrap();
+        let batch = Batch::pack(vec![body.into()], &crate::OsEntropy).unwrap();
         let (row, _) = placement.place(&batch.records[0], at, [5; 32]);
         rows.rows.insert_record(pk, &row).unwrap();
         let turn = TurnRow::new(

@@ -26,10 +26,8 @@ impl Tx for Rows {
     }
 
     fn insert_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
-        self.record_change(RowKey::Turn(row.place()));
         self.turn_ids.insert(row.turn_id, (pk, row.place()));
-        self.turns.insert((pk, row.place()), row.clone());
-        Ok(())
+        self.update_turn(pk, row)
     }
 
     fn update_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
@@ -45,9 +43,7 @@ impl Tx for Rows {
     }
 
     fn update_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
-        self.record_change(RowKey::Record(row.first_seq));
-        self.records.insert((pk, row.first_seq), row.clone());
-        Ok(())
+        self.insert_record(pk, row)
     }
 
     fn insert_item_key(&mut self, pk: SessionPk, id: &ItemId, seq: u64) -> Result<(), Failure> {

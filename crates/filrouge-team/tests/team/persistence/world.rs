@@ -9,7 +9,7 @@ use filrouge_engine::{Caller, ListTurns};
 use filrouge_engine::{Engine, Settings};
 use filrouge_sqlite::{Options, SqliteLedger};
 use filrouge_store::{Keyring, Ledger, OsEntropy};
-use filrouge_team::context::Context;
+use filrouge_team::context::TeamState;
 use filrouge_team::ledger::{OpenOptions, OpenSession, open_existing, open_new};
 use filrouge_team::message::{Cut, Message, Routing, Speaker, SpeakerKind};
 use filrouge_team::record::{AgentError, Record, State, Status};
@@ -285,8 +285,8 @@ pub(crate) async fn exchange(record: &dyn Record, first: u64) -> Vec<Message> {
 }
 
 /// The context of these messages, without a task.
-pub(crate) fn context(messages: &[Message]) -> Context {
-    Context {
+pub(crate) fn context(messages: &[Message]) -> TeamState {
+    TeamState {
         messages: messages.to_vec(),
         team_task: None,
     }

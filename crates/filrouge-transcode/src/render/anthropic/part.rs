@@ -68,23 +68,20 @@ pub(super) fn push_block(content: &Content, out: &mut String) -> bool {
 
 /// Begins the block of a document, up to its source.
 fn begin_document(file: &Media, out: &mut String) {
-    out.push_str("{\"type\":\"document\",");
+    out.push_str("{\"type\":\"document\"");
     let title = file.name.as_deref().unwrap_or_default();
     if !title.trim().is_empty() && title.chars().count() <= TITLE_CHARS_MAX {
-        out.push_str("\"title\":");
-        json::push_string(out, title);
-        out.push(',');
+        json::push_text_member(out, "title", title);
     }
-    out.push_str("\"source\":");
+    out.push_str(",\"source\":");
 }
 
 fn push_source(source: Source<'_>, out: &mut String) {
     match source {
         Source::Base64 { mime, data } => {
-            out.push_str("{\"type\":\"base64\",\"media_type\":");
-            json::push_string(out, mime);
-            out.push_str(",\"data\":");
-            json::push_string(out, data);
+            out.push_str("{\"type\":\"base64\"");
+            json::push_text_member(out, "media_type", mime);
+            json::push_text_member(out, "data", data);
         }
         Source::Link(link) => {
             out.push_str("{\"type\":\"url\",\"url\":");

@@ -195,13 +195,6 @@ impl Texts {
         }
     }
 
-    /// The piece that received the newest text, if its content has this id.
-    fn latest_piece(&self, kind: Kind, id: &str) -> Option<PieceId> {
-        let latest = self.latest.as_ref();
-        let (_, _, piece) = latest.filter(|(of, name, _)| *of == kind && name == id)?;
-        Some(*piece)
-    }
-
     fn push_text(
         &mut self,
         kind: Kind,
@@ -213,8 +206,9 @@ impl Texts {
         if delta.is_empty() {
             return true;
         }
-        if let Some(piece) = self.latest_piece(kind, id) {
-            return out.push(piece, delta);
+        let latest = self.latest.as_ref();
+        if let Some((_, _, piece)) = latest.filter(|(of, name, _)| *of == kind && name == id) {
+            return out.push(*piece, delta);
         }
         let piece = match self.entries.get(&(kind, id.to_owned())) {
             Some(Entry::Open(piece)) => *piece,

@@ -3,9 +3,8 @@
 use filrouge_engine::stream::{PieceId, Transcript};
 use filrouge_store::draft::{PieceKind, chars};
 use filrouge_types::{Channel, Role};
-use serde::Deserialize;
 
-use super::wire::{Content, Delta};
+use super::wire::{Content, Delta, ResultHead};
 use crate::stream::json::{self, Raw};
 
 /// The channel of a summary that replaces the earlier conversation.
@@ -105,16 +104,13 @@ impl Block {
     /// Begins a block, which may already be complete; also returns whether it is a call that the caller answers. `None`
     /// if its kind or shape is unknown.
     pub(super) fn begin(raw: &str, out: &mut Transcript) -> Option<(Self, bool)> {
-        let content: Content<'_> = raw.starts_with('{').then(|| json::read(raw)).flatten()?;
+        let content: Content<'_> = json::read_object(raw)?;
         let kind = json::nonempty_string(content.kind)?;
         let block = match kind {
             "text" => Self::begin_text(&content, out),
             "thinking" => {
                 let piece = begin_thinking(out);
-                out.push(
-                    piece,
-                    json::string_content(content.thinking).unwrap_or_default(),
-                );
+                push_raw(piece, content.thinking, out);
                 if let Some(signature) = json::nonempty_string(content.signature) {
                     out.extend(piece, "signature", signature);
                 }
@@ -129,11 +125,8 @@ impl Block {
             }
             COMPACTION => {
                 let piece = out.begin_text(Role::Assistant, Channel::from_word(COMPACTION));
-                out.push(
-                    piece,
-                    json::string_content(content.content).unwrap_or_default(),
-                );
-                set_encrypted_content(piece, content.encrypted_content, out);
+                push_raw(piece, content.content, out);
+                json::set_string(out, piece, "encrypted_content", content.encrypted_content);
                 Self::Compaction(piece)
             }
             FALLBACK => {
@@ -180,9 +173,7 @@ impl Block {
             // The provider runs the tool.
             out.set(piece, "call_type", &format!("\"{kind}\""));
         }
-        if let Some(server) = json::string_token(content.server_name) {
-            out.set(piece, "server_name", server);
-        }
+        json::set_string(out, piece, "server_name", content.server_name);
         let caller = json::non_null(content.caller).map(json::storable);
         if let Some(caller) = caller.filter(|caller| caller != r#"{"type":"direct"}"#) {
             out.set(piece, "caller", &caller);
@@ -220,7 +211,7 @@ impl Block {
                 delta.citation.is_some()
             }
             ("compaction_delta", Self::Compaction(piece)) => {
-                set_encrypted_content(*piece, delta.encrypted_content, out);
+                json::set_string(out, *piece, "encrypted_content", delta.encrypted_content);
                 json::non_null(delta.content).is_none() || push_raw(*piece, delta.content, out)
             }
             _ => false,
@@ -263,30 +254,15 @@ fn begin_thinking(out: &mut Transcript) -> PieceId {
     piece
 }
 
-fn set_encrypted_content(piece: PieceId, raw: Raw<'_>, out: &mut Transcript) {
-    if let Some(data) = json::string_token(raw) {
-        out.set(piece, "encrypted_content", data);
-    }
-}
-
 fn push_raw(piece: PieceId, raw: Raw<'_>, out: &mut Transcript) -> bool {
     json::string_content(raw).is_some_and(|text| out.push(piece, text))
 }
 
 /// Records the result of a tool that the provider runs.
 fn record_result(content: &Content<'_>, kind: &str, out: &mut Transcript) -> Option<Block> {
-    #[derive(Deserialize)]
-    struct Head<'a> {
-        #[serde(rename = "type", borrow)]
-        kind: Raw<'a>,
-    }
-
     let call_id = json::string_token(content.tool_use_id)?;
     let result_content = json::non_null(content.content).unwrap_or("[]");
-    let head: Option<Head<'_>> = result_content
-        .starts_with('{')
-        .then(|| json::read(result_content))
-        .flatten();
+    let head = json::read_object::<ResultHead<'_>>(result_content);
     let is_error = head.is_some_and(|head| {
         json::nonempty_string(head.kind).is_some_and(|k| k.ends_with("_error"))
     });

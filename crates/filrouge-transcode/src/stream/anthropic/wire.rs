@@ -26,4 +26,7 @@ json::members! {
         kind = "type", text, citations: Option<Vec<Raw<'a>>>, thinking, signature, data, id, name, input,
         server_name, caller, tool_use_id, is_error, content, encrypted_content, file_id,
     }
+
+    /// The content of a tool's result, if it is an object.
+    ResultHead { kind = "type" }
 }

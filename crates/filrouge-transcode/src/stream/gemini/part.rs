@@ -62,7 +62,8 @@ impl Candidate {
         } else if let Some(media) = part.inline_data.as_ref().or(part.file_data.as_ref()) {
             self.record_media(media, thought, signature, to);
         } else if let Some(code) = part.executable_code {
-            self.record_code(code, signature, to);
+            let id = json::read::<Code<'_>>(code.get()).and_then(|code| code.id);
+            self.record_provider_call(id, Some("\"code_execution\""), code.get(), signature, to);
         } else if let Some(execution) = &part.code_execution_result {
             self.record_code_result(execution, to);
         } else if let Some(call) = &part.tool_call {
@@ -173,11 +174,6 @@ impl Candidate {
         sign(piece, signature, to.out);
         to.out.finish(piece);
         self.running_call = Some(id);
-    }
-
-    fn record_code(&mut self, code: &RawValue, signature: Option<&str>, to: &mut Destination<'_>) {
-        let id = json::read::<Code<'_>>(code.get()).and_then(|code| code.id);
-        self.record_provider_call(id, Some("\"code_execution\""), code.get(), signature, to);
     }
 
     fn record_code_result(&mut self, execution: &Execution<'_>, to: &mut Destination<'_>) {

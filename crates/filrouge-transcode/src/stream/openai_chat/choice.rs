@@ -27,6 +27,7 @@ enum TextKind {
 }
 
 /// One answer so far.
+#[derive(Default)]
 pub(super) struct Choice {
     alternative: u32,
     /// The text that grows, and its kind.
@@ -42,11 +43,8 @@ impl Choice {
     pub(super) fn new(alternative: u32) -> Self {
         Self {
             alternative,
-            growing: None,
             reasoning: Reasoning::new(alternative),
-            calls: Calls::default(),
-            last_piece: None,
-            finish: None,
+            ..Self::default()
         }
     }
 
@@ -72,15 +70,14 @@ impl Choice {
             Some(_) => self.add_text(TextKind::Text, message.content, out),
         };
         all_known &= self.add_text(TextKind::Refusal, message.refusal, out);
-        if let Some(audio) = json::non_null(message.audio) {
-            all_known &= self.record_audio(audio, out);
-        }
-        if let Some(images) = json::non_null(message.images) {
-            all_known &= self.record_images(images, out);
-        }
-        if let Some(annotations) = json::non_null(message.annotations) {
-            all_known &= self.record_annotations(annotations, out);
-        }
+        let (audio, images) = (
+            json::non_null(message.audio),
+            json::non_null(message.images),
+        );
+        all_known &= audio.is_none_or(|audio| self.record_audio(audio, out));
+        all_known &= images.is_none_or(|images| self.record_images(images, out));
+        all_known &= json::non_null(message.annotations)
+            .is_none_or(|list| self.record_annotations(list, out));
         for call in message.tool_calls.iter().flatten() {
             self.finish_growing(out);
             all_known &= self.calls.decode(call, self.alternative, id, out);
@@ -145,8 +142,7 @@ impl Choice {
         };
         let mut all_known = true;
         for raw in raws.into_iter().filter_map(json::non_null) {
-            let entry: Option<Entry<'_>> = raw.starts_with('{').then(|| json::read(raw)).flatten();
-            let Some(entry) = entry else {
+            let Some(entry) = json::read_object::<Entry<'_>>(raw) else {
                 all_known = false;
                 continue;
             };
@@ -190,14 +186,11 @@ impl Choice {
 
     /// Records the transcript of audio as text, and the audio data unchanged with it.
     fn record_audio(&mut self, audio: &str, out: &mut Transcript) -> bool {
-        let audio: Option<Audio<'_>> = audio.starts_with('{').then(|| json::read(audio)).flatten();
-        let Some(audio) = audio else {
+        let Some(audio) = json::read_object::<Audio<'_>>(audio) else {
             return false;
         };
         let piece = self.growing_piece(TextKind::Speech, out);
-        if let Some(id) = json::string_token(audio.id) {
-            out.set(piece, "audio_id", id);
-        }
+        json::set_string(out, piece, "audio_id", audio.id);
         if let Some(time) = json::non_null(audio.expires_at) {
             out.set(piece, "audio_expires_at", &json::storable(time));
         }

@@ -6,6 +6,7 @@ use super::wire::{Detail, Entry, Message};
 use crate::stream::json::{self, Raw};
 
 /// The reasoning of one answer.
+#[derive(Default)]
 pub(super) struct Reasoning {
     alternative: u32,
     /// The growing piece, and its index, if the server sends one.
@@ -17,12 +18,10 @@ pub(super) struct Reasoning {
 }
 
 impl Reasoning {
-    pub(super) const fn new(alternative: u32) -> Self {
+    pub(super) fn new(alternative: u32) -> Self {
         Self {
             alternative,
-            growing: None,
-            unsealed: None,
-            last_piece: None,
+            ..Self::default()
         }
     }
 

@@ -139,9 +139,7 @@ impl Items {
             "reasoning" => {
                 let piece = out.begin_reasoning(0);
                 out.set(piece, "provider", "\"openai\"");
-                if let Some(id) = json::string_token(item.id) {
-                    out.set(piece, "id", id);
-                }
+                json::set_string(out, piece, "id", item.id);
                 State::Reasoning(Thought {
                     piece,
                     last_part: None,
@@ -304,25 +302,19 @@ impl Thought {
         if out.text(self.piece).is_some_and(str::is_empty) {
             let lists = [(false, item.summary), (true, item.content)];
             for (is_full_reasoning, list) in lists {
-                self.add_list(is_full_reasoning, list, out);
+                let list = list.and_then(|list| json::read::<Vec<SummaryText<'_>>>(list.get()));
+                for (part, entry) in (0..).zip(list.unwrap_or_default()) {
+                    if let Some(text) = json::nonempty_string(entry.text) {
+                        self.add_text((is_full_reasoning, part), text, out);
+                    }
+                }
             }
         }
         if let Some(summary) = json::non_null(item.summary) {
             out.set(self.piece, "summary", &json::storable(summary));
         }
-        if let Some(encrypted) = json::string_token(item.encrypted_content) {
-            out.set(self.piece, "encrypted_content", encrypted);
-        }
+        json::set_string(out, self.piece, "encrypted_content", item.encrypted_content);
         out.finish(self.piece);
-    }
-
-    fn add_list(&mut self, is_full_reasoning: bool, list: Raw<'_>, out: &mut Transcript) {
-        let list = list.and_then(|list| json::read::<Vec<SummaryText<'_>>>(list.get()));
-        for (part, entry) in (0..).zip(list.unwrap_or_default()) {
-            if let Some(text) = json::nonempty_string(entry.text) {
-                self.add_text((is_full_reasoning, part), text, out);
-            }
-        }
     }
 }
 

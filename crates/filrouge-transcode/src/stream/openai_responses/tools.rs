@@ -37,9 +37,7 @@ pub(super) fn begin_call(
             if kind == "custom_tool_call" {
                 out.set(piece, "call_type", "\"custom\"");
             }
-            if let Some(label) = json::string_token(item.server_label) {
-                out.set(piece, "server_label", label);
-            }
+            json::set_string(out, piece, "server_label", item.server_label);
             return Some(StartedCall::Text(piece));
         }
         "code_interpreter_call" => {

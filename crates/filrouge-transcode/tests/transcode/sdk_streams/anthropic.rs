@@ -150,7 +150,11 @@ fn steps() -> Vec<Scenario> {
         streamed_scenario("two calls", &[weather_call(0), time_call(1)], "tool_use"),
         streamed_scenario(
             "text and calls",
-            &[text(0, &["Let me ", "see now."]), weather_call(1), time_call(2)],
+            &[
+                text(0, &["Let me ", "see now."]),
+                weather_call(1),
+                time_call(2),
+            ],
             "tool_use",
         ),
         streamed_scenario(

@@ -23,7 +23,10 @@ pub(crate) fn compare(
     compare_thoughts(delivery, sdk, recorded)?;
     compare_calls(sdk, recorded)?;
     if let Some(model) = sdk["model"].as_str() {
-        let different = recorded.models.iter().find(|recorded_model| *recorded_model != model);
+        let different = recorded
+            .models
+            .iter()
+            .find(|recorded_model| *recorded_model != model);
         same("model", different.map(String::as_str), None)?;
     }
     compare_usage(delivery.scenario.provider, sdk, recorded)?;
@@ -35,10 +38,16 @@ fn same<T: PartialEq + std::fmt::Debug>(name: &str, sdk: T, recorded: T) -> Resu
     if sdk == recorded {
         return Ok(());
     }
-    Err(format!("{name}: the SDK has {sdk:?}, recorded is {recorded:?}"))
+    Err(format!(
+        "{name}: the SDK has {sdk:?}, the record has {recorded:?}"
+    ))
 }
 
-fn compare_thoughts(delivery: &Delivery<'_>, sdk: &Value, recorded: &Recorded) -> Result<(), String> {
+fn compare_thoughts(
+    delivery: &Delivery<'_>,
+    sdk: &Value,
+    recorded: &Recorded,
+) -> Result<(), String> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let has_content = |thought: &Thought| {
         !thought.text.is_empty() || thought.signature.is_some() || thought.sealed.is_some()
@@ -125,7 +134,12 @@ fn compare_arguments(reported: &str, call: &Call) -> Result<(), String> {
 fn compare_usage(provider: Provider, sdk: &Value, recorded: &Recorded) -> Result<(), String> {
     let reported = sdk["usage"].as_object();
     let empty = json!({});
-    let recorded_usage = recorded.usage.as_ref().unwrap_or(&empty).as_object().unwrap();
+    let recorded_usage = recorded
+        .usage
+        .as_ref()
+        .unwrap_or(&empty)
+        .as_object()
+        .unwrap();
     for (name, value) in reported.into_iter().flatten() {
         same(name, Some(value), recorded_usage.get(name))?;
     }
@@ -162,7 +176,12 @@ fn standard_reason(provider: Provider, reason: &str, has_calls: bool) -> &'stati
     }
 }
 
-fn compare_end(delivery: &Delivery<'_>, method: &str, sdk: &Value, recorded: &Recorded) -> Result<(), String> {
+fn compare_end(
+    delivery: &Delivery<'_>,
+    method: &str,
+    sdk: &Value,
+    recorded: &Recorded,
+) -> Result<(), String> {
     let error = &sdk["error"];
     let finish = sdk["finish"].as_str().filter(|_| error["kind"] != "told");
     if let Some(reason) = finish {
@@ -199,13 +218,18 @@ fn compare_end(delivery: &Delivery<'_>, method: &str, sdk: &Value, recorded: &Re
 fn compare_finish(provider: Provider, reason: &str, recorded: &Recorded) -> Result<(), String> {
     let has_calls = !recorded.calls.is_empty();
     let expected = standard_reason(provider, reason, has_calls);
-    same("standard reason", Some(expected), recorded.finish.as_deref())?;
+    same(
+        "standard reason",
+        Some(expected),
+        recorded.finish.as_deref(),
+    )?;
     let is_implied = provider == Provider::OpenaiResponses && reason == "completed";
     let reported = Some(reason).filter(|reason| *reason != expected && !is_implied);
     same(
         "reason",
         reported,
-        recorded.provider_finish
+        recorded
+            .provider_finish
             .as_deref()
             .filter(|recorded_reason| *recorded_reason != expected),
     )?;

@@ -69,10 +69,19 @@ fn answers() -> Vec<Scenario> {
         streamed_scenario("text that is too long", &[text("One, two")], "MAX_TOKENS"),
         streamed_scenario("text that a filter stops", &[text("How to")], "SAFETY"),
         streamed_scenario("a call", &[weather_call(None)], "STOP"),
-        streamed_scenario("two calls", &[weather_call(Some("c2lnMQ==")), time_call()], "STOP"),
+        streamed_scenario(
+            "two calls",
+            &[weather_call(Some("c2lnMQ==")), time_call()],
+            "STOP",
+        ),
         streamed_scenario(
             "text and calls",
-            &[text("Let me "), text("see now."), weather_call(None), time_call()],
+            &[
+                text("Let me "),
+                text("see now."),
+                weather_call(None),
+                time_call(),
+            ],
             "STOP",
         ),
         streamed_scenario(
@@ -82,7 +91,11 @@ fn answers() -> Vec<Scenario> {
         ),
         streamed_scenario(
             "thoughts and calls",
-            &[thought("First."), weather_call(Some("c2ln/+8=")), time_call()],
+            &[
+                thought("First."),
+                weather_call(Some("c2ln/+8=")),
+                time_call(),
+            ],
             "STOP",
         ),
         Scenario::streamed(

@@ -108,13 +108,21 @@ fn check(provider: Provider, scenarios: &[Scenario]) {
     let mut recorded = deliveries.iter().map(record).enumerate();
     let mut current = recorded.next();
     for reading in &readings {
-        while current.as_ref().is_some_and(|(at, _)| *at < reading.answer) {
+        while current
+            .as_ref()
+            .is_some_and(|(index, _)| *index < reading.answer)
+        {
             current = recorded.next();
         }
-        let (at, ours) = current.as_ref().unwrap();
-        assert_eq!(*at, reading.answer);
-        let delivery = &deliveries[*at];
-        if let Err(difference) = compare(delivery, &reading.method, &reading.reported, ours) {
+        let (index, recorded_answer) = current.as_ref().unwrap();
+        assert_eq!(*index, reading.answer);
+        let delivery = &deliveries[*index];
+        if let Err(difference) = compare(
+            delivery,
+            &reading.method,
+            &reading.reported,
+            recorded_answer,
+        ) {
             let (name, ending, method) = (delivery.scenario.name, delivery.ending, &reading.method);
             differences.push(format!("{name}, {ending:?}, {method}: {difference}"));
         }

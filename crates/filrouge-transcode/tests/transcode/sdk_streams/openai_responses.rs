@@ -82,9 +82,10 @@ fn text_message(deltas: &[&str]) -> Item {
 }
 
 fn texts() -> Vec<Scenario> {
-    let with_split_escapes =
-        String::from_utf8(streamed_scenario("", &[text_message(&["A fox: 🦊; ", "🧵 e\u{301}"])]).body)
-            .unwrap();
+    let with_split_escapes = String::from_utf8(
+        streamed_scenario("", &[text_message(&["A fox: 🦊; ", "🧵 e\u{301}"])]).body,
+    )
+    .unwrap();
     // Only the two deltas are split within the character; the repeated complete text is not.
     let with_split_escapes = with_split_escapes
         .replacen("; \"", "; \\ud83e\"", 1)
@@ -101,7 +102,11 @@ fn texts() -> Vec<Scenario> {
                 "\u{0}\"\\/\t",
             ])],
         ),
-        Scenario::streamed(PROVIDER, "characters in two escapes, in two events", with_split_escapes),
+        Scenario::streamed(
+            PROVIDER,
+            "characters in two escapes, in two events",
+            with_split_escapes,
+        ),
         streamed_scenario("nothing", &[]),
         streamed_scenario(
             "two messages",
@@ -164,7 +169,11 @@ fn steps() -> Vec<Scenario> {
         interleaved(),
         streamed_scenario(
             "text and calls",
-            &[text_message(&["Let me ", "see now."]), weather_call(1), time_call(2)],
+            &[
+                text_message(&["Let me ", "see now."]),
+                weather_call(1),
+                time_call(2),
+            ],
         ),
         streamed_scenario(
             "a call without arguments",
@@ -201,7 +210,10 @@ fn steps() -> Vec<Scenario> {
                 &["SELECT ", "1; -- é"],
             )],
         ),
-        streamed_scenario("reasoning and calls", &[reasoning_item(), weather_call(1), time_call(2)]),
+        streamed_scenario(
+            "reasoning and calls",
+            &[reasoning_item(), weather_call(1), time_call(2)],
+        ),
         streamed_scenario(
             "reasoning and text",
             &[reasoning_item(), message(1, "output_text", &["4", "2"])],

@@ -54,7 +54,13 @@ pub(crate) fn message(output_index: usize, kind: &str, deltas: &[&str]) -> Item 
 }
 
 /// A call; `kind` is `function_call` or `custom_tool_call`.
-pub(crate) fn call(output_index: usize, kind: &str, call_id: &str, name: &str, deltas: &[&str]) -> Item {
+pub(crate) fn call(
+    output_index: usize,
+    kind: &str,
+    call_id: &str,
+    name: &str,
+    deltas: &[&str],
+) -> Item {
     let (member, stem) = match kind {
         "function_call" => ("arguments", "function_call_arguments"),
         _ => ("input", "custom_tool_call_input"),
@@ -67,8 +73,7 @@ pub(crate) fn call(output_index: usize, kind: &str, call_id: &str, name: &str, d
         item
     };
     let event = |event_name: &str, member: &str, text: &str| {
-        let mut event =
-            json!({"type": format!("response.{stem}.{event_name}"), "item_id": id, "output_index": output_index});
+        let mut event = json!({"type": format!("response.{stem}.{event_name}"), "item_id": id, "output_index": output_index});
         event[member] = json!(text);
         event
     };

@@ -96,7 +96,8 @@ impl Recorded {
         });
         let text_member = |name: &str| metadata[name].as_str().map(str::to_owned);
         self.finish = text_member("finish_reason").or(self.finish.take());
-        self.provider_finish = text_member("provider_finish_reason").or(self.provider_finish.take());
+        self.provider_finish =
+            text_member("provider_finish_reason").or(self.provider_finish.take());
         if let Some(usage) = &item.body.usage {
             assert_eq!(self.usage, None, "the usage of a response is recorded once");
             self.usage = Some(serde_json::from_str(usage.as_str()).unwrap());

@@ -2,8 +2,7 @@
 
 use std::io::{self, Write};
 
-use filrouge_engine::Caller;
-use filrouge_engine::Engine;
+use filrouge_engine::{Caller, Engine};
 use filrouge_types::{Checkpoint, Failure, Lease, SessionId};
 use serde::Serialize;
 

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use filrouge_engine::Caller;
-use filrouge_engine::Engine;
 use filrouge_engine::diagnosis::Diagnosis;
 use filrouge_engine::restore::{Block, Plan, Report, RestoreQuery, Selection, Unanswered};
+use filrouge_engine::{Caller, Engine};
 use filrouge_transcode::{Context, Format, render};
 use filrouge_types::{Failure, SessionId};
 use serde::Serialize;

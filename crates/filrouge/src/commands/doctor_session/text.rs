@@ -7,9 +7,9 @@ use filrouge_engine::diagnosis::{
     Diagnosis, Draft, DraftPiece, LastItem, Level, PendingTurn, TurnError, UnansweredCall,
     format_count, format_duration,
 };
-use filrouge_store::verify::Verdict;
 use filrouge_types::{JsonText, RawJson, Session, TurnStatus};
 
+use super::super::verify::verdict_text;
 use super::State;
 use super::restored::{Restored, SentContext, ranges};
 use crate::output::{first_line, printable, utc_time};
@@ -71,14 +71,10 @@ fn write_head(out: &mut impl Write, diagnosis: &Diagnosis) -> io::Result<()> {
         turns.open, turns.interrupted, turns.failed, turns.cancelled, turns.finalized
     )?;
     let verification = &diagnosis.verification;
-    let verdict = match verification.status {
-        Verdict::Intact => "intact",
-        Verdict::Broken => "BROKEN",
-        Verdict::CannotTell => "cannot tell",
-    };
     writeln!(
         out,
-        "verified    {verdict}: {}, {}",
+        "verified    {}: {}, {}",
+        verdict_text(verification.status),
         format_count(verification.turns, "turn"),
         format_count(verification.items, "item")
     )

@@ -53,26 +53,18 @@ pub(super) fn replace(
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(|e| file_error(folder, &e))?;
     }
-    let target = match old {
-        Some(_) => fs::canonicalize(path).map_err(|e| file_error(path, &e))?,
-        None => path.to_owned(),
-    };
-    let mode = match old {
-        Some(_) => fs::metadata(&target)?.permissions().mode() & 0o7777,
-        None => 0o600,
-    };
-    let backup = match old {
-        Some(old) => Some(back_up(&target, old, mode)?),
-        None => None,
+    let (target, mode, backup) = match old {
+        Some(old) => {
+            let target = fs::canonicalize(path).map_err(|e| file_error(path, &e))?;
+            let mode = fs::metadata(&target)?.permissions().mode() & 0o7777;
+            let backup = back_up(&target, old, mode)?;
+            (target, mode, Some(backup))
+        }
+        None => (path.to_owned(), 0o600, None),
     };
     let temporary = with_suffix(&target, &format!(".filrouge-{}", std::process::id()));
     let written = write(&temporary, new, mode).and_then(|()| {
-        if read(&target)
-            .ok()
-            .as_ref()
-            .map(|current| current.as_deref())
-            != Some(old)
-        {
+        if !read(&target).is_ok_and(|current| current.as_deref() == old) {
             return Err(io::Error::other(
                 "it has changed meanwhile; nothing was changed",
             ));

@@ -36,7 +36,10 @@ pub(super) fn edit(text: &str, expected: &ExpectedEntry<'_>) -> Result<Edit, Ref
     })?;
     let by_hand = |reason: String| RefusedEdit {
         reason,
-        by_hand: Some(expected.manual_lines()),
+        by_hand: Some(format!(
+            "{:#}",
+            serde_json::json!({ expected.section: { NAME: expected.entry } })
+        )),
     };
     let not_object = |name: &str| by_hand(format!("{name} is no object"));
     let document = root
@@ -112,16 +115,6 @@ fn to_cst(value: &Value) -> CstInputValue {
                 .map(|(name, value)| (name.clone(), to_cst(value)));
             CstInputValue::Object(members.collect())
         }
-    }
-}
-
-impl ExpectedEntry<'_> {
-    /// The lines to write by hand.
-    fn manual_lines(&self) -> String {
-        format!(
-            "{:#}",
-            serde_json::json!({ self.section: { NAME: self.entry } })
-        )
     }
 }
 

@@ -145,9 +145,7 @@ impl FoundHistories {
         index: Index,
     ) -> anyhow::Result<Option<OpenStore>> {
         Ok(match self.ledger {
-            Some(SourceRequest::Named) => {
-                Some(open::open_indexed(config, IfMissing::Fail, index).await?)
-            }
+            Some(SourceRequest::Named) => Some(open::open(config, IfMissing::Fail, index).await?),
             Some(SourceRequest::IfExists) => {
                 ledger_if_exists(config, index, &mut self.warnings).await
             }
@@ -258,7 +256,7 @@ async fn ledger_if_exists(
 ) -> Option<OpenStore> {
     let opened = match open::store_exists(config) {
         Ok(false) => return None,
-        Ok(true) => open::open_indexed(config, IfMissing::Fail, index).await,
+        Ok(true) => open::open(config, IfMissing::Fail, index).await,
         Err(e) => Err(e),
     };
     opened

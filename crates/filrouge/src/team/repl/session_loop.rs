@@ -9,7 +9,6 @@ use filrouge_team::queue::Route;
 use filrouge_team::record::Record as _;
 use filrouge_team::team::Team;
 
-use super::greeting;
 use crate::output::{print_stderr, printable};
 use crate::team::deployment::{Deployment, Session};
 use crate::team::editor::{Editor, Input};
@@ -224,8 +223,12 @@ impl<'a> SessionLoop<'a> {
 
     fn greet(&mut self) -> io::Result<()> {
         let words = self.deployment.words;
-        let screen = &self.screen;
-        let text = greeting(self.deployment, self.team, |id, name| screen.name(id, name));
+        let members = self.team.members.iter();
+        let members: Vec<_> = members
+            .map(|member| self.screen.name(&member.id, &member.name))
+            .collect();
+        let (team, members) = (printable(&self.team.name), members.join(", "));
+        let text = fill(words.began, &[("team", &team), ("members", &members)]);
         self.screen.remark(&text)?;
         if !self.session.is_resumed {
             return Ok(());

@@ -12,7 +12,7 @@ use crate::migrate::{self, SCHEMA_VERSION};
 use crate::vacuum::Erasure;
 
 /// What this process knows about the store. Its readers, its writer and its watch share it.
-pub(crate) struct Guard {
+pub(crate) struct StoreState {
     /// Detects changes that filrouge did not make.
     pub(crate) log: VerifiedLog,
     /// Why the newest write failed; `None` if it succeeded.
@@ -30,7 +30,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Guard {
+impl StoreState {
     pub(crate) fn new(keyring: Arc<Keyring>, check: MacCheck) -> Self {
         Self {
             log: VerifiedLog::new(keyring, check),

@@ -79,55 +79,55 @@ fn counts_equal_an_independent_count() {
 }
 
 /// Compares the texts of a part with those in the export's JSON.
-fn assert_same_part(ours: &Part, theirs: &Value) {
-    assert_eq!(&*ours.id, theirs["id"].as_str().unwrap());
-    assert_eq!(ours.kind.name(), theirs["type"].as_str().unwrap());
+fn assert_same_part(read: &Part, exported: &Value) {
+    assert_eq!(&*read.id, exported["id"].as_str().unwrap());
+    assert_eq!(read.kind.name(), exported["type"].as_str().unwrap());
     let text = |value: &Value| value.as_str().map(str::to_owned);
-    match &ours.kind {
+    match &read.kind {
         PartKind::Text {
-            text: own_text,
+            text: read_text,
             synthetic,
         } => {
-            assert_eq!(Some(own_text.to_string()), text(&theirs["text"]));
-            assert_eq!(*synthetic, theirs["synthetic"] == true);
+            assert_eq!(Some(read_text.to_string()), text(&exported["text"]));
+            assert_eq!(*synthetic, exported["synthetic"] == true);
         }
-        PartKind::Reasoning { text: own_text } => {
-            assert_eq!(Some(own_text.to_string()), text(&theirs["text"]));
+        PartKind::Reasoning { text: read_text } => {
+            assert_eq!(Some(read_text.to_string()), text(&exported["text"]));
         }
         PartKind::Tool(tool) => {
-            let state = &theirs["state"];
+            let state = &exported["state"];
             let own = |text: &Option<Box<str>>| text.as_ref().map(ToString::to_string);
-            assert_eq!(Some(tool.name.to_string()), text(&theirs["tool"]));
-            assert_eq!(Some(tool.call_id.to_string()), text(&theirs["callID"]));
+            assert_eq!(Some(tool.name.to_string()), text(&exported["tool"]));
+            assert_eq!(Some(tool.call_id.to_string()), text(&exported["callID"]));
             assert_eq!(json(&tool.input), state["input"]);
             assert_eq!(own(&tool.output), text(&state["output"]));
             assert_eq!(own(&tool.error), text(&state["error"]));
             assert_eq!(own(&tool.child), text(&state["metadata"]["sessionId"]));
-            assert_eq!(ours.start, state["time"]["start"].as_i64());
-            assert_eq!(ours.end, state["time"]["end"].as_i64());
+            assert_eq!(read.start, state["time"]["start"].as_i64());
+            assert_eq!(read.end, state["time"]["end"].as_i64());
         }
-        PartKind::Other { json: written, .. } => assert_eq!(json(written), *theirs),
+        PartKind::Other { json: written, .. } => assert_eq!(json(written), *exported),
         _ => {}
     }
 }
 
-fn assert_same_message(ours: &Message, theirs: &Value) {
-    let info = &theirs["info"];
-    assert_eq!(&*ours.id, info["id"].as_str().unwrap());
-    assert_eq!(role(ours), info["role"]);
-    assert_eq!(Some(ours.created), info["time"]["created"].as_i64());
-    assert_eq!(ours.completed, info["time"]["completed"].as_i64());
-    assert_eq!(ours.agent.as_deref(), info["agent"].as_str());
-    assert_eq!(ours.finish.as_deref(), info["finish"].as_str());
-    assert_eq!(ours.cost, info["cost"].as_f64());
-    assert_eq!(ours.summary, info["summary"] == true);
+fn assert_same_message(read: &Message, exported: &Value) {
+    let info = &exported["info"];
+    assert_eq!(&*read.id, info["id"].as_str().unwrap());
+    assert_eq!(role(read), info["role"]);
+    assert_eq!(Some(read.created), info["time"]["created"].as_i64());
+    assert_eq!(read.completed, info["time"]["completed"].as_i64());
+    assert_eq!(read.agent.as_deref(), info["agent"].as_str());
+    assert_eq!(read.finish.as_deref(), info["finish"].as_str());
+    assert_eq!(read.cost, info["cost"].as_f64());
+    assert_eq!(read.summary, info["summary"] == true);
     assert_eq!(
-        ours.error.as_ref().map(|e| &*e.name),
+        read.error.as_ref().map(|e| &*e.name),
         info["error"]["name"].as_str()
     );
     let tokens = &info["tokens"];
-    assert_eq!(ours.tokens.is_some(), tokens.is_object());
-    if let Some(own) = &ours.tokens {
+    assert_eq!(read.tokens.is_some(), tokens.is_object());
+    if let Some(own) = &read.tokens {
         let number = |value: &Value| value.as_u64().unwrap();
         assert_eq!(own.input, number(&tokens["input"]));
         // Version 1.1 includes reasoning in output.
@@ -136,10 +136,10 @@ fn assert_same_message(ours: &Message, theirs: &Value) {
         assert_eq!(own.cache_read, number(&tokens["cache"]["read"]));
         assert_eq!(own.cache_write, number(&tokens["cache"]["write"]));
     }
-    let parts = theirs["parts"].as_array().unwrap();
-    assert_eq!(ours.parts.len(), parts.len(), "{}", ours.id);
-    for (own, their) in ours.parts.iter().zip(parts) {
-        assert_same_part(own, their);
+    let parts = exported["parts"].as_array().unwrap();
+    assert_eq!(read.parts.len(), parts.len(), "{}", read.id);
+    for (part, exported_part) in read.parts.iter().zip(parts) {
+        assert_same_part(part, exported_part);
     }
 }
 
@@ -151,10 +151,10 @@ fn conversations_equal_opencodes_exports() {
         let id = export["info"]["id"].as_str().unwrap();
         let read = source.read(id).unwrap();
         compared += 1;
-        let theirs = export["messages"].as_array().unwrap();
-        assert_eq!(read.messages.len(), theirs.len(), "{id}");
-        for (own, their) in read.messages.iter().zip(theirs) {
-            assert_same_message(own, their);
+        let exported = export["messages"].as_array().unwrap();
+        assert_eq!(read.messages.len(), exported.len(), "{id}");
+        for (message, exported_message) in read.messages.iter().zip(exported) {
+            assert_same_message(message, exported_message);
         }
     }
     assert_eq!(compared, 4);
@@ -170,17 +170,17 @@ fn listings_equal_opencodes_lists() {
     let mut compared = 0;
     for name in ["atelier-api", "brasero", "carnet"] {
         let list = fixture("opencode-json-whole/oracle").join(format!("list-{name}.json"));
-        for theirs in json(&fs::read_to_string(list).unwrap()).as_array().unwrap() {
+        for exported in json(&fs::read_to_string(list).unwrap()).as_array().unwrap() {
             let own = headers
                 .iter()
-                .find(|h| &*h.id == theirs["id"].as_str().unwrap())
+                .find(|h| &*h.id == exported["id"].as_str().unwrap())
                 .unwrap();
             compared += 1;
-            assert_eq!(own.title.as_deref(), theirs["title"].as_str());
-            assert_eq!(Some(own.updated), theirs["updated"].as_i64());
-            assert_eq!(Some(own.created), theirs["created"].as_i64());
-            assert_eq!(own.project_id.as_deref(), theirs["projectId"].as_str());
-            assert_eq!(own.directory.as_deref(), theirs["directory"].as_str());
+            assert_eq!(own.title.as_deref(), exported["title"].as_str());
+            assert_eq!(Some(own.updated), exported["updated"].as_i64());
+            assert_eq!(Some(own.created), exported["created"].as_i64());
+            assert_eq!(own.project_id.as_deref(), exported["projectId"].as_str());
+            assert_eq!(own.directory.as_deref(), exported["directory"].as_str());
             // OpenCode lists only sessions that no other session started.
             assert_eq!(own.parent_id, None);
         }

@@ -1,4 +1,5 @@
-//! Compares genuine databases with what OpenCode exported from them, and one with the tree from which it was migrated.
+//! Compares genuine databases with what OpenCode exported from them, and compares a migrated database with the folder
+//! of JSON files from which it was migrated.
 
 use std::fs;
 use std::path::Path;
@@ -18,48 +19,48 @@ fn exports(name: &str) -> Vec<Value> {
         .collect()
 }
 
-fn assert_same_message(ours: &Message, theirs: &Value, output_includes_reasoning: bool) {
-    let info = &theirs["info"];
-    assert_eq!(info["id"], *ours.id);
-    assert_eq!(info["role"], role(ours.role));
-    assert_eq!(info["time"]["created"], ours.created);
-    assert_eq!(info["time"]["completed"].as_i64(), ours.completed);
-    assert_eq!(info["agent"].as_str(), ours.agent.as_deref());
-    assert_eq!(info["cost"].as_f64(), ours.cost);
+fn assert_same_message(message: &Message, exported: &Value, output_includes_reasoning: bool) {
+    let info = &exported["info"];
+    assert_eq!(info["id"], *message.id);
+    assert_eq!(info["role"], role(message.role));
+    assert_eq!(info["time"]["created"], message.created);
+    assert_eq!(info["time"]["completed"].as_i64(), message.completed);
+    assert_eq!(info["agent"].as_str(), message.agent.as_deref());
+    assert_eq!(info["cost"].as_f64(), message.cost);
     assert_eq!(
         info["error"]["name"].as_str(),
-        ours.error.as_ref().map(|e| &*e.name)
+        message.error.as_ref().map(|e| &*e.name)
     );
-    if let Some(own) = &ours.tokens {
+    if let Some(read) = &message.tokens {
         let tokens = &info["tokens"];
         let reasoning = if output_includes_reasoning {
-            own.reasoning
+            read.reasoning
         } else {
             0
         };
-        assert_eq!(tokens["input"], own.input);
-        assert_eq!(tokens["output"], own.output + reasoning);
-        assert_eq!(tokens["reasoning"], own.reasoning);
-        assert_eq!(tokens["cache"]["read"], own.cache_read);
-        assert_eq!(tokens["cache"]["write"], own.cache_write);
+        assert_eq!(tokens["input"], read.input);
+        assert_eq!(tokens["output"], read.output + reasoning);
+        assert_eq!(tokens["reasoning"], read.reasoning);
+        assert_eq!(tokens["cache"]["read"], read.cache_read);
+        assert_eq!(tokens["cache"]["write"], read.cache_write);
     } else {
         assert!(info["tokens"].is_null());
     }
-    let theirs = theirs["parts"].as_array().unwrap();
-    assert_eq!(theirs.len(), ours.parts.len(), "{}", ours.id);
-    for (own, their) in ours.parts.iter().zip(theirs) {
-        assert_eq!(their["id"], *own.id);
-        assert_eq!(their["type"], own.kind.name());
-        match &own.kind {
+    let exported_parts = exported["parts"].as_array().unwrap();
+    assert_eq!(exported_parts.len(), message.parts.len(), "{}", message.id);
+    for (part, exported) in message.parts.iter().zip(exported_parts) {
+        assert_eq!(exported["id"], *part.id);
+        assert_eq!(exported["type"], part.kind.name());
+        match &part.kind {
             PartKind::Text { text, .. } | PartKind::Reasoning { text } => {
-                assert_eq!(their["text"], **text);
+                assert_eq!(exported["text"], **text);
             }
             PartKind::Tool(tool) => {
-                assert_eq!(their["tool"], *tool.name);
-                assert_eq!(their["callID"], *tool.call_id);
-                assert_eq!(their["state"]["input"], json(&tool.input));
-                assert_eq!(their["state"]["output"].as_str(), tool.output.as_deref());
-                assert_eq!(their["state"]["error"].as_str(), tool.error.as_deref());
+                assert_eq!(exported["tool"], *tool.name);
+                assert_eq!(exported["callID"], *tool.call_id);
+                assert_eq!(exported["state"]["input"], json(&tool.input));
+                assert_eq!(exported["state"]["output"].as_str(), tool.output.as_deref());
+                assert_eq!(exported["state"]["error"].as_str(), tool.error.as_deref());
             }
             _ => {}
         }
@@ -78,10 +79,10 @@ fn database_conversations_equal_opencodes_exports() {
         for export in &exports {
             let id = export["info"]["id"].as_str().unwrap();
             let read = of_generation(&sources, "sqlite").read(id).unwrap();
-            let theirs = export["messages"].as_array().unwrap();
-            assert_eq!(read.messages.len(), theirs.len());
-            for (own, their) in read.messages.iter().zip(theirs) {
-                assert_same_message(own, their, output_includes_reasoning);
+            let exported_messages = export["messages"].as_array().unwrap();
+            assert_eq!(read.messages.len(), exported_messages.len());
+            for (message, exported) in read.messages.iter().zip(exported_messages) {
+                assert_same_message(message, exported, output_includes_reasoning);
             }
         }
     }
@@ -102,15 +103,15 @@ fn database_listings_equal_opencodes_lists() {
             "list-carnet.json",
         ] {
             let text = fs::read_to_string(fixture(name).join("oracle").join(list)).unwrap();
-            let theirs = json(&text);
-            assert!(!theirs.as_array().unwrap().is_empty());
-            for listed in theirs.as_array().unwrap() {
-                let own = headers.iter().find(|h| listed["id"] == *h.id).unwrap();
-                assert_eq!(listed["title"].as_str(), own.title.as_deref());
-                assert_eq!(listed["created"], own.created);
-                assert_eq!(listed["updated"], own.updated);
-                assert_eq!(listed["projectId"].as_str(), own.project_id.as_deref());
-                assert_eq!(listed["directory"].as_str(), own.directory.as_deref());
+            let listing = json(&text);
+            assert!(!listing.as_array().unwrap().is_empty());
+            for listed in listing.as_array().unwrap() {
+                let header = headers.iter().find(|h| listed["id"] == *h.id).unwrap();
+                assert_eq!(listed["title"].as_str(), header.title.as_deref());
+                assert_eq!(listed["created"], header.created);
+                assert_eq!(listed["updated"], header.updated);
+                assert_eq!(listed["projectId"].as_str(), header.project_id.as_deref());
+                assert_eq!(listed["directory"].as_str(), header.directory.as_deref());
             }
         }
     }
@@ -122,12 +123,12 @@ fn the_migrated_database_and_its_tree_have_the_same_conversations() {
         copy_of("opencode-json-whole"),
         database_of("opencode-sqlite-migrated"),
     );
-    let (ours, theirs) = (conversations(database.path()), conversations(tree.path()));
-    assert_eq!((ours.len(), theirs.len()), (22, 22));
-    for (id, their) in &theirs {
-        let own: &Conversation = &ours[id];
-        assert_eq!(own.messages.len(), their.messages.len(), "{id}");
-        for (own, their) in own.messages.iter().zip(&their.messages) {
+    let (from_database, from_tree) = (conversations(database.path()), conversations(tree.path()));
+    assert_eq!((from_database.len(), from_tree.len()), (22, 22));
+    for (id, in_tree) in &from_tree {
+        let in_database: &Conversation = &from_database[id];
+        assert_eq!(in_database.messages.len(), in_tree.messages.len(), "{id}");
+        for (in_database, in_tree) in in_database.messages.iter().zip(&in_tree.messages) {
             let without_ids = |message: &Message| {
                 let mut message = message.clone();
                 // OpenCode's migration removes the ids from the JSON.
@@ -145,11 +146,11 @@ fn the_migrated_database_and_its_tree_have_the_same_conversations() {
                 }
                 message
             };
-            assert_eq!(without_ids(own), without_ids(their), "{id}");
+            assert_eq!(without_ids(in_database), without_ids(in_tree), "{id}");
         }
-        assert_eq!(own.boundaries, their.boundaries, "{id}");
-        assert_eq!(own.reverted_at, their.reverted_at, "{id}");
-        assert_eq!(own.token_rule, their.token_rule, "{id}");
+        assert_eq!(in_database.boundaries, in_tree.boundaries, "{id}");
+        assert_eq!(in_database.reverted_at, in_tree.reverted_at, "{id}");
+        assert_eq!(in_database.token_rule, in_tree.token_rule, "{id}");
     }
 }
 
@@ -160,21 +161,24 @@ fn the_migrated_database_and_its_tree_list_the_same_headers() {
         database_of("opencode-sqlite-migrated"),
     );
     let sources = opencode::open(database.path()).unwrap();
-    let theirs = only_source(tree.path()).list().unwrap().headers.clone();
-    let ours = of_generation(&sources, "sqlite")
+    let from_tree = only_source(tree.path()).list().unwrap().headers.clone();
+    let from_database = of_generation(&sources, "sqlite")
         .list()
         .unwrap()
         .headers
         .clone();
-    assert_eq!(theirs.len(), 22);
-    for their in &theirs {
-        let own = ours.iter().find(|own| own.id == their.id).unwrap();
+    assert_eq!(from_tree.len(), 22);
+    for in_tree in &from_tree {
+        let in_database = from_database
+            .iter()
+            .find(|in_database| in_database.id == in_tree.id)
+            .unwrap();
         let expected = Header {
             generation: "sqlite",
-            fingerprint: own.fingerprint,
-            ..Header::clone(their)
+            fingerprint: in_database.fingerprint,
+            ..Header::clone(in_tree)
         };
-        assert_eq!(**own, expected);
+        assert_eq!(**in_database, expected);
     }
 }
 
@@ -185,40 +189,54 @@ fn the_migrated_database_and_its_tree_import_the_same_turns() {
         database_of("opencode-sqlite-migrated"),
     );
     let sources = opencode::open(database.path()).unwrap();
-    let (ours, theirs) = (of_generation(&sources, "sqlite"), only_source(tree.path()));
-    for header in &theirs.list().unwrap().headers {
-        let own = ours.load(&header.id).unwrap();
-        let their = theirs.load(&header.id).unwrap();
-        assert_eq!(own.turns.len(), their.turns.len(), "{}", header.id);
-        for (own, their) in own.turns.iter().zip(&their.turns) {
-            assert_eq!(own.request_id, their.request_id);
-            assert_eq!(own.outcome, their.outcome);
+    let (from_database, from_tree) = (of_generation(&sources, "sqlite"), only_source(tree.path()));
+    for header in &from_tree.list().unwrap().headers {
+        let in_database = from_database.load(&header.id).unwrap();
+        let in_tree = from_tree.load(&header.id).unwrap();
+        assert_eq!(
+            in_database.turns.len(),
+            in_tree.turns.len(),
+            "{}",
+            header.id
+        );
+        for (in_database, in_tree) in in_database.turns.iter().zip(&in_tree.turns) {
+            assert_eq!(in_database.request_id, in_tree.request_id);
+            assert_eq!(in_database.outcome, in_tree.outcome);
             let ids = |items: &[filrouge_types::ItemBody]| -> Vec<_> {
                 items
                     .iter()
                     .map(|i| (i.item_id.clone(), i.channel.clone()))
                     .collect()
             };
-            assert_eq!(ids(&own.question), ids(&their.question));
-            assert_eq!(ids(&own.items), ids(&their.items));
+            assert_eq!(ids(&in_database.question), ids(&in_tree.question));
+            assert_eq!(ids(&in_database.items), ids(&in_tree.items));
         }
         // Only fields that the migration keeps are compared: it empties or rebuilds some, and to-do items lose their
         // ids.
         let notes = |text: &str| json(text)["opencode"].clone();
-        let (own, their) = (notes(own.metadata.as_str()), notes(their.metadata.as_str()));
-        assert_eq!(own["session"]["slug"], their["session"]["slug"]);
-        assert_eq!(own["session"]["revert"], their["session"]["revert"]);
-        assert_eq!(own["session"]["summary"], their["session"]["summary"]);
+        let (in_database, in_tree) = (
+            notes(in_database.metadata.as_str()),
+            notes(in_tree.metadata.as_str()),
+        );
+        assert_eq!(in_database["session"]["slug"], in_tree["session"]["slug"]);
+        assert_eq!(
+            in_database["session"]["revert"],
+            in_tree["session"]["revert"]
+        );
+        assert_eq!(
+            in_database["session"]["summary"],
+            in_tree["session"]["summary"]
+        );
         let contents = |todo: &Value| -> Vec<Value> {
             let list = todo.as_array().cloned().unwrap_or_default();
             list.iter().map(|entry| entry["content"].clone()).collect()
         };
-        assert_eq!(contents(&own["todo"]), contents(&their["todo"]));
+        assert_eq!(contents(&in_database["todo"]), contents(&in_tree["todo"]));
     }
 }
 
 #[test]
-fn differences_stored_next_to_a_database_are_kept() {
+fn session_diffs_stored_next_to_a_database_are_kept() {
     let dir = copy_of("opencode-sqlite-first");
     let sources = opencode::open(&dir.path().join("opencode.db")).unwrap();
     let source = of_generation(&sources, "sqlite");

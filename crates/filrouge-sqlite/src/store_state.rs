@@ -1,10 +1,10 @@
 //! Tracks the store's known state and detects changes made outside filrouge (DESIGN §9).
 //!
-//! SQLite reports to each connection whether another connection has changed the file (`data_version`). The guard has
-//! one connection only for this. The writer announces this process's own commits to the guard, so every other change is
-//! foreign. If a foreign change has a matching row in the commit log, another process of filrouge made it. If not,
-//! another program did: the guard then compares all sessions with the log, and the sessions that disagree become
-//! suspects, whose reads and writes are refused.
+//! SQLite reports to each connection whether another connection has changed the file (`data_version`). The store
+//! state has one connection only for this. The writer announces this process's own commits to the store state, so every
+//! other change is foreign. If a foreign change has a matching row in the commit log, another process of filrouge made
+//! it. If not, another program did: the store state then compares all sessions with the log, and the sessions that
+//! disagree become suspects, whose reads and writes are refused.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ const COMPARE_EVERY_MICROS: i64 = 1_000_000;
 /// Such comparisons use at most 1/`COMPARE_SHARE` of the time.
 const COMPARE_SHARE: i64 = 50;
 
-pub(crate) struct Guard {
+pub(crate) struct StoreState {
     /// Without keys, it detects no foreign changes; the operator was warned.
     pub(crate) log: VerifiedLog,
     clock: Arc<dyn Clock>,
@@ -57,7 +57,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Guard {
+impl StoreState {
     /// Compares all sessions of a store that is being opened with its log; keeps `conn` to detect foreign changes.
     pub(crate) fn new(
         conn: Connection,
@@ -65,7 +65,7 @@ impl Guard {
         clock: Arc<dyn Clock>,
         check: MacCheck,
     ) -> Result<Self, Failure> {
-        let guard = Self {
+        let store_state = Self {
             log: VerifiedLog::new(keyring, check),
             watch: Mutex::new(ChangeWatch {
                 conn,
@@ -79,15 +79,15 @@ impl Guard {
             read_only: Mutex::default(),
             full: AtomicBool::new(false),
         };
-        let mut watch = lock(&guard.watch);
+        let mut watch = lock(&store_state.watch);
         let conn = &watch.conn;
         let seen = in_snapshot(conn, |rows| {
-            guard.log.initialize(rows)?;
+            store_state.log.initialize(rows)?;
             data_version(rows.0)
         })?;
         watch.seen_version = Some(seen);
         drop(watch);
-        Ok(guard)
+        Ok(store_state)
     }
 
     /// The reason why this process no longer writes to the store; `None` while it does.
