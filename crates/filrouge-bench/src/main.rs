@@ -34,6 +34,10 @@ use clap::{Args, Parser, Subcommand};
 use report::Section;
 use tempfile::TempDir;
 
+/// The allocator of the program `filrouge`; lean programs and library in this process use it alike.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Measures filrouge against limits: lean programs that do the same work, in the same run.
 #[derive(Debug, Parser)]
 #[command(name = "filrouge-bench", version, about)]
