@@ -99,7 +99,10 @@ pub(crate) fn compare(other: &Path, pairs: usize) -> Result<String> {
     let arguments = child_arguments(std::env::args());
     let mut all = Measures::new();
     for pair in 0..pairs {
-        let mut this = || -> Result<_> { Ok(add(&mut all, run(&own, &arguments)?, |v| &mut v.0)) };
+        let mut this = || -> Result<_> {
+            add(&mut all, run(&own, &arguments)?, |v| &mut v.0);
+            Ok(())
+        };
         if pair % 2 == 0 {
             this()?;
         }

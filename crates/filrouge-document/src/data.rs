@@ -104,6 +104,7 @@ fn is_base64(text: &str, is_named: bool) -> bool {
         used[usize::from(byte)] = true;
         is_hex &= byte.is_ascii_hexdigit();
     }
+    // Hexadecimal digits, and a text of one or two different characters, do not look encoded.
     let distinct = used.iter().filter(|is_used| **is_used).count();
     text.len() > MAX_DATA_CHARS
         && text.len() - body.len() <= 2
@@ -122,9 +123,10 @@ fn replace(text: &str, keep_pictures: bool) -> Cow<'_, str> {
         }
         let mut start = at;
         at = base64_end(bytes, start);
-        let address = bytes[start..at].len().checked_sub(4);
-        let address =
-            address.and_then(|skip| Some((start + skip, address_end(bytes, start + skip)?)));
+        // A colon is no base64 character: before the colon of a `data:` address, the run ends with the letters `data`.
+        let scheme_offset = bytes[start..at].len().checked_sub(4);
+        let address = scheme_offset
+            .and_then(|offset| Some((start + offset, address_end(bytes, start + offset)?)));
         let is_data = if let Some((first, end)) = address {
             (start, at) = (first, end);
             !(keep_pictures && is_picture(text, start, at))
@@ -173,17 +175,18 @@ fn line_end(bytes: &[u8], at: usize) -> usize {
 fn base64_end(bytes: &[u8], at: usize) -> usize {
     let mut end = line_end(bytes, at);
     let width = end - at;
-    let mut last = width;
-    while width >= MIN_LINE_CHARS && last == width {
+    let mut last_width = width;
+    while width >= MIN_LINE_CHARS && last_width == width {
         let next = match &bytes[end..] {
             [b'\n', ..] => end + 1,
             [b'\r', b'\n', ..] => end + 2,
             _ => break,
         };
         let next_end = line_end(bytes, next);
-        last = next_end - next;
+        last_width = next_end - next;
         // A short final line must have padding: without it, the line may be a word.
-        if last > width || (last < MIN_LINE_CHARS && bytes.get(next_end) != Some(&b'=')) {
+        if last_width > width || (last_width < MIN_LINE_CHARS && bytes.get(next_end) != Some(&b'='))
+        {
             break;
         }
         end = next_end;

@@ -131,8 +131,8 @@ pub(crate) fn nested_parts(json: &str) -> Option<Vec<Part<'_>>> {
     (is_list && (!parsed.iter().any(is_unknown) || parsed.iter().any(is_image))).then_some(parsed)
 }
 
-/// Removes and returns a member if its value has the expected form. If a name occurs twice, which is ambiguous, both
-/// members are kept in the rest.
+/// Removes and returns a member if its value has the expected form. If a name occurs twice, its value is ambiguous,
+/// so both members stay in `members`.
 pub(crate) fn take_unique<'a>(
     members: &mut Members<'a>,
     name: &str,

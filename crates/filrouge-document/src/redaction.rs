@@ -1,4 +1,4 @@
-//! Redactions: the times and the reasons of the erasure of items' contents.
+//! Redactions: when and why the contents of items were erased.
 
 use filrouge_types::{Channel, Item, Timestamp, replace_lone_surrogates};
 

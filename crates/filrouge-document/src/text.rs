@@ -21,14 +21,14 @@ pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
 
 /// Makes control characters visible as U+FFFD. Tabs are kept; line endings become line feeds.
 pub(crate) fn without_controls(text: &str) -> Cow<'_, str> {
-    let is_shown_control = |c: char| c.is_control() && c != '\t' && c != '\n';
+    let is_replaced_control = |c: char| c.is_control() && c != '\t' && c != '\n';
     // The control characters beyond ASCII begin with the byte C2 in UTF-8.
     let may_be_control = |b: u8| matches!(b, 0..=8 | 11..=31 | 0x7F | 0xC2);
-    if !text.bytes().any(may_be_control) || !text.contains(is_shown_control) {
+    if !text.bytes().any(may_be_control) || !text.contains(is_replaced_control) {
         return Cow::Borrowed(text);
     }
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
-    Cow::Owned(text.replace(is_shown_control, "\u{fffd}"))
+    Cow::Owned(text.replace(is_replaced_control, "\u{fffd}"))
 }
 
 /// The text on one line; after `max` characters it is cut and ends with `…`.
@@ -107,14 +107,14 @@ pub(crate) fn close_direction_changes(text: &str) -> Cow<'_, str> {
         }
         out.push(shown);
     }
-    let closing = |d: &Direction| {
+    let closing_char = |d: &Direction| {
         if *d == Direction::Isolate {
             '\u{2069}'
         } else {
             '\u{202C}'
         }
     };
-    out.extend(open.iter().rev().map(closing));
+    out.extend(open.iter().rev().map(closing_char));
     Cow::Owned(out)
 }
 

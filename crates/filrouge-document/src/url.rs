@@ -9,7 +9,7 @@ use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use crate::data::replace_data;
 use crate::words;
 
-/// A decoder that ignores the unused bits before padding.
+/// A base64 decoder that ignores the unused bits before padding, which some encoders do not set to zero.
 const LENIENT_DECODER: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),

@@ -59,7 +59,8 @@ impl Trace {
         claimed_owner.is_some()
     }
 
-    /// Logs a write that has become durable. A write that changed nothing is not logged.
+    /// Logs a write that has become durable. A replay is logged with 0 items; an outcome without a turn, session or
+    /// items is not logged, for example an interrupt that did not take place.
     pub(crate) fn log_committed(&self, outcome: &Outcome) {
         let Some(operation) = self.operation else {
             return;
@@ -96,7 +97,7 @@ impl Trace {
         }
         match outcome {
             Outcome::Turn(written, _) => {
-                (turn, request) = (Some(written.turn_id), Some(&written.request_id))
+                (turn, request) = (Some(written.turn_id), Some(&written.request_id));
             }
             Outcome::Redacted(redacted) => turn = redacted.turn.as_ref().map(|turn| turn.turn_id),
             _ => {}
@@ -146,7 +147,7 @@ const fn claimed_owner(command: &Command) -> Option<&IdentityId> {
 /// The name of a write; `None` for one that adds neither items nor drafts.
 fn operation_of(write: &Write) -> Option<&'static str> {
     Some(match write {
-        // An imported history never reopens a turn.
+        // Only an import, or a late turn that is moved like one, starts a turn with `reopen: false`.
         Write::Start(start) if !start.reopen => "import",
         Write::Start(start) if start.event.replaces.is_some() => "replace",
         Write::Start(_) => "start",
@@ -172,7 +173,7 @@ fn operation_of(write: &Write) -> Option<&'static str> {
     })
 }
 
-/// The fields of the log line; `None` for an outcome that changed nothing.
+/// The fields of the log line; `None` for an outcome without a turn, session or items.
 fn fields(outcome: &Outcome) -> Option<OutcomeFields<'_>> {
     Some(match outcome {
         Outcome::Turn(turn, written) => {

@@ -322,7 +322,7 @@ fn verify_snapshot(
         Ok(newest) => {
             store_state
                 .log
-                .verify_new_commits(rows, verified, newest.as_ref(), Vec::new())?
+                .verify_new_commits(rows, verified, newest.as_ref(), Vec::new())?;
         }
         // The newest row of the log is malformed. The comparison, which is now due, reports this.
         Err(failure) if failure.code == ErrorCode::IntegrityError => comparison.broken = true,

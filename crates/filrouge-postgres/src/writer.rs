@@ -7,9 +7,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use filrouge_store::command::Outcome;
 use filrouge_store::write_queue::{
-    Aborted, GroupOutcome, Request, Requests, collect, is_store_failure, serve,
+    Aborted, GroupOutcome, GroupResult, Request, Requests, collect, is_store_failure, serve,
 };
 use filrouge_store::{Entropy, Keyring};
 use filrouge_types::{Clock, ErrorCode, Failure};
@@ -81,10 +80,7 @@ impl Writer {
 
     /// Runs the group's transaction. If the connection is lost during the transaction, finds out over a new connection
     /// whether it was committed, and if not, runs it again.
-    fn commit_with_retries(
-        &mut self,
-        group: &[Request],
-    ) -> Result<Vec<Result<Outcome, Failure>>, Aborted> {
+    fn commit_with_retries(&mut self, group: &[Request]) -> GroupResult {
         let mut retries = RetryState::default();
         loop {
             match self.attempt(group, &mut retries) {

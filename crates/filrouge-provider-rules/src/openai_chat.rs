@@ -309,7 +309,11 @@ fn check_file(part: &Object<'_>, findings: &mut Findings) {
     };
     let present = members.map(|member| file.has(member));
     if !matches!(present, [true, false, false] | [false, true, true]) {
-        findings.add(&at, FILE_SOURCE, "neither file_id nor file_data + filename");
+        findings.add(
+            &at,
+            FILE_SOURCE,
+            "needs either file_id alone, or file_data with filename",
+        );
     }
     file.filled("file_id", FILE_SOURCE, findings);
     file.filled("filename", FILE_SOURCE, findings);

@@ -122,7 +122,7 @@ pub(crate) fn check(input: &Value, findings: &mut Findings) {
     let mut state = State::default();
     for (index, item) in items.iter().enumerate() {
         let at = format!("input[{index}]");
-        // The API's easy message: a message without a type.
+        // An easy message (the SDK's `EasyInputMessage`): its type may be left out.
         let is_easy_message = item.get("type").is_none() && item.get("role").is_some();
         let item_type = if is_easy_message {
             Some("message")
@@ -185,8 +185,8 @@ fn check_message<'v>(item: &'v Value, at: &str, state: &mut State<'v>, findings:
     }
 }
 
-/// Checks an assistant message. With an id, it is an output message of the API, which requires all members. Without
-/// an id, it is an easy message.
+/// Checks an assistant message. With an id, it is an output message (the SDK's `ResponseOutputMessage`), which
+/// requires all members. Without an id, it is an easy message (`EasyInputMessage`).
 fn check_assistant<'v>(message: &Object<'v>, state: &mut State<'v>, findings: &mut Findings) {
     let has_id = message.has("id");
     for key in ["type", "status"] {

@@ -3,8 +3,8 @@
 //! The engine checks the caller's permissions, as for every other reader. Nothing is cached between two reads.
 //! `ledger/messages.rs` maps items to messages, `ledger/parts.rs` maps parts.
 
+mod foreign_fields;
 mod messages;
-mod notes;
 mod parts;
 mod rows;
 mod units;

@@ -105,22 +105,26 @@ impl Records for NeutralRecords<'_> {
 
 /// Converts a session to turns. `path` is the file that reports name.
 pub(crate) fn turns_of(header: &Header, conversation: &Conversation, path: &Path) -> LoadedSession {
-    let mut notes = Writer::default();
-    notes.text("generation", header.generation);
-    notes.optional_text("fork_of", header.fork_of.as_deref());
-    load_session((header.clone(), notes), conversation, &NeutralRecords(path))
+    let mut foreign_fields = Writer::default();
+    foreign_fields.text("generation", header.generation);
+    foreign_fields.optional_text("fork_of", header.fork_of.as_deref());
+    load_session(
+        (header.clone(), foreign_fields),
+        conversation,
+        &NeutralRecords(path),
+    )
 }
 
 /// Builds a loaded session from a conversation, and from its header with the program's metadata.
 pub(crate) fn load_session(
-    (session, notes): (Header, Writer),
+    (session, foreign_fields): (Header, Writer),
     conversation: &Conversation,
     records: &dyn Records,
 ) -> LoadedSession {
     let program = session.source;
     let (turns, skipped) = build_turns(program, conversation, records);
     let mut metadata = Writer::default();
-    metadata.nested(program, notes);
+    metadata.nested(program, foreign_fields);
     LoadedSession {
         session,
         metadata: RawJson::from_checked(metadata.finish()),
@@ -295,18 +299,18 @@ fn turn_metadata<'m>(
     open: &[&Message],
 ) -> RawJson {
     let list = |ids: Vec<&str>| serde_json::Value::from(ids).to_string();
-    let mut notes = Writer::default();
-    notes.raw(
+    let mut foreign_fields = Writer::default();
+    foreign_fields.raw(
         "messages",
         &list(complete.map(|message| &*message.id).collect()),
     );
     if !open.is_empty() {
-        notes.raw(
+        foreign_fields.raw(
             "incomplete",
             &list(open.iter().map(|message| &*message.id).collect()),
         );
     }
     let mut metadata = Writer::default();
-    metadata.nested(program, notes);
+    metadata.nested(program, foreign_fields);
     RawJson::from_checked(metadata.finish())
 }

@@ -110,7 +110,7 @@ fn file_id(path: &Path) -> Result<(u64, u64), Failure> {
 }
 
 impl RunningCopy {
-    /// Begins a transaction of this run; fails if another run continues the copy since.
+    /// Begins a transaction of this run; fails if another run has taken over the copy in the meantime.
     fn transaction(&mut self) -> Result<Transaction<'_>, Failure> {
         let behavior = TransactionBehavior::Immediate;
         let tx = self.conn.transaction_with_behavior(behavior);
@@ -179,7 +179,8 @@ impl CopyTarget for SqliteCopyTarget {
         raise_session_counter(&tx, newest).map_err(failure)?;
         tx.execute("DELETE FROM store WHERE name IN ('copying', 'copier')", [])
             .map_err(failure)?;
-        // An earlier run may have copied contents that were erased in the source since; the WAL may still contain them.
+        // An earlier run may have copied contents that were erased in the source since. The WAL may still contain them,
+        // so mark the WAL as still to be emptied.
         let commit = Rows(&tx).newest_log()?;
         erasure::write_note(&tx, commit.map_or(0, |row| row.commit_no)).map_err(failure)?;
         tx.commit().map_err(failure)?;

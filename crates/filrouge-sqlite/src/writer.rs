@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use filrouge_store::command::Outcome;
 use filrouge_store::rows::LogRow;
 use filrouge_store::write_queue::{
-    Aborted, GroupOutcome, GroupTx, Request, Requests, apply_group, collect, serve,
+    Aborted, GroupOutcome, GroupResult, GroupTx, Request, Requests, apply_group, collect, serve,
 };
 use filrouge_store::{Entropy, Keyring};
 use filrouge_types::{Clock, ErrorCode, Failure};
@@ -43,7 +42,7 @@ impl Writer {
     }
 
     /// Runs one transaction, unless an earlier flush has failed. Records whether the disk was full.
-    fn serve(&mut self, group: &[Request]) -> Result<Vec<Result<Outcome, Failure>>, Aborted> {
+    fn serve(&mut self, group: &[Request]) -> GroupResult {
         if let Some(reason) = self.store_state.read_only() {
             return Err(Aborted::Store(read_only_failure(&reason)));
         }
@@ -58,7 +57,7 @@ impl Writer {
     }
 
     /// Runs one transaction; on an error, no write of the group is acknowledged.
-    fn transact(&mut self, group: &[Request]) -> Result<Vec<Result<Outcome, Failure>>, Aborted> {
+    fn transact(&mut self, group: &[Request]) -> GroupResult {
         self.conn
             .prepare_cached("BEGIN IMMEDIATE")
             .and_then(|mut s| s.execute([]))

@@ -14,7 +14,7 @@ pub struct ServerUrls {
     pub schemes: &'static [&'static str],
     /// The parameters that a URL may have.
     pub parameters: &'static [&'static str],
-    /// Characters that must be percent-encoded outside user and password, and the failure's text about their notation.
+    /// Characters that must be percent-encoded outside user and password, and the detail of the failure if one is not.
     pub reserved: (&'static [char], &'static str),
     /// The default port, for a host without a port in the URL.
     pub port: u16,

@@ -141,6 +141,9 @@ impl Drop for WriteQueue {
     }
 }
 
+/// The outcome of each write of a group, or the reason why its transaction was rolled back.
+pub type GroupResult = Result<Vec<Result<Outcome, Failure>>, Aborted>;
+
 /// Collects a group: `first`, and the writes that are already waiting.
 pub fn collect(first: Request, requests: &mut Requests) -> Vec<Request> {
     let mut bytes = first.command.write.content_len();
@@ -155,10 +158,7 @@ pub fn collect(first: Request, requests: &mut Requests) -> Vec<Request> {
 
 /// Runs a group's transaction with `transact`, and answers all its requests. If one write makes the transaction of
 /// several writes fail, each write gets its own transaction.
-pub fn serve(
-    group: Vec<Request>,
-    transact: &mut dyn FnMut(&[Request]) -> Result<Vec<Result<Outcome, Failure>>, Aborted>,
-) {
+pub fn serve(group: Vec<Request>, transact: &mut dyn FnMut(&[Request]) -> GroupResult) {
     match transact(&group) {
         Ok(outcomes) => {
             for (request, outcome) in group.into_iter().zip(outcomes) {

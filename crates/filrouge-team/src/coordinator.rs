@@ -91,7 +91,7 @@ impl Coordinator {
         let team = Arc::new(team);
         let is_new = restored.is_none();
         let context = ContextManager::from_restored(restored.unwrap_or_default())?;
-        let drift = former_speakers(&team, &context);
+        let former = former_speakers(&team, &context);
         let context = Arc::new(Mutex::new(context));
         let conversation = Conversation::new(
             Arc::clone(&team),
@@ -101,8 +101,8 @@ impl Coordinator {
             (clock, settings),
             is_new,
         )?;
-        if !drift.is_empty() {
-            conversation.send_event(TeamEvent::Drift(drift));
+        if !former.is_empty() {
+            conversation.send_event(TeamEvent::FormerSpeakers(former));
         }
         let (commands, received_commands) = mpsc::unbounded_channel();
         tokio::spawn(conversation.run(received_commands));

@@ -67,7 +67,7 @@ pub struct Addressed {
     pub intent: Option<Intent>,
 }
 
-/// The members that leave the queue.
+/// The members that a `DROP` removes from the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Dropped {
     /// All members.

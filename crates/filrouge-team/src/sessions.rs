@@ -80,7 +80,7 @@ pub async fn sessions(
         for session in page {
             match summarize(engine, caller, &session).await {
                 Ok(summary) if summary.session.message_count > 0 => {
-                    listed.sessions.push(summary.session)
+                    listed.sessions.push(summary.session);
                 }
                 Ok(_) => {}
                 // The session was erased after the page was read.

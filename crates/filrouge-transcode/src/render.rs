@@ -100,7 +100,7 @@ fn steps<'a>(
     for block in turns.iter().flat_map(|t| &t.blocks) {
         match block {
             Block::Message(message) => {
-                steps.extend(message_step(message.speaker, message, dispositions))
+                steps.extend(message_step(message.speaker, message, dispositions));
             }
             Block::Calls(calls) => {
                 let (call_labels, remaining) = labels.split_at(calls.calls.len());

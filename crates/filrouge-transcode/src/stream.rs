@@ -85,7 +85,7 @@ impl Decoder {
     pub fn push(&mut self, bytes: &[u8]) {
         let (decoder, transcript) = (&mut self.event_decoder, &mut self.transcript);
         self.framing.push(bytes, &mut |frame| {
-            decode_frame(frame, decoder.as_mut(), transcript)
+            decode_frame(frame, decoder.as_mut(), transcript);
         });
     }
 

@@ -235,7 +235,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for WithoutApplication<'_, A> {
             let name = NameSeed(fields, &mut seed);
             match self.inner.next_key_seed(name)? {
                 Some(MemberName::Application(word)) => {
-                    self.reader.read_value(word, &mut self.inner)?
+                    self.reader.read_value(word, &mut self.inner)?;
                 }
                 Some(MemberName::Struct(name)) => return Ok(Some(name)),
                 None => return Ok(None),

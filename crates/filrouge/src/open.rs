@@ -237,8 +237,9 @@ async fn record_known_store(
     }))
 }
 
-/// Records that the store at the configured URL has API keys, so that their loss is noticed if the store is lost.
-pub(crate) fn record_has_keys(config: &Config) -> anyhow::Result<()> {
+/// Remembers in the state folder that the store at the configured URL has API keys, so that their loss is noticed if
+/// the store is lost.
+pub(crate) fn remember_store_has_keys(config: &Config) -> anyhow::Result<()> {
     if let Some(known) = known_store(config)?
         && let Some(seen) = known.read()?.filter(|seen| !seen.has_keys)
     {

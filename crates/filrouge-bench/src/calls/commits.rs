@@ -1,4 +1,5 @@
-//! The commits of a webhook of a live call, compared with those of its writes alone.
+//! How many commits one webhook of a live call costs (resume, a turn's three writes, checkpoint), compared with the
+//! same turn written without a lease.
 
 use anyhow::Result;
 use filrouge_engine::ResumeSession;
@@ -11,7 +12,7 @@ use crate::report::{Line, Section, Target};
 pub(super) async fn measure(product: &Product, name: &str, section: &mut Section) -> Result<()> {
     let session = SessionId::new("call-of-commits")?;
     let commit_no = || product.ledger.position().commit_no;
-    // As after the first webhook of a call: the session exists and has a checkpoint.
+    // The first webhook of a call creates the session and its first checkpoint; a later webhook is measured.
     write_turn(product, &session, "before", None).await?;
     save_checkpoint(product, &product.caller, &session, None, false).await?;
     let before = commit_no();

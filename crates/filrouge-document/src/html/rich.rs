@@ -168,7 +168,7 @@ impl<'o> Renderer<'o> {
             }
             TagEnd::TableCell => {
                 self.out
-                    .push_str(if self.in_table_head { "</th>" } else { "</td>" })
+                    .push_str(if self.in_table_head { "</th>" } else { "</td>" });
             }
             tag => self.out.push_str(simple_end(&tag)),
         }

@@ -14,7 +14,7 @@ use super::local_session::unavailable;
 impl Core {
     /// Runs a redaction, an erasure or a link in the ledger. After a redaction or an erasure, also deletes the contents
     /// of the session's dead letters; after an erasure, its queued writes as well (DESIGN §9).
-    pub(super) async fn write_deletion(
+    pub(super) async fn write_retraction(
         self: &Arc<Self>,
         key: &SessionKey,
         command: Command,

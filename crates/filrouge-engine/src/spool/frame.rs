@@ -12,7 +12,7 @@ const MAGIC: [u8; 4] = *b"FRsp";
 /// The length of a frame's preamble: magic, key id, length, MAC.
 const PREAMBLE_BYTES: usize = MAGIC.len() + 4 + 4 + MAC_BYTES;
 
-/// A frame's header, which says what the frame records.
+/// A frame's header, which gives the frame's kind and its data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Header {
@@ -41,7 +41,7 @@ pub(super) struct EntryInfo {
     pub(super) at: i64,
     pub(super) tenant: String,
     pub(super) session: String,
-    /// The kind of write as one u32_at, such as `append` (see `queue.rs`).
+    /// The kind of write as one word, such as `append` (see `queue.rs`).
     pub(super) what: String,
 }
 

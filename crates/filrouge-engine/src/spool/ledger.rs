@@ -1,4 +1,4 @@
-//! Queries that the spool answers from what it can_continue of sessions, without the ledger.
+//! Queries that the spool answers from its known state of sessions, without the ledger.
 
 use std::sync::Arc;
 

@@ -20,7 +20,8 @@ use super::queue::with_item_ids;
 use super::state::Attempt;
 use super::{Core, SpooledLedger};
 
-/// The maximum time that a write waits for the queued writes that it must not overtake, while the ledger answers.
+/// The maximum time that a write waits for the queued writes that it must not overtake, while the ledger answers. Also
+/// the maximum time that a write that may not be queued at once waits for a slow ledger.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The destination of a write.
@@ -33,12 +34,12 @@ enum Route {
     Queue,
 }
 
-/// Result of a first attempt.
+/// The result of waiting for a first attempt.
 enum AttemptOutcome {
-    /// The ledger has answered.
-    Answered(Box<Result<CommittedWrite, Failure>>),
-    /// There is no answer yet: the ledger is unavailable, or slow with this write.
-    NotYet(Failure),
+    /// The caller gets this result: the ledger's answer, or a failure because the ledger stays slow.
+    Final(Box<Result<CommittedWrite, Failure>>),
+    /// The write is queued, for this reason: the ledger is unavailable, or slow with this write.
+    MustQueue(Failure),
 }
 
 /// The first attempt of a write, in its own task.
@@ -64,6 +65,9 @@ impl FirstAttempt {
 
 /// Whether a write is of a kind that may be queued: a write of a live call under a fence, an event, or a lease request.
 /// The last two need no fence.
+///
+/// Two kinds of fenced writes may not be queued. A start that replaces a turn needs that turn, but the spool knows only
+/// a session's newest turns. A recording's writes have `progress` or `stream`, which the queue file does not contain.
 fn may_be_queued(command: &Command) -> bool {
     let has_fence = command.scope.fence.is_some();
     match &command.write {
@@ -101,8 +105,9 @@ impl Core {
             return self.inner.write(command).await;
         };
         let key = (command.scope.tenant.clone(), session.clone());
+        // A redaction, an erasure or a link.
         if command.write.is_retraction() {
-            return self.write_deletion(&key, command).await;
+            return self.write_retraction(&key, command).await;
         }
         if !may_be_queued(&command) {
             self.wait_until_drained(&key).await?;
@@ -187,8 +192,8 @@ impl Core {
         let command = with_item_ids(command, self.entropy.as_ref())?;
         let mut first = self.spawn_first_attempt(key, &command);
         let failure = match self.await_first_attempt(key, &command, &mut first).await {
-            AttemptOutcome::Answered(answer) => return *answer,
-            AttemptOutcome::NotYet(failure) => failure,
+            AttemptOutcome::Final(answer) => return *answer,
+            AttemptOutcome::MustQueue(failure) => failure,
         };
         // After this the drain, and not the task of the first attempt, handles the answer.
         first.is_queued.store(true, Ordering::SeqCst);
@@ -228,6 +233,8 @@ impl Core {
         if let Some(answer) = first.answer(self.options.after).await {
             return self.classify(answer);
         }
+        // `down` may remain from an earlier failure while nothing is queued. If this write is queued, it would make
+        // that old failure count again, although the ledger may be only slow.
         self.clear_down_if_idle();
         if self.may_be_queued_at_once(key, command) {
             let (probe, core) = (self.probe.clone(), Arc::downgrade(self));
@@ -238,28 +245,28 @@ impl Core {
                     core.mark_down(&failure);
                 }
             });
-            return AttemptOutcome::NotYet(self.no_answer_yet());
+            return AttemptOutcome::MustQueue(self.no_answer_yet());
         }
         let deadline = Instant::now() + DRAIN_TIMEOUT;
         while Instant::now() < deadline {
             if let Err(failure) = self.probe.check().await {
                 self.mark_down(&failure);
-                return AttemptOutcome::NotYet(failure);
+                return AttemptOutcome::MustQueue(failure);
             }
             if let Some(answer) = first.answer(self.options.after).await {
                 return self.classify(answer);
             }
         }
-        AttemptOutcome::Answered(Box::new(Err(self.no_answer_yet())))
+        AttemptOutcome::Final(Box::new(Err(self.no_answer_yet())))
     }
 
     fn classify(&self, answer: Result<CommittedWrite, Failure>) -> AttemptOutcome {
         match answer {
             Err(failure) if failure.code == ErrorCode::StoreUnavailable => {
                 self.mark_down(&failure);
-                AttemptOutcome::NotYet(failure)
+                AttemptOutcome::MustQueue(failure)
             }
-            answer => AttemptOutcome::Answered(Box::new(answer)),
+            answer => AttemptOutcome::Final(Box::new(answer)),
         }
     }
 

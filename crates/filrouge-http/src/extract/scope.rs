@@ -32,7 +32,7 @@ macro_rules! requests {
             /// The caller on whose behalf the request is made.
             pub caller: Caller,
             $($(#[$part_doc])* pub $part: $id,)*
-            /// The credentials of the request.
+            /// The verified credential that authenticated the request; `caller` is for whom the request acts.
             pub principal: Principal,
             /// The request's query.
             pub query: Q,

@@ -117,7 +117,7 @@ fn everything_is_copied() {
             assert_eq!(source_database.sql(&all), target.sql(&all), "{table}");
         }
         let copied_ledger = open(separate_server_options(&target.url()));
-        super::servers::callers::intact(&*copied_ledger).await;
+        super::servers::callers::assert_intact(&*copied_ledger).await;
         close(vec![copied_ledger]).await;
     });
 }

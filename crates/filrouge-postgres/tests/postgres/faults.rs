@@ -1,4 +1,4 @@
-//! Faults of servers and connections: no acknowledged write is lost, and none is written twice.
+//! Faults of the database server and of connections to it: no acknowledged write is lost, and none is written twice.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,15 +10,15 @@ use filrouge_store::{Durability, Ledger, Outcome};
 use filrouge_testbed::{Options as ServerOptions, Server};
 use filrouge_types::{ErrorCode, Failure, TurnId};
 
-use super::servers::callers::{Workload, intact, items};
-use super::servers::{block_on, close, open, separate_server_options, start_turn, two_servers};
+use super::servers::callers::{Workload, assert_intact, items};
+use super::servers::{block_on, close, open, separate_server_options, start_turn, two_ledgers};
 
 mod cut_connections;
 mod lock_holders;
 mod readers;
 mod refusals;
 
-/// A server that flushes every commit to the disk.
+/// Starts a database server that flushes every commit to the disk.
 fn durable_server() -> Server {
     Server::start(ServerOptions {
         durable: true,
@@ -26,7 +26,7 @@ fn durable_server() -> Server {
     })
 }
 
-/// A server, and the name of a database on it.
+/// A database server, and the name of a database on it.
 fn server() -> (Server, String) {
     let server = durable_server();
     let database = server.database();
@@ -73,12 +73,12 @@ fn a_server_that_crashes_under_load_loses_no_write() {
     let (server, database) = server();
     let server = Arc::new(server);
     block_on(async {
-        let ledgers = two_servers(&server.url(&database));
+        let ledgers = two_ledgers(&server.url(&database));
         let workload = Workload::start(&ledgers, 8, 4);
         for _ in 0..3 {
             workload.wait_for_writes(60).await;
             run_blocking(&server, Server::stop_immediate).await;
-            // Writes and reads fail while the server is down.
+            // Writes and reads fail while the database server is down.
             tokio::time::sleep(Duration::from_millis(300)).await;
             run_blocking(&server, Server::restart).await;
         }
@@ -97,7 +97,7 @@ fn connections_that_are_ended_repeatedly_lose_no_write() {
     let (server, database) = server();
     let server = Arc::new(server);
     block_on(async {
-        let ledgers = two_servers(&server.url(&database));
+        let ledgers = two_ledgers(&server.url(&database));
         let workload = Workload::start(&ledgers, 8, 4);
         let ended = Arc::new(AtomicUsize::new(0));
         for _ in 0..40 {
@@ -123,7 +123,7 @@ fn a_server_that_hangs_briefly_loses_no_write() {
     let (server, database) = server();
     let server = Arc::new(server);
     block_on(async {
-        let ledgers = two_servers(&server.url(&database));
+        let ledgers = two_ledgers(&server.url(&database));
         let workload = Workload::start(&ledgers, 8, 4);
         for seconds in [1, 3] {
             workload.wait_for_writes(40).await;
@@ -137,7 +137,7 @@ fn a_server_that_hangs_briefly_loses_no_write() {
     });
 }
 
-/// The server hangs longer than the ledger waits.
+/// The database server hangs longer than the ledger waits.
 #[test]
 fn a_server_that_hangs_for_long_is_given_up_until_it_answers_again() {
     let (server, database) = server();
@@ -163,7 +163,7 @@ fn a_server_that_hangs_for_long_is_given_up_until_it_answers_again() {
             assert_eq!(ledger.health().read_only, None);
         }
         assert_eq!(texts(&*ledger).await, ["k0", "k1", "k2"]);
-        intact(&*ledger).await;
+        assert_intact(&*ledger).await;
         close(vec![ledger]).await;
     });
 }
@@ -195,7 +195,7 @@ fn writes_fail_while_a_server_is_down_and_succeed_afterwards() {
     let (server, database) = server();
     let server = Arc::new(server);
     block_on(async {
-        let ledgers = two_servers(&server.url(&database));
+        let ledgers = two_ledgers(&server.url(&database));
         let ledger = &*ledgers[0];
         let turn = start_turn(ledger, "s", "r").await.turn_id;
         run_blocking(&server, Server::stop_immediate).await;
@@ -209,7 +209,7 @@ fn writes_fail_while_a_server_is_down_and_succeed_afterwards() {
         assert_eq!(retry_until_written(ledger, turn, "k").await, (2, false));
         assert_eq!(ledger.health().read_only, None);
         assert_eq!(put(&*ledgers[1], turn, "k").await.unwrap(), (2, true));
-        intact(&*ledgers[1]).await;
+        assert_intact(&*ledgers[1]).await;
         close(ledgers).await;
     });
 }
@@ -239,7 +239,7 @@ fn asynchronous_commit_is_overridden() {
             });
             assert_eq!(texts(&*ledger).await.len(), 1 + round);
         }
-        intact(&*ledger).await;
+        assert_intact(&*ledger).await;
         close(vec![ledger]).await;
     });
 }

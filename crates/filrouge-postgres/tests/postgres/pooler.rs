@@ -5,10 +5,10 @@ use filrouge_store::contract::Fixture;
 use filrouge_testbed::{Options as ServerOptions, PgBouncer, Server};
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
-use super::servers::callers::{Workload, intact};
+use super::servers::callers::{Workload, assert_intact};
 use super::servers::{
     assert_commits_are_announced, block_on, close, open, separate_server_options, start_turn,
-    two_servers,
+    two_ledgers,
 };
 use super::{database, fixture_at, keyring};
 
@@ -60,7 +60,7 @@ mod contract {
         redact { a_turn_is_redacted, items_of_an_open_turn_are_redacted }
         redact_many { interleaved_and_long_turns_are_redacted }
         replace { a_turn_is_replaced_by_a_new_version }
-        sessions { a_closed_session_stays_closed, a_secret_keeps_an_anonymous_session }
+        sessions { a_closed_session_stays_closed, a_secret_protects_an_anonymous_session }
     }
 }
 
@@ -69,7 +69,7 @@ fn two_servers_share_two_connections() {
     let database = database();
     let pool = PgBouncer::before(&database, 2);
     block_on(async {
-        let ledgers = two_servers(&pool.url(database.name()));
+        let ledgers = two_ledgers(&pool.url(database.name()));
         let workload = Workload::start(&ledgers, 6, 5);
         workload.wait_for_writes(600).await;
         assert_eq!(workload.finish_and_check().await, 0, "writes were refused");
@@ -111,7 +111,7 @@ fn a_server_that_crashes_behind_a_pooler_loses_no_write() {
     let database = server.database();
     let pool = PgBouncer::with_settings(&server, 4, &[("server_login_retry", "1")]);
     block_on(async {
-        let ledgers = two_servers(&pool.url(&database));
+        let ledgers = two_ledgers(&pool.url(&database));
         let workload = Workload::start(&ledgers, 8, 4);
         for _ in 0..2 {
             workload.wait_for_writes(40).await;
@@ -171,7 +171,7 @@ fn pooled_connections_keep_no_state() {
         let url = pool.url(database.name());
         let ledger = open(separate_server_options(&url));
         start_turn(&*ledger, "s", "r").await;
-        intact(&*ledger).await;
+        assert_intact(&*ledger).await;
         let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
         tokio::spawn(connection);
         for (query, expected) in [

@@ -19,7 +19,7 @@ use super::{START_TIME, database, keyring};
 
 pub(crate) mod callers;
 
-use callers::{Ledgers, TIMEOUT, Workload, intact, items};
+use callers::{Ledgers, TIMEOUT, Workload, assert_intact, items};
 
 /// The options of a separate server, with the shared keys.
 pub(crate) fn separate_server_options(url: &str) -> Options {
@@ -32,8 +32,8 @@ pub(crate) fn open(options: Options) -> Arc<dyn Ledger> {
     Arc::new(PostgresLedger::open(options).unwrap())
 }
 
-/// Two servers on the database at `url`.
-pub(crate) fn two_servers(url: &str) -> Ledgers {
+/// Two ledgers on the database at `url`, as two filrouge servers would open them.
+pub(crate) fn two_ledgers(url: &str) -> Ledgers {
     (0..2).map(|_| open(separate_server_options(url))).collect()
 }
 
@@ -102,7 +102,7 @@ async fn read_all_changes(ledgers: Ledgers, mut writers_done: watch::Receiver<bo
 fn acknowledged_writes_are_stored_once_and_in_order() {
     let database = database();
     block_on(async {
-        let ledgers = two_servers(&database.url());
+        let ledgers = two_ledgers(&database.url());
         let (sender, writers_done) = watch::channel(false);
         let reader = tokio::spawn(read_all_changes(ledgers.clone(), writers_done));
         let workload = Workload::start(&ledgers, 6, 34);
@@ -118,7 +118,7 @@ fn acknowledged_writes_are_stored_once_and_in_order() {
 fn one_start_through_two_servers_is_one_turn() {
     let database = database();
     block_on(async {
-        let ledgers = two_servers(&database.url());
+        let ledgers = two_ledgers(&database.url());
         for round in 0..8 {
             let session = format!("s{round}");
             let mut tasks = JoinSet::new();
@@ -131,7 +131,7 @@ fn one_start_through_two_servers_is_one_turn() {
             assert!(turns.iter().all(|turn| turn.turn_id == turns[0].turn_id));
             assert_eq!(items(&*ledgers[1], &session).await.len(), 1);
         }
-        intact(&*ledgers[0]).await;
+        assert_intact(&*ledgers[0]).await;
         close(ledgers).await;
     });
 }
@@ -159,7 +159,7 @@ pub(crate) async fn assert_commits_are_announced(listener: &dyn Ledger, writer: 
 fn commits_are_announced_to_other_servers() {
     let database = database();
     block_on(async {
-        let ledgers = two_servers(&database.url());
+        let ledgers = two_ledgers(&database.url());
         assert_commits_are_announced(&*ledgers[1], &*ledgers[0]).await;
         close(ledgers).await;
     });
@@ -170,7 +170,7 @@ fn commits_are_announced_behind_a_pooler() {
     let database = database();
     let pool = PgBouncer::before(&database, 4);
     block_on(async {
-        let ledgers = two_servers(&pool.url(database.name()));
+        let ledgers = two_ledgers(&pool.url(database.name()));
         assert_commits_are_announced(&*ledgers[1], &*ledgers[0]).await;
         close(ledgers).await;
     });
@@ -203,7 +203,7 @@ async fn sweep(ledger: Arc<dyn Ledger>) -> usize {
 fn concurrent_sweeps_interrupt_a_silent_turn_once() {
     let database = database();
     block_on(async {
-        let ledgers = two_servers(&database.url());
+        let ledgers = two_ledgers(&database.url());
         for n in 0..60 {
             start_turn(&*ledgers[0], &format!("s{n}"), "r").await;
         }
@@ -212,7 +212,7 @@ fn concurrent_sweeps_interrupt_a_silent_turn_once() {
         for n in 0..60 {
             assert_eq!(items(&*ledgers[1], &format!("s{n}")).await.len(), 2);
         }
-        intact(&*ledgers[0]).await;
+        assert_intact(&*ledgers[0]).await;
         close(ledgers).await;
     });
 }
@@ -221,7 +221,7 @@ fn concurrent_sweeps_interrupt_a_silent_turn_once() {
 fn one_identity_is_linked_across_two_servers() {
     let database = database();
     block_on(async {
-        let ledgers = two_servers(&database.url());
+        let ledgers = two_ledgers(&database.url());
         for round in 0..10 {
             let session = format!("s{round}");
             start_turn(&*ledgers[0], &session, "r").await;
@@ -250,7 +250,7 @@ fn one_identity_is_linked_across_two_servers() {
                 assert_eq!(now.identity_id.unwrap().as_str(), winners[0]);
             }
         }
-        intact(&*ledgers[1]).await;
+        assert_intact(&*ledgers[1]).await;
         close(ledgers).await;
     });
 }
@@ -315,14 +315,14 @@ async fn assert_draft_is_tailed(ledgers: &Ledgers) {
     let other = put("s", second, stream(3), 0, Vec::new());
     let refused = b.write(cmd(&anyone(), other)).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::StreamOpen);
-    intact(&**b).await;
+    assert_intact(&**b).await;
 }
 
 #[test]
 fn a_draft_recorded_at_one_server_is_tailed_at_another() {
     let database = database();
     block_on(async {
-        let ledgers = two_servers(&database.url());
+        let ledgers = two_ledgers(&database.url());
         assert_draft_is_tailed(&ledgers).await;
         close(ledgers).await;
     });
@@ -333,7 +333,7 @@ fn a_draft_is_tailed_behind_a_pooler() {
     let database: Database = database();
     let pool = PgBouncer::before(&database, 3);
     block_on(async {
-        let ledgers = two_servers(&pool.url(database.name()));
+        let ledgers = two_ledgers(&pool.url(database.name()));
         assert_draft_is_tailed(&ledgers).await;
         close(ledgers).await;
     });

@@ -9,7 +9,7 @@ use filrouge_testbed::{PgBouncer, Server};
 use filrouge_types::{ErrorCode, Failure};
 
 use super::servers::callers::TIMEOUT;
-use super::servers::{block_on, close, open, separate_server_options, start_turn, two_servers};
+use super::servers::{block_on, close, open, separate_server_options, start_turn, two_ledgers};
 use super::{fixture_at, keyring};
 
 pub(crate) mod authority;
@@ -112,7 +112,7 @@ fn all_connections_use_tls() {
     let ca = tls.authority.file();
     let verified = format!("sslmode=verify-full&sslrootcert={ca}&channel_binding=require");
     let url = tls.url("localhost", &verified);
-    let ledgers = two_servers(&url);
+    let ledgers = two_ledgers(&url);
     let (all, encrypted) = tls.connections();
     assert!(all >= 2, "{all}");
     assert_eq!(all, encrypted);

@@ -219,7 +219,7 @@ fn the_host_that_accepts_writes_is_used() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let hangs = silent.local_addr().unwrap();
     let closed = TcpListener::bind("127.0.0.1:0").unwrap();
-    let gone = closed.local_addr().unwrap();
+    let closed_address = closed.local_addr().unwrap();
     drop(closed);
     let url = |hosts: &[std::net::SocketAddr]| {
         let hosts: Vec<_> = hosts.iter().map(ToString::to_string).collect();
@@ -227,7 +227,7 @@ fn the_host_that_accepts_writes_is_used() {
         format!("postgres://postgres@{hosts}/{name}?connect_timeout=1")
     };
     let ledger = open(separate_server_options(&url(&[
-        gone,
+        closed_address,
         standby.tcp(),
         hangs,
         primary,
@@ -245,7 +245,7 @@ fn the_host_that_accepts_writes_is_used() {
     assert_eq!(failure.code, ErrorCode::StoreUnavailable);
     assert!(failure.detail.contains("standby"), "{failure:?}");
     let none = format!(
-        "postgres://postgres@{gone},{hangs},{}/{name}?connect_timeout=1",
+        "postgres://postgres@{closed_address},{hangs},{}/{name}?connect_timeout=1",
         standby.tcp()
     );
     let failure = PostgresLedger::open(separate_server_options(&none))
@@ -253,7 +253,7 @@ fn the_host_that_accepts_writes_is_used() {
         .unwrap();
     assert_eq!(failure.code, ErrorCode::StoreUnavailable);
     for part in [
-        format!("{gone}: "),
+        format!("{closed_address}: "),
         format!("{hangs}: PostgreSQL: no answer within 1 s"),
         "standby".to_owned(),
     ] {

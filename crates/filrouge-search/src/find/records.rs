@@ -61,18 +61,18 @@ impl LedgerSearch {
         let confirmed = self
             .confirmed_hashes(feed, (&session, &header), &claims)
             .await?;
-        let claim_count = excerpts.len();
+        let excerpt_count = excerpts.len();
         excerpts.retain(|one| {
             one.claim
                 .is_some_and(|claim| confirmed.contains(&claim.hash))
         });
-        let stale = claim_count - excerpts.len();
+        let stale = excerpt_count - excerpts.len();
         if stale > 0 {
             let text = "the search index has texts that no record of the ledger confirms: they are not shown";
             tracing::warn!(session_id = %id, stale, "{text}");
             feed.lock_counts().stale += stale as u64;
         }
-        Ok((stale == 0 || stale < claim_count).then_some((header, excerpts)))
+        Ok((stale == 0 || stale < excerpt_count).then_some((header, excerpts)))
     }
 
     /// Returns the hashes of the texts in a session's records, as far as the claims need them. Confirmed hashes are
@@ -140,6 +140,7 @@ impl LedgerSearch {
 
 /// Returns the hashes of the texts of the messages that begin with one of the items `first_items`.
 fn message_hashes(read: &Recorded, first_items: &BTreeSet<u64>) -> Vec<u64> {
+    // The session's messages, grouped by turn or loose item.
     let units = units(read).units;
     let messages = units.iter().flat_map(|(_, messages)| messages);
     let claimed = messages.filter(|m| m.seq.is_some_and(|seq| first_items.contains(&seq)));

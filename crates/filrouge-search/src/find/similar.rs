@@ -1,5 +1,6 @@
-//! Finds messages of one index that are similar to a question: those nearest in meaning, and those that share its
-//! rarest words. Only titles and messages of people and agents are considered, not the output of tools.
+//! Finds messages of one index that are similar to a question: those nearest in meaning, and messages that share words
+//! with the question; rarer words count more. Only titles and messages of people and agents are considered, not the
+//! output of tools.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -22,8 +23,8 @@ use crate::search_document::{folded_literal, kind};
 
 /// The maximum number of messages in each list.
 const MAX_SIMILAR: usize = 100;
-/// The maximum number of messages examined to fill a list. The first value is for searches without, the second for
-/// searches with filters that need the messages themselves, which many messages may not pass. Both exceed
+/// The maximum number of messages examined to fill a list. The second value is for searches whose filters need the
+/// messages themselves, because many messages may not pass them; the first is for all other searches. Both exceed
 /// [`MAX_SIMILAR`], because some messages no longer exist.
 const MAX_EXAMINED: (usize, usize) = (2 * MAX_SIMILAR, 10 * MAX_SIMILAR);
 /// The maximum number of words of a question that are used.
@@ -82,7 +83,7 @@ impl<'c> SimilarSearch<'_, 'c> {
         self.filter_list(list.collect(), &[])
     }
 
-    /// Returns the messages that share the question's rarest words.
+    /// Returns the messages that share words with the question; rarer words count more.
     pub(super) fn by_words(&self) -> Result<Vec<SimilarMessage<'c>>, Failure> {
         let terms = shared_words(self.query.text);
         if terms.is_empty() {
@@ -152,11 +153,11 @@ impl<'c> SimilarSearch<'_, 'c> {
             .keys()
             .map(|no| (*no, self.searched.agent(query, *no)));
         let agents: HashMap<SessionNo, Option<Box<str>>> = agents.collect();
-        let owners = list.iter().map(|(_, c)| (c.document, c.session));
-        let owners: HashMap<DocumentNo, SessionNo> = owners.collect();
+        let session_of = list.iter().map(|(_, c)| (c.document, c.session));
+        let session_of: HashMap<DocumentNo, SessionNo> = session_of.collect();
         let numbers: Vec<DocumentNo> = list.iter().map(|(_, c)| c.document).collect();
         read_documents(self.searched.index(), &numbers, &mut |document, doc| {
-            let agent = owners.get(&document).and_then(|no| agents.get(no));
+            let agent = session_of.get(&document).and_then(|no| agents.get(no));
             let agent = agent.and_then(Option::as_deref);
             if query.filter.passes_document(agent, doc)
                 && matcher.has_searched_text(doc)
@@ -257,7 +258,7 @@ fn shared_words(text: &str) -> Vec<Vec<String>> {
     words.into_iter().map(|word| vec![word]).collect()
 }
 
-/// Scores candidates by which of the `terms` terms they contain.
+/// Scores candidates by which terms they contain. `terms` is the number of terms.
 fn score_candidates(terms: usize, candidates: Vec<Candidate>) -> ScoredCandidates {
     let weights = weights_of_terms(terms, &candidates);
     let score = |met: u64| {

@@ -218,7 +218,7 @@ fn complete_operation(operation: &mut Value, id: &str, path: &str, examples: &Va
                 Some(named) => content["examples"] = named.clone(),
                 None => {
                     content["example"] =
-                        example_for(&examples_of_operation["request"], media).clone()
+                        example_for(&examples_of_operation["request"], media).clone();
                 }
             }
         }

@@ -122,7 +122,7 @@ pub async fn change_webhook(
         .len();
     if action == WebhookAction::Discard {
         dead_letters::change_letters(ledger, name, |letters| {
-            *letters = dead_letters::DeadLetters::default()
+            *letters = dead_letters::DeadLetters::default();
         })
         .await?;
         return Ok(letter_count);

@@ -254,7 +254,7 @@ impl RecordState {
                 });
             }
             "microcompact_boundary" => {
-                mark_pruned(builder, json.field("microcompactMetadata"), record.at)
+                mark_pruned(builder, json.field("microcompactMetadata"), record.at);
             }
             _ => {
                 let kind = match json.boxed("content") {

@@ -10,7 +10,7 @@ use filrouge_engine::{Origin, usage_tokens};
 use filrouge_types::{Channel, Item, ItemBody, Recorded, Role as ItemRole, Session, Turn};
 use serde_json::Value;
 
-use super::notes::{MessageNotes, Notes};
+use super::foreign_fields::{ForeignFields, ForeignMessage};
 use super::parts::{self, ConvertedPart};
 use super::rows::millis;
 use super::units::{Units, item_name, loose_unit};
@@ -75,8 +75,8 @@ struct Builder {
     has_foreign_ids: bool,
     /// The index of the current unit's first message.
     turn_start: usize,
-    /// Whether the current message begins with an item that has an importer's notes about the message.
-    has_notes: bool,
+    /// Whether the current message begins with an item that has foreign fields of the message.
+    has_foreign_fields: bool,
     /// The ids that an importer recorded for the turn's remaining messages, in reverse order.
     remaining_ids: Vec<Box<str>>,
 }
@@ -95,7 +95,7 @@ impl Builder {
         self.remaining_ids = ids;
         self.turn_start = self.messages.len();
         self.units.push((unit, self.turn_start));
-        self.has_notes = false;
+        self.has_foreign_fields = false;
         for item in items {
             self.add_item(item);
         }
@@ -109,13 +109,13 @@ impl Builder {
 
     /// Adds an item to the current message, or begins a message with it.
     fn add_item(&mut self, item: &Item) {
-        let notes = Notes::read(item);
-        match &notes.message {
-            Some(message) => self.begin_message_from_notes(item, message),
+        let foreign = ForeignFields::read(item);
+        match &foreign.message {
+            Some(message) => self.begin_foreign_message(item, message),
             None if self.continues_message(item) => {}
             None => self.begin_message(item),
         }
-        for (index, piece) in parts::convert_parts(item, &notes, self.has_notes)
+        for (index, piece) in parts::convert_parts(item, &foreign, self.has_foreign_fields)
             .into_iter()
             .enumerate()
         {
@@ -123,7 +123,7 @@ impl Builder {
         }
         let version = self.version.take();
         if let Some(message) = self.messages.last_mut() {
-            add_fields(message, item, &notes, version.as_deref());
+            add_fields(message, item, &foreign, version.as_deref());
         }
         self.version = version;
     }
@@ -134,7 +134,7 @@ impl Builder {
         let Some(message) = messages.last() else {
             return false;
         };
-        if self.has_notes {
+        if self.has_foreign_fields {
             return true;
         }
         let is_compatible = |current: &Option<Box<str>>, new: &Option<Box<str>>| {
@@ -153,12 +153,12 @@ impl Builder {
         let mut message = self.new_message(id, item, message_role(item));
         message.summary = item.body.channel == Channel::Summary;
         self.messages.push(message);
-        self.has_notes = false;
+        self.has_foreign_fields = false;
     }
 
-    fn begin_message_from_notes(&mut self, item: &Item, message: &Value) {
-        let fields = MessageNotes(message);
-        // The notes lack the message's id where its storage keeps it outside the record.
+    fn begin_foreign_message(&mut self, item: &Item, message: &Value) {
+        let fields = ForeignMessage(message);
+        // The foreign fields lack the message's id where its storage keeps it outside the record.
         let recorded_id = self.remaining_ids.pop();
         let id = fields.text("/id").or(recorded_id);
         let id = id.unwrap_or_else(|| format!("seq-{}", item.seq).into());
@@ -174,7 +174,7 @@ impl Builder {
         message.finish = fields.text("/finish");
         message.summary = fields.is_summary();
         self.messages.push(message);
-        self.has_notes = true;
+        self.has_foreign_fields = true;
     }
 
     /// Creates a message without parts. Ids of other programs can occur twice; a repeated id gets a suffix, so that
@@ -259,7 +259,7 @@ impl Builder {
         }
     }
 
-    /// If the turn is open, marks its last message as incomplete. Does not change messages with an importer's notes,
+    /// If the turn is open, marks its last message as incomplete. Does not change messages with foreign fields,
     /// which have recorded times.
     fn mark_open_turn(&mut self, turn: &Turn) {
         let open = !turn.status.is_closed();
@@ -269,7 +269,7 @@ impl Builder {
             .and_then(<[_]>::last_mut)
             && open
             && last.role == Role::Assistant
-            && !self.has_notes
+            && !self.has_foreign_fields
         {
             last.completed = None;
         }
@@ -292,7 +292,7 @@ impl Builder {
 }
 
 /// Adds an item's fields to its message.
-fn add_fields(message: &mut Message, item: &Item, notes: &Notes, version: Option<&str>) {
+fn add_fields(message: &mut Message, item: &Item, foreign: &ForeignFields, version: Option<&str>) {
     let ItemBody {
         item_id: _,
         role: _,
@@ -314,8 +314,8 @@ fn add_fields(message: &mut Message, item: &Item, notes: &Notes, version: Option
     if message.role == Role::Assistant && message.finish.is_none() && *channel == Channel::Final {
         message.finish = Some("stop".into());
     }
-    // For imported messages, the importer's notes determine the time of completion.
-    if *channel != Channel::Question && notes.message.is_none() {
+    // For imported messages, the foreign fields determine the time of completion.
+    if *channel != Channel::Question && foreign.message.is_none() {
         message.completed = message.completed.max(Some(item_time(item)));
     }
     let Some(usage) = usage else {

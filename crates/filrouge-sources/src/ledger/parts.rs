@@ -14,7 +14,7 @@
 use filrouge_types::{Channel, Item, Part, Role as ItemRole};
 use serde_json::value::RawValue;
 
-use super::notes::Notes;
+use super::foreign_fields::ForeignFields;
 use crate::{MessageError, PartKind, Tool, ToolStatus};
 
 /// Replaces erased content.
@@ -30,16 +30,20 @@ pub(super) enum ConvertedPart {
     Error(MessageError),
 }
 
-/// Converts an item's parts, in order; returns at least one part. `has_notes`: whether an importer recorded the
-/// item's message; the text of a summary then stays a text.
-pub(super) fn convert_parts(item: &Item, notes: &Notes, has_notes: bool) -> Vec<ConvertedPart> {
+/// Converts an item's parts, in order; returns at least one part. `has_foreign_fields`: whether an importer recorded
+/// the item's message; the text of a summary then stays a text.
+pub(super) fn convert_parts(
+    item: &Item,
+    foreign: &ForeignFields,
+    has_foreign_fields: bool,
+) -> Vec<ConvertedPart> {
     if item.redacted {
         return vec![redacted_part(item)];
     }
     let raw: Vec<&RawValue> = serde_json::from_str(item.body.parts.as_str()).unwrap_or_default();
     let mut parts: Vec<_> = raw
         .into_iter()
-        .map(|raw| convert_part(item, notes, has_notes, raw.get()))
+        .map(|raw| convert_part(item, foreign, has_foreign_fields, raw.get()))
         .collect();
     if parts.is_empty() {
         parts.push(ConvertedPart::Part(other_part(
@@ -82,7 +86,12 @@ fn other_part(name: &str, json: &str) -> PartKind {
     }
 }
 
-fn convert_part(item: &Item, notes: &Notes, has_notes: bool, raw: &str) -> ConvertedPart {
+fn convert_part(
+    item: &Item,
+    foreign: &ForeignFields,
+    has_foreign_fields: bool,
+    raw: &str,
+) -> ConvertedPart {
     let unchanged = |name: &str| ConvertedPart::Part(other_part(name, raw));
     let part = Part::read(raw);
     let typed = part.and_then(|part| Some((part.text("type")?, part)));
@@ -91,11 +100,11 @@ fn convert_part(item: &Item, notes: &Notes, has_notes: bool, raw: &str) -> Conve
     };
     let kind = match name.as_str() {
         "tool_call" => call_part(&part),
-        "tool_result" => return result_part(&part, notes),
+        "tool_result" => return result_part(&part, foreign),
         "error" if item.body.channel == Channel::Error => {
             return ConvertedPart::Error(message_error(&part));
         }
-        "text" | "code" | "reasoning" => text_part(item, notes, has_notes, &part),
+        "text" | "code" | "reasoning" => text_part(item, foreign, has_foreign_fields, &part),
         "file" | "image" | "image_url" | "audio" | "video" => Some(file_part(&part)),
         "patch" => patch_part(&part),
         "compaction" => Some(PartKind::Compaction {
@@ -111,18 +120,23 @@ fn text(part: &Part<'_>, name: &str) -> Option<Box<str>> {
     part.text(name).map(Into::into)
 }
 
-fn text_part(item: &Item, notes: &Notes, has_notes: bool, part: &Part<'_>) -> Option<PartKind> {
+fn text_part(
+    item: &Item,
+    foreign: &ForeignFields,
+    has_foreign_fields: bool,
+    part: &Part<'_>,
+) -> Option<PartKind> {
     let text = text(part, "text")?;
     Some(match item.body.channel {
         Channel::Thought => PartKind::Reasoning { text },
-        Channel::Summary if !has_notes => PartKind::Compaction {
+        Channel::Summary if !has_foreign_fields => PartKind::Compaction {
             automatic: false,
             summary: Some(text),
         },
         _ if part.is("reasoning") => PartKind::Reasoning { text },
         _ => PartKind::Text {
             text,
-            synthetic: notes.is_synthetic() || item.body.channel == Channel::SystemNote,
+            synthetic: foreign.is_synthetic() || item.body.channel == Channel::SystemNote,
         },
     })
 }
@@ -139,7 +153,7 @@ fn tool_name(part: &Part<'_>) -> Box<str> {
     text(part, "name").unwrap_or_else(|| "unknown".into())
 }
 
-fn result_part(part: &Part<'_>, notes: &Notes) -> ConvertedPart {
+fn result_part(part: &Part<'_>, foreign: &ForeignFields) -> ConvertedPart {
     // A text is shown unchanged, any other value as its JSON.
     let field = |name| text(part, name).or_else(|| Some(part.value(name)?.as_str().into()));
     let content = field("content").or_else(|| field("error"));
@@ -151,10 +165,10 @@ fn result_part(part: &Part<'_>, notes: &Notes) -> ConvertedPart {
         tool.status = ToolStatus::Completed;
         tool.output = content;
     }
-    tool.title = notes.title();
-    tool.pruned = notes.pruned();
-    tool.child = notes.child();
-    if let Some((changes, file)) = notes.changes() {
+    tool.title = foreign.title();
+    tool.pruned = foreign.pruned();
+    tool.child = foreign.child();
+    if let Some((changes, file)) = foreign.changes() {
         tool.changes = Some(changes);
         tool.files = vec![file];
     }

@@ -96,7 +96,8 @@ impl Records for OriginalRecords<'_> {
                 let mut content = Writer::part(part.kind.name());
                 content.raw("text", object.token(key).unwrap_or("\"\""));
                 item.set_part(&content.finish());
-                item.notes.nested("part", remaining_fields(&object, &[key]));
+                item.foreign_fields
+                    .nested("part", remaining_fields(&object, &[key]));
                 if let PartKind::Text { .. } = &part.kind {
                     item.item.role = speaker(message);
                 }
@@ -132,7 +133,7 @@ impl Records for OriginalRecords<'_> {
             part.text("source", NAME);
             part.raw("retryable", if error.retryable { "true" } else { "false" });
             item.set_part(&part.finish());
-            item.notes.nested("error", error.other_fields);
+            item.foreign_fields.nested("error", error.other_fields);
             item.item.occurred_at = Timestamp::from_millis(message.created);
         }
         let is_step = |part: &Part| part.kind.name() == "step-finish";
@@ -147,7 +148,9 @@ impl Records for OriginalRecords<'_> {
             item.item.usage = usage(&object);
         }
         if let Some(first) = items.first_mut() {
-            first.notes.nested("message", object.without(&CONVERTED));
+            first
+                .foreign_fields
+                .nested("message", object.without(&CONVERTED));
         }
     }
 }
@@ -191,11 +194,13 @@ fn complete_tool(neutral: &Part, part: &Object<'_>, items: &mut [ItemDraft]) {
     content.raw("name", part.token("tool").unwrap_or("\"\""));
     content.raw("args", state.get("input").unwrap_or("null"));
     call.set_part(&content.finish());
-    call.notes
+    call.foreign_fields
         .nested("part", remaining_fields(part, &["callID", "tool", "state"]));
     let Some(result) = result.first_mut() else {
         // An unfinished call has no result, so the state's other fields are stored with the call.
-        return call.notes.nested("state", state.without(&["input"]));
+        return call
+            .foreign_fields
+            .nested("state", state.without(&["input"]));
     };
     let key = match state.text("status").as_deref() {
         Some("error") => "error",
@@ -210,9 +215,9 @@ fn complete_tool(neutral: &Part, part: &Object<'_>, items: &mut [ItemDraft]) {
     result.set_part(&content.finish());
     let mut ids = Writer::default();
     ids.copy(part, &["messageID"]);
-    result.notes.nested("part", ids);
+    result.foreign_fields.nested("part", ids);
     result
-        .notes
+        .foreign_fields
         .nested("state", remaining_state(&state, key, output));
 }
 

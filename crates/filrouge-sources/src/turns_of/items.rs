@@ -22,7 +22,7 @@ pub(super) struct Items<'a> {
 pub(crate) struct ItemDraft {
     pub(crate) item: ItemBody,
     /// The content of `metadata` under the program's name.
-    pub(crate) notes: Writer,
+    pub(crate) foreign_fields: Writer,
     /// Whether the item can be the answer of its turn.
     pub(super) can_answer: bool,
 }
@@ -37,7 +37,7 @@ impl ItemDraft {
         };
         Self {
             item,
-            notes: Writer::default(),
+            foreign_fields: Writer::default(),
             can_answer: false,
         }
     }
@@ -60,7 +60,7 @@ impl ItemDraft {
     /// Returns the item with its finished metadata.
     pub(super) fn finish(self, program: &str) -> ItemBody {
         let mut metadata = Writer::default();
-        metadata.nested(program, self.notes);
+        metadata.nested(program, self.foreign_fields);
         let metadata = (!metadata.is_empty()).then(|| RawJson::from_checked(metadata.finish()));
         ItemBody {
             metadata,
@@ -152,7 +152,7 @@ impl Items<'_> {
         };
         Some(ItemDraft {
             item,
-            notes: Writer::default(),
+            foreign_fields: Writer::default(),
             can_answer: part.is_some_and(|part| can_answer(message, part)),
         })
     }
@@ -164,7 +164,9 @@ pub(super) fn complete_drafts(message: &Message, drafts: &mut [ItemDraft]) {
         last.item.usage = usage(message);
     }
     if let Some(first) = drafts.first_mut() {
-        first.notes.nested("message", message_notes(message));
+        first
+            .foreign_fields
+            .nested("message", message_fields(message));
     }
 }
 
@@ -375,17 +377,17 @@ fn usage(message: &Message) -> Option<RawJson> {
 }
 
 /// The message's own fields.
-fn message_notes(message: &Message) -> Writer {
-    let mut notes = Writer::default();
-    notes.text("id", &message.id);
+fn message_fields(message: &Message) -> Writer {
+    let mut foreign_fields = Writer::default();
+    foreign_fields.text("id", &message.id);
     for (key, value) in [
         ("parent_id", &message.parent_id),
         ("finish", &message.finish),
     ] {
-        notes.optional_text(key, value.as_deref());
+        foreign_fields.optional_text(key, value.as_deref());
     }
     if message.copied {
-        notes.raw("copied", "true");
+        foreign_fields.raw("copied", "true");
     }
-    notes
+    foreign_fields
 }

@@ -213,10 +213,10 @@ fn the_migrated_database_and_its_tree_import_the_same_turns() {
         }
         // Only fields that the migration keeps are compared: it empties or rebuilds some, and to-do items lose their
         // ids.
-        let notes = |text: &str| json(text)["opencode"].clone();
+        let foreign_fields = |text: &str| json(text)["opencode"].clone();
         let (in_database, in_tree) = (
-            notes(in_database.metadata.as_str()),
-            notes(in_tree.metadata.as_str()),
+            foreign_fields(in_database.metadata.as_str()),
+            foreign_fields(in_tree.metadata.as_str()),
         );
         assert_eq!(in_database["session"]["slug"], in_tree["session"]["slug"]);
         assert_eq!(

@@ -14,7 +14,7 @@ fn find<'a>(items: &[&'a ItemBody], id: &str) -> &'a ItemBody {
 }
 
 /// The data that the source keeps in the metadata of an item.
-fn notes(item: &ItemBody) -> Value {
+fn foreign_fields(item: &ItemBody) -> Value {
     item.metadata
         .as_ref()
         .map_or(Value::Null, |m| json(m.as_str())["opencode"].clone())
@@ -44,7 +44,7 @@ fn genuine_tools_become_calls_and_results() {
         (&json!(true), &json!("01KGC6WGDNWXTQKZZ8601FABPZ"))
     );
     assert_eq!(
-        notes(result)["state"]["metadata"]["sessionId"],
+        foreign_fields(result)["state"]["metadata"]["sessionId"],
         "ses_3e791be47ffeI7JspQs0H6mjmV"
     );
     // No step finished in this message, so its tokens are stored with its last item.
@@ -56,7 +56,7 @@ fn genuine_tools_become_calls_and_results() {
         "  8 src/main.rs\n  1 LICENSE\n  9 total\n"
     );
     assert_eq!(
-        notes(shell)["state"]["metadata"],
+        foreign_fields(shell)["state"]["metadata"],
         json!({"description": ""})
     );
 }
@@ -77,7 +77,7 @@ fn genuine_texts_and_notes_are_mapped() {
     }
     let injected = find(&all, "prt_c186e412e004vzhQITpa5Xarrs");
     assert_eq!(role_and_channel(injected), (Role::User, "system_note"));
-    assert_eq!(notes(injected)["part"]["synthetic"], true);
+    assert_eq!(foreign_fields(injected)["part"]["synthetic"], true);
     let question = find(&all, "prt_c186e412e002Ar148XOLdL5X3J");
     assert_eq!(role_and_channel(question), (Role::User, "question"));
     assert_eq!(
@@ -85,7 +85,7 @@ fn genuine_texts_and_notes_are_mapped() {
         r#"[{"type":"text","text":"Explain this repository @general "}]"#
     );
     assert_eq!(
-        notes(question)["message"]["summary"]["title"],
+        foreign_fields(question)["message"]["summary"]["title"],
         "Tour of the repository"
     );
     let answer = find(&all, "prt_c186e4173002HDkGuWVgkmMzIE");
@@ -111,7 +111,7 @@ fn genuine_errors_files_and_compactions_are_mapped() {
         (&part["code"], &part["source"], &part["retryable"]),
         (&json!("APIError"), &json!("opencode"), &json!(false))
     );
-    assert_eq!(notes(error)["error"]["data"]["statusCode"], 400);
+    assert_eq!(foreign_fields(error)["error"]["data"]["statusCode"], 400);
     assert!(error.usage.is_some());
 
     let by_type = |kind: &str| {
@@ -256,7 +256,7 @@ fn tools_are_mapped_in_every_state() {
         "the question, two calls without results, and two calls with results"
     );
     assert_eq!(
-        notes(find(&all, "a:call"))["state"],
+        foreign_fields(find(&all, "a:call"))["state"],
         json!({"status": "pending", "raw": "{\"co"})
     );
     let running = find(&all, "b:call");
@@ -264,7 +264,7 @@ fn tools_are_mapped_in_every_state() {
         running.parts.as_str(),
         r#"[{"type":"tool_call","call_id":"cb","name":"bash","args":{"a":1.0}}]"#
     );
-    assert_eq!(notes(running)["part"]["metadata"]["k"], 1);
+    assert_eq!(foreign_fields(running)["part"]["metadata"]["k"], 1);
     assert_eq!(running.occurred_at.unwrap().as_micros(), 5_000);
     let failed = find(&all, "c:result");
     assert_eq!(
@@ -275,7 +275,7 @@ fn tools_are_mapped_in_every_state() {
     let completed = find(&all, "d:result");
     assert_eq!(json(completed.parts.as_str())[0]["latency_ms"], Value::Null);
     assert_eq!(
-        notes(completed)["state"],
+        foreign_fields(completed)["state"],
         json!({"title": "T", "time": {"start": 9, "end": 5, "compacted": 7}, "attachments": [], "metadata": {"output": "o2"}})
     );
 }

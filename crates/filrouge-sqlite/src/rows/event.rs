@@ -41,7 +41,7 @@ pub(super) fn page(
     rows.page(sql, params, read, EventRow::content_len)
 }
 
-/// The session and the number in the position before all events of one time: sessions and events are numbered from 1.
+/// The session and number that sort before every event with the same time; both are counted from 1.
 const FIRST: (SessionPk, u64) = (0, 0);
 
 pub(super) fn page_at(

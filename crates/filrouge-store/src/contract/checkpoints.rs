@@ -95,7 +95,7 @@ pub async fn states_of_any_size_are_stored(f: &Fixture) {
     f.assert_intact().await;
 }
 
-pub async fn the_newest_label_is_the_state(f: &Fixture) {
+pub async fn the_newest_checkpoint_label_becomes_the_sessions_state(f: &Fixture) {
     let who = user("ann");
     f.complete_turn(&who, "s", "r", "a").await;
     let turn = f.start(&who, "s", "open").await;

@@ -117,7 +117,7 @@ pub async fn a_live_lease_keeps_others_from_writing(f: &Fixture) {
 }
 
 /// The holder of the newest fence (live or queued) may write, and anyone may when the session has no holder.
-pub async fn the_holder_may_write_and_anyone_without_a_holder(f: &Fixture) {
+pub async fn only_the_holder_writes_and_anyone_if_there_is_none(f: &Fixture) {
     let who = user("ann");
     for n in 0..WRITES {
         for (live, with) in [

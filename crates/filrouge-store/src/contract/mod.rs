@@ -73,7 +73,7 @@ macro_rules! contract_tests {
             }
             checkpoints {
                 a_checkpoint_is_written_once_per_seq, a_checkpoint_without_a_seq_covers_all_items,
-                states_of_any_size_are_stored, the_newest_label_is_the_state,
+                states_of_any_size_are_stored, the_newest_checkpoint_label_becomes_the_sessions_state,
                 strangers_neither_read_nor_write_checkpoints, one_of_many_equal_checkpoints_is_new,
                 a_checkpoint_covers_all_items_under_concurrent_writes, the_feed_shows_checkpoints,
             }
@@ -146,7 +146,7 @@ macro_rules! contract_tests {
                 one_of_many_acquires_the_lease, every_waiting_holder_acquires_the_lease, a_fenced_holder_never_writes,
             }
             leases_writes {
-                a_live_lease_keeps_others_from_writing, the_holder_may_write_and_anyone_without_a_holder,
+                a_live_lease_keeps_others_from_writing, only_the_holder_writes_and_anyone_if_there_is_none,
                 some_writes_need_no_fence, a_silent_holder_is_not_interrupted, checks_keep_their_order,
             }
             life {
@@ -203,7 +203,7 @@ macro_rules! contract_tests {
             }
             sessions {
                 a_closed_session_stays_closed, a_closed_session_begins_no_turn, lists_are_filtered,
-                a_secret_keeps_an_anonymous_session, any_secret_opens_a_session_without_one,
+                a_secret_protects_an_anonymous_session, any_secret_opens_a_session_without_one,
             }
             tenant_events { events_are_found_by_time, events_found_by_time_are_paged }
         }
@@ -218,8 +218,8 @@ macro_rules! contract_tests {
     };
 }
 
-/// Like [`contract_tests!`], for a ledger with one session at a time: leaves out tests that need lists, the feed or
-/// several sessions.
+/// Like [`contract_tests!`], for ledgers whose operations each concern one session, such as the hot store's ephemeral
+/// sessions: leaves out tests that need lists, the feed or writes across sessions.
 #[macro_export]
 macro_rules! session_contract_tests {
     ($make:ident) => {
@@ -231,7 +231,7 @@ macro_rules! session_contract_tests {
             chain { links_can_be_recomputed_by_a_stranger }
             checkpoints {
                 a_checkpoint_is_written_once_per_seq, a_checkpoint_without_a_seq_covers_all_items,
-                states_of_any_size_are_stored, the_newest_label_is_the_state,
+                states_of_any_size_are_stored, the_newest_checkpoint_label_becomes_the_sessions_state,
                 strangers_neither_read_nor_write_checkpoints, one_of_many_equal_checkpoints_is_new,
                 a_checkpoint_covers_all_items_under_concurrent_writes,
             }
@@ -298,7 +298,7 @@ macro_rules! session_contract_tests {
                 one_of_many_acquires_the_lease, every_waiting_holder_acquires_the_lease, a_fenced_holder_never_writes,
             }
             leases_writes {
-                a_live_lease_keeps_others_from_writing, the_holder_may_write_and_anyone_without_a_holder,
+                a_live_lease_keeps_others_from_writing, only_the_holder_writes_and_anyone_if_there_is_none,
                 some_writes_need_no_fence, a_silent_holder_is_not_interrupted, checks_keep_their_order,
             }
             life {

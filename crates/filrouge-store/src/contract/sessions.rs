@@ -264,7 +264,7 @@ async fn assert_invisible(f: &Fixture, who: &Scope) {
     );
 }
 
-pub async fn a_secret_keeps_an_anonymous_session(f: &Fixture) {
+pub async fn a_secret_protects_an_anonymous_session(f: &Fixture) {
     let holder = anyone_with_secret(f, "the secret");
     let turn = f.start(&holder, "s", "r").await;
     let before = f.session(&holder, "s").await.unwrap();

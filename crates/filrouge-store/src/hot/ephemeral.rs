@@ -296,7 +296,7 @@ impl EphemeralSessions {
         let mut slots = lock(&self.slots);
         match cached {
             Some(cached) => {
-                slots.insert(key, (slot.clone(), cached.rows.bytes() + EMPTY_SLOT_BYTES))
+                slots.insert(key, (slot.clone(), cached.rows.bytes() + EMPTY_SLOT_BYTES));
             }
             // Calls that wait for the slot then load the session.
             None => drop(slots.remove(&key)),

@@ -1,4 +1,4 @@
-//! The exit of an agent.
+//! How an agent ended, and the errors of agents.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
@@ -10,7 +10,7 @@ use crate::message::Cut;
 use crate::record::AgentError;
 use crate::team::Command;
 
-/// The exit of an agent.
+/// How an agent ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AgentExit {
     /// The reason why its answer is incomplete. `None` if it succeeded or was stopped by
@@ -41,7 +41,7 @@ pub(super) fn timeout_failure(time: Duration) -> FailureReason {
     ("agent_timeout", description)
 }
 
-/// Returns the failure of an agent whose process exited without being stopped; `None` if it succeeded.
+/// Returns the failure of an agent whose process exited before it was stopped; `None` if it succeeded.
 pub(super) fn exit_failure(status: io::Result<ExitStatus>) -> Option<FailureReason> {
     let status = match status {
         Ok(status) if status.success() => return None,

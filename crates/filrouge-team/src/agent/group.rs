@@ -1,5 +1,5 @@
-//! The process group of an agent. Its leader is a small shell, which kills the group, and with it itself, as soon as
-//! this process has ended.
+//! The process group of an agent. Its leader is a small shell, which kills the group, itself included, as soon as this
+//! process has ended.
 
 use std::io;
 use std::process::Stdio;
@@ -75,8 +75,8 @@ impl Group {
         }
     }
 
-    /// Sends a signal to the group. A failure is only logged: since the group always has its leader, it can only mean
-    /// that a process may not be signaled, and then nothing more can be done.
+    /// Sends a signal to the group. A failure is only logged. The group always contains its leader, so a failure means
+    /// that this process may not signal a member; nothing more can be done then.
     fn signal(&self, signal: Signal) {
         if let Err(error) = kill_process_group(self.pid, signal) {
             tracing::warn!(%error, "an agent's processes were not signaled");

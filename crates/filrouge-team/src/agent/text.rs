@@ -1,6 +1,6 @@
 //! An agent's output as text: UTF-8 without terminal controls.
 
-/// The length in bytes at which a control string (a title, a link's target) is no longer buffered, and becomes text.
+/// The length in bytes at which a control string (a title, a link's target) counts as unterminated and becomes text.
 const STRING_BYTES_MAX: usize = 4 << 10;
 
 /// Decodes output incrementally. The result does not depend on how the output is split into pieces.
@@ -13,7 +13,7 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// Decodes the next bytes; returns the text that is certain so far.
+    /// Decodes the next bytes; returns the text that later bytes cannot change.
     pub(super) fn push(&mut self, bytes: &[u8]) -> String {
         self.incomplete.extend_from_slice(bytes);
         let bytes = std::mem::take(&mut self.incomplete);
@@ -58,7 +58,7 @@ impl Decoder {
 #[derive(Debug, Default)]
 struct ControlFilter {
     state: State,
-    /// The incomplete control string; it becomes text if it does not end properly.
+    /// The incomplete control string; it becomes text if neither ST nor BEL ends it.
     control_string: String,
     /// Whether the last character was a carriage return: a line feed that follows it is dropped.
     after_return: bool,

@@ -43,7 +43,7 @@ pub enum TeamEvent {
     /// A warning; the conversation continues.
     Warning(Warning),
     /// The session's history has speakers who are not members now. The history stays unchanged.
-    Drift(Vec<FormerSpeaker>),
+    FormerSpeakers(Vec<FormerSpeaker>),
     /// A write to the ledger failed. The conversation is paused; the queue stays.
     NotKept {
         /// The content that the ledger did not record.

@@ -215,7 +215,7 @@ impl Conversation {
                 let _ = reply.send(Ok(true));
             }
             StopReason::Closed(status, reply) => {
-                self.execute(SessionCommand::Close(status, reply)).await
+                self.execute(SessionCommand::Close(status, reply)).await;
             }
             StopReason::Abandoned => self.close_abandoned().await,
         }

@@ -12,7 +12,8 @@ use crate::snapshot::SessionSnapshot;
 
 /// The number of items per page.
 const PAGE_ITEMS: usize = 1000;
-/// The maximum gap between the highest number and the number of a redacted draft; a larger number is ignored.
+/// The maximum gap between the highest message number so far and the number of a redacted draft. A larger number is
+/// ignored: the draft may be another program's.
 const NUMBER_GAP_MAX: u64 = 64;
 
 /// Counts of session content that is missing from the restored context.
@@ -90,7 +91,7 @@ impl ReadConversation {
         self.messages.push(message);
     }
 
-    /// Converts it to the state from which a conversation continues.
+    /// Converts the read items to the state from which a conversation continues.
     pub(crate) fn into_restored(self) -> Restored {
         Restored {
             context: TeamState {
@@ -101,7 +102,7 @@ impl ReadConversation {
         }
     }
 
-    /// Converts it to a snapshot file's form.
+    /// Converts the read items to a snapshot file's form.
     pub(crate) fn into_snapshot(
         self,
         team_id: &str,

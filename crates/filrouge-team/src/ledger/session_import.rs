@@ -195,7 +195,7 @@ fn turn_groups<'m, 'a>(messages: &'m [&'a Message]) -> impl Iterator<Item = &'m 
 }
 
 impl SessionWriter {
-    /// Records a turn that happened elsewhere.
+    /// Records a turn of the imported conversation.
     async fn import_turn(
         &self,
         progress: &mut Progress,
@@ -218,8 +218,8 @@ impl SessionWriter {
             to_item(message, channel, None)
         });
         let items: Vec<ItemBody> = items.collect::<Result<_, _>>()?;
-        let last = group.iter().rfind(is_by_agent).and_then(|m| m.cut);
-        let status = match (answer, last) {
+        let last_cut = group.iter().rfind(is_by_agent).and_then(|m| m.cut);
+        let status = match (answer, last_cut) {
             (Some(_), _) => TurnStatus::Finalized,
             (None, Some(Cut::Failed)) => TurnStatus::Failed,
             (None, Some(Cut::Interrupted)) => TurnStatus::Interrupted,

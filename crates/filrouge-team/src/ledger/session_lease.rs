@@ -14,7 +14,7 @@ static NEXT_OPENING: AtomicU64 = AtomicU64::new(1);
 /// The maximum number of bytes of a holder's label, the part of the name that people see. The other part identifies the
 /// process.
 const LABEL_BYTES_MAX: usize = 200;
-/// Separates a holder's label from its process.
+/// Separates the label from the id of the process in a holder's name.
 const WRITER_SEPARATOR: &str = " #";
 
 /// The lease of one open session.
@@ -152,8 +152,9 @@ impl SessionLease {
         failure
     }
 
-    /// As [`Self::caller`], after checking that the session is still held. Acquires an expired lease again if no
-    /// other caller has had the lease since then, so that a session continues after its machine was suspended.
+    /// Checks in the ledger that this process still has the lease; then returns the same as [`Self::caller`]. Acquires
+    /// an expired lease again if no other caller has had it since, so that a session continues after its machine was
+    /// suspended.
     ///
     /// # Errors
     /// `stale_fence` if someone else has taken the session over, and the ledger's errors.
@@ -171,7 +172,7 @@ impl SessionLease {
         self.caller()
     }
 
-    /// The failure for a session of which another caller has acquired the lease.
+    /// The failure for a session whose lease another caller has acquired.
     fn lease_taken_failure(&self, lease: &Lease) -> Failure {
         let new_holder = lease
             .holder
@@ -206,6 +207,7 @@ impl SessionLease {
             }
             Err(failure) => return Err(failure),
         };
+        // Acquiring an expired lease raises its fence by 1, so a greater fence shows that another caller had the lease.
         if lease.fence <= fence + 1 {
             self.state().fence = lease.fence;
             return Ok(());

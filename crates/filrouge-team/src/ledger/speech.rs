@@ -14,7 +14,7 @@ use super::session_lease::SessionLease;
 use crate::message::{Cut, Message};
 use crate::record::{AgentError, Speech};
 
-/// The maximum number of inputs that wait for the recording task; at this number, appending more text waits.
+/// The maximum number of inputs that wait for the recording task; while so many wait, `append` waits too.
 const INPUTS_MAX: usize = 64;
 
 /// An agent's message that has ended and is not an item yet: its channel depends on what follows it.
@@ -42,7 +42,7 @@ pub(super) struct LedgerSpeech {
     failures: tokio::sync::watch::Receiver<Option<Failure>>,
 }
 
-/// The failure of a caller whose recording task has ended.
+/// The failure of a call to a recording task that has ended.
 fn recording_ended() -> Failure {
     Failure::new(
         ErrorCode::Internal,
@@ -208,7 +208,7 @@ impl Drafter {
         self.utterance.complete(&caller, &description, text).await
     }
 
-    /// Ends as interrupted a message whose handle was dropped without an end.
+    /// Ends a message whose handle was dropped before its end; the message counts as interrupted.
     async fn end_interrupted(mut self) -> EndedSpeech {
         self.draft().await;
         self.message.content = self.text.into();

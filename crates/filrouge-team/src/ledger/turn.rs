@@ -164,6 +164,7 @@ impl SessionWriter {
         progress: &mut Progress,
         is_last_word: bool,
     ) -> Result<(), Failure> {
+        // If the growing message has ended, this moves it to `progress.ended`.
         progress.is_speaking();
         let (Some(ended), Some(turn)) = (&mut progress.ended, &mut progress.turn) else {
             return Ok(());
@@ -189,7 +190,8 @@ impl SessionWriter {
         Ok(())
     }
 
-    /// The item of an ended message. A text that is too long for the ledger is cut, which is logged.
+    /// The item of an ended message. A text that is too long for the ledger is halved until the item fits; each cut is
+    /// logged.
     fn fitting_item(&self, ended: &mut EndedSpeech, channel: Channel) -> Result<ItemBody, Failure> {
         let limit = self.engine.limits().item_bytes;
         let mut item = to_item(&ended.message, channel, ended.error.as_ref())?;

@@ -149,8 +149,12 @@ impl Snapshots {
 
     /// Deletes the session's file of the other form: the plain one if files are encrypted now, else the encrypted one.
     fn remove_other_form(&self, snapshot: &SessionSnapshot) -> io::Result<()> {
-        let is_encrypted = self.seal.is_none();
-        let name = name::file_name(snapshot.created_at, &snapshot.session_id, is_encrypted);
+        let is_other_encrypted = self.seal.is_none();
+        let name = name::file_name(
+            snapshot.created_at,
+            &snapshot.session_id,
+            is_other_encrypted,
+        );
         match fs::remove_file(self.team_folder(&snapshot.team_id).join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),

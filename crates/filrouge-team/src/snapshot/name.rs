@@ -1,13 +1,13 @@
 //! File names for ids. Letters, digits, `.`, `_` and `-` are unchanged; all other bytes, and a leading dot, become
-//! `%XX`: no id yields `.` or `..`, leaves its folder or hides a file. A name longer than 120 bytes is cut and ends in
-//! `~` and 32 digits of the id's SHA-256, so that two ids never share a file.
+//! `%XX`: no id becomes `.` or `..`, a path outside the folder, or a hidden file. A name longer than 120 bytes is cut
+//! and ends in `~` and 32 digits of the id's SHA-256, so that two ids never share a file.
 
 use filrouge_types::Timestamp;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use sha2::{Digest, Sha256};
 
-/// The length in bytes up to which a name is not cut. Together with the time before it, the ending after it and the
-/// parts that a temporary file adds, it stays below the limits of file systems.
+/// The maximum length in bytes of a name that is not cut. With the time before it, the extension after it and the
+/// additions of a temporary file, it stays below the limits of file systems.
 const NAME_BYTES_MAX: usize = 120;
 
 /// The bytes that are escaped in a name.

@@ -1,4 +1,4 @@
-//! The schema of snapshot files: camelCase JSON, written as version 1.0. Every 1.x is read: unknown members are
+//! The schema of snapshot files: camelCase JSON, written as version 1.0. Every version 1.x is read: unknown members are
 //! ignored, speakers and addressees may have their older form (`roleId`, `roleName`, `roleTitle`), times may be
 //! milliseconds. `todos` are dropped (DESIGN §11).
 
@@ -226,14 +226,15 @@ pub(super) fn write(snapshot: &SessionSnapshot, out: impl Write) -> serde_json::
     serde_json::to_writer(out, &content)
 }
 
-/// The version of a file, which is read before the rest.
+/// The version of a file, which is read before its other members.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SchemaVersion {
     schema_version: Option<Box<str>>,
 }
 
-/// The problem of JSON that cannot be parsed: a truncated file, or `otherwise`.
+/// The problem of a file whose JSON cannot be parsed: [`Problem::Cut`] if the JSON ends too early, else the problem
+/// that `otherwise` builds from the parser's message.
 fn parse_problem(error: &serde_json::Error, otherwise: fn(String) -> Problem) -> Problem {
     match error.is_eof() {
         true => Problem::Cut,

@@ -8,7 +8,7 @@ use super::Seal;
 /// The cost of deriving a key from a passphrase: scrypt's work factor as an exponent of two, which takes about a
 /// second.
 const WORK_FACTOR: u8 = 18;
-/// The highest accepted work factor of a file that someone else has written.
+/// The highest accepted work factor of a file that someone else has written. Each step doubles the time to open it.
 const WORK_FACTOR_MAX: u8 = 22;
 
 /// Encrypts with a passphrase; each file written or read costs about a second.

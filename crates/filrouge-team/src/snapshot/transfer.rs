@@ -28,7 +28,8 @@ pub struct Offer {
     pub reason: OfferReason,
 }
 
-/// The files of a team, grouped by the result of an import.
+/// The files of a team that could be imported, and those that cannot: erased or unreadable. Files with nothing new are
+/// left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Importable {
     /// Files with content that the ledger lacks, newest first.
@@ -86,8 +87,8 @@ pub async fn importable(
             importable_files.unreadable = unreadable;
             files
         }
-        Err(folder) => {
-            importable_files.unreadable.push(folder);
+        Err(folder_warning) => {
+            importable_files.unreadable.push(folder_warning);
             return Ok(importable_files);
         }
     };

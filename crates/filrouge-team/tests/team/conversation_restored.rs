@@ -60,12 +60,15 @@ async fn a_session_continues_with_its_context_and_waits_for_the_first_human() {
     let team = team(folder.path(), TASK, &agents);
     let mut conversation =
         TestConversation::start(folder, team, Settings::default(), Some(restored())).unwrap();
-    let drift = vec![FormerSpeaker {
+    let former = vec![FormerSpeaker {
         id: "max".into(),
         name: "MAX".into(),
     }];
     let (events, state) = conversation.until_handed_over().await;
-    assert!(events.contains(&TeamEvent::Drift(drift)), "{events:?}");
+    assert!(
+        events.contains(&TeamEvent::FormerSpeakers(former)),
+        "{events:?}"
+    );
     assert_eq!(
         (state.status, state.waiting_for.as_deref()),
         (Status::Paused, Some("ada"))

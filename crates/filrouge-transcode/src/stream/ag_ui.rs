@@ -109,7 +109,7 @@ impl AgUi {
             "TOOL_CALL_RESULT" => {
                 let call = json::string_content(event.tool_call_id);
                 call.map(|call| {
-                    texts.record_result(call, event.content, None, event.message_id, out)
+                    texts.record_result(call, event.content, None, event.message_id, out);
                 })
                 .is_some()
             }

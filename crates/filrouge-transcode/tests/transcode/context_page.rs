@@ -81,11 +81,12 @@ fn code_words() -> BTreeSet<String> {
 }
 
 /// Single words in the code that do not occur in reports: words of parts, providers and formats.
-const OTHER: &str = "anthropic args assistant bedrock call_id claude code content covers data encrypted_content false \
-    file file_data file_id filename first_seq format function_call function_call_output gemini google gpt http https id \
-    image image_url input_text language last_seq link media_type message mime mime_type name ok openai pairs \
-    provider reasoning redaction refusal rs signature source summary system text thinking title tool \
-    tool_call tool_call_partial tool_result turn_status type url user vertex";
+const OTHER: &str = "answer anthropic args assistant bedrock call_id claude code content covers data encrypted_content false file \
+    file_data file_id filename first_seq format function_call function_call_output gemini google gpt http https id \
+    image image_url input_text language last_seq last_turns link max_tokens media_type message mime mime_type name \
+    ok openai pairs provider question reasoning redaction refusal role rs signature source summary system text \
+    thinking title tool tool_call tool_call_id tool_call_partial tool_result tool_use_id turn_id turn_status type \
+    url user value vertex";
 
 #[test]
 fn exactly_the_reasons_and_changes_of_the_code_are_documented() {

@@ -43,6 +43,7 @@ fn accepted_ids_are_kept() {
         let (messages, adapted, _) =
             render_turn(vec![user("q"), calls(vec![call(id, "f", vec![])])], format);
         let kept = labels(&messages, format)[0].0 == id;
+        // The pairs have the seqs of the adapted items: 1 is the question, 2 the call, 3 the call's result.
         let replaced = [(2, "call_id_replaced"), (3, "call_id_replaced")];
         assert_eq!(adapted, if kept { &[][..] } else { &replaced[..] });
         kept
@@ -85,7 +86,7 @@ fn duplicate_ids_become_distinct_from_all_recorded_ids() {
         let ids: HashSet<&str> = first_labels.iter().map(|(id, _)| id.as_str()).collect();
         assert_eq!(ids.len(), 4);
         assert_eq!(first_labels[0].0, "c");
-        // A recorded id that equals a derived one keeps its call.
+        // A call whose recorded id equals a derived one keeps its id; the derived one changes.
         let colliding = turn(
             3,
             vec![

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use filrouge_engine::anchor::{AnchorKeeper, AnchorState};
+use filrouge_engine::diagnosis::format_count;
 use filrouge_engine::keyfile;
 use filrouge_http::access::{AccessSettings, Authority};
 use filrouge_store::Ledger;
@@ -64,9 +65,9 @@ fn check_keyring(path: &Path) -> Check {
             Ok(0) => passed(
                 name,
                 format!(
-                    "key {} writes, {} in the ring",
+                    "key {} is used for new writes; the ring has {}",
                     ring.active(),
-                    ring.secrets().len()
+                    format_count(ring.secrets().len() as u64, "key")
                 ),
             ),
             _ => check(

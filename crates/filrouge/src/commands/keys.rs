@@ -10,7 +10,7 @@ use crate::cli::{Keys, NewKey};
 use crate::config::Config;
 use crate::exit::{NotFound, Usage, parse_option};
 use crate::moment::after;
-use crate::open::{IfMissing, record_has_keys, refuse_unverified, with};
+use crate::open::{IfMissing, refuse_unverified, remember_store_has_keys, with};
 use crate::output::{first_line, print_stderr, show, table};
 
 /// A key as JSON, without the hash of its secret.
@@ -54,7 +54,7 @@ async fn create(config: &Config, new: NewKey) -> anyhow::Result<()> {
         Ok(opened.engine.keys.create(caller, new).await?)
     });
     let (key, secret) = created.await?;
-    record_has_keys(config)?;
+    remember_store_has_keys(config)?;
     let secret = secret.expose();
     let mut output = key_json(&key);
     output["key"] = secret.into();

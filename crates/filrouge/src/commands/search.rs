@@ -55,7 +55,7 @@ fn print_totals(results: &Results) {
     let about = if results.exact { "" } else { "about " };
     match matches {
         0 if sessions > 0 => {
-            print_stderr(format_args!("{sessions} session{s}, found only by meaning"))
+            print_stderr(format_args!("{sessions} session{s}, found only by meaning"));
         }
         _ => print_stderr(format_args!(
             "{about}{matches} match{es} in {sessions} session{s}"

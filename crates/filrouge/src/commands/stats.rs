@@ -46,14 +46,16 @@ const ROWS: &[Row<Statistics>] = &[
     ("  reasoning", |s| s.tokens.reasoning.to_string()),
     ("  cache read", |s| s.tokens.cache_read.to_string()),
     ("  cache write", |s| s.tokens.cache_write.to_string()),
-    ("usage unknown", |s| s.usage_unknown.to_string()),
+    ("items with unreadable usage", |s| {
+        s.usage_unknown.to_string()
+    }),
     ("seconds", |s| {
         let millis = s.duration_ms.unwrap_or(0);
         format!("{}.{:03}", millis / 1000, millis % 1000)
     }),
 ];
 
-/// A table with one row for each of `rows`, and one column for each of `columns`: a name, and the sums that it shows.
+/// Builds a table with one row for each of `rows`, and one column for each of `columns`: a name, and its sums.
 /// `align_right` aligns the numbers to the right.
 pub(super) fn statistics_table<S>(
     rows: &[Row<S>],
@@ -76,6 +78,7 @@ pub(super) fn statistics_table<S>(
 
 fn write(out: &mut impl Write, statistics: &SessionStatistics) -> io::Result<()> {
     let total = &statistics.with_descendants;
+    // The last column is the sums with descendants, without items that one session copied from another.
     let sums = [
         ("OWN".to_owned(), &statistics.own),
         ("WITH DESCENDANTS".to_owned(), total),

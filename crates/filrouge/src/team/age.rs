@@ -1,4 +1,4 @@
-//! Formats the age of a moment.
+//! Formats a time relative to the present.
 
 use filrouge_types::Timestamp;
 use jiff::tz::TimeZone;

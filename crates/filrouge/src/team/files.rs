@@ -91,6 +91,7 @@ fn snapshot_files(snapshots: &Snapshots, sessions: &[SessionId]) -> io::Result<V
     let stem = |id: &SessionId| {
         let path = snapshots.file_path("", Timestamp::from_micros(0), id.as_str());
         let name = path.file_name()?.to_str()?;
+        // `0-` is the time of creation given above; the files of the session have other times.
         let stem = name.strip_prefix("0-")?;
         Some(stem.strip_suffix(".json").unwrap_or(stem).to_owned())
     };

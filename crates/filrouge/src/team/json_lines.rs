@@ -64,7 +64,7 @@ fn event_json(event: &TeamEvent) -> Value {
         TeamEvent::Closed(state) => state_event("closed", state),
         TeamEvent::TaskSet { task, by } => json!({ "event": "task", "task": task, "by": by }),
         TeamEvent::Warning(warning) => warning_json(warning),
-        TeamEvent::Drift(drift) => json!({ "event": "drift", "speakers": drift }),
+        TeamEvent::FormerSpeakers(speakers) => json!({ "event": "drift", "speakers": speakers }),
         TeamEvent::NotKept { content, failure } => {
             let (what, id) = match content {
                 UnrecordedContent::Begin => ("begin", None),

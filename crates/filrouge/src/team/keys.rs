@@ -113,6 +113,7 @@ impl KeyDecoder {
     fn decode(&mut self, byte: u8) -> Option<Key> {
         if !self.sequence.is_empty() {
             self.sequence.push(byte);
+            // `[` or `O` directly after Esc begins a longer sequence; a byte from 0x40 to 0x7e ends it.
             let is_introducer = self.sequence.len() == 2 && matches!(byte, b'[' | b'O');
             if !is_introducer && (0x40..=0x7e).contains(&byte) {
                 self.sequence.clear();

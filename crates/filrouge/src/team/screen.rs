@@ -16,9 +16,9 @@ const CLEAR: &str = "\r\u{1b}[K";
 
 /// The output of a conversation: agents' texts go to `out`, remarks to `remarks`. An interactive conversation uses
 /// stdout for both.
-pub(super) struct Screen<O, N> {
-    out: O,
-    remarks: N,
+pub(super) struct Screen<Out, Remarks> {
+    out: Out,
+    remarks: Remarks,
     words: &'static Words,
     style: Style,
     /// Whether a spinner is shown until an agent says something.
@@ -46,10 +46,10 @@ fn printable_text(text: &str) -> String {
     printable(&text.replace('\r', ""))
 }
 
-impl<O: Write, N: Write> Screen<O, N> {
+impl<Out: Write, Remarks: Write> Screen<Out, Remarks> {
     pub(super) fn new(
-        out: O,
-        remarks: N,
+        out: Out,
+        remarks: Remarks,
         words: &'static Words,
         style: Style,
         spinner_enabled: bool,
@@ -118,8 +118,8 @@ impl<O: Write, N: Write> Screen<O, N> {
                 self.error(&fill(self.words.agent_failed, &values))
             }
             TeamEvent::Warning(warning) => self.warning(warning),
-            TeamEvent::Drift(drift) => {
-                let names: Vec<_> = drift
+            TeamEvent::FormerSpeakers(speakers) => {
+                let names: Vec<_> = speakers
                     .iter()
                     .map(|speaker| printable(&speaker.name))
                     .collect();

@@ -2,7 +2,7 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signal that arrived.
+/// A signal that asks to stop a turn or the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StopRequest {
     /// SIGINT: Ctrl-C.
@@ -24,7 +24,7 @@ impl StopRequest {
     }
 }
 
-/// Receives these signals. After [`Self::install`], they no longer end the process.
+/// Receives the signals of [`StopRequest`]. After [`Self::install`], they no longer end the process.
 pub(super) struct Signals {
     interrupt: Signal,
     terminate: Signal,

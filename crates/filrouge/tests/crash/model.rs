@@ -183,7 +183,7 @@ impl<'a> Session<'a> {
                 assert!(*last <= ack.last_seq, "seqs {seqs:?} of {op:?}");
             }
             WriteKind::Append => {
-                assert_eq!((*first, *last), (ack.first_seq, ack.last_seq), "{op:?}")
+                assert_eq!((*first, *last), (ack.first_seq, ack.last_seq), "{op:?}");
             }
             // The last seq of a replay may include later items.
             _ if ack.replayed => assert_eq!(*first, ack.first_seq, "{op:?}"),

@@ -150,7 +150,7 @@ impl Writer {
             match op.kind {
                 WriteKind::Start => self.open.push(turn),
                 WriteKind::Complete | WriteKind::Replace | WriteKind::Finalize => {
-                    self.finalized.push(turn)
+                    self.finalized.push(turn);
                 }
                 WriteKind::Append if op.texts.iter().any(|t| t.channel == "final") => {
                     self.open.push(Turn {

@@ -322,7 +322,7 @@ fn logins_continue_after_a_kill() {
                     let body = complete_turn_json("login", "In?", "In.").to_string();
                     match ada.try_post(&format!("/{}/turns", name(n)), &body) {
                         Ok(response) => {
-                            drop(response.wrote(if response.status == 200 { 200 } else { 201 }))
+                            drop(response.wrote(if response.status == 200 { 200 } else { 201 }));
                         }
                         Err(_) => return,
                     }

@@ -8,7 +8,7 @@ use filrouge_testbed::{FaultProxy, Loss, Server};
 use filrouge_types::ErrorCode;
 
 use super::{put, retry_until_written, run_blocking, server, texts};
-use crate::servers::callers::{Workload, eventually, intact};
+use crate::servers::callers::{Workload, assert_intact, eventually};
 use crate::servers::{block_on, close, open, separate_server_options, start_turn};
 
 /// The last message of a write.
@@ -38,7 +38,7 @@ fn an_outcome_whose_answer_is_lost_is_found_in_the_log() {
             assert_eq!(ledger.health().read_only, None);
         }
         assert_eq!(texts(&*ledger).await, expected);
-        intact(&*ledger).await;
+        assert_intact(&*ledger).await;
         close(vec![ledger]).await;
     });
 }
@@ -125,7 +125,7 @@ fn an_unknown_outcome_is_reported_and_a_retry_finds_it() {
         }
         assert!(unknown > 0, "no outcome was unknown");
         assert_eq!(texts(&*ledger).await.len(), rounds);
-        intact(&*ledger).await;
+        assert_intact(&*ledger).await;
         close(vec![ledger]).await;
     });
 }
@@ -155,7 +155,7 @@ fn requests_over_a_network_that_drops_everything_fail() {
         proxy.release();
         assert_eq!(retry_until_written(&*ledger, turn, "k").await.0, 2);
         assert_eq!(texts(&*ledger).await, ["k"]);
-        intact(&*ledger).await;
+        assert_intact(&*ledger).await;
         close(vec![ledger]).await;
     });
 }

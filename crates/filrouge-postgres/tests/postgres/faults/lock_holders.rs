@@ -10,7 +10,7 @@ use tokio_postgres::{Client, NoTls};
 
 use super::{put, retry_until_written, texts};
 use crate::database;
-use crate::servers::callers::{eventually, intact};
+use crate::servers::callers::{assert_intact, eventually};
 use crate::servers::{block_on, close, open, separate_server_options, start_turn};
 
 /// The number of transactions that hold an advisory lock and wait for their client.
@@ -44,7 +44,7 @@ fn the_transaction_of_a_frozen_server_is_ended() {
         let mut expected: Vec<String> = (0..writing.written).map(|n| format!("k{n}")).collect();
         expected.extend([words, format!("k{}", writing.written)]);
         assert_eq!(texts(&*healthy).await, expected);
-        intact(&*frozen).await;
+        assert_intact(&*frozen).await;
         close(vec![healthy, frozen]).await;
     });
 }
@@ -127,7 +127,7 @@ fn waiting_for_a_busy_holder_is_bounded() {
         busy.await.unwrap();
         assert_eq!(retry_until_written(&*ledger, turn, "k").await, (2, false));
         assert_eq!(ledger.health().read_only, None);
-        intact(&*ledger).await;
+        assert_intact(&*ledger).await;
         close(vec![ledger]).await;
     });
 }

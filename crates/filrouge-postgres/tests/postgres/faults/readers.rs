@@ -12,7 +12,7 @@ use rand::Rng;
 use tokio::task::JoinSet;
 
 use crate::database;
-use crate::servers::callers::{eventually, intact};
+use crate::servers::callers::{assert_intact, eventually};
 use crate::servers::{block_on, close, open, separate_server_options, start_turn};
 
 /// The number of transactions left open.
@@ -45,7 +45,7 @@ fn a_query_that_panics_leaks_no_connection() {
             assert_eq!(session.last_seq, 1);
         }
         assert_none_left_open(&database).await;
-        intact(&*ledger).await;
+        assert_intact(&*ledger).await;
         close(vec![ledger]).await;
     });
 }
@@ -128,7 +128,7 @@ fn an_abandoned_call_does_not_affect_others() {
             ledger.turn(&tenant(n), &sid("s"), *turn).await.unwrap();
         }
         assert_none_left_open(&database).await;
-        intact(&*ledger).await;
+        assert_intact(&*ledger).await;
         close(vec![ledger]).await;
     });
 }

@@ -10,8 +10,8 @@ use filrouge_types::{ErrorCode, TurnId};
 
 use super::{durable_server, put, retry_until_written, texts};
 use crate::database;
-use crate::servers::callers::intact;
-use crate::servers::{block_on, close, open, separate_server_options, start_turn, two_servers};
+use crate::servers::callers::assert_intact;
+use crate::servers::{block_on, close, open, separate_server_options, start_turn, two_ledgers};
 
 /// A small file system for a server's tables.
 struct SmallDisk(PathBuf);
@@ -99,7 +99,7 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
         "CREATE DATABASE small TEMPLATE template0 TABLESPACE small",
     );
     block_on(async {
-        let ledgers = two_servers(&server.url("small"));
+        let ledgers = two_ledgers(&server.url("small"));
         let ledger = &*ledgers[0];
         let turn = start_turn(ledger, "s", "r").await.turn_id;
         let mut expected = fill(ledger, turn).await;
@@ -111,7 +111,7 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
         expected.push("again".to_owned());
         assert_eq!(ledger.health().read_only, None);
         assert_eq!(texts(ledger).await, expected);
-        intact(&*ledgers[1]).await;
+        assert_intact(&*ledgers[1]).await;
         close(ledgers).await;
     });
     drop(server);
@@ -152,7 +152,7 @@ fn a_transient_refusal_is_retried() {
             assert_eq!(ledger.health().read_only, None);
         }
         assert_eq!(texts(&*ledger).await, states);
-        intact(&*ledger).await;
+        assert_intact(&*ledger).await;
         close(vec![ledger]).await;
     });
 }
@@ -186,7 +186,7 @@ fn a_lasting_refusal_is_reported_with_its_code() {
             assert_eq!(ledger.health().read_only, None);
         }
         assert_eq!(texts(&*ledger).await, states.map(|(state, _)| state));
-        intact(&*ledger).await;
+        assert_intact(&*ledger).await;
         close(vec![ledger]).await;
     });
 }

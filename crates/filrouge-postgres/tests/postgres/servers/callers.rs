@@ -280,7 +280,7 @@ impl Workload {
             expected.assert_stored(&items(&**ledger, &expected.session).await);
         }
         for ledger in &self.ledgers {
-            intact(&**ledger).await;
+            assert_intact(&**ledger).await;
         }
         callers.iter().map(|caller| caller.refused).sum()
     }
@@ -305,7 +305,7 @@ async fn try_items(ledger: &dyn Ledger, session: &str) -> Result<Vec<Item>, Fail
 }
 
 /// Asserts that verification finds nothing.
-pub(crate) async fn intact(ledger: &dyn Ledger) {
+pub(crate) async fn assert_intact(ledger: &dyn Ledger) {
     let report = ledger.verify(None).await.unwrap();
     assert_eq!(report.findings, Vec::new());
     assert_eq!(report.verdict(), Verdict::Intact);

@@ -59,18 +59,18 @@ fn a_removed_session_is_found() {
         "session_agent",
         "checkpoint",
     ];
-    let gone = tables
+    let delete_rows = tables
         .map(|table| format!("DELETE FROM filrouge.{table} WHERE session_pk = $pk;"))
         .concat();
-    let gone = format!(
-        "{gone} DELETE FROM filrouge.head WHERE pk = $pk; DELETE FROM filrouge.session WHERE pk = $pk;"
+    let delete_rows = format!(
+        "{delete_rows} DELETE FROM filrouge.head WHERE pk = $pk; DELETE FROM filrouge.session WHERE pk = $pk;"
     );
-    run_case(&case("session gone", gone.clone(), "sit1an"));
+    run_case(&case("session gone", delete_rows.clone(), "sit1an"));
     for commits in [
         "commit_no <= (SELECT max(commit_no) FROM old.commit_log)",
         "true",
     ] {
-        let sql = format!("{gone} DELETE FROM filrouge.commit_log WHERE {commits}");
+        let sql = format!("{delete_rows} DELETE FROM filrouge.commit_log WHERE {commits}");
         run_case(&Case {
             confined: false,
             ..case("session gone, with its commits", sql, "sit1an")

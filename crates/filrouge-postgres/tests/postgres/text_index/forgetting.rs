@@ -259,12 +259,12 @@ fn a_realm_covers_all_its_shards() {
             };
             assert_eq!(keys(&index), ["s0", "s2"]);
             // Removes the first shard of the realm: the remaining ones and a new one still belong to the same realm.
-            let gone = filrouge_store::text_index::IndexUpdate::Removed((
+            let removal = filrouge_store::text_index::IndexUpdate::Removed((
                 b"r".as_slice().into(),
                 "s0".into(),
             ));
             index
-                .apply(&[gone, texts(&shard("r", "c"), "s9", &["apple"])], None)
+                .apply(&[removal, texts(&shard("r", "c"), "s9", &["apple"])], None)
                 .unwrap();
             assert_eq!(keys(&index), ["s2", "s9"]);
             let terms = filrouge_store::contract::text_index::all_words(&["apple"]);

@@ -5,7 +5,8 @@ use filrouge_store::verify::Verdict;
 
 const PK: &str = "(SELECT pk FROM session WHERE session_id = 'victim')";
 
-/// Changes each byte of `column` in turn; while it is changed, the operations `letters` must be refused.
+/// Changes each byte of `column` in turn. While it is changed, the operations in `letters` must be refused, for example
+/// `s`, which reads the session's record (see `OPERATIONS` in tamper.rs).
 async fn flip(
     world: &World,
     f: &Fixture,
@@ -70,6 +71,7 @@ fn every_stored_byte_is_authenticated() {
         let f = super::fixture_at(&world.path(), super::keyring());
         let record =
             "id = (SELECT record_id FROM record_key WHERE session_pk = $pk AND first_seq = 1)";
+        // `i` reads the items, `t` the turns, `1` the first turn; `a` appends to the open turn, `n` starts a new one.
         flip(&world, &f, "record", "head", record, "it1", false).await;
         flip(&world, &f, "record", "body", record, "it1", true).await;
         flip(&world, &f, "head", "data", "pk = $pk", "sit1an", false).await;

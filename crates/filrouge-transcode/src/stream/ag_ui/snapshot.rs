@@ -95,7 +95,7 @@ fn record_message(raw: &RawValue, texts: &mut Texts, out: &mut Transcript) {
         Some(text) => texts.record_complete_message(id, role, text, out),
         // A list of parts, or an activity's object.
         None if json::non_null(message.content).is_some_and(|c| c != "\"\"") => {
-            out.unknown(raw.get())
+            out.unknown(raw.get());
         }
         None => {}
     }

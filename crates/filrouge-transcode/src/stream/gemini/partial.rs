@@ -1,20 +1,22 @@
-//! Call arguments that arrive in pieces (Vertex, `streamFunctionCallArguments`): each piece names its member, and a
-//! text may be split over several.
+//! Call arguments that arrive in fragments (Vertex, `streamFunctionCallArguments`): each fragment names its member, and
+//! a text may be split over several.
 
 use filrouge_engine::stream::{PieceId, Transcript};
 
 use crate::stream::json::{self, Raw};
 
 json::members! {
-    /// A piece of the arguments.
+    /// A fragment of the arguments.
     #[serde(rename_all = "camelCase")]
-    Arg {
+    Fragment {
         json_path, string_value, number_value, bool_value, will_continue: Option<bool>,
     }
 }
 
-/// The arguments of a call while they arrive.
+/// The arguments of a call while they arrive. They are written as the content of a JSON string, so quotes and texts are
+/// escaped once more.
 pub(super) struct PartialArgs {
+    /// The transcript's piece for the whole call, to which all fragments are added.
     pub(super) piece: PieceId,
     /// The member whose text is incomplete.
     open_member: Option<String>,
@@ -31,12 +33,13 @@ impl PartialArgs {
         }
     }
 
-    /// Decodes a piece of the arguments. A piece of a nested member, or of an unknown form, is kept separately from the
-    /// arguments.
+    /// Decodes a fragment of the arguments. A fragment of a nested member, or of an unknown form, is kept separately,
+    /// in the list `partial_args`.
     pub(super) fn add(&mut self, raw: &str, out: &mut Transcript) {
-        let arg = json::read::<Arg<'_>>(raw);
-        let known = arg.and_then(|arg| Some((member_name(arg.json_path)?, arg)));
-        let Some((name, arg)) = known else {
+        let fragment = json::read::<Fragment<'_>>(raw);
+        let named =
+            fragment.and_then(|fragment| Some((member_name(fragment.json_path)?, fragment)));
+        let Some((name, fragment)) = named else {
             return out.add_to_list(self.piece, "partial_args", json::storable(raw));
         };
         if self.open_member.as_deref() != Some(name) {
@@ -49,19 +52,20 @@ impl PartialArgs {
             out.push(self.piece, separator);
             out.push(self.piece, &json::escape_text(&format!("\"{name}\":")));
         }
-        if let Some(text) = json::string_content(arg.string_value) {
+        if let Some(text) = json::string_content(fragment.string_value) {
             if self.open_member.is_none() {
                 out.push(self.piece, r#"\""#);
             }
             out.push(self.piece, &json::escape_text(text));
             self.open_member = Some(name.to_owned());
-            if arg.will_continue != Some(true) {
+            if fragment.will_continue != Some(true) {
                 self.close_text(out);
             }
             return;
         }
         self.close_text(out);
-        let value = json::non_null(arg.number_value).or_else(|| json::non_null(arg.bool_value));
+        let value =
+            json::non_null(fragment.number_value).or_else(|| json::non_null(fragment.bool_value));
         out.push(self.piece, &json::escape_text(value.unwrap_or("null")));
     }
 

@@ -107,9 +107,13 @@ impl Calls {
         };
         let call = self.calls.get(at)?;
         let is_other = match (id, name) {
+            // A complete header: another id begins another call, even at the same index.
             (Some(id), Some(_)) => !call.is_id_generated && call.id != id,
+            // Without a name, the id decides only if there is no index.
             (Some(id), None) => index.is_none() && !call.is_id_generated && call.id != id,
+            // Without an index and an id, a name begins a call.
             (None, Some(_)) => index.is_none(),
+            // Only more arguments of the same call.
             (None, None) => false,
         };
         (!is_other).then_some(at)

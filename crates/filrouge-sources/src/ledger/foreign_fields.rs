@@ -1,5 +1,5 @@
-//! The importers' notes in an item's metadata: fields of a foreign message or part that have no equivalent in an item.
-//! They restore an imported history to the form in which its program wrote it.
+//! The foreign fields in the metadata of an imported item: fields of another program's message or part that have no
+//! equivalent in an item. They restore an imported history to the form in which its program wrote it.
 
 use filrouge_types::Item;
 use serde::Deserialize;
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::{Changes, Role};
 
-/// The notes of one item.
+/// The foreign fields of one item.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Notes {
+pub(super) struct ForeignFields {
     /// The fields of the message; only the message's first item has them.
     pub(super) message: Option<Value>,
     /// Fields of the part that the item lacks.
@@ -19,16 +19,17 @@ pub(super) struct Notes {
     state: Value,
 }
 
-impl Notes {
+impl ForeignFields {
     pub(super) fn read(item: &Item) -> Self {
         #[derive(Default, Deserialize)]
         struct Metadata {
-            #[serde(default, alias = "claude_code", alias = "codex")]
-            opencode: Notes,
+            // Each program's importer writes them under the program's name.
+            #[serde(default, rename = "opencode", alias = "claude_code", alias = "codex")]
+            fields: ForeignFields,
         }
         let metadata = item.body.metadata.as_ref();
         let read = metadata.and_then(|text| serde_json::from_str::<Metadata>(text.as_str()).ok());
-        read.unwrap_or_default().opencode
+        read.unwrap_or_default().fields
     }
 
     /// Whether the program injected the text.
@@ -69,9 +70,9 @@ impl Notes {
 }
 
 /// The fields of a message, as its program recorded them.
-pub(super) struct MessageNotes<'a>(pub(super) &'a Value);
+pub(super) struct ForeignMessage<'a>(pub(super) &'a Value);
 
-impl MessageNotes<'_> {
+impl ForeignMessage<'_> {
     pub(super) fn text(&self, pointer: &str) -> Option<Box<str>> {
         text(self.0, pointer)
     }
