@@ -200,7 +200,7 @@ impl Recorder {
     /// Ends the recording: no more bytes follow. Returns the turn in its final state.
     ///
     /// # Errors
-    /// As [`Recording::refused`].
+    /// As [`Recording::handle_refusal`].
     pub async fn end(mut self) -> Result<Written<Turn>, Failure> {
         self.decoder.end();
         self.recording.end(self.decoder.transcript_mut()).await
@@ -210,7 +210,7 @@ impl Recorder {
     /// does. Returns the turn in its final state.
     ///
     /// # Errors
-    /// As [`Recording::refused`].
+    /// As [`Recording::handle_refusal`].
     pub async fn give_up(mut self, why: GiveUp) -> Result<Written<Turn>, Failure> {
         let ended = match why {
             GiveUp::Interrupted if !self.has_ended() => {
@@ -230,7 +230,7 @@ impl Recorder {
     /// turn.
     ///
     /// # Errors
-    /// As [`Recording::refused`].
+    /// As [`Recording::handle_refusal`].
     pub async fn continue_after(
         self: Box<Self>,
         written: Result<(), Failure>,
@@ -295,7 +295,7 @@ impl Recorder {
 /// ```
 ///
 /// # Errors
-/// As [`filrouge_engine::Streams::record`] and [`Recording::refused`]; `session_erased`.
+/// As [`filrouge_engine::Streams::record`] and [`Recording::handle_refusal`]; `session_erased`.
 pub async fn record<S, B, E>(
     engine: &Arc<Engine>,
     caller: &Caller,
