@@ -135,7 +135,7 @@ impl Readers {
         let (verified, newest, session) = loop {
             let verified = self.store_state.log.newest();
             match borrowed.begin(driver, self.transaction_timeout, lookup.as_ref()) {
-                // A malformed newest commit counts as missing: `compare_newest` then reports that commits were removed.
+                // A malformed newest commit counts as missing: the verified log then reports that commits were removed.
                 Ok((newest, session)) => {
                     break (
                         verified,
