@@ -4,7 +4,7 @@ Reads JSON lines on stdin, one answer each: {"format": ..., "stream": ..., "stat
 "drop": ...}. `stream` is whether the SDK requests a stream, `type` the content type. A chunk is text in which each
 character is a byte. With `drop`, the connection is closed after the chunks, without the end that HTTP requires. An
 upstream on loopback sends each answer, every chunk as one HTTP chunk. Prints one JSON line {"line": n, "way": ...,
-"told": ...} for each way in which the SDK can read it, n counted from 1, and {"read": n} as the last line.
+"report": ...} for each way in which the SDK can read it, n counted from 1, and {"read": n} as the last line.
 """
 
 import json
@@ -22,7 +22,7 @@ import anthropic
 import openai
 from google import genai
 from readers import READERS
-from told import Told, described
+from report import StreamReport, described
 
 
 class Upstream:
@@ -87,12 +87,12 @@ def main():
     for number, scenario in enumerate(scenarios):
         ways = READERS[scenario["format"], scenario["stream"]]
         for way, read in ways.items():
-            told = Told()
+            report = StreamReport()
             try:
-                read(clients, f"scenario-{number}", told)
+                read(clients, f"scenario-{number}", report)
             except Exception as error:
-                told.error = described(error)
-            print(json.dumps({"line": number + 1, "way": way, "told": told.as_json()}))
+                report.error = described(error)
+            print(json.dumps({"line": number + 1, "way": way, "report": report.as_json()}))
     print(json.dumps({"read": len(scenarios)}))
     return 0
 

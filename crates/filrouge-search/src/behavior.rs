@@ -259,7 +259,7 @@ fn invalid_queries_are_refused_with_a_position() {
     assert!(error_message("/(?:\\w{100}){100}/").contains("too large"));
     assert!(error_message(&format!("/{}a{}/", "(".repeat(60), ")".repeat(60))).contains("nest"));
     assert!(error_message("  ").contains("query is empty"));
-    assert!(error_message("-x").contains("something to look for"));
+    assert!(error_message("-x").contains("something to search for"));
     for invalid in [
         SearchRequest {
             limit: 501,

@@ -94,7 +94,7 @@ impl ExcerptBuilder<'_> {
         self.excerpt(passage, (0, cut))
     }
 
-    /// Builds the excerpts of a text as it is written or, with `unescaped`, of the text with its JSON escapes resolved.
+    /// Builds the excerpts of the original text or, with `unescaped`, of the text with its JSON escapes resolved.
     /// `remaining` is used as in [`ExcerptBuilder::cut_piece`].
     fn cut(
         &self,

@@ -149,7 +149,7 @@ fn filters_of_the_query_and_of_the_fields_both_apply() {
     assert!(
         error("-tool:bash")
             .to_string()
-            .contains("something to look for")
+            .contains("something to search for")
     );
 }
 

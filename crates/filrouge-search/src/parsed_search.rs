@@ -42,7 +42,7 @@ impl<'s> ParsedSearch<'s> {
             let text = if query.terms.is_empty() && query.conditions.is_empty() {
                 "the query is empty: give words, a \"phrase\" or /regex/ to look for, or a filter"
             } else {
-                "the query only says what must be absent: give something to look for as well, or a filter; \
+                "the query only says what must be absent: give something to search for as well, or a filter; \
                  in quotes, \"-word\" is searched for"
             };
             return Err(InvalidQuery::new(1, text));

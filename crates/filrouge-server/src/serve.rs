@@ -12,7 +12,7 @@ use crate::webhooks::Webhooks;
 
 /// How often the sweep checks for turns with abandoned streams.
 const SWEEP_STREAMS_EVERY: Duration = Duration::from_secs(5);
-/// In one of this many checks, the sweep looks for all abandoned turns, not only for those with streams.
+/// In one of this many checks, the sweep searches for all abandoned turns, not only for those with streams.
 const SWEEP_EVERY: u32 = 6;
 /// How long recordings may take to end after the last connection was closed. This is longer than a write waits for a
 /// store that does not answer.

@@ -302,7 +302,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         Ok(None)
     }
 
-    /// Like [`Self::find_turn`], without the checks that count all turn rows and look for the turn in other sessions.
+    /// Like [`Self::find_turn`], without the checks that count all turn rows and search other sessions for the turn.
     /// The start of a turn calls it, because the turn is nearly always new (P8).
     pub(crate) fn stored_turn(
         &self,

@@ -55,7 +55,7 @@ fn describe_error<T: IntoParams>(name: &str, message: &str, query: &str) -> (Str
     let mut pairs = form_urlencoded::parse(query.as_bytes());
     let has_space = pairs.any(|(key, value)| key == name && value.contains(' '));
     let hint = match error.valid_values {
-        _ if has_space => "a + in a query stands for a space: write + as %2B".to_owned(),
+        _ if has_space => "a + in a query means a space: write + as %2B".to_owned(),
         Some(values) => format!("known: {values}"),
         None if is_time::<T>(name) => {
             "write a time such as 2027-01-31T00:00:00Z; in a query the + of +01:00 is %2B"
@@ -336,7 +336,7 @@ mod tests {
             (
                 "since=2026-11-21T09:30:00+01:00",
                 "since: not an RFC 3339 time such as 2026-11-21T09:30:00Z",
-                "a + in a query stands for a space: write + as %2B",
+                "a + in a query means a space: write + as %2B",
             ),
         ] {
             let refused = parse(query).unwrap_err();

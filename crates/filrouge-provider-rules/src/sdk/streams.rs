@@ -11,7 +11,7 @@ use crate::Provider;
 const FILES: &[(&str, &str)] = &[
     ("streams.py", include_str!("../../sdk/streams.py")),
     ("readers.py", include_str!("../../sdk/readers.py")),
-    ("told.py", include_str!("../../sdk/told.py")),
+    ("report.py", include_str!("../../sdk/report.py")),
 ];
 
 /// An answer of a provider, as the server on loopback sends it.
@@ -41,7 +41,7 @@ pub struct Reading {
     pub method: String,
     /// The data that the SDK returned, up to the end of the answer or an error: `text`, `refusal`, `thoughts`, `calls`,
     /// `others`, `finish`, `usage`, `counts` (tokens of input, output, reasoning, cache read and cache write, without
-    /// overlap), `model` and `error`. `Told` in `sdk/told.py` defines them.
+    /// overlap), `model` and `error`. `StreamReport` in `sdk/report.py` defines them.
     pub reported: Value,
 }
 
@@ -95,7 +95,7 @@ fn parse_readings(stdout: &[u8], answers: usize) -> Result<Vec<Reading>, SdkErro
             answer,
             method: method.ok_or_else(unexpected)?.to_owned(),
             reported: value
-                .get_mut("told")
+                .get_mut("report")
                 .map(Value::take)
                 .ok_or_else(unexpected)?,
         });
@@ -112,7 +112,7 @@ fn parse_readings(stdout: &[u8], answers: usize) -> Result<Vec<Reading>, SdkErro
 mod tests {
     use super::*;
 
-    const READING: &str = "{\"line\": 1, \"way\": \"events\", \"told\": {\"text\": \"a\"}}\n";
+    const READING: &str = "{\"line\": 1, \"way\": \"events\", \"report\": {\"text\": \"a\"}}\n";
 
     #[test]
     fn missing_and_surplus_readings_are_errors() {

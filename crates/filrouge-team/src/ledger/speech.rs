@@ -14,7 +14,7 @@ use super::session_lease::SessionLease;
 use crate::message::{Cut, Message};
 use crate::record::{AgentError, Speech};
 
-/// The maximum number of inputs that wait for the recording task; while so many wait, `append` waits too.
+/// The maximum number of inputs that wait for the recording task; while the queue is full, `append` waits, too.
 const INPUTS_MAX: usize = 64;
 
 /// An agent's message that has ended and is not an item yet: its channel depends on what follows it.

@@ -183,7 +183,7 @@ fn compare_end(
     recorded: &Recorded,
 ) -> Result<(), String> {
     let error = &sdk["error"];
-    let finish = sdk["finish"].as_str().filter(|_| error["kind"] != "told");
+    let finish = sdk["finish"].as_str().filter(|_| error["kind"] != "report");
     if let Some(reason) = finish {
         return compare_finish(delivery.scenario.provider, reason, recorded);
     }
@@ -196,7 +196,7 @@ fn compare_end(
     same("status", Some(TurnStatus::Failed), recorded.status)?;
     let (code, source) = (&*failed.code, &*failed.source);
     match (error["kind"].as_str(), delivery.ending) {
-        (Some("told"), _) => compare_error(delivery.scenario, error, failed),
+        (Some("report"), _) => compare_error(delivery.scenario, error, failed),
         (Some("broken"), Ending::Lost(_)) => {
             same("error", ("client_gone", "client"), (code, source))
         }

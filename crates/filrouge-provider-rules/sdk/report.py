@@ -12,7 +12,7 @@ TOLD = (openai.APIError, anthropic.APIError, genai.errors.APIError)
 UNREADABLE = (json.JSONDecodeError, genai.errors.UnknownApiResponseError)
 
 
-class Told:
+class StreamReport:
     """The content that an SDK has read so far."""
 
     def __init__(self):
@@ -68,7 +68,7 @@ def described(error):
     elif isinstance(error, UNREADABLE):
         kind = "unreadable"
     elif isinstance(error, TOLD):
-        kind = "told"
+        kind = "report"
     else:
         raise error
     body = getattr(error, "body", None) or getattr(error, "details", None)
