@@ -33,7 +33,7 @@ def elements(raw, first, between, end):
     need(raw == "[]" or raw[at:] == end, "the list does not end here")
     return found
 
-# How values are written as bytes: docs/format.md, "Notation", "Fields" and "Events".
+# How values are written as bytes: docs/format.md, "Notation", "Fields" and "Turn events".
 def sha(data): return hashlib.sha256(data).digest()
 def lp(data): return len(data).to_bytes(8, "big") + data
 def num(n): return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + num(n >> 7)

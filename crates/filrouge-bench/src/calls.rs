@@ -1,5 +1,6 @@
-//! `calls`: live calls. Compares the resume of a long session with a short one, a resume over HTTP with one indexed
-//! read, and the commits of a webhook with and without lease and checkpoint; also computes key figures of many events.
+//! `calls`: live calls. Compares the resume of a long session with a short one, a resume over HTTP with one read and one
+//! write of the database, and the commits of a webhook with and without lease and checkpoint; also computes key figures
+//! of many events.
 
 mod commits;
 mod events;

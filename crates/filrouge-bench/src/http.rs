@@ -1,4 +1,4 @@
-//! `http32`: the built program over HTTP, compared with the library in the same run.
+//! `http32`: the built program over HTTP, compared with the bare program and with the library in the same run.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -8,34 +8,12 @@ use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
 use crate::Setup;
-use crate::append::{library_concurrent, library_single};
+use crate::append::{BareProgram, library_single};
 use crate::report::{Line, Section, Target, load_average};
-use crate::stats::{Leg, Series, cpu_seconds};
+use crate::stats::{Leg, Series, cpu_seconds, median};
 
-/// The cores of the server and of its clients in pinned legs.
-const SERVER_CORE: &str = "0";
-const CLIENT_CORE: &str = "1";
-
-/// A command that runs on `core`, if one is given.
-fn command(program: &Path, core: Option<&str>) -> Command {
-    match core {
-        Some(core) => {
-            let mut command = Command::new("taskset");
-            command.args(["-c", core]).arg(program);
-            command
-        }
-        None => Command::new(program),
-    }
-}
-
-fn pinning_works() -> bool {
-    [SERVER_CORE, CLIENT_CORE].iter().all(|core| {
-        Command::new("taskset")
-            .args(["-c", core, "true"])
-            .output()
-            .is_ok_and(|o| o.status.success())
-    })
-}
+/// The number of connections of the clients.
+const CONNECTIONS: usize = 32;
 
 /// The filrouge program: the one that `--binary` names, or one built by the cargo that runs this benchmark.
 pub(crate) fn binary(setup: &Setup) -> Result<PathBuf> {
@@ -65,20 +43,15 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    fn start(setup: &Setup, binary: &Path, core: Option<&str>) -> Result<Self> {
+    fn start(setup: &Setup, binary: &Path) -> Result<Self> {
         let dir = setup.dir()?;
         let store = format!("sqlite:{}", dir.path().join("filrouge.db").display());
-        Self::start_on(binary, core, dir, &store)
+        Self::start_on(binary, dir, &store)
     }
 
     /// Starts a server on the store at `store`, with keyring and anchor in `dir`.
-    pub(crate) fn start_on(
-        binary: &Path,
-        core: Option<&str>,
-        dir: TempDir,
-        store: &str,
-    ) -> Result<Self> {
-        let mut child = command(binary, core)
+    pub(crate) fn start_on(binary: &Path, dir: TempDir, store: &str) -> Result<Self> {
+        let mut child = Command::new(binary)
             .args(["serve", "--listen", "127.0.0.1:0", "--store", store])
             .env("HOME", dir.path())
             .env("FILROUGE_KEYRING", dir.path().join("keyring.json"))
@@ -106,16 +79,18 @@ impl Server {
     }
 
     /// Runs the clients in a separate process.
-    fn run_clients(&self, core: Option<&str>, connections: usize, turns: usize) -> Result<Leg> {
-        let mut child = command(&std::env::current_exe()?, core);
-        child.args(["child-load", "--address", &self.address]);
-        child.args([
-            "--connections",
-            &connections.to_string(),
-            "--turns",
-            &turns.to_string(),
-        ]);
-        run_leg(child)
+    fn run_clients(&self, connections: usize, turns: usize) -> Result<Leg> {
+        let out = Command::new(std::env::current_exe()?)
+            .args(["child-load", "--address", &self.address])
+            .args(["--connections", &connections.to_string()])
+            .args(["--turns", &turns.to_string()])
+            .output()?;
+        ensure!(
+            out.status.success(),
+            "{}",
+            String::from_utf8_lossy(&out.stderr)
+        );
+        Ok(serde_json::from_slice(&out.stdout)?)
     }
 
     /// The CPU time that the server has used so far, in seconds.
@@ -132,147 +107,60 @@ impl Drop for Server {
     }
 }
 
-/// Runs a child process that prints the results of a leg as JSON.
-fn run_leg(mut child: Command) -> Result<Leg> {
-    let out = child.output()?;
-    ensure!(
-        out.status.success(),
-        "{}",
-        String::from_utf8_lossy(&out.stderr)
-    );
-    Ok(serde_json::from_slice(&out.stdout)?)
-}
-
-/// Runs the library with its callers, all on one core.
-fn pinned_library(setup: &Setup, turns: usize) -> Result<Leg> {
-    let mut child = command(&std::env::current_exe()?, Some(SERVER_CORE));
-    child
-        .args(["child-library", "--turns", &turns.to_string(), "--dir"])
-        .arg(&setup.root);
-    run_leg(child)
-}
-
-/// The legs of one placement of server and clients.
-struct PlacementSeries {
-    many: Series,
-    one: Series,
-    library: Series,
-    library_single: Series,
-}
-
-/// Runs the legs of one placement, `pinned` to cores or not.
-async fn run_pair(
-    setup: &Setup,
-    binary: &Path,
-    pinned: bool,
-    series: &mut PlacementSeries,
-) -> Result<()> {
-    let (turns, turns_of_one) = (setup.size(250, 8), setup.size(1000, 20));
-    let on_core = |core| pinned.then_some(core);
-    let server = Server::start(setup, binary, on_core(SERVER_CORE))?;
-    series
-        .many
-        .legs
-        .push(server.run_clients(on_core(CLIENT_CORE), 32, turns)?);
-    series
-        .one
-        .legs
-        .push(server.run_clients(on_core(CLIENT_CORE), 1, turns_of_one)?);
-    drop(server);
-    series.library.legs.push(if pinned {
-        pinned_library(setup, turns)?
-    } else {
-        library_concurrent(setup.dir()?.path(), 32, turns).await?
-    });
-    if !pinned {
-        series
-            .library_single
-            .legs
-            .push(library_single(setup.dir()?.path(), turns_of_one).await?);
-    }
-    Ok(())
-}
-
-/// The series of one placement, without legs.
-fn empty_series(placement: &str) -> PlacementSeries {
-    PlacementSeries {
-        many: Series::new(format!("HTTP, 32 connections, {placement}")),
-        one: Series::new(format!("HTTP, 1 connection, {placement}")),
-        library: Series::new(format!("library, 32 tasks, {placement}")),
-        library_single: Series::new(format!("library, 1 session, {placement}")),
-    }
-}
-
 /// `http32`.
 pub(crate) async fn http(setup: &Setup) -> Result<Section> {
     let before = load_average();
     let binary = binary(setup)?;
-    let can_pin = pinning_works();
-    let (mut pinned, mut unpinned) = (empty_series("pinned"), empty_series("unpinned"));
+    let (turns, turns_of_one) = (setup.size(250, 8), setup.size(1000, 20));
+    let mut bare = BareProgram::new();
+    let mut many = Series::new("HTTP, 32 connections, unpinned");
+    let mut one = Series::new("HTTP, 1 connection, unpinned");
+    let mut library = Series::new("library, 1 session, unpinned");
+    // The server's CPU time per turn with many connections, µs.
+    let mut cpu = Vec::new();
     for _ in 0..setup.pairs {
-        run_pair(setup, &binary, false, &mut unpinned).await?;
-        if can_pin {
-            run_pair(setup, &binary, true, &mut pinned).await?;
-        }
+        bare.run(setup, CONNECTIONS, turns).await?;
+        let server = Server::start(setup, &binary)?;
+        let idle_cpu = server.cpu_seconds()?;
+        many.legs.push(server.run_clients(CONNECTIONS, turns)?);
+        let used = server.cpu_seconds()? - idle_cpu;
+        cpu.push(used * 1e6 / (CONNECTIONS * turns) as f64);
+        one.legs.push(server.run_clients(1, turns_of_one)?);
+        drop(server);
+        let leg = library_single(setup.dir()?.path(), turns_of_one).await?;
+        library.legs.push(leg);
     }
-    let rate: fn(&Leg) -> f64 = |l| l.per_s;
-    let half_target = Target::AtLeast(0.5);
-    let mut lines = Vec::new();
-    if can_pin {
-        lines.push(Line::series(
-            "server on its own core / library unpinned",
-            (&pinned.many, &unpinned.library),
-            rate,
-            half_target,
+    let cpu = median(cpu);
+    let lines = vec![
+        Line::series(
+            "32 connections / the bare program, turns a second",
+            (&many, bare.best()?),
+            |l| l.per_s,
+            Target::AtLeast(0.6),
             "/s",
-        ));
-        lines.push(Line::series(
-            "server on its own core / library with its callers on one core",
-            (&pinned.many, &pinned.library),
-            rate,
-            Target::Shown,
-            "/s",
-        ));
-    }
-    lines.push(Line::series(
-        "both unpinned",
-        (&unpinned.many, &unpinned.library),
-        rate,
-        half_target,
-        "/s",
-    ));
-    lines.push(Line::series(
-        "1 connection / library, p50",
-        (&unpinned.one, &unpinned.library_single),
-        |l| l.p50,
-        Target::Shown,
-        "µs",
-    ));
-    let placement = if can_pin {
-        format!(
-            "pinned: server on core {SERVER_CORE}, clients on core {CLIENT_CORE} (taskset); library pinned: all on core {SERVER_CORE}"
-        )
-    } else {
-        "not pinned: taskset does not work here".to_owned()
-    };
+        ),
+        Line::of_builds(
+            "32 connections, CPU time of the server per turn, µs",
+            cpu,
+            Target::AtMost(0.55),
+            format!("{cpu:.0} µs"),
+        ),
+        Line::series(
+            "1 connection / library, p50",
+            (&one, &library),
+            |l| l.p50,
+            Target::AtMost(1.2),
+            "µs",
+        ),
+    ];
     let notes = vec![
-        placement,
-        "one complete turn per POST, keep-alive; the clients share the machine with the server"
-            .to_owned(),
+        "one complete turn per POST, keep-alive; server and clients share all cores".to_owned(),
+        "limit of 32 connections: the bare program of append32, in the same process as its 32 callers, best layout by turns a second".to_owned(),
     ];
-    let mut series = vec![
-        unpinned.many,
-        unpinned.one,
-        unpinned.library,
-        unpinned.library_single,
-    ];
-    if can_pin {
-        series.extend([pinned.many, pinned.one, pinned.library]);
-    }
     Ok(Section {
         name: "http32",
         lines,
-        series,
+        series: [vec![many, one, library], bare.into_series()].concat(),
         notes,
         load: (before, load_average()),
     })

@@ -13,12 +13,15 @@ mod fuzz;
 mod hot;
 mod http;
 mod load;
+mod open;
 mod postgres;
+mod processes;
 mod product;
 mod raw;
 mod reads;
 mod report;
 mod search;
+mod sessions;
 mod size;
 mod sources;
 mod stats;
@@ -76,12 +79,16 @@ enum Workload {
     All,
     /// Complete turns to one session, one call each
     Append1,
-    /// Complete turns to 32 sessions at once
+    /// Turns to 32 sessions at once, complete and in three calls
     Append32,
+    /// Eight processes on one SQLite file, compared with one process
+    Processes,
     /// The program over HTTP
     Http32,
-    /// Turns through PostgreSQL, compared with pgbench running the same statements
+    /// Turns through PostgreSQL, compared with a lean client that inserts the same rows; several servers
     Postgres,
+    /// The time to open a store of 100,000 sessions
+    Open,
     /// Redis in front: the newest 20 turns compared with LRANGE, durable turns with and without it, and memory
     Hot {
         /// The number of turns of anonymous sessions, for memory
@@ -136,10 +143,16 @@ enum Workload {
         #[arg(long)]
         turns: usize,
     },
-    /// Part of http32: the library, in a separate process
+    /// Part of processes: one of the processes
     #[command(hide = true)]
-    ChildLibrary {
-        /// The number of turns in each session
+    ChildWriter {
+        /// The folder of the store
+        #[arg(long)]
+        store: PathBuf,
+        /// The number of the session
+        #[arg(long)]
+        session: usize,
+        /// The number of its turns
         #[arg(long)]
         turns: usize,
     },
@@ -186,8 +199,10 @@ async fn measure(setup: &Setup, workload: &Workload) -> Result<Section> {
     match workload {
         Workload::Append1 => append::append1(setup).await,
         Workload::Append32 => append::append32(setup).await,
+        Workload::Processes => processes::processes(setup).await,
         Workload::Http32 => http::http(setup).await,
         Workload::Postgres => postgres::postgres(setup).await,
+        Workload::Open => open::open(setup).await,
         Workload::Hot { turns, part } => hot::hot(setup, *turns, *part).await,
         Workload::Calls => calls::calls(setup).await,
         Workload::Last20 => reads::last20(setup).await,
@@ -206,14 +221,16 @@ async fn measure(setup: &Setup, workload: &Workload) -> Result<Section> {
 /// Runs the chosen workloads and prints their results.
 async fn run_and_print(setup: &Setup, command: &Workload, json: bool) -> Result<()> {
     use Workload::{
-        Append1, Append32, Calls, Context, Decode, Flat, Hot, Http32, Last20, Postgres, Readall,
-        Search, Size, Sources, Team,
+        Append1, Append32, Calls, Context, Decode, Flat, Hot, Http32, Last20, Open, Postgres,
+        Processes, Readall, Search, Size, Sources, Team,
     };
     let all = [
         Append1,
         Append32,
+        Processes,
         Http32,
         Postgres,
+        Open,
         Hot {
             turns: hot::TURNS,
             part: None,
@@ -291,9 +308,11 @@ fn main() -> Result<()> {
         .build()?;
     runtime.block_on(async {
         match &command {
-            Workload::ChildLibrary { turns } => {
-                write_json(&append::library_concurrent(setup.dir()?.path(), 32, *turns).await?)
-            }
+            Workload::ChildWriter {
+                store,
+                session,
+                turns,
+            } => processes::child(store, *session, *turns).await,
             Workload::ChildMemory => write_json(&flat::memory_child(&setup).await?),
             Workload::ChildHot { url, turns } => {
                 write_json(&hot::growth_child(&setup, url, *turns).await?)

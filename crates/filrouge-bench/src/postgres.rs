@@ -1,335 +1,227 @@
-//! `postgres`: turns through the PostgreSQL ledger, compared with pgbench running the statements that the ledger sends.
+//! `postgres`: turns through the PostgreSQL ledger, compared with a lean client that inserts the same rows; by several
+//! servers, with slow flushes, and over a slow network.
 
-mod calls;
-mod capture;
-mod pgbench;
-mod script;
+mod arrangement;
+mod bare_client;
+mod delay_proxy;
 pub(crate) mod server;
-mod usage;
 
-use anyhow::Result;
-use filrouge_testbed::PgBouncer;
+use anyhow::{Context, Result};
 
 use crate::Setup;
-use crate::append::best_series;
-use crate::product::Product;
 use crate::report::{Line, Section, Target, load_average};
 use crate::stats::{Leg, Series};
-use calls::CallsPerTurn;
-use script::{Script, StatementSelection};
-use server::{DurableServer, SESSIONS, Store};
+use arrangement::{
+    Arrangement, DELAY, DISTANT_256, DISTANT_FOUR, DISTANT_MANY, FLUSHED_MANY, FLUSHED_TWO, MANY,
+    ONE, POOL, POOLED_MANY, POOLED_ONE, STEPS_MANY, STEPS_ONE, TWO, turns_each,
+};
+use server::DurableServer;
 
-/// The number of server connections of PgBouncer.
-const POOL: u32 = 20;
+/// All arrangements, in the order in which each pair runs them.
+const ARRANGEMENTS: [Arrangement; 12] = [
+    ONE,
+    MANY,
+    STEPS_ONE,
+    STEPS_MANY,
+    POOLED_ONE,
+    POOLED_MANY,
+    TWO,
+    FLUSHED_MANY,
+    FLUSHED_TWO,
+    DISTANT_MANY,
+    DISTANT_FOUR,
+    DISTANT_256,
+];
 
-/// One arrangement of the product: how many sessions write concurrently, by which calls, and over which connections.
-struct Arrangement {
-    name: &'static str,
-    sessions: usize,
-    calls: CallsPerTurn,
-    topology: Topology,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Topology {
-    /// One server of filrouge, over the Unix socket of PostgreSQL.
-    Socket,
-    /// One server of filrouge, behind PgBouncer.
-    PgBouncer,
-    /// Two servers of filrouge on one database, each with half of the sessions.
-    TwoServers,
-}
-
-const ARRANGEMENTS: [Arrangement; 7] = [
-    arrangement("library, 1 session", 1, CallsPerTurn::One, Topology::Socket),
-    arrangement(
-        "library, 32 sessions",
-        SESSIONS,
-        CallsPerTurn::One,
-        Topology::Socket,
+/// Compared turns a second: the product's arrangement, and the one that is its limit.
+const RATES: [(&str, Arrangement, Arrangement, Target); 6] = [
+    (
+        "32 sessions, three calls a turn / one call",
+        STEPS_MANY,
+        MANY,
+        Target::AtLeast(0.5),
     ),
-    arrangement(
-        "library, 1 session, three calls a turn",
-        1,
-        CallsPerTurn::Three,
-        Topology::Socket,
+    (
+        "two servers, 32 sessions each / one server",
+        TWO,
+        MANY,
+        Target::AtLeast(1.2),
     ),
-    arrangement(
-        "library, 32 sessions, three calls a turn",
-        SESSIONS,
-        CallsPerTurn::Three,
-        Topology::Socket,
+    (
+        "slow flushes: two servers, 32 sessions each / one server",
+        FLUSHED_TWO,
+        FLUSHED_MANY,
+        Target::AtLeast(1.9),
     ),
-    arrangement(
-        "library behind PgBouncer, 1 session",
-        1,
-        CallsPerTurn::One,
-        Topology::PgBouncer,
+    (
+        "slow network: four servers, 32 sessions each / one server",
+        DISTANT_FOUR,
+        DISTANT_MANY,
+        Target::AtLeast(2.2),
     ),
-    arrangement(
-        "library behind PgBouncer, 32 sessions",
-        SESSIONS,
-        CallsPerTurn::One,
-        Topology::PgBouncer,
+    (
+        "slow network: one server, 256 sessions / 32 sessions",
+        DISTANT_256,
+        DISTANT_MANY,
+        Target::AtLeast(3.0),
     ),
-    arrangement(
-        "two libraries on one database, 16 sessions each",
-        SESSIONS,
-        CallsPerTurn::One,
-        Topology::TwoServers,
+    (
+        "32 sessions, through PgBouncer / without",
+        POOLED_MANY,
+        MANY,
+        Target::Shown,
     ),
 ];
-// Positions in `ARRANGEMENTS`.
-const ONE: usize = 0;
-const MANY: usize = 1;
-const STEPS_ONE: usize = 2;
-const STEPS_MANY: usize = 3;
-const POOLED_ONE: usize = 4;
-const POOLED_MANY: usize = 5;
-const TWO_SERVERS: usize = 6;
-
-const fn arrangement(
-    name: &'static str,
-    sessions: usize,
-    calls: CallsPerTurn,
-    topology: Topology,
-) -> Arrangement {
-    Arrangement {
-        name,
-        sessions,
-        calls,
-        topology,
-    }
-}
-
-/// The scripts that pgbench runs, with one client and with 32. The baseline is the best of the first
-/// [`READING_LIMITS`].
-const LIMITS: [(StatementSelection, &str); 4] = [
+/// Compared latencies of turns, as [`RATES`].
+const LATENCIES: [(&str, Arrangement, Arrangement); 2] = [
     (
-        StatementSelection::Unlocked,
-        "the same statements without the writers' lock",
+        "1 session, three calls a turn / one call, p50",
+        STEPS_ONE,
+        ONE,
     ),
-    (StatementSelection::Silent, "without lock and pg_notify"),
-    (StatementSelection::All, "the same statements"),
     (
-        StatementSelection::Writes,
-        "only the writing statements, without pg_notify",
+        "1 session, through PgBouncer / without, p50",
+        POOLED_ONE,
+        ONE,
     ),
 ];
-/// The number of [`LIMITS`], from the first, that read what the product reads.
-const READING_LIMITS: usize = 3;
 
-/// The scripts and the series of [`LIMITS`]; also one client that commits groups of 32 turns.
-struct Limits {
-    scripts: Vec<Script>,
-    one: Vec<Series>,
-    many: Vec<Series>,
-    group_script: Script,
-    group: Series,
+/// The legs of a run.
+struct Legs {
+    /// In the order of [`ARRANGEMENTS`].
+    products: Vec<Series>,
+    bare_one: Series,
+    bare_many: Series,
 }
 
-impl Limits {
-    async fn prepare(server: &DurableServer) -> Result<Self> {
-        let sent = capture::capture_turn(server).await?;
-        let types = script::column_types(server, &server.store().name);
-        let scripts = LIMITS
-            .iter()
-            .map(|(selection, _)| script::build_script(&sent, &types, *selection, None))
-            .collect::<Result<_>>()?;
-        let series = |clients: &str| {
-            let name = |label: &str| Series::new(format!("pgbench, {clients}, {label}"));
-            LIMITS.iter().map(|(_, label)| name(label)).collect()
-        };
-        Ok(Self {
-            scripts,
-            one: series("1 client"),
-            many: series("32 clients"),
-            group_script: script::build_script(
-                &sent,
-                &types,
-                StatementSelection::All,
-                Some(SESSIONS),
-            )?,
-            group: Series::new("pgbench, 1 client, groups of 32 turns"),
-        })
-    }
-
-    fn run(&mut self, setup: &Setup, server: &DurableServer, turns: Turns) -> Result<()> {
-        for (n, script) in self.scripts.iter().enumerate() {
-            let leg = pgbench::run(setup, &server.store(), script, 1, turns.one)?;
-            self.one[n].legs.push(leg);
-            let leg = pgbench::run(setup, &server.store(), script, SESSIONS, turns.many)?;
-            self.many[n].legs.push(leg);
+impl Legs {
+    fn new() -> Self {
+        let products = ARRANGEMENTS.iter().map(|a| Series::new(a.name));
+        Self {
+            products: products.collect(),
+            bare_one: Series::new("bare client, 1 session, a turn a transaction"),
+            bare_many: Series::new("bare client, 32 sessions, a turn a transaction"),
         }
-        let leg = pgbench::run(setup, &server.store(), &self.group_script, 1, turns.many)?;
-        self.group.legs.push(Leg {
-            per_s: leg.per_s * SESSIONS as f64,
-            ..leg
-        });
+    }
+
+    async fn run_pair(&mut self, setup: &Setup, server: &DurableServer) -> Result<()> {
+        for (series, arrangement) in [(&mut self.bare_one, ONE), (&mut self.bare_many, MANY)] {
+            let turns = turns_each(setup, arrangement.sessions);
+            let leg = bare_client::run(&server.store(), arrangement.sessions, turns).await?;
+            series.legs.push(leg);
+        }
+        for (series, arrangement) in self.products.iter_mut().zip(&ARRANGEMENTS) {
+            let leg = arrangement.run(setup, &server.store()).await?;
+            series.legs.push(leg);
+        }
         Ok(())
     }
-}
 
-/// The number of turns in a leg: of a single session, and of each of many.
-#[derive(Debug, Clone, Copy)]
-struct Turns {
-    one: usize,
-    many: usize,
-}
+    fn of(&self, arrangement: &Arrangement) -> Result<&Series> {
+        let mut products = self.products.iter();
+        products
+            .find(|series| series.name == arrangement.name)
+            .context(arrangement.name)
+    }
 
-/// One leg of the product.
-async fn product_leg(arrangement: &Arrangement, store: &Store<'_>, turns: Turns) -> Result<Leg> {
-    let pooler = (arrangement.topology == Topology::PgBouncer)
-        .then(|| PgBouncer::before(&store.server.postgres, POOL));
-    let url = pooler
-        .as_ref()
-        .map_or_else(|| store.url(), |pooler| pooler.socket_url(&store.name));
-    let servers = if arrangement.topology == Topology::TwoServers {
-        2
-    } else {
-        1
-    };
-    let mut products = Vec::new();
-    let mut dirs = Vec::new();
-    for _ in 0..servers {
-        let dir = store.anchor_dir()?;
-        products.push(Product::open_postgres(&url, dir.path()).await?);
-        dirs.push(dir);
+    fn lines(&self) -> Result<Vec<Line>> {
+        let per_s: fn(&Leg) -> f64 = |l| l.per_s;
+        let p50: fn(&Leg) -> f64 = |l| l.p50;
+        let many = self.of(&MANY)?;
+        let rate = many.median(per_s);
+        let mut lines = vec![
+            Line::series(
+                "turns a second, 32 sessions / the bare client",
+                (many, &self.bare_many),
+                per_s,
+                Target::AtLeast(1.0),
+                "/s",
+            ),
+            Line::of_builds(
+                "turns a second, 32 sessions",
+                rate,
+                Target::AtLeast(1.0),
+                format!("{rate:.0} /s"),
+            ),
+        ];
+        for (label, product, limit, target) in &RATES {
+            let label = format!("turns a second, {label}");
+            let compared = (self.of(product)?, self.of(limit)?);
+            lines.push(Line::series(&label, compared, per_s, *target, "/s"));
+        }
+        let one = (self.of(&ONE)?, &self.bare_one);
+        let label = "1 session / the bare client, p50";
+        lines.push(Line::series(label, one, p50, Target::Shown, "µs"));
+        for (label, product, limit) in &LATENCIES {
+            let compared = (self.of(product)?, self.of(limit)?);
+            lines.push(Line::series(label, compared, p50, Target::Shown, "µs"));
+        }
+        Ok(lines)
     }
-    let turns = if arrangement.sessions == 1 {
-        turns.one
-    } else {
-        turns.many
-    };
-    let leg = calls::run(&products, arrangement.sessions, turns, arrangement.calls).await?;
-    for product in products {
-        product.close().await;
-    }
-    Ok(leg)
 }
 
 /// `postgres`.
 pub(crate) async fn postgres(setup: &Setup) -> Result<Section> {
     let before = load_average();
-    let turns = Turns {
-        one: setup.size(2000, 8),
-        many: setup.size(250, 4),
-    };
     let server = DurableServer::start(setup).await?;
-    let mut limits = Limits::prepare(&server).await?;
-    let mut products: Vec<Series> = ARRANGEMENTS.iter().map(|s| Series::new(s.name)).collect();
+    let mut legs = Legs::new();
     for _ in 0..setup.pairs {
-        limits.run(setup, &server, turns)?;
-        for (series, arrangement) in products.iter_mut().zip(&ARRANGEMENTS) {
-            series
-                .legs
-                .push(product_leg(arrangement, &server.store(), turns).await?);
-        }
+        legs.run_pair(setup, &server).await?;
     }
     let notes = vec![
         format!(
-            "{} turns of one session, {} of each of {SESSIONS}, each leg on a copy of one store that the library wrote; fsync and full_page_writes on",
-            turns.one, turns.many
+            "{} turns of one session, {} of each of 32; each leg on a copy of one store that the library wrote; fsync and full_page_writes on",
+            turns_each(setup, 1),
+            turns_each(setup, 32)
         ),
+        "bare client: tokio-postgres, a connection for each session; it inserts the rows that the library writes for a turn, prepared, in one round trip".to_owned(),
+        "several servers: ledgers in one process, each with its own writer, connections and anchor; sessions alternate between them".to_owned(),
         format!(
-            "pgbench sends the statements that the server's log shows for a turn of the library, prepared, over the same socket: {}",
-            limits.scripts[0]
+            "slow flushes: commit_delay = 3000, commit_siblings = 0; slow network: {} ms each way; PgBouncer: transaction mode, {POOL} server connections",
+            DELAY.as_millis()
         ),
-        format!("PgBouncer: transaction mode, {POOL} server connections"),
     ];
-    let lines = lines(&products, &limits)?;
     Ok(Section {
         name: "postgres",
-        lines,
-        series: [products, limits.one, limits.many, vec![limits.group]].concat(),
+        lines: legs.lines()?,
+        series: [legs.products, vec![legs.bare_one, legs.bare_many]].concat(),
         notes,
         load: (before, load_average()),
     })
 }
 
-fn lines(products: &[Series], limits: &Limits) -> Result<Vec<Line>> {
-    let rate = |label: &str, arrangement: usize, limit: &Series, target: Target| {
-        Line::series(
-            label,
-            (&products[arrangement], limit),
-            |l| l.per_s,
-            target,
-            "/s",
-        )
-    };
-    let p50 = |label: &str, arrangement: usize, limit: &Series, target: Target| {
-        Line::series(
-            label,
-            (&products[arrangement], limit),
-            |l| l.p50,
-            target,
-            "µs",
-        )
-    };
-    let many = "turns a second, 32 sessions";
-    let one = "p50, 1 session";
-    let mut lines = vec![
-        rate(
-            many,
-            MANY,
-            best_series(&limits.many[..READING_LIMITS], |l| l.per_s, true)?,
-            Target::AtLeast(0.8),
-        ),
-        p50(
-            one,
-            ONE,
-            best_series(&limits.one[..READING_LIMITS], |l| l.p50, false)?,
-            Target::AtMost(1.5),
-        ),
-    ];
-    for limit in limits.many.iter().chain([&limits.group]) {
-        lines.push(rate(many, MANY, limit, Target::Shown));
-    }
-    for limit in &limits.one {
-        lines.push(p50(one, ONE, limit, Target::Shown));
-    }
-    lines.push(p50(
-        "p50, 1 session, three calls a turn",
-        STEPS_ONE,
-        &products[ONE],
-        Target::Shown,
-    ));
-    for (label, arrangement) in [
-        (
-            "turns a second, 32 sessions, three calls a turn",
-            STEPS_MANY,
-        ),
-        ("turns a second, 32 sessions, behind PgBouncer", POOLED_MANY),
-        ("turns a second, 2 x 16 sessions, two servers", TWO_SERVERS),
-    ] {
-        lines.push(rate(label, arrangement, &products[MANY], Target::Shown));
-    }
-    lines.push(p50(
-        "p50, 1 session, behind PgBouncer",
-        POOLED_ONE,
-        &products[ONE],
-        Target::Shown,
-    ));
-    Ok(lines)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use server::Store;
 
-    #[tokio::test(flavor = "multi_thread")]
-    async fn every_leg_has_results() {
-        let setup = Setup {
+    const TABLES: [&str; 8] = [
+        "record",
+        "turn",
+        "commit_log",
+        "session",
+        "head",
+        "item_key",
+        "session_agent",
+        "event",
+    ];
+    // Positions in `TABLES`.
+    const RECORD: usize = 0;
+    const TURN: usize = 1;
+
+    fn setup() -> Setup {
+        Setup {
             quick: true,
             pairs: 1,
             root: std::env::temp_dir(),
             binary: None,
-        };
-        let section = postgres(&setup).await.unwrap();
-        assert_eq!(
-            section.series.len(),
-            ARRANGEMENTS.len() + 2 * LIMITS.len() + 1
-        );
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn every_leg_has_results() {
+        let section = postgres(&setup()).await.unwrap();
+        assert_eq!(section.series.len(), ARRANGEMENTS.len() + 2);
         for series in &section.series {
             let [leg] = series.legs.as_slice() else {
                 panic!("{series:?}")
@@ -340,52 +232,36 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_script_writes_turns_as_the_library_does() {
-        let setup = Setup {
-            quick: true,
-            pairs: 1,
-            root: std::env::temp_dir(),
-            binary: None,
-        };
+    async fn the_bare_client_writes_the_rows_of_the_library() {
+        let setup = setup();
         let server = DurableServer::start(&setup).await.unwrap();
-        let sent = capture::capture_turn(&server).await.unwrap();
-        let store = server.store();
-        let script = script::build_script(
-            &sent,
-            &script::column_types(&server, &store.name),
-            StatementSelection::All,
-            None,
-        );
-        let before = rows(&store);
-        let (clients, turns_each) = (2, 5);
-        pgbench::run(&setup, &store, &script.unwrap(), clients, turns_each).unwrap();
-        let after = rows(&store);
-        let written = after
-            .iter()
-            .zip(&before)
-            .map(|(after, before)| after - before);
-        // What was written, in the order of `rows`. Before, the store had one turn of each session.
-        let [turns, records, commits, sessions, heads, bytes] =
-            <[i64; 6]>::try_from(written.collect::<Vec<_>>()).unwrap();
-        assert_eq!([turns, commits, sessions, heads], [10, 10, 0, 0]);
-        let turns_before = before[0];
-        assert_eq!(records * turns_before, before[1] * 10);
-        let (mean, written) = (before[5] / turns_before, bytes / 10);
-        assert!(
-            (mean * 9 / 10..=mean * 11 / 10).contains(&written),
-            "a record has {written} B per turn instead of about {mean} B"
-        );
+        let [of_client, of_library] = [server.store(), server.store()];
+        let before = rows(&of_client);
+        let turns = turns_each(&setup, 1);
+        bare_client::run(&of_client, 1, turns).await.unwrap();
+        ONE.run(&setup, &of_library).await.unwrap();
+        let (client, library) = (rows(&of_client), rows(&of_library));
+        for (n, table) in TABLES.iter().enumerate() {
+            assert_eq!(client[n].0, library[n].0, "rows of {table}");
+        }
+        for n in [RECORD, TURN] {
+            assert_eq!(client[n].0 - before[n].0, turns as i64, "{}", TABLES[n]);
+            let [client, library] = [&client, &library].map(|rows| rows[n].1 - before[n].1);
+            assert!(
+                (library * 9 / 10..=library * 11 / 10).contains(&client),
+                "{}: {client} B, and {library} B by the library",
+                TABLES[n]
+            );
+        }
     }
 
-    /// The numbers of turns, records, commits, sessions and heads, and the bytes of all records.
-    fn rows(store: &Store<'_>) -> Vec<i64> {
-        let sql =
-            "SELECT (SELECT count(*) FROM filrouge.turn), (SELECT count(*) FROM filrouge.record),
-            (SELECT count(*) FROM filrouge.commit_log), (SELECT count(*) FROM filrouge.session),
-            (SELECT count(*) FROM filrouge.head), (SELECT sum(length(body)) FROM filrouge.record)";
-        let row = store.server.sql(&store.name, sql).remove(0);
-        row.into_iter()
-            .map(|n| n.unwrap().parse().unwrap())
-            .collect()
+    /// For each of [`TABLES`]: the number of rows, and the bytes of their texts.
+    fn rows(store: &Store<'_>) -> [(i64, i64); TABLES.len()] {
+        TABLES.map(|table| {
+            let sql = format!("SELECT count(*), sum(length(t::text)) FROM filrouge.{table} t");
+            let row = store.server.sql(&store.name, &sql).remove(0);
+            let number = |n: usize| row[n].as_ref().map_or(0, |n| n.parse().unwrap());
+            (number(0), number(1))
+        })
     }
 }

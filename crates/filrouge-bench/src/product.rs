@@ -14,6 +14,8 @@ use filrouge_store::hot::HotStore;
 use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_types::{Clock, SystemClock, TenantId};
 
+use crate::sessions::Writer;
+
 /// An open store.
 pub(crate) struct Product {
     pub(crate) engine: Arc<Engine>,
@@ -85,6 +87,11 @@ impl Product {
             caller,
             keeper,
         }
+    }
+
+    /// The engine and the caller, to write sessions with.
+    pub(crate) fn writer(&self) -> Writer<'_> {
+        (&self.engine, &self.caller)
     }
 
     /// Closes the store; the WAL of an SQLite store is checkpointed and truncated.

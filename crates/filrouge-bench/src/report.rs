@@ -120,6 +120,15 @@ impl Line {
             limit: String::new(),
         }
     }
+
+    /// A number whose limit is that of another build, which runs in turns with this one (`--compare`). `bound` is the
+    /// target of this build's number / the other's.
+    pub(crate) fn of_builds(label: &str, value: f64, bound: Target, product: String) -> Self {
+        Self {
+            limit: format!("{bound} x another build's (--compare)"),
+            ..Self::number(label, value, Target::Shown, product)
+        }
+    }
 }
 
 /// One workload's result.

@@ -1,9 +1,11 @@
 //! Medians, percentiles, and the results of a measured leg.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
+use tokio::sync::Barrier;
 
 /// The results of one leg.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -26,6 +28,29 @@ impl Leg {
             p50: quantile(&micros, 0.5),
             p99: quantile(&micros, 0.99),
         }
+    }
+
+    /// Runs `tasks` concurrently; all of them begin at the same time. Each returns the latencies of its calls in µs.
+    pub(crate) async fn of_tasks<F>(tasks: Vec<F>) -> Result<Self>
+    where
+        F: Future<Output = Result<Vec<f64>>> + Send + 'static,
+    {
+        let barrier = Arc::new(Barrier::new(tasks.len() + 1));
+        let spawn = |task: F| {
+            let barrier = barrier.clone();
+            tokio::spawn(async move {
+                barrier.wait().await;
+                task.await
+            })
+        };
+        let handles: Vec<_> = tasks.into_iter().map(spawn).collect();
+        barrier.wait().await;
+        let start = Instant::now();
+        let mut latencies = Vec::new();
+        for handle in handles {
+            latencies.extend(handle.await??);
+        }
+        Ok(Self::new(latencies, start.elapsed()))
     }
 }
 

@@ -124,11 +124,11 @@ fn replace(text: &str, keep_pictures: bool) -> Cow<'_, str> {
         let mut start = at;
         at = base64_end(bytes, start);
         // A colon is no base64 character: before the colon of a `data:` address, the run ends with the letters `data`.
-        let scheme_offset = bytes[start..at].len().checked_sub(4);
-        let address = scheme_offset
-            .and_then(|offset| Some((start + offset, address_end(bytes, start + offset)?)));
-        let is_data = if let Some((first, end)) = address {
-            (start, at) = (first, end);
+        let scheme = at.checked_sub(4).filter(|scheme| *scheme >= start);
+        let is_data = if let Some(scheme) = scheme
+            && let Some(end) = address_end(bytes, scheme)
+        {
+            (start, at) = (scheme, end);
             !(keep_pictures && is_picture(text, start, at))
         } else {
             looks_encoded(&text[start..at]) && !is_in_web_address(bytes, start, at)
@@ -163,11 +163,8 @@ const fn is_base64_char(byte: u8) -> bool {
 }
 
 fn line_end(bytes: &[u8], at: usize) -> usize {
-    let count = bytes[at..]
-        .iter()
-        .take_while(|b| is_base64_char(**b))
-        .count();
-    at + count
+    let line = bytes[at..].iter().take_while(|b| is_base64_char(**b));
+    at + line.count()
 }
 
 /// The end of the base64 that begins at `at`. It may be wrapped into lines of equal length; the final line may be

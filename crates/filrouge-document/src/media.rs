@@ -13,23 +13,16 @@ const INNER_OBJECTS: [&str; 3] = ["image_url", "file", "source"];
 
 /// A picture; `None` without an address or data.
 pub(crate) fn image(members: &mut Members<'_>) -> Option<Kind<'static>> {
-    let (mut media_type, mut url) = (None, None);
-    read_source(members, &mut media_type, &mut url);
-    Some(Kind::Image { url: url? })
+    let url = read_source(members).url?;
+    Some(Kind::Image { url })
 }
 
 /// A file, with or without its data.
 pub(crate) fn file(members: &mut Members<'_>) -> Kind<'static> {
-    let (mut media_type, mut url) = (None, None);
-    let mut name = first_text(members, &["name", "filename"]);
-    if let Some(inner) = read_source(members, &mut media_type, &mut url) {
-        name = name.or(Some(inner));
-    }
-    Kind::File(FilePart {
-        name,
-        media_type,
-        url,
-    })
+    let name = first_text(members, &["name", "filename"]);
+    let mut file = read_source(members);
+    file.name = name.or(file.name);
+    Kind::File(file)
 }
 
 fn first_text(members: &mut Members<'_>, names: &[&str]) -> Option<String> {
@@ -37,33 +30,30 @@ fn first_text(members: &mut Members<'_>, names: &[&str]) -> Option<String> {
 }
 
 /// Reads the media type and the address from the part or, if the part has no address, from its inner object
-/// ([`INNER_OBJECTS`]). Returns the file name in the inner object. Members of the inner object that are not read are
-/// appended to `members`.
-fn read_source(
-    members: &mut Members<'_>,
-    media_type: &mut Option<String>,
-    url: &mut Option<String>,
-) -> Option<String> {
-    *media_type = first_text(members, &MEDIA_TYPE_NAMES);
-    *url = address(members, media_type.as_deref());
-    if url.is_some() {
-        return None;
-    }
-    let json = INNER_OBJECTS
-        .iter()
-        .find_map(|n| take_unique(members, n, has_address))?;
-    let mut inner = Members::parse(json)?;
-    if media_type.is_none() {
-        *media_type = first_text(&mut inner, &MEDIA_TYPE_NAMES);
-    }
-    *url = address(&mut inner, media_type.as_deref());
-    let name = first_text(&mut inner, &["name", "filename"]);
+/// ([`INNER_OBJECTS`]), whose file name is then read, too. Members of the inner object that are not read are appended
+/// to `members`.
+fn read_source(members: &mut Members<'_>) -> FilePart {
+    let media_type = first_text(members, &MEDIA_TYPE_NAMES);
+    let mut file = FilePart {
+        name: None,
+        url: address(members, media_type.as_deref()),
+        media_type,
+    };
+    let mut inner_objects = INNER_OBJECTS.iter().filter(|_| file.url.is_none());
+    let json = inner_objects.find_map(|n| take_unique(members, n, has_address));
+    let Some(mut inner) = json.and_then(Members::parse) else {
+        return file;
+    };
+    let inner_type = || first_text(&mut inner, &MEDIA_TYPE_NAMES);
+    file.media_type = file.media_type.or_else(inner_type);
+    file.url = address(&mut inner, file.media_type.as_deref());
+    file.name = first_text(&mut inner, &["name", "filename"]);
     // The inner `type` only names the member with the content, so it is dropped.
     take_unique(&mut inner, "type", |v| {
         matches!(v, "\"base64\"" | "\"url\"")
     });
     members.0.append(&mut inner.0);
-    name
+    file
 }
 
 fn has_address(json: &str) -> bool {

@@ -257,20 +257,18 @@ fn has_words(value: &serde_json::Value) -> bool {
     }
 }
 
-impl Kind<'_> {
-    /// The declared media type of a file; `None` if its `data:` address names the same type.
-    pub(crate) fn type_unless_in_url<'t>(
-        declared: Option<&'t str>,
-        address: Option<&str>,
-    ) -> Option<&'t str> {
-        let url_type = address.and_then(url::media_type);
+impl FilePart {
+    /// The declared media type; `None` if the `data:` address names the same type.
+    pub(crate) fn type_unless_in_url(&self) -> Option<&str> {
+        let url_type = self.url.as_deref().and_then(url::media_type);
+        let declared = self.media_type.as_deref();
         declared.filter(|t| url_type.is_none_or(|(kind, _)| !kind.eq_ignore_ascii_case(t.trim())))
     }
 
-    /// The label of a file: its name, or else its address (for a `data:` address, the type and size).
-    pub(crate) fn file_label(name: Option<&str>, address: Option<&str>) -> String {
-        match (name, address) {
-            (Some(name), _) if !name.is_empty() => name.to_owned(),
+    /// The label: the name, or else the address (for a `data:` address, the type and size).
+    pub(crate) fn label(&self) -> String {
+        match (&self.name, &self.url) {
+            (Some(name), _) if !name.is_empty() => name.clone(),
             (_, Some(address)) => url::label(address),
             _ => "unnamed".to_owned(),
         }

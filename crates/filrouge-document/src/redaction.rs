@@ -44,7 +44,7 @@ impl Redactions {
 
 fn parse_redactions(item: &Item) -> Vec<Redaction> {
     let json = replace_lone_surrogates(item.body.parts.as_str());
-    let to_redaction = |kind| match kind {
+    let redactions = parts(&json).into_iter().filter_map(|part| match part.kind {
         Kind::Redaction(part) => Some(Redaction {
             seqs: part.seqs,
             at: item.created_at,
@@ -52,9 +52,6 @@ fn parse_redactions(item: &Item) -> Vec<Redaction> {
             seq: item.seq,
         }),
         _ => None,
-    };
-    parts(&json)
-        .into_iter()
-        .filter_map(|p| to_redaction(p.kind))
-        .collect()
+    });
+    redactions.collect()
 }

@@ -69,12 +69,10 @@ pub(crate) fn nests_too_deep(text: &str) -> bool {
     })
 }
 
-/// A kind of open direction change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Direction {
-    Embedding,
-    Isolate,
-}
+/// The character that closes an embedding or an override of the text direction.
+const CLOSE_EMBEDDING: char = '\u{202C}';
+/// The character that closes an isolate.
+const CLOSE_ISOLATE: char = '\u{2069}';
 
 /// Closes the changes of text direction that the text leaves open, and replaces closing characters without an opening
 /// one by U+FFFD (Unicode Standard Annex 9, X1–X8). An isolating element such as `bdi` does not suffice: to the browser
@@ -85,21 +83,22 @@ pub(crate) fn close_direction_changes(text: &str) -> Cow<'_, str> {
     if !text.as_bytes().contains(&0xE2) || !text.contains(is_direction_change) {
         return Cow::Borrowed(text);
     }
+    // `open` has the closing characters of the open changes.
     let (mut out, mut open) = (String::with_capacity(text.len() + 8), Vec::new());
     let mut isolates = 0_usize;
     for c in text.chars() {
         let mut shown = c;
         match c {
-            '\u{202A}' | '\u{202B}' | '\u{202D}' | '\u{202E}' => open.push(Direction::Embedding),
+            '\u{202A}' | '\u{202B}' | '\u{202D}' | '\u{202E}' => open.push(CLOSE_EMBEDDING),
             '\u{2066}'..='\u{2068}' => {
-                open.push(Direction::Isolate);
+                open.push(CLOSE_ISOLATE);
                 isolates += 1;
             }
-            '\u{202C}' if open.last() == Some(&Direction::Embedding) => {
+            CLOSE_EMBEDDING if open.last() == Some(&c) => {
                 open.pop();
             }
-            '\u{2069}' if isolates > 0 => {
-                while open.pop() == Some(Direction::Embedding) {}
+            CLOSE_ISOLATE if isolates > 0 => {
+                while open.pop() == Some(CLOSE_EMBEDDING) {}
                 isolates -= 1;
             }
             c if is_direction_change(c) => shown = '\u{fffd}',
@@ -107,14 +106,7 @@ pub(crate) fn close_direction_changes(text: &str) -> Cow<'_, str> {
         }
         out.push(shown);
     }
-    let closing_char = |d: &Direction| {
-        if *d == Direction::Isolate {
-            '\u{2069}'
-        } else {
-            '\u{202C}'
-        }
-    };
-    out.extend(open.iter().rev().map(closing_char));
+    out.extend(open.iter().rev());
     Cow::Owned(out)
 }
 

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use filrouge_types::{Channel, Item, Timestamp, Turn, Variant, replace_lone_surrogates};
 
-use crate::part::{Part, parts};
+use crate::part::{Kind, Part, parts};
 use crate::words::began;
 
 /// An item with its parsed parts.
@@ -28,8 +28,6 @@ pub(crate) struct TurnEntries<'a> {
     results: HashMap<PartPosition, PartPosition>,
     /// The results that are shown below a call.
     attached: HashSet<PartPosition>,
-    /// For each entry, the number of its parts in `attached`.
-    attached_counts: Vec<usize>,
     /// Whether the turn has items in two languages.
     pub(crate) bilingual: bool,
     /// The time in the turn's heading; `None` for the items outside turns.
@@ -72,18 +70,11 @@ impl<'a> TurnEntries<'a> {
             })
             .collect();
         let results = pair_calls_with_results(&entries);
-        let attached: HashSet<PartPosition> = results.values().copied().collect();
-        let mut attached_counts = vec![0; entries.len()];
-        for (entry, _) in &attached {
-            attached_counts[*entry] += 1;
-        }
-        let bilingual = items.iter().any(|i| i.body.variant != Variant::default());
         Self {
             entries,
+            attached: results.values().copied().collect(),
             results,
-            attached,
-            attached_counts,
-            bilingual,
+            bilingual: items.iter().any(|i| i.body.variant != Variant::default()),
             began: turn.map(|t| began(t, items)),
         }
     }
@@ -95,7 +86,8 @@ impl<'a> TurnEntries<'a> {
     }
 
     fn is_shown_elsewhere(&self, at: usize, entry: &Entry<'a>) -> bool {
-        !entry.parts.is_empty() && self.attached_counts[at] == entry.parts.len()
+        let mut parts = 0..entry.parts.len();
+        !parts.is_empty() && parts.all(|i| self.attached.contains(&(at, i)))
     }
 
     /// The parts of an entry that are shown at its position, each with the result below it.
@@ -136,24 +128,19 @@ impl<'a> TurnEntries<'a> {
 /// Pairs calls with results. A result belongs to the first unanswered call that precedes it and has the same call id. A
 /// second result of a call stays at its own position (DESIGN §5).
 fn pair_calls_with_results(entries: &[Entry<'_>]) -> HashMap<PartPosition, PartPosition> {
-    use crate::part::Kind::{ToolCall, ToolResult};
     let mut unanswered: HashMap<&str, PartPosition> = HashMap::new();
     let mut results = HashMap::new();
     for (at, entry) in entries.iter().enumerate() {
         for (i, part) in entry.parts.iter().enumerate() {
-            match &part.kind {
-                ToolCall(call) => {
-                    if let Some(id) = &call.call_id {
-                        unanswered.entry(id).or_insert((at, i));
-                    }
-                }
-                ToolResult(result) => {
-                    let id = result.call_id.as_deref();
-                    if let Some(call) = id.and_then(|id| unanswered.remove(id)) {
-                        results.insert(call, (at, i));
-                    }
-                }
-                _ => {}
+            if let Kind::ToolCall(call) = &part.kind
+                && let Some(id) = &call.call_id
+            {
+                unanswered.entry(id).or_insert((at, i));
+            } else if let Kind::ToolResult(result) = &part.kind
+                && let Some(id) = &result.call_id
+                && let Some(call) = unanswered.remove(id.as_str())
+            {
+                results.insert(call, (at, i));
             }
         }
     }

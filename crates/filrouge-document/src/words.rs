@@ -88,18 +88,14 @@ pub(crate) fn turn_facts(turn: &Turn) -> Vec<(&'static str, &str)> {
 }
 
 /// The labels that supplement a turn's status.
-pub(crate) fn status_labels(turn: &Turn) -> Vec<&'static str> {
-    let mut labels = Vec::new();
-    if turn.replaced_by_turn_id.is_some() {
-        labels.push("replaced");
-    }
-    if turn.record_version > 1 {
-        labels.push("replacement");
-    }
-    if turn.deleted_at.is_some() {
-        labels.push("redacted");
-    }
-    labels
+pub(crate) fn status_labels(turn: &Turn) -> impl Iterator<Item = &'static str> {
+    let labels = [
+        ("replaced", turn.replaced_by_turn_id.is_some()),
+        ("replacement", turn.record_version > 1),
+        ("redacted", turn.deleted_at.is_some()),
+    ];
+    let applying = labels.into_iter().filter(|(_, applies)| *applies);
+    applying.map(|(label, _)| label)
 }
 
 /// Whether a turn's status is shown as a warning.
@@ -122,10 +118,9 @@ pub(crate) fn moment(time: Timestamp) -> String {
 /// The time at which a turn began: the earliest `occurred_at` of its items if all have one; otherwise the time at which
 /// the turn was recorded.
 pub(crate) fn began(turn: &Turn, items: &[Item]) -> Timestamp {
-    let times: Option<Vec<Timestamp>> = items.iter().map(|i| i.body.occurred_at).collect();
-    times
-        .and_then(|times| times.into_iter().min())
-        .unwrap_or(turn.created_at)
+    // A missing time is less than any other, so it is the minimum.
+    let earliest = items.iter().map(|i| i.body.occurred_at).min();
+    earliest.flatten().unwrap_or(turn.created_at)
 }
 
 /// The duration of a turn; `None` for less than a tenth of a second.
@@ -166,12 +161,11 @@ pub(crate) fn ranges(seqs: &[(u64, u64)]) -> String {
         false => format!("{first} to {last}"),
     };
     let ranges: Vec<String> = seqs.iter().map(format_range).collect();
-    let is_single = matches!(seqs, [(first, last)] if first == last);
-    format!(
-        "{} {}",
-        if is_single { "item" } else { "items" },
-        ranges.join(", ")
-    )
+    let noun = match seqs {
+        [(first, last)] if first == last => "item",
+        _ => "items",
+    };
+    format!("{noun} {}", ranges.join(", "))
 }
 
 /// The counts in an item's `usage`, on one line; `None` if there are none.

@@ -1,20 +1,25 @@
-//! The anchor: a small record of the newest durable commit, kept outside the data directory, so that a store that was
-//! rolled back to an older state is detected (DESIGN §9).
+//! The anchor: a small record of the newest durable commit of each lane, kept outside the data directory, so that a
+//! store that was rolled back to an older state is detected (DESIGN §9).
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use filrouge_store::{Domain, KeyId, Keyring, Ledger, MAC_BYTES, Position, equal_macs};
+use filrouge_store::{
+    Domain, KeyId, Keyring, Lane, LanePosition, Lanes, Ledger, MAC_BYTES, Position, View,
+    equal_macs,
+};
 use filrouge_types::{ErrorCode, Failure};
 use serde::{Deserialize, Serialize};
 
-use crate::core::to_json;
 use crate::keyfile::{WriteMode, open_locked, write_atomic};
+use crate::shared::to_json;
 
 mod keeper;
 mod seen_store;
+#[cfg(test)]
+mod tests;
 mod witness;
 
 pub use keeper::AnchorKeeper;
@@ -26,10 +31,32 @@ pub use witness::{Statement, WitnessFile};
 /// The content of an anchor file. `mac` authenticates all other fields.
 struct StoredAnchor {
     store_id: String,
-    commit_no: u64,
-    link: [u8; MAC_BYTES],
+    lanes: Vec<StoredLane>,
     key_id: KeyId,
     mac: [u8; MAC_BYTES],
+}
+
+/// The newest commit of a lane.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredLane {
+    lane: u16,
+    commit_no: u64,
+    link: [u8; MAC_BYTES],
+}
+
+impl StoredAnchor {
+    fn position(&self) -> Position {
+        let mut position = Position::default();
+        for stored in &self.lanes {
+            let newest = LanePosition {
+                commit_no: stored.commit_no,
+                link: stored.link,
+            };
+            position.set(Lane::new(stored.lane), newest);
+        }
+        position
+    }
 }
 
 /// The result of comparing an anchor with its store.
@@ -37,7 +64,7 @@ struct StoredAnchor {
 pub enum AnchorState {
     /// No anchor existed; one was created at the store's present position.
     Created,
-    /// The store is at the anchor's position or beyond it.
+    /// Each lane of the store is at the anchor's position or beyond it.
     Holds,
     /// The store contradicts the anchor, or the anchor's file was changed; the text says how.
     Broken(String),
@@ -77,11 +104,13 @@ impl Anchor {
     }
 
     fn mac(&self, key: KeyId, position: &Position) -> Option<[u8; MAC_BYTES]> {
-        let pieces: [&[u8]; 3] = [
-            self.store_id.as_bytes(),
-            &position.commit_no.to_be_bytes(),
-            &position.link,
-        ];
+        let mut lanes = Vec::new();
+        for (lane, newest) in position.iter() {
+            lanes.extend(lane.number().to_be_bytes());
+            lanes.extend(newest.commit_no.to_be_bytes());
+            lanes.extend(newest.link);
+        }
+        let pieces: [&[u8]; 2] = [self.store_id.as_bytes(), &lanes];
         self.keyring.mac(key, Domain::Anchor, &pieces)
     }
 
@@ -104,10 +133,7 @@ impl Anchor {
             .with_hint("accept the store as it is with `filrouge anchor accept`, once you trust it")
         };
         let stored: StoredAnchor = serde_json::from_str(&text).map_err(|_| changed_failure())?;
-        let position = Position {
-            commit_no: stored.commit_no,
-            link: stored.link,
-        };
+        let position = stored.position();
         let mac = self.mac(stored.key_id, &position).ok_or_else(|| {
             let path = self.path.display();
             let detail = format!("the anchor {path} was written with key {}, which is not in the keyring", stored.key_id);
@@ -126,10 +152,14 @@ impl Anchor {
     /// `store_unavailable` when it cannot be written.
     pub fn set(&self, position: &Position) -> Result<(), Failure> {
         let key_id = self.keyring.active();
+        let lanes = position.iter().map(|(lane, newest)| StoredLane {
+            lane: lane.number(),
+            commit_no: newest.commit_no,
+            link: newest.link,
+        });
         let stored = StoredAnchor {
             store_id: self.store_id.clone(),
-            commit_no: position.commit_no,
-            link: position.link,
+            lanes: lanes.collect(),
             key_id,
             mac: self.mac(key_id, position).unwrap_or_default(),
         };
@@ -143,15 +173,25 @@ impl Anchor {
             .map_err(|e| unavailable(&self.path, &e))
     }
 
-    /// Advances the anchor. It never moves back, even when several processes advance it.
+    /// Advances the anchor in the lanes in which `position` is newer. No lane ever moves back, even when several
+    /// processes advance the anchor.
     ///
     /// # Errors
     /// As [`Self::read`] and [`Self::set`].
     pub fn advance(&self, position: &Position) -> Result<(), Failure> {
         let _lock = self.lock()?;
-        match self.read()? {
-            Some(current) if current.commit_no >= position.commit_no => Ok(()),
-            _ => self.set(position),
+        let Some(current) = self.read()? else {
+            return self.set(position);
+        };
+        let mut advanced = current.clone();
+        for (lane, newest) in position.iter() {
+            if newest.commit_no > current.lane(lane).commit_no {
+                advanced.set(lane, newest);
+            }
+        }
+        match advanced == current {
+            true => Ok(()),
+            false => self.set(&advanced),
         }
     }
 
@@ -166,8 +206,8 @@ impl Anchor {
         open().map_err(|e| unavailable(&path, &e))
     }
 
-    /// Compares the store with the anchor; creates an anchor when there is none. A changed anchor file is not an error:
-    /// the result is then [`AnchorState::Broken`].
+    /// Compares each lane of the store with the anchor; creates an anchor when there is none. A changed anchor file is
+    /// not an error: the result is then [`AnchorState::Broken`].
     ///
     /// # Errors
     /// `key_missing` when the anchor's key is not in the keyring, `store_unavailable` when its file cannot be read or
@@ -184,22 +224,70 @@ impl Anchor {
             self.advance(&ledger.position())?;
             return Ok(AnchorState::Created);
         };
-        if anchored.commit_no == 0 {
+        if anchored.commit_count() == 0 {
             return Ok(AnchorState::Holds);
         }
-        let log_row = ledger
-            .query(move |snapshot| Ok(snapshot.view.log(anchored.commit_no - 1, 1)?.pop()))
-            .await?;
-        let number = anchored.commit_no;
-        Ok(match log_row.filter(|row| row.commit_no == number) {
-            Some(row) if row.link == anchored.link => AnchorState::Holds,
-            Some(_) => AnchorState::Broken(format!(
-                "commit {number} is not the one that the anchor recorded"
-            )),
-            None => AnchorState::Broken(format!(
-                "the store is older than its anchor: commit {number} is missing, the newest is {}",
-                ledger.position().commit_no
+        let contradiction = ledger.query(move |snapshot| {
+            for (lane, recorded) in anchored.iter() {
+                if let Some(found) = Contradiction::find(snapshot.view, lane, recorded)? {
+                    return Ok(Some(found));
+                }
+            }
+            Ok(None)
+        });
+        Ok(match contradiction.await? {
+            None => AnchorState::Holds,
+            Some(Contradiction {
+                commit,
+                is_missing: false,
+                ..
+            }) => AnchorState::Broken(format!("{commit} is not the one that the anchor recorded")),
+            Some(Contradiction { commit, lane, .. }) => AnchorState::Broken(format!(
+                "the store is older than its anchor: {commit} is missing, the newest is {}",
+                ledger.position().lane(lane).commit_no
             )),
         })
+    }
+}
+
+/// A recorded commit that the store contradicts.
+struct Contradiction {
+    lane: Lane,
+    /// The commit's name in messages.
+    commit: String,
+    /// Whether the store lacks the commit; otherwise it has another one in its place.
+    is_missing: bool,
+}
+
+impl Contradiction {
+    /// Compares a lane of the store with a recorded commit; `None` if the store has this commit.
+    fn find(
+        view: &(dyn View + '_),
+        lane: Lane,
+        recorded: LanePosition,
+    ) -> Result<Option<Self>, Failure> {
+        let number = recorded.commit_no;
+        let Some(preceding) = number.checked_sub(1) else {
+            return Ok(None);
+        };
+        let lanes = view.lanes();
+        // A record may name a lane that the store does not have.
+        let row = match lane.number() < lanes.count() {
+            true => view.log(lane, preceding, 1)?.pop(),
+            false => None,
+        };
+        let row = row.filter(|row| row.commit_no == number);
+        if LanePosition::of_commit(row.as_ref()) == recorded {
+            return Ok(None);
+        }
+        let commit = match lanes {
+            Lanes::ONE => format!("commit {number}"),
+            _ => format!("commit {number} of lane {lane}"),
+        };
+        Ok(Some(Self {
+            lane,
+            commit,
+            is_missing: row.is_none(),
+        }))
     }
 }

@@ -8,8 +8,8 @@ use filrouge_types::{ErrorCode, Failure, IdentityId, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::caller::{Caller, Permission};
-use crate::core::to_json;
 use crate::engine::Keys;
+use crate::shared::{invalid, to_json};
 
 mod text;
 
@@ -106,10 +106,6 @@ pub struct ApiKeys {
     pub version: u64,
     /// The keys of all tenants, revoked ones too, oldest first.
     pub keys: Vec<ApiKey>,
-}
-
-fn invalid(detail: impl Into<String>) -> Failure {
-    Failure::new(ErrorCode::Invalid, detail)
 }
 
 impl NewApiKey {

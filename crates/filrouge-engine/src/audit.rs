@@ -2,8 +2,9 @@
 //! parameters.
 //!
 //! The audit is read from the ledger itself, and every record is verified. One session is read in order of seq. All
-//! sessions are read in order of commits (the change feed), because that is the only order that sessions share.
+//! sessions are read in the order of the change feed, because that is the only order that sessions share.
 
+use filrouge_store::ledger::Position;
 use filrouge_types::{Failure, IdentityId, SessionId, Timestamp};
 
 use crate::caller::{Caller, Permission};
@@ -36,9 +37,9 @@ pub struct AuditQuery {
     pub until: Option<Timestamp>,
     /// The position at which the page begins; `None` for the first page.
     pub cursor: Option<AuditCursor>,
-    /// The newest commit that the rows include. Callers pass the first page's [`AuditPage::newest`] for all further
-    /// pages, so that paging ends although others write.
-    pub last_commit: Option<u64>,
+    /// The newest commit of each lane that the rows include. Callers pass the first page's [`AuditPage::newest`] for
+    /// all further pages, so that paging ends although others write.
+    pub last_commit: Option<Position>,
     /// The maximum number of rows, 1 or more.
     pub limit: usize,
 }
@@ -62,13 +63,13 @@ pub struct AuditPage {
     pub rows: Vec<AuditRow>,
     /// The next page's cursor; `None` if this is the last page.
     pub next: Option<AuditCursor>,
-    /// The number of the store's newest commit.
-    pub newest: u64,
+    /// The newest commit of each lane that the rows include: the query's `last_commit`, or the store's newest ones.
+    pub newest: Position,
 }
 
 impl Audit {
     /// A page of the audit. If the query names a session, the page has that session's items in order of seq; otherwise
-    /// it has the items of all sessions in order of commits. Each item has one row, or one row per call and result when
+    /// it has the items of all sessions in the order of the change feed. Each item has one row, or one row per call and result when
     /// it contains several. An erased session has one row, for its erasure.
     ///
     /// The cost of a page is bounded: after examining about [`filrouge_store::rows::RECORDS_BYTES`] of items, 4,096

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use filrouge_store::ledger::Position;
+use filrouge_store::ledger::{LanePosition, Position};
 use filrouge_store::read::{SessionOrTombstone, VerifiedSession, VerifiedSnapshot, in_session};
-use filrouge_store::rows::{Change, LogEntry, SessionPk, View};
-use filrouge_store::{MAC_BYTES, Scope, Viewer};
+use filrouge_store::rows::{Change, LogEntry, LogRow, SessionPk, View};
+use filrouge_store::{Lane, MAC_BYTES, Scope, Viewer};
 use filrouge_types::{ErrorCode, Failure, Recorded, SessionId, TenantId, Timestamp, Turn, TurnId};
 use tokio::sync::watch;
 
@@ -21,7 +21,7 @@ pub struct ChangedSession {
     pub tenant: TenantId,
     /// The session's id.
     pub session: SessionId,
-    /// The number of the newest commit in the range that changed the session.
+    /// The number, in the session's lane, of the newest commit in the range that changed the session.
     pub newest: u64,
     /// Whether the session was erased.
     pub erased: bool,
@@ -35,15 +35,16 @@ pub struct ChangedSession {
 /// The sessions that a range of commits changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangedSessions {
-    /// The sessions, in the order in which they first changed.
+    /// The sessions, by lane, and in a lane in the order in which they first changed.
     pub sessions: Vec<ChangedSession>,
     /// The number of changed sessions that `sessions` lacks, because the store has no readable row of them.
     pub unreadable: u64,
-    /// The last commit that was examined, or the requested position if no commit follows it.
+    /// The last commit of each lane that was examined, or the requested position in a lane in which none was.
     pub end: Position,
-    /// The time of the commit at the requested position; `None` if that is the beginning.
+    /// Of the lanes in which commits follow the requested position: the earliest time of the commit at the position.
+    /// `None` if there is no such lane, or if the position is at the beginning of one of them.
     pub since: Option<Timestamp>,
-    /// The number of the store's newest commit.
+    /// The number of the store's commits.
     pub newest: u64,
 }
 
@@ -60,7 +61,7 @@ pub enum Extent {
 /// A session as it was at a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionAtCommit {
-    /// The number of the store's newest commit when the session was read.
+    /// The number of the newest commit of the session's lane when the session was read.
     pub commit_no: u64,
     /// The keyed hash of the session's owner, or of its session token: [`filrouge_store::Keyring::owner`].
     pub owner: [u8; MAC_BYTES],
@@ -69,13 +70,13 @@ pub struct SessionAtCommit {
 }
 
 impl IndexFeed {
-    /// A receiver of the number of the ledger's newest commit, which is notified when the number changes.
+    /// A receiver of the number of the ledger's commits, which is notified when the number changes.
     #[must_use]
     pub fn commits(&self) -> watch::Receiver<u64> {
         self.ledger.commits()
     }
 
-    /// The ledger's newest commit, as far as this process knows.
+    /// The newest commit of each lane of the ledger, as far as this process knows.
     #[must_use]
     pub fn position(&self) -> Position {
         self.ledger.position()
@@ -98,9 +99,9 @@ impl IndexFeed {
         }
     }
 
-    /// The sessions of all tenants that the next commits after `after` changed; at most `commits` commits are examined.
-    /// Commit number 0 means the beginning. `None` if `after` is not a commit of this store. Ephemeral sessions are not
-    /// included.
+    /// The sessions of all tenants that the next commits after `after` changed. At most `commits` commits are examined,
+    /// at most the same number of each lane, but at least one of each lane. Commit number 0 means the beginning of a
+    /// lane. `None` if `after` is not a commit of this store in every lane. Ephemeral sessions are not included.
     ///
     /// # Errors
     /// `integrity_error` and `key_missing` if the commits cannot be verified, and the ledger's errors.
@@ -136,7 +137,8 @@ impl IndexFeed {
             };
             let row = &loaded.row;
             let owner = snapshot.keyring.owner(row.identity_id.as_ref(), row.token);
-            let newest = snapshot.view.newest_log()?;
+            let lane = snapshot.view.lanes().of_pk(loaded.pk);
+            let newest = snapshot.view.newest_log(lane)?;
             let read = match extent {
                 Extent::Entire => conversation::read_conversation(snapshot, loaded),
                 Extent::Turns(seq_ranges) => read_turns(snapshot, &scope, loaded, &seq_ranges),
@@ -151,40 +153,84 @@ impl IndexFeed {
     }
 }
 
-/// The sessions that the next commits after `after` changed; `None` if `after` is not a commit of this store.
+/// The sessions that the next commits after `after` changed, as [`IndexFeed::changed_after`].
 fn collect_changes<V: View + ?Sized>(
     snapshot: &VerifiedSnapshot<'_, V>,
     after: Position,
     commits: usize,
 ) -> Result<Option<ChangedSessions>, Failure> {
-    let mut previous = None;
-    if after.commit_no > 0 {
-        let row = snapshot.view.log(after.commit_no - 1, 1)?.pop();
-        match row.filter(|row| row.commit_no == after.commit_no && row.link == after.link) {
-            Some(row) => previous = Some(row),
-            None => return Ok(None),
-        }
+    let lanes = snapshot.view.lanes();
+    if after.iter().any(|(lane, _)| lane.number() >= lanes.count()) {
+        return Ok(None);
     }
-    let newest = snapshot.view.newest_log()?.map_or(0, |row| row.commit_no);
-    let since = previous.as_ref().map(|row| row.at);
-    let (mut end, mut collector) = (after, ChangeCollector::default());
-    for row in snapshot.view.log(after.commit_no, commits)? {
-        for entry in snapshot.entries(&row, previous.as_ref())? {
-            collector.add(snapshot, row.commit_no, &entry)?;
-        }
-        end = Position {
-            commit_no: row.commit_no,
-            link: row.link,
+    let limit = (commits / usize::from(lanes.count())).max(1);
+    let start = |lane| (lane, after.lane(lane).commit_no.saturating_sub(1));
+    let starts: Vec<_> = lanes.iter().map(start).collect();
+    let (mut end, mut newest, mut times) = (after.clone(), 0, Vec::new());
+    let mut collector = ChangeCollector::default();
+    // The log is read from the commit at each position on.
+    for (lane, rows) in lanes.iter().zip(snapshot.view.logs(&starts, limit + 1)?) {
+        let at = after.lane(lane);
+        let Some(next) = NextCommits::of_lane(snapshot.view, (lane, at), rows, limit)? else {
+            return Ok(None);
         };
-        previous = Some(row);
+        newest += next.newest;
+        if next.newest > at.commit_no {
+            times.push(next.previous.as_ref().map(|row| row.at));
+        }
+        let mut previous = next.previous;
+        for row in next.rows {
+            for entry in snapshot.entries(&row, previous.as_ref())? {
+                collector.add(snapshot, row.commit_no, &entry)?;
+            }
+            end.set(lane, LanePosition::of_commit(Some(&row)));
+            previous = Some(row);
+        }
     }
     Ok(Some(ChangedSessions {
         sessions: collector.sessions,
         unreadable: collector.unreadable,
         end,
-        since,
+        // `None`, the beginning of a lane, is less than every time.
+        since: times.into_iter().min().flatten(),
         newest,
     }))
+}
+
+/// The next commits of a lane after a position.
+struct NextCommits {
+    /// The commit at the position; `None` at the beginning.
+    previous: Option<LogRow>,
+    rows: Vec<LogRow>,
+    /// The number of the lane's newest commit.
+    newest: u64,
+}
+
+impl NextCommits {
+    /// Takes at most `limit` commits after the position `at` from `rows`, which are the next `limit + 1` commits from
+    /// the one at the position on. `None` if the position is not a commit of the lane.
+    fn of_lane<V: View + ?Sized>(
+        view: &V,
+        (lane, at): (Lane, LanePosition),
+        mut rows: Vec<LogRow>,
+        limit: usize,
+    ) -> Result<Option<Self>, Failure> {
+        let newest = match rows.len() > limit {
+            true => view.newest_log(lane)?.map(|row| row.commit_no),
+            false => rows.last().map(|row| row.commit_no),
+        };
+        let previous = match at.commit_no > 0 && !rows.is_empty() {
+            true => Some(rows.remove(0)),
+            false => None,
+        };
+        rows.truncate(limit);
+        let is_commit = LanePosition::of_commit(previous.as_ref()) == at;
+        Ok(is_commit.then_some(Self {
+            previous,
+            rows,
+            newest: newest.unwrap_or(0),
+        }))
+    }
 }
 
 /// Collects the changed sessions of a range of commits.
@@ -312,3 +358,6 @@ fn newest_version<V: View + ?Sized>(
     }
     Ok(turn)
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,16 +3,16 @@
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
-use filrouge_store::command::{Command, Interrupt, Outcome, Scope, Write};
+use filrouge_store::command::{Interrupt, Outcome, Scope, Write};
 use filrouge_store::{CommittedWrite, Durability, Entropy, Ledger};
-use filrouge_types::{Clock, ErrorCode, Failure, Turn};
-use serde::Serialize;
+use filrouge_types::{Clock, Failure, Turn};
 
 use crate::counters::Counters;
 use crate::following::CommitNotifier;
 use crate::scopes::TieredLedger;
 use crate::secrets::{Masked, Registry};
 use crate::settings::Settings;
+use crate::shared::{command_as, unexpected_outcome};
 use crate::spool::SpooledLedger;
 use crate::trace::Trace;
 use crate::upkeep::Indexing;
@@ -31,18 +31,6 @@ pub struct Core {
     pub(crate) tiers: Option<Arc<TieredLedger>>,
     pub(crate) spool: Option<Arc<SpooledLedger>>,
     notifier: OnceLock<CommitNotifier>,
-}
-
-pub(crate) fn unexpected_outcome() -> Failure {
-    Failure::new(
-        ErrorCode::Internal,
-        "the ledger returned the outcome of another operation",
-    )
-}
-
-/// Serializes a value as JSON.
-pub(crate) fn to_json<T: Serialize>(value: &T) -> Result<String, Failure> {
-    serde_json::to_string(value).map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))
 }
 
 fn downcast<T: Any + Send + Sync>(ledger: &Arc<dyn Ledger>) -> Option<Arc<T>> {
@@ -102,8 +90,7 @@ impl Core {
         scope: &Scope,
         write: Write,
     ) -> Result<CommittedWrite, Failure> {
-        let scope = scope.clone();
-        let command = Command { scope, write };
+        let command = command_as(scope, write);
         let trace = Trace::begin(&command);
         let written = self.ledger.write(command).await;
         match &written {

@@ -1,10 +1,12 @@
 //! The counters of a process, for `/metrics`.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use filrouge_types::ErrorCode;
+
+use crate::shared::lock;
 
 /// The maximum number of names that are counted separately, so that callers cannot create arbitrarily many metrics.
 const NAMES_MAX: usize = 64;
@@ -41,14 +43,13 @@ impl<K> Default for Tally<K> {
 
 impl<K: Ord + Clone> Tally<K> {
     pub(crate) fn add(&self, key: K, count: u64) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *counts.entry(key).or_default() += count;
+        *lock(&self.0).entry(key).or_default() += count;
     }
 
     /// All counts with their keys.
     #[must_use]
     pub fn all(&self) -> Vec<(K, u64)> {
-        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = lock(&self.0);
         counts.iter().map(|(key, n)| (key.clone(), *n)).collect()
     }
 }

@@ -8,9 +8,9 @@ use filrouge_types::{ErrorCode, Failure, IdentityId, SessionId, Timestamp, Turn,
 use serde::Serialize;
 
 use crate::caller::{Caller, Permission};
-use crate::core::unexpected_outcome;
 use crate::engine::Erasure;
 use crate::requests::RedactTurn;
+use crate::shared::{invalid, unexpected_outcome};
 use crate::written::Written;
 
 /// The number of sessions that `erase_all` lists with one query.
@@ -80,8 +80,7 @@ impl Erasure {
     ) -> Result<Written<Redacted>, Failure> {
         let scope = &caller.scope(Permission::Redact)?;
         if reason.trim().is_empty() {
-            return Err(Failure::new(
-                ErrorCode::Invalid,
+            return Err(invalid(
                 "reason must not be empty: it explains later why something is missing",
             ));
         }

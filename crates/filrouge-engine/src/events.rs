@@ -2,14 +2,13 @@
 
 use filrouge_store::Scope;
 use filrouge_store::command::{NewEvent, Outcome, Write};
-use filrouge_types::{
-    ErrorCode, EventKey, Failure, INTERNAL_EVENT_PREFIX, RawJson, SessionEvent, SessionId,
-};
+use filrouge_types::{EventKey, Failure, INTERNAL_EVENT_PREFIX, RawJson, SessionEvent, SessionId};
 
 use crate::caller::{Caller, Permission};
-use crate::core::{Core, unexpected_outcome};
+use crate::core::Core;
 use crate::engine::Events;
 use crate::requests::RecordEvent;
+use crate::shared::{internal, invalid, unexpected_outcome};
 use crate::written::Written;
 
 impl Events {
@@ -28,7 +27,7 @@ impl Events {
         if request.key.is_internal() {
             let detail =
                 format!("keys that begin with {INTERNAL_EVENT_PREFIX:?} are filrouge's own");
-            return Err(Failure::new(ErrorCode::Invalid, detail).with_hint("give it another key"));
+            return Err(invalid(detail).with_hint("give it another key"));
         }
         self.record_unchecked_event(scope, session_id, request)
             .await
@@ -61,8 +60,7 @@ impl Core {
         instance: &str,
         detail: Option<RawJson>,
     ) -> Result<(), Failure> {
-        let key = EventKey::internal(kind, instance)
-            .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
+        let key = EventKey::internal(kind, instance).map_err(|e| internal(e.to_string()))?;
         let event = RecordEvent {
             key,
             kind: kind.into(),
@@ -88,7 +86,7 @@ impl Core {
         let limits = self.limits();
         limits.check_label(Some(&request.kind), "kind")?;
         if request.kind.is_empty() {
-            return Err(Failure::new(ErrorCode::Invalid, "kind must not be empty"));
+            return Err(invalid("kind must not be empty"));
         }
         limits.check_metadata(request.detail.as_ref(), "detail")?;
         let event = NewEvent {

@@ -68,7 +68,7 @@ impl Following {
             commits.borrow_and_update();
             let page = self.ledger.changes(&scope, after, limit).await?;
             // Changes outside the scope advance the cursor as well, so that they are examined only once.
-            after = page.next;
+            after = page.next.clone();
             if !page.data.is_empty() || Instant::now() >= deadline {
                 return Ok(page);
             }

@@ -35,6 +35,7 @@ mod requests;
 mod secrets;
 mod sessions;
 mod settings;
+mod shared;
 mod stats;
 mod tiers;
 mod trace;

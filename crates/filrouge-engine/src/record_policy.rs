@@ -34,16 +34,6 @@ impl Omissions {
     }
 }
 
-/// Filters the items to those that are recorded.
-pub(crate) fn kept_items(
-    retention: ItemRetention,
-    mut items: Vec<ValidatedItem>,
-    omissions: &mut Omissions,
-) -> Vec<ValidatedItem> {
-    items.retain(|item| omissions.keep_or_omit(retention, &item.body.channel));
-    items
-}
-
 /// Filters a turn's metadata to the members that are recorded.
 pub(crate) fn kept_metadata(
     retention: &FieldRetention,

@@ -7,6 +7,7 @@
 //! - *Known secrets*: the values in a turn's `runtime_context` that the allow-list does not name. They are masked
 //!   wherever they reappear in the same turn.
 
+mod anchors;
 mod compound;
 mod header;
 mod json;

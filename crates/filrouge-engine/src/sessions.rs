@@ -11,9 +11,9 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::caller::{Caller, Permission};
 use crate::calls::fenced_scope;
-use crate::core::unexpected_outcome;
 use crate::engine::Sessions;
 use crate::requests::{CloseSession as CloseRequest, CreateSession, PatchSession};
+use crate::shared::{internal, unexpected_outcome};
 use crate::written::Written;
 
 impl Sessions {
@@ -61,8 +61,7 @@ impl Sessions {
         // The id begins with the time, so that ids generated one after the other are adjacent in an index.
         let millis = self.clock.now().as_millis().to_be_bytes();
         bytes[..6].copy_from_slice(&millis[2..]);
-        SessionId::new(TurnId::from_bytes(bytes).to_string())
-            .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))
+        SessionId::new(TurnId::from_bytes(bytes).to_string()).map_err(|e| internal(e.to_string()))
     }
 
     /// Changes those fields of a session that the request contains. If `versions` is given, the session's version must
@@ -134,10 +133,8 @@ impl Sessions {
         identity_id: IdentityId,
     ) -> Result<Written<Session>, Failure> {
         let scope = &caller.scope(Permission::Link)?;
-        if caller
-            .identity()
-            .is_some_and(|identity| *identity != identity_id)
-        {
+        let identity = caller.identity();
+        if identity.is_some_and(|identity| *identity != identity_id) {
             return Err(Failure::new(
                 ErrorCode::Forbidden,
                 "the request is on behalf of another end user than its identity_id",

@@ -11,7 +11,7 @@
 //! the queue: the ledger has accepted it, or has refused it so that it became a dead letter, or its session was erased.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use filrouge_store::{Entropy, Keyring, Ledger};
@@ -43,6 +43,8 @@ pub use view::{SpoolCounts, SpoolView, SpooledSession};
 use files::Files;
 use probe::Probe;
 use state::State;
+
+use crate::shared::lock;
 
 /// Options of the spool.
 #[derive(Debug, Clone)]
@@ -97,11 +99,11 @@ struct Core {
 impl Core {
     fn state(&self) -> MutexGuard<'_, State> {
         // After a panic the state stays usable: each step of a change leaves it consistent.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn files(&self) -> MutexGuard<'_, Files> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.files)
     }
 }
 
@@ -161,11 +163,7 @@ impl SpooledLedger {
     /// stay on disk.
     async fn stop_draining(&self) {
         self.stop.send_replace(true);
-        let drain = self
-            .drain
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let drain = lock(&self.drain).take();
         if let Some(drain) = drain
             && let Err(e) = drain.await
         {

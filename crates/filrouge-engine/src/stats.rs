@@ -263,10 +263,7 @@ impl Statistics {
         self.sessions += other.sessions;
         self.turns += other.turns;
         let mut counts = other.turns_by_status;
-        for code in 0..=u8::MAX {
-            let Some(status) = TurnStatus::from_code(code) else {
-                break;
-            };
+        for status in TurnStatus::ALL {
             *self.turns_by_status.count_of(status) += *counts.count_of(status);
         }
         self.items += other.items;

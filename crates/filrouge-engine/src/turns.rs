@@ -40,20 +40,6 @@ pub struct ListTurns {
 }
 
 impl ListTurns {
-    const fn permission(&self) -> Permission {
-        match self.include_redacted {
-            true => Permission::IncludeRedacted,
-            false => Permission::Read,
-        }
-    }
-
-    fn order(&self) -> TurnOrder {
-        match self.newest || self.status == Some(TurnStatus::Finalized) {
-            true => TurnOrder::Newest,
-            false => TurnOrder::Oldest,
-        }
-    }
-
     fn includes(&self, turn: &Turn) -> bool {
         self.status.is_none_or(|status| status == turn.status)
             && (self.include_redacted || turn.deleted_at.is_none())
@@ -86,7 +72,10 @@ impl Turns {
         session: &SessionId,
         query: ListTurns,
     ) -> Result<TurnPage, Failure> {
-        let scope = &caller.scope(query.permission())?;
+        let scope = &caller.scope(match query.include_redacted {
+            true => Permission::IncludeRedacted,
+            false => Permission::Read,
+        })?;
         if let Some(request) = query.request_id.clone() {
             let (viewer, id) = (scope.clone(), session.clone());
             let turn = self.ledger.query_session(scope, session, move |snapshot| {
@@ -102,7 +91,10 @@ impl Turns {
         let query = TurnQuery {
             status: query.status,
             include_redacted: query.include_redacted,
-            order: query.order(),
+            order: match query.newest || query.status == Some(TurnStatus::Finalized) {
+                true => TurnOrder::Newest,
+                false => TurnOrder::Oldest,
+            },
             cursor: query.cursor,
             limit: query.limit,
         };

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use filrouge_store::Durability;
 use filrouge_store::ledger::{Health, Position, StoreLoad};
 use filrouge_store::verify::VerificationReport;
+use filrouge_store::{Durability, Lane};
 use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::watch;
 
@@ -29,7 +29,7 @@ impl Upkeep {
     pub async fn probe_store(&self) -> Result<(), Failure> {
         let query = self
             .ledger
-            .query(|snapshot| snapshot.view.newest_log().map(|_| ()));
+            .query(|snapshot| snapshot.view.newest_log(Lane::FIRST).map(|_| ()));
         if self.spool.is_none() {
             return query.await;
         }
@@ -54,13 +54,13 @@ impl Upkeep {
         self.ledger.load()
     }
 
-    /// The newest durable commit.
+    /// The newest durable commit of each lane.
     #[must_use]
     pub fn position(&self) -> Position {
         self.ledger.position()
     }
 
-    /// A receiver of the number of the newest durable commit, which is notified when the number changes.
+    /// A receiver of the number of durable commits, which is notified when the number changes.
     #[must_use]
     pub fn commits(&self) -> watch::Receiver<u64> {
         self.ledger.commits()

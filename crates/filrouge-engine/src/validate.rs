@@ -6,6 +6,8 @@ use filrouge_store::draft::{is_stream_key, raw_event};
 use filrouge_store::rules::TURN_ITEMS_MAX;
 use filrouge_types::{ErrorCode, Failure, ItemBody, JsonText, Members, RawJson};
 
+use crate::shared::invalid;
+
 /// The limits on sizes, which are all configurable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
@@ -26,10 +28,6 @@ impl Default for Limits {
             label_bytes: 4096,
         }
     }
-}
-
-fn invalid(detail: String) -> Failure {
-    Failure::new(ErrorCode::Invalid, detail)
 }
 
 /// Whether a JSON string is a plain word that is spelled with escapes. A plain word consists of lower-case letters,
@@ -117,35 +115,30 @@ fn arguments_in(parts: &str, members: &[Members<'_>]) -> Vec<Range<usize>> {
 /// Checks that parts are an array of objects with a `type`. A caller's parts must not have a [`RESERVED`] type, nor
 /// plain words that are spelled with escapes. Returns the byte ranges of the arguments of tool calls.
 fn check_parts(parts: &RawJson, author: Author) -> Result<Vec<Range<usize>>, Failure> {
-    let members: Result<Vec<Members<'_>>, _> = serde_json::from_str(parts.as_str());
-    let members = members.map_err(|e| e.to_string());
-    let part_types = members.and_then(|parts| {
-        let part_types: Result<Vec<String>, String> = parts.iter().map(part_type).collect();
-        Ok((part_types?, parts))
-    });
-    let (part_types, members) = part_types.map_err(|what| {
+    let malformed = |what: String| {
         invalid(what).with_hint(
             r#"parts is an array of objects with a "type", such as [{"type":"text","text":"…"}]"#,
         )
-    })?;
+    };
+    let members: Vec<Members<'_>> =
+        serde_json::from_str(parts.as_str()).map_err(|e| malformed(e.to_string()))?;
+    let part_types: Result<Vec<String>, String> = members.iter().map(part_type).collect();
+    let part_types = part_types.map_err(malformed)?;
     let is_caller = author == Author::Caller;
-    if is_caller
-        && part_types
-            .iter()
-            .any(|part_type| RESERVED.contains(&&**part_type))
-    {
+    let is_reserved = |part_type: &String| RESERVED.contains(&part_type.as_str());
+    if is_caller && part_types.iter().any(is_reserved) {
         return Err(
-            invalid("only filrouge writes parts of this type".to_owned()).with_hint(
+            invalid("only filrouge writes parts of this type").with_hint(
                 "use the call that does it: …/redact, …/link, …/close, …/finalize; or use another type",
             ),
         );
     }
     if part_types.iter().any(String::is_empty) {
-        return Err(invalid("a part's type is empty".to_owned()));
+        return Err(invalid("a part's type is empty"));
     }
     if is_caller && members.iter().any(has_escaped_words) {
         let what = "a part's type, or the name of one of its members, is spelled with escapes";
-        return Err(invalid(what.to_owned())
+        return Err(invalid(what)
             .with_hint(r#"spell them as they are read, such as "type", not "t\u0079pe""#));
     }
     Ok(arguments_in(parts.as_str(), &members))
@@ -154,10 +147,9 @@ fn check_parts(parts: &RawJson, author: Author) -> Result<Vec<Range<usize>>, Fai
 /// Parts that a provider's stream delivered complete, in the form in which they are recorded. Parts that a caller may
 /// not post are put, unchanged, into one part of the type `raw_event`.
 pub(crate) fn streamed_parts(parts: String) -> String {
-    let json = RawJson::from_checked(parts);
-    match check_parts(&json, Author::Caller) {
-        Ok(_) => json.as_str().to_owned(),
-        Err(_) => raw_event(json.as_str()).as_str().to_owned(),
+    match check_parts(&RawJson::from_checked(parts.as_str()), Author::Caller) {
+        Ok(_) => parts,
+        Err(_) => raw_event(&parts).as_str().to_owned(),
     }
 }
 

@@ -5,8 +5,8 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::Response;
 use axum::middleware::Next;
-use axum::response::IntoResponse;
 
+use crate::problem::Problem;
 use crate::wire::MountedWires;
 
 mod authority;
@@ -29,20 +29,14 @@ pub(crate) async fn authenticate(
     State(mounted): State<MountedWires>,
     mut request: Request,
     next: Next,
-) -> Response<Body> {
+) -> Result<Response<Body>, Problem> {
     bearer::mark_sensitive(request.headers_mut());
     let authority = mounted.http.authority();
     if mounted.is_public(request.uri().path()) {
-        return match authority.check_host(request.headers()) {
-            Ok(()) => next.run(request).await,
-            Err(problem) => problem.into_response(),
-        };
+        authority.check_host(request.headers())?;
+    } else {
+        let principal = authority.authenticate(request.headers()).await?;
+        request.extensions_mut().insert(principal);
     }
-    match authority.authenticate(request.headers()).await {
-        Ok(principal) => {
-            request.extensions_mut().insert(principal);
-            next.run(request).await
-        }
-        Err(problem) => problem.into_response(),
-    }
+    Ok(next.run(request).await)
 }

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_types::{ErrorCode, Failure};
-use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::Semaphore;
 
-use crate::metrics::Metrics;
+use crate::metrics::{Counted, Metrics};
 
 mod budget;
 mod large_responses;
@@ -17,7 +16,7 @@ mod rate;
 
 pub use budget::{Budget, Reservation, SMALL_BODY};
 pub use large_responses::LargeResponsePermit;
-pub use rate::{RateLimited, RateSubject};
+pub use rate::{RateLimited, RateSubjects};
 
 /// A request rate with a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +86,7 @@ impl Default for LimitSettings {
 pub struct Limits {
     settings: LimitSettings,
     pub(crate) bodies: Arc<Budget>,
-    rates: rate::Rates,
+    pub(crate) rates: rate::Rates,
     streams: Arc<Budget>,
     large_responses: Arc<Semaphore>,
     metrics: Arc<Metrics>,
@@ -117,19 +116,14 @@ impl Limits {
         self.bodies.reservation()
     }
 
-    /// Whether any rate is configured, so that requests must be counted.
-    pub fn has_rates(&self) -> bool {
-        self.rates.is_any_configured()
-    }
-
     /// Counts one request against the rate of its key, then of its identity, then of its session. If one of them
     /// refuses the request, those before it have counted it nevertheless.
     ///
     /// # Errors
     /// [`RateLimited`] with the time after which a retry is accepted, unless other requests use up the rate first.
-    pub fn check(&self, subject: &RateSubject<'_>) -> Result<(), RateLimited> {
+    pub fn check(&self, subjects: RateSubjects<'_>) -> Result<(), RateLimited> {
         self.rates
-            .check(subject)
+            .check(subjects)
             .inspect_err(|refusal| self.metrics.count_rate_limited(refusal.kind()))
     }
 
@@ -147,10 +141,8 @@ impl Limits {
             self.metrics.count_rate_limited(refusal.kind());
             return Err(refusal);
         }
-        let open_streams = self.metrics.tail_readers.clone();
-        open_streams.inc();
         Ok(StreamSlot {
-            open_streams,
+            _counted: Counted::new(&self.metrics.tail_readers),
             _reservation: reservation,
         })
     }
@@ -170,24 +162,13 @@ impl Limits {
             )),
         }
     }
-
-    /// Forgets callers that made no requests for so long that their full burst is available again. Called every 10 s.
-    pub fn forget_idle_callers(&self) {
-        self.rates.forget_idle();
-    }
 }
 
 /// The slot of one open stream; it is released when dropped.
 #[derive(Debug)]
 pub struct StreamSlot {
-    open_streams: Gauge,
+    _counted: Counted,
     _reservation: Reservation,
-}
-
-impl Drop for StreamSlot {
-    fn drop(&mut self) {
-        self.open_streams.dec();
-    }
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub struct Metrics {
     registry: Mutex<Registry>,
     requests: Family<Labels, Counter>,
     durations: Family<Labels, Histogram, fn() -> Histogram>,
-    in_flight: Gauge,
+    pub(crate) in_flight: Gauge,
     pub(crate) panics: Counter,
     bodies_refused: Family<Labels, Counter>,
     body_bytes: Gauge,
@@ -45,10 +45,6 @@ impl fmt::Debug for Metrics {
     }
 }
 
-fn histogram() -> Histogram {
-    Histogram::new(BUCKETS)
-}
-
 /// Registers a new metric, whose value is zero.
 fn register<M: Metric + Default + Clone>(registry: &mut Registry, name: &str, help: &str) -> M {
     let metric = M::default();
@@ -59,7 +55,8 @@ fn register<M: Metric + Default + Clone>(registry: &mut Registry, name: &str, he
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("filrouge");
-        let durations = Family::new_with_constructor(histogram as fn() -> Histogram);
+        let new_histogram: fn() -> Histogram = || Histogram::new(BUCKETS);
+        let durations = Family::new_with_constructor(new_histogram);
         let help = "Time from a request's head to the beginning of its answer";
         let name = "http_request_duration";
         registry.register_with_unit(name, help, Unit::Seconds, durations.clone());
@@ -112,12 +109,6 @@ impl Metrics {
     /// if it is a counter, also the suffix `_total`. Values of labels must come from the program, never from callers.
     pub fn register<M: Metric + Default + Clone>(&self, name: &str, help: &str) -> M {
         register(&mut self.registry(), name, help)
-    }
-
-    /// Counts a request as in flight, until the returned value is dropped.
-    pub(crate) fn begin_request(&self) -> InFlight {
-        self.in_flight.inc();
-        InFlight(self.in_flight.clone())
     }
 
     /// Counts a request whose response begins. `route` is the route's template, never the path.
@@ -187,10 +178,18 @@ fn count(family: &Family<Labels, Counter>, label: &'static str, value: &str) {
     family.get_or_create(&vec![(label, value.to_owned())]).inc();
 }
 
-/// A request whose response has not begun; it counts as in flight until this is dropped.
-pub(crate) struct InFlight(Gauge);
+/// Something that a gauge counts until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Counted(Gauge);
 
-impl Drop for InFlight {
+impl Counted {
+    pub(crate) fn new(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Counted {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -207,7 +206,7 @@ mod tests {
         deliveries.inc();
         metrics.count_response("GET", "/a/{b}", 204, Duration::from_millis(3));
         metrics.count_dropped_tail("slow");
-        let in_flight = metrics.begin_request();
+        let in_flight = Counted::new(&metrics.in_flight);
         let text = metrics.encode(5, 2, &Registry::default()).unwrap();
         drop(in_flight);
         for line in [

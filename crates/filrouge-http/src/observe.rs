@@ -17,6 +17,7 @@ use futures_util::FutureExt;
 use tracing::{Instrument, Span, field};
 
 use crate::layer::HttpLayer;
+use crate::metrics::Counted;
 use crate::problem::Problem;
 use crate::request_id::HttpRequestId;
 use crate::wire::MountedWires;
@@ -42,7 +43,7 @@ pub(crate) async fn handle_request(
     next: Next,
 ) -> Response<Body> {
     let (start, http) = (Instant::now(), &mounted.http);
-    let in_flight = http.metrics().begin_request();
+    let in_flight = Counted::new(&http.metrics().in_flight);
     let id = HttpRequestId::from_headers(request.headers());
     let method = method_label(request.method());
     let route = request.extensions().get::<MatchedPath>();

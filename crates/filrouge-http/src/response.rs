@@ -37,19 +37,14 @@ pub type RouteResult = Result<Response<Body>, Problem>;
 /// # Errors
 /// `internal` when the value cannot be serialized.
 pub fn json<T: Serialize>(value: &T) -> RouteResult {
-    let text =
-        serde_json::to_vec(value).map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))?;
-    Ok(json_text(text))
+    let json = serde_json::to_vec(value);
+    let json = json.map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))?;
+    Ok(text("application/json", json))
 }
 
 /// Returns 204: another caller is answering the turn, and the request asks for an empty response in that case.
 pub fn no_content() -> Response<Body> {
     StatusCode::NO_CONTENT.into_response()
-}
-
-/// Returns 200 with JSON that is already serialized.
-pub fn json_text(text: Vec<u8>) -> Response<Body> {
-    self::text("application/json", text)
 }
 
 /// Returns 200 with a body of this media type.

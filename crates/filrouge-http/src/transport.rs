@@ -84,7 +84,7 @@ pub async fn serve(listener: TcpListener, router: Router, http: HttpLayer) {
     let forgetting = async {
         loop {
             tokio::time::sleep(FORGET_EVERY).await;
-            transport.http.limits().forget_idle_callers();
+            transport.http.limits().rates.forget_idle();
         }
     };
     tokio::select! {

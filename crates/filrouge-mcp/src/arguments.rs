@@ -21,22 +21,15 @@ pub(crate) fn parse_arguments<T: DeserializeOwned>(
         .and_then(Value::as_object)
         .map(|properties| properties.keys().map(String::as_str).collect())
         .unwrap_or_default();
-    if let Some(unknown) = arguments
-        .keys()
-        .find(|name| !parameter_names.contains(&name.as_str()))
-    {
+    let is_unknown = |name: &&String| !parameter_names.contains(&name.as_str());
+    if let Some(unknown) = arguments.keys().find(is_unknown) {
         let message = format!("{tool} has no parameter {unknown:?}");
-        return Err(Refusal::new(
-            "unknown_parameter",
-            message,
-            unknown_parameter_hint(tool, unknown, &parameter_names),
-        ));
+        let hint = unknown_parameter_hint(tool, unknown, &parameter_names);
+        return Err(Refusal::new("unknown_parameter", message, hint));
     }
     // A parameter with the value null counts as absent.
-    let arguments: JsonObject = arguments
-        .into_iter()
-        .filter(|(_, v)| !v.is_null())
-        .collect();
+    let given = arguments.into_iter().filter(|(_, v)| !v.is_null());
+    let arguments: JsonObject = given.collect();
     serde_path_to_error::deserialize(Value::Object(arguments)).map_err(|error| {
         let path = error.path().to_string();
         let cause = error.into_inner();
@@ -44,10 +37,8 @@ pub(crate) fn parse_arguments<T: DeserializeOwned>(
             "." | "" => cause.to_string(),
             path => format!("{path}: {cause}"),
         };
-        Refusal::invalid(
-            message,
-            invalid_value_hint(tool, schema, &path, &parameter_names),
-        )
+        let hint = invalid_value_hint(tool, schema, &path, &parameter_names);
+        Refusal::invalid(message, hint)
     })
 }
 

@@ -77,16 +77,13 @@ impl Call<'_> {
         if let Some(requested) = requested.filter(|id| !OWN_SESSION_NAMES.contains(id)) {
             return Ok(requested.to_owned());
         }
+        let clock = self.caller_session.clock.as_ref();
         let caller = Caller {
             named: None,
             from_environment: self.caller_session.session_id.as_deref(),
             folder: self.caller_session.folder.as_deref(),
             tool: Some(self.tool),
-            now: self
-                .caller_session
-                .clock
-                .as_ref()
-                .map(|clock| clock.now().as_millis()),
+            now: clock.map(|clock| clock.now().as_millis()),
         };
         let session_id = own_session(self.library, &caller);
         session_id.map_err(|why| {

@@ -56,24 +56,15 @@ impl Write for Window<'_> {
             // Not `Interrupted`: `write_all` would retry it.
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        let (mut page_start, mut page_end) = (None, bytes.len());
-        for (index, byte) in bytes.iter().enumerate() {
+        for byte in bytes {
             // A character may be split over two writes, so continuation bytes belong to the character counted before
             // them, even if an earlier write contained its first byte.
             if !is_continuation(*byte) {
                 self.written_chars += 1;
             }
-            let is_in_page = self.written_chars > self.start && self.written_chars <= self.end;
-            if is_in_page && page_start.is_none() {
-                page_start = Some(index);
+            if self.written_chars > self.start && self.written_chars <= self.end {
+                self.page_bytes.push(*byte);
             }
-            if !is_in_page && page_start.is_some() && page_end == bytes.len() {
-                page_end = index;
-            }
-        }
-        if let Some(page_bytes) = page_start.and_then(|page_start| bytes.get(page_start..page_end))
-        {
-            self.page_bytes.extend_from_slice(page_bytes);
         }
         Ok(bytes.len())
     }

@@ -146,11 +146,14 @@ where
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    let media_type = headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok());
-    let essence = media_type.map(|text| text.split(';').next().unwrap_or(text).trim());
-    essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"))
+    let value = headers.get(header::CONTENT_TYPE);
+    let value = value.and_then(|value| value.to_str().ok());
+    value.is_some_and(|value| essence(value).eq_ignore_ascii_case("application/json"))
+}
+
+/// A media type without its parameters.
+fn essence(media_type: &str) -> &str {
+    media_type.split(';').next().unwrap_or(media_type).trim()
 }
 
 /// Makes a client that accepts JSON acceptable to the SDK. The protocol requires that a client also accepts an event
@@ -158,15 +161,9 @@ fn is_json(headers: &HeaderMap) -> bool {
 fn accept_json(headers: &mut HeaderMap) {
     let mut values = headers.get_all(header::ACCEPT).iter().peekable();
     let accepts_json = |value: &HeaderValue| {
-        let media_types = value.to_str().unwrap_or_default().split(',');
-        let media_types =
-            media_types.map(|media_type| media_type.split(';').next().unwrap_or(media_type).trim());
         let known = ["application/json", "application/*", "*/*"];
-        media_types.into_iter().any(|media_type| {
-            known
-                .iter()
-                .any(|known| media_type.eq_ignore_ascii_case(known))
-        })
+        let mut media_types = value.to_str().unwrap_or_default().split(',').map(essence);
+        media_types.any(|media_type| known.iter().any(|k| media_type.eq_ignore_ascii_case(k)))
     };
     if values.peek().is_none() || values.any(accepts_json) {
         let both_types = HeaderValue::from_static("application/json, text/event-stream");

@@ -36,9 +36,8 @@ pub(crate) fn recall(arguments: Option<JsonObject>) -> Result<GetPromptResult, R
         Some(_) => return Err(invalid_argument("question is a text")),
     };
     if let Some(unknown) = arguments.keys().next() {
-        return Err(invalid_argument(&format!(
-            "recall has no argument {unknown:?}"
-        )));
+        let message = format!("recall has no argument {unknown:?}");
+        return Err(invalid_argument(&message));
     }
     let text = match question {
         Some(question) => format!(

@@ -34,6 +34,11 @@ impl Refusal {
         Self::new("invalid_argument", message, hint)
     }
 
+    /// A refusal with the code `internal`.
+    pub(crate) fn fault(message: impl Into<String>) -> Self {
+        Self::new("internal", message, "this is a fault of filrouge")
+    }
+
     /// The text for the model: a JSON object of code, message and hint.
     pub(crate) fn text(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_else(|_| self.message.clone())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rmcp::model::JsonObject;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, transform::transform_subschemas};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Returns the schema of a tool's parameters, without `$ref`. No type is "or null": a caller omits a parameter to give
 /// no value.
@@ -15,12 +15,10 @@ pub(crate) fn arguments_schema<T: JsonSchema>() -> Arc<JsonObject> {
     settings.meta_schema = None;
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     remove_null(&mut schema);
-    let mut object = into_object(schema);
+    let mut object = schema.as_object().cloned().unwrap_or_default();
     object.remove("title");
     object.remove("description");
-    object
-        .entry("properties")
-        .or_insert_with(|| Value::Object(JsonObject::new()));
+    object.entry("properties").or_insert_with(|| json!({}));
     Arc::new(object)
 }
 
@@ -30,17 +28,10 @@ pub(crate) fn answer_schema<T: JsonSchema>() -> Arc<JsonObject> {
     settings.meta_schema = None;
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     make_portable(&mut schema);
-    let mut object = into_object(schema);
+    let mut object = schema.as_object().cloned().unwrap_or_default();
     // Clients require this member in the schema.
     object.insert("type".to_owned(), "object".into());
     Arc::new(object)
-}
-
-fn into_object(schema: Schema) -> JsonObject {
-    match schema.to_value() {
-        Value::Object(object) => object,
-        _ => JsonObject::new(),
-    }
 }
 
 /// Replaces each list of types by an `anyOf` of single types, and removes formats. Some clients support neither lists
@@ -52,12 +43,7 @@ fn make_portable(schema: &mut Schema) {
     };
     object.remove("format");
     if let Some(Value::Array(kinds)) = object.get("type") {
-        let single_type = |kind: &Value| {
-            let mut schema = JsonObject::new();
-            schema.insert("type".to_owned(), kind.clone());
-            Value::Object(schema)
-        };
-        let any = kinds.iter().map(single_type).collect();
+        let any = kinds.iter().map(|kind| json!({ "type": kind })).collect();
         object.remove("type");
         object.insert("anyOf".to_owned(), Value::Array(any));
     }

@@ -53,15 +53,8 @@ impl McpServer {
             Histories::PerCaller => {
                 let parts = context.extensions.get::<Parts>();
                 let caller_corpus = parts.and_then(|parts| parts.extensions.get::<CallerCorpus>());
-                caller_corpus
-                    .map(|CallerCorpus(corpus)| corpus.clone())
-                    .ok_or_else(|| {
-                        Refusal::new(
-                            "internal",
-                            "the call has no caller",
-                            "this is a fault of filrouge",
-                        )
-                    })
+                let corpus = caller_corpus.map(|CallerCorpus(corpus)| corpus.clone());
+                corpus.ok_or_else(|| Refusal::fault("the call has no caller"))
             }
         }
     }

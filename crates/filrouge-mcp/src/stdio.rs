@@ -113,9 +113,8 @@ fn begins_connection(message: &ClientJsonRpcMessage) -> bool {
         ClientRequest::InitializeRequest(_) => true,
         ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => false,
         other => {
-            let meta = other.get_meta();
-            let missing = meta.missing_required_keys(&ProtocolVersion::V_2026_07_28);
-            missing.is_empty()
+            let version = ProtocolVersion::V_2026_07_28;
+            other.get_meta().missing_required_keys(&version).is_empty()
         }
     }
 }
@@ -137,9 +136,7 @@ where
         while !self.input_ended {
             let buffered = self.input.fill_buf().await.ok()?;
             let end = buffered.iter().position(|byte| *byte == b'\n');
-            let chunk = buffered
-                .get(..end.unwrap_or(buffered.len()))
-                .unwrap_or_default();
+            let chunk = &buffered[..end.unwrap_or(buffered.len())];
             self.input_ended = buffered.is_empty();
             self.too_long |= self.line.len() + chunk.len() > LINE_MAX_BYTES;
             if !self.too_long {

@@ -92,17 +92,13 @@ fn run<T: Tool>(
     schema: &JsonObject,
     arguments: JsonObject,
 ) -> Result<ToolAnswer, Refusal> {
-    let answer = T::answer(
-        call,
-        arguments::parse_arguments(T::NAME, schema, arguments)?,
-    )?;
+    let arguments = arguments::parse_arguments(T::NAME, schema, arguments)?;
+    let answer = T::answer(call, arguments)?;
     let provenance = provenance(&answer.origin());
     let mut text = format!("{provenance}\n");
     answer.write(&mut text);
     let structured = serde_json::to_value(WithProvenance { provenance, answer });
-    let structured = structured.map_err(|error| {
-        Refusal::new("internal", error.to_string(), "this is a fault of filrouge")
-    })?;
+    let structured = structured.map_err(|error| Refusal::fault(error.to_string()))?;
     Ok(ToolAnswer { structured, text })
 }
 

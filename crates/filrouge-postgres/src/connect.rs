@@ -37,11 +37,14 @@ pub(crate) struct Connector {
 }
 
 /// The idle timeout of writing transactions. It is short, because a process that is suspended in the middle of a write
-/// must not block the other writers.
+/// must not keep its lanes from the other writers.
 const WRITE_IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The idle timeout of reading transactions. It is long, because an idle reader delays only vacuum, and its caller may
 /// still be processing rows.
 const READ_IDLE_TIMEOUT: Duration = Duration::from_secs(600);
+/// How long the server keeps a connection whose client accepts no data. A transaction that sends an answer is not
+/// idle, so a suspended client could otherwise keep it open for ever.
+const SEND_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Planner settings that force index lookups. PostgreSQL plans each statement once per connection, for all parameter
 /// values, possibly while the tables are still empty. For empty tables the planner prefers to scan an entire table, or
@@ -72,6 +75,11 @@ impl Connector {
         }
     }
 
+    /// How long a statement may wait for a lock.
+    pub(crate) const fn lock_timeout(&self) -> Duration {
+        self.lock_timeout
+    }
+
     /// Returns the number of statements sent over all connections, including those for reading.
     pub(crate) fn statements_sent(&self) -> u64 {
         self.statements_sent.load(Ordering::Relaxed)
@@ -83,9 +91,11 @@ impl Connector {
     fn settings(&self, scope: &str) -> String {
         format!(
             "SET {scope} search_path = pg_catalog; SET {scope} idle_in_transaction_session_timeout = {}; SET {scope} lock_timeout = {};
+             SET {scope} tcp_user_timeout = {};
              SELECT set_config('synchronous_commit', 'on', {}) WHERE current_setting('synchronous_commit') = 'off'",
             self.idle_timeout.as_millis(),
             self.lock_timeout.as_millis(),
+            SEND_TIMEOUT.as_millis(),
             !scope.is_empty()
         )
     }
@@ -96,20 +106,20 @@ impl Connector {
         with_timeout(self.prepare_connection(client, statements)).await
     }
 
-    /// Like [`Self::connect`], but also returns a channel with the number of each commit that any server makes. Returns
-    /// `None` instead of the channel behind a pooler, which delivers no notifications.
+    /// Like [`Self::connect`], but also returns a channel of the notifications of commits that any server makes.
+    /// Returns `None` instead of the channel behind a pooler, which delivers no notifications.
     pub(crate) async fn listen(
         &self,
         statements: &[&'static Sql],
-    ) -> Result<(Connection, Option<mpsc::UnboundedReceiver<u64>>), Failure> {
-        let (client, commit_numbers) = self.open_client().await?;
+    ) -> Result<(Connection, Option<Notifications>), Failure> {
+        let (client, notifications) = self.open_client().await?;
         let connection = with_timeout(self.prepare_connection(client, statements)).await?;
         if connection.pooled {
             return Ok((connection, None));
         }
         let listen = connection.session.run("LISTEN filrouge");
         with_timeout(async { listen.await.map_err(|e| failure(&e)) }).await?;
-        Ok((connection, Some(commit_numbers)))
+        Ok((connection, Some(notifications)))
     }
 
     /// Connects to the first server that accepts writes. Also returns the channel of commit notifications, which stays
@@ -161,14 +171,13 @@ impl Connector {
         if target::is_remote(config) && !encrypted.load(Ordering::Relaxed) {
             self.target.tls.warn(&target::display_name(config));
         }
-        let (sender, commit_numbers) = mpsc::unbounded_channel();
+        let (sender, notifications) = mpsc::unbounded_channel();
         tokio::spawn(async move {
             while let Some(message) = poll_fn(|cx| connection.poll_message(cx)).await {
                 match message {
                     Ok(AsyncMessage::Notification(notification)) => {
-                        // A payload that is not a number, because another program sent it, still wakes the listener.
                         // Sending fails on most connections, because nobody listens.
-                        let _ = sender.send(notification.payload().parse().unwrap_or(u64::MAX));
+                        let _ = sender.send(notification.payload().to_owned());
                     }
                     Ok(_) => {}
                     Err(error) => {
@@ -178,7 +187,7 @@ impl Connector {
                 }
             }
         });
-        Ok((check_server(client).await?, commit_numbers))
+        Ok((check_server(client).await?, notifications))
     }
 
     /// Detects a pooler. Without one, sets the settings and prepares `statements`; behind one, every transaction must
@@ -309,8 +318,11 @@ fn connect_failure(error: &tokio_postgres::Error, config: &Config, encrypted: bo
     unavailable(failure.detail).with_hint(hint)
 }
 
-/// A new connection, and the numbers of the commits that PostgreSQL notifies it of.
-type OpenedClient = (Client, mpsc::UnboundedReceiver<u64>);
+/// The payloads of the notifications that a connection receives.
+pub(crate) type Notifications = mpsc::UnboundedReceiver<String>;
+
+/// A new connection, and its notifications.
+type OpenedClient = (Client, Notifications);
 
 /// A connection that is ready for statements.
 pub(crate) struct Connection {

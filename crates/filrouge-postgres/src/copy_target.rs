@@ -3,23 +3,36 @@
 //! During a copy, the table `store` has two additional rows: `copying`, the id of the source store, and `copier`, the
 //! id of the run that may write. The transaction that finishes the copy deletes both.
 
-use filrouge_store::View;
-use filrouge_store::copy::{CopyRow, CopyTarget, StartedCopy, TargetContents, overtaken_run};
-use filrouge_store::random_id;
-use filrouge_store::rows::SessionPk;
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_store::copy::{CopyTarget, CopyWrites, StartedCopy, TargetContents, overtaken_run};
+use filrouge_store::{Lanes, View, random_id};
+use filrouge_types::{ErrorCode, Failure, Timestamp};
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
 use crate::connect::{Connection, Connector};
 use crate::error::failure;
-use crate::ledger::writer_lock_key;
+use crate::follow::NOW;
+use crate::lanes::query_lanes;
 use crate::migrate;
 use crate::options::Options;
-use crate::rows::{ReadAhead, Rows};
-use crate::session::{Driver, Param};
+use crate::rows::{NEWEST_LOG, ReadAhead, Rows, column, read_log, read_u64};
+use crate::session::{Driver, Param, Session, Sql};
+use crate::stage::{Fetched, LOCK_LANE_WAIT, Stage};
 
-mod send_rows;
+/// Reads the greatest number of a session of a lane.
+static NEWEST_PK: Sql = Sql::new(
+    "SELECT pk FROM filrouge.session WHERE lane = $1 ORDER BY pk DESC LIMIT 1",
+    &[Type::INT2],
+);
+/// Deletes the commit log of a lane. The database's guards permit this only in an unfinished copy.
+static DELETE_LOG: Sql = Sql::new(
+    "DELETE FROM filrouge.commit_log WHERE lane = $1",
+    &[Type::INT2],
+);
+
+/// Begins a transaction in which each statement sees what was committed before the statement, and so before the locks
+/// that it has waited for.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 
 /// A database into which a store is copied. Creates nothing before [`CopyTarget::begin`]. The methods block, so they
 /// must not be called on a worker thread of an async runtime.
@@ -32,8 +45,16 @@ pub struct PostgresCopyTarget {
 struct CopyConnection {
     driver: Driver,
     connection: Connection,
-    /// The random id of this run; `None` before `begin`.
-    run: Option<String>,
+    /// `None` before `begin`.
+    run: Option<Run>,
+}
+
+/// The run that may write.
+struct Run {
+    /// Its random id.
+    id: String,
+    /// The lanes of the target.
+    lanes: Lanes,
 }
 
 impl PostgresCopyTarget {
@@ -97,31 +118,57 @@ async fn put_store_value(client: &Client, name: &str, value: &str) -> Result<(),
     result.map(drop).map_err(|e| failure(&e))
 }
 
-/// Marks the store as an unfinished copy of `source` that the run `run` writes. The caller's transaction excludes other
-/// writers. Returns whether the store already was an unfinished copy of `source`, which this run continues.
+/// Marks the store as an unfinished copy of `source` that the run `run` writes, and deletes the commit log that an
+/// earlier run has made. The caller's transaction excludes other writers. Returns whether the store already was an
+/// unfinished copy of `source`, which this run continues.
 ///
 /// # Errors
 /// Fails if the store contains anything else.
-async fn mark_unfinished(client: &Client, source: &str, run: &str) -> Result<bool, Failure> {
-    let lock = client.batch_execute("LOCK TABLE filrouge.store IN SHARE ROW EXCLUSIVE MODE");
+async fn mark_unfinished(
+    session: &Session,
+    lanes: Lanes,
+    source: &str,
+    run: &str,
+) -> Result<bool, Failure> {
+    let lock = session.run("LOCK TABLE filrouge.store IN SHARE ROW EXCLUSIVE MODE");
     lock.await.map_err(|e| failure(&e))?;
-    // A filrouge server that has this store open checks for the mark, under the lock of writers, before it writes.
-    let store = migrate::store_value(client, "store_id")
-        .await?
-        .unwrap_or_default();
-    let lock_writers = format!("SELECT pg_advisory_xact_lock({})", writer_lock_key(&store));
-    client
-        .batch_execute(&lock_writers)
-        .await
-        .map_err(|e| failure(&e))?;
+    // A filrouge server that has this store open checks for the mark, under the lock of a lane, before it writes. It
+    // waits for nothing while it has locked a lane, so all lanes can be locked here, one after another.
+    let lock = query_lanes(session, &LOCK_LANE_WAIT, lanes.iter());
+    lock.await.map_err(|e| failure(&e))?;
+    let client = session.client();
     let resumed = contents(client).await?.is_resumable(source)?;
     put_store_value(client, "copying", source).await?;
     put_store_value(client, "copier", run).await?;
+    let delete = query_lanes(session, &DELETE_LOG, lanes.iter());
+    delete.await.map_err(|e| failure(&e))?;
     Ok(resumed)
 }
 
+/// Fetches the newest session and the newest commit of each lane.
+fn fetch_newest(rows: &Rows<'_>) -> Result<Fetched, Failure> {
+    let mut fetched = Fetched::default();
+    let pks = rows.query_lanes(&NEWEST_PK, &[])?;
+    let commits = rows.query_lanes(&NEWEST_LOG, &[])?;
+    for ((lane, pks), commits) in rows.lanes.iter().zip(&pks).zip(&commits) {
+        let newest = fetched.lanes.entry(lane).or_default();
+        newest.newest_pk = pks.first().map(|row| read_u64(row, 0)).transpose()?;
+        for row in commits {
+            newest.commits.push(read_log(lane, row, 0)?);
+        }
+    }
+    Ok(fetched)
+}
+
+/// The database server's time.
+fn database_time(rows: &Rows<'_>) -> Result<Timestamp, Failure> {
+    let row = rows.query_opt(&NOW, &[])?;
+    let micros = row.map_or(Ok(0), |row| column(&row, 0))?;
+    Ok(Timestamp::from_micros(micros))
+}
+
 impl CopyConnection {
-    fn run(&self, sql: &str) -> Result<(), Failure> {
+    fn run_sql(&self, sql: &str) -> Result<(), Failure> {
         let result = self.driver.wait(self.connection.session.run(sql));
         result.map_err(|e| failure(&e))
     }
@@ -132,11 +179,11 @@ impl CopyConnection {
         begin: &str,
         work: impl FnOnce() -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        self.run(&format!("{begin}{}", self.connection.transaction_settings))?;
-        let result = work().and_then(|value| self.run("COMMIT").map(|()| value));
+        self.run_sql(&format!("{begin}{}", self.connection.transaction_settings))?;
+        let result = work().and_then(|value| self.run_sql("COMMIT").map(|()| value));
         if result.is_err() {
             // If the connection is lost, the server rolls back.
-            let _ = self.run("ROLLBACK");
+            let _ = self.run_sql("ROLLBACK");
         }
         result
     }
@@ -144,16 +191,27 @@ impl CopyConnection {
     /// Runs `work` in one transaction. Fails if this run has not begun, or another run has since begun to write this
     /// copy.
     fn write(&self, work: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
-        self.transact("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", || {
+        self.transact(BEGIN, || {
             let client = self.connection.session.client();
             let sql = "SELECT value FROM filrouge.store WHERE name = 'copier' FOR UPDATE";
             let row = self.driver.wait(client.query_typed_opt(sql, &[]));
             let row = row.map_err(|e| failure(&e))?;
             let copier: Option<String> = row.map(|row| row.get(0));
-            if copier.is_none() || copier != self.run {
+            if copier.is_none() || copier.as_ref() != self.run.as_ref().map(|run| &run.id) {
                 return Err(overtaken_run());
             }
             work()
+        })
+    }
+
+    /// The rows of the target; fails before `begin`.
+    fn rows(&self) -> Result<Rows<'_>, Failure> {
+        let not_begun = || Failure::new(ErrorCode::Internal, "the copy was not begun");
+        Ok(Rows {
+            session: &self.connection.session,
+            driver: &self.driver,
+            lanes: self.run.as_ref().ok_or_else(not_begun)?.lanes,
+            read_ahead: ReadAhead::default(),
         })
     }
 }
@@ -166,16 +224,23 @@ impl CopyTarget for PostgresCopyTarget {
 
     fn begin(&mut self, source: &str) -> Result<StartedCopy, Failure> {
         let options = self.options.clone();
-        let run = random_id(options.entropy.as_ref())?;
+        let id = random_id(options.entropy.as_ref())?;
         let copy = self.connection()?;
-        let client = copy.connection.session.client();
-        let store_id = copy.driver.wait(migrate::migrate(client, &options))?;
-        let result = copy.transact("BEGIN", || {
-            copy.driver.wait(mark_unfinished(client, source, &run))
-        });
-        let resumed = result?;
-        copy.run = Some(run);
-        Ok(StartedCopy { store_id, resumed })
+        let session = &copy.connection.session;
+        let store = copy
+            .driver
+            .wait(migrate::migrate(session.client(), &options))?;
+        let lanes = store.lanes;
+        let resumed = copy.transact(BEGIN, || {
+            copy.driver
+                .wait(mark_unfinished(session, lanes, source, &id))
+        })?;
+        copy.run = Some(Run { id, lanes });
+        Ok(StartedCopy {
+            store_id: store.store_id,
+            lanes,
+            resumed,
+        })
     }
 
     fn with_view(
@@ -183,28 +248,34 @@ impl CopyTarget for PostgresCopyTarget {
         query: &mut dyn FnMut(&dyn View) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let copy = self.connection()?;
+        let rows = copy.rows()?;
         copy.transact("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", || {
-            query(&Rows {
-                session: &copy.connection.session,
-                driver: &copy.driver,
-                read_ahead: ReadAhead::default(),
-            })
+            query(&rows)
         })
     }
 
-    fn put(&mut self, rows: &[CopyRow]) -> Result<(), Failure> {
+    fn write(&mut self, work: CopyWrites<'_>) -> Result<(), Failure> {
+        let clock = self.options.clock.clone();
+        let copy = self.connection()?;
+        let rows = copy.rows()?;
+        copy.write(|| {
+            let now = match clock {
+                Some(clock) => clock.now(),
+                None => database_time(&rows)?,
+            };
+            let fetched = fetch_newest(&rows)?;
+            let mut stage = Stage::new(rows, fetched);
+            work(&mut stage, now)?;
+            let pending = stage.into_pending();
+            let sent = copy.driver.wait(pending.send(&copy.connection.session));
+            sent.map_err(|e| failure(&e))
+        })
+    }
+
+    fn finish(&mut self) -> Result<(), Failure> {
         let copy = self.connection()?;
         copy.write(|| {
-            let result = copy
-                .driver
-                .wait(send_rows::send_rows(&copy.connection.session, rows));
-            result.map_err(|e| failure(&e))
+            copy.run_sql("DELETE FROM filrouge.store WHERE name IN ('copying', 'copier')")
         })
-    }
-
-    fn finish(&mut self, _newest: SessionPk) -> Result<(), Failure> {
-        // `_newest` is not needed: on PostgreSQL a new session gets the number after the greatest existing one.
-        let copy = self.connection()?;
-        copy.write(|| copy.run("DELETE FROM filrouge.store WHERE name IN ('copying', 'copier')"))
     }
 }

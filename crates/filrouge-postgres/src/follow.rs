@@ -3,20 +3,22 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use filrouge_store::rows::{LogRow, View};
+use filrouge_store::rows::LogRow;
+use filrouge_store::{Lane, Lanes, Position};
 use filrouge_types::{ErrorCode, Failure, Timestamp};
-use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
+use tokio::try_join;
 
 use crate::clock::DatabaseClock;
-use crate::connect::{Connection, Connector};
+use crate::connect::{Connection, Connector, Notifications};
 use crate::error::unavailable;
-use crate::rows::{self, NEWEST_LOG, Rows, column};
+use crate::lanes::query_lanes;
+use crate::rows::{self, NEWEST_LOGS, Rows, column, read_newest_logs, sql_lane};
 use crate::session::{Driver, Sql, answer_within};
 use crate::store_state::StoreState;
 use crate::transact::first_answer_timeout;
-use crate::vacuum::{Erasure, Vacuum};
+use crate::vacuum::{Erasure, READ_REQUEST, Vacuum};
 
 /// The polling interval while a caller waits for commits and PostgreSQL sends no notifications.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -49,6 +51,7 @@ pub(crate) struct CommitWatch {
     pub(crate) fallback: Option<Arc<Connector>>,
     /// The watch ends when the ledger, which owns the store state, is dropped.
     pub(crate) store_state: Weak<StoreState>,
+    pub(crate) lanes: Lanes,
     pub(crate) erasure: Arc<Erasure>,
     /// The clock to keep equal to the database server's; `None` if the ledger uses another clock.
     pub(crate) clock: Option<Arc<DatabaseClock>>,
@@ -60,9 +63,9 @@ struct Comparison {
     compared_at: Instant,
     /// The minimum interval until the next comparison.
     min_interval: Duration,
-    /// The newest verified commit at that time.
-    commit_no: u64,
-    /// Whether the newest row of the log has since turned out to be malformed.
+    /// The number of verified commits at that time.
+    commit_count: u64,
+    /// Whether the newest commit of a lane has since turned out to be malformed.
     broken: bool,
 }
 
@@ -72,8 +75,8 @@ struct WatchState {
     vacuum: Vacuum,
 }
 
-/// A connection, and the numbers of commits that it is notified of; `None` if it receives no notifications.
-type Listening = (Connection, Option<mpsc::UnboundedReceiver<u64>>);
+/// A connection, and its notifications; `None` if it receives none.
+type Listening = (Connection, Option<Notifications>);
 
 impl CommitWatch {
     /// Watches until the ledger is dropped.
@@ -82,10 +85,10 @@ impl CommitWatch {
             comparison: Comparison {
                 compared_at: Instant::now(),
                 min_interval: COMPARE_INTERVAL,
-                commit_no: 0,
+                commit_count: 0,
                 broken: false,
             },
-            vacuum: Vacuum::new(self.erasure.clone()),
+            vacuum: Vacuum::new(self.erasure.clone(), self.lanes),
         };
         let mut warned = false;
         while self.store_state.strong_count() > 0 {
@@ -203,36 +206,31 @@ impl CommitWatch {
         connection: &Connection,
         store_state: &StoreState,
     ) -> Result<bool, Failure> {
-        let newest_erasing_commit = self.erasure.newest_erasing_commit();
-        let answer = connection
-            .session
-            .with_answer_timeout(connection.session.query(&STORE_STATE, &[]));
-        let rows = self.driver.wait(answer)?;
-        let Some(row) = rows.first() else {
-            return Ok(false);
-        };
-        let schema: Option<String> = column(row, 0)?;
-        store_state.record_schema(schema.as_deref());
-        let is_due: bool = column(row, 1)?;
+        let (session, erasures) = (&connection.session, self.erasure.count());
+        let answer = session.with_answer_timeout(async {
+            let requests = query_lanes(session, &READ_REQUEST, self.lanes.iter());
+            try_join!(biased; session.query(&SCHEMA, &[]), requests)
+        });
+        let (schema, vacuum_requests) = self.driver.wait(answer)?;
+        let schema = schema.first().map(|row| column::<String>(row, 0));
+        store_state.record_schema(schema.transpose()?.as_deref());
+        let is_due = vacuum_requests.iter().any(|rows| !rows.is_empty());
         if !is_due {
-            // No erased contents remain: this or another server has vacuumed after that commit.
-            self.erasure.record_attempt(newest_erasing_commit);
+            // No erased contents remain: this or another server has vacuumed after those erasures.
+            self.erasure.record_attempt(erasures);
         }
         Ok(is_due)
     }
 
     /// Waits for a notification of a commit that this process has not verified yet, and then for [`GATHER_DELAY`].
     /// Without notifications, waits forever.
-    async fn next_commit(&self, notifications: Option<&mut mpsc::UnboundedReceiver<u64>>) {
+    async fn next_commit(&self, notifications: Option<&mut Notifications>) {
         let Some(notifications) = notifications else {
             return std::future::pending().await;
         };
-        while let Some(commit_no) = notifications.recv().await {
-            let verified = self
-                .store_state
-                .upgrade()
-                .map(|g| g.log.position().commit_no);
-            if verified.is_none_or(|verified| commit_no > verified) {
+        while let Some(payload) = notifications.recv().await {
+            let verified = self.store_state.upgrade().map(|state| state.log.position());
+            if verified.is_none_or(|verified| announces_new_commits(&payload, &verified)) {
                 tokio::time::sleep(GATHER_DELAY).await;
                 return;
             }
@@ -250,12 +248,13 @@ impl CommitWatch {
         let rows = Rows {
             session: &connection.session,
             driver: &self.driver,
+            lanes: self.lanes,
             read_ahead: rows::ReadAhead::default(),
         };
         if let Some(clock) = &self.clock {
             read_database_time(&rows, clock)?;
         }
-        let verified = store_state.log.newest();
+        let verified = store_state.log.newest_of_all();
         let begin = format!(
             "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY{}",
             connection.transaction_settings
@@ -310,26 +309,53 @@ async fn listen(connector: &Connector) -> Result<Listening, Failure> {
     connector.listen(&STATEMENTS).await
 }
 
-/// Verifies the commits after `verified`, the newest commit that was verified before the snapshot `rows` began. If it
-/// is due, compares the sessions with the commit log.
+/// The text that notifies other servers of the commits of one transaction: the lane and the number of each.
+pub(crate) fn announcement(commits: &[LogRow]) -> String {
+    let commits = commits
+        .iter()
+        .map(|row| format!("{} {}", row.lane, row.commit_no));
+    commits.collect::<Vec<_>>().join(",")
+}
+
+/// Whether an [`announcement`] names a commit that follows `verified`. A text in another form, which another program
+/// sent, counts as one that does.
+fn announces_new_commits(announcement: &str, verified: &Position) -> bool {
+    let is_new = |commit: &str| {
+        let (lane, commit_no) = commit.split_once(' ')?;
+        let verified = verified.lane(Lane::new(lane.parse().ok()?));
+        Some(commit_no.parse::<u64>().ok()? > verified.commit_no)
+    };
+    announcement
+        .split(',')
+        .any(|commit| is_new(commit).unwrap_or(true))
+}
+
+/// Verifies the commits of each lane after those in `verified`, the newest ones that were verified before the snapshot
+/// `rows` began. If it is due, compares the sessions with the commit log.
 fn verify_snapshot(
     rows: &Rows<'_>,
     store_state: &StoreState,
     comparison: &mut Comparison,
-    verified: Option<LogRow>,
+    verified: Vec<Option<LogRow>>,
 ) -> Result<(), Failure> {
-    match rows.newest_log() {
-        Ok(newest) => {
-            store_state
-                .log
-                .verify_new_commits(rows, verified, newest.as_ref(), Vec::new())?;
+    let lanes: Vec<i16> = rows.lanes.iter().map(sql_lane).collect();
+    let mut newest = read_newest_logs(&rows.query_all(&NEWEST_LOGS, &[&lanes])?)?;
+    for (lane, verified) in rows.lanes.iter().zip(verified) {
+        match newest.remove(&lane).transpose() {
+            Ok(newest) => store_state.log.verify_new_commits(
+                rows,
+                lane,
+                verified,
+                newest.as_ref(),
+                Vec::new(),
+            )?,
+            // The newest commit is malformed. The comparison, which is now due, reports this.
+            Err(failure) if failure.code == ErrorCode::IntegrityError => comparison.broken = true,
+            Err(failure) => return Err(failure),
         }
-        // The newest row of the log is malformed. The comparison, which is now due, reports this.
-        Err(failure) if failure.code == ErrorCode::IntegrityError => comparison.broken = true,
-        Err(failure) => return Err(failure),
     }
-    let commit_no = store_state.log.position().commit_no;
-    let is_due = comparison.broken || commit_no != comparison.commit_no;
+    let commit_count = store_state.log.position().commit_count();
+    let is_due = comparison.broken || commit_count != comparison.commit_count;
     let age = comparison.compared_at.elapsed();
     if is_due && age >= comparison.min_interval
         || age >= IDLE_COMPARE_INTERVAL.max(comparison.min_interval)
@@ -340,7 +366,7 @@ fn verify_snapshot(
         *comparison = Comparison {
             compared_at: Instant::now(),
             min_interval: COMPARE_INTERVAL.max(cost * COMPARE_SHARE),
-            commit_no,
+            commit_count,
             broken: false,
         };
     }
@@ -357,12 +383,11 @@ pub(crate) fn read_database_time(rows: &Rows<'_>, clock: &DatabaseClock) -> Resu
 }
 
 /// The statements that the watch runs repeatedly.
-static STATEMENTS: [&Sql; 3] = [&NEWEST_LOG, &NOW, &STORE_STATE];
+static STATEMENTS: [&Sql; 4] = [&NEWEST_LOGS, &NOW, &SCHEMA, &READ_REQUEST];
 
-/// Reads the schema's version, and whether erased contents still have to be vacuumed.
-static STORE_STATE: Sql = Sql::new(
-    "SELECT (SELECT value FROM filrouge.store WHERE name = 'schema'),
-            EXISTS (SELECT FROM filrouge.store WHERE name = 'erasing')",
+/// Reads the schema's version.
+static SCHEMA: Sql = Sql::new(
+    "SELECT value FROM filrouge.store WHERE name = 'schema'",
     &[],
 );
 
@@ -371,3 +396,25 @@ pub(crate) static NOW: Sql = Sql::new(
     "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
     &[],
 );
+
+#[cfg(test)]
+mod tests {
+    use filrouge_store::LanePosition;
+
+    use super::*;
+
+    #[test]
+    fn an_announcement_of_verified_commits_wakes_nobody() {
+        let mut verified = Position::default();
+        for (lane, commit_no) in [(0, 4), (2, 9)] {
+            let link = Default::default();
+            verified.set(Lane::new(lane), LanePosition { commit_no, link });
+        }
+        for known in ["0 4", "2 9", "0 3,2 9", "1 0"] {
+            assert!(!announces_new_commits(known, &verified), "{known}");
+        }
+        for new in ["0 5", "0 4,2 10", "7 1", "", "5", "0 x", "0 4 4", "0 4,"] {
+            assert!(announces_new_commits(new, &verified), "{new}");
+        }
+    }
+}

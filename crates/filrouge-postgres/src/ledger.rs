@@ -8,8 +8,8 @@ use filrouge_store::random_id;
 use filrouge_store::verify::Suspects;
 use filrouge_store::write_queue::WriteQueue;
 use filrouge_store::{
-    Backend, Command, CommittedWrite, Durability, Health, Keyring, Ledger, Position, QuerySubject,
-    StoreLoad,
+    Backend, Command, CommittedWrite, Durability, Health, Keyring, Lane, Lanes, Ledger, Position,
+    QuerySubject, StoreLoad,
 };
 use filrouge_types::{Clock, ErrorCode, Failure};
 use tokio::sync::watch;
@@ -23,10 +23,11 @@ use crate::options::Options;
 use crate::readers::Readers;
 use crate::rows::{ReadAhead, Rows, SessionLookup};
 use crate::session::Driver;
+use crate::stage::STATEMENTS;
 use crate::store_state::StoreState;
 use crate::target::Target;
 use crate::transact::first_answer_timeout;
-use crate::writer::{Writer, statements};
+use crate::writer::Writer;
 
 /// The number of connections reserved for reads of the filrouge server's own data, such as API keys.
 const RESERVED_CONNECTIONS: u32 = 1;
@@ -49,8 +50,11 @@ pub struct PostgresLedger {
     version: String,
 }
 
-/// Facts about the store, determined while it was opened.
-struct StoreFacts {
+/// What is known about the store once it is open.
+struct OpenedStore {
+    store_state: Arc<StoreState>,
+    /// The keyring of the options, bound to the store.
+    keyring: Arc<Keyring>,
     store_id: String,
     durability: Durability,
     version: String,
@@ -66,44 +70,33 @@ impl PostgresLedger {
     /// written with another keyring; `store_unavailable`; `integrity_error`.
     pub fn open(options: Options) -> Result<Self, Failure> {
         let connector = Arc::new(Connector::new(options.server.clone(), options.lock_timeout));
-        let store_state = Arc::new(StoreState::new(options.keyring.clone(), options.check));
         let database_clock = options.clock.is_none().then(Arc::<DatabaseClock>::default);
         let clock: Arc<dyn Clock> = match (&options.clock, &database_clock) {
             (Some(clock), _) => clock.clone(),
             (None, Some(database_clock)) => database_clock.clone(),
             (None, None) => Arc::new(DatabaseClock::default()),
         };
-        let (facts_sender, facts_receiver) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let work = {
-            let (connector, store_state, clock) =
-                (connector.clone(), store_state.clone(), clock.clone());
+            let (connector, clock) = (connector.clone(), clock.clone());
             let (options, database_clock) = (options.clone(), database_clock.clone());
-            move |requests| {
-                let result = open_writer(
-                    &options,
-                    connector,
-                    store_state,
-                    clock,
-                    database_clock.as_ref(),
-                );
-                match result {
-                    Ok((writer, facts)) => {
-                        // Sending cannot fail: the thread that opens the ledger waits for this message.
-                        let _ = facts_sender.send(Ok(facts));
-                        writer.run(requests);
-                    }
-                    Err(failure) => drop(facts_sender.send(Err(failure))),
+            move |requests| match open_writer(&options, connector, clock, database_clock.as_ref()) {
+                Ok((writer, store)) => {
+                    // Sending cannot fail: the thread that opens the ledger waits for this message.
+                    let _ = sender.send(Ok(store));
+                    writer.run(requests);
                 }
+                Err(failure) => drop(sender.send(Err(failure))),
             }
         };
         let writes = WriteQueue::start(work)?;
-        let facts = facts_receiver
+        let store: OpenedStore = receiver
             .recv()
             .map_err(|_| Failure::new(ErrorCode::Internal, "opening the store panicked"))??;
-        start_watch(&options, &store_state, database_clock)?;
+        start_watch(&options, &store.store_state, database_clock)?;
         let read_connector = Arc::new(connector.for_reading());
         let readers = |max_queries| {
-            let (store_state, keyring) = (store_state.clone(), options.keyring.clone());
+            let (store_state, keyring) = (store.store_state.clone(), store.keyring.clone());
             let connector = read_connector.clone();
             let (check, timeout) = (options.check, first_answer_timeout(options.answer_timeout));
             Readers::new(connector, max_queries, store_state, keyring, check, timeout).map(Arc::new)
@@ -111,15 +104,15 @@ impl PostgresLedger {
         Ok(Self {
             readers: readers(options.readers)?,
             reserved: readers(RESERVED_CONNECTIONS)?,
-            store_state,
-            keyring: options.keyring,
+            store_state: store.store_state,
+            keyring: store.keyring,
             connector,
             writes,
-            store_id: facts.store_id,
+            store_id: store.store_id,
             name: random_id(options.entropy.as_ref())?,
             clock,
-            durability: facts.durability,
-            version: format!("PostgreSQL {}", facts.version),
+            durability: store.durability,
+            version: format!("PostgreSQL {}", store.version),
         })
     }
 
@@ -135,19 +128,21 @@ impl PostgresLedger {
 fn open_writer(
     options: &Options,
     connector: Arc<Connector>,
-    store_state: Arc<StoreState>,
     clock: Arc<dyn Clock>,
     database_clock: Option<&Arc<DatabaseClock>>,
-) -> Result<(Writer, StoreFacts), Failure> {
+) -> Result<(Writer, OpenedStore), Failure> {
     let driver = Driver::on_current_thread()?;
     let mut connection = driver.wait(connector.connect(&[]))?;
     let client = connection.session.client();
-    let store_id = driver.wait(migrate::migrate(client, options))?;
+    let store = driver.wait(migrate::migrate(client, options))?;
     driver.wait(migrate::refuse_unfinished(client))?;
     let (durability, version) = driver.wait(read_server_facts(client))?;
+    let keyring = Arc::new(options.keyring.for_store(&store.store_id, store.lanes));
+    let store_state = Arc::new(StoreState::new(keyring.clone(), options.check, store.lanes));
     let rows = Rows {
         session: &connection.session,
         driver: &driver,
+        lanes: store.lanes,
         read_ahead: ReadAhead::default(),
     };
     if let Some(database_clock) = database_clock {
@@ -164,7 +159,7 @@ fn open_writer(
     store_state.log.initialize(&rows)?;
     run("ROLLBACK")?;
     if !connection.pooled {
-        let result = driver.wait(connection.session.prepare(&statements()));
+        let result = driver.wait(connection.session.prepare(STATEMENTS));
         result.map_err(|e| failure(&e))?;
     }
     connection
@@ -174,23 +169,22 @@ fn open_writer(
         driver,
         connector,
         connection: Some(connection),
-        store_state,
-        keyring: options.keyring.clone(),
+        store_state: store_state.clone(),
+        keyring: keyring.clone(),
         entropy: options.entropy.clone(),
         clock,
         uses_database_time: database_clock.is_some(),
-        lock: writer_lock_key(&store_id),
         answer_timeout: options.answer_timeout,
         settle_timeout: options.settle_timeout,
     };
-    Ok((
-        writer,
-        StoreFacts {
-            store_id,
-            durability,
-            version,
-        },
-    ))
+    let opened = OpenedStore {
+        store_state,
+        keyring,
+        store_id: store.store_id,
+        durability,
+        version,
+    };
+    Ok((writer, opened))
 }
 
 /// Reads the durability of a commit under the database server's settings, and the server's version.
@@ -205,14 +199,6 @@ async fn read_server_facts(
         false => Durability::Buffered,
     };
     Ok((durability, row.get(1)))
-}
-
-/// The key of the advisory lock of a store's writers. The transaction that holds this lock is the store's only writer.
-pub(crate) fn writer_lock_key(store_id: &str) -> i64 {
-    let hash = filrouge_store::chain::fingerprint(&[b"writers", store_id.as_bytes()]);
-    let mut first_half = [0; 8];
-    first_half.copy_from_slice(&hash[..8]);
-    i64::from_be_bytes(first_half)
 }
 
 /// Starts the thread that watches for commits of other servers until the ledger is dropped.
@@ -233,6 +219,7 @@ fn start_watch(
         connector,
         fallback,
         store_state: Arc::downgrade(store_state),
+        lanes: store_state.log.lanes(),
         erasure: store_state.erasure().clone(),
         clock,
         answer_timeout: options.answer_timeout,
@@ -260,12 +247,18 @@ impl Ledger for PostgresLedger {
         subject: QuerySubject<'_>,
         query: SnapshotQuery,
     ) -> Result<(), Failure> {
+        let lanes = self.lanes();
         match subject {
-            QuerySubject::Store => self.readers.inspect(None, query).await,
-            QuerySubject::ServerData => self.reserved.inspect(None, query).await,
+            QuerySubject::Store => {
+                let all = lanes.iter().collect();
+                self.readers.inspect(all, None, query).await
+            }
+            // The server's own data are notes.
+            QuerySubject::ServerData => self.reserved.inspect(vec![Lane::FIRST], None, query).await,
             QuerySubject::Session(scope, session) => {
-                let lookup = SessionLookup::new(&scope.tenant, session, Some(scope));
-                self.readers.inspect(Some(lookup), query).await
+                let lane = lanes.of_session(&scope.tenant, session);
+                let lookup = SessionLookup::new(lanes, &scope.tenant, session, Some(scope));
+                self.readers.inspect(vec![lane], Some(lookup), query).await
             }
         }
     }
@@ -280,6 +273,10 @@ impl Ledger for PostgresLedger {
 
     fn commits(&self) -> watch::Receiver<u64> {
         self.store_state.log.commits().subscribe()
+    }
+
+    fn lanes(&self) -> Lanes {
+        self.store_state.log.lanes()
     }
 
     fn position(&self) -> Position {

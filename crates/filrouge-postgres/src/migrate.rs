@@ -1,6 +1,7 @@
 //! Schema migrations. All pending migrations run in one transaction under a lock. If several servers start at once, one
 //! of them migrates. If its process is killed, the database has either the old schema or the new one.
 
+use filrouge_store::Lanes;
 use filrouge_store::copy::unfinished_copy;
 use filrouge_store::record::MacCheck;
 use filrouge_store::schema::format_1;
@@ -10,6 +11,7 @@ use tokio_postgres::types::Type;
 
 use crate::error::{failure, failure_with_privilege_hint, unavailable};
 use crate::options::Options;
+use crate::rows::sql_lane;
 
 mod keys;
 #[cfg(test)]
@@ -30,12 +32,16 @@ pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
 /// `format`.
 const FORMAT: &str = "2";
 
+/// The setting of the database session that determines the number of lanes of a new store. The first migration reads it.
+pub const LANES_SETTING: &str = "filrouge.lanes";
+
 /// The key of the advisory lock for migrations: "filrouge" in ASCII.
 const MIGRATION_LOCK: i64 = 0x6669_6c72_6f75_6765;
 
-/// The store's id and schema version, from the table `store`.
-struct Identity {
-    store_id: String,
+/// The store's id, lanes and schema version, from the table `store`.
+pub(crate) struct Identity {
+    pub(crate) store_id: String,
+    pub(crate) lanes: Lanes,
     version: usize,
 }
 
@@ -80,7 +86,8 @@ async fn contents(client: &Client) -> Result<Contents, Failure> {
         (true, true) if row.get(1) => return Err(no_usage()),
         (true, true) => {}
     }
-    let sql = "SELECT name::text, value::text FROM filrouge.store WHERE name::text IN ('schema', 'store_id', 'format')";
+    let sql = "SELECT name::text, value::text FROM filrouge.store
+         WHERE name::text IN ('schema', 'store_id', 'format', 'lanes')";
     let rows = client.query_typed(sql, &[]).await.map_err(|e| {
         // `IntegrityError` means here that the columns have other names or types.
         match failure(&e) {
@@ -97,11 +104,16 @@ async fn contents(client: &Client) -> Result<Contents, Failure> {
     let version = value("schema")
         .and_then(|v| v.parse().ok())
         .filter(|v| *v > 0);
-    match (version, value("store_id"), value("format")) {
-        (Some(version), Some(store_id), Some(format)) if format == FORMAT => {
-            Ok(Contents::Store(Identity { store_id, version }))
+    let lanes = value("lanes").and_then(|n| Lanes::new(n.parse().ok()?));
+    match (version, value("store_id"), value("format"), lanes) {
+        (Some(version), Some(store_id), Some(format), Some(lanes)) if format == FORMAT => {
+            Ok(Contents::Store(Identity {
+                store_id,
+                lanes,
+                version,
+            }))
         }
-        (Some(_), Some(_), None) => Err(format_1()),
+        (Some(_), Some(_), None, _) => Err(format_1()),
         _ => Err(foreign_schema()),
     }
 }
@@ -158,13 +170,24 @@ pub(crate) async fn has_keys(client: &Client) -> Result<bool, Failure> {
     Ok(keys::are_recorded(client).await? || has_data(client).await?)
 }
 
-/// Whether the store, which must exist, contains any data.
+/// Whether there is a store that contains any data.
 pub(crate) async fn has_data(client: &Client) -> Result<bool, Failure> {
-    let sql = "SELECT EXISTS (SELECT FROM filrouge.session) OR EXISTS (SELECT FROM filrouge.head)
-         OR EXISTS (SELECT FROM filrouge.turn) OR EXISTS (SELECT FROM filrouge.record)
-         OR EXISTS (SELECT FROM filrouge.commit_log) OR EXISTS (SELECT FROM filrouge.note)";
-    let row = client.query_typed_one(sql, &[]).await;
-    Ok(row.map_err(|e| failure(&e))?.get(0))
+    let sql = "SELECT EXISTS (SELECT FROM filrouge.session WHERE lane = $1)
+         OR EXISTS (SELECT FROM filrouge.head WHERE lane = $1)
+         OR EXISTS (SELECT FROM filrouge.turn WHERE lane = $1)
+         OR EXISTS (SELECT FROM filrouge.record WHERE lane = $1)
+         OR EXISTS (SELECT FROM filrouge.commit_log WHERE lane = $1)
+         OR EXISTS (SELECT FROM filrouge.note WHERE lane = $1)";
+    let Contents::Store(store) = contents(client).await? else {
+        return Ok(false);
+    };
+    for lane in store.lanes.iter().map(sql_lane) {
+        let row = client.query_typed_one(sql, &[(&lane, Type::INT2)]).await;
+        if row.map_err(|e| failure(&e))?.get(0) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The value of the row `name` of the table `store`; `None` if there is no such row.
@@ -183,12 +206,12 @@ pub(crate) async fn refuse_unfinished(client: &Client) -> Result<(), Failure> {
 }
 
 /// Runs the pending migrations, verifies that the store is written with the keys of `options`, and returns the store's
-/// id.
+/// identity.
 ///
 /// # Errors
 /// `invalid` when the schema is another program's or a newer filrouge's; `key_missing` when the store is written with
 /// other keys; the store's failures.
-pub(crate) async fn migrate(client: &Client, options: &Options) -> Result<String, Failure> {
+pub(crate) async fn migrate(client: &Client, options: &Options) -> Result<Identity, Failure> {
     migrate_with(client, options, MIGRATIONS).await
 }
 
@@ -197,20 +220,28 @@ async fn migrate_with(
     client: &Client,
     options: &Options,
     migrations: &[Migration],
-) -> Result<String, Failure> {
+) -> Result<Identity, Failure> {
     let newest_known = migrations.len();
-    let store_id = match contents(client).await? {
+    let store = match contents(client).await? {
         Contents::Store(store) if store.version > newest_known => {
             return Err(newer_schema_failure(store.version, newest_known));
         }
-        Contents::Store(store) if store.version == newest_known => store.store_id,
+        Contents::Store(store) if store.version == newest_known => store,
         Contents::Nothing { .. } if !options.make => return Err(no_store()),
         _ => in_locked_transaction(client, apply_migrations(client, options, migrations)).await?,
     };
     if options.check == MacCheck::Keyed {
-        keys::check(client, &options.keyring, &store_id).await?;
+        keys::check(client, &options.keyring, &store.store_id).await?;
     }
-    Ok(store_id)
+    if options.make && options.lanes != store.lanes {
+        tracing::warn!(
+            "the store has {} lanes, and keeps them; the setting lanes ({}) applies only to new stores: to change the \
+             number, copy the store (docs/copy.md)",
+            store.lanes,
+            options.lanes
+        );
+    }
+    Ok(store)
 }
 
 async fn execute(client: &Client, sql: &str) -> Result<(), Failure> {
@@ -238,13 +269,13 @@ async fn in_locked_transaction<T>(
     }
 }
 
-/// Runs the pending ones of `migrations`, and returns the store's id. A new store gets the keys of `options`. The
-/// caller has begun a transaction under the lock for migrations.
+/// Runs the pending ones of `migrations`, and returns the store's identity. A new store gets the keys and the number of
+/// lanes of `options`. The caller has begun a transaction under the lock for migrations.
 async fn apply_migrations(
     client: &Client,
     options: &Options,
     migrations: &[Migration],
-) -> Result<String, Failure> {
+) -> Result<Identity, Failure> {
     let newest_known = migrations.len();
     // Another server may have migrated while this one waited for the lock.
     let (applied, privilege_hint) = match contents(client).await? {
@@ -264,14 +295,15 @@ async fn apply_migrations(
             "GRANT CREATE ON DATABASE to the role, or run `filrouge migrate up` with one that has it",
         ),
     };
-    let sql: String = migrations[applied..].iter().map(|(_, sql)| *sql).collect();
+    let pending: String = migrations[applied..].iter().map(|(_, sql)| *sql).collect();
+    let sql = format!("SET LOCAL {LANES_SETTING} = {}; {pending}", options.lanes);
     let result = client.batch_execute(&sql).await;
     result.map_err(|e| failure_with_privilege_hint(&e, privilege_hint))?;
-    let Contents::Store(Identity { store_id, .. }) = contents(client).await? else {
+    let Contents::Store(store) = contents(client).await? else {
         return Err(foreign_schema());
     };
     if applied == 0 {
-        keys::write(client, &options.keyring, &store_id).await?;
+        keys::write(client, &options.keyring, &store.store_id).await?;
     }
-    Ok(store_id)
+    Ok(store)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_store::record::MacCheck;
-use filrouge_store::{Entropy, Keyring};
+use filrouge_store::{Entropy, Keyring, Lanes};
 use filrouge_types::{Clock, Failure};
 
 use crate::target::Target;
@@ -37,6 +37,8 @@ pub struct Options {
     pub check: MacCheck,
     /// Whether to create a store if there is none.
     pub make: bool,
+    /// The number of lanes of a store that is created. A store that exists keeps its own.
+    pub lanes: Lanes,
 }
 
 impl Options {
@@ -65,6 +67,7 @@ impl Options {
             settle_timeout: Duration::from_secs(8),
             check: MacCheck::Keyed,
             make: true,
+            lanes: default_lanes(),
         })
     }
 
@@ -95,6 +98,12 @@ impl Options {
     }
 }
 
+/// The default number of lanes of a new store, which is 8 (docs/scaling.md).
+#[must_use]
+pub fn default_lanes() -> Lanes {
+    Lanes::new(8).unwrap_or(Lanes::ONE)
+}
+
 /// Omits passwords and keys.
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -106,6 +115,7 @@ impl fmt::Debug for Options {
             .field("answer_timeout", &self.answer_timeout)
             .field("settle_timeout", &self.settle_timeout)
             .field("check", &self.check)
+            .field("lanes", &self.lanes)
             .finish_non_exhaustive()
     }
 }

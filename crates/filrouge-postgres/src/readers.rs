@@ -1,13 +1,16 @@
 //! The connections for reads. Each query runs in its own transaction, and sees one snapshot.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deadpool::managed::{Object, Pool, PoolError};
-use filrouge_store::Keyring;
 use filrouge_store::ledger::SnapshotQuery;
 use filrouge_store::read::VerifiedSnapshot;
 use filrouge_store::record::MacCheck;
+use filrouge_store::rows::LogRow;
+use filrouge_store::verify::HeadCheck;
+use filrouge_store::{Keyring, Lane};
 use filrouge_types::{ErrorCode, Failure};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
@@ -17,16 +20,11 @@ use tokio_postgres::Row;
 use crate::connect::Connector;
 use crate::error::unavailable;
 use crate::pool::PooledConnector;
-use crate::rows::{BY_ID, ReadAhead, Rows, SessionLookup, column, read_log};
-use crate::session::{Driver, Session, Sql, answer_within};
+use crate::rows::{
+    BY_ID, NEWEST_LOGS, ReadAhead, Rows, SessionLookup, column, read_newest_logs, sql_lane,
+};
+use crate::session::{Driver, Param, Session, Sql, answer_within};
 use crate::store_state::StoreState;
-
-/// The first query of a snapshot. It reads whether the server is a standby, and the newest commit.
-static SNAPSHOT_START: Sql = Sql::new(
-    "SELECT pg_is_in_recovery(), l.commit_no, l.data FROM (SELECT) one LEFT JOIN LATERAL
-         (SELECT commit_no, data FROM filrouge.commit_log ORDER BY commit_no DESC LIMIT 1) l ON true",
-    &[],
-);
 
 type Reader = Object<PooledConnector>;
 
@@ -59,7 +57,7 @@ impl Readers {
         transaction_timeout: Duration,
     ) -> Result<Self, Failure> {
         let max_queries = max_queries.max(1);
-        static PREPARED: [&Sql; 2] = [&SNAPSHOT_START, &BY_ID];
+        static PREPARED: [&Sql; 2] = [&NEWEST_LOGS, &BY_ID];
         let connector = PooledConnector {
             connector,
             statements: &PREPARED,
@@ -90,11 +88,12 @@ impl Readers {
         }
     }
 
-    /// Runs a query in one snapshot. If `lookup` names a session, its row is read in the same round trip that begins
-    /// the snapshot. If the caller stops waiting, the query still runs to its end; its connection is reused only after
-    /// its transaction has ended.
+    /// Runs a query in one snapshot, after the new commits of `lanes` are verified. If `lookup` names a session, its
+    /// row is read in the same round trip that begins the snapshot. If the caller stops waiting, the query still runs to
+    /// its end; its connection is reused only after its transaction has ended.
     pub(crate) async fn inspect(
         self: &Arc<Self>,
+        lanes: Vec<Lane>,
         lookup: Option<SessionLookup>,
         query: SnapshotQuery,
     ) -> Result<(), Failure> {
@@ -112,7 +111,7 @@ impl Readers {
         tokio::task::spawn_blocking(move || {
             let driver = Driver::Handle(handle);
             let mut borrowed = BorrowedConnection(Some(reader));
-            let result = readers.run_query(&mut borrowed, &driver, lookup, query);
+            let result = readers.run_query((&mut borrowed, &driver), &lanes, lookup, query);
             // The caller need not wait for the end of the transaction. Sending fails only if the caller has stopped
             // waiting.
             let _ = sender.send(result);
@@ -123,26 +122,22 @@ impl Readers {
         result.map_err(|_| Failure::new(ErrorCode::Internal, "a read panicked"))?
     }
 
-    /// Begins a snapshot, verifies the commits that are new in it, and runs `query`. Retries only the beginning.
+    /// Begins a snapshot, verifies the commits of `lanes` that are new in it, and runs `query`. Retries only the
+    /// beginning.
     fn run_query(
         &self,
-        borrowed: &mut BorrowedConnection,
-        driver: &Driver,
+        (borrowed, driver): (&mut BorrowedConnection, &Driver),
+        lanes: &[Lane],
         lookup: Option<SessionLookup>,
         query: SnapshotQuery,
     ) -> Result<(), Failure> {
+        let log = &self.store_state.log;
+        let only_lane = lanes.first().copied().filter(|_| lanes.len() == 1);
         let (mut attempts, started_at) = (1, Instant::now());
-        let (verified, newest, session) = loop {
-            let verified = self.store_state.log.newest();
-            match borrowed.begin(driver, self.transaction_timeout, lookup.as_ref()) {
-                // A malformed newest commit counts as missing: the verified log then reports that commits were removed.
-                Ok((newest, session)) => {
-                    break (
-                        verified,
-                        newest.and_then(|row| read_log(&row, 1).ok()),
-                        session,
-                    );
-                }
+        let (verified, start) = loop {
+            let verified: Vec<_> = lanes.iter().map(|lane| log.newest(*lane)).collect();
+            match borrowed.begin(driver, self.transaction_timeout, lanes, lookup.as_ref()) {
+                Ok(start) => break (verified, start),
                 Err(failure)
                     if attempts == ATTEMPTS_MAX
                         || started_at.elapsed() >= self.transaction_timeout =>
@@ -155,31 +150,45 @@ impl Readers {
             let reader = driver.wait(self.pool.get());
             borrowed.0 = Some(reader.map_err(pool_failure)?);
         };
-        let lookup_result = lookup.map(|lookup| (lookup, session));
+        let lookup_result = lookup.map(|lookup| (lookup, start.session));
         let view = Rows {
             session: borrowed.session()?,
             driver,
+            lanes: log.lanes(),
             read_ahead: ReadAhead::in_snapshot(lookup_result),
         };
-        let verified_commit_no = verified.as_ref().map_or(0, |row| row.commit_no);
-        let fetched = newest
-            .iter()
-            .filter(|row| row.commit_no > verified_commit_no);
-        let fetched = fetched.cloned().collect();
-        self.store_state
-            .log
-            .verify_new_commits(&view, verified, newest.as_ref(), fetched)?;
-        let suspects = self.store_state.log.suspects();
+        for (lane, verified) in lanes.iter().zip(verified) {
+            let newest = start.newest.get(lane);
+            let is_new = |row: &&LogRow| {
+                let verified = verified.as_ref();
+                verified.is_none_or(|verified| row.commit_no > verified.commit_no)
+            };
+            let fetched = newest.into_iter().filter(is_new).cloned().collect();
+            log.verify_new_commits(&view, *lane, verified, newest, fetched)?;
+        }
+        let suspects = log.suspects();
         query(&VerifiedSnapshot {
             view: &view,
             keyring: &self.keyring,
             check: self.check,
             suspects: &suspects,
-            heads: self.store_state.log.head_check(),
+            heads: HeadCheck {
+                applied: only_lane,
+                ..log.head_check()
+            },
         });
-        self.store_state.log.add_found_suspects();
+        log.add_found_suspects();
         Ok(())
     }
+}
+
+/// The rows that are read when a snapshot begins.
+struct SnapshotStart {
+    /// The newest commit of each lane to verify. A malformed one counts as missing: the verified log then reports that
+    /// commits were removed.
+    newest: BTreeMap<Lane, LogRow>,
+    /// The session of the lookup, if there is one.
+    session: Option<Row>,
 }
 
 /// A connection borrowed from the pool; `None` after it was returned or closed. Only
@@ -195,14 +204,14 @@ impl BorrowedConnection {
             .ok_or_else(|| unavailable("not connected"))
     }
 
-    /// Begins a snapshot. Returns the row of [`SNAPSHOT_START`], and the row of the session that `lookup` names, if
-    /// there is one.
+    /// Begins a snapshot.
     fn begin(
         &self,
         driver: &Driver,
         transaction_timeout: Duration,
+        lanes: &[Lane],
         lookup: Option<&SessionLookup>,
-    ) -> Result<(Option<Row>, Option<Row>), Failure> {
+    ) -> Result<SnapshotStart, Failure> {
         let session = self.session()?;
         let transaction_settings = self
             .0
@@ -210,6 +219,8 @@ impl BorrowedConnection {
             .map_or("", |r| r.transaction_settings.as_str());
         let begin =
             format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY{transaction_settings}");
+        let lanes: Vec<i16> = lanes.iter().map(|lane| sql_lane(*lane)).collect();
+        let params: [Param<'_>; 1] = [&lanes];
         let start = async {
             let find_session = async {
                 match lookup {
@@ -217,19 +228,19 @@ impl BorrowedConnection {
                     None => Ok(None),
                 }
             };
-            let snapshot = session.query(&SNAPSHOT_START, &[]);
-            let ((), newest, session_row) =
-                try_join!(biased; session.run(&begin), snapshot, find_session)?;
-            Ok::<_, tokio_postgres::Error>((newest.into_iter().next(), session_row))
+            let newest = session.query(&NEWEST_LOGS, &params);
+            try_join!(biased; session.run(&begin), newest, find_session)
         };
-        let (newest, session_row) = driver.wait(answer_within(transaction_timeout, start))?;
+        let ((), rows, session) = driver.wait(answer_within(transaction_timeout, start))?;
         // A pooler may have switched to a standby, which may lack the newest commits of its primary.
-        if let Some(row) = &newest
-            && column(row, 0)?
-        {
+        let is_standby: Option<bool> = rows.first().map(|row| column(row, 3)).transpose()?;
+        if is_standby == Some(true) {
             return Err(unavailable("PostgreSQL: a standby answers"));
         }
-        Ok((newest, session_row))
+        let newest = read_newest_logs(&rows)?.into_iter();
+        let newest = newest.filter_map(|(lane, row)| Some((lane, row.ok()?)));
+        let newest = newest.collect();
+        Ok(SnapshotStart { newest, session })
     }
 
     /// Ends the transaction, and returns the connection to the pool. Closes the connection if this fails.

@@ -1,19 +1,22 @@
 //! Reads the store's rows: the implementation of [`View`], with one file for each table.
 
+use std::collections::BTreeMap;
+
 use filrouge_store::command::{Scope, SessionFilter};
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
-    CheckpointRow, DraftChunk, DraftRow, EventPosition, EventRow, KeyRow, LogRow, NoteRow,
-    RECORDS_BYTES, SessionPk, StoredSession, TurnRow, View, item_key, request_key,
+    CheckpointRow, DraftChunk, DraftRow, EventPosition, EventRow, LogRow, NoteRow, RECORDS_BYTES,
+    SessionOrder, SessionPk, StoredSession, TurnRow, View, item_key, request_key,
 };
+use filrouge_store::{Lane, Lanes};
 use filrouge_types::{
     EventKey, Failure, ItemId, RequestId, SessionId, TenantId, Timestamp, TurnId, TurnStatus,
 };
-use tokio_postgres::Row;
 use tokio_postgres::types::{FromSqlOwned, Type};
+use tokio_postgres::{Error, Row};
 
 use crate::error::{failure, malformed};
-use crate::session::{Driver, Param, Session, Sql};
+use crate::session::{Driver, Param, Session, Sql, pipeline};
 
 mod checkpoint;
 mod draft;
@@ -30,16 +33,21 @@ mod turn;
 pub(crate) use checkpoint::read_checkpoint;
 pub(crate) use draft::read_draft;
 pub(crate) use event::read_event;
-pub(crate) use log::{NEWEST_LOG, read_log};
+pub(crate) use log::{NEWEST_LOG, NEWEST_LOGS, read_log, read_newest_logs};
 pub(crate) use read_ahead::ReadAhead;
 pub(crate) use record::read_record;
 pub(crate) use session::{BY_ID, SessionLookup, read_stored};
 pub(crate) use turn::{open_since, read_turn};
 
 /// A view of the store over one connection. The caller begins and ends the transaction.
+///
+/// A statement reads one lane, which is its parameter `$1`; a query of all lanes sends the statement for each. Only the
+/// statements for commits of several lanes get an array of lanes as `$1`.
 pub(crate) struct Rows<'c> {
     pub(crate) session: &'c Session,
     pub(crate) driver: &'c Driver,
+    /// The lanes of the store.
+    pub(crate) lanes: Lanes,
     /// Rows that were read before they are needed. Used only in a snapshot, in which rows do not change.
     pub(crate) read_ahead: ReadAhead,
 }
@@ -47,6 +55,17 @@ pub(crate) struct Rows<'c> {
 pub(crate) fn sql_int(n: u64) -> i64 {
     // All stored numbers are below 2^63 (docs/format.md). A larger number becomes `i64::MAX`, which matches no row.
     i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+/// The value of the column `lane` for the rows of a lane.
+pub(crate) fn sql_lane(lane: Lane) -> i16 {
+    lane.number().cast_signed()
+}
+
+/// Decodes the column `lane`.
+pub(crate) fn read_lane(row: &Row, index: usize) -> Result<Lane, Failure> {
+    let number: i16 = column(row, index)?;
+    Ok(Lane::new(number.cast_unsigned()))
 }
 
 /// Decodes a column as the type that filrouge writes.
@@ -70,8 +89,7 @@ impl Rows<'_> {
         sql: &'static Sql,
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, Failure> {
-        let query = self.session.query(sql, params);
-        self.driver.wait(self.session.with_answer_timeout(query))
+        self.wait(self.session.query(sql, params))
     }
 
     pub(crate) fn query_opt(
@@ -82,11 +100,64 @@ impl Rows<'_> {
         Ok(self.query_all(sql, params)?.into_iter().next())
     }
 
+    /// Runs a query in every lane, without waiting in between. `params` are the parameters after the lane. Returns the
+    /// rows of each lane, in the order of the lanes.
+    pub(crate) fn query_lanes(
+        &self,
+        sql: &'static Sql,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Vec<Row>>, Failure> {
+        let lanes: Vec<i16> = self.lanes.iter().map(sql_lane).collect();
+        let executions: Vec<_> = lanes.iter().map(|lane| in_lane(lane, params)).collect();
+        self.wait(self.session.query_each(sql, &executions))
+    }
+
+    /// Runs, in every lane, a query whose text is built at run time. `types` and `params` are those of the parameters
+    /// after the lane. Returns the rows of each lane, in the order of the lanes.
+    fn query_lanes_text(
+        &self,
+        text: &str,
+        types: &[Type],
+        params: &[Param<'_>],
+    ) -> Result<Vec<Vec<Row>>, Failure> {
+        let types = [&[Type::INT2][..], types].concat();
+        let lanes: Vec<i16> = self.lanes.iter().map(sql_lane).collect();
+        let executions: Vec<_> = lanes.iter().map(|lane| in_lane(lane, params)).collect();
+        let queries = executions.iter();
+        let queries = queries.map(|params| self.session.query_text(text, &types, params));
+        self.wait(pipeline(queries))
+    }
+
+    fn wait<T>(&self, query: impl Future<Output = Result<T, Error>>) -> Result<T, Failure> {
+        self.driver.wait(self.session.with_answer_timeout(query))
+    }
+
+    /// The value of the column `lane` for the rows of a session.
+    fn lane_of(&self, pk: SessionPk) -> i16 {
+        sql_lane(self.lanes.of_pk(pk))
+    }
+
     /// Runs a query for a single number; returns 0 if there is no row.
     fn query_number(&self, sql: &'static Sql, params: &[Param<'_>]) -> Result<u64, Failure> {
         let row = self.query_opt(sql, params)?;
         row.map_or(Ok(0), |row| read_u64(&row, 0))
     }
+}
+
+/// The parameters of a query in a lane, of which the first is the lane.
+fn in_lane<'p>(lane: &'p i16, params: &[Param<'p>]) -> Vec<Param<'p>> {
+    let lane: Param<'p> = lane;
+    [&[lane][..], params].concat()
+}
+
+/// Groups the numbers of sessions by the values of the column `lane`.
+fn by_lane(lanes: Lanes, pks: impl Iterator<Item = SessionPk>) -> BTreeMap<i16, Vec<i64>> {
+    let mut by_lane = BTreeMap::<i16, Vec<i64>>::new();
+    for pk in pks {
+        let lane = sql_lane(lanes.of_pk(pk));
+        by_lane.entry(lane).or_default().push(sql_int(pk));
+    }
+    by_lane
 }
 
 /// Methods of [`View`] that a function of a table's module implements.
@@ -100,7 +171,7 @@ macro_rules! forward {
 
 impl View for Rows<'_> {
     forward! {
-        sessions(scope: &Scope, filter: &SessionFilter, before: Option<SessionPk>, limit: usize)
+        sessions(scope: &Scope, filter: &SessionFilter, before: Option<SessionOrder>, limit: usize)
             -> Vec<StoredSession> => session::list;
         turn(pk: SessionPk, id: &TurnId) -> Option<TurnRow> => turn::by_id;
         session_of_turn(id: &TurnId) -> Option<SessionPk> => turn::session_of;
@@ -108,9 +179,9 @@ impl View for Rows<'_> {
             -> Vec<TurnRow> => turn::page;
         idle_turns(before: Timestamp, limit: usize) -> Vec<(SessionPk, TurnRow)> => turn::idle;
         records(pk: SessionPk, seq: u64, limit: usize) -> Vec<RecordRow> => record::page;
-        key_rows(pk: SessionPk, after: Option<[u8; 16]>, limit: usize) -> Vec<KeyRow> => key::page;
-        agents(pk: SessionPk) -> Vec<Box<str>> => session::agents;
-        log(after: u64, limit: usize) -> Vec<LogRow> => log::page;
+        log(lane: Lane, after: u64, limit: usize) -> Vec<LogRow> => log::page;
+        logs(after: &[(Lane, u64)], limit: usize) -> Vec<Vec<LogRow>> => log::pages;
+        newest_log(lane: Lane) -> Option<LogRow> => log::newest;
         for_each_session(visit: &mut dyn FnMut(SessionPk, Option<StoredSession>))
             -> () => session::for_each;
         check_structure() -> Vec<String> => structure::find_faults;
@@ -127,13 +198,17 @@ impl View for Rows<'_> {
         all_drafts() -> Vec<(SessionPk, DraftRow)> => draft::all;
     }
 
+    fn lanes(&self) -> Lanes {
+        self.lanes
+    }
+
     fn session(
         &self,
         tenant: &TenantId,
         id: &SessionId,
         scope: Option<&Scope>,
     ) -> Result<Option<StoredSession>, Failure> {
-        let lookup = SessionLookup::new(tenant, id, scope);
+        let lookup = SessionLookup::new(self.lanes, tenant, id, scope);
         match self.read_ahead.session(&lookup) {
             Some(read) => read,
             None => session::by_id(self, &lookup),
@@ -149,10 +224,10 @@ impl View for Rows<'_> {
 
     fn turn_row_count(&self, pk: SessionPk) -> Result<u64, Failure> {
         static SQL: Sql = Sql::new(
-            "SELECT count(*) FROM filrouge.turn WHERE session_pk = $1",
-            &[Type::INT8],
+            "SELECT count(*) FROM filrouge.turn WHERE lane = $1 AND session_pk = $2",
+            &[Type::INT2, Type::INT8],
         );
-        self.query_number(&SQL, &[&sql_int(pk)])
+        self.query_number(&SQL, &[&self.lane_of(pk), &sql_int(pk)])
     }
 
     fn newest_seq(&self, pk: SessionPk) -> Result<u64, Failure> {
@@ -172,15 +247,10 @@ impl View for Rows<'_> {
 
     fn item_key_count(&self, pk: SessionPk) -> Result<u64, Failure> {
         static SQL: Sql = Sql::new(
-            "SELECT count(*) FROM filrouge.item_key WHERE session_pk = $1",
-            &[Type::INT8],
+            "SELECT count(*) FROM filrouge.item_key WHERE lane = $1 AND session_pk = $2",
+            &[Type::INT2, Type::INT8],
         );
-        self.query_number(&SQL, &[&sql_int(pk)])
-    }
-
-    fn newest_log(&self) -> Result<Option<LogRow>, Failure> {
-        let newest = self.query_opt(&NEWEST_LOG, &[])?;
-        newest.map(|row| read_log(&row, 0)).transpose()
+        self.query_number(&SQL, &[&self.lane_of(pk), &sql_int(pk)])
     }
 
     fn events_at(
@@ -197,17 +267,21 @@ impl View for Rows<'_> {
 
     fn session_pks(&self) -> Result<Vec<SessionPk>, Failure> {
         static SQL: Sql = Sql::new(
-            "SELECT pk FROM filrouge.session UNION SELECT pk FROM filrouge.head
-             UNION SELECT session_pk FROM filrouge.turn UNION SELECT session_pk FROM filrouge.record
-             UNION SELECT session_pk FROM filrouge.item_key UNION SELECT session_pk FROM filrouge.event
-             UNION SELECT session_pk FROM filrouge.draft UNION SELECT session_pk FROM filrouge.draft_chunk
-             UNION SELECT session_pk FROM filrouge.session_agent UNION SELECT session_pk FROM filrouge.checkpoint",
-            &[],
+            "SELECT pk FROM filrouge.session WHERE lane = $1
+             UNION SELECT pk FROM filrouge.head WHERE lane = $1
+             UNION SELECT session_pk FROM filrouge.turn WHERE lane = $1
+             UNION SELECT session_pk FROM filrouge.record WHERE lane = $1
+             UNION SELECT session_pk FROM filrouge.item_key WHERE lane = $1
+             UNION SELECT session_pk FROM filrouge.event WHERE lane = $1
+             UNION SELECT session_pk FROM filrouge.draft WHERE lane = $1
+             UNION SELECT session_pk FROM filrouge.draft_chunk WHERE lane = $1
+             UNION SELECT session_pk FROM filrouge.session_agent WHERE lane = $1
+             UNION SELECT session_pk FROM filrouge.checkpoint WHERE lane = $1",
+            &[Type::INT2],
         );
-        self.query_all(&SQL, &[])?
-            .iter()
-            .map(|row| read_u64(row, 0))
-            .collect()
+        let fetched = self.query_lanes(&SQL, &[])?;
+        let rows = fetched.iter().flatten();
+        rows.map(|row| read_u64(row, 0)).collect()
     }
 }
 

@@ -2,8 +2,10 @@
 //! not a conversation.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use filrouge_types::Failure;
@@ -110,6 +112,21 @@ impl Session {
         Ok(Some(statement))
     }
 
+    /// Runs a statement once for each of `executions`, which are the values of its parameters, without waiting in
+    /// between. Returns the rows of each execution.
+    pub(crate) async fn query_each(
+        &self,
+        sql: &'static Sql,
+        executions: &[Vec<Param<'_>>],
+    ) -> Result<Vec<Vec<Row>>, Error> {
+        if executions.is_empty() {
+            return Ok(Vec::new());
+        }
+        // Otherwise each execution would prepare the statement.
+        self.prepared_statement(sql).await?;
+        pipeline(executions.iter().map(|params| self.query(sql, params))).await
+    }
+
     pub(crate) const fn client(&self) -> &Client {
         &self.client
     }
@@ -139,11 +156,47 @@ impl Session {
         self.client.query_typed(text, &typed).await
     }
 
+    /// Runs a statement on `count` rows, of which each array in `params` contains one column. Sends nothing without
+    /// rows.
+    pub(crate) async fn query_columns(
+        &self,
+        sql: &'static Sql,
+        count: usize,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>, Error> {
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        self.query(sql, params).await
+    }
+
     /// Runs statements without parameters.
     pub(crate) async fn run(&self, text: &str) -> Result<(), Error> {
         self.statements_sent.fetch_add(1, Ordering::Relaxed);
         self.client.batch_execute(text).await
     }
+}
+
+/// Runs `futures` concurrently, and returns their results in order. The first poll polls all of them in order, so that
+/// prepared statements are sent in this order, without waiting for answers. Answers come in the order of the statements,
+/// so afterwards one future after the other is awaited.
+pub(crate) async fn pipeline<T, F: Future<Output = Result<T, Error>>>(
+    futures: impl IntoIterator<Item = F>,
+) -> Result<Vec<T>, Error> {
+    let mut futures: Vec<_> = futures.into_iter().map(Box::pin).collect();
+    let first_polls: Vec<_> = poll_fn(|cx| {
+        let polls = futures.iter_mut().map(|future| future.as_mut().poll(cx));
+        Poll::Ready(polls.collect())
+    })
+    .await;
+    let mut results = Vec::with_capacity(futures.len());
+    for (future, first_poll) in futures.into_iter().zip(first_polls) {
+        results.push(match first_poll {
+            Poll::Ready(result) => result?,
+            Poll::Pending => future.await?,
+        });
+    }
+    Ok(results)
 }
 
 /// Waits at most `timeout` for the answer to `query`.
@@ -181,5 +234,34 @@ impl Driver {
             Self::Handle(handle) => handle.block_on(future),
             Self::Runtime(runtime) => runtime.block_on(future),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[test]
+    fn a_pipeline_sends_all_statements_before_it_waits_for_answers() {
+        let events = RefCell::new(Vec::new());
+        let statements = (0..70).map(|n| {
+            let events = &events;
+            async move {
+                events.borrow_mut().push(("sent", n));
+                tokio::task::yield_now().await;
+                events.borrow_mut().push(("answered", n));
+                Ok(n)
+            }
+        });
+        let driver = Driver::on_current_thread().unwrap();
+        let answers = driver.wait(pipeline(statements)).unwrap();
+        assert_eq!(answers, (0..70).collect::<Vec<_>>());
+        let expected = ["sent", "answered"].map(|event| (0..70).map(move |n| (event, n)));
+        assert_eq!(
+            *events.borrow(),
+            expected.into_iter().flatten().collect::<Vec<_>>()
+        );
     }
 }

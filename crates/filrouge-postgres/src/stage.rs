@@ -1,16 +1,18 @@
-//! One transaction of the writer, which contains a group of writes. The rows that the rules are expected to read are
-//! fetched in advance. The rows that the rules write are buffered, and sent when all writes of the group are applied. A
-//! read of other rows queries the database; the buffered rows are sent first, so that the answer includes them.
+//! One transaction of the writer, which contains a group of writes to lanes that it has locked. The rows that the rules
+//! are expected to read are fetched in advance. The rows that the rules write are buffered, and sent when all writes of
+//! the group are applied. A read of other rows queries the database; the buffered rows are sent first, so that the answer
+//! includes them.
 
 use std::cell::RefCell;
 
 use filrouge_store::command::{Scope, SessionFilter};
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
-    CheckpointRow, DraftChunk, DraftRow, EventPosition, EventRow, KeyRow, LogRow, NoteRow,
+    CheckpointRow, DraftChunk, DraftRow, EventPosition, EventRow, LogRow, NoteRow, SessionOrder,
     SessionPk, StoredSession, TurnRow, View, event_key, item_key, request_key,
 };
 use filrouge_store::write_queue::GroupTx;
+use filrouge_store::{Lane, Lanes};
 use filrouge_types::{
     EventKey, Failure, ItemId, RequestId, SessionId, TenantId, Timestamp, TurnId,
 };
@@ -26,7 +28,7 @@ mod put;
 
 use cache::Cache;
 pub(crate) use pending::Pending;
-pub(crate) use prefetch::{Fetched, LOCK, Prefetch};
+pub(crate) use prefetch::{Fetched, Prefetch};
 
 /// The rows of one transaction of the writer: those fetched, and those written so far.
 pub(crate) struct Stage<'c> {
@@ -40,10 +42,10 @@ pub(crate) struct Stage<'c> {
 impl<'c> Stage<'c> {
     pub(crate) fn new(rows: Rows<'c>, fetched: Fetched) -> Self {
         Self {
-            rows,
-            cache: Cache::new(fetched),
-            pending: RefCell::default(),
+            cache: Cache::new(rows.lanes, fetched),
+            pending: RefCell::new(Pending::new(rows.lanes)),
             write_count: 0,
+            rows,
         }
     }
 
@@ -55,12 +57,10 @@ impl<'c> Stage<'c> {
     /// Sends all buffered rows, and returns the database's rows.
     fn flush(&self) -> Result<&Rows<'c>, Failure> {
         let mut pending = self.pending.borrow_mut();
-        if !pending.is_empty() {
-            let session = self.rows.session;
-            let send = session.with_answer_timeout(pending.send(session));
-            self.rows.driver.wait(send)?;
-            *pending = Pending::default();
-        }
+        let session = self.rows.session;
+        let send = session.with_answer_timeout(pending.send(session));
+        self.rows.driver.wait(send)?;
+        *pending = Pending::new(self.rows.lanes);
         Ok(&self.rows)
     }
 }
@@ -87,15 +87,14 @@ macro_rules! query_database {
 impl View for Stage<'_> {
     query_database! {
         session_by_pk(pk: SessionPk) -> Option<StoredSession>;
-        sessions(scope: &Scope, filter: &SessionFilter, before: Option<SessionPk>, limit: usize)
+        sessions(scope: &Scope, filter: &SessionFilter, before: Option<SessionOrder>, limit: usize)
             -> Vec<StoredSession>;
         session_of_turn(id: &TurnId) -> Option<SessionPk>;
         turn_row_count(pk: SessionPk) -> u64;
         idle_turns(before: Timestamp, limit: usize) -> Vec<(SessionPk, TurnRow)>;
         item_key_count(pk: SessionPk) -> u64;
-        key_rows(pk: SessionPk, after: Option<[u8; 16]>, limit: usize) -> Vec<KeyRow>;
-        agents(pk: SessionPk) -> Vec<Box<str>>;
-        log(after: u64, limit: usize) -> Vec<LogRow>;
+        log(lane: Lane, after: u64, limit: usize) -> Vec<LogRow>;
+        logs(after: &[(Lane, u64)], limit: usize) -> Vec<Vec<LogRow>>;
         for_each_session(visit: &mut dyn FnMut(SessionPk, Option<StoredSession>)) -> ();
         check_structure() -> Vec<String>;
         events(pk: SessionPk, after: u64, limit: usize) -> Vec<EventRow>;
@@ -107,6 +106,10 @@ impl View for Stage<'_> {
         draft_chunks(pk: SessionPk, place: u64, after: u64) -> Vec<DraftChunk>;
         all_drafts() -> Vec<(SessionPk, DraftRow)>;
         session_pks() -> Vec<SessionPk>;
+    }
+
+    fn lanes(&self) -> Lanes {
+        self.rows.lanes
     }
 
     fn session(
@@ -178,9 +181,12 @@ impl View for Stage<'_> {
         }
     }
 
-    fn newest_log(&self) -> Result<Option<LogRow>, Failure> {
-        // The log row of this transaction is written last, so the fetched one is still the newest.
-        Ok(self.cache.newest_log().cloned())
+    fn newest_log(&self, lane: Lane) -> Result<Option<LogRow>, Failure> {
+        // The log rows of this transaction are written last, so the fetched one is still the newest of its lane.
+        match self.cache.newest_log(lane) {
+            Some(found) => Ok(found.cloned()),
+            None => self.flush()?.newest_log(lane),
+        }
     }
 
     fn event(&self, pk: SessionPk, key: &EventKey) -> Result<Option<EventRow>, Failure> {
@@ -219,16 +225,43 @@ impl View for Stage<'_> {
     }
 }
 
-/// Reads the commit with a given number.
-pub(crate) static LOG_AT: Sql = Sql::new(
-    "SELECT commit_no, data FROM filrouge.commit_log WHERE commit_no = $1",
-    &[Type::INT8],
+/// Locks those of the given lanes that no other transaction has locked, until the transaction ends, and returns them.
+/// Whoever has locked a lane is its only writer.
+pub(crate) static LOCK_LANES: Sql = Sql::new(
+    "SELECT lane FROM filrouge.lane WHERE lane = ANY($1) ORDER BY lane FOR NO KEY UPDATE SKIP LOCKED",
+    &[Type::INT2_ARRAY],
 );
+/// Waits until no other transaction has locked a lane, and locks it. A transaction that has locked a lane must not wait
+/// for another one.
+pub(crate) static LOCK_LANE_WAIT: Sql = Sql::new(
+    "SELECT lane FROM filrouge.lane WHERE lane = $1 FOR NO KEY UPDATE",
+    &[Type::INT2],
+);
+/// Reads the commit of a lane with a given number.
+pub(crate) static LOG_AT: Sql = Sql::new(
+    "SELECT commit_no, data FROM filrouge.commit_log WHERE lane = $1 AND commit_no = $2",
+    &[Type::INT2, Type::INT8],
+);
+/// Requests a vacuum, in the transaction that erases contents of a lane (see [`crate::vacuum`]). The number identifies
+/// the request: it is that of the commit.
+pub(crate) static REQUEST_VACUUM: Sql = Sql::new(
+    "INSERT INTO filrouge.erasing (lane, commit_no) VALUES ($1, $2)
+     ON CONFLICT (lane) DO UPDATE SET commit_no = EXCLUDED.commit_no",
+    &[Type::INT2, Type::INT8],
+);
+/// Notifies all servers of a commit. The payload is the lane and the number of the commit, separated by a space. Sent
+/// after `COMMIT`: in a transaction, a notification would take a lock that makes all commits of the database wait for
+/// each other.
+pub(crate) static NOTIFY: Sql = Sql::new("SELECT pg_notify('filrouge', $1)", &[Type::TEXT]);
 
-/// The statements that groups of writes use, which are prepared when the connection is opened.
+/// The statements that groups of writes use, which are prepared when the connection is opened. A statement that is
+/// missing here would be prepared before its first execution, and `COMMIT` would overtake it.
 pub(crate) static STATEMENTS: &[&Sql] = &[
+    &LOCK_LANES,
+    &LOCK_LANE_WAIT,
     &LOG_AT,
-    &prefetch::LOCK,
+    &REQUEST_VACUUM,
+    &NOTIFY,
     &prefetch::NEWEST,
     &prefetch::SESSIONS,
     &prefetch::KEYS,
@@ -244,11 +277,11 @@ pub(crate) static STATEMENTS: &[&Sql] = &[
     &pending::INSERT_KEYS,
     &pending::INSERT_AGENTS,
     &pending::PUT_DRAFTS,
-    &pending::DELETE_DRAFTS,
+    &pending::DELETE_DRAFT,
     &pending::INSERT_CHUNKS,
     &pending::DELETE_CHUNKS,
     &pending::INSERT_EVENTS,
     &pending::PUT_CHECKPOINTS,
-    &pending::DELETE_CHECKPOINTS,
+    &pending::DELETE_CHECKPOINT,
     &pending::INSERT_LOG,
 ];

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use filrouge_store::Keyring;
 use filrouge_store::record::MacCheck;
 use filrouge_store::verify::VerifiedLog;
+use filrouge_store::{Keyring, Lanes};
 use filrouge_types::{ErrorCode, Failure};
 
 use crate::migrate::{self, SCHEMA_VERSION};
@@ -31,9 +31,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl StoreState {
-    pub(crate) fn new(keyring: Arc<Keyring>, check: MacCheck) -> Self {
+    pub(crate) fn new(keyring: Arc<Keyring>, check: MacCheck, lanes: Lanes) -> Self {
         Self {
-            log: VerifiedLog::new(keyring, check),
+            log: VerifiedLog::new(keyring, check, lanes),
             write_refusal: Mutex::default(),
             outdated: Mutex::default(),
             polling: AtomicBool::default(),

@@ -1,22 +1,33 @@
-//! One transaction of the writer: applies a group of writes and commits it, or finds out whether it was committed.
+//! One transaction of the writer: applies those writes of a group whose lanes are free and commits them, or finds out
+//! whether they were committed.
 
+use std::collections::BTreeSet;
 use std::pin::pin;
 use std::time::Duration;
 
+use filrouge_store::Lane;
 use filrouge_store::copy::unfinished_copy;
-use filrouge_store::rows::View;
-use filrouge_store::write_queue::{Aborted, GroupOutcome, Request, apply_group, is_store_failure};
+use filrouge_store::rows::{LogRow, View};
+use filrouge_store::write_queue::{
+    Aborted, BusyLanes, GroupOutcome, Request, apply_group, is_store_failure,
+};
 use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::Notify;
 use tokio::try_join;
 use tokio_postgres::Error;
 
-use crate::error::{failure, is_lost, is_standby, is_transient, unavailable};
-use crate::rows::{ReadAhead, Rows, read_log, sql_int};
+use crate::connect::Connection;
+use crate::error::{failure, is_locked, is_lost, is_standby, is_transient, unavailable};
+use crate::follow::announcement;
+use crate::rows::{ReadAhead, Rows, read_log, sql_int, sql_lane};
 use crate::session::{Param, Session};
-use crate::stage::{LOCK, LOG_AT, Pending, Prefetch, Stage};
-use crate::vacuum;
+use crate::stage::{
+    Fetched, LOCK_LANE_WAIT, LOCK_LANES, LOG_AT, NOTIFY, Pending, Prefetch, REQUEST_VACUUM, Stage,
+};
 use crate::writer::Writer;
+
+/// How long a transaction waits for a lane. It is short, because writes to other lanes may be queued meanwhile.
+const LANE_WAIT: Duration = Duration::from_millis(100);
 
 /// The reason why it is not known that a transaction was committed.
 pub(crate) enum NotCommitted {
@@ -27,6 +38,8 @@ pub(crate) enum NotCommitted {
     Lost(Box<Failure>, Option<Box<GroupOutcome>>),
     /// Another transaction conflicted: nothing was written, and a retry may succeed.
     Conflict(Box<Failure>),
+    /// No lane was free, and this one did not become free in time. Nothing was written.
+    Busy(Lane, Box<Failure>),
 }
 
 impl NotCommitted {
@@ -57,7 +70,7 @@ fn classify(error: &Error) -> NotCommitted {
 }
 
 /// Begins a transaction in which each statement sees everything that was committed before the statement, including
-/// commits during the wait for the lock. It overrides the isolation level that the role or the database has set.
+/// commits during the wait for a lane. It overrides the isolation level that the role or the database has set.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 
 impl Writer {
@@ -72,7 +85,7 @@ impl Writer {
             .map_err(|_| unavailable("PostgreSQL does not answer"))
     }
 
-    /// Like [`Self::wait`], for a request that begins a transaction and then waits for the lock. The request notifies
+    /// Like [`Self::wait`], for a request that begins a transaction and may then wait for a lock. The request notifies
     /// when `BEGIN` is answered. This first answer has a shorter time limit: if it does not come, a pooler may be
     /// waiting for its server, which is down.
     fn wait_for_transaction<T>(
@@ -94,12 +107,14 @@ impl Writer {
             .map_err(|_| unavailable("PostgreSQL does not answer"))
     }
 
-    /// Runs the group in one transaction. The result is never `Ok(None)`, which only [`Self::find_commit`] returns.
+    /// Runs one transaction for those writes of the group whose lanes are free. Moves them to the front of the group.
+    /// The result is never `Ok(None)`, which only [`Self::find_commit`] returns.
     pub(crate) fn transact(
         &mut self,
-        group: &[Request],
+        group: &mut [Request],
+        busy: &BusyLanes,
     ) -> Result<Option<Box<GroupOutcome>>, NotCommitted> {
-        let outcome = self.begin_and_apply(group);
+        let outcome = self.begin_and_apply(group, busy.due());
         match outcome {
             Ok((outcome, pending)) => self.commit(outcome, &pending).map(Some),
             Err(NotCommitted::Lost(failure, outcome)) => Err(NotCommitted::Lost(failure, outcome)),
@@ -110,87 +125,203 @@ impl Writer {
         }
     }
 
-    /// Begins the transaction, fetches the rows that the rules need, verifies new commits, and applies the writes.
-    /// Returns the outcome, and the rows that are still to be sent.
+    /// Begins the transaction, locks lanes, fetches the rows that the rules need, verifies new commits, and applies the
+    /// writes of the locked lanes.
     fn begin_and_apply(
         &self,
-        group: &[Request],
+        group: &mut [Request],
+        due: Option<Lane>,
     ) -> Result<(Box<GroupOutcome>, Pending), NotCommitted> {
         let Some(connection) = &self.connection else {
             return Err(NotCommitted::lost(unavailable("not connected"), None));
         };
-        // This must be read before the database is queried. Suppose that this transaction loses its lock, other servers
-        // commit, and the watch of this process verifies these commits. If the newest verified commit were read only
-        // then, the transaction's rows would seem to lack it, as if somebody had removed it.
-        let verified = self.store_state.log.newest();
-        let verified_no = verified.as_ref().map_or(0, |row| row.commit_no);
-        let prefetch = Prefetch::for_commands(group.iter().map(|r| &r.command), &self.keyring);
-        let begin = format!("{BEGIN}{}", connection.transaction_settings);
-        let session = &connection.session;
-        session.record_begin();
-        let fetched = self.wait_for_transaction(async |begun| {
-            let begin = async {
-                session.run(&begin).await?;
-                begun.notify_one();
-                Ok(())
-            };
-            prefetch.fetch(session, begin, self.lock, verified_no).await
-        });
-        let fetched = fetched.map_err(|f| NotCommitted::lost(f, None))?;
-        let mut fetched = fetched.map_err(|e| classify(&e))?.map_err(Aborted::Write)?;
+        // These must be read before the database is queried. Suppose that this transaction loses its lanes, other
+        // servers commit, and the watch of this process verifies these commits. If the newest verified commits were
+        // read only then, the transaction's rows would seem to lack them, as if somebody had removed them.
+        let verified = self.store_state.log.newest_of_all();
+        let (prefetch, mut fetched) = self.lock_lanes(connection, group, due, &verified)?;
         if fetched.copying {
             return Err(Aborted::Store(unfinished_copy("the store in this database")).into());
         }
         let records = self.wait(prefetch.fetch_records(&connection.session, &mut fetched));
         let records = records.map_err(|f| NotCommitted::lost(f, None))?;
-        records.map_err(|e| classify(&e))?.map_err(Aborted::Write)?;
-        let rows = || Rows {
-            session: &connection.session,
-            driver: &self.driver,
-            read_ahead: ReadAhead::default(),
-        };
-        if fetched.commits.is_empty() && verified.is_some() {
-            // The verified commit was removed. The verified log compares it with the newest commit that still exists.
-            let newest = rows().newest_log().map_err(classify_failure)?;
-            fetched.commits.extend(newest);
-        }
-        let commits = fetched.commits.clone();
-        self.store_state
-            .log
-            .verify_new_commits(&rows(), verified, fetched.commits.first(), commits)
-            .map_err(classify_failure)?;
+        records.map_err(|e| classify(&e))?;
+        self.verify_commits(connection, verified, &mut fetched)?;
+        let served = move_to_front(group, |lane| fetched.lanes.contains_key(&lane));
         // The database's clock decides whether a lease has ended, whatever this process's own clock shows.
         let database_time = fetched.now.filter(|_| self.uses_database_time);
         let now = database_time.unwrap_or_else(|| self.clock.now());
-        let mut stage = Stage::new(rows(), fetched);
-        let verified = (&self.store_state.log, &*self.keyring);
-        let applied = apply_group(&mut stage, group, verified, (self.entropy.as_ref(), now));
-        match applied {
+        let mut stage = Stage::new(self.rows(connection), fetched);
+        let (verified, entropy) = ((&self.store_state.log, &*self.keyring), &*self.entropy);
+        match apply_group(&mut stage, &group[..served], verified, (entropy, now)) {
             Ok(outcome) => Ok((Box::new(outcome), stage.into_pending())),
             Err(Aborted::Store(failure)) => Err(classify_failure(failure)),
             Err(aborted) => Err(aborted.into()),
         }
     }
 
-    /// Sends the buffered rows and commits, in one round trip.
+    fn rows<'c>(&'c self, connection: &'c Connection) -> Rows<'c> {
+        Rows {
+            session: &connection.session,
+            driver: &self.driver,
+            lanes: self.store_state.log.lanes(),
+            read_ahead: ReadAhead::default(),
+        }
+    }
+
+    /// Begins the transaction, locks the lanes of the group that are free, and fetches the rows that the rules need, in
+    /// one round trip. If no lane is free, or one is due, waits for a single lane.
+    fn lock_lanes(
+        &self,
+        connection: &Connection,
+        group: &[Request],
+        due: Option<Lane>,
+        verified: &[Option<LogRow>],
+    ) -> Result<(Prefetch, Fetched), NotCommitted> {
+        let begin = format!("{BEGIN}{}", connection.transaction_settings);
+        let session = &connection.session;
+        let tried = group.iter().filter(|_| due.is_none());
+        let tried: BTreeSet<Lane> = tried.map(|request| request.lane).collect();
+        let prefetch = self.prefetch(group, &tried);
+        let lanes: Vec<i16> = tried.into_iter().map(sql_lane).collect();
+        let params: [Param<'_>; 1] = [&lanes];
+        let first_commit = |lane: Lane| {
+            let verified = verified[lane.index()].as_ref();
+            verified.map_or(0, |row| row.commit_no)
+        };
+        session.record_begin();
+        let fetched = self.wait_for_transaction(async |begun| {
+            let lock = async {
+                let begin = async {
+                    session.run(&begin).await?;
+                    begun.notify_one();
+                    Ok(())
+                };
+                let ((), locked) = try_join!(biased; begin, session.query(&LOCK_LANES, &params))?;
+                Ok(locked)
+            };
+            prefetch.fetch(session, lock, first_commit).await
+        });
+        let fetched = fetched.map_err(|f| NotCommitted::lost(f, None))?;
+        let fetched = fetched.map_err(|e| classify(&e))?.map_err(Aborted::Write)?;
+        if !fetched.lanes.is_empty() {
+            return Ok((prefetch, fetched));
+        }
+        let oldest = group.first().map_or(Lane::FIRST, |request| request.lane);
+        self.wait_for_lane(session, group, due.unwrap_or(oldest), first_commit)
+    }
+
+    /// Waits for a lane in a transaction that has locked none, and then fetches the rows that the rules need for its
+    /// writes.
+    fn wait_for_lane(
+        &self,
+        session: &Session,
+        group: &[Request],
+        lane: Lane,
+        first_commit: impl Fn(Lane) -> u64,
+    ) -> Result<(Prefetch, Fetched), NotCommitted> {
+        let prefetch = self.prefetch(group, &BTreeSet::from([lane]));
+        let usual_limit = self.connector.lock_timeout();
+        let set_limit = |limit: Duration| format!("SET LOCAL lock_timeout = {}", limit.as_millis());
+        let (limit, unlimit) = (
+            set_limit(LANE_WAIT.min(usual_limit)),
+            set_limit(usual_limit),
+        );
+        let lane_param = sql_lane(lane);
+        let params: [Param<'_>; 1] = [&lane_param];
+        let lock = async {
+            let ((), locked, ()) = try_join!(
+                biased;
+                session.run(&limit),
+                session.query(&LOCK_LANE_WAIT, &params),
+                session.run(&unlimit)
+            )?;
+            Ok(locked)
+        };
+        match self.wait(prefetch.fetch(session, lock, first_commit)) {
+            Ok(Ok(fetched)) => {
+                let fetched = fetched.map_err(Aborted::Write)?;
+                if fetched.lanes.is_empty() {
+                    return Err(Aborted::Store(lane_missing(lane)).into());
+                }
+                Ok((prefetch, fetched))
+            }
+            Ok(Err(error)) if is_locked(&error) => {
+                Err(NotCommitted::Busy(lane, Box::new(failure(&error))))
+            }
+            Ok(Err(error)) => Err(classify(&error)),
+            Err(failure) => Err(NotCommitted::lost(failure, None)),
+        }
+    }
+
+    /// Determines the rows that the group's writes to `lanes` will need.
+    fn prefetch(&self, group: &[Request], lanes: &BTreeSet<Lane>) -> Prefetch {
+        let requests = group.iter().filter(|request| lanes.contains(&request.lane));
+        let commands = requests.map(|request| &request.command);
+        Prefetch::for_commands(self.store_state.log.lanes(), commands, &self.keyring)
+    }
+
+    /// Verifies the commits of the locked lanes after `verified`.
+    fn verify_commits(
+        &self,
+        connection: &Connection,
+        mut verified: Vec<Option<LogRow>>,
+        fetched: &mut Fetched,
+    ) -> Result<(), NotCommitted> {
+        let rows = self.rows(connection);
+        for (lane, fetched) in &mut fetched.lanes {
+            let verified = verified[lane.index()].take();
+            if fetched.commits.is_empty() && verified.is_some() {
+                // The verified commit was removed. The verified log compares it with the newest one that still exists.
+                let newest = rows.newest_log(*lane).map_err(classify_failure)?;
+                fetched.commits.extend(newest);
+            }
+            let (newest, commits) = (fetched.commits.first(), fetched.commits.clone());
+            self.store_state
+                .log
+                .verify_new_commits(&rows, *lane, verified, newest, commits)
+                .map_err(classify_failure)?;
+        }
+        Ok(())
+    }
+
+    /// Sends the buffered rows, commits, and notifies the other servers, in one round trip.
     fn commit(
         &mut self,
         outcome: Box<GroupOutcome>,
         pending: &Pending,
     ) -> Result<Box<GroupOutcome>, NotCommitted> {
+        if outcome.commits.is_empty() {
+            // Nothing was written. Unlike a commit, a rollback flushes nothing, although lanes were locked.
+            self.roll_back();
+            return Ok(outcome);
+        }
         let Some(connection) = &self.connection else {
             return Err(NotCommitted::lost(unavailable("not connected"), None));
         };
         let session = &connection.session;
         let send = async {
-            let vacuum_request = request_vacuum(session, &outcome);
-            try_join!(biased; pending.send(session), vacuum_request, session.run("COMMIT"))
-                .map(drop)
+            let commit = async {
+                let vacuum_requests = request_vacuum(session, &outcome);
+                try_join!(biased; pending.send(session), vacuum_requests, session.run("COMMIT"))
+                    .map(drop)
+            };
+            let announced = announce(session, &outcome.commits);
+            if connection.pooled {
+                // Some poolers lose answers if a statement arrives before they have answered the `COMMIT` before it.
+                commit.await?;
+                announced.await;
+                return Ok(());
+            }
+            // The commit is complete when `COMMIT` is answered. Nobody waits for the answer to the notification.
+            tokio::select! {
+                biased;
+                committed = commit => committed,
+                never = async { announced.await; std::future::pending().await } => never,
+            }
         };
         match self.wait(send) {
             Ok(Ok(())) => Ok(outcome),
-            // Without a log row the group wrote nothing, so nothing can be lost.
-            Err(_) if outcome.log.is_none() => Ok(outcome),
             Err(failure) => Err(NotCommitted::lost(failure, Some(outcome))),
             Ok(Err(error)) if is_lost(&error) && !is_standby(&error) => {
                 Err(NotCommitted::lost(failure(&error), Some(outcome)))
@@ -203,14 +334,18 @@ impl Writer {
         }
     }
 
-    /// Finds out whether a transaction was committed whose connection was lost during COMMIT. First waits for the lock
-    /// of writers, so that the lost transaction has ended. Returns its outcome if it was committed, `Ok(None)` if it
-    /// certainly was not.
+    /// Finds out whether a transaction was committed whose connection was lost during COMMIT. Looks for its commit in
+    /// one lane, because it commits in all of its lanes or in none. First waits for this lane, so that the lost
+    /// transaction has ended. Returns its outcome if it was committed, `Ok(None)` if it certainly was not.
+    ///
+    /// Even if the commit is in the log, the standbys of synchronous replication may lack it: the connection may have
+    /// been lost while the commit waited for them. So this commits too. PostgreSQL writes the lock of a lane to its log,
+    /// so the standbys have to acknowledge this later commit, and then they also have the earlier one.
     pub(crate) fn find_commit(
         &mut self,
         outcome: Box<GroupOutcome>,
     ) -> Result<Option<Box<GroupOutcome>>, NotCommitted> {
-        let Some(row) = outcome.log.clone() else {
+        let Some(row) = outcome.commits.first().cloned() else {
             return Ok(Some(outcome));
         };
         let Some(connection) = &self.connection else {
@@ -222,24 +357,27 @@ impl Writer {
         let begin = format!("{BEGIN}{}", connection.transaction_settings);
         let session = &connection.session;
         let answer = self.wait_for_transaction(async |begun| {
-            let number = sql_int(row.commit_no);
-            let (lock, number): ([Param<'_>; 1], [Param<'_>; 1]) = ([&self.lock], [&number]);
+            let (lane, number) = (sql_lane(row.lane), sql_int(row.commit_no));
+            let (lock, key): ([Param<'_>; 1], [Param<'_>; 2]) = ([&lane], [&lane, &number]);
             let begin = async {
                 session.run(&begin).await?;
                 begun.notify_one();
                 Ok(())
             };
-            let ((), _, log_rows, ()) = try_join!(
+            let ((), locked, log_rows, ()) = try_join!(
                 biased;
                 begin,
-                session.query(&LOCK, &lock),
-                session.query(&LOG_AT, &number),
-                session.run("ROLLBACK")
+                session.query(&LOCK_LANE_WAIT, &lock),
+                session.query(&LOG_AT, &key),
+                session.run("COMMIT")
             )?;
-            Ok(log_rows)
+            Ok((locked, log_rows))
         });
         let log_rows = match answer {
-            Ok(Ok(log_rows)) => log_rows,
+            Ok(Ok((locked, _))) if locked.is_empty() => {
+                return Err(Aborted::Store(lane_missing(row.lane)).into());
+            }
+            Ok(Ok((_, log_rows))) => log_rows,
             Ok(Err(error)) => {
                 self.connection = None;
                 return Err(NotCommitted::lost(failure(&error), Some(outcome)));
@@ -248,21 +386,11 @@ impl Writer {
         };
         let commit = log_rows
             .first()
-            .map(|row| read_log(row, 0))
+            .map(|found| read_log(row.lane, found, 0))
             .transpose()
             .map_err(Aborted::Store)?;
-        if commit.is_none_or(|commit| commit.link != row.link) {
-            return Ok(None);
-        }
-        // The commit is in the log, but with synchronous replication the standbys may not have it yet: the connection
-        // may have been lost while the commit waited for them. Once they acknowledge a later commit, they also have
-        // this one.
-        let later_commit = "UPDATE filrouge.store SET value = value WHERE name = 'store_id'";
-        match self.wait(session.run(later_commit)) {
-            Ok(Ok(())) => Ok(Some(outcome)),
-            Ok(Err(error)) => Err(NotCommitted::lost(failure(&error), Some(outcome))),
-            Err(failure) => Err(NotCommitted::lost(failure, Some(outcome))),
-        }
+        let is_committed = commit.is_some_and(|commit| commit.link == row.link);
+        Ok(is_committed.then_some(outcome))
     }
 
     /// Rolls back the transaction. Closes the connection if this fails.
@@ -276,21 +404,43 @@ impl Writer {
     }
 }
 
+/// The failure of writes to a lane whose row was deleted: nobody can lock it.
+fn lane_missing(lane: Lane) -> Failure {
+    let detail = format!("the row of lane {lane} was deleted from filrouge.lane");
+    Failure::new(ErrorCode::IntegrityError, detail)
+}
+
 /// The time limit for the answer to `BEGIN`: short, because only the network and a pooler can delay this answer.
 pub(crate) fn first_answer_timeout(answer_timeout: Duration) -> Duration {
     answer_timeout.min(Duration::from_secs(5))
 }
 
-/// If the group erases contents, writes the vacuum request.
+/// Moves the writes of the lanes that `is_served` accepts to the front of the group, and returns their number. Keeps
+/// the order of the writes of each lane.
+pub(crate) fn move_to_front(group: &mut [Request], is_served: impl Fn(Lane) -> bool) -> usize {
+    group.sort_by_key(|request| !is_served(request.lane));
+    group.partition_point(|request| is_served(request.lane))
+}
+
+/// Writes a vacuum request for each lane in which the transaction erases contents.
 async fn request_vacuum(session: &Session, outcome: &GroupOutcome) -> Result<(), Error> {
-    let Some(log) = outcome.log.as_ref().filter(|_| outcome.erases) else {
-        return Ok(());
-    };
-    let commit_no = log.commit_no.to_string();
-    session
-        .query(&vacuum::REQUEST_VACUUM, &[&commit_no])
-        .await
-        .map(drop)
+    let erasing = outcome.commits.iter();
+    let erasing = erasing.filter(|commit| outcome.erases.contains(&commit.lane));
+    let requests = erasing.map(|commit| (sql_lane(commit.lane), sql_int(commit.commit_no)));
+    let requests: Vec<(i16, i64)> = requests.collect();
+    let executions = requests.iter();
+    let executions = executions.map(|(lane, commit_no)| vec![lane as Param<'_>, commit_no]);
+    let executions: Vec<Vec<Param<'_>>> = executions.collect();
+    let sent = session.query_each(&REQUEST_VACUUM, &executions);
+    sent.await.map(drop)
+}
+
+/// Notifies other servers of these commits. Without the notification they learn of the commits a little later.
+async fn announce(session: &Session, commits: &[LogRow]) {
+    let announcement = announcement(commits);
+    if let Err(error) = session.query(&NOTIFY, &[&announcement]).await {
+        tracing::debug!(%error, "other servers were not notified of a commit");
+    }
 }
 
 /// Classifies a failure of the store while the rules ran, before COMMIT. If the store was unavailable, the group can be

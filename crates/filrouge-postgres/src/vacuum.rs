@@ -1,8 +1,8 @@
 //! Removes erased contents from the tables. PostgreSQL keeps old row versions until a vacuum, and autovacuum may run
 //! much later (docs/format.md).
 //!
-//! A commit that redacts or erases contents also writes a vacuum request: the row `erasing` of the table `store`. Any
-//! filrouge server that reads the request vacuums the tables, and then deletes the request. If that server stops in
+//! A commit that redacts or erases contents also writes a vacuum request: the row of its lane in the table `erasing`.
+//! Any filrouge server that reads a request vacuums the tables, and then deletes the request. If that server stops in
 //! between, another server vacuums.
 
 use std::sync::Arc;
@@ -10,15 +10,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use filrouge_store::{Lane, Lanes};
 use filrouge_types::Failure;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_postgres::types::Type;
 
-use crate::connect::{Connection, Connector};
+use crate::connect::Connector;
 use crate::error::{failure, is_locked, unavailable};
-use crate::rows::column;
-use crate::session::{Driver, Session, Sql};
+use crate::lanes::query_lanes;
+use crate::rows::{column, sql_lane};
+use crate::session::{Driver, Param, Session, Sql};
 
 /// The minimum interval between the beginnings of two vacuums.
 const VACUUM_INTERVAL: Duration = Duration::from_secs(60);
@@ -33,16 +35,10 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// The time limit of a vacuum.
 const VACUUM_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// Writes the vacuum request, in the transaction that erases contents.
-pub(crate) static REQUEST_VACUUM: Sql = Sql::new(
-    "INSERT INTO filrouge.store (name, value) VALUES ('erasing', $1)
-     ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value",
-    &[Type::TEXT],
-);
-/// Reads the vacuum request, and the id of the transaction that wrote it.
-static READ_REQUEST: Sql = Sql::new(
-    "SELECT value, xmin::text FROM filrouge.store WHERE name = 'erasing'",
-    &[],
+/// Reads the vacuum request of a lane, and the id of the transaction that wrote it.
+pub(crate) static READ_REQUEST: Sql = Sql::new(
+    "SELECT commit_no, xmin::text FROM filrouge.erasing WHERE lane = $1",
+    &[Type::INT2],
 );
 /// Reads whether the snapshot of any other process is older than a given transaction, and so may still see the rows
 /// that the transaction erased.
@@ -53,10 +49,10 @@ static ERASED_ROWS_VISIBLE: Sql = Sql::new(
          AND (age(a.backend_xmin) >= age($1::text::xid) OR age(a.backend_xid) >= age($1::text::xid)))",
     &[Type::TEXT],
 );
-/// Deletes the vacuum request, unless a newer commit has changed it and so requests another vacuum.
+/// Deletes the vacuum request of a lane, unless a newer commit has changed it and so requests another vacuum.
 static DELETE_REQUEST: Sql = Sql::new(
-    "DELETE FROM filrouge.store WHERE name = 'erasing' AND value = $1",
-    &[Type::TEXT],
+    "DELETE FROM filrouge.erasing WHERE lane = $1 AND commit_no = $2",
+    &[Type::INT2, Type::INT8],
 );
 /// Reads the names of the tables that this role may not vacuum. `VACUUM` would skip them with only a warning.
 static FORBIDDEN_TABLES: Sql = Sql::new(
@@ -80,34 +76,48 @@ const VACUUM_TABLES: &str = "VACUUM filrouge.record, filrouge.turn, filrouge.ses
 /// vacuum.
 #[derive(Default)]
 pub(crate) struct Erasure {
-    /// The newest commit of this process that erased contents, if no vacuum was attempted since; otherwise 0.
-    newest_erasing_commit: watch::Sender<u64>,
+    counts: watch::Sender<Counts>,
     /// Whether the ledger is being closed: then a vacuum need not wait for [`VACUUM_INTERVAL`].
     closing: AtomicBool,
     /// Wakes the watch, which then checks once whether a vacuum is due.
     pub(crate) wake: Notify,
 }
 
+/// The number of transactions of this process that erased contents.
+#[derive(Default)]
+struct Counts {
+    committed: u64,
+    /// Those after which a vacuum was attempted.
+    attempted: u64,
+}
+
+impl Counts {
+    const fn are_equal(&self) -> bool {
+        self.committed == self.attempted
+    }
+}
+
 impl Erasure {
-    /// Records that commit `commit_no` erases contents.
-    pub(crate) fn record_erasure(&self, commit_no: u64) {
-        self.newest_erasing_commit
-            .send_modify(|p| *p = commit_no.max(*p));
+    /// Records that a transaction has erased contents.
+    pub(crate) fn record_erasure(&self) {
+        self.counts.send_modify(|counts| counts.committed += 1);
         self.wake.notify_one();
     }
 
-    /// The newest commit of this process that still waits for a vacuum attempt; 0 if there is none.
-    pub(crate) fn newest_erasing_commit(&self) -> u64 {
-        *self.newest_erasing_commit.borrow()
+    /// The number of erasures of this process so far.
+    pub(crate) fn count(&self) -> u64 {
+        self.counts.borrow().committed
     }
 
-    /// Records that a vacuum was attempted after all commits up to `commit_no`.
-    pub(crate) fn record_attempt(&self, commit_no: u64) {
-        self.newest_erasing_commit.send_modify(|p| {
-            if *p <= commit_no {
-                *p = 0;
-            }
-        });
+    /// Whether an erasure of this process still waits for a vacuum attempt.
+    fn is_waiting(&self) -> bool {
+        !self.counts.borrow().are_equal()
+    }
+
+    /// Records that a vacuum was attempted after the first `count` erasures.
+    pub(crate) fn record_attempt(&self, count: u64) {
+        self.counts
+            .send_modify(|counts| counts.attempted = counts.attempted.max(count));
     }
 
     /// Waits up to [`CLOSE_TIMEOUT`] until a vacuum was attempted after this process's newest erasure. Called when the
@@ -115,9 +125,9 @@ impl Erasure {
     pub(crate) async fn wait_for_attempt(&self) {
         self.closing.store(true, Ordering::Release);
         self.wake.notify_one();
-        let mut pending = self.newest_erasing_commit.subscribe();
-        let attempted = tokio::time::timeout(CLOSE_TIMEOUT, pending.wait_for(|p| *p == 0)).await;
-        if attempted.is_err() {
+        let mut counts = self.counts.subscribe();
+        let attempted = tokio::time::timeout(CLOSE_TIMEOUT, counts.wait_for(Counts::are_equal));
+        if attempted.await.is_err() {
             tracing::warn!(
                 "the tables are not vacuumed yet after contents were erased; the next server does it"
             );
@@ -138,6 +148,7 @@ enum VacuumResult {
 /// Runs a vacuum of the tables after contents were erased from them.
 pub(crate) struct Vacuum {
     erasure: Arc<Erasure>,
+    lanes: Lanes,
     /// The earliest time of the next attempt.
     next_attempt: Option<Instant>,
     /// The thread of the newest attempt, until its result was read.
@@ -147,9 +158,10 @@ pub(crate) struct Vacuum {
 }
 
 impl Vacuum {
-    pub(crate) const fn new(erasure: Arc<Erasure>) -> Self {
+    pub(crate) const fn new(erasure: Arc<Erasure>, lanes: Lanes) -> Self {
         Self {
             erasure,
+            lanes,
             next_attempt: None,
             running: None,
             warned: false,
@@ -168,16 +180,15 @@ impl Vacuum {
             self.record_result(result.unwrap_or_else(failed));
         }
         let now = Instant::now();
-        let close_waits = self.erasure.closing.load(Ordering::Acquire)
-            && self.erasure.newest_erasing_commit() > 0;
+        let close_waits = self.erasure.closing.load(Ordering::Acquire) && self.erasure.is_waiting();
         if !due || !close_waits && self.next_attempt.is_some_and(|next| now < next) {
             return;
         }
         self.next_attempt = Some(now + VACUUM_INTERVAL);
-        let (connector, erasure) = (connector.clone(), self.erasure.clone());
+        let (connector, erasure, lanes) = (connector.clone(), self.erasure.clone(), self.lanes);
         let work = move || {
-            let erased_before = erasure.newest_erasing_commit();
-            let result = run_vacuum(&connector).unwrap_or_else(VacuumResult::Failed);
+            let erased_before = erasure.count();
+            let result = run_vacuum(&connector, lanes).unwrap_or_else(VacuumResult::Failed);
             erasure.record_attempt(erased_before);
             erasure.wake.notify_one();
             result
@@ -217,23 +228,44 @@ impl Vacuum {
     }
 }
 
-fn run_vacuum(connector: &Connector) -> Result<VacuumResult, Failure> {
+fn run_vacuum(connector: &Connector, lanes: Lanes) -> Result<VacuumResult, Failure> {
     let driver = Driver::on_current_thread()?;
     let mut connection = driver.wait(connector.connect(&[]))?;
     connection.session.set_answer_timeout(VACUUM_TIMEOUT);
-    driver.wait(vacuum_with(&connection))
+    driver.wait(vacuum_with(&connection.session, lanes))
 }
 
-async fn vacuum_with(connection: &Connection) -> Result<VacuumResult, Failure> {
-    let session = &connection.session;
-    let request = session
-        .with_answer_timeout(session.query(&READ_REQUEST, &[]))
-        .await?;
-    let Some(request) = request.first() else {
-        // Without a request, another server has vacuumed.
+/// A vacuum request.
+struct VacuumRequest {
+    lane: Lane,
+    /// The commit that erased contents, or another number that identifies the request.
+    commit_no: i64,
+    /// The transaction that wrote the request.
+    xid: String,
+}
+
+/// Reads the vacuum requests of all lanes.
+async fn read_requests(session: &Session, lanes: Lanes) -> Result<Vec<VacuumRequest>, Failure> {
+    let read = query_lanes(session, &READ_REQUEST, lanes.iter());
+    let rows = session.with_answer_timeout(read).await?;
+    let requests = lanes.iter().zip(&rows).flat_map(|(lane, rows)| {
+        rows.iter().map(move |row| {
+            Ok(VacuumRequest {
+                lane,
+                commit_no: column(row, 0)?,
+                xid: column(row, 1)?,
+            })
+        })
+    });
+    requests.collect()
+}
+
+async fn vacuum_with(session: &Session, lanes: Lanes) -> Result<VacuumResult, Failure> {
+    let requests = read_requests(session, lanes).await?;
+    if requests.is_empty() {
+        // Another server has vacuumed.
         return Ok(VacuumResult::Done);
-    };
-    let (value, xid): (String, String) = (column(request, 0)?, column(request, 1)?);
+    }
     let forbidden = session
         .with_answer_timeout(session.query(&FORBIDDEN_TABLES, &[]))
         .await?;
@@ -241,19 +273,24 @@ async fn vacuum_with(connection: &Connection) -> Result<VacuumResult, Failure> {
     if let Some(Some(tables)) = forbidden {
         return Ok(VacuumResult::Forbidden(tables));
     }
-    if !wait_until_unseen(session, &xid).await? {
-        return Ok(VacuumResult::Blocked(
-            "an older snapshot sees what was erased",
-        ));
+    for request in &requests {
+        if !wait_until_unseen(session, &request.xid).await? {
+            return Ok(VacuumResult::Blocked(
+                "an older snapshot sees what was erased",
+            ));
+        }
     }
     let done = tokio::time::timeout(VACUUM_TIMEOUT, session.run(VACUUM_TABLES)).await;
     match done.map_err(|_| unavailable("PostgreSQL does not answer"))? {
         Err(error) if is_locked(&error) => return Ok(VacuumResult::Blocked("a table is locked")),
         done => done.map_err(|e| failure(&e))?,
     }
-    session
-        .with_answer_timeout(session.query(&DELETE_REQUEST, &[&value]))
-        .await?;
+    for request in &requests {
+        let params: [Param<'_>; 2] = [&sql_lane(request.lane), &request.commit_no];
+        session
+            .with_answer_timeout(session.query(&DELETE_REQUEST, &params))
+            .await?;
+    }
     Ok(VacuumResult::Done)
 }
 

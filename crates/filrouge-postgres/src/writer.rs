@@ -1,25 +1,28 @@
-//! The writer thread: collects the writes in its queue as a group, applies them in one transaction with one flush, and
-//! then answers their callers.
+//! The writer thread: collects the writes in its queue as a group, applies those whose lanes are free in one
+//! transaction with one flush, and then answers their callers. The others stay pending.
 //!
-//! A group usually needs two round trips. The first acquires the lock of writers, and fetches the rows that the rules
-//! will read. The second sends the rows that the rules have written, and commits.
+//! A group usually needs two round trips. The first locks the lanes that no other server has locked, and fetches the
+//! rows that the rules will read. The second sends the rows that the rules have written, and commits. If no lane is
+//! free, a round trip in between waits for the lane of the oldest write. A writer never waits for a lane while it holds
+//! another one, so two writers never wait for each other.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use filrouge_store::write_queue::{
-    Aborted, GroupOutcome, GroupResult, Request, Requests, collect, is_store_failure, serve,
+    Aborted, BusyLanes, GroupOutcome, GroupResult, PendingWrites, Request, Requests,
+    is_store_failure,
 };
-use filrouge_store::{Entropy, Keyring};
+use filrouge_store::{Entropy, Keyring, Lane, Outcome};
 use filrouge_types::{Clock, ErrorCode, Failure};
 
 use crate::connect::{Connection, Connector};
 use crate::error::unavailable;
-use crate::session::{Driver, Sql};
+use crate::migrate;
+use crate::session::Driver;
 use crate::stage::STATEMENTS;
 use crate::store_state::StoreState;
-use crate::transact::NotCommitted;
-use crate::{migrate, vacuum};
+use crate::transact::{NotCommitted, move_to_front};
 
 /// The delay before a retry after the connection was lost.
 const RETRY_EVERY: Duration = Duration::from_millis(100);
@@ -35,18 +38,9 @@ pub(crate) struct Writer {
     pub(crate) clock: Arc<dyn Clock>,
     /// Whether writes use the database's time, which each transaction reads, instead of `clock`.
     pub(crate) uses_database_time: bool,
-    /// The key of the advisory lock of this store's writers.
-    pub(crate) lock: i64,
     pub(crate) answer_timeout: Duration,
     /// How long a group is retried after its connection was lost.
     pub(crate) settle_timeout: Duration,
-}
-
-/// The statements of a writer, which are prepared when its connection is opened.
-pub(crate) fn statements() -> Vec<&'static Sql> {
-    let mut statements = STATEMENTS.to_vec();
-    statements.push(&vacuum::REQUEST_VACUUM);
-    statements
 }
 
 /// The retries of a group whose connection was lost during its transaction.
@@ -71,31 +65,25 @@ impl RetryState {
 impl Writer {
     /// Serves requests until the queue is closed.
     pub(crate) fn run(mut self, mut requests: Requests) {
-        while let Some(first) = self.driver.wait(requests.recv()) {
-            serve(collect(first, &mut requests), &mut |group| {
-                self.commit_with_retries(group)
-            });
+        let mut pending = PendingWrites::new(self.store_state.log.lanes());
+        while self.driver.wait(pending.receive(&mut requests)) {
+            pending.serve(&mut |group, busy| self.commit_with_retries(group, busy));
         }
     }
 
-    /// Runs the group's transaction. If the connection is lost during the transaction, finds out over a new connection
-    /// whether it was committed, and if not, runs it again.
-    fn commit_with_retries(&mut self, group: &[Request]) -> GroupResult {
+    /// Runs a transaction for the writes of the group whose lanes are free. If the connection is lost during the
+    /// transaction, finds out over a new connection whether it was committed, and if not, runs it again.
+    fn commit_with_retries(&mut self, group: &mut [Request], busy: &BusyLanes) -> GroupResult {
         let mut retries = RetryState::default();
         loop {
-            match self.attempt(group, &mut retries) {
+            match self.attempt(group, busy, &mut retries) {
                 Ok(Some(outcome)) => {
                     if retries.deadline.is_some() {
                         tracing::info!(
                             "the write during which the connection was lost is completed"
                         );
                     }
-                    self.store_state.record_write(None);
-                    if let Some(log) = outcome.log.as_ref().filter(|_| outcome.erases) {
-                        self.store_state.erasure().record_erasure(log.commit_no);
-                    }
-                    self.store_state.log.advance(outcome.log);
-                    return Ok(outcome.outcomes);
+                    return Ok(self.record_outcome(*outcome));
                 }
                 // The lost transaction was certainly not committed: run it again.
                 Ok(None) => {}
@@ -103,12 +91,22 @@ impl Writer {
                     self.record_abort(&aborted);
                     return Err(*aborted);
                 }
+                Err(NotCommitted::Busy(lane, failure)) => {
+                    return Ok(self.refuse_overdue(group, busy, (lane, *failure)));
+                }
                 Err(NotCommitted::Lost(failure, outcome)) => {
                     self.connection = None;
                     let first = retries.deadline.is_none();
                     if retries.has_expired(self.settle_timeout) {
                         tracing::warn!(%failure, "giving up a write during which the connection was lost");
-                        return Err(self.give_up(*failure, outcome.is_some()));
+                        let Some(outcome) = outcome else {
+                            return Err(self.give_up(*failure));
+                        };
+                        // Only the first writes of the group belong to the transaction. The others stay pending.
+                        self.store_state.record_write(Some(&failure));
+                        let refusal = give_up_failure(*failure, true);
+                        let writes = outcome.outcomes.iter();
+                        return Ok(writes.map(|_| Err(refusal.clone())).collect());
                     }
                     if first {
                         tracing::warn!(
@@ -121,7 +119,7 @@ impl Writer {
                 }
                 Err(NotCommitted::Conflict(failure)) => {
                     if retries.has_expired(self.settle_timeout) {
-                        return Err(self.give_up(*failure, false));
+                        return Err(self.give_up(*failure));
                     }
                     std::thread::sleep(RETRY_EVERY / 10);
                 }
@@ -133,7 +131,8 @@ impl Writer {
     /// it was.
     fn attempt(
         &mut self,
-        group: &[Request],
+        group: &mut [Request],
+        busy: &BusyLanes,
         retries: &mut RetryState,
     ) -> Result<Option<Box<GroupOutcome>>, NotCommitted> {
         match (
@@ -143,7 +142,7 @@ impl Writer {
             (Ok(()), Some(outcome)) => self.find_commit(outcome),
             (Ok(()), None) => match self.store_state.outdated() {
                 Some(failure) => Err(Aborted::Store(failure).into()),
-                None => self.transact(group),
+                None => self.transact(group, busy),
             },
             // Nothing of the group was sent, so the callers get the error at once.
             (Err(failure), _) if retries.deadline.is_none() => {
@@ -156,10 +155,37 @@ impl Writer {
         }
     }
 
-    /// Ends the retries. `maybe_committed`: the transaction may have been committed.
-    fn give_up(&self, failure: Failure, maybe_committed: bool) -> Aborted {
+    /// Records the effects of a transaction, and returns the outcomes of its writes.
+    fn record_outcome(&self, outcome: GroupOutcome) -> Vec<Result<Outcome, Failure>> {
+        self.store_state.record_write(None);
+        if !outcome.erases.is_empty() {
+            self.store_state.erasure().record_erasure();
+        }
+        for commit in outcome.commits {
+            self.store_state.log.advance(Some(commit));
+        }
+        outcome.outcomes
+    }
+
+    /// Refuses the writes of a lane, with the failure of the newest wait for it, if they have waited for it for too
+    /// long. All other writes stay pending.
+    fn refuse_overdue(
+        &self,
+        group: &mut [Request],
+        busy: &BusyLanes,
+        (lane, failure): (Lane, Failure),
+    ) -> Vec<Result<Outcome, Failure>> {
+        if busy.waited_for(lane) < self.connector.lock_timeout() {
+            return Vec::new();
+        }
         self.store_state.record_write(Some(&failure));
-        Aborted::Store(give_up_failure(failure, maybe_committed))
+        vec![Err(failure); move_to_front(group, |other| other == lane)]
+    }
+
+    /// Ends the retries of a transaction that was certainly not committed.
+    fn give_up(&self, failure: Failure) -> Aborted {
+        self.store_state.record_write(Some(&failure));
+        Aborted::Store(give_up_failure(failure, false))
     }
 
     fn record_abort(&self, aborted: &Aborted) {
@@ -184,10 +210,8 @@ impl Writer {
             let remaining = deadline.map_or(self.settle_timeout, |d| {
                 d.saturating_duration_since(Instant::now())
             });
-            let statements = statements();
-            let connect = async {
-                tokio::time::timeout(remaining, self.connector.connect(&statements)).await
-            };
+            let connect =
+                async { tokio::time::timeout(remaining, self.connector.connect(STATEMENTS)).await };
             let connection = self.driver.wait(connect);
             let mut connection =
                 connection.map_err(|_| unavailable("PostgreSQL does not answer"))??;

@@ -102,17 +102,11 @@ impl FilterText<'_> {
     }
 
     fn parse_author(&self, value: &str) -> Result<Author, InvalidQuery> {
-        Ok(match value.to_ascii_lowercase().as_str() {
-            "user" => Author::WithRole(Role::User),
-            "assistant" => Author::WithRole(Role::Assistant),
-            "system" => Author::WithRole(Role::System),
-            "tool" => Author::Tool,
-            _ => {
-                return Err(
-                    self.invalid_value("is not a role: give user, assistant, system or tool")
-                );
-            }
-        })
+        let roles = [Role::User, Role::Assistant, Role::System].map(Author::WithRole);
+        let mut authors = roles.into_iter().chain([Author::Tool]);
+        let author = authors.find(|author| author.as_str().eq_ignore_ascii_case(value));
+        let hint = "is not a role: give user, assistant, system or tool";
+        author.ok_or_else(|| self.invalid_value(hint))
     }
 
     fn parse_source(&self, value: &str) -> Result<String, InvalidQuery> {

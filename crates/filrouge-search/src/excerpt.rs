@@ -15,6 +15,8 @@ use crate::unescaped_json::UnescapedJson;
 /// Builds excerpts.
 pub(crate) struct ExcerptBuilder<'a> {
     pub(crate) matcher: &'a Matcher<'a>,
+    /// The id of the session whose documents are shown.
+    pub(crate) session: &'a str,
     /// Whether credentials are masked.
     pub(crate) mask: bool,
     /// Whether the texts come from the ledger. Only then do excerpts have a seq, and a claim by which the excerpt is
@@ -22,30 +24,17 @@ pub(crate) struct ExcerptBuilder<'a> {
     pub(crate) is_ledger: bool,
 }
 
-/// The passage that an excerpt shows: a piece of a message or of a title. `piece` is `None` if the document has no
-/// suitable piece; the excerpt is then empty.
-struct Passage<'m> {
-    session: &'m str,
-    doc: &'m SearchDocument<'m>,
-    piece: Option<&'m Piece<'m>>,
-}
-
 impl ExcerptBuilder<'_> {
     /// Builds the excerpts of a message or a title: one for each term of the query that the document contains. A match
     /// that the excerpt before it already shows gets no excerpt of its own. For a query that has only filters, the
     /// excerpt is the beginning of the first text.
-    pub(crate) fn match_excerpts(&self, session: &str, doc: &SearchDocument<'_>) -> Vec<Excerpt> {
+    pub(crate) fn match_excerpts(&self, doc: &SearchDocument<'_>) -> Vec<Excerpt> {
         let is_searched = |p: &&Piece<'_>| self.matcher.is_searched(p.field, p.tool.as_deref());
         let mut pieces = doc.pieces.iter().filter(is_searched);
-        let passage = |piece| Passage {
-            session,
-            doc,
-            piece,
-        };
         let (mut remaining, mut excerpts) = (self.matcher.required, Vec::new());
         if remaining == 0 {
             let first = pieces.find(|piece| !piece.text.trim().is_empty());
-            return vec![self.beginning(&passage(first))];
+            return vec![self.beginning(doc, first)];
         }
         for piece in pieces {
             let mut cuts = self.cut(&piece.text, None, &mut remaining);
@@ -55,7 +44,7 @@ impl ExcerptBuilder<'_> {
                 cuts.extend(self.cut(&piece.text, Some(&unescaped), &mut remaining));
             }
             let cuts = cuts.into_iter();
-            excerpts.extend(cuts.map(|cut| self.excerpt(&passage(Some(piece)), cut)));
+            excerpts.extend(cuts.map(|cut| self.excerpt(doc, Some(piece), cut)));
             if remaining == 0 {
                 break;
             }
@@ -65,33 +54,30 @@ impl ExcerptBuilder<'_> {
 
     /// Builds the excerpts of a message that was found by meaning. They show the terms of the query that the message
     /// contains or, if it contains none, its beginning.
-    pub(crate) fn similar_excerpts(&self, session: &str, doc: &SearchDocument<'_>) -> Vec<Excerpt> {
+    pub(crate) fn similar_excerpts(&self, doc: &SearchDocument<'_>) -> Vec<Excerpt> {
         let excerpts = match self.matcher.required {
             0 => Vec::new(),
-            _ => self.match_excerpts(session, doc),
+            _ => self.match_excerpts(doc),
         };
-        if excerpts.is_empty() {
-            return vec![self.first_text(session, doc)];
+        match excerpts.is_empty() {
+            true => vec![self.first_text(doc)],
+            false => excerpts,
         }
-        excerpts
     }
 
     /// The beginning of a message's text, or of another piece if the message has no text.
-    pub(crate) fn first_text(&self, session: &str, doc: &SearchDocument<'_>) -> Excerpt {
+    pub(crate) fn first_text(&self, doc: &SearchDocument<'_>) -> Excerpt {
         let is_not_blank = |piece: &&Piece<'_>| !piece.text.trim().is_empty();
         let mut not_blank = doc.pieces.iter().filter(is_not_blank);
         let text = not_blank.find(|piece| piece.field == Field::Text);
-        self.beginning(&Passage {
-            session,
-            doc,
-            piece: text.or_else(|| doc.pieces.iter().find(is_not_blank)),
-        })
+        self.beginning(doc, text.or_else(|| doc.pieces.iter().find(is_not_blank)))
     }
 
-    fn beginning(&self, passage: &Passage<'_>) -> Excerpt {
-        let text = passage.piece.map_or("", |piece| &piece.text);
+    /// The beginning of a piece. `None` if the document has no suitable piece; the excerpt is then empty.
+    fn beginning(&self, doc: &SearchDocument<'_>, piece: Option<&Piece<'_>>) -> Excerpt {
+        let text = piece.map_or("", |piece| &piece.text);
         let cut = cutting::beginning(text, &self.matcher.hidden(text, None));
-        self.excerpt(passage, (0, cut))
+        self.excerpt(doc, piece, (0, cut))
     }
 
     /// Builds the excerpts of the original text or, with `unescaped`, of the text with its JSON escapes resolved.
@@ -129,8 +115,12 @@ impl ExcerptBuilder<'_> {
         cuts
     }
 
-    fn excerpt(&self, passage: &Passage<'_>, (offset, text): (usize, String)) -> Excerpt {
-        let (doc, piece) = (passage.doc, passage.piece);
+    fn excerpt(
+        &self,
+        doc: &SearchDocument<'_>,
+        piece: Option<&Piece<'_>>,
+        (offset, text): (usize, String),
+    ) -> Excerpt {
         let is_message = doc.role.is_some();
         let tool = piece.and_then(|piece| piece.tool.as_deref());
         let part_time = piece.and_then(|piece| piece.at);
@@ -139,9 +129,9 @@ impl ExcerptBuilder<'_> {
             message_id: is_message.then(|| doc.id.to_string()),
             part_id: piece.and_then(|piece| piece.part.as_deref().map(str::to_owned)),
             place: if is_message {
-                format!("{}:{}", passage.session, doc.id)
+                format!("{}:{}", self.session, doc.id)
             } else {
-                passage.session.to_owned()
+                self.session.to_owned()
             },
             field: piece.map_or(Field::Text, |p| p.field).as_str().to_owned(),
             role: doc.role,

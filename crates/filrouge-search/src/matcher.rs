@@ -95,25 +95,6 @@ impl<'s> Matcher<'s> {
         bits & self.required == self.required && bits & self.excluded == 0
     }
 
-    /// Returns those of `terms` that a text contains: as written or, if `field` is JSON, with its escapes
-    /// resolved.
-    pub(crate) fn terms_in_text(&self, field: Field, text: &FoldedText<'_>, terms: u64) -> u64 {
-        let terms = terms & (self.required | self.excluded);
-        let found = self.terms_in_version(text, text.text, None, terms);
-        let remaining = terms & !found;
-        if remaining == 0 || !field.is_json() {
-            return found;
-        }
-        match UnescapedJson::new(text.text) {
-            Some(unescaped) => {
-                let unescaped_text = FoldedText::new(&unescaped.text);
-                found
-                    | self.terms_in_version(&unescaped_text, text.text, Some(&unescaped), remaining)
-            }
-            None => found,
-        }
-    }
-
     /// Returns those of `terms` that `text` contains outside of credentials. `text` is the text as written
     /// or, with `unescaped`, the text with its escapes resolved; `written` is always the text as written.
     fn terms_in_version(
@@ -222,15 +203,27 @@ impl<'s> Matcher<'s> {
         text: &FoldedText<'_>,
         terms: u64,
     ) -> u64 {
-        let searched_terms = if self.is_searched(piece.field, piece.tool.as_deref()) {
-            self.required | self.excluded
-        } else {
-            self.excluded
+        let searched_terms = match self.is_searched(piece.field, piece.tool.as_deref()) {
+            true => self.required | self.excluded,
+            false => self.excluded,
         };
-        self.terms_in_text(piece.field, text, terms & searched_terms)
+        let found = self.terms_in_version(text, text.text, None, terms & searched_terms);
+        let remaining = terms & searched_terms & !found;
+        if remaining == 0 || !piece.field.is_json() {
+            return found;
+        }
+        match UnescapedJson::new(text.text) {
+            Some(unescaped) => {
+                let unescaped_text = FoldedText::new(&unescaped.text);
+                found
+                    | self.terms_in_version(&unescaped_text, text.text, Some(&unescaped), remaining)
+            }
+            None => found,
+        }
     }
 
-    /// Returns those of `terms` that a piece contains. Required terms count only if they are searched for in
+    /// Returns those of `terms` that a piece contains: as written or, if it is JSON, with its escapes
+    /// resolved. Required terms count only if they are searched for in
     /// this piece: see [`Matcher::is_searched`].
     pub(crate) fn terms_in_piece(&self, piece: &Piece<'_>, terms: u64) -> u64 {
         self.terms_in_folded(piece, &FoldedText::new(&piece.text), terms)

@@ -97,10 +97,7 @@ impl<'a> QueryReader<'a> {
         self.skip(text.len());
         let value_at = self.at;
         let value = match self.phrase()? {
-            Some(value) => {
-                self.skip_phrase(&value);
-                value
-            }
+            Some(value) => value,
             None => {
                 let word = self.take_while(|c| !c.is_whitespace());
                 if word == "\"\"" { "" } else { word }.to_owned()
@@ -159,32 +156,28 @@ impl<'a> QueryReader<'a> {
         if excluded {
             self.skip(1);
         }
-        if let Some(text) = self.phrase()? {
-            let at = self.at + 1;
-            let kind = Kind::Phrase;
-            self.skip_phrase(&text);
-            return Ok(Some(Term {
-                kind,
-                text,
-                excluded,
-                at,
-            }));
-        }
-        let at = self.at;
+        let start = self.at;
+        let (kind, text) = match self.phrase()? {
+            Some(text) => (Kind::Phrase, text),
+            None => {
+                let word = self.take_while(|c| !c.is_whitespace());
+                (Kind::Word, word.to_owned())
+            }
+        };
         Ok(Some(Term {
-            kind: Kind::Word,
-            text: self.take_while(|c| !c.is_whitespace()).to_owned(),
+            kind,
+            text,
             excluded,
-            at,
+            at: start + usize::from(kind == Kind::Phrase),
         }))
     }
 
-    /// Returns the phrase that begins at this position, without reading it; `None` if there is none. Two quotes without
-    /// text between them are no phrase, but a word.
+    /// Reads the phrase that begins at this position; `None` if there is none. Two quotes without text between them are
+    /// no phrase, but a word.
     ///
     /// # Errors
     /// [`InvalidQuery`] for a phrase that is not closed, and for one that contains only white space.
-    fn phrase(&self) -> Result<Option<String>, InvalidQuery> {
+    fn phrase(&mut self) -> Result<Option<String>, InvalidQuery> {
         let Some(inside) = self.rest.strip_prefix('"') else {
             return Ok(None);
         };
@@ -196,7 +189,11 @@ impl<'a> QueryReader<'a> {
                     let text = "the phrase that begins here holds nothing but white space (which is found by /\\s/)";
                     return Err(InvalidQuery::new(self.at, text));
                 }
-                Some('"') => return Ok(Some(text)),
+                Some('"') => {
+                    // A quotation mark in the text is two characters in the query.
+                    self.skip(text.chars().count() + text.matches('"').count() + 2);
+                    return Ok(Some(text));
+                }
                 Some('\\') if chars.next_if_eq(&'"').is_some() => text.push('"'),
                 Some(c) => text.push(c),
                 None => {
@@ -206,12 +203,6 @@ impl<'a> QueryReader<'a> {
                 }
             }
         }
-    }
-
-    /// Skips the phrase that [`QueryReader::phrase`] returned. A quotation mark in `text` is two characters in the
-    /// query.
-    fn skip_phrase(&mut self, text: &str) {
-        self.skip(text.chars().count() + text.matches('"').count() + 2);
     }
 
     /// Reads characters while `is_wanted` returns true.

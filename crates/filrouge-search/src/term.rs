@@ -141,13 +141,9 @@ impl CompiledTerm {
 }
 
 fn compile(hir: &Hir, term: &Term) -> Result<Box<Expression>, InvalidQuery> {
-    let expression = Expression::new(hir).map_err(|TooLarge| too_large(term))?;
-    Ok(Box::new(expression))
-}
-
-fn too_large(term: &Term) -> InvalidQuery {
     let text = "the expression is too large once its repetitions are expanded";
-    InvalidQuery::new(term.at, text)
+    let expression = Expression::new(hir).map_err(|TooLarge| InvalidQuery::new(term.at, text))?;
+    Ok(Box::new(expression))
 }
 
 fn parse_regex(term: &Term, pattern: &str, flags: Flags) -> Result<Hir, InvalidQuery> {

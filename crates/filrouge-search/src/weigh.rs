@@ -90,14 +90,9 @@ impl MessageMatches {
             adjacent_words.is_some_and(|all| all.find(text.folded().as_bytes()).is_some());
     }
 
-    /// Returns the terms that were found, as bits.
-    pub(crate) fn terms(&self) -> u64 {
-        self.bits.iter().fold(0, |all, bits| all | bits)
-    }
-
     /// Returns the evidence of the message, after all its texts were added; `None` if the message does not match.
     pub(crate) fn evidence(&self, matcher: &Matcher, words: &Words) -> Option<Evidence> {
-        if !matcher.accepts(self.terms()) {
+        if !matcher.accepts(self.bits.iter().fold(0, |all, bits| all | bits)) {
             return None;
         }
         // The weight of the least significant text that is needed to cover all terms.

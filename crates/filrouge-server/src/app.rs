@@ -19,7 +19,8 @@ use crate::search::SearchSettings;
 #[derive(Clone)]
 pub struct App {
     http: HttpLayer,
-    anchor: Option<Arc<AnchorKeeper>>,
+    /// Keeps the anchor up to date; `None` without an anchor.
+    pub(crate) anchor: Option<Arc<AnchorKeeper>>,
     /// The recordings of provider streams in progress.
     pub(crate) recordings: Arc<Recordings>,
     /// The MCP service and its histories.
@@ -62,17 +63,5 @@ impl App {
             search,
             http,
         }
-    }
-
-    /// Returns why the ledger's index could not be updated; `None` if the newest update succeeded, or if there is no
-    /// index.
-    pub(crate) fn search_failure(&self) -> Option<String> {
-        let failure = self.search.feed.as_ref()?.failure()?;
-        Some(failure.detail)
-    }
-
-    /// Returns the failure of the anchor or the witness; `None` if both work, or if there is no anchor.
-    pub(crate) fn anchor_failure(&self) -> Option<String> {
-        self.anchor.as_ref().and_then(|keeper| keeper.failure())
     }
 }

@@ -10,20 +10,10 @@ pub use standalone::serve_mcp;
 /// The histories that `/mcp` serves besides the ledger, and the host names that it accepts.
 #[derive(Clone)]
 pub struct McpSettings {
-    /// Histories that every caller can read, whatever their owner; none by default.
+    /// Histories that every caller can read, whatever their owner.
     pub library: Library,
     /// Accepted names in `Host` and `Origin` besides those of this machine, with or without a port.
     pub hosts: Vec<String>,
-}
-
-impl Default for McpSettings {
-    /// Only the ledger, and this machine's own names.
-    fn default() -> Self {
-        Self {
-            library: Library::new(Vec::new(), 0),
-            hosts: Vec::new(),
-        }
-    }
 }
 
 /// The service, with the histories that all callers share.

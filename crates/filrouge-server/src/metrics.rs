@@ -61,7 +61,7 @@ async fn add_store(app: &App, registry: &mut Registry) {
         ConstGauge "anchor_failed" "1 when the anchor cannot be advanced, or the store awaits `filrouge anchor accept`" = is_reported(&readiness.anchor);
         ConstGauge "degraded" "1 when /readyz says degraded" = i64::from(readiness.is_degraded());
         ConstGauge "hot_up" "1 when the hot store answers" = i64::from(hot_up);
-        ConstGauge "store_commit" "Number of the newest durable commit" = upkeep.position().commit_no;
+        ConstGauge "store_commit" "Number of durable commits" = upkeep.position().commit_count();
         ConstGauge "store_queued_writes" "Writes that wait in the writer's queue" = load.queued_writes;
         ConstCounter "store_statements" "Statements that were run on the store" = load.statements;
     }

@@ -107,11 +107,8 @@ impl Recordings {
     /// Waits until no recording is in progress.
     pub(crate) async fn wait_until_ended(&self) {
         // This cannot fail: `self` owns the sender.
-        let _ = self
-            .in_progress
-            .subscribe()
-            .wait_for(|count| *count == 0)
-            .await;
+        let mut in_progress = self.in_progress.subscribe();
+        let _ = in_progress.wait_for(|count| *count == 0).await;
     }
 }
 

@@ -22,27 +22,14 @@ pub struct SearchSettings {
 }
 
 impl SearchSettings {
-    /// Returns a searcher over the part of the ledger that `caller` may read.
-    pub(crate) fn ledger_searcher(&self, engine: &Arc<Engine>, caller: &Caller) -> Searcher {
-        self.searcher_over(Library::new(Vec::new(), 0), engine, caller)
-    }
-
-    /// Returns a searcher over `histories`, which every caller may read, and over the part of the ledger that `caller`
-    /// may read.
-    pub(crate) fn histories_searcher(
+    /// Returns a searcher over `library`, which every caller may read, and over the part of the ledger that `caller` may
+    /// read. It uses no indexes of the library.
+    pub(crate) fn searcher(
         &self,
-        histories: &Library,
+        library: Library,
         engine: &Arc<Engine>,
         caller: &Caller,
     ) -> Searcher {
-        let searcher = self.searcher_over(histories.clone(), engine, caller);
-        match &self.indexes {
-            Some(indexes) => searcher.with_indexes(indexes.clone()),
-            None => searcher,
-        }
-    }
-
-    fn searcher_over(&self, library: Library, engine: &Arc<Engine>, caller: &Caller) -> Searcher {
         let (feed, runtime) = (self.feed.clone(), Handle::current());
         let ledger = LedgerSearch::new(engine.clone(), feed, caller.clone(), runtime);
         let searcher = Searcher::new(library).with_ledger(ledger);

@@ -7,30 +7,20 @@
 use filrouge_engine::Tokens;
 use serde::{Deserialize, Serialize};
 
-/// The author of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// The user, or a program that asks in the user's place.
-    User,
-    /// The agent.
-    Assistant,
-    /// The foreign program itself: for example its notes, or a change of the agent or model.
-    System,
-}
-
-impl Role {
-    /// The role with this name.
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        match name {
-            "user" => Some(Self::User),
-            "assistant" => Some(Self::Assistant),
-            "system" => Some(Self::System),
-            _ => None,
-        }
+filrouge_types::words!(
+    /// The author of a message.
+    #[derive(Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    #[serde(rename_all = "lowercase")]
+    pub enum Role: "role" {
+        /// The user, or a program that asks in the user's place.
+        User => "user",
+        /// The agent.
+        Assistant => "assistant",
+        /// The foreign program itself: for example its notes, or a change of the agent or model.
+        System => "system",
     }
-}
+);
 
 /// The rule by which the counts of a program's version are converted to [`Tokens`]; statistics show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]

@@ -101,6 +101,14 @@ impl Files {
         Ok(Some(folder))
     }
 
+    /// Like [`Self::folder`], but an error is reported in `skipped`.
+    pub(crate) fn open_folder(&self, below: &Path, skipped: &mut Vec<Skipped>) -> Option<Folder> {
+        self.folder(below).unwrap_or_else(|why| {
+            skipped.push(why);
+            None
+        })
+    }
+
     /// The ids of the `.json` files in `below`, sorted; an absent folder has none.
     pub(crate) fn ids(&self, below: &Path, skipped: &mut Vec<Skipped>) -> Vec<String> {
         self.list(below, EntryKind::Json, skipped)
@@ -112,14 +120,8 @@ impl Files {
     }
 
     fn list(&self, below: &Path, entry_kind: EntryKind, skipped: &mut Vec<Skipped>) -> Vec<String> {
-        match self.folder(below) {
-            Ok(Some(folder)) => folder.list(entry_kind, skipped),
-            Ok(None) => Vec::new(),
-            Err(why) => {
-                skipped.push(why);
-                Vec::new()
-            }
-        }
+        let folder = self.open_folder(below, skipped);
+        folder.map_or_else(Vec::new, |folder| folder.list(entry_kind, skipped))
     }
 
     /// The text of the file `<name>.json` in `below`; `None` when it does not exist.
@@ -308,19 +310,18 @@ const COARSE_TICK_MS: i64 = 2_000;
 /// Whether the file changed so recently that a further write could leave its change time the same. `now` is the current
 /// time in milliseconds since 1970.
 pub(crate) fn is_hot((.., (seconds, nanos)): &FileState, now: i64) -> bool {
-    let tick = if *nanos == 0 {
-        COARSE_TICK_MS
-    } else {
-        FINE_TICK_MS
+    let tick = match nanos {
+        0 => COARSE_TICK_MS,
+        _ => FINE_TICK_MS,
     };
     seconds.saturating_mul(1_000) + nanos / 1_000_000 + tick >= now
 }
 
-fn unreadable_report(path: &Path, error: &std::io::Error) -> Skipped {
+pub(crate) fn unreadable_report(path: &Path, error: &std::io::Error) -> Skipped {
     Skipped::new(path, SkipReason::Unreadable, error.to_string())
 }
 
-fn symlink_report(path: &Path) -> Skipped {
+pub(crate) fn symlink_report(path: &Path) -> Skipped {
     Skipped::new(path, SkipReason::Symlink, "symbolic links are not followed")
 }
 

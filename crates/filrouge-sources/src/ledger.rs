@@ -22,7 +22,9 @@ use rows::NAME;
 
 use crate::{Conversation, Header, Listing, ReadError, SkipReason, Skipped, Source, SourceError};
 
-pub use units::{Units, header, loose_unit, units};
+pub use messages::units;
+pub use rows::header;
+pub use units::{Units, loose_unit};
 
 /// The maximum number of listed sessions, the newest first.
 const LIST_MAX: usize = 10_000;
@@ -71,9 +73,7 @@ impl LedgerSource {
 
     /// Reads a session's turns and items, which the ledger has verified.
     fn read_verified(&self, id: &str) -> Result<Recorded, ReadError> {
-        let Ok(session) = id.parse::<SessionId>() else {
-            return Err(ReadError::Gone);
-        };
+        let session: SessionId = id.parse().map_err(|_| ReadError::Gone)?;
         let future = self.engine.context.conversation(&self.caller, &session);
         self.runtime
             .block_on(future)
@@ -96,13 +96,6 @@ fn read_error(id: &str, failure: &Failure) -> ReadError {
     }
 }
 
-fn source_error(failure: &Failure) -> SourceError {
-    SourceError::Unreadable {
-        path: NAME.into(),
-        reason: failure.detail.clone(),
-    }
-}
-
 impl Source for LedgerSource {
     fn name(&self) -> &'static str {
         NAME
@@ -117,7 +110,10 @@ impl Source for LedgerSource {
     /// cached for another caller. An imported session has the times and the folder that its program recorded.
     fn list(&self) -> Result<Arc<Listing>, SourceError> {
         let result = self.runtime.block_on(self.newest_sessions());
-        let (headers, truncated) = result.map_err(|failure| source_error(&failure))?;
+        let (headers, truncated) = result.map_err(|failure| SourceError::Unreadable {
+            path: NAME.into(),
+            reason: failure.detail,
+        })?;
         let listing = Listing {
             headers,
             truncated,

@@ -32,12 +32,10 @@ pub(crate) struct Object<'a>(Vec<(Key<'a>, &'a str)>);
 #[derive(PartialEq, Eq, serde::Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
-struct Entries<'a>(Vec<(Key<'a>, &'a RawValue)>);
+struct ObjectVisitor;
 
-struct EntriesVisitor;
-
-impl<'de> Visitor<'de> for EntriesVisitor {
-    type Value = Entries<'de>;
+impl<'de> Visitor<'de> for ObjectVisitor {
+    type Value = Object<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON object")
@@ -46,32 +44,28 @@ impl<'de> Visitor<'de> for EntriesVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         // Most records have at most this many fields.
         let mut entries = Vec::with_capacity(12);
-        while let Some(entry) = map.next_entry()? {
-            entries.push(entry);
+        while let Some((key, value)) = map.next_entry::<_, &RawValue>()? {
+            entries.push((key, value.get()));
         }
-        Ok(Entries(entries))
+        Ok(Object(entries))
     }
 }
 
-impl<'de> Deserialize<'de> for Entries<'de> {
+impl<'de> Deserialize<'de> for Object<'de> {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        d.deserialize_map(EntriesVisitor)
+        d.deserialize_map(ObjectVisitor)
     }
 }
 
 impl<'a> Object<'a> {
     /// Parses a text that is one JSON object. Fails if a key occurs twice.
     pub(crate) fn parse(text: &'a str) -> Result<Self, Refusal> {
-        let entries: Entries<'a> =
-            serde_json::from_str(text).map_err(|e| parse_refusal(text, &e))?;
-        if let Some(key) = repeated_key(&entries.0) {
-            return Err((
-                SkipReason::DuplicateKey,
-                format!("the key {key:?} occurs twice"),
-            ));
+        let object: Self = serde_json::from_str(text).map_err(|e| parse_refusal(text, &e))?;
+        if let Some(key) = repeated_key(&object.0) {
+            let detail = format!("the key {key:?} occurs twice");
+            return Err((SkipReason::DuplicateKey, detail));
         }
-        let entries = entries.0.into_iter().map(|(k, v)| (k, v.get()));
-        Ok(Self(entries.collect()))
+        Ok(object)
     }
 
     /// Creates an object with one field; without a field if the value is absent.
@@ -127,7 +121,10 @@ impl<'a> Object<'a> {
     /// The number of `key` as milliseconds, within the years that RFC 3339 can represent.
     pub(crate) fn millis(&self, key: &str) -> Option<i64> {
         let number: serde_json::Number = serde_json::from_str(self.get(key)?).ok()?;
-        millis(&number)
+        // Programs do not write fractions of a millisecond. `as` saturates, and the range check refuses such values.
+        let integer = number.as_i64();
+        let millis = integer.or_else(|| number.as_f64().map(|f| f as i64))?;
+        MILLIS_RANGE.contains(&millis).then_some(millis)
     }
 
     /// The number of `key` as a count; a negative number becomes 0, and a fraction is truncated.
@@ -157,24 +154,16 @@ impl<'a> Object<'a> {
 
 /// A key that occurs twice, if there is one. For small objects, and most are small, comparing all pairs is faster than
 /// hashing.
-fn repeated_key<'e>(entries: &'e [(Key<'_>, &RawValue)]) -> Option<&'e str> {
+fn repeated_key<'e>(entries: &'e [(Key<'_>, &str)]) -> Option<&'e str> {
     if entries.len() <= 16 {
-        let keys = entries.iter().enumerate();
+        let mut keys = entries.iter().enumerate();
         let repeated =
-            keys.filter(|(at, (key, _))| entries[..*at].iter().any(|(other, _)| other == key));
-        return repeated.map(|(_, (key, _))| &*key.0).next();
+            keys.find(|(at, (key, _))| entries[..*at].iter().any(|(other, _)| other == key));
+        return repeated.map(|(_, (key, _))| &*key.0);
     }
     let mut keys = HashSet::with_capacity(entries.len());
     let repeated = entries.iter().find(|(key, _)| !keys.insert(&*key.0));
     repeated.map(|(key, _)| &*key.0)
-}
-
-/// A number as milliseconds, within the years that RFC 3339 can represent.
-pub(crate) fn millis(number: &serde_json::Number) -> Option<i64> {
-    // Programs do not write fractions of a millisecond. `as` saturates, and the range check refuses such values.
-    let integer = number.as_i64();
-    let millis = integer.or_else(|| number.as_f64().map(|f| f as i64))?;
-    MILLIS_RANGE.contains(&millis).then_some(millis)
 }
 
 /// The text of a JSON string token; invalid Unicode becomes U+FFFD. Empty if `token` is not a string token.
@@ -196,12 +185,8 @@ pub(crate) fn check_value(text: &str) -> Result<&str, Refusal> {
 /// conversion to an item, which adds levels.
 pub(crate) fn check_depth(json: &str) -> Result<(), Refusal> {
     let levels = MAX_NESTING - 8;
-    check_nesting_within(json.as_bytes(), levels).map_err(|_| {
-        (
-            SkipReason::TooDeep,
-            format!("nested deeper than {levels} levels"),
-        )
-    })
+    let detail = || format!("nested deeper than {levels} levels");
+    check_nesting_within(json.as_bytes(), levels).map_err(|_| (SkipReason::TooDeep, detail()))
 }
 
 /// Converts an error of the JSON parser.

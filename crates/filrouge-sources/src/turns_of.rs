@@ -211,12 +211,8 @@ fn build_turn(
     items: &mut Items<'_>,
 ) -> Option<ForeignTurn> {
     let get = |index: &usize| messages.get(*index);
-    let questions: Vec<&Message> = group
-        .injected_before
-        .iter()
-        .chain(&group.question)
-        .filter_map(get)
-        .collect();
+    let questions = group.injected_before.iter().chain(&group.question);
+    let questions: Vec<&Message> = questions.filter_map(get).collect();
     let others: Vec<&Message> = group.others.iter().filter_map(get).collect();
     let records = items.records;
     let (open, complete): (Vec<&Message>, Vec<&Message>) =
@@ -252,19 +248,13 @@ fn build_turn(
     }
     let first = questions.last().or_else(|| others.first())?;
     let request = group.unreadable_question.as_ref().unwrap_or(&first.id);
-    let request_id = RequestId::new(&**request);
-    let request_id = match records.keeps_all() {
-        true => request_id.or_else(|_| RequestId::new(first.created.to_string())),
-        false => request_id,
-    };
-    let request_id = request_id.ok()?;
+    let from_time = || RequestId::new(first.created.to_string()).ok();
+    let request_id = RequestId::new(&**request).ok();
+    let request_id = request_id.or_else(|| from_time().filter(|_| records.keeps_all()))?;
     if question.is_empty() && answers.is_empty() {
         return None;
     }
-    let ended = complete
-        .iter()
-        .filter_map(|message| message.completed)
-        .max();
+    let ended = complete.iter().filter_map(|m| m.completed).max();
     let finish =
         |drafts: Vec<ItemDraft>| drafts.into_iter().map(|draft| draft.finish(items.program));
     Some(ForeignTurn {

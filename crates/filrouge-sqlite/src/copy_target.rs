@@ -8,12 +8,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use filrouge_store::View;
 use filrouge_store::copy::{
-    self, CopyRow, CopyTarget, TargetContents, overtaken_run, unfinished_copy,
+    self, CopyTarget, CopyWrites, TargetContents, overtaken_run, unfinished_copy,
 };
-use filrouge_store::random_id;
-use filrouge_store::rows::{SessionPk, Tx};
+use filrouge_store::{Lane, Lanes, View, random_id};
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
@@ -39,7 +37,7 @@ struct RunningCopy {
 }
 
 impl SqliteCopyTarget {
-    /// Creates a target. Uses only the path, the source of randomness and the busy timeout of `options`.
+    /// Creates a target. Uses only the path, the source of randomness, the clock and the busy timeout of `options`.
     #[must_use]
     pub fn new(options: Options) -> Self {
         Self {
@@ -145,11 +143,16 @@ impl CopyTarget for SqliteCopyTarget {
         let resumed = contents(&tx)?.is_resumable(source)?;
         put_store_value(&tx, "copying", source)?;
         put_store_value(&tx, "copier", &run)?;
+        tx.execute("DELETE FROM commit_log", []).map_err(failure)?;
         tx.commit().map_err(failure)?;
         let store_id = migrate::store_id(&conn)?;
         let file_id = file_id(path)?;
         self.running = Some(RunningCopy { conn, run, file_id });
-        Ok(copy::StartedCopy { store_id, resumed })
+        Ok(copy::StartedCopy {
+            store_id,
+            lanes: Lanes::ONE,
+            resumed,
+        })
     }
 
     fn with_view(
@@ -159,16 +162,14 @@ impl CopyTarget for SqliteCopyTarget {
         in_snapshot(&self.running()?.conn, |rows| query(rows))
     }
 
-    fn put(&mut self, rows: &[CopyRow]) -> Result<(), Failure> {
+    fn write(&mut self, work: CopyWrites<'_>) -> Result<(), Failure> {
+        let now = self.options.clock.now();
         let tx = self.running()?.transaction()?;
-        let mut target = Rows(&tx);
-        for row in rows {
-            put_row(&mut target, row)?;
-        }
+        work(&mut Rows(&tx), now)?;
         tx.commit().map_err(failure)
     }
 
-    fn finish(&mut self, newest: SessionPk) -> Result<(), Failure> {
+    fn finish(&mut self) -> Result<(), Failure> {
         let (path, busy_timeout) = (self.options.path.clone(), self.options.busy_timeout);
         let running = self.running()?;
         if file_id(&path)? != running.file_id {
@@ -176,12 +177,11 @@ impl CopyTarget for SqliteCopyTarget {
             return Err(Failure::new(ErrorCode::StoreUnavailable, detail));
         }
         let tx = running.transaction()?;
-        raise_session_counter(&tx, newest).map_err(failure)?;
         tx.execute("DELETE FROM store WHERE name IN ('copying', 'copier')", [])
             .map_err(failure)?;
         // An earlier run may have copied contents that were erased in the source since. The WAL may still contain them,
         // so mark the WAL as still to be emptied.
-        let commit = Rows(&tx).newest_log()?;
+        let commit = Rows(&tx).newest_log(Lane::FIRST)?;
         erasure::write_note(&tx, commit.map_or(0, |row| row.commit_no)).map_err(failure)?;
         tx.commit().map_err(failure)?;
         // The copy is finished, even if the WAL cannot be emptied now: the next opening of the store then empties it.
@@ -190,34 +190,5 @@ impl CopyTarget for SqliteCopyTarget {
             tracing::warn!(%failure, "the WAL was not emptied; the next opening does it");
         }
         Ok(())
-    }
-}
-
-/// Raises the counter of sessions, so that new sessions get numbers above `newest`, as in the store that was copied.
-fn raise_session_counter(conn: &Connection, newest: SessionPk) -> rusqlite::Result<()> {
-    let newest = i64::try_from(newest).unwrap_or(i64::MAX);
-    let sql = "UPDATE sqlite_sequence SET seq = max(seq, ?1) WHERE name = 'session'";
-    if conn.execute(sql, [newest])? == 0 && newest > 0 {
-        let sql = "INSERT INTO sqlite_sequence (name, seq) VALUES ('session', ?1)";
-        conn.execute(sql, [newest])?;
-    }
-    Ok(())
-}
-
-fn put_row(target: &mut Rows<'_>, row: &CopyRow) -> Result<(), Failure> {
-    match row {
-        CopyRow::RemoveSession(pk) => target.delete_session(*pk),
-        CopyRow::Session(pk, row) => target.insert_session_as(*pk, row),
-        CopyRow::Turn(pk, row) => target.insert_turn(*pk, row),
-        CopyRow::Record(pk, row) => target.insert_record(*pk, row),
-        CopyRow::Key(pk, row) => target.insert_key(*pk, row.key, row.seq),
-        CopyRow::Agent(pk, agent) => target.insert_agent(*pk, agent),
-        CopyRow::Event(pk, row) => target.insert_event(*pk, row),
-        CopyRow::Checkpoint(pk, row) => target.put_checkpoint(*pk, row),
-        CopyRow::Draft(pk, row) => target.put_draft(*pk, row),
-        CopyRow::Chunk(pk, place, chunk) => target.insert_draft_chunk(*pk, *place, chunk),
-        CopyRow::Head(pk, head) => target.put_head(*pk, head),
-        CopyRow::Note(row) => target.put_note(row),
-        CopyRow::Commit(row) => target.insert_log(row),
     }
 }

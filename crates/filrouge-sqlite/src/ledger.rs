@@ -11,8 +11,8 @@ use filrouge_store::record::MacCheck;
 use filrouge_store::verify::Suspects;
 use filrouge_store::write_queue::{WriteQueue, closed_failure};
 use filrouge_store::{
-    Backend, Command, CommittedWrite, Durability, Health, Keyring, Ledger, Position, QuerySubject,
-    StoreLoad,
+    Backend, Command, CommittedWrite, Durability, Health, Keyring, Lanes, Ledger, Position,
+    QuerySubject, StoreLoad,
 };
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::Connection;
@@ -61,12 +61,13 @@ impl SqliteLedger {
     ///
     /// # Errors
     /// `invalid` for another program's file or a newer schema, `store_unavailable`, `integrity_error`.
-    pub fn open(options: Options) -> Result<Self, Failure> {
+    pub fn open(mut options: Options) -> Result<Self, Failure> {
         open::check_version()?;
         let (store_id, writer_parts) = match options.only_read {
             false => open_for_writing(&options).map(|(id, parts)| (id, Some(parts)))?,
             true => (read_store_id(&options)?, None),
         };
+        options.keyring = Arc::new(options.keyring.for_store(&store_id, Lanes::ONE));
         let presence = Presence::new(&options.path, options.entropy.clone());
         let connect = match options.only_read {
             false => open::reader,
@@ -157,6 +158,7 @@ fn start_writer(
         keyring: options.keyring.clone(),
         entropy: options.entropy.clone(),
         clock: options.clock.clone(),
+        busy_timeout: options.busy_timeout,
     };
     WriteQueue::start(|requests| writer.run(requests))
 }
@@ -249,6 +251,10 @@ impl Ledger for SqliteLedger {
 
     fn commits(&self) -> watch::Receiver<u64> {
         self.shared.store_state.log.commits().subscribe()
+    }
+
+    fn lanes(&self) -> Lanes {
+        Lanes::ONE
     }
 
     fn position(&self) -> Position {

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use filrouge_store::command::{Scope, SessionFilter, Viewer};
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
-    CheckpointRow, DraftChunk, DraftRow, EventPosition, EventRow, KeyRow, LogRow, NoteRow,
-    RECORDS_BYTES, SessionPk, StoredSession, TurnRow, View, item_key, request_key,
+    CheckpointRow, DraftChunk, DraftRow, EventPosition, EventRow, LogRow, NoteRow, RECORDS_BYTES,
+    SessionOrder, SessionPk, StoredSession, TurnRow, View, item_key, request_key,
 };
+use filrouge_store::{Lane, Lanes};
 use filrouge_types::{
     EventKey, Failure, ItemId, RequestId, SessionId, TenantId, Timestamp, TurnId,
 };
@@ -122,6 +123,7 @@ impl Rows<'_> {
 /// Decodes the columns commit_no, data; `None` if the row is malformed.
 fn read_log(row: &Row<'_>) -> rusqlite::Result<Option<LogRow>> {
     Ok(LogRow::decode(
+        Lane::FIRST,
         read_u64(row, 0)?,
         row.get_ref(1)?.as_blob()?,
     ))
@@ -138,10 +140,8 @@ macro_rules! forward {
 
 impl View for Rows<'_> {
     forward! {
-        sessions(scope: &Scope, filter: &SessionFilter, before: Option<SessionPk>, limit: usize)
+        sessions(scope: &Scope, filter: &SessionFilter, before: Option<SessionOrder>, limit: usize)
             -> Vec<StoredSession> => session::list;
-        key_rows(pk: SessionPk, after: Option<[u8; 16]>, limit: usize) -> Vec<KeyRow> => key::page;
-        agents(pk: SessionPk) -> Vec<Box<str>> => session::agents;
         event(pk: SessionPk, key: &EventKey) -> Option<EventRow> => event::by_key;
         events(pk: SessionPk, after: u64, limit: usize) -> Vec<EventRow> => event::page;
         newest_event(pk: SessionPk) -> u64 => event::newest;
@@ -155,6 +155,10 @@ impl View for Rows<'_> {
         drafts(pk: SessionPk) -> Vec<DraftRow> => draft::for_session;
         draft_chunks(pk: SessionPk, place: u64, after: u64) -> Vec<DraftChunk> => draft::chunks;
         all_drafts() -> Vec<(SessionPk, DraftRow)> => draft::all;
+    }
+
+    fn lanes(&self) -> Lanes {
+        Lanes::ONE
     }
 
     fn session(
@@ -319,7 +323,7 @@ impl View for Rows<'_> {
         self.query_number(sql, [sql_int(pk)])
     }
 
-    fn log(&self, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure> {
+    fn log(&self, _: Lane, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure> {
         let sql = "SELECT commit_no, data FROM commit_log WHERE commit_no > ?1 ORDER BY commit_no LIMIT ?2";
         let rows = self.query_all(sql, [sql_int(after), sql_int(limit as u64)], read_log)?;
         let rows: Vec<LogRow> = rows
@@ -331,7 +335,7 @@ impl View for Rows<'_> {
         Ok(rows)
     }
 
-    fn newest_log(&self) -> Result<Option<LogRow>, Failure> {
+    fn newest_log(&self, _: Lane) -> Result<Option<LogRow>, Failure> {
         let found = self.query_optional(
             "SELECT commit_no, data FROM commit_log ORDER BY commit_no DESC LIMIT 1",
             [],

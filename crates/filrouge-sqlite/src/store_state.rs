@@ -13,7 +13,7 @@ use std::time::Instant;
 use filrouge_store::record::MacCheck;
 use filrouge_store::rows::{LogRow, View};
 use filrouge_store::verify::{Suspects, VerifiedLog};
-use filrouge_store::{Keyring, Position};
+use filrouge_store::{Keyring, Lane, LanePosition, Lanes};
 use filrouge_types::{Clock, ErrorCode, Failure};
 use rusqlite::Connection;
 
@@ -66,7 +66,7 @@ impl StoreState {
         check: MacCheck,
     ) -> Result<Self, Failure> {
         let store_state = Self {
-            log: VerifiedLog::new(keyring, check),
+            log: VerifiedLog::new(keyring, check, Lanes::ONE),
             watch: Mutex::new(ChangeWatch {
                 conn,
                 seen_version: None,
@@ -150,14 +150,15 @@ impl StoreState {
             return Ok(());
         }
         // The newest verified commit is read before the snapshot begins, so the snapshot must contain it.
-        let verified = self.log.newest();
+        let verified = self.log.newest(Lane::FIRST);
         let conn = &watch.conn;
         let (version, comparison_time) = in_snapshot(conn, |rows| {
             let version = data_version(rows.0)?;
-            match rows.newest_log() {
+            match rows.newest_log(Lane::FIRST) {
                 Ok(newest) => {
                     let log = &self.log;
-                    log.verify_new_commits(rows, verified.clone(), newest.as_ref(), Vec::new())?;
+                    let (verified, newest) = (verified.clone(), newest.as_ref());
+                    log.verify_new_commits(rows, Lane::FIRST, verified, newest, Vec::new())?;
                 }
                 Err(failure) if failure.code == ErrorCode::IntegrityError => {
                     self.log
@@ -165,8 +166,9 @@ impl StoreState {
                 }
                 Err(failure) => return Err(failure),
             }
-            let verified = Position::of_commit(verified.as_ref());
-            let is_explained = !has_changed || self.log.position() != verified;
+            let verified = LanePosition::of_commit(verified.as_ref());
+            let position = self.log.position().lane(Lane::FIRST);
+            let is_explained = !has_changed || position != verified;
             if is_explained && !interval_over {
                 return Ok((version, None));
             }

@@ -1,6 +1,7 @@
 //! The writer thread: applies all queued writes in one transaction, flushes once, then returns their results.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use filrouge_store::rows::LogRow;
 use filrouge_store::write_queue::{
@@ -11,9 +12,12 @@ use filrouge_types::{Clock, ErrorCode, Failure};
 use rusqlite::Connection;
 
 use crate::erasure::{self, Erasure};
-use crate::error::{failure, is_io_failure};
+use crate::error::{failure, is_busy, is_io_failure};
 use crate::rows::Rows;
 use crate::store_state::{StoreState, data_version};
+
+/// The pause between two attempts to get the write lock that another process has.
+const LOCK_RETRY: Duration = Duration::from_micros(500);
 
 pub(crate) struct Writer {
     pub(crate) conn: Connection,
@@ -25,6 +29,8 @@ pub(crate) struct Writer {
     pub(crate) checked_version: i64,
     /// Redactions that may still be in the WAL.
     pub(crate) erasure: Erasure,
+    /// How long a transaction waits for the write lock.
+    pub(crate) busy_timeout: Duration,
 }
 
 impl Writer {
@@ -58,14 +64,11 @@ impl Writer {
 
     /// Runs one transaction; on an error, no write of the group is acknowledged.
     fn transact(&mut self, group: &[Request]) -> GroupResult {
-        self.conn
-            .prepare_cached("BEGIN IMMEDIATE")
-            .and_then(|mut s| s.execute([]))
-            .map_err(|e| Aborted::Store(failure(e)))?;
+        self.begin().map_err(|e| Aborted::Store(failure(e)))?;
         let done = self.apply(group);
         let result = match done {
             Ok(done) => {
-                let commit = self.commit(done.log, done.erases);
+                let commit = self.commit(done.commits, !done.erases.is_empty());
                 commit.map(|()| done.outcomes).map_err(Aborted::Store)
             }
             Err(aborted) => Err(aborted),
@@ -76,8 +79,28 @@ impl Writer {
         result
     }
 
-    fn commit(&mut self, log: Option<LogRow>, has_erasures: bool) -> Result<(), Failure> {
+    /// Begins the transaction, once no other process has the write lock. SQLite's own wait would pause for up to 100 ms
+    /// at a time, in which other processes could write many times.
+    fn begin(&self) -> rusqlite::Result<()> {
+        let deadline = Instant::now() + self.busy_timeout;
+        self.conn.busy_timeout(Duration::ZERO)?;
+        let begun = loop {
+            let begin = self.conn.prepare_cached("BEGIN IMMEDIATE");
+            match begin.and_then(|mut s| s.execute([])) {
+                Err(error) if is_busy(&error) && Instant::now() < deadline => {
+                    std::thread::sleep(LOCK_RETRY);
+                }
+                begun => break begun,
+            }
+        };
+        self.conn.busy_timeout(self.busy_timeout)?;
+        begun.map(drop)
+    }
+
+    fn commit(&mut self, commits: Vec<LogRow>, has_erasures: bool) -> Result<(), Failure> {
         self.store_state.begin_commit();
+        // There is one lane, so there is at most one commit.
+        let log = commits.into_iter().next();
         let commit_no = log.as_ref().map(|row| row.commit_no);
         let commit = self
             .conn
@@ -118,7 +141,7 @@ impl Writer {
         let now = self.clock.now();
         let mut rows = Rows(&self.conn);
         let done = apply_group(&mut rows, group, (verified, &self.keyring), (source, now))?;
-        if let Some(row) = done.log.as_ref().filter(|_| done.erases) {
+        if let Some(row) = done.commits.first().filter(|_| !done.erases.is_empty()) {
             let noted = erasure::write_note(&self.conn, row.commit_no);
             noted.map_err(|e| Aborted::Store(failure(e)))?;
         }

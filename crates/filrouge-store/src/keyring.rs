@@ -8,6 +8,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use crate::command::SessionToken;
+use crate::lane::Lanes;
 
 /// The id of a key in a keyring.
 pub type KeyId = u32;
@@ -97,6 +98,21 @@ pub enum Domain {
 }
 
 impl Domain {
+    /// Whether the MACs are valid in one store only: those of the rows whose state the commit log authenticates, and of
+    /// the log itself. Records are valid in every store, so that a copy keeps them.
+    const fn is_bound_to_store(self) -> bool {
+        matches!(
+            self,
+            Self::Head
+                | Self::Turn
+                | Self::Commit
+                | Self::Event
+                | Self::Note
+                | Self::Draft
+                | Self::Checkpoint
+        )
+    }
+
     const fn label(self) -> &'static [u8] {
         match self {
             Self::Record => b"filrouge record 1\0",
@@ -126,6 +142,8 @@ type HmacSha256 = Hmac<Sha256>;
 #[derive(Clone)]
 pub struct Keyring {
     keys: BTreeMap<KeyId, HmacSha256>,
+    /// The keys of the domains that are bound to a store ([`Self::for_store`]).
+    row_keys: BTreeMap<KeyId, HmacSha256>,
     secrets: BTreeMap<KeyId, [u8; 32]>,
     active: KeyId,
     /// The lowest key id. Its key, the root key, derives turn ids and the key of the store digest. A rotation adds a
@@ -151,12 +169,18 @@ fn hmac(secret: &[u8; 32]) -> HmacSha256 {
     HmacSha256::new_from_slice(secret).expect("a key of any length")
 }
 
-/// The key of the store digest, derived from the root key.
-fn digest_key(root: &[u8; 32]) -> HmacSha256 {
-    let mut mac = hmac(root);
-    mac.update(b"filrouge digest key 1\0");
+/// The key that `secret` derives for the purpose `label`, in the store that `store` names.
+fn derived_key(secret: &[u8; 32], label: &[u8], store: &[u8]) -> HmacSha256 {
+    let mut mac = hmac(secret);
+    mac.update(label);
+    mac.update(store);
     hmac(&mac.finalize().into_bytes().into())
 }
+
+/// The label of the key of the store digest.
+const DIGEST_KEY: &[u8] = b"filrouge digest key 2\0";
+/// The label of the keys of rows.
+const ROW_KEY: &[u8] = b"filrouge store key 2\0";
 
 impl Keyring {
     /// A keyring of `secrets`, of which the key `active` signs new data.
@@ -164,37 +188,46 @@ impl Keyring {
     /// # Errors
     /// [`KeyringError`] when `secrets` is empty or lacks `active`.
     pub fn new(secrets: BTreeMap<KeyId, [u8; 32]>, active: KeyId) -> Result<Self, KeyringError> {
-        let (root, digest) = secrets
-            .iter()
-            .next()
-            .map(|(id, secret)| (*id, digest_key(secret)))
-            .ok_or(KeyringError::Empty)?;
+        let root = secrets.keys().next().ok_or(KeyringError::Empty)?;
         if !secrets.contains_key(&active) {
             return Err(KeyringError::ActiveKeyMissing(active));
         }
-        let keys = secrets
-            .iter()
-            .map(|(id, secret)| (*id, hmac(secret)))
-            .collect();
-        Ok(Self {
-            keys,
+        Ok(Self::of_store((*root, active), secrets, &[]))
+    }
+
+    /// A keyring of `secrets`, with the keys of rows of the store that `store` names.
+    fn of_store(
+        (root, active): (KeyId, KeyId),
+        secrets: BTreeMap<KeyId, [u8; 32]>,
+        store: &[u8],
+    ) -> Self {
+        let each_key = |derive: &dyn Fn(&[u8; 32]) -> HmacSha256| {
+            let keys = secrets.iter().map(|(id, secret)| (*id, derive(secret)));
+            keys.collect()
+        };
+        Self {
+            keys: each_key(&hmac),
+            row_keys: each_key(&|secret| derived_key(secret, ROW_KEY, store)),
+            // The keyring always has its root key.
+            digest: derived_key(secrets.get(&root).unwrap_or(&[0; 32]), DIGEST_KEY, store),
             secrets,
             active,
             root,
-            digest,
-        })
+        }
+    }
+
+    /// These keys, for the rows of the store with this id and this number of lanes. A head, turn, event, note, draft,
+    /// checkpoint or commit that one store has signed is invalid in every other store.
+    #[must_use]
+    pub fn for_store(&self, store_id: &str, lanes: Lanes) -> Self {
+        let store = [&lanes.count().to_be_bytes(), store_id.as_bytes()].concat();
+        Self::of_store((self.root, self.active), self.secrets.clone(), &store)
     }
 
     /// A keyring of one key with id 1.
     #[must_use]
     pub fn single(secret: [u8; 32]) -> Self {
-        Self {
-            keys: BTreeMap::from([(1, hmac(&secret))]),
-            digest: digest_key(&secret),
-            secrets: BTreeMap::from([(1, secret)]),
-            active: 1,
-            root: 1,
-        }
+        Self::of_store((1, 1), BTreeMap::from([(1, secret)]), &[])
     }
 
     /// The id of the key that signs new data.
@@ -223,7 +256,11 @@ impl Keyring {
     /// The MAC of `pieces` under key `id`; `None` when the key is not in the keyring.
     #[must_use]
     pub fn mac(&self, id: KeyId, domain: Domain, pieces: &[&[u8]]) -> Option<[u8; MAC_BYTES]> {
-        let mut mac = self.keys.get(&id)?.clone();
+        let keys = match domain.is_bound_to_store() {
+            true => &self.row_keys,
+            false => &self.keys,
+        };
+        let mut mac = keys.get(&id)?.clone();
         mac.update(domain.label());
         for piece in pieces {
             mac.update(piece);
@@ -411,6 +448,31 @@ mod tests {
             hash,
             hash_of(&rotated, "a", "192.0.2.1"),
             "rotation keeps it"
+        );
+    }
+
+    #[test]
+    fn a_row_is_valid_in_one_store_and_a_record_in_all() {
+        let ring = Keyring::single([3; 32]);
+        let four = Lanes::new(4).unwrap();
+        let rings = [
+            ring.for_store("a", Lanes::ONE),
+            ring.for_store("b", Lanes::ONE),
+            ring.for_store("a", four),
+        ];
+        let macs = |domain| rings.each_ref().map(|ring| ring.mac(1, domain, &[b"x"]));
+        for domain in [Domain::Head, Domain::Turn, Domain::Commit, Domain::Note] {
+            let [a, b, with_four_lanes] = macs(domain);
+            assert!(a != b && a != with_four_lanes && b != with_four_lanes);
+        }
+        let [a, b, with_four_lanes] = macs(Domain::Record);
+        assert!(a == b && a == with_four_lanes);
+        assert_ne!(rings[0].digest_number(&[]), rings[1].digest_number(&[]));
+        assert_eq!(
+            rings[0]
+                .for_store("b", Lanes::ONE)
+                .mac(1, Domain::Head, &[]),
+            rings[1].mac(1, Domain::Head, &[])
         );
     }
 

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use crate::command::{Command, Outcome, Scope};
 use crate::keyring::{Keyring, MAC_BYTES};
+use crate::lane::{Lane, Lanes};
 use crate::read::VerifiedSnapshot;
 use crate::rows::{LogRow, View};
 
@@ -16,23 +17,65 @@ mod queries;
 
 pub use layer::LedgerLayer;
 
-/// The number and the link of a durable commit, as an anchor records them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Position {
-    /// The commit's number; 0 before the first.
+/// The number and the link of a durable commit of a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LanePosition {
+    /// The commit's number in its lane; 0 before the first.
     pub commit_no: u64,
     /// The commit's link.
     pub link: [u8; MAC_BYTES],
 }
 
-impl Position {
+impl LanePosition {
     /// The position of this commit; number 0 for `None`.
     #[must_use]
     pub fn of_commit(row: Option<&LogRow>) -> Self {
-        Self {
-            commit_no: row.map_or(0, |row| row.commit_no),
-            link: row.map_or([0; MAC_BYTES], |row| row.link),
+        row.map_or_else(Self::default, |row| Self {
+            commit_no: row.commit_no,
+            link: row.link,
+        })
+    }
+}
+
+/// A position in every lane of a store, as an anchor records it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Position {
+    /// The position in each lane, by its number. Lanes after the last one are at their beginning.
+    lanes: Vec<LanePosition>,
+}
+
+impl Position {
+    /// The position of which this is the part in each lane, in the order of their numbers.
+    #[must_use]
+    pub const fn new(lanes: Vec<LanePosition>) -> Self {
+        Self { lanes }
+    }
+
+    /// The position in a lane.
+    #[must_use]
+    pub fn lane(&self, lane: Lane) -> LanePosition {
+        self.lanes.get(lane.index()).copied().unwrap_or_default()
+    }
+
+    /// The position in each lane.
+    pub fn iter(&self) -> impl Iterator<Item = (Lane, LanePosition)> {
+        (0..).map(Lane::new).zip(self.lanes.iter().copied())
+    }
+
+    /// Sets the position in a lane.
+    pub fn set(&mut self, lane: Lane, position: LanePosition) {
+        if self.lanes.len() <= lane.index() {
+            self.lanes
+                .resize_with(lane.index() + 1, LanePosition::default);
         }
+        self.lanes[lane.index()] = position;
+    }
+
+    /// The number of commits up to this position, those of all lanes together.
+    #[must_use]
+    pub fn commit_count(&self) -> u64 {
+        let numbers = self.lanes.iter().map(|lane| lane.commit_no);
+        numbers.fold(0, u64::saturating_add)
     }
 }
 
@@ -128,13 +171,16 @@ pub trait Ledger: Any + Send + Sync {
     /// The backend.
     fn backend(&self) -> Backend;
 
-    /// The newest durable commit.
+    /// The store's lanes.
+    fn lanes(&self) -> Lanes;
+
+    /// The newest durable commit of each lane.
     fn position(&self) -> Position;
 
-    /// The newest durable commit that an anchor must record: later commits contain only drafts.
+    /// The newest durable commit of each lane that an anchor must record: later commits contain only drafts.
     fn anchor_position(&self) -> Position;
 
-    /// Publishes the number of the newest durable commit, including commits of other processes on the same store: these
+    /// Publishes the number of durable commits of all lanes, including those of other processes on the same store: these
     /// are published within a tenth of a second while a receiver exists. A commit may be published before its write
     /// returns.
     fn commits(&self) -> watch::Receiver<u64>;
@@ -149,7 +195,7 @@ pub trait Ledger: Any + Send + Sync {
     /// The store's id, assigned at creation. The store's anchor contains it.
     fn store_id(&self) -> &str;
 
-    /// The keyring that authenticates the store's data.
+    /// The keyring that authenticates the store's data, bound to the store ([`Keyring::for_store`]).
     fn keyring(&self) -> &Keyring;
 
     /// The store's health.

@@ -28,6 +28,7 @@ pub mod write_queue;
 mod codec;
 mod digest;
 mod keyring;
+mod lane;
 
 pub use chain::Link;
 pub use command::{Command, NewSession, Outcome, Scope, Viewer};
@@ -35,7 +36,9 @@ pub use digest::{Digest, DigestRow, MaskedDigest};
 pub use keyring::{
     Domain, Entropy, KeyId, Keyring, KeyringError, MAC_BYTES, OsEntropy, equal_macs, random_id,
 };
+pub use lane::{Lane, Lanes};
 pub use ledger::{
-    Backend, CommittedWrite, Durability, Health, Ledger, Note, Position, QuerySubject, StoreLoad,
+    Backend, CommittedWrite, Durability, Health, LanePosition, Ledger, Note, Position,
+    QuerySubject, StoreLoad,
 };
 pub use rows::{Tx, View};

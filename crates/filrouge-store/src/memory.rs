@@ -8,9 +8,10 @@ use tokio::sync::watch;
 
 use crate::command::{Command, Outcome};
 use crate::keyring::{Entropy, Keyring};
+use crate::lane::Lanes;
 use crate::ledger::{
-    Backend, CommittedWrite, Durability, Health, Ledger, Position, QuerySubject, SnapshotQuery,
-    StoreLoad,
+    Backend, CommittedWrite, Durability, Health, LanePosition, Ledger, Position, QuerySubject,
+    SnapshotQuery, StoreLoad,
 };
 use crate::read::{VerifiedSnapshot, session_not_found};
 use crate::record::MacCheck;
@@ -45,13 +46,14 @@ impl MemoryLedger {
     /// [`Self::with_store_id`].
     #[must_use]
     pub fn new(keyring: Arc<Keyring>, entropy: Arc<dyn Entropy>, clock: Arc<dyn Clock>) -> Self {
+        let store_id = "memory";
         Self {
             rows: Mutex::default(),
-            keyring,
+            keyring: Arc::new(keyring.for_store(store_id, Lanes::ONE)),
             entropy,
             clock,
             suspects: Mutex::default(),
-            store_id: "memory".to_owned(),
+            store_id: store_id.to_owned(),
             commits: watch::Sender::new(0),
         }
     }
@@ -61,6 +63,19 @@ impl MemoryLedger {
     #[must_use]
     pub fn with_store_id(mut self, store_id: impl Into<String>) -> Self {
         self.store_id = store_id.into();
+        self.bind_keyring()
+    }
+
+    /// Sets the number of lanes of this empty ledger.
+    #[must_use]
+    pub fn with_lanes(self, lanes: Lanes) -> Self {
+        lock(&self.rows).lanes = lanes;
+        self.bind_keyring()
+    }
+
+    fn bind_keyring(mut self) -> Self {
+        let lanes = lock(&self.rows).lanes;
+        self.keyring = Arc::new(self.keyring.for_store(&self.store_id, lanes));
         self
     }
 
@@ -78,10 +93,11 @@ impl MemoryLedger {
             suspects: &suspects,
             known_heads: None,
         };
-        let mut group = CommitGroup::begin(&*rows, ctx.keyring)?;
+        let lane = command.lane(rows.lanes);
+        let mut group = CommitGroup::begin(&*rows, lane, ctx.keyring)?;
         let outcome = rules::apply(&mut *rows, &mut group, &ctx, command)?;
-        if let Some(row) = group.finish(&mut *rows, &ctx)? {
-            self.commits.send_replace(row.commit_no);
+        if group.finish(&mut *rows, &ctx)?.is_some() {
+            self.commits.send_modify(|commits| *commits += 1);
         }
         Ok(outcome)
     }
@@ -171,18 +187,17 @@ impl Ledger for MemoryLedger {
         Ok(())
     }
 
+    fn lanes(&self) -> Lanes {
+        lock(&self.rows).lanes
+    }
+
     fn position(&self) -> Position {
         let rows = lock(&self.rows);
-        rows.log.values().next_back().map_or(
-            Position {
-                commit_no: 0,
-                link: [0; 16],
-            },
-            |row| Position {
-                commit_no: row.commit_no,
-                link: row.link,
-            },
-        )
+        let lanes = rows.lanes.iter().map(|lane| {
+            let mut log = rows.log.range((lane, 0)..=(lane, u64::MAX));
+            LanePosition::of_commit(log.next_back().map(|(_, row)| row))
+        });
+        Position::new(lanes.collect())
     }
 
     fn commits(&self) -> watch::Receiver<u64> {

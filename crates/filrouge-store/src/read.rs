@@ -23,7 +23,7 @@ mod span;
 mod text;
 
 pub use absent::{session_conflict, session_erased, session_not_found, turn_not_found};
-pub use changes::{ChangeCursor, ChangeKind, ChangePage, SessionChange};
+pub use changes::{ChangeCursor, ChangeId, ChangeKind, ChangePage, LaneCursor, SessionChange};
 pub use checkpoints::NewestCheckpoint;
 pub use drafts::DraftUpdate;
 pub use items::ItemPage;
@@ -320,7 +320,11 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         scope: &Scope,
         id: &TurnId,
     ) -> Result<(), Failure> {
-        let Some(pk) = self.view.session_of_turn(id)? else {
+        let Some(pk) = self
+            .view
+            .session_of_turn(id)?
+            .filter(|pk| *pk != session.pk)
+        else {
             return Ok(());
         };
         match self.view.session_by_pk(pk)? {

@@ -8,6 +8,8 @@ use filrouge_types::{
 use crate::chain::fingerprint;
 use crate::codec::{ByteReader, WriteBytes};
 use crate::command::{Erased, Scope, SessionFilter, SessionToken};
+pub use crate::lane::SessionPk;
+use crate::lane::{Lane, Lanes};
 use crate::record::RecordRow;
 
 #[macro_use]
@@ -29,16 +31,13 @@ pub use checkpoint::CheckpointRow;
 pub use draft::{DraftChunk, DraftRow};
 pub use event::EventRow;
 pub use head::{HeadCheckpoints, HeadLease, HeadRow};
-pub use key::{KeyRow, event_key, item_key, request_key};
+pub use key::{event_key, item_key, request_key};
 pub use log::{Change, LogEntry, LogRow};
 pub use note::{NOTE_MAX, NoteRow};
 pub(crate) use row_key::RowKey;
 pub use turn::TurnRow;
 
-/// A session's number in one store, for internal use only.
-pub type SessionPk = u64;
-
-/// The highest session number: stored keys have no room for a higher one.
+/// The highest session number of a store: stored keys have no room for a higher one.
 pub const PK_MAX: u64 = (1 << 31) - 1;
 /// The highest seq in a session.
 pub const SEQ_MAX: u64 = (1 << 32) - 1;
@@ -204,6 +203,17 @@ pub struct StoredSession {
     pub head: Option<HeadRow>,
 }
 
+/// The position of a session in lists: the time of its creation, and its number.
+pub type SessionOrder = (Timestamp, SessionPk);
+
+impl StoredSession {
+    /// The session's position in lists.
+    #[must_use]
+    pub const fn order(&self) -> SessionOrder {
+        (self.row.created_at, self.pk)
+    }
+}
+
 /// The position of an event among the events of all sessions: the event's time, its session's number, and the event's
 /// number in the session.
 pub type EventPosition = (Timestamp, SessionPk, u64);
@@ -237,6 +247,8 @@ pub fn collect_until_full<T>(
 ///
 /// Every method fails with `store_unavailable` (or another code of the backend) when the store does not answer.
 pub trait View {
+    /// The lanes of the store. A session's number determines its lane ([`Lanes::of_pk`]).
+    fn lanes(&self) -> Lanes;
     /// The session `id` of `tenant` if `scope` may see it; without a scope, regardless of its owner. An erased session
     /// is returned for every scope.
     fn session(
@@ -247,13 +259,13 @@ pub trait View {
     ) -> Result<Option<StoredSession>, Failure>;
     /// The session with number `pk`.
     fn session_by_pk(&self, pk: SessionPk) -> Result<Option<StoredSession>, Failure>;
-    /// The sessions that `scope` can list, newest first, with numbers below `before`, at most `limit`; erased ones are
-    /// left out. May return fewer, like [`collect_until_full`].
+    /// The sessions that `scope` can list, newest first ([`StoredSession::order`]), that precede `before` in this order,
+    /// at most `limit`; erased ones are left out. May return fewer, like [`collect_until_full`].
     fn sessions(
         &self,
         scope: &Scope,
         filter: &SessionFilter,
-        before: Option<SessionPk>,
+        before: Option<SessionOrder>,
         limit: usize,
     ) -> Result<Vec<StoredSession>, Failure>;
     /// The turn of a session with this id.
@@ -290,19 +302,17 @@ pub trait View {
     fn request_seq(&self, pk: SessionPk, id: &RequestId) -> Result<Option<u64>, Failure>;
     /// The number of item keys and request keys of a session.
     fn item_key_count(&self, pk: SessionPk) -> Result<u64, Failure>;
-    /// The item keys and request keys of a session above `after`, ascending, at most `limit`.
-    fn key_rows(
-        &self,
-        pk: SessionPk,
-        after: Option<[u8; 16]>,
-        limit: usize,
-    ) -> Result<Vec<KeyRow>, Failure>;
-    /// The names of the agents that have spoken in a session ([`Tx::insert_agent`]), sorted by their bytes.
-    fn agents(&self, pk: SessionPk) -> Result<Vec<Box<str>>, Failure>;
-    /// Commit log rows numbered above `after`, ascending, at most `limit`.
-    fn log(&self, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure>;
-    /// The newest row of the commit log.
-    fn newest_log(&self) -> Result<Option<LogRow>, Failure>;
+    /// Rows of a lane's commit log numbered above `after`, ascending, at most `limit`.
+    fn log(&self, lane: Lane, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure>;
+    /// As [`Self::log`], for several lanes at once, each with its own `after`.
+    fn logs(&self, after: &[(Lane, u64)], limit: usize) -> Result<Vec<Vec<LogRow>>, Failure> {
+        let rows = after
+            .iter()
+            .map(|(lane, after)| self.log(*lane, *after, limit));
+        rows.collect()
+    }
+    /// The newest row of a lane's commit log.
+    fn newest_log(&self, lane: Lane) -> Result<Option<LogRow>, Failure>;
     /// Calls `visit` with every session number in the store and its session, which is `None` when the session's row is
     /// missing or malformed.
     fn for_each_session(
@@ -320,7 +330,7 @@ pub trait View {
     /// The number of a session's newest event; 0 when there is none.
     fn newest_event(&self, pk: SessionPk) -> Result<u64, Failure>;
     /// Events of all sessions with a time in `from..to`, ordered by time, session and number, after `after`, at most
-    /// `limit`. May return fewer, like [`collect_until_full`].
+    /// `limit`. May return fewer, but at least one if there is one.
     fn events_at(
         &self,
         from: Timestamp,
@@ -371,7 +381,7 @@ pub trait View {
 
 /// A write transaction.
 pub trait Tx: View {
-    /// Inserts a session; returns its number.
+    /// Inserts a session; returns its number, the next one of the session's lane.
     fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure>;
     /// Writes a session's head.
     fn put_head(&mut self, pk: SessionPk, head: &HeadRow) -> Result<(), Failure>;

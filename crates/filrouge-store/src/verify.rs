@@ -7,6 +7,7 @@ use filrouge_types::{ErrorCode, Failure, Item, SessionId, TurnStatus};
 use serde::Serialize;
 
 use crate::chain::GENESIS;
+use crate::lane::Lane;
 use crate::read::{ALL_PLACES, VerifiedSession, VerifiedSnapshot, in_session};
 use crate::record::{Event, MacCheck};
 use crate::rows::{Change, LogEntry, LogRow, SessionPk, View};
@@ -22,6 +23,7 @@ mod verified_log;
 pub use finding::Finding;
 pub use heads::compare_with_log;
 pub(crate) use heads::newest_commit;
+use known_heads::in_lane;
 pub use known_heads::{HeadCheck, KnownHeads};
 pub(crate) use rebuilt::RebuiltSession;
 pub use suspects::Suspects;
@@ -34,6 +36,11 @@ const ROWS_PER_READ: usize = 1024;
 
 /// A callback for progress: receives the number of checked sessions and the total; an error stops the verification.
 pub type OnProgress<'a> = &'a mut dyn FnMut(u64, u64) -> Result<(), Failure>;
+
+/// A callback for each session: receives its number, the report about it, the number of sessions checked before it, and
+/// the total; an error stops the verification.
+pub(crate) type OnSession<'a> =
+    &'a mut dyn FnMut(SessionPk, &VerificationReport, (u64, u64)) -> Result<(), Failure>;
 
 /// The counts and findings of a verification.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -80,6 +87,20 @@ impl VerificationReport {
                 Ok(())
             }
             result => result,
+        }
+    }
+
+    /// Adds the counts and findings of another report.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.sessions += other.sessions;
+        self.turns += other.turns;
+        self.items += other.items;
+        self.events += other.events;
+        self.checkpoints += other.checkpoints;
+        self.notes += other.notes;
+        self.commits += other.commits;
+        for finding in other.findings {
+            self.add_finding(finding);
         }
     }
 
@@ -267,6 +288,17 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// # Errors
     /// Fails when the store does not answer, or with an error of `on_progress`, which stops the verification.
     pub fn verify_all(&self, on_progress: OnProgress<'_>) -> Result<VerificationReport, Failure> {
+        self.verify_each(&mut |_, _, (checked, total)| on_progress(checked, total))
+    }
+
+    /// Verifies the entire store; `on_session` receives the report about each session.
+    ///
+    /// # Errors
+    /// Fails when the store does not answer, or with an error of `on_session`, which stops the verification.
+    pub(crate) fn verify_each(
+        &self,
+        on_session: OnSession<'_>,
+    ) -> Result<VerificationReport, Failure> {
         let mut report = VerificationReport::default();
         match self.view.check_structure() {
             Ok(details) => report.findings.extend(
@@ -289,8 +321,10 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             Err(failure) => report.add_result(Err(failure))?,
         }
         for (checked, pk) in (0..).zip(&pks) {
-            on_progress(checked, pks.len() as u64)?;
-            self.verify_session_number(*pk, event_counts.get(pk).copied(), &mut report)?;
+            let mut session = VerificationReport::default();
+            self.verify_session_number(*pk, event_counts.get(pk).copied(), &mut session)?;
+            on_session(*pk, &session, (checked, pks.len() as u64))?;
+            report.add(session);
         }
         self.verify_notes(&mut report)?;
         let suspects = self.compare_heads()?.merged_with(self.suspects.clone());
@@ -380,19 +414,31 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         }
     }
 
-    /// Verifies the entire commit log. Returns the number of events of each session that the log names.
+    /// Verifies the commit logs of all lanes. Returns the number of events of each session that they name.
     fn verify_log(
         &self,
         report: &mut VerificationReport,
     ) -> Result<BTreeMap<SessionPk, u64>, Failure> {
-        let mut previous: Option<LogRow> = None;
         let mut event_counts = BTreeMap::new();
+        for lane in self.view.lanes().iter() {
+            self.verify_lane(lane, report, &mut event_counts)?;
+        }
+        Ok(event_counts)
+    }
+
+    /// Verifies the commit log of a lane, and counts the events of the sessions that it names.
+    fn verify_lane(
+        &self,
+        lane: Lane,
+        report: &mut VerificationReport,
+        event_counts: &mut BTreeMap<SessionPk, u64>,
+    ) -> Result<(), Failure> {
+        let mut previous: Option<LogRow> = None;
         loop {
-            let rows = self
-                .view
-                .log(previous.as_ref().map_or(0, |p| p.commit_no), ROWS_PER_READ)?;
+            let after = previous.as_ref().map_or(0, |p| p.commit_no);
+            let rows = self.view.log(lane, after, ROWS_PER_READ)?;
             if rows.is_empty() {
-                return Ok(event_counts);
+                return Ok(());
             }
             for row in rows {
                 report.commits += 1;
@@ -403,11 +449,15 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
                     None => Some(ErrorCode::KeyMissing),
                 };
                 if let Some(code) = code {
-                    let detail = format!("the commit log is broken at commit {}", row.commit_no);
+                    let in_lane = in_lane(self.view.lanes(), lane);
+                    let detail = format!(
+                        "the commit log is broken at commit {}{in_lane}",
+                        row.commit_no
+                    );
                     report.findings.push(Finding::new(code, None, detail));
                 }
                 for entry in row.entries().unwrap_or_default() {
-                    count_events(&mut event_counts, &entry);
+                    count_events(event_counts, &entry);
                 }
                 previous = Some(row);
             }

@@ -8,11 +8,14 @@ use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::command::{Command, Outcome};
+use crate::lane::Lane;
 use crate::read::in_session;
 
 mod group;
+mod pending;
 
 pub use group::{Aborted, GroupOutcome, GroupTx, apply_group, is_store_failure};
+pub use pending::{BusyLanes, PendingWrites};
 
 /// The maximum number of writes in the queue; further callers wait for room.
 const QUEUE_MAX: usize = 1024;
@@ -25,6 +28,10 @@ const GROUP_BYTES: usize = 32 << 20;
 pub struct Request {
     /// The write.
     pub command: Command,
+    /// The lane that the write changes. [`PendingWrites`] determines it; until then it is the first one.
+    pub lane: Lane,
+    /// Whether the write needs a transaction of its own, because it was one of several whose transaction failed.
+    alone: bool,
     reply: oneshot::Sender<Result<Outcome, Failure>>,
 }
 
@@ -35,6 +42,16 @@ impl Request {
             // A committed write remains, and a retry with the same key finds it.
             tracing::debug!("the caller of this write has disconnected");
         }
+    }
+
+    /// Answers the caller with the failure of the write's transaction.
+    fn refuse(self, failure: &Failure) {
+        let refusal = Err(failure.clone());
+        let refusal = match self.command.write.session_id() {
+            Some(id) => in_session(id, refusal),
+            None => refusal,
+        };
+        self.answer(refusal);
     }
 }
 
@@ -95,7 +112,13 @@ impl WriteQueue {
     pub async fn write(&self, command: Command) -> Result<Outcome, Failure> {
         let (reply, answer) = oneshot::channel();
         let sender = self.sender().ok_or_else(closed_failure)?;
-        let sent = sender.send(Request { command, reply }).await;
+        let request = Request {
+            command,
+            lane: Lane::FIRST,
+            alone: false,
+            reply,
+        };
+        let sent = sender.send(request).await;
         sent.map_err(|_| closed_failure())?;
         drop(sender);
         answer.await.map_err(|_| {
@@ -144,13 +167,33 @@ impl Drop for WriteQueue {
 /// The outcome of each write of a group, or the reason why its transaction was rolled back.
 pub type GroupResult = Result<Vec<Result<Outcome, Failure>>, Aborted>;
 
+/// The size of a group so far.
+#[derive(Default)]
+struct GroupSize {
+    writes: usize,
+    bytes: usize,
+}
+
+impl GroupSize {
+    /// Whether the group accepts another write.
+    const fn has_room(&self) -> bool {
+        self.writes < GROUP_MAX && self.bytes < GROUP_BYTES
+    }
+
+    fn add(&mut self, request: &Request) {
+        self.writes += 1;
+        self.bytes += request.command.write.content_len();
+    }
+}
+
 /// Collects a group: `first`, and the writes that are already waiting.
 pub fn collect(first: Request, requests: &mut Requests) -> Vec<Request> {
-    let mut bytes = first.command.write.content_len();
+    let mut size = GroupSize::default();
+    size.add(&first);
     let mut group = vec![first];
-    while group.len() < GROUP_MAX && bytes < GROUP_BYTES {
+    while size.has_room() {
         let Ok(next) = requests.try_recv() else { break };
-        bytes += next.command.write.content_len();
+        size.add(&next);
         group.push(next);
     }
     group
@@ -160,11 +203,7 @@ pub fn collect(first: Request, requests: &mut Requests) -> Vec<Request> {
 /// several writes fail, each write gets its own transaction.
 pub fn serve(group: Vec<Request>, transact: &mut dyn FnMut(&[Request]) -> GroupResult) {
     match transact(&group) {
-        Ok(outcomes) => {
-            for (request, outcome) in group.into_iter().zip(outcomes) {
-                request.answer(outcome);
-            }
-        }
+        Ok(outcomes) => answer_all(group, outcomes),
         Err(Aborted::Write(_)) if group.len() > 1 => {
             for request in group {
                 serve(vec![request], transact);
@@ -172,13 +211,15 @@ pub fn serve(group: Vec<Request>, transact: &mut dyn FnMut(&[Request]) -> GroupR
         }
         Err(Aborted::Write(failure) | Aborted::Store(failure)) => {
             for request in group {
-                let refusal = Err(failure.clone());
-                let refusal = match request.command.write.session_id() {
-                    Some(id) => in_session(id, refusal),
-                    None => refusal,
-                };
-                request.answer(refusal);
+                request.refuse(&failure);
             }
         }
+    }
+}
+
+/// Answers the requests with their outcomes.
+fn answer_all(requests: Vec<Request>, outcomes: Vec<Result<Outcome, Failure>>) {
+    for (request, outcome) in requests.into_iter().zip(outcomes) {
+        request.answer(outcome);
     }
 }

@@ -86,11 +86,8 @@ impl Agent {
         prompt: String,
         settings: AgentSettings,
     ) -> Result<Self, AgentError> {
-        let mut group = Group::new()
-            .await
-            .map_err(|error| exit::group_start_error(&error))?;
+        let mut group = Group::new().await.map_err(exit::group_start_error)?;
         let mut process = tokio::process::Command::new(&*command.program);
-        let in_argument = command.has_prompt_argument();
         for argument in &command.arguments {
             if argument.contains(PROMPT_PLACEHOLDER) {
                 process
@@ -107,10 +104,9 @@ impl Agent {
         }
         process
             .process_group(group.id())
-            .stdin(if in_argument {
-                Stdio::null()
-            } else {
-                Stdio::piped()
+            .stdin(match command.has_prompt_argument() {
+                true => Stdio::null(),
+                false => Stdio::piped(),
             })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -203,10 +199,8 @@ impl Agent {
     /// Asks the group to end, and kills it after the grace period.
     async fn terminate(&mut self) {
         self.group.terminate();
-        if timeout(self.settings.grace, self.child.wait())
-            .await
-            .is_err()
-        {
+        let ended = timeout(self.settings.grace, self.child.wait()).await;
+        if ended.is_err() {
             self.group.kill();
             let _ = self.child.wait().await;
         }

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use filrouge_types::{ErrorCode, Failure};
 
 use crate::context::ContextManager;
-use crate::message::{Message, SpeakerKind};
+use crate::message::Message;
 use crate::team::{Member, MemberKind, Team};
 pub use template::{Template, TemplateError};
 
@@ -176,14 +176,6 @@ When you name nobody, {human} has the floor. These markers are removed from your
                 text.push_str(" — you");
             }
         }
-    }
-}
-
-const fn kind_name(kind: SpeakerKind) -> &'static str {
-    match kind {
-        SpeakerKind::Human => "human",
-        SpeakerKind::Agent => "agent",
-        SpeakerKind::System => "application",
     }
 }
 

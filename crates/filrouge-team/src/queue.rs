@@ -35,11 +35,7 @@ impl RoutingQueue {
         let is_same =
             |queued: &Route| queued.member_id == route.member_id && queued.parent == route.parent;
         if let Some(index) = self.routes.iter().position(is_same) {
-            let is_better = self
-                .routes
-                .get(index)
-                .is_some_and(|queued| route.intent < queued.intent);
-            if !is_better {
+            if self.routes[index].intent <= route.intent {
                 return;
             }
             self.routes.remove(index);

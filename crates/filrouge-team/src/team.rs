@@ -165,14 +165,8 @@ pub(crate) fn comparison_key(text: &str) -> String {
         .flat_map(char::to_uppercase)
         .collect();
     let folded: String = upper.nfkc().flat_map(char::to_lowercase).nfkc().collect();
-    let mut key = String::with_capacity(folded.len());
-    for word in folded.split_whitespace() {
-        if !key.is_empty() {
-            key.push(' ');
-        }
-        key.push_str(word);
-    }
-    key
+    let words: Vec<&str> = folded.split_whitespace().collect();
+    words.join(" ")
 }
 
 #[cfg(test)]

@@ -31,12 +31,11 @@ impl Format {
     #[must_use]
     pub fn detect(path: &Path, text: &str) -> Self {
         let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
-        if extension == "json" {
-            Self::Json
-        } else if extension == "toml" || !text.trim_start().starts_with('{') {
-            Self::Toml
-        } else {
-            Self::Json
+        match extension.to_str() {
+            Some("json") => Self::Json,
+            Some("toml") => Self::Toml,
+            _ if text.trim_start().starts_with('{') => Self::Json,
+            _ => Self::Toml,
         }
     }
 }

@@ -39,10 +39,7 @@ impl LabelRules {
     fn accepted_name(&self, name: &str, max_name_bytes: usize) -> String {
         let mut cut_name = String::with_capacity(max_name_bytes);
         for c in name.chars() {
-            let accepted = u8::try_from(c)
-                .ok()
-                .filter(u8::is_ascii)
-                .filter(|b| (self.can_contain)(*b));
+            let accepted = u8::try_from(c).ok().filter(|b| (self.can_contain)(*b));
             let c = accepted.map_or('_', char::from);
             if cut_name.is_empty() && !u8::try_from(c).is_ok_and(self.can_begin) {
                 cut_name.push('_');
@@ -93,12 +90,8 @@ pub(crate) fn assign_labels<'a>(turns: &'a [PlanTurn], rules: &LabelRules) -> La
             None => Cow::Borrowed(&*call.name),
         };
         if matches!(id, Cow::Owned(_)) {
-            let seqs = [Some(call.seq), call.result.seq];
-            changes.extend(
-                seqs.into_iter()
-                    .flatten()
-                    .map(|seq| (seq, "call_id_replaced")),
-            );
+            let seqs = [Some(call.seq), call.result.seq].into_iter().flatten();
+            changes.extend(seqs.map(|seq| (seq, "call_id_replaced")));
         }
         labels.push(Label { id, name });
     }
@@ -155,10 +148,9 @@ struct IdAssigner<'a> {
 
 impl<'a> IdAssigner<'a> {
     fn new(calls: &[(TurnId, &'a Call)], rules: &LabelRules) -> Self {
-        let id_calls = if rules.accepts_id.is_some() {
-            calls
-        } else {
-            &[]
+        let id_calls = match rules.accepts_id {
+            Some(_) => calls,
+            None => &[],
         };
         Self {
             accepts: rules.accepts_id,

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use filrouge_engine::restore::{Media, MediaSource, is_text};
+use filrouge_engine::restore::{Content, Media, MediaSource, is_text};
 
 /// The image types that OpenAI and Anthropic accept (both name the same four).
 pub(crate) const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
@@ -56,8 +56,16 @@ impl Link<'_> {
     }
 }
 
+/// The image or the file that `content` is, and its sendable form; `None` if no provider could read it.
+pub(crate) fn sendable(content: &Content) -> Option<(&Media, Source<'_>)> {
+    let (Content::Image(media) | Content::File(media)) = content else {
+        return None;
+    };
+    Some((media, sendable_source(media)?))
+}
+
 /// The sendable form of `media`; `None` if no provider could read it.
-pub(crate) fn sendable_source(media: &Media) -> Option<Source<'_>> {
+fn sendable_source(media: &Media) -> Option<Source<'_>> {
     match &media.source {
         MediaSource::Base64(data) if is_base64(data) => Some(Source::Base64 {
             mime: media_type(media)?,
@@ -153,17 +161,11 @@ pub(crate) fn placeholder(kind: &str, media: &Media) -> String {
             address
         }
     };
-    let is_data = |address: &str| {
-        address
-            .get(..5)
-            .is_some_and(|s| s.eq_ignore_ascii_case("data:"))
-    };
-    let address = if is_data(address) { "" } else { address };
-    let name = media.name.as_deref().unwrap_or_default();
-    let label = if name.trim().is_empty() {
-        address
-    } else {
-        name
+    let scheme = address.get(..5).unwrap_or_default();
+    let label = match media.name.as_deref() {
+        Some(name) if !name.trim().is_empty() => name,
+        _ if scheme.eq_ignore_ascii_case("data:") => "",
+        _ => address,
     };
     let mut text = format!("[{kind}");
     if !label.trim().is_empty() {

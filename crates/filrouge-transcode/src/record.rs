@@ -122,10 +122,8 @@ impl Recorder {
             agent: request.agent,
         };
         let max_item_bytes = engine.limits().item_bytes;
-        let recording =
-            engine
-                .streams
-                .record(caller, request.session_id, request.turn_id, settings);
+        let (session, turn) = (request.session_id, request.turn_id);
+        let recording = engine.streams.record(caller, session, turn, settings);
         Ok(Self {
             decoder: Decoder::new(request.format)
                 .with_frame_bytes(max_item_bytes.saturating_mul(2)),
@@ -238,10 +236,8 @@ impl Recorder {
         Ok(match written {
             Err(failure) => {
                 let transcript = self.decoder.transcript();
-                RecordingStep::ended(
-                    self.recording.handle_refusal(transcript, failure).await?,
-                    false,
-                )
+                let turn = self.recording.handle_refusal(transcript, failure).await?;
+                RecordingStep::ended(turn, false)
             }
             Ok(()) if self.has_ended() => RecordingStep::ended(self.end().await?, true),
             Ok(()) => RecordingStep::Continues(self),

@@ -158,8 +158,12 @@ fn push_args_object(call: &Call, dispositions: &mut Dispositions, out: &mut Stri
     dispositions.adapt(call.seq, "arguments_wrapped");
 }
 
-/// Like [`push_args_object`], but as a JSON string that contains the object.
+/// Like [`push_args_object`], but as a JSON string that contains the object. Formats with such strings have no place
+/// for a call's signature, so its omission is reported.
 fn push_args_string(call: &Call, dispositions: &mut Dispositions, out: &mut String) {
+    if call.signature.is_some() {
+        dispositions.adapt(call.seq, "call_signature_dropped");
+    }
     let mut object = String::new();
     push_args_object(call, dispositions, &mut object);
     json::push_string(out, &object);
@@ -208,12 +212,18 @@ const fn medium_kind(content: &Content) -> &'static str {
     }
 }
 
-/// Appends a tool's result as the content of a JSON string, or a placeholder for an empty result.
+/// Appends a tool's result as a JSON string, or a placeholder for an empty result. A failed one begins with
+/// `error_prefix`.
 fn push_result<'a>(
     result: &'a CallResult,
+    error_prefix: &str,
     out: &mut String,
     as_text: impl FnMut(&'a Content) -> Text<'a>,
 ) {
+    out.push('"');
+    if !result.ok {
+        out.push_str(error_prefix);
+    }
     let has_content = match &result.content {
         ResultContent::Value(value) => {
             json::push_escaped(out, value.as_str());
@@ -224,4 +234,5 @@ fn push_result<'a>(
     if !has_content {
         out.push_str(if result.ok { NO_OUTPUT } else { NO_MESSAGE });
     }
+    out.push('"');
 }

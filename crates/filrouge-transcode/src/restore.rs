@@ -27,23 +27,7 @@ pub async fn restore(
     let plan = engine.context.restore(caller, session, query).await?;
     let read_time = start.elapsed();
     let context = render(plan, format);
-    log(
-        caller,
-        session,
-        format,
-        &context,
-        (read_time, start.elapsed()),
-    );
-    Ok(context)
-}
-
-fn log(
-    caller: &Caller,
-    session: &SessionId,
-    format: Format,
-    context: &Context,
-    (read_time, total_time): (Duration, Duration),
-) {
+    let render_time = start.elapsed().saturating_sub(read_time);
     let report = &context.report;
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     for dropped in &report.dropped {
@@ -62,9 +46,10 @@ fn log(
         cut = report.window.cut,
         bytes = context.messages.as_str().len(),
         read_us = micros(read_time),
-        render_us = micros(total_time.saturating_sub(read_time)),
+        render_us = micros(render_time),
         "[RESTORE][LOAD]"
     );
+    Ok(context)
 }
 
 fn micros(duration: Duration) -> u64 {

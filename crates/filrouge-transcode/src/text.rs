@@ -37,6 +37,15 @@ impl Text<'_> {
             }
         }
     }
+
+    /// Appends the text as a part of the type `kind`: an object with the members `type` and `text`.
+    pub(crate) fn push_part(&self, kind: &str, out: &mut String) {
+        out.push_str("{\"type\":\"");
+        out.push_str(kind);
+        out.push_str("\",\"text\":\"");
+        self.push(out);
+        out.push_str("\"}");
+    }
 }
 
 /// Reports that the item `seq` was changed in the way that `change` names. Without a seq, there is no item and no

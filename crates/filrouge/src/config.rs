@@ -12,6 +12,7 @@ use filrouge_engine::{RecordPolicies, Settings};
 use filrouge_http::access::AccessSettings;
 use filrouge_http::limits::LimitSettings;
 use filrouge_server::Webhooks;
+use filrouge_store::Lanes;
 use filrouge_store::command::ConcurrentTurns;
 use filrouge_store::hot::FieldRetention;
 use filrouge_types::TenantId;
@@ -51,6 +52,8 @@ pub(crate) struct Config {
     pub(crate) store: StoreUrl,
     /// The URL of the PostgreSQL server itself, if `store` is the URL of a connection pooler.
     pub(crate) store_direct: Option<HiddenUrl>,
+    /// The number of lanes of a PostgreSQL store that is created.
+    pub(crate) lanes: Lanes,
     pub(crate) listen: SocketAddr,
     pub(crate) tenant: TenantId,
     /// The path of the keyring.
@@ -142,6 +145,7 @@ impl Config {
             Ok(StoreUrl::Sqlite(data()?.join("filrouge.db")))
         })?;
         let store_direct = layers.optional("store_direct", store::parse_postgres_url)?;
+        let lanes = store::read_lanes(&mut layers)?;
         let listen = listen(&mut layers)?;
         let tenant = layers.text("tenant", || Ok(TenantId::default_tenant()))?;
         let keyring = layers.path("keyring", || {
@@ -183,6 +187,7 @@ impl Config {
             },
             store,
             store_direct,
+            lanes,
             listen,
             tenant,
             keyring,

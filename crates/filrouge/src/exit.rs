@@ -119,21 +119,14 @@ pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
     let mut stderr = io::stderr().lock();
     // A failed write to stderr cannot be reported.
     let _ = if json {
-        writeln!(
-            stderr,
-            "{}",
-            serde_json::json!({ "code": code, "detail": detail, "hint": hint })
-        )
+        let object = serde_json::json!({ "code": code, "detail": detail, "hint": hint });
+        writeln!(stderr, "{object}")
     } else {
         let hint = hint.map_or_else(String::new, |h| format!("\nhint: {h}"));
         writeln!(stderr, "error[{code}]: {detail}{hint}")
     };
     let is_wrong_usage = usage.is_some() || failure.is_some_and(|f| f.code == ErrorCode::Invalid);
-    if is_wrong_usage {
-        ExitCode::from(2)
-    } else {
-        ExitCode::FAILURE
-    }
+    ExitCode::from(if is_wrong_usage { 2 } else { 1 })
 }
 
 fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {

@@ -11,14 +11,9 @@ use tokio::runtime::Handle;
 
 use crate::config::{Config, StoreUrl};
 
-/// The suffix of the index file's name.
-const SUFFIX: &str = ".index";
-
 /// The path of the index of an SQLite database.
 pub(crate) fn index_file(database: &Path) -> PathBuf {
-    let mut name = database.as_os_str().to_owned();
-    name.push(SUFFIX);
-    PathBuf::from(name)
+    database.with_added_extension("index")
 }
 
 /// Where a store's index is stored, for messages: the index file, or the store itself.

@@ -10,7 +10,7 @@ use filrouge_engine::spool::SpooledLedger;
 use filrouge_engine::{Caller, Engine};
 use filrouge_redis::RedisHot;
 use filrouge_store::hot::{HotStore, MemoryHot};
-use filrouge_store::{Keyring, Ledger, OsEntropy};
+use filrouge_store::{Ledger, OsEntropy};
 use filrouge_types::Clock;
 
 use crate::config::{Config, HotUrl, StoreUrl};
@@ -32,7 +32,7 @@ pub(crate) struct OpenStore {
 }
 
 impl OpenStore {
-    /// Closes the ledger. Then stops the keeper, which records the ledger's newest commit in the anchor.
+    /// Closes the ledger. Then stops the keeper, which records the ledger's newest commits in the anchor.
     pub(crate) async fn close(self) {
         self.ledger.close().await;
         drop(self.keeper);
@@ -87,10 +87,9 @@ fn tiered(
     config: &Config,
     process: Process,
     mut ledger: Arc<dyn Ledger>,
-    keyring: Arc<Keyring>,
     clock: Arc<dyn Clock>,
 ) -> anyhow::Result<Arc<dyn Ledger>> {
-    let entropy = Arc::new(OsEntropy);
+    let (keyring, entropy) = (Arc::new(ledger.keyring().clone()), Arc::new(OsEntropy));
     if let Some(hot) = hot_store(config, process, &clock)? {
         let (keys, time, options) = (keyring.clone(), clock.clone(), config.tier_options());
         ledger = TieredLedger::new(ledger, hot, keys, entropy.clone(), time, options);
@@ -152,7 +151,6 @@ async fn open_for_process(
         ledger,
         anchor,
         clock,
-        keyring,
     } = ledger(config, if_missing)?;
     let mut anchor_state = None;
     let mut keeper = None;
@@ -187,7 +185,7 @@ async fn open_for_process(
     // The anchor covers the ledger itself; everything else uses the tiered ledger.
     let mut ledger = ledger;
     if !config.unverified {
-        ledger = tiered(config, process, ledger, keyring, clock.clone())?;
+        ledger = tiered(config, process, ledger, clock.clone())?;
     }
     let mut engine = Engine::new(
         ledger.clone(),
@@ -226,7 +224,7 @@ async fn record_known_store(
         url: config.store.to_string(),
         store_id: ledger.store_id().to_owned(),
         has_keys: had_keys || filrouge_engine::api_keys::any_exist(ledger).await?,
-        unconfirmed: was_unconfirmed || is_anchor_missing && ledger.position().commit_no > 0,
+        unconfirmed: was_unconfirmed || is_anchor_missing && ledger.position().commit_count() > 0,
     };
     if previous.as_ref() != Some(&seen) {
         known.write(&seen)?;

@@ -76,12 +76,8 @@ pub(crate) fn ask_confirmation(
     if !stdin.is_terminal() {
         return Err(Usage::new(no_terminal).with_hint("give --yes").into());
     }
-    Ok(read_confirmation(
-        question,
-        yes,
-        &mut stdin.lock(),
-        &mut io::stderr(),
-    )?)
+    let (answers, out) = (&mut stdin.lock(), &mut io::stderr());
+    Ok(read_confirmation(question, yes, answers, out)?)
 }
 
 fn read_confirmation(

@@ -11,14 +11,14 @@ use crate::report::{Line, Section, Target};
 
 pub(super) async fn measure(product: &Product, name: &str, section: &mut Section) -> Result<()> {
     let session = SessionId::new("call-of-commits")?;
-    let commit_no = || product.ledger.position().commit_no;
+    let commit_count = || product.ledger.position().commit_count();
     // The first webhook of a call creates the session and its first checkpoint; a later webhook is measured.
     write_turn(product, &session, "before", None).await?;
     save_checkpoint(product, &product.caller, &session, None, false).await?;
-    let before = commit_no();
+    let before = commit_count();
     write_turn(product, &session, "alone", None).await?;
-    let unleased = commit_no() - before;
-    let before = commit_no();
+    let unleased = commit_count() - before;
+    let before = commit_count();
     let request = ResumeSession {
         create: false,
         ..ResumeSession::new("holder")
@@ -27,7 +27,7 @@ pub(super) async fn measure(product: &Product, name: &str, section: &mut Section
     let fence = engine.calls.resume(caller, &session, request).await?.fence;
     write_turn(product, &session, "held", Some(fence)).await?;
     save_checkpoint(product, caller, &session, Some(fence), true).await?;
-    let leased = commit_no() - before;
+    let leased = commit_count() - before;
     section.lines.push(Line::number(
         &format!("{name}: commits of a webhook beyond its three writes"),
         (leased - unleased) as f64,

@@ -1,6 +1,5 @@
 //! A durable turn, started and finalized, with and without Redis in front.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -10,7 +9,6 @@ use filrouge_engine::{Engine, FinalizeTurn, StartTurn};
 use filrouge_store::hot::{HotKey, HotStore};
 use filrouge_testbed::Redis;
 use filrouge_types::{IdentityId, JsonText, SessionId};
-use tokio::sync::Barrier;
 
 use super::TASKS;
 use crate::Setup;
@@ -99,32 +97,24 @@ async fn write_sessions(
     sessions: usize,
     turns: usize,
 ) -> Result<Leg> {
-    let barrier = Arc::new(Barrier::new(sessions + 1));
     let mut tasks = Vec::new();
     for n in 0..sessions {
-        let (engine, caller, barrier) = (product.engine.clone(), caller.clone(), barrier.clone());
+        let (engine, caller) = (product.engine.clone(), caller.clone());
         let (id, requests) = (
             session_id(n)?,
             requests(&Turns::new(n as u64).next_turns(turns))?,
         );
-        tasks.push(tokio::spawn(async move {
-            barrier.wait().await;
+        tasks.push(async move {
             let mut latencies = Vec::with_capacity(requests.len());
             for request in requests {
                 let call_start = Instant::now();
                 write_turn(&engine, &caller, &id, request).await?;
                 latencies.push(micros(call_start));
             }
-            Ok::<_, anyhow::Error>(latencies)
-        }));
+            anyhow::Ok(latencies)
+        });
     }
-    barrier.wait().await;
-    let start = Instant::now();
-    let mut latencies = Vec::new();
-    for task in tasks {
-        latencies.extend(task.await??);
-    }
-    Ok(Leg::new(latencies, start.elapsed()))
+    Leg::of_tasks(tasks).await
 }
 
 /// Checks that every session has a complete copy in the hot store.

@@ -169,14 +169,13 @@ impl Copies {
 
     /// Runs one leg of `tasks` tasks, each with its own session and `calls` calls.
     async fn run_leg(&self, origin: Origin, tasks: usize, calls: usize) -> Result<Leg> {
-        let start = Instant::now();
         let mut running = Vec::new();
         for n in 0..tasks {
             let id = session_id(n)?;
             let (product, redis, memory) = (&self.product, self.redis.clone(), self.memory.clone());
             let (engine, caller) = (product.engine.clone(), product.caller.clone());
             let (key, mut list) = (key(product, &id), PlainList::new(&self.list, &id));
-            running.push(tokio::spawn(async move {
+            running.push(async move {
                 let mut latencies = Vec::with_capacity(calls);
                 for _ in 0..calls {
                     let call_start = Instant::now();
@@ -192,14 +191,10 @@ impl Copies {
                     latencies.push(micros(call_start));
                     ensure!(found == Some(NEWEST), "{found:?} turns instead of {NEWEST}");
                 }
-                Ok(latencies)
-            }));
+                anyhow::Ok(latencies)
+            });
         }
-        let mut latencies = Vec::new();
-        for task in running {
-            latencies.extend(task.await??);
-        }
-        Ok(Leg::new(latencies, start.elapsed()))
+        Leg::of_tasks(running).await
     }
 
     pub(super) fn notes(&self) -> Vec<String> {

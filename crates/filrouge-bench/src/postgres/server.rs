@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use filrouge_testbed::{Options, Server};
 use tempfile::TempDir;
 
@@ -10,8 +10,8 @@ use crate::Setup;
 use crate::product::Product;
 use crate::workload::{Turns, session_id};
 
-/// The number of sessions in every store; all of them write concurrently.
-pub(crate) const SESSIONS: usize = 32;
+/// The number of sessions in every store.
+const SESSIONS: usize = 256;
 /// The number of the first session: four digits, so that all names have the same length.
 pub(crate) const FIRST_SESSION: usize = 1000;
 /// The store that every leg's store is copied from.
@@ -22,11 +22,6 @@ const SETTINGS: &[(&str, &str)] = &[
     ("shared_buffers", "512MB"),
     ("max_wal_size", "4GB"),
     ("checkpoint_timeout", "30min"),
-    ("logging_collector", "on"),
-    ("log_destination", "jsonlog"),
-    ("log_directory", "log"),
-    ("log_filename", "statements"),
-    ("log_checkpoints", "off"),
     // Otherwise autovacuum would run in some legs, because their databases are new.
     ("autovacuum_naptime", "1h"),
 ];
@@ -80,19 +75,12 @@ impl DurableServer {
         self.postgres.sql(database, statements)
     }
 
-    /// The first value of the first row.
-    pub(crate) fn first_value(&self, database: &str, statement: &str) -> Result<String> {
-        let row = self.sql(database, statement).into_iter().next();
-        let value = row.and_then(|row| row.into_iter().next().flatten());
-        value.with_context(|| format!("no value in the result of {statement}"))
-    }
-
     /// A fresh copy of the prepared store, after a checkpoint, so that every leg starts in the same state.
     pub(crate) fn store(&self) -> Store<'_> {
         let name = format!("leg_{}", self.stores.fetch_add(1, Ordering::Relaxed));
         let create = format!("CREATE DATABASE {name} TEMPLATE {PREPARED_STORE}");
         self.sql("postgres", &create);
-        self.sql(&name, "CREATE SEQUENCE turns START 1000; CHECKPOINT");
+        self.sql(&name, "CHECKPOINT");
         Store { server: self, name }
     }
 }
@@ -106,6 +94,14 @@ pub(crate) struct Store<'s> {
 impl Store<'_> {
     pub(crate) fn url(&self) -> String {
         self.server.postgres.url(&self.name)
+    }
+
+    /// Makes flushes slow, as those of a slow disk, for connections that are opened later.
+    pub(crate) fn slow_down_flushes(&self) {
+        for setting in ["commit_delay = 3000", "commit_siblings = 0"] {
+            let statement = format!("ALTER DATABASE {} SET {setting}", self.name);
+            self.server.sql("postgres", &statement);
+        }
     }
 
     /// A new folder for the anchor, with a copy of the keyring.

@@ -1,19 +1,16 @@
 //! The cost of a running feed for concurrent appends.
 
-use std::sync::Arc;
-use std::time::Instant;
+use std::ops::Range;
 
 use anyhow::Result;
-use filrouge_engine::Caller;
-use filrouge_engine::Engine;
 use tokio::sync::watch;
 
 use super::ledger::IndexedEngine;
 use crate::Setup;
 use crate::product::Product;
 use crate::report::{Line, Section, Target};
-use crate::stats::{Leg, Series, micros};
-use crate::workload::{Turns, requests, session_id};
+use crate::sessions::{self, CallsPerTurn, Writer};
+use crate::stats::{Leg, Series};
 
 /// The turns of a leg to one session, full and with `--quick`: enough for some seconds, because a feed takes a step
 /// about once a second.
@@ -43,10 +40,12 @@ pub(super) async fn measure(
             // With and without the feed go first equally often.
             for is_fed in [pair % 2 == 0, pair % 2 == 1] {
                 indexed.catch_up().await?;
+                let new_sessions = first..first + sessions;
                 let leg = if is_fed {
-                    append_while_fed(indexed, &product.caller, first, sessions, turns).await?
+                    let writer = (&indexed.engine, &product.caller);
+                    append_while_fed(indexed, writer, new_sessions, turns).await?
                 } else {
-                    append(&product.engine, &product.caller, first, sessions, turns).await?
+                    append(product.writer(), new_sessions, turns).await?
                 };
                 first += sessions;
                 let [with, without] = &mut both_series;
@@ -69,52 +68,20 @@ pub(super) async fn measure(
 /// Like [`append`], while the feed runs.
 async fn append_while_fed(
     indexed: &IndexedEngine,
-    caller: &Caller,
-    first: usize,
-    sessions: usize,
+    writer: Writer<'_>,
+    new_sessions: Range<usize>,
     turns: usize,
 ) -> Result<Leg> {
     let (stop, stopping) = watch::channel(false);
     let feed = indexed.feed.clone();
     let feeding = tokio::spawn(async move { feed.run(stopping).await });
-    let leg = append(&indexed.engine, caller, first, sessions, turns).await;
+    let leg = append(writer, new_sessions, turns).await;
     stop.send_replace(true);
     feeding.await?;
     leg
 }
 
-/// Writes turns to new sessions concurrently; each session writes its next turn after the answer to the previous one.
-/// The first session has the number `first`.
-async fn append(
-    engine: &Arc<Engine>,
-    caller: &Caller,
-    first: usize,
-    sessions: usize,
-    turns: usize,
-) -> Result<Leg> {
-    let mut work = Vec::new();
-    for n in first..first + sessions {
-        work.push((
-            session_id(n)?,
-            requests(&Turns::new(n as u64).next_turns(turns))?,
-        ));
-    }
-    let (mut tasks, start) = (Vec::new(), Instant::now());
-    for (id, requests) in work {
-        let (engine, caller) = (engine.clone(), caller.clone());
-        tasks.push(tokio::spawn(async move {
-            let mut latencies = Vec::with_capacity(requests.len());
-            for request in requests {
-                let call_start = Instant::now();
-                engine.turns.start(&caller, id.clone(), request).await?;
-                latencies.push(micros(call_start));
-            }
-            anyhow::Ok(latencies)
-        }));
-    }
-    let mut latencies = Vec::new();
-    for task in tasks {
-        latencies.extend(task.await??);
-    }
-    Ok(Leg::new(latencies, start.elapsed()))
+/// Writes turns to new sessions concurrently.
+async fn append(writer: Writer<'_>, new_sessions: Range<usize>, turns: usize) -> Result<Leg> {
+    sessions::write(&[writer], new_sessions, turns, CallsPerTurn::One).await
 }

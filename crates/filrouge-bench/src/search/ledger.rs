@@ -248,7 +248,7 @@ impl Bench<'_> {
     /// Measures searches over HTTP of a separate server, which maintains its own index.
     async fn over_http(&mut self, dir: tempfile::TempDir, classes: &[Class]) -> Result<()> {
         let store = format!("sqlite:{}", dir.path().join("filrouge.db").display());
-        let server = Server::start_on(&binary(self.setup)?, None, dir, &store)?;
+        let server = Server::start_on(&binary(self.setup)?, dir, &store)?;
         let mut http = HttpClient::connect(&server.address).await?;
         let start = Instant::now();
         for (needle, planted) in &self.history.truth.needles {

@@ -1,6 +1,6 @@
 //! Renders one item as an HTML `article`.
 
-use filrouge_types::{Channel, Item, Role, Timestamp, Turn};
+use filrouge_types::{Channel, Item, Timestamp, Turn};
 use maud::{Markup, html};
 
 use super::page::{short_time, time};
@@ -34,7 +34,8 @@ pub(super) fn render_entry(
     let body = body(entries, at, item, redactions);
     let bookkeeping_types = entries.bookkeeping_types(at);
     // A call has its own summary line. A heading above each call would double the length of a turn with many calls.
-    let has_only_calls = !item.redacted && entries.parts_of(at).all(|(p, _)| is_call(p));
+    let is_call = |(part, _): (&Part<'_>, _)| matches!(part.kind, Kind::ToolCall(_));
+    let has_only_calls = !item.redacted && entries.parts_of(at).all(is_call);
     let class = format!(
         "item {} by-{}",
         class(&item.body.channel),
@@ -97,7 +98,7 @@ fn body(entries: &TurnEntries<'_>, at: usize, item: &Item, redactions: &Redactio
         div.body {
             @if item.redacted { (redacted(item, redactions)) }
             @for (shown, result) in entries.parts_of(at) {
-                @if is_call(shown) { (folded_call(shown, item, entries.began, result)) }
+                @if let Kind::ToolCall(call) = &shown.kind { (folded_call(call, shown, item, entries.began, result)) }
                 @else { (part(shown, item)) }
             }
         }
@@ -118,17 +119,12 @@ fn redacted(item: &Item, redactions: &Redactions) -> Markup {
     }
 }
 
-fn is_call(part: &Part<'_>) -> bool {
-    matches!(part.kind, Kind::ToolCall(_))
-}
-
 /// Whether an item is folded at first; the reader can open it.
 fn is_folded(entries: &TurnEntries<'_>, at: usize, item: &Item) -> bool {
     let is_unknown = |(p, _): (&Part<'_>, _)| matches!(p.kind, Kind::Other(_));
     match item.body.channel {
         _ if item.redacted => false,
-        Channel::Thought | Channel::Plan => true,
-        Channel::ToolResult => true,
+        Channel::Thought | Channel::Plan | Channel::ToolResult => true,
         Channel::SystemNote => entries.parts_of(at).any(is_unknown),
         _ => false,
     }
@@ -136,18 +132,15 @@ fn is_folded(entries: &TurnEntries<'_>, at: usize, item: &Item) -> bool {
 
 /// The excerpt in the summary line of a folded item: the beginning of its first part that has text or JSON.
 fn excerpt(entries: &TurnEntries<'_>, at: usize) -> String {
-    let excerpt = entries.parts_of(at).find_map(|(p, _)| match &p.kind {
+    let text = entries.parts_of(at).find_map(|(p, _)| match &p.kind {
         Kind::Text(text) | Kind::Reasoning(text) | Kind::Code { text, .. } => {
-            Some(one_line(&replace_data(text), MAX_EXCERPT_CHARS))
+            Some(replace_data(text))
         }
-        Kind::ToolResult(result) => {
-            let content = result.content?;
-            Some(one_line(&replace_data_in_json(content), MAX_EXCERPT_CHARS))
-        }
-        Kind::Other(json) => Some(one_line(&replace_data_in_json(json), MAX_EXCERPT_CHARS)),
+        Kind::ToolResult(result) => result.content.map(replace_data_in_json),
+        Kind::Other(json) => Some(replace_data_in_json(json)),
         _ => None,
     });
-    excerpt.unwrap_or_default()
+    one_line(&text.unwrap_or_default(), MAX_EXCERPT_CHARS)
 }
 
 const fn class(channel: &Channel) -> &'static str {
@@ -165,9 +158,4 @@ const fn class(channel: &Channel) -> &'static str {
         Channel::SystemNote | Channel::Link | Channel::Redaction => "note",
         Channel::Other(_) => "other",
     }
-}
-
-/// Whether texts of this role are shown verbatim instead of as Markdown, which tools seldom write.
-pub(super) const fn is_verbatim(role: Role) -> bool {
-    matches!(role, Role::Tool)
 }

@@ -52,19 +52,15 @@ pub(super) fn masthead(session: &Session) -> Markup {
 pub(super) fn contents_list(turns: &[(Turn, Vec<Item>)], out: &mut dyn fmt::Write) -> fmt::Result {
     out.write_str("<nav aria-label=\"Turns\"><details><summary>Contents</summary>\n<ul>\n")?;
     for (turn, _) in turns {
-        let question = turn
-            .question_neutral
-            .as_ref()
-            .or(turn.question_translated.as_ref());
-        let question = question
-            .map(|q| one_line(&q.to_plain(), MAX_QUESTION_CHARS))
-            .unwrap_or_default();
+        let translated = turn.question_translated.as_ref();
+        let question = turn.question_neutral.as_ref().or(translated);
+        let question = question.map(|q| one_line(&q.to_plain(), MAX_QUESTION_CHARS));
         let line = html! {
             li {
                 a href={ "#turn-" (turn.turn_id) } {
                     span.number { (turn.ordinal) }
                     @if turn.replaced_by_turn_id.is_some() { " (replaced)" }
-                    " " bdi { (SafeText(&question)) }
+                    " " bdi { (SafeText(&question.unwrap_or_default())) }
                 }
             }
         };
@@ -75,15 +71,10 @@ pub(super) fn contents_list(turns: &[(Turn, Vec<Item>)], out: &mut dyn fmt::Writ
 
 pub(super) fn turn_heading(turn: &Turn, items: &[Item]) -> Markup {
     let start = words::began(turn, items);
-    let status_class = if words::is_bad(turn.status) {
-        "pill bad"
-    } else {
-        "pill"
-    };
     html! {
         div.turn-head {
             h2 id={ "turn-" (turn.turn_id) "-name" } { "Turn " (turn.ordinal) }
-            " " span class=(status_class) { (turn.status.as_str()) }
+            " " span.pill.bad[words::is_bad(turn.status)] { (turn.status.as_str()) }
             @for mark in words::status_labels(turn) { " " span.pill.mark { (mark) } }
             p.meta {
                 @if start == turn.created_at { (time(start)) } @else {

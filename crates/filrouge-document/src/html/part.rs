@@ -1,14 +1,17 @@
 //! Renders the parts of an item.
 
-use filrouge_types::{Item, Timestamp};
-use maud::{Markup, PreEscaped, html};
+use filrouge_types::{Item, Role, Timestamp};
+use maud::{Markup, html};
 
-use super::item::{MAX_EXCERPT_CHARS, facts, is_verbatim, seq_link};
+use super::item::{MAX_EXCERPT_CHARS, facts, seq_link};
 use super::page::time;
-use super::safe_text::{SafeMarkdown, SafeText, listing, picture_element};
+use super::rich::render_markdown;
+use super::safe_text::{SafeText, listing};
 use crate::data::{replace_data_in_json, replace_data_in_string_value};
 use crate::json::{decode_string, format_arguments, pretty};
-use crate::part::{ErrorPart, FilePart, Kind, Part, RedactionPart, nested_parts};
+use crate::part::{
+    ErrorPart, FilePart, Kind, Part, RedactionPart, ToolCall, ToolResult, nested_parts,
+};
 use crate::text::one_line;
 use crate::turn_entries::AttachedResult;
 use crate::{url, words};
@@ -31,18 +34,19 @@ fn further_fields(part: &Part<'_>) -> Markup {
 
 fn render_kind(part: &Part<'_>, item: &Item) -> Markup {
     match &part.kind {
-        Kind::Text(text) if is_verbatim(item.body.role) => listing("", text),
-        Kind::Text(text) | Kind::Reasoning(text) => html! { (SafeMarkdown(text)) },
+        // Tools seldom write Markdown.
+        Kind::Text(text) if item.body.role == Role::Tool => listing("", text),
+        Kind::Text(text) | Kind::Reasoning(text) => render_markdown(text),
         Kind::Code { language, text } => listing(language.as_deref().unwrap_or_default(), text),
         Kind::Image { url } => image(url),
         Kind::File(shown) => file(shown),
         Kind::Link { url, title } => html! {
             p.attached { span.label { "Link" } " " (link(title.as_deref().unwrap_or(url), url)) }
         },
-        Kind::ToolCall(_) => call(part, html! {}),
-        Kind::ToolResult(_) => tool_result(part, item, html! {}),
+        Kind::ToolCall(shown) => call(shown, html! {}),
+        Kind::ToolResult(shown) => tool_result(shown, item, html! {}),
         Kind::Error(shown) => error(shown),
-        Kind::Refusal(text) => html! { p.label { "Refused" } (SafeMarkdown(text)) },
+        Kind::Refusal(text) => html! { p.label { "Refused" } (render_markdown(text)) },
         Kind::Redaction(shown) => redaction(shown, item),
         Kind::Status(status) => {
             html! { p.status { "The turn is now: " bdi { (SafeText(status)) } } }
@@ -81,41 +85,38 @@ fn link(label: &str, address: &str) -> Markup {
 }
 
 fn image(address: &str) -> Markup {
-    match url::picture(address) {
-        Some(source) => {
-            let mut out = String::with_capacity(source.len() + 64);
-            picture_element(source, "Image of this item", &mut out);
-            html! { p.attached { (PreEscaped(out)) } }
-        }
-        None => {
-            html! { p.attached { span.label { "Image" } " " (link(&url::label(address), address)) } }
+    html! {
+        p.attached {
+            @match url::picture(address) {
+                Some(source) => { img src=(source) alt="Image of this item"; }
+                None => { span.label { "Image" } " " (link(&url::label(address), address)) }
+            }
         }
     }
 }
 
 fn file(shown: &FilePart) -> Markup {
     let (media_type, address) = (shown.media_type.as_deref(), shown.url.as_deref());
-    let label = Kind::file_label(shown.name.as_deref(), address);
+    let label = shown.label();
     html! {
         p.attached {
             span.label { "File" } " " (link(&label, address.unwrap_or(&label)))
-            @if let Some(kind) = Kind::type_unless_in_url(media_type, address) { " · " bdi { (SafeText(kind)) } }
+            @if let Some(kind) = shown.type_unless_in_url() { " · " bdi { (SafeText(kind)) } }
         }
         @if let Some(picture) = address.filter(|a| url::picture(a).is_some()) { (image(picture)) }
         @if let Some(text) = address.and_then(|a| url::short_text(a, media_type)) { (listing("", &text)) }
     }
 }
 
-/// A call with its result, folded into one line. `began` is the start of the turn; `None` outside the turns.
+/// A call with its result, folded into one line. `shown` is the kind of `part`; `began` is the start of the turn, or
+/// `None` outside the turns.
 pub(super) fn folded_call(
+    shown: &ToolCall<'_>,
     part: &Part<'_>,
     item: &Item,
     began: Option<Timestamp>,
     result: Option<AttachedResult<'_, '_>>,
 ) -> Markup {
-    let Kind::ToolCall(shown) = &part.kind else {
-        return html! {};
-    };
     let (failed, latency) = match result.map(|r| &r.part.kind) {
         Some(Kind::ToolResult(result)) => (result.ok == Some(false), result.latency_ms),
         _ => (false, None),
@@ -129,7 +130,7 @@ pub(super) fn folded_call(
                 @if let Some(ms) = latency { span.meta { (SafeText(ms)) " ms" } " " }
                 span.excerpt dir="ltr" { (SafeText(&one_line(&replace_data_in_json(shown.args.unwrap_or_default()), MAX_EXCERPT_CHARS))) }
             }
-            (call(part, facts(item, began)))
+            (call(shown, facts(item, began)))
             (further_fields(part))
             @if let Some(attached) = result { (result_below(attached, began)) }
         }
@@ -144,16 +145,15 @@ fn result_below(attached: AttachedResult<'_, '_>, began: Option<Timestamp>) -> M
     html! {
         div.result id=[id] {
             (seq_link(attached.item))
-            (tool_result(attached.part, attached.item, facts(attached.item, began)))
+            @if let Kind::ToolResult(shown) = &attached.part.kind {
+                (tool_result(shown, attached.item, facts(attached.item, began)))
+            }
             (further_fields(attached.part))
         }
     }
 }
 
-fn call(part: &Part<'_>, facts: Markup) -> Markup {
-    let Kind::ToolCall(shown) = &part.kind else {
-        return html! {};
-    };
+fn call(shown: &ToolCall<'_>, facts: Markup) -> Markup {
     html! {
         p.label { "Arguments" (call_id_label(shown.call_id.as_deref())) " " (facts) }
         @if let Some(args) = shown.args { (listing("", &format_arguments(args))) }
@@ -164,10 +164,7 @@ fn call_id_label(call_id: Option<&str>) -> Markup {
     html! { @if let Some(id) = call_id { " " span.meta { "call " bdi { (SafeText(id)) } } } }
 }
 
-fn tool_result(part: &Part<'_>, item: &Item, facts: Markup) -> Markup {
-    let Kind::ToolResult(shown) = &part.kind else {
-        return html! {};
-    };
+fn tool_result(shown: &ToolResult<'_>, item: &Item, facts: Markup) -> Markup {
     html! {
         p.label {
             "Result" @if shown.ok == Some(false) { " " span.pill.bad { "failed" } }

@@ -1,9 +1,9 @@
 //! Renders untrusted Markdown as inert HTML elements.
 
-use maud::Render;
+use maud::{Markup, PreEscaped, Render, html};
 use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-use super::safe_text::picture_element;
+use super::safe_text::{SafeText, open_listing};
 use crate::data::{replace_data, replace_data_except_pictures};
 use crate::text::{MAX_DEPTH, MAX_MARKDOWN_BYTES, nests_too_deep, without_controls};
 use crate::url;
@@ -11,25 +11,21 @@ use crate::url;
 /// The level of the first heading in a text: the document's own headings use the levels 1 and 2.
 const FIRST_LEVEL: u8 = 3;
 
-/// Appends `text`, rendered as Markdown; as preformatted text if it is too long or nests too deep.
-pub(super) fn render_markdown(text: &str, out: &mut String) {
+/// Renders `text` as Markdown; as preformatted text if it is too long or nests too deep.
+pub(super) fn render_markdown(text: &str) -> Markup {
     let reduced = replace_data_except_pictures(text);
     let text = without_controls(&reduced);
-    let start = out.len();
     if text.len() <= MAX_MARKDOWN_BYTES && !nests_too_deep(&text) {
-        out.push_str("<div class=\"text\" dir=\"auto\">");
-        let mut renderer = Renderer::new(out);
+        let mut out = String::from("<div class=\"text\" dir=\"auto\">");
+        let mut renderer = Renderer::new(&mut out);
         let options =
             Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
         if Parser::new_ext(&text, options).all(|event| renderer.event(event)) {
             out.push_str("</div>");
-            return;
+            return PreEscaped(out);
         }
-        out.truncate(start);
     }
-    out.push_str("<pre class=\"plain\" dir=\"auto\">");
-    replace_data(&text).render_to(out);
-    out.push_str("</pre>");
+    html! { pre.plain dir="auto" { (replace_data(&text)) } }
 }
 
 /// An image whose description is being read.
@@ -101,11 +97,9 @@ impl<'o> Renderer<'o> {
             Event::HardBreak => self.out.push_str("<br>"),
             Event::Rule => self.out.push_str("<hr>"),
             Event::TaskListMarker(done) => {
-                self.out.push_str(if done {
-                    "<span class=\"task\">☑</span> "
-                } else {
-                    "<span class=\"task\">☐</span> "
-                });
+                let mark = if done { '☑' } else { '☐' };
+                self.out
+                    .push_str(&format!("<span class=\"task\">{mark}</span> "));
             }
             // These events occur only with extensions that are off.
             Event::FootnoteReference(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
@@ -190,13 +184,7 @@ impl<'o> Renderer<'o> {
             CodeBlockKind::Fenced(info) => info.split_whitespace().next().unwrap_or_default(),
             CodeBlockKind::Indented => "",
         };
-        self.out.push_str("<pre dir=\"ltr\"><code");
-        if !language.is_empty() {
-            self.out.push_str(" data-language=\"");
-            replace_data(language).render_to(self.out);
-            self.out.push('"');
-        }
-        self.out.push('>');
+        open_listing(&replace_data(language), self.out);
     }
 
     fn open_cell(&mut self) {
@@ -220,7 +208,8 @@ impl<'o> Renderer<'o> {
             return;
         }
         if let Some(source) = url::picture(&image.url) {
-            return picture_element(source, &image.alt, self.out);
+            let picture = html! { img src=(source) alt=(SafeText(&image.alt)); };
+            return picture.render_to(self.out);
         }
         let label = if image.alt.is_empty() {
             url::label(&image.url)
@@ -274,8 +263,7 @@ mod tests {
     use super::*;
 
     fn render(text: &str) -> String {
-        let mut out = String::new();
-        render_markdown(text, &mut out);
+        let out = render_markdown(text).into_string();
         out.replace("<div class=\"text\" dir=\"auto\">", "")
             .replace("</div>", "")
     }

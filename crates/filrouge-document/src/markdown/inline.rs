@@ -1,7 +1,5 @@
 //! Renders names and values inside a line of the document's own text.
 
-use std::borrow::Cow;
-
 use crate::text::{close_direction_changes, one_line, sanitize};
 use crate::url;
 
@@ -14,24 +12,7 @@ pub(super) fn escape_line(text: &str) -> String {
     let line = close_direction_changes(&line);
     let mut out = String::with_capacity(line.len() + 8);
     for c in line.chars() {
-        if matches!(
-            c,
-            '\\' | '`'
-                | '*'
-                | '_'
-                | '{'
-                | '}'
-                | '['
-                | ']'
-                | '<'
-                | '>'
-                | '#'
-                | '!'
-                | '|'
-                | '~'
-                | '&'
-                | '$'
-        ) {
+        if "\\`*_{}[]<>#!|~&$".contains(c) {
             out.push('\\');
         }
         out.push(c);
@@ -47,11 +28,8 @@ pub(super) fn inline_code(text: &str) -> String {
         return "(empty)".to_owned();
     }
     let fence = "`".repeat(longest_run(&line, b'`') + 1);
-    let pad = if line.starts_with('`') || line.ends_with('`') {
-        " "
-    } else {
-        ""
-    };
+    let touches_fence = line.starts_with('`') || line.ends_with('`');
+    let pad = if touches_fence { " " } else { "" };
     format!("{fence}{pad}{line}{pad}{fence}")
 }
 
@@ -81,16 +59,13 @@ pub(super) fn link(label: &str, address: &str) -> String {
 
 /// A code block whose fence is longer than any fence in the text.
 pub(super) fn code_block(language: &str, text: &str) -> String {
-    let text: Cow<'_, str> = sanitize(text);
+    let text = sanitize(text);
     let fence = "`".repeat((longest_run(&text, b'`') + 1).max(3));
     let is_allowed =
         |c: &char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '_' | '.' | '#');
     let language: String = language.chars().take(40).filter(is_allowed).collect();
-    let end = if text.is_empty() || text.ends_with('\n') {
-        ""
-    } else {
-        "\n"
-    };
+    let is_ended = text.is_empty() || text.ends_with('\n');
+    let end = if is_ended { "" } else { "\n" };
     format!("{fence}{language}\n{text}{end}{fence}\n")
 }
 

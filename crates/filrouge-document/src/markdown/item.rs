@@ -196,14 +196,13 @@ fn write_redaction(
 }
 
 fn write_file(file: &FilePart, out: &mut dyn fmt::Write) -> fmt::Result {
-    let (media_type, address) = (file.media_type.as_deref(), file.url.as_deref());
-    let label = Kind::file_label(file.name.as_deref(), address);
+    let (label, address) = (file.label(), file.url.as_deref());
     write!(out, "File: {}", link(&label, address.unwrap_or(&label)))?;
-    match Kind::type_unless_in_url(media_type, address) {
+    match file.type_unless_in_url() {
         Some(kind) => writeln!(out, " · {}", inline_code(kind))?,
         None => writeln!(out)?,
     }
-    match address.and_then(|a| url::short_text(a, media_type)) {
+    match address.and_then(|a| url::short_text(a, file.media_type.as_deref())) {
         Some(text) => write!(out, "\n{}", code_block("", &text)),
         None => Ok(()),
     }

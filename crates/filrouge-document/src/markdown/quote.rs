@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use pulldown_cmark::{CowStr, Event, LinkType, Options, Parser, Tag};
+use pulldown_cmark::{Event, LinkType, Options, Parser, Tag};
 
 use super::inline::code_block;
 use crate::text::{MAX_DEPTH, MAX_MARKDOWN_BYTES, nests_too_deep, sanitize};
@@ -40,10 +40,8 @@ fn try_quote(text: &str) -> Option<String> {
         }
         let original_position = |at: usize| at - inserted_before(&escapes, at);
         let mut next: Vec<usize> = changes.add.into_iter().map(original_position).collect();
-        let kept = escapes
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| !changes.remove.contains(i));
+        let old = escapes.iter().enumerate();
+        let kept = old.filter(|(i, _)| !changes.remove.contains(i));
         next.extend(kept.map(|(_, at)| *at));
         next.sort_unstable();
         next.dedup();
@@ -168,6 +166,7 @@ fn required_changes(candidate: &str, escapes: &[usize]) -> Option<EscapeChanges>
                 if depth > MAX_DEPTH {
                     return None;
                 }
+                let is_image = matches!(tag, Tag::Image { .. });
                 match tag {
                     Tag::CodeBlock(_) => {
                         in_code = true;
@@ -177,21 +176,14 @@ fn required_changes(candidate: &str, escapes: &[usize]) -> Option<EscapeChanges>
                         link_type,
                         dest_url,
                         ..
-                    } => {
-                        escape_link(&mut changes, candidate, range.start, link_type, &dest_url);
                     }
-                    Tag::Image {
+                    | Tag::Image {
                         link_type,
                         dest_url,
                         ..
-                    } => {
-                        escape_link(
-                            &mut changes,
-                            candidate,
-                            range.start + 1,
-                            link_type,
-                            &dest_url,
-                        );
+                    } if link_type != LinkType::Email && !url::is_harmless(&dest_url) => {
+                        // The bracket of an image follows a `!`.
+                        changes.escape(candidate, range.start + usize::from(is_image));
                     }
                     Tag::FootnoteDefinition(_) => changes.escape(candidate, range.start),
                     _ => {}
@@ -210,19 +202,6 @@ fn required_changes(candidate: &str, escapes: &[usize]) -> Option<EscapeChanges>
         }
     }
     Some(changes)
-}
-
-/// Escapes the character at `at` that opens a link, unless the link is harmless.
-fn escape_link(
-    changes: &mut EscapeChanges,
-    text: &str,
-    at: usize,
-    link: LinkType,
-    target: &CowStr<'_>,
-) {
-    if link != LinkType::Email && !url::is_harmless(target) {
-        changes.escape(text, at);
-    }
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ const ADVANCE_EVERY: Duration = Duration::from_millis(50);
 
 /// A thread that records positions at an interval.
 ///
-/// While the thread runs, it skips commits that contain only drafts. When it stops, it records the newest commit of any
-/// kind.
+/// While the thread runs, it skips commits that contain only drafts. When it stops, it records the newest commits of
+/// any kind.
 struct Recorder {
     stop: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -26,17 +26,18 @@ struct Recorder {
 }
 
 impl Recorder {
+    /// Starts the thread. It passes `record` the last recorded position and the one to record.
     fn start(
         name: &'static str,
         interval: Duration,
         ledger: Arc<dyn Ledger>,
-        record: impl Fn(&Position) -> Result<(), Failure> + Send + 'static,
+        record: impl Fn(&Position, &Position) -> Result<(), Failure> + Send + 'static,
     ) -> Result<Self, Failure> {
         let (stop, stopped) = mpsc::channel();
         let last_failure = Arc::new(Mutex::new(None));
         let thread_failure = last_failure.clone();
         let run = move || {
-            let mut last_recorded = None;
+            let mut last_recorded: Option<Position> = None;
             loop {
                 let is_stopping = stopped.recv_timeout(interval) != Err(RecvTimeoutError::Timeout);
                 let position = if is_stopping {
@@ -44,8 +45,9 @@ impl Recorder {
                 } else {
                     ledger.anchor_position()
                 };
-                if last_recorded != Some(position) {
-                    let result = record(&position);
+                if last_recorded.as_ref() != Some(&position) {
+                    let before = last_recorded.clone().unwrap_or_default();
+                    let result = record(&before, &position);
                     let mut failure = thread_failure
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner);
@@ -114,7 +116,7 @@ impl AnchorKeeper {
     /// # Errors
     /// `store_unavailable` when no thread can be started.
     pub fn start(anchor: Anchor, ledger: Arc<dyn Ledger>) -> Result<Self, Failure> {
-        let advance = move |position: &Position| anchor.advance(position);
+        let advance = move |_: &Position, position: &Position| anchor.advance(position);
         Ok(Self {
             anchor: Recorder::start("anchor", ADVANCE_EVERY, ledger, advance)?,
             witness: None,
@@ -122,8 +124,8 @@ impl AnchorKeeper {
         })
     }
 
-    /// Also appends a statement to `witness` at this `interval`, if `ledger` has new commits since the previous
-    /// statement.
+    /// Also appends statements to `witness` at this `interval`: one for each lane of `ledger` that has new commits
+    /// since its previous statement.
     ///
     /// # Errors
     /// `store_unavailable` when no thread can be started.
@@ -133,7 +135,7 @@ impl AnchorKeeper {
         interval: Duration,
         ledger: Arc<dyn Ledger>,
     ) -> Result<Self, Failure> {
-        let append = move |position: &Position| witness.append(position);
+        let append = move |before: &Position, position: &Position| witness.append(before, position);
         self.witness = Some(Recorder::start("witness file", interval, ledger, append)?);
         Ok(self)
     }

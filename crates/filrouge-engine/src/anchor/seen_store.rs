@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{StoredAnchor, unavailable};
-use crate::core::to_json;
 use crate::keyfile::{WriteMode, write_atomic};
+use crate::shared::to_json;
 
 /// The description of a store when this machine last opened it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,11 +89,11 @@ impl SeenStoreFile {
     /// `integrity_error` when another store, or none, is at the URL now. It is no error if the anchor of the seen store
     /// is at commit 0, because that store had no content.
     pub fn check(&self, seen: &SeenStore, current_id: Option<&str>) -> Result<(), Failure> {
-        let commit = self.anchored_commit_no(&seen.store_id);
-        if current_id == Some(seen.store_id.as_str()) || commit == Some(0) {
+        let commits = self.anchored_commit_count(&seen.store_id);
+        if current_id == Some(seen.store_id.as_str()) || commits == Some(0) {
             return Ok(());
         }
-        let up_to = commit.map_or(String::new(), |n| format!(" up to commit {n}"));
+        let up_to = commits.map_or(String::new(), |n| format!(" up to commit {n}"));
         let current = match current_id {
             Some(id) => format!("another store, {id}, is there now"),
             None => "it is empty now".to_owned(),
@@ -105,12 +105,12 @@ impl SeenStoreFile {
         Err(Failure::new(ErrorCode::IntegrityError, detail).with_hint(ACCEPT_HINT))
     }
 
-    /// The commit number in the store's anchor; `None` without a readable anchor. Does not verify the anchor's MAC:
-    /// opening the store does.
-    fn anchored_commit_no(&self, store_id: &str) -> Option<u64> {
+    /// The number of commits up to the store's anchor; `None` without a readable anchor. Does not verify the anchor's
+    /// MAC: opening the store does.
+    fn anchored_commit_count(&self, store_id: &str) -> Option<u64> {
         let anchor = fs::read(self.directory.join(format!("{store_id}.anchor"))).ok()?;
         let stored: StoredAnchor = serde_json::from_slice(&anchor).ok()?;
-        Some(stored.commit_no)
+        Some(stored.position().commit_count())
     }
 }
 
@@ -120,6 +120,7 @@ const ACCEPT_HINT: &str =
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::anchor::StoredLane;
 
     fn seen(store_id: &str) -> SeenStore {
         SeenStore {
@@ -161,8 +162,11 @@ mod tests {
             let mac = [0; 16];
             let stored = StoredAnchor {
                 store_id: "a".to_owned(),
-                commit_no: commit,
-                link: mac,
+                lanes: vec![StoredLane {
+                    lane: 0,
+                    commit_no: commit,
+                    link: mac,
+                }],
                 key_id: 1,
                 mac,
             };

@@ -1,4 +1,4 @@
-//! Statements of a store's newest commit for a witness: a file, log or service that is out of reach of a process which
+//! Statements of a store's newest commits for a witness: a file, log or service that is out of reach of a process which
 //! can write the store and the anchor (DESIGN §9).
 
 use std::fs::File;
@@ -6,14 +6,15 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
 use filrouge_store::rows::View;
-use filrouge_store::{Ledger, MAC_BYTES, Position, hex};
+use filrouge_store::{Lane, LanePosition, Ledger, MAC_BYTES, Position, hex};
 use filrouge_types::{Clock, ErrorCode, Failure, SystemClock, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::core::to_json;
+use super::Contradiction;
+use crate::shared::to_json;
 
-/// States that a store had a certain commit at a certain time. The commit's link is a keyed hash of the entire log up
-/// to it, so no other history has the same link.
+/// States that a lane of a store had a certain commit at a certain time. The commit's link is a keyed hash of the
+/// lane's entire log up to it, so no other history has the same link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Statement {
@@ -21,27 +22,38 @@ pub struct Statement {
     pub at: Timestamp,
     /// The store's id.
     pub store_id: String,
-    /// The commit's number.
+    /// The number of the lane.
+    pub lane: u16,
+    /// The commit's number in its lane.
     pub commit_no: u64,
-    /// The commit's link in the chain of commits.
+    /// The commit's link in the lane's chain of commits.
     #[serde(with = "hex")]
     pub link: [u8; MAC_BYTES],
 }
 
 impl Statement {
-    /// The statement of the ledger's newest commit.
+    /// A statement of the newest commit of each lane of the ledger that has one.
     #[must_use]
-    pub fn from_ledger(ledger: &dyn Ledger) -> Self {
-        Self::from_position(ledger.store_id(), &ledger.position())
+    pub fn from_ledger(ledger: &dyn Ledger) -> Vec<Self> {
+        let beginning = Position::default();
+        Self::of_moved_lanes(ledger.store_id(), &beginning, &ledger.position())
     }
 
-    fn from_position(store_id: &str, position: &Position) -> Self {
-        Self {
-            at: SystemClock.now(),
-            store_id: store_id.to_owned(),
-            commit_no: position.commit_no,
-            link: position.link,
-        }
+    /// A statement of the newest commit of each lane that differs between two positions.
+    fn of_moved_lanes(store_id: &str, before: &Position, position: &Position) -> Vec<Self> {
+        let at = SystemClock.now();
+        let moved = position
+            .iter()
+            .filter(|(lane, newest)| before.lane(*lane) != *newest);
+        moved
+            .map(|(lane, newest)| Self {
+                at,
+                store_id: store_id.to_owned(),
+                lane: lane.number(),
+                commit_no: newest.commit_no,
+                link: newest.link,
+            })
+            .collect()
     }
 
     /// Parses a line that contains a statement. Ignores text before it, which syslog adds.
@@ -55,20 +67,24 @@ impl Statement {
     /// # Errors
     /// When the store does not answer.
     pub fn contradiction(&self, view: &(dyn View + '_)) -> Result<Option<String>, Failure> {
-        let Some(preceding) = self.commit_no.checked_sub(1) else {
+        let recorded = LanePosition {
+            commit_no: self.commit_no,
+            link: self.link,
+        };
+        let found = Contradiction::find(view, Lane::new(self.lane), recorded)?;
+        let Some(Contradiction {
+            commit, is_missing, ..
+        }) = found
+        else {
             return Ok(None);
         };
-        let log_row = view.log(preceding, 1)?.pop();
-        let (number, at) = (self.commit_no, self.at);
-        Ok(match log_row.filter(|row| row.commit_no == number) {
-            Some(row) if row.link == self.link => None,
-            Some(_) => Some(format!(
-                "commit {number} is not the one that the witness recorded at {at}"
-            )),
-            None => Some(format!(
-                "the store is older than its witness: commit {number}, recorded at {at}, is missing"
-            )),
-        })
+        let at = self.at;
+        Ok(Some(match is_missing {
+            true => format!(
+                "the store is older than its witness: {commit}, recorded at {at}, is missing"
+            ),
+            false => format!("{commit} is not the one that the witness recorded at {at}"),
+        }))
     }
 }
 
@@ -85,23 +101,30 @@ impl WitnessFile {
         Self { path, store_id }
     }
 
-    /// Appends a statement, and waits until it is on the disk.
+    /// Appends a statement for each lane that differs between two positions, and waits until they are on the disk.
     ///
     /// # Errors
     /// `store_unavailable` when the file cannot be written.
-    pub fn append(&self, position: &Position) -> Result<(), Failure> {
-        let statement = Statement::from_position(&self.store_id, position);
-        self.append_line(&to_json(&statement)?).map_err(|e| {
+    pub fn append(&self, before: &Position, position: &Position) -> Result<(), Failure> {
+        let mut lines = String::new();
+        for statement in Statement::of_moved_lanes(&self.store_id, before, position) {
+            lines += &to_json(&statement)?;
+            lines.push('\n');
+        }
+        if lines.is_empty() {
+            return Ok(());
+        }
+        self.append_lines(&lines).map_err(|e| {
             let detail = format!("the witness file {}: {e}", self.path.display());
             Failure::new(ErrorCode::StoreUnavailable, detail)
         })
     }
 
-    fn append_line(&self, line: &str) -> io::Result<()> {
+    fn append_lines(&self, lines: &str) -> io::Result<()> {
         let mut file = File::options().append(true).create(true).open(&self.path)?;
         // Ends an incomplete line first: a crash may have left one.
         let line_end = if self.ends_with_newline()? { "" } else { "\n" };
-        file.write_all(format!("{line_end}{line}\n").as_bytes())?;
+        file.write_all(format!("{line_end}{lines}").as_bytes())?;
         file.sync_data()
     }
 

@@ -3,7 +3,7 @@
 use filrouge_types::{Failure, JsonText, Members, RawJson};
 
 use super::row::AuditRow;
-use crate::core::to_json;
+use crate::shared::to_json;
 
 /// A spreadsheet reads a cell that begins with one of these characters as a formula; the last four are full-width
 /// forms. The apostrophe is in the list so that removing one leading apostrophe restores every cell.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use filrouge_store::command::{Erased, Scope};
+use filrouge_store::ledger::{LanePosition, Position};
 use filrouge_store::read::{
     ChangeCursor, ChangeKind, SessionChange, SessionOrTombstone, VerifiedSession, VerifiedSnapshot,
     in_session, session_not_found,
@@ -35,7 +36,10 @@ pub(super) fn read_page<V: View + ?Sized>(
     scope: &Scope,
     query: &AuditQuery,
 ) -> Result<AuditPage, Failure> {
-    let newest = snapshot.view.newest_log()?.map_or(0, |row| row.commit_no);
+    let newest = match &query.last_commit {
+        Some(last_commit) => last_commit.clone(),
+        None => newest_commits(snapshot.view)?,
+    };
     let mut reader = PageReader {
         snapshot,
         scope,
@@ -56,6 +60,16 @@ pub(super) fn read_page<V: View + ?Sized>(
         next,
         newest,
     })
+}
+
+/// The newest commit of each lane.
+fn newest_commits<V: View + ?Sized>(view: &V) -> Result<Position, Failure> {
+    let mut newest = Position::default();
+    for lane in view.lanes().iter() {
+        let row = view.newest_log(lane)?;
+        newest.set(lane, LanePosition::of_commit(row.as_ref()));
+    }
+    Ok(newest)
 }
 
 struct PageReader<'a, 'b, V: ?Sized> {
@@ -98,7 +112,7 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
 
     /// Reads one session in order of seq. Returns the next page's cursor; `None` if this is the last page.
     fn read_session(&mut self, id: &SessionId) -> Result<Option<AuditCursor>, Failure> {
-        let cursor = self.query.cursor;
+        let cursor = self.query.cursor.as_ref();
         let position = cursor.map(AuditCursor::to_session_position).transpose()?;
         match self.snapshot.find_or_tombstone(self.scope, id)? {
             None => Err(session_not_found(id)),
@@ -117,54 +131,63 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
         }
     }
 
-    /// Reads all sessions in commit order. Returns the next page's cursor; `None` if this is the last page.
+    /// Reads all sessions in the order of the change feed. Returns the next page's cursor; `None` if this is the last
+    /// page.
     fn read_commits(&mut self) -> Result<Option<AuditCursor>, Failure> {
-        let mut resume = self.query.cursor.and_then(|c| c.item);
-        let mut after = match (self.query.cursor, self.query.since) {
-            (Some(cursor), _) => cursor.after,
-            (None, Some(since)) => self
-                .snapshot
-                .changes_before(add_micros(since, -CLOCK_JUMP_MAX))?,
-            (None, None) => ChangeCursor::default(),
-        };
-        let start_commit = after.commit_no;
-        let resume_at = |after, item| Ok(Some(AuditCursor { after, item }));
+        let AuditCursor {
+            mut after,
+            mut items,
+        } = self.first_cursor()?;
+        let start_count = after.commit_count();
+        let end = self.query.last_commit.as_ref().map(ChangeCursor::after);
         loop {
+            let batch_size = self.batch_size(CHANGES_PER_READ);
             let page =
                 self.snapshot
-                    .changes(self.scope, after, self.batch_size(CHANGES_PER_READ))?;
+                    .changes(self.scope, after.clone(), end.as_ref(), batch_size)?;
             for change in page.data {
-                let position: ChangeCursor = change.cursor.parse()?;
-                if self.is_past(&change, position) {
+                if self.is_too_late(&change) {
                     return Ok(None);
                 }
                 if self.is_full() {
-                    return resume_at(after, None);
+                    return Ok(Some(AuditCursor { after, items }));
                 }
-                if let Some(item) = self.add_change(&change, resume.take())? {
-                    return resume_at(after, Some(item));
+                let lane = change.id.lane;
+                if let Some(item) = self.add_change(&change, items.remove(&lane))? {
+                    items.insert(lane, item);
+                    return Ok(Some(AuditCursor { after, items }));
                 }
-                after = position;
+                after = change.cursor.parse()?;
             }
             after = page.next;
             if !page.more {
                 return Ok(None);
             }
-            if self.is_full() || after.commit_no - start_commit >= COMMITS_MAX {
-                return resume_at(after, None);
+            if self.is_full() || after.commit_count() - start_count >= COMMITS_MAX {
+                return Ok(Some(AuditCursor { after, items }));
             }
         }
     }
 
-    /// Whether `change` and all changes after it are later than the query's `until` or `last_commit`, even if a clock
-    /// was set back.
-    fn is_past(&self, change: &SessionChange, position: ChangeCursor) -> bool {
-        let is_too_late = |until: Timestamp| change.at >= add_micros(until, CLOCK_JUMP_MAX);
-        let is_too_new = |last: u64| position.commit_no > last;
-        let AuditQuery {
-            until, last_commit, ..
-        } = self.query;
-        until.is_some_and(is_too_late) || last_commit.is_some_and(is_too_new)
+    /// The position at which the page begins, in the audit of all sessions.
+    fn first_cursor(&self) -> Result<AuditCursor, Failure> {
+        let after = match (&self.query.cursor, self.query.since) {
+            (Some(cursor), _) => return Ok(cursor.clone()),
+            (None, Some(since)) => self
+                .snapshot
+                .changes_before(add_micros(since, -CLOCK_JUMP_MAX))?,
+            (None, None) => ChangeCursor::default(),
+        };
+        Ok(AuditCursor {
+            after,
+            ..AuditCursor::default()
+        })
+    }
+
+    /// Whether `change` and all changes after it are later than the query's `until`, even if a clock was set back.
+    fn is_too_late(&self, change: &SessionChange) -> bool {
+        let until = self.query.until;
+        until.is_some_and(|until| change.at >= add_micros(until, CLOCK_JUMP_MAX))
     }
 
     /// Adds the rows of a change. If the page fills up first, returns the position at which the next page resumes.

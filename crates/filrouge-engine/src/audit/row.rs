@@ -7,7 +7,7 @@ use filrouge_types::{
 };
 use serde::Serialize;
 
-use crate::core::to_json;
+use crate::shared::to_json;
 
 /// The content of an error item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

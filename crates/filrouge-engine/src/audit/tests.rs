@@ -1,11 +1,12 @@
 //! The rows of the audit: their order, filters and contents at every page size.
 
+mod lanes;
 mod pages;
 
 use std::sync::Arc;
 
 use filrouge_store::memory::MemoryLedger;
-use filrouge_store::{Keyring, OsEntropy};
+use filrouge_store::{Keyring, Lanes, OsEntropy};
 use filrouge_types::{Channel, FixedClock, ItemBody, JsonText, RawJson, Role, TenantId, Turn};
 
 use super::{AuditPage, AuditQuery, AuditRow};
@@ -51,10 +52,14 @@ fn thought(text: &str) -> ItemBody {
 
 impl World {
     fn new() -> Self {
+        Self::with_lanes(Lanes::ONE)
+    }
+
+    fn with_lanes(lanes: Lanes) -> Self {
         let keyring = Arc::new(Keyring::single([7; 32]));
         let clock = Arc::new(FixedClock::at(START_TIME));
         let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), clock.clone());
-        let ledger = Arc::new(ledger);
+        let ledger = Arc::new(ledger.with_lanes(lanes));
         let engine = Engine::new(
             ledger,
             Arc::new(OsEntropy),
@@ -113,13 +118,12 @@ impl World {
             assert!(page.rows.len() <= limit);
             pages += 1;
             rows.extend(page.rows);
-            query.cursor = page.next;
-            // A cursor survives formatting and parsing.
-            let parsed = page.next.map(|next| next.to_string().parse().unwrap());
-            assert_eq!(parsed, page.next);
-            if page.next.is_none() {
+            let Some(next) = page.next else {
                 return (rows, pages);
-            }
+            };
+            // A cursor survives formatting and parsing.
+            assert_eq!(next, next.to_string().parse().unwrap());
+            query.cursor = Some(next);
         }
     }
 

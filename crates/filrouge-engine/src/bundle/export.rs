@@ -10,8 +10,8 @@ use sha2::{Digest, Sha256};
 use super::sign::{PublicKey, sign};
 use super::{CHECKPOINTS, END, HEAD, ITEMS, OPENING, SIGNATURE, TURNS, item};
 use crate::caller::{Caller, Permission};
-use crate::core::to_json;
 use crate::engine::Bundles;
+use crate::shared::to_json;
 
 /// Receives a bundle's bytes as they are written; a failure aborts the export.
 pub type Sink = Box<dyn FnMut(&str) -> Result<(), Failure> + Send>;

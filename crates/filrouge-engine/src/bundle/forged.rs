@@ -46,7 +46,7 @@ async fn assert_refused(bundle: &str, seq: Option<u64>, words: &str) {
     let caller = operator();
     let imported = engine.bundles.import(&caller, bundle.as_bytes(), None);
     assert_eq!(imported.await.unwrap_err().code, ErrorCode::IntegrityError);
-    assert_eq!(ledger.position().commit_no, 0);
+    assert_eq!(ledger.position().commit_count(), 0);
 }
 
 fn operator() -> Caller {
@@ -366,7 +366,7 @@ fn a_ledger_adopts_no_broken_session() {
             };
             let refused = ledger.write(command).await.unwrap_err();
             assert_eq!(refused.code, ErrorCode::IntegrityError);
-            assert_eq!(ledger.position().commit_no, 0);
+            assert_eq!(ledger.position().commit_count(), 0);
             let scope = operator().scope(Permission::Read).unwrap();
             let absent = ledger.session(&scope, &session("s").session_id).await;
             assert_eq!(absent.unwrap_err().code, ErrorCode::SessionNotFound);
@@ -379,7 +379,7 @@ fn a_ledger_adopts_no_broken_session() {
             };
             let written = ledger.write(command).await;
             assert_eq!(written.err().map(|failure| failure.code), code);
-            assert_eq!(ledger.position().commit_no, 1);
+            assert_eq!(ledger.position().commit_count(), 1);
         }
         let report = ledger.verify(None).await.unwrap();
         assert_eq!(report.findings, Vec::new());

@@ -8,8 +8,8 @@ use filrouge_types::{Failure, Session};
 use super::sign::PublicKey;
 use super::verify::{SignedBy, check_bundle};
 use crate::caller::{Caller, Permission};
-use crate::core::unexpected_outcome;
 use crate::engine::Bundles;
+use crate::shared::unexpected_outcome;
 
 /// The result of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]

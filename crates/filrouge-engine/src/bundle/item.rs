@@ -10,7 +10,7 @@ use filrouge_types::{
 };
 use serde::Deserialize;
 
-use crate::core::to_json;
+use crate::shared::to_json;
 
 /// The members of an item that are not part of its body.
 #[derive(Deserialize)]

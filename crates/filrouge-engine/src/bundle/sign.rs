@@ -12,7 +12,7 @@ use filrouge_store::hex::from_hex;
 const LABEL: &[u8] = b"filrouge bundle 1\0";
 
 /// The public half of the key that bundles are signed with; its text is 64 hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PublicKey([u8; 32]);
 
 /// The error for a text that is not a public key.
@@ -35,12 +35,6 @@ impl FromStr for PublicKey {
 impl fmt::Display for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&hex::encode(self.0))
-    }
-}
-
-impl fmt::Debug for PublicKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use filrouge_store::command::{Adopt, Command, Outcome, Scope, Viewer, Write};
+use filrouge_store::command::{Adopt, Outcome, Scope, Viewer, Write};
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::rows::SessionRow;
 use filrouge_store::verify::{Finding, Verdict};
@@ -16,7 +16,7 @@ use super::item;
 use super::read::{List, Sections, parse_sections};
 use super::refusal::{Refusal, broken};
 use super::sign::PublicKey;
-use crate::core::{to_json, unexpected_outcome};
+use crate::shared::{command_as, to_json, unexpected_outcome};
 
 /// The result of a bundle's verification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -80,14 +80,9 @@ pub async fn verify(bundle: &[u8], key: Option<PublicKey>) -> Result<BundleRepor
             report.session_id.clone_from(&finding.session_id);
             report.findings.push(*finding);
         }
-        Err(Refusal::OtherVersion(version)) => {
+        Err(refusal @ Refusal::OtherVersion(_)) => {
             report.verdict = Verdict::CannotTell;
-            report.findings.push(Finding {
-                session_id: None,
-                seq: None,
-                code: ErrorCode::Invalid.as_str(),
-                what: format!("the bundle has format {version}, this program reads format 1"),
-            });
+            report.findings.push(Failure::from(refusal).into());
         }
     }
     Ok(report)
@@ -184,10 +179,7 @@ pub(super) async fn derive_session(adopt: &Adopt) -> Result<(Session, Vec<Turn>)
     let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), Arc::new(SystemClock));
     let ledger: &dyn Ledger = &ledger;
     let scope = Scope::new(adopt.session.tenant_id.clone(), Viewer::Operator);
-    let command = Command {
-        scope: scope.clone(),
-        write: Write::Adopt(Arc::new(adopt.clone())),
-    };
+    let command = command_as(&scope, Write::Adopt(Arc::new(adopt.clone())));
     let Outcome::Session { session, .. } = ledger.write(command).await?.outcome else {
         return Err(unexpected_outcome());
     };

@@ -12,13 +12,11 @@ pub enum CallerRole {
 }
 
 impl CallerRole {
+    /// The column of the table below: the roles in the order of [`Role`], then callers without keys.
     const fn column(self) -> usize {
         match self {
-            Self::Role(Role::Service) => 0,
-            Self::Role(Role::User) => 1,
-            Self::Role(Role::Auditor) => 2,
-            Self::Role(Role::Admin) => 3,
-            Self::Local => 4,
+            Self::Role(role) => role as usize,
+            Self::Local => Role::ALL.len(),
         }
     }
 
@@ -134,14 +132,8 @@ impl Permission {
 
     /// Whether the permission concerns the entire tenant rather than the sessions that the caller sees.
     pub(super) const fn spans_identities(self) -> bool {
-        matches!(
-            self,
-            Self::IncludeRedacted
-                | Self::ReadTenant
-                | Self::Audit
-                | Self::Observe
-                | Self::Administer
-        )
+        let [.., local] = self.row();
+        matches!(local, Grant::WithoutIdentity)
     }
 }
 

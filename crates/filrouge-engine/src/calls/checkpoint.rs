@@ -8,9 +8,9 @@ use super::lease::fenced_scope;
 use super::requests::SaveCheckpoint;
 use super::words::{log_word, optional_log_word};
 use crate::caller::{Caller, Permission};
-use crate::core::unexpected_outcome;
 use crate::engine::Calls;
 use crate::secrets::Masked;
+use crate::shared::{invalid, unexpected_outcome};
 use crate::written::Written;
 
 /// A checkpoint's label, and the application's state as JSON.
@@ -43,10 +43,7 @@ impl Calls {
             return Err(Failure::new(ErrorCode::LimitExceeded, detail));
         }
         if !request.state.is_object() {
-            return Err(Failure::new(
-                ErrorCode::Invalid,
-                "state must be a JSON object",
-            ));
+            return Err(invalid("state must be a JSON object"));
         }
         let unmasked = (request.label, request.state);
         let ((label, state), masked) = self.masked_checkpoint(&scope, session, unmasked)?;
@@ -92,7 +89,7 @@ impl Calls {
         (mut label, mut state): LabelAndState,
     ) -> Result<(LabelAndState, Masked), Failure> {
         let mut all_masked = Masked::default();
-        let registry = self.secrets();
+        let registry = &self.secrets;
         for secrets in registry.secrets_of_session(&scope.tenant, session, self.clock.now()) {
             if let Some(masked) = secrets.mask_json(state.as_str(), &mut all_masked) {
                 state = RawJson::from_checked(masked);

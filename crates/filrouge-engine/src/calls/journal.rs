@@ -17,22 +17,17 @@ pub(crate) fn log_call_items(tenant: &TenantId, session: &SessionId, outcome: &O
         return;
     };
     for (seq, role) in (appended.first_seq..).zip(&appended.roles) {
+        let role = match role {
+            // A call's assistant is its agent.
+            Role::Assistant => "agent",
+            role => role.as_str(),
+        };
         tracing::info!(
             tenant_id = %log_word(tenant.as_str()),
             call_id = %log_word(session.as_str()),
             seq,
-            role = %role_name(*role),
+            %role,
             "[CALL_JOURNAL]"
         );
-    }
-}
-
-/// The role's name in the log: a call's assistant is its agent.
-const fn role_name(role: Role) -> &'static str {
-    match role {
-        Role::User => "user",
-        Role::Assistant => "agent",
-        Role::Tool => "tool",
-        Role::System => "system",
     }
 }

@@ -15,8 +15,9 @@ use super::settings::Journal;
 use super::unclaimed::{self, LeaseReader, UnclaimedLease};
 use super::words::{log_word, optional_log_word};
 use crate::caller::{Caller, Permission};
-use crate::core::{Core, unexpected_outcome};
+use crate::core::Core;
 use crate::engine::Calls;
+use crate::shared::unexpected_outcome;
 use crate::written::Written;
 
 /// The poll interval of a waiting caller. Polling is needed because no commit announces a change of a session that is
@@ -36,19 +37,17 @@ pub(crate) fn fenced_scope(
     fence: Option<u64>,
     release: bool,
 ) -> Result<Scope, Failure> {
-    let token = match (scope.fence, fence) {
-        (Some(token), Some(fence)) if token.fence != fence => {
-            let detail = format!(
-                "the request names fence {fence}, and its header {}",
-                token.fence
-            );
-            return Err(Failure::new(ErrorCode::Invalid, detail)
-                .with_hint("name one fence, in the body or in Filrouge-Fence"));
-        }
-        (Some(token), _) => Some(token),
-        (None, fence) => fence.map(FencingToken::new),
-    };
-    let Some(mut token) = token else {
+    if let (Some(token), Some(fence)) = (scope.fence, fence)
+        && token.fence != fence
+    {
+        let detail = format!(
+            "the request names fence {fence}, and its header {}",
+            token.fence
+        );
+        return Err(Failure::new(ErrorCode::Invalid, detail)
+            .with_hint("name one fence, in the body or in Filrouge-Fence"));
+    }
+    let Some(mut token) = scope.fence.or(fence.map(FencingToken::new)) else {
         if release {
             return Err(Failure::new(ErrorCode::Invalid, "release needs a fence")
                 .with_hint("only the holder can release the session: name the fence"));
@@ -80,13 +79,6 @@ impl AcquiredLease {
     }
 }
 
-/// The conditions of acquiring a lease.
-pub(super) struct LeaseAttempt<'a> {
-    pub(super) holder: &'a str,
-    pub(super) wait: Duration,
-    pub(super) acquire: Acquire,
-}
-
 impl Calls {
     /// Acquires the lease of a session, waiting while another holder has it. If the requested holder already has the
     /// lease, its fence stays and the lease lasts longer; that counts as a replay.
@@ -102,20 +94,20 @@ impl Calls {
         request: AcquireLease,
     ) -> Result<Written<Lease>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
-        let attempt = LeaseAttempt {
-            holder: &request.holder,
-            wait: self.lease_wait(request.wait_ms)?,
-            acquire: self.acquire_options(request.ttl_ms, None, None)?,
-        };
-        let waited = !attempt.wait.is_zero();
-        match self.acquire_lease(scope, session, attempt).await {
+        let wait = self.lease_wait(request.wait_ms)?;
+        let acquire = self.acquire_options(request.ttl_ms, None, None)?;
+        let holder = &*request.holder;
+        match self
+            .acquire_lease(scope, session, holder, wait, acquire)
+            .await
+        {
             Ok(acquired) => {
                 let written = Written::new(acquired.lease, !acquired.is_new, acquired.durability);
                 acquired.unclaimed.claim();
                 Ok(written)
             }
             Err(failure) => {
-                let refused = (&*request.holder, waited, &failure);
+                let refused = (holder, !wait.is_zero(), &failure);
                 self.report_refused(scope, session, refused).await;
                 Err(failure)
             }
@@ -226,15 +218,17 @@ impl Calls {
         &self,
         scope: &Scope,
         session: &SessionId,
-        attempt: LeaseAttempt<'_>,
+        holder: &str,
+        wait: Duration,
+        acquire: Acquire,
     ) -> Result<AcquiredLease, Failure> {
-        let deadline = Instant::now() + attempt.wait;
+        let deadline = Instant::now() + wait;
         let mut commits = self.ledger.commits();
         loop {
             commits.mark_unchanged();
-            let lease_request = LeaseRequest::Acquire(Box::new(attempt.acquire.clone()));
+            let lease_request = LeaseRequest::Acquire(Box::new(acquire.clone()));
             let refused = match self
-                .request_lease(scope, session, attempt.holder.into(), lease_request)
+                .request_lease(scope, session, holder.into(), lease_request)
                 .await
             {
                 Err(failure) if failure.code == ErrorCode::LeaseTimeout => failure,

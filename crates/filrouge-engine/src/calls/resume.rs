@@ -10,7 +10,7 @@ use filrouge_types::{
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::lease::{AcquiredLease, LeaseAttempt};
+use super::lease::AcquiredLease;
 use super::requests::ResumeSession;
 use super::settings::Journal;
 use super::unclaimed::UnclaimedLease;
@@ -144,17 +144,12 @@ impl Calls {
     ) -> Result<(Written<Resumed>, UnclaimedLease), Failure> {
         let reads_journal = self.settings.calls.journal == Journal::On;
         let create = request.create.then(|| NewSession::with_id(session.clone()));
-        let attempt = LeaseAttempt {
-            holder: &request.holder,
-            wait: self.lease_wait(request.wait_ms)?,
-            acquire: self.acquire_options(
-                request.ttl_ms,
-                create,
-                reads_journal.then_some(request.known_seq),
-            )?,
-        };
-        let wait = attempt.wait;
-        let acquired = self.acquire_lease(scope, session, attempt).await?;
+        let wait = self.lease_wait(request.wait_ms)?;
+        let resumes = reads_journal.then_some(request.known_seq);
+        let acquire = self.acquire_options(request.ttl_ms, create, resumes)?;
+        let acquired = self
+            .acquire_lease(scope, session, &request.holder, wait, acquire)
+            .await?;
         if let Some(spooled) = self.wait_for_spool(scope, session, wait).await? {
             let resumed = resumed_from_spool(request, &acquired, spooled, reads_journal);
             return Ok((acquired.to_written(resumed), acquired.unclaimed));

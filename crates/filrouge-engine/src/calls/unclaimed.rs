@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use filrouge_store::command::{Command, LeaseCommand, LeaseRequest, Outcome, Scope, Write};
+use filrouge_store::command::{LeaseCommand, LeaseRequest, Outcome, Scope, Write};
 use filrouge_store::{CommittedWrite, Durability, Ledger};
 use filrouge_types::{Clock, ErrorCode, Failure, Lease, SessionId};
 use tokio::runtime::Handle;
@@ -12,6 +12,7 @@ use tracing::Instrument;
 
 use super::words::log_word;
 use crate::core::Core;
+use crate::shared::command_as;
 use crate::spool::SpooledLedger;
 
 /// A new lease, which is released on drop unless it was claimed. Empty if the holder already had the lease: such a
@@ -70,10 +71,7 @@ pub(super) async fn acquire(
     lease_command: LeaseCommand,
 ) -> Result<(CommittedWrite, UnclaimedLease), Failure> {
     let acquire_task = async move {
-        let command = Command {
-            scope: scope.clone(),
-            write: Write::Lease(Box::new(lease_command.clone())),
-        };
+        let command = command_as(&scope, Write::Lease(Box::new(lease_command.clone())));
         let stored = reader.ledger.write(command).await?;
         let granted = match &stored.outcome {
             Outcome::Lease {
@@ -134,10 +132,7 @@ impl GrantedLease {
             },
             ..self.lease_command.clone()
         };
-        let command = Command {
-            scope: self.scope.clone(),
-            write: Write::Lease(Box::new(release)),
-        };
+        let command = command_as(&self.scope, Write::Lease(Box::new(release)));
         self.reader.ledger.write(command).await.map(|_| true)
     }
 }
@@ -156,11 +151,10 @@ impl LeaseReader {
     /// # Errors
     /// `session_not_found`, and those of the ledger.
     pub(super) async fn lease(&self, scope: &Scope, session: &SessionId) -> Result<Lease, Failure> {
-        let spooled = self
-            .spool
-            .as_ref()
-            .and_then(|s| s.spooled_session(scope, session));
-        if let Some(spooled) = spooled.filter(|s| s.down) {
+        if let Some(spool) = &self.spool
+            && let Some(spooled) = spool.spooled_session(scope, session)
+            && spooled.down
+        {
             return Ok(spooled.lease);
         }
         let (query_scope, id, now) = (scope.clone(), session.clone(), self.clock.now());

@@ -35,7 +35,20 @@ pub(super) fn examine<V: View + ?Sized>(
     let turns = ExaminedTurns::read(snapshot, &session, &mut diagnosis)?;
     let pending = turns.pending.iter().rev();
     diagnosis.pending = pending
-        .map(|row| pending_turn(snapshot, &session, row, now))
+        .map(|row| PendingTurn {
+            turn_id: row.turn_id,
+            request_id: request_id_of(snapshot, &session, row),
+            ordinal: row.ordinal,
+            status: row.status,
+            since: row.last_write_at,
+            silent_ms: age_ms(now, row.last_write_at),
+            first_seq: row.first_seq,
+            last_seq: row.last_seq,
+            items: row.items,
+            waits_for_human: false,
+            recorder: None,
+            interrupted_in_ms: None,
+        })
         .collect();
     let failed = turns.failed.iter().rev();
     diagnosis.failed = failed
@@ -128,28 +141,6 @@ impl ExaminedTurns {
         [&self.newest, &self.pending, &self.failed]
             .into_iter()
             .flatten()
-    }
-}
-
-fn pending_turn<V: View + ?Sized>(
-    snapshot: &VerifiedSnapshot<'_, V>,
-    session: &VerifiedSession,
-    row: &TurnRow,
-    now: Timestamp,
-) -> PendingTurn {
-    PendingTurn {
-        turn_id: row.turn_id,
-        request_id: request_id_of(snapshot, session, row),
-        ordinal: row.ordinal,
-        status: row.status,
-        since: row.last_write_at,
-        silent_ms: age_ms(now, row.last_write_at),
-        first_seq: row.first_seq,
-        last_seq: row.last_seq,
-        items: row.items,
-        waits_for_human: false,
-        recorder: None,
-        interrupted_in_ms: None,
     }
 }
 

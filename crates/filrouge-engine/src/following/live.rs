@@ -8,13 +8,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use filrouge_store::Ledger;
-use filrouge_store::rows::SessionPk;
+use filrouge_store::rows::{LogRow, SessionPk};
+use filrouge_store::{LanePosition, Ledger, Position};
 use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// The number of commits that one query examines.
+/// The number of commits of each lane that one query examines.
 const COMMITS_PER_READ: usize = 1024;
 
 /// The followers by session.
@@ -55,13 +55,8 @@ impl CommitNotifier {
     pub(crate) fn start(ledger: Arc<dyn Ledger>) -> Self {
         let followers = Arc::<FollowerMap>::default();
         // The position is read before the task starts, so that the task misses no commit.
-        let (commits, last_examined) = (ledger.commits(), ledger.position().commit_no);
-        let task = tokio::spawn(wake_followers(
-            ledger,
-            commits,
-            last_examined,
-            followers.clone(),
-        ));
+        let (commits, examined) = (ledger.commits(), ledger.position());
+        let task = tokio::spawn(wake_followers(ledger, commits, examined, followers.clone()));
         Self { followers, task }
     }
 
@@ -118,27 +113,28 @@ impl Drop for Follower {
     }
 }
 
-/// Wakes the followers of each session that a commit after number `last_examined` touches, until the ledger closes.
+/// Wakes the followers of each session that a commit after `examined` touches, until the ledger closes.
 async fn wake_followers(
     ledger: Arc<dyn Ledger>,
     mut commits: watch::Receiver<u64>,
-    mut last_examined: u64,
+    mut examined: Position,
     followers: Arc<FollowerMap>,
 ) {
     loop {
-        let newest = *commits.borrow_and_update();
+        commits.borrow_and_update();
+        let newest = ledger.position();
         if lock(&followers).is_empty() {
             // A later follower reads its session after it subscribes, so it misses none of these commits.
-            last_examined = last_examined.max(newest);
+            examined = newest.clone();
         }
-        while last_examined < newest {
-            match touched_sessions(ledger.as_ref(), last_examined).await {
+        while is_behind(&examined, &newest) {
+            match touched_sessions(ledger.as_ref(), &examined, &newest).await {
                 Ok((pks, last)) => {
                     let followers = lock(&followers);
                     for sender in pks.iter().filter_map(|pk| followers.get(pk)) {
                         sender.send_replace(());
                     }
-                    last_examined = last;
+                    examined = last;
                 }
                 Err(error) => {
                     // Wakes all followers: each reads its session, and gets the failure if it concerns that session.
@@ -146,7 +142,7 @@ async fn wake_followers(
                     for sender in lock(&followers).values() {
                         sender.send_replace(());
                     }
-                    last_examined = newest;
+                    examined = newest.clone();
                 }
             }
         }
@@ -156,20 +152,75 @@ async fn wake_followers(
     }
 }
 
-/// The sessions that commits after `after` touched, and the last examined commit.
+/// Whether a lane has commits after `examined`, up to `newest`.
+fn is_behind(examined: &Position, newest: &Position) -> bool {
+    let mut lanes = newest.iter();
+    lanes.any(|(lane, newest)| examined.lane(lane).commit_no < newest.commit_no)
+}
+
+/// The sessions that the next commits after `examined` touched, of each lane that has any up to `newest`; and the last
+/// examined commits.
 async fn touched_sessions(
     ledger: &dyn Ledger,
-    after: u64,
-) -> Result<(Vec<SessionPk>, u64), Failure> {
+    examined: &Position,
+    newest: &Position,
+) -> Result<(Vec<SessionPk>, Position), Failure> {
+    let (mut examined, newest) = (examined.clone(), newest.clone());
     ledger
         .query_reserved(move |snapshot| {
-            let rows = snapshot.view.log(after, COMMITS_PER_READ)?;
-            let Some(last) = rows.last().map(|r| r.commit_no) else {
-                let detail = format!("commit {} is missing", after + 1);
-                return Err(Failure::new(ErrorCode::IntegrityError, detail));
-            };
-            let entries = rows.iter().filter_map(|r| r.entries()).flatten();
-            Ok((entries.map(|e| e.pk).collect(), last))
+            let behind = newest.iter().filter_map(|(lane, newest)| {
+                let after = examined.lane(lane).commit_no;
+                (after < newest.commit_no).then_some((lane, after))
+            });
+            let behind: Vec<_> = behind.collect();
+            let logs = snapshot.view.logs(&behind, COMMITS_PER_READ)?;
+            let mut pks = Vec::new();
+            for ((lane, after), rows) in behind.into_iter().zip(logs) {
+                if rows.is_empty() {
+                    let detail = format!("commit {} of lane {lane} is missing", after + 1);
+                    return Err(Failure::new(ErrorCode::IntegrityError, detail));
+                }
+                let entries = rows.iter().filter_map(LogRow::entries).flatten();
+                pks.extend(entries.map(|entry| entry.pk));
+                examined.set(lane, LanePosition::of_commit(rows.last()));
+            }
+            Ok((pks, examined))
         })
         .await
+}
+
+#[cfg(test)]
+mod tests {
+    use filrouge_store::command::{Command, NewSession, Scope, Viewer, Write};
+    use filrouge_store::memory::MemoryLedger;
+    use filrouge_store::{Keyring, Lanes, OsEntropy};
+    use filrouge_types::{SessionId, SystemClock, TenantId};
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_commit_of_any_lane_wakes_the_followers_of_its_session_and_no_others() {
+        let (lanes, tenant) = (Lanes::new(3).unwrap(), TenantId::default_tenant());
+        let keyring = Arc::new(Keyring::single([7; 32]));
+        let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), Arc::new(SystemClock));
+        let ledger: Arc<dyn Ledger> = Arc::new(ledger.with_lanes(lanes));
+        let notifier = CommitNotifier::start(ledger.clone());
+        for lane in lanes.iter() {
+            let pk = lanes.next_pk(lane, None);
+            let mut follower = notifier.follow(Some(pk));
+            let mut other = notifier.follow(Some(lanes.next_pk(lane, Some(pk))));
+            let mut ids = (0..).map(|n| format!("s{n}").parse::<SessionId>().unwrap());
+            let id = ids.find(|id| lanes.of_session(&tenant, id) == lane);
+            let command = Command {
+                scope: Scope::new(tenant.clone(), Viewer::Operator),
+                write: Write::CreateSession(NewSession::with_id(id.unwrap())),
+            };
+            ledger.write(command).await.unwrap();
+            let woken = timeout(Duration::from_secs(10), follower.changed()).await;
+            assert!(woken.is_ok(), "lane {lane}");
+            let woken = timeout(Duration::from_millis(20), other.changed()).await;
+            assert!(woken.is_err(), "lane {lane}");
+        }
+    }
 }

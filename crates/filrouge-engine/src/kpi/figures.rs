@@ -72,10 +72,9 @@ impl KeyFigures {
     pub(super) fn with_rates(mut self) -> Self {
         let calls = self.calls;
         let per_call = |count: u64| rounded_ratio(count, calls, 1, 10_000);
-        self.call_lock_timeout_rate_pct = rounded_ratio(self.call_lock_timeouts, calls, 100, 100);
-        self.call_lock_timeout_alert = self
-            .call_lock_timeout_rate_pct
-            .is_some_and(|pct| pct > ALERT_PCT);
+        let rate_pct = rounded_ratio(self.call_lock_timeouts, calls, 100, 100);
+        self.call_lock_timeout_rate_pct = rate_pct;
+        self.call_lock_timeout_alert = rate_pct.is_some_and(|pct| pct > ALERT_PCT);
         self.resume_from_pg_rate = per_call(self.resume_from_pg_count);
         self.session_reconstruct_rate = per_call(self.sessions_reconstructed);
         self.unknown_state_rate = per_call(self.sessions_with_unknown_state);

@@ -5,7 +5,8 @@ use std::ops::Range;
 use filrouge_types::{ItemBody, JsonText, Members, RawJson, replace_lone_surrogates};
 
 use super::media;
-use super::plan::{Args, Content, Provider, ResultContent, Sealed};
+use super::pieces::OpenCall;
+use super::plan::{Args, CallResult, Content, Provider, ResultContent, Sealed};
 use super::sound::{has_lone_surrogates, is_blank, is_blank_token, is_portable};
 
 /// The value of the first of these names that is a member.
@@ -55,18 +56,9 @@ pub(super) enum ContentPart {
         sealed: Option<Sealed>,
     },
     /// A tool call.
-    Call {
-        call_id: String,
-        name: String,
-        args: Args,
-        signature: Option<(Provider, JsonText)>,
-    },
-    /// A tool's result.
-    Result {
-        call_id: String,
-        ok: bool,
-        content: ResultContent,
-    },
+    Call(Box<OpenCall>),
+    /// The id of a call, and its result.
+    Result(String, CallResult),
     /// A part that is not given to a model, with the reason.
     Omitted(&'static str),
 }
@@ -199,21 +191,16 @@ fn sealed(members: &Members<'_>, model: Option<&str>) -> Option<Sealed> {
         });
     }
     if let Some(data) = sealed_text("redacted") {
-        let is_anthropic = matches!(producer, None | Some(Provider::Anthropic));
-        return Some(if is_anthropic {
-            Sealed::AnthropicRedacted(data)
-        } else {
-            Sealed::Unknown
-        });
-    }
-    if let Some(signature) = sealed_text("signature") {
         return Some(match producer {
-            Some(Provider::Anthropic) => Sealed::AnthropicSignature(signature),
-            Some(Provider::Google) => Sealed::GoogleSignature(signature),
+            None | Some(Provider::Anthropic) => Sealed::AnthropicRedacted(data),
             _ => Sealed::Unknown,
         });
     }
-    None
+    sealed_text("signature").map(|signature| match producer {
+        Some(Provider::Anthropic) => Sealed::AnthropicSignature(signature),
+        Some(Provider::Google) => Sealed::GoogleSignature(signature),
+        _ => Sealed::Unknown,
+    })
 }
 
 fn call(members: &Members<'_>, model: Option<&str>) -> ContentPart {
@@ -221,12 +208,13 @@ fn call(members: &Members<'_>, model: Option<&str>) -> ContentPart {
         return ContentPart::Omitted("malformed_call");
     };
     let signature = text_in(members, &["signature"]).filter(|s| !is_blank(s));
-    ContentPart::Call {
+    ContentPart::Call(Box::new(OpenCall {
         call_id,
         name: plain(members, &["name"]).unwrap_or_default(),
         args: args(members.get("args")),
         signature: signature.and_then(|s| Some((provider(members, model)?, s))),
-    }
+        result: None,
+    }))
 }
 
 fn args(raw: Option<&str>) -> Args {
@@ -259,11 +247,12 @@ fn result(members: &Members<'_>) -> ContentPart {
     let Some(call_id) = plain(members, &["call_id"]).filter(|id| !id.is_empty()) else {
         return ContentPart::Omitted("orphan_result");
     };
-    ContentPart::Result {
-        call_id,
+    let result = CallResult {
+        seq: None,
         ok: !has_value(members, "ok", "false"),
         content: result_content(first_value(members, &["content", "error"])),
-    }
+    };
+    ContentPart::Result(call_id, result)
 }
 
 fn result_content(raw: Option<&str>) -> ResultContent {

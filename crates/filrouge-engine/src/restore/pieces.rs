@@ -85,25 +85,10 @@ fn piece(part: ContentPart, speaker: Speaker, item: &Item) -> Result<Piece, &'st
         ContentPart::Content(content) => Ok(Piece::Message(speaker, content)),
         ContentPart::Reasoning { .. } if speaker != Speaker::Assistant => Err("reasoning_alone"),
         ContentPart::Reasoning { text, sealed } => Ok(thought(text, sealed)),
-        ContentPart::Call {
-            call_id,
-            name,
-            args,
-            signature,
-        } => Ok(Piece::Call(Box::new(OpenCall {
-            call_id,
-            name,
-            args,
-            signature,
-            result: None,
-        }))),
-        ContentPart::Result {
-            call_id,
-            ok,
-            content,
-        } => {
+        ContentPart::Call(call) => Ok(Piece::Call(call)),
+        ContentPart::Result(call_id, result) => {
             let seq = Some(item.seq);
-            Ok(Piece::Result(call_id, CallResult { seq, ok, content }))
+            Ok(Piece::Result(call_id, CallResult { seq, ..result }))
         }
     }
 }

@@ -4,8 +4,7 @@ use serde::Serialize;
 
 /// An item that is not shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "openapi", schema(as = DroppedItem))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DroppedItem))]
 pub struct Dropped {
     /// The item.
     pub seq: u64,
@@ -15,8 +14,7 @@ pub struct Dropped {
 
 /// An item that is not shown exactly as recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "openapi", schema(as = AdaptedItem))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = AdaptedItem))]
 pub struct Adapted {
     /// The item.
     pub seq: u64,
@@ -26,8 +24,7 @@ pub struct Adapted {
 
 /// The range that the context was built from.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "openapi", schema(as = ContextWindow))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ContextWindow))]
 pub struct Window {
     /// The requested limit of turns.
     pub last_turns: Option<usize>,
@@ -52,8 +49,7 @@ pub struct Window {
 /// The items that were kept, and those that were left out, with the reasons. Every item from `window.first_seq` to
 /// `window.last_seq` is counted once, in `kept` or in `dropped`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "openapi", schema(as = ContextReport))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ContextReport))]
 pub struct Report {
     /// Number of items shown, completely or in part.
     pub kept: usize,

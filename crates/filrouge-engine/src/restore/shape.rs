@@ -48,8 +48,14 @@ pub(super) fn shape(
     unanswered: Unanswered,
 ) -> ShapedTurn {
     let mut shaper = Shaper::new(items.len());
-    let ending = ending_seq(row.status, &items);
-    let filter = ItemFilter::new(row, &items, requested);
+    let (mark, ending) = ending_of(row.status, &items).unzip();
+    let ending = ending.flatten();
+    let with_counterpart = items_with_counterpart(&items, requested);
+    // The seq of the last answer: the maximum for a finalized turn, 0 without an answer.
+    let last_answer = match row.status {
+        TurnStatus::Finalized => u64::MAX,
+        _ => row.finals.into_iter().max().unwrap_or_default(),
+    };
     for item in &mut items {
         if ending == Some(item.seq) {
             // The item has no piece: a mark is appended to the turn's blocks instead.
@@ -57,11 +63,12 @@ pub(super) fn shape(
             shaper.dispositions.push(disposition);
         } else {
             let other_variant = item.body.variant != requested;
-            shaper.add_item(item, other_variant, filter.speaker_or_reason(item));
+            let speaker = speaker_or_reason(item, &with_counterpart, last_answer);
+            shaper.add_item(item, other_variant, speaker);
         }
     }
     let (mut blocks, mut dispositions) = shaper.into_blocks(unanswered);
-    if let Some(mark) = ending_mark(row.status) {
+    if let Some(mark) = mark {
         let is_system =
             |b: &Block| matches!(b, Block::Message(message) if message.speaker == Speaker::System);
         if !blocks.iter().all(is_system) {
@@ -75,26 +82,17 @@ pub(super) fn shape(
     shaped
 }
 
-/// The seq of the item that records how the turn ended without an answer: the last item of that channel. `None` if the
-/// item was redacted.
-fn ending_seq(status: TurnStatus, items: &[Item]) -> Option<u64> {
-    let channel = match status {
-        TurnStatus::Failed => Channel::Error,
-        TurnStatus::Cancelled => Channel::Cancelled,
-        TurnStatus::Interrupted => Channel::Interrupted,
+/// The mark of a turn that ended without an answer, and the seq of the item that records it: the last item of that
+/// channel. The seq is `None` if the item was redacted.
+fn ending_of(status: TurnStatus, items: &[Item]) -> Option<(Mark, Option<u64>)> {
+    let (channel, mark) = match status {
+        TurnStatus::Failed => (Channel::Error, Mark::Failed),
+        TurnStatus::Cancelled => (Channel::Cancelled, Mark::Cancelled),
+        TurnStatus::Interrupted => (Channel::Interrupted, Mark::Interrupted),
         TurnStatus::Open | TurnStatus::Finalized => return None,
     };
-    let last = items.iter().rfind(|i| i.body.channel == channel)?;
-    (!last.redacted).then_some(last.seq)
-}
-
-const fn ending_mark(status: TurnStatus) -> Option<Mark> {
-    match status {
-        TurnStatus::Failed => Some(Mark::Failed),
-        TurnStatus::Cancelled => Some(Mark::Cancelled),
-        TurnStatus::Interrupted => Some(Mark::Interrupted),
-        TurnStatus::Open | TurnStatus::Finalized => None,
-    }
+    let last = items.iter().rfind(|i| i.body.channel == channel);
+    Some((mark, last.filter(|i| !i.redacted).map(|i| i.seq)))
 }
 
 /// The speaker of an item. The error is the reason why items of this channel are left out.
@@ -155,38 +153,22 @@ fn items_with_counterpart(items: &[Item], requested: Variant) -> BTreeSet<u64> {
     matched
 }
 
-/// Decides which of a turn's items are shown.
-struct ItemFilter {
-    /// Items of the other language with a counterpart in the requested one.
-    with_counterpart: BTreeSet<u64>,
-    /// The seq of the last answer. Partial answers before it are left out, because the answer contains them. The
-    /// maximum for a finalized turn; 0 without an answer.
+/// The speaker of an item. The error is the reason why the item is left out. `with_counterpart` are the items of the
+/// other language with a counterpart in the requested one. Partial answers before `last_answer` are left out, because
+/// the answer contains them.
+fn speaker_or_reason(
+    item: &Item,
+    with_counterpart: &BTreeSet<u64>,
     last_answer: u64,
-}
-
-impl ItemFilter {
-    fn new(row: &TurnRow, items: &[Item], requested: Variant) -> Self {
-        let last_answer = match row.status {
-            TurnStatus::Finalized => u64::MAX,
-            _ => row.finals.into_iter().max().unwrap_or_default(),
-        };
-        Self {
-            with_counterpart: items_with_counterpart(items, requested),
-            last_answer,
-        }
-    }
-
-    /// The speaker of an item. The error is the reason why the item is left out.
-    fn speaker_or_reason(&self, item: &Item) -> Result<Speaker, &'static str> {
-        if item.redacted {
-            Err("redacted")
-        } else if self.with_counterpart.contains(&item.seq) {
-            Err("other_variant")
-        } else if item.body.channel == Channel::Partial && item.seq < self.last_answer {
-            Err("superseded")
-        } else {
-            speaker(item)
-        }
+) -> Result<Speaker, &'static str> {
+    if item.redacted {
+        Err("redacted")
+    } else if with_counterpart.contains(&item.seq) {
+        Err("other_variant")
+    } else if item.body.channel == Channel::Partial && item.seq < last_answer {
+        Err("superseded")
+    } else {
+        speaker(item)
     }
 }
 
@@ -208,34 +190,24 @@ pub(super) fn pair(row: &TurnRow, items: &[Item], variant: Variant) -> ShapedTur
     let mut dispositions = drop_all(items, if complete { "not_in_format" } else { "no_text" });
     let mut shaped = ShapedTurn::empty(row, Vec::new());
     if let (Some(question), Some(answer)) = (question, answer) {
-        for shown in [&question, &answer] {
-            let disposition = |f: &&mut Disposition| f.seq == shown.seq;
-            if let Some(disposition) = dispositions.iter_mut().find(disposition) {
-                (disposition.pieces, disposition.reason) = (1, shown.change);
+        for (seq, _, change) in [&question, &answer] {
+            if let Some(disposition) = dispositions.iter_mut().find(|f| f.seq == *seq) {
+                (disposition.pieces, disposition.reason) = (1, *change);
             }
         }
         shaped.turn.pair = Some(Pair {
-            question: question.text,
-            answer: answer.text,
+            question: question.1,
+            answer: answer.1,
         });
     }
     shaped.dispositions = dispositions;
     shaped
 }
 
-/// The text of a question or an answer.
-struct ItemText {
-    seq: u64,
-    text: JsonText,
-    /// The change to report if the item also has other parts than text, which are left out.
-    change: Option<&'static str>,
-}
-
-fn item_text(item: &Item) -> Option<ItemText> {
+/// The seq and the text of a question or an answer, and the change to report if the item also has other parts than text,
+/// which are left out.
+fn item_text(item: &Item) -> Option<(u64, JsonText, Option<&'static str>)> {
     let (text, has_other_parts) = item.body.text_and_rest()?;
-    Some(ItemText {
-        seq: item.seq,
-        text,
-        change: has_other_parts.then_some("not_in_format"),
-    })
+    let change = has_other_parts.then_some("not_in_format");
+    Some((item.seq, text, change))
 }

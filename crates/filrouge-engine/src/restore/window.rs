@@ -112,13 +112,7 @@ impl<'a, 'v, V: View + ?Sized> WindowReader<'a, 'v, V> {
         if first >= self.lowest_seq {
             return Ok(());
         }
-        let items = self.snapshot.items_between(
-            self.session,
-            first,
-            self.lowest_seq - 1,
-            &mut self.bytes_left,
-        )?;
-        self.lowest_seq = first;
+        let items = self.items_from(first)?;
         let mut older: HashMap<TurnId, Vec<Item>> = HashMap::new();
         for item in items {
             match item.turn_id {
@@ -132,6 +126,14 @@ impl<'a, 'v, V: View + ?Sized> WindowReader<'a, 'v, V> {
             *newer = items;
         }
         Ok(())
+    }
+
+    /// Reads the items from `first` on that were not read before.
+    fn items_from(&mut self, first: u64) -> Result<Vec<Item>, Failure> {
+        let last = self.lowest_seq - 1;
+        self.lowest_seq = first;
+        self.snapshot
+            .items_between(self.session, first, last, &mut self.bytes_left)
     }
 
     /// Selects turns until a limit is reached. Returns `false` if one was reached.
@@ -195,17 +197,11 @@ impl<'a, 'v, V: View + ?Sized> WindowReader<'a, 'v, V> {
     /// After all turns were read, checks that every item with a turn id belongs to one of them.
     fn check_complete(&mut self) -> Result<(), Failure> {
         if self.lowest_seq > 1 {
-            let all: Vec<Item> = self.snapshot.items_between(
-                self.session,
-                1,
-                self.lowest_seq - 1,
-                &mut self.bytes_left,
-            )?;
+            let all = self.items_from(1)?;
             if let Some(orphan) = all.iter().find(|i| i.turn_id.is_some()) {
                 return Err(self.orphaned_item(orphan.seq));
             }
             self.without_turn.extend(all.iter().map(|i| i.seq));
-            self.lowest_seq = 1;
         }
         let orphan = self.items_by_turn.values().flatten().map(|i| i.seq).min();
         match orphan {

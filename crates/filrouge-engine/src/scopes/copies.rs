@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use filrouge_store::hot::{HotKey, HotStore, RecentUpdate};
@@ -13,6 +13,7 @@ use quick_cache::sync::Cache;
 use tokio::sync::{mpsc, oneshot};
 
 use super::tally::TierTally;
+use crate::shared::lock;
 
 /// The maximum number of queued steps.
 const QUEUED_STEPS_MAX: usize = 4096;
@@ -120,11 +121,6 @@ impl Drop for PendingRemoval {
             self.shared.keep_for_retry(self.key, removal);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic leaves the map consistent: each change is one call.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn bytes_of(step: &RecentUpdate) -> usize {

@@ -19,16 +19,9 @@ const ATTEMPTS_MAX: usize = 64;
 /// A gate whose notes are in the ledger.
 pub(super) struct LedgerGate(pub(super) Arc<dyn Ledger>);
 
-/// The minimum version of one incarnation of a session.
-#[derive(Debug, PartialEq, Eq)]
-struct MinimumVersion {
-    incarnation: u64,
-    version: u64,
-}
-
-/// The minimum versions of a session, one for each incarnation.
+/// The minimum versions of a session: for each incarnation, its number and its minimum version.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct MinimumVersions(Vec<MinimumVersion>);
+struct MinimumVersions(Vec<[u64; 2]>);
 
 impl MinimumVersions {
     fn decode(note: Option<&Note>) -> Result<Self, Failure> {
@@ -42,42 +35,38 @@ impl MinimumVersions {
             return Err(Failure::new(ErrorCode::IntegrityError, what));
         }
         let number = |bytes: &[u8]| bytes.iter().fold(0, |n, byte| (n << 8) | u64::from(*byte));
-        let incarnations = incarnations.iter().map(|bytes| MinimumVersion {
-            incarnation: number(&bytes[..8]),
-            version: number(&bytes[8..]),
-        });
-        Ok(Self(incarnations.collect()))
+        let pairs = incarnations
+            .iter()
+            .map(|bytes| [number(&bytes[..8]), number(&bytes[8..])]);
+        Ok(Self(pairs.collect()))
     }
 
     fn admits(&self, edition: Edition) -> bool {
         let mut minimums = self.0.iter();
-        minimums.all(|f| f.incarnation != edition.incarnation || f.version <= edition.version)
+        minimums.all(|[incarnation, version]| {
+            *incarnation != edition.incarnation || *version <= edition.version
+        })
     }
 
     /// Raises the minimum version to `edition`; `None` if it is already that high.
     fn raised(mut self, edition: Edition) -> Option<Self> {
         let mut incarnations = self.0.iter_mut();
-        match incarnations.find(|f| f.incarnation == edition.incarnation) {
-            Some(minimum) if minimum.version >= edition.version => return None,
-            Some(minimum) => minimum.version = edition.version,
+        match incarnations.find(|[incarnation, _]| *incarnation == edition.incarnation) {
+            Some([_, version]) if *version >= edition.version => return None,
+            Some([_, version]) => *version = edition.version,
             None => {
                 if self.0.len() == INCARNATIONS_MAX {
                     self.0.remove(0);
                 }
-                self.0.push(MinimumVersion {
-                    incarnation: edition.incarnation,
-                    version: edition.version,
-                });
+                self.0.push([edition.incarnation, edition.version]);
             }
         }
         Some(self)
     }
 
     fn encode(&self) -> Vec<u8> {
-        let incarnations = self.0.iter();
-        let pairs =
-            incarnations.flat_map(|f| [f.incarnation.to_be_bytes(), f.version.to_be_bytes()]);
-        pairs.flatten().collect()
+        let numbers = self.0.as_flattened().iter();
+        numbers.flat_map(|number| number.to_be_bytes()).collect()
     }
 }
 

@@ -4,13 +4,12 @@
 
 use std::sync::Arc;
 
-use filrouge_store::command::{
-    Adopt, Command, ConcurrentTurns, NewSession, Outcome, Scope, Start, Write,
-};
+use filrouge_store::command::{Adopt, ConcurrentTurns, NewSession, Outcome, Scope, Start, Write};
 use filrouge_store::record::{Batch, ChainedItem, CommitmentProof, Entry, Event, StartEvent};
 use filrouge_types::{ErrorCode, Failure, ItemBody, SessionId, TurnId, TurnStatus};
 
 use super::TieredLedger;
+use crate::shared::{command_as, unexpected_outcome};
 
 /// A late turn with its items.
 struct LateTurn {
@@ -92,13 +91,10 @@ impl TieredLedger {
             reopen: false,
             concurrent_turns: ConcurrentTurns::Allow,
         };
-        let put = self.write_to_ledger(Command {
-            scope: owner.clone(),
-            write: Write::Start(Arc::new(start)),
-        });
+        let put = self.write_to_ledger(command_as(owner, Write::Start(Arc::new(start))));
         match put.await?.outcome {
             Outcome::Turn(..) => Ok(()),
-            _ => Err(crate::core::unexpected_outcome()),
+            _ => Err(unexpected_outcome()),
         }
     }
 }

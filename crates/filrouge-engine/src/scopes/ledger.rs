@@ -1,6 +1,6 @@
 //! Queries of a tiered ledger, which may need both tiers.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use filrouge_store::command::{Scope, Viewer};
 use filrouge_store::hot::HotHealth;
@@ -10,14 +10,12 @@ use filrouge_types::{Failure, SessionId};
 use super::TieredLedger;
 use super::tally::is_hot_outage;
 use super::view::{HotReceipt, HotView};
+use crate::shared::lock;
 
 /// Wraps a query, so that it can be reclaimed if it never ran: the returned closure then returns it.
 fn reclaimable(query: SnapshotQuery) -> (SnapshotQuery, impl FnOnce() -> Option<SnapshotQuery>) {
     let slot = Arc::new(Mutex::new(Some(query)));
-    let take = |slot: &Mutex<Option<SnapshotQuery>>| {
-        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-        slot.take()
-    };
+    let take = |slot: &Mutex<Option<SnapshotQuery>>| lock(slot).take();
     let shared = slot.clone();
     let wrapped: SnapshotQuery = Box::new(move |snapshot| {
         if let Some(query) = take(&shared) {

@@ -11,11 +11,13 @@ use filrouge_store::command::{
     AFTER_ANY_HEARTBEAT, Adopt, Command, Interrupt, Link, NewEvent, Outcome, Scope, Viewer, Write,
 };
 use filrouge_store::hot::FieldRetention;
+use filrouge_store::read::SessionOrTombstone;
 use filrouge_types::{ErrorCode, Failure, IdentityId, SessionId, TenantId};
 
 use super::TieredLedger;
 use super::route::{LedgerPresence, foreign_session_failure, may_create};
 use super::tally::is_hot_outage;
+use crate::shared::{command_as, unexpected_outcome};
 
 /// The maximum number of rounds of a login. Each round after the first moves what others have written to the ephemeral
 /// session during the round before. The owner's next write moves the remainder.
@@ -98,10 +100,7 @@ impl TieredLedger {
             session_id: session.clone(),
             identity_id: identity.clone(),
         };
-        let command = Command {
-            scope: scope.clone(),
-            write: Write::Link(link),
-        };
+        let command = command_as(scope, Write::Link(link));
         self.ephemeral.write(&command).await.map(|_| ())
     }
 
@@ -159,10 +158,7 @@ impl TieredLedger {
                 before: AFTER_ANY_HEARTBEAT,
                 stream: Some(stream),
             };
-            let command = Command {
-                scope: operator.clone(),
-                write: Write::Interrupt(interrupt),
-            };
+            let command = command_as(&operator, Write::Interrupt(interrupt));
             self.ephemeral.write(&command).await?;
             tracing::info!(tenant_id = %tenant, session_id = %session, %turn_id, %stream,
                 "[SESSIONS][LOGIN] a stream was ended by the login");
@@ -180,10 +176,7 @@ impl TieredLedger {
         let owner = Scope::new(tenant.clone(), Viewer::EndUser(Some(identity.clone())));
         let session = adopt.session.session_id.clone();
         let write = Write::Adopt(Arc::new(adopt.clone()));
-        let put = self.write_to_ledger(Command {
-            scope: owner.clone(),
-            write,
-        });
+        let put = self.write_to_ledger(command_as(&owner, write));
         match put.await.map(|stored| stored.outcome) {
             Ok(Outcome::Session {
                 session, created, ..
@@ -199,7 +192,7 @@ impl TieredLedger {
                 }
                 Ok(())
             }
-            Ok(_) => Err(crate::core::unexpected_outcome()),
+            Ok(_) => Err(unexpected_outcome()),
             Err(failure) if failure.code == ErrorCode::SessionConflict => {
                 self.move_late_turns(&owner, &session, &adopt).await
             }
@@ -232,11 +225,8 @@ impl TieredLedger {
                     at: Some(event.at),
                     detail: event.detail,
                 };
-                self.write_to_ledger(Command {
-                    scope: owner.clone(),
-                    write: Write::RecordEvent(Box::new(event)),
-                })
-                .await?;
+                let write = Write::RecordEvent(Box::new(event));
+                self.write_to_ledger(command_as(&owner, write)).await?;
             }
             match next.and_then(|next| next.parse().ok()) {
                 Some(next) => after = next,
@@ -337,9 +327,7 @@ impl TieredLedger {
         let is_owner = self.ledger.query(move |snapshot| {
             let session = snapshot.find_or_tombstone(&viewer, &id)?;
             Ok(match session {
-                Some(filrouge_store::read::SessionOrTombstone::Live(s)) => {
-                    s.row.identity_id == Some(identity)
-                }
+                Some(SessionOrTombstone::Live(s)) => s.row.identity_id == Some(identity),
                 _ => false,
             })
         });

@@ -260,15 +260,14 @@ impl TieredLedger {
                     let turns = turns
                         .iter()
                         .map(|turn| hot_turn(turn, &key, snapshot.keyring));
-                    let fill = RecentFill {
+                    Ok(RecentFill {
                         as_of: HistoryVersion {
                             seq: head.last_seq,
                             link: head.link,
                         },
                         turns: turns.collect::<Result<Vec<HotTurn>, Failure>>()?,
                         all: next.is_none(),
-                    };
-                    Ok(fill)
+                    })
                 });
                 let fill = keep_newest_within(newest.await?, bounds.bytes);
                 tally.observe(hot.fill(&key, fill).await)?;

@@ -29,11 +29,7 @@ pub(super) fn seal(keyring: &Keyring, key: &HotKey, ordinal: u64, json: &[u8]) -
     let id = keyring.active();
     // `mac` returns `None` only for a key that is not in the ring; the active one is.
     let mac = mac(keyring, id, key, ordinal, json).unwrap_or_default();
-    let mut record = Vec::with_capacity(HEADER_BYTES + json.len());
-    record.extend_from_slice(&id.to_be_bytes());
-    record.extend_from_slice(&mac);
-    record.extend_from_slice(json);
-    record
+    [&id.to_be_bytes()[..], &mac[..], json].concat()
 }
 
 /// The JSON in a record; `None` if the record was sealed for another turn, in another format or with an unknown key, or

@@ -1,11 +1,12 @@
 //! The counters of a tiered ledger, and whether the hot store currently fails.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use filrouge_types::Failure;
 
 use super::view::TierCounts;
+use crate::shared::lock;
 
 /// The counters, shared by all requests.
 #[derive(Debug, Default)]
@@ -16,12 +17,12 @@ pub(super) struct TierTally {
 
 impl TierTally {
     pub(super) fn count(&self, add: impl FnOnce(&mut TierCounts)) {
-        add(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner));
+        add(&mut lock(&self.counts));
     }
 
     /// The counts that are kept here. The caller adds those that other components keep.
     pub(super) fn counts(&self) -> TierCounts {
-        *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.counts)
     }
 
     /// Counts a request that the hot store did not answer, and logs the first of consecutive failures.

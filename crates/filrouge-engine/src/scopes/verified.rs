@@ -1,7 +1,7 @@
 //! Remembers which sessions the ledger has shown to which viewers in this process. While the ledger does not answer, a
 //! viewer may be shown only a session that it was shown before.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use filrouge_store::command::{Scope, SessionToken, Viewer};
 use filrouge_store::hot::{HistoryVersion, HotKey};
@@ -11,6 +11,7 @@ use quick_cache::unsync::Cache;
 
 use super::TieredLedger;
 use super::recent::is_ledger_outage;
+use crate::shared::lock;
 
 /// The maximum number of sessions that are remembered.
 const SESSIONS_MAX: usize = 16_384;
@@ -42,15 +43,11 @@ impl ShownSessions {
         Self(Mutex::new(Cache::new(SESSIONS_MAX)))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Cache<HotKey, Vec<ShownViewer>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Records that the ledger has shown the session to the scope's viewer, at the version `shown`. If that is
     /// newer than what another remembered viewer was shown, that viewer's version becomes this one too if the viewer has
     /// permanent access; otherwise the viewer is forgotten. So no caller is shown an older history from then on.
     pub(super) fn record_shown(&self, key: HotKey, scope: &Scope, shown: ShownVersion) {
-        let mut sessions = self.lock();
+        let mut sessions = lock(&self.0);
         let mut viewers = sessions
             .remove(&key)
             .map(|(_, viewers)| viewers)
@@ -86,7 +83,7 @@ impl ShownSessions {
 
     /// The version of the session that the scope's viewer was shown; `None` if no version is remembered.
     pub(super) fn shown_to(&self, key: &HotKey, scope: &Scope) -> Option<ShownVersion> {
-        let sessions = self.lock();
+        let sessions = lock(&self.0);
         sessions
             .get(key)?
             .iter()
@@ -96,12 +93,12 @@ impl ShownSessions {
 
     /// Whether the session is remembered for any viewer.
     pub(super) fn contains(&self, key: &HotKey) -> bool {
-        self.lock().contains_key(key)
+        lock(&self.0).contains_key(key)
     }
 
     /// Forgets a session whose visibility or contents have changed.
     pub(super) fn forget(&self, key: &HotKey) {
-        self.lock().remove(key);
+        lock(&self.0).remove(key);
     }
 }
 
@@ -124,24 +121,19 @@ impl TieredLedger {
         // existed (P6).
         let was_shown =
             scope.viewer == Viewer::Operator || self.shown_sessions.shown_to(&key, scope).is_some();
+        let subject = QuerySubject::Session(scope, session);
         if !was_shown || !self.shown_sessions.contains(&key) {
-            return self
-                .ledger
-                .inspect(QuerySubject::Session(scope, session), query)
-                .await;
+            return self.ledger.inspect(subject, query).await;
         }
         let shown = Arc::new(Mutex::new(None));
         let (head_slot, viewer, id) = (shown.clone(), scope.clone(), session.clone());
         let query_with_head: SnapshotQuery = Box::new(move |snapshot| {
             let head = ShownVersion::read(snapshot, &viewer, &id);
-            *head_slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(head);
+            *lock(&head_slot) = Some(head);
             query(snapshot);
         });
-        let answered = self
-            .ledger
-            .inspect(QuerySubject::Session(scope, session), query_with_head)
-            .await;
-        let head = shown.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let answered = self.ledger.inspect(subject, query_with_head).await;
+        let head = lock(&shown).take();
         match head {
             Some(Ok(head)) => self.shown_sessions.record_shown(key, scope, head),
             Some(Err(failure)) if !is_ledger_outage(&failure) => {

@@ -2,10 +2,8 @@
 //! which the credential would begin, `after` the end of its anchor (see `scan.rs`).
 
 use super::read::{Alphabet, Text, decode};
-use super::shape::Shape;
-use super::verdict::{
-    CredentialTail, Verdict, is_placeholder, run_of_at_least, run_of_exactly, undecided_if,
-};
+use super::shape::{Shape, at_least, exactly};
+use super::verdict::{CredentialTail, Verdict, is_placeholder, judge_run, undecided_if};
 
 /// The minimum number of characters after the prefix of an `sk-` key, for which vendors document no length.
 const KEY_CHARS_MIN: usize = 20;
@@ -70,12 +68,13 @@ fn dashed_key(text: Text<'_>, start: usize, at: usize, shape: Shape) -> Verdict 
     if run.count >= KEY_CHARS_MIN && has_placeholder_word {
         return Verdict::NoCredential;
     }
-    run_of_at_least(text, start, at, KEY_CHARS_MIN, Alphabet::Url, shape)
+    let rule = at_least(shape, Alphabet::Url, KEY_CHARS_MIN);
+    judge_run(text, start, at, &rule)
 }
 
 /// A Slack token: a run of at least `min` characters, of which the first 40 contain at least six digits, as Slack's
 /// ids do.
-pub(super) fn slack_token(text: Text<'_>, start: usize, at: usize, min: usize) -> Verdict {
+fn slack_token(text: Text<'_>, start: usize, at: usize, min: usize) -> Verdict {
     const EXAMINED_MAX: usize = 40;
     let run = text.run(at, Alphabet::Url, EXAMINED_MAX);
     if run.may_grow {
@@ -89,6 +88,11 @@ pub(super) fn slack_token(text: Text<'_>, start: usize, at: usize, min: usize) -
     }
     let tail = CredentialTail::Run(Alphabet::Url);
     Verdict::with_tail(text, Shape::SlackToken, start, run.end, tail)
+}
+
+/// `xapp-` and a token.
+pub(super) fn slack_app(text: Text<'_>, start: usize, after: usize) -> Verdict {
+    slack_token(text, start, after, 32)
 }
 
 pub(super) fn slack(text: Text<'_>, start: usize, after: usize) -> Verdict {
@@ -105,7 +109,7 @@ pub(super) fn slack(text: Text<'_>, start: usize, after: usize) -> Verdict {
 }
 
 /// The path after `https://hooks.slack.com`.
-pub(super) fn slack_webhook(text: Text<'_>, after: usize) -> Verdict {
+pub(super) fn slack_webhook(text: Text<'_>, _at: usize, after: usize) -> Verdict {
     /// `services/T…/B…/` and a secret of 24 characters.
     const PATH_CHARS_MIN: usize = 40;
     let path = text.run(after, Alphabet::Base64, PATH_CHARS_MIN);
@@ -123,14 +127,10 @@ pub(super) fn slack_webhook(text: Text<'_>, after: usize) -> Verdict {
     {
         return Verdict::NoCredential;
     }
-    let start = after + bytes_of_symbols(text, after, symbols.len() - ids.len());
+    // Symbols may take several bytes: they may be escaped.
+    let prefix = text.run(after, Alphabet::Base64, symbols.len() - ids.len());
     let tail = CredentialTail::Run(Alphabet::Base64);
-    Verdict::with_tail(text, Shape::SlackWebhook, start, path.end, tail)
-}
-
-/// The number of bytes that this many symbols from `at` on take, with their escapes.
-fn bytes_of_symbols(text: Text<'_>, at: usize, symbols: usize) -> usize {
-    text.run(at, Alphabet::Base64, symbols).end - at
+    Verdict::with_tail(text, Shape::SlackWebhook, prefix.end, path.end, tail)
 }
 
 /// `SG.`, 22 characters, a dot, 43 characters.
@@ -142,18 +142,12 @@ pub(super) fn sendgrid(text: Text<'_>, start: usize, after: usize) -> Verdict {
     if id.count != 22 || text.get(id.end) != Some(b'.') {
         return Verdict::NoCredential;
     }
-    run_of_exactly(
-        text,
-        start,
-        id.end + 1,
-        43,
-        Alphabet::Url,
-        Shape::SendgridKey,
-    )
+    let rule = exactly(Shape::SendgridKey, Alphabet::Url, 43);
+    judge_run(text, start, id.end + 1, &rule)
 }
 
 /// A bot's number, `:AA`, and 33 more characters.
-pub(super) fn telegram(text: Text<'_>, colon: usize) -> Verdict {
+pub(super) fn telegram(text: Text<'_>, colon: usize, _after: usize) -> Verdict {
     let start = text.run_start(colon, Alphabet::Hex, 12);
     let number = &text.bytes[start..colon];
     let is_number = (8..=10).contains(&number.len()) && number.iter().all(u8::is_ascii_digit);
@@ -162,14 +156,8 @@ pub(super) fn telegram(text: Text<'_>, colon: usize) -> Verdict {
     if !is_number || !(text.can_begin_at(start) || in_bot_url) {
         return Verdict::NoCredential;
     }
-    run_of_exactly(
-        text,
-        start,
-        colon + 1,
-        35,
-        Alphabet::Url,
-        Shape::TelegramToken,
-    )
+    let rule = exactly(Shape::TelegramToken, Alphabet::Url, 35);
+    judge_run(text, start, colon + 1, &rule)
 }
 
 /// A user's number in base64, a dot, a time, a dot, a signature; `dot` is the position of the first dot.
@@ -194,21 +182,16 @@ pub(super) fn discord(text: Text<'_>, dot: usize) -> Verdict {
     if time.count != 6 || text.get(time.end) != Some(b'.') || !is_number {
         return Verdict::NoCredential;
     }
-    run_of_at_least(
-        text,
-        start,
-        time.end + 1,
-        27,
-        Alphabet::Url,
-        Shape::DiscordToken,
-    )
+    let rule = at_least(Shape::DiscordToken, Alphabet::Url, 27);
+    judge_run(text, start, time.end + 1, &rule)
 }
 
 /// `SK` and 32 hexadecimal digits; `k` is the position of the `K`.
 pub(super) fn twilio(text: Text<'_>, k: usize) -> Verdict {
     match k.checked_sub(1) {
         Some(start) if text.bytes[start] == b'S' && text.can_begin_at(start) => {
-            run_of_exactly(text, start, k + 1, 32, Alphabet::Hex, Shape::TwilioKey)
+            let rule = exactly(Shape::TwilioKey, Alphabet::Hex, 32);
+            judge_run(text, start, k + 1, &rule)
         }
         _ => Verdict::NoCredential,
     }
@@ -220,16 +203,10 @@ pub(super) fn filrouge(text: Text<'_>, start: usize, after: usize) -> Verdict {
     if id.count < 12 {
         return undecided_if(id.may_grow, start);
     }
+    let rule = exactly(Shape::FilrougeKey, Alphabet::Alnum, 43);
     match text.literal_at(id.end, b"_") {
         None => Verdict::Undecided(start),
         Some(false) => Verdict::NoCredential,
-        Some(true) => run_of_exactly(
-            text,
-            start,
-            id.end + 1,
-            43,
-            Alphabet::Alnum,
-            Shape::FilrougeKey,
-        ),
+        Some(true) => judge_run(text, start, id.end + 1, &rule),
     }
 }

@@ -97,7 +97,7 @@ pub(super) fn basic(text: Text<'_>, at: usize, after: usize) -> Verdict {
 }
 
 /// An AWS secret key: 40 characters after a name such as `aws_secret_access_key`.
-pub(super) fn aws_secret(text: Text<'_>, after: usize) -> Verdict {
+pub(super) fn aws_secret(text: Text<'_>, _at: usize, after: usize) -> Verdict {
     const SEPARATORS_MAX: usize = 24;
     let separators = text.from(after).iter().take(SEPARATORS_MAX);
     let start = after
@@ -125,7 +125,7 @@ pub(super) fn aws_secret(text: Text<'_>, after: usize) -> Verdict {
 }
 
 /// The key in an Azure connection string, 32 or 64 bytes in base64; `start` is the position after `AccountKey=`.
-pub(super) fn storage_key(text: Text<'_>, start: usize) -> Verdict {
+pub(super) fn storage_key(text: Text<'_>, _at: usize, start: usize) -> Verdict {
     const CHARS_MIN: usize = 43;
     let run = text.run(start, Alphabet::Base64, CHARS_MIN);
     if run.count < CHARS_MIN {

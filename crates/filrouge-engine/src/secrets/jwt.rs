@@ -19,7 +19,7 @@ struct Header {
 }
 
 /// The verdict on a text from `start`, where `eyJ` is: the beginning of a JSON object in base64url.
-pub(super) fn judge(text: Text<'_>, start: usize) -> Verdict {
+pub(super) fn judge(text: Text<'_>, start: usize, _after: usize) -> Verdict {
     let header = text.run(start, Alphabet::Url, HEADER_MAX);
     if header.may_grow || text.may_arrive(header.end) {
         return Verdict::Undecided(start);
@@ -35,11 +35,6 @@ pub(super) fn judge(text: Text<'_>, start: usize) -> Verdict {
     if payload.count < PAYLOAD_MIN {
         return undecided_if(payload.may_grow, start);
     }
-    Verdict::with_tail(
-        text,
-        Shape::Jwt,
-        start,
-        payload.end,
-        CredentialTail::Run(Alphabet::Dotted),
-    )
+    let tail = CredentialTail::Run(Alphabet::Dotted);
+    Verdict::with_tail(text, Shape::Jwt, start, payload.end, tail)
 }

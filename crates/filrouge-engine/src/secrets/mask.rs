@@ -30,27 +30,21 @@ pub struct Masked {
 }
 
 impl Masked {
-    pub(super) fn add(&mut self, shape: Shape) {
-        self.add_many(shape, 1);
-    }
-
-    pub(super) fn add_many(&mut self, shape: Shape, count: u64) {
-        if count > 0 {
-            self.count += count;
-            *self.by_shape.entry(shape).or_default() += count;
-        }
+    pub(super) fn add(&mut self, shape: Shape, count: u64) {
+        self.count += count;
+        *self.by_shape.entry(shape).or_default() += count;
     }
 
     /// Adds the counts of `other`.
     pub(crate) fn join(&mut self, other: &Self) {
         for (shape, count) in &other.by_shape {
-            self.add_many(*shape, *count);
+            self.add(*shape, *count);
         }
     }
 
     /// The names of the shapes that were masked, each with its count.
     pub fn by_shape(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        self.by_shape.iter().map(|(s, n)| (s.name(), *n))
+        self.by_shape.iter().map(|(s, n)| (s.as_str(), *n))
     }
 }
 
@@ -84,8 +78,8 @@ pub(super) fn replace(
     for found in matches {
         // A match begins and ends at character boundaries, because it consists of ASCII or is enclosed in ASCII.
         output.push_str(text.get(copied..found.start).unwrap_or_default());
-        output.push_str(found.shape.mask());
-        counts.add(found.shape);
+        output.push_str(&found.shape.mask());
+        counts.add(found.shape, 1);
         copied = found.end;
     }
     output.push_str(text.get(copied..).unwrap_or_default());

@@ -71,13 +71,8 @@ pub(super) fn judge(text: Text<'_>, start: usize, after: usize) -> Verdict {
             return Verdict::Undecided(start);
         }
         if line.count >= FIRST_LINE_MIN {
-            return Verdict::with_tail(
-                text,
-                Shape::PrivateKey,
-                start,
-                line.end,
-                CredentialTail::Pem,
-            );
+            let tail = CredentialTail::Pem;
+            return Verdict::with_tail(text, Shape::PrivateKey, start, line.end, tail);
         }
         let Some(end) = header_word(text, begin) else {
             return Verdict::Undecided(start);

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use filrouge_types::{SessionId, TenantId, Timestamp, TurnId};
 
 use super::turn::TurnSecrets;
+use crate::shared::lock;
 
 /// The maximum number of turns whose secrets are kept.
 const TURNS_MAX: usize = 10_000;
@@ -55,15 +56,9 @@ impl Entries {
     fn drop_unused(&mut self, now: Timestamp, time: Duration, applies: impl Fn(&Entry) -> bool) {
         let time = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
         let before = now.as_micros().saturating_sub(time);
-        let unused: Vec<TurnId> = self
-            .turns
-            .iter()
-            .filter(|(_, e)| applies(e) && e.last_used.as_micros() < before)
-            .map(|(turn, _)| *turn)
-            .collect();
-        for turn in unused {
-            self.remove(turn);
-        }
+        let is_unused = |e: &Entry| applies(e) && e.last_used.as_micros() < before;
+        let unused = self.turns.extract_if(|_, entry| is_unused(entry));
+        self.bytes -= unused.map(|(_, e)| e.secrets.memory()).sum::<usize>();
     }
 
     /// The entry to evict first, and whether its turn has closed: the longest unused of closed turns, or else of open
@@ -76,11 +71,6 @@ impl Entries {
 }
 
 impl Registry {
-    fn lock(&self) -> MutexGuard<'_, Entries> {
-        // A panic leaves the map consistent: each change is complete before anything can fail.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a turn's secrets. If there is no room, evicts other entries. [`Self::lost`] counts evicted entries of open
     /// turns, and values of this turn that cannot be masked.
     pub(crate) fn insert(
@@ -94,7 +84,7 @@ impl Registry {
             self.lost.fetch_add(lost, Ordering::Relaxed);
             tracing::warn!(turn_id = %turn, lost, "values of runtime_context are too long or too many to be masked");
         }
-        let mut entries = self.lock();
+        let mut entries = lock(&self.entries);
         entries.remove(turn);
         let memory = secrets.memory();
         while entries.turns.len() >= TURNS_MAX || entries.bytes + memory > BYTES_MAX {
@@ -120,7 +110,7 @@ impl Registry {
 
     /// The secrets of an open turn.
     pub(crate) fn secrets_of_turn(&self, turn: TurnId, now: Timestamp) -> Option<Arc<TurnSecrets>> {
-        let mut entries = self.lock();
+        let mut entries = lock(&self.entries);
         let entry = entries.turns.get_mut(&turn).filter(|e| !e.closed)?;
         entry.last_used = now;
         Some(entry.secrets.clone())
@@ -133,7 +123,7 @@ impl Registry {
         session: &SessionId,
         now: Timestamp,
     ) -> Vec<Arc<TurnSecrets>> {
-        let mut entries = self.lock();
+        let mut entries = lock(&self.entries);
         entries.drop_unused(now, KEPT_AFTER_CLOSE, |entry| entry.closed);
         let entries = entries.turns.values();
         entries
@@ -145,7 +135,7 @@ impl Registry {
     /// Marks a turn as closed: [`Self::secrets_of_turn`] no longer returns its secrets; [`Self::secrets_of_session`]
     /// does for [`KEPT_AFTER_CLOSE`].
     pub(crate) fn mark_closed(&self, turn: TurnId, now: Timestamp) {
-        let mut entries = self.lock();
+        let mut entries = lock(&self.entries);
         if let Some(entry) = entries.turns.get_mut(&turn) {
             (entry.closed, entry.last_used) = (true, now);
         }
@@ -154,7 +144,7 @@ impl Registry {
     /// Drops entries that were not used within `timeout`, or within [`KEPT_AFTER_CLOSE`] if their turn has closed. The
     /// sweep calls it.
     pub(crate) fn expire(&self, now: Timestamp, timeout: Duration) {
-        let mut entries = self.lock();
+        let mut entries = lock(&self.entries);
         entries.drop_unused(now, KEPT_AFTER_CLOSE.min(timeout), |entry| entry.closed);
         entries.drop_unused(now, timeout, |_| true);
     }

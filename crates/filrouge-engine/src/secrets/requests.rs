@@ -8,8 +8,8 @@ use filrouge_types::{
 };
 
 use super::mask::{CredentialPolicy, Masked};
+use super::mask_json;
 use super::turn::TurnSecrets;
-use super::{mask_json, registry::Registry};
 use crate::core::Core;
 use crate::requests::{ErrorBody, FinalizeTurn, StartTurn};
 use crate::validate::{ValidatedItem, arguments};
@@ -30,11 +30,6 @@ impl Core {
     #[must_use]
     pub fn secrets_of(&self, turn: TurnId) -> Option<Arc<TurnSecrets>> {
         self.secrets.secrets_of_turn(turn, self.clock.now())
-    }
-
-    /// The registry of secrets from the `runtime_context` of open turns.
-    pub(crate) const fn secrets(&self) -> &Registry {
-        &self.secrets
     }
 
     /// The secrets of a turn that is about to start: the values of `context` that do not occur in the allow-listed

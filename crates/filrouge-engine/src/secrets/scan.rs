@@ -8,10 +8,11 @@ use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, Input, MatchKind};
 
+use super::anchors::{ANCHORS, Rule};
+use super::compound;
 use super::read::Text;
-use super::shape::{ANCHORS, Rule, SIMPLE_RULES, SimpleRule};
-use super::verdict::{CredentialMatch, Verdict, run_of_at_least, run_of_exactly};
-use super::{compound, header, jwt, pem};
+use super::shape::{SIMPLE_RULES, SimpleRule};
+use super::verdict::{CredentialMatch, Verdict, judge_run};
 
 /// The maximum number of bytes after an anchor that are read for its verdict.
 pub(super) const LOOK_AHEAD: usize = 3072;
@@ -49,26 +50,9 @@ fn for_each_verdict(text: Text<'_>, mut handle: impl FnMut(Verdict)) {
 fn judge(text: Text<'_>, at: usize, length: usize, rule: Rule) -> Verdict {
     let after = at + length;
     match rule {
-        Rule::Sk | Rule::Slack | Rule::SlackApp | Rule::SendGrid | Rule::Filrouge | Rule::Jwt
-            if !text.can_begin_at(at) =>
-        {
-            Verdict::NoCredential
-        }
         Rule::Simple(index) => simple(text, at, after, &SIMPLE_RULES[index]),
-        Rule::Sk => compound::sk(text, at, after),
-        Rule::Slack => compound::slack(text, at, after),
-        Rule::SlackApp => compound::slack_token(text, at, after, 32),
-        Rule::SlackWebhook => compound::slack_webhook(text, after),
-        Rule::SendGrid => compound::sendgrid(text, at, after),
-        Rule::Telegram => compound::telegram(text, at),
-        Rule::Filrouge => compound::filrouge(text, at, after),
-        Rule::AwsSecret => header::aws_secret(text, after),
-        Rule::StorageKey => header::storage_key(text, after),
-        Rule::Bearer => header::bearer(text, at, after),
-        Rule::Basic => header::basic(text, at, after),
-        Rule::Url => header::url(text, at, after),
-        Rule::Jwt => jwt::judge(text, at),
-        Rule::Pem => pem::judge(text, at, after),
+        Rule::From(_) if !text.can_begin_at(at) => Verdict::NoCredential,
+        Rule::From(judge) | Rule::Around(judge) => judge(text, at, after),
     }
 }
 
@@ -81,10 +65,7 @@ fn simple(text: Text<'_>, at: usize, after: usize, rule: &SimpleRule) -> Verdict
     if !text.can_begin_at(start) || !rule.prefixes.is_empty() && !rule.prefixes.contains(&prefix) {
         return Verdict::NoCredential;
     }
-    if rule.max > rule.min {
-        return run_of_at_least(text, start, after, rule.min, rule.alphabet, rule.shape);
-    }
-    run_of_exactly(text, start, after, rule.min, rule.alphabet, rule.shape)
+    judge_run(text, start, after, rule)
 }
 
 /// The credentials in a complete text, in ascending order. They do not overlap.

@@ -91,8 +91,8 @@ impl MaskStream {
                 break;
             }
             out.push_str(self.text.get(self.done..found.start).unwrap_or_default());
-            out.push_str(found.shape.mask());
-            self.masked.add(found.shape);
+            out.push_str(&found.shape.mask());
+            self.masked.add(found.shape, 1);
             self.done = found.end;
             self.tail = found.tail;
         }

@@ -88,16 +88,16 @@ fn every_sample_is_masked_in_every_context() {
 #[test]
 fn every_shape_has_a_sample() {
     let named: std::collections::BTreeSet<&str> = SAMPLES.iter().map(|s| s.name).collect();
-    let shapes = shape::Shape::ALL.iter().map(|s| s.name());
+    let shapes = shape::Shape::ALL.iter().map(|s| s.as_str());
     let expected = shapes.filter(|name| *name != "runtime_context").collect();
     assert_eq!(named, expected);
 }
 
 #[test]
 fn no_anchor_is_a_prefix_of_another() {
-    for (n, (anchor, _)) in shape::ANCHORS.iter().enumerate() {
+    for (n, (anchor, _)) in anchors::ANCHORS.iter().enumerate() {
         assert!(anchor.len() >= 3 && anchor.is_ascii());
-        for (other, _) in &shape::ANCHORS[n + 1..] {
+        for (other, _) in &anchors::ANCHORS[n + 1..] {
             assert!(!anchor.starts_with(other) && !other.starts_with(anchor));
         }
     }

@@ -234,8 +234,8 @@ fn mask_matches(
             continue;
         }
         out.push_str(&text[done..hit.start()]);
-        out.push_str(Shape::RuntimeContext.mask());
-        counts.add(Shape::RuntimeContext);
+        out.push_str(&Shape::RuntimeContext.mask());
+        counts.add(Shape::RuntimeContext, 1);
         (done, at) = (hit.end(), hit.end());
     }
     if done == 0 {
@@ -280,8 +280,8 @@ impl SecretStream {
             && hit.start() < safe_end
         {
             out.push_str(&self.text[done..hit.start()]);
-            out.push_str(Shape::RuntimeContext.mask());
-            self.masked.add(Shape::RuntimeContext);
+            out.push_str(&Shape::RuntimeContext.mask());
+            self.masked.add(Shape::RuntimeContext, 1);
             done = hit.end();
             safe_end = done + secrets.undecided_from(&self.text[done..]);
         }

@@ -2,7 +2,7 @@
 
 use super::pem;
 use super::read::{Alphabet, Text};
-use super::shape::Shape;
+use super::shape::{Shape, SimpleRule};
 
 /// A credential in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,48 +75,31 @@ impl Verdict {
     }
 }
 
-/// The verdict on a credential from `start` whose run at `at` must have at least `min` symbols.
-pub(super) fn run_of_at_least(
-    text: Text<'_>,
-    start: usize,
-    at: usize,
-    min: usize,
-    alphabet: Alphabet,
-    shape: Shape,
-) -> Verdict {
-    let run = text.run(at, alphabet, min);
-    if run.count < min {
+/// The verdict on a credential from `start` whose run at `at` must have the number of symbols that `rule` gives. If that
+/// number is exact, no letter, digit or `_` may follow.
+pub(super) fn judge_run(text: Text<'_>, start: usize, at: usize, rule: &SimpleRule) -> Verdict {
+    let run = text.run(at, rule.alphabet, rule.min);
+    if run.count < rule.min {
         return undecided_if(run.may_grow, start);
+    }
+    let is_exact = rule.max == rule.min;
+    if is_exact {
+        let more = text.run(run.end, rule.alphabet, 1);
+        if more.may_grow {
+            return Verdict::Undecided(start);
+        }
+        if more.count > 0 || text.get(run.end).is_some_and(super::read::is_word_byte) {
+            return Verdict::NoCredential;
+        }
     }
     if is_placeholder(&text.bytes[at..run.end]) {
         return Verdict::NoCredential;
     }
-    Verdict::with_tail(text, shape, start, run.end, CredentialTail::Run(alphabet))
-}
-
-/// The verdict on a credential from `start` whose run at `at` must have exactly `count` symbols, with no letter, digit
-/// or `_` after it.
-pub(super) fn run_of_exactly(
-    text: Text<'_>,
-    start: usize,
-    at: usize,
-    count: usize,
-    alphabet: Alphabet,
-    shape: Shape,
-) -> Verdict {
-    let run = text.run(at, alphabet, count);
-    if run.count < count {
-        return undecided_if(run.may_grow, start);
+    if is_exact {
+        return Verdict::complete(rule.shape, start, run.end);
     }
-    let more = text.run(run.end, alphabet, 1);
-    if more.may_grow {
-        return Verdict::Undecided(start);
-    }
-    let continues = more.count > 0 || text.get(run.end).is_some_and(super::read::is_word_byte);
-    if continues || is_placeholder(&text.bytes[at..run.end]) {
-        return Verdict::NoCredential;
-    }
-    Verdict::complete(shape, start, run.end)
+    let tail = CredentialTail::Run(rule.alphabet);
+    Verdict::with_tail(text, rule.shape, start, run.end, tail)
 }
 
 /// The verdict on a text that is too short: undecided if it may become longer.

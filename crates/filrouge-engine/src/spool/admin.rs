@@ -14,17 +14,18 @@ use super::folder::{DeadLetter, Entry, Folder, folders, read_contents};
 use super::frame::{EntryInfo, Seal};
 
 /// Whether a listed write still waits for the ledger.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ListedState {
     /// It waits for the ledger.
+    #[default]
     Queued,
     /// The ledger has refused it.
     Dead,
 }
 
 /// A queued write or a dead letter in the list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct ListedWrite {
     /// The id: the folder's name, a colon and the number in the folder. The number is `?` for an unreadable piece that
     /// has no dead letter yet.
@@ -272,10 +273,6 @@ fn listed_write(id: String, state: ListedState, info: Option<&EntryInfo>) -> Lis
         session: info.map(|p| p.session.clone()),
         what: info.map(|p| p.what.clone()),
         queued_at: info.map(|p| Timestamp::from_micros(p.at)),
-        code: None,
-        detail: None,
-        refused_at: None,
-        bytes: 0,
-        shown: None,
+        ..ListedWrite::default()
     }
 }

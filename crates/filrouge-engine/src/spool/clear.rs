@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use filrouge_store::CommittedWrite;
 use filrouge_store::command::{Command, Write};
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::Failure;
 use tracing::Instrument;
 
 use super::Core;
 use super::known::SessionKey;
 use super::local_session::unavailable;
+
+use crate::shared::internal;
 
 impl Core {
     /// Runs a redaction, an erasure or a link in the ledger. After a redaction or an erasure, also deletes the contents
@@ -34,12 +36,7 @@ impl Core {
         // A separate task deletes the contents even if the caller disconnects.
         let write = async move { core.write_and_delete(key, command).await };
         let written = tokio::spawn(write.in_current_span()).await;
-        written.map_err(|e| {
-            Failure::new(
-                ErrorCode::Internal,
-                format!("the task of a write ended early: {e}"),
-            )
-        })?
+        written.map_err(|e| internal(format!("the task of a write ended early: {e}")))?
     }
 
     async fn write_and_delete(

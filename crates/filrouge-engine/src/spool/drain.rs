@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_store::command::{Command, Outcome};
-use filrouge_store::{CommittedWrite, Ledger};
+use filrouge_store::{CommittedWrite, Lane, Ledger};
 use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::{Mutex, Semaphore, watch};
 use tokio::task::JoinSet;
@@ -41,10 +41,7 @@ struct Drain {
 }
 
 /// The time of the next probe of an unavailable ledger, and the pause after that probe.
-struct ProbeSchedule {
-    next: Instant,
-    pause: Duration,
-}
+type ProbeSchedule = (Instant, Duration);
 
 /// Runs one task for each session with queued writes until `stop` becomes true; then each task finishes the write that
 /// it is sending, and ends.
@@ -53,10 +50,7 @@ pub(super) async fn run(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
         core: core.clone(),
         stop: stop.clone(),
         permits: Semaphore::new(CONCURRENT_SESSIONS_MAX),
-        probing: Mutex::new(ProbeSchedule {
-            next: Instant::now(),
-            pause: core.options.pause.0,
-        }),
+        probing: Mutex::new((Instant::now(), core.options.pause.0)),
     });
     let (mut tasks, mut draining) = (JoinSet::new(), HashMap::new());
     while !*stop.borrow_and_update() {
@@ -130,29 +124,26 @@ impl Drain {
         }
         let (first_pause, longest_pause) = core.options.pause;
         let mut probing = self.probing.lock().await;
-        if probing.next + longest_pause < Instant::now() {
-            probing.pause = first_pause;
+        let (next, pause) = &mut *probing;
+        if *next + longest_pause < Instant::now() {
+            *pause = first_pause;
         }
         tokio::select! {
-            () = tokio::time::sleep_until(probing.next) => {}
+            () = tokio::time::sleep_until(*next) => {}
             () = core.up.notified() => {}
         }
         if !core.state().is_ledger_unavailable() {
             return true;
         }
         let ledger_answers = core.ledger_answers().await;
-        probing.next = Instant::now() + probing.pause;
-        probing.pause = (probing.pause * 2).min(longest_pause);
+        *next = Instant::now() + *pause;
+        *pause = (*pause * 2).min(longest_pause);
         ledger_answers
     }
 }
 
-/// The first entry of a session's queue, which is drained next.
-struct FirstEntry {
-    folder: usize,
-    entry: Arc<Entry>,
-    attempt: Option<Attempt>,
-}
+/// The first entry of a session's queue, which is drained next: its folder, the entry, and its first attempt.
+type FirstEntry = (usize, Arc<Entry>, Option<Attempt>);
 
 /// The ledger's answer to an entry.
 pub(super) struct DrainResult {
@@ -163,8 +154,8 @@ pub(super) struct DrainResult {
 
 /// Drains the first entry of a session. Returns whether the entry has left the queue.
 async fn drain_entry(core: &Arc<Core>, key: &SessionKey, first: FirstEntry) -> bool {
-    let (folder, entry) = (first.folder, first.entry.clone());
-    let result = core.send_entry(key, first).await;
+    let (folder, entry, attempt) = first;
+    let result = core.send_entry(key, &entry, attempt).await;
     match &result.answer {
         Err(failure) if failure.code == ErrorCode::StoreUnavailable => {
             // Only this write failed if the ledger answers a probe.
@@ -200,16 +191,16 @@ impl Core {
     fn first_entry(&self, key: &SessionKey) -> Option<FirstEntry> {
         let mut state = self.state();
         let first = state.queues.get_mut(key)?.front_mut()?;
-        Some(FirstEntry {
-            folder: first.folder,
-            entry: first.entry.clone(),
-            attempt: first.attempt.take(),
-        })
+        Some((first.folder, first.entry.clone(), first.attempt.take()))
     }
 
     /// Sends an entry to the ledger.
-    async fn send_entry(&self, key: &SessionKey, first: FirstEntry) -> DrainResult {
-        let entry = &first.entry;
+    async fn send_entry(
+        &self,
+        key: &SessionKey,
+        entry: &Entry,
+        attempt: Option<Attempt>,
+    ) -> DrainResult {
         let command = match Command::decode(&entry.body, self.entropy.as_ref()) {
             Ok(command) => command,
             Err(failure) => {
@@ -219,7 +210,7 @@ impl Core {
                 };
             }
         };
-        let first_attempt = match first.attempt {
+        let first_attempt = match attempt {
             // `None` if the attempt does not end in time, or its task has panicked.
             Some(attempt) => {
                 let ended = tokio::time::timeout(ATTEMPT_TIMEOUT, attempt).await;
@@ -247,7 +238,8 @@ impl Core {
     /// Whether the ledger answers a small query in time. A failure other than `store_unavailable` is an answer as well.
     pub(super) async fn ledger_answers(&self) -> bool {
         let inner: &dyn Ledger = self.inner.as_ref();
-        let probe = inner.query_reserved(|snapshot| snapshot.view.newest_log().map(|_| ()));
+        let probe =
+            inner.query_reserved(|snapshot| snapshot.view.newest_log(Lane::FIRST).map(|_| ()));
         match tokio::time::timeout(self.options.after * PROBE_TIMEOUT_FACTOR, probe).await {
             Ok(Err(failure)) => failure.code != ErrorCode::StoreUnavailable,
             Ok(Ok(())) => true,

@@ -25,12 +25,8 @@ pub(super) struct Files {
     pub(super) folders: Vec<Option<Folder>>,
 }
 
-/// The contents of the folders when they were opened.
-pub(super) struct Recovered {
-    folders: Vec<FolderContents>,
-    /// The number of folders that could not be used.
-    unusable: u64,
-}
+/// The contents of the folders when they were opened, and the number of folders that could not be used.
+pub(super) type Recovered = (Vec<FolderContents>, u64);
 
 impl Files {
     pub(super) fn open(
@@ -45,7 +41,13 @@ impl Files {
         let mut acquired = Vec::new();
         let mut unusable = 0;
         for path in folders(&directory)? {
-            match open_existing(&path, &seal, clock.now()) {
+            let opened = Folder::open(&path, &seal).and_then(|mut opened| {
+                if let Some((folder, contents)) = &mut opened {
+                    convert_unreadable(folder, contents, clock.now())?;
+                }
+                Ok(opened)
+            });
+            match opened {
                 Ok(folder) => acquired.extend(folder),
                 // The folder may hold writes, so it is left for an operator to repair.
                 Err(error) => {
@@ -60,19 +62,11 @@ impl Files {
             Some(own_folder) => own_folder,
             None => create_folder(&directory, &seal, entropy)?,
         };
-        let mut files = Self {
-            folders: Vec::new(),
-        };
-        let mut recovered = Vec::new();
-        for (folder, contents) in std::iter::once(own_folder).chain(acquired) {
-            files.folders.push(Some(folder));
-            recovered.push(contents);
-        }
-        let recovered = Recovered {
-            folders: recovered,
-            unusable,
-        };
-        Ok((files, recovered))
+        let all = std::iter::once(own_folder).chain(acquired);
+        let (folders, recovered) = all
+            .map(|(folder, contents)| (Some(folder), contents))
+            .unzip();
+        Ok((Self { folders }, (recovered, unusable)))
     }
 
     pub(super) fn own_folder(&mut self) -> Result<&mut Folder, Failure> {
@@ -98,20 +92,6 @@ fn create_folder(
         }
     }
     Err(io::Error::other("other processes lock every new folder"))
-}
-
-/// Opens an existing folder, and turns its unreadable pieces into dead letters. `None` if another process has locked
-/// it.
-fn open_existing(
-    path: &Path,
-    seal: &Seal,
-    now: Timestamp,
-) -> io::Result<Option<(Folder, FolderContents)>> {
-    let Some((mut folder, mut contents)) = Folder::open(path, seal)? else {
-        return Ok(None);
-    };
-    convert_unreadable(&mut folder, &mut contents, now)?;
-    Ok(Some((folder, contents)))
 }
 
 /// Turns the unreadable pieces of `contents` into dead letters, and rewrites the files without them. A folder without
@@ -145,17 +125,13 @@ pub(super) fn convert_unreadable(
 
 impl Core {
     /// Queues the recovered entries, and restores from them the state that is needed to continue their sessions.
-    pub(super) fn recover(&self, recovered: Recovered) {
+    pub(super) fn recover(&self, (recovered, unusable): Recovered) {
         let mut state = self.state();
-        state.counts.unreadable += recovered.unusable;
-        let recovered = recovered.folders;
+        state.counts.unreadable += unusable;
         // The folder of this process, index 0, has the newest entries, so it comes last.
-        let order = (1..recovered.len()).chain(std::iter::once(0));
-        let mut recovered: Vec<_> = recovered.into_iter().map(Some).collect();
-        for folder in order {
-            let Some(contents) = recovered.get_mut(folder).and_then(Option::take) else {
-                continue;
-            };
+        let mut recovered: Vec<_> = recovered.into_iter().enumerate().collect();
+        recovered.rotate_left(1);
+        for (folder, contents) in recovered {
             state.counts.unreadable += contents.unreadable.len() as u64;
             let letters = contents.dead.iter();
             state

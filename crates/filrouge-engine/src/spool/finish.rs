@@ -221,13 +221,8 @@ impl Core {
 
 /// Whether an accepted entry must not be sent to the ledger again: a lease, or a checkpoint without seq.
 fn must_not_be_resent(entry: &Entry, result: &DrainResult) -> bool {
-    let has_no_seq =
-        |write: &Write| matches!(write, Write::PutCheckpoint(put) if put.seq.is_none());
-    entry.lease.is_some()
-        || result
-            .command
-            .as_ref()
-            .is_some_and(|c| has_no_seq(&c.write))
+    let write = result.command.as_ref().map(|command| &command.write);
+    entry.lease.is_some() || matches!(write, Some(Write::PutCheckpoint(put)) if put.seq.is_none())
 }
 
 fn new_dead_letter(entry: &Entry, refusal: Refusal, failure: &Failure) -> DeadLetter {

@@ -293,6 +293,15 @@ impl Folder {
         &self.path
     }
 
+    /// The bytes of frames, each with its header and body.
+    fn frames<'a>(&self, frames: impl Iterator<Item = (Header, &'a [u8])>) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        for (header, body) in frames {
+            bytes.extend(self.seal.frame(&header, body)?);
+        }
+        Ok(bytes)
+    }
+
     /// Adds an entry to the queue file, and flushes it to disk.
     pub(super) fn append(&mut self, entry: &Entry) -> io::Result<()> {
         let frame = self.seal.frame(&entry.header(), &entry.body)?;
@@ -301,10 +310,10 @@ impl Folder {
 
     /// Marks entries done in this order, all or none. Without `sync`, a power failure may undo the marks.
     pub(super) fn mark_done(&mut self, ids: &[u64], sync: bool) -> io::Result<()> {
-        let mut frames = Vec::new();
-        for id in ids {
-            frames.extend(self.seal.frame(&Header::Done { id: *id }, &[])?);
-        }
+        let done = ids
+            .iter()
+            .map(|id| (Header::Done { id: *id }, b"".as_slice()));
+        let frames = self.frames(done)?;
         self.queue.append(&frames, sync)
     }
 
@@ -313,10 +322,7 @@ impl Folder {
         if letters.is_empty() {
             return Ok(());
         }
-        let mut frames = Vec::new();
-        for letter in letters {
-            frames.extend(self.seal.frame(&letter.header(), &letter.body)?);
-        }
+        let frames = self.frames(letters.iter().map(|l| (l.header(), &*l.body)))?;
         self.dead.append(&frames, true)?;
         let infos = letters.iter().filter_map(|letter| letter.info.as_ref());
         self.dead_ids.extend(infos.map(|info| info.id));
@@ -339,10 +345,7 @@ impl Folder {
         &mut self,
         entries: impl Iterator<Item = &'a Entry>,
     ) -> io::Result<()> {
-        let mut bytes = Vec::new();
-        for entry in entries {
-            bytes.extend(self.seal.frame(&entry.header(), &entry.body)?);
-        }
+        let bytes = self.frames(entries.map(|entry| (entry.header(), &*entry.body)))?;
         if bytes.is_empty() && self.queue.length == 0 {
             return Ok(());
         }
@@ -355,10 +358,7 @@ impl Folder {
         &mut self,
         dead: impl Iterator<Item = &'a DeadLetter>,
     ) -> io::Result<()> {
-        let mut bytes = Vec::new();
-        for dead in dead {
-            bytes.extend(self.seal.frame(&dead.header(), &dead.body)?);
-        }
+        let bytes = self.frames(dead.map(|dead| (dead.header(), &*dead.body)))?;
         self.dead = self.replace_file(DEAD, &bytes)?;
         Ok(())
     }

@@ -90,19 +90,12 @@ impl Seal {
     /// The frame of `header` and `body`.
     pub(super) fn frame(&self, header: &Header, body: &[u8]) -> std::io::Result<Vec<u8>> {
         let header = serde_json::to_vec(header)?;
-        let mut payload = Vec::with_capacity(4 + header.len() + body.len());
-        payload.extend_from_slice(&length_bytes(header.len())?);
-        payload.extend_from_slice(&header);
-        payload.extend_from_slice(body);
+        let payload = [&length_bytes(header.len())?[..], &header[..], body].concat();
         let key = self.keyring.active();
-        let mut frame = Vec::with_capacity(PREAMBLE_BYTES + payload.len());
-        frame.extend_from_slice(&MAGIC);
-        frame.extend_from_slice(&key.to_be_bytes());
-        frame.extend_from_slice(&length_bytes(payload.len())?);
         // `mac` returns `None` only for a key that is not in the ring; the active one is.
-        frame.extend_from_slice(&self.mac(key, &payload).unwrap_or_default());
-        frame.extend_from_slice(&payload);
-        Ok(frame)
+        let mac = self.mac(key, &payload).unwrap_or_default();
+        let (key, length) = (key.to_be_bytes(), length_bytes(payload.len())?);
+        Ok([&MAGIC[..], &key[..], &length[..], &mac[..], &payload[..]].concat())
     }
 
     /// Whether the unreadable rest of a file is one torn frame, which a crash left incomplete: a frame whose length
@@ -135,11 +128,10 @@ impl Seal {
         let Some(payload) = rest.get(..u32_at(preamble, 8) as usize) else {
             return ParsedFrame::Incomplete;
         };
-        let mut mac = [0; MAC_BYTES];
-        mac.copy_from_slice(&preamble[12..]);
         let is_authentic = self
             .mac(u32_at(preamble, 4), payload)
-            .is_some_and(|m| equal_macs(&m, &mac));
+            .zip(preamble.last_chunk::<MAC_BYTES>())
+            .is_some_and(|(m, mac)| equal_macs(&m, mac));
         match is_authentic.then(|| parse_payload(payload)).flatten() {
             Some((header, body)) => {
                 ParsedFrame::Frame(header, body.to_vec(), PREAMBLE_BYTES + payload.len())
@@ -151,9 +143,8 @@ impl Seal {
 
 /// The big-endian number at offset `at` of a frame's preamble.
 fn u32_at(preamble: &[u8], at: usize) -> u32 {
-    let mut bytes = [0; 4];
-    bytes.copy_from_slice(&preamble[at..at + 4]);
-    u32::from_be_bytes(bytes)
+    let bytes = preamble[at..].first_chunk::<4>().copied();
+    bytes.map_or(0, u32::from_be_bytes)
 }
 
 fn length_bytes(length: usize) -> std::io::Result<[u8; 4]> {

@@ -198,11 +198,8 @@ impl KnownSession {
 
     /// Keeps `checkpoint` unless the one that is kept covers more items.
     fn put_checkpoint(&mut self, checkpoint: &Checkpoint) {
-        if self
-            .checkpoint
-            .as_ref()
-            .is_none_or(|c| checkpoint.seq >= c.seq)
-        {
+        let current = self.checkpoint.as_ref();
+        if current.is_none_or(|current| checkpoint.seq >= current.seq) {
             self.checkpoint = Some(checkpoint.clone());
             if checkpoint.label.is_some() {
                 self.state = checkpoint.label.clone();

@@ -146,7 +146,7 @@ impl LocalSession {
             }
             _ => {}
         }
-        let before = self.rows.position().commit_no;
+        let before = self.rows.position();
         let applied = match (self.rows.apply(&command, at), &command.write) {
             (Err(failure), Write::Append(append)) if failure.code == ErrorCode::TurnNotFound => {
                 let id = append.turn_id;
@@ -156,7 +156,7 @@ impl LocalSession {
             }
             (applied, _) => applied,
         };
-        Ok((applied?, self.rows.position().commit_no != before))
+        Ok((applied?, self.rows.position() != before))
     }
 
     /// The answer to a write, and whether the write is new, so that it must be queued. Seqs and ordinals that the

@@ -17,6 +17,8 @@ use super::lease::spooled_lease;
 use super::local_session::{LocalSession, unavailable};
 use super::state::{Attempt, QueuedEntry, State};
 
+use crate::shared::internal;
+
 /// The kind of a write as one word, for the log marker `[CALL_JOURNAL_WARN]` and for lists of the spool's contents.
 fn kind_of(write: &Write) -> &'static str {
     match write {
@@ -46,9 +48,7 @@ pub(super) fn with_item_ids(command: Command, entropy: &dyn Entropy) -> Result<C
     let mut entries = append.batch.entries().to_vec();
     for (n, entry) in entries.iter_mut().enumerate() {
         let id = ItemId::new(format!("spool:{random}:{n}"));
-        let internal =
-            |e: filrouge_types::IdError| Failure::new(ErrorCode::Internal, e.to_string());
-        entry.item.item_id = Some(id.map_err(internal)?);
+        entry.item.item_id = Some(id.map_err(|e| internal(e.to_string()))?);
     }
     let append = Append {
         batch: Batch::pack(entries, entropy)?,
@@ -112,10 +112,8 @@ impl Core {
         let answer = tokio::task::spawn_blocking(move || {
             core.answer_and_persist(&session, command, attempt)
         });
-        let internal = |e: tokio::task::JoinError| {
-            Failure::new(ErrorCode::Internal, format!("the spool: {e}"))
-        };
-        let (outcome, is_new) = answer.await.map_err(internal)??;
+        let answer = answer.await;
+        let (outcome, is_new) = answer.map_err(|e| internal(format!("the spool: {e}")))??;
         if is_new {
             tracing::warn!(reason = %kind, tenant_id = %crate::calls::log_word(key.0.as_str()), call_id = %crate::calls::log_word(key.1.as_str()), "[CALL_JOURNAL_WARN] pg_down");
         }
@@ -136,7 +134,13 @@ impl Core {
         // The files are locked before the rules run, so that the order on disk is the order in which the rules accept
         // the writes.
         let mut files = self.files();
-        let answer = self.apply_rules(key, &command, now);
+        let answer = self
+            .local_session(&mut self.state(), key)
+            .and_then(|local| {
+                let unknown = || unavailable("the session is no longer known here");
+                let (local_session, known) = local.ok_or_else(unknown)?;
+                local_session.answer(&command, known, now)
+            });
         let persisted = match &answer {
             Ok((outcome, true)) => self.persist(&mut files, key, (command, now), outcome, attempt),
             _ => Ok(()),
@@ -180,19 +184,6 @@ impl Core {
             .local_sessions
             .get_mut(key)
             .map(|local_session| (local_session, known)))
-    }
-
-    fn apply_rules(
-        &self,
-        key: &SessionKey,
-        command: &Command,
-        now: Timestamp,
-    ) -> Result<(Outcome, bool), Failure> {
-        let mut state = self.state();
-        let (local_session, known) = self
-            .local_session(&mut state, key)?
-            .ok_or_else(|| unavailable("the session is no longer known here"))?;
-        local_session.answer(command, known, now)
     }
 
     fn persist(

@@ -34,13 +34,9 @@ enum Route {
     Queue,
 }
 
-/// The result of waiting for a first attempt.
-enum AttemptOutcome {
-    /// The caller gets this result: the ledger's answer, or a failure because the ledger stays slow.
-    Final(Box<Result<CommittedWrite, Failure>>),
-    /// The write is queued, for this reason: the ledger is unavailable, or slow with this write.
-    MustQueue(Failure),
-}
+/// The result of waiting for a first attempt. `Ok` is what the caller gets: the ledger's answer, or a failure because the
+/// ledger stays slow. `Err` is the reason why the write is queued: the ledger is unavailable, or slow with this write.
+type AttemptOutcome = Result<Result<CommittedWrite, Failure>, Failure>;
 
 /// The first attempt of a write, in its own task.
 struct FirstAttempt {
@@ -192,8 +188,8 @@ impl Core {
         let command = with_item_ids(command, self.entropy.as_ref())?;
         let mut first = self.spawn_first_attempt(key, &command);
         let failure = match self.await_first_attempt(key, &command, &mut first).await {
-            AttemptOutcome::Final(answer) => return *answer,
-            AttemptOutcome::MustQueue(failure) => failure,
+            Ok(answer) => return answer,
+            Err(failure) => failure,
         };
         // After this the drain, and not the task of the first attempt, handles the answer.
         first.is_queued.store(true, Ordering::SeqCst);
@@ -245,28 +241,28 @@ impl Core {
                     core.mark_down(&failure);
                 }
             });
-            return AttemptOutcome::MustQueue(self.no_answer_yet());
+            return Err(self.no_answer_yet());
         }
         let deadline = Instant::now() + DRAIN_TIMEOUT;
         while Instant::now() < deadline {
             if let Err(failure) = self.probe.check().await {
                 self.mark_down(&failure);
-                return AttemptOutcome::MustQueue(failure);
+                return Err(failure);
             }
             if let Some(answer) = first.answer(self.options.after).await {
                 return self.classify(answer);
             }
         }
-        AttemptOutcome::Final(Box::new(Err(self.no_answer_yet())))
+        Ok(Err(self.no_answer_yet()))
     }
 
     fn classify(&self, answer: Result<CommittedWrite, Failure>) -> AttemptOutcome {
         match answer {
             Err(failure) if failure.code == ErrorCode::StoreUnavailable => {
                 self.mark_down(&failure);
-                AttemptOutcome::MustQueue(failure)
+                Err(failure)
             }
-            answer => AttemptOutcome::Final(Box::new(answer)),
+            answer => Ok(answer),
         }
     }
 

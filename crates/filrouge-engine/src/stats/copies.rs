@@ -86,19 +86,14 @@ fn member(object: &str, name: &str) -> Option<Value> {
     object.get(name).cloned()
 }
 
-/// The items that were counted so far in a session and its descendants.
-pub(super) struct CountedItems {
-    /// For each key, the session in which it was counted first. `None` if there is only one session, which has no
-    /// copies.
-    by_key: Option<HashMap<[u8; 16], SessionPk>>,
-}
+/// The items that were counted so far in a session and its descendants: for each key, the session in which it was
+/// counted first. `None` if there is only one session, which has no copies.
+pub(super) struct CountedItems(Option<HashMap<[u8; 16], SessionPk>>);
 
 impl CountedItems {
     /// Starts with no items. Without descendants, no copies are searched for.
     pub(super) fn new(has_descendants: bool) -> Self {
-        Self {
-            by_key: has_descendants.then(HashMap::new),
-        }
+        Self(has_descendants.then(HashMap::new))
     }
 
     /// Whether an item is a copy, because it is older than its session or was counted in another session before.
@@ -108,7 +103,7 @@ impl CountedItems {
         if times.is_some_and(|(created, occurred)| occurred < created) {
             return true;
         }
-        let Some(by_key) = &mut self.by_key else {
+        let Some(by_key) = &mut self.0 else {
             return false;
         };
         let Some(key) = origin.key(item) else {

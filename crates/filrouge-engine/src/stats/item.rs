@@ -22,8 +22,12 @@ pub(super) fn statistics_of(
     });
     let (mut tool_calls, mut tool_errors) = (0, 0);
     match item.body.channel {
-        Channel::ToolCall => tool_calls = count_calls(item),
-        Channel::ToolResult => tool_errors = count_errors(item),
+        // At least one call, even if the item is redacted.
+        Channel::ToolCall => tool_calls = count(item, |p| p.is("tool_call")).max(1),
+        Channel::ToolResult => {
+            let has_failed = |p: &&Part<'_>| p.is("tool_result") && p.flag("ok") == Some(false);
+            tool_errors = count(item, has_failed);
+        }
         _ => {}
     }
     let at = Some(item.when());
@@ -60,15 +64,9 @@ fn is_message(item: &Item, open_question: &mut Option<TurnId>) -> bool {
     }
 }
 
-/// The number of tool calls in an item of that channel: at least one, even if the item is redacted.
-fn count_calls(item: &Item) -> u64 {
-    let parts = Part::all(&item.body.parts);
-    let calls = parts.iter().filter(|p| p.is("tool_call"));
-    (calls.count() as u64).max(1)
-}
-
-fn count_errors(item: &Item) -> u64 {
-    let parts = Part::all(&item.body.parts);
-    let failed = |p: &&Part<'_>| p.is("tool_result") && p.flag("ok") == Some(false);
-    parts.iter().filter(failed).count() as u64
+fn count(item: &Item, is_counted: impl Fn(&&Part<'_>) -> bool) -> u64 {
+    Part::all(&item.body.parts)
+        .iter()
+        .filter(is_counted)
+        .count() as u64
 }

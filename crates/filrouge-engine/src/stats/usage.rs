@@ -185,13 +185,11 @@ pub fn tokens(usage: &Value, version: Option<&str>) -> Option<Tokens> {
 /// includes reasoning.
 fn opencode_inclusion(usage: &Value, counts: &Tokens, version: Option<&str>) -> Inclusion {
     if let Some(total) = usage.pointer("/tokens/total").and_then(Value::as_u64) {
-        let others = [counts.output, counts.cache_read, counts.cache_write];
-        let without_reasoning = others
-            .iter()
-            .fold(counts.input, |sum, n| sum.saturating_add(*n));
+        let mut others = *counts;
+        others.reasoning = 0;
         return Inclusion {
             cache_in_input: false,
-            reasoning_in_output: total == without_reasoning,
+            reasoning_in_output: total == others.total(),
         };
     }
     let starts = |prefix: &str| version.is_some_and(|v| v.starts_with(prefix));

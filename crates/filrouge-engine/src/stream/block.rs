@@ -38,7 +38,7 @@ impl StreamPart {
 }
 
 /// A block of a stream; it becomes one item.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct StreamBlock {
     /// The block's number in the stream, from 0. It is part of the item's key.
     pub number: u64,
@@ -107,17 +107,11 @@ impl StreamBlock {
 }
 
 pub(super) fn object(members: &[(&'static str, String)]) -> Option<RawJson> {
-    if members.is_empty() {
-        return None;
-    }
-    let mut out = String::from("{");
-    for (index, (name, value)) in members.iter().enumerate() {
-        let comma = if index > 0 { "," } else { "" };
-        // Writing to a string does not fail.
-        let _ = write!(out, "{comma}\"{name}\":{value}");
-    }
-    out.push('}');
-    Some(RawJson::from_checked(out))
+    let members = members
+        .iter()
+        .map(|(name, value)| format!("\"{name}\":{value}"));
+    let members = members.collect::<Vec<_>>().join(",");
+    (!members.is_empty()).then(|| RawJson::from_checked(format!("{{{members}}}")))
 }
 
 /// The parts of a block's item, as a JSON array.

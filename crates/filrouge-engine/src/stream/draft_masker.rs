@@ -8,6 +8,7 @@ use filrouge_store::draft::{PieceHead, PieceKind};
 use crate::secrets::{CredentialPolicy, MaskStream, SecretStream, TurnSecrets};
 
 /// The drafted state of one piece (a part of a block of the stream).
+#[derive(Default)]
 pub(super) struct DraftedPiece {
     /// The version of the piece's text: see `StreamPart::generation`.
     pub(super) generation: u32,
@@ -55,13 +56,8 @@ impl DraftedPiece {
         });
         Self {
             generation,
-            replaces: false,
-            processed: 0,
-            complete: false,
             masked_text,
-            drafted_bytes: 0,
-            done: false,
-            head: None,
+            ..Self::default()
         }
     }
 

@@ -14,8 +14,8 @@ use filrouge_types::{
 use super::end::{StreamEnd, StreamError};
 use super::recording::Recording;
 use super::transcript::Transcript;
-use crate::core::unexpected_outcome;
 use crate::record_policy::Omissions;
+use crate::shared::unexpected_outcome;
 use crate::trace::millis;
 use crate::turns::{cancelled_item, error_item_parts};
 use crate::written::Written;
@@ -61,7 +61,7 @@ impl Recording {
     fn as_written(&self, turn: Turn) -> Written<Turn> {
         if turn.status != TurnStatus::Open {
             let now = self.core.clock.now();
-            self.core.secrets().mark_closed(self.turn_id, now);
+            self.core.secrets.mark_closed(self.turn_id, now);
         }
         Written {
             masked: self.masked,

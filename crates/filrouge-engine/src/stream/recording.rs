@@ -19,9 +19,10 @@ use super::block::{StreamBlock, StreamPart};
 use super::draft_masker::DraftedPiece;
 use super::transcript::Transcript;
 use crate::caller::{Caller, Permission};
-use crate::core::{Core, unexpected_outcome};
+use crate::core::Core;
 use crate::engine::Streams;
 use crate::secrets::{Masked, TurnSecrets};
+use crate::shared::unexpected_outcome;
 
 /// The shortest interval between two drafts of growing text.
 pub const DRAFT_EVERY: Duration = Duration::from_millis(250);
@@ -143,13 +144,10 @@ impl Recording {
     /// When the next call of [`Self::tick`] is due.
     #[must_use]
     pub fn due(&self, transcript: &Transcript) -> Instant {
-        let has_changed = transcript.version() != self.examined_version;
-        self.last_write
-            + if has_changed {
-                DRAFT_EVERY
-            } else {
-                self.heartbeat_interval()
-            }
+        match transcript.version() != self.examined_version {
+            true => self.last_write + DRAFT_EVERY,
+            false => self.last_write + self.heartbeat_interval(),
+        }
     }
 
     /// The interval between heartbeats. Two in a row may fail before the stream times out.
@@ -325,13 +323,13 @@ impl Recording {
         transcript: &Transcript,
     ) -> PieceHead {
         let (role, channel) = block.role_and_channel();
+        let secrets = self.secrets.as_ref();
         let token = |text: &String| {
-            let masked = self.masked_json(text);
+            let masked = secrets.and_then(|s| s.mask_json(text, &mut Masked::default()));
             let text = masked.as_deref().unwrap_or(text);
             JsonText::from_raw(RawJson::from_checked(text)).ok()
         };
         let label = |text: &str| -> Box<str> {
-            let secrets = self.secrets.as_ref();
             let masked = secrets.and_then(|s| s.mask_text(text, &mut Masked::default()));
             masked.map_or_else(|| text.into(), Into::into)
         };
@@ -344,12 +342,6 @@ impl Recording {
             agent: self.settings.agent.as_deref().map(label),
             model: transcript.model_name().map(label),
         }
-    }
-
-    /// Masks the turn's known secrets in JSON; `None` if the JSON contains none.
-    fn masked_json(&self, json: &str) -> Option<String> {
-        let secrets = self.secrets.as_ref()?;
-        secrets.mask_json(json, &mut Masked::default())
     }
 
     /// Forgets the drafted state of pieces that were taken from the transcript.

@@ -139,13 +139,10 @@ impl Transcript {
             number,
             parts: vec![StreamPart::new(kind)],
             call,
-            done: false,
             role_and_channel,
             alternative,
-            metadata: Vec::new(),
-            released: false,
-            cut: false,
             memory_bytes: BLOCK_BYTES,
+            ..StreamBlock::default()
         };
         let names = block
             .call

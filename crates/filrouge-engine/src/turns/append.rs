@@ -10,18 +10,18 @@ use serde::Serialize;
 
 use crate::caller::{Caller, Permission};
 use crate::calls::fenced_scope;
-use crate::core::{Core, unexpected_outcome};
+use crate::core::Core;
 use crate::engine::Turns;
-use crate::record_policy::{Omissions, kept_items};
+use crate::record_policy::Omissions;
 use crate::requests::AppendItems;
 use crate::secrets::Masked;
+use crate::shared::unexpected_outcome;
 use crate::validate::Author;
 use crate::written::Written;
 
 /// The positions of appended items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[cfg_attr(feature = "openapi", schema(as = AppendedItems))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = AppendedItems))]
 pub struct Appended {
     /// The first item's seq; absent while the items wait for the ledger.
     #[serde(serialize_with = "unassigned::serialize")]
@@ -62,12 +62,12 @@ impl Turns {
         if request.items.is_empty() {
             return Err(Failure::new(ErrorCode::Invalid, "items must not be empty"));
         }
-        let items = self.limits().check_items(request.items, Author::Caller)?;
+        let mut items = self.limits().check_items(request.items, Author::Caller)?;
         let scope = &fenced_scope(scope, request.fence, request.release)?;
         let retention = self.retention(scope, &session_id).await?;
         let all_keyed = items.iter().all(|item| item.body.item_id.is_some());
         let mut omissions = Omissions::default();
-        let items = kept_items(retention.record, items, &mut omissions);
+        items.retain(|item| omissions.keep_or_omit(retention.record, &item.body.channel));
         let expected_seq = request.expected_seq;
         let appended = if items.is_empty() {
             self.append_unrecorded(scope, &session_id, turn_id, expected_seq, all_keyed)

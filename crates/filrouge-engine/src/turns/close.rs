@@ -6,8 +6,7 @@ use filrouge_store::chain::fingerprint;
 use filrouge_store::command::{Close, Ending, Scope, Write};
 use filrouge_store::record::Entry;
 use filrouge_types::{
-    Channel, ErrorCode, Failure, ItemBody, JsonText, RawJson, Role, SessionId, Turn, TurnId,
-    Variant,
+    Channel, Failure, ItemBody, JsonText, RawJson, Role, SessionId, Turn, TurnId, Variant,
 };
 
 use crate::caller::{Caller, Permission};
@@ -16,6 +15,7 @@ use crate::engine::Turns;
 use crate::record_policy::{Omissions, kept_metadata};
 use crate::requests::{CancelTurn, ErrorBody, FailTurn, FinalizeTurn, optional_bytes};
 use crate::secrets::Masked;
+use crate::shared::invalid;
 use crate::written::Written;
 
 impl Turns {
@@ -154,7 +154,7 @@ impl Turns {
         let turn = self
             .write_turn(scope, Write::Close(Arc::new(close)), masked)
             .await?;
-        self.secrets().mark_closed(turn.turn_id, self.clock.now());
+        self.secrets.mark_closed(turn.turn_id, self.clock.now());
         Ok(turn)
     }
 }
@@ -189,10 +189,7 @@ pub(crate) fn cancelled_item() -> ItemBody {
 
 fn error_parts(error: &ErrorBody) -> Result<RawJson, Failure> {
     if error.code.is_empty() {
-        return Err(Failure::new(
-            ErrorCode::Invalid,
-            "error.code must not be empty",
-        ));
+        return Err(invalid("error.code must not be empty"));
     }
     let message = error.message.as_ref().map_or("\"\"", JsonText::as_token);
     Ok(error_item_parts(

@@ -13,6 +13,7 @@ use filrouge_types::{
 
 use crate::caller::{Caller, Permission};
 use crate::engine::Turns;
+use crate::shared::invalid;
 use crate::utterances::items_fingerprint;
 use crate::validate::Author;
 use crate::written::Written;
@@ -58,8 +59,7 @@ impl Turns {
     ) -> Result<Written<RecordedTurn>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
         if turn.items.is_empty() || turn.status == TurnStatus::Open {
-            return Err(Failure::new(
-                ErrorCode::Invalid,
+            return Err(invalid(
                 "an imported turn must have items and must have ended",
             ));
         }
@@ -192,9 +192,7 @@ fn version_suffix(content_fingerprint: [u8; 16], version: u64) -> String {
 
 /// The same turn under new keys, because keys of turns and items are unique in a session.
 fn with_version_suffix(mut turn: ImportedTurn, suffix: &str) -> Result<ImportedTurn, Failure> {
-    let too_long = |e: filrouge_types::IdError| {
-        Failure::new(ErrorCode::Invalid, format!("a changed turn's key: {e}"))
-    };
+    let too_long = |e: filrouge_types::IdError| invalid(format!("a changed turn's key: {e}"));
     turn.request_id = RequestId::new(format!("{}~{suffix}", turn.request_id)).map_err(too_long)?;
     for item in &mut turn.items {
         if let Some(id) = &item.item_id {

@@ -80,8 +80,11 @@ fn page<V: View + ?Sized>(
     // A page continues with the turns below an ordinal in a session, and then with the sessions that were created before
     // that session. The cursor is the session's key, shifted, and the ordinal.
     let start = query.cursor.map(|at| (at >> 32, at & 0xffff_ffff));
-    // The list of sessions begins below its cursor, so one is added to include session `pk`.
-    let mut cursor = start.map(|(pk, _)| (pk + 1).to_string());
+    // The list of sessions begins after a position, so one is added to include session `pk`.
+    let order = start.map(|(pk, _)| snapshot.session_order(scope, pk));
+    let mut before = order
+        .transpose()?
+        .map(|(created_at, pk)| (created_at, pk + 1));
     let mut builder = PageBuilder {
         query,
         turns: Vec::new(),
@@ -91,10 +94,11 @@ fn page<V: View + ?Sized>(
     let mut examined = 0;
     loop {
         let (sessions, next) =
-            snapshot.sessions(scope, &filter, cursor.as_deref(), SESSIONS_PER_READ)?;
+            snapshot.sessions_before(scope, &filter, before, SESSIONS_PER_READ)?;
         for session in sessions {
             let id = session.session_id;
             let loaded = snapshot.get(scope, &id)?;
+            before = Some((loaded.row.created_at, loaded.pk));
             let below = start
                 .filter(|(pk, _)| *pk == loaded.pk)
                 .map(|(_, ordinal)| ordinal);
@@ -109,7 +113,6 @@ fn page<V: View + ?Sized>(
         if next.is_none() {
             return Ok((builder.turns, None));
         }
-        cursor = next;
     }
 }
 

@@ -15,24 +15,15 @@ use filrouge_types::{
 use super::close::finalize_fingerprint;
 use crate::caller::{Caller, Permission};
 use crate::calls::fenced_scope;
-use crate::core::unexpected_outcome;
 use crate::engine::Turns;
-use crate::record_policy::{Omissions, kept_items, kept_metadata};
+use crate::record_policy::{Omissions, kept_metadata};
 use crate::requests::{FinalizeTurn, ReplaceTurn, StartTurn, optional_bytes};
 use crate::secrets::{Masked, TurnSecrets};
+use crate::shared::{invalid, unexpected_outcome};
 use crate::validate::Author;
 use crate::written::Written;
 
-/// The reason for the start of a turn, other than a new question.
-#[derive(Default)]
-struct StartOrigin {
-    /// The turn that the new turn replaces.
-    replaces: Option<TurnId>,
-    /// Set for a turn that happened earlier and is recorded now; such a turn is never reopened.
-    past: Option<PastTurn>,
-}
-
-/// A turn that happened earlier and is recorded now.
+/// A turn that happened earlier and is recorded now; such a turn is never reopened.
 pub(crate) struct PastTurn {
     pub(crate) asked_at: Timestamp,
     pub(crate) answered_at: Option<Timestamp>,
@@ -74,7 +65,7 @@ impl Turns {
         request: StartTurn,
     ) -> Result<(Written<Turn>, bool), Failure> {
         let scope = &fenced_scope(scope, request.fence, request.release)?;
-        self.start_with_origin(scope, session, request, StartOrigin::default())
+        self.start_with_origin(scope, session, request, None, None)
             .await
     }
 
@@ -87,11 +78,7 @@ impl Turns {
         past: PastTurn,
     ) -> Result<Written<Turn>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
-        let origin = StartOrigin {
-            replaces: None,
-            past: Some(past),
-        };
-        let started = self.start_with_origin(scope, session, request, origin);
+        let started = self.start_with_origin(scope, session, request, None, Some(past));
         Ok(started.await?.0)
     }
 
@@ -100,10 +87,11 @@ impl Turns {
         scope: &Scope,
         session: SessionId,
         request: StartTurn,
-        origin: StartOrigin,
+        replaces: Option<TurnId>,
+        past: Option<PastTurn>,
     ) -> Result<(Written<Turn>, bool), Failure> {
         let retention = self.retention(scope, &session).await?;
-        let prepared = self.prepare(scope, session, request, origin, &retention)?;
+        let prepared = self.prepare(scope, session, request, replaces, past, &retention)?;
         let write = Write::Start(Arc::new(prepared.start));
         let stored = self.write(scope, write).await?;
         let (turn, put) = match stored.outcome {
@@ -113,10 +101,10 @@ impl Turns {
         if let Some(secrets) = prepared.secrets {
             let (session, now) = (turn.session_id.clone(), self.clock.now());
             let turn_session = (scope.tenant.clone(), session);
-            self.secrets()
+            self.secrets
                 .insert((turn_session, turn.turn_id), secrets, now);
             if turn.status != TurnStatus::Open {
-                self.secrets().mark_closed(turn.turn_id, now);
+                self.secrets.mark_closed(turn.turn_id, now);
             }
         }
         let replayed = turn.replayed;
@@ -145,21 +133,16 @@ impl Turns {
             ));
         }
         let scope = &fenced_scope(scope, request.fence, request.release)?;
-        let origin = StartOrigin {
-            replaces: Some(old),
-            past: None,
-        };
-        let started = self.start_with_origin(scope, session, request, origin);
+        let started = self.start_with_origin(scope, session, request, Some(old), None);
         Ok(started.await?.0)
     }
 
     fn check_start(&self, request: &StartTurn) -> Result<(), Failure> {
-        self.limits()
-            .check_metadata(request.metadata.as_ref(), "metadata")?;
-        self.limits()
-            .check_metadata(request.runtime_context.as_ref(), "runtime_context")?;
+        let limits = self.limits();
+        limits.check_metadata(request.metadata.as_ref(), "metadata")?;
+        limits.check_metadata(request.runtime_context.as_ref(), "runtime_context")?;
         for label in request.application.labels() {
-            self.limits().check_label(label.value, label.name)?;
+            limits.check_label(label.value, label.name)?;
         }
         Ok(())
     }
@@ -179,8 +162,7 @@ impl Turns {
                 translated
             }
             (None, None) => {
-                return Err(Failure::new(
-                    ErrorCode::Invalid,
+                return Err(invalid(
                     "a turn needs question_neutral or question_translated",
                 ));
             }
@@ -202,7 +184,8 @@ impl Turns {
         scope: &Scope,
         session: SessionId,
         mut request: StartTurn,
-        StartOrigin { replaces, past }: StartOrigin,
+        replaces: Option<TurnId>,
+        past: Option<PastTurn>,
         retention: &FieldRetention,
     ) -> Result<PreparedStart, Failure> {
         self.check_start(&request)?;
@@ -215,14 +198,14 @@ impl Turns {
             })
         });
         let items = std::mem::take(&mut request.items);
-        let items = self.limits().check_items(items, Author::Caller)?;
+        let mut items = self.limits().check_items(items, Author::Caller)?;
         let raw_context = request.runtime_context.take();
         request.runtime_context = self.hash_addresses(&scope.tenant, raw_context.clone());
         let secrets = self.starting_secrets(raw_context.as_ref(), &request);
         request.metadata = self.hash_addresses(&scope.tenant, request.metadata);
         let mut omissions = Omissions::default();
         kept_metadata(retention, &mut request.metadata, &mut omissions);
-        let items = kept_items(retention.record, items, &mut omissions);
+        items.retain(|item| omissions.keep_or_omit(retention.record, &item.body.channel));
         let items = self.hash_addresses_in_items(&scope.tenant, items);
         let masker = self.masker(secrets.clone());
         let result = self.mask_with(masker, |masker| masker.mask_start(request, items))?;
@@ -259,10 +242,9 @@ impl Turns {
                 metadata: None,
             }))
         });
-        let status = if close.is_some() {
-            TurnStatus::Finalized
-        } else {
-            TurnStatus::Open
+        let status = match close {
+            Some(_) => TurnStatus::Finalized,
+            None => TurnStatus::Open,
         };
         let session = NewSession::with_id(session);
         let reopen = past.is_none();

@@ -1,7 +1,7 @@
 //! The search index, and the sessions that still have to be removed from it.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use filrouge_store::text_index::TextIndex;
 use filrouge_types::{ErrorCode, Failure};
@@ -12,7 +12,7 @@ pub(super) type SessionKey = (Box<[u8]>, Box<str>);
 /// The index, and the sessions whose removal from it failed, is uncertain or is in progress (`pending`).
 pub(crate) struct Indexing {
     pub(super) index: Arc<dyn TextIndex>,
-    pending: Mutex<BTreeSet<SessionKey>>,
+    pub(super) pending: Mutex<BTreeSet<SessionKey>>,
 }
 
 impl Indexing {
@@ -21,11 +21,6 @@ impl Indexing {
             index,
             pending: Mutex::default(),
         }
-    }
-
-    pub(super) fn pending(&self) -> MutexGuard<'_, BTreeSet<SessionKey>> {
-        // Each change of the set is one call, so a panic cannot leave it inconsistent.
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) async fn forget(&self, key: &SessionKey) -> Result<u64, Failure> {

@@ -16,6 +16,7 @@ use filrouge_types::{ErrorCode, Failure, SessionId};
 use super::index::SessionKey;
 use crate::core::Core;
 use crate::engine::IndexFeed;
+use crate::shared::lock;
 
 /// The failure if the index does not answer before the write: the ledger is unchanged.
 fn index_unavailable(cause: &Failure) -> Failure {
@@ -49,10 +50,10 @@ impl IndexFeed {
         let Some(indexing) = self.0.index.get() else {
             return Ok(0);
         };
-        let pending = indexing.pending().clone();
+        let pending = lock(&indexing.pending).clone();
         for key in &pending {
             indexing.forget(key).await?;
-            indexing.pending().remove(key);
+            lock(&indexing.pending).remove(key);
         }
         Ok(pending.len())
     }
@@ -75,10 +76,10 @@ impl Core {
         );
         if self.affects_visible_session(scope, &session, &write).await {
             // If this future is dropped before the second removal, `forget_pending` makes it.
-            let was_added = indexing.pending().insert(key.clone());
+            let was_added = lock(&indexing.pending).insert(key.clone());
             if let Err(cause) = indexing.forget(&key).await {
                 if was_added {
-                    indexing.pending().remove(&key);
+                    lock(&indexing.pending).remove(&key);
                 }
                 return Err(index_unavailable(&cause));
             }
@@ -88,16 +89,16 @@ impl Core {
             // After a retryable failure the ledger may have committed, so the session stays in the set. After a refusal
             // it has not.
             if !failure.code.retry() {
-                indexing.pending().remove(&key);
+                lock(&indexing.pending).remove(&key);
             }
             return Err(failure);
         }
-        indexing.pending().insert(key.clone());
+        lock(&indexing.pending).insert(key.clone());
         if let Err(cause) = indexing.forget(&key).await {
             tracing::error!(session_id = %session, error = %cause, "[SEARCH][FORGET] failed");
             return Err(still_indexed(&cause));
         }
-        indexing.pending().remove(&key);
+        lock(&indexing.pending).remove(&key);
         written
     }
 

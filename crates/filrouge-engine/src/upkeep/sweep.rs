@@ -23,7 +23,7 @@ impl Upkeep {
     /// The ledger's errors. A session that fails verification is logged and skipped.
     pub async fn sweep(&self) -> Result<u64, Failure> {
         let abandoned = self.sweep_streams().await?;
-        self.secrets()
+        self.secrets
             .expire(self.clock.now(), self.settings.turn_timeout);
         let before = self.time_before(self.settings.turn_timeout);
         let idle = self

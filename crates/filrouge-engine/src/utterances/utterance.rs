@@ -13,9 +13,10 @@ use filrouge_types::{
 };
 
 use crate::caller::{Caller, Permission};
-use crate::core::{Core, unexpected_outcome};
+use crate::core::Core;
 use crate::engine::Streams;
 use crate::requests::ErrorBody;
+use crate::shared::unexpected_outcome;
 use crate::turns::{Appended, ending_without_answer};
 use crate::written::Written;
 

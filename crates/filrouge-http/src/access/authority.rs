@@ -24,6 +24,8 @@ use crate::problem::Problem;
 const REFRESH_EVERY: Duration = Duration::from_secs(2);
 /// The minimum time between two reloads of the API keys.
 const REFRESH_GAP: Duration = Duration::from_millis(100);
+/// The hint for a request without valid credentials.
+const CREDENTIALS_HINT: &str = "send the header Authorization: Bearer with an API key (`filrouge keys create` makes one) or a token";
 
 /// The settings of authentication.
 #[derive(Debug, Clone)]
@@ -162,12 +164,6 @@ impl Authority {
         self.0.refused.load(Ordering::Relaxed)
     }
 
-    /// The number of failed fetches of the issuer's keys.
-    #[must_use]
-    pub fn issuer_failure_count(&self) -> u64 {
-        self.0.verifier.as_ref().map_or(0, Verifier::failure_count)
-    }
-
     /// Why the newest fetch of the issuer's keys failed, so that valid tokens may be refused; `None` if it succeeded.
     #[must_use]
     pub fn last_issuer_failure(&self) -> Option<String> {
@@ -201,7 +197,8 @@ impl Authority {
             Some(credential) => Ok(Principal::new(credential, self.clone())),
             None => {
                 self.0.refused.fetch_add(1, Ordering::Relaxed);
-                Err(unauthenticated())
+                let detail = "the request has no valid credentials";
+                Err(Problem::new(ErrorCode::Unauthenticated, detail).with_hint(CREDENTIALS_HINT))
             }
         }
     }
@@ -294,15 +291,6 @@ impl Shared {
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
         self.changes.send_modify(|count| *count += 1);
     }
-}
-
-fn unauthenticated() -> Problem {
-    let hint = "send the header Authorization: Bearer with an API key (`filrouge keys create` makes one) or a token";
-    Problem::new(
-        ErrorCode::Unauthenticated,
-        "the request has no valid credentials",
-    )
-    .with_hint(hint)
 }
 
 /// Reloads the API keys after commits, so that no request has to wait for a read of them.

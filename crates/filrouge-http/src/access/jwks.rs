@@ -87,7 +87,8 @@ pub(super) struct VerifyingKey {
     pub(super) key: DecodingKey,
 }
 
-const RSA_ALGORITHMS: &[Algorithm] = &[
+/// The algorithms of RSA keys.
+pub(super) const RSA_ALGORITHMS: &[Algorithm] = &[
     Algorithm::RS256,
     Algorithm::RS384,
     Algorithm::RS512,
@@ -106,17 +107,15 @@ pub(super) struct KeySet {
     pub(super) verified: Cache<[u8; 32], Arc<Credential>>,
 }
 
-impl Default for KeySet {
-    fn default() -> Self {
+impl KeySet {
+    pub(super) fn new(keys: Vec<VerifyingKey>, bytes: Vec<u8>) -> Self {
         Self {
-            keys: Vec::new(),
-            bytes: Vec::new(),
+            keys,
+            bytes,
             verified: Cache::new(CACHED_TOKENS_MAX),
         }
     }
-}
 
-impl KeySet {
     /// Returns the key that verifies a token: the one that the token names with `kid`, or without `kid` the only one
     /// for its algorithm. Returns `None` if no key matches, or several do.
     pub(super) fn find(&self, kid: Option<&str>, algorithm: Algorithm) -> Option<&VerifyingKey> {
@@ -151,11 +150,7 @@ impl KeySet {
                 "keys of the issuer that cannot verify tokens were left out"
             );
         }
-        Ok(Self {
-            keys,
-            bytes,
-            ..Self::default()
-        })
+        Ok(Self::new(keys, bytes))
     }
 }
 

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use super::jwks::{Fetcher, KeySet};
+use super::jwks::{Fetcher, KeySet, RSA_ALGORITHMS};
 pub use super::jwks::{JwksSource, JwtError};
 use super::principal::{Credential, Subject};
 
@@ -32,22 +32,12 @@ const FETCH_EVERY: Duration = Duration::from_secs(300);
 pub struct JwtAlgorithm(Algorithm);
 
 impl JwtAlgorithm {
-    const KNOWN: [Algorithm; 9] = [
-        Algorithm::RS256,
-        Algorithm::RS384,
-        Algorithm::RS512,
-        Algorithm::PS256,
-        Algorithm::PS384,
-        Algorithm::PS512,
-        Algorithm::ES256,
-        Algorithm::ES384,
-        Algorithm::EdDSA,
-    ];
-
     /// All algorithms that can be accepted.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        Self::KNOWN.map(Self).into()
+        let others = [Algorithm::ES256, Algorithm::ES384, Algorithm::EdDSA];
+        let known = RSA_ALGORITHMS.iter().copied().chain(others);
+        known.map(Self).collect()
     }
 }
 
@@ -120,7 +110,7 @@ impl Verifier {
         let fetcher = Fetcher::new(settings.jwks.clone())?;
         let verifier = Self {
             fetcher,
-            keys: RwLock::default(),
+            keys: RwLock::new(Arc::new(KeySet::new(Vec::new(), Vec::new()))),
             last_fetch: tokio::sync::Mutex::new(Instant::now()),
             failure_count: AtomicU64::new(0),
             last_failure: Mutex::new(None),
@@ -131,10 +121,6 @@ impl Verifier {
             (Err(error), JwksSource::File(_)) => Err(error),
             _ => Ok(verifier),
         }
-    }
-
-    pub(super) fn failure_count(&self) -> u64 {
-        self.failure_count.load(Ordering::Relaxed)
     }
 
     pub(super) fn last_failure(&self) -> Option<String> {
@@ -167,30 +153,27 @@ impl Verifier {
 
     async fn fetch(&self) -> Result<(), JwtError> {
         let fetched = self.fetcher.fetch().await;
-        let failure = match fetched {
-            Ok(bytes) if bytes == self.keys().bytes => None,
-            Ok(bytes) => match KeySet::parse(bytes) {
-                Ok(set) => {
-                    tracing::info!(issuer = %self.settings.issuer, "the issuer's keys were read");
-                    // The new set has an empty cache, so tokens that the old keys verified are verified again.
-                    *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
-                    None
-                }
-                Err(error) => Some(error),
-            },
-            Err(error) => Some(error),
-        };
+        let replaced = fetched.and_then(|bytes| self.replace_keys(bytes));
         let mut last_failure = self
             .last_failure
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        *last_failure = failure.as_ref().map(ToString::to_string);
-        let Some(error) = failure else {
-            return Ok(());
-        };
-        self.failure_count.fetch_add(1, Ordering::Relaxed);
-        tracing::error!(%error, "the issuer's keys cannot be fetched; the known ones stay in use");
-        Err(error)
+        *last_failure = replaced.as_ref().err().map(ToString::to_string);
+        replaced.inspect_err(|error| {
+            self.failure_count.fetch_add(1, Ordering::Relaxed);
+            tracing::error!(%error, "the issuer's keys cannot be fetched; the known ones stay in use");
+        })
+    }
+
+    /// Replaces the keys, if the fetched bytes differ from those of the known keys.
+    fn replace_keys(&self, bytes: Vec<u8>) -> Result<(), JwtError> {
+        if bytes != self.keys().bytes {
+            let set = Arc::new(KeySet::parse(bytes)?);
+            tracing::info!(issuer = %self.settings.issuer, "the issuer's keys were read");
+            // The new set has an empty cache, so tokens that the old keys verified are verified again.
+            *self.keys.write().unwrap_or_else(PoisonError::into_inner) = set;
+        }
+        Ok(())
     }
 
     fn keys(&self) -> Arc<KeySet> {

@@ -21,28 +21,22 @@ fn is_loopback_name(authority: &str) -> bool {
 /// Refuses a request whose `Host` is no loopback name, or whose `Origin` is none, unless `origin_is_allowed`.
 pub(super) fn check(headers: &HeaderMap, origin_is_allowed: bool) -> Result<(), Problem> {
     let text = |name| {
-        headers
-            .get(name)
-            .map(|v: &HeaderValue| v.to_str().unwrap_or(""))
+        let value: Option<&HeaderValue> = headers.get(name);
+        value.map(|value| value.to_str().unwrap_or(""))
     };
-    if let Some(host) = text(header::HOST)
-        && !is_loopback_name(host)
-    {
-        return Err(Problem::new(
-            ErrorCode::Forbidden,
-            format!("the Host {host:?} is not this machine"),
-        ));
-    }
-    if let Some(origin) = text(header::ORIGIN) {
+    let is_foreign_host = |host: &&str| !is_loopback_name(host);
+    let is_foreign_origin = |origin: &&str| {
         let authority = origin.split_once("://").map_or("", |(_, a)| a);
-        if !origin_is_allowed && !is_loopback_name(authority) {
-            return Err(Problem::new(
-                ErrorCode::Forbidden,
-                format!("the Origin {origin:?} is not this machine"),
-            ));
-        }
-    }
-    Ok(())
+        !origin_is_allowed && !is_loopback_name(authority)
+    };
+    let detail = if let Some(host) = text(header::HOST).filter(is_foreign_host) {
+        format!("the Host {host:?} is not this machine")
+    } else if let Some(origin) = text(header::ORIGIN).filter(is_foreign_origin) {
+        format!("the Origin {origin:?} is not this machine")
+    } else {
+        return Ok(());
+    };
+    Err(Problem::new(ErrorCode::Forbidden, detail))
 }
 
 #[cfg(test)]

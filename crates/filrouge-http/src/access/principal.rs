@@ -83,10 +83,8 @@ impl Principal {
 
     /// The problem to report for a request whose credentials stopped being accepted while it waited.
     pub fn credentials_ended() -> Problem {
-        Problem::new(
-            ErrorCode::Unauthenticated,
-            "the credentials stopped being valid while the request waited",
-        )
+        let detail = "the credentials stopped being valid while the request waited";
+        Problem::new(ErrorCode::Unauthenticated, detail)
     }
 
     pub(super) fn expires_in(&self) -> Option<Duration> {

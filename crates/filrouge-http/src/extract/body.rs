@@ -78,11 +78,8 @@ fn check_content_type(method: &Method, headers: &HeaderMap) -> Result<(), Proble
     } else {
         return Ok(());
     };
-    Err(Problem::new(
-        ErrorCode::UnsupportedMediaType,
-        format!("content-type is {given:?}"),
-    )
-    .with_hint(hint))
+    let detail = format!("content-type is {given:?}");
+    Err(Problem::new(ErrorCode::UnsupportedMediaType, detail).with_hint(hint))
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {

@@ -90,14 +90,11 @@ fn is_time<T: IntoParams>(name: &str) -> bool {
 
 /// Returns the hint that lists the parameters of a route.
 fn known_parameters<T: IntoParams>() -> String {
-    let known: Vec<String> = T::into_params(|| None)
-        .into_iter()
-        .map(|p| p.name)
-        .collect();
-    if known.is_empty() {
-        "this route takes no parameters".to_owned()
-    } else {
-        format!("known parameters, each at most once: {}", known.join(", "))
+    let parameters = T::into_params(|| None).into_iter();
+    let known: Vec<String> = parameters.map(|p| p.name).collect();
+    match known.is_empty() {
+        true => "this route takes no parameters".to_owned(),
+        false => format!("known parameters, each at most once: {}", known.join(", ")),
     }
 }
 
@@ -153,15 +150,9 @@ impl<'de> Deserialize<'de> for Cursor {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let text = String::deserialize(d)?;
         let is_digits = text.len() <= 19 && text.bytes().all(|b| b.is_ascii_digit());
-        text.parse()
-            .ok()
-            .filter(|_| is_digits)
-            .map(Self)
-            .ok_or_else(|| {
-                D::Error::custom(
-                    "no cursor; pass a next_cursor unchanged, or leave it out for the first page",
-                )
-            })
+        let number = text.parse().ok().filter(|_| is_digits);
+        let message = "no cursor; pass a next_cursor unchanged, or leave it out for the first page";
+        number.map(Self).ok_or_else(|| D::Error::custom(message))
     }
 }
 

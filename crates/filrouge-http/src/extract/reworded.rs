@@ -16,26 +16,6 @@ pub(super) struct RewordedError {
     pub(super) is_about_value: bool,
 }
 
-/// Error messages of the parsers of numbers and booleans, each with its replacement.
-const REWORDED: [(&str, &str); 4] = [
-    (
-        "invalid digit found in string",
-        "no whole number, 0 or more",
-    ),
-    (
-        "cannot parse integer from empty string",
-        "no whole number, 0 or more",
-    ),
-    (
-        "number too large to fit in target type",
-        "no whole number, 0 or more",
-    ),
-    (
-        "provided string was not `true` or `false`",
-        "neither true nor false",
-    ),
-];
-
 impl RewordedError {
     /// Rewords a message of serde. `member` is the word for the part of the input: `member` in a body, `parameter` in a
     /// query. A message of an unknown form is kept, shortened if it is long.
@@ -70,16 +50,9 @@ impl RewordedError {
                 ..about_member("not known".to_owned(), Some(&valid_values))
             };
         }
-        let reworded = REWORDED.iter().find(|(original, _)| *original == message);
         let (message, valid_values) = match message.rsplit_once("; known: ") {
             Some((message, valid_values)) => (shorten(message), Some(valid_values.to_owned())),
-            None => (
-                reworded.map_or_else(
-                    || shorten(message),
-                    |(_, replacement)| (*replacement).to_owned(),
-                ),
-                None,
-            ),
+            None => (reword(message), None),
         };
         Self {
             message,
@@ -101,6 +74,17 @@ impl RewordedError {
             Some(valid_values) => problem.with_hint(format!("known: {valid_values}")),
             None => problem,
         }
+    }
+}
+
+/// Rewords a message of the parsers of numbers and booleans, and shortens any other message.
+fn reword(message: &str) -> String {
+    match message {
+        "invalid digit found in string"
+        | "cannot parse integer from empty string"
+        | "number too large to fit in target type" => "no whole number, 0 or more".to_owned(),
+        "provided string was not `true` or `false`" => "neither true nor false".to_owned(),
+        _ => shorten(message),
     }
 }
 

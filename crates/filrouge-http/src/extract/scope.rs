@@ -19,7 +19,6 @@ use utoipa::IntoParams;
 use super::query::{NoParameters, Query};
 use crate::access::{PermissionType, Principal, presented_session_token};
 use crate::layer::HttpLayer;
-use crate::limits::RateSubject;
 use crate::problem::Problem;
 
 /// The header with the fence of the lease under which a write is made.
@@ -101,10 +100,8 @@ struct PathIds {
 /// `turn_not_found` for a text that is not a UUID, since it can name no turn.
 fn turn_id(text: &str) -> Result<TurnId, Problem> {
     text.parse().map_err(|_| {
-        Problem::new(
-            ErrorCode::TurnNotFound,
-            format!("there is no turn {text:?} in this session"),
-        )
+        let detail = format!("there is no turn {text:?} in this session");
+        Problem::new(ErrorCode::TurnNotFound, detail)
     })
 }
 
@@ -115,10 +112,8 @@ fn caller<P: PermissionType>(
 ) -> Result<(Principal, Caller), Problem> {
     // The authentication layer, which is around every route that is not public, has added the principal.
     let principal = parts.extensions.get::<Principal>().ok_or_else(|| {
-        Problem::new(
-            ErrorCode::Internal,
-            "the route is not behind authentication",
-        )
+        let detail = "the route is not behind authentication";
+        Problem::new(ErrorCode::Internal, detail)
     })?;
     let token = presented_session_token(&parts.headers)?;
     let mut caller = principal.caller(principal.end_user(&parts.headers)?);
@@ -141,11 +136,9 @@ fn fence(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     let text = value.to_str().ok().filter(|_| values.next().is_none());
     let only_digits = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     let Some(fence) = only_digits.and_then(|text| text.parse().ok()) else {
-        return Err(Problem::new(
-            ErrorCode::Invalid,
-            "Filrouge-Fence is one whole number, given once",
-        )
-        .with_hint("send the fence of the lease unchanged"));
+        let detail = "Filrouge-Fence is one whole number, given once";
+        return Err(Problem::new(ErrorCode::Invalid, detail)
+            .with_hint("send the fence of the lease unchanged"));
     };
     Ok(Some(fence))
 }
@@ -158,7 +151,7 @@ fn count_against_rates(
     caller: &Caller,
     session: Option<&str>,
 ) -> Result<(), Problem> {
-    if !http.limits().has_rates() {
+    if !http.limits().rates.is_any_configured() {
         return Ok(());
     }
     // Tenants may use the same ids, so the tenant is part of each name. NUL separates the two, since no id contains it.
@@ -169,12 +162,8 @@ fn count_against_rates(
         (None, name) => format!("caller\0{}", name.unwrap_or_default()),
     };
     let session = session.map(|id| in_tenant(&format!("{rate_caller}\0{id}")));
-    http.limits().check(&RateSubject {
-        key: caller.name(),
-        identity: identity.as_deref(),
-        session: session.as_deref(),
-    })?;
-    Ok(())
+    let subjects = [caller.name(), identity.as_deref(), session.as_deref()];
+    Ok(http.limits().check(subjects)?)
 }
 
 /// Authorizes a request by the permission `P`, counts it against the rate limits, and parses its path and its query

@@ -16,16 +16,9 @@ use crate::problem::Problem;
 /// available again, so the maximum is reached only if this many subjects make requests within that time.
 const SUBJECTS_MAX: usize = 1 << 20;
 
-/// The subjects against whose rates a request is counted. A subject that is `None` is not counted.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct RateSubject<'a> {
-    /// The name of the credentials, such as the API key's id.
-    pub key: Option<&'a str>,
-    /// The tenant and the identity.
-    pub identity: Option<&'a str>,
-    /// The tenant, the caller and the session.
-    pub session: Option<&'a str>,
-}
+/// The subjects against whose rates a request is counted: the name of the credentials, such as the API key's id; the
+/// tenant and the identity; the tenant, the caller and the session. A subject that is `None` is not counted.
+pub type RateSubjects<'a> = [Option<&'a str>; 3];
 
 /// A refusal because of too many requests or streams: the exceeded limit, and when a retry may succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,10 +53,9 @@ impl RateLimited {
 
 impl From<RateLimited> for Problem {
     fn from(refusal: RateLimited) -> Self {
-        let mut problem =
-            Self::new(ErrorCode::RateLimited, refusal.message).with_retry_after(refusal.seconds());
-        problem.0.hint = Some("wait as long as Retry-After says, then send it again".to_owned());
-        problem
+        Self::new(ErrorCode::RateLimited, refusal.message)
+            .with_hint("wait as long as Retry-After says, then send it again")
+            .with_retry_after(refusal.seconds())
     }
 }
 
@@ -124,7 +116,7 @@ impl KindLimiter {
 }
 
 /// The rates of keys, of identities and of sessions, in this order; `None` means no limit.
-pub(super) struct Rates([Option<KindLimiter>; 3]);
+pub(crate) struct Rates([Option<KindLimiter>; 3]);
 
 impl Rates {
     pub(super) fn new(settings: &LimitSettings) -> Self {
@@ -141,14 +133,13 @@ impl Rates {
         ])
     }
 
-    /// Whether any rate is configured. If none is, the caller need not build a [`RateSubject`].
-    pub(super) fn is_any_configured(&self) -> bool {
+    /// Whether any rate is configured. If none is, the caller need not build [`RateSubjects`].
+    pub(crate) fn is_any_configured(&self) -> bool {
         self.0.iter().any(Option::is_some)
     }
 
-    pub(super) fn check(&self, subject: &RateSubject<'_>) -> Result<(), RateLimited> {
-        let names = [subject.key, subject.identity, subject.session];
-        for (limiter, name) in self.0.iter().zip(names) {
+    pub(super) fn check(&self, subjects: RateSubjects<'_>) -> Result<(), RateLimited> {
+        for (limiter, name) in self.0.iter().zip(subjects) {
             if let (Some(limiter), Some(name)) = (limiter, name) {
                 limiter.check(name)?;
             }
@@ -156,7 +147,8 @@ impl Rates {
         Ok(())
     }
 
-    pub(super) fn forget_idle(&self) {
+    /// Forgets subjects that made no requests for so long that their full burst is available again. Called every 10 s.
+    pub(crate) fn forget_idle(&self) {
         for limiter in self.0.iter().flatten() {
             limiter.by_hash.retain_recent();
             limiter.by_hash.shrink_to_fit();
@@ -180,11 +172,8 @@ mod tests {
         })
     }
 
-    fn identity(name: &str) -> RateSubject<'_> {
-        RateSubject {
-            identity: Some(name),
-            ..RateSubject::default()
-        }
+    fn identity(name: &str) -> RateSubjects<'_> {
+        [None, Some(name), None]
     }
 
     #[test]
@@ -192,18 +181,14 @@ mod tests {
         let rates = rates(1, 3);
         for name in ["a", "b"] {
             for _ in 0..3 {
-                rates.check(&identity(name)).unwrap();
+                rates.check(identity(name)).unwrap();
             }
-            let refusal = rates.check(&identity(name)).unwrap_err();
+            let refusal = rates.check(identity(name)).unwrap_err();
             assert_eq!((refusal.kind(), refusal.seconds()), ("identity", 1));
         }
-        let other_kinds = RateSubject {
-            session: Some("a"),
-            key: Some("a"),
-            ..RateSubject::default()
-        };
+        let other_kinds = [Some("a"), None, Some("a")];
         for _ in 0..100 {
-            rates.check(&other_kinds).unwrap();
+            rates.check(other_kinds).unwrap();
         }
     }
 
@@ -211,7 +196,7 @@ mod tests {
     fn idle_subjects_are_removed() {
         let rates = rates(1_000_000, 1);
         for n in 0..1000 {
-            rates.check(&identity(&n.to_string())).unwrap();
+            rates.check(identity(&n.to_string())).unwrap();
         }
         let limiter = rates.0[1].as_ref().unwrap();
         assert_eq!(limiter.by_hash.len(), 1000);

@@ -18,6 +18,7 @@ use super::Transport;
 use super::bodies::{RequestBody, ResponseBody};
 use super::phase::Phase;
 use super::socket::Socket;
+use crate::metrics::Counted;
 
 /// The size in bytes of the read and the write buffer. The head of a request is refused if this much has arrived
 /// without its end. A head up to this size is always accepted, and none of twice the size ever is.
@@ -38,7 +39,7 @@ fn response_time_limit(body: &Body, write_stall: Duration) -> Option<Duration> {
 
 pub(super) async fn serve(stream: TcpStream, transport: &Transport) {
     let (settings, metrics) = (transport.http.limits().settings(), transport.http.metrics());
-    metrics.connections.inc();
+    let counted = Counted::new(&metrics.connections);
     let phase = Phase::default();
     let socket = Socket::new(stream, phase.clone(), settings, metrics.clone());
     let write_stall = settings.write_stall;
@@ -81,5 +82,5 @@ pub(super) async fn serve(stream: TcpStream, transport: &Transport) {
         // A peer may end its connection at any time. `Socket` counts the connections that the server drops.
         tracing::trace!(%error, "a connection broke off");
     }
-    metrics.connections.dec();
+    drop(counted);
 }

@@ -52,10 +52,8 @@ impl Phase {
     /// for the next request.
     pub(super) fn mark_flushed(&self) {
         // The exchange fails while the request is still in progress.
-        let _ = self
-            .0
-            .state
-            .compare_exchange(ENDED, WAITING, Ordering::AcqRel, Ordering::Relaxed);
+        let state = &self.0.state;
+        let _ = state.compare_exchange(ENDED, WAITING, Ordering::AcqRel, Ordering::Relaxed);
     }
 
     /// Whether no request is in progress and no response is left to write.

@@ -11,11 +11,7 @@ pub(super) fn are_accepted(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> 
         None => uri.authority().cloned(),
     };
     let has_no_host = !headers.contains_key(header::HOST) && uri.authority().is_none();
-    let is_accepted = |host: &Authority| {
-        hosts
-            .iter()
-            .any(|accepted_name| matches_name(host, accepted_name))
-    };
+    let is_accepted = |host: &Authority| hosts.iter().any(|name| matches_name(host, name));
     if !has_no_host && !host.as_ref().is_some_and(is_accepted) {
         return false;
     }

@@ -51,13 +51,11 @@ fn write_part(out: &mut String, part: &ShownPart) {
     if part.kind == "tool" {
         write_tool(out, part);
     } else {
-        let inserted = if part.synthetic {
-            " (inserted by the program)"
-        } else {
-            ""
-        };
-        if part.kind != "text" || part.synthetic {
-            let _ = writeln!(out, "{}{inserted}:", quoted_if_needed(&part.kind));
+        let kind = quoted_if_needed(&part.kind);
+        if part.synthetic {
+            let _ = writeln!(out, "{kind} (inserted by the program):");
+        } else if part.kind != "text" {
+            let _ = writeln!(out, "{kind}:");
         }
         if let Some(text) = &part.text {
             write_quoted(out, text);
@@ -77,12 +75,8 @@ fn write_part(out: &mut String, part: &ShownPart) {
 }
 
 fn write_tool(out: &mut String, part: &ShownPart) {
-    let name = part
-        .tool
-        .as_deref()
-        .map(quoted_if_needed)
-        .unwrap_or_default();
-    let _ = write!(out, "tool {name}");
+    let name = part.tool.as_deref().map(quoted_if_needed);
+    let _ = write!(out, "tool {}", name.unwrap_or_default());
     if let Some(status) = &part.status {
         let _ = write!(out, " {}", json_name(status));
     }

@@ -72,12 +72,7 @@ impl ExportCursor {
         let mut next = || parts.next();
         let position = (|| {
             Some(Self {
-                format: match next()? {
-                    "md" => Form::Markdown,
-                    "html" => Form::Html,
-                    "json" => Form::Json,
-                    _ => return None,
-                },
+                format: serde_json::from_value(next()?.into()).ok()?,
                 offset: next()?.parse().ok()?,
                 updated: next()?.parse().ok()?,
                 session: next()?.to_owned(),
@@ -114,12 +109,11 @@ pub(crate) fn export_page(
     let catalog = call.library.catalog();
     let header = catalog.get(session_id)?.header.clone();
     let position = cursor.map(ExportCursor::parse).transpose()?;
-    if let Some(foreign) = position
-        .as_ref()
-        .filter(|position| position.session != session_id)
+    if let Some(position) = &position
+        && position.session != session_id
     {
         return Err(Refusal::invalid(
-            format!("cursor: it continues session {:?}", foreign.session),
+            format!("cursor: it continues session {:?}", position.session),
             "give that sessionID with it, or leave cursor out to begin",
         ));
     }
@@ -127,12 +121,9 @@ pub(crate) fn export_page(
     if let (Some(cursor_format), Some(requested)) = (cursor_format, format)
         && cursor_format != requested
     {
+        let (own, other) = (json_name(&cursor_format), json_name(&requested));
         return Err(Refusal::invalid(
-            format!(
-                "cursor: it continues {}, not {}",
-                json_name(&cursor_format),
-                json_name(&requested)
-            ),
+            format!("cursor: it continues {own}, not {other}"),
             "leave format out, or cursor",
         ));
     }
@@ -162,7 +153,7 @@ pub(crate) fn export_page(
         updated: header.updated,
     });
     if let Some(next) = &next {
-        let (end, total) = (next.offset, window.total());
+        let end = next.offset;
         notices.push(format!(
             "cut after character {end} of {total}; nextCursor continues"
         ));
@@ -173,7 +164,7 @@ pub(crate) fn export_page(
         format,
         content: window.text(),
         offset,
-        total_chars: window.total(),
+        total_chars: total,
         next_cursor: next.map(|next| next.to_text()),
         notices,
     })

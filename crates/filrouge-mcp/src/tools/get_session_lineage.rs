@@ -44,11 +44,8 @@ impl Readable for Lineage {
         write_forks(out, "Forked from, the nearest first", &self.forked_from);
         write_forks(out, "Forked from it", &self.forks);
         for gap in &self.gaps {
-            let _ = writeln!(
-                out,
-                "Named as a parent, but missing: {}",
-                quoted_if_needed(gap)
-            );
+            let gap = quoted_if_needed(gap);
+            let _ = writeln!(out, "Named as a parent, but missing: {gap}");
         }
         if self.cycle {
             out.push_str("Its parents form a cycle.\n");
@@ -61,20 +58,13 @@ fn write_relatives(out: &mut String, heading: &str, relatives: &[Relative], is_i
     let count = relatives.len();
     let _ = writeln!(out, "{heading}: {}", if count == 0 { "none" } else { "" });
     for relative in relatives {
-        let indent = if is_indented {
-            relative.depth.clamp(1, 32) - 1
-        } else {
-            0
-        };
-        let _ = write!(out, "{}- ", "  ".repeat(indent));
+        let depth = if is_indented { relative.depth } else { 1 };
+        let indent = "  ".repeat(depth.clamp(1, 32) - 1);
+        let _ = write!(out, "{indent}- ");
         write_row(out, &relative.session);
         if let (Some(message), Some(call)) = (&relative.message_id, &relative.call_id) {
             let (message, call) = (quoted_if_needed(message), quoted_if_needed(call));
-            let _ = writeln!(
-                out,
-                "{}  by call {call} in message {message}",
-                "  ".repeat(indent)
-            );
+            let _ = writeln!(out, "{indent}  by call {call} in message {message}");
         }
     }
 }

@@ -117,9 +117,9 @@ impl Readable for Results {
             let matches = with_noun(hit.matches, "match", "matches");
             let _ = write!(out, "\n- {matches} in ");
             write_row(out, &hit.session);
-            hit.excerpts
-                .iter()
-                .for_each(|excerpt| write_excerpt(out, excerpt));
+            for excerpt in &hit.excerpts {
+                write_excerpt(out, excerpt);
+            }
         }
         let next = self.next_cursor.as_deref();
         write_end(out, &self.notices, "More sessions", next);

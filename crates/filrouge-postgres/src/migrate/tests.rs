@@ -30,7 +30,8 @@ fn migrations_with(migration: Migration) -> Vec<Migration> {
 fn run_migrations(url: &str, migrations: &[Migration]) -> Result<String, Failure> {
     let options = options(url);
     with_client(&options, |driver: &Driver, client: &Client| {
-        driver.wait(migrate_with(client, &options, migrations))
+        let store = driver.wait(migrate_with(client, &options, migrations))?;
+        Ok(store.store_id)
     })
 }
 
@@ -43,7 +44,7 @@ fn known_version(url: &str) -> Result<usize, Failure> {
 fn store() -> (Database, String) {
     let database = Database::new();
     let id = run_migrations(&database.url(), MIGRATIONS).unwrap();
-    database.sql("INSERT INTO filrouge.note (name, data) VALUES ('n', '\\x0102')");
+    database.sql("INSERT INTO filrouge.note (lane, name, data) VALUES (0, 'n', '\\x0102')");
     (database, id)
 }
 
@@ -83,7 +84,7 @@ fn a_failing_migration_changes_nothing() {
     let columns = database.sql(
         "SELECT column_name::text FROM information_schema.columns WHERE table_schema = 'filrouge' AND table_name = 'note'",
     );
-    assert_eq!(columns.len(), 2, "{columns:?}");
+    assert_eq!(columns.len(), 3, "{columns:?}");
 }
 
 #[test]
@@ -125,4 +126,30 @@ fn a_store_of_format_1_is_refused_unchanged() {
     let refused = run_migrations(&database.url(), &migrations_with(SECOND_MIGRATION)).unwrap_err();
     assert!(refused.detail.contains("format 1"), "{refused:?}");
     assert_eq!(store_rows(), before);
+}
+
+#[test]
+fn a_store_keeps_the_number_of_lanes_with_which_it_was_created() {
+    let database = Database::new();
+    for setting in [3, 5] {
+        let mut options = options(&database.url());
+        options.lanes = Lanes::new(setting).unwrap();
+        let open = |driver: &Driver, client: &Client| driver.wait(migrate(client, &options));
+        assert_eq!(with_client(&options, open).unwrap().lanes.count(), 3);
+    }
+    let lanes = database.sql("SELECT lane::text FROM filrouge.lane");
+    assert_eq!(lanes.len(), 3, "{lanes:?}");
+}
+
+#[test]
+fn a_row_can_only_be_in_the_lane_of_its_session() {
+    let (database, _) = store();
+    let insert = |lane: u16| {
+        let sql = format!("INSERT INTO filrouge.head (lane, pk, data) VALUES ({lane}, 17, '')");
+        let run = |driver: &Driver, client: &Client| driver.wait(execute(client, &sql));
+        with_client(&options(&database.url()), run)
+    };
+    // The store has 8 lanes.
+    insert(2).unwrap_err();
+    insert(1).unwrap();
 }

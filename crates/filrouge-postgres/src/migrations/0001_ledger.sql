@@ -1,4 +1,6 @@
--- The ledger. docs/format.md describes the binary columns; docs/adr/0018 explains the layout of the tables.
+-- The ledger. docs/format.md describes the binary columns; docs/adr/0038 explains the lanes.
+-- Every table begins with the lane of its rows, and so does each of its keys and indexes: no constraint, statement or
+-- trigger needs the rows of two lanes. Exceptions are the table store and the search index.
 -- Ids are compared as bytes (COLLATE "C"). Free text is kept as UTF-8 bytes, because it may hold characters that text
 -- cannot.
 
@@ -10,15 +12,26 @@ BEGIN
     END IF;
 END $$;
 
--- The store's name, its format, the schema's version, and the marks of its keys, which the first server adds.
+-- The store's name, its format, the schema's version, the number of lanes, which never changes, and the marks of its
+-- keys, which the first server adds. The setting filrouge.lanes determines the number of lanes.
 CREATE TABLE filrouge.store (
     name  text PRIMARY KEY,
     value text NOT NULL
 );
-INSERT INTO filrouge.store (name, value) VALUES ('store_id', gen_random_uuid()::text), ('format', '2'), ('schema', '1');
+INSERT INTO filrouge.store (name, value) VALUES ('store_id', gen_random_uuid()::text), ('format', '2'), ('schema', '1'),
+    ('lanes', coalesce(nullif(current_setting('filrouge.lanes', true), ''), '8'));
+
+-- The lanes. A transaction that writes to a lane has locked its row, but never updates it: a row that every commit
+-- updates becomes slow to read while a snapshot is held.
+CREATE TABLE filrouge.lane (
+    lane smallint PRIMARY KEY CHECK (lane BETWEEN 0 AND 63)
+);
+INSERT INTO filrouge.lane (lane)
+    SELECT generate_series(0, value::integer - 1) FROM filrouge.store WHERE name = 'lanes';
 
 CREATE TABLE filrouge.session (
-    pk                bigint PRIMARY KEY,
+    lane              smallint NOT NULL,
+    pk                bigint NOT NULL,
     tenant_id         text COLLATE "C" NOT NULL,
     session_id        text COLLATE "C" NOT NULL,
     identity_id       text COLLATE "C",
@@ -32,108 +45,145 @@ CREATE TABLE filrouge.session (
     created_at        bigint NOT NULL,
     token             bytea,
     erased            bytea,
-    UNIQUE (tenant_id, session_id)
+    PRIMARY KEY (lane, pk),
+    UNIQUE (lane, tenant_id, session_id)
 );
-CREATE INDEX session_tenant ON filrouge.session (tenant_id, pk);
-CREATE INDEX session_owner ON filrouge.session (tenant_id, identity_id, pk);
-CREATE INDEX session_token ON filrouge.session (tenant_id, token, pk) WHERE identity_id IS NULL;
-CREATE INDEX session_parent ON filrouge.session (tenant_id, parent_session_id, pk) WHERE parent_session_id IS NOT NULL;
+-- Lists are ordered by (created_at, pk).
+CREATE INDEX session_tenant ON filrouge.session (lane, tenant_id, created_at, pk);
+CREATE INDEX session_owner ON filrouge.session (lane, tenant_id, identity_id, created_at, pk);
+CREATE INDEX session_token ON filrouge.session (lane, tenant_id, token, created_at, pk) WHERE identity_id IS NULL;
+CREATE INDEX session_parent ON filrouge.session (lane, tenant_id, parent_session_id, created_at, pk)
+    WHERE parent_session_id IS NOT NULL;
 
 -- The part of a session that changes with every append: small and in no index, so that updates stay within the page. The
 -- fill factor leaves room for the name of a lease's holder, and for a second version of every row in a page, as a commit
 -- of many sessions creates them.
 CREATE TABLE filrouge.head (
-    pk   bigint PRIMARY KEY,
-    data bytea NOT NULL
+    lane smallint NOT NULL,
+    pk   bigint NOT NULL,
+    data bytea NOT NULL,
+    PRIMARY KEY (lane, pk)
 ) WITH (fillfactor = 33);
 
 -- place = ordinal << 8 | version - 1. An append changes open_since and data, which are in no index.
 CREATE TABLE filrouge.turn (
+    lane       smallint NOT NULL,
     session_pk bigint NOT NULL,
     place      bigint NOT NULL,
     turn_id    uuid NOT NULL,
     open       boolean NOT NULL,
     open_since bigint,
     data       bytea NOT NULL,
-    PRIMARY KEY (session_pk, place)
+    PRIMARY KEY (lane, session_pk, place)
 ) WITH (fillfactor = 80);
-CREATE INDEX turn_id ON filrouge.turn (turn_id);
-CREATE INDEX turn_open ON filrouge.turn (session_pk) WHERE open;
+CREATE INDEX turn_id ON filrouge.turn (lane, turn_id);
+CREATE INDEX turn_open ON filrouge.turn (lane, session_pk) WHERE open;
 
 CREATE TABLE filrouge.record (
+    lane       smallint NOT NULL,
     session_pk bigint NOT NULL,
     first_seq  bigint NOT NULL,
     count      bigint NOT NULL,
     head       bytea NOT NULL,
     body       bytea NOT NULL,
-    PRIMARY KEY (session_pk, first_seq)
+    PRIMARY KEY (lane, session_pk, first_seq)
 );
 -- Bodies are already compressed where that helps.
 ALTER TABLE filrouge.record ALTER COLUMN body SET STORAGE EXTERNAL;
 
 -- The callers' keys of items and requests, hashed to 16 bytes.
 CREATE TABLE filrouge.item_key (
+    lane       smallint NOT NULL,
     session_pk bigint NOT NULL,
     key        uuid NOT NULL,
     seq        bigint NOT NULL,
-    PRIMARY KEY (session_pk, key)
+    PRIMARY KEY (lane, session_pk, key)
 );
 
 -- The agents that have spoken in each session: derived from the items, to find sessions.
 CREATE TABLE filrouge.session_agent (
+    lane       smallint NOT NULL,
     session_pk bigint NOT NULL,
     agent      bytea NOT NULL
 );
 -- The index is over a hash, because names may be longer than an index entry can be.
-CREATE UNIQUE INDEX session_agent_key ON filrouge.session_agent (sha256(agent), session_pk);
-CREATE INDEX session_agent_pk ON filrouge.session_agent (session_pk);
+CREATE UNIQUE INDEX session_agent_key ON filrouge.session_agent (lane, sha256(agent), session_pk);
+CREATE INDEX session_agent_pk ON filrouge.session_agent (lane, session_pk);
 
 -- Events for key figures; the callers' keys hashed to 16 bytes.
 CREATE TABLE filrouge.event (
+    lane       smallint NOT NULL,
     session_pk bigint NOT NULL,
     number     bigint NOT NULL,
     key        uuid NOT NULL,
     data       bytea NOT NULL,
     -- Used to find the events of all sessions by time: derived, and compared with data on every read.
     at         bigint NOT NULL,
-    PRIMARY KEY (session_pk, number)
+    PRIMARY KEY (lane, session_pk, number)
 );
-CREATE UNIQUE INDEX event_key ON filrouge.event (session_pk, key);
-CREATE INDEX event_at ON filrouge.event (at, session_pk, number);
+CREATE UNIQUE INDEX event_key ON filrouge.event (lane, session_pk, key);
+CREATE INDEX event_at ON filrouge.event (lane, at, session_pk, number);
 
 -- The state of applications as of a seq. The session's head lists the existing checkpoints, under its MAC.
 CREATE TABLE filrouge.checkpoint (
+    lane       smallint NOT NULL,
     session_pk bigint NOT NULL,
     seq        bigint NOT NULL,
     data       bytea NOT NULL,
-    PRIMARY KEY (session_pk, seq)
+    PRIMARY KEY (lane, session_pk, seq)
 );
 
--- Small named values of the store, such as API keys and the positions of webhooks.
+-- Small named values of the store, such as API keys and the positions of webhooks. All belong to the first lane.
 CREATE TABLE filrouge.note (
-    name text COLLATE "C" PRIMARY KEY,
-    data bytea NOT NULL
+    lane smallint NOT NULL CHECK (lane = 0),
+    name text COLLATE "C" NOT NULL,
+    data bytea NOT NULL,
+    PRIMARY KEY (lane, name)
 );
 
 -- Text that open turns have streamed and that is not an item yet.
 CREATE TABLE filrouge.draft (
+    lane       smallint NOT NULL,
     session_pk bigint NOT NULL,
     place      bigint NOT NULL,
     data       bytea NOT NULL,
-    PRIMARY KEY (session_pk, place)
+    PRIMARY KEY (lane, session_pk, place)
 ) WITH (fillfactor = 50);
 CREATE TABLE filrouge.draft_chunk (
+    lane       smallint NOT NULL,
     session_pk bigint NOT NULL,
     place      bigint NOT NULL,
     number     bigint NOT NULL,
     data       bytea NOT NULL,
-    PRIMARY KEY (session_pk, place, number)
+    PRIMARY KEY (lane, session_pk, place, number)
 );
 
 CREATE TABLE filrouge.commit_log (
-    commit_no bigint PRIMARY KEY,
-    data      bytea NOT NULL
+    lane      smallint NOT NULL,
+    commit_no bigint NOT NULL,
+    data      bytea NOT NULL,
+    PRIMARY KEY (lane, commit_no)
 );
+
+-- The newest commit of a lane that erased contents, if the tables were not vacuumed since. A number below 0 is a removal
+-- from the search index, which belongs to no lane.
+CREATE TABLE filrouge.erasing (
+    lane      smallint PRIMARY KEY,
+    commit_no bigint NOT NULL
+);
+
+-- A session's number determines its lane, so that no row of a session can be in two lanes.
+DO $$
+DECLARE
+    lanes    integer := (SELECT value::integer FROM filrouge.store WHERE name = 'lanes');
+    relation text;
+BEGIN
+    FOREACH relation IN ARRAY ARRAY['session', 'head', 'turn', 'record', 'item_key', 'session_agent', 'event',
+        'checkpoint', 'draft', 'draft_chunk'] LOOP
+        EXECUTE format('ALTER TABLE filrouge.%I ADD CONSTRAINT %I CHECK (lane = %I %% %s)', relation, relation || '_lane',
+            CASE WHEN relation IN ('session', 'head') THEN 'pk' ELSE 'session_pk' END, lanes);
+    END LOOP;
+END $$;
 
 -- The database itself refuses changes of the ledger other than by redaction or erasure. A redaction names, in a
 -- setting of its transaction, the session whose records it empties, and keeps the link to the previous record; an
@@ -143,7 +193,7 @@ CREATE TABLE filrouge.commit_log (
 CREATE FUNCTION filrouge.guard_record() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS $$
 BEGIN
     IF TG_OP = 'UPDATE' AND current_setting('filrouge.redacts', true) = OLD.session_pk::text
-       AND (NEW.session_pk, NEW.first_seq, NEW.count) = (OLD.session_pk, OLD.first_seq, OLD.count)
+       AND (NEW.lane, NEW.session_pk, NEW.first_seq, NEW.count) = (OLD.lane, OLD.session_pk, OLD.first_seq, OLD.count)
        AND substr(NEW.head, length(NEW.head) - 47, 32) = substr(OLD.head, length(OLD.head) - 47, 32) THEN
         RETURN NEW;
     END IF;
@@ -156,11 +206,11 @@ BEGIN
     END IF;
     RAISE EXCEPTION 'filrouge: rows of %.% go by erasure alone', TG_TABLE_SCHEMA, TG_TABLE_NAME USING ERRCODE = 'FR001';
 END $$;
--- A session's rows are never deleted, except those of an unfinished copy.
+-- Commits are never deleted, except those of an unfinished copy, which each run makes anew. This is the only guard that
+-- reads a row of another table.
 CREATE FUNCTION filrouge.guard_copy() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS $$
 BEGIN
-    IF current_setting('filrouge.erases', true) = OLD.pk::text
-       AND EXISTS (SELECT FROM filrouge.store WHERE name = 'copying') THEN
+    IF EXISTS (SELECT FROM filrouge.store WHERE name = 'copying') THEN
         RETURN OLD;
     END IF;
     RAISE EXCEPTION 'filrouge: % on %.% is never done', TG_OP, TG_TABLE_SCHEMA, TG_TABLE_NAME USING ERRCODE = 'FR001';
@@ -174,15 +224,17 @@ CREATE TRIGGER guard_update BEFORE UPDATE ON filrouge.item_key FOR EACH ROW EXEC
 CREATE TRIGGER guard_update BEFORE UPDATE ON filrouge.event FOR EACH ROW EXECUTE FUNCTION filrouge.guard_always();
 CREATE TRIGGER guard_update BEFORE UPDATE ON filrouge.session_agent FOR EACH ROW EXECUTE FUNCTION filrouge.guard_always();
 CREATE TRIGGER guard_update BEFORE UPDATE ON filrouge.commit_log FOR EACH ROW EXECUTE FUNCTION filrouge.guard_always();
+CREATE TRIGGER guard_update BEFORE UPDATE ON filrouge.lane FOR EACH ROW EXECUTE FUNCTION filrouge.guard_always();
 CREATE TRIGGER guard_delete BEFORE DELETE ON filrouge.record FOR EACH ROW EXECUTE FUNCTION filrouge.guard_erasure();
 CREATE TRIGGER guard_delete BEFORE DELETE ON filrouge.turn FOR EACH ROW EXECUTE FUNCTION filrouge.guard_erasure();
 CREATE TRIGGER guard_delete BEFORE DELETE ON filrouge.item_key FOR EACH ROW EXECUTE FUNCTION filrouge.guard_erasure();
 CREATE TRIGGER guard_delete BEFORE DELETE ON filrouge.event FOR EACH ROW EXECUTE FUNCTION filrouge.guard_erasure();
 CREATE TRIGGER guard_delete BEFORE DELETE ON filrouge.session_agent FOR EACH ROW EXECUTE FUNCTION filrouge.guard_erasure();
-CREATE TRIGGER guard_delete BEFORE DELETE ON filrouge.session FOR EACH ROW EXECUTE FUNCTION filrouge.guard_copy();
-CREATE TRIGGER guard_delete BEFORE DELETE ON filrouge.head FOR EACH ROW EXECUTE FUNCTION filrouge.guard_copy();
+CREATE TRIGGER guard_delete BEFORE DELETE ON filrouge.session FOR EACH ROW EXECUTE FUNCTION filrouge.guard_always();
+CREATE TRIGGER guard_delete BEFORE DELETE ON filrouge.head FOR EACH ROW EXECUTE FUNCTION filrouge.guard_always();
 CREATE TRIGGER guard_delete BEFORE DELETE ON filrouge.note FOR EACH ROW EXECUTE FUNCTION filrouge.guard_always();
-CREATE TRIGGER guard_delete BEFORE DELETE ON filrouge.commit_log FOR EACH ROW EXECUTE FUNCTION filrouge.guard_always();
+CREATE TRIGGER guard_delete BEFORE DELETE ON filrouge.commit_log FOR EACH ROW EXECUTE FUNCTION filrouge.guard_copy();
+CREATE TRIGGER guard_delete BEFORE DELETE ON filrouge.lane FOR EACH ROW EXECUTE FUNCTION filrouge.guard_always();
 CREATE TRIGGER guard_truncate BEFORE TRUNCATE ON filrouge.session FOR EACH STATEMENT EXECUTE FUNCTION filrouge.guard_always();
 CREATE TRIGGER guard_truncate BEFORE TRUNCATE ON filrouge.head FOR EACH STATEMENT EXECUTE FUNCTION filrouge.guard_always();
 CREATE TRIGGER guard_truncate BEFORE TRUNCATE ON filrouge.turn FOR EACH STATEMENT EXECUTE FUNCTION filrouge.guard_always();
@@ -193,6 +245,7 @@ CREATE TRIGGER guard_truncate BEFORE TRUNCATE ON filrouge.event FOR EACH STATEME
 CREATE TRIGGER guard_truncate BEFORE TRUNCATE ON filrouge.checkpoint FOR EACH STATEMENT EXECUTE FUNCTION filrouge.guard_always();
 CREATE TRIGGER guard_truncate BEFORE TRUNCATE ON filrouge.note FOR EACH STATEMENT EXECUTE FUNCTION filrouge.guard_always();
 CREATE TRIGGER guard_truncate BEFORE TRUNCATE ON filrouge.commit_log FOR EACH STATEMENT EXECUTE FUNCTION filrouge.guard_always();
+CREATE TRIGGER guard_truncate BEFORE TRUNCATE ON filrouge.lane FOR EACH STATEMENT EXECUTE FUNCTION filrouge.guard_always();
 
 -- The search index (DESIGN §10; docs/adr/0026): derived from the ledger, neither copied nor verified, rebuilt by
 -- `filrouge index rebuild`. docs/format.md describes the columns. Names and keys are the feeder's bytes.
@@ -346,7 +399,8 @@ BEGIN
     PERFORM pg_advisory_xact_lock(7380400768617177960);
     UPDATE filrouge.search_state SET forgotten = forgotten + 1;
     SELECT i.no, i.shard INTO number, home FROM filrouge.session s JOIN filrouge.search_session i
-        ON i.realm = convert_to(s.tenant_id, 'UTF8') AND i.key = convert_to(s.session_id, 'UTF8') WHERE s.pk = of;
+        ON i.realm = convert_to(s.tenant_id, 'UTF8') AND i.key = convert_to(s.session_id, 'UTF8')
+        WHERE s.lane = NEW.lane AND s.pk = of;
     IF number IS NULL THEN
         RETURN NULL;
     END IF;

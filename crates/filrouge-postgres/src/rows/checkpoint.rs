@@ -19,10 +19,10 @@ pub(super) fn by_seq(
     seq: u64,
 ) -> Result<Option<CheckpointRow>, Failure> {
     static SQL: Sql = Sql::new(
-        "SELECT data FROM filrouge.checkpoint WHERE session_pk = $1 AND seq = $2",
-        &[Type::INT8, Type::INT8],
+        "SELECT data FROM filrouge.checkpoint WHERE lane = $1 AND session_pk = $2 AND seq = $3",
+        &[Type::INT2, Type::INT8, Type::INT8],
     );
-    let fetched = rows.query_opt(&SQL, &[&sql_int(pk), &sql_int(seq)])?;
+    let fetched = rows.query_opt(&SQL, &[&rows.lane_of(pk), &sql_int(pk), &sql_int(seq)])?;
     fetched
         .map(|row| read_checkpoint(seq, bytes(&row, 0)?))
         .transpose()
@@ -30,9 +30,9 @@ pub(super) fn by_seq(
 
 pub(super) fn seqs(rows: &Rows<'_>, pk: SessionPk) -> Result<Vec<u64>, Failure> {
     static SQL: Sql = Sql::new(
-        "SELECT seq FROM filrouge.checkpoint WHERE session_pk = $1 ORDER BY seq",
-        &[Type::INT8],
+        "SELECT seq FROM filrouge.checkpoint WHERE lane = $1 AND session_pk = $2 ORDER BY seq",
+        &[Type::INT2, Type::INT8],
     );
-    let fetched = rows.query_all(&SQL, &[&sql_int(pk)])?;
+    let fetched = rows.query_all(&SQL, &[&rows.lane_of(pk), &sql_int(pk)])?;
     fetched.iter().map(|row| read_u64(row, 0)).collect()
 }

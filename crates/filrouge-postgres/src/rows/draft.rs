@@ -26,10 +26,12 @@ fn require_decoded<T>(row: Option<T>) -> Result<T, Failure> {
 
 pub(super) fn get(rows: &Rows<'_>, pk: SessionPk, place: u64) -> Result<Option<DraftRow>, Failure> {
     static SQL: Sql = Sql::new(
-        "SELECT session_pk, place, data FROM filrouge.draft WHERE session_pk = $1 AND place = $2",
-        &[Type::INT8, Type::INT8],
+        "SELECT session_pk, place, data FROM filrouge.draft
+         WHERE lane = $1 AND session_pk = $2 AND place = $3",
+        &[Type::INT2, Type::INT8, Type::INT8],
     );
-    let fetched = rows.query_opt(&SQL, &[&sql_int(pk), &sql_int(place)])?;
+    let (lane, place) = (rows.lane_of(pk), sql_int(place));
+    let fetched = rows.query_opt(&SQL, &[&lane, &sql_int(pk), &place])?;
     fetched
         .map(|row| require_decoded(read(&row)?.1))
         .transpose()
@@ -37,10 +39,11 @@ pub(super) fn get(rows: &Rows<'_>, pk: SessionPk, place: u64) -> Result<Option<D
 
 pub(super) fn for_session(rows: &Rows<'_>, pk: SessionPk) -> Result<Vec<DraftRow>, Failure> {
     static SQL: Sql = Sql::new(
-        "SELECT session_pk, place, data FROM filrouge.draft WHERE session_pk = $1 ORDER BY place",
-        &[Type::INT8],
+        "SELECT session_pk, place, data FROM filrouge.draft
+         WHERE lane = $1 AND session_pk = $2 ORDER BY place",
+        &[Type::INT2, Type::INT8],
     );
-    let fetched = rows.query_all(&SQL, &[&sql_int(pk)])?;
+    let fetched = rows.query_all(&SQL, &[&rows.lane_of(pk), &sql_int(pk)])?;
     fetched
         .iter()
         .map(|row| require_decoded(read(row)?.1))
@@ -49,10 +52,10 @@ pub(super) fn for_session(rows: &Rows<'_>, pk: SessionPk) -> Result<Vec<DraftRow
 
 pub(super) fn all(rows: &Rows<'_>) -> Result<Vec<(SessionPk, DraftRow)>, Failure> {
     static SQL: Sql = Sql::new(
-        "SELECT session_pk, place, data FROM filrouge.draft ORDER BY session_pk, place",
-        &[],
+        "SELECT session_pk, place, data FROM filrouge.draft WHERE lane = $1 ORDER BY session_pk, place",
+        &[Type::INT2],
     );
-    let fetched = rows.query_all(&SQL, &[])?;
+    let fetched: Vec<Row> = rows.query_lanes(&SQL, &[])?.into_iter().flatten().collect();
     let drafts: Vec<_> = fetched
         .iter()
         .filter_map(|row| read(row).ok())
@@ -76,10 +79,11 @@ pub(super) fn chunks(
 ) -> Result<Vec<DraftChunk>, Failure> {
     static SQL: Sql = Sql::new(
         "SELECT number, data FROM filrouge.draft_chunk
-         WHERE session_pk = $1 AND place = $2 AND number > $3 ORDER BY number",
-        &[Type::INT8, Type::INT8, Type::INT8],
+         WHERE lane = $1 AND session_pk = $2 AND place = $3 AND number > $4 ORDER BY number",
+        &[Type::INT2, Type::INT8, Type::INT8, Type::INT8],
     );
-    let fetched = rows.query_all(&SQL, &[&sql_int(pk), &sql_int(place), &sql_int(after)])?;
+    let (lane, place, after) = (rows.lane_of(pk), sql_int(place), sql_int(after));
+    let fetched = rows.query_all(&SQL, &[&lane, &sql_int(pk), &place, &after])?;
     let read = |row: &Row| require_decoded(DraftChunk::decode(read_u64(row, 0)?, bytes(row, 1)?));
     fetched.iter().map(read).collect()
 }

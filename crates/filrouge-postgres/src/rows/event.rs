@@ -29,10 +29,11 @@ pub(super) fn by_key(
     key: &EventKey,
 ) -> Result<Option<EventRow>, Failure> {
     static SQL: Sql = Sql::new(
-        "SELECT number, data, at FROM filrouge.event WHERE session_pk = $1 AND key = $2",
-        &[Type::INT8, Type::UUID],
+        "SELECT number, data, at FROM filrouge.event WHERE lane = $1 AND session_pk = $2 AND key = $3",
+        &[Type::INT2, Type::INT8, Type::UUID],
     );
-    let fetched = rows.query_opt(&SQL, &[&sql_int(pk), &Uuid::from_bytes(event_key(key))])?;
+    let (lane, key) = (rows.lane_of(pk), Uuid::from_bytes(event_key(key)));
+    let fetched = rows.query_opt(&SQL, &[&lane, &sql_int(pk), &key])?;
     fetched.as_ref().map(read).transpose()
 }
 
@@ -44,22 +45,20 @@ pub(super) fn page(
 ) -> Result<Vec<EventRow>, Failure> {
     static SQL: Sql = Sql::new(
         "SELECT number, data, at FROM filrouge.event
-         WHERE session_pk = $1 AND number > $2 ORDER BY number LIMIT $3",
-        &[Type::INT8, Type::INT8, Type::INT8],
+         WHERE lane = $1 AND session_pk = $2 AND number > $3 ORDER BY number LIMIT $4",
+        &[Type::INT2, Type::INT8, Type::INT8, Type::INT8],
     );
-    let fetched = rows.query_all(
-        &SQL,
-        &[&sql_int(pk), &sql_int(after), &sql_int(limit as u64)],
-    )?;
+    let (lane, after, limit) = (rows.lane_of(pk), sql_int(after), sql_int(limit as u64));
+    let fetched = rows.query_all(&SQL, &[&lane, &sql_int(pk), &after, &limit])?;
     collect_until_full(fetched.iter().map(read), EventRow::content_len)
 }
 
 pub(super) fn newest(rows: &Rows<'_>, pk: SessionPk) -> Result<u64, Failure> {
     static SQL: Sql = Sql::new(
-        "SELECT number FROM filrouge.event WHERE session_pk = $1 ORDER BY number DESC LIMIT 1",
-        &[Type::INT8],
+        "SELECT number FROM filrouge.event WHERE lane = $1 AND session_pk = $2 ORDER BY number DESC LIMIT 1",
+        &[Type::INT2, Type::INT8],
     );
-    rows.query_number(&SQL, &[&sql_int(pk)])
+    rows.query_number(&SQL, &[&rows.lane_of(pk), &sql_int(pk)])
 }
 
 /// Reads a page of the events of all sessions with a time in `from..to`, after the position `after`.
@@ -72,9 +71,16 @@ pub(super) fn by_time(
 ) -> Result<Vec<(SessionPk, EventRow)>, Failure> {
     static SQL: Sql = Sql::new(
         "SELECT session_pk, number, data, at FROM filrouge.event
-         WHERE (at, session_pk, number) > ($1, $2, $3) AND at < $4
-         ORDER BY at, session_pk, number LIMIT $5",
-        &[Type::INT8, Type::INT8, Type::INT8, Type::INT8, Type::INT8],
+         WHERE lane = $1 AND (at, session_pk, number) > ($2, $3, $4) AND at < $5
+         ORDER BY at, session_pk, number LIMIT $6",
+        &[
+            Type::INT2,
+            Type::INT8,
+            Type::INT8,
+            Type::INT8,
+            Type::INT8,
+            Type::INT8,
+        ],
     );
     // The query has a single lower bound, so that the index scan of a later page begins where the previous page ended.
     let position = after.filter(|(at, ..)| *at >= from);
@@ -85,8 +91,26 @@ pub(super) fn by_time(
             sql_int(position.2),
         )
     });
-    let (to, limit) = (to.as_micros(), sql_int(limit as u64));
-    let fetched = rows.query_all(&SQL, &[&at, &pk, &number, &to, &limit])?;
-    let read = |row: &Row| Ok((read_u64(row, 0)?, read_event(row, 1)?));
-    collect_until_full(fetched.iter().map(read), |(_, row)| row.content_len())
+    // Each lane contributes its share of the page, so that few rows are read in vain. A lane whose share is full may have
+    // more events, so the page ends with the last event of this share.
+    let share = limit.div_ceil(usize::from(rows.lanes.count()));
+    let (to, max_rows) = (to.as_micros(), sql_int(share as u64));
+    let read = |row: &Row| Ok::<_, Failure>((read_u64(row, 0)?, read_event(row, 1)?));
+    let (mut events, mut end) = (Vec::new(), None);
+    for fetched in rows.query_lanes(&SQL, &[&at, &pk, &number, &to, &max_rows])? {
+        let lane = fetched.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        if let Some(last) = lane.last().filter(|_| lane.len() == share) {
+            let last = position_of(last);
+            end = Some(end.map_or(last, |end: EventPosition| end.min(last)));
+        }
+        events.extend(lane);
+    }
+    events.retain(|event| end.is_none_or(|end| position_of(event) <= end));
+    events.sort_by_key(position_of);
+    let events = events.into_iter().take(limit).map(Ok);
+    collect_until_full(events, |(_, row)| row.content_len())
+}
+
+fn position_of((pk, row): &(SessionPk, EventRow)) -> EventPosition {
+    (row.event.at, *pk, row.number)
 }

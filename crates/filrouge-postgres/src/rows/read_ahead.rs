@@ -1,4 +1,4 @@
-//! Rows of a snapshot that are read before they are needed: one query for many rows costs fewer round trips.
+//! Rows of a snapshot that are read before they are needed: reading many rows at once costs fewer round trips.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,7 +7,7 @@ use filrouge_store::rows::{EventRow, SessionPk, StoredSession};
 use filrouge_types::Failure;
 use tokio_postgres::Row;
 
-use super::{Rows, SessionLookup, column, read_stored, read_u64, session, sql_int};
+use super::{Rows, SessionLookup, by_lane, column, read_stored, read_u64, session};
 
 /// The maximum number of sessions that are kept in memory.
 const SESSIONS_MAX: usize = 256;
@@ -71,10 +71,10 @@ impl ReadAhead {
         cached.retain(|pk, _| needed.contains(pk));
         let missing = needed.iter().filter(|pk| !cached.contains_key(pk));
         let free_slots = SESSIONS_MAX.saturating_sub(cached.len());
-        let missing: Vec<i64> = missing.take(free_slots).map(|pk| sql_int(*pk)).collect();
+        let missing: Vec<SessionPk> = missing.take(free_slots).copied().collect();
         // For a single session, reading ahead would save no round trip.
         if missing.len() > 1 {
-            for row in session::by_pks(rows, &missing)? {
+            for row in session::by_pks(rows, &by_lane(rows.lanes, missing.into_iter()))? {
                 cached.insert(read_u64(&row, 0)?, row);
             }
         }

@@ -30,33 +30,40 @@ pub(super) fn page(
 ) -> Result<Vec<RecordRow>, Failure> {
     static ALL: Sql = Sql::new(
         "SELECT first_seq, count, head, body FROM filrouge.record
-         WHERE session_pk = $1 AND first_seq >= coalesce(
-             (SELECT first_seq FROM filrouge.record WHERE session_pk = $1 AND first_seq <= $2
-              ORDER BY first_seq DESC LIMIT 1), $2)
-         ORDER BY first_seq LIMIT $3",
-        &[Type::INT8, Type::INT8, Type::INT8],
+         WHERE lane = $1 AND session_pk = $2 AND first_seq >= coalesce(
+             (SELECT first_seq FROM filrouge.record WHERE lane = $1 AND session_pk = $2 AND first_seq <= $3
+              ORDER BY first_seq DESC LIMIT 1), $3)
+         ORDER BY first_seq LIMIT $4",
+        &[Type::INT2, Type::INT8, Type::INT8, Type::INT8],
     );
     static UNTIL_FULL: Sql = Sql::new(
         "SELECT first_seq, count, head, body FROM (
              SELECT *, sum(length(body)) OVER (ORDER BY first_seq) - length(body) AS before FROM (
                  SELECT first_seq, count, head, body FROM filrouge.record
-                 WHERE session_pk = $1 AND first_seq >= coalesce(
-                     (SELECT first_seq FROM filrouge.record WHERE session_pk = $1 AND first_seq <= $2
-                      ORDER BY first_seq DESC LIMIT 1), $2)
-                 ORDER BY first_seq LIMIT $3) found) counted
-         WHERE before < $4 ORDER BY first_seq",
-        &[Type::INT8, Type::INT8, Type::INT8, Type::INT8],
+                 WHERE lane = $1 AND session_pk = $2 AND first_seq >= coalesce(
+                     (SELECT first_seq FROM filrouge.record WHERE lane = $1 AND session_pk = $2 AND first_seq <= $3
+                      ORDER BY first_seq DESC LIMIT 1), $3)
+                 ORDER BY first_seq LIMIT $4) found) counted
+         WHERE before < $5 ORDER BY first_seq",
+        &[
+            Type::INT2,
+            Type::INT8,
+            Type::INT8,
+            Type::INT8,
+            Type::INT8,
+        ],
     );
-    let (pk, seq, max_rows, page_bytes) = (
+    let (lane, pk, seq, max_rows, page_bytes) = (
+        rows.lane_of(pk),
         sql_int(pk),
         sql_int(seq),
         sql_int(limit as u64),
         sql_int(PAGE_BYTES as u64),
     );
     let fetched = if limit <= FEW_RECORDS {
-        rows.query_all(&ALL, &[&pk, &seq, &max_rows])?
+        rows.query_all(&ALL, &[&lane, &pk, &seq, &max_rows])?
     } else {
-        rows.query_all(&UNTIL_FULL, &[&pk, &seq, &max_rows, &page_bytes])?
+        rows.query_all(&UNTIL_FULL, &[&lane, &pk, &seq, &max_rows, &page_bytes])?
     };
     fetched.iter().map(|row| read_record(row, 0)).collect()
 }
@@ -67,8 +74,8 @@ pub(super) fn newest_seq(rows: &Rows<'_>, pk: SessionPk) -> Result<u64, Failure>
     static SQL: Sql = Sql::new(
         "SELECT LEAST(GREATEST(first_seq, 0), 1::bigint << 62) + LEAST(GREATEST(count, 1), 1::bigint << 62) - 1
          FROM filrouge.record
-         WHERE session_pk = $1 ORDER BY first_seq DESC LIMIT 1",
-        &[Type::INT8],
+         WHERE lane = $1 AND session_pk = $2 ORDER BY first_seq DESC LIMIT 1",
+        &[Type::INT2, Type::INT8],
     );
-    rows.query_number(&SQL, &[&sql_int(pk)])
+    rows.query_number(&SQL, &[&rows.lane_of(pk), &sql_int(pk)])
 }

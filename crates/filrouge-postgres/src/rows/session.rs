@@ -1,36 +1,39 @@
 //! Reads the tables `session`, `head` and `session_agent`.
 
+use std::collections::BTreeMap;
+
 use filrouge_store::command::{Erased, Scope, SessionFilter, SessionToken, Viewer};
-use filrouge_store::rows::{HeadRow, SessionPk, SessionRow, StoredSession, collect_until_full};
+use filrouge_store::rows::{
+    HeadRow, SessionOrder, SessionPk, SessionRow, StoredSession, collect_until_full,
+};
+use filrouge_store::{Lane, Lanes};
 use filrouge_types::{
     Failure, IdError, IdentityId, ProjectId, RawJson, SessionId, SessionStatus, TenantId, Timestamp,
 };
 use tokio_postgres::types::{FromSql, Type};
 use tokio_postgres::{Error, Row};
 
-use super::{Rows, column, read_u64, sql_int};
-use crate::error::{failure, malformed};
+use super::{Rows, by_lane, column, read_u64, sql_int, sql_lane};
+use crate::error::malformed;
 use crate::session::{Param, Session, Sql};
 
-/// The columns of a session `s` and its head `h`.
-pub(crate) const SESSION_COLUMNS: &str =
-    "s.pk, s.tenant_id, s.session_id, s.identity_id, s.parent_session_id,
-     s.project_id, s.team_id, s.title, s.status, s.state, s.metadata, s.created_at, h.data,
-     s.token, s.erased";
-
-macro_rules! select_session {
-    ($condition:literal) => {
+/// A query for sessions `s` of lane `$1`, which `$sessions` selects, with their heads `h`. A head is read by a subquery
+/// with a limit: for a mere join, PostgreSQL may decide to read all heads of the lane.
+macro_rules! select_sessions {
+    ($sessions:literal) => {
         concat!(
             "SELECT s.pk, s.tenant_id, s.session_id, s.identity_id, s.parent_session_id,
              s.project_id, s.team_id, s.title, s.status, s.state, s.metadata, s.created_at, h.data,
              s.token, s.erased
-             FROM filrouge.session s LEFT JOIN filrouge.head h ON h.pk = s.pk ",
-            $condition
+             FROM ",
+            $sessions,
+            " LEFT JOIN LATERAL (SELECT h.data FROM filrouge.head h
+                 WHERE h.lane = $1 AND h.pk = s.pk LIMIT 1) h ON true"
         )
     };
 }
 
-/// Decodes a row that begins with [`SESSION_COLUMNS`].
+/// Decodes a row that begins with the columns of `select_sessions`.
 pub(crate) fn read_stored(row: &Row) -> Result<StoredSession, Failure> {
     decode(row).map_err(|MalformedRow| match row.try_get::<_, &str>(2) {
         Ok(name) => Failure::integrity(name, None, "its row is malformed"),
@@ -100,26 +103,35 @@ fn decode(row: &Row) -> Result<StoredSession, MalformedRow> {
 }
 
 /// Reads a session by its id, if the viewer may see it, with its newest seq (column 15). The query checks the owner
-/// only if `$3` is true. The subquery reads the first session at or after the id, so that PostgreSQL can use only one
+/// only if `$4` is true. The subquery reads the first session at or after the id, so that PostgreSQL can use only one
 /// index.
 pub(crate) static BY_ID: Sql = Sql::new(
     "SELECT s.pk, s.tenant_id, s.session_id, s.identity_id, s.parent_session_id,
      s.project_id, s.team_id, s.title, s.status, s.state, s.metadata, s.created_at, h.data,
      s.token, s.erased,
          (SELECT LEAST(GREATEST(r.first_seq, 0), 1::bigint << 62) + LEAST(GREATEST(r.count, 1), 1::bigint << 62) - 1
-          FROM filrouge.record r WHERE r.session_pk = s.pk
+          FROM filrouge.record r WHERE r.lane = $1 AND r.session_pk = s.pk
           ORDER BY r.first_seq DESC LIMIT 1)
      FROM (SELECT * FROM filrouge.session s
-         WHERE s.tenant_id = $1 AND s.session_id >= $2 ORDER BY s.session_id LIMIT 1) s
-     LEFT JOIN filrouge.head h ON h.pk = s.pk
-     WHERE s.session_id = $2 AND (NOT $3 OR s.identity_id = $4
-         OR s.identity_id IS NULL AND (s.token IS NULL OR s.token = $5))",
-    &[Type::TEXT, Type::TEXT, Type::BOOL, Type::TEXT, Type::BYTEA],
+         WHERE s.lane = $1 AND s.tenant_id = $2 AND s.session_id >= $3 ORDER BY s.session_id LIMIT 1) s
+     LEFT JOIN LATERAL (SELECT h.data FROM filrouge.head h WHERE h.lane = $1 AND h.pk = s.pk LIMIT 1) h ON true
+     WHERE s.session_id = $3 AND (NOT $4 OR s.identity_id = $5
+         OR s.identity_id IS NULL AND (s.token IS NULL OR s.token = $6))",
+    &[
+        Type::INT2,
+        Type::TEXT,
+        Type::TEXT,
+        Type::BOOL,
+        Type::TEXT,
+        Type::BYTEA,
+    ],
 );
 
 /// A lookup of a session by its tenant and id.
 #[derive(PartialEq, Eq)]
 pub(crate) struct SessionLookup {
+    /// The session's lane.
+    lane: Lane,
     tenant: TenantId,
     id: SessionId,
     /// Whether to check the owner: false without a scope, and for the operator, who may see all sessions.
@@ -131,8 +143,14 @@ pub(crate) struct SessionLookup {
 }
 
 impl SessionLookup {
-    pub(crate) fn new(tenant: &TenantId, id: &SessionId, scope: Option<&Scope>) -> Self {
+    pub(crate) fn new(
+        lanes: Lanes,
+        tenant: &TenantId,
+        id: &SessionId,
+        scope: Option<&Scope>,
+    ) -> Self {
         Self {
+            lane: lanes.of_session(tenant, id),
             tenant: tenant.clone(),
             id: id.clone(),
             checks_owner: scope.is_some_and(|s| s.viewer != Viewer::Operator),
@@ -143,9 +161,16 @@ impl SessionLookup {
 
     /// Runs [`BY_ID`]. The caller decodes the row with [`read_stored`].
     pub(crate) async fn query(&self, session: &Session) -> Result<Option<Row>, Error> {
-        let (tenant, id) = (self.tenant.as_str(), self.id.as_str());
+        let (lane, tenant, id) = (sql_lane(self.lane), self.tenant.as_str(), self.id.as_str());
         let identity = self.identity.as_ref().map(IdentityId::as_str);
-        let params: [Param<'_>; 5] = [&tenant, &id, &self.checks_owner, &identity, &self.token];
+        let params: [Param<'_>; 6] = [
+            &lane,
+            &tenant,
+            &id,
+            &self.checks_owner,
+            &identity,
+            &self.token,
+        ];
         let fetched = session.query(&BY_ID, &params).await?;
         Ok(fetched.into_iter().next())
     }
@@ -160,24 +185,27 @@ pub(super) fn by_id(
     fetched.as_ref().map(read_stored).transpose()
 }
 
-/// Reads the sessions with these numbers, in one query.
-pub(super) fn by_pks(rows: &Rows<'_>, pks: &[i64]) -> Result<Vec<Row>, Failure> {
+/// Reads the sessions with these numbers, which are grouped by the lane, in one round trip. The subquery reads the first
+/// session at or after a number, so that PostgreSQL can use only one index.
+pub(super) fn by_pks(rows: &Rows<'_>, pks: &BTreeMap<i16, Vec<i64>>) -> Result<Vec<Row>, Failure> {
     static SQL: Sql = Sql::new(
-        "SELECT s.pk, s.tenant_id, s.session_id, s.identity_id, s.parent_session_id,
-         s.project_id, s.team_id, s.title, s.status, s.state, s.metadata, s.created_at, h.data,
-         s.token, s.erased
-         FROM unnest($1) AS q (pk) JOIN filrouge.session s ON s.pk = q.pk LEFT JOIN filrouge.head h ON h.pk = s.pk",
-        &[Type::INT8_ARRAY],
+        select_sessions!(
+            "unnest($2) AS q (pk) JOIN LATERAL (SELECT * FROM filrouge.session s
+                 WHERE s.lane = $1 AND s.pk >= q.pk ORDER BY s.pk LIMIT 1) s ON s.pk = q.pk"
+        ),
+        &[Type::INT2, Type::INT8_ARRAY],
     );
-    rows.query_all(&SQL, &[&pks])
+    let executions: Vec<Vec<Param<'_>>> = pks
+        .iter()
+        .map(|(lane, pks)| vec![lane as Param<'_>, pks])
+        .collect();
+    let fetched = rows.wait(rows.session.query_each(&SQL, &executions))?;
+    Ok(fetched.into_iter().flatten().collect())
 }
 
 pub(super) fn by_pk(rows: &Rows<'_>, pk: SessionPk) -> Result<Option<StoredSession>, Failure> {
-    static SQL: Sql = Sql::new(select_session!("WHERE s.pk = $1"), &[Type::INT8]);
-    rows.query_opt(&SQL, &[&sql_int(pk)])?
-        .as_ref()
-        .map(read_stored)
-        .transpose()
+    let found = by_pks(rows, &by_lane(rows.lanes, std::iter::once(pk)))?;
+    found.first().map(read_stored).transpose()
 }
 
 /// The maximum number of sessions that one query of [`for_each`] reads.
@@ -188,24 +216,32 @@ pub(super) fn for_each(
     visit: &mut dyn FnMut(SessionPk, Option<StoredSession>),
 ) -> Result<(), Failure> {
     static ALL: Sql = Sql::new(
-        select_session!("WHERE s.pk > $1 ORDER BY s.pk LIMIT $2"),
-        &[Type::INT8, Type::INT8],
+        select_sessions!(
+            "(SELECT * FROM filrouge.session s WHERE s.lane = $1 AND s.pk > $2 ORDER BY s.pk LIMIT $3) s"
+        ),
+        &[Type::INT2, Type::INT8, Type::INT8],
     );
+    // The heads without a session.
     static HEADS: Sql = Sql::new(
-        "SELECT h.pk FROM filrouge.head h LEFT JOIN filrouge.session s ON s.pk = h.pk
-         WHERE h.pk > $1 AND s.pk IS NULL ORDER BY h.pk LIMIT $2",
-        &[Type::INT8, Type::INT8],
+        "SELECT h.pk FROM filrouge.head h LEFT JOIN LATERAL (SELECT s.pk FROM filrouge.session s
+             WHERE s.lane = $1 AND s.pk >= h.pk ORDER BY s.pk LIMIT 1) s ON true
+         WHERE h.lane = $1 AND h.pk > $2 AND s.pk IS DISTINCT FROM h.pk ORDER BY h.pk LIMIT $3",
+        &[Type::INT2, Type::INT8, Type::INT8],
     );
-    for (sql, has_row) in [(&ALL, true), (&HEADS, false)] {
+    let queries = rows.lanes.iter().map(sql_lane);
+    let queries = queries.flat_map(|lane| [(lane, &ALL, true), (lane, &HEADS, false)]);
+    for (lane, sql, has_row) in queries {
         let mut after = i64::MIN;
         loop {
-            let fetched = rows.query_all(sql, &[&after, &sql_int(SESSIONS_PER_QUERY as u64)])?;
+            let max_rows = sql_int(SESSIONS_PER_QUERY as u64);
+            let fetched = rows.query_all(sql, &[&lane, &after, &max_rows])?;
             for row in &fetched {
                 let stored = if has_row { read_stored(row).ok() } else { None };
-                after = column(row, 0)?;
+                let pk: i64 = column(row, 0)?;
+                after = after.max(pk);
                 // filrouge assigns no negative session numbers. The cast turns a negative number into one that no
                 // session has.
-                visit(after.cast_unsigned(), stored);
+                visit(pk.cast_unsigned(), stored);
             }
             if fetched.len() < SESSIONS_PER_QUERY {
                 break;
@@ -215,26 +251,12 @@ pub(super) fn for_each(
     Ok(())
 }
 
-/// Reads the agents of a session, ordered by their bytes.
-pub(super) fn agents(rows: &Rows<'_>, pk: SessionPk) -> Result<Vec<Box<str>>, Failure> {
-    static SQL: Sql = Sql::new(
-        "SELECT agent FROM filrouge.session_agent WHERE session_pk = $1 ORDER BY agent",
-        &[Type::INT8],
-    );
-    let fetched = rows.query_all(&SQL, &[&sql_int(pk)])?;
-    let read = |row: &Row| match read_text(row, 0) {
-        Ok(Some(agent)) => Ok(agent),
-        _ => Err(malformed("agent")),
-    };
-    fetched.iter().map(read).collect()
-}
-
 /// SQL for a session's title with ASCII letters in lower case. The title is stored as bytes, because it may contain NUL
 /// characters, which a text column cannot.
 const LOWER_TITLE: &str =
     "decode(lower(encode(coalesce(s.title, ''), 'escape') COLLATE \"C\"), 'escape')";
 
-/// The SQL conditions of a list, with the types and values of their parameters.
+/// The SQL conditions of a list in lane `$1`, with the types and values of the parameters after the lane.
 #[derive(Default)]
 struct Conditions<'a> {
     text: String,
@@ -245,11 +267,16 @@ struct Conditions<'a> {
 impl<'a> Conditions<'a> {
     /// Adds a condition. Each `?` in it becomes the placeholder of `value`.
     fn add(&mut self, condition: &str, kind: Type, value: Param<'a>) {
-        let placeholder = format!("${}", self.params.len() + 1);
+        let placeholder = self.bind(kind, value);
         self.text.push_str(" AND ");
         self.text.push_str(&condition.replace('?', &placeholder));
+    }
+
+    /// Adds a parameter, and returns its placeholder.
+    fn bind(&mut self, kind: Type, value: Param<'a>) -> String {
         self.types.push(kind);
         self.params.push(value);
+        format!("${}", self.params.len() + 1)
     }
 
     /// Adds a condition if there is a value.
@@ -270,11 +297,13 @@ pub(super) fn list(
     rows: &Rows<'_>,
     scope: &Scope,
     filter: &SessionFilter,
-    before: Option<SessionPk>,
+    before: Option<SessionOrder>,
     limit: usize,
 ) -> Result<Vec<StoredSession>, Failure> {
-    let before = before.map_or(i64::MAX, sql_int);
-    let limit = sql_int(limit as u64);
+    let (before_at, before_pk) = before.map_or((i64::MAX, i64::MAX), |(at, pk)| {
+        (at.as_micros(), sql_int(pk))
+    });
+    let max_rows = sql_int(limit as u64);
     let tenant = scope.tenant.as_str();
     let viewer = scope.viewer.identity().map(IdentityId::as_str);
     let token = scope.token.map(|t| t.0.to_vec());
@@ -289,8 +318,10 @@ pub(super) fn list(
     let title = filter.title.as_deref().map(str::to_ascii_lowercase);
     let title = title.as_deref().map(str::as_bytes);
     let mut conditions = Conditions::default();
-    conditions.add("s.pk < ?", Type::INT8, &before);
     conditions.add("s.tenant_id = ?", Type::TEXT, &tenant);
+    let pk_param = conditions.bind(Type::INT8, &before_pk);
+    let before_condition = format!("(s.created_at, s.pk) < (?, {pk_param})");
+    conditions.add(&before_condition, Type::INT8, &before_at);
     match &scope.viewer {
         Viewer::Operator => {}
         Viewer::EndUser(Some(_)) => conditions.add_if("s.identity_id = ?", Type::TEXT, &viewer),
@@ -303,7 +334,8 @@ pub(super) fn list(
                 .push_str(" AND s.identity_id IS NULL AND s.token IS NULL"),
         },
     }
-    let agent_condition = "s.pk IN (SELECT session_pk FROM filrouge.session_agent WHERE sha256(agent) = sha256(?) AND agent = ?)";
+    let agent_condition = "s.pk IN (SELECT session_pk FROM filrouge.session_agent
+         WHERE lane = $1 AND sha256(agent) = sha256(?) AND agent = ?)";
     conditions.add_if(agent_condition, Type::BYTEA, &agent);
     conditions.add_if("s.parent_session_id = ?", Type::TEXT, &parent);
     conditions.add_if("s.identity_id = ?", Type::TEXT, &identity);
@@ -317,32 +349,37 @@ pub(super) fn list(
         Type::BYTEA,
         &title,
     );
+    let limit_param = conditions.bind(Type::INT8, &max_rows);
     let Conditions {
         text,
-        mut types,
-        mut params,
+        types,
+        params,
     } = conditions;
-    types.push(Type::INT8);
-    params.push(&limit);
-    // The subquery selects only numbers: if PostgreSQL must sort them, it does not sort entire rows with their
-    // metadata.
+    // Only positions are read from each lane, so that no more entire rows are read, or sorted, than the page has.
     let sql = format!(
-        "SELECT {SESSION_COLUMNS} FROM filrouge.session s LEFT JOIN filrouge.head h ON h.pk = s.pk
-         WHERE s.pk IN (SELECT s.pk FROM filrouge.session s WHERE s.erased IS NULL{text}
-                        ORDER BY s.pk DESC LIMIT ${})
-         ORDER BY s.pk DESC",
-        params.len()
+        "SELECT s.created_at, s.pk, s.lane FROM filrouge.session s WHERE s.lane = $1 AND s.erased IS NULL{text}
+         ORDER BY s.created_at DESC, s.pk DESC LIMIT {limit_param}"
     );
-    page(rows, &sql, &types, &params)
+    let fetched = rows.query_lanes_text(&sql, &types, &params)?;
+    let position =
+        |row: &Row| Ok::<_, Failure>((column(row, 0)?, column(row, 1)?, column(row, 2)?));
+    let positions = fetched.iter().flatten().map(position);
+    let mut found: Vec<(i64, i64, i16)> = positions.collect::<Result<_, _>>()?;
+    found.sort_unstable_by(|a, b| b.cmp(a));
+    found.truncate(limit);
+    page(rows, &found)
 }
 
-fn page(
-    rows: &Rows<'_>,
-    sql: &str,
-    types: &[Type],
-    params: &[Param<'_>],
-) -> Result<Vec<StoredSession>, Failure> {
-    let query = rows.session.query_text(sql, types, params);
-    let fetched = rows.driver.wait(query).map_err(|e| failure(&e))?;
-    collect_until_full(fetched.iter().map(read_stored), |s| s.row.content_len())
+/// Reads the sessions at these positions, which are the time of creation, the number and the lane, in their order.
+fn page(rows: &Rows<'_>, positions: &[(i64, i64, i16)]) -> Result<Vec<StoredSession>, Failure> {
+    let mut pks = BTreeMap::<i16, Vec<i64>>::new();
+    for (_, pk, lane) in positions {
+        pks.entry(*lane).or_default().push(*pk);
+    }
+    let mut sessions = BTreeMap::<i64, Row>::new();
+    for row in by_pks(rows, &pks)? {
+        sessions.insert(column(&row, 0)?, row);
+    }
+    let sessions = positions.iter().filter_map(|(_, pk, _)| sessions.get(pk));
+    collect_until_full(sessions.map(read_stored), |s| s.row.content_len())
 }

@@ -44,10 +44,11 @@ pub(super) fn by_id(
 ) -> Result<Option<TurnRow>, Failure> {
     static SQL: Sql = Sql::new(
         "SELECT session_pk, place, turn_id, open, open_since, data FROM filrouge.turn
-         WHERE turn_id = $2 AND session_pk + 0 = $1",
-        &[Type::INT8, Type::UUID],
+         WHERE lane = $1 AND turn_id = $3 AND session_pk + 0 = $2",
+        &[Type::INT2, Type::INT8, Type::UUID],
     );
-    let fetched = rows.query_opt(&SQL, &[&sql_int(pk), &Uuid::from_bytes(*id.as_bytes())])?;
+    let (lane, id) = (rows.lane_of(pk), Uuid::from_bytes(*id.as_bytes()));
+    let fetched = rows.query_opt(&SQL, &[&lane, &sql_int(pk), &id])?;
     Ok(fetched
         .as_ref()
         .map(read)
@@ -59,11 +60,13 @@ pub(super) fn by_id(
 // order of their sessions instead.
 pub(super) fn session_of(rows: &Rows<'_>, id: &TurnId) -> Result<Option<SessionPk>, Failure> {
     static SQL: Sql = Sql::new(
-        "SELECT session_pk FROM filrouge.turn WHERE turn_id = $1 ORDER BY session_pk + 0 LIMIT 1",
-        &[Type::UUID],
+        "SELECT session_pk FROM filrouge.turn WHERE lane = $1 AND turn_id = $2 ORDER BY session_pk + 0 LIMIT 1",
+        &[Type::INT2, Type::UUID],
     );
-    let fetched = rows.query_opt(&SQL, &[&Uuid::from_bytes(*id.as_bytes())])?;
-    fetched.map(|row| read_u64(&row, 0)).transpose()
+    let fetched = rows.query_lanes(&SQL, &[&Uuid::from_bytes(*id.as_bytes())])?;
+    let pks = fetched.iter().flatten().map(|row| read_u64(row, 0));
+    let pks: Vec<SessionPk> = pks.collect::<Result<_, _>>()?;
+    Ok(pks.into_iter().min())
 }
 
 pub(super) fn page(
@@ -76,22 +79,18 @@ pub(super) fn page(
 ) -> Result<Vec<TurnRow>, Failure> {
     static ASCENDING: Sql = Sql::new(
         "SELECT session_pk, place, turn_id, open, open_since, data FROM filrouge.turn
-         WHERE session_pk = $1 AND place BETWEEN $2 AND $3 ORDER BY place LIMIT $4",
-        &[Type::INT8, Type::INT8, Type::INT8, Type::INT8],
+         WHERE lane = $1 AND session_pk = $2 AND place BETWEEN $3 AND $4 ORDER BY place LIMIT $5",
+        PAGE_TYPES,
     );
     static DESCENDING: Sql = Sql::new(
         "SELECT session_pk, place, turn_id, open, open_since, data FROM filrouge.turn
-         WHERE session_pk = $1 AND place BETWEEN $2 AND $3 ORDER BY place DESC LIMIT $4",
-        &[Type::INT8, Type::INT8, Type::INT8, Type::INT8],
+         WHERE lane = $1 AND session_pk = $2 AND place BETWEEN $3 AND $4 ORDER BY place DESC LIMIT $5",
+        PAGE_TYPES,
     );
+    const PAGE_TYPES: &[Type] = &[Type::INT2, Type::INT8, Type::INT8, Type::INT8, Type::INT8];
     let sql = if descending { &DESCENDING } else { &ASCENDING };
-    let params = (
-        sql_int(pk),
-        sql_int(from),
-        sql_int(to),
-        sql_int(limit as u64),
-    );
-    let fetched = rows.query_all(sql, &[&params.0, &params.1, &params.2, &params.3])?;
+    let (lane, pk, limit) = (rows.lane_of(pk), sql_int(pk), sql_int(limit as u64));
+    let fetched = rows.query_all(sql, &[&lane, &pk, &sql_int(from), &sql_int(to), &limit])?;
     fetched.iter().map(|row| Ok(read(row)?.1)).collect()
 }
 
@@ -102,11 +101,12 @@ pub(super) fn idle(
 ) -> Result<Vec<(SessionPk, TurnRow)>, Failure> {
     static SQL: Sql = Sql::new(
         "SELECT session_pk, place, turn_id, open, open_since, data FROM filrouge.turn
-         WHERE open AND open_since < $1 ORDER BY open_since LIMIT $2",
-        &[Type::INT8, Type::INT8],
+         WHERE lane = $1 AND open AND open_since < $2 ORDER BY open_since LIMIT $3",
+        &[Type::INT2, Type::INT8, Type::INT8],
     );
-    let fetched = rows.query_all(&SQL, &[&before.as_micros(), &sql_int(limit as u64)])?;
-    let turns: Vec<_> = fetched.iter().filter_map(|row| read(row).ok()).collect();
+    let fetched = rows.query_lanes(&SQL, &[&before.as_micros(), &sql_int(limit as u64)])?;
+    let fetched: Vec<Row> = fetched.into_iter().flatten().collect();
+    let mut turns: Vec<_> = fetched.iter().filter_map(|row| read(row).ok()).collect();
     if turns.len() < fetched.len() {
         let malformed = fetched.len() - turns.len();
         tracing::error!(
@@ -114,5 +114,7 @@ pub(super) fn idle(
             "stored open turns are malformed; `verify` names them"
         );
     }
+    turns.sort_by_key(|(_, turn)| turn.last_write_at);
+    turns.truncate(limit);
     Ok(turns)
 }

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{DraftRow, LogRow, SessionPk, SessionRow, StoredSession, TurnRow};
-use filrouge_types::{SessionId, TenantId, TurnId};
+use filrouge_store::{Lane, Lanes};
+use filrouge_types::{ErrorCode, Failure, SessionId, TenantId, TurnId};
 
-use super::prefetch::Fetched;
+use super::prefetch::{Fetched, FetchedLane};
 
 mod side_rows;
 
@@ -20,10 +21,10 @@ type SessionName = (TenantId, SessionId);
 /// The cached rows. If a method returns `None`, the row is not cached: the caller must query the database. `Some(None)`
 /// means that the row does not exist. In the maps, too, the value `None` is a row that does not exist.
 pub(super) struct Cache {
-    /// The newest commit before this transaction.
-    newest_log: Option<LogRow>,
-    /// The greatest number of a session, including those created by the group.
-    newest_pk: SessionPk,
+    lanes: Lanes,
+    /// The lanes that the transaction has locked. The greatest number of a session includes the sessions that the group
+    /// has created.
+    locked: BTreeMap<Lane, FetchedLane>,
     sessions: BTreeMap<SessionName, Option<StoredSession>>,
     names: BTreeMap<SessionPk, SessionName>,
     /// The sessions that the group has created. Rows of these sessions that are not cached do not exist.
@@ -39,10 +40,10 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    pub(super) fn new(fetched: Fetched) -> Self {
+    pub(super) fn new(lanes: Lanes, fetched: Fetched) -> Self {
         let mut cache = Self {
-            newest_log: fetched.commits.into_iter().next(),
-            newest_pk: fetched.newest_pk,
+            lanes,
+            locked: fetched.lanes,
             sessions: fetched
                 .absent
                 .into_iter()
@@ -75,8 +76,9 @@ impl Cache {
         self.sessions.insert(name, Some(stored));
     }
 
-    pub(super) const fn newest_log(&self) -> Option<&LogRow> {
-        self.newest_log.as_ref()
+    /// The newest commit of a lane before this transaction.
+    pub(super) fn newest_log(&self, lane: Lane) -> Option<Option<&LogRow>> {
+        Some(self.locked.get(&lane)?.commits.first())
     }
 
     pub(super) fn session(
@@ -141,9 +143,15 @@ impl Cache {
     }
 
     /// Adds a new session, and returns the number that it gets.
-    pub(super) fn add_session(&mut self, row: &SessionRow) -> SessionPk {
-        self.newest_pk += 1;
-        let pk = self.newest_pk;
+    ///
+    /// # Errors
+    /// `internal` if the transaction has not locked the session's lane.
+    pub(super) fn add_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure> {
+        let lane = self.lanes.of_session(&row.tenant_id, &row.session_id);
+        let not_locked = || Failure::new(ErrorCode::Internal, "a new session's lane is not locked");
+        let locked = self.locked.get_mut(&lane).ok_or_else(not_locked)?;
+        let pk = self.lanes.next_pk(lane, locked.newest_pk);
+        locked.newest_pk = Some(pk);
         self.new_sessions.insert(pk);
         self.newest_turns.insert(pk, None);
         self.newest_seqs.insert(pk, 0);
@@ -153,7 +161,7 @@ impl Cache {
             row: row.clone(),
             head: None,
         });
-        pk
+        Ok(pk)
     }
 
     pub(super) fn session_mut(&mut self, pk: SessionPk) -> Option<&mut StoredSession> {

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use filrouge_store::Keyring;
 use filrouge_store::command::{Command, Ending, LeaseRequest, Write};
 use filrouge_store::record::{Batch, RecordRow};
 use filrouge_store::rows::{
     DraftRow, LogRow, SessionPk, StoredSession, TurnRow, event_key, item_key,
 };
+use filrouge_store::{Keyring, Lane, Lanes};
 use filrouge_types::{Failure, ItemId, SessionId, TenantId, Timestamp, TurnId};
 use tokio::try_join;
 use tokio_postgres::{Error, Row};
@@ -15,7 +15,8 @@ use uuid::Uuid;
 
 use crate::error::failure;
 use crate::rows::{
-    column, read_draft, read_log, read_record, read_stored, read_turn, read_u64, sql_int,
+    column, read_draft, read_lane, read_log, read_record, read_stored, read_turn, read_u64,
+    sql_int, sql_lane,
 };
 use crate::session::{Param, Session};
 
@@ -24,21 +25,26 @@ mod statements;
 
 pub(crate) use side_rows::{CHECKPOINTS, EVENTS, FetchedCheckpoints, FetchedEvents};
 use side_rows::{RequestedCheckpoint, RequestedSideRows};
-pub(crate) use statements::{KEYS, LOCK, NEWEST, RECORDS, SESSIONS};
+pub(crate) use statements::{KEYS, NEWEST, RECORDS, SESSIONS};
 
-type SessionName = (TenantId, SessionId);
+/// The lane, the tenant and the id of a session.
+type SessionName = (Lane, TenantId, SessionId);
 
 /// The keys of the rows that a group of writes will probably read.
 #[derive(Default)]
 pub(crate) struct Prefetch {
+    /// The lanes of the store.
+    lanes: Lanes,
+    /// The lanes that the group will change.
+    requested_lanes: BTreeSet<Lane>,
     sessions: BTreeSet<SessionName>,
     turns: BTreeSet<(SessionName, TurnId)>,
-    /// The turns that the group closes. Their first and final items are read, because the rules need them.
-    closed_turns: BTreeSet<TurnId>,
     /// The idempotency keys of items.
     keys: BTreeSet<(SessionName, [u8; 16])>,
     /// Events and checkpoints.
     side_rows: RequestedSideRows,
+    /// The turns that the group closes. Their first and final items are read, because the rules need them.
+    closed_turns: BTreeSet<TurnId>,
 }
 
 /// A session that was found in the database.
@@ -50,21 +56,29 @@ pub(crate) struct FetchedSession {
     pub(crate) newest_turn: Option<Option<TurnRow>>,
 }
 
-/// The fetched rows.
+/// The newest commits and sessions of a lane that the transaction has locked.
 #[derive(Default)]
-pub(crate) struct Fetched {
+pub(crate) struct FetchedLane {
     /// The newest commits, in descending order, at most 16, and none older than the newest commit that this process has
     /// verified. Empty if that commit and all later ones were removed.
     pub(crate) commits: Vec<LogRow>,
-    /// The greatest number that a session has or had; new sessions get the numbers after it.
-    pub(crate) newest_pk: SessionPk,
+    /// The greatest number that a session has or had; new sessions get the numbers after it. `None` before the first
+    /// session.
+    pub(crate) newest_pk: Option<SessionPk>,
+}
+
+/// The fetched rows.
+#[derive(Default)]
+pub(crate) struct Fetched {
+    /// The lanes that the transaction has locked. All other fields contain rows of these lanes only.
+    pub(crate) lanes: BTreeMap<Lane, FetchedLane>,
     /// Whether the store is an unfinished copy.
     pub(crate) copying: bool,
-    /// The database's time, read under the writers' lock.
+    /// The database's time, read after the lanes were locked.
     pub(crate) now: Option<Timestamp>,
     pub(crate) sessions: Vec<FetchedSession>,
     /// The requested sessions that do not exist.
-    pub(crate) absent: Vec<SessionName>,
+    pub(crate) absent: Vec<(TenantId, SessionId)>,
     /// Here and below, `None` is a requested row that does not exist.
     pub(crate) turns: BTreeMap<(SessionPk, TurnId), Option<TurnRow>>,
     pub(crate) keys: BTreeMap<(SessionPk, [u8; 16]), Option<u64>>,
@@ -74,36 +88,100 @@ pub(crate) struct Fetched {
     pub(crate) checkpoints: BTreeMap<SessionPk, FetchedCheckpoints>,
 }
 
-/// The rows that the queries of [`Prefetch::fetch`] return.
-struct QueryResults {
-    newest: Vec<Row>,
-    sessions: Vec<Row>,
-    keys: Vec<Row>,
-    events: Vec<Row>,
-    checkpoints: Vec<Row>,
-}
-
 impl Prefetch {
-    /// Determines the rows that `commands` will need.
+    /// Determines the rows that `commands` will need in a store with these lanes.
     pub(crate) fn for_commands<'a>(
+        lanes: Lanes,
         commands: impl Iterator<Item = &'a Command>,
         keyring: &Keyring,
     ) -> Self {
-        let mut prefetch = Self::default();
+        let mut prefetch = Self {
+            lanes,
+            ..Self::default()
+        };
         for command in commands {
+            let lane = command.lane(lanes);
+            prefetch.requested_lanes.insert(lane);
             if let Some(id) = command.write.session_id() {
-                let name = (command.scope.tenant.clone(), id.clone());
+                let name = (lane, command.scope.tenant.clone(), id.clone());
                 prefetch.add_reads(&name, &command.write, keyring);
                 prefetch.sessions.insert(name);
+            }
+            if let Write::Close(close) = &command.write {
+                prefetch.closed_turns.insert(close.turn_id);
             }
         }
         prefetch
     }
 
+    /// Runs `lock`, which locks lanes and returns their rows of the table `lane`, and fetches the rows of the locked
+    /// lanes, all in one round trip. The first poll of `lock` must send all of its statements, so that those that fetch
+    /// rows run after them, and see all earlier commits of the locked lanes. Of each lane, fetches only the commits from
+    /// the number on that `first_commit` returns.
+    ///
+    /// The outer error comes from a statement, the inner one from a row that cannot be decoded.
+    pub(crate) async fn fetch(
+        &self,
+        session: &Session,
+        lock: impl Future<Output = Result<Vec<Row>, Error>>,
+        first_commit: impl Fn(Lane) -> u64,
+    ) -> Result<Result<Fetched, Failure>, Error> {
+        let lanes = self.requested_lanes.iter().copied();
+        let first_commits = lanes.clone().map(|lane| sql_int(first_commit(lane)));
+        let first_commits: Vec<i64> = first_commits.collect();
+        let lanes: Vec<i16> = lanes.map(sql_lane).collect();
+        let params: [Param<'_>; 2] = [&lanes, &first_commits];
+        let (locked, newest, sessions, keys, events, checkpoints) = try_join!(
+            biased;
+            lock,
+            session.query_columns(&NEWEST, lanes.len(), &params),
+            self.fetch_sessions(session),
+            self.fetch_keys(session),
+            self.side_rows.fetch_events(session),
+            self.side_rows.fetch_checkpoints(session),
+        )?;
+        let locked = locked.iter().map(|row| read_lane(row, 0));
+        let locked: Result<BTreeSet<Lane>, Failure> = locked.collect();
+        let results = [newest, sessions, keys, events, checkpoints];
+        Ok(locked.and_then(|locked| self.decode(&locked, results)))
+    }
+
+    /// Fetches the records with the first and final items of the turns that the group closes. This needs a second round
+    /// trip, because the seqs of these items are in the rows of the turns.
+    pub(crate) async fn fetch_records(
+        &self,
+        session: &Session,
+        fetched: &mut Fetched,
+    ) -> Result<(), Error> {
+        let (mut lanes, mut pks, mut seqs) = (Vec::new(), Vec::new(), Vec::new());
+        for ((pk, id), turn) in &fetched.turns {
+            let Some(turn) = turn.as_ref().filter(|_| self.closed_turns.contains(id)) else {
+                continue;
+            };
+            // The second item of a turn may be the translation of its question. A final seq of 0 means none.
+            let [first_final, second_final] = turn.finals;
+            let turn_seqs = [
+                turn.first_seq,
+                turn.first_seq + 1,
+                first_final,
+                second_final,
+            ];
+            for seq in turn_seqs.into_iter().filter(|seq| *seq != 0) {
+                lanes.push(sql_lane(self.lanes.of_pk(*pk)));
+                pks.push(sql_int(*pk));
+                seqs.push(sql_int(seq));
+            }
+        }
+        let params: [Param<'_>; 3] = [&lanes, &pks, &seqs];
+        let rows = session.query_columns(&RECORDS, pks.len(), &params).await?;
+        read_records(&rows, &mut fetched.records);
+        Ok(())
+    }
+
     fn add_reads(&mut self, name: &SessionName, write: &Write, keyring: &Keyring) {
         match write {
             Write::Start(start) => {
-                let id = keyring.turn_id(&name.0, &name.1, &start.event.request_id);
+                let id = keyring.turn_id(&name.1, &name.2, &start.event.request_id);
                 self.add_turn(name, id);
                 if let Some(replaced) = start.event.replaces {
                     self.add_turn(name, replaced);
@@ -116,7 +194,6 @@ impl Prefetch {
             }
             Write::Close(close) => {
                 self.add_turn(name, close.turn_id);
-                self.closed_turns.insert(close.turn_id);
                 let (Ending::Recorded(entries) | Ending::Fail(entries) | Ending::Cancel(entries)) =
                     &close.ending
                 else {
@@ -172,71 +249,7 @@ impl Prefetch {
         self.side_rows.checkpoints.insert((name.clone(), requested));
     }
 
-    /// Begins a transaction, waits until it is the only writer, and fetches the rows, all in one round trip. Fetches
-    /// only commits from number `first_commit` on.
-    ///
-    /// The outer error comes from a statement, the inner one from a row that cannot be decoded.
-    pub(crate) async fn fetch(
-        &self,
-        session: &Session,
-        begin: impl Future<Output = Result<(), Error>>,
-        lock: i64,
-        first_commit: u64,
-    ) -> Result<Result<Fetched, Failure>, Error> {
-        let first_commit = sql_int(first_commit);
-        let (lock, first_commit): ([Param<'_>; 1], [Param<'_>; 1]) = ([&lock], [&first_commit]);
-        let ((), _, newest, sessions, keys, events, checkpoints) = try_join!(
-            biased;
-            begin,
-            session.query(&LOCK, &lock),
-            session.query(&NEWEST, &first_commit),
-            self.fetch_sessions(session),
-            self.fetch_keys(session),
-            self.side_rows.fetch_events(session),
-            self.side_rows.fetch_checkpoints(session),
-        )?;
-        let results = QueryResults {
-            newest,
-            sessions,
-            keys,
-            events,
-            checkpoints,
-        };
-        Ok(self.decode(&results))
-    }
-
-    /// Fetches the records with the first and final items of the turns that the group closes. This needs a second round
-    /// trip, because the seqs of these items are in the rows of the turns.
-    pub(crate) async fn fetch_records(
-        &self,
-        session: &Session,
-        fetched: &mut Fetched,
-    ) -> Result<Result<(), Failure>, Error> {
-        let turns = fetched
-            .turns
-            .iter()
-            .filter(|((_, id), _)| self.closed_turns.contains(id));
-        let positions = turns.flat_map(|((pk, _), turn)| {
-            // The second item of a turn may be the translation of its question. A final seq of 0 means none.
-            let seqs = turn
-                .iter()
-                .flat_map(|t| [t.first_seq, t.first_seq + 1, t.finals[0], t.finals[1]]);
-            seqs.filter(|seq| *seq != 0)
-                .map(|seq| (sql_int(*pk), sql_int(seq)))
-        });
-        let (pks, seqs): (Vec<i64>, Vec<i64>) = positions.collect();
-        if pks.is_empty() {
-            return Ok(Ok(()));
-        }
-        let rows = session.query(&RECORDS, &[&pks, &seqs]).await?;
-        read_records(&rows, &mut fetched.records);
-        Ok(Ok(()))
-    }
-
     async fn fetch_sessions(&self, session: &Session) -> Result<Vec<Row>, Error> {
-        if self.sessions.is_empty() {
-            return Ok(Vec::new());
-        }
         // One row for each requested turn, and one for each session of which no turn is requested.
         let with_turns: BTreeSet<&SessionName> = self.turns.iter().map(|(name, _)| name).collect();
         let without_turns = self
@@ -244,62 +257,48 @@ impl Prefetch {
             .iter()
             .filter(|name| !with_turns.contains(name));
         let turns = self.turns.iter().map(|(name, id)| (name, Some(*id)));
-        let (mut tenants, mut ids, mut turn_ids) = (Vec::new(), Vec::new(), Vec::new());
-        for ((tenant, id), turn) in without_turns.map(|name| (name, None)).chain(turns) {
-            tenants.push(tenant.as_str());
-            ids.push(id.as_str());
-            turn_ids.push(turn.map(|id| Uuid::from_bytes(*id.as_bytes())));
-        }
-        session.query(&SESSIONS, &[&tenants, &ids, &turn_ids]).await
+        let requested = without_turns.map(|name| (name, None)).chain(turns);
+        let (names, turns): (Vec<&SessionName>, Vec<Option<TurnId>>) = requested.unzip();
+        let (lanes, tenants, ids) = name_columns(names.into_iter());
+        let turns = turns
+            .iter()
+            .map(|id| id.map(|id| Uuid::from_bytes(*id.as_bytes())));
+        let turns: Vec<Option<Uuid>> = turns.collect();
+        let params: [Param<'_>; 4] = [&lanes, &tenants, &ids, &turns];
+        session.query_columns(&SESSIONS, turns.len(), &params).await
     }
 
     async fn fetch_keys(&self, session: &Session) -> Result<Vec<Row>, Error> {
-        if self.keys.is_empty() {
-            return Ok(Vec::new());
-        }
-        let tenants: Vec<&str> = self.keys.iter().map(|((t, _), _)| t.as_str()).collect();
-        let ids: Vec<&str> = self.keys.iter().map(|((_, s), _)| s.as_str()).collect();
-        let keys: Vec<Uuid> = self
-            .keys
-            .iter()
-            .map(|(_, k)| Uuid::from_bytes(*k))
-            .collect();
-        session.query(&KEYS, &[&tenants, &ids, &keys]).await
+        let (lanes, tenants, ids) = name_columns(self.keys.iter().map(|(name, _)| name));
+        let keys = self.keys.iter().map(|(_, key)| Uuid::from_bytes(*key));
+        let keys: Vec<Uuid> = keys.collect();
+        let params: [Param<'_>; 4] = [&lanes, &tenants, &ids, &keys];
+        session.query_columns(&KEYS, keys.len(), &params).await
     }
 
-    fn decode(&self, results: &QueryResults) -> Result<Fetched, Failure> {
+    /// Decodes the results of [`NEWEST`], [`SESSIONS`], [`KEYS`], [`EVENTS`] and [`CHECKPOINTS`]. Leaves out the rows of
+    /// lanes that are not locked, because other servers may be changing them.
+    fn decode(
+        &self,
+        locked: &BTreeSet<Lane>,
+        mut results: [Vec<Row>; 5],
+    ) -> Result<Fetched, Failure> {
+        for rows in &mut results {
+            // The last column of each of these statements is the lane.
+            rows.retain(|row| read_lane(row, row.len() - 1).is_ok_and(|l| locked.contains(&l)));
+        }
+        let [newest, sessions, keys, events, checkpoints] = &results;
         let mut fetched = Fetched::default();
-        for row in &results.newest {
-            if column::<Option<i64>>(row, 0)?.is_some() {
-                fetched.newest_pk = read_u64(row, 0)?;
-            }
-            if column::<Option<i64>>(row, 1)?.is_some() {
-                fetched.commits.push(read_log(row, 1)?);
-            }
-            fetched.copying = column(row, 3)?;
-            fetched.now = Some(Timestamp::from_micros(column(row, 4)?));
-        }
-        let mut pks = BTreeMap::new();
-        for row in &results.sessions {
-            // A session that cannot be decoded is left out: the command that needs it reads it again, and gets the
-            // error.
-            let name: (&str, &str) = (text_column(row, 1)?, text_column(row, 2)?);
-            let pk = read_u64(row, 0).ok();
-            let previous = pks.insert((name.0.to_owned(), name.1.to_owned()), pk);
-            if previous.is_some() {
-                continue;
-            }
-            let session = read_stored(row).and_then(|stored| read_session(row, stored));
-            if let Ok(session) = session {
-                fetched.sessions.push(session);
-            }
-        }
-        let pk_of = |name: &SessionName| {
-            let name = (name.0.as_str().to_owned(), name.1.as_str().to_owned());
+        read_newest(newest, &mut fetched)?;
+        let pks = read_sessions(sessions, &mut fetched)?;
+        let pk_of = |(_, tenant, id): &SessionName| {
+            let name = (tenant.as_str(), id.as_str());
             pks.get(&name).copied()
         };
-        let absent = self.sessions.iter().filter(|name| pk_of(name).is_none());
-        fetched.absent = absent.cloned().collect();
+        let in_locked = self.sessions.iter().filter(|(l, ..)| locked.contains(l));
+        let absent = in_locked.filter(|name| pk_of(name).is_none());
+        let absent = absent.map(|(_, tenant, id)| (tenant.clone(), id.clone()));
+        fetched.absent = absent.collect();
         for (name, id) in &self.turns {
             if let Some(Some(pk)) = pk_of(name) {
                 fetched.turns.insert((pk, *id), None);
@@ -310,25 +309,75 @@ impl Prefetch {
                 fetched.keys.insert((pk, *key), None);
             }
         }
-        for row in &results.sessions {
+        for row in sessions {
             add_requested_turn(row, &mut fetched)?;
         }
         fetched.events = self
             .side_rows
             .requested_events(|name| pk_of(name).flatten());
-        side_rows::read_events(&results.events, &mut fetched.events)?;
-        fetched.checkpoints = side_rows::read_checkpoints(&results.checkpoints)?;
-        for row in &results.keys {
-            let key: Uuid = column(row, 1)?;
-            let Ok(pk) = read_u64(row, 0) else { continue };
-            let key = (pk, key.into_bytes());
-            match read_u64(row, 2) {
-                Ok(seq) => fetched.keys.insert(key, Some(seq)),
-                Err(_) => fetched.keys.remove(&key),
-            };
-        }
+        side_rows::read_events(events, &mut fetched.events)?;
+        fetched.checkpoints = side_rows::read_checkpoints(checkpoints)?;
+        read_keys(keys, &mut fetched)?;
         Ok(fetched)
     }
+}
+
+/// The columns lane, tenant_id and session_id of sessions.
+fn name_columns<'n>(
+    names: impl Iterator<Item = &'n SessionName>,
+) -> (Vec<i16>, Vec<&'n str>, Vec<&'n str>) {
+    let columns = names.map(|(lane, tenant, id)| (sql_lane(*lane), tenant.as_str(), id.as_str()));
+    columns.collect()
+}
+
+/// Decodes the rows of [`NEWEST`], and adds them to `fetched`.
+fn read_newest(rows: &[Row], fetched: &mut Fetched) -> Result<(), Failure> {
+    for row in rows {
+        let lane = read_lane(row, 5)?;
+        let newest = fetched.lanes.entry(lane).or_default();
+        if column::<Option<i64>>(row, 0)?.is_some() {
+            newest.newest_pk = Some(read_u64(row, 0)?);
+        }
+        if column::<Option<i64>>(row, 1)?.is_some() {
+            newest.commits.push(read_log(lane, row, 1)?);
+        }
+        fetched.copying = column(row, 3)?;
+        fetched.now = Some(Timestamp::from_micros(column(row, 4)?));
+    }
+    Ok(())
+}
+
+/// Decodes the sessions in the rows of [`SESSIONS`], and adds them to `fetched`. Returns the numbers of all sessions
+/// that exist, by tenant and id. A session that cannot be decoded is left out: the command that needs it reads it again,
+/// and gets the error.
+fn read_sessions<'r>(
+    rows: &'r [Row],
+    fetched: &mut Fetched,
+) -> Result<BTreeMap<(&'r str, &'r str), Option<SessionPk>>, Failure> {
+    let mut pks = BTreeMap::new();
+    for row in rows {
+        let name = (text_column(row, 1)?, text_column(row, 2)?);
+        if pks.insert(name, read_u64(row, 0).ok()).is_none() {
+            let session = read_stored(row).and_then(|stored| read_session(row, stored));
+            fetched.sessions.extend(session);
+        }
+    }
+    Ok(pks)
+}
+
+/// Decodes the rows of [`KEYS`], and adds them to `fetched`. Rows that cannot be decoded are left out, as in
+/// [`read_sessions`].
+fn read_keys(rows: &[Row], fetched: &mut Fetched) -> Result<(), Failure> {
+    for row in rows {
+        let key: Uuid = column(row, 1)?;
+        let Ok(pk) = read_u64(row, 0) else { continue };
+        let key = (pk, key.into_bytes());
+        match read_u64(row, 2) {
+            Ok(seq) => fetched.keys.insert(key, Some(seq)),
+            Err(_) => fetched.keys.remove(&key),
+        };
+    }
+    Ok(())
 }
 
 fn text_column(row: &Row, index: usize) -> Result<&str, Failure> {

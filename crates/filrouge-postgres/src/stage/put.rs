@@ -1,5 +1,6 @@
 //! Writes rows: the implementation of [`Tx`] for a group of writes.
 
+use filrouge_store::Lane;
 use filrouge_store::record::RecordRow;
 use filrouge_store::rows::{
     CheckpointRow, DraftChunk, DraftRow, EventRow, HeadRow, LogRow, NoteRow, SessionPk, SessionRow,
@@ -9,7 +10,7 @@ use filrouge_types::{Failure, ItemId, RequestId};
 use tokio_postgres::types::Type;
 
 use super::{Pending, Stage};
-use crate::rows::sql_int;
+use crate::rows::{sql_int, sql_lane};
 use crate::session::{Param, Sql};
 
 /// The maximum number of bytes of the buffered records. Above it, all buffered rows are sent before the transaction
@@ -29,6 +30,11 @@ impl Stage<'_> {
         self.pending.get_mut()
     }
 
+    /// The value of the column `lane` for the rows of a session.
+    fn lane_of(&self, pk: SessionPk) -> i16 {
+        sql_lane(self.rows.lanes.of_pk(pk))
+    }
+
     fn put_key(&mut self, pk: SessionPk, key: [u8; 16], seq: u64) {
         self.cache.put_key(pk, key, seq);
         self.buffer().insert_key(pk, key, seq);
@@ -46,7 +52,7 @@ impl Stage<'_> {
 
 impl Tx for Stage<'_> {
     fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure> {
-        let pk = self.cache.add_session(row);
+        let pk = self.cache.add_session(row)?;
         self.buffer().insert_session(pk, row);
         Ok(pk)
     }
@@ -82,14 +88,16 @@ impl Tx for Stage<'_> {
 
     fn update_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
         static SQL: Sql = Sql::new(
-            "UPDATE filrouge.record SET head = $3, body = $4 WHERE session_pk = $1 AND first_seq = $2",
-            &[Type::INT8, Type::INT8, Type::BYTEA, Type::BYTEA],
+            "UPDATE filrouge.record SET head = $4, body = $5
+             WHERE lane = $1 AND session_pk = $2 AND first_seq = $3",
+            &[Type::INT2, Type::INT8, Type::INT8, Type::BYTEA, Type::BYTEA],
         );
         self.permit_changes("filrouge.redacts", pk)?;
         self.cache.drop_session(pk);
+        let (lane, first_seq) = (self.lane_of(pk), sql_int(row.first_seq));
         self.run_now(
             &SQL,
-            &[&sql_int(pk), &sql_int(row.first_seq), &row.head, &row.body],
+            &[&lane, &sql_int(pk), &first_seq, &row.head, &row.body],
         )
     }
 
@@ -141,12 +149,12 @@ impl Tx for Stage<'_> {
 
     fn put_note(&mut self, row: &NoteRow) -> Result<(), Failure> {
         static SQL: Sql = Sql::new(
-            "INSERT INTO filrouge.note (name, data) VALUES ($1, $2)
-             ON CONFLICT (name) DO UPDATE SET data = EXCLUDED.data",
-            &[Type::TEXT, Type::BYTEA],
+            "INSERT INTO filrouge.note (lane, name, data) VALUES ($1, $2, $3)
+             ON CONFLICT (lane, name) DO UPDATE SET data = EXCLUDED.data",
+            &[Type::INT2, Type::TEXT, Type::BYTEA],
         );
         let name: &str = &row.name;
-        self.run_now(&SQL, &[&name, &row.encode()])
+        self.run_now(&SQL, &[&sql_lane(Lane::FIRST), &name, &row.encode()])
     }
 
     fn erase(&mut self, pk: SessionPk) -> Result<(), Failure> {
@@ -163,12 +171,13 @@ impl Tx for Stage<'_> {
         self.permit_changes("filrouge.erases", pk)?;
         self.cache.drop_session(pk);
         self.write_count += 1;
+        let (lane, pk) = (self.lane_of(pk), sql_int(pk));
+        let params: [Param<'_>; 2] = [&lane, &pk];
         let rows = self.flush()?;
         for table in TABLES {
-            let sql = format!("DELETE FROM filrouge.{table} WHERE session_pk = $1");
-            let pk = sql_int(pk);
-            let params: [Param<'_>; 1] = [&pk];
-            let query = rows.session.query_text(&sql, &[Type::INT8], &params);
+            let sql = format!("DELETE FROM filrouge.{table} WHERE lane = $1 AND session_pk = $2");
+            let types = [Type::INT2, Type::INT8];
+            let query = rows.session.query_text(&sql, &types, &params);
             rows.driver.wait(rows.session.with_answer_timeout(query))?;
         }
         Ok(())
@@ -202,7 +211,7 @@ impl Tx for Stage<'_> {
     }
 
     fn insert_log(&mut self, row: &LogRow) -> Result<(), Failure> {
-        self.buffer().set_log(row);
+        self.buffer().insert_log(row);
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use filrouge_store::Lane;
 use filrouge_store::text_index::{IndexUpdate, NewDocument, SessionEntry, SessionUpdate, Shard};
 use filrouge_types::Failure;
 use tokio_postgres::types::Type;
@@ -12,9 +13,9 @@ use super::state::decode_text;
 use super::statement::without_nul;
 use super::vectors;
 use crate::error::malformed;
-use crate::rows::{bytes, column};
+use crate::rows::{bytes, column, sql_lane};
 use crate::session::Sql;
-use crate::vacuum;
+use crate::stage::REQUEST_VACUUM;
 
 /// A statement stops accepting documents once they have this many bytes.
 const BATCH_BYTES: usize = 4 << 20;
@@ -343,10 +344,12 @@ fn increment_forgotten(tx: &Transaction<'_>) -> Result<i64, Failure> {
     )
 }
 
-/// Requests a vacuum of the tables, as a redaction in the ledger does. `forgotten` makes the request unique.
+/// Requests a vacuum of the tables, as a redaction in the first lane does. `forgotten` makes the request unique: below
+/// zero, it differs from the number of any commit.
 fn request_vacuum(tx: &Transaction<'_>, forgotten: i64) -> Result<(), Failure> {
-    let value = format!("search {forgotten}");
-    tx.query_all(&vacuum::REQUEST_VACUUM, &[&value]).map(drop)
+    let lane = sql_lane(Lane::FIRST);
+    tx.query_all(&REQUEST_VACUUM, &[&lane, &-forgotten])
+        .map(drop)
 }
 
 pub(super) fn forget_session(

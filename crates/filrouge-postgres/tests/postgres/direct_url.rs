@@ -24,8 +24,8 @@ fn open_with_direct(pool: &str, direct: &str) -> Arc<dyn Ledger> {
 async fn assert_learns_of_commit(listener: &dyn Ledger, writer: &dyn Ledger, request: &str) {
     let mut commits = listener.commits();
     start_turn(writer, "announced", request).await;
-    let goal = writer.position().commit_no;
-    let announced = commits.wait_for(|commit_no| *commit_no >= goal);
+    let goal = writer.position().commit_count();
+    let announced = commits.wait_for(|commits| *commits >= goal);
     tokio::time::timeout(TIMEOUT, announced)
         .await
         .unwrap()
@@ -80,13 +80,13 @@ fn a_change_is_detected_without_the_direct_connection() {
         database.sql(
             "SET session_replication_role = replica;
              DELETE FROM filrouge.commit_log;
-             INSERT INTO filrouge.store VALUES ('erasing', '1')",
+             INSERT INTO filrouge.erasing (lane, commit_no) VALUES (3, 1)",
         );
         eventually("the change is detected", || {
             ledger.health().integrity.is_some()
         })
         .await;
-        let erasure_note = "SELECT 1 FROM filrouge.store WHERE name = 'erasing'";
+        let erasure_note = "SELECT 1 FROM filrouge.erasing";
         eventually("the store is vacuumed", || {
             database.sql(erasure_note).is_empty()
         })

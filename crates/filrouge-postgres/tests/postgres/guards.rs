@@ -55,7 +55,7 @@ async fn sqlstate(client: &Client, sql: &str) -> String {
 }
 
 /// Changes that filrouge never makes, by table.
-const FORBIDDEN: [(&str, &str); 26] = [
+const FORBIDDEN: [(&str, &str); 29] = [
     ("record", "UPDATE filrouge.record SET body = ''"),
     ("record", "UPDATE filrouge.record SET head = head"),
     ("record", "DELETE FROM filrouge.record"),
@@ -85,6 +85,9 @@ const FORBIDDEN: [(&str, &str); 26] = [
     ("checkpoint", "TRUNCATE filrouge.checkpoint"),
     ("note", "DELETE FROM filrouge.note"),
     ("note", "TRUNCATE filrouge.note"),
+    ("lane", "UPDATE filrouge.lane SET lane = lane + 8"),
+    ("lane", "DELETE FROM filrouge.lane"),
+    ("lane", "TRUNCATE filrouge.lane"),
 ];
 
 #[test]
@@ -140,66 +143,39 @@ fn a_transaction_that_claims_to_redact_can_only_empty_records() {
     block_on(async {
         let (database, f) = filled_store().await;
         let owner = client(&database.url()).await;
-        let claiming = |pk: u8, sql: &str| {
+        let [pk, other] = [f.pk("s").await, f.pk("other").await];
+        let claiming = |pk: u64, sql: &str| {
             format!(
                 "BEGIN; SET LOCAL filrouge.redacts = '{pk}'; SET LOCAL filrouge.erases = '{pk}'; {sql}; COMMIT"
             )
         };
         let link = "set_byte(head, length(head) - 48, get_byte(head, length(head) - 48) # 1)";
-        for (pk, sql) in [
-            (
-                1,
-                format!("UPDATE filrouge.record SET head = {link} WHERE session_pk = 1"),
-            ),
-            (
-                1,
-                "UPDATE filrouge.record SET head = '' WHERE session_pk = 1".to_owned(),
-            ),
-            (
-                1,
-                "UPDATE filrouge.record SET head = substr(head, 1, 40) WHERE session_pk = 1"
-                    .to_owned(),
-            ),
-            (
-                1,
-                "UPDATE filrouge.record SET count = count + 1 WHERE session_pk = 1".to_owned(),
-            ),
-            (
-                1,
-                "UPDATE filrouge.record SET first_seq = first_seq + 100 WHERE session_pk = 1"
-                    .to_owned(),
-            ),
-            (
-                1,
-                "UPDATE filrouge.record SET session_pk = 9 WHERE session_pk = 1".to_owned(),
-            ),
-            (
-                2,
-                "UPDATE filrouge.record SET body = '' WHERE session_pk = 1".to_owned(),
-            ),
-            (
-                2,
-                "DELETE FROM filrouge.record WHERE session_pk = 1".to_owned(),
-            ),
-            (
-                2,
-                "DELETE FROM filrouge.turn WHERE session_pk = 1".to_owned(),
-            ),
-            (1, "TRUNCATE filrouge.record".to_owned()),
-            (1, "DELETE FROM filrouge.head WHERE pk = 1".to_owned()),
+        let update =
+            |set: &str| format!("UPDATE filrouge.record SET {set} WHERE session_pk = {pk}");
+        let delete = |table: &str| format!("DELETE FROM filrouge.{table} WHERE session_pk = {pk}");
+        for (claimed, sql) in [
+            (pk, update(&format!("head = {link}"))),
+            (pk, update("head = ''")),
+            (pk, update("head = substr(head, 1, 40)")),
+            (pk, update("count = count + 1")),
+            (pk, update("first_seq = first_seq + 100")),
+            (pk, update("session_pk = session_pk + 8")),
+            (pk, update("lane = lane + 1")),
+            (other, update("body = ''")),
+            (other, delete("record")),
+            (other, delete("turn")),
+            (pk, "TRUNCATE filrouge.record".to_owned()),
+            (pk, format!("DELETE FROM filrouge.head WHERE pk = {pk}")),
         ] {
             assert_eq!(
-                sqlstate(&owner, &claiming(pk, &sql)).await,
+                sqlstate(&owner, &claiming(claimed, &sql)).await,
                 "FR001",
                 "{sql}"
             );
         }
         f.assert_intact().await;
         // The guard cannot distinguish this change from a redaction, but the MAC reveals it.
-        let emptied = claiming(
-            1,
-            "UPDATE filrouge.record SET body = '' WHERE session_pk = 1",
-        );
+        let emptied = claiming(pk, &update("body = ''"));
         assert_eq!(sqlstate(&owner, &emptied).await, "00000");
         let report = f.ledger.verify(None).await.unwrap();
         assert_eq!(report.verdict(), Verdict::Broken);
@@ -256,7 +232,7 @@ const FAULTS: [(&str, &str, &str); 10] = [
     (
         "index event_at is missing",
         "DROP INDEX filrouge.event_at",
-        "CREATE INDEX event_at ON filrouge.event (at, session_pk, number)",
+        "CREATE INDEX event_at ON filrouge.event (lane, at, session_pk, number)",
     ),
     (
         "guard_truncate BEFORE TRUNCATE ON filrouge.checkpoint",

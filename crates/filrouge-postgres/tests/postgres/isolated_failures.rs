@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use filrouge_store::Lane;
 use filrouge_store::command::{SessionFilter, Write};
 use filrouge_store::contract::fixture::{Fixture, anyone, append, code, item, start, start_with};
+use filrouge_store::contract::lanes::session_in;
 use filrouge_store::contract::{concurrency, run};
 use filrouge_types::{Channel, ErrorCode};
 
@@ -88,14 +90,18 @@ fn a_session_is_created_even_if_the_newest_row_is_missing() {
     run(
         fixture_at(&database.url(), keyring()),
         async |f: &Fixture| {
-            f.complete_turn(&anyone(), "first", "r", "words").await;
-            f.complete_turn(&anyone(), "newest", "r", "words").await;
-            database.sql(
-            "SET session_replication_role = replica; DELETE FROM filrouge.session WHERE session_id = 'newest'",
-        );
-            let turn = f.complete_turn(&anyone(), "another", "r", "words").await;
+            // Each lane numbers its own sessions.
+            let lanes = f.ledger.lanes();
+            let [first, newest, another] =
+                ["first", "newest", "another"].map(|name| session_in(lanes, Lane::new(2), name));
+            f.complete_turn(&anyone(), &first, "r", "words").await;
+            f.complete_turn(&anyone(), &newest, "r", "words").await;
+            database.sql(&format!(
+                "SET session_replication_role = replica; DELETE FROM filrouge.session WHERE session_id = '{newest}'"
+            ));
+            let turn = f.complete_turn(&anyone(), &another, "r", "words").await;
             assert_eq!(turn.first_seq, 1);
-            f.complete_turn(&anyone(), "first", "r2", "words").await;
+            f.complete_turn(&anyone(), &first, "r2", "words").await;
         },
     );
 }

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use filrouge_postgres::{Options, PostgresLedger, SCHEMA_VERSION};
+use filrouge_store::contract::fixture::{anyone, sid};
 use filrouge_store::contract::{CountingEntropy, Fixture, differential};
-use filrouge_store::{Keyring, Ledger};
+use filrouge_store::{Keyring, Lane, Ledger};
 use filrouge_testbed::Database;
 use filrouge_types::FixedClock;
 
@@ -14,8 +15,10 @@ mod direct_url;
 mod faults;
 mod guards;
 mod isolated_failures;
+mod lane_rules;
 mod logging;
 mod newer_schema;
+mod one_lane;
 mod pooler;
 mod same_answers;
 mod schema;
@@ -50,6 +53,11 @@ fn database() -> Database {
     Database::from_template(&name, |url| {
         drop(PostgresLedger::open(options(url, keyring())).unwrap());
     })
+}
+
+/// The lane of a session of tenant `t`.
+fn lane_of(ledger: &dyn Ledger, session: &str) -> Lane {
+    ledger.lanes().of_session(&anyone().tenant, &sid(session))
 }
 
 /// A ledger on the database at `url` with its own clock.

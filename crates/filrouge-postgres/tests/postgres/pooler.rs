@@ -46,6 +46,10 @@ mod contract {
         events { an_event_is_recorded_once_per_key, events_are_paged_in_order }
         full_pages { pages_of_large_sessions_are_bounded }
         idempotency { a_repeated_append_is_replayed, retries_after_every_failure_are_safe }
+        lanes {
+            the_feed_misses_and_repeats_nothing_while_lanes_are_written, a_write_commits_in_one_lane,
+            each_lane_has_a_dense_log_of_its_own_sessions,
+        }
         leases { fences_only_grow, acquiring_creates_the_session, a_resume_is_reported_once }
         leases_release { the_last_write_releases_the_lease }
         leases_together { one_of_many_acquires_the_lease }

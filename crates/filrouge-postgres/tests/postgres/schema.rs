@@ -4,11 +4,11 @@ use std::sync::{Arc, Barrier};
 
 use filrouge_postgres::{Options, PostgresLedger};
 use filrouge_store::contract::fixture::{Fixture, anyone};
-use filrouge_store::{Keyring, Ledger, OsEntropy};
+use filrouge_store::{Keyring, Lanes, Ledger, OsEntropy};
 use filrouge_testbed::{Database, Row, Server};
 use filrouge_types::{ErrorCode, Failure, FixedClock};
 
-use super::{START_TIME, database, fixture_at, keyring};
+use super::{SCHEMA, START_TIME, database, fixture_at, keyring};
 
 mod keys;
 
@@ -85,6 +85,85 @@ fn eight_concurrent_servers_create_one_store() {
                 f.assert_intact().await;
                 f.ledger.close().await;
             }
+        });
+    }
+}
+
+/// Opens a store; if there is none, creates one with this number of lanes.
+fn open_with_lanes(url: &str, lanes: u16) -> Fixture {
+    let clock = Arc::new(FixedClock::at(START_TIME));
+    let mut options = Options::new(url, keyring(), Arc::new(OsEntropy)).unwrap();
+    options.clock = Some(clock.clone());
+    options.lanes = Lanes::new(lanes).unwrap();
+    Fixture {
+        ledger: Arc::new(PostgresLedger::open(options).unwrap()),
+        clock,
+        keyring: keyring(),
+        keep: Box::new(()),
+    }
+}
+
+#[test]
+fn a_store_keeps_the_number_of_lanes_that_it_was_created_with() {
+    for (created, later) in [(1, 8), (3, 64), (64, 1)] {
+        let database = Database::new();
+        block_on(async {
+            for (n, lanes) in [created, later, 8].into_iter().enumerate() {
+                let f = open_with_lanes(&database.url(), lanes);
+                assert_eq!(f.ledger.lanes().count(), created);
+                for s in 0..5 {
+                    let session = format!("s{s}");
+                    f.complete_turn(&anyone(), &session, &format!("r{n}"), "a")
+                        .await;
+                    assert_eq!(f.items(&anyone(), &session, 9).await.len(), 2 * (n + 1));
+                }
+                f.assert_intact().await;
+                f.ledger.close().await;
+            }
+        });
+        let lanes = database.sql("SELECT lane FROM filrouge.lane");
+        assert_eq!(lanes.len(), usize::from(created));
+    }
+}
+
+#[test]
+fn servers_with_different_numbers_of_lanes_create_one_store() {
+    let database = Database::new();
+    let url = database.url();
+    let opened: Vec<Fixture> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..=6)
+            .map(|lanes| {
+                let url = &url;
+                scope.spawn(move || open_with_lanes(url, lanes))
+            })
+            .collect();
+        let joined = threads.into_iter().map(|thread| thread.join().unwrap());
+        joined.collect()
+    });
+    block_on(async {
+        for f in &opened {
+            assert_eq!(f.ledger.lanes(), opened[0].ledger.lanes());
+            f.complete_turn(&anyone(), "s", "r", "a").await;
+            assert_eq!(f.items(&anyone(), "s", 9).await.len(), 2);
+            f.assert_intact().await;
+        }
+        for f in opened {
+            f.ledger.close().await;
+        }
+    });
+}
+
+#[test]
+fn a_schema_that_is_created_by_hand_has_the_lanes_of_a_setting() {
+    for (setting, lanes) in [("", 8), ("SET filrouge.lanes = 5;", 5)] {
+        let database = Database::new();
+        database.sql(&format!("{setting} {SCHEMA}"));
+        let f = open_with_lanes(&database.url(), 2);
+        assert_eq!(f.ledger.lanes().count(), lanes);
+        block_on(async {
+            f.complete_turn(&anyone(), "s", "r", "a").await;
+            f.assert_intact().await;
+            f.ledger.close().await;
         });
     }
 }

@@ -10,7 +10,7 @@ use filrouge_store::contract::fixture::{anyone, cmd, interrupt, operator, sid, s
 use filrouge_store::contract::session_writes::link;
 use filrouge_store::read::{ChangeCursor, SessionChange};
 use filrouge_store::{Ledger, OsEntropy};
-use filrouge_testbed::{Database, PgBouncer};
+use filrouge_testbed::{Database, PgBouncer, Row};
 use filrouge_types::{ErrorCode, FixedClock, SessionId, Turn};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -114,6 +114,44 @@ fn acknowledged_writes_are_stored_once_and_in_order() {
     });
 }
 
+/// The number of commits of each lane, whose log must be dense.
+fn lengths_of_logs(database: &Database) -> Vec<u64> {
+    let logs = database.sql(
+        "SELECT lane, count(*), min(commit_no), max(commit_no) FROM filrouge.commit_log GROUP BY lane ORDER BY lane",
+    );
+    let length = |(lane, row): (u64, Row)| {
+        let row: Vec<u64> = row
+            .iter()
+            .map(|n| n.as_ref().unwrap().parse().unwrap())
+            .collect();
+        assert_eq!(row, [lane, row[1], 1, row[1]]);
+        row[1]
+    };
+    (0..).zip(logs).map(length).collect()
+}
+
+#[test]
+fn servers_that_write_many_sessions_leave_a_dense_log_in_every_lane() {
+    let database = database();
+    block_on(async {
+        let ledgers = two_ledgers(&database.url());
+        let workload = Workload::start(&ledgers, 8, 16);
+        workload.wait_for_writes(1_200).await;
+        assert_eq!(workload.finish_and_check().await, 0, "writes were refused");
+        let lengths = lengths_of_logs(&database);
+        assert_eq!(lengths.len(), 8);
+        for ledger in &ledgers {
+            let position = ledger.position();
+            let known = ledger
+                .lanes()
+                .iter()
+                .map(|lane| position.lane(lane).commit_no);
+            assert_eq!(known.collect::<Vec<_>>(), lengths);
+        }
+        close(ledgers).await;
+    });
+}
+
 #[test]
 fn one_start_through_two_servers_is_one_turn() {
     let database = database();
@@ -141,8 +179,8 @@ pub(crate) async fn assert_commits_are_announced(listener: &dyn Ledger, writer: 
     let mut commits = listener.commits();
     for n in 0..10 {
         let turn = start_turn(writer, "announced", &format!("r{n}")).await;
-        let goal = writer.position().commit_no;
-        let announced = commits.wait_for(|commit_no| *commit_no >= goal);
+        let goal = writer.position().commit_count();
+        let announced = commits.wait_for(|commits| *commits >= goal);
         tokio::time::timeout(TIMEOUT, announced)
             .await
             .unwrap()

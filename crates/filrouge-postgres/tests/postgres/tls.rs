@@ -124,7 +124,7 @@ fn all_connections_use_tls() {
         assert!(matches!(outcome, Outcome::Appended { .. }), "{outcome:?}");
         let write = finalize("s", turn, Some("answer"));
         ledgers[0].put(cmd(&anyone(), write)).await.unwrap();
-        let newest = ledgers[0].position().commit_no;
+        let newest = ledgers[0].position().commit_count();
         let announced = commits.wait_for(|number| *number >= newest);
         tokio::time::timeout(TIMEOUT, announced)
             .await

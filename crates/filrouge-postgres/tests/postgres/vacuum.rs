@@ -4,22 +4,24 @@ use std::sync::Arc;
 
 use filrouge_postgres::PostgresLedger;
 use filrouge_store::contract::fixture::{Fixture, anyone};
-use filrouge_testbed::{Database, PgBouncer};
+use filrouge_testbed::{Database, PgBouncer, Row};
 use filrouge_types::FixedClock;
 use tokio_postgres::{Client, NoTls};
 
 use super::servers::callers::eventually;
 use super::servers::{block_on, open, separate_server_options};
-use super::{START_TIME, database, fixture_at, keyring};
+use super::{START_TIME, database, fixture_at, keyring, lane_of};
 
-/// The number of the erasing commit in the note of an unfinished erasure, if there is a note.
-fn erasure_note(database: &Database) -> Option<String> {
-    let rows = database.sql("SELECT value FROM filrouge.store WHERE name = 'erasing'");
-    rows.first()?[0].clone()
+/// The lanes with a note of an unfinished erasure.
+fn erasure_notes(database: &Database) -> Vec<String> {
+    let rows = database.sql("SELECT lane FROM filrouge.erasing ORDER BY lane");
+    let lane = |mut row: Row| row.remove(0).unwrap();
+    rows.into_iter().map(lane).collect()
 }
 
-fn add_erasure_note(database: &Database) {
-    database.sql("INSERT INTO filrouge.store VALUES ('erasing', '1')");
+/// Adds the notes of unfinished erasures in two lanes.
+fn add_erasure_notes(database: &Database) {
+    database.sql("INSERT INTO filrouge.erasing (lane, commit_no) VALUES (0, 1), (5, 7)");
 }
 
 /// The number of explicit vacuums of the table of items.
@@ -43,7 +45,7 @@ fn closing_waits_for_the_vacuum_of_an_erasure() {
         let f = fixture_at(&database.url(), keyring());
         erase(&f).await;
         f.ledger.close().await;
-        assert_eq!(erasure_note(&database), None);
+        assert!(erasure_notes(&database).is_empty());
         assert!(vacuums(&database) > 0);
     });
 }
@@ -56,7 +58,7 @@ fn closing_waits_for_the_vacuum_behind_a_pooler() {
         let f = fixture_at(&pool.url(database.name()), keyring());
         erase(&f).await;
         f.ledger.close().await;
-        assert_eq!(erasure_note(&database), None);
+        assert!(erasure_notes(&database).is_empty());
         assert!(vacuums(&database) > 0);
     });
 }
@@ -68,27 +70,35 @@ fn closing_waits_for_the_vacuum_of_the_newest_erasure() {
     block_on(async {
         let f = fixture_at(&database.url(), keyring());
         erase(&f).await;
-        eventually("the note is deleted", || erasure_note(&database).is_none()).await;
+        eventually("the notes are deleted", || {
+            erasure_notes(&database).is_empty()
+        })
+        .await;
         f.complete_turn(&anyone(), "t", "r", "a").await;
         f.erase(&anyone(), "t").await.unwrap();
-        assert!(
-            erasure_note(&database).is_some(),
+        let lane = lane_of(&*f.ledger, "t").to_string();
+        assert_eq!(
+            erasure_notes(&database),
+            [lane],
             "the vacuum is not due yet"
         );
         f.ledger.close().await;
-        assert_eq!(erasure_note(&database), None);
+        assert!(erasure_notes(&database).is_empty());
         assert!(vacuums(&database) > 1);
     });
 }
 
-/// The note was left by a process that was killed.
+/// The notes were left by a process that was killed.
 #[test]
 fn another_server_finishes_the_vacuum() {
     let database = database();
-    add_erasure_note(&database);
+    add_erasure_notes(&database);
     block_on(async {
         let ledger = open(separate_server_options(&database.url()));
-        eventually("the note is deleted", || erasure_note(&database).is_none()).await;
+        eventually("the notes are deleted", || {
+            erasure_notes(&database).is_empty()
+        })
+        .await;
         assert!(vacuums(&database) > 0);
         ledger.close().await;
     });
@@ -115,12 +125,15 @@ fn the_vacuum_waits_for_an_older_snapshot() {
         f.erase(&anyone(), "s").await.unwrap();
         f.ledger.close().await;
         assert!(
-            erasure_note(&database).is_some(),
+            !erasure_notes(&database).is_empty(),
             "the note is left for the next server"
         );
         reader.batch_execute("ROLLBACK").await.unwrap();
         let ledger = open(separate_server_options(&database.url()));
-        eventually("the note is deleted", || erasure_note(&database).is_none()).await;
+        eventually("the notes are deleted", || {
+            erasure_notes(&database).is_empty()
+        })
+        .await;
         let dead =
             "SELECT n_dead_tup FROM pg_stat_all_tables WHERE relid = 'filrouge.record'::regclass";
         assert_eq!(database.sql(dead)[0][0].as_deref(), Some("0"));
@@ -138,13 +151,16 @@ fn a_locked_table_does_not_count_as_vacuumed() {
         let holder = raw(&database).await;
         let lock = "BEGIN; LOCK TABLE filrouge.draft_chunk IN SHARE UPDATE EXCLUSIVE MODE";
         holder.batch_execute(lock).await.unwrap();
-        add_erasure_note(&database);
+        add_erasure_notes(&database);
         let ledger = open(options);
         eventually("the vacuum begins", || vacuums(&database) > 0).await;
         tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-        assert!(erasure_note(&database).is_some());
+        assert!(!erasure_notes(&database).is_empty());
         holder.batch_execute("ROLLBACK").await.unwrap();
-        eventually("the note is deleted", || erasure_note(&database).is_none()).await;
+        eventually("the notes are deleted", || {
+            erasure_notes(&database).is_empty()
+        })
+        .await;
         ledger.close().await;
     });
 }
@@ -171,10 +187,13 @@ fn a_role_that_may_not_vacuum_leaves_the_vacuum_to_another() {
         };
         erase(&f).await;
         f.ledger.close().await;
-        assert!(erasure_note(&database).is_some());
+        assert!(!erasure_notes(&database).is_empty());
         assert_eq!(vacuums(&database), 0);
         let owner = open(separate_server_options(&database.url()));
-        eventually("the note is deleted", || erasure_note(&database).is_none()).await;
+        eventually("the notes are deleted", || {
+            erasure_notes(&database).is_empty()
+        })
+        .await;
         assert!(vacuums(&database) > 0);
         owner.close().await;
     });

@@ -54,15 +54,9 @@ pub fn embed_documents(
     .into_iter();
     let vectors = texts.iter().map(|(document, text)| {
         // An empty vector marks a message without text as processed.
-        let vector = if text.is_empty() {
-            None
-        } else {
-            embedded.next()
-        };
-        (
-            *document,
-            vector.map_or_else(Vec::new, |vector| quantize(&vector)),
-        )
+        let vector = (!text.is_empty()).then(|| embedded.next()).flatten();
+        let vector = vector.map_or_else(Vec::new, |vector| quantize(&vector));
+        (*document, vector)
     });
     let vectors: Vec<(DocumentNo, Vec<i8>)> = vectors.collect();
     let update = IndexUpdate::Vectors(embedder.id().into(), vectors);

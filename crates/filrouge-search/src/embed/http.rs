@@ -77,9 +77,7 @@ impl fmt::Debug for Key {
 pub struct Http {
     id: String,
     url: Url,
-    model: String,
-    dimensions: usize,
-    key: Option<Key>,
+    settings: HttpSettings,
     client: Client,
     runtime: Handle,
 }
@@ -97,14 +95,8 @@ impl Http {
     /// # Errors
     /// [`EmbedError::Malformed`] for invalid settings.
     pub fn new(settings: HttpSettings, runtime: Handle) -> Result<Self, EmbedError> {
-        let HttpSettings {
-            url,
-            model,
-            dimensions,
-            key,
-            timeout,
-        } = settings;
-        let url = endpoint(&url)?;
+        let url = endpoint(&settings.url)?;
+        let (model, dimensions) = (&settings.model, settings.dimensions);
         if dimensions == 0 || model.is_empty() {
             let message = "a model and its number of dimensions are required";
             return Err(EmbedError::Malformed(message.to_owned()));
@@ -114,16 +106,14 @@ impl Http {
         let client = Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
-            .timeout(timeout)
+            .timeout(settings.timeout)
             .build()
             .map_err(|e| unavailable(&e.without_url()))?;
         let id = format!("http:{url}#{model}/{dimensions}/v1");
         Ok(Self {
             id,
             url,
-            model,
-            dimensions,
-            key,
+            settings,
             client,
             runtime,
         })
@@ -133,14 +123,16 @@ impl Http {
     /// the texts.
     fn embed_batch(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
         let body = serde_json::to_vec(&EmbeddingRequest {
-            model: &self.model,
+            model: &self.settings.model,
             input: texts,
         })
         .map_err(|e| EmbedError::Malformed(e.to_string()))?;
         let (mut tries, mut pause) = (1, FIRST_PAUSE);
         loop {
             match self.run(self.send(body.clone())) {
-                Ok(bytes) => return response::parse_vectors(&bytes, texts.len(), self.dimensions),
+                Ok(bytes) => {
+                    return response::parse_vectors(&bytes, texts.len(), self.settings.dimensions);
+                }
                 Err(HttpFailure {
                     error,
                     retry: Some(requested),
@@ -164,7 +156,7 @@ impl Http {
     async fn send(&self, body: Vec<u8>) -> Result<Vec<u8>, HttpFailure> {
         let mut request = self.client.post(self.url.clone()).body(body);
         request = request.header(CONTENT_TYPE, "application/json");
-        if let Some(Key(key)) = &self.key {
+        if let Some(Key(key)) = &self.settings.key {
             request = request.header(AUTHORIZATION, key.clone());
         }
         let response = request.send().await.map_err(send_failure)?;
@@ -271,11 +263,11 @@ impl Embedder for Http {
     }
 
     fn dimensions(&self) -> usize {
-        self.dimensions
+        self.settings.dimensions
     }
 
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
-        let mut vectors = vec![vec![0.0; self.dimensions]; texts.len()];
+        let mut vectors = vec![vec![0.0; self.settings.dimensions]; texts.len()];
         // Blank texts are not sent, and their vectors are zeros: services refuse an entire request when one of its
         // texts is blank.
         let slots = vectors.iter_mut().zip(texts);

@@ -94,7 +94,11 @@ fn feed_index(index: &SourceIndex, stopping: &Receiver<()>) -> bool {
         let began = Instant::now();
         let more = match index.step(&stopped) {
             Ok(StepOutcome::Done(_)) => true,
-            Ok(StepOutcome::Idle) => run_maintenance(index),
+            // Maintenance runs while the index is up to date.
+            Ok(StepOutcome::Idle) => index.tidy().unwrap_or_else(|why| {
+                index.record_failure(&why);
+                false
+            }),
             // Another process feeds the index, or the step failed and logged why. Both cases are retried later.
             Ok(StepOutcome::Locked) | Err(_) => false,
         };
@@ -104,15 +108,4 @@ fn feed_index(index: &SourceIndex, stopping: &Receiver<()>) -> bool {
         wait_while_running(stopping, began.elapsed().min(MAX_PAUSE));
     }
     false
-}
-
-/// Runs a step of maintenance of the index. Returns whether more maintenance remains.
-fn run_maintenance(index: &SourceIndex) -> bool {
-    match index.tidy() {
-        Ok(more) => more,
-        Err(why) => {
-            index.record_failure(&why);
-            false
-        }
-    }
 }

@@ -24,18 +24,13 @@ pub(crate) use compare::listing_failure;
 pub use indexer::Indexer;
 pub use indexes::{Indexes, OpenIndex, Overview, file_name};
 pub use source_index::SourceIndex;
+pub(crate) use source_index::locked;
 pub use step::StepOutcome;
 
 use filrouge_store::text_index::{IndexScope, Shard};
 
-/// The shard of a history that another program writes. An index of such a history has only this one.
-#[must_use]
-pub fn shard() -> Shard {
-    Shard::default()
-}
-
-/// The scope of a search in a history that another program writes: the complete index.
+/// The scope of a search in a history that another program writes: the complete index. Such an index has only one shard.
 #[must_use]
 pub fn index_scope() -> IndexScope {
-    IndexScope::Shard(shard())
+    IndexScope::Shard(Shard::default())
 }

@@ -199,6 +199,6 @@ impl std::fmt::Debug for SourceIndex {
 }
 
 /// Locks a mutex even if it is poisoned: its content is valid even if a thread panicked while it held the lock.
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,12 +4,12 @@
 use std::time::{Duration, Instant};
 
 use filrouge_sources::ReadError;
-use filrouge_store::text_index::{Coverage, IndexUpdate, SessionEntry, SessionUpdate};
+use filrouge_store::text_index::{Coverage, IndexUpdate, SessionEntry, SessionUpdate, Shard};
 use filrouge_types::{ErrorCode, Failure};
 
 use super::compare::{Comparison, INCOMPLETE, SessionToRead};
+use super::documents;
 use super::source_index::SourceIndex;
-use super::{documents, shard};
 
 /// The time after which a step reads no further session.
 const MAX_STEP_TIME: Duration = Duration::from_millis(50);
@@ -96,7 +96,7 @@ impl SourceIndex {
             project: header.project_id.clone(),
         };
         Ok(Some(SessionUpdate {
-            shard: shard(),
+            shard: Shard::default(),
             entry,
             coverage: Coverage::All,
             documents,
@@ -112,7 +112,6 @@ pub(super) fn text_bytes(update: &SessionUpdate) -> usize {
 /// Returns the updates that remove the sessions that no longer exist.
 pub(super) fn removals(comparison: &Comparison) -> Vec<IndexUpdate> {
     let removed = comparison.removed.iter().cloned();
-    removed
-        .map(|key| IndexUpdate::Removed((shard().realm, key)))
-        .collect()
+    let removals = removed.map(|key| IndexUpdate::Removed((Shard::default().realm, key)));
+    removals.collect()
 }

@@ -1,21 +1,17 @@
 //! The sessions that a search found, and its notices.
 
-use std::borrow::Cow;
-
 use filrouge_sources::library::Entry;
 use filrouge_types::Failure;
 
 use super::query::PreparedQuery;
+use super::search_space::ShownSession;
 use super::session_candidates::SessionCandidates;
 use crate::rank::Evidence;
 use crate::request::Order;
 
 /// A session that a search found.
 pub(super) struct FoundSession<'c> {
-    pub(super) id: Cow<'c, str>,
-    pub(super) updated: i64,
-    /// Its entry in the catalog; `None` for a session that the ledger's index found.
-    pub(super) entry: Option<&'c Entry>,
+    pub(super) shown: ShownSession<'c>,
     pub(super) evidence: Evidence,
     pub(super) score: i64,
     pub(super) found_in: FoundIn,
@@ -33,9 +29,7 @@ impl<'c> FoundSession<'c> {
     /// Creates the result for a session whose documents were all read from its source.
     pub(super) fn from_source(entry: &'c Entry, evidence: Evidence) -> Self {
         Self {
-            id: Cow::Borrowed(&entry.header.id),
-            updated: entry.header.updated,
-            entry: Some(entry),
+            shown: entry.into(),
             evidence,
             score: 0,
             found_in: FoundIn::Source,
@@ -79,11 +73,13 @@ impl FoundSessions<'_> {
         if query.request.order == Order::Newest {
             self.sessions
                 .iter_mut()
-                .for_each(|one| one.score = one.updated);
+                .for_each(|one| one.score = one.shown.updated);
         }
-        let rank = |one: &FoundSession<'_>| (one.score, one.updated);
-        self.sessions
-            .sort_unstable_by(|a, b| rank(b).cmp(&rank(a)).then_with(|| a.id.cmp(&b.id)));
+        let rank = |one: &FoundSession<'_>| (one.score, one.shown.updated);
+        self.sessions.sort_unstable_by(|a, b| {
+            let by_id = || a.shown.id.cmp(&b.shown.id);
+            rank(b).cmp(&rank(a)).then_with(by_id)
+        });
     }
 }
 

@@ -96,7 +96,11 @@ impl IndexSearch<'_> {
     /// Scans some candidates of each session until enough were scanned, and estimates how many of the others match.
     fn sample(&self, sessions: &mut [SessionCandidates]) -> Result<(), Failure> {
         let (enough, page) = SAMPLE_GOAL;
-        let (mut scanned, mut round) = (0, SamplingRound::new());
+        let (mut scanned, (per_session, _)) = (0, SCANNED_PER_SESSION);
+        let mut round = SamplingRound {
+            next: 0,
+            per_session,
+        };
         while scanned < self.max_candidates && !(self.query.stopped)() {
             let matching = sessions.iter().filter(|one| one.has_match());
             let limit = match scanned < enough {
@@ -201,23 +205,12 @@ impl IndexSearch<'_> {
 }
 
 impl SamplingRound {
-    const fn new() -> Self {
-        let (per_session, _) = SCANNED_PER_SESSION;
-        Self {
-            next: 0,
-            per_session,
-        }
-    }
-
     /// Returns the next documents to scan, at most `room`, of sessions that do not have enough matches yet; empty when
     /// none is left. A new round takes twice as many documents of each session.
     fn batch(&mut self, sessions: &[SessionCandidates], room: usize) -> Positions {
         let mut batch = self.rest_of_pass(sessions, room);
         if batch.is_empty() {
-            *self = Self {
-                next: 0,
-                per_session: self.per_session * 2,
-            };
+            (self.next, self.per_session) = (0, self.per_session * 2);
             batch = self.rest_of_pass(sessions, room);
         }
         batch

@@ -11,7 +11,6 @@ use std::time::Duration;
 use filrouge_engine::Caller;
 use filrouge_engine::Engine;
 use filrouge_sources::ledger::{LedgerSource, header};
-use filrouge_sources::library::LibraryError;
 use filrouge_sources::{Header, Source};
 use filrouge_store::text_index::{IndexScope, SessionNo, SessionSelection, TextIndex};
 use filrouge_types::{Failure, Session, SessionId, Timestamp};
@@ -179,9 +178,4 @@ impl LedgerSearch {
         }
         Ok(Some(selected))
     }
-}
-
-/// Returns the error of a search for which the ledger, its index or the embedder does not answer.
-pub(super) fn unavailable(why: Failure) -> LibraryError {
-    LibraryError::Unavailable(why)
 }

@@ -11,7 +11,6 @@ use filrouge_types::{ErrorCode, Failure};
 
 use super::cursor::Cursor;
 use super::found::{FoundIn, FoundSessions, Remarks};
-use super::ledger::unavailable;
 use super::query::{PreparedQuery, QuestionVector};
 use super::search_space::SearchSpace;
 use super::similar::{SimilarMessage, SimilarSearch, merge};
@@ -47,7 +46,10 @@ pub(super) fn embed_question(
             remarks.add_notice(format!("no embedder is set up: {by_words_notice}"));
             let text = "the previous page was found by its meaning, and no embedder is set up";
             return match first_page_embedded {
-                Some(true) => Err(unavailable(Failure::new(ErrorCode::Overloaded, text))),
+                Some(true) => {
+                    let failure = Failure::new(ErrorCode::Overloaded, text);
+                    Err(LibraryError::Unavailable(failure))
+                }
                 _ => Ok(None),
             };
         }
@@ -70,7 +72,8 @@ pub(super) fn embed_question(
             tracing::warn!(code = why.code().as_str(), %why, "a question cannot be embedded");
             if first_page_embedded == Some(true) {
                 let text = "the previous page was found by its meaning, and the question could not be embedded";
-                return Err(unavailable(Failure::new(why.code(), text)));
+                let failure = Failure::new(why.code(), text);
+                return Err(LibraryError::Unavailable(failure));
             }
             remarks.add_notice(format!(
                 "the question could not be embedded: {by_words_notice}"
@@ -109,7 +112,7 @@ pub(super) fn add_meaning<'c>(
             }
             // After an error of the ledger's index, the caller scans the ledger. After an error of a source's index,
             // the sessions that only their meaning matches are missing.
-            Err(why) if searched.is_ledger() => return Err(unavailable(why)),
+            Err(why) if searched.is_ledger() => return Err(LibraryError::Unavailable(why)),
             Err(why) => all.remarks.add_unanswered(&why),
         }
     }
@@ -150,24 +153,15 @@ fn fuse<'c>(
     let mut scores: Vec<f64> = ranks
         .map(|rank| ALL_WORDS_WEIGHT * rank_weight(rank))
         .collect();
-    // For each session of the two lists, its position in `all.sessions`; `None` while it is not among them.
-    let ids = lists
-        .iter()
-        .flatten()
-        .map(|similar| (similar.id.clone(), None));
-    let mut positions: HashMap<Cow<'c, str>, Option<usize>> = ids.collect();
-    for (at, found) in all.sessions.iter().enumerate() {
-        if let Some(position) = positions.get_mut(&found.id) {
-            *position = Some(at);
-        }
-    }
+    // The position of each session in `all.sessions`.
+    let numbered = all.sessions.iter().enumerate();
+    let positions = numbered.map(|(at, found)| (found.shown.id.clone(), at));
+    let mut positions: HashMap<Cow<'c, str>, usize> = positions.collect();
     for list in lists {
         let (mut rank, mut shown_per_session) = (0, HashMap::new());
         for similar in list {
-            let Some(position) = positions.get_mut(&similar.id) else {
-                continue;
-            };
-            let at = *position.get_or_insert(all.sessions.len());
+            let position = positions.entry(similar.shown.id.clone());
+            let at = *position.or_insert(all.sessions.len());
             let shown: &mut usize = shown_per_session.entry(at).or_default();
             *shown += 1;
             let (is_first, is_shown) = (*shown == 1, *shown <= MESSAGES_PER_LIST);

@@ -79,8 +79,8 @@ impl Searcher {
     /// Uses these indexes. They must belong to the first sources of the library, in the same order; other sources are
     /// scanned.
     #[must_use]
-    pub fn with_indexes(mut self, indexes: Arc<Indexes>) -> Self {
-        self.indexes = Some(indexes);
+    pub fn with_indexes(mut self, indexes: impl Into<Option<Arc<Indexes>>>) -> Self {
+        self.indexes = indexes.into();
         self
     }
 
@@ -266,7 +266,7 @@ impl Searcher {
                         all.remarks.limit_as_of(as_of);
                     }
                 }
-                Err(why) if searched.is_ledger() => return Err(ledger::unavailable(why)),
+                Err(why) if searched.is_ledger() => return Err(LibraryError::Unavailable(why)),
                 Err(why) => {
                     all.remarks.add_unanswered(&why);
                     unindexed.extend(searched.entries());
@@ -275,7 +275,7 @@ impl Searcher {
         }
         scan::add_matches(&self.library, query, &unindexed, all);
         for found in &mut all.sessions {
-            found.score = rounded(found.evidence.score(found.updated, query.now));
+            found.score = rounded(found.evidence.score(found.shown.updated, query.now));
         }
         Ok(())
     }
@@ -301,11 +301,9 @@ impl Searcher {
         // A session that is not among them no longer exists, or is shown from another source.
         let mut shown_sessions = searched.shown_sessions(query, space.catalog, &numbers)?;
         let found = candidates.into_iter().filter_map(|candidates| {
-            let session = shown_sessions.remove(&candidates.session)?;
+            let shown = shown_sessions.remove(&candidates.session)?;
             Some(FoundSession {
-                id: session.id,
-                updated: session.updated,
-                entry: session.entry,
+                shown,
                 evidence: candidates.evidence,
                 score: 0,
                 found_in: FoundIn::Index(at, candidates),

@@ -7,7 +7,6 @@ use filrouge_types::{ErrorCode, Failure};
 
 use super::cursor::Cursor;
 use super::found::{FoundIn, FoundSession, FoundSessions, Remarks};
-use super::ledger::unavailable;
 use super::query::PreparedQuery;
 use super::records::ConfirmedExcerpts;
 use super::search_space::SearchSpace;
@@ -107,7 +106,8 @@ impl<'a> Page<'a> {
         } = all;
         let mut totals = Totals::from_sessions(&all);
         let is_unshown = |found: &&FoundSession<'_>| {
-            let shown_before = |c: &Cursor| c.was_shown(found.score, found.updated, &found.id);
+            let (score, shown) = (found.score, &found.shown);
+            let shown_before = |c: &Cursor| c.was_shown(score, shown.updated, &shown.id);
             !self.cursor.is_some_and(shown_before)
         };
         let unshown: Vec<&FoundSession<'_>> = all.iter().filter(is_unshown).collect();
@@ -162,8 +162,8 @@ impl<'a> Page<'a> {
     ) -> Cursor {
         Cursor {
             score: found.score,
-            updated: found.updated,
-            id: found.id.to_string(),
+            updated: found.shown.updated,
+            id: found.shown.id.to_string(),
             shown: if self.is_single_session { end } else { 0 },
             now: query.now,
             embedded: query.vector.is_some(),
@@ -182,19 +182,27 @@ impl<'a> Page<'a> {
         let examined = on_two_threads(group, SESSIONS_PER_THREAD, |found| {
             self.examine(space, query, found)
         });
-        let mut examined_sessions = Vec::with_capacity(group.len());
+        let (mut examined_sessions, mut claimed) = (Vec::with_capacity(group.len()), Vec::new());
         for (found, examined) in group.iter().zip(examined) {
-            let (collector, found_by) = examined?;
+            let (mut collector, found_by) = examined?;
             if let FoundBy::Source(why) = &found_by {
                 remarks.add_unanswered(why);
             }
             let has_match = collector.match_count > 0 || matches!(found.found_in, FoundIn::Source);
+            // The excerpts of sessions that the ledger's index found are checked against the ledger's records.
+            if has_match && found.shown.entry.is_none() {
+                let excerpts = std::mem::take(&mut collector.excerpts);
+                claimed.push(((&*found.shown.id).into(), excerpts));
+            }
             examined_sessions.push((*found, has_match.then_some((collector, found_by))));
         }
-        let mut confirmed = confirm_ledger_excerpts(space, &mut examined_sessions);
+        let mut confirmed = match space.ledger {
+            Some(ledger) if !claimed.is_empty() => ledger.confirm_excerpts(claimed),
+            _ => ConfirmedExcerpts::new(),
+        };
         let hit =
             |(found, examined): (&'f FoundSession<'c>, Option<(ExcerptCollector, FoundBy)>)| {
-                let hit = match (examined, found.entry) {
+                let hit = match (examined, found.shown.entry) {
                     (Some((collector, found_by)), Some(entry)) => {
                         Some(Self::hit(query, found, &entry.header, collector, &found_by))
                     }
@@ -221,7 +229,7 @@ impl<'a> Page<'a> {
         if (query.stopped)() {
             return Err(LibraryError::Cancelled);
         }
-        let continued = self.cursor.filter(|c| *c.id == *found.id);
+        let continued = self.cursor.filter(|c| *c.id == *found.shown.id);
         let mut collector =
             ExcerptCollector::after(continued.map_or(0, |c| c.shown), self.excerpts);
         let found_by = collect_excerpts(space, query, found, &mut collector)?;
@@ -252,28 +260,6 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Takes the excerpts of sessions that the ledger's index found out of `examined_sessions`, and checks them against the
-/// ledger's records.
-fn confirm_ledger_excerpts(
-    space: &SearchSpace<'_>,
-    examined_sessions: &mut [(&FoundSession<'_>, Option<(ExcerptCollector, FoundBy)>)],
-) -> ConfirmedExcerpts {
-    let mut claimed = Vec::new();
-    for (found, examined) in examined_sessions
-        .iter_mut()
-        .filter(|(found, _)| found.entry.is_none())
-    {
-        if let Some((collector, _)) = examined {
-            let excerpts = std::mem::take(&mut collector.excerpts);
-            claimed.push(((&*found.id).into(), excerpts));
-        }
-    }
-    match space.ledger {
-        Some(ledger) if !claimed.is_empty() => ledger.confirm_excerpts(claimed),
-        _ => ConfirmedExcerpts::new(),
-    }
-}
-
 /// Takes the header and the confirmed excerpts of a session out of `confirmed`; `None` if the session no longer exists,
 /// the caller may not see it, or no record confirms any of its excerpts.
 fn take_confirmed(
@@ -281,8 +267,8 @@ fn take_confirmed(
     confirmed: &mut ConfirmedExcerpts,
 ) -> Result<Option<(Header, Vec<Excerpt>)>, LibraryError> {
     let unread = || Err(Failure::new(ErrorCode::Internal, "a session was not read"));
-    let read = confirmed.remove(&*found.id).unwrap_or_else(unread);
-    read.map_err(unavailable)
+    let read = confirmed.remove(&*found.shown.id).unwrap_or_else(unread);
+    read.map_err(LibraryError::Unavailable)
 }
 
 /// Returns all notices of a search, with those about omitted results and about how the query was understood.

@@ -2,7 +2,7 @@
 //! compared with the query.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use filrouge_sources::library::Entry;
 use filrouge_sources::{Conversation, Library, LibraryError, ReadError, on_two_threads};
@@ -10,6 +10,7 @@ use filrouge_sources::{Conversation, Library, LibraryError, ReadError, on_two_th
 use super::found::{FoundSession, FoundSessions};
 use super::query::PreparedQuery;
 use super::texts::session_documents;
+use crate::feed::locked;
 use crate::rank::Evidence;
 
 /// Sessions are read through the library's cache if there are at most this many; more would only evict its entries.
@@ -99,8 +100,4 @@ fn scan_conversation(
         }
     }
     (evidence, conversation.skipped.is_empty())
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

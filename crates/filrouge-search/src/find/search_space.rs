@@ -12,7 +12,7 @@ use filrouge_store::text_index::{IndexScope, SessionNo, SessionSelection, TextIn
 use filrouge_types::Failure;
 
 use super::found::Remarks;
-use super::ledger::{LEDGER_NAME, LedgerSearch, unavailable};
+use super::ledger::{LEDGER_NAME, LedgerSearch};
 use super::query::PreparedQuery;
 use crate::feed::{Indexes, SourceIndex, index_scope, listing_failure};
 
@@ -35,12 +35,23 @@ enum History<'c> {
     Ledger(&'c LedgerSearch, &'c dyn TextIndex),
 }
 
-/// A session of an index, as a result shows it.
+/// A session, as a result shows it.
+#[derive(Clone)]
 pub(super) struct ShownSession<'c> {
     pub(super) id: Cow<'c, str>,
     pub(super) updated: i64,
-    /// `None` for a session of the ledger.
+    /// Its entry in the catalog; `None` for a session that the ledger's index found.
     pub(super) entry: Option<&'c Entry>,
+}
+
+impl<'c> From<&'c Entry> for ShownSession<'c> {
+    fn from(entry: &'c Entry) -> Self {
+        Self {
+            id: Cow::Borrowed(&entry.header.id),
+            updated: entry.header.updated,
+            entry: Some(entry),
+        }
+    }
 }
 
 /// Everything that a search covers.
@@ -67,10 +78,7 @@ impl<'c> SearchedIndex<'c> {
 
     /// Whether it is known that there is no session to search; always false for the ledger.
     pub(super) fn is_empty(&self) -> bool {
-        match &self.history {
-            History::Source(_, fresh) => fresh.is_empty(),
-            History::Ledger(..) => false,
-        }
+        !self.is_ledger() && self.entries().next().is_none()
     }
 
     /// The sessions of the catalog that are searched in this index.
@@ -98,15 +106,7 @@ impl<'c> SearchedIndex<'c> {
         numbers: &[SessionNo],
     ) -> Result<HashMap<SessionNo, ShownSession<'c>>, Failure> {
         if let History::Source(..) = &self.history {
-            let shown_session = |no: &SessionNo| {
-                let entry = self.entry(*no)?;
-                let shown = ShownSession {
-                    id: Cow::Borrowed(&entry.header.id),
-                    updated: entry.header.updated,
-                    entry: Some(entry),
-                };
-                Some((*no, shown))
-            };
+            let shown_session = |no: &SessionNo| Some((*no, ShownSession::from(self.entry(*no)?)));
             return Ok(numbers.iter().filter_map(shown_session).collect());
         }
         let state = self
@@ -175,7 +175,7 @@ impl<'c> SearchSpace<'c> {
         let by_index = ledger.filter(|_| by_index);
         if let Some((ledger, index)) = by_index.and_then(|l| Some((l, l.index()?))) {
             let added = space.add_ledger(query, ledger, index);
-            added.map_err(unavailable)?;
+            added.map_err(LibraryError::Unavailable)?;
         }
         Ok(space)
     }
@@ -247,7 +247,10 @@ impl<'c> SearchSpace<'c> {
     pub(super) fn has(&self, id: &str) -> Result<bool, LibraryError> {
         match &self.ledger {
             _ if self.catalog.get(id).is_ok() => Ok(true),
-            Some(ledger) => Ok(ledger.header(id).map_err(unavailable)?.is_some()),
+            Some(ledger) => {
+                let header = ledger.header(id).map_err(LibraryError::Unavailable)?;
+                Ok(header.is_some())
+            }
             None => Ok(false),
         }
     }

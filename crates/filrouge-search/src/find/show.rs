@@ -6,7 +6,7 @@ use filrouge_types::Failure;
 
 use super::answer::{IndexQuestion, find_answer};
 use super::found::{FoundIn, FoundSession};
-use super::ledger::{LEDGER_NAME, unavailable};
+use super::ledger::LEDGER_NAME;
 use super::query::PreparedQuery;
 use super::search_space::{SearchSpace, SearchedIndex};
 use super::session_candidates::SessionCandidates;
@@ -89,17 +89,17 @@ pub(super) fn collect_excerpts(
         FoundIn::Source => None,
     };
     let Some((searched, candidates)) = searched else {
-        if let Some(entry) = found.entry {
+        if let Some(entry) = found.shown.entry {
             collect_from_source(space, query, entry, collector);
         }
         return Ok(FoundBy::Words);
     };
     match (
-        collect_from_index(searched, query, &found.id, candidates, collector),
-        found.entry,
+        collect_from_index(searched, query, &found.shown.id, candidates, collector),
+        found.shown.entry,
     ) {
         (Ok(by), _) => Ok(by),
-        (Err(why), None) => Err(unavailable(why)),
+        (Err(why), None) => Err(LibraryError::Unavailable(why)),
         (Err(why), Some(entry)) => {
             *collector = ExcerptCollector::after(collector.skip, collector.max_excerpts);
             // The source is read instead of the index, except for a session that was found only because it is similar.
@@ -119,20 +119,25 @@ fn collect_from_source(
     collector: &mut ExcerptCollector,
 ) {
     let header = &entry.header;
-    let excerpt_builder = new_excerpt_builder(query, header.source == LEDGER_NAME);
+    let excerpt_builder = new_excerpt_builder(query, &header.id, header.source == LEDGER_NAME);
     if let Ok(conversation) = space.library.conversation(entry) {
         for doc in session_documents(header, &conversation, query.searches_titles()) {
             let matches = query.matches(header.agent.as_deref(), &doc);
-            if matches && collector.add_match(|| excerpt_builder.match_excerpts(&header.id, &doc)) {
+            if matches && collector.add_match(|| excerpt_builder.match_excerpts(&doc)) {
                 break;
             }
         }
     }
 }
 
-fn new_excerpt_builder<'a>(query: &'a PreparedQuery<'_>, is_ledger: bool) -> ExcerptBuilder<'a> {
+fn new_excerpt_builder<'a>(
+    query: &'a PreparedQuery<'_>,
+    session: &'a str,
+    is_ledger: bool,
+) -> ExcerptBuilder<'a> {
     ExcerptBuilder {
         matcher: &query.parsed.matcher,
+        session,
         mask: query.request.mask,
         is_ledger,
     }
@@ -147,20 +152,17 @@ fn collect_from_index(
     candidates: &SessionCandidates,
     collector: &mut ExcerptCollector,
 ) -> Result<FoundBy, Failure> {
-    let (excerpt_builder, index) = (
-        new_excerpt_builder(query, searched.is_ledger()),
-        searched.index(),
-    );
+    let excerpt_builder = new_excerpt_builder(query, id, searched.is_ledger());
     let agent = searched.agent(query, candidates.session);
     let documents: Vec<(DocumentNo, bool)> = candidates.documents().collect();
     let numbers: Vec<DocumentNo> = documents.iter().map(|(document, _)| *document).collect();
     let mut candidates_left = documents.into_iter();
-    read_documents(index, &numbers, &mut |document, doc| {
+    read_documents(searched.index(), &numbers, &mut |document, doc| {
         let candidate = candidates_left.find(|(no, _)| *no == document);
         let is_match = candidate.is_some_and(|(_, is_match)| is_match);
         let matches = || query.matches(agent.as_deref(), doc);
-        let is_full = (is_match || matches())
-            && collector.add_match(|| excerpt_builder.match_excerpts(id, doc));
+        let is_full =
+            (is_match || matches()) && collector.add_match(|| excerpt_builder.match_excerpts(doc));
         !is_full && !(query.stopped)()
     })?;
     if collector.match_count > 0 || candidates.similar.is_empty() {
@@ -178,7 +180,7 @@ fn collect_similar(
     (id, candidates): (&str, &SessionCandidates),
     collector: &mut ExcerptCollector,
 ) -> Result<(), Failure> {
-    let excerpt_builder = new_excerpt_builder(query, searched.is_ledger());
+    let excerpt_builder = new_excerpt_builder(query, id, searched.is_ledger());
     let mut questions = Vec::with_capacity(candidates.similar.len());
     read_documents(
         searched.index(),
@@ -189,7 +191,7 @@ fn collect_similar(
                 document,
                 created: doc.created,
             };
-            questions.push((question, excerpt_builder.similar_excerpts(id, doc)));
+            questions.push((question, excerpt_builder.similar_excerpts(doc)));
             true
         },
     )?;
@@ -200,7 +202,7 @@ fn collect_similar(
     for (question, mut excerpts) in questions {
         if query.request.similar.is_some() && collector.shows_next() {
             excerpts.truncate(1);
-            let excerpt = |answer: &SearchDocument<'_>| excerpt_builder.first_text(id, answer);
+            let excerpt = |answer: &SearchDocument<'_>| excerpt_builder.first_text(answer);
             excerpts.extend(find_answer(searched, &question, excerpt)?);
         }
         if collector.add_match(|| excerpts) {

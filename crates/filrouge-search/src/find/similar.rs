@@ -2,12 +2,11 @@
 //! with the question; rarer words count more. Only titles and messages of people and agents are considered, not the
 //! output of tools.
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use filrouge_sources::Role;
-use filrouge_sources::library::{Catalog, Entry};
+use filrouge_sources::library::Catalog;
 use filrouge_store::text_index::{
     Candidate, CandidateFilter, CandidateQuery, DocumentNo, SessionNo, TITLE, can_narrow,
 };
@@ -34,10 +33,8 @@ const MAX_WORDS: usize = 32;
 pub(super) struct SimilarMessage<'c> {
     /// The score: a greater one is nearer. Scores are comparable only within lists of one kind.
     pub(super) score: i64,
-    /// The id of its session.
-    pub(super) id: Cow<'c, str>,
-    updated: i64,
-    entry: Option<&'c Entry>,
+    /// Its session.
+    pub(super) shown: ShownSession<'c>,
     /// The position in `SearchSpace::indexed` of the index that contains it.
     index_position: usize,
     pub(super) session: SessionNo,
@@ -121,9 +118,7 @@ impl<'c> SimilarSearch<'_, 'c> {
             let session = sessions.get(&c.session)?;
             Some(SimilarMessage {
                 score,
-                id: session.id.clone(),
-                updated: session.updated,
-                entry: session.entry,
+                shown: session.clone(),
                 index_position: self.at,
                 session: c.session,
                 document: c.document,
@@ -190,9 +185,7 @@ impl<'c> SimilarSearch<'_, 'c> {
 impl<'c> From<SimilarMessage<'c>> for FoundSession<'c> {
     fn from(message: SimilarMessage<'c>) -> Self {
         Self {
-            id: message.id,
-            updated: message.updated,
-            entry: message.entry,
+            shown: message.shown,
             evidence: Evidence::NONE,
             score: 0,
             found_in: FoundIn::Index(

@@ -72,9 +72,9 @@ pub struct LedgerFeed {
 #[derive(Default)]
 struct State {
     page: Option<Page>,
-    /// The commit number up to which the index was complete at the newest check.
+    /// The commit count up to which the index was complete at the newest check.
     indexed_commit: u64,
-    /// The ledger's newest commit number at the newest check.
+    /// The ledger's commit count at the newest check.
     newest: u64,
     /// As in [`Progress`].
     as_of: Option<Timestamp>,
@@ -195,7 +195,7 @@ impl LedgerFeed {
             .engine
             .index_feed
             .position()
-            .commit_no
+            .commit_count()
             .max(state.newest);
         Ok(Progress {
             lag_commits: newest.saturating_sub(state.indexed_commit),
@@ -237,14 +237,14 @@ impl LedgerFeed {
             let Some(touches) = self
                 .engine
                 .index_feed
-                .changed_after(after, COMMITS_PER_PAGE)
+                .changed_after(after.clone(), COMMITS_PER_PAGE)
                 .await?
             else {
                 return self.rebuild(state).await;
             };
-            self.record_progress(state, after, &touches, now);
+            self.record_progress(state, &after, &touches, now);
             state.page = Some(Page {
-                after,
+                after: after.clone(),
                 touches,
                 completed: 0,
             });
@@ -252,13 +252,10 @@ impl LedgerFeed {
         let Some(page) = &mut state.page else {
             return Ok(FeedStep::More);
         };
-        let upto = page.touches.end;
-        if upto == after {
-            let newest = page.touches.newest;
+        let upto = &page.touches.end;
+        if *upto == after {
             state.page = None;
-            return self
-                .read_forgotten(&seen, &sessions, (after, newest), limits)
-                .await;
+            return self.read_forgotten(&seen, &sessions, &after, limits).await;
         }
         let sessions = page
             .touches
@@ -266,7 +263,7 @@ impl LedgerFeed {
             .get(page.completed..)
             .unwrap_or_default();
         let completed = self
-            .index_sessions(&seen, sessions, (after, upto), limits)
+            .index_sessions(&seen, sessions, (&after, upto), limits)
             .await?;
         page.completed += completed;
         Ok(FeedStep::More)
@@ -277,12 +274,12 @@ impl LedgerFeed {
     fn record_progress(
         &self,
         state: &mut State,
-        after: Position,
+        after: &Position,
         touches: &ChangedSessions,
         now: Timestamp,
     ) {
-        let lag_commits = touches.newest - after.commit_no;
-        state.indexed_commit = after.commit_no;
+        let lag_commits = touches.newest - after.commit_count();
+        state.indexed_commit = after.commit_count();
         state.newest = touches.newest;
         state.as_of = if lag_commits == 0 {
             Some(now)
@@ -310,12 +307,10 @@ impl LedgerFeed {
         &self,
         seen: &IndexVersion,
         forgotten: &[IndexedSession],
-        (at, newest): (Position, u64),
+        at: &Position,
         limits: StepLimits,
     ) -> Result<FeedStep, Failure> {
-        let again = forgotten
-            .iter()
-            .filter_map(|session| touched_from_forgotten(session, newest));
+        let again = forgotten.iter().filter_map(touched_from_forgotten);
         let sessions: Vec<ChangedSession> = again.collect();
         if sessions.is_empty() {
             return Ok(FeedStep::Done);
@@ -332,7 +327,7 @@ impl LedgerFeed {
         &self,
         seen: &IndexVersion,
         sessions: &[ChangedSession],
-        (after, upto): (Position, Position),
+        (after, upto): (&Position, &Position),
         limits: StepLimits,
     ) -> Result<usize, Failure> {
         let next_sessions = sessions.get(..SESSIONS_PER_LOOKUP).unwrap_or(sessions);
@@ -365,7 +360,7 @@ impl LedgerFeed {
         let position = if done { upto } else { after };
         let (completed, must_forget) = (step_updates.completed, step_updates.must_forget.take());
         if !self
-            .write_updates(seen, step_updates, &position, done)
+            .write_updates(seen, step_updates, position, done)
             .await?
         {
             self.lock_counts().refused += 1;
@@ -452,12 +447,13 @@ impl LedgerFeed {
 
 /// Describes a forgotten session as if commits had touched all of it; `None` for an entry that is no session of a
 /// ledger.
-fn touched_from_forgotten(session: &IndexedSession, newest: u64) -> Option<ChangedSession> {
+fn touched_from_forgotten(session: &IndexedSession) -> Option<ChangedSession> {
     let tenant = std::str::from_utf8(&session.shard.realm).ok()?;
     Some(ChangedSession {
         tenant: TenantId::new(tenant).ok()?,
         session: session.entry.key.parse().ok()?,
-        newest: newest.max(1),
+        // Greater than the number in the entry, which is 0, and less than that of every later change.
+        newest: 1,
         erased: false,
         must_reread_entirely: true,
         seq_ranges: Vec::new(),

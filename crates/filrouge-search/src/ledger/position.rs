@@ -1,34 +1,36 @@
-//! The position up to which an index has read a ledger, as the index stores it: version, commit number, link and store
-//! id, encoded with `postcard`. The link shows whether the store was restored to an older state and then written to.
+//! The position up to which an index has read a ledger, as the index stores it: version, number and link of the commit
+//! in each lane, and store id, encoded with `postcard`. The links show whether the store was restored to an older state
+//! and then written to.
 
 use filrouge_store::MAC_BYTES;
-use filrouge_store::ledger::Position;
+use filrouge_store::ledger::{LanePosition, Position};
 
 /// The version of the encoding, and of the code that builds a ledger's documents. An index with another version is
 /// rebuilt.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 
-/// The position before the first commit.
-pub(super) const BEGINNING: Position = Position {
-    commit_no: 0,
-    link: [0; MAC_BYTES],
-};
+/// The number and the link of a commit.
+type StoredLane = (u64, [u8; MAC_BYTES]);
 
 pub(super) fn encode(position: &Position, store: &str) -> Vec<u8> {
-    let Position { commit_no, link } = position;
+    let lanes = position.iter().map(|(_, at)| (at.commit_no, at.link));
+    let lanes: Vec<StoredLane> = lanes.collect();
     // Encoding into memory cannot fail.
-    postcard::to_allocvec(&(VERSION, commit_no, link, store)).unwrap_or_default()
+    postcard::to_allocvec(&(VERSION, lanes, store)).unwrap_or_default()
 }
 
 /// Decodes a position; returns `None` for a position of another store or version. `bytes` is `None` for a new index,
 /// which starts at the beginning.
 pub(super) fn decode(bytes: Option<&[u8]>, store: &str) -> Option<Position> {
     let Some(bytes) = bytes else {
-        return Some(BEGINNING);
+        return Some(Position::default());
     };
-    let (version, commit_no, link, stored_store): (u8, _, _, &str) =
+    let (version, lanes, stored_store): (u8, Vec<StoredLane>, &str) =
         postcard::from_bytes(bytes).ok()?;
-    (version == VERSION && stored_store == store).then_some(Position { commit_no, link })
+    let lanes = lanes
+        .into_iter()
+        .map(|(commit_no, link)| LanePosition { commit_no, link });
+    (version == VERSION && stored_store == store).then(|| Position::new(lanes.collect()))
 }
 
 #[cfg(test)]
@@ -39,16 +41,18 @@ mod tests {
     fn only_a_position_of_this_store_and_version_is_decoded() {
         let mut link = [0; MAC_BYTES];
         link[1] = 0xab;
-        let position = Position { commit_no: 7, link };
-        let bytes = encode(&position, "a store");
-        assert_eq!(decode(Some(&bytes), "a store"), Some(position));
-        assert_eq!(decode(Some(&bytes), "store"), None);
-        assert_eq!(decode(None, "a store"), Some(BEGINNING));
-        let mut older = bytes.clone();
-        older[0] -= 1;
-        let written = "2 7 00ab0000000000000000000000000000 a store";
-        for other in [&older[..], &bytes[..9], b"", b"\xff", written.as_bytes()] {
-            assert_eq!(decode(Some(other), "a store"), None, "{other:?}");
+        let commit = LanePosition { commit_no: 7, link };
+        for lanes in [vec![commit], vec![commit, LanePosition::default(), commit]] {
+            let position = Position::new(lanes);
+            let bytes = encode(&position, "a store");
+            assert_eq!(decode(Some(&bytes), "a store"), Some(position));
+            assert_eq!(decode(Some(&bytes), "store"), None);
+            let mut older = bytes.clone();
+            older[0] -= 1;
+            for other in [&older[..], &bytes[..9], b"", b"\xff"] {
+                assert_eq!(decode(Some(other), "a store"), None, "{other:?}");
+            }
         }
+        assert_eq!(decode(None, "a store"), Some(Position::default()));
     }
 }

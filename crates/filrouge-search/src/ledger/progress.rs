@@ -16,8 +16,9 @@ impl LedgerFeed {
         let ledger = &self.engine.index_feed;
         let touches = match position::decode(state.seen.position.as_deref(), ledger.store_id()) {
             Some(after) => {
+                let indexed = after.commit_count();
                 let touches = ledger.changed_after(after, 1).await?;
-                touches.map(|touches| (touches.newest - after.commit_no, touches.since))
+                touches.map(|touches| (touches.newest - indexed, touches.since))
             }
             None => None,
         };
@@ -27,8 +28,10 @@ impl LedgerFeed {
             None => None,
         };
         // An index that must be rebuilt covers no commit.
-        let lag_commits =
-            touches.map_or(ledger.position().commit_no, |(lag_commits, _)| lag_commits);
+        let lag_commits = touches.map_or_else(
+            || ledger.position().commit_count(),
+            |(lag_commits, _)| lag_commits,
+        );
         let forgotten = !state.sessions.is_empty();
         Ok(Progress {
             lag_commits,

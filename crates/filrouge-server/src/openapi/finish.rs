@@ -24,7 +24,12 @@ pub(crate) fn complete_document(mut api: OpenApi) -> Value {
     if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
         schemas.extend(moved);
     }
-    document["info"] = info();
+    document["info"] = json!({
+        "title": "filrouge",
+        "version": env!("CARGO_PKG_VERSION"),
+        "description": include_str!("description.md"),
+        "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+    });
     document["servers"] = json!([{"url": "/", "description": "This server."}]);
     document["tags"] = TAGS
         .iter()
@@ -98,15 +103,6 @@ fn move_schemas(value: &mut Value, components: &mut Map<String, Value>) {
     }
 }
 
-fn info() -> Value {
-    json!({
-        "title": "filrouge",
-        "version": env!("CARGO_PKG_VERSION"),
-        "description": include_str!("description.md"),
-        "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
-    })
-}
-
 macro_rules! tags {
     ($($name:literal $description:literal: $($segment:literal)+;)+) => {
         /// The tags, each with its description and with the last segments of the paths of its operations.
@@ -120,7 +116,7 @@ tags! {
     "items" "The journal's entries.": "items";
     "calls" "Live calls: one holder at a time, checkpoints, and resuming.": "lease" "checkpoints" "latest" "resume";
     "events" "What happened in a session, for key figures.": "events";
-    "changes" "The feed of what happened in sessions, in the order of commits.": "changes";
+    "changes" "The feed of what happened in sessions, each session's changes in order.": "changes";
     "reading" "A conversation as a whole: context, export, verification.":
         "audit" "context" "export" "lineage" "search" "stats" "verify";
     "key figures" "How live calls of a tenant do, counted from events.": "kpi" "technical-status";

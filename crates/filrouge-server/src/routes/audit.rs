@@ -31,16 +31,6 @@ enum Format {
     Csv,
 }
 
-impl Format {
-    fn lines(self, rows: &[AuditRow]) -> Result<String, Failure> {
-        let line = match self {
-            Self::Csv => AuditRow::csv_line,
-            Self::Json | Self::Jsonl => AuditRow::json_line,
-        };
-        rows.iter().map(line).collect()
-    }
-}
-
 /// Returns the first supported format that `Accept` names; JSON if it names none.
 fn requested_format(headers: &HeaderMap) -> Format {
     let mut formats =
@@ -76,14 +66,14 @@ pub(super) struct ListQuery {
     #[param(inline)]
     limit: Option<Limit>,
     /// The `next_cursor` of the previous page.
-    #[param(pattern = r"^[0-9]+(\.[0-9]+)?(-[0-9]+-[0-9]+)?$")]
+    #[param(pattern = r"^[0-9]+(\.[0-9]+)?(_[0-9]+(\.[0-9]+)?)*(-[0-9]+-[0-9]+(_[0-9]+)?)*$")]
     cursor: Option<String>,
 }
 
 /// Lists who said what, and which tool was called with which parameters, by which agent and model.
 ///
 /// One row for each item of the ledger, and for each call and result where an item holds several. With `session_id` by
-/// seq, otherwise for the whole tenant in commit order. The work for a page is bounded: it may hold fewer rows than
+/// seq, otherwise for the whole tenant by the time of the commit. The work for a page is bounded: it may hold fewer rows than
 /// the limit, even none, and still have a `next_cursor`. `jsonl` and `csv` (or `Accept`) return all rows in one
 /// response, written as they are read.
 #[utoipa::path(
@@ -197,9 +187,14 @@ impl RowReader {
         let page = self.app.audit.page(&self.caller, query).await?;
         self.query.last_commit.get_or_insert(page.newest);
         self.rows_left -= page.rows.len();
-        let lines = self.format.lines(&page.rows)?;
+        let line = match self.format {
+            Format::Csv => AuditRow::csv_line,
+            Format::Json | Format::Jsonl => AuditRow::json_line,
+        };
+        let lines = page.rows.iter().map(line);
+        let lines = lines.collect::<Result<String, Failure>>()?;
         self.query.cursor = page.next;
-        let has_more = page.next.is_some() && self.rows_left > 0;
+        let has_more = self.query.cursor.is_some() && self.rows_left > 0;
         Ok((lines.into(), has_more.then_some(self)))
     }
 }

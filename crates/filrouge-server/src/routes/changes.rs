@@ -1,4 +1,4 @@
-//! `/api/v1/changes`: what happened in sessions, in commit order (DESIGN §10).
+//! `/api/v1/changes`: what happened in sessions, each session's changes in order (DESIGN §10).
 
 use axum::extract::State;
 use filrouge_store::read::{ChangeCursor, ChangePage, SessionChange};
@@ -18,7 +18,7 @@ use filrouge_http::response::{RouteResult, json};
 #[derive(Serialize, ToSchema)]
 #[schema(as = ChangePage)]
 pub(crate) struct Changes {
-    /// Changes in commit order.
+    /// Changes, those of each session in order.
     data: Vec<SessionChange>,
     /// Where to continue, even on a page without changes. When it equals `after`, there is nothing new yet.
     #[schema(example = "42")]
@@ -39,10 +39,10 @@ impl From<ChangePage> for Changes {
 #[serde(deny_unknown_fields)]
 pub(super) struct ListQuery {
     /// Only changes after this `next_cursor`, or after this `cursor` of a change; by default from the beginning.
-    #[param(pattern = r"^[0-9]+(\.[0-9]+)?$")]
+    #[param(pattern = r"^[0-9]+(\.[0-9]+)?(_[0-9]+(\.[0-9]+)?)*$")]
     after: Option<String>,
     /// A synonym of `after`.
-    #[param(pattern = r"^[0-9]+(\.[0-9]+)?$")]
+    #[param(pattern = r"^[0-9]+(\.[0-9]+)?(_[0-9]+(\.[0-9]+)?)*$")]
     cursor: Option<String>,
     /// The maximum number of changes.
     #[serde(default)]
@@ -65,7 +65,7 @@ fn position(query: &ListQuery) -> Result<ChangeCursor, Problem> {
     }
 }
 
-/// Lists what happened in sessions, in commit order, without gaps.
+/// Lists what happened in sessions, without gaps, and each session's changes in order.
 ///
 /// On behalf of an end user it lists that user's sessions, otherwise the whole tenant's. It reports that something
 /// happened, not the content.
@@ -85,14 +85,14 @@ pub(super) async fn list_changes(
         wait(access.query.wait)?,
     );
     let following = &app.following;
-    let read_changes = || following.changes(&access.caller, after, limit);
+    let read_changes = || following.changes(&access.caller, after.clone(), limit);
     if wait.is_zero() {
         return json(&Changes::from(read_changes().await?));
     }
     let _slot = app.limits().open_stream(access.principal.name())?;
     let deadline = Instant::now() + wait;
     let page = tokio::select! {
-        page = following.next_changes(&access.caller, after, limit, deadline) => page?,
+        page = following.next_changes(&access.caller, after.clone(), limit, deadline) => page?,
         () = app.wait_until_stopping() => read_changes().await?,
         () = access.principal.wait_until_ended() => return Err(Principal::credentials_ended()),
     };

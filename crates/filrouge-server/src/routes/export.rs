@@ -67,11 +67,10 @@ pub(super) async fn export_session(
 ) -> RouteResult {
     let permit = app.limits().large_response_permit().await?;
     let (text, media_type, name) = match access.query.format {
-        Format::Json => (
-            write_bundle(&app, &access).await?,
-            "application/json",
-            "session.json",
-        ),
+        Format::Json => {
+            let text = write_bundle(&app, &access).await?;
+            (text, "application/json", "session.json")
+        }
         Format::Md => {
             let text = render_document(&app, &access, markdown).await?;
             (text, "text/markdown; charset=utf-8", "session.md")
@@ -117,9 +116,8 @@ async fn write_bundle(
         let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
         fmt::Write::write_str(&mut *out, text).map_err(|_| too_large())
     });
-    app.bundles
-        .export(&access.caller, &access.session, sink)
-        .await?;
+    let exporting = app.bundles.export(&access.caller, &access.session, sink);
+    exporting.await?;
     let mut bundle = bundle.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(std::mem::take(&mut bundle.0))
 }
@@ -129,10 +127,8 @@ async fn render_document(
     access: &SessionAccess<may::Read, ShowQuery>,
     write: fn(&Recorded, &mut dyn fmt::Write) -> fmt::Result,
 ) -> Result<String, Failure> {
-    let recorded = app
-        .context
-        .conversation(&access.caller, &access.session)
-        .await?;
+    let reading = app.context.conversation(&access.caller, &access.session);
+    let recorded = reading.await?;
     let render = move || {
         let mut out = LimitedText::default();
         write(&recorded, &mut out).map_err(|_| too_large())?;

@@ -26,13 +26,14 @@ pub(crate) async fn readiness(app: &App) -> (Ready, bool) {
             .map(|why| format!("refuses writes: {why}"));
         hot.unavailable.or(refuses)
     });
+    let search = app.search.feed.as_ref().and_then(|feed| feed.failure());
     let ready = Ready {
         read_only: health.read_only,
         integrity: health.integrity,
-        anchor: app.anchor_failure(),
+        anchor: app.anchor.as_ref().and_then(|keeper| keeper.failure()),
         issuer: app.authority().last_issuer_failure(),
         hot,
-        search: app.search_failure(),
+        search: search.map(|failure| failure.detail),
         spool: app.spool().map(|spool| spool.view().into()),
         ..Ready::default()
     };

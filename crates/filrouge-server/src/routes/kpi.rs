@@ -93,10 +93,8 @@ fn check_tenant(caller: &Caller, tenant: PathTenant) -> Result<(), Problem> {
     if caller.tenant().as_str() == tenant {
         return Ok(());
     }
-    Err(Problem::new(
-        ErrorCode::TenantNotFound,
-        format!("there is no tenant {tenant:?}"),
-    ))
+    let detail = format!("there is no tenant {tenant:?}");
+    Err(Problem::new(ErrorCode::TenantNotFound, detail))
 }
 
 /// Reports the state of the tenant's live calls: key figures of the last seven days, and the latest events.

@@ -34,9 +34,9 @@ pub(super) async fn handle(
     }
     // Nothing is written here, so a fence is ignored.
     let caller = access.caller.with_fence(None);
-    let searcher = app
-        .search
-        .histories_searcher(&mcp.library, app.engine(), &caller);
+    let search = &app.search;
+    let searcher = search.searcher(mcp.library.clone(), app.engine(), &caller);
+    let searcher = searcher.with_indexes(search.indexes.clone());
     let ledger = LedgerSource::new(app.engine().clone(), caller, Handle::current());
     let library = mcp.library.with(Arc::new(ledger));
     let corpus = Corpus { library, searcher };

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::State;
 use filrouge_search::{Excerpt, Hit, Mode, Order, Results, SearchRequest};
-use filrouge_sources::{LibraryError, Role};
+use filrouge_sources::{Library, LibraryError, Role};
 use filrouge_types::{ErrorCode, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::Schema;
@@ -157,7 +157,10 @@ pub(super) async fn search(
 ) -> RouteResult {
     let search_request = search_request(access.query)?;
     let permit = app.limits().large_response_permit().await?;
-    let searcher = app.search.ledger_searcher(app.engine(), &access.caller);
+    let no_library = Library::new(Vec::new(), 0);
+    let searcher = app
+        .search
+        .searcher(no_library, app.engine(), &access.caller);
     // The search stops when the caller disconnects, because this value is then dropped.
     let cancel_on_drop = CancelOnDrop(Arc::default());
     let cancelled = cancel_on_drop.0.clone();

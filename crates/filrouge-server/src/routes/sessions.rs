@@ -237,14 +237,11 @@ async fn written_session(
 
 /// Adds a session's `ETag` to a response that contains it.
 pub(super) fn with_etag(mut response: Response<HttpBody>, session: &Session) -> RouteResult {
-    let tag = HeaderValue::from_str(&format!("\"{}\"", hex(&session.version)))
-        .map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))?;
+    let tag = format!("\"{:032x}\"", u128::from_be_bytes(session.version));
+    let tag = HeaderValue::try_from(tag);
+    let tag = tag.map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))?;
     response.headers_mut().insert(header::ETAG, tag);
     Ok(response)
-}
-
-fn hex(version: &[u8; 16]) -> String {
-    format!("{:032x}", u128::from_be_bytes(*version))
 }
 
 /// The characters between two entity tags. A tag may itself contain a comma.
@@ -299,7 +296,7 @@ mod tests {
             }
             if_match(&headers)
         };
-        let tag_text = format!("\"{}\"", hex(&[7; 16]));
+        let tag_text = format!("\"{}\"", "07".repeat(16));
         assert_eq!(parsed(&[]).unwrap(), None);
         assert_eq!(parsed(&["*"]).unwrap(), None);
         assert_eq!(parsed(&[&tag_text]).unwrap(), Some(vec![[7; 16]]));

@@ -81,10 +81,8 @@ pub(super) async fn record_stream(
     body: RawBody,
 ) -> RouteResult {
     if *app.stopping().borrow() {
-        return Err(Problem::new(
-            ErrorCode::Overloaded,
-            "the server is stopping",
-        ));
+        let detail = "the server is stopping";
+        return Err(Problem::new(ErrorCode::Overloaded, detail));
     }
     let slot = app.limits().open_stream(access.principal.name())?;
     let request = RecordStream {

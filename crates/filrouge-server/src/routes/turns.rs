@@ -21,7 +21,7 @@ use filrouge_http::extract::{
 };
 use filrouge_http::problem::Problem;
 use filrouge_http::response::{
-    RouteResult, create_response, created, json, json_text, mark_hot, no_content, page, written,
+    RouteResult, create_response, created, json, mark_hot, no_content, page, text, written,
 };
 
 /// Starts a turn: the question is written before the work begins.
@@ -108,10 +108,8 @@ pub(super) async fn list_turns(
         newest: false,
     };
     let turns = &app.turns;
-    if let Some(recent) = turns
-        .recent(&access.caller, &access.session, &query)
-        .await?
-    {
+    let recent = turns.recent(&access.caller, &access.session, &query);
+    if let Some(recent) = recent.await? {
         return page_from_copy(&recent);
     }
     page(turns.list(&access.caller, &access.session, query)).await
@@ -119,13 +117,13 @@ pub(super) async fn list_turns(
 
 /// Builds a page from the hot store's copy, which contains turns in the form that responses have (DESIGN §7).
 fn page_from_copy(recent: &RecentTurns) -> RouteResult {
-    let mut text = b"{\"data\":[".to_vec();
-    text.extend(recent.turns.join(&b','));
-    text.extend_from_slice(b"],\"next_cursor\":");
-    serde_json::to_writer(&mut text, &recent.next_cursor)
+    let mut json = b"{\"data\":[".to_vec();
+    json.extend(recent.turns.join(&b','));
+    json.extend_from_slice(b"],\"next_cursor\":");
+    serde_json::to_writer(&mut json, &recent.next_cursor)
         .map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))?;
-    text.push(b'}');
-    let response = json_text(text);
+    json.push(b'}');
+    let response = text("application/json", json);
     Ok(match recent.as_of_seq {
         Some(seq) => mark_hot(response, seq),
         None => response,

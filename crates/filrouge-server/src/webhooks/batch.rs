@@ -14,15 +14,15 @@ pub(super) struct Batch {
     pub(super) next: ChangeCursor,
     /// Whether the store already has commits after `next`.
     pub(super) has_more: bool,
-}
-
-/// Returns the sort key of a cursor. A cursor at the end of a commit sorts after all cursors within the commit.
-pub(super) fn sort_key(cursor: ChangeCursor) -> (u64, usize) {
-    (cursor.commit_no, cursor.preceding.unwrap_or(usize::MAX))
+    /// Whether the batch contains all changes up to the requested end; false without one.
+    pub(super) is_at_end: bool,
 }
 
 impl Batch {
     /// Reads the next changes after `after` that the feed includes; with `end`, only those up to `end`.
+    ///
+    /// Between the `after` and the `next` of a batch, it reads the same changes with the same cursors in the same order,
+    /// whatever was written since: a commit that was written later follows `next` in its lane.
     pub(super) async fn read(
         ledger: &dyn Ledger,
         feed: &WebhookFeed,
@@ -30,22 +30,22 @@ impl Batch {
         end: Option<ChangeCursor>,
     ) -> Result<Self, Failure> {
         let scope = Scope::new(feed.tenant.clone(), Viewer::Operator);
-        let page = ledger.changes(&scope, after, feed.batch).await?;
+        let end = end.map(|end| end.later(&after));
+        let page = match end.clone() {
+            Some(end) => {
+                let until = ledger.changes_until(&scope, after.clone(), end, feed.batch);
+                until.await?
+            }
+            None => ledger.changes(&scope, after.clone(), feed.batch).await?,
+        };
         let mut batch = Self {
             after,
             changes: page.data,
+            // Commits after the end are read next.
+            has_more: page.more || end.is_some(),
+            is_at_end: end.is_some_and(|end| end == page.next),
             next: page.next,
-            has_more: page.more,
         };
-        if let Some(end) = end.filter(|end| sort_key(batch.next) > sort_key(*end)) {
-            let is_included = |change: &SessionChange| {
-                let cursor: Result<ChangeCursor, _> = change.cursor.parse();
-                cursor.is_ok_and(|cursor| sort_key(cursor) <= sort_key(end))
-            };
-            batch.changes.retain(is_included);
-            batch.next = end;
-            batch.has_more = true;
-        }
         if let Some(kinds) = &feed.kinds {
             batch.changes.retain(|change| kinds.contains(&change.kind));
         }

@@ -11,6 +11,9 @@ use super::state::{self, read_note};
 
 /// The maximum number of letters kept; older ones are only counted.
 const LETTERS_MAX: usize = 1000;
+/// The maximum length of all their cursors, which are long in a store of many lanes. With it the note stays below
+/// [`filrouge_store::rows::NOTE_MAX`].
+const CURSORS_MAX: usize = 768 << 10;
 
 /// A batch that was abandoned after all attempts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +47,13 @@ impl DeadLetters {
         self.letters
             .retain(|l| (&l.after, &l.next_cursor) != (&letter.after, &letter.next_cursor));
         self.letters.push(letter);
-        let excess = self.letters.len().saturating_sub(LETTERS_MAX);
+        let mut cursors = 0;
+        let newest = self.letters.iter().rev().take(LETTERS_MAX);
+        let kept = newest.take_while(|l| {
+            cursors += l.after.len() + l.next_cursor.len();
+            cursors <= CURSORS_MAX
+        });
+        let excess = self.letters.len() - kept.count();
         self.letters.drain(..excess);
         self.dropped += excess as u64;
     }
@@ -54,7 +63,7 @@ impl DeadLetters {
     }
 
     /// Records that the changes of a letter up to `to` were delivered.
-    pub(super) fn advance(&mut self, letter: &DeadLetter, to: ChangeCursor) {
+    pub(super) fn advance(&mut self, letter: &DeadLetter, to: &ChangeCursor) {
         if let Some(letter) = self.find_letter(letter) {
             letter.after = to.to_string();
         }
@@ -103,6 +112,8 @@ pub(super) async fn change_letters(
 
 #[cfg(test)]
 mod tests {
+    use filrouge_store::rows::NOTE_MAX;
+
     use super::*;
 
     fn letter(n: u64) -> DeadLetter {
@@ -126,6 +137,25 @@ mod tests {
         assert_eq!(letters.letters[0], letter(3));
         assert_eq!(letters.letters[999], letter(1002));
         let bytes = serde_json::to_vec(&letters).unwrap().len();
-        assert!(bytes < 1 << 20, "{bytes}");
+        assert!(bytes < NOTE_MAX, "{bytes}");
+    }
+
+    #[test]
+    fn letters_of_a_store_with_many_lanes_fit_into_a_note() {
+        let mut letters = DeadLetters::default();
+        for n in 0..1000 {
+            letters.add(DeadLetter {
+                after: vec!["1234567890.123"; 64].join("_"),
+                ..letter(n)
+            });
+        }
+        let kept = letters.letters.len();
+        assert!(
+            kept > 500 && letters.dropped == 1000 - kept as u64,
+            "{kept}"
+        );
+        assert_eq!(letters.letters[kept - 1].next_cursor, "1000");
+        let bytes = serde_json::to_vec(&letters).unwrap().len();
+        assert!(bytes < NOTE_MAX, "{bytes}");
     }
 }

@@ -25,13 +25,18 @@ struct Body<'a> {
     next_cursor: String,
 }
 
-/// Returns the id of a message: for the same changes, it is the same in every process that serves the store.
+/// Returns the id of a message. It depends only on which changes the message contains, so it is the same in every
+/// process that serves the store.
 fn message_id(store: &str, webhook: &str, changes: &[SessionChange]) -> String {
     let mut hash = Sha256::new();
-    let first_and_last = [changes.first(), changes.last()];
-    let first_and_last = first_and_last.map(|end| end.map_or("", |change| change.cursor.as_str()));
-    for part in [store, webhook, first_and_last[0], first_and_last[1]] {
+    for part in [store, webhook] {
         hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    // All changes, because a later read may find changes of other lanes between the first and the last one.
+    for change in changes {
+        let id = change.id;
+        hash.update(format!("{}.{}.{}", id.lane, id.commit_no, id.index));
         hash.update([0]);
     }
     format!("msg_{}", hex::encode(&hash.finalize()[..16]))
@@ -59,5 +64,49 @@ impl Message {
             timestamp,
             body,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use filrouge_store::Lane;
+    use filrouge_store::read::{ChangeId, ChangeKind};
+
+    use super::*;
+
+    fn change(lane: u16, commit_no: u64, cursor: &str) -> SessionChange {
+        SessionChange {
+            cursor: cursor.to_owned(),
+            id: ChangeId {
+                lane: Lane::new(lane),
+                commit_no,
+                index: 0,
+            },
+            kind: ChangeKind::Created,
+            session_id: "s".parse().unwrap(),
+            first_seq: None,
+            last_seq: None,
+            at: Timestamp::from_micros(0),
+        }
+    }
+
+    fn id_of(changes: &[SessionChange]) -> String {
+        message_id("store", "crm", changes)
+    }
+
+    #[test]
+    fn a_message_id_depends_on_every_change_and_not_on_where_it_was_read() {
+        let id = id_of(&[change(1, 7, "3_7"), change(2, 1, "3_7_1")]);
+        let read_later = [change(1, 7, "9_7_0_4"), change(2, 1, "9_7_1_4")];
+        assert_eq!(id_of(&read_later), id);
+        let with_another = [
+            change(1, 7, "3_7"),
+            change(0, 4, "4_7"),
+            change(2, 1, "4_7_1"),
+        ];
+        assert_ne!(id_of(&with_another), id);
+        let in_another_lane = [change(0, 7, "7"), change(2, 1, "7_0_1")];
+        assert_ne!(id_of(&in_another_lane), id);
+        assert_ne!(message_id("store", "erp", &read_later), id);
     }
 }

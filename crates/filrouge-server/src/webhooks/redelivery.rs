@@ -2,7 +2,7 @@
 
 use filrouge_types::Failure;
 
-use super::batch::{Batch, sort_key};
+use super::batch::Batch;
 use super::dead_letters;
 use super::sender::{MessageSender, SendOutcome};
 use super::state::{State, Stored};
@@ -35,10 +35,10 @@ impl<P: MessageSender> Worker<P> {
         match outcome {
             SendOutcome::Delivered => {
                 dead_letters::change_letters(ledger.as_ref(), &webhook, |letters| {
-                    if sort_key(batch.next) < sort_key(end) {
-                        letters.advance(&letter, batch.next);
-                    } else {
+                    if batch.is_at_end {
                         letters.letters.retain(|l| *l != letter);
+                    } else {
+                        letters.advance(&letter, &batch.next);
                     }
                 })
                 .await?;

@@ -60,7 +60,7 @@ pub(super) fn add_duration(time: Timestamp, by: Duration) -> Timestamp {
 }
 
 impl State {
-    pub(super) fn starting_at(at: ChangeCursor) -> Self {
+    pub(super) fn starting_at(at: &ChangeCursor) -> Self {
         Self {
             cursor: at.to_string(),
             claim: None,

@@ -84,8 +84,8 @@ async fn count_lag(
         let batch = Batch::read(ledger, feed, cursor, None).await?;
         if let Some(first) = batch.changes.first() {
             let first: ChangeCursor = first.cursor.parse()?;
-            let newest = ledger.position().commit_no;
-            return Ok((newest + 1).saturating_sub(first.commit_no));
+            let newest = ledger.position().commit_count();
+            return Ok((newest + 1).saturating_sub(first.commit_count()));
         }
         if !batch.has_more {
             return Ok(0);

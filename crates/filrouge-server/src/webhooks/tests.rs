@@ -11,6 +11,7 @@ use super::state::{State, Stored};
 use super::worker::{Next, Worker};
 use super::*;
 
+mod lanes;
 mod world;
 
 use world::{Receiver, World, refused};
@@ -51,13 +52,13 @@ async fn a_new_webhook_sends_later_changes_in_order_and_writes_nothing_when_idle
     }
     run_until_idle(&mut worker).await;
     assert_eq!(world.receiver.sessions(), [vec!["1", "2"], vec!["3"]]);
-    let before = world.ledger.position().commit_no;
+    let before = world.ledger.position().commit_count();
     for _ in 0..10 {
         world.advance_seconds(100);
         assert_eq!(worker.step().await.unwrap(), Next::Commit);
     }
     assert_eq!(
-        world.ledger.position().commit_no,
+        world.ledger.position().commit_count(),
         before,
         "an idle worker writes nothing"
     );
@@ -258,13 +259,13 @@ async fn changes_of_other_kinds_are_skipped() {
     let mut worker = world.worker("a");
     worker.settings.feed.kinds = Some(vec![ChangeKind::Items]);
     run_until_idle(&mut worker).await;
-    let commits = world.ledger.position().commit_no;
+    let commits = world.ledger.position().commit_count();
     for n in 0..5 {
         world.create_session(&n.to_string()).await;
     }
     run_until_idle(&mut worker).await;
     assert_eq!(world.receiver.count(), 0);
-    assert_eq!(world.ledger.position().commit_no, commits + 5);
+    assert_eq!(world.ledger.position().commit_count(), commits + 5);
     let text = world.metrics.encode(0, 0, &Registry::default()).unwrap();
     assert!(
         text.contains("filrouge_webhook_lag_commits{webhook=\"crm\"} 0"),

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::backoff::Backoff;
-use super::batch::{Batch, sort_key};
+use super::batch::Batch;
 use super::counters::WebhookCounters;
 use super::dead_letters::{self, DeadLetter};
 use super::message::Message;
@@ -104,7 +104,7 @@ impl<P: MessageSender> Worker<P> {
             }
             Err(failure) => {
                 self.log_failure(&failure);
-                if let Some(position) = self.position {
+                if let Some(position) = &self.position {
                     self.count_lag(position);
                 }
                 Next::At(add_duration(self.clock.now(), POLL_INTERVAL))
@@ -140,9 +140,9 @@ impl<P: MessageSender> Worker<P> {
         };
         let after = self.read_position(state.parse_cursor()?);
         let batch = Batch::read(self.ledger.as_ref(), &self.settings.feed, after, end).await?;
-        self.count_lag(after);
+        self.count_lag(&batch.after);
         if batch.changes.is_empty() {
-            return self.skip_empty(stored, &batch, end).await;
+            return self.skip_empty(stored, &batch).await;
         }
         let stored = match self.claim(stored).await? {
             Ok(stored) => stored,
@@ -152,19 +152,19 @@ impl<P: MessageSender> Worker<P> {
         self.record_outcome(stored, batch, outcome).await
     }
 
-    /// Returns the position to read from: the note's cursor, or the position up to which this process has read if that
-    /// is further.
+    /// Returns the position to read from: in each lane the note's cursor, or the position up to which this process has
+    /// read if that is further.
     fn read_position(&self, cursor: ChangeCursor) -> ChangeCursor {
-        match self.position {
-            Some(position) if sort_key(position) > sort_key(cursor) => position,
-            _ => cursor,
+        match &self.position {
+            Some(position) => cursor.later(position),
+            None => cursor,
         }
     }
 
-    fn count_lag(&self, after: ChangeCursor) {
-        let newest = self.ledger.position().commit_no;
+    fn count_lag(&self, after: &ChangeCursor) {
+        let newest = self.ledger.position().commit_count();
         self.counters
-            .set_lag(newest.saturating_sub(after.commit_no));
+            .set_lag(newest.saturating_sub(after.commit_count()));
     }
 
     /// Loads the webhook's state; creates it if the store has no note of the webhook.
@@ -176,11 +176,9 @@ impl<P: MessageSender> Worker<P> {
             }
             let start = match self.settings.from {
                 WebhookStart::Beginning => ChangeCursor::default(),
-                WebhookStart::Newest => {
-                    ChangeCursor::after_commit(self.ledger.position().commit_no)
-                }
+                WebhookStart::Newest => ChangeCursor::after(&self.ledger.position()),
             };
-            let state = State::starting_at(start);
+            let state = State::starting_at(&start);
             if write_note(self.ledger.as_ref(), &note, 0, &state).await? {
                 tracing::info!(webhook = %self.settings.feed.name, cursor = state.cursor, "the webhook begins");
             }
@@ -189,21 +187,16 @@ impl<P: MessageSender> Worker<P> {
 
     /// Records that a batch contains no change for the webhook: in memory, and only rarely in the note, because each
     /// write of the note is a commit that must be examined too.
-    async fn skip_empty(
-        &mut self,
-        stored: Stored<State>,
-        batch: &Batch,
-        end: Option<ChangeCursor>,
-    ) -> Result<Next, Failure> {
+    async fn skip_empty(&mut self, stored: Stored<State>, batch: &Batch) -> Result<Next, Failure> {
         let now = self.clock.now();
         let cursor = stored.value.parse_cursor()?;
-        self.position = Some(batch.next);
-        self.count_lag(batch.next);
-        let commits_since_write = batch.next.commit_no.saturating_sub(cursor.commit_no);
+        self.position = Some(batch.next.clone());
+        self.count_lag(&batch.next);
+        let (next, written) = (batch.next.commit_count(), cursor.commit_count());
+        let commits_since_write = next.saturating_sub(written);
         // A refused batch had changes. If it has none now, the configured kinds of changes have changed since, and
         // there is nothing to retry.
-        let is_obsolete_retry = end.is_some_and(|end| sort_key(batch.next) >= sort_key(end));
-        if (is_obsolete_retry || commits_since_write >= CURSOR_WRITE_COMMITS)
+        if (batch.is_at_end || commits_since_write >= CURSOR_WRITE_COMMITS)
             && self.end_of_other_claim(&stored.value, now).is_none()
         {
             let mut state = stored.value;
@@ -304,6 +297,8 @@ impl<P: MessageSender> Worker<P> {
         let now = self.clock.now();
         let at = add_duration(now, self.backoff.wait_after(attempts, retry_after));
         self.save_outcome(stored, |state| {
+            // No change before the batch is left to send, so every process begins the retry where this batch begins.
+            state.cursor = batch.after.to_string();
             state.retry = Some(PendingRetry {
                 next_cursor: batch.next.to_string(),
                 attempts,

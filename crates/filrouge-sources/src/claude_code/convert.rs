@@ -21,8 +21,7 @@ use super::Context;
 use super::agents::SessionAgents;
 use super::compaction::PendingCompaction;
 use super::parts::{
-    api_error, blocks_of, is_from_program, mark_pruned, merge_usage, missing_message, trigger_of,
-    user_part,
+    api_error, blocks_of, is_from_program, mark_pruned, merge_usage, missing_message, user_part,
 };
 use super::record::is_outside_conversation;
 use super::results::{agent_of, changes_of, text_of};
@@ -33,6 +32,7 @@ use crate::{PartKind, Role, SkipReason, Tool, ToolStatus};
 /// The state of reading a session, carried from line to line.
 #[derive(Default)]
 pub(crate) struct RecordState {
+    pub(super) builder: MessageBuilder,
     /// The session id in this session's own records; a record with another id is a copy.
     session_id: Box<str>,
     agent: Box<str>,
@@ -75,70 +75,51 @@ impl RecordState {
         }
     }
 
-    fn add_user_record(
-        &mut self,
-        builder: &mut MessageBuilder,
-        json: &Object<'_>,
-        record: &RecordInfo,
-    ) -> Result<(), Refusal> {
+    fn add_user_record(&mut self, json: &Object<'_>, record: &RecordInfo) -> Result<(), Refusal> {
         let message = json.field("message").object().ok_or_else(missing_message)?;
         let blocks = blocks_of(message.field("content"));
         if json.is_true("isCompactSummary") {
-            self.add_summary(builder, json, record, &blocks);
+            self.add_summary(json, record, &blocks);
             return Ok(());
         }
         let mut message = None;
         for (index, block) in blocks.iter().enumerate() {
             if block.text("type").as_deref() == Some("tool_result") {
-                self.add_result(builder, json, record, index, block);
+                self.add_result(json, record, index, block);
                 continue;
             }
-            let at =
-                *message.get_or_insert_with(|| self.add_message(builder, json, record, Role::User));
+            let at = *message.get_or_insert_with(|| self.add_message(json, record, Role::User));
             let synthetic = json.is_true("isMeta") || is_from_program(json.field("origin"));
-            builder.add_part(
-                at,
-                record.part_id(index),
-                record.at,
-                user_part(block, synthetic),
-            );
+            let kind = user_part(block, synthetic);
+            self.builder.add_part(at, record, index, kind);
         }
         if blocks.is_empty() {
-            self.add_message(builder, json, record, Role::User);
+            self.add_message(json, record, Role::User);
         }
         Ok(())
     }
 
     pub(super) fn add_message(
-        &self,
-        builder: &mut MessageBuilder,
+        &mut self,
         json: &Object<'_>,
         record: &RecordInfo,
         role: Role,
     ) -> usize {
         let agent = (role != Role::System).then(|| self.agent_of(json));
-        let index = builder.add_record_message(record, role, agent);
-        if let Some(message) = builder.messages.get_mut(index) {
-            message.parent_id = json.boxed("parentUuid");
-        }
+        let index = self.builder.add_message(record, role, agent);
+        self.builder.messages[index].parent_id = json.boxed("parentUuid");
         index
     }
 
     fn agent_of(&self, json: &Object<'_>) -> Box<str> {
         let is_subagent = json.is_true("isSidechain") && *self.agent == *super::AGENT;
+        let agent = Some("subagent").filter(|_| is_subagent);
         let named = json.boxed("attributionAgent");
-        named.unwrap_or_else(|| {
-            if is_subagent {
-                "subagent".into()
-            } else {
-                self.agent.clone()
-            }
-        })
+        named.unwrap_or_else(|| agent.unwrap_or(&self.agent).into())
     }
 
     fn add_result(
         &mut self,
-        builder: &mut MessageBuilder,
         json: &Object<'_>,
         record: &RecordInfo,
         index: usize,
@@ -147,19 +128,15 @@ impl RecordState {
         let call_id = block
             .boxed("tool_use_id")
             .unwrap_or_else(|| record.part_id(index));
-        if !builder.calls.contains_key(&call_id) {
+        if !self.builder.calls.contains_key(&call_id) {
             // The call's record is missing, but its result exists.
-            let at = self.add_message(builder, json, record, Role::Assistant);
+            let at = self.add_message(json, record, Role::Assistant);
             let call = Tool::call(call_id.clone(), "unknown".into(), "null".into());
-            builder.add_part(
-                at,
-                record.part_id(index),
-                record.at,
-                PartKind::Tool(Box::new(call)),
-            );
+            let kind = PartKind::Tool(Box::new(call));
+            self.builder.add_part(at, record, index, kind);
         }
         let tool_result = json.field("toolUseResult").object().unwrap_or_default();
-        let Some(tool) = builder.tool_mut(&call_id, Some(record.at)) else {
+        let Some(tool) = self.builder.tool_mut(&call_id, Some(record.at)) else {
             return;
         };
         let text = Some(text_of(block.field("content")));
@@ -179,7 +156,6 @@ impl RecordState {
 
     fn add_assistant_record(
         &mut self,
-        builder: &mut MessageBuilder,
         json: &Object<'_>,
         record: &RecordInfo,
     ) -> Result<(), Refusal> {
@@ -188,10 +164,8 @@ impl RecordState {
         let index = match self.answers.get(&id) {
             Some(index) => *index,
             None => {
-                let index = self.add_message(builder, json, record, Role::Assistant);
-                if let Some(message) = builder.messages.get_mut(index) {
-                    message.id = id.clone();
-                }
+                let index = self.add_message(json, record, Role::Assistant);
+                self.builder.messages[index].id = id.clone();
                 self.answers.insert(id, index);
                 index
             }
@@ -199,21 +173,19 @@ impl RecordState {
         self.last_answer = Some(index);
         for (at, block) in blocks_of(answer.field("content")).iter().enumerate() {
             let kind = self.answer_part(block, record, at);
-            builder.add_part(index, record.part_id(at), record.at, kind);
+            self.builder.add_part(index, record, at, kind);
         }
-        if let Some(message) = builder.messages.get_mut(index) {
-            message.completed = message.completed.max(Some(record.at));
-            message.finish = answer
-                .boxed("stop_reason")
-                .or_else(|| message.finish.take());
-            message.model = answer.boxed("model").filter(|m| !m.starts_with('<'));
-            message.cost = json.field("costUSD").float().or(message.cost);
-            if let Some(usage) = answer.field("usage").object() {
-                message.tokens = Some(merge_usage(message.tokens, &usage));
-            }
+        let message = &mut self.builder.messages[index];
+        message.completed = message.completed.max(Some(record.at));
+        let finish = answer.boxed("stop_reason");
+        message.finish = finish.or_else(|| message.finish.take());
+        message.model = answer.boxed("model").filter(|m| !m.starts_with('<'));
+        message.cost = json.field("costUSD").float().or(message.cost);
+        if let Some(usage) = answer.field("usage").object() {
+            message.tokens = Some(merge_usage(message.tokens, &usage));
         }
         if json.is_true("isApiErrorMessage") {
-            builder.set_error(index, api_error(json, &answer));
+            message.error = Some(api_error(json, &answer));
         }
         Ok(())
     }
@@ -236,25 +208,23 @@ impl RecordState {
         }
     }
 
-    fn add_system_record(
-        &mut self,
-        builder: &mut MessageBuilder,
-        json: &Object<'_>,
-        record: &RecordInfo,
-        line: &str,
-    ) {
+    fn add_system_record(&mut self, json: &Object<'_>, record: &RecordInfo, line: &str) {
         let subtype = json.text("subtype").unwrap_or_default();
         match &*subtype {
             "compact_boundary" => {
-                self.add_boundary_without_summary(builder);
+                self.add_boundary_without_summary();
+                let metadata = json.field("compactMetadata").object().unwrap_or_default();
                 self.compaction = Some(PendingCompaction {
-                    id: record.id.clone(),
-                    at: record.at,
-                    automatic: trigger_of(json.field("compactMetadata")).as_deref() == Some("auto"),
+                    record: RecordInfo {
+                        copied: false,
+                        ..record.clone()
+                    },
+                    automatic: metadata.text("trigger").as_deref() == Some("auto"),
                 });
             }
             "microcompact_boundary" => {
-                mark_pruned(builder, json.field("microcompactMetadata"), record.at);
+                let metadata = json.field("microcompactMetadata");
+                mark_pruned(&mut self.builder, metadata, record.at);
             }
             _ => {
                 let kind = match json.boxed("content") {
@@ -269,71 +239,53 @@ impl RecordState {
                     // Records without text are the durations of turns and reports of hooks.
                     None => return,
                 };
-                let index = self.add_message(builder, json, record, Role::System);
-                builder.add_part(index, record.part_id(0), record.at, kind);
+                let index = self.add_message(json, record, Role::System);
+                self.builder.add_part(index, record, 0, kind);
             }
         }
     }
 
-    fn add_queued_prompt(
-        &mut self,
-        builder: &mut MessageBuilder,
-        json: &Object<'_>,
-        record: &RecordInfo,
-    ) {
-        let Some(queued) = json.field("attachment").object() else {
-            return;
-        };
-        if queued.text("type").as_deref() != Some("queued_command") {
-            return;
-        }
+    fn add_queued_prompt(&mut self, json: &Object<'_>, record: &RecordInfo) {
+        let queued = json.field("attachment").object().unwrap_or_default();
         let blocks = blocks_of(queued.field("prompt"));
         if blocks.is_empty() {
             return;
         }
-        let index = self.add_message(builder, json, record, Role::User);
+        let index = self.add_message(json, record, Role::User);
         let synthetic = queued
             .text("commandMode")
             .is_some_and(|mode| mode != "prompt");
         for (at, block) in blocks.iter().enumerate() {
-            builder.add_part(
-                index,
-                record.part_id(at),
-                record.at,
-                user_part(block, synthetic),
-            );
+            let kind = user_part(block, synthetic);
+            self.builder.add_part(index, record, at, kind);
         }
     }
 
     /// Adds the increase of the session's total cost to the agent's newest message, because the program records only
     /// the total. If the total has become smaller, it was reset, and the new total is the increase.
-    fn add_cost(&mut self, builder: &mut MessageBuilder, json: &Object<'_>) {
+    fn add_cost(&mut self, json: &Object<'_>) {
         let is_own = json
             .text("sessionId")
             .is_none_or(|id| *id == *self.session_id);
         let (Some(total), true) = (json.field("totalCostUSD").float(), is_own) else {
             return;
         };
-        let increase = if total < self.cost {
-            total
-        } else {
-            total - self.cost
-        };
+        let counted = if total < self.cost { 0.0 } else { self.cost };
+        let increase = total - counted;
         self.cost = total;
-        let last = self.last_answer.and_then(|at| builder.messages.get_mut(at));
-        if let Some(message) = last.filter(|_| increase > 0.0) {
-            message.cost = Some(message.cost.unwrap_or(0.0) + increase);
+        if let Some(at) = self.last_answer.filter(|_| increase > 0.0) {
+            let cost = &mut self.builder.messages[at].cost;
+            *cost = Some(cost.unwrap_or(0.0) + increase);
         }
     }
 }
 
 impl LineReader for RecordState {
-    fn read_line(
-        &mut self,
-        builder: &mut MessageBuilder,
-        number: u64,
-        line: &str,
-    ) -> Result<(), Refusal> {
+    fn builder(&mut self) -> &mut MessageBuilder {
+        &mut self.builder
+    }
+
+    fn read_line(&mut self, number: u64, line: &str) -> Result<(), Refusal> {
         let json = Object::parse(line)?;
         let Some(kind) = json.text("type") else {
             let detail = "type is absent or no text";
@@ -345,11 +297,11 @@ impl LineReader for RecordState {
         match &*kind {
             "user" | "assistant" | "system" | "attachment" => {}
             "cost-state" => {
-                self.add_cost(builder, &json);
+                self.add_cost(&json);
                 return Ok(());
             }
             kind => {
-                builder.count_unknown(kind);
+                self.builder.count_unknown(kind);
                 return Ok(());
             }
         }
@@ -359,21 +311,16 @@ impl LineReader for RecordState {
             return Err((SkipReason::DuplicateId, detail.to_owned()));
         }
         match &*kind {
-            "user" => self.add_user_record(builder, &json, &record),
-            "assistant" => self.add_assistant_record(builder, &json, &record),
-            "system" => {
-                self.add_system_record(builder, &json, &record, line);
-                Ok(())
-            }
-            _ => {
-                self.add_queued_prompt(builder, &json, &record);
-                Ok(())
-            }
+            "user" => self.add_user_record(&json, &record)?,
+            "assistant" => self.add_assistant_record(&json, &record)?,
+            "system" => self.add_system_record(&json, &record, line),
+            _ => self.add_queued_prompt(&json, &record),
         }
+        Ok(())
     }
 
-    fn finish(mut self, builder: &mut MessageBuilder) -> Option<Self> {
-        self.add_boundary_without_summary(builder);
+    fn finish(&mut self) -> Option<Self> {
+        self.add_boundary_without_summary();
         None
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct Head {
     pub(super) agent: Option<Box<str>>,
     /// Whether any record marks itself as an agent's.
     pub(super) sidechain: bool,
-    pub(super) meta: Option<Meta>,
+    pub(super) meta: Meta,
     /// The title that the user gave.
     title: Option<Box<str>>,
     /// The title that the program gave.
@@ -41,7 +41,8 @@ pub(crate) struct Head {
     uuids: Vec<Box<str>>,
 }
 
-/// The content of an agent's `agent-*.meta.json`.
+/// The content of an agent's `agent-*.meta.json`; empty without such a file.
+#[derive(Default)]
 pub(crate) struct Meta {
     pub(super) agent: Option<Box<str>>,
     pub(super) call_id: Option<Box<str>>,
@@ -52,16 +53,12 @@ impl Head {
     /// Returns the first that exists of: the user's title, the agent's description, the program's title, the
     /// first prompt, the last prompt.
     pub(super) fn title(&self) -> Option<Box<str>> {
-        let described = self
-            .meta
-            .as_ref()
-            .and_then(|meta| meta.description.as_ref());
         let texts = [
-            self.title.as_ref(),
-            described,
-            self.summary.as_ref(),
-            self.prompt.as_ref(),
-            self.last_prompt.as_ref(),
+            &self.title,
+            &self.meta.description,
+            &self.summary,
+            &self.prompt,
+            &self.last_prompt,
         ];
         texts.into_iter().flatten().next().cloned()
     }
@@ -121,10 +118,8 @@ impl Head {
         let injected = json.is_true("isMeta") || json.is_true("isCompactSummary");
         let injected = injected || is_from_program(json.field("origin"));
         if kind == "user" && self.prompt.is_none() && !injected {
-            self.prompt = json
-                .field("message")
-                .object()
-                .and_then(|message| prompt_of(&message));
+            let message = json.field("message").object();
+            self.prompt = message.and_then(|message| prompt_of(&message));
         }
     }
 }
@@ -141,12 +136,8 @@ fn prompt_of(message: &Object<'_>) -> Option<Box<str>> {
 /// Reads both ends of a session's file.
 pub(super) fn read(file: &LogFile, own_id: &str) -> Result<Head, Skipped> {
     let add_line = |head: &mut Head, line: &str| head.add_line(own_id, line);
-    read_both_ends(
-        file,
-        add_line,
-        |head| head.prompt.is_some(),
-        |head| head.records,
-    )
+    let is_enough = |head: &Head| head.prompt.is_some();
+    read_both_ends(file, add_line, is_enough, |head| head.records)
 }
 
 /// Reads the `.meta.json` file of an agent; `None` when it is absent, too large or invalid.

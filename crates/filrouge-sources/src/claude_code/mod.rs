@@ -94,11 +94,11 @@ impl Format for Claude {
     }
 
     fn read_head(&self, file: &LogFile) -> Result<Head, Skipped> {
-        let recorded_id = stem(&file.path)
-            .filter(|id| is_id(id))
-            .ok_or_else(|| Skipped::new(&file.path, SkipReason::BadName, "not a valid id"))?;
+        let bad_name = || Skipped::new(&file.path, SkipReason::BadName, "not a valid id");
+        let recorded_id = stem(&file.path).filter(|id| is_id(id));
+        let recorded_id = recorded_id.ok_or_else(bad_name)?;
         let mut head = head::read(file, recorded_id)?;
-        head.meta = head::read_meta(&file.path);
+        head.meta = head::read_meta(&file.path).unwrap_or_default();
         Ok(head)
     }
 
@@ -114,12 +114,7 @@ impl Format for Claude {
                 continue;
             };
             let agents = agents_by_parent.entry(parent.clone()).or_default();
-            let call = named_file
-                .head
-                .meta
-                .as_ref()
-                .and_then(|meta| meta.call_id.clone());
-            if let Some(call) = call {
+            if let Some(call) = named_file.head.meta.call_id.clone() {
                 agents.by_call.insert(call, named_file.id.clone());
             }
             let name = stem(&named_file.file.path).unwrap_or_default();
@@ -190,28 +185,21 @@ fn assign_ids(
 /// Builds the session of a file. `agents` are the agents of the session or, if the session is an agent, of its parent.
 fn session(named_file: NamedFile, agents: Arc<SessionAgents>) -> Session<Context> {
     let head = &named_file.head;
-    let described = head.meta.as_ref().and_then(|meta| meta.agent.clone());
     let subagent = || named_file.parent.as_ref().map(|_| "subagent".into());
-    let agent = described.or_else(|| head.agent.clone()).or_else(subagent);
+    let agent = head.meta.agent.clone().or_else(|| head.agent.clone());
+    let agent = agent.or_else(subagent);
     let agent = agent.unwrap_or_else(|| AGENT.into());
-    let created = head
-        .created
-        .unwrap_or_else(|| named_file.file.state.millis());
-    let recorded_id = head
-        .recorded_id
-        .clone()
-        .unwrap_or_else(|| named_file.id.clone());
+    let written = || named_file.file.state.millis();
+    let created = head.created.unwrap_or_else(written);
+    let recorded_id = head.recorded_id.as_ref().unwrap_or(&named_file.id).clone();
     // The records of an agent have its parent's session id, which does not mean that the agent is a fork.
-    let fork_of = head
-        .fork_of
-        .clone()
-        .filter(|id| *id != named_file.id && named_file.parent.is_none());
+    let fork_of = head.fork_of.clone().filter(|_| named_file.parent.is_none());
     let header = Header {
         id: named_file.id.clone(),
         source: Claude::NAME,
         generation: Claude::GENERATION,
         parent_id: named_file.parent.clone(),
-        fork_of: fork_of.filter(|id| *id != recorded_id),
+        fork_of: fork_of.filter(|id| *id != named_file.id && *id != recorded_id),
         project_id: tree::project_of(&named_file.file.path).map(Into::into),
         project_name: None,
         worktree: head.cwd.clone(),

@@ -1,26 +1,16 @@
 //! Converts content blocks, and the metadata of records, to parts.
 
-use std::borrow::Cow;
-
 use super::injected::is_injected;
 use crate::jsonl::MessageBuilder;
 use crate::object::{Object, Refusal, Writer};
 use crate::raw::Raw;
 use crate::{MessageError, PartKind, SkipReason, Tokens};
 
-/// Returns what triggered a compaction: `auto` or `manual`.
-pub(super) fn trigger_of(metadata: Raw<'_>) -> Option<Cow<'_, str>> {
-    metadata.object()?.text("trigger")
-}
-
 /// Marks the tool calls whose output the model no longer sees, as of the time `at`.
 pub(super) fn mark_pruned(builder: &mut MessageBuilder, metadata: Raw<'_>, at: i64) {
-    let metadata_fields = metadata.object().unwrap_or_default();
-    for id in metadata_fields
-        .field("compactedToolIds")
-        .list()
-        .unwrap_or_default()
-    {
+    let metadata = metadata.object().unwrap_or_default();
+    let ids = metadata.field("compactedToolIds").list();
+    for id in ids.unwrap_or_default() {
         let id = id.text().unwrap_or_default();
         if let Some(tool) = builder.tool_mut(&id, None) {
             tool.pruned = tool.pruned.or(Some(at));

@@ -22,7 +22,7 @@ use super::copies::CopyFilter;
 use super::usage::Counter;
 use crate::jsonl::{LineReader, MessageBuilder, RecordInfo};
 use crate::object::{Object, Refusal};
-use crate::{Boundary, PartKind, Role, SkipReason, Tokens};
+use crate::{Role, SkipReason, Tokens};
 
 /// The records that contain the text of the conversation.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -39,6 +39,7 @@ pub(super) enum Mode {
 /// The state of reading a rollout, carried from line to line.
 #[derive(Default)]
 pub(crate) struct RolloutState {
+    pub(super) builder: MessageBuilder,
     /// The id of this session, as opposed to the ids of sessions from which records were copied.
     session_id: Box<str>,
     pub(super) agent: Box<str>,
@@ -74,11 +75,10 @@ pub(crate) struct RolloutState {
 }
 
 impl RolloutState {
-    pub(super) fn new(context: &Context, mode: Mode) -> Self {
+    pub(super) fn new(context: &Context) -> Self {
         Self {
             session_id: context.id.clone(),
             agent: context.agent.clone(),
-            mode,
             forked: context.forked,
             last_time: context.created,
             ..Self::default()
@@ -94,23 +94,24 @@ impl RolloutState {
         previous == hash || ordinal.is_some_and(|ordinal| !self.read_lines.insert((ordinal, hash)))
     }
 
-    /// Returns `id`, or an id made from the line's number if there is none. Adds the number if the id was used before
-    /// in the file.
-    pub(super) fn unique_id(&mut self, id: Option<Box<str>>, number: u64) -> Box<str> {
-        let id = id.unwrap_or_else(|| format!("line-{number}").into());
-        if self.used_ids.insert(id.clone()) {
-            return id;
+    /// Returns the id and the time of a record, and whether it is a copy of another session's record. `turn` is the
+    /// turn that it names. A record without an id gets one made from the line's number. If the id was used before in
+    /// the file, the number is added to it.
+    pub(super) fn record_info(
+        &mut self,
+        id: Option<Box<str>>,
+        turn: Option<&str>,
+        number: u64,
+        at: i64,
+    ) -> RecordInfo {
+        let filter = self.copy_filter.as_mut();
+        let copied = filter.is_some_and(|filter| filter.is_copy(turn, at));
+        let mut id = id.unwrap_or_else(|| format!("line-{number}").into());
+        if !self.used_ids.insert(id.clone()) {
+            id = format!("{id}~{number}").into();
+            self.used_ids.insert(id.clone());
         }
-        let id: Box<str> = format!("{id}~{number}").into();
-        self.used_ids.insert(id.clone());
-        id
-    }
-
-    /// Whether a record with this turn and time is a copy of another session's record.
-    pub(super) fn is_copy(&mut self, turn: Option<&str>, at: i64) -> bool {
-        self.copy_filter
-            .as_mut()
-            .is_some_and(|copy_filter| copy_filter.is_copy(turn, at))
+        RecordInfo { id, at, copied }
     }
 
     /// Reads a `session_meta` record.
@@ -129,11 +130,6 @@ impl RolloutState {
         }
     }
 
-    /// Closes the open message: the model's next part begins a new one.
-    pub(super) fn close_message(&mut self) {
-        self.open_message = None;
-    }
-
     /// Ends the current answer, because a message of the user, or of a program in the user's place, was read.
     pub(super) fn end_answer(&mut self) {
         self.open_message = None;
@@ -142,39 +138,28 @@ impl RolloutState {
 
     /// Returns the position of the message to which the model's next part belongs; begins a message if none is open.
     /// Copied and own parts are not in one message.
-    pub(super) fn open_or_begin_answer(
-        &mut self,
-        builder: &mut MessageBuilder,
-        record: &RecordInfo,
-    ) -> usize {
-        let has_same_origin = |index: &usize| {
-            builder
-                .messages
-                .get(*index)
-                .is_some_and(|m| m.copied == record.copied)
-        };
+    pub(super) fn open_or_begin_answer(&mut self, record: &RecordInfo) -> usize {
+        let messages = &self.builder.messages;
+        let has_same_origin = |index: &usize| messages[*index].copied == record.copied;
         if let Some(index) = self.open_message.filter(has_same_origin) {
             return index;
         }
-        let index = builder.add_record_message(record, Role::Assistant, Some(self.agent.clone()));
-        if let Some(message) = builder.messages.get_mut(index) {
-            message.model = self.model.clone();
-        }
+        let agent = Some(self.agent.clone());
+        let index = self.builder.add_message(record, Role::Assistant, agent);
+        self.builder.messages[index].model = self.model.clone();
         (self.open_message, self.current_answer, self.last_answer) =
             (Some(index), Some(index), Some(index));
         index
     }
 
     /// Adds usage to the open message.
-    fn add_usage(&mut self, builder: &mut MessageBuilder, tokens: Option<Tokens>, at: i64) {
+    fn add_usage(&mut self, tokens: Option<Tokens>, at: i64) {
         let Some(tokens) = tokens else { return };
         // Usage that is recorded while no message is open belongs to a response without a message, most often a
         // compaction. It is kept in `pending_usage`.
-        match self
-            .open_message
-            .and_then(|index| builder.messages.get_mut(index))
-        {
-            Some(message) => {
+        match self.open_message {
+            Some(index) => {
+                let message = &mut self.builder.messages[index];
                 message.tokens.get_or_insert_default().add(&tokens);
                 message.completed = message.completed.max(Some(at));
             }
@@ -183,45 +168,26 @@ impl RolloutState {
     }
 
     /// Adds the pending usage to a message, if there is one.
-    fn add_pending_usage(&mut self, builder: &mut MessageBuilder, index: Option<usize>) {
-        if self.pending_usage == Tokens::default() {
-            return;
-        }
-        if let Some(message) = index.and_then(|index| builder.messages.get_mut(index)) {
-            message
-                .tokens
-                .get_or_insert_default()
-                .add(&self.pending_usage);
-            self.pending_usage = Tokens::default();
+    fn add_pending_usage(&mut self, index: Option<usize>) {
+        if let Some(index) = index
+            && self.pending_usage != Tokens::default()
+        {
+            let tokens = &mut self.builder.messages[index].tokens;
+            let pending = std::mem::take(&mut self.pending_usage);
+            tokens.get_or_insert_default().add(&pending);
         }
     }
 
     /// Adds a compaction: a message with the summary, and a boundary.
-    fn add_compaction(
-        &mut self,
-        builder: &mut MessageBuilder,
-        item: &Object<'_>,
-        record: &RecordInfo,
-    ) {
+    fn add_compaction(&mut self, item: &Object<'_>, record: &RecordInfo) {
         self.end_answer();
-        let index = builder.add_record_message(record, Role::System, None);
-        if let Some(message) = builder.messages.get_mut(index) {
-            message.summary = true;
-        }
+        let index = self.builder.add_message(record, Role::System, None);
+        self.builder.messages[index].summary = true;
         let automatic = item.text("trigger").map(|trigger| trigger == "auto");
-        let kind = PartKind::Compaction {
-            automatic: automatic.unwrap_or(false),
-            summary: item.boxed("message"),
-        };
-        builder.add_part(index, record.id.clone(), record.at, kind);
-        let boundary = Boundary {
-            at: index,
-            created: record.at,
-            automatic,
-            summary_id: Some(record.id.clone()),
-        };
-        builder.add_boundary(index, boundary);
-        self.add_pending_usage(builder, Some(index));
+        let summary = item.boxed("message");
+        self.builder
+            .add_compaction(index, record, record.at, automatic, summary);
+        self.add_pending_usage(Some(index));
     }
 
     fn classify_turn(&mut self, event: &Object<'_>) {
@@ -232,33 +198,22 @@ impl RolloutState {
     }
 
     /// Reads an item of the conversation. `number` is the line's number.
-    fn read_item(
-        &mut self,
-        builder: &mut MessageBuilder,
-        number: u64,
-        at: i64,
-        text: &str,
-    ) -> Result<(), Refusal> {
+    fn read_item(&mut self, number: u64, at: i64, text: &str) -> Result<(), Refusal> {
         let item = Object::parse(text)?;
-        let passthrough = item
-            .field("internal_chat_message_metadata_passthrough")
-            .object()
-            .unwrap_or_default();
+        let passthrough = item.field("internal_chat_message_metadata_passthrough");
+        let passthrough = passthrough.object().unwrap_or_default();
         let metadata = item.field("metadata").object().unwrap_or_default();
         let turn = passthrough
             .text("turn_id")
             .or_else(|| metadata.text("turn_id"));
-        let copied = self.is_copy(turn.as_deref(), at);
-        let id = self.unique_id(item.boxed("id"), number);
-        let record = RecordInfo { id, at, copied };
-        self.add_item(builder, &item, &passthrough, &record, text);
+        let record = self.record_info(item.boxed("id"), turn.as_deref(), number, at);
+        self.add_item(&item, &passthrough, &record, text);
         Ok(())
     }
 
     /// Reads the payload of a record of this kind.
     fn read_payload(
         &mut self,
-        builder: &mut MessageBuilder,
         kind: &str,
         number: u64,
         at: i64,
@@ -266,7 +221,7 @@ impl RolloutState {
     ) -> Result<(), Refusal> {
         match kind {
             "session_meta" => self.read_meta(&Object::parse(payload)?, at),
-            "response_item" => return self.read_item(builder, number, at, payload),
+            "response_item" => return self.read_item(number, at, payload),
             "turn_context" => {
                 let context = Object::parse(payload)?;
                 self.model = context.boxed("model").or_else(|| self.model.take());
@@ -276,14 +231,13 @@ impl RolloutState {
                 let usage = Object::parse(payload)?;
                 self.classify_turn(&usage);
                 let tokens = self.counter.response_usage(&usage);
-                self.add_usage(builder, tokens, at);
-                self.close_message();
+                self.add_usage(tokens, at);
+                self.open_message = None;
             }
             "compacted" => {
                 let item = Object::parse(payload)?;
-                let copied = self.is_copy(None, at);
-                let id = self.unique_id(None, number);
-                self.add_compaction(builder, &item, &RecordInfo { id, at, copied });
+                let record = self.record_info(None, None, number, at);
+                self.add_compaction(&item, &record);
             }
             "event_msg" => {
                 let event = Object::parse(payload)?;
@@ -293,26 +247,25 @@ impl RolloutState {
                     // This event follows the answer to which it belongs; the outputs of the answer's calls may be
                     // between them, and have closed the answer.
                     self.open_message = self.open_message.or(self.current_answer);
-                    self.add_usage(builder, tokens, at);
-                    self.close_message();
+                    self.add_usage(tokens, at);
+                    self.open_message = None;
                 } else {
-                    self.read_event(builder, &event, number, at);
+                    self.read_event(&event, number, at);
                 }
             }
             "world_state" => {}
-            kind => builder.count_unknown(kind),
+            kind => self.builder.count_unknown(kind),
         }
         Ok(())
     }
 }
 
 impl LineReader for RolloutState {
-    fn read_line(
-        &mut self,
-        builder: &mut MessageBuilder,
-        number: u64,
-        text: &str,
-    ) -> Result<(), Refusal> {
+    fn builder(&mut self) -> &mut MessageBuilder {
+        &mut self.builder
+    }
+
+    fn read_line(&mut self, number: u64, text: &str) -> Result<(), Refusal> {
         let line = Object::parse(text)?;
         let at = line.field("timestamp").time().unwrap_or(self.last_time);
         self.last_time = self.last_time.max(at);
@@ -322,9 +275,9 @@ impl LineReader for RolloutState {
         }
         let number = line.field("ordinal").number().unwrap_or(number);
         match (line.text("type"), line.field("payload").json()) {
-            (Some(kind), Some(payload)) => self.read_payload(builder, &kind, number, at, payload),
+            (Some(kind), Some(payload)) => self.read_payload(&kind, number, at, payload),
             // In the first versions, a line is an item without an envelope.
-            (Some(_), None) => self.read_item(builder, number, at, text),
+            (Some(_), None) => self.read_item(number, at, text),
             (None, _) if line.has("record_type") => Ok(()),
             (None, _) if line.has("id") => {
                 self.read_meta(&Object::parse(text)?, at);
@@ -337,21 +290,19 @@ impl LineReader for RolloutState {
         }
     }
 
-    fn finish(mut self, builder: &mut MessageBuilder) -> Option<Self> {
-        let [items, completed, events] = self.modes_with_text;
-        let mode = match self.mode {
-            Mode::Items if items => None,
-            Mode::Items if completed => Some(Mode::Completed),
-            Mode::Items if events => Some(Mode::Events),
-            _ => None,
+    fn finish(&mut self) -> Option<Self> {
+        self.add_pending_usage(self.last_answer);
+        let mode = match (self.mode, self.modes_with_text) {
+            (Mode::Items, [false, true, _]) => Mode::Completed,
+            (Mode::Items, [false, false, true]) => Mode::Events,
+            _ => return None,
         };
-        self.add_pending_usage(builder, self.last_answer);
-        let context = Context {
-            id: self.session_id,
-            agent: self.agent,
+        Some(Self {
+            session_id: std::mem::take(&mut self.session_id),
+            agent: std::mem::take(&mut self.agent),
+            mode,
             forked: self.forked,
-            created: 0,
-        };
-        mode.map(|mode| Self::new(&context, mode))
+            ..Self::default()
+        })
     }
 }

@@ -3,46 +3,37 @@
 
 use super::convert::{Mode, RolloutState};
 use super::outputs::{join_texts, set_output};
-use crate::jsonl::{MessageBuilder, RecordInfo};
+use crate::jsonl::RecordInfo;
 use crate::object::Object;
 use crate::raw::Raw;
 use crate::{MessageError, PartKind, Role};
 
 impl RolloutState {
     /// Reads an event. `number` is the line's number, `at` its time.
-    pub(super) fn read_event(
-        &mut self,
-        builder: &mut MessageBuilder,
-        event: &Object<'_>,
-        number: u64,
-        at: i64,
-    ) {
+    pub(super) fn read_event(&mut self, event: &Object<'_>, number: u64, at: i64) {
         let kind = event.text("type").unwrap_or_default();
         match &*kind {
-            "item_completed" => self.add_completed_item(builder, event, number, at),
+            "item_completed" => self.add_completed_item(event, number, at),
             "user_message" | "agent_message" | "agent_reasoning" => {
                 self.modes_with_text[Mode::Events as usize] = true;
                 if self.mode == Mode::Events {
                     let text = event.boxed("message").or_else(|| event.boxed("text"));
-                    self.add_message(builder, event, number, at, &kind, text);
+                    self.add_message(event, number, at, &kind, text);
                 }
             }
             "exec_command_end" => {
-                let failed = event
-                    .field("exit_code")
-                    .json()
-                    .is_some_and(|code| code != "0");
-                self.mark_failed(builder, event.field("call_id"), failed);
+                let failed = event.get("exit_code").is_some_and(|code| code != "0");
+                self.mark_failed(event.field("call_id"), failed);
             }
             "patch_apply_end" => {
                 let failed = event.field("success").json() == Some("false");
-                self.mark_failed(builder, event.field("call_id"), failed);
+                self.mark_failed(event.field("call_id"), failed);
             }
             "collab_agent_spawn_end" => {
                 if let (Some(call), Some(child)) =
                     (event.boxed("call_id"), event.boxed("new_thread_id"))
                 {
-                    if let Some(tool) = builder.tool_mut(&call, None) {
+                    if let Some(tool) = self.builder.tool_mut(&call, None) {
                         tool.child = Some(child.clone());
                     }
                     self.child_by_call.insert(call, child);
@@ -50,26 +41,24 @@ impl RolloutState {
             }
             "task_started" | "turn_started" => self.current_answer = None,
             "task_complete" | "turn_complete" => {
-                let last = self
-                    .current_answer
-                    .and_then(|index| builder.messages.get_mut(index));
-                if let Some(message) = last {
+                if let Some(index) = self.current_answer {
+                    let message = &mut self.builder.messages[index];
                     message.finish = Some("stop".into());
                     message.completed = message.completed.max(Some(at));
                 }
-                self.close_message();
+                self.open_message = None;
             }
-            "error" | "turn_aborted" => self.add_error(builder, event, number, at, &kind),
+            "error" | "turn_aborted" => self.add_error(event, number, at, &kind),
             _ => {}
         }
     }
 
     /// Marks a call as failed if `failed` is true. The event can be recorded before or after the call's output.
-    fn mark_failed(&mut self, builder: &mut MessageBuilder, call_id: Raw<'_>, failed: bool) {
+    fn mark_failed(&mut self, call_id: Raw<'_>, failed: bool) {
         let Some(id) = call_id.boxed().filter(|_| failed) else {
             return;
         };
-        let tool = builder.tool_mut(&id, None);
+        let tool = self.builder.tool_mut(&id, None);
         // The output becomes the call's error.
         match tool.and_then(|tool| Some((tool.output.take()?, tool))) {
             Some((text, tool)) => set_output(tool, text, true),
@@ -79,13 +68,7 @@ impl RolloutState {
         }
     }
 
-    fn add_completed_item(
-        &mut self,
-        builder: &mut MessageBuilder,
-        event: &Object<'_>,
-        number: u64,
-        at: i64,
-    ) {
+    fn add_completed_item(&mut self, event: &Object<'_>, number: u64, at: i64) {
         let Some(item) = event.field("item").object() else {
             return;
         };
@@ -97,7 +80,7 @@ impl RolloutState {
             _ => {
                 let status = item.text("status");
                 let failed = matches!(status.as_deref(), Some("failed" | "declined"));
-                self.mark_failed(builder, item.field("id"), failed);
+                self.mark_failed(item.field("id"), failed);
                 return;
             }
         };
@@ -110,13 +93,12 @@ impl RolloutState {
                 texts.collect::<Vec<_>>().join("\n\n")
             });
             let text = texts.map(|pieces| join_texts(&pieces)).or(summary);
-            self.add_message(builder, event, number, at, name, text.map(Into::into));
+            self.add_message(event, number, at, name, text.map(Into::into));
         }
     }
 
     fn add_message(
         &mut self,
-        builder: &mut MessageBuilder,
         event: &Object<'_>,
         number: u64,
         at: i64,
@@ -128,33 +110,27 @@ impl RolloutState {
         match kind {
             "user_message" => {
                 self.end_answer();
-                let index =
-                    builder.add_record_message(&record, Role::User, Some(self.agent.clone()));
+                let agent = Some(self.agent.clone());
+                let index = self.builder.add_message(&record, Role::User, agent);
                 let synthetic = super::items::is_injected(None, &text);
-                builder.add_part(index, record.id, at, PartKind::Text { text, synthetic });
+                let kind = PartKind::Text { text, synthetic };
+                self.builder.add_part(index, &record, 0, kind);
             }
             "agent_reasoning" => {
-                self.add_answer_part(builder, &record, PartKind::Reasoning { text });
+                self.add_answer_part(&record, PartKind::Reasoning { text });
             }
             _ => {
                 let synthetic = false;
-                self.add_answer_part(builder, &record, PartKind::Text { text, synthetic });
+                self.add_answer_part(&record, PartKind::Text { text, synthetic });
             }
         }
     }
 
-    fn add_error(
-        &mut self,
-        builder: &mut MessageBuilder,
-        event: &Object<'_>,
-        number: u64,
-        at: i64,
-        kind: &str,
-    ) {
+    fn add_error(&mut self, event: &Object<'_>, number: u64, at: i64, kind: &str) {
         let record = self.event_info(event, number, at);
         let index = match self.current_answer {
             Some(index) => index,
-            None => self.open_or_begin_answer(builder, &record),
+            None => self.open_or_begin_answer(&record),
         };
         let text = event.boxed("message").or_else(|| event.boxed("reason"));
         let info = event.field("codex_error_info");
@@ -162,20 +138,16 @@ impl RolloutState {
         let name = info
             .boxed()
             .or_else(|| info.object()?.first_key().map(Into::into));
-        let error = MessageError {
+        self.builder.messages[index].error = Some(MessageError {
             name: name.unwrap_or_else(|| kind.into()),
             message: text.unwrap_or_default(),
             retryable: false,
-        };
-        builder.set_error(index, error);
-        self.close_message();
+        });
+        self.open_message = None;
     }
 
     /// Returns the id and the time of an event, and whether it was copied from another session.
     fn event_info(&mut self, event: &Object<'_>, number: u64, at: i64) -> RecordInfo {
-        let turn = event.text("turn_id");
-        let copied = self.is_copy(turn.as_deref(), at);
-        let id = self.unique_id(None, number);
-        RecordInfo { id, at, copied }
+        self.record_info(None, event.text("turn_id").as_deref(), number, at)
     }
 }

@@ -4,7 +4,6 @@ use super::items::is_injected;
 use crate::Skipped;
 use crate::jsonl::{LogFile, read_both_ends, title_of};
 use crate::object::Object;
-use crate::raw::Raw;
 
 /// The facts about a session that were read from its rollout.
 #[derive(Default)]
@@ -59,25 +58,12 @@ impl Head {
         let source: Object<'_> = meta.field("source").object().unwrap_or_default();
         let subagent: Object<'_> = source.field("subagent").object().unwrap_or_default();
         let spawn: Object<'_> = subagent.field("thread_spawn").object().unwrap_or_default();
-        let first_text = |raws: [Raw<'_>; 3]| raws.into_iter().find_map(Raw::boxed);
-        self.parent = first_text([
-            spawn.field("parent_thread_id"),
-            subagent.field("parent_thread_id"),
-            meta.field("parent_thread_id"),
-        ]);
-        let role = first_text([
-            spawn.field("agent_role"),
-            subagent.field("agent_role"),
-            meta.field("agent_role"),
-        ]);
-        let nickname = || {
-            first_text([
-                spawn.field("agent_nickname"),
-                meta.field("agent_nickname"),
-                source.field("subagent"),
-            ])
-        };
-        self.agent = role.or_else(nickname);
+        let objects = [&spawn, &subagent, &meta];
+        let first_text = |key| objects.iter().find_map(|object| object.boxed(key));
+        self.parent = first_text("parent_thread_id");
+        let agent = first_text("agent_role").or_else(|| spawn.boxed("agent_nickname"));
+        let agent = agent.or_else(|| meta.boxed("agent_nickname"));
+        self.agent = agent.or_else(|| source.boxed("subagent"));
     }
 
     fn read_item(&mut self, payload: &str) {
@@ -92,14 +78,10 @@ impl Head {
             return;
         }
         let pieces: Vec<Object<'_>> = item.field("content").objects().unwrap_or_default();
-        let passthrough: Object<'_> = item
-            .field("internal_chat_message_metadata_passthrough")
-            .object()
-            .unwrap_or_default();
-        let kinds: Vec<Raw<'_>> = passthrough
-            .field("content_item_kinds")
-            .list()
-            .unwrap_or_default();
+        let passthrough = item.field("internal_chat_message_metadata_passthrough");
+        let passthrough = passthrough.object().unwrap_or_default();
+        let kinds = passthrough.field("content_item_kinds").list();
+        let kinds = kinds.unwrap_or_default();
         self.prompt = pieces.iter().enumerate().find_map(|(index, piece)| {
             let text = piece.text("text")?;
             let kind = kinds.get(index).and_then(|kind| kind.text());

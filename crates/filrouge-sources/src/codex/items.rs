@@ -2,7 +2,7 @@
 
 use super::convert::{Mode, RolloutState};
 use super::outputs::{join_texts, read_output, set_output};
-use crate::jsonl::{MessageBuilder, RecordInfo};
+use crate::jsonl::RecordInfo;
 use crate::object::Object;
 use crate::raw::Raw;
 use crate::{PartKind, Role, Tool, ToolStatus};
@@ -37,7 +37,6 @@ impl RolloutState {
     /// Adds the content of an item; `json` is its original text.
     pub(super) fn add_item(
         &mut self,
-        builder: &mut MessageBuilder,
         item: &Object<'_>,
         passthrough: &Object<'_>,
         record: &RecordInfo,
@@ -45,7 +44,7 @@ impl RolloutState {
     ) {
         let kind = item.text("type").unwrap_or_default();
         match &*kind {
-            "message" => self.add_message_item(builder, item, passthrough, record),
+            "message" => self.add_message_item(item, passthrough, record),
             "reasoning" => {
                 let mut texts = Vec::new();
                 for pieces in [item.field("summary"), item.field("content")] {
@@ -53,7 +52,7 @@ impl RolloutState {
                     texts.extend((!pieces.is_empty()).then(|| join_texts(&pieces)));
                 }
                 let text = texts.join("\n\n").into();
-                self.add_answer_part(builder, record, PartKind::Reasoning { text });
+                self.add_answer_part(record, PartKind::Reasoning { text });
             }
             "function_call"
             | "custom_tool_call"
@@ -62,44 +61,36 @@ impl RolloutState {
             | "tool_search_call"
             | "image_generation_call"
             | "mcp_call" => {
-                self.add_call(builder, item, record, &kind);
+                self.add_call(item, record, &kind);
             }
             "function_call_output"
             | "custom_tool_call_output"
             | "local_shell_call_output"
-            | "tool_search_output" => self.add_output(builder, item, record),
+            | "tool_search_output" => self.add_output(item, record),
             "ghost_snapshot" => {}
             _ => {
                 let name = kind.into();
                 let json = json.into();
-                self.add_answer_part(builder, record, PartKind::Other { name, json });
+                self.add_answer_part(record, PartKind::Other { name, json });
             }
         }
     }
 
     /// Adds a part that the model wrote.
-    pub(super) fn add_answer_part(
-        &mut self,
-        builder: &mut MessageBuilder,
-        record: &RecordInfo,
-        kind: PartKind,
-    ) {
-        let index = self.open_or_begin_answer(builder, record);
-        builder.add_part(index, record.id.clone(), record.at, kind);
+    pub(super) fn add_answer_part(&mut self, record: &RecordInfo, kind: PartKind) {
+        let index = self.open_or_begin_answer(record);
+        self.builder.add_part(index, record, 0, kind);
     }
 
     fn add_message_item(
         &mut self,
-        builder: &mut MessageBuilder,
         item: &Object<'_>,
         passthrough: &Object<'_>,
         record: &RecordInfo,
     ) {
         let pieces: Vec<Raw<'_>> = item.field("content").list().unwrap_or_default();
-        let kinds: Vec<Raw<'_>> = passthrough
-            .field("content_item_kinds")
-            .list()
-            .unwrap_or_default();
+        let kinds = passthrough.field("content_item_kinds").list();
+        let kinds = kinds.unwrap_or_default();
         let role = match item.text("role").as_deref() {
             Some("assistant") => Role::Assistant,
             Some("user") => Role::User,
@@ -119,28 +110,22 @@ impl RolloutState {
             return;
         }
         let index = if role == Role::Assistant {
-            self.open_or_begin_answer(builder, record)
+            self.open_or_begin_answer(record)
         } else {
             if has_typed {
                 self.end_answer();
             } else {
-                self.close_message();
+                self.open_message = None;
             }
             let agent = (role == Role::User).then(|| self.agent.clone());
-            builder.add_record_message(record, role, agent)
+            self.builder.add_message(record, role, agent)
         };
         for (at, kind) in parts.into_iter().enumerate() {
-            builder.add_part(index, record.part_id(at), record.at, kind);
+            self.builder.add_part(index, record, at, kind);
         }
     }
 
-    fn add_call(
-        &mut self,
-        builder: &mut MessageBuilder,
-        item: &Object<'_>,
-        record: &RecordInfo,
-        kind: &str,
-    ) {
+    fn add_call(&mut self, item: &Object<'_>, record: &RecordInfo, kind: &str) {
         let id = item.boxed("call_id").unwrap_or_else(|| record.id.clone());
         let full_name = match (item.text("namespace"), item.boxed("name")) {
             (Some(space), Some(name)) => Some(format!("{space}{name}").into()),
@@ -154,36 +139,32 @@ impl RolloutState {
         let input = match arguments.as_deref() {
             Some(text) if is_json(text) => text,
             Some(_) => item.field("arguments").json().unwrap_or("null"),
-            None => item
-                .field("input")
-                .json()
-                .or(item.field("action").json())
-                .unwrap_or("null"),
+            None => item.get("input").or(item.get("action")).unwrap_or("null"),
         };
         let mut tool = Tool::call(id.clone(), name, input.into());
         tool.child = self.child_by_call.get(&id).cloned();
-        self.add_answer_part(builder, record, PartKind::Tool(Box::new(tool)));
+        self.add_answer_part(record, PartKind::Tool(Box::new(tool)));
         // The provider runs these tools itself, so no output follows.
         let runs_at_provider = matches!(kind, "web_search_call" | "image_generation_call");
         let done = runs_at_provider && item.text("status").as_deref() == Some("completed");
-        if done && let Some(tool) = builder.tool_mut(&id, Some(record.at)) {
+        if done && let Some(tool) = self.builder.tool_mut(&id, Some(record.at)) {
             tool.status = ToolStatus::Completed;
         }
     }
 
-    fn add_output(&mut self, builder: &mut MessageBuilder, item: &Object<'_>, record: &RecordInfo) {
+    fn add_output(&mut self, item: &Object<'_>, record: &RecordInfo) {
         let id = item.boxed("call_id").unwrap_or_else(|| record.id.clone());
-        if !builder.calls.contains_key(&id) {
+        if !self.builder.calls.contains_key(&id) {
             // The call's record is missing, but its output exists.
             let call = Tool::call(id.clone(), "unknown".into(), "null".into());
-            self.add_answer_part(builder, record, PartKind::Tool(Box::new(call)));
+            self.add_answer_part(record, PartKind::Tool(Box::new(call)));
         }
         let failed = self.failed_calls.remove(&id);
-        if let Some(tool) = builder.tool_mut(&id, Some(record.at)) {
+        if let Some(tool) = self.builder.tool_mut(&id, Some(record.at)) {
             let (text, is_failure) = read_output(item.field("output"));
             set_output(tool, text, failed || is_failure);
         }
-        self.close_message();
+        self.open_message = None;
     }
 }
 

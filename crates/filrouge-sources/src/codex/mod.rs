@@ -120,7 +120,7 @@ impl Format for Codex {
     }
 
     fn reader(&self, session: &Session<Context>) -> convert::RolloutState {
-        convert::RolloutState::new(&session.context, convert::Mode::Items)
+        convert::RolloutState::new(&session.context)
     }
 }
 

@@ -30,21 +30,12 @@ pub(super) fn read_output(output: Raw<'_>) -> (Box<str>, bool) {
     if let Some(pieces) = output.objects() {
         return (join_texts(&pieces).into(), false);
     }
-    match output.object() {
-        Some(wrapped) => {
-            let failed = wrapped.field("success").json() == Some("false");
-            let inner = wrapped.text("content").map(Box::<str>::from);
-            let pieces = || {
-                wrapped
-                    .field("content")
-                    .objects()
-                    .map(|p| join_texts(&p).into())
-            };
-            let as_json = || output.json().unwrap_or_default().into();
-            (inner.or_else(pieces).unwrap_or_else(as_json), failed)
-        }
-        None => (output.json().unwrap_or_default().into(), false),
-    }
+    let wrapped = output.object().unwrap_or_default();
+    let failed = wrapped.get("success") == Some("false");
+    let inner = wrapped.text("content").map(Box::<str>::from);
+    let pieces = || Some(join_texts(&wrapped.field("content").objects()?).into());
+    let as_json = || output.json().unwrap_or_default().into();
+    (inner.or_else(pieces).unwrap_or_else(as_json), failed)
 }
 
 /// Reads the output of early versions, a text of the form `{"output": "...", "metadata": {"exit_code": 0}}`. Returns
@@ -55,10 +46,7 @@ fn read_early_output(text: &str) -> Option<(Box<str>, bool)> {
     }
     let wrapped = Object::parse(text).ok()?;
     let metadata: Object<'_> = wrapped.field("metadata").object()?;
-    let failed = metadata
-        .field("exit_code")
-        .json()
-        .is_some_and(|code| code != "0");
+    let failed = metadata.get("exit_code").is_some_and(|code| code != "0");
     Some((wrapped.text("output")?.into(), failed))
 }
 

@@ -1,12 +1,11 @@
 //! Builds a conversation while its file is read.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::object::Refusal;
 use crate::{
-    Boundary, Conversation, Message, MessageError, Part, PartKind, Role, SkipReason, Skipped,
-    TokenRule, Tool,
+    Boundary, Conversation, Message, Part, PartKind, Role, SkipReason, Skipped, TokenRule, Tool,
 };
 
 /// The maximum number of skipped lines that are reported individually for each reason, and of unknown kinds of records
@@ -17,6 +16,7 @@ const REPORTED_MAX: usize = 20;
 pub(crate) type PartPosition = (usize, usize);
 
 /// The facts about a record (a line of the file) that its message and its parts share.
+#[derive(Clone)]
 pub(crate) struct RecordInfo {
     pub(crate) id: Box<str>,
     /// The time of the record, in milliseconds since 1970.
@@ -40,12 +40,11 @@ impl RecordInfo {
 /// the position in that order.
 #[derive(Default)]
 pub(crate) struct MessageBuilder {
-    path: PathBuf,
     pub(crate) messages: Vec<Message>,
     /// Positions of tool calls, by call id.
     pub(crate) calls: HashMap<Box<str>, PartPosition>,
-    /// Compactions in the order of the file, each with the index of the first message that the model still sees.
-    boundaries: Vec<(usize, Boundary)>,
+    /// Compactions in the order of the file; [`Boundary::at`] is an index in that order until [`Self::finish`].
+    boundaries: Vec<Boundary>,
     skipped: Vec<Skipped>,
     /// The number of skipped lines for each reason.
     skipped_lines: BTreeMap<SkipReason, usize>,
@@ -54,77 +53,73 @@ pub(crate) struct MessageBuilder {
 }
 
 impl MessageBuilder {
-    pub(crate) fn new(path: &Path) -> Self {
-        Self {
-            path: path.to_owned(),
-            ..Self::default()
-        }
-    }
-
-    /// Adds a message without parts and returns its index.
+    /// Adds the message of a record, without parts, and returns its index.
     pub(crate) fn add_message(
-        &mut self,
-        id: impl Into<Box<str>>,
-        role: Role,
-        created: i64,
-    ) -> usize {
-        let index = self.messages.len();
-        self.messages.push(Message {
-            completed: Some(created),
-            seq: Some(index as u64),
-            ..Message::new(id.into(), role, created)
-        });
-        index
-    }
-
-    /// Adds the message of a record and returns its index.
-    pub(crate) fn add_record_message(
         &mut self,
         record: &RecordInfo,
         role: Role,
         agent: Option<Box<str>>,
     ) -> usize {
-        let index = self.add_message(record.id.clone(), role, record.at);
-        if let Some(message) = self.messages.get_mut(index) {
-            (message.copied, message.agent) = (record.copied, agent);
-        }
+        let index = self.messages.len();
+        self.messages.push(Message {
+            completed: Some(record.at),
+            seq: Some(index as u64),
+            agent,
+            copied: record.copied,
+            ..Message::new(record.id.clone(), role, record.at)
+        });
         index
     }
 
-    /// Adds a part to a message.
+    /// Adds the record's part at `index` to a message.
     pub(crate) fn add_part(
         &mut self,
         message: usize,
-        id: impl Into<Box<str>>,
-        at: i64,
+        record: &RecordInfo,
+        index: usize,
         kind: PartKind,
     ) {
-        let Some(owner) = self.messages.get_mut(message) else {
-            return;
-        };
+        let owner = &mut self.messages[message];
         let position = (message, owner.parts.len());
         if let PartKind::Tool(tool) = &kind {
             self.calls.insert(tool.call_id.clone(), position);
         }
-        let end = (!matches!(kind, PartKind::Tool(_))).then_some(at);
+        let end = (!matches!(kind, PartKind::Tool(_))).then_some(record.at);
         owner.parts.push(Part {
-            id: id.into(),
+            id: record.part_id(index),
             seq: None,
-            start: Some(at),
+            start: Some(record.at),
             end,
             kind,
         });
     }
 
+    /// Adds a compaction that dropped the messages before `message`, the message of the record: a part with the
+    /// summary, and a boundary. The message itself is the summary if [`Message::summary`] is set.
+    pub(crate) fn add_compaction(
+        &mut self,
+        message: usize,
+        record: &RecordInfo,
+        created: i64,
+        automatic: Option<bool>,
+        summary: Option<Box<str>>,
+    ) {
+        self.boundaries.push(Boundary {
+            at: message,
+            created,
+            automatic,
+            summary_id: self.messages[message].summary.then(|| record.id.clone()),
+        });
+        let automatic = automatic.unwrap_or(false);
+        let kind = PartKind::Compaction { automatic, summary };
+        self.add_part(message, record, 0, kind);
+    }
+
     /// Returns the tool call with this id, so that the caller can change it; `None` if no such call was read. Sets the
     /// end of the call's part to `ended`, if given.
     pub(crate) fn tool_mut(&mut self, call_id: &str, ended: Option<i64>) -> Option<&mut Tool> {
-        let position = *self.calls.get(call_id)?;
-        let part = self
-            .messages
-            .get_mut(position.0)?
-            .parts
-            .get_mut(position.1)?;
+        let (message, part) = *self.calls.get(call_id)?;
+        let part = &mut self.messages[message].parts[part];
         part.end = ended.or(part.end);
         match &mut part.kind {
             PartKind::Tool(tool) => Some(tool),
@@ -132,27 +127,13 @@ impl MessageBuilder {
         }
     }
 
-    /// Sets the error that a message ended in.
-    pub(crate) fn set_error(&mut self, message: usize, error: MessageError) {
-        if let Some(owner) = self.messages.get_mut(message) {
-            owner.error = Some(error);
-        }
-    }
-
-    /// Adds a compaction that dropped the messages before the index `at` in the order of the file. [`Self::finish`]
-    /// replaces [`Boundary::at`].
-    pub(crate) fn add_boundary(&mut self, at: usize, boundary: Boundary) {
-        self.boundaries.push((at, boundary));
-    }
-
-    /// Reports a line that was left out.
-    pub(crate) fn report_skipped(&mut self, line: u64, refusal: &Refusal) {
-        let count = self.skipped_lines.entry(refusal.0).or_insert(0);
+    /// Reports a line of the file `path` that was left out.
+    pub(crate) fn report_skipped(&mut self, path: &Path, line: u64, (reason, detail): Refusal) {
+        let count = self.skipped_lines.entry(reason).or_insert(0);
         *count += 1;
         if *count <= REPORTED_MAX {
-            let detail = format!("line {line}: {}", refusal.1);
-            self.skipped
-                .push(Skipped::new(&self.path, refusal.0, detail));
+            let detail = format!("line {line}: {detail}");
+            self.skipped.push(Skipped::new(path, reason, detail));
         }
     }
 
@@ -168,28 +149,25 @@ impl MessageBuilder {
         }
     }
 
-    /// Returns the conversation with its messages ordered by time; a message's `seq` is still its position in the file.
-    pub(crate) fn finish(mut self, token_rule: TokenRule) -> Conversation {
+    /// Returns the conversation of the file `path` with its messages ordered by time; a message's `seq` is still its
+    /// position in the file.
+    pub(crate) fn finish(mut self, path: &Path, token_rule: TokenRule) -> Conversation {
         self.complete_answers();
-        self.report_counts();
+        self.report_counts(path);
         let order = |m: &Message| (m.created, m.seq);
         if !self.messages.is_sorted_by_key(order) {
             self.messages.sort_by_key(order);
         }
-        let boundaries = std::mem::take(&mut self.boundaries);
-        let boundaries = boundaries.into_iter().map(|(at, boundary)| {
-            let index = self.messages.iter().position(|m| m.seq == Some(at as u64));
-            Boundary {
-                at: index.unwrap_or(self.messages.len()),
-                ..boundary
-            }
-        });
-        let mut boundaries: Vec<_> = boundaries.collect();
-        boundaries.sort_by_key(|b| (b.at, b.created));
+        for boundary in &mut self.boundaries {
+            let seq = Some(boundary.at as u64);
+            let index = self.messages.iter().position(|m| m.seq == seq);
+            boundary.at = index.unwrap_or(self.messages.len());
+        }
+        self.boundaries.sort_by_key(|b| (b.at, b.created));
         self.skipped.sort();
         Conversation {
             messages: self.messages,
-            boundaries,
+            boundaries: self.boundaries,
             reverted_at: None,
             token_rule,
             skipped: self.skipped,
@@ -216,17 +194,17 @@ impl MessageBuilder {
     }
 
     /// Adds reports of the lines and records that were only counted.
-    fn report_counts(&mut self) {
+    fn report_counts(&mut self, path: &Path) {
         for (reason, count) in &self.skipped_lines {
             if let Some(more) = count.checked_sub(REPORTED_MAX).filter(|more| *more > 0) {
                 let detail = format!("{more} more lines");
-                self.skipped.push(Skipped::new(&self.path, *reason, detail));
+                self.skipped.push(Skipped::new(path, *reason, detail));
             }
         }
         for (kind, count) in &self.unknown_kinds {
             let detail = format!("{count} records of kind {kind:?}");
             let reason = SkipReason::UnknownKind;
-            self.skipped.push(Skipped::new(&self.path, reason, detail));
+            self.skipped.push(Skipped::new(path, reason, detail));
         }
     }
 }

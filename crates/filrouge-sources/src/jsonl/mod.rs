@@ -19,7 +19,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use crate::files::canonical;
+use crate::files::{canonical, unreadable_report};
 use crate::locked::locked;
 use crate::object::Refusal;
 use crate::{
@@ -67,17 +67,15 @@ pub(crate) trait Format: Send + Sync + Sized + 'static {
 
 /// Reads the lines of one file into a [`MessageBuilder`].
 pub(crate) trait LineReader: Sized {
+    /// The conversation that has been read so far.
+    fn builder(&mut self) -> &mut MessageBuilder;
+
     /// Reads one line that is not empty; `number` counts from 1. After an error, the line is reported as left out and
     /// reading continues.
-    fn read_line(
-        &mut self,
-        builder: &mut MessageBuilder,
-        number: u64,
-        line: &str,
-    ) -> Result<(), Refusal>;
+    fn read_line(&mut self, number: u64, line: &str) -> Result<(), Refusal>;
 
-    /// Handles the end of the file. If it returns a reader, that reader reads the file again, into a new builder.
-    fn finish(self, builder: &mut MessageBuilder) -> Option<Self>;
+    /// Handles the end of the file. If it returns a reader, that reader reads the file again.
+    fn finish(&mut self) -> Option<Self>;
 }
 
 /// A session and its file.
@@ -174,23 +172,25 @@ impl<F: Format> Logs<F> {
 
     /// Reads the entire file of a session.
     fn read_conversation(&self, session: &Session<F::Context>) -> Result<Conversation, ReadError> {
-        let mut reader = self.format.reader(session);
+        let (mut reader, path) = (self.format.reader(session), &session.file.path);
         loop {
-            let mut builder = MessageBuilder::new(&session.file.path);
             let mut lines = Lines::new(open(&session.file)?);
-            while let Some(line) = lines.next().map_err(|e| unreadable(&session.file, &e))? {
+            while let Some(line) = lines.next().map_err(|e| unreadable_report(path, &e))? {
                 let number = line.number;
                 let result = line_text(&line).and_then(|text| match text {
                     "" => Ok(()),
-                    text => reader.read_line(&mut builder, number, text),
+                    text => reader.read_line(number, text),
                 });
-                if let Err(why) = &result {
-                    builder.report_skipped(number, why);
+                if let Err(why) = result {
+                    reader.builder().report_skipped(path, number, why);
                 }
             }
-            match reader.finish(&mut builder) {
+            match reader.finish() {
                 Some(next_reader) => reader = next_reader,
-                None => return Ok(builder.finish(F::TOKEN_RULE)),
+                None => {
+                    let builder = std::mem::take(reader.builder());
+                    return Ok(builder.finish(path, F::TOKEN_RULE));
+                }
             }
         }
     }
@@ -228,12 +228,8 @@ fn open(file: &LogFile) -> Result<File, ReadError> {
     }
     File::open(&file.path).map_err(|e| match e.kind() {
         ErrorKind::NotFound => ReadError::Gone,
-        _ => unreadable(file, &e),
+        _ => unreadable_report(&file.path, &e).into(),
     })
-}
-
-fn unreadable(file: &LogFile, error: &std::io::Error) -> ReadError {
-    Skipped::new(&file.path, SkipReason::Unreadable, error.to_string()).into()
 }
 
 /// The text of a line, trimmed; an error if it is too long, not UTF-8, or incomplete because it is still being written.

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use crate::files::{symlink_report, unreadable_report};
 use crate::{SkipReason, Skipped};
 
 /// A file's metadata, read without opening it. Excludes the device, whose number may change after a restart.
@@ -58,7 +59,7 @@ pub(crate) fn list_folder(
 ) -> (Vec<PathBuf>, Vec<LogFile>) {
     let mut unreadable = |path: &Path, e: &std::io::Error| {
         if e.kind() != ErrorKind::NotFound {
-            skipped.push(Skipped::new(path, SkipReason::Unreadable, e.to_string()));
+            skipped.push(unreadable_report(path, e));
         }
     };
     let (mut folders, mut files, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
@@ -82,16 +83,13 @@ pub(crate) fn list_folder(
             Ok(kind) if kind.is_dir() => folders.push(path),
             Ok(_) if !is_wanted(&name) => {}
             Ok(kind) if kind.is_file() => match child.metadata() {
-                Ok(meta) => {
-                    let state = State::from(&meta);
-                    files.push(LogFile { path, state });
-                }
+                Ok(meta) => files.push(LogFile {
+                    path,
+                    state: State::from(&meta),
+                }),
                 Err(e) => unreadable(&path, &e),
             },
-            Ok(kind) if kind.is_symlink() => {
-                let detail = "symbolic links are not followed";
-                left_out.push(Skipped::new(&path, SkipReason::Symlink, detail));
-            }
+            Ok(kind) if kind.is_symlink() => left_out.push(symlink_report(&path)),
             Ok(_) => left_out.push(Skipped::new(&path, SkipReason::WrongKind, "not a file")),
             Err(e) => unreadable(&path, &e),
         }

@@ -18,7 +18,8 @@ struct CountingFormat {
     extra: AtomicU64,
 }
 
-struct TestReader;
+#[derive(Default)]
+struct TestReader(MessageBuilder);
 
 impl Format for CountingFormat {
     const NAME: &'static str = "counting";
@@ -49,7 +50,7 @@ impl Format for CountingFormat {
     }
 
     fn reader(&self, _: &Session<()>) -> TestReader {
-        TestReader
+        TestReader::default()
     }
 }
 
@@ -82,23 +83,27 @@ fn session(file: LogFile, context_fingerprint: u64) -> Session<()> {
 }
 
 impl LineReader for TestReader {
-    fn read_line(
-        &mut self,
-        builder: &mut MessageBuilder,
-        number: u64,
-        line: &str,
-    ) -> Result<(), Refusal> {
+    fn builder(&mut self) -> &mut MessageBuilder {
+        &mut self.0
+    }
+
+    fn read_line(&mut self, number: u64, line: &str) -> Result<(), Refusal> {
         Object::parse(line)?;
-        let message = builder.add_message(number.to_string(), Role::User, 1);
+        let record = RecordInfo {
+            id: number.to_string().into(),
+            at: 1,
+            copied: false,
+        };
+        let message = self.0.add_message(&record, Role::User, None);
         let kind = PartKind::Text {
             text: line.into(),
             synthetic: false,
         };
-        builder.add_part(message, number.to_string(), 1, kind);
+        self.0.add_part(message, &record, 0, kind);
         Ok(())
     }
 
-    fn finish(self, _: &mut MessageBuilder) -> Option<Self> {
+    fn finish(&mut self) -> Option<Self> {
         None
     }
 }

@@ -79,7 +79,7 @@ impl ForeignMessage<'_> {
 
     /// The role that the program recorded; some programs do not record it in the message itself.
     pub(super) fn role(&self) -> Option<Role> {
-        Role::named(self.0.get("role")?.as_str()?)
+        self.0.get("role")?.as_str()?.parse().ok()
     }
 
     pub(super) fn time(&self, pointer: &str) -> Option<i64> {

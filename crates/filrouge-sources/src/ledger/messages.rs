@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use super::foreign_fields::{ForeignFields, ForeignMessage};
 use super::parts::{self, ConvertedPart};
-use super::rows::millis;
 use super::units::{Units, item_name, loose_unit};
 use crate::{Boundary, Conversation, Message, Part, PartKind, Role, TokenRule, Tool, ToolStatus};
 
@@ -21,8 +20,11 @@ pub(super) fn conversation(read: Recorded) -> Conversation {
     build(&read).finish(&read.session)
 }
 
-/// The messages of a session's turns and items, grouped by unit.
-pub(super) fn units(read: &Recorded) -> Units {
+/// The messages of a session, or of those of its turns that `read` contains. If `read` contains the entire session,
+/// they equal those of [`super::LedgerSource`]. If the units are not interdependent, a unit that is read alone has the
+/// same messages too.
+#[must_use]
+pub fn units(read: &Recorded) -> Units {
     let builder = build(read);
     let mut messages = builder.messages.into_iter();
     let mut units: Vec<(u64, Vec<Message>)> = Vec::with_capacity(builder.units.len());
@@ -121,17 +123,14 @@ impl Builder {
         {
             self.add_piece(item, index, piece);
         }
-        let version = self.version.take();
         if let Some(message) = self.messages.last_mut() {
-            add_fields(message, item, &foreign, version.as_deref());
+            add_fields(message, item, &foreign, self.version.as_deref());
         }
-        self.version = version;
     }
 
     /// Whether an item continues the current message.
     fn continues_message(&self, item: &Item) -> bool {
-        let messages = self.messages.get(self.turn_start..).unwrap_or_default();
-        let Some(message) = messages.last() else {
+        let Some(message) = self.messages[self.turn_start..].last() else {
             return false;
         };
         if self.has_foreign_fields {
@@ -211,19 +210,14 @@ impl Builder {
     }
 
     fn add_part(&mut self, item: &Item, index: usize, kind: PartKind) {
-        let Some(message_index) = self.messages.len().checked_sub(1) else {
-            return;
-        };
+        let message_index = self.messages.len() - 1;
         let message = &mut self.messages[message_index];
         if let PartKind::Tool(tool) = &kind
             && tool.status == ToolStatus::Running
         {
             let position = (message_index, message.parts.len());
-            let id = tool.call_id.clone();
-            self.calls_without_result
-                .entry(id)
-                .or_default()
-                .push(position);
+            let calls = self.calls_without_result.entry(tool.call_id.clone());
+            calls.or_default().push(position);
         }
         message.parts.push(Part {
             id: part_id(item, index),
@@ -237,10 +231,8 @@ impl Builder {
     /// Adds a result to the newest call that has the result's call id and no result yet. If there is none, the result
     /// becomes a part of its own.
     fn add_result(&mut self, item: &Item, index: usize, result: Box<Tool>) {
-        let call = self
-            .calls_without_result
-            .get_mut(&result.call_id)
-            .and_then(Vec::pop);
+        let calls = self.calls_without_result.get_mut(&result.call_id);
+        let call = calls.and_then(Vec::pop);
         self.interdependent |= call.is_none_or(|(message, _)| message < self.turn_start);
         let part =
             call.and_then(|(message, part)| self.messages.get_mut(message)?.parts.get_mut(part));
@@ -262,12 +254,8 @@ impl Builder {
     /// If the turn is open, marks its last message as incomplete. Does not change messages with foreign fields,
     /// which have recorded times.
     fn mark_open_turn(&mut self, turn: &Turn) {
-        let open = !turn.status.is_closed();
-        if let Some(last) = self
-            .messages
-            .get_mut(self.turn_start..)
-            .and_then(<[_]>::last_mut)
-            && open
+        if let Some(last) = self.messages[self.turn_start..].last_mut()
+            && !turn.status.is_closed()
             && last.role == Role::Assistant
             && !self.has_foreign_fields
         {
@@ -276,34 +264,26 @@ impl Builder {
     }
 
     fn finish(self, session: &Session) -> Conversation {
-        let mut conversation = Conversation {
+        let reverted = reverted_message_id(session);
+        let mut messages = self.messages.iter();
+        Conversation {
             boundaries: boundaries(&self.messages),
+            reverted_at: reverted.and_then(|id| messages.position(|message| *message.id == *id)),
             messages: self.messages,
-            reverted_at: None,
             token_rule: TokenRule::Ledger,
             skipped: Vec::new(),
-        };
-        let reverted = reverted_message_id(session);
-        let mut messages = conversation.messages.iter();
-        conversation.reverted_at =
-            reverted.and_then(|id| messages.position(|message| *message.id == *id));
-        conversation
+        }
     }
 }
 
 /// Adds an item's fields to its message.
 fn add_fields(message: &mut Message, item: &Item, foreign: &ForeignFields, version: Option<&str>) {
     let ItemBody {
-        item_id: _,
-        role: _,
         channel,
-        variant: _,
-        parts: _,
         agent,
         model,
         usage,
-        metadata: _,
-        occurred_at: _,
+        ..
     } = &item.body;
     if message.agent.is_none() {
         message.agent.clone_from(agent);
@@ -340,7 +320,7 @@ fn message_ids(turn: &Turn) -> Vec<Box<str>> {
 }
 
 fn item_time(item: &Item) -> i64 {
-    millis(item.when())
+    item.when().as_millis()
 }
 
 fn message_role(item: &Item) -> Role {

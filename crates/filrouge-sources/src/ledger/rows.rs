@@ -8,37 +8,28 @@ use crate::Header;
 /// The name of the source and of its only generation.
 pub(super) const NAME: &str = "ledger";
 
-/// Returns a time in milliseconds since 1970.
-pub(super) const fn millis(at: Timestamp) -> i64 {
-    at.as_millis()
-}
-
-fn boxed(id: impl AsRef<str>) -> Box<str> {
-    id.as_ref().into()
-}
-
-/// A session's header. An imported session has the times that its program recorded.
-pub(super) fn header(session: &Session) -> Header {
+/// A session's header, as [`super::LedgerSource`] lists it. An imported session has the times that its program
+/// recorded.
+#[must_use]
+pub fn header(session: &Session) -> Header {
     let origin = Origin::of(&session.metadata);
+    let parent_id = session.parent_session_id.as_ref();
     Header {
-        id: boxed(session.session_id.as_str()),
+        id: session.session_id.as_str().into(),
         source: NAME,
         generation: NAME,
-        parent_id: session
-            .parent_session_id
-            .as_ref()
-            .map(|id| boxed(id.as_str())),
+        parent_id: parent_id.map(|id| id.as_str().into()),
         fork_of: None,
-        project_id: session.project_id.as_ref().map(|id| boxed(id.as_str())),
+        project_id: session.project_id.as_ref().map(|id| id.as_str().into()),
         project_name: origin.project_name,
         worktree: origin.worktree,
         directory: origin.directory,
         title: session.title.clone(),
         agent: origin.agent,
         version: origin.version,
-        created: millis(origin.created.unwrap_or(session.created_at)),
-        updated: millis(origin.updated.unwrap_or(session.updated_at)),
-        archived: origin.archived.map(millis),
+        created: origin.created.unwrap_or(session.created_at).as_millis(),
+        updated: origin.updated.unwrap_or(session.updated_at).as_millis(),
+        archived: origin.archived.map(Timestamp::as_millis),
         changes: None,
         fingerprint: None,
     }

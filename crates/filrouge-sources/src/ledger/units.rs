@@ -4,10 +4,9 @@
 //! exceptions: a result joins its call even in another unit, and of two messages with the same id the later one gets a
 //! new id.
 
-use filrouge_types::{Item, Recorded, Session};
+use filrouge_types::Item;
 
-use super::{messages, rows};
-use crate::{Header, Message};
+use crate::Message;
 
 /// A bit that is set in the unit number of every item outside a turn. Ordinals of turns are smaller.
 const LOOSE_BIT: u64 = 1 << 40;
@@ -26,24 +25,10 @@ pub struct Units {
     pub has_foreign_ids: bool,
 }
 
-/// The messages of a session, or of those of its turns that `read` contains. If `read` contains the entire session,
-/// they equal those of [`super::LedgerSource`]. If the units are not interdependent, a unit that is read alone has the
-/// same messages too.
-#[must_use]
-pub fn units(read: &Recorded) -> Units {
-    messages::units(read)
-}
-
 /// The unit number of an item outside any turn.
 #[must_use]
 pub const fn loose_unit(seq: u64) -> u64 {
     LOOSE_BIT | seq
-}
-
-/// A session's header, as [`super::LedgerSource`] lists it.
-#[must_use]
-pub fn header(session: &Session) -> Header {
-    rows::header(session)
 }
 
 /// The name of an item, from which ids of messages and parts are built: the item's id, or else its seq.

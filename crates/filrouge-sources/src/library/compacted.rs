@@ -153,11 +153,9 @@ fn compactions(
     budget: PageLimits,
 ) -> (Vec<Compaction>, PageLimits) {
     let boundaries = &view.conversation.boundaries;
-    let chars_per_summary = budget.chars() / SUMMARY_SHARE / boundaries.len().max(1);
-    let chars_per_summary = if request.cursor.is_none() {
-        chars_per_summary
-    } else {
-        0
+    let chars_per_summary = match request.cursor {
+        None => budget.chars / SUMMARY_SHARE / boundaries.len().max(1),
+        Some(_) => 0,
     };
     let (mut previous_end, mut used, mut compactions) = (0, 0, Vec::new());
     for boundary in boundaries {

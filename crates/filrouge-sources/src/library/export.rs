@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::history::{DisplayOptions, PagedContent, View, children};
 use super::list::Row;
 use super::{Catalog, Entry, Library, LibraryError};
-use crate::{Conversation, Skipped};
+use crate::Skipped;
 
 /// The form of a document.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,27 +97,6 @@ pub fn export(
     }
 }
 
-fn document_head(session: Row, children: Vec<String>, conversation: &Conversation) -> DocumentHead {
-    let id = |at: usize| conversation.messages.get(at).map(|m| m.id.to_string());
-    let boundaries = conversation
-        .boundaries
-        .iter()
-        .map(|boundary| ExportedCompaction {
-            before: id(boundary.at),
-            created: boundary.created,
-            automatic: boundary.automatic,
-            summary: boundary.summary_id.as_deref().map(str::to_owned),
-        });
-    DocumentHead {
-        session,
-        children,
-        total_messages: conversation.messages.len(),
-        boundaries: boundaries.collect(),
-        reverted_at: conversation.reverted_at.and_then(id),
-        skipped: conversation.skipped.clone(),
-    }
-}
-
 fn write_json(
     library: &Library,
     catalog: &Catalog,
@@ -139,9 +118,22 @@ fn write_json(
         },
         paged: PagedContent::History,
     };
-    let session = Row::from_header(&entry.header).masked(mask);
-    let children = children(catalog, entry, &conversation);
-    let head = document_head(session, children, &conversation);
+    let id = |at: usize| conversation.messages.get(at).map(|m| m.id.to_string());
+    let boundaries = conversation.boundaries.iter();
+    let boundaries = boundaries.map(|boundary| ExportedCompaction {
+        before: id(boundary.at),
+        created: boundary.created,
+        automatic: boundary.automatic,
+        summary: boundary.summary_id.as_deref().map(str::to_owned),
+    });
+    let head = DocumentHead {
+        session: Row::from_header(&entry.header).masked(mask),
+        children: children(catalog, entry, &conversation),
+        total_messages: conversation.messages.len(),
+        boundaries: boundaries.collect(),
+        reverted_at: conversation.reverted_at.and_then(id),
+        skipped: conversation.skipped.clone(),
+    };
     let head = serde_json::to_string(&head).map_err(io::Error::from)?;
     let head = head.strip_suffix('}').unwrap_or(&head);
     write!(out, "{head},\"messages\":[")?;

@@ -26,9 +26,7 @@ impl<'a> Filter<'a> {
     pub(super) fn passes(&self, header: &Header) -> bool {
         let request = self.request;
         let is_wanted = |wanted: &Option<String>, actual: Option<&str>| {
-            wanted
-                .as_deref()
-                .is_none_or(|wanted| actual == Some(wanted))
+            wanted.is_none() || wanted.as_deref() == actual
         };
         is_wanted(&request.parent_id, header.parent_id.as_deref())
             && is_wanted(&request.source, Some(header.source))

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::facts::Facts;
 use super::lineage::Evidence;
-use super::{Catalog, Entry, Library, LibraryError};
+use super::{Catalog, Entry, Library};
 use crate::{Header, on_two_threads};
 
 /// A session with its facts.
@@ -73,16 +73,10 @@ pub(super) fn find_copies(
     let mut first_sessions: HashMap<ForkProject<'_>, FirstSessions<'_>> = HashMap::new();
     for session in queried {
         let project = ForkProject::from_header(&session.entry.header);
-        let uncertain_copies = session
-            .facts
-            .possible_copies
-            .iter()
-            .filter(|copy| !copy.recorded);
-        for copy in uncertain_copies.filter(|_| project.is_known()) {
-            first_sessions
-                .entry(project)
-                .or_default()
-                .insert(copy.fingerprint, None);
+        let copies = session.facts.possible_copies.iter();
+        for copy in copies.filter(|copy| !copy.recorded && project.is_known()) {
+            let first_sessions = first_sessions.entry(project).or_default();
+            first_sessions.insert(copy.fingerprint, None);
         }
     }
     let is_in_project =
@@ -181,13 +175,9 @@ impl<'a> Forks<'a> {
     pub(super) fn origin(&mut self, entry: &'a Entry) -> Result<Option<Origin<'a>>, &'a str> {
         let header = &*entry.header;
         if let Some(id) = header.fork_of.as_deref() {
-            let recorded = |entry| {
-                Some(Origin {
-                    entry,
-                    evidence: Evidence::Recorded,
-                })
-            };
-            return self.catalog.get(id).map(recorded).map_err(|_| id);
+            let entry = self.catalog.get(id).map_err(|_| id)?;
+            let evidence = Evidence::Recorded;
+            return Ok(Some(Origin { entry, evidence }));
         }
         if header.parent_id.is_some() || !ForkProject::from_header(header).is_known() {
             return Ok(None);
@@ -196,12 +186,8 @@ impl<'a> Forks<'a> {
         let Some(fork) = project.iter().find(|s| s.entry.header.id == header.id) else {
             return Ok(None);
         };
-        if fork
-            .facts
-            .possible_copies
-            .first()
-            .is_none_or(|copy| copy.index > 0)
-        {
+        let first_copy = fork.facts.possible_copies.first();
+        if first_copy.is_none_or(|copy| copy.index > 0) {
             return Ok(None);
         }
         let earlier = project
@@ -252,18 +238,14 @@ impl<'a> Forks<'a> {
 
     /// The number of messages that a fork copied: the number of its first messages that `origin` has too, or the number
     /// of messages that the program marks as copies, whichever is greater. (The origin may have changed since the
-    /// fork.)
-    ///
-    /// # Errors
-    /// [`LibraryError`] when one of the two cannot be read.
-    pub(super) fn copied(&self, fork: &Entry, origin: &Entry) -> Result<usize, LibraryError> {
-        let (fork, origin) = (self.library.facts(fork)?, self.library.facts(origin)?);
-        let recorded = fork
-            .possible_copies
-            .iter()
-            .filter(|copy| copy.recorded)
-            .count();
-        Ok(fork.shared_with(&origin).max(recorded))
+    /// fork.) If one of the two cannot be read, it is 0, and a notice reports it.
+    pub(super) fn copied(&self, fork: &Entry, origin: &Entry) -> usize {
+        let (Ok(fork), Ok(origin)) = (self.library.facts(fork), self.library.facts(origin)) else {
+            return 0;
+        };
+        let copies = fork.possible_copies.iter();
+        let recorded = copies.filter(|copy| copy.recorded).count();
+        fork.shared_with(&origin).max(recorded)
     }
 
     /// The readable sessions in the project of `entry`, in order of creation; none if the project is unknown.

@@ -5,7 +5,7 @@ mod family;
 
 use serde::Serialize;
 
-use super::forks::{ForkProject, Forks};
+use super::forks::{ForkProject, Forks, Origin};
 use super::list::Row;
 use super::{Entry, Library, LibraryError, notices};
 use calls::Calls;
@@ -128,25 +128,23 @@ pub fn lineage_with_mask(
     let mut forks = Forks::new(library, &catalog);
     let ancestry = origins(&mut forks, entry, mask);
     let direct_forks = forks.forks(entry).into_iter();
-    let direct_forks = direct_forks.map(|fork| {
-        show_fork(
-            &forks,
-            (fork.entry, entry),
-            masked_row(fork.entry, mask),
-            fork.evidence,
-        )
-    });
+    let direct_forks =
+        direct_forks.map(|fork| show_fork(fork, forks.copied(fork.entry, entry), mask));
     let direct_forks = direct_forks.collect();
     let mut notices = notices::of_catalog(&catalog);
-    notices.extend(missing_notices(
+    notices.extend(notices::of_count(
         calls.unreadable.len().max(forks.unreadable),
+        "1 related session cannot be read: calls and copies in it are not known",
+        "related sessions cannot be read: calls and copies in them are not known",
+    ));
+    notices.extend(notices::of_count(
         missing,
+        "1 tool call names a session that is not there",
+        "tool calls name sessions that are not there",
     ));
-    notices.extend(unknown_origin_notice(
-        library,
-        entry,
-        ancestry.sessions.is_empty(),
-    ));
+    if ancestry.sessions.is_empty() {
+        notices.extend(unknown_origin_notice(library, entry));
+    }
     library.check_cancelled()?;
     Ok(Lineage {
         session: masked_row(entry, mask),
@@ -175,63 +173,32 @@ fn masked_row(entry: &Entry, mask: bool) -> Row {
 /// The origins of a fork, the nearest first.
 fn origins<'a>(forks: &mut Forks<'a>, fork: &'a Entry, mask: bool) -> Ancestry<'a, Fork> {
     family::ancestry(fork, |session| {
-        let Some(origin) = forks.origin(session)? else {
-            return Ok(None);
-        };
-        let shown = show_fork(
-            forks,
-            (fork, origin.entry),
-            masked_row(origin.entry, mask),
-            origin.evidence,
-        );
-        Ok(Some((origin.entry, shown)))
+        let origin = forks.origin(session)?;
+        Ok(origin.map(|origin| {
+            let copied_messages = forks.copied(fork, origin.entry);
+            (origin.entry, show_fork(origin, copied_messages, mask))
+        }))
     })
 }
 
-/// Describes the relation of `fork` to its origin `from`. `other` is the row of the session that is shown as the
-/// relative of the other one. If one of the two cannot be read, the number of copied messages is 0, and a notice
-/// reports it.
-fn show_fork(
-    forks: &Forks<'_>,
-    (fork, from): (&Entry, &Entry),
-    other: Row,
-    evidence: Evidence,
-) -> Fork {
+/// Describes a fork or an origin, as a relative of the other session.
+fn show_fork(other: Origin<'_>, copied_messages: usize, mask: bool) -> Fork {
     Fork {
-        session: other,
-        evidence,
-        copied_messages: forks.copied(fork, from).unwrap_or_default(),
+        session: masked_row(other.entry, mask),
+        evidence: other.evidence,
+        copied_messages,
     }
 }
 
-fn missing_notices(unreadable: usize, missing: usize) -> impl Iterator<Item = String> {
-    let unreadable = notices::of_count(
-        unreadable,
-        "1 related session cannot be read: calls and copies in it are not known",
-        "related sessions cannot be read: calls and copies in them are not known",
-    );
-    let missing = notices::of_count(
-        missing,
-        "1 tool call names a session that is not there",
-        "tool calls name sessions that are not there",
-    );
-    unreadable.into_iter().chain(missing)
-}
-
-/// A notice about a session that may be a fork of a session that no source has. `no_origin` is whether no origin was
-/// found.
-fn unknown_origin_notice(library: &Library, entry: &Entry, no_origin: bool) -> Option<String> {
+/// A notice about a session without an origin that may be a fork of a session that no source has.
+fn unknown_origin_notice(library: &Library, entry: &Entry) -> Option<String> {
     let header = &entry.header;
-    let is_searched = header.parent_id.is_none() && ForkProject::from_header(header).is_known();
-    if !(no_origin && is_searched) {
+    if header.parent_id.is_some() || !ForkProject::from_header(header).is_known() {
         return None;
     }
     let facts = library.facts(entry).ok()?;
-    let older = facts
-        .possible_copies
-        .iter()
-        .filter(|copy| !copy.recorded)
-        .count();
+    let copies = facts.possible_copies.iter();
+    let older = copies.filter(|copy| !copy.recorded).count();
     (older > 0).then(|| {
         format!(
             "{older} of its messages are older than the session, and no earlier session has them: \

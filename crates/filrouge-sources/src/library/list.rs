@@ -159,12 +159,9 @@ pub(super) fn last_folder(path: &str) -> Option<&str> {
 /// `request`.
 pub(super) fn select_sessions<'a>(catalog: &'a Catalog, request: &ListRequest) -> Vec<&'a Entry> {
     let filter = Filter::new(request);
+    let entries = catalog.entries.iter();
     let mut matches: Vec<&Entry> = match &request.session_name {
-        None => catalog
-            .entries
-            .iter()
-            .filter(|e| filter.passes(&e.header))
-            .collect(),
+        None => entries.filter(|e| filter.passes(&e.header)).collect(),
         Some(name) => filter.find_by_name(catalog, name),
     };
     matches.sort_unstable_by(|a, b| list_order(&a.header).cmp(&list_order(&b.header)));

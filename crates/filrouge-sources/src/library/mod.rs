@@ -128,11 +128,8 @@ impl Library {
             let listed = self.listed(index, max_age);
             (source.name(), listed.map(|listed| listed.listing))
         };
-        let catalog = || {
-            Arc::new(Catalog::combine(
-                self.sources.iter().enumerate().map(listing),
-            ))
-        };
+        let listings = self.sources.iter().enumerate().map(listing);
+        let catalog = || Arc::new(Catalog::combine(listings));
         match &self.query {
             Some(query) => query.catalog.get_or_init(catalog).clone(),
             None => catalog(),
@@ -165,13 +162,13 @@ impl Library {
     /// [`LibraryError::Unreadable`], or [`LibraryError::NoSession`] when the session was removed meanwhile.
     pub fn conversation(&self, entry: &Entry) -> Result<Arc<Conversation>, LibraryError> {
         let source = self.source(entry)?;
-        if entry.source < self.shared {
-            let fingerprint = source.fingerprint(&entry.header);
-            return self
+        let read = || cache::read_uncached(source, entry);
+        match entry.source < self.shared {
+            true => self
                 .cache
-                .get(entry, fingerprint, || cache::read_uncached(source, entry));
+                .get(entry, source.fingerprint(&entry.header), read),
+            false => read(),
         }
-        cache::read_uncached(source, entry)
     }
 
     /// A session's turns and items, where its source records them.

@@ -17,13 +17,11 @@ pub fn of_catalog(catalog: &Catalog) -> Vec<String> {
     if catalog.truncated {
         notices.push("a source has more sessions than are listed".to_owned());
     }
-    match catalog.shadowed.len() {
-        0 => {}
-        1 => notices.push("1 session is stored twice; the newer storage is read".to_owned()),
-        n => notices.push(format!(
-            "{n} sessions are stored twice; the newer storage is read"
-        )),
-    }
+    notices.extend(of_count(
+        catalog.shadowed.len(),
+        "1 session is stored twice; the newer storage is read",
+        "sessions are stored twice; the newer storage is read",
+    ));
     notices
 }
 

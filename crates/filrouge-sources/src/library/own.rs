@@ -3,7 +3,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Write;
 use std::path::Path;
 
 use super::{Entry, Library, LibraryError};
@@ -50,18 +49,13 @@ pub struct Caller<'a> {
 /// the folder.
 pub fn own_session(library: &Library, caller: &Caller<'_>) -> Result<String, LibraryError> {
     let is_set = |id: &&str| !id.trim().is_empty();
-    if let Some(id) = caller
-        .named
-        .filter(is_set)
-        .or(caller.from_environment.filter(is_set))
-    {
+    let from_environment = caller.from_environment.filter(is_set);
+    if let Some(id) = caller.named.filter(is_set).or(from_environment) {
         return Ok(id.to_owned());
     }
     let Some(folder) = caller.folder else {
-        return Err(unknown_session_error(
-            "the folder of the caller is not known",
-            &[],
-        ));
+        let why = "the folder of the caller is not known";
+        return Err(unknown_session_error(why, &[]));
     };
     let catalog = library.catalog();
     let is_in_folder = |e: &&Entry| ran_in_folder(&e.header, folder);
@@ -78,23 +72,17 @@ pub fn own_session(library: &Library, caller: &Caller<'_>) -> Result<String, Lib
             }
             several => {
                 let several: Vec<_> = several.iter().map(|(_, e)| *e).collect();
-                return Err(unknown_session_error(
-                    "several sessions call this tool now",
-                    &several,
-                ));
+                let why = "several sessions call this tool now";
+                return Err(unknown_session_error(why, &several));
             }
         }
     }
     let active_since = caller.now.map_or(i64::MAX, |now| now - ACTIVE_MS);
-    let active = candidates
-        .iter()
-        .filter(|e| e.header.updated >= active_since);
-    match active.collect::<Vec<_>>().as_slice() {
+    let is_active = |e: &&&Entry| e.header.updated >= active_since;
+    let why = "your own session is unknown";
+    match *candidates.iter().filter(is_active).collect::<Vec<_>>() {
         [only] => Ok(only.header.id.to_string()),
-        _ => Err(unknown_session_error(
-            "your own session is unknown",
-            &candidates,
-        )),
+        _ => Err(unknown_session_error(why, &candidates)),
     }
 }
 
@@ -144,14 +132,11 @@ fn ran_in_folder(header: &Header, folder: &Path) -> bool {
 
 fn unknown_session_error(why: &str, candidates: &[&Entry]) -> LibraryError {
     let mut text = format!("{why}; name it as sessionID, or set FILROUGE_SESSION_ID");
-    for (index, entry) in candidates.iter().take(NAMED_MAX).enumerate() {
-        let separator = if index == 0 {
-            ". Sessions of this folder, the last changed first: "
-        } else {
-            ", "
-        };
-        // Only ids: titles are untrusted text.
-        let _ = write!(text, "{separator}{}", entry.header.id);
+    if !candidates.is_empty() {
+        text.push_str(". Sessions of this folder, the last changed first: ");
     }
+    // Only ids: titles are untrusted text.
+    let ids = candidates.iter().map(|entry| &*entry.header.id);
+    text.push_str(&ids.take(NAMED_MAX).collect::<Vec<_>>().join(", "));
     LibraryError::Invalid(text)
 }

@@ -132,7 +132,7 @@ pub fn session_with_mask(
     let mut total = Count::default();
     tree.iter().take(1).for_each(|session| own.add(session));
     tree.iter().for_each(|session| total.add(session));
-    let own = own.all().masked(mask);
+    let own = own.all.sums().masked(mask);
     let (changes, changes_from) = count::changes(&entry.header, &facts);
     Ok(SessionStats {
         session: Row::from_header(&entry.header).masked(mask),
@@ -151,8 +151,8 @@ pub fn session_with_mask(
         message_count: own.message_count,
         part_count: own.part_count,
         own,
-        with_descendants: total.all().masked(mask),
-        without_copied: total.without_copied().masked(mask),
+        with_descendants: total.all.sums().masked(mask),
+        without_copied: total.originals.sums().masked(mask),
         token_rules: token_rules(tree.iter()),
         notices,
     })

@@ -28,6 +28,15 @@ pub struct ModelUse {
     pub cost: f64,
 }
 
+impl ModelUse {
+    /// Adds `more`.
+    pub(super) fn add(&mut self, more: &Self) {
+        self.messages += more.messages;
+        self.tokens.add(&more.tokens);
+        self.cost += more.cost;
+    }
+}
+
 /// Sums over messages, each counted once.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

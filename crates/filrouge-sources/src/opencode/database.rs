@@ -25,9 +25,9 @@ use filrouge_sqlite::foreign::{
 
 use super::gathered::GatheredMessages;
 use super::layout::add_diff;
-use super::row_place::{ReportPath, duplicate_row, read_error, report_damage, source_error};
+use super::row_place::{duplicate_row, read_error, report_damage, row_path, source_error};
 use super::row_sums::{self, RowSum};
-use super::session_rows::{self, SESSION, SESSION_V2, SQLITE, Schema, SessionRow};
+use super::session_rows::{self, SESSION, SESSION_V2, SQLITE, Schema};
 use super::storage::{MessageText, SessionText, Storage};
 use super::{session, session_message, sqlite};
 use crate::files::{Files, Folder};
@@ -57,10 +57,6 @@ impl Database {
             listed: Mutex::default(),
             schema: Mutex::default(),
         }
-    }
-
-    fn report_path(&self) -> ReportPath<'_> {
-        ReportPath(&self.path)
     }
 
     /// The tables in the reader's snapshot; read again only after a commit by another connection.
@@ -115,8 +111,8 @@ impl Database {
             all.skipped.push(Skipped::new(&self.path, reason, why));
         }
         for table in TABLES {
-            let mut newer = Listing::default();
-            let rows = self.rows(reader, &schema, table, None, &mut newer.skipped)?;
+            let (mut newer, place) = (Listing::default(), (table, &*self.path));
+            let rows = session_rows::read(reader, &schema, place, None, &mut newer.skipped)?;
             let mut ids = HashSet::new();
             for mut row in rows {
                 session_rows::add_missing_agent(reader, &schema, &mut row)?;
@@ -139,63 +135,26 @@ impl Database {
         Ok(all.sorted())
     }
 
-    /// The rows of a table of sessions, or only the rows of the session `id` if it is given.
-    fn rows(
-        &self,
-        reader: &Reader<'_>,
-        schema: &Schema,
-        table: &str,
-        id: Option<&str>,
-        skipped: &mut Vec<Skipped>,
-    ) -> Result<Vec<SessionRow>, ForeignError> {
-        match schema.has(table) {
-            true => session_rows::read(reader, schema, (table, &*self.path), id, skipped),
-            false => Ok(Vec::new()),
-        }
-    }
-
-    /// Reads the current row of one session, from the newer table if both have it.
-    fn read_session(&self, id: &str) -> Result<SessionText, ReadError> {
-        let read = self.foreign.read(|reader| {
-            let (schema, mut reports) = (self.schema(reader)?, Vec::new());
-            for table in TABLES {
-                for mut row in self.rows(reader, &schema, table, Some(id), &mut reports)? {
-                    session_rows::add_missing_agent(reader, &schema, &mut row)?;
-                    match session::header(&row.session) {
-                        Ok(_) => return Ok(Ok(row.session)),
-                        Err(why) => reports.push(why),
-                    }
-                }
-            }
-            Ok(Err(reports))
-        });
-        let session = read.map_err(read_error)?;
-        session.map_err(|reports| match reports.into_iter().next() {
-            Some(why) => why.into(),
-            None => ReadError::Gone,
-        })
-    }
-
     /// The messages of a session, from one snapshot.
     fn gather_messages(&self, session: &SessionText) -> Result<GatheredMessages, ForeignError> {
-        let (id, place) = (&*session.id, self.report_path());
+        let (id, database) = (&*session.id, &*self.path);
         self.foreign.read(|reader| {
             let (schema, mut gathered) = (self.schema(reader)?, GatheredMessages::default());
             let is_newest = session.generation == SESSION_V2;
             let table = if is_newest { SESSION_V2 } else { SESSION };
-            let rows = self.rows(reader, &schema, table, Some(id), &mut Vec::new())?;
+            let place = (table, database);
+            let rows = session_rows::read(reader, &schema, place, Some(id), &mut Vec::new())?;
             let Some(row) = rows.first() else {
                 return Ok(gathered);
             };
+            // Copies in a fork have the creation times of the originals, so they are older than the fork.
+            let is_fork = is_newest && row.session.fork_of.is_some();
+            gathered.copied_before = is_fork.then_some(row.created);
             if row.in_message && !(is_newest && row.in_session_message) {
-                sqlite::read(reader, &schema, place, id, &mut gathered)?;
+                sqlite::read(reader, &schema, database, id, &mut gathered)?;
             }
             if row.in_session_message {
-                session_message::read(reader, &schema, place, id, &mut gathered)?;
-            }
-            if is_newest && row.session.fork_of.is_some() {
-                // Copies in a fork have the creation times of the originals, so they are older than the fork.
-                gathered.mark_copies(row.created);
+                session_message::read(reader, &schema, database, id, &mut gathered)?;
             }
             Ok(gathered)
         })
@@ -225,8 +184,27 @@ impl Storage for Database {
         self.listing().map_err(source_error)
     }
 
+    /// Reads the current row of one session, from the newer table if both have it.
     fn session(&self, id: &str) -> Result<SessionText, ReadError> {
-        self.read_session(id)
+        let read = self.foreign.read(|reader| {
+            let (schema, mut reports) = (self.schema(reader)?, Vec::new());
+            for table in TABLES {
+                let place = (table, &*self.path);
+                for mut row in session_rows::read(reader, &schema, place, Some(id), &mut reports)? {
+                    session_rows::add_missing_agent(reader, &schema, &mut row)?;
+                    match session::header(&row.session) {
+                        Ok(_) => return Ok(Ok(row.session)),
+                        Err(why) => reports.push(why),
+                    }
+                }
+            }
+            Ok(Err(reports))
+        });
+        let session = read.map_err(read_error)?;
+        session.map_err(|reports| match reports.into_iter().next() {
+            Some(why) => why.into(),
+            None => ReadError::Gone,
+        })
     }
 
     fn messages(
@@ -234,27 +212,27 @@ impl Storage for Database {
         session: &SessionText,
         skipped: &mut Vec<Skipped>,
     ) -> Result<Vec<MessageText>, ReadError> {
-        let (messages, mut left_out) = self.gather_messages(session).map_err(read_error)?.finish();
-        skipped.append(&mut left_out);
-        Ok(messages)
+        let mut gathered = self.gather_messages(session).map_err(read_error)?;
+        skipped.append(&mut gathered.skipped);
+        Ok(gathered.messages)
     }
 
     fn place(&self, session: &SessionText, message: &str, part: Option<&str>) -> PathBuf {
-        match part {
+        let (table, id) = match part {
             // In `session_message`, parts have no rows of their own.
-            _ if session.generation != SQLITE => {
-                self.report_path().row_path("session_message", message)
-            }
-            None => self.report_path().row_path("message", message),
-            Some(part) => self.report_path().row_path("part", part),
-        }
+            _ if session.generation != SQLITE => ("session_message", message),
+            None => ("message", message),
+            Some(part) => ("part", part),
+        };
+        row_path(&self.path, table, id)
     }
 
     fn add_extras(&self, session: &SessionText, metadata: &mut Writer, skipped: &mut Vec<Skipped>) {
+        let place = row_path(&self.path, "todo", &session.id);
         let read = self
             .foreign
             .read(|reader| match self.schema(reader)?.has("todo") {
-                true => read_todo(reader, self.report_path(), &session.id),
+                true => read_todo(reader, &place, &session.id),
                 false => Ok((None, Vec::new())),
             });
         match read {
@@ -263,8 +241,8 @@ impl Storage for Database {
                 skipped.append(&mut left_out);
             }
             Err(why) => {
-                let path = self.report_path().row_path("todo", &session.id);
-                skipped.push(Skipped::new(&path, SkipReason::Unreadable, why.to_string()));
+                let reason = SkipReason::Unreadable;
+                skipped.push(Skipped::new(&place, reason, why.to_string()));
             }
         }
         if let Err(why) = self.add_session_diff(&session.id, metadata) {
@@ -275,7 +253,7 @@ impl Storage for Database {
     fn add_orphans(&self, skipped: &mut Vec<Skipped>) -> Result<(), SourceError> {
         let read = self.foreign.read(|reader| {
             let (schema, mut reports) = (self.schema(reader)?, Vec::new());
-            sqlite::find_orphans(reader, &schema, self.report_path(), &mut reports)?;
+            sqlite::find_orphans(reader, &schema, &self.path, &mut reports)?;
             Ok(reports)
         });
         skipped.append(&mut read.map_err(source_error)?);
@@ -293,7 +271,7 @@ fn fingerprint(session: &SessionText, rows: Option<RowSum>) -> Fingerprint {
 /// A session's to-do list as JSON, in the form that the file storage has.
 fn read_todo(
     reader: &Reader<'_>,
-    place: ReportPath<'_>,
+    place: &Path,
     session: &str,
 ) -> Result<(Option<String>, Vec<Skipped>), ForeignError> {
     let mut entries = Vec::new();
@@ -307,7 +285,7 @@ fn read_todo(
         entries.push(entry.finish());
         ControlFlow::Continue(())
     });
-    report_damage(result, &place.row_path("todo", session), &mut skipped)?;
+    report_damage(result, place, &mut skipped)?;
     let list = (!entries.is_empty()).then(|| format!("[{}]", entries.join(",")));
     Ok((list, skipped))
 }

@@ -9,8 +9,8 @@ use crate::Skipped;
 #[derive(Default)]
 pub(super) struct GatheredMessages {
     pub(super) messages: Vec<MessageText>,
-    /// The creation times of the messages, in the same order.
-    creation_times: Vec<i64>,
+    /// Messages created before this time are copies; `None` if the session cannot contain copies.
+    pub(super) copied_before: Option<i64>,
     ids: HashSet<Box<str>>,
     pub(super) skipped: Vec<Skipped>,
     /// The time span of the session's rows in table `message`: the earliest creation and the latest change. `None`
@@ -24,22 +24,16 @@ impl GatheredMessages {
         self.ids.contains(id)
     }
 
-    /// Adds a message. The caller has checked that its id is new.
-    pub(super) fn add(&mut self, message: MessageText, created: i64) {
-        self.ids.insert(message.id.clone());
-        self.messages.push(message);
-        self.creation_times.push(created);
-    }
-
-    /// Marks messages that are older than their session as copies.
-    pub(super) fn mark_copies(&mut self, session_created: i64) {
-        for (message, created) in self.messages.iter_mut().zip(&self.creation_times) {
-            message.copied = *created < session_created;
+    /// Adds a message that was created at the time `created`, or the report of one that cannot be used. The caller has
+    /// checked that the message's id is new.
+    pub(super) fn add(&mut self, message: Result<MessageText, Skipped>, created: i64) {
+        match message {
+            Ok(mut message) => {
+                message.copied = self.copied_before.is_some_and(|before| created < before);
+                self.ids.insert(message.id.clone());
+                self.messages.push(message);
+            }
+            Err(why) => self.skipped.push(why),
         }
-    }
-
-    /// Returns the messages, and what was left out.
-    pub(super) fn finish(self) -> (Vec<MessageText>, Vec<Skipped>) {
-        (self.messages, self.skipped)
     }
 }

@@ -18,9 +18,7 @@
 //!
 //! `session_share` and `session/share` contain secrets and are never opened.
 
-use std::borrow::Borrow;
 use std::collections::HashSet;
-use std::hash::Hash;
 use std::path::{Path, PathBuf};
 
 use super::storage::Project;
@@ -86,10 +84,7 @@ impl Layout {
     pub(super) fn message_roots(&self, folders: &[&str]) -> Vec<PathBuf> {
         match self.form {
             TreeForm::Storage => vec![self.message_root("")],
-            TreeForm::Projects { .. } => folders
-                .iter()
-                .map(|folder| self.message_root(folder))
-                .collect(),
+            TreeForm::Projects { .. } => folders.iter().map(|f| self.message_root(f)).collect(),
         }
     }
 
@@ -163,27 +158,22 @@ impl Layout {
             // All sessions keep the parts of their messages in one folder.
             let root = self.message_root("");
             let owners = owners(&root).into_iter();
-            let messages = owners.flat_map(|name| ids(&root.join(name))).collect();
-            report_orphan_folders::<String>(
-                &self.files,
-                Path::new("part"),
-                &messages,
-                reason,
-                skipped,
-            );
+            let messages: HashSet<_> = owners.flat_map(|name| ids(&root.join(name))).collect();
+            let (dir, is_known) = (Path::new("part"), |name: &str| messages.contains(name));
+            report_orphan_folders(&self.files, dir, is_known, reason, skipped);
             return;
         }
         for folder in self.folders(&mut Vec::new()) {
-            let (root, dir) = (
-                self.message_root(&folder),
-                session_root(&folder).join("part"),
-            );
-            let owners: HashSet<String> = owners(&root).into_iter().collect();
-            for session in report_orphan_folders(&self.files, &dir, &owners, reason, skipped) {
+            let root = self.message_root(&folder);
+            let dir = session_root(&folder).join("part");
+            let owners: HashSet<_> = owners(&root).into_iter().collect();
+            let is_known = |name: &str| owners.contains(name);
+            for session in report_orphan_folders(&self.files, &dir, is_known, reason, skipped) {
                 if owners.contains(&session) {
-                    let messages = ids(&root.join(&session)).into_iter().collect();
+                    let messages: HashSet<_> = ids(&root.join(&session)).into_iter().collect();
+                    let is_known = |name: &str| messages.contains(name);
                     let dir = dir.join(&session);
-                    report_orphan_folders::<String>(&self.files, &dir, &messages, reason, skipped);
+                    report_orphan_folders(&self.files, &dir, is_known, reason, skipped);
                 }
             }
         }
@@ -203,35 +193,30 @@ pub(super) fn add_diff(folder: &Folder, session: &str, out: &mut Writer) -> Resu
         Some(bytes) if bytes >= DIFF_BYTES_MAX => out.raw("session_diff_bytes", &bytes.to_string()),
         Some(_) => {
             let text = folder.text(session)?;
-            let value =
-                check_value(&text).map_err(|why| refusal_report(&folder.file(session), why))?;
-            out.raw("session_diff", value);
+            let report = |why| refusal_report(&folder.file(session), why);
+            out.raw("session_diff", check_value(&text).map_err(report)?);
         }
     }
     Ok(())
 }
 
-/// Reports the folders in `dir` whose name is not in `owners`, and returns the names of all folders. A folder is named
-/// after its owner: the session or message whose files are in it. Problems with the folder of a known owner are not
-/// reported here, but when its session is read.
-pub(super) fn report_orphan_folders<Id: Borrow<str> + Eq + Hash>(
+/// Reports the folders in `dir` for whose name `is_known` returns false, and returns the names of all folders. A folder
+/// is named after its owner: the session or message whose files are in it. Problems with the folder of a known owner
+/// are not reported here, but when its session is read.
+pub(super) fn report_orphan_folders(
     files: &Files,
     dir: &Path,
-    owners: &HashSet<Id>,
+    is_known: impl Fn(&str) -> bool,
     reason: SkipReason,
     skipped: &mut Vec<Skipped>,
 ) -> Vec<String> {
     let mut reports = Vec::new();
     let folders = files.folders(dir, &mut reports);
-    let owner = |s: &Skipped| {
-        let name = s.path.file_name().and_then(|n| n.to_str());
-        name.map(str::to_owned)
-    };
-    reports.retain(|s| owner(s).is_none_or(|name| !owners.contains(&*name)));
-    for folder in folders
-        .iter()
-        .filter(|folder| !owners.contains(folder.as_str()))
-    {
+    reports.retain(|report| {
+        let owner = report.path.file_name().and_then(|name| name.to_str());
+        owner.is_none_or(|name| !is_known(name))
+    });
+    for folder in folders.iter().filter(|folder| !is_known(folder)) {
         let count = files.ids(&dir.join(folder), &mut Vec::new()).len();
         let detail = format!("{count} files whose owner has no file");
         let path = files.root.join(dir).join(folder);

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::neutral_message::{self, token_rule};
-use super::neutral_part::{self, PartIds, StartedCompaction};
+use super::neutral_part::{self, StartedCompaction};
 use super::order;
 use super::storage::{MessageText, SessionText, Storage};
 use crate::object::{Object, refusal_report};
@@ -61,15 +61,11 @@ struct Reader<'a> {
 impl Reader<'_> {
     /// The messages in order of time.
     fn read_messages(&mut self, texts: &[MessageText]) -> Vec<ReadMessage> {
-        let mut read: Vec<ReadMessage> = Vec::with_capacity(texts.len());
-        for text in texts {
-            read.extend(self.read_message(text));
-        }
+        let read = texts.iter().filter_map(|text| self.read_message(text));
+        let mut read: Vec<ReadMessage> = read.collect();
         read.sort_by(|a, b| {
-            let key = |r: &ReadMessage| (r.message.created, r.message.seq);
-            key(a)
-                .cmp(&key(b))
-                .then_with(|| a.message.id.cmp(&b.message.id))
+            let (a, b) = (&a.message, &b.message);
+            (a.created, a.seq, &a.id).cmp(&(b.created, b.seq, &b.id))
         });
         read
     }
@@ -88,12 +84,7 @@ impl Reader<'_> {
         let mut compaction = None;
         let mut steps: Option<Tokens> = None;
         for part in &text.parts {
-            let owner = PartIds {
-                session: &self.session.id,
-                message: &text.id,
-                part: &part.id,
-            };
-            let read = neutral_part::read(&owner, &part.text).and_then(|read| {
+            let read = neutral_part::read(&self.session.id, &text.id, part).and_then(|read| {
                 let duplicate = || {
                     let detail = format!("{} was read from another message", part.id);
                     (SkipReason::DuplicateId, detail)

@@ -30,10 +30,10 @@ pub(super) fn read(session: &str, text: &MessageText, rule: TokenRule) -> Result
     check_own_id(&object, "sessionID", session)?;
     let time = required_object(&object, "time")?;
     let created = time.millis("created");
-    let role = object.text("role").and_then(|word| Role::named(&word));
-    let role = role.ok_or_else(|| missing_field("role"))?;
+    let role = object.text("role").and_then(|word| word.parse().ok());
+    let role: Role = role.ok_or_else(|| missing_field("role"))?;
     let text_of = |key| object.text(key).map(Into::into);
-    let nested_model = || model(&object.object("model").ok()??);
+    let nested_model = || model(&object.field("model").object()?);
     Ok(Message {
         id: text.id.clone(),
         role,
@@ -55,14 +55,10 @@ pub(super) fn read(session: &str, text: &MessageText, rule: TokenRule) -> Result
 
 /// The token counts, converted so that each token is counted once.
 pub(super) fn tokens(object: &Object<'_>, rule: TokenRule) -> Option<Tokens> {
-    let raw = object.object("tokens").ok()??;
-    Some(convert_tokens(&raw, rule))
-}
-
-fn convert_tokens(raw: &Object<'_>, rule: TokenRule) -> Tokens {
-    let cache = raw.object("cache").ok().flatten();
+    let raw = object.field("tokens").object()?;
+    let cache = raw.field("cache").object().unwrap_or_default();
     let count = |key| raw.count(key).unwrap_or(0);
-    let cached = |key| cache.as_ref().and_then(|c| c.count(key)).unwrap_or(0);
+    let cached = |key| cache.count(key).unwrap_or(0);
     let mut tokens = Tokens {
         input: count("input"),
         output: count("output"),
@@ -79,7 +75,7 @@ fn convert_tokens(raw: &Object<'_>, rule: TokenRule) -> Tokens {
         }
         _ => {}
     }
-    tokens
+    Some(tokens)
 }
 
 /// The model of an object, as `provider/model` where both are recorded.
@@ -113,10 +109,9 @@ pub(super) const UNNAMED: &str = "\"UnknownError\"";
 /// Reads the error of a message.
 pub(super) fn error<'a>(object: &Object<'a>) -> ErrorFields<'a> {
     let mut error = ErrorFields::default();
-    let Ok(Some(outer)) = object.object("error") else {
-        error
-            .other_fields
-            .optional_raw("value", object.get("error"));
+    let Some(outer) = object.field("error").object() else {
+        let fields = &mut error.other_fields;
+        fields.optional_raw("value", object.get("error"));
         return error;
     };
     error.name = outer.token("name");
@@ -125,9 +120,8 @@ pub(super) fn error<'a>(object: &Object<'a>) -> ErrorFields<'a> {
         error.message = data.token("message");
         error.retryable = data.is_true("isRetryable");
         let message_key = error.message.map_or("", |_| "message");
-        error
-            .other_fields
-            .nested("data", data.without(&["isRetryable", message_key]));
+        let rest = data.without(&["isRetryable", message_key]);
+        error.other_fields.nested("data", rest);
     } else {
         error.other_fields.optional_raw("data", outer.get("data"));
     }

@@ -2,16 +2,10 @@
 
 use super::neutral_message::tokens;
 use super::session::{check_own_id, missing_field};
+use super::storage::PartText;
 use crate::object::{Object, Refusal, check_depth};
 use crate::raw::Raw;
 use crate::{Changes, Part, PartKind, TokenRule, Tokens, Tool, ToolStatus};
-
-/// The ids of a part and of its session and message, as its path or its columns contain them.
-pub(super) struct PartIds<'a> {
-    pub(super) session: &'a str,
-    pub(super) message: &'a str,
-    pub(super) part: &'a str,
-}
 
 /// A compaction that starts with a part.
 pub(super) struct StartedCompaction {
@@ -30,23 +24,18 @@ pub(super) struct ReadPart {
     pub(super) step: Option<Tokens>,
 }
 
-/// Reads a part. A part in which a field that its kind requires is missing or has another type becomes
-/// [`PartKind::Other`], with its original JSON.
-pub(super) fn read(expected: &PartIds<'_>, text: &str) -> Result<ReadPart, Refusal> {
-    let object = Object::parse(text)?;
-    check_depth(text)?;
-    check_own_id(&object, "id", expected.part)?;
-    check_own_id(&object, "messageID", expected.message)?;
-    check_own_id(&object, "sessionID", expected.session)?;
-    let kind: Box<str> = object
-        .text("type")
-        .ok_or_else(|| missing_field("type"))?
-        .into();
-    let state = object.object("state")?;
-    let state_time = state
-        .as_ref()
-        .map_or(Ok(None), |state| state.object("time"));
-    let time = state_time?.or(object.object("time")?).unwrap_or_default();
+/// Reads a part of the message `message` in the session `session`. A part in which a field that its kind requires is
+/// missing or has another type becomes [`PartKind::Other`], with its original JSON.
+pub(super) fn read(session: &str, message: &str, part: &PartText) -> Result<ReadPart, Refusal> {
+    let object = Object::parse(&part.text)?;
+    check_depth(&part.text)?;
+    check_own_id(&object, "id", &part.id)?;
+    check_own_id(&object, "messageID", message)?;
+    check_own_id(&object, "sessionID", session)?;
+    let kind = object.text("type").ok_or_else(|| missing_field("type"))?;
+    let state = object.object("state")?.unwrap_or_default();
+    let state_time = state.object("time")?;
+    let time = state_time.or(object.object("time")?).unwrap_or_default();
     let compaction = (&*kind == "compaction").then(|| StartedCompaction {
         automatic: object.is_true("auto"),
         finished: object.token("summary").is_some(),
@@ -54,17 +43,17 @@ pub(super) fn read(expected: &PartIds<'_>, text: &str) -> Result<ReadPart, Refus
     });
     let ends_step = &*kind == "step-finish";
     let step = ends_step.then(|| tokens(&object, TokenRule::OpencodeInputHoldsCache));
-    let neutral = neutral_kind(&kind, &object, state.as_ref());
+    let neutral = neutral_kind(&kind, &object, &state);
     Ok(ReadPart {
         part: Part {
-            id: expected.part.into(),
+            id: part.id.clone(),
             seq: None,
             // A part of type `retry` has only `created`.
             start: time.millis("start").or_else(|| time.millis("created")),
             end: time.millis("end"),
             kind: neutral.unwrap_or_else(|| PartKind::Other {
-                name: kind,
-                json: text.trim().into(),
+                name: kind.into(),
+                json: part.text.trim().into(),
             }),
         },
         compaction,
@@ -81,7 +70,7 @@ fn optional_text(object: &Object<'_>, key: &str) -> Option<Option<Box<str>>> {
 }
 
 /// Converts a part of a kind with a neutral form; `None` for other kinds, or when a required field is missing.
-fn neutral_kind(kind: &str, object: &Object<'_>, state: Option<&Object<'_>>) -> Option<PartKind> {
+fn neutral_kind(kind: &str, object: &Object<'_>, state: &Object<'_>) -> Option<PartKind> {
     match kind {
         "text" => Some(PartKind::Text {
             text: object.text("text")?.into(),
@@ -93,7 +82,7 @@ fn neutral_kind(kind: &str, object: &Object<'_>, state: Option<&Object<'_>>) -> 
                 .or_else(|| object.text("reasoning"))?
                 .into(),
         }),
-        "tool" => read_tool(object, state?).map(|tool| PartKind::Tool(Box::new(tool))),
+        "tool" => read_tool(object, state).map(|tool| PartKind::Tool(Box::new(tool))),
         "file" => Some(PartKind::File {
             mime: optional_text(object, "mime")?,
             name: optional_text(object, "filename")?,

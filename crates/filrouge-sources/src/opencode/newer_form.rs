@@ -19,11 +19,10 @@ use crate::raw::Raw;
 use super::neutral_message::UNNAMED;
 use super::newer_piece::{convert_file, convert_span};
 use super::newer_tool;
-use super::storage::PartText;
+use super::storage::{MessageText, PartText};
 
-/// Fields that only the model's provider can read.
-pub(super) const PROVIDER_FIELDS: [&str; 4] =
-    ["native", "providerState", "providerMetadata", "state"];
+/// Fields that only the model's provider can read; where a piece has no state of its own, `state` is another one.
+pub(super) const PROVIDER_FIELDS: [&str; 3] = ["native", "providerState", "providerMetadata"];
 
 /// A row of `session_message`.
 #[derive(Clone, Copy)]
@@ -37,12 +36,6 @@ pub(super) struct NewerRow<'a> {
     pub(super) data: &'a str,
 }
 
-/// The result of converting a row: the message as JSON, and its parts.
-pub(super) struct ConvertedRow {
-    pub(super) text: String,
-    pub(super) parts: Vec<PartText>,
-}
-
 /// A message that is being built.
 struct Draft<'a> {
     row: NewerRow<'a>,
@@ -54,7 +47,7 @@ struct Draft<'a> {
 ///
 /// # Errors
 /// When `data` is not a JSON object.
-pub(super) fn convert_row(row: NewerRow<'_>) -> Result<ConvertedRow, Refusal> {
+pub(super) fn convert_row(row: NewerRow<'_>) -> Result<MessageText, Refusal> {
     let object = Object::parse(row.data)?;
     let mut draft = Draft {
         row,
@@ -70,16 +63,14 @@ pub(super) fn convert_row(row: NewerRow<'_>) -> Result<ConvertedRow, Refusal> {
         "compaction" => draft.add_compaction(&object),
         _ => draft.add_other(&object),
     };
-    let converted = [converted, &["time"], &PROVIDER_FIELDS].concat();
+    let converted = [converted, &["time", "state"], &PROVIDER_FIELDS].concat();
     let mut unconverted = object.without(&converted);
     if !matches!(row.kind, "user" | "assistant") {
         unconverted.text("type", row.kind);
     }
     draft.message.nested("metadata", unconverted);
-    Ok(ConvertedRow {
-        text: draft.message.finish(),
-        parts: draft.parts,
-    })
+    let text = draft.message.finish();
+    Ok(MessageText::new(row.id, text, draft.parts))
 }
 
 impl Draft<'_> {
@@ -136,15 +127,12 @@ impl Draft<'_> {
 
     fn add_assistant(&mut self, object: &Object<'_>) -> &'static [&'static str] {
         self.begin_message("assistant", object);
-        let model = object.object("model").ok().flatten();
+        let model = object.field("model").object().unwrap_or_default();
         for (key, raw) in [
             ("agent", object.token("agent")),
-            ("modelID", model.as_ref().and_then(|m| m.token("id"))),
-            (
-                "providerID",
-                model.as_ref().and_then(|m| m.token("providerID")),
-            ),
-            ("variant", model.as_ref().and_then(|m| m.token("variant"))),
+            ("modelID", model.token("id")),
+            ("providerID", model.token("providerID")),
+            ("variant", model.token("variant")),
             ("finish", object.token("finish")),
             ("cost", object.get("cost")),
             ("tokens", object.get("tokens")),
@@ -190,10 +178,7 @@ impl Draft<'_> {
     fn add_compaction(&mut self, object: &Object<'_>) -> &'static [&'static str] {
         self.begin_message("user", object);
         self.message.copy(object, &["agent", "cost", "tokens"]);
-        let ended = match object.text("status").as_deref() {
-            None => true,
-            Some(status) => status == "completed",
-        };
+        let ended = object.text("status").is_none_or(|s| s == "completed");
         let mut part = Writer::part("compaction");
         let auto = object.token("reason") == Some("\"auto\"");
         part.raw("auto", if auto { "true" } else { "false" });
@@ -213,13 +198,8 @@ impl Draft<'_> {
         self.begin_message("system", object);
         self.message.optional_raw("agent", object.token("agent"));
         let mut part = Writer::part(self.row.kind);
-        part.append(object.without(&[
-            "type",
-            "time",
-            "native",
-            "providerState",
-            "providerMetadata",
-        ]));
+        let excluded = [&["type", "time"][..], &PROVIDER_FIELDS].concat();
+        part.append(object.without(&excluded));
         self.add_part(part.finish());
         &["agent", "model", "location", "outcome"]
     }
@@ -263,10 +243,9 @@ fn content_part(object: &Object<'_>, raw: Raw<'_>) -> String {
 fn plain_part(object: &Object<'_>, kind: &str) -> String {
     let mut part = Writer::part(kind);
     part.raw("text", object.get("text").unwrap_or("\"\""));
-    if let Ok(Some(time)) = object.object("time") {
-        part.nested("time", convert_span(&time));
-    }
-    let converted = [&["type", "text", "time"][..], &PROVIDER_FIELDS].concat();
+    let time = object.field("time").object().unwrap_or_default();
+    part.nested("time", convert_span(&time));
+    let converted = [&["type", "text", "time", "state"][..], &PROVIDER_FIELDS].concat();
     part.nested("metadata", object.without(&converted));
     part.finish()
 }
@@ -274,15 +253,8 @@ fn plain_part(object: &Object<'_>, kind: &str) -> String {
 /// The original fields of a piece of content that has no equivalent, without those in `converted`. Its id is stored as
 /// `originalID`, because the part gets another id.
 fn unconverted_fields(object: &Object<'_>, converted: &[&str]) -> Writer {
-    let ids = [
-        "id",
-        "messageID",
-        "sessionID",
-        "native",
-        "providerState",
-        "providerMetadata",
-    ];
-    let converted: Vec<&str> = ids.iter().chain(converted).copied().collect();
+    let ids = ["id", "messageID", "sessionID"];
+    let converted = [&ids[..], &PROVIDER_FIELDS, converted].concat();
     let mut out = object.without(&converted);
     out.optional_raw("originalID", object.token("id"));
     out

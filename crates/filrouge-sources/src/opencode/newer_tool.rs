@@ -3,6 +3,7 @@
 use crate::object::{Object, Refusal, Writer};
 use crate::raw::Raw;
 
+use super::newer_form::PROVIDER_FIELDS;
 use super::newer_piece::{convert_file, convert_span, convert_times};
 use super::session::{missing_field, required_object};
 
@@ -29,30 +30,23 @@ pub(super) fn convert_tool(object: &Object<'_>) -> Result<Writer, Refusal> {
     let mut part = Writer::part("tool");
     part.raw("callID", required("id")?);
     part.raw("tool", required("name")?);
-    let time = object.object("time")?;
-    part.nested("state", convert_state(&state, time.as_ref()));
+    let time = object.object("time")?.unwrap_or_default();
+    part.nested("state", convert_state(&state, &time));
     let converted = [
-        "type",
-        "id",
-        "name",
-        "state",
-        "time",
-        "native",
-        "providerState",
-        "providerMetadata",
-    ];
+        &["type", "id", "name", "state", "time"][..],
+        &PROVIDER_FIELDS,
+    ]
+    .concat();
     part.nested("metadata", object.without(&converted));
     Ok(part)
 }
 
 /// Converts the state of a tool call; `time` contains the times of the call.
-fn convert_state(state: &Object<'_>, time: Option<&Object<'_>>) -> Writer {
-    let status = match state.text("status").as_deref() {
-        None | Some("streaming") => "pending".to_owned(),
-        Some(status) => status.to_owned(),
-    };
+fn convert_state(state: &Object<'_>, time: &Object<'_>) -> Writer {
+    let status = state.text("status").filter(|s| s != "streaming");
+    let status = status.as_deref().unwrap_or("pending");
     let mut out = Writer::default();
-    out.text("status", &status);
+    out.text("status", status);
     add_input(&mut out, state);
     let content = state.field("content").list().unwrap_or_default();
     let content: Vec<Object<'_>> = content.into_iter().filter_map(Raw::object).collect();
@@ -63,14 +57,12 @@ fn convert_state(state: &Object<'_>, time: Option<&Object<'_>>) -> Writer {
     if let Some(raw) = state.get("metadata").or_else(|| state.get("structured")) {
         out.raw("metadata", &add_session_id(raw));
     }
-    if let Some(time) = time {
-        let names: [(&str, &[&str]); 3] = [
-            ("start", &["ran", "created"]),
-            ("end", &["completed"]),
-            ("compacted", &["pruned", "compacted"]),
-        ];
-        out.nested("time", convert_times(time, &names));
-    }
+    let names: [(&str, &[&str]); 3] = [
+        ("start", &["ran", "created"]),
+        ("end", &["completed"]),
+        ("compacted", &["pruned", "compacted"]),
+    ];
+    out.nested("time", convert_times(time, &names));
     add_attachments(&mut out, state, &content);
     out.append(state.without(&CONVERTED));
     out
@@ -156,9 +148,9 @@ fn add_session_id(raw: &str) -> String {
 /// Converts a command that the user ran. Early versions write all fields at the top level; later ones write the command
 /// under `shell` and the output under `output`. A command without an id gets the id of its row, `row`, as the call id.
 pub(super) fn convert_shell(row: &str, object: &Object<'_>) -> Result<Writer, Refusal> {
-    let shell = object.object("shell")?;
-    let shell_output = object.object("output")?;
-    let find = |key: &str| object.get(key).or_else(|| shell.as_ref()?.get(key));
+    let shell = object.object("shell")?.unwrap_or_default();
+    let shell_output = object.object("output")?.unwrap_or_default();
+    let find = |key: &str| object.get(key).or_else(|| shell.get(key));
     let id = ["callID", "shellID", "id"].iter().find_map(|key| find(key));
     let mut part = Writer::part("tool");
     match id.filter(|raw| raw.starts_with('"')) {
@@ -166,38 +158,28 @@ pub(super) fn convert_shell(row: &str, object: &Object<'_>) -> Result<Writer, Re
         None => part.text("callID", row),
     }
     part.text("tool", "bash");
-    let time = object.object("time")?;
-    let ended = time
-        .as_ref()
-        .is_some_and(|time| time.get("completed").is_some());
+    let time = object.object("time")?.unwrap_or_default();
     let running = match find("status") {
         Some(status) => status == "\"running\"",
-        None => !ended,
+        None => !time.has("completed"),
     };
     let mut input = Writer::default();
     input.raw("command", find("command").unwrap_or("\"\""));
     let mut state = Writer::default();
     state.text("status", if running { "running" } else { "completed" });
     state.nested("input", input);
-    let text = shell_output
-        .as_ref()
-        .and_then(|o| o.token("output").or_else(|| o.token("text")));
+    let text = shell_output.token("output").or(shell_output.token("text"));
     let output = object.token("output").or(text);
     state.optional_raw("output", output.or((!running).then_some("\"\"")));
     let mut metadata = Writer::default();
     for key in ["exit", "status"] {
         metadata.optional_raw(key, find(key));
     }
-    if shell_output
-        .as_ref()
-        .is_some_and(|o| o.is_true("truncated"))
-    {
+    if shell_output.is_true("truncated") {
         metadata.raw("truncated", "true");
     }
     state.nested("metadata", metadata);
-    if let Some(time) = &time {
-        state.nested("time", convert_span(time));
-    }
+    state.nested("time", convert_span(&time));
     part.nested("state", state);
     Ok(part)
 }

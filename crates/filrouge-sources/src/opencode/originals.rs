@@ -89,10 +89,10 @@ impl Records for OriginalRecords<'_> {
         };
         match (&part.kind, items) {
             (PartKind::Text { .. } | PartKind::Reasoning { .. }, [item]) => {
-                let key = ["text", "reasoning"]
-                    .into_iter()
-                    .find(|key| object.token(key).is_some());
-                let key = key.unwrap_or("text");
+                let key = match object.token("text") {
+                    None if object.token("reasoning").is_some() => "reasoning",
+                    _ => "text",
+                };
                 let mut content = Writer::part(part.kind.name());
                 content.raw("text", object.token(key).unwrap_or("\"\""));
                 item.set_part(&content.finish());
@@ -136,9 +136,8 @@ impl Records for OriginalRecords<'_> {
             item.foreign_fields.nested("error", error.other_fields);
             item.item.occurred_at = Timestamp::from_millis(message.created);
         }
-        let is_step = |part: &Part| part.kind.name() == "step-finish";
-        let step = message.parts.iter().rfind(|part| is_step(part));
-        let step = step.map(|part| &*part.id);
+        let is_step = |part: &&Part| part.kind.name() == "step-finish";
+        let step = message.parts.iter().rfind(is_step).map(|part| &*part.id);
         let is_last_step = |item: &ItemDraft| {
             item.item.item_id.as_ref().map(|id| id.as_str()) == step && step.is_some()
         };

@@ -6,22 +6,16 @@ use filrouge_sqlite::foreign::{ForeignError, ForeignKind};
 
 use crate::{ReadError, SkipReason, Skipped, SourceError};
 
-/// The path of a database, as reports show it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct ReportPath<'a>(pub(super) &'a Path);
-
-impl ReportPath<'_> {
-    /// The path of a row in reports: `/path/opencode.db#part/prt_x`.
-    pub(super) fn row_path(self, table: &str, id: &str) -> PathBuf {
-        let mut name = self.0.as_os_str().to_owned();
-        name.push("#");
-        name.push(table);
-        if !id.is_empty() {
-            name.push("/");
-            name.push(id);
-        }
-        name.into()
+/// The path of a row in reports: `/path/opencode.db#part/prt_x`.
+pub(super) fn row_path(database: &Path, table: &str, id: &str) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push("#");
+    name.push(table);
+    if !id.is_empty() {
+        name.push("/");
+        name.push(id);
     }
+    name.into()
 }
 
 /// Handles the result of a query. A damaged page or a value that is too large is reported at `place`, and the function

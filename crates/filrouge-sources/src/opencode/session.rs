@@ -28,23 +28,19 @@ fn read_header(session: &SessionText) -> Result<Header, Refusal> {
     let time = required_object(&object, "time")?;
     let created = time.millis("created");
     let created = created.ok_or_else(|| missing_field("time.created"))?;
-    let text = |key| object.text(key).map(Into::into);
-    let cloned = |text: &Option<Box<str>>| text.clone();
+    let text = |key| object.text(key).map(Box::<str>::from);
     Ok(Header {
         id: session.id.clone(),
         source: NAME,
         generation: session.generation,
-        parent_id: object
-            .text("parentID")
-            .filter(|id| files::is_id(id))
-            .map(Into::into),
-        fork_of: cloned(&session.fork_of),
+        parent_id: text("parentID").filter(|id| files::is_id(id)),
+        fork_of: session.fork_of.clone(),
         project_id: Some(session.folder.clone()).filter(|key| !key.is_empty()),
-        project_name: cloned(&session.project.name),
-        worktree: cloned(&session.project.worktree),
-        directory: text("directory").or_else(|| cloned(&session.directory)),
+        project_name: session.project.name.clone(),
+        worktree: session.project.worktree.clone(),
+        directory: text("directory").or_else(|| session.directory.clone()),
         title: text("title"),
-        agent: cloned(&session.agent),
+        agent: session.agent.clone(),
         version: text("version"),
         created,
         updated: time.millis("updated").unwrap_or(created),
@@ -73,13 +69,10 @@ pub(super) fn metadata(header: &Header, session: &SessionText) -> Result<Writer,
 fn remaining_metadata(header: &Header, session: &SessionText) -> Result<Writer, Refusal> {
     let object = Object::parse(&session.text)?;
     let mut fields = object.without(&CONVERTED);
-    let folder = &*session.folder;
+    let is_own_project = object.text("projectID").as_deref() == Some(&*session.folder);
     let mapped_fields = [
         ("parentID", header.parent_id.is_some()),
-        (
-            "projectID",
-            object.text("projectID").as_deref() == Some(folder),
-        ),
+        ("projectID", is_own_project),
         ("directory", object.token("directory").is_some()),
         ("title", header.title.is_some()),
         ("version", header.version.is_some()),
@@ -99,12 +92,9 @@ fn remaining_metadata(header: &Header, session: &SessionText) -> Result<Writer, 
 
 /// Checks that an id inside a record, if it has one, matches the id in its path or column.
 pub(super) fn check_own_id(object: &Object<'_>, key: &str, id: &str) -> Result<(), Refusal> {
-    match object.get(key) {
-        None => Ok(()),
-        Some(_) => match object.text(key) {
-            Some(recorded_id) if recorded_id == id => Ok(()),
-            _ => Err((SkipReason::IdMismatch, format!("{key} is not {id:?}"))),
-        },
+    match object.has(key) && object.text(key).as_deref() != Some(id) {
+        true => Err((SkipReason::IdMismatch, format!("{key} is not {id:?}"))),
+        false => Ok(()),
     }
 }
 
@@ -115,8 +105,6 @@ pub(super) fn required_object<'a>(object: &Object<'a>, key: &str) -> Result<Obje
 
 /// A refusal for a missing or invalid required field.
 pub(super) fn missing_field(field: &str) -> Refusal {
-    (
-        SkipReason::BadField,
-        format!("{field} is absent or not of its type"),
-    )
+    let detail = format!("{field} is absent or not of its type");
+    (SkipReason::BadField, detail)
 }

@@ -6,58 +6,51 @@
 //! or after the time span of the rows in `message` are used.
 
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use filrouge_sqlite::foreign::{ForeignError, Reader, Row};
 
 use super::gathered::GatheredMessages;
-use super::newer_form::{ConvertedRow, NewerRow, convert_row};
-use super::row_place::{ReportPath, duplicate_row, report_damage};
-use super::session_rows::Schema;
+use super::newer_form::{NewerRow, convert_row};
+use super::row_place::{duplicate_row, report_damage, row_path};
+use super::session_rows::{SESSION_MESSAGE as TABLE, Schema};
 use super::sqlite::{data_columns, row_text};
 use super::storage::MessageText;
 
 use crate::object::refusal_report;
 use crate::{SkipReason, Skipped};
 
-/// The columns that [`convert`] reads, in the order in which it expects them.
-pub(super) fn columns(schema: &Schema) -> String {
-    let seq = match schema.has_column("session_message", "seq") {
-        true => "seq",
-        false => "NULL",
-    };
-    format!(
-        "id, {}, type, {seq}, time_created, time_updated, session_id",
-        data_columns("session_message")
-    )
-}
-
 /// Converts a row to a message and its parts.
-pub(super) fn convert<'a>(
-    row: &'a Row<'_>,
-    place: ReportPath<'_>,
-) -> Result<(NewerRow<'a>, ConvertedRow), Skipped> {
-    let (id, data) = row_text(row, place, "session_message", (0, 1))?;
-    let row = NewerRow {
+fn convert(row: &Row<'_>, database: &Path, created: i64) -> Result<MessageText, Skipped> {
+    let (id, data) = row_text(row, database, TABLE)?;
+    let newer = NewerRow {
         id,
         kind: row.text(3).unwrap_or("unknown"),
-        created: row.integer(5).unwrap_or(i64::MAX),
+        created,
         data,
     };
-    let converted = convert_row(row)
-        .map_err(|why| refusal_report(&place.row_path("session_message", id), why))?;
-    Ok((row, converted))
+    let mut message =
+        convert_row(newer).map_err(|why| refusal_report(&row_path(database, TABLE, id), why))?;
+    message.seq = row.integer(4).and_then(|seq| u64::try_from(seq).ok());
+    Ok(message)
 }
 
 /// Reads the rows of a session in `session_message`. The rows in `message`, if any, must have been gathered before.
 pub(super) fn read(
     reader: &Reader<'_>,
     schema: &Schema,
-    place: ReportPath<'_>,
+    database: &Path,
     session: &str,
     gathered: &mut GatheredMessages,
 ) -> Result<(), ForeignError> {
-    let columns = columns(schema);
-    let sql = format!("SELECT {columns} FROM session_message WHERE session_id = ?1");
+    let seq = match schema.has_column(TABLE, "seq") {
+        true => "seq",
+        false => "NULL",
+    };
+    let sql = format!(
+        "SELECT id, {}, type, {seq}, time_created FROM {TABLE} WHERE session_id = ?1",
+        data_columns(TABLE)
+    );
     let mut shadowed = 0;
     let result = reader.query(&sql, &[session], |row| {
         let created = row.integer(5).unwrap_or(i64::MAX);
@@ -68,36 +61,19 @@ pub(super) fn read(
         if is_in_span {
             shadowed += u64::from(!gathered.has(id));
         } else if gathered.has(id) {
-            let path = place.row_path("session_message", id);
+            let path = row_path(database, TABLE, id);
             gathered.skipped.push(duplicate_row(&path));
         } else {
-            add_row(row, place, created, gathered);
+            gathered.add(convert(row, database, created), created);
         }
         ControlFlow::Continue(())
     });
-    let path = place.row_path("session_message", session);
+    let path = row_path(database, TABLE, session);
     report_damage(result, &path, &mut gathered.skipped)?;
     if shadowed > 0 {
         let detail = format!("{shadowed} rows from a time span that is read from table message");
-        gathered
-            .skipped
-            .push(Skipped::new(&path, SkipReason::Shadowed, detail));
+        let report = Skipped::new(&path, SkipReason::Shadowed, detail);
+        gathered.skipped.push(report);
     }
     Ok(())
-}
-
-fn add_row(row: &Row<'_>, place: ReportPath<'_>, created: i64, gathered: &mut GatheredMessages) {
-    match convert(row, place) {
-        Ok((newer, converted)) => gathered.add(
-            MessageText {
-                id: newer.id.into(),
-                text: converted.text.into(),
-                seq: row.integer(4).and_then(|seq| u64::try_from(seq).ok()),
-                copied: false,
-                parts: converted.parts,
-            },
-            created,
-        ),
-        Err(why) => gathered.skipped.push(why),
-    }
 }

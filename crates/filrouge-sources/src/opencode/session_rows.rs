@@ -11,7 +11,7 @@ use filrouge_sqlite::foreign::{ForeignError, Reader, Row};
 use serde_json::value::RawValue;
 
 use super::neutral_message;
-use super::row_place::{ReportPath, report_damage};
+use super::row_place::{report_damage, row_path};
 use super::storage::{Project, SessionText};
 use crate::files::is_id;
 use crate::object::{Object, Writer};
@@ -23,7 +23,8 @@ pub(super) const SESSION_V2: &str = "session_v2";
 
 /// The generations of sessions in table `session`. The generation of those in `session_v2` is named like the table.
 pub(super) const SQLITE: &str = "sqlite";
-const SESSION_MESSAGE: &str = "session_message";
+/// The generation of sessions whose messages are only in the table of this name.
+pub(super) const SESSION_MESSAGE: &str = "session_message";
 
 /// Columns with texts, each with its key in the JSON. The tables below have the same form.
 const TEXTS: [(&str, &str); 9] = [
@@ -189,8 +190,8 @@ impl Schema {
     }
 }
 
-/// Reads the rows of a session table, or only the rows of the session `id` if it is given. A damaged page is reported;
-/// the rows after it are lost.
+/// Reads the rows of a session table, or only the rows of the session `id` if it is given; none if there is no such
+/// table. A damaged page is reported; the rows after it are lost.
 pub(super) fn read(
     reader: &Reader<'_>,
     schema: &Schema,
@@ -199,9 +200,12 @@ pub(super) fn read(
     skipped: &mut Vec<Skipped>,
 ) -> Result<Vec<SessionRow>, ForeignError> {
     let mut rows = Vec::new();
+    if !schema.has(table) {
+        return Ok(rows);
+    }
     let mut sql = schema.select(table);
     sql.push_str(id.map_or("", |_| " WHERE s.id = ?1"));
-    let place = ReportPath(database).row_path(table, "");
+    let place = row_path(database, table, "");
     let read = reader.query(&sql, id.as_slice(), |row| {
         match convert_row(row, &place, skipped) {
             Ok(mut row) => {
@@ -344,46 +348,33 @@ pub(super) fn add_missing_agent(
     schema: &Schema,
     row: &mut SessionRow,
 ) -> Result<(), ForeignError> {
-    if row.session.agent.is_none() {
-        row.session.agent = first_agent(reader, schema, row)?;
+    if row.session.agent.is_some() {
+        return Ok(());
     }
-    Ok(())
-}
-
-/// The agent that the first messages of a session name.
-fn first_agent(
-    reader: &Reader<'_>,
-    schema: &Schema,
-    row: &SessionRow,
-) -> Result<Option<Box<str>>, ForeignError> {
-    let id = &[&*row.session.id];
-    let mut agent = None;
-    let mut read_agent = |sql: &str| {
-        let result = reader.query(sql, id, |row| {
-            let message = row.text(0).and_then(|text| Object::parse(text).ok());
-            agent = message.and_then(|message| neutral_message::agent(&message));
-            match agent {
-                Some(_) => ControlFlow::Break(()),
-                None => ControlFlow::Continue(()),
-            }
-        });
-        report_damage(result, &row.session.place, &mut Vec::new())
+    let (table, filter) = match (row.in_message, row.in_session_message) {
+        (true, _) => ("message", ""),
+        (false, true) => (
+            "session_message",
+            "AND type IN ('assistant', 'agent-switched')",
+        ),
+        (false, false) => return Ok(()),
     };
-    if row.in_message {
-        read_agent(
-            "SELECT CASE WHEN octet_length(data) <= 1048576 THEN data END FROM message \
-             WHERE session_id = ?1 ORDER BY time_created, id LIMIT 20",
-        )?;
-    } else if row.in_session_message {
-        let order = match schema.has_column("session_message", "seq") {
-            true => "seq",
-            false => "time_created, id",
-        };
-        read_agent(&format!(
-            "SELECT CASE WHEN octet_length(data) <= 1048576 THEN data END FROM session_message \
-             WHERE session_id = ?1 AND type IN ('assistant', 'agent-switched') \
-             ORDER BY {order} LIMIT 20"
-        ))?;
-    }
-    Ok(agent)
+    let order = match !row.in_message && schema.has_column(table, "seq") {
+        true => "seq",
+        false => "time_created, id",
+    };
+    let sql = format!(
+        "SELECT CASE WHEN octet_length(data) <= 1048576 THEN data END FROM {table} \
+         WHERE session_id = ?1 {filter} ORDER BY {order} LIMIT 20"
+    );
+    let SessionText { agent, id, .. } = &mut row.session;
+    let result = reader.query(&sql, &[&**id], |row| {
+        let message = row.text(0).and_then(|text| Object::parse(text).ok());
+        *agent = message.and_then(|message| neutral_message::agent(&message));
+        match agent.is_some() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    report_damage(result, &row.session.place, &mut Vec::new())
 }

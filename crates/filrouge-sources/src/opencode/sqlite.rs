@@ -4,11 +4,12 @@
 //! columns.
 
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use filrouge_sqlite::foreign::{ForeignError, Reader, Row};
 
 use super::gathered::GatheredMessages;
-use super::row_place::{ReportPath, duplicate_row, report_damage};
+use super::row_place::{duplicate_row, report_damage, row_path};
 use super::session_rows::{SESSION, SESSION_V2, Schema};
 use super::storage::{MessageText, PartText};
 use crate::files::{FILE_BYTES_MAX, is_id};
@@ -21,20 +22,18 @@ pub(super) fn data_columns(table: &str) -> String {
     format!("{size}, CASE WHEN {size} <= {FILE_BYTES_MAX} THEN {table}.data END")
 }
 
-/// The id and the data of a row, as text. `id` and `size` are the indexes of their columns; the data is in the column
-/// after the size.
+/// The id and the data of a row, as text. The first column of the row is its id; [`data_columns`] follow.
 pub(super) fn row_text<'a>(
     row: &'a Row<'_>,
-    place: ReportPath<'_>,
+    database: &Path,
     table: &str,
-    (id, size): (usize, usize),
 ) -> Result<(&'a str, &'a str), Skipped> {
-    let row_id = row.text(id).filter(|id| is_id(id));
-    let path = place.row_path(table, row_id.unwrap_or("?"));
+    let id = row.text(0).filter(|id| is_id(id));
+    let path = row_path(database, table, id.unwrap_or("?"));
     let skip = |reason, detail: &str| Skipped::new(&path, reason, detail);
-    let row_id = row_id.ok_or_else(|| skip(SkipReason::BadName, "a row without a usable id"))?;
-    let Some(bytes) = row.bytes(size + 1) else {
-        let bytes = row.integer(size).and_then(|n| u64::try_from(n).ok());
+    let id = id.ok_or_else(|| skip(SkipReason::BadName, "a row without a usable id"))?;
+    let Some(bytes) = row.bytes(2) else {
+        let bytes = row.integer(1).and_then(|n| u64::try_from(n).ok());
         return Err(match bytes {
             Some(bytes) if bytes > FILE_BYTES_MAX => {
                 skip(SkipReason::TooLarge, &format!("data has {bytes} bytes"))
@@ -43,7 +42,7 @@ pub(super) fn row_text<'a>(
         });
     };
     match std::str::from_utf8(bytes) {
-        Ok(text) => Ok((row_id, text)),
+        Ok(text) => Ok((id, text)),
         Err(e) => {
             let detail = format!("not UTF-8 at byte {}", e.valid_up_to());
             Err(skip(SkipReason::NotUtf8, &detail))
@@ -55,7 +54,7 @@ pub(super) fn row_text<'a>(
 pub(super) fn read(
     reader: &Reader<'_>,
     schema: &Schema,
-    place: ReportPath<'_>,
+    database: &Path,
     session: &str,
     gathered: &mut GatheredMessages,
 ) -> Result<(), ForeignError> {
@@ -64,49 +63,37 @@ pub(super) fn read(
         data_columns("message")
     );
     let result = reader.query(&sql, &[session], |row| {
-        add_message(row, place, gathered);
+        add_message(row, database, gathered);
         ControlFlow::Continue(())
     });
-    report_damage(
-        result,
-        &place.row_path("message", session),
-        &mut gathered.skipped,
-    )?;
+    let place = row_path(database, "message", session);
+    report_damage(result, &place, &mut gathered.skipped)?;
     match schema.has("part") {
-        true => read_parts(reader, place, gathered),
+        true => read_parts(reader, database, gathered),
         false => Ok(()),
     }
 }
 
 /// Adds a message, and extends the time span even if the row cannot be used.
-fn add_message(row: &Row<'_>, place: ReportPath<'_>, gathered: &mut GatheredMessages) {
+fn add_message(row: &Row<'_>, database: &Path, gathered: &mut GatheredMessages) {
     let created = row.integer(3).unwrap_or(i64::MAX);
     let updated = row.integer(4).unwrap_or(created).max(created);
     let (from, to) = gathered.span.unwrap_or((created, updated));
     gathered.span = Some((from.min(created), to.max(updated)));
-    match row_text(row, place, "message", (0, 1)) {
-        Ok((id, _)) if gathered.has(id) => gathered
-            .skipped
-            .push(duplicate_row(&place.row_path("message", id))),
-        Ok((id, text)) => gathered.add(
-            MessageText {
-                id: id.into(),
-                text: text.into(),
-                seq: None,
-                copied: false,
-                parts: Vec::new(),
-            },
-            created,
-        ),
-        Err(why) => gathered.skipped.push(why),
-    }
+    let message = row_text(row, database, "message").and_then(|(id, text)| {
+        if gathered.has(id) {
+            return Err(duplicate_row(&row_path(database, "message", id)));
+        }
+        Ok(MessageText::new(id, text.to_owned(), Vec::new()))
+    });
+    gathered.add(message, created);
 }
 
 /// Reads the parts of the gathered messages by their message id, as OpenCode does; the session that a part's row names
 /// is ignored. Damage loses only parts of the message in whose parts it is found.
 fn read_parts(
     reader: &Reader<'_>,
-    place: ReportPath<'_>,
+    database: &Path,
     gathered: &mut GatheredMessages,
 ) -> Result<(), ForeignError> {
     let sql = format!(
@@ -116,7 +103,7 @@ fn read_parts(
     let skipped = &mut gathered.skipped;
     for message in &mut gathered.messages {
         let result = reader.query(&sql, &[&message.id], |row| {
-            match row_text(row, place, "part", (0, 1)) {
+            match row_text(row, database, "part") {
                 Ok((id, text)) => message.parts.push(PartText {
                     id: id.into(),
                     text: text.into(),
@@ -125,7 +112,8 @@ fn read_parts(
             }
             ControlFlow::Continue(())
         });
-        report_damage(result, &place.row_path("message", &message.id), skipped)?;
+        let place = row_path(database, "message", &message.id);
+        report_damage(result, &place, skipped)?;
     }
     Ok(())
 }
@@ -134,7 +122,7 @@ fn read_parts(
 pub(super) fn find_orphans(
     reader: &Reader<'_>,
     schema: &Schema,
-    place: ReportPath<'_>,
+    database: &Path,
     skipped: &mut Vec<Skipped>,
 ) -> Result<(), ForeignError> {
     let is_orphan = session_is_missing(schema);
@@ -144,7 +132,7 @@ pub(super) fn find_orphans(
         );
         let reason = SkipReason::OrphanMessages;
         match schema.has(table) {
-            true => report_orphans(reader, &sql, (place, "session"), reason, skipped),
+            true => report_orphans(reader, &sql, (database, "session"), reason, skipped),
             false => Ok(()),
         }
     };
@@ -153,7 +141,7 @@ pub(super) fn find_orphans(
         let sql = "SELECT message_id, count(*) FROM part x WHERE NOT EXISTS \
                    (SELECT 1 FROM message m WHERE m.id = x.message_id) GROUP BY message_id";
         let reason = SkipReason::OrphanParts;
-        report_orphans(reader, sql, (place, "message"), reason, skipped)?;
+        report_orphans(reader, sql, (database, "message"), reason, skipped)?;
     }
     report_messages("session_message", skipped)
 }
@@ -176,16 +164,16 @@ fn session_is_missing(schema: &Schema) -> String {
 fn report_orphans(
     reader: &Reader<'_>,
     sql: &str,
-    (place, table): (ReportPath<'_>, &str),
+    (database, table): (&Path, &str),
     reason: SkipReason,
     skipped: &mut Vec<Skipped>,
 ) -> Result<(), ForeignError> {
     let result = reader.query(sql, &[], |row| {
-        let path = place.row_path(table, row.text(0).unwrap_or("?"));
+        let path = row_path(database, table, row.text(0).unwrap_or("?"));
         let count = row.integer(1).unwrap_or(0);
         let detail = format!("{count} rows whose owner has no row");
         skipped.push(Skipped::new(&path, reason, detail));
         ControlFlow::Continue(())
     });
-    report_damage(result, &place.row_path(table, ""), skipped)
+    report_damage(result, &row_path(database, table, ""), skipped)
 }

@@ -71,6 +71,19 @@ pub(super) struct MessageText {
     pub(super) parts: Vec<PartText>,
 }
 
+impl MessageText {
+    /// A message that is not known to be a copy, without a sequence number.
+    pub(super) fn new(id: &str, text: String, parts: Vec<PartText>) -> Self {
+        Self {
+            id: id.into(),
+            text: text.into(),
+            seq: None,
+            copied: false,
+            parts,
+        }
+    }
+}
+
 /// One storage of OpenCode: a database, or a tree of files.
 ///
 /// All methods can be called from several threads. A record that cannot be used is reported in `skipped` with its place

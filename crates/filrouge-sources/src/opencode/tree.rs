@@ -35,23 +35,22 @@ impl Storage for FileTree {
         skipped: &mut Vec<Skipped>,
     ) -> Result<Vec<MessageText>, ReadError> {
         let key = (&*session.folder, &*session.id);
-        let opened = TreeReader::open(&self.layout, key, skipped);
-        Ok(opened.map_or_else(Vec::new, |(reader, ids)| reader.read(&ids, skipped)))
+        let Some((reader, ids)) = TreeReader::open(&self.layout, key, skipped) else {
+            return Ok(Vec::new());
+        };
+        let read = ids.iter().filter_map(|id| reader.read_message(id, skipped));
+        Ok(read.collect())
     }
 
     fn place(&self, session: &SessionText, message: &str, part: Option<&str>) -> PathBuf {
         let root = &self.layout.files.root;
         let (folder, id) = (&session.folder, &session.id);
-        match part {
-            None => {
-                let dir = self.layout.message_dir(folder, id);
-                root.join(dir).join(format!("{message}.json"))
-            }
-            Some(part) => {
-                let dir = self.layout.part_root(folder, id).join(message);
-                root.join(dir).join(format!("{part}.json"))
-            }
-        }
+        let dir = match part {
+            None => self.layout.message_dir(folder, id),
+            Some(_) => self.layout.part_root(folder, id).join(message),
+        };
+        let file = format!("{}.json", part.unwrap_or(message));
+        root.join(dir).join(file)
     }
 
     fn add_extras(&self, session: &SessionText, metadata: &mut Writer, skipped: &mut Vec<Skipped>) {

@@ -70,10 +70,8 @@ impl FileTree {
         let previous = std::mem::take(&mut *locked(&self.last));
         let mut current = LastListing::with_capacity(ids.len());
         for (project_dir, id) in ids {
-            let project_dir = projects.get(project_dir);
-            let listed =
-                project_dir.and_then(|project_dir| self.list_session(project_dir, &id, &previous));
-            if let (Some(project_dir), Some(listed)) = (project_dir, listed) {
+            let project_dir = &projects[project_dir];
+            if let Some(listed) = self.list_session(project_dir, &id, &previous) {
                 current.insert((project_dir.name.clone(), id.into()), listed);
             }
         }
@@ -91,13 +89,8 @@ impl FileTree {
     fn read_projects(&self, skipped: &mut Vec<Skipped>) -> (Vec<ProjectDir>, Vec<(usize, String)>) {
         let (mut projects, mut ids) = (Vec::new(), Vec::new());
         for name in self.layout.folders(skipped) {
-            let mut or_report = |folder: Result<Option<Folder>, Skipped>| {
-                folder.unwrap_or_else(|why| {
-                    skipped.push(why);
-                    None
-                })
-            };
-            let sessions = or_report(self.folder(&self.layout.session_dir(&name)));
+            let sessions_dir = self.layout.session_dir(&name);
+            let sessions = self.layout.files.open_folder(&sessions_dir, skipped);
             // Problems with this folder are reported with the sessions whose messages are in it.
             let messages = self.folder(&self.layout.message_root(&name));
             // A project file that cannot be used is reported; its sessions are still listed.
@@ -127,13 +120,11 @@ impl FileTree {
         skipped: &mut Vec<Skipped>,
     ) {
         let ids: HashSet<&str> = ids.iter().map(|(_, id)| id.as_str()).collect();
-        let folders: Vec<&str> = projects
-            .iter()
-            .map(|project_dir| &*project_dir.name)
-            .collect();
+        let is_known = |name: &str| ids.contains(name);
+        let folders: Vec<&str> = projects.iter().map(|project| &*project.name).collect();
         for root in self.layout.message_roots(&folders) {
             let reason = SkipReason::OrphanMessages;
-            report_orphan_folders(&self.layout.files, &root, &ids, reason, skipped);
+            report_orphan_folders(&self.layout.files, &root, is_known, reason, skipped);
         }
     }
 
@@ -144,18 +135,17 @@ impl FileTree {
         id: &str,
         previous: &LastListing,
     ) -> Option<(Fingerprint, ListedSession)> {
-        let mut files = vec![file_state(&project_dir.sessions.as_ref()?.stat(id)?)];
-        let messages = project_dir
-            .messages
-            .as_ref()
-            .and_then(|folder| folder.stat_entry(id));
+        let sessions = project_dir.sessions.as_ref()?;
+        let mut files = vec![file_state(&sessions.stat(id)?)];
+        let messages = project_dir.messages.as_ref();
+        let messages = messages.and_then(|folder| folder.stat_entry(id));
         files.extend(messages.as_ref().map(file_state));
         let fingerprint = compute_fingerprint(files, &project_dir.project);
         let cached = previous.get(&(project_dir.name.clone(), id.into()));
         if let Some(cached) = cached.filter(|(previous, _)| *previous == fingerprint) {
             return Some(cached.clone());
         }
-        let record = self.read_record(project_dir, id);
+        let record = self.read_record(project_dir, sessions, id);
         let header = record.and_then(|session| session::header(&session).map(Arc::new));
         Some((fingerprint, header))
     }
@@ -171,17 +161,16 @@ impl FileTree {
         Some(compute_fingerprint(files, project))
     }
 
-    fn read_record(&self, project_dir: &ProjectDir, id: &str) -> Result<SessionText, Skipped> {
-        let removed = || {
-            let place = self.path(&project_dir.name, id);
-            Skipped::new(&place, SkipReason::Unreadable, "the file was removed")
-        };
-        let sessions = project_dir.sessions.as_ref().ok_or_else(removed)?;
+    /// Reads a session's record in `sessions`, the folder of the project's sessions.
+    fn read_record(
+        &self,
+        project_dir: &ProjectDir,
+        sessions: &Folder,
+        id: &str,
+    ) -> Result<SessionText, Skipped> {
         let text = sessions.text(id)?;
-        let first = project_dir
-            .messages
-            .as_ref()
-            .map(|messages| read_first(messages, id));
+        let messages = project_dir.messages.as_ref();
+        let first = messages.map(|messages| read_first(messages, id));
         let first = first.unwrap_or_default();
         Ok(SessionText {
             id: id.into(),
@@ -217,16 +206,17 @@ impl FileTree {
             let project_dir = ProjectDir {
                 project: self.layout.project(&name).unwrap_or_default(),
                 name: name.into(),
-                sessions: Some(sessions),
+                sessions: None,
                 messages: messages.ok().flatten(),
             };
-            let read = self.read_record(&project_dir, id);
+            let read = self.read_record(&project_dir, &sessions, id);
             let header = read.as_ref().ok();
             let header = header.and_then(|read| session::header(read).ok());
             records.push((header.map(|header| header.updated), read));
         }
-        let newest = records.iter().map(|(updated, _)| *updated).max().flatten();
-        match records.into_iter().find(|(updated, _)| *updated == newest) {
+        // `max_by_key` returns the last maximum, which is the first one in the original order.
+        let reversed = records.into_iter().rev();
+        match reversed.max_by_key(|(updated, _)| *updated) {
             Some((_, read)) => read.map(Some),
             None => failure.map_or(Ok(None), Err),
         }
@@ -244,35 +234,23 @@ impl FileTree {
         listing: &LastListing,
         skipped: &mut Vec<Skipped>,
     ) -> Vec<Arc<Header>> {
-        let mut sessions: Vec<(&Key, &ListedSession)> = listing
-            .iter()
-            .map(|(key, (_, session))| (key, session))
-            .collect();
-        sessions.sort_unstable_by(|((folder_a, id_a), _), ((folder_b, id_b), _)| {
-            (id_a, folder_a).cmp(&(id_b, folder_b))
-        });
+        let sessions = listing.iter().map(|(key, (_, session))| (key, session));
+        let mut sessions: Vec<(&Key, &ListedSession)> = sessions.collect();
+        sessions.sort_unstable_by(|(a, _), (b, _)| (&a.1, &a.0).cmp(&(&b.1, &b.0)));
         let mut headers = Vec::with_capacity(sessions.len());
         for duplicates in sessions.chunk_by(|((_, id_a), _), ((_, id_b), _)| id_a == id_b) {
             let updated =
                 |listed: &ListedSession| listed.as_ref().map(|header| header.updated).ok();
-            let newest = duplicates
-                .iter()
-                .map(|(_, session)| updated(session))
-                .max()
-                .flatten();
-            let kept = duplicates
-                .iter()
-                .find(|(_, session)| updated(session) == newest);
+            let reversed = duplicates.iter().rev();
+            let Some((kept, _)) = reversed.max_by_key(|(_, session)| updated(session)) else {
+                continue;
+            };
             for (key, session) in duplicates {
-                match (session, kept) {
-                    (Err(why), _) => skipped.push(why.clone()),
-                    (Ok(header), Some((kept, _))) if key == kept => {
-                        headers.push(header.clone());
-                    }
-                    (Ok(_), kept) => {
-                        let kept = kept.map(|((folder, id), _)| self.path(folder, id));
-                        let kept = kept.unwrap_or_default();
-                        let detail = format!("read from {}", kept.display());
+                match session {
+                    Err(why) => skipped.push(why.clone()),
+                    Ok(header) if key == kept => headers.push(header.clone()),
+                    Ok(_) => {
+                        let detail = format!("read from {}", self.path(&kept.0, &kept.1).display());
                         let path = self.path(&key.0, &key.1);
                         skipped.push(Skipped::new(&path, SkipReason::DuplicateId, detail));
                     }

@@ -1,7 +1,5 @@
 //! Reads the messages of one session in a file storage with all their parts, or only the states of their files.
 
-use std::path::Path;
-
 use super::layout::Layout;
 use super::storage::{MessageText, PartText};
 use crate::files::{FileState, Folder, file_state};
@@ -22,30 +20,20 @@ impl TreeReader {
         (folder, id): (&str, &str),
         skipped: &mut Vec<Skipped>,
     ) -> Option<(Self, Vec<String>)> {
-        let messages = open_folder(layout, &layout.message_dir(folder, id), skipped)?;
+        let files = &layout.files;
+        let messages = files.open_folder(&layout.message_dir(folder, id), skipped)?;
         let ids = messages.ids(skipped);
         let parts = match ids.is_empty() {
             true => None,
-            false => open_folder(layout, &layout.part_root(folder, id), skipped),
+            false => files.open_folder(&layout.part_root(folder, id), skipped),
         };
         Some((Self { messages, parts }, ids))
     }
 
-    /// Reads these messages.
-    pub(super) fn read(&self, ids: &[String], skipped: &mut Vec<Skipped>) -> Vec<MessageText> {
-        let read = ids.iter().filter_map(|id| self.read_message(id, skipped));
-        read.collect()
-    }
-
-    fn read_message(&self, id: &str, skipped: &mut Vec<Skipped>) -> Option<MessageText> {
+    /// Reads a message.
+    pub(super) fn read_message(&self, id: &str, skipped: &mut Vec<Skipped>) -> Option<MessageText> {
         match self.messages.text(id) {
-            Ok(text) => Some(MessageText {
-                id: id.into(),
-                text: text.into(),
-                seq: None,
-                copied: false,
-                parts: self.read_parts(id, skipped),
-            }),
+            Ok(text) => Some(MessageText::new(id, text, self.read_parts(id, skipped))),
             Err(why) => {
                 skipped.push(why);
                 skipped.extend(self.orphaned_parts_report(id));
@@ -109,11 +97,4 @@ pub(super) fn add_states(layout: &Layout, key: (&str, &str), states: &mut Vec<Fi
     };
     states.extend(reader.messages.stat_folder().as_ref().map(file_state));
     reader.add_states(&ids, states);
-}
-
-fn open_folder(layout: &Layout, below: &Path, skipped: &mut Vec<Skipped>) -> Option<Folder> {
-    layout.files.folder(below).unwrap_or_else(|why| {
-        skipped.push(why);
-        None
-    })
 }

@@ -96,13 +96,14 @@ impl Items<'_> {
         let mut drafts = Vec::new();
         for part in &message.parts {
             let first = drafts.len();
-            for content in part_contents(message, part, self.records.keeps_all()) {
-                match content {
-                    Ok(content) => drafts.extend(self.new_draft(message, Some(part), content)),
-                    Err(reason) => {
-                        let detail = format!("part {:?}", part.id);
-                        self.skip(message, Some(part), reason, detail);
-                    }
+            match part_contents(message, part, self.records.keeps_all()) {
+                Ok(contents) => {
+                    let contents = contents.into_iter();
+                    drafts.extend(contents.filter_map(|c| self.new_draft(message, Some(part), c)));
+                }
+                Err(reason) => {
+                    let detail = format!("part {:?}", part.id);
+                    self.skip(message, Some(part), reason, detail);
                 }
             }
             self.records
@@ -186,15 +187,15 @@ fn part_contents(
     message: &Message,
     part: &Part,
     keep_invalid: bool,
-) -> Vec<Result<ItemContent, SkipReason>> {
+) -> Result<Vec<ItemContent>, SkipReason> {
     let single = |role, channel, json: Writer| {
-        vec![Ok(ItemContent {
+        Ok(vec![ItemContent {
             id: part.id.to_string(),
             role,
             channel,
             json: json.finish(),
             at: part.start,
-        })]
+        }])
     };
     match &part.kind {
         PartKind::Text { text, synthetic } => {
@@ -229,14 +230,10 @@ fn part_contents(
                 single(Speaker::System, Channel::SystemNote, json)
             }
         },
-        PartKind::Other { name, json } => match checked_json(json, keep_invalid) {
-            Ok(raw) => single(
-                Speaker::System,
-                Channel::SystemNote,
-                original_part(name, &raw),
-            ),
-            Err(reason) => vec![Err(reason)],
-        },
+        PartKind::Other { name, json } => {
+            let json = original_part(name, &checked_json(json, keep_invalid)?);
+            single(Speaker::System, Channel::SystemNote, json)
+        }
     }
 }
 
@@ -258,10 +255,8 @@ fn text_part(text: &str) -> Writer {
 
 /// A part in its original JSON. JSON without a `type` becomes the field `value` of a part with the type `name`.
 fn original_part(name: &str, raw: &str) -> Writer {
-    if let Some(object) = Object::parse(raw)
-        .ok()
-        .filter(|o| o.token("type").is_some())
-    {
+    let object = Object::parse(raw).unwrap_or_default();
+    if object.token("type").is_some() {
         return object.without(&[]);
     }
     let mut json = Writer::part(name);
@@ -283,27 +278,24 @@ fn tool_contents(
     part: &Part,
     tool: &Tool,
     keep_invalid: bool,
-) -> Vec<Result<ItemContent, SkipReason>> {
-    let args = match checked_json(&tool.input, keep_invalid) {
-        Ok(args) => args,
-        Err(reason) => return vec![Err(reason)],
-    };
+) -> Result<Vec<ItemContent>, SkipReason> {
+    let args = checked_json(&tool.input, keep_invalid)?;
     let mut json = Writer::part("tool_call");
     json.text("call_id", &tool.call_id);
     json.text("name", &tool.name);
     json.raw("args", &args);
     json.optional_text("child_session_id", tool.child.as_deref());
-    let mut items = vec![Ok(ItemContent {
+    let mut items = vec![ItemContent {
         id: format!("{}:call", part.id),
         role: Speaker::Assistant,
         channel: Channel::ToolCall,
         json: json.finish(),
         at: part.start,
-    })];
+    }];
     let ok = match tool.status {
         ToolStatus::Completed => true,
         ToolStatus::Error => false,
-        ToolStatus::Pending | ToolStatus::Running => return items,
+        ToolStatus::Pending | ToolStatus::Running => return Ok(items),
     };
     let text = tool.error.as_ref().filter(|_| !ok).or(tool.output.as_ref());
     let mut json = Writer::part("tool_result");
@@ -311,14 +303,14 @@ fn tool_contents(
     json.raw("ok", if ok { "true" } else { "false" });
     json.raw("latency_ms", &latency(part));
     json.text("content", text.map_or("", |text| text));
-    items.push(Ok(ItemContent {
+    items.push(ItemContent {
         id: format!("{}:result", part.id),
         role: Speaker::Tool,
         channel: Channel::ToolResult,
         json: json.finish(),
         at: part.end.or(part.start),
-    }));
-    items
+    });
+    Ok(items)
 }
 
 /// The milliseconds from start to end of a part, as JSON; `null` if they are unknown.
@@ -380,12 +372,8 @@ fn usage(message: &Message) -> Option<RawJson> {
 fn message_fields(message: &Message) -> Writer {
     let mut foreign_fields = Writer::default();
     foreign_fields.text("id", &message.id);
-    for (key, value) in [
-        ("parent_id", &message.parent_id),
-        ("finish", &message.finish),
-    ] {
-        foreign_fields.optional_text(key, value.as_deref());
-    }
+    foreign_fields.optional_text("parent_id", message.parent_id.as_deref());
+    foreign_fields.optional_text("finish", message.finish.as_deref());
     if message.copied {
         foreign_fields.raw("copied", "true");
     }

@@ -25,10 +25,10 @@ CREATE TABLE session (
     erased            BLOB,
     UNIQUE (tenant_id, session_id)
 );
--- A user's own sessions, newest first: the rowid ends every index.
-CREATE INDEX session_owner ON session (tenant_id, identity_id);
--- The sessions that a session has started.
-CREATE INDEX session_parent ON session (tenant_id, parent_session_id) WHERE parent_session_id IS NOT NULL;
+-- All sessions, a user's own ones, and those that a session has started, newest first. The rowid ends every index.
+CREATE INDEX session_tenant ON session (tenant_id, created_at);
+CREATE INDEX session_owner ON session (tenant_id, identity_id, created_at);
+CREATE INDEX session_parent ON session (tenant_id, parent_session_id, created_at) WHERE parent_session_id IS NOT NULL;
 
 -- The part of a session that changes with every append.
 CREATE TABLE head (

@@ -1,7 +1,9 @@
 //! The table `session`.
 
 use filrouge_store::command::{Erased, Scope, SessionFilter, SessionToken, Viewer};
-use filrouge_store::rows::{HeadRow, SessionPk, SessionRow, StoredSession, Tx};
+use filrouge_store::rows::{
+    HeadRow, SessionOrder, SessionPk, SessionRow, StoredSession, View, collect_until_full,
+};
 use filrouge_types::{
     Failure, IdError, IdentityId, ProjectId, RawJson, SessionId, SessionStatus, TenantId, Timestamp,
 };
@@ -65,19 +67,12 @@ fn read(row: &Row<'_>) -> Result<StoredSession, MalformedRow> {
 }
 
 pub(super) fn insert(rows: &Rows<'_>, row: &SessionRow) -> Result<SessionPk, Failure> {
-    insert_as(rows, None, row)?;
-    Ok(rows.0.last_insert_rowid().unsigned_abs())
-}
-
-/// Inserts a session with the number `pk`; with a new number if it is `None`.
-fn insert_as(rows: &Rows<'_>, pk: Option<SessionPk>, row: &SessionRow) -> Result<(), Failure> {
-    let sql = "INSERT INTO session (pk, tenant_id, session_id, identity_id, parent_session_id, project_id, team_id,
+    let sql = "INSERT INTO session (tenant_id, session_id, identity_id, parent_session_id, project_id, team_id,
             title, status, state, metadata, created_at, token, erased)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
     rows.execute(
         sql,
         params![
-            pk.map(sql_int),
             row.tenant_id.as_str(),
             row.session_id.as_str(),
             row.identity_id.as_ref().map(IdentityId::as_str),
@@ -92,21 +87,8 @@ fn insert_as(rows: &Rows<'_>, pk: Option<SessionPk>, row: &SessionRow) -> Result
             row.token.map(|t| t.0),
             row.erased.map(|e| e.encode()),
         ],
-    )
-}
-
-impl Rows<'_> {
-    /// Inserts a copied session with the number that it has in the source of the copy.
-    pub(crate) fn insert_session_as(&self, pk: SessionPk, row: &SessionRow) -> Result<(), Failure> {
-        insert_as(self, Some(pk), row)
-    }
-
-    /// Deletes all rows of a session, including its session row and its head.
-    pub(crate) fn delete_session(&mut self, pk: SessionPk) -> Result<(), Failure> {
-        self.erase(pk)?;
-        self.execute("DELETE FROM head WHERE pk = ?1", [sql_int(pk)])?;
-        self.execute("DELETE FROM session WHERE pk = ?1", [sql_int(pk)])
-    }
+    )?;
+    Ok(rows.0.last_insert_rowid().unsigned_abs())
 }
 
 /// Writes all columns of a session's row that can change.
@@ -132,12 +114,6 @@ pub(super) fn update(rows: &Rows<'_>, pk: SessionPk, row: &SessionRow) -> Result
     )
 }
 
-/// Reads the agents of a session.
-pub(super) fn agents(rows: &Rows<'_>, pk: SessionPk) -> Result<Vec<Box<str>>, Failure> {
-    let sql = "SELECT agent FROM session_agent WHERE session_pk = ?1 ORDER BY agent";
-    rows.query_all(sql, [sql_int(pk)], |row| row.get(0))
-}
-
 /// Returns the SQL of a list. It contains every parameter, whichever filters are set, so that all can be bound. A
 /// condition for which an index exists contains no OR, because SQLite would then not use the index.
 fn list_sql(scope: &Scope, filter: &SessionFilter) -> String {
@@ -158,38 +134,43 @@ fn list_sql(scope: &Scope, filter: &SessionFilter) -> String {
         Some(_) => "s.parent_session_id = :parent",
         None => ":parent IS NULL",
     };
-    // The inner query selects numbers only: if SQLite has to sort, it sorts only numbers, not rows with metadata.
+    // Sessions of an agent are found by its own list, not by one of the tenant's sessions.
+    let tenant = match &filter.agent {
+        Some(_) => "+s.tenant_id = :tenant",
+        None => "s.tenant_id = :tenant",
+    };
+    // Selects numbers only: if SQLite has to sort, it sorts no rows with metadata.
     format!(
-        "SELECT {SESSION_COLUMNS} FROM session s LEFT JOIN head h ON h.pk = s.pk WHERE s.pk IN (
-           SELECT s.pk FROM session s
-           WHERE s.tenant_id = :tenant AND {owner} AND s.pk < :before AND s.erased IS NULL AND {agent} AND {parent} AND {identity}
-           AND (:project IS NULL OR s.project_id = :project)
-           AND (:team IS NULL OR s.team_id = :team)
-           AND (:status IS NULL OR s.status = :status)
-           AND (:since IS NULL OR s.created_at >= :since)
-           AND (:until IS NULL OR s.created_at < :until)
-           AND (:title IS NULL OR instr(lower(coalesce(s.title, '')), lower(:title)) > 0)
-           ORDER BY s.pk DESC LIMIT :limit
-         ) ORDER BY s.pk DESC"
+        "SELECT s.pk FROM session s
+         WHERE {tenant} AND {owner} AND (s.created_at, s.pk) < (:before_time, :before_pk)
+         AND s.erased IS NULL AND {agent} AND {parent} AND {identity}
+         AND (:project IS NULL OR s.project_id = :project)
+         AND (:team IS NULL OR s.team_id = :team)
+         AND (:status IS NULL OR s.status = :status)
+         AND (:since IS NULL OR s.created_at >= :since)
+         AND (:until IS NULL OR s.created_at < :until)
+         AND (:title IS NULL OR instr(lower(coalesce(s.title, '')), lower(:title)) > 0)
+         ORDER BY s.created_at DESC, s.pk DESC LIMIT :limit"
     )
 }
 
-/// The sessions that `scope` and `filter` select, newest first; stops at the maximum number of bytes of a page
-/// ([`Rows::page`]). `before`: only sessions with smaller numbers.
+/// The sessions that `scope` and `filter` select, newest first, after the session `before`; ends like
+/// [`collect_until_full`].
 pub(super) fn list(
     rows: &Rows<'_>,
     scope: &Scope,
     filter: &SessionFilter,
-    before: Option<SessionPk>,
+    before: Option<SessionOrder>,
     limit: usize,
 ) -> Result<Vec<StoredSession>, Failure> {
-    rows.page(
+    let numbers: Vec<SessionPk> = rows.query_all(
         &list_sql(scope, filter),
         named_params! {
             ":tenant": scope.tenant.as_str(),
             ":viewer": scope.viewer.identity().map(|i| i.as_str()),
             ":token": scope.token.map(|t| t.0),
-            ":before": before.map_or(i64::MAX, sql_int),
+            ":before_time": before.map_or(i64::MAX, |(created_at, _)| created_at.as_micros()),
+            ":before_pk": before.map_or(i64::MAX, |(_, pk)| sql_int(pk)),
             ":agent": filter.agent.as_deref(),
             ":project": filter.project_id.as_ref().map(|p| p.as_str()),
             ":team": filter.team_id.as_deref(),
@@ -201,9 +182,13 @@ pub(super) fn list(
             ":title": filter.title.as_deref(),
             ":limit": sql_int(limit as u64),
         },
-        read_stored,
-        |stored| stored.row.content_len(),
-    )
+        |row| read_u64(row, 0),
+    )?;
+    let stored = |pk| {
+        let stored = rows.session_by_pk(pk)?;
+        stored.ok_or_else(|| malformed("session"))
+    };
+    collect_until_full(numbers.into_iter().map(stored), |s| s.row.content_len())
 }
 
 #[cfg(test)]
@@ -255,17 +240,17 @@ mod tests {
             ),
             (Viewer::Operator, filter_by(None, Some("a")), "agent=?"),
             (Viewer::Operator, ann_filter, "session_owner"),
-            (Viewer::Operator, filter_by(None, None), "PRIMARY KEY"),
+            (Viewer::Operator, filter_by(None, None), "session_tenant"),
         ] {
             let query_plan = plan(&conn, viewer.clone(), &filter);
             assert!(
                 query_plan.contains(index),
                 "{viewer:?} {filter:?}: {query_plan}"
             );
-            // A sort of full rows would load all rows with their metadata before it returned the first.
-            let (_numbers, rows) = query_plan.rsplit_once("SEARCH h").unwrap();
-            assert!(
-                !rows.contains("ORDER BY"),
+            // Only the sessions of one agent are sorted: each index of sessions has the order of lists.
+            assert_eq!(
+                query_plan.contains("ORDER BY"),
+                filter.agent.is_some(),
                 "{viewer:?} {filter:?}: {query_plan}"
             );
         }

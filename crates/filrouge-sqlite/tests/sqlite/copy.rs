@@ -1,4 +1,4 @@
-//! Copies from file to file: all copied rows are equal, even when the copy is interrupted.
+//! Copies into a file: the copy has all data of its source, even when the copy is interrupted.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use filrouge_sqlite::{Options, SqliteCopyTarget, SqliteLedger};
 use filrouge_store::copy::{
-    Copied, CopyObserver, CopyRow, CopyStage, CopyTarget, StartedCopy, TargetContents, copy,
+    Copied, CopyObserver, CopyStage, CopyTarget, CopyWrites, StartedCopy, TargetContents, copy,
 };
-use filrouge_store::rows::{RECORDS_BYTES, SessionPk};
 use filrouge_store::{Keyring, Ledger, OsEntropy, Position, View};
 use filrouge_types::{ErrorCode, Failure, FixedClock};
 use rusqlite::Connection;
@@ -18,6 +17,7 @@ use rusqlite::types::Value;
 use super::{START_TIME, fixture_at, keyring};
 
 mod interrupted;
+mod lanes;
 mod refused;
 mod uninterrupted;
 
@@ -54,7 +54,7 @@ impl Pair {
         )
     }
 
-    /// Asserts that the source and the target have equal rows.
+    /// Asserts that the source and the target have the same contents.
     #[track_caller]
     fn assert_equal(&self) {
         let (source, target) = (dump(&self.source()), dump(&self.target()));
@@ -87,6 +87,8 @@ fn open_read_only(path: &Path, keyring: Arc<Keyring>) -> Result<SqliteLedger, Fa
 struct Progress {
     steps: Arc<Mutex<Vec<(CopyStage, u64, u64)>>>,
     anchors: Arc<Mutex<Vec<(String, Position)>>>,
+    /// The ends of the copy's log that the observer was given for notes.
+    ends: Arc<Mutex<Vec<Position>>>,
 }
 
 impl CopyObserver for Progress {
@@ -94,6 +96,11 @@ impl CopyObserver for Progress {
         assert!(done <= total, "{stage:?} {done}/{total}");
         self.steps.lock().unwrap().push((stage, done, total));
         Ok(())
+    }
+
+    fn note_value(&mut self, name: &str, value: Vec<u8>, end: &Position) -> Option<Vec<u8>> {
+        self.ends.lock().unwrap().push(end.clone());
+        (name != "left out").then_some(value)
     }
 
     fn write_anchor(&mut self, store: &str, position: Position) -> Result<(), Failure> {
@@ -114,35 +121,53 @@ fn run(
 fn run_with(
     from: &Path,
     keyring: Arc<Keyring>,
-    mut copy_target: Box<dyn CopyTarget>,
-    mut progress: Progress,
+    copy_target: Box<dyn CopyTarget>,
+    progress: Progress,
 ) -> Result<Copied, Failure> {
     block_on(async {
         let source: Arc<dyn Ledger> = Arc::new(open_read_only(from, keyring)?);
-        let id = source.store_id().to_owned();
-        let copied =
-            source.query(move |snapshot| copy(snapshot, &id, copy_target.as_mut(), &mut progress));
-        let copied = copied.await;
+        let copied = run_from(&source, copy_target, progress).await;
         source.close().await;
         copied
     })
 }
 
-/// A copy target that writes a few rows at a time and fails after a number of writes.
+async fn run_from(
+    source: &Arc<dyn Ledger>,
+    mut copy_target: Box<dyn CopyTarget>,
+    mut progress: Progress,
+) -> Result<Copied, Failure> {
+    let id = source.store_id().to_owned();
+    let copied =
+        source.query(move |snapshot| copy(snapshot, &id, copy_target.as_mut(), &mut progress));
+    copied.await
+}
+
+/// A copy target that writes a few rows at a time and fails after a number of transactions.
 struct FailingTarget {
     copy_target: Box<dyn CopyTarget>,
     rows: usize,
     writes_left: usize,
-    largest: Arc<Mutex<usize>>,
+    /// The number of transactions so far.
+    writes: Arc<Mutex<usize>>,
 }
 
-fn failing_target(path: &Path, rows: usize, writes_left: usize) -> Box<dyn CopyTarget> {
+fn failing_target(path: &Path, rows: usize, writes_left: usize) -> Box<FailingTarget> {
     Box::new(FailingTarget {
         copy_target: copy_target(path),
         rows,
         writes_left,
-        largest: Arc::default(),
+        writes: Arc::default(),
     })
+}
+
+impl FailingTarget {
+    fn count_write(&mut self) -> Result<(), Failure> {
+        let left = self.writes_left.checked_sub(1);
+        self.writes_left = left.ok_or_else(injected_failure)?;
+        *self.writes.lock().unwrap() += 1;
+        Ok(())
+    }
 }
 
 fn injected_failure() -> Failure {
@@ -165,58 +190,92 @@ impl CopyTarget for FailingTarget {
         self.copy_target.with_view(query)
     }
 
-    fn put(&mut self, rows: &[CopyRow]) -> Result<(), Failure> {
-        let bytes: usize = rows.iter().map(CopyRow::bytes).sum();
-        let mut largest = self.largest.lock().unwrap();
-        *largest = bytes.max(*largest);
-        drop(largest);
-        for chunk in rows.chunks(self.rows) {
-            self.writes_left = self
-                .writes_left
-                .checked_sub(1)
-                .ok_or_else(injected_failure)?;
-            self.copy_target.put(chunk)?;
-        }
-        Ok(())
+    fn rows_per_transaction(&self) -> usize {
+        self.rows
     }
 
-    fn finish(&mut self, newest: SessionPk) -> Result<(), Failure> {
-        self.writes_left = self
-            .writes_left
-            .checked_sub(1)
-            .ok_or_else(injected_failure)?;
-        self.copy_target.finish(newest)
+    fn write(&mut self, work: CopyWrites<'_>) -> Result<(), Failure> {
+        self.count_write()?;
+        self.copy_target.write(work)
+    }
+
+    fn finish(&mut self) -> Result<(), Failure> {
+        self.count_write()?;
+        self.copy_target.finish()
     }
 }
 
-/// All rows of all tables, except values that differ between stores: the store's id, and the row ids of records.
-fn dump(path: &Path) -> BTreeMap<String, Vec<Vec<Value>>> {
+/// The contents of each table that a copy keeps, in SQL: all columns, except session numbers, in whose place are the
+/// sessions' names, and MACs, which end most values.
+const CONTENTS: [(&str, &str); 11] = [
+    (
+        "session",
+        "tenant_id, session_id, identity_id, parent_session_id, project_id, team_id, title, status, state, metadata,
+             created_at, token, erased FROM session",
+    ),
+    (
+        "head",
+        "s.tenant_id, s.session_id, substr(t.data, 1, length(t.data) - 16)
+             FROM head t LEFT JOIN session s USING (pk)",
+    ),
+    (
+        "turn",
+        "s.tenant_id, s.session_id, t.id & 0xffffffff, t.turn_id, t.open_since, substr(t.data, 1, length(t.data) - 16)
+             FROM turn t LEFT JOIN session s ON s.pk = t.id >> 32",
+    ),
+    (
+        "record",
+        "s.tenant_id, s.session_id, k.first_seq, k.count, t.head, t.body FROM record_key k
+             LEFT JOIN record t ON t.id = k.record_id LEFT JOIN session s ON s.pk = k.session_pk",
+    ),
+    (
+        "item_key",
+        "s.tenant_id, s.session_id, t.key, t.seq FROM item_key t LEFT JOIN session s ON s.pk = t.session_pk",
+    ),
+    (
+        "session_agent",
+        "s.tenant_id, s.session_id, t.agent FROM session_agent t LEFT JOIN session s ON s.pk = t.session_pk",
+    ),
+    (
+        "event",
+        "s.tenant_id, s.session_id, t.number, t.key, t.at, substr(t.data, 1, length(t.data) - 16)
+             FROM event t LEFT JOIN session s ON s.pk = t.session_pk",
+    ),
+    (
+        "checkpoint",
+        "s.tenant_id, s.session_id, t.seq, substr(t.data, 1, length(t.data) - 16)
+             FROM checkpoint t LEFT JOIN session s ON s.pk = t.session_pk",
+    ),
+    (
+        "draft",
+        "s.tenant_id, s.session_id, t.turn & 0xffffffff, substr(t.data, 1, length(t.data) - 16)
+             FROM draft t LEFT JOIN session s ON s.pk = t.turn >> 32",
+    ),
+    // The MAC of a chunk follows its first five bytes.
+    (
+        "draft_chunk",
+        "s.tenant_id, s.session_id, t.turn & 0xffffffff, t.number, substr(t.data, 22)
+             FROM draft_chunk t LEFT JOIN session s ON s.pk = t.turn >> 32",
+    ),
+    (
+        "note",
+        "name, substr(data, 1, length(data) - 16) FROM note",
+    ),
+];
+
+/// The rows of [`CONTENTS`], by table.
+fn dump(path: &Path) -> BTreeMap<&'static str, Vec<Vec<Value>>> {
     let conn = Connection::open(path).unwrap();
-    let read = |sql: &str| -> Vec<Vec<Value>> {
-        let mut statement = conn.prepare(sql).unwrap();
+    let read = |columns: &str| -> Vec<Vec<Value>> {
+        let mut statement = conn.prepare(&format!("SELECT {columns}")).unwrap();
         let columns = statement.column_count();
         let rows = statement.query_map([], |row| (0..columns).map(|i| row.get(i)).collect());
         let mut rows: Vec<Vec<Value>> = rows.unwrap().map(Result::unwrap).collect();
         rows.sort_by_key(|row| format!("{row:?}"));
         rows
     };
-    let tables = read("SELECT name FROM sqlite_schema WHERE type = 'table'");
-    let mut dump = BTreeMap::new();
-    for table in tables.iter().flatten() {
-        let Value::Text(table) = table else {
-            panic!("{table:?}")
-        };
-        let sql = match table.as_str() {
-            "record" => "SELECT k.session_pk, k.first_seq, k.count, r.head, r.body
-                 FROM record_key k LEFT JOIN record r ON r.id = k.record_id"
-                .to_owned(),
-            "record_key" => "SELECT count(*) FROM record".to_owned(),
-            "store" => "SELECT name, value FROM store WHERE name <> 'store_id'".to_owned(),
-            table => format!("SELECT * FROM {table}"),
-        };
-        dump.insert(table.clone(), read(&sql));
-    }
-    dump
+    let tables = CONTENTS.iter();
+    tables.map(|(table, sql)| (*table, read(sql))).collect()
 }
 
 /// The bytes of all files of a store.

@@ -173,7 +173,7 @@ fn commits_of_other_processes_are_reported() {
             let wait = receivers[reader].wait_for(|newest| *newest >= n);
             let wait = tokio::time::timeout(Duration::from_secs(1), wait).await;
             assert_eq!((own_number, *wait.unwrap().unwrap()), (n, n));
-            assert_eq!(ledgers[reader].position().commit_no, n);
+            assert_eq!(ledgers[reader].position().commit_count(), n);
         }
         for ledger in &ledgers {
             assert_eq!(ledger.health().integrity, None);
@@ -211,7 +211,7 @@ fn the_feed_continues_within_a_commit() {
 }
 
 fn commit_count(f: &Fixture) -> u64 {
-    f.ledger.position().commit_no
+    f.ledger.position().commit_count()
 }
 
 #[test]

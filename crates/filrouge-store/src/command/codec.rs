@@ -7,9 +7,17 @@ use filrouge_types::{ErrorCode, Failure};
 
 use super::{Command, Write};
 use crate::keyring::Entropy;
+use crate::lane::{Lane, Lanes};
 use crate::record::Batch;
 
 impl Command {
+    /// The lane that the write changes, in a store with these lanes.
+    #[must_use]
+    pub fn lane(&self, lanes: Lanes) -> Lane {
+        let session = self.write.session_id();
+        session.map_or(Lane::FIRST, |id| lanes.of_session(&self.scope.tenant, id))
+    }
+
     /// The command as JSON. `None` for a write that the spool does not store: one that belongs to no live call, or one
     /// of a recorded stream.
     #[must_use]

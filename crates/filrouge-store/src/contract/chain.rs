@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::differential::{play, steps};
 use super::fixture::{Fixture, anyone, finalize, item, keyed, sid};
+use crate::ledger::LanePosition;
 use crate::record::RecordRow;
 
 /// Reads `n` bytes from the front.
@@ -125,15 +126,23 @@ pub async fn random_histories_verify_as_intact(f: &Fixture) {
 
 pub async fn the_commit_log_counts_every_commit(f: &Fixture) {
     let who = anyone();
-    assert_eq!(f.ledger.position().commit_no, 0);
+    let lane = f.ledger.lanes().of_session(&who.tenant, &sid("s"));
+    let newest = || f.ledger.position().lane(lane);
+    assert_eq!(f.ledger.position().commit_count(), 0);
+    assert_eq!(newest(), LanePosition::default());
     f.create(&who, "s").await.unwrap();
     f.create(&who, "s").await.unwrap();
-    let first = f.ledger.position();
+    let first = newest();
     assert_eq!(first.commit_no, 1, "a replay commits nothing");
     f.complete_turn(&who, "s", "r", "a").await;
-    let second = f.ledger.position();
+    let second = newest();
     assert_eq!(second.commit_no, 2);
     assert_ne!(first.link, second.link);
+    assert_eq!(
+        f.ledger.position().commit_count(),
+        2,
+        "no other lane has commits"
+    );
     let report = f.ledger.verify(None).await.unwrap();
     assert_eq!(
         (report.sessions, report.turns, report.items, report.commits),

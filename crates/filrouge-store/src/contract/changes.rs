@@ -1,6 +1,6 @@
-//! The change feed returns every commit once and in order, to callers who may see it (DESIGN §10).
+//! The change feed returns every commit once, those of each lane in order, to callers who may see it (DESIGN §10).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,9 +10,11 @@ use tokio::task::JoinSet;
 use super::fixture::{
     Fixture, anyone, append, cmd, code, interrupt, item, keyed, operator, redact_items, sid, user,
 };
+use super::lanes::{assert_same_changes, is_at_or_before, session_in};
 use super::session_writes::{anyone_with_secret, close_session, event, link, patch, title};
 use crate::command::{Scope, Viewer, Write};
-use crate::read::{ChangeCursor, ChangeKind, SessionChange};
+use crate::lane::Lane;
+use crate::read::{ChangeCursor, ChangeKind, LaneCursor, SessionChange};
 
 fn short(change: &SessionChange) -> (ChangeKind, String, Option<u64>, Option<u64>) {
     let id = change.session_id.to_string();
@@ -34,7 +36,10 @@ pub async fn each_kind_of_change_is_in_the_feed(f: &Fixture) {
     f.write(&who, interrupt("s", turn.turn_id, i64::MAX))
         .await
         .unwrap();
+    // The time orders the changes of sessions in different lanes.
+    f.clock.advance(1);
     f.complete_turn(&who, "w", "r", "a").await;
+    f.clock.advance(1);
     f.write_redaction(&who, redact_items("s", &[(2, 2)]))
         .await
         .unwrap();
@@ -112,12 +117,14 @@ pub async fn every_change_is_read_once_at_any_page_size(f: &Fixture) {
         assert_eq!(change.kind == ChangeKind::Created, first == 1);
     }
     assert!(next.len() == 40 && next.values().all(|n| *n == 5));
+    let lanes = f.ledger.lanes();
     let cursors: Vec<ChangeCursor> = all.iter().map(|c| c.cursor.parse().unwrap()).collect();
-    let place = |c: &ChangeCursor| (c.commit_no, c.preceding.unwrap_or(usize::MAX));
-    assert!(
-        cursors.is_sorted_by(|a, b| place(a) < place(b)),
-        "no cursor occurs twice"
-    );
+    let precedes = |a: &ChangeCursor, b: &ChangeCursor| {
+        is_at_or_before(lanes, a, b) && !is_at_or_before(lanes, b, a)
+    };
+    assert!(cursors.is_sorted_by(precedes), "no cursor occurs twice");
+    let ids: BTreeSet<_> = all.iter().map(|change| change.id).collect();
+    assert_eq!(ids.len(), all.len());
     for page in [1, 2, 3, 7, 159, 160] {
         assert_eq!(f.feed(&operator, page).await, all, "pages of {page}");
     }
@@ -154,7 +161,7 @@ pub async fn a_concurrent_reader_misses_nothing(f: &Fixture) {
             let (mut all, mut after) = (Vec::new(), ChangeCursor::default());
             let mut commits = ledger.commits();
             while all.len() < 160 {
-                let page = ledger.changes(&who, after, 7).await.unwrap();
+                let page = ledger.changes(&who, after.clone(), 7).await.unwrap();
                 all.extend(page.data);
                 after = page.next;
                 if !page.more {
@@ -167,34 +174,54 @@ pub async fn a_concurrent_reader_misses_nothing(f: &Fixture) {
     };
     crowd(f).await;
     let seen = tokio::time::timeout(Duration::from_secs(60), reader).await;
-    assert_eq!(seen.unwrap().unwrap(), f.feed(&operator("t"), 1000).await);
+    let (seen, all) = (seen.unwrap().unwrap(), f.feed(&operator("t"), 1000).await);
+    assert_same_changes(f.ledger.lanes(), &seen, &all);
 }
 
 pub async fn cursors_are_checked_and_resume_the_feed(f: &Fixture) {
-    let who = operator("t");
-    let empty = f
-        .ledger
-        .changes(&who, ChangeCursor::default(), 5)
-        .await
-        .unwrap();
+    let (who, lanes) = (operator("t"), f.ledger.lanes());
+    let beginning = ChangeCursor::default();
+    let empty = f.ledger.changes(&who, beginning.clone(), 5).await.unwrap();
     assert_eq!(
         (empty.data.len(), empty.next, empty.more),
-        (0, ChangeCursor::default(), false)
+        (0, beginning, false)
     );
-    f.create(&anyone(), "s").await.unwrap();
-    f.create(&anyone(), "t").await.unwrap();
-    assert_eq!(f.feed_after(&who, "0", 5).await.len(), 2);
-    assert_eq!(f.feed_after(&who, "1", 5).await.len(), 1);
-    assert_eq!(f.feed_after(&who, "2", 5).await.len(), 0);
-    let end = f
-        .ledger
-        .changes(&who, ChangeCursor::after_commit(2), 5)
-        .await
-        .unwrap();
-    assert_eq!((end.next, end.more), (ChangeCursor::after_commit(2), false));
-    // Each of these commits has one change, so no cursor within it exists.
+    // A session in the first lane, and one in the last lane.
+    let last = Lane::new(lanes.count() - 1);
+    for (lane, prefix) in [(Lane::FIRST, "s"), (last, "t")] {
+        let session = session_in(lanes, lane, prefix);
+        f.create(&anyone(), &session).await.unwrap();
+        f.clock.advance(1);
+    }
+    let feed = f.feed(&who, 5).await;
+    let cursors: Vec<&str> = feed.iter().map(|change| change.cursor.as_str()).collect();
+    match lanes.count() {
+        1 => assert_eq!(cursors, ["1", "2"]),
+        n => assert_eq!(
+            cursors,
+            ["1", &format!("1{}_1", "_0".repeat(usize::from(n) - 2))]
+        ),
+    }
+    assert_eq!(f.feed_after(&who, "0", 5).await, feed);
+    assert_eq!(f.feed_after(&who, cursors[0], 5).await, feed[1..]);
+    assert_eq!(f.feed_after(&who, cursors[1], 5).await, []);
+    let newest = ChangeCursor::after(&f.ledger.position());
+    assert_eq!(newest.to_string(), cursors[1]);
+    assert_eq!(newest.commit_count(), 2);
+    let end = f.ledger.changes(&who, newest.clone(), 5).await.unwrap();
+    assert_eq!((end.next, end.more), (newest, false));
+    for lane in lanes.iter() {
+        assert_unknown_cursors_are_refused(f, lane).await;
+    }
+    assert_cursors_are_parsed();
+}
+
+/// Asserts that cursors are refused that name a commit or a change which this lane does not have. Each of its commits
+/// has one change, so no cursor within it exists.
+async fn assert_unknown_cursors_are_refused(f: &Fixture, lane: Lane) {
+    let next = f.ledger.position().lane(lane).commit_no + 1;
     for behind in [
-        "3",
+        &*next.to_string(),
         "99",
         "18446744073709551615",
         "0.1",
@@ -207,11 +234,16 @@ pub async fn cursors_are_checked_and_resume_the_feed(f: &Fixture) {
         "18446744073709551615.1",
         "1.18446744073709551615",
     ] {
-        let refused = f.ledger.changes(&who, behind.parse().unwrap(), 5).await;
-        let refused = refused.expect_err(behind);
-        assert_eq!(refused.code, ErrorCode::Invalid, "{behind}");
+        let text = "0_".repeat(lane.index()) + behind;
+        let cursor = text.parse().unwrap();
+        let refused = f.ledger.changes(&operator("t"), cursor, 5).await;
+        let refused = refused.expect_err(&text);
+        assert_eq!(refused.code, ErrorCode::Invalid, "{text}");
         assert!(refused.hint.is_some());
     }
+}
+
+fn assert_cursors_are_parsed() {
     for text in [
         "",
         "x",
@@ -225,29 +257,61 @@ pub async fn cursors_are_checked_and_resume_the_feed(f: &Fixture) {
         "18446744073709551616",
         "1.x",
         "٣",
+        "_",
+        "1_",
+        "_1",
+        "1__1",
+        "1_x",
+        "1_1.",
+        "1_-1",
+        "1_ 1",
+        "1_18446744073709551616",
     ] {
         let refused = text.parse::<ChangeCursor>();
         assert_eq!(code(refused), ErrorCode::Invalid, "{text:?}");
     }
-    for (commit_no, preceding) in [(0, None), (7, None), (7, Some(3))] {
-        let cursor = ChangeCursor {
+    for (lane, commit_no, preceding, text) in [
+        (0, 0, None, "0"),
+        (0, 7, None, "7"),
+        (0, 7, Some(3), "7.3"),
+        (1, 7, None, "0_7"),
+        (3, 7, Some(3), "0_0_0_7.3"),
+    ] {
+        let (lane, mut cursor) = (Lane::new(lane), ChangeCursor::default());
+        let of_lane = LaneCursor {
             commit_no,
             preceding,
         };
-        assert_eq!(cursor.to_string().parse(), Ok(cursor));
+        cursor.set(lane, of_lane);
+        assert_eq!(cursor.to_string(), text);
+        assert_eq!(text.parse(), Ok(cursor.clone()));
+        assert_eq!(cursor.commit_count(), commit_no);
+        let place = |cursor: &ChangeCursor, lane| {
+            let of_lane = cursor.lane(lane);
+            (of_lane.commit_no, of_lane.preceding)
+        };
+        assert_eq!(place(&cursor, lane), (commit_no, preceding));
+        assert_eq!(place(&cursor, Lane::new(9)), (0, None));
     }
+    let several: ChangeCursor = "1.1_0_22_3.4".parse().unwrap();
+    assert_eq!(several.to_string(), "1.1_0_22_3.4");
+    assert_eq!(several.commit_count(), 26);
 }
 
 pub async fn callers_see_only_their_own_changes(f: &Fixture) {
     let (ann, bob) = (user("ann"), user("bob"));
     let other = Scope::new(operator("u").tenant, Viewer::EndUser(None));
-    f.create(&ann, "a").await.unwrap();
-    f.create(&anyone(), "n").await.unwrap();
-    f.create(&anyone_with_secret(f, "secret"), "k")
-        .await
-        .unwrap();
-    f.create(&bob, "b").await.unwrap();
-    f.create(&other, "n").await.unwrap();
+    let anonymous = anyone_with_secret(f, "secret");
+    for (who, session) in [
+        (&ann, "a"),
+        (&anyone(), "n"),
+        (&anonymous, "k"),
+        (&bob, "b"),
+        (&other, "n"),
+    ] {
+        f.create(who, session).await.unwrap();
+        f.clock.advance(1);
+    }
     f.write_session(&operator("t"), patch("a", title("t")))
         .await
         .unwrap();
@@ -259,10 +323,7 @@ pub async fn callers_see_only_their_own_changes(f: &Fixture) {
     assert_eq!(visible_sessions(&bob).await, ["b"]);
     assert_eq!(visible_sessions(&user("eve")).await, Vec::<String>::new());
     assert_eq!(visible_sessions(&anyone()).await, ["n"]);
-    assert_eq!(
-        visible_sessions(&anyone_with_secret(f, "secret")).await,
-        ["k"]
-    );
+    assert_eq!(visible_sessions(&anonymous).await, ["k"]);
     assert_eq!(
         visible_sessions(&anyone_with_secret(f, "another")).await,
         Vec::<String>::new()
@@ -294,19 +355,19 @@ pub async fn pages_without_visible_changes_continue(f: &Fixture) {
         .await
         .unwrap();
     assert_eq!(
-        (eve.data.len(), eve.next.commit_no, eve.more),
+        (eve.data.len(), eve.next.commit_count(), eve.more),
         (0, 61, false)
     );
     f.ledger.put_note("n", 30, Vec::new()).await.unwrap();
     let notes = f.ledger.changes(&operator("t"), eve.next, 1).await.unwrap();
     assert_eq!(
-        (notes.data.len(), notes.next.commit_no, notes.more),
+        (notes.data.len(), notes.next.commit_count(), notes.more),
         (0, 62, false)
     );
     f.create(&user("eve"), "e").await.unwrap();
     let found = f.ledger.changes(&user("eve"), notes.next, 1).await.unwrap();
     assert_eq!(
-        (found.data.len(), found.next.commit_no, found.more),
+        (found.data.len(), found.next.commit_count(), found.more),
         (1, 63, false)
     );
     assert_eq!(
@@ -338,7 +399,10 @@ pub async fn commits_are_reported(f: &Fixture) {
     });
     let more = vec![item(Channel::Plan, "p")];
     f.append(&who, &turn, more).await.unwrap();
-    assert_eq!(*early.borrow_and_update(), f.ledger.position().commit_no);
+    assert_eq!(
+        *early.borrow_and_update(),
+        f.ledger.position().commit_count()
+    );
     let received = tokio::time::timeout(Duration::from_secs(20), waiting).await;
     assert_eq!(received.unwrap().unwrap(), 2);
     f.ledger.put_note("n", 0, Vec::new()).await.unwrap();

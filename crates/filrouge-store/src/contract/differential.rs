@@ -1,15 +1,18 @@
 //! Random writes have the same effect on every ledger, byte for byte.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use filrouge_types::{Channel, FixedClock, ItemBody, ItemId, SessionStatus, Timestamp, TurnId};
+use filrouge_types::{Channel, FixedClock, ItemBody, ItemId, Timestamp, TurnId};
 use proptest::prelude::*;
+use tokio::runtime::Builder;
 
 mod fences;
+mod reads;
 mod writes;
 
 use fences::Fences;
+pub use reads::session_readings;
+use reads::{answers, readings};
 use writes::{draft_write, lease_or_checkpoint_write, session_write};
 
 use super::fixture::{
@@ -19,11 +22,12 @@ use super::fixture::{
 use super::session_writes::{event, json, put_note};
 use crate::command::{
     Command, ConcurrentTurns, Ending, FencingToken, NewEvent, NewSession, RedactionTarget, Scope,
-    SessionFilter, Write,
+    Write,
 };
 use crate::keyring::{Entropy, Keyring};
+use crate::lane::Lanes;
+use crate::ledger::Ledger;
 use crate::memory::MemoryLedger;
-use crate::read::{TurnOrder, TurnQuery};
 
 /// A random source that always returns the same bytes, so that a retry has the same result.
 #[derive(Debug, Default)]
@@ -194,157 +198,121 @@ async fn play_commands(f: &Fixture, commands: &[Command]) -> Vec<String> {
     results
 }
 
-fn filters() -> [SessionFilter; 3] {
-    [
-        SessionFilter {
-            agent: Some("agent1".into()),
-            ..SessionFilter::default()
-        },
-        SessionFilter {
-            title: Some("MADE".into()),
-            parent_session_id: Some(sid("s0")),
-            ..SessionFilter::default()
-        },
-        SessionFilter {
-            status: Some(SessionStatus::Closed),
-            ..SessionFilter::default()
-        },
-    ]
-}
-
-/// The results of all reads of a session by one caller.
-async fn readings_of(f: &Fixture, who: &Scope, s: &str) -> Vec<String> {
-    let mut results = vec![
-        format!("{:?}", f.ledger.session(who, &sid(s)).await),
-        format!("{:?}", f.ledger.items(who, &sid(s), 1, 30).await),
-    ];
-    let drafts = f.ledger.drafts(who, &sid(s), BTreeMap::new()).await;
-    results.push(format!("{drafts:?}"));
-    let events = f.ledger.events(who, &sid(s), 0, 2).await;
-    results.push(format!("{events:?}"));
-    results.push(format!("{:?}", f.lease(who, s).await));
-    results.push(format!("{:?}", f.checkpoints(who, s).await));
-    for order in [TurnOrder::Oldest, TurnOrder::Newest] {
-        let query = TurnQuery {
-            status: None,
-            include_redacted: order == TurnOrder::Oldest,
-            order,
-            cursor: None,
-            limit: 3,
-        };
-        results.push(format!("{:?}", f.ledger.turns(who, &sid(s), query).await));
-    }
-    results
-}
-
-/// The results of all reads of session `s0` by every caller.
-pub async fn session_readings(f: &Fixture) -> Vec<String> {
-    let mut results = Vec::new();
-    for who in [anyone(), user("ann"), caller(&f.keyring, 4), operator("t")] {
-        results.extend(readings_of(f, &who, "s0").await);
-    }
-    results
-}
-
-/// The results of all reads of the ledger, and of its verification.
-async fn readings(f: &Fixture) -> Vec<String> {
-    let mut results = vec![format!("{:?}", f.ledger.position())];
-    for who in [
-        anyone(),
-        user("ann"),
-        user("bob"),
-        caller(&f.keyring, 4),
-        operator("t"),
-        operator("u"),
-    ] {
-        let sessions = f
-            .ledger
-            .sessions(&who, SessionFilter::default(), None, 50)
-            .await;
-        results.push(format!("{sessions:?}"));
-        for filter in filters() {
-            let found = f.ledger.sessions(&who, filter, None, 50).await;
-            results.push(format!("{found:?}"));
-        }
-        for page in [1, 3, 50] {
-            results.push(format!("{:?}", f.feed(&who, page).await));
-        }
-        for s in ["s0", "s1", "s2"] {
-            results.extend(readings_of(f, &who, s).await);
-        }
-    }
-    let silent = f.ledger.query(|snapshot| {
-        snapshot
-            .view
-            .idle_turns(filrouge_types::Timestamp::from_micros(i64::MAX), 9)
-    });
-    results.push(format!("{:?}", silent.await));
-    let all = (
-        Timestamp::from_micros(i64::MIN),
-        Timestamp::from_micros(i64::MAX),
-    );
-    let events = f
-        .ledger
-        .query(move |snapshot| snapshot.view.events_at(all.0, all.1, None, 50));
-    results.push(format!("{:?}", events.await));
-    for name in ["n0", "n1"] {
-        results.push(format!("{:?}", f.ledger.note(name).await));
-    }
-    results.push(format!("{:?}", f.ledger.verify(None).await));
-    results
-}
-
-/// A memory ledger with repeatable bytes.
-pub fn memory(keyring: Arc<Keyring>) -> Fixture {
+/// A repeatable random source. Other stores draw a random id when they are created. Drawing one as well keeps later
+/// random bytes equal.
+fn repeatable_entropy() -> Arc<dyn Entropy> {
     let entropy: Arc<dyn Entropy> = Arc::new(CountingEntropy::default());
-    // Other stores draw a random id when they are created. Drawing one as well keeps later random bytes equal.
     entropy.fill(&mut [0; 16]).unwrap();
-    memory_with(keyring, entropy)
+    entropy
 }
 
-/// A memory ledger with another random source.
+/// A memory ledger of one lane with repeatable bytes.
+pub fn memory(keyring: Arc<Keyring>) -> Fixture {
+    memory_with(keyring, repeatable_entropy())
+}
+
+/// A memory ledger of one lane with another random source.
 pub fn memory_with(keyring: Arc<Keyring>, entropy: Arc<dyn Entropy>) -> Fixture {
+    changed_memory(keyring, entropy, |ledger| ledger)
+}
+
+/// A memory ledger of several lanes with repeatable bytes.
+pub fn memory_with_lanes(keyring: Arc<Keyring>, lanes: Lanes) -> Fixture {
+    changed_memory(keyring, repeatable_entropy(), |ledger| {
+        ledger.with_lanes(lanes)
+    })
+}
+
+/// A memory ledger with repeatable bytes and with the id and the number of lanes of another ledger, so that both store
+/// the same.
+pub fn memory_like(keyring: Arc<Keyring>, other: &dyn Ledger) -> Fixture {
+    changed_memory(keyring, repeatable_entropy(), |ledger| {
+        ledger
+            .with_store_id(other.store_id())
+            .with_lanes(other.lanes())
+    })
+}
+
+fn changed_memory(
+    keyring: Arc<Keyring>,
+    entropy: Arc<dyn Entropy>,
+    change: impl FnOnce(MemoryLedger) -> MemoryLedger,
+) -> Fixture {
     let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
     let ledger = MemoryLedger::new(keyring.clone(), entropy, clock.clone());
     Fixture {
-        ledger: Arc::new(ledger),
+        ledger: Arc::new(change(ledger)),
         clock,
         keyring,
         keep: Box::new(()),
     }
 }
 
-/// Applies random writes to a ledger of `make` and to one in memory, and compares outcomes and reads. `make` must use a
-/// [`CountingEntropy`] and the clock of [`memory`].
-pub fn same_as_memory(cases: u32, make: impl Fn(Arc<Keyring>) -> Fixture) {
-    let keyring = Arc::new(Keyring::single([5; 32]));
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+/// Runs a test with random steps.
+fn with_random_steps(
+    cases: u32,
+    runtime: &mut Builder,
+    test: impl AsyncFn(Vec<RandomWrite>) -> Result<(), TestCaseError>,
+) {
+    let runtime = runtime.enable_all().build().unwrap();
     let config = ProptestConfig {
         cases,
         failure_persistence: None,
         ..ProptestConfig::default()
     };
     proptest!(config, |(steps in steps())| {
-        runtime.block_on(async {
-            let (a, b) = (memory(keyring.clone()), make(keyring.clone()));
-            let mut log = Vec::new();
-            for step in &steps {
-                let now = filrouge_types::Clock::now(&*a.clock).as_micros();
-                let command = command(&keyring, "", *step, now, &log);
-                log.push(command);
-                let last = &log[log.len() - 1..];
-                prop_assert_eq!(play_commands(&a, last).await, play_commands(&b, last).await);
-            }
-            for (a, b) in readings(&a).await.iter().zip(&readings(&b).await) {
-                prop_assert_eq!(a, b);
-            }
-            b.assert_intact().await;
-            b.ledger.close().await;
-            Ok(())
-        })?;
+        runtime.block_on(test(steps))?;
+    });
+}
+
+/// Executes the steps on both ledgers, and compares the outcomes.
+async fn play_on_both(
+    keyring: &Keyring,
+    steps: &[RandomWrite],
+    (a, b): (&Fixture, &Fixture),
+) -> Result<(), TestCaseError> {
+    let mut log = Vec::new();
+    for step in steps {
+        let now = filrouge_types::Clock::now(&*a.clock).as_micros();
+        let command = command(keyring, "", *step, now, &log);
+        log.push(command);
+        let last = &log[log.len() - 1..];
+        prop_assert_eq!(play_commands(a, last).await, play_commands(b, last).await);
+    }
+    Ok(())
+}
+
+/// Applies random writes to a ledger of `make` and to one in memory of as many lanes, and compares outcomes and reads.
+/// `make` must use a [`CountingEntropy`] and the clock of [`memory`].
+pub fn same_as_memory(cases: u32, make: impl Fn(Arc<Keyring>) -> Fixture) {
+    let keyring = Arc::new(Keyring::single([5; 32]));
+    with_random_steps(cases, &mut Builder::new_multi_thread(), async |steps| {
+        let b = make(keyring.clone());
+        let a = memory_like(keyring.clone(), &*b.ledger);
+        play_on_both(&keyring, &steps, (&a, &b)).await?;
+        for (a, b) in readings(&a).await.iter().zip(&readings(&b).await) {
+            prop_assert_eq!(a, b);
+        }
+        b.assert_intact().await;
+        b.ledger.close().await;
+        Ok(())
+    });
+}
+
+/// Applies random writes to a memory ledger of one lane and to one of three, and compares all that callers can see.
+pub fn same_with_several_lanes(cases: u32) {
+    let keyring = Arc::new(Keyring::single([5; 32]));
+    with_random_steps(cases, &mut Builder::new_current_thread(), async |steps| {
+        let lanes = Lanes::new(3).unwrap();
+        let (a, b) = (
+            memory(keyring.clone()),
+            memory_with_lanes(keyring.clone(), lanes),
+        );
+        play_on_both(&keyring, &steps, (&a, &b)).await?;
+        prop_assert_eq!(answers(&a).await, answers(&b).await);
+        let counts = [&a, &b].map(|f| f.ledger.position().commit_count());
+        prop_assert_eq!(counts[0], counts[1]);
+        Ok(())
     });
 }
 
@@ -356,41 +324,36 @@ pub fn same_in_one_session(
     done: impl AsyncFn(&Fixture, &[Fixture; 2]),
 ) {
     let keyring = Arc::new(Keyring::single([5; 32]));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let config = ProptestConfig {
-        cases,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
-    proptest!(config, |(steps in steps())| {
-        runtime.block_on(async {
-            let same = Arc::new(SameEntropy);
-            let (a, b) = (memory_with(keyring.clone(), same), make(keyring.clone()));
-            let create = cmd(&anyone(), Write::CreateSession(NewSession::with_id(sid("s0"))));
-            let mut log = vec![create];
-            // Notes belong to no session.
-            for step in steps.iter().filter(|step| !(25..27).contains(&step.0)) {
-                let now = filrouge_types::Clock::now(&*a.clock).as_micros();
-                let step = (step.0, step.1, 0, step.3, step.4);
-                log.push(command(&keyring, "", step, now, &log));
-            }
-            let mut fences = Fences(0);
-            for (one, n) in log.iter().zip(0..) {
-                let other = &b[usize::from(n % 3 == 1)];
-                let found = play_commands(other, &[fences.to_ledger(one)]).await;
-                fences.observe(other).await;
-                let expected = play_commands(&a, std::slice::from_ref(one)).await;
-                prop_assert_eq!(expected, fences.with_normal_fences(found));
-            }
-            let expected = session_readings(&a).await;
-            for b in &b {
-                prop_assert_eq!(&expected, &fences.with_normal_fences(session_readings(b).await));
-            }
-            done(&a, &b).await;
-            Ok(())
-        })?;
+    with_random_steps(cases, &mut Builder::new_current_thread(), async |steps| {
+        let same = Arc::new(SameEntropy);
+        let (a, b) = (memory_with(keyring.clone(), same), make(keyring.clone()));
+        let create = cmd(
+            &anyone(),
+            Write::CreateSession(NewSession::with_id(sid("s0"))),
+        );
+        let mut log = vec![create];
+        // Notes belong to no session.
+        for step in steps.iter().filter(|step| !(25..27).contains(&step.0)) {
+            let now = filrouge_types::Clock::now(&*a.clock).as_micros();
+            let step = (step.0, step.1, 0, step.3, step.4);
+            log.push(command(&keyring, "", step, now, &log));
+        }
+        let mut fences = Fences(0);
+        for (one, n) in log.iter().zip(0..) {
+            let other = &b[usize::from(n % 3 == 1)];
+            let found = play_commands(other, &[fences.to_ledger(one)]).await;
+            fences.observe(other).await;
+            let expected = play_commands(&a, std::slice::from_ref(one)).await;
+            prop_assert_eq!(expected, fences.with_normal_fences(found));
+        }
+        let expected = session_readings(&a).await;
+        for b in &b {
+            prop_assert_eq!(
+                &expected,
+                &fences.with_normal_fences(session_readings(b).await)
+            );
+        }
+        done(&a, &b).await;
+        Ok(())
     });
 }

@@ -33,11 +33,7 @@ async fn create_full_session(f: &Fixture, who: &Scope, session: &str) -> u64 {
     f.record(who, event(session, "e", "call_started"))
         .await
         .unwrap();
-    let (tenant, name) = (who.tenant.clone(), sid(session));
-    let query = f
-        .ledger
-        .query(move |snapshot| Ok(snapshot.view.session(&tenant, &name, None)?.unwrap().pk));
-    query.await.unwrap()
+    f.pk(session).await
 }
 
 /// Every read and write of a session fails with `expected`, and a write that would create it with `creating`.
@@ -266,6 +262,7 @@ pub async fn the_feed_shows_the_owner_an_erasure(f: &Fixture) {
     f.start(&anyone_with_secret(f, "secret"), "kept", "r").await;
     for s in ["hers", "open", "kept"] {
         f.erase(&operator("t"), s).await.unwrap();
+        f.clock.advance(1);
     }
     let visible_sessions = async |who: &Scope| -> Vec<String> {
         let feed = f.feed(who, 2).await;

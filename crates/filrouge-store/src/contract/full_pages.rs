@@ -8,6 +8,7 @@ use proptest::test_runner::TestRunner;
 use super::fixture::{Fixture, anyone, finalize, item, operator, replacement, sid, start_with};
 use super::session_writes::{event, json};
 use crate::command::{NewEvent, NewSession, SessionFilter, Write};
+use crate::lane::Lanes;
 use crate::read::{TurnOrder, TurnQuery, turn_content_len};
 use crate::rows::RECORDS_BYTES;
 
@@ -47,6 +48,7 @@ pub async fn pages_of_large_sessions_are_bounded(f: &Fixture) {
         };
         names.insert(0, new.session_id.clone());
         f.write(&who, Write::CreateSession(new)).await.unwrap();
+        f.clock.advance(1);
     }
     let thirds = names.iter().rev().step_by(3).rev().cloned().collect();
     for (title, expected) in [(None, names), (Some("THIRD"), thirds)] {
@@ -136,7 +138,9 @@ pub async fn reads_of_large_events_by_time_are_bounded(f: &Fixture) {
             let before_last: usize = lens[..lens.len() - 1].iter().rev().skip(1).sum();
             assert!(before_last < RECORDS_BYTES, "{lens:?}");
             let full = lens.iter().sum::<usize>() >= RECORDS_BYTES || lens.len() == limit;
-            assert!(full || !behind, "{lens:?} of {limit}");
+            // With several lanes, a page ends with the last event that was read of a lane that may have more.
+            let one_lane = f.ledger.lanes() == Lanes::ONE;
+            assert!(full || !behind || !one_lane, "{lens:?} of {limit}");
             seen.extend(page.into_iter().map(|(_, row)| row.event));
         }
         assert!(seen == all, "{limit} a page");

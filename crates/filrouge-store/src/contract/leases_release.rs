@@ -24,11 +24,11 @@ pub async fn the_last_write_releases_the_lease(f: &Fixture) {
         writes.push(("event", Write::RecordEvent(Box::new(call_ended))));
         writes.push(("title", patch(&s, title("t"))));
         let (name, write) = writes.swap_remove(n);
-        let commits = f.ledger.position().commit_no;
+        let commits = f.ledger.position().commit_count();
         f.write(&releasing(&who, fence), write.clone())
             .await
             .unwrap();
-        let one_more = f.ledger.position().commit_no - commits;
+        let one_more = f.ledger.position().commit_count() - commits;
         assert!(one_more <= 1, "{name}: in the same commit");
         let free = f.lease(&who, &s).await.unwrap();
         assert_eq!((free.fence, free.holder), (fence, None), "{name}");

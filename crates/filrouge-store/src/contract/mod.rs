@@ -30,6 +30,7 @@ pub mod events;
 pub mod finals;
 pub mod full_pages;
 pub mod idempotency;
+pub mod lanes;
 pub mod leases;
 pub mod leases_left;
 pub mod leases_release;
@@ -125,6 +126,12 @@ macro_rules! contract_tests {
                 appends_are_replayed_after_the_turn_closed, a_repeated_session_creation_is_replayed,
                 retries_after_every_failure_are_safe, items_without_ids_are_new,
             }
+            lanes {
+                sessions_of_all_lanes_are_listed_newest_first,
+                the_feed_misses_and_repeats_nothing_while_lanes_are_written,
+                a_cursor_of_more_lanes_than_the_store_has_is_refused, a_write_commits_in_one_lane,
+                each_lane_has_a_dense_log_of_its_own_sessions,
+            }
             leases {
                 a_session_has_one_holder, a_holder_needs_a_name, fences_only_grow, a_lease_is_renewed,
                 a_lease_is_released, leases_granted_while_the_store_was_down_are_applied,
@@ -178,7 +185,7 @@ macro_rules! contract_tests {
             paging {
                 sessions_are_paged_while_others_write, turns_are_paged_while_others_write, items_are_paged,
                 the_newest_finalized_turns_are_paged, turns_are_filtered_by_status, invalid_cursors_are_refused,
-                sessions_are_filtered,
+                invalid_cursors_of_sessions_are_refused, sessions_are_filtered,
             }
             patches {
                 each_field_is_patched_separately, metadata_is_patched_by_members,

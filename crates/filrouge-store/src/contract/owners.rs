@@ -126,6 +126,7 @@ pub async fn lists_show_only_own_sessions(f: &Fixture) {
         (user("ann"), "a2"),
     ] {
         f.create(&who, s).await.unwrap();
+        f.clock.advance(1);
     }
     for (who, expected) in [
         (user("ann"), vec!["a2", "a"]),

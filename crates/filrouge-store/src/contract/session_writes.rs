@@ -3,11 +3,13 @@
 use filrouge_types::{EventKey, Failure, IdentityId, RawJson, Session, SessionEvent, Timestamp};
 
 use super::fixture::{Fixture, anyone, sid};
+use super::lanes::is_at_or_before;
 use crate::command::{
     Adopt, CloseSession, Erase, Erased, Link, NewEvent, Outcome, Patch, PutNote, Scope,
     SessionPatch, Write,
 };
-use crate::read::SessionChange;
+use crate::read::{ChangeCursor, SessionChange};
+use crate::rows::SessionPk;
 
 pub fn json(text: &str) -> RawJson {
     RawJson::parse(text).unwrap()
@@ -134,13 +136,15 @@ impl Fixture {
         cursor: &str,
         page_len: usize,
     ) -> Vec<SessionChange> {
-        let (mut changes, mut after) = (Vec::new(), cursor.parse().unwrap());
+        let lanes = self.ledger.lanes();
+        let (mut changes, mut after): (_, ChangeCursor) = (Vec::new(), cursor.parse().unwrap());
         loop {
-            let page = self.ledger.changes(who, after, page_len).await.unwrap();
-            assert!(page.data.len() <= page_len && page.next >= after);
-            assert_eq!(page.next.to_string().parse(), Ok(page.next));
+            let page = self.ledger.changes(who, after.clone(), page_len);
+            let page = page.await.unwrap();
+            assert!(page.data.len() <= page_len && is_at_or_before(lanes, &after, &page.next));
+            assert_eq!(page.next.to_string().parse(), Ok(page.next.clone()));
             assert!(
-                !page.more || page.next > after,
+                !page.more || !is_at_or_before(lanes, &page.next, &after),
                 "a page advances the cursor"
             );
             changes.extend(page.data);
@@ -149,6 +153,15 @@ impl Fixture {
                 return changes;
             }
         }
+    }
+
+    /// The number of a session of tenant `t`.
+    pub async fn pk(&self, session: &str) -> SessionPk {
+        let (tenant, id) = (anyone().tenant, sid(session));
+        let query = self
+            .ledger
+            .query(move |snapshot| Ok(snapshot.view.session(&tenant, &id, None)?.unwrap().pk));
+        query.await.unwrap()
     }
 
     /// The command with which another ledger adopts the session.

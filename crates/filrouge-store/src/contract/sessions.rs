@@ -126,6 +126,7 @@ async fn create_session(
         ..NewSession::with_id(sid(name))
     };
     f.write(who, Write::CreateSession(new)).await.unwrap();
+    f.clock.advance(1);
 }
 
 async fn append_by_agents(f: &Fixture, who: &Scope, session: &str, agents: &[&str]) {

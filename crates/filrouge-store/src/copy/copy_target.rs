@@ -1,11 +1,9 @@
 //! The port of a store that receives a copy.
 
-use crate::record::RecordRow;
-use crate::rows::{
-    CheckpointRow, DraftChunk, DraftRow, EventRow, HeadRow, KeyRow, LogRow, NoteRow, SessionPk,
-    SessionRow, TurnRow, View,
-};
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Failure, Timestamp};
+
+use crate::lane::Lanes;
+use crate::rows::{Tx, View};
 
 /// The contents of a copy target.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,65 +38,14 @@ impl TargetContents {
 pub struct StartedCopy {
     /// The id of the new store; it differs from the source's.
     pub store_id: String,
+    /// The lanes of the new store.
+    pub lanes: Lanes,
     /// Whether an earlier run marked the store and may have written rows.
     pub resumed: bool,
 }
 
-/// One step of a copy: a row of the source, to be written unchanged, or the removal of a session's rows.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CopyRow {
-    /// Removes all rows of this session.
-    RemoveSession(SessionPk),
-    /// A session's row, under its number in the source.
-    Session(SessionPk, Box<SessionRow>),
-    /// A turn.
-    Turn(SessionPk, TurnRow),
-    /// A record.
-    Record(SessionPk, RecordRow),
-    /// The key of an item or of a request.
-    Key(SessionPk, KeyRow),
-    /// An agent that has spoken in a session.
-    Agent(SessionPk, Box<str>),
-    /// An event.
-    Event(SessionPk, EventRow),
-    /// A checkpoint.
-    Checkpoint(SessionPk, CheckpointRow),
-    /// The draft of an open turn.
-    Draft(SessionPk, DraftRow),
-    /// A chunk of a turn's draft; the number is that turn's [`TurnRow::place`].
-    Chunk(SessionPk, u64, DraftChunk),
-    /// A session's head, written after all its other rows.
-    Head(SessionPk, HeadRow),
-    /// A note, which replaces an existing note of this name.
-    Note(NoteRow),
-    /// A row of the commit log.
-    Commit(LogRow),
-}
-
-impl CopyRow {
-    /// The approximate size in bytes.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        /// The approximate overhead of a row.
-        const ROW_OVERHEAD: usize = 96;
-        ROW_OVERHEAD
-            + match self {
-                Self::RemoveSession(_)
-                | Self::Turn(..)
-                | Self::Key(..)
-                | Self::Draft(..)
-                | Self::Head(..) => 0,
-                Self::Session(_, row) => row.content_len(),
-                Self::Record(_, row) => row.head.len() + row.body.len(),
-                Self::Agent(_, agent) => agent.len(),
-                Self::Event(_, row) => row.content_len(),
-                Self::Checkpoint(_, row) => row.content_len(),
-                Self::Chunk(_, _, chunk) => chunk.encode().len(),
-                Self::Note(row) => row.value.len(),
-                Self::Commit(row) => row.encode().len(),
-            }
-    }
-}
+/// The writes of one transaction of a copy; gets the transaction and its time.
+pub type CopyWrites<'a> = &'a mut dyn FnMut(&mut dyn Tx, Timestamp) -> Result<(), Failure>;
 
 /// A store that receives a copy. A backend creates one per run; nothing is written before [`Self::begin`].
 pub trait CopyTarget: Send {
@@ -109,11 +56,17 @@ pub trait CopyTarget: Send {
     fn contents(&mut self) -> Result<TargetContents, Failure>;
 
     /// Creates the store if needed, migrates its schema and marks it as an unfinished copy of `source`. The store then
-    /// cannot be opened, and other runs fail at their next [`Self::put`].
+    /// cannot be opened, and other runs fail at their next [`Self::write`]. Deletes the commit log that an earlier run
+    /// has made: each run makes it anew when all sessions are copied.
     ///
     /// # Errors
     /// Fails when the store has acquired other contents, or with the store's failures.
     fn begin(&mut self, source: &str) -> Result<StartedCopy, Failure>;
+
+    /// The maximum number of rows of one transaction.
+    fn rows_per_transaction(&self) -> usize {
+        4096
+    }
 
     /// Runs `query` on the rows written so far; only after [`Self::begin`].
     ///
@@ -124,20 +77,20 @@ pub trait CopyTarget: Send {
         query: &mut dyn FnMut(&dyn View) -> Result<(), Failure>,
     ) -> Result<(), Failure>;
 
-    /// Writes rows unchanged, in this order, in one transaction.
+    /// Runs `work` in one transaction.
     ///
     /// # Errors
-    /// Fails when another run has started, or with the store's failures. In both cases no row is written.
-    fn put(&mut self, rows: &[CopyRow]) -> Result<(), Failure>;
+    /// Fails when another run has started, with the error of `work`, or with the store's failures. In all cases no row
+    /// is written.
+    fn write(&mut self, work: CopyWrites<'_>) -> Result<(), Failure>;
 
-    /// Removes the mark of an unfinished copy, in one transaction. New sessions get numbers above `newest`. Afterwards
-    /// no file of an SQLite store contains the bytes of sessions removed by [`CopyRow::RemoveSession`]: they are
-    /// overwritten before this returns or, if that is not possible, when the store is next opened. PostgreSQL frees
-    /// them when it vacuums.
+    /// Removes the mark of an unfinished copy, in one transaction. Afterwards no file of an SQLite store contains the
+    /// bytes of rows that a later run has replaced: they are overwritten before this returns or, if that is not
+    /// possible, when the store is next opened. PostgreSQL frees them when it vacuums.
     ///
     /// # Errors
     /// Fails when another run has started or the path now names another file, or with the store's failures.
-    fn finish(&mut self, newest: SessionPk) -> Result<(), Failure>;
+    fn finish(&mut self) -> Result<(), Failure>;
 }
 
 /// The failure of a run after another run has written to its target.

@@ -1,190 +1,195 @@
-//! One run of a copy: the rows buffered for the next transaction, and the copying of rows that belong to no session.
+//! One run of a copy: collects the writes of each transaction of the target, and makes the target's commit log.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use filrouge_types::{ErrorCode, Failure};
 
-use super::{CopyObserver, CopyRow, CopyStage, CopyTarget, RunResults};
+use super::target_tx::{CopiedSession, TargetTx};
+use super::{CopyObserver, CopyStage, CopyTarget, newest_position};
+use crate::keyring::Keyring;
+use crate::ledger::Position;
 use crate::read::VerifiedSnapshot;
-use crate::rows::{LogRow, RECORDS_BYTES, SessionPk, View};
-use crate::verify::Finding;
+use crate::rows::{NoteRow, RECORDS_BYTES, SessionPk, View};
+use crate::verify::{Finding, VerificationReport};
 
-/// The maximum number of rows of one transaction.
-const ROWS_MAX: usize = 4096;
+/// The approximate size in bytes of a row besides its contents.
+pub(super) const ROW_BYTES: usize = 96;
 
-/// The number of commits per read.
-const COMMITS_PER_READ: usize = 1024;
+/// One write of a transaction.
+type Write = Box<dyn FnOnce(&mut TargetTx<'_>) -> Result<(), Failure>>;
+
+/// The results of a run so far.
+#[derive(Default)]
+pub(super) struct RunResults {
+    /// The counts of all sessions and notes that the copy gets.
+    pub(super) copied: VerificationReport,
+    /// The number of sessions that an earlier run copied and that have not changed since.
+    pub(super) unchanged: u64,
+    /// The findings because of which the copy lacks sessions and notes of the source.
+    pub(super) left_out: Vec<Finding>,
+}
 
 /// One run of a copy.
 pub(super) struct Run<'r, 's, V: ?Sized> {
     pub(super) source: &'r VerifiedSnapshot<'s, V>,
+    /// The keys of the target.
+    pub(super) keyring: &'r Keyring,
     pub(super) copy_target: &'r mut dyn CopyTarget,
     observer: &'r mut dyn CopyObserver,
     pub(super) resumed: bool,
-    rows: Vec<CopyRow>,
+    /// The writes of the next transaction.
+    writes: Vec<Write>,
+    /// The approximate size of these writes in bytes.
     bytes: usize,
-    /// The progress to report: the stage, the finished rows and all rows.
+    /// The number, in the target, of the session that is being written.
+    pk: SessionPk,
+    /// The complete sessions of the copy.
+    pub(super) sessions: Vec<CopiedSession>,
+    /// The progress to report: the stage, the finished sessions and all sessions.
     progress: (CopyStage, u64, u64),
     pub(super) results: RunResults,
 }
 
 impl<'r, 's, V: View + ?Sized> Run<'r, 's, V> {
     pub(super) fn new(
-        source: &'r VerifiedSnapshot<'s, V>,
+        (source, keyring): (&'r VerifiedSnapshot<'s, V>, &'r Keyring),
         copy_target: &'r mut dyn CopyTarget,
         observer: &'r mut dyn CopyObserver,
         resumed: bool,
     ) -> Self {
         Self {
             source,
+            keyring,
             copy_target,
             observer,
             resumed,
-            rows: Vec::new(),
+            writes: Vec::new(),
             bytes: 0,
-            progress: (CopyStage::Commits, 0, 0),
-            results: RunResults {
-                unchanged: 0,
-                newest_pk: 0,
-                left_out: Vec::new(),
-            },
+            pk: 0,
+            sessions: Vec::new(),
+            progress: (CopyStage::Sessions, 0, 0),
+            results: RunResults::default(),
         }
     }
 
-    /// Buffers a row for the next transaction, and writes the transaction once it is large enough.
-    pub(super) fn put(&mut self, row: CopyRow) -> Result<(), Failure> {
-        self.bytes += row.bytes();
-        self.rows.push(row);
-        if self.rows.len() >= ROWS_MAX || self.bytes >= RECORDS_BYTES {
+    /// Adds a write to the next transaction, which runs once it is large enough. `bytes` is the size of the contents
+    /// that are written.
+    pub(super) fn put(
+        &mut self,
+        bytes: usize,
+        write: impl FnOnce(&mut TargetTx<'_>) -> Result<(), Failure> + 'static,
+    ) -> Result<(), Failure> {
+        self.bytes += ROW_BYTES + bytes;
+        self.writes.push(Box::new(write));
+        if self.writes.len() >= self.copy_target.rows_per_transaction()
+            || self.bytes >= RECORDS_BYTES
+        {
             self.flush()?;
         }
         Ok(())
     }
 
-    /// Writes the buffered rows in one transaction.
+    /// Runs the transaction.
     fn flush(&mut self) -> Result<(), Failure> {
-        let (stage, done, all) = self.progress;
-        self.observer.progress(stage, done, all)?;
-        if !self.rows.is_empty() {
-            self.copy_target.put(&self.rows)?;
-        }
-        self.rows.clear();
+        let (stage, done, total) = self.progress;
+        self.observer.progress(stage, done, total)?;
         self.bytes = 0;
-        Ok(())
-    }
-
-    fn report(&mut self, stage: CopyStage, done: u64, all: u64) -> Result<(), Failure> {
-        self.progress = (stage, done, all);
-        self.observer.progress(stage, done, all)
-    }
-
-    /// Returns the result of a read. When stored rows are unreadable, records the finding and returns `None`, so that
-    /// the copy continues without the rows.
-    pub(super) fn unless_unreadable<T>(
-        &mut self,
-        result: Result<T, Failure>,
-    ) -> Result<Option<T>, Failure> {
-        match result {
-            Err(failure) if failure.code == ErrorCode::IntegrityError => {
-                self.results.left_out.push(failure.into());
-                Ok(None)
-            }
-            result => result.map(Some),
+        if self.writes.is_empty() {
+            return Ok(());
         }
+        let (writes, keyring) = (&mut self.writes, self.keyring);
+        let (pk, sessions) = (&mut self.pk, &mut self.sessions);
+        self.copy_target.write(&mut |tx, now| {
+            let mut tx = TargetTx {
+                tx,
+                keyring,
+                pk: *pk,
+                sessions: &mut *sessions,
+                groups: BTreeMap::new(),
+            };
+            for write in writes.drain(..) {
+                write(&mut tx)?;
+            }
+            *pk = tx.pk;
+            tx.finish(now)
+        })
     }
 
-    /// Copies the commits that the copy does not have yet. `total` is the number of the source's newest commit.
-    ///
-    /// # Errors
-    /// `integrity_error` when the source no longer has the copy's newest commit unchanged.
-    pub(super) fn copy_commits(&mut self, total: u64) -> Result<(), Failure> {
-        // The copy's newest commit; `None` once the source's commit with the same number has proved equal to it.
-        let mut unmatched: Option<LogRow> = None;
-        self.copy_target.with_view(&mut |view| {
-            unmatched = view.newest_log()?;
+    fn report(&mut self, stage: CopyStage, done: u64, total: u64) -> Result<(), Failure> {
+        self.progress = (stage, done, total);
+        self.observer.progress(stage, done, total)
+    }
+
+    /// Verifies the source, and copies each session that has no finding. Returns the report about the source.
+    pub(super) fn copy_sessions(&mut self) -> Result<VerificationReport, Failure> {
+        let source = self.source;
+        let report = source.verify_each(&mut |pk, session, (done, total)| {
+            self.report(CopyStage::Sessions, done, total)?;
+            if session.findings.is_empty() {
+                self.results.copied.add(session.clone());
+                return self.copy_session(pk, session.events);
+            }
+            self.results.left_out.extend_from_slice(&session.findings);
             Ok(())
         })?;
-        let copied_up_to = unmatched.as_ref().map_or(0, |row| row.commit_no);
-        let mut after = 0;
-        loop {
-            let rows = self.source.view.log(after, COMMITS_PER_READ)?;
-            let Some(last) = rows.last() else { break };
-            after = last.commit_no;
-            self.report(CopyStage::Commits, after.min(total), total)?;
-            for row in rows {
-                let sessions = row.entries().unwrap_or_default();
-                let newest = sessions.iter().map(|entry| entry.pk).max();
-                self.results.newest_pk = self.results.newest_pk.max(newest.unwrap_or(0));
-                if row.commit_no == copied_up_to {
-                    if unmatched.as_ref() != Some(&row) {
-                        return Err(source_history_changed(copied_up_to));
-                    }
-                    unmatched = None;
-                } else if row.commit_no > copied_up_to {
-                    self.put(CopyRow::Commit(row))?;
-                }
-            }
-        }
-        match unmatched {
-            Some(row) => Err(source_history_changed(row.commit_no)),
-            None => self.flush(),
-        }
-    }
-
-    /// Copies the sessions that the copy lacks or has in another state.
-    pub(super) fn copy_sessions(&mut self) -> Result<(), Failure> {
-        let pks: BTreeSet<SessionPk> = self.source.view.session_pks()?.into_iter().collect();
-        if self.resumed {
-            self.remove_deleted_sessions(&pks)?;
-        }
-        self.results.newest_pk = self.results.newest_pk.max(pks.last().copied().unwrap_or(0));
-        let all = pks.len() as u64;
-        for (done, pk) in (0..).zip(pks) {
-            self.report(CopyStage::Sessions, done, all)?;
-            if self.resumed && self.is_copied(pk)? {
-                self.results.unchanged += 1;
-            } else {
-                self.copy_session(pk)?;
-            }
-        }
         self.flush()?;
-        self.report(CopyStage::Sessions, all, all)
+        Ok(report)
     }
 
-    /// Removes sessions that the source no longer has, because they were deleted outside filrouge since an earlier run.
-    fn remove_deleted_sessions(&mut self, pks: &BTreeSet<SessionPk>) -> Result<(), Failure> {
-        let mut copied_pks = Vec::new();
-        self.copy_target.with_view(&mut |view| {
-            copied_pks = view.session_pks()?;
-            Ok(())
-        })?;
-        for pk in copied_pks.into_iter().filter(|pk| !pks.contains(pk)) {
-            self.put(CopyRow::RemoveSession(pk))?;
+    /// Makes the commit log: each session is one change, followed by its events.
+    pub(super) fn write_log(&mut self) -> Result<(), Failure> {
+        let mut sessions = std::mem::take(&mut self.sessions);
+        sessions.sort_unstable_by_key(|session| session.pk);
+        let total = sessions.len() as u64;
+        for (done, session) in (0..).zip(sessions) {
+            self.report(CopyStage::Commits, done, total)?;
+            let events = usize::try_from(session.events).unwrap_or(usize::MAX);
+            let bytes = events.saturating_mul(ROW_BYTES);
+            self.put(bytes, move |t| t.log_session(session))?;
         }
         self.flush()
     }
 
-    /// Copies all notes.
+    /// Copies all notes. They are written after the log of the sessions, because their values may contain its end.
     pub(super) fn copy_notes(&mut self) -> Result<(), Failure> {
+        let mut end = Position::default();
+        self.copy_target.with_view(&mut |view| {
+            end = newest_position(view)?;
+            Ok(())
+        })?;
         for note in self.source.view.notes()? {
-            match note {
-                Some(note) => self.put(CopyRow::Note(note))?,
-                None => self.results.left_out.push(Finding {
-                    session_id: None,
-                    seq: None,
-                    code: ErrorCode::IntegrityError.as_str(),
-                    what: "a stored note is malformed".to_owned(),
-                }),
+            let verified = match note {
+                Some(note) => self.source.note_row(&note.name),
+                None => Err(Failure::new(
+                    ErrorCode::IntegrityError,
+                    "a stored note is malformed",
+                )),
+            };
+            match verified {
+                Ok(note) => note.map_or(Ok(()), |note| self.copy_note(note, &end))?,
+                Err(failure) if is_finding(&failure) => {
+                    self.results.left_out.push(failure.into());
+                }
+                Err(failure) => return Err(failure),
             }
         }
         self.flush()
+    }
+
+    fn copy_note(&mut self, note: NoteRow, end: &Position) -> Result<(), Failure> {
+        let Some(value) = self.observer.note_value(&note.name, note.value, end) else {
+            return Ok(());
+        };
+        self.results.copied.notes += 1;
+        let note = NoteRow::sealed(note.name, note.version, value, self.keyring);
+        self.put(note.value.len(), move |t| t.put_note(&note))
     }
 }
 
-fn source_history_changed(commit_no: u64) -> Failure {
-    let detail = format!(
-        "the target was begun as a copy of this store, and commit {commit_no} has changed since"
-    );
-    Failure::new(ErrorCode::IntegrityError, detail)
-        .with_hint("`filrouge verify` reports whether the source was reverted to an older state; to copy it as it is, name another target")
+/// Whether a failure concerns stored data, and not the store that contains them.
+fn is_finding(failure: &Failure) -> bool {
+    matches!(
+        failure.code,
+        ErrorCode::IntegrityError | ErrorCode::KeyMissing
+    )
 }

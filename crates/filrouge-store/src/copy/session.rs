@@ -1,188 +1,232 @@
-//! Copies all rows of one session. The head is written last: a session with a head is complete.
+//! Copies all rows of one session. The head is written last: a session with its head is complete.
 
-use filrouge_types::{ErrorCode, Failure};
+use std::collections::BTreeSet;
 
-use super::CopyRow;
-use super::run::Run;
-use crate::read::in_session;
-use crate::rows::{EventRow, HeadRow, KeyRow, SessionPk, SessionRow, StoredSession, TurnRow, View};
+use filrouge_types::{Checkpoint, Failure, RequestId, SessionEvent};
+
+use super::run::{ROW_BYTES, Run};
+use super::target_tx::CopiedSession;
+use crate::keyring::MAC_BYTES;
+use crate::read::{ALL_PLACES, VerifiedSession, in_session};
+use crate::record::{Event, RecordFaultKind, RecordRow};
+use crate::rows::{Change, CheckpointRow, DraftChunk, EventRow, SessionPk, StoredSession, View};
 
 /// The number of rows per read.
 const PAGE: usize = 1000;
 
-/// The data that reveals a change of a session: every write changes at least one of these fields.
-#[derive(PartialEq)]
-struct SessionState {
-    row: SessionRow,
-    head: HeadRow,
-    newest_event: u64,
-    /// An unreadable checkpoint can be rewritten without a change of the head, so the seqs are compared as well.
-    checkpoints: Vec<u64>,
+/// The rows that can change while the head of their session stays the same: its newest event, with its number, and its
+/// checkpoints.
+type SideRows = (Option<(u64, SessionEvent)>, Vec<Option<Checkpoint>>);
+
+fn side_rows<V: View + ?Sized>(view: &V, pk: SessionPk) -> Result<SideRows, Failure> {
+    let newest = view.newest_event(pk)?;
+    let events = view.events(pk, newest.saturating_sub(1), 1)?;
+    let event = events.into_iter().next();
+    let mut checkpoints = Vec::new();
+    for seq in view.checkpoint_seqs(pk)? {
+        checkpoints.push(view.checkpoint(pk, seq)?.map(|row| row.checkpoint));
+    }
+    Ok((event.map(|row| (row.number, row.event)), checkpoints))
 }
 
-/// The state of a session. `None` when the state would not reveal every change: if rows are missing or malformed, or if
-/// the session has open turns, whose drafts grow without a change of the head.
-fn session_state<V: View + ?Sized>(
-    view: &V,
-    pk: SessionPk,
-) -> Result<Option<SessionState>, Failure> {
-    let stored = match view.session_by_pk(pk) {
-        Err(failure) if failure.code == ErrorCode::IntegrityError => return Ok(None),
-        stored => stored?,
-    };
-    let Some(StoredSession { row, head, .. }) = stored else {
-        return Ok(None);
-    };
-    let Some(head) = head.filter(|head| head.open_turns == 0) else {
-        return Ok(None);
-    };
-    let side_rows =
-        || -> Result<_, Failure> { Ok((view.newest_event(pk)?, view.checkpoint_seqs(pk)?)) };
-    let (newest_event, checkpoints) = match side_rows() {
-        Err(failure) if failure.code == ErrorCode::IntegrityError => return Ok(None),
-        side_rows => side_rows?,
-    };
-    Ok(Some(SessionState {
-        row,
-        head,
-        newest_event,
-        checkpoints,
-    }))
-}
+/// The number, in the target, of a session that an earlier run has written; and the MAC of its head if the session is
+/// complete and has not changed since.
+type ExistingCopy = (SessionPk, Option<[u8; MAC_BYTES]>);
 
 impl<V: View + ?Sized> Run<'_, '_, V> {
-    /// Whether an earlier run copied the session in its current state.
-    pub(super) fn is_copied(&mut self, pk: SessionPk) -> Result<bool, Failure> {
-        let Some(source_state) = session_state(self.source.view, pk)? else {
-            return Ok(false);
+    /// Copies a session with this number of events, unless an earlier run has copied it in its current state.
+    pub(super) fn copy_session(&mut self, pk: SessionPk, events: u64) -> Result<(), Failure> {
+        let Some(stored) = self.source.view.session_by_pk(pk)? else {
+            return Ok(());
         };
-        let mut copied_state = None;
-        self.copy_target.with_view(&mut |view| {
-            copied_state = session_state(view, pk)?;
-            Ok(())
-        })?;
-        Ok(copied_state == Some(source_state))
-    }
-
-    /// Copies a session.
-    pub(super) fn copy_session(&mut self, pk: SessionPk) -> Result<(), Failure> {
-        if self.resumed {
-            self.put(CopyRow::RemoveSession(pk))?;
-        }
-        let row_missing = || {
-            let detail = format!("session number {pk} has no row; its head is left out");
-            Failure::new(ErrorCode::IntegrityError, detail)
+        let session = self.source.verified_session(stored)?;
+        let (tenant, id) = (&session.row.tenant_id, session.row.session_id.clone());
+        // The number and the MAC are those of the target.
+        let copied = CopiedSession {
+            pk: 0,
+            mac: [0; MAC_BYTES],
+            created: Change::Created(tenant.clone(), id.clone()),
+            items: session.head.last_seq,
+            events,
+            is_erased: session.row.erased.is_some(),
         };
-        let stored = self.source.view.session_by_pk(pk);
-        let stored = stored.and_then(|session| session.ok_or_else(row_missing));
-        let Some(StoredSession { row, head, .. }) = self.unless_unreadable(stored)? else {
-            return self.copy_rows_of(pk);
-        };
-        let id = row.session_id.clone();
-        self.put(CopyRow::Session(pk, Box::new(row)))?;
-        let rows = self.copy_rows_of(pk);
-        in_session(&id, rows)?;
-        match head {
-            Some(head) => self.put(CopyRow::Head(pk, head)),
-            // The verification of the source reports the unreadable head.
-            None => Ok(()),
-        }
-    }
-
-    fn copy_rows_of(&mut self, pk: SessionPk) -> Result<(), Failure> {
-        self.copy_turns(pk)?;
-        self.copy_records(pk)?;
-        self.copy_keys(pk)?;
-        self.copy_events(pk)?;
-        self.copy_checkpoints(pk)?;
-        self.copy_drafts(pk)?;
-        let agents = self.source.view.agents(pk);
-        for agent in self.unless_unreadable(agents)?.unwrap_or_default() {
-            self.put(CopyRow::Agent(pk, agent))?;
-        }
-        Ok(())
-    }
-
-    /// Copies the rows of all pages, until a page is empty or unreadable, or does not advance the cursor.
-    fn copy_pages<T, C: Copy + PartialOrd>(
-        &mut self,
-        mut cursor: C,
-        read_page: impl Fn(&V, C) -> Result<Vec<T>, Failure>,
-        cursor_after: impl Fn(&T) -> C,
-        to_copy_row: impl Fn(T) -> CopyRow,
-    ) -> Result<(), Failure> {
-        loop {
-            let rows = read_page(self.source.view, cursor);
-            let rows = self.unless_unreadable(rows)?.unwrap_or_default();
-            let Some(next) = rows.last().map(&cursor_after).filter(|next| *next > cursor) else {
-                return Ok(());
-            };
-            cursor = next;
-            for row in rows {
-                self.put(to_copy_row(row))?;
+        match self.existing_copy(&session)? {
+            Some((pk, Some(mac))) => {
+                self.results.unchanged += 1;
+                self.sessions.push(CopiedSession { pk, mac, ..copied });
+                Ok(())
+            }
+            existing => {
+                let existing = existing.map(|(pk, _)| pk);
+                in_session(&id, self.copy_rows(session, existing, copied))
             }
         }
     }
 
-    fn copy_turns(&mut self, pk: SessionPk) -> Result<(), Failure> {
-        let page = |view: &V, from| view.turns(pk, from, PLACE_MAX, false, PAGE);
-        let cursor_after = |row: &TurnRow| row.place() + 1;
-        self.copy_pages(0, page, cursor_after, |row| CopyRow::Turn(pk, row))
+    /// The copy of a session that an earlier run has written.
+    fn existing_copy(
+        &mut self,
+        session: &VerifiedSession,
+    ) -> Result<Option<ExistingCopy>, Failure> {
+        if !self.resumed {
+            return Ok(None);
+        }
+        let (source, keyring) = (self.source, self.keyring);
+        let mut existing = None;
+        self.copy_target.with_view(&mut |view| {
+            let (tenant, id) = (&session.row.tenant_id, &session.row.session_id);
+            if let Some(StoredSession { pk, head, .. }) = view.session(tenant, id, None)? {
+                let expected = session.head.clone().sealed(keyring, pk);
+                // The drafts of open turns grow without a change of the head.
+                let is_unchanged = session.head.open_turns == 0
+                    && head.as_ref() == Some(&expected)
+                    && side_rows(source.view, session.pk)? == side_rows(view, pk)?;
+                existing = Some((pk, is_unchanged.then_some(expected.mac)));
+            }
+            Ok(())
+        })?;
+        Ok(existing)
     }
 
-    fn copy_records(&mut self, pk: SessionPk) -> Result<(), Failure> {
-        let (mut next_seq, mut newest_first_seq) = (1, None);
+    fn copy_rows(
+        &mut self,
+        session: VerifiedSession,
+        existing: Option<SessionPk>,
+        copied: CopiedSession,
+    ) -> Result<(), Failure> {
+        let row = session.row.clone();
+        self.put(row.content_len(), move |t| t.begin_session(&row, existing))?;
+        self.copy_turns(&session)?;
+        self.copy_records(&session)?;
+        self.copy_events(&session)?;
+        self.copy_checkpoints(&session)?;
+        self.copy_drafts(&session)?;
+        let head = session.head;
+        self.put(0, move |t| t.finish_session(head, copied))
+    }
+
+    fn copy_turns(&mut self, session: &VerifiedSession) -> Result<(), Failure> {
+        let (mut from, to) = ALL_PLACES;
         loop {
-            let rows = self.source.view.records(pk, next_seq, PAGE);
-            let mut rows = self.unless_unreadable(rows)?.unwrap_or_default();
-            rows.retain(|row| Some(row.first_seq) > newest_first_seq);
+            let rows = self.source.view.turns(session.pk, from, to, false, PAGE)?;
             let Some(last) = rows.last() else {
                 return Ok(());
             };
-            newest_first_seq = Some(last.first_seq);
-            next_seq = last.last_seq().max(last.first_seq) + 1;
+            from = last.place() + 1;
             for row in rows {
-                self.put(CopyRow::Record(pk, row))?;
+                self.source.check_turn_mac(session, &row)?;
+                self.put(0, move |t| {
+                    t.tx.insert_turn(t.pk, &row.sealed(t.keyring, t.pk))
+                })?;
             }
         }
     }
 
-    fn copy_keys(&mut self, pk: SessionPk) -> Result<(), Failure> {
-        let page = |view: &V, after| view.key_rows(pk, after, PAGE);
-        let cursor_after = |row: &KeyRow| Some(row.key);
-        self.copy_pages(None, page, cursor_after, |row| CopyRow::Key(pk, row))
-    }
-
-    fn copy_events(&mut self, pk: SessionPk) -> Result<(), Failure> {
-        let page = |view: &V, after| view.events(pk, after, PAGE);
-        let cursor_after = |row: &EventRow| row.number;
-        self.copy_pages(0, page, cursor_after, |row| CopyRow::Event(pk, row))
-    }
-
-    fn copy_checkpoints(&mut self, pk: SessionPk) -> Result<(), Failure> {
-        let seqs = self.source.view.checkpoint_seqs(pk);
-        for seq in self.unless_unreadable(seqs)?.unwrap_or_default() {
-            let row = self.source.view.checkpoint(pk, seq);
-            if let Some(row) = self.unless_unreadable(row)?.flatten() {
-                self.put(CopyRow::Checkpoint(pk, row))?;
+    fn copy_records(&mut self, session: &VerifiedSession) -> Result<(), Failure> {
+        let mut next_seq = 1;
+        while next_seq <= session.head.last_seq {
+            let rows = self.source.view.records(session.pk, next_seq, PAGE)?;
+            let Some(last) = rows.last() else {
+                return Err(session.integrity_failure(Some(next_seq), RecordFaultKind::Missing));
+            };
+            next_seq = last.last_seq() + 1;
+            for row in rows {
+                self.copy_record(session, row)?;
             }
         }
         Ok(())
     }
 
-    fn copy_drafts(&mut self, pk: SessionPk) -> Result<(), Failure> {
-        let drafts = self.source.view.drafts(pk);
-        for draft in self.unless_unreadable(drafts)?.unwrap_or_default() {
-            let place = draft.place;
-            let chunks = self.source.view.draft_chunks(pk, place, 0);
-            for chunk in self.unless_unreadable(chunks)?.unwrap_or_default() {
-                self.put(CopyRow::Chunk(pk, place, chunk))?;
+    /// Copies a record, and writes the rows that are derived from its items: the keys of the items and, in an adopted
+    /// session, of the requests; and the agents.
+    fn copy_record(&mut self, session: &VerifiedSession, row: RecordRow) -> Result<(), Failure> {
+        let decoded = self.source.decode_without_redactions(session, &row)?;
+        let (mut items, mut requests) = (Vec::new(), Vec::new());
+        let mut agents = BTreeSet::new();
+        for (item, events) in decoded.items {
+            items.extend(item.body.item_id.map(|id| (id, item.seq)));
+            agents.extend(item.body.agent);
+            for event in events {
+                if let Event::Start(start) = event
+                    && session.head.adopted
+                    && self.has_request_key(session.pk, &start.request_id)?
+                {
+                    requests.push((start.request_id, item.seq));
+                }
             }
-            self.put(CopyRow::Draft(pk, draft))?;
+        }
+        let derived = items.len() + requests.len() + agents.len();
+        let bytes = row.head.len() + row.body.len() + derived * ROW_BYTES;
+        self.put(bytes, move |t| {
+            t.tx.insert_record(t.pk, &row)?;
+            for (id, seq) in &items {
+                t.tx.insert_item_key(t.pk, id, *seq)?;
+            }
+            for (id, seq) in &requests {
+                t.tx.insert_request_key(t.pk, id, *seq)?;
+            }
+            for agent in &agents {
+                t.tx.insert_agent(t.pk, agent)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Whether a turn of an adopted session is found by its request's key, and not by its id.
+    fn has_request_key(&self, pk: SessionPk, id: &RequestId) -> Result<bool, Failure> {
+        Ok(self.source.view.request_seq(pk, id)?.is_some())
+    }
+
+    fn copy_events(&mut self, session: &VerifiedSession) -> Result<(), Failure> {
+        let mut after = 0;
+        loop {
+            let rows = self.source.view.events(session.pk, after, PAGE)?;
+            let Some(last) = rows.last() else {
+                return Ok(());
+            };
+            after = last.number;
+            for row in rows {
+                let (number, bytes) = (row.number, row.content_len());
+                let event = self.source.verified_event(session, row)?;
+                self.put(bytes, move |t| {
+                    let row = EventRow::sealed(number, event, t.keyring, t.pk);
+                    t.tx.insert_event(t.pk, &row)
+                })?;
+            }
+        }
+    }
+
+    fn copy_checkpoints(&mut self, session: &VerifiedSession) -> Result<(), Failure> {
+        for seq in self.source.view.checkpoint_seqs(session.pk)? {
+            let Some(checkpoint) = self.source.checkpoint_at(session, seq)? else {
+                continue;
+            };
+            self.put(checkpoint.state.as_str().len(), move |t| {
+                let row = CheckpointRow::sealed(checkpoint, t.keyring, t.pk);
+                t.tx.put_checkpoint(t.pk, &row)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn copy_drafts(&mut self, session: &VerifiedSession) -> Result<(), Failure> {
+        for row in self.source.view.drafts(session.pk)? {
+            let draft = self.source.verified_draft(session, row)?;
+            // This verifies the chunks, so their deltas are readable.
+            self.source.draft_pieces(session, &draft)?;
+            let chunks = self.source.view.draft_chunks(session.pk, draft.place, 0)?;
+            let bytes = chunks.iter().map(|chunk| chunk.encode().len()).sum();
+            self.put(bytes, move |t| {
+                let draft = draft.sealed(t.keyring, t.pk);
+                for chunk in chunks {
+                    let deltas = chunk.deltas().unwrap_or_default();
+                    let of_draft = (t.pk, &draft);
+                    let chunk = DraftChunk::sealed(chunk.number, &deltas, t.keyring, of_draft);
+                    t.tx.insert_draft_chunk(t.pk, draft.place, &chunk)?;
+                }
+                t.tx.put_draft(t.pk, &draft)
+            })?;
         }
         Ok(())
     }
 }
-
-/// The highest place of a turn.
-const PLACE_MAX: u64 = crate::read::ALL_PLACES.1;

@@ -9,6 +9,7 @@
 
 use super::*;
 use crate::keyring::Domain;
+use crate::lane::Lanes;
 
 /// The size of a search.
 #[derive(Clone, Copy)]
@@ -262,4 +263,38 @@ fn a_term_depends_on_the_row_the_mac_and_the_root_key_alone() {
         assert!(term != different);
     }
     assert!(term.minus(&one, DigestRow::Head(1), &[1; 16]) == Digest::default());
+}
+
+/// A head's number names its lane, so the same MAC contributes another term in another lane.
+#[test]
+fn a_heads_term_of_one_lane_does_not_count_in_another() {
+    let (lanes, plain) = (Lanes::new(3).unwrap(), Keyring::single([7; 32]));
+    let keyring = plain.for_store("store", lanes);
+    let digest_of = |keyring: &Keyring, pk| {
+        let row = DigestRow::Head(pk);
+        Digest::default().plus(keyring, row, &[1; MAC_BYTES])
+    };
+    // The first two sessions of each lane.
+    let pks: Vec<SessionPk> = lanes
+        .iter()
+        .flat_map(|lane| {
+            let first = lanes.next_pk(lane, None);
+            [first, lanes.next_pk(lane, Some(first))]
+        })
+        .collect();
+    for (n, pk) in pks.iter().enumerate() {
+        let digest = digest_of(&keyring, *pk);
+        for other in &pks[n + 1..] {
+            assert!(digest != digest_of(&keyring, *other), "{pk}");
+        }
+        // Nor does it count in another store, or in the same store with another number of lanes.
+        for elsewhere in [
+            plain.for_store("another", lanes),
+            plain.for_store("store", Lanes::ONE),
+        ] {
+            assert!(digest != digest_of(&elsewhere, *pk), "{pk}");
+            let masked = digest.masked(&keyring, &crate::OsEntropy).unwrap();
+            assert!(masked.unmasked(&elsewhere) != Some(digest), "{pk}");
+        }
+    }
 }

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::command::Command;
 use crate::keyring::Keyring;
+use crate::lane::Lanes;
 
 /// A ledger that wraps another one. The methods of this trait can differ from those of the wrapped ledger; every other
 /// operation of [`Ledger`] is forwarded to it.
@@ -50,6 +51,10 @@ impl<L: LedgerLayer> Ledger for L {
 
     fn backend(&self) -> Backend {
         LedgerLayer::backend(self)
+    }
+
+    fn lanes(&self) -> Lanes {
+        self.inner().lanes()
     }
 
     fn position(&self) -> Position {

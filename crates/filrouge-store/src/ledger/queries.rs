@@ -182,7 +182,23 @@ impl dyn Ledger + '_ {
         limit: usize,
     ) -> Result<ChangePage, Failure> {
         let scope = scope.clone();
-        self.query(move |snapshot| snapshot.changes(&scope, after, limit))
+        self.query(move |snapshot| snapshot.changes(&scope, after, None, limit))
+            .await
+    }
+
+    /// A page of the change feed up to the position `end`, which an earlier page has returned.
+    ///
+    /// # Errors
+    /// As [`Self::changes`].
+    pub async fn changes_until(
+        &self,
+        scope: &Scope,
+        after: ChangeCursor,
+        end: ChangeCursor,
+        limit: usize,
+    ) -> Result<ChangePage, Failure> {
+        let scope = scope.clone();
+        self.query(move |snapshot| snapshot.changes(&scope, after, Some(&end), limit))
             .await
     }
 

@@ -7,11 +7,12 @@ use filrouge_types::{
 };
 
 use crate::command::{Scope, SessionFilter};
+use crate::lane::{Lane, Lanes};
 use crate::record::RecordRow;
 use crate::rows::{
-    CheckpointRow, DraftChunk, DraftRow, EventPosition, EventRow, HeadRow, KeyRow, LogRow, NoteRow,
-    RECORDS_BYTES, RowKey, SessionPk, SessionRow, StoredSession, TurnRow, View, collect_until_full,
-    item_key, request_key,
+    CheckpointRow, DraftChunk, DraftRow, EventPosition, EventRow, HeadRow, LogRow, NoteRow,
+    RECORDS_BYTES, RowKey, SessionOrder, SessionPk, SessionRow, StoredSession, TurnRow, View,
+    collect_until_full,
 };
 
 mod tx;
@@ -21,6 +22,7 @@ mod tx;
 /// chunk, the turn's place and the chunk's number; for an event, its number; for a checkpoint, its seq.
 #[derive(Default)]
 pub(crate) struct Rows {
+    pub(crate) lanes: Lanes,
     pub(crate) sessions: BTreeMap<SessionPk, SessionRow>,
     pub(crate) names: BTreeMap<(TenantId, SessionId), SessionPk>,
     pub(crate) heads: BTreeMap<SessionPk, HeadRow>,
@@ -29,7 +31,7 @@ pub(crate) struct Rows {
     pub(crate) records: BTreeMap<(SessionPk, u64), RecordRow>,
     pub(crate) keys: BTreeMap<(SessionPk, ItemId), u64>,
     pub(crate) requests: BTreeMap<(SessionPk, RequestId), u64>,
-    pub(crate) log: BTreeMap<u64, LogRow>,
+    pub(crate) log: BTreeMap<(Lane, u64), LogRow>,
     pub(crate) events: BTreeMap<(SessionPk, u64), EventRow>,
     pub(crate) event_keys: BTreeMap<(SessionPk, EventKey), u64>,
     pub(crate) agents: BTreeSet<(SessionPk, Box<str>)>,
@@ -79,6 +81,10 @@ impl Rows {
 }
 
 impl View for Rows {
+    fn lanes(&self) -> Lanes {
+        self.lanes
+    }
+
     fn session(
         &self,
         tenant: &TenantId,
@@ -98,13 +104,14 @@ impl View for Rows {
         &self,
         scope: &Scope,
         filter: &SessionFilter,
-        before: Option<SessionPk>,
+        before: Option<SessionOrder>,
         limit: usize,
     ) -> Result<Vec<StoredSession>, Failure> {
-        let rows = self
-            .sessions
-            .range(..before.unwrap_or(SessionPk::MAX))
-            .rev();
+        let rows = self.sessions.iter();
+        let rows = rows.map(|(pk, row)| ((row.created_at, *pk), row));
+        let rows = rows.filter(|(order, _)| before.is_none_or(|before| *order < before));
+        let rows: BTreeMap<SessionOrder, &SessionRow> = rows.collect();
+        let rows = rows.into_iter().rev().map(|((_, pk), row)| (pk, row));
         let has_agent = |pk: &SessionPk, agent: &str| self.agents.contains(&(*pk, agent.into()));
         let visible = rows.filter(|(pk, row)| {
             row.tenant_id == scope.tenant
@@ -118,7 +125,7 @@ impl View for Rows {
         });
         let stored = visible
             .take(limit)
-            .filter_map(|(pk, _)| self.stored_session(*pk).map(Ok));
+            .filter_map(|(pk, _)| self.stored_session(pk).map(Ok));
         collect_until_full(stored, |s| s.row.content_len())
     }
 
@@ -235,38 +242,14 @@ impl View for Rows {
         Ok((items + requests) as u64)
     }
 
-    fn key_rows(
-        &self,
-        pk: SessionPk,
-        after: Option<[u8; 16]>,
-        limit: usize,
-    ) -> Result<Vec<KeyRow>, Failure> {
-        let items = self.keys.iter().filter(|((p, _), _)| *p == pk);
-        let items = items.map(|((_, id), seq)| (item_key(id), *seq));
-        let requests = self.requests.iter().filter(|((p, _), _)| *p == pk);
-        let requests = requests.map(|((_, id), seq)| (request_key(id), *seq));
-        let rows: BTreeMap<_, _> = items.chain(requests).collect();
-        let rows = rows.into_iter().filter(|(key, _)| Some(*key) > after);
-        let rows = rows.map(|(key, seq)| KeyRow { key, seq });
-        Ok(rows.take(limit).collect())
+    fn log(&self, lane: Lane, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure> {
+        let rows = self.log.range((lane, after + 1)..=(lane, u64::MAX));
+        Ok(rows.map(|(_, row)| row.clone()).take(limit).collect())
     }
 
-    fn agents(&self, pk: SessionPk) -> Result<Vec<Box<str>>, Failure> {
-        let agents = self.agents.iter().filter(|(p, _)| *p == pk);
-        Ok(agents.map(|(_, agent)| agent.clone()).collect())
-    }
-
-    fn log(&self, after: u64, limit: usize) -> Result<Vec<LogRow>, Failure> {
-        Ok(self
-            .log
-            .range(after + 1..)
-            .map(|(_, row)| row.clone())
-            .take(limit)
-            .collect())
-    }
-
-    fn newest_log(&self) -> Result<Option<LogRow>, Failure> {
-        Ok(self.log.values().next_back().cloned())
+    fn newest_log(&self, lane: Lane) -> Result<Option<LogRow>, Failure> {
+        let rows = self.log.range((lane, 0)..=(lane, u64::MAX));
+        Ok(rows.map(|(_, row)| row.clone()).next_back())
     }
 
     fn for_each_session(

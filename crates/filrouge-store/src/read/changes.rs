@@ -1,99 +1,34 @@
-//! The change feed: all commits in order. No commit is ever inserted before one that a reader has read (DESIGN §10).
+//! The change feed: the commits of all lanes, each lane's in order. No commit of a lane is ever inserted before one that
+//! a reader has read (DESIGN §10).
 //!
-//! A commit gets its number inside its transaction, and only one transaction writes at a time. So a reader that has
-//! read commit n has read all earlier commits.
+//! A commit gets its number inside its transaction, and only one transaction at a time writes to a lane. So a reader
+//! that has read commit n of a lane has read all earlier commits of the lane. The commits of different lanes are shown
+//! by their times, but only the positions in the lanes decide what a reader has read.
 
-use std::cmp::Ordering;
-use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
+use std::collections::{BTreeMap, VecDeque};
 
 use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp};
 use serde::Serialize;
 
 use super::VerifiedSnapshot;
 use crate::command::Scope;
+use crate::lane::Lane;
 use crate::record::MacCheck;
 use crate::rows::{Change, LogEntry, LogRow, SessionPk, View};
 
+mod cursor;
 mod search;
 
-/// The number of commits per read.
+use cursor::invalid_cursor;
+pub use cursor::{ChangeCursor, ChangeId, LaneCursor};
+
+/// The number of commits per read, for all lanes together.
 const COMMITS: usize = 256;
+/// The minimum number of commits of a lane per read.
+const COMMITS_OF_LANE: usize = 16;
 /// The maximum number of commits that one page examines. It limits the cost of a page if the reader may see few of the
 /// changes.
 const COMMITS_MAX: u64 = 8192;
-
-/// A position in the feed: after some changes of a commit, or after all of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ChangeCursor {
-    /// The number of the commit; 0 is the beginning.
-    pub commit_no: u64,
-    /// The number of the commit's changes that precede the position; `None` if all of them do.
-    pub preceding: Option<usize>,
-}
-
-impl ChangeCursor {
-    /// The position after all changes of a commit.
-    #[must_use]
-    pub const fn after_commit(commit_no: u64) -> Self {
-        Self {
-            commit_no,
-            preceding: None,
-        }
-    }
-}
-
-impl Ord for ChangeCursor {
-    fn cmp(&self, other: &Self) -> Ordering {
-        // The position after all changes of a commit follows every position within it.
-        let sort_key = |c: &Self| (c.commit_no, c.preceding.unwrap_or(usize::MAX));
-        sort_key(self).cmp(&sort_key(other))
-    }
-}
-
-impl PartialOrd for ChangeCursor {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl fmt::Display for ChangeCursor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.preceding {
-            Some(preceding) => write!(f, "{}.{preceding}", self.commit_no),
-            None => write!(f, "{}", self.commit_no),
-        }
-    }
-}
-
-impl FromStr for ChangeCursor {
-    type Err = Failure;
-
-    fn from_str(text: &str) -> Result<Self, Failure> {
-        let parse = || {
-            let (commit, preceding) = match text.split_once('.') {
-                Some((commit, preceding)) => (commit, Some(preceding.parse().ok()?)),
-                None => (text, None),
-            };
-            let has_only_digits = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-            let commit_no = commit.parse().ok().filter(|_| has_only_digits)?;
-            Some(Self {
-                commit_no,
-                preceding,
-            })
-        };
-        parse().ok_or_else(|| invalid_cursor(text))
-    }
-}
-
-fn invalid_cursor(text: impl fmt::Debug) -> Failure {
-    Failure::new(
-        ErrorCode::Invalid,
-        format!("{text:?} is no cursor of this feed"),
-    )
-    .with_hint("pass a next_cursor unchanged, or leave it out to begin with the first change")
-}
 
 /// The kind of change of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -118,9 +53,13 @@ pub enum ChangeKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SessionChange {
-    /// The position after this change, unique in the feed: pass it as `after`.
+    /// The position after this change: pass it as `after`.
     #[cfg_attr(feature = "openapi", schema(example = "42"))]
     pub cursor: String,
+    /// Identifies the change: `LANE-COMMIT.INDEX`. The same change always has the same id, whereas its cursor depends on
+    /// what was read before it.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "0-42.0"))]
+    pub id: ChangeId,
     /// The kind of change.
     pub kind: ChangeKind,
     /// The session.
@@ -150,8 +89,106 @@ pub struct ChangePage {
 /// not see its changes.
 type SessionCache = BTreeMap<SessionPk, Option<SessionId>>;
 
+/// Reads the commits of one lane in order.
+struct LaneReader {
+    lane: Lane,
+    /// The commit before the next one.
+    previous: Option<LogRow>,
+    /// The commits that were read and not examined.
+    rows: VecDeque<LogRow>,
+    /// Whether the lane has no further commits.
+    is_exhausted: bool,
+    /// The position up to which changes are read; `None` for all.
+    end: Option<LaneCursor>,
+}
+
+/// A commit whose changes are added to a page.
+struct ExaminedCommit<'a> {
+    row: &'a LogRow,
+    entries: &'a [LogEntry],
+    /// The position in this commit up to which its changes are added.
+    end: Option<LaneCursor>,
+}
+
+/// The number of commits per read of one lane.
+fn commits_per_read<V: View + ?Sized>(view: &V) -> usize {
+    (COMMITS / usize::from(view.lanes().count())).max(COMMITS_OF_LANE)
+}
+
+/// The number of the commit before the first one that a page after `cursor` examines, which verifies that one. `None`
+/// for a cursor that no store issues.
+fn previous_no(cursor: LaneCursor) -> Option<u64> {
+    let is_within_commit = u64::from(cursor.preceding.is_some());
+    cursor.commit_no.checked_sub(is_within_commit)
+}
+
+/// Readers of the commits that a page after `after` examines. Fails if a commit that the cursor names does not exist.
+fn lane_readers<V: View + ?Sized>(
+    view: &V,
+    after: &ChangeCursor,
+    end: Option<&ChangeCursor>,
+) -> Result<Vec<LaneReader>, Failure> {
+    let refuse = || invalid_cursor(after.to_string());
+    let starts = view.lanes().iter().map(|lane| {
+        let previous_no = previous_no(after.lane(lane)).ok_or_else(refuse)?;
+        Ok((lane, previous_no.saturating_sub(1)))
+    });
+    let starts = starts.collect::<Result<Vec<_>, Failure>>()?;
+    let limit = commits_per_read(view);
+    let logs = view.logs(&starts, limit)?;
+    let readers = starts.into_iter().zip(logs).map(|((lane, _), rows)| {
+        let cursor = after.lane(lane);
+        let is_cursor = |row: &LogRow| row.commit_no == cursor.commit_no;
+        if cursor.commit_no > 0 && !rows.iter().any(is_cursor) {
+            return Err(refuse());
+        }
+        let is_exhausted = rows.len() < limit;
+        let mut rows = VecDeque::from(rows);
+        let is_previous = |row: &LogRow| Some(row.commit_no) == previous_no(cursor);
+        Ok(LaneReader {
+            lane,
+            previous: rows.pop_front_if(|row| is_previous(row)),
+            rows,
+            is_exhausted,
+            end: end.map(|end| end.lane(lane)),
+        })
+    });
+    readers.collect()
+}
+
+impl LaneReader {
+    /// The next commit of the lane, up to the end.
+    fn peek<V: View + ?Sized>(&mut self, view: &V) -> Result<Option<&LogRow>, Failure> {
+        if self.rows.is_empty() && !self.is_exhausted {
+            let (after, limit) = (commit_no(self.previous.as_ref()), commits_per_read(view));
+            self.rows = view.log(self.lane, after, limit)?.into();
+            self.is_exhausted = self.rows.len() < limit;
+        }
+        let is_included = |row: &&LogRow| self.end.is_none_or(|end| row.commit_no <= end.commit_no);
+        Ok(self.rows.front().filter(is_included))
+    }
+}
+
+/// The reader of the lane whose next commit has the earliest time; of several, the first one. `None` if no lane has
+/// a further commit.
+fn earliest<'r, V: View + ?Sized>(
+    view: &V,
+    readers: &'r mut [LaneReader],
+) -> Result<Option<&'r mut LaneReader>, Failure> {
+    let mut earliest: Option<(Timestamp, &mut LaneReader)> = None;
+    for reader in readers {
+        if let Some(at) = reader.peek(view)?.map(|row| row.at)
+            && earliest.as_ref().is_none_or(|(earliest, _)| at < *earliest)
+        {
+            earliest = Some((at, reader));
+        }
+    }
+    Ok(earliest.map(|(_, reader)| reader))
+}
+
 impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
-    /// The changes after `after` in sessions that `scope` lists, at most `limit`.
+    /// The changes after `after` in sessions that `scope` lists, at most `limit`. With `end`, only those up to this
+    /// position, which a page has returned: then pages from `after` on contain the same changes whenever they are read.
     ///
     /// # Errors
     /// `invalid` for a cursor that this store never issued; `integrity_error`, `key_missing`.
@@ -159,65 +196,79 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         &self,
         scope: &Scope,
         after: ChangeCursor,
+        end: Option<&ChangeCursor>,
         limit: usize,
     ) -> Result<ChangePage, Failure> {
         self.suspects.check_listing(&scope.tenant, &scope.viewer)?;
-        let mut previous = self.commit_before(after)?;
+        after.check_lanes(self.view.lanes())?;
+        let mut readers = lane_readers(self.view, &after, end)?;
         let mut page = ChangePage {
             data: Vec::new(),
             next: after,
             more: false,
         };
-        let mut sessions = SessionCache::new();
-        loop {
-            let rows = self.view.log(commit_no(previous.as_ref()), COMMITS)?;
-            let exhausted = rows.len() < COMMITS;
-            for row in rows {
-                let is_full = row.commit_no - after.commit_no > COMMITS_MAX;
-                if is_full || page.data.len() >= limit {
-                    page.more = true;
-                    return Ok(page);
-                }
-                let entries = self.entries(&row, previous.as_ref())?;
-                let skip = match after.preceding {
-                    Some(preceding) if row.commit_no == after.commit_no => {
-                        check_within_commit(after, preceding, entries.len())?
-                    }
-                    _ => 0,
-                };
-                for (index, entry) in entries.iter().enumerate().skip(skip) {
-                    if page.data.len() >= limit {
-                        page.more = true;
-                        return Ok(page);
-                    }
-                    page.next.commit_no = row.commit_no;
-                    page.next.preceding = Some(index + 1).filter(|n| *n < entries.len());
-                    let change = self.change(scope, &row, entry, page.next, &mut sessions)?;
-                    page.data.extend(change);
-                }
-                page.next = ChangeCursor::after_commit(row.commit_no);
-                previous = Some(row);
+        let (mut sessions, mut commits) = (SessionCache::new(), 0);
+        while let Some(reader) = earliest(self.view, &mut readers)? {
+            if commits == COMMITS_MAX || page.data.len() >= limit {
+                page.more = true;
+                break;
             }
-            if exhausted {
-                return Ok(page);
+            let Some(row) = reader.rows.pop_front() else {
+                break;
+            };
+            let entries = self.entries(&row, reader.previous.as_ref())?;
+            let commit = ExaminedCommit {
+                row: &row,
+                entries: &entries,
+                // An end within the commit excludes its last changes.
+                end: reader.end.filter(|end| end.commit_no == row.commit_no),
+            };
+            if !self.add_changes(scope, &commit, &mut page, limit, &mut sessions)? {
+                page.more = true;
+                break;
             }
+            reader.previous = Some(row);
+            commits += 1;
         }
+        Ok(page)
     }
 
-    /// The commit before the first one that the page reads. Fails if the commit that the cursor names does not exist.
-    fn commit_before(&self, after: ChangeCursor) -> Result<Option<LogRow>, Failure> {
-        let first = match (after.commit_no, after.preceding) {
-            (0, None) => return Ok(None),
-            (0, Some(_)) => return Err(invalid_cursor(after.to_string())),
-            (n, None) => n,
-            (n, Some(_)) => n.saturating_sub(1).max(1),
+    /// Adds the changes of a commit to a page, after the page's position, and advances the position. Returns whether
+    /// all of them fit.
+    fn add_changes(
+        &self,
+        scope: &Scope,
+        commit: &ExaminedCommit<'_>,
+        page: &mut ChangePage,
+        limit: usize,
+        sessions: &mut SessionCache,
+    ) -> Result<bool, Failure> {
+        let ExaminedCommit { row, entries, end } = *commit;
+        let end = end.and_then(|end| end.preceding).unwrap_or(entries.len());
+        let before = page.next.lane(row.lane);
+        let skip = match before.preceding {
+            Some(preceding) if row.commit_no == before.commit_no => {
+                check_within_commit(&page.next, preceding, entries.len())?
+            }
+            _ => 0,
         };
-        let rows = self.view.log(first - 1, 2)?;
-        if rows.iter().all(|row| row.commit_no != after.commit_no) {
-            return Err(invalid_cursor(after.to_string()));
+        for (index, entry) in entries.iter().enumerate().take(end).skip(skip) {
+            if page.data.len() >= limit {
+                return Ok(false);
+            }
+            let cursor = LaneCursor {
+                commit_no: row.commit_no,
+                preceding: Some(index + 1).filter(|n| *n < entries.len()),
+            };
+            page.next.set(row.lane, cursor);
+            let change = self.change(scope, row, (index, entry), &page.next, sessions)?;
+            page.data.extend(change);
         }
-        let previous_no = after.commit_no - u64::from(after.preceding.is_some());
-        Ok(rows.into_iter().find(|row| row.commit_no == previous_no))
+        if end >= entries.len() {
+            page.next
+                .set(row.lane, LaneCursor::after_commit(row.commit_no));
+        }
+        Ok(true)
     }
 
     /// The entries of a commit, which must be the next one after `previous`.
@@ -252,8 +303,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         &self,
         scope: &Scope,
         row: &LogRow,
-        entry: &LogEntry,
-        position: ChangeCursor,
+        (index, entry): (usize, &LogEntry),
+        position: &ChangeCursor,
         sessions: &mut SessionCache,
     ) -> Result<Option<SessionChange>, Failure> {
         let kind = match entry.change {
@@ -275,6 +326,11 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         };
         Ok(session.map(|session_id| SessionChange {
             cursor: position.to_string(),
+            id: ChangeId {
+                lane: row.lane,
+                commit_no: row.commit_no,
+                index,
+            },
             kind,
             session_id,
             first_seq: (entry.count > 0).then_some(entry.first_seq),
@@ -311,7 +367,7 @@ fn commit_no(row: Option<&LogRow>) -> u64 {
 
 /// Checks that some, but not all, changes of a commit precede a cursor within it; returns their number.
 fn check_within_commit(
-    after: ChangeCursor,
+    after: &ChangeCursor,
     preceding: usize,
     total: usize,
 ) -> Result<usize, Failure> {

@@ -5,7 +5,7 @@ use filrouge_types::{ErrorCode, Failure, Session, SessionId, Turn, TurnId, TurnS
 
 use super::{ALL_PLACES, VerifiedSession, VerifiedSnapshot, in_session};
 use crate::command::{Scope, SessionFilter};
-use crate::rows::{RECORDS_BYTES, TurnRow, View};
+use crate::rows::{RECORDS_BYTES, SessionOrder, SessionPk, TurnRow, View};
 
 /// The number of turns per page when all turns of a session are visited.
 const TURNS_PER_VISIT: usize = 500;
@@ -74,15 +74,15 @@ impl TurnQuery {
     }
 }
 
+fn invalid_cursor(text: &str) -> Failure {
+    Failure::new(ErrorCode::Invalid, format!("{text:?} is no cursor"))
+        .with_hint("pass a next_cursor unchanged, or leave it out for the first page")
+}
+
 /// Parses a cursor.
 fn parse_cursor(text: Option<&str>) -> Result<Option<u64>, Failure> {
-    text.map(|t| {
-        t.parse().map_err(|_| {
-            Failure::new(ErrorCode::Invalid, format!("{t:?} is no cursor"))
-                .with_hint("pass a next_cursor unchanged, or leave it out for the first page")
-        })
-    })
-    .transpose()
+    text.map(|t| t.parse().map_err(|_| invalid_cursor(t)))
+        .transpose()
 }
 
 impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
@@ -106,7 +106,35 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         from: Option<&str>,
         limit: usize,
     ) -> Result<SessionPage, Failure> {
-        let before = parse_cursor(from)?;
+        let last = parse_cursor(from)?;
+        let before = last.map(|pk| self.session_order(scope, pk)).transpose()?;
+        self.sessions_before(scope, filter, before, limit)
+    }
+
+    /// The position in lists of the session with number `pk`, which a cursor names.
+    ///
+    /// # Errors
+    /// `invalid` when the tenant has no such session; `integrity_error`.
+    pub fn session_order(&self, scope: &Scope, pk: SessionPk) -> Result<SessionOrder, Failure> {
+        let stored = self.view.session_by_pk(pk)?;
+        let of_tenant = stored.filter(|stored| stored.row.tenant_id == scope.tenant);
+        let stored = of_tenant.ok_or_else(|| invalid_cursor(&pk.to_string()))?;
+        let order = stored.order();
+        self.verified_session(stored)?;
+        Ok(order)
+    }
+
+    /// As [`Self::sessions`], for the sessions that follow the position `before` in lists.
+    ///
+    /// # Errors
+    /// `integrity_error`.
+    pub fn sessions_before(
+        &self,
+        scope: &Scope,
+        filter: &SessionFilter,
+        before: Option<SessionOrder>,
+        limit: usize,
+    ) -> Result<SessionPage, Failure> {
         self.suspects.check_listing(&scope.tenant, &scope.viewer)?;
         let rows = self
             .view

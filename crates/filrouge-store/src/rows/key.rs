@@ -4,15 +4,6 @@ use filrouge_types::{EventKey, ItemId, RequestId};
 
 use crate::chain::fingerprint;
 
-/// A row that maps the key of an item or a request to a seq.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeyRow {
-    /// The result of [`item_key`] or [`request_key`].
-    pub key: [u8; 16],
-    /// The item's seq, or the first seq of the request's turn.
-    pub seq: u64,
-}
-
 /// The stored form of a request's key. It is in the same index as the items' keys.
 #[must_use]
 pub fn request_key(id: &RequestId) -> [u8; 16] {

@@ -1,4 +1,4 @@
-//! The commit log: one chained row per commit, which names what the commit touched (DESIGN §9, docs/format.md).
+//! The commit log of a lane: one chained row per commit, which names what the commit touched (DESIGN §9, docs/format.md).
 
 use filrouge_types::{SessionId, TenantId, Timestamp};
 
@@ -6,6 +6,7 @@ use super::SessionPk;
 use crate::codec::{ByteReader, Malformed, WriteBytes};
 use crate::digest::MaskedDigest;
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
+use crate::lane::Lane;
 
 /// The kind of change that a write makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,11 +50,13 @@ pub struct LogEntry {
 /// One commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogRow {
-    /// Its number in the store: dense, from 1.
+    /// Its lane.
+    pub lane: Lane,
+    /// Its number in the lane: dense, from 1.
     pub commit_no: u64,
     /// The store's time of the commit.
     pub at: Timestamp,
-    /// The digest of all heads and notes after the commit.
+    /// The digest of all heads and notes of the lane after the commit.
     pub digest: MaskedDigest,
     /// The keyed hash of the previous commit's link and this row.
     pub link: [u8; MAC_BYTES],
@@ -62,10 +65,11 @@ pub struct LogRow {
 }
 
 impl LogRow {
-    /// The row that follows `previous`, signed with the active key.
+    /// The row that follows `previous` in its lane, signed with the active key.
     #[must_use]
     pub fn after(
         previous: Option<&Self>,
+        lane: Lane,
         at: Timestamp,
         entries: &[LogEntry],
         digest: MaskedDigest,
@@ -97,6 +101,7 @@ impl LogRow {
             }
         }
         let mut row = Self {
+            lane,
             commit_no: previous.map_or(1, |p| p.commit_no + 1),
             at,
             digest,
@@ -120,6 +125,7 @@ impl LogRow {
             Domain::Commit,
             &[
                 previous.unwrap_or(&[0; MAC_BYTES]),
+                &self.lane.number().to_be_bytes(),
                 &self.commit_no.to_be_bytes(),
                 &self.at.as_micros().to_be_bytes(),
                 &self.digest.to_bytes(),
@@ -162,7 +168,7 @@ impl LogRow {
         false
     }
 
-    /// The stored bytes, without the number, which is the row's key.
+    /// The stored bytes, without the lane and the number, which are the row's key.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(64 + self.entries.len());
@@ -177,11 +183,12 @@ impl LogRow {
 
     /// Decodes stored bytes; `None` when they are malformed.
     #[must_use]
-    pub fn decode(commit_no: u64, bytes: &[u8]) -> Option<Self> {
+    pub fn decode(lane: Lane, commit_no: u64, bytes: &[u8]) -> Option<Self> {
         ByteReader::read_all(bytes, |r| {
             r.format()?;
             let key_id = KeyId::from_be_bytes(r.array()?);
             Ok(Self {
+                lane,
                 commit_no,
                 at: r.time()?,
                 digest: MaskedDigest::from_bytes(r.array()?),

@@ -231,20 +231,26 @@ proptest! {
     #[test]
     fn commits_round_trip_and_detect_changes(entries in proptest::collection::vec(entry(), 0..5), at: i64, digest: [[u8; 12]; 3], bit: prop::sample::Index) {
         let (keyring, at, digest) = (test_keyring(), Timestamp::from_micros(at), MaskedDigest::from_bytes(digest.concat().try_into().unwrap()));
-        let first = LogRow::after(None, at, &entries, digest, &keyring);
-        let row = LogRow::after(Some(&first), at, &entries, digest, &keyring);
+        let lane = Lane::new(2);
+        let first = LogRow::after(None, lane, at, &entries, digest, &keyring);
+        let row = LogRow::after(Some(&first), lane, at, &entries, digest, &keyring);
         prop_assert_eq!((first.commit_no, row.commit_no), (1, 2));
+        prop_assert_eq!((first.lane, row.lane), (lane, lane));
         let bytes = row.encode();
-        prop_assert_eq!(LogRow::decode(2, &bytes), Some(row.clone()));
+        prop_assert_eq!(LogRow::decode(lane, 2, &bytes), Some(row.clone()));
         prop_assert_eq!(row.entries(), Some(entries));
         prop_assert_eq!(row.follows(Some(&first), &keyring), Some(true));
         prop_assert_eq!(first.follows(None, &keyring), Some(true));
         prop_assert_eq!(row.follows(None, &keyring), Some(false));
-        prop_assert_eq!(LogRow::decode(3, &bytes).unwrap().follows(Some(&row), &keyring), Some(false));
+        prop_assert_eq!(LogRow::decode(lane, 3, &bytes).unwrap().follows(Some(&row), &keyring), Some(false));
+        // A commit is valid in its own lane only, even one without a predecessor.
+        let moved = |row: &LogRow| LogRow::decode(Lane::new(3), row.commit_no, &row.encode()).unwrap();
+        prop_assert_eq!(moved(&row).follows(Some(&first), &keyring), Some(false));
+        prop_assert_eq!(moved(&first).follows(None, &keyring), Some(false));
         let mut changed = bytes.clone();
         let bit = bit.index(bytes.len() * 8);
         changed[bit / 8] ^= 1 << (bit % 8);
-        if let Some(row) = LogRow::decode(2, &changed) {
+        if let Some(row) = LogRow::decode(lane, 2, &changed) {
             prop_assert_ne!(row.follows(Some(&first), &keyring), Some(true), "bit {}", bit);
         }
     }
@@ -254,7 +260,7 @@ proptest! {
         let _ = HeadRow::decode(&bytes);
         let _ = TurnRow::decode(TurnId::from_bytes([0; 16]), place, &bytes);
         let _ = CheckpointRow::decode(place, &bytes);
-        let _ = LogRow::decode(place, &bytes).map(|row| row.entries());
+        let _ = LogRow::decode(Lane::FIRST, place, &bytes).map(|row| row.entries());
     }
 }
 
@@ -441,6 +447,7 @@ fn a_commit_of_only_drafts_is_recognized() {
         let at = Timestamp::from_micros(0);
         LogRow::after(
             None,
+            Lane::FIRST,
             at,
             &entries,
             MaskedDigest::from_bytes([0; 36]),

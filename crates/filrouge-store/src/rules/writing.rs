@@ -7,6 +7,7 @@ use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp, TurnId};
 use crate::command::{NewSession, Scope, WrittenRange};
 use crate::digest::{Digest, DigestRow};
 use crate::keyring::{Entropy, Keyring, MAC_BYTES};
+use crate::lane::Lane;
 use crate::read::{NewBatch, VerifiedSession, VerifiedSnapshot};
 use crate::record::{Batch, MacCheck, RecordPlacement};
 use crate::rows::{
@@ -90,33 +91,36 @@ impl<T: Tx> ActiveWrite<'_, T> {
             heads: HeadCheck {
                 known: self.ctx.known_heads,
                 uncommitted: &self.group.entries,
+                applied: None,
             },
         }
     }
 }
 
-/// The writes of one commit, which share one flush.
+/// The writes of one commit, all in one lane.
 pub struct CommitGroup {
-    /// The newest commit in the store; `None` in an empty store.
+    lane: Lane,
+    /// The newest commit of the lane; `None` before the first one.
     previous: Option<LogRow>,
-    /// The digest of all heads and notes, which each write of the group updates.
-    pub(super) digest: Digest,
+    /// The digest of all heads and notes of the lane, which each write of the group updates.
+    pub(crate) digest: Digest,
     /// The effects of the group's writes, in their order.
-    pub(super) entries: Vec<LogEntry>,
+    pub(crate) entries: Vec<LogEntry>,
 }
 
 impl CommitGroup {
-    /// Begins a group after the newest commit.
+    /// Begins a group after the newest commit of a lane.
     ///
     /// # Errors
     /// `key_missing` if the keyring lacks the store's first key; a failure of the store if it does not answer.
-    pub fn begin<T: Tx>(tx: &T, keyring: &Keyring) -> Result<Self, Failure> {
-        let previous = tx.newest_log()?;
+    pub fn begin<T: Tx + ?Sized>(tx: &T, lane: Lane, keyring: &Keyring) -> Result<Self, Failure> {
+        let previous = tx.newest_log(lane)?;
         let digest = match &previous {
             Some(row) => row.digest.unmasked_for_write(keyring)?,
             None => Digest::default(),
         };
         Ok(Self {
+            lane,
             previous,
             digest,
             entries: Vec::new(),
@@ -127,7 +131,7 @@ impl CommitGroup {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub fn finish<T: Tx>(
+    pub fn finish<T: Tx + ?Sized>(
         self,
         tx: &mut T,
         ctx: &RuleContext<'_>,
@@ -137,6 +141,7 @@ impl CommitGroup {
         }
         let row = LogRow::after(
             self.previous.as_ref(),
+            self.lane,
             ctx.now,
             &self.entries,
             self.digest.masked(ctx.keyring, ctx.entropy)?,

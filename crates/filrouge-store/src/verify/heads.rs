@@ -5,20 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use filrouge_types::{ErrorCode, Failure};
 
-use super::known_heads::{Heads, KnownHeads, Names, check_chain, commit_entries, first_half};
+use super::known_heads::{
+    CommitRange, Heads, KnownHeads, Names, commit_entries, first_half, in_lane, read_commits,
+};
 use super::suspects::Suspects;
 use crate::digest::{Digest, DigestRow};
 use crate::keyring::Keyring;
+use crate::lane::{Lane, Lanes};
 use crate::rows::{Change, LogEntry, LogRow, SessionPk, StoredSession, View};
 
-/// The number of commits per read.
-const COMMITS_PER_READ: usize = 1024;
-
 /// The result of a scan of all stored sessions and notes.
-#[derive(Default)]
 struct StoreScan {
-    /// The digest of the scanned heads and notes.
-    digest: Digest,
+    lanes: Lanes,
+    /// The digest of the scanned heads and notes of each lane.
+    digests: Vec<Digest>,
     /// The sessions whose row or head is missing, malformed or changed, each with a description.
     faulty: BTreeMap<SessionPk, &'static str>,
     /// The stored heads and notes.
@@ -28,29 +28,27 @@ struct StoreScan {
 }
 
 impl StoreScan {
-    /// Scans the store.
-    fn run<V: View + ?Sized>(view: &V, keyring: &Keyring) -> Result<Self, Failure> {
-        Self::default().scan(view, keyring)
-    }
-
-    /// Scans the store, and also collects the sessions' names.
-    fn run_with_names<V: View + ?Sized>(view: &V, keyring: &Keyring) -> Result<Self, Failure> {
-        let scan = Self {
-            names: Some(Names::new()),
-            ..Self::default()
+    /// Scans the store. `names` is empty, or `None` if the sessions' names are not to be collected.
+    fn run<V: View + ?Sized>(
+        view: &V,
+        keyring: &Keyring,
+        names: Option<Names>,
+    ) -> Result<Self, Failure> {
+        let lanes = view.lanes();
+        let mut scan = Self {
+            lanes,
+            digests: vec![Digest::default(); usize::from(lanes.count())],
+            faulty: BTreeMap::new(),
+            heads: Heads::default(),
+            names,
         };
-        scan.scan(view, keyring)
-    }
-
-    /// Adds all sessions and notes of the store.
-    fn scan<V: View + ?Sized>(self, view: &V, keyring: &Keyring) -> Result<Self, Failure> {
-        let mut scan = self;
         view.for_each_session(&mut |pk, stored| scan.add_session(pk, stored, keyring))?;
         for note in view.notes()? {
             // A malformed or modified note is left out of the digest.
             if let Some(note) = note.filter(|n| n.mac_matches(keyring) != Some(false)) {
                 let digest_row = DigestRow::Note(&note.name);
-                scan.digest = scan.digest.plus(keyring, digest_row, &note.mac);
+                let digest = &mut scan.digests[Lane::FIRST.index()];
+                *digest = digest.plus(keyring, digest_row, &note.mac);
                 scan.heads.notes.insert(note.name, first_half(&note.mac));
             }
         }
@@ -68,7 +66,8 @@ impl StoreScan {
             return;
         };
         let digest_row = DigestRow::Head(pk);
-        self.digest = self.digest.plus(keyring, digest_row, &head.mac);
+        let digest = &mut self.digests[self.lanes.of_pk(pk).index()];
+        *digest = digest.plus(keyring, digest_row, &head.mac);
         self.heads.sessions.insert(pk, first_half(&head.mac));
         if let Some(names) = &mut self.names {
             names.insert(pk, (row.tenant_id.clone(), row.session_id.clone()));
@@ -102,30 +101,29 @@ impl KnownHeads {
         view: &V,
         keyring: &Keyring,
     ) -> Result<Suspects, Failure> {
-        let newest = match newest_commit(view, keyring)? {
-            Some((row, Some(false))) => return Ok(suspect_store_after(&row)),
-            newest => newest.map(|(row, _)| row),
-        };
-        self.catch_up(view, keyring)?;
-        let scan = match self.is_empty() {
-            true => StoreScan::run_with_names(view, keyring)?,
-            false => StoreScan::run(view, keyring)?,
-        };
-        let is_known_state = self.has_same_heads(newest.as_ref(), &scan.heads);
-        let logged_digest = logged_digest(newest.as_ref(), keyring);
-        if !is_known_state || !scan.faulty.is_empty() || logged_digest != Some(scan.digest) {
+        let newest = newest_commits(view, keyring)?;
+        for lane in view.lanes().iter() {
+            self.catch_up(view, lane, keyring)?;
+        }
+        let names = self.is_empty().then(Names::new);
+        let scan = StoreScan::run(view, keyring, names)?;
+        let is_known_state = self.has_same_heads(&newest, &scan.heads);
+        let digests = compare_digests(&newest, &scan, keyring);
+        if !is_known_state || !scan.faulty.is_empty() || digests != DigestComparison::Equal {
             let (suspects, log_state) = find_suspects(view, keyring, &scan)?;
             if !suspects.is_empty() {
                 if suspects.store.is_none() {
-                    self.fill(newest, log_state.heads, &log_state.names);
+                    let names = &log_state.names;
+                    self.fill(scan.lanes, newest, log_state.heads, names);
                 }
                 return Ok(suspects);
             }
-            if logged_digest.is_some() {
+            if digests != DigestComparison::Unknown {
                 return Ok(Suspects::entire_store(DIGEST_DIFFERS));
             }
         }
-        self.fill(newest, scan.heads, &scan.names.unwrap_or_default());
+        let names = scan.names.unwrap_or_default();
+        self.fill(scan.lanes, newest, scan.heads, &names);
         Ok(Suspects::default())
     }
 }
@@ -133,15 +131,56 @@ impl KnownHeads {
 /// The finding if every head and note equals its newest entry in the log, but the digest differs.
 const DIGEST_DIFFERS: &str = "the digest of heads and notes differs from that of the newest commit";
 
-/// Marks the entire store as suspect, because its newest commit `row` does not follow the commit before it.
-fn suspect_store_after(row: &LogRow) -> Suspects {
-    Suspects::entire_store(format!("commit {} was changed", row.commit_no))
+/// The result of a comparison of all lanes' digests.
+#[derive(PartialEq, Eq)]
+enum DigestComparison {
+    Equal,
+    Different,
+    /// The key of the newest commit of a lane is missing, so its digest is unknown; all others are equal.
+    Unknown,
 }
 
-/// The digest according to the newest commit; `None` if the key of this commit is missing.
-fn logged_digest(newest: Option<&LogRow>, keyring: &Keyring) -> Option<Digest> {
-    let unmask = |row: &LogRow| row.digest.unmasked(keyring);
-    newest.map_or_else(|| Some(Digest::default()), unmask)
+/// Compares the digest of each lane with the one that the lane's newest commit has.
+fn compare_digests(
+    newest: &[Option<LogRow>],
+    scan: &StoreScan,
+    keyring: &Keyring,
+) -> DigestComparison {
+    let mut result = DigestComparison::Equal;
+    for (newest, scanned) in newest.iter().zip(&scan.digests) {
+        let unmask = |row: &LogRow| row.digest.unmasked(keyring);
+        match newest
+            .as_ref()
+            .map_or_else(|| Some(Digest::default()), unmask)
+        {
+            Some(logged) if logged != *scanned => return DigestComparison::Different,
+            Some(_) => {}
+            None => result = DigestComparison::Unknown,
+        }
+    }
+    result
+}
+
+/// The newest commit of each lane.
+///
+/// # Errors
+/// `integrity_error` if one does not follow the commit before it; the store's errors.
+fn newest_commits<V: View + ?Sized>(
+    view: &V,
+    keyring: &Keyring,
+) -> Result<Vec<Option<LogRow>>, Failure> {
+    let lanes = view.lanes();
+    let newest = lanes
+        .iter()
+        .map(|lane| match newest_commit(view, lane, keyring)? {
+            Some((row, Some(false))) => {
+                let in_lane = in_lane(lanes, lane);
+                let detail = format!("commit {}{in_lane} was changed", row.commit_no);
+                Err(Failure::new(ErrorCode::IntegrityError, detail))
+            }
+            newest => Ok(newest.map(|(row, _)| row)),
+        });
+    newest.collect()
 }
 
 /// Marks the entire store as suspect on an integrity failure, such as a malformed commit.
@@ -154,8 +193,8 @@ fn suspect_store_on_failure(result: Result<Suspects, Failure>) -> Result<Suspect
     }
 }
 
-/// Compares every head and note with its newest entry in the complete commit log, and all of them with the digest of
-/// the newest commit.
+/// Compares every head and note with its newest entry in the complete commit log, and those of each lane with the digest
+/// of the lane's newest commit.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -164,15 +203,11 @@ pub fn compare_with_log<V: View + ?Sized>(
     keyring: &Keyring,
 ) -> Result<Suspects, Failure> {
     let compare = || {
-        let newest = match newest_commit(view, keyring)? {
-            Some((row, Some(false))) => return Ok(suspect_store_after(&row)),
-            newest => newest.map(|(row, _)| row),
-        };
-        let scan = StoreScan::run(view, keyring)?;
+        let newest = newest_commits(view, keyring)?;
+        let scan = StoreScan::run(view, keyring, None)?;
         let (suspects, _) = find_suspects(view, keyring, &scan)?;
-        let logged_digest = logged_digest(newest.as_ref(), keyring);
-        let differs =
-            suspects.is_empty() && logged_digest.is_some_and(|digest| digest != scan.digest);
+        let digests = compare_digests(&newest, &scan, keyring);
+        let differs = suspects.is_empty() && digests == DigestComparison::Different;
         Ok(match differs {
             true => Suspects::entire_store(DIGEST_DIFFERS),
             false => suspects,
@@ -181,18 +216,19 @@ pub fn compare_with_log<V: View + ?Sized>(
     suspect_store_on_failure(compare())
 }
 
-/// The newest commit, if there is one, and whether it follows the commit before it; `None` if the commit's key is
-/// missing.
+/// The newest commit of a lane, if there is one, and whether it follows the commit before it; `None` if the commit's key
+/// is missing.
 pub(crate) fn newest_commit<V: View + ?Sized>(
     view: &V,
+    lane: Lane,
     keyring: &Keyring,
 ) -> Result<Option<(LogRow, Option<bool>)>, Failure> {
-    let Some(row) = view.newest_log()? else {
+    let Some(row) = view.newest_log(lane)? else {
         return Ok(None);
     };
     let previous = match row.commit_no {
         0 | 1 => None,
-        n => view.log(n - 2, 1)?.pop(),
+        n => view.log(lane, n - 2, 1)?.pop(),
     };
     let follows = row.follows(previous.as_ref(), keyring);
     Ok(Some((row, follows)))
@@ -231,30 +267,22 @@ impl LogState {
     }
 }
 
-/// Reads the entire log; fails with `integrity_error` if the log was modified.
+/// Reads the entire log of all lanes; fails with `integrity_error` if the log was modified.
 fn read_log<V: View + ?Sized>(
     view: &V,
     keyring: &Keyring,
     stored: &Heads,
 ) -> Result<LogState, Failure> {
     let mut log_state = LogState::default();
-    let mut previous: Option<LogRow> = None;
-    loop {
-        let rows = view.log(
-            previous.as_ref().map_or(0, |p| p.commit_no),
-            COMMITS_PER_READ,
-        )?;
-        if rows.is_empty() {
-            return Ok(log_state);
-        }
-        for row in rows {
-            check_chain(&row, previous.as_ref(), keyring)?;
-            for entry in commit_entries(&row)? {
+    for lane in view.lanes().iter() {
+        read_commits(view, keyring, CommitRange::all(lane), Vec::new(), |row| {
+            for entry in commit_entries(row)? {
                 log_state.apply(entry, stored);
             }
-            previous = Some(row);
-        }
+            Ok(())
+        })?;
     }
+    Ok(log_state)
 }
 
 /// Compares every head and note with its newest entry in the log; also returns the log's state.

@@ -8,6 +8,7 @@ use filrouge_types::{ErrorCode, Failure, SessionId, TenantId};
 
 use super::suspects::{Name, Suspects};
 use crate::keyring::{Keyring, MAC_BYTES};
+use crate::lane::{Lane, Lanes};
 use crate::rows::{Change, LogEntry, LogRow, SessionPk, View};
 
 /// The number of commits per read.
@@ -42,17 +43,18 @@ impl Heads {
     }
 }
 
-/// A head or note, and the commit that wrote it.
+/// A head or note, and the number of the commit of its lane that wrote it.
 #[derive(Clone, Copy)]
 struct KnownHead {
     half: MacHalf,
     commit_no: u64,
 }
 
-/// The state of all heads and notes after one commit.
+/// The state of all heads and notes after one commit of each lane.
 struct KnownState {
-    /// This commit; `None` for a store without commits.
-    newest: Option<LogRow>,
+    lanes: Lanes,
+    /// These commits, by the lane; `None` for a lane without commits.
+    newest: Vec<Option<LogRow>>,
     sessions: HashMap<SessionPk, KnownHead>,
     /// The numbers of sessions, by the hash of tenant and session id.
     names: HashMap<u64, SessionPk>,
@@ -60,8 +62,9 @@ struct KnownState {
 }
 
 impl KnownState {
-    fn commit_no(&self) -> u64 {
-        commit_no_of(self.newest.as_ref())
+    /// The number of the newest applied commit of a lane.
+    fn commit_no(&self, lane: Lane) -> u64 {
+        commit_no_of(self.newest[lane.index()].as_ref())
     }
 }
 
@@ -88,18 +91,48 @@ pub(super) fn commit_entries(row: &LogRow) -> Result<Vec<LogEntry>, Failure> {
         .ok_or_else(|| store_failure(format!("commit {} is malformed", row.commit_no)))
 }
 
+/// Names the lane of a commit in a message; empty if the store has one lane only.
+pub(super) fn in_lane(lanes: Lanes, lane: Lane) -> String {
+    match lanes {
+        Lanes::ONE => String::new(),
+        _ => format!(" of lane {lane}"),
+    }
+}
+
 /// The number of a commit; 0 for `None`.
 pub(super) fn commit_no_of(row: Option<&LogRow>) -> u64 {
     row.map_or(0, |row| row.commit_no)
 }
 
-/// Reads the commits of `view` after `previous`, up to number `last` or the end of the log, and passes them to `each`.
-/// Fails at the first one that does not continue the chain. `fetched` are commits that were already read; they are
-/// used if they directly follow `previous`. Returns the last commit.
+/// The commits of a lane after `previous`, up to number `last` or the end of the log.
+pub(super) struct CommitRange {
+    pub(super) lane: Lane,
+    pub(super) previous: Option<LogRow>,
+    pub(super) last: u64,
+}
+
+impl CommitRange {
+    /// All commits of a lane.
+    pub(super) const fn all(lane: Lane) -> Self {
+        Self {
+            lane,
+            previous: None,
+            last: u64::MAX,
+        }
+    }
+}
+
+/// Reads a range of commits of `view`, and passes them to `each`. Fails at the first one that does not continue the
+/// chain. `fetched` are commits that were already read; they are used if they directly follow the range's `previous`.
+/// Returns the last commit.
 pub(super) fn read_commits<V: View + ?Sized>(
     view: &V,
     keyring: &Keyring,
-    (mut previous, last): (Option<LogRow>, u64),
+    CommitRange {
+        lane,
+        mut previous,
+        last,
+    }: CommitRange,
     mut fetched: Vec<LogRow>,
     mut each: impl FnMut(&LogRow) -> Result<(), Failure>,
 ) -> Result<Option<LogRow>, Failure> {
@@ -111,14 +144,14 @@ pub(super) fn read_commits<V: View + ?Sized>(
     }
     while commit_no_of(previous.as_ref()) < last {
         let rows = match fetched.is_empty() {
-            true => view.log(commit_no_of(previous.as_ref()), COMMITS_PER_READ)?,
+            true => view.log(lane, commit_no_of(previous.as_ref()), COMMITS_PER_READ)?,
             false => std::mem::take(&mut fetched),
         };
         if rows.is_empty() {
             break;
         }
         for row in rows {
-            check_chain(&row, previous.as_ref(), keyring)?;
+            check_chain(&row, previous.as_ref(), view.lanes(), keyring)?;
             each(&row)?;
             previous = Some(row);
         }
@@ -128,22 +161,24 @@ pub(super) fn read_commits<V: View + ?Sized>(
 
 /// Fails if `row` does not continue the chain after `previous`. A commit whose key is missing cannot be checked, and
 /// passes.
-pub(super) fn check_chain(
+fn check_chain(
     row: &LogRow,
     previous: Option<&LogRow>,
+    lanes: Lanes,
     keyring: &Keyring,
 ) -> Result<(), Failure> {
     match row.follows(previous, keyring) {
         Some(false) => Err(store_failure(format!(
-            "the commit log is broken at commit {}",
-            row.commit_no
+            "the commit log is broken at commit {}{}",
+            row.commit_no,
+            in_lane(lanes, row.lane)
         ))),
         _ => Ok(()),
     }
 }
 
 impl KnownHeads {
-    /// Applies a verified commit if it follows the newest applied one; ignores it otherwise. `catch_up` applies the
+    /// Applies a verified commit if it follows the newest applied one of its lane; ignores it otherwise. `catch_up` applies the
     /// missing commits later.
     pub fn advance(&self, row: &LogRow) {
         // A verified commit is never malformed. If it were, the next comparison would fail.
@@ -156,7 +191,7 @@ impl KnownHeads {
             return Ok(());
         };
         let commit_no = row.commit_no;
-        if commit_no != known.commit_no() + 1 {
+        if commit_no != known.commit_no(row.lane) + 1 {
             return Ok(());
         }
         for entry in commit_entries(row)? {
@@ -177,21 +212,25 @@ impl KnownHeads {
             }
             known.sessions.insert(entry.pk, head);
         }
-        known.newest = Some(row.clone());
+        known.newest[row.lane.index()] = Some(row.clone());
         Ok(())
     }
 
-    /// Applies the commits of `view` that have not been applied yet.
+    /// Applies the commits of a lane of `view` that have not been applied yet.
     pub(super) fn catch_up<V: View + ?Sized>(
         &self,
         view: &V,
+        lane: Lane,
         keyring: &Keyring,
     ) -> Result<(), Failure> {
-        let Some(newest) = self.read(|known| known.newest.clone()) else {
+        let Some(newest) = self.read(|known| known.newest[lane.index()].clone()) else {
             return Ok(());
         };
-        let all = (newest, u64::MAX);
-        read_commits(view, keyring, all, Vec::new(), |row| self.apply(row)).map(drop)
+        let commits = CommitRange {
+            previous: newest,
+            ..CommitRange::all(lane)
+        };
+        read_commits(view, keyring, commits, Vec::new(), |row| self.apply(row)).map(drop)
     }
 
     /// Applies `get` to the known state; `None` if no state is known yet.
@@ -205,15 +244,29 @@ impl KnownHeads {
         self.read(|_| ()).is_none()
     }
 
-    /// Stores these heads as the known state after the commit `newest`, unless a state is known already.
-    pub(super) fn fill(&self, newest: Option<LogRow>, heads: Heads, names: &Names) {
+    /// Stores these heads as the known state after the commits `newest`, one for each lane, unless a state is known
+    /// already.
+    pub(super) fn fill(
+        &self,
+        lanes: Lanes,
+        newest: Vec<Option<LogRow>>,
+        heads: Heads,
+        names: &Names,
+    ) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.is_some() {
             return;
         }
-        let commit_no = commit_no_of(newest.as_ref());
-        let known_head = |half| KnownHead { half, commit_no };
+        let commit_nos: Vec<u64> = newest
+            .iter()
+            .map(|row| commit_no_of(row.as_ref()))
+            .collect();
+        let known_head = |lane: Lane, half| KnownHead {
+            half,
+            commit_no: commit_nos[lane.index()],
+        };
         *known = Some(KnownState {
+            lanes,
             newest,
             names: names
                 .iter()
@@ -222,22 +275,22 @@ impl KnownHeads {
             sessions: heads
                 .sessions
                 .into_iter()
-                .map(|(pk, half)| (pk, known_head(half)))
+                .map(|(pk, half)| (pk, known_head(lanes.of_pk(pk), half)))
                 .collect(),
             notes: heads
                 .notes
                 .into_iter()
-                .map(|(name, half)| (name, known_head(half)))
+                .map(|(name, half)| (name, known_head(Lane::FIRST, half)))
                 .collect(),
         });
     }
 
-    /// Whether all heads and notes of a snapshot equal the known ones; `true` if no state is known yet. `newest` is the
-    /// newest commit of the snapshot; the caller has applied all commits up to it. Heads and notes that later commits
-    /// have written are not compared.
-    pub(super) fn has_same_heads(&self, newest: Option<&LogRow>, heads: &Heads) -> bool {
-        let snapshot_no = commit_no_of(newest);
-        let is_same = |known: &KnownHead, stored: Option<&MacHalf>| {
+    /// Whether all heads and notes of a snapshot equal the known ones; `true` if no state is known yet. `newest` are the
+    /// newest commits of the snapshot, one for each lane; the caller has applied all commits up to them. Heads and notes
+    /// that later commits have written are not compared.
+    pub(super) fn has_same_heads(&self, newest: &[Option<LogRow>], heads: &Heads) -> bool {
+        let is_same = |lane: Lane, known: &KnownHead, stored: Option<&MacHalf>| {
+            let snapshot_no = commit_no_of(newest[lane.index()].as_ref());
             known.commit_no > snapshot_no || stored == Some(&known.half)
         };
         let is_equal = self.read(|known| {
@@ -245,11 +298,11 @@ impl KnownHeads {
             known
                 .sessions
                 .iter()
-                .all(|(pk, known)| is_same(known, sessions.get(pk)))
+                .all(|(pk, head)| is_same(known.lanes.of_pk(*pk), head, sessions.get(pk)))
                 && known
                     .notes
                     .iter()
-                    .all(|(name, known)| is_same(known, notes.get(name)))
+                    .all(|(name, head)| is_same(Lane::FIRST, head, notes.get(name)))
                 && sessions.keys().all(|pk| known.sessions.contains_key(pk))
                 && notes.keys().all(|name| known.notes.contains_key(name))
         });
@@ -284,6 +337,9 @@ pub struct HeadCheck<'a> {
     pub known: Option<&'a KnownHeads>,
     /// The changes of the running transaction, in their order.
     pub uncommitted: &'a [LogEntry],
+    /// The only lane of which the known heads include all commits up to the snapshot; `None` if they include those of
+    /// all lanes.
+    pub applied: Option<Lane>,
 }
 
 const NOT_NEWEST: &str = "the session is not in its newest state (older rows were put back)";
@@ -302,7 +358,7 @@ impl HeadCheck<'_> {
             |entry: &&LogEntry| entry.pk == pk && !matches!(entry.change, Change::Note(_));
         let known_head = |known: &KnownState| known.sessions.get(&pk).copied();
         if self.is_newest(
-            view,
+            (view, view.lanes().of_pk(pk)),
             keyring,
             Some(first_half(mac)),
             is_row_entry,
@@ -326,7 +382,8 @@ impl HeadCheck<'_> {
         };
         let name = known.hasher.hash_one((tenant, id));
         let known_head = |known: &KnownState| known.sessions.get(known.names.get(&name)?).copied();
-        if self.is_newest(view, keyring, None, |_| false, known_head)? {
+        let lane = view.lanes().of_session(tenant, id);
+        if self.is_newest((view, lane), keyring, None, |_| false, known_head)? {
             return Ok(());
         }
         self.report_suspects(Suspects::session(None, tenant, id, DELETED));
@@ -345,7 +402,9 @@ impl HeadCheck<'_> {
         let is_row_entry =
             |entry: &&LogEntry| matches!(&entry.change, Change::Note(n) if **n == *name);
         let known_head = |known: &KnownState| known.notes.get(name).copied();
-        if self.is_newest(view, keyring, mac.map(first_half), is_row_entry, known_head)? {
+        let stored = mac.map(first_half);
+        let place = (view, Lane::FIRST);
+        if self.is_newest(place, keyring, stored, is_row_entry, known_head)? {
             return Ok(());
         }
         let detail = format!("note {name:?} is not in its newest state");
@@ -353,12 +412,12 @@ impl HeadCheck<'_> {
         Err(store_failure(detail))
     }
 
-    /// Whether `stored` is the newest state of a head or note according to the commit log; `None` if the view does not
-    /// have the row. `is_row_entry` selects the row's entries of the running transaction, `known_head` the row's known
+    /// Whether `stored` is the newest state of a head or note of `lane` according to the commit log; `None` if the view
+    /// does not have the row. `is_row_entry` selects the row's entries of the running transaction, `known_head` the row's known
     /// state. Also `true` if no state is known yet, or if a commit after the snapshot has written the row.
     fn is_newest<V: View + ?Sized>(
         &self,
-        view: &V,
+        (view, lane): (&V, Lane),
         keyring: &Keyring,
         stored: Option<MacHalf>,
         is_row_entry: impl Fn(&&LogEntry) -> bool,
@@ -368,14 +427,15 @@ impl HeadCheck<'_> {
             return Ok(true);
         };
         let is_known = |known: &KnownState| known_head(known).map(|head| head.half) == stored;
-        if heads.read(is_known).unwrap_or(true) {
+        let is_applied = self.applied.is_none_or(|applied| applied == lane);
+        if is_applied && heads.read(is_known).unwrap_or(true) {
             return Ok(true);
         }
         if let Some(entry) = self.uncommitted.iter().rev().find(is_row_entry) {
             return Ok(Some(entry.head) == stored);
         }
-        let snapshot_no = commit_no_of(view.newest_log()?.as_ref());
-        heads.catch_up(view, keyring)?;
+        let snapshot_no = commit_no_of(view.newest_log(lane)?.as_ref());
+        heads.catch_up(view, lane, keyring)?;
         let is_known_or_newer = |known: &KnownState| {
             is_known(known) || known_head(known).is_some_and(|head| head.commit_no > snapshot_no)
         };

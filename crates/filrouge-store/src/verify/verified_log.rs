@@ -5,26 +5,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::watch;
 
-use super::known_heads::{HeadCheck, KnownHeads, commit_no_of, read_commits};
+use super::known_heads::{CommitRange, HeadCheck, KnownHeads, commit_no_of, in_lane, read_commits};
 use super::suspects::Suspects;
-use crate::Position;
 use crate::keyring::Keyring;
+use crate::lane::{Lane, Lanes};
+use crate::ledger::{LanePosition, Position};
 use crate::record::MacCheck;
 use crate::rows::{LogRow, View};
 
-/// The newest commit that this process has verified, the newest state of all heads, and the data that was changed
-/// outside filrouge (DESIGN §9).
+/// The newest commit of each lane that this process has verified, the newest state of all heads, and the data that was
+/// changed outside filrouge (DESIGN §9).
 pub struct VerifiedLog {
     keyring: Arc<Keyring>,
     check: MacCheck,
-    /// The newest verified commit; `None` if the store has none.
-    newest: Mutex<Option<LogRow>>,
-    /// The newest verified commit that an anchor must record. Later commits contain only drafts.
+    lanes: Lanes,
+    /// The newest verified commit of each lane; `None` if the lane has none.
+    newest: Mutex<Vec<Option<LogRow>>>,
+    /// The newest verified commit of each lane that an anchor must record. Later commits contain only drafts.
     anchor_position: Mutex<Position>,
     /// The data that was changed outside filrouge. Reads and writes of it are refused.
     suspects: RwLock<Arc<Suspects>>,
     known_heads: KnownHeads,
-    /// Publishes the number of the newest verified commit.
+    /// Publishes the number of verified commits of all lanes.
     commits: watch::Sender<u64>,
 }
 
@@ -38,12 +40,13 @@ impl VerifiedLog {
     /// Creates the state of a store about which nothing is known yet. With [`MacCheck::Unverified`], nothing is
     /// compared or followed.
     #[must_use]
-    pub fn new(keyring: Arc<Keyring>, check: MacCheck) -> Self {
+    pub fn new(keyring: Arc<Keyring>, check: MacCheck, lanes: Lanes) -> Self {
         Self {
             keyring,
             check,
-            newest: Mutex::default(),
-            anchor_position: Mutex::new(Position::of_commit(None)),
+            lanes,
+            newest: Mutex::new(vec![None; lanes.iter().count()]),
+            anchor_position: Mutex::default(),
             suspects: RwLock::default(),
             known_heads: KnownHeads::default(),
             commits: watch::Sender::new(0),
@@ -51,17 +54,19 @@ impl VerifiedLog {
     }
 
     /// Starts with the current state of a store that is being opened. Sessions that disagree with the commit log become
-    /// suspects, so already the first read of them is refused. The newest commit counts as verified.
+    /// suspects, so already the first read of them is refused. The newest commit of each lane counts as verified.
     ///
     /// # Errors
     /// When the store cannot be read.
     pub fn initialize<V: View + ?Sized>(&self, view: &V) -> Result<(), Failure> {
         self.compare(view)?;
-        match view.newest_log() {
-            Ok(newest) => self.advance(newest),
-            // The comparison has already marked the entire store as suspect.
-            Err(failure) if failure.code == ErrorCode::IntegrityError => {}
-            Err(failure) => return Err(failure),
+        for lane in self.lanes.iter() {
+            match view.newest_log(lane) {
+                Ok(newest) => self.advance(newest),
+                // The comparison has already marked the entire store as suspect.
+                Err(failure) if failure.code == ErrorCode::IntegrityError => {}
+                Err(failure) => return Err(failure),
+            }
         }
         Ok(())
     }
@@ -98,6 +103,7 @@ impl VerifiedLog {
         HeadCheck {
             known: Some(&self.known_heads),
             uncommitted: &[],
+            applied: None,
         }
     }
 
@@ -106,44 +112,61 @@ impl VerifiedLog {
         self.add_suspects(self.known_heads.take_suspects());
     }
 
-    /// The newest commit that this process has verified.
-    pub fn newest(&self) -> Option<LogRow> {
+    /// The store's lanes.
+    pub const fn lanes(&self) -> Lanes {
+        self.lanes
+    }
+
+    /// The newest commit of a lane that this process has verified.
+    pub fn newest(&self, lane: Lane) -> Option<LogRow> {
+        lock(&self.newest)[lane.index()].clone()
+    }
+
+    /// The newest commit of each lane that this process has verified.
+    pub fn newest_of_all(&self) -> Vec<Option<LogRow>> {
         lock(&self.newest).clone()
     }
 
-    /// The position of the newest verified commit.
+    /// The position of the newest verified commit of each lane.
     pub fn position(&self) -> Position {
-        Position::of_commit(lock(&self.newest).as_ref())
+        let newest = lock(&self.newest);
+        let lanes = newest
+            .iter()
+            .map(|row| LanePosition::of_commit(row.as_ref()));
+        Position::new(lanes.collect())
     }
 
-    /// The position of the newest verified commit that may contain more than drafts: the one to anchor.
+    /// The position of the newest verified commit of each lane that may contain more than drafts: the one to anchor.
     pub fn anchor_position(&self) -> Position {
-        *lock(&self.anchor_position)
+        lock(&self.anchor_position).clone()
     }
 
-    /// Publishes the number of the newest verified commit.
+    /// Publishes the number of verified commits of all lanes.
     pub const fn commits(&self) -> &watch::Sender<u64> {
         &self.commits
     }
 
-    /// Records that the commit `row` is verified, and publishes its number. Ignores a commit that is not newer than the
-    /// newest known one.
+    /// Records that the commit `row` is verified, and publishes the number of verified commits. Ignores a commit that is
+    /// not newer than the newest known one of its lane.
     pub fn advance(&self, row: Option<LogRow>) {
-        let mut newest = lock(&self.newest);
-        let (after, before) = (commit_no_of(row.as_ref()), commit_no_of(newest.as_ref()));
-        let Some(row) = row.filter(|_| after > before) else {
+        let Some(row) = row else { return };
+        let (lane, mut newest) = (row.lane, lock(&self.newest));
+        let before = commit_no_of(newest[lane.index()].as_ref());
+        if row.commit_no <= before {
             return;
-        };
-        if !(after == before + 1 && row.has_only_drafts()) {
-            *lock(&self.anchor_position) = Position::of_commit(Some(&row));
+        }
+        if !(row.commit_no == before + 1 && row.has_only_drafts()) {
+            lock(&self.anchor_position).set(lane, LanePosition::of_commit(Some(&row)));
         }
         self.known_heads.advance(&row);
-        self.commits.send_replace(after);
-        *newest = Some(row);
+        let added = row.commit_no - before;
+        newest[lane.index()] = Some(row);
+        self.commits.send_modify(|commits| *commits += added);
     }
 
-    /// Verifies the commits of the snapshot `view` after `verified`, up to `newest`, the newest one of the snapshot.
-    /// `verified` is the newest commit that was verified before the snapshot began, so the snapshot must contain it.
+    /// Verifies the commits of a lane in the snapshot `view` after `verified`, up to `newest`, the newest one of the
+    /// snapshot. `verified` is the newest commit of the lane that was verified before the snapshot began, so the snapshot
+    /// must contain it.
     /// If commits were removed or changed, or do not continue the chain of their predecessors, the entire store becomes
     /// suspect. `fetched` are commits that the caller has already read: if they directly follow `verified`, they are
     /// used instead of a query.
@@ -153,6 +176,7 @@ impl VerifiedLog {
     pub fn verify_new_commits<V: View + ?Sized>(
         &self,
         view: &V,
+        lane: Lane,
         verified: Option<LogRow>,
         newest: Option<&LogRow>,
         fetched: Vec<LogRow>,
@@ -162,12 +186,22 @@ impl VerifiedLog {
         }
         let (before, after) = (commit_no_of(verified.as_ref()), commit_no_of(newest));
         let damage = if after < before {
-            Some(format!("commits {} to {before} were removed", after + 1))
+            let in_lane = in_lane(self.lanes, lane);
+            Some(format!(
+                "commits {} to {before}{in_lane} were removed",
+                after + 1
+            ))
         } else if after == before {
-            (verified.as_ref() != newest).then(|| format!("commit {after} was changed"))
+            let in_lane = in_lane(self.lanes, lane);
+            (verified.as_ref() != newest).then(|| format!("commit {after}{in_lane} was changed"))
         } else {
             let heads = &self.known_heads;
-            let followed = read_commits(view, &self.keyring, (verified, after), fetched, |row| {
+            let commits = CommitRange {
+                lane,
+                previous: verified,
+                last: after,
+            };
+            let followed = read_commits(view, &self.keyring, commits, fetched, |row| {
                 heads.advance(row);
                 Ok(())
             });

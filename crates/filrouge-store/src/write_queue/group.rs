@@ -1,5 +1,7 @@
 //! Applies a group of writes in one transaction.
 
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use filrouge_types::{ErrorCode, Failure, Timestamp};
@@ -7,6 +9,7 @@ use filrouge_types::{ErrorCode, Failure, Timestamp};
 use super::Request;
 use crate::command::Outcome;
 use crate::keyring::{Entropy, Keyring};
+use crate::lane::Lane;
 use crate::rows::{LogRow, Tx};
 use crate::rules::{self, CommitGroup, RuleContext};
 use crate::verify::VerifiedLog;
@@ -24,10 +27,10 @@ pub trait GroupTx: Tx {
 pub struct GroupOutcome {
     /// The outcome of each write, in the order of the group.
     pub outcomes: Vec<Result<Outcome, Failure>>,
-    /// The commit's row of the commit log; `None` if no write has changed anything.
-    pub log: Option<LogRow>,
-    /// Whether contents were redacted or erased, so that the store must also remove them from its free space.
-    pub erases: bool,
+    /// The row of the commit log of each lane that the transaction has changed.
+    pub commits: Vec<LogRow>,
+    /// The lanes in which contents were redacted or erased, so that the store must also remove them from its free space.
+    pub erases: BTreeSet<Lane>,
 }
 
 /// The reason why a transaction was rolled back.
@@ -47,8 +50,8 @@ pub const fn is_store_failure(failure: &Failure) -> bool {
     )
 }
 
-/// Applies the rules to each write of `group`, and adds the row of the commit log. Heads are compared with those that
-/// `verified` knows. The caller commits, or rolls back after [`Aborted`].
+/// Applies the rules to each write of `group`, and adds a row to the commit log of each lane that they change. Heads are
+/// compared with those that `verified` knows. The caller commits, or rolls back after [`Aborted`].
 ///
 /// # Errors
 /// [`Aborted`]
@@ -80,12 +83,21 @@ fn apply_all<T: GroupTx>(
     group: &[Request],
     ctx: &RuleContext<'_>,
 ) -> Result<GroupOutcome, Aborted> {
-    let mut log = CommitGroup::begin(tx, ctx.keyring).map_err(Aborted::Store)?;
+    let lanes = tx.lanes();
+    let mut groups: BTreeMap<Lane, CommitGroup> = BTreeMap::new();
     let mut outcomes = Vec::with_capacity(group.len());
-    let mut erases = false;
+    let mut erases = BTreeSet::new();
     for request in group {
+        let lane = request.command.lane(lanes);
+        let log = match groups.entry(lane) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let log = CommitGroup::begin(tx, lane, ctx.keyring).map_err(Aborted::Store)?;
+                entry.insert(log)
+            }
+        };
         let before = tx.rows_written();
-        let outcome = rules::apply(tx, &mut log, ctx, &request.command);
+        let outcome = rules::apply(tx, log, ctx, &request.command);
         let changed = tx.rows_written() != before;
         match outcome {
             Err(failure) if is_store_failure(&failure) => return Err(Aborted::Store(failure)),
@@ -94,19 +106,23 @@ fn apply_all<T: GroupTx>(
                 return Err(Aborted::Write(failure));
             }
             outcome => {
-                erases |= match &outcome {
+                let is_erasing = match &outcome {
                     Ok(Outcome::Redacted(redacted)) => !redacted.replayed,
                     Ok(Outcome::Erased(_)) => changed,
                     _ => false,
                 };
+                erases.extend(is_erasing.then_some(lane));
                 outcomes.push(outcome);
             }
         }
     }
-    let log = log.finish(tx, ctx).map_err(Aborted::Store)?;
+    let mut commits = Vec::with_capacity(groups.len());
+    for log in groups.into_values() {
+        commits.extend(log.finish(tx, ctx).map_err(Aborted::Store)?);
+    }
     Ok(GroupOutcome {
         outcomes,
-        log,
+        commits,
         erases,
     })
 }

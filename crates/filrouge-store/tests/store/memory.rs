@@ -3,16 +3,34 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use filrouge_store::Keyring;
 use filrouge_store::contract::fixture::{operator, user};
 use filrouge_store::contract::{Fixture, differential, run};
 use filrouge_store::read::ChangeCursor;
+use filrouge_store::{Keyring, Lanes};
+
+fn keyring() -> Arc<Keyring> {
+    Arc::new(Keyring::single([7; 32]))
+}
 
 fn fixture() -> Fixture {
-    differential::memory(Arc::new(Keyring::single([7; 32])))
+    differential::memory(keyring())
 }
 
 filrouge_store::contract_tests!(fixture);
+
+fn of_three_lanes() -> Fixture {
+    differential::memory_with_lanes(keyring(), Lanes::new(3).unwrap())
+}
+
+mod three_lanes {
+    use super::of_three_lanes;
+    filrouge_store::contract_tests!(of_three_lanes);
+}
+
+#[test]
+fn the_number_of_lanes_changes_no_answer() {
+    differential::same_with_several_lanes(48);
+}
 
 #[test]
 fn every_test_of_the_suite_is_listed() {
@@ -54,22 +72,25 @@ fn every_test_of_the_suite_is_listed() {
 /// A page of the change feed examines a limited number of commits, even for a reader who sees none of them.
 #[test]
 fn a_page_of_the_feed_is_bounded() {
-    run(fixture(), async |f: &Fixture| {
-        let eve = user("eve");
-        for n in 0..9000 {
-            f.ledger.put_note("n", n, Vec::new()).await.unwrap();
-        }
-        f.create(&eve, "e").await.unwrap();
-        let start = ChangeCursor::default();
-        for who in [&eve, &operator("t")] {
-            let first = f.ledger.changes(who, start, 5).await.unwrap();
-            assert_eq!((first.data.len(), first.more), (0, true));
-            assert!((1..9000).contains(&first.next.commit_no));
-            let second = f.ledger.changes(who, first.next, 5).await.unwrap();
-            assert_eq!((second.data.len(), second.more), (1, false));
-            assert_eq!(f.feed(who, 1).await.len(), 1);
-        }
-    });
+    for fixture in [fixture(), of_three_lanes()] {
+        run(fixture, async |f: &Fixture| {
+            let eve = user("eve");
+            for n in 0..9000 {
+                f.ledger.put_note("n", n, Vec::new()).await.unwrap();
+            }
+            f.clock.advance(1);
+            f.create(&eve, "e").await.unwrap();
+            for who in [&eve, &operator("t")] {
+                let first = f.ledger.changes(who, ChangeCursor::default(), 5);
+                let first = first.await.unwrap();
+                assert_eq!((first.data.len(), first.more), (0, true));
+                assert!((1..9000).contains(&first.next.commit_count()));
+                let second = f.ledger.changes(who, first.next, 5).await.unwrap();
+                assert_eq!((second.data.len(), second.more), (1, false));
+                assert_eq!(f.feed(who, 1).await.len(), 1);
+            }
+        });
+    }
 }
 
 fn index() -> filrouge_store::contract::text_index::IndexFixture {

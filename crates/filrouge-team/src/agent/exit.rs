@@ -57,10 +57,9 @@ pub(super) fn exit_failure(status: io::Result<ExitStatus>) -> Option<FailureReas
 
 /// The error of an agent, with the end of stderr in its detail.
 fn agent_error(code: &'static str, description: &str, stderr: &str) -> AgentError {
-    let detail = if stderr.is_empty() {
-        description.to_owned()
-    } else {
-        format!("{description}; stderr: {stderr}")
+    let detail = match stderr {
+        "" => description.to_owned(),
+        stderr => format!("{description}; stderr: {stderr}"),
     };
     AgentError {
         code,
@@ -70,7 +69,7 @@ fn agent_error(code: &'static str, description: &str, stderr: &str) -> AgentErro
 }
 
 /// The error if the leader of the agent's process group does not start.
-pub(super) fn group_start_error(error: &io::Error) -> AgentError {
+pub(super) fn group_start_error(error: io::Error) -> AgentError {
     let reason = format!(
         "/bin/sh, which kills an agent's processes when filrouge ends, does not run: {error}"
     );

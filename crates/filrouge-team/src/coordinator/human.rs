@@ -36,8 +36,7 @@ impl Conversation {
         if let Some(task) = &parsed.team_task {
             self.set_task(Some(task), &human.id).await?;
         }
-        let has_content = !parsed.content.is_empty() || !parsed.addressed.is_empty();
-        if !has_content {
+        if parsed.content.is_empty() && parsed.addressed.is_empty() {
             self.drop_queued(parsed.dropped.as_ref());
             return Ok(None);
         }
@@ -89,10 +88,8 @@ impl Conversation {
 
     /// The agent who answers a human's message without addressees: the one who spoke to them last, else the first one.
     fn default_agent_for(&self, human: &str) -> Option<Box<str>> {
-        let last = self
-            .last_agent_to
-            .get(human)
-            .and_then(|id| self.team.member(id));
+        let last = self.last_agent_to.get(human);
+        let last = last.and_then(|id| self.team.member(id));
         let agent = last.filter(|member| member.is_agent());
         let agent = agent.or_else(|| self.team.first_agent());
         agent.map(|member| member.id.clone())

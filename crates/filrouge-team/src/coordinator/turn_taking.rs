@@ -13,8 +13,7 @@ impl Conversation {
     /// Lets the next member of the queue speak. If the queue is empty, the first human gets the floor.
     pub(super) async fn serve_next(&mut self, commands: &mut CommandReceiver) {
         let Some(route) = self.queue.first().cloned() else {
-            self.hand_over(None).await;
-            return;
+            return self.hand_over(None).await;
         };
         let team = std::sync::Arc::clone(&self.team);
         match team.member(&route.member_id) {
@@ -66,10 +65,8 @@ impl Conversation {
     /// Gives the first human the floor after too many messages of agents in a row, and adds a note about it.
     async fn take_floor_from_agents(&mut self) {
         let limit = self.team.max_agent_turns;
-        let human = self
-            .team
-            .first_human()
-            .map_or("a human", |human| &*human.name);
+        let human = self.team.first_human();
+        let human = human.map_or("a human", |human| &*human.name);
         let content =
             format!("{limit} messages of agents have followed one another: {human} has the floor.");
         self.send_event(TeamEvent::Warning(Warning::AgentTurns { limit }));
@@ -84,11 +81,8 @@ impl Conversation {
             name: "filrouge".into(),
             kind: SpeakerKind::System,
         };
-        let note = self.new_message(
-            speaker,
-            content,
-            Routing::answering(self.next_parent.clone()),
-        );
+        let routing = Routing::answering(self.next_parent.clone());
+        let note = self.new_message(speaker, content, routing);
         if let Err(failure) = self.record.write_message(&note).await {
             self.report_not_recorded(UnrecordedContent::Note(note.id.clone()), &failure);
         }

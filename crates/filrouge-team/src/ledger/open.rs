@@ -7,7 +7,7 @@ use filrouge_types::{
     Channel, Checkpoint, ErrorCode, Failure, RawJson, Session, SessionId, SessionStatus, Timestamp,
     TurnStatus,
 };
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::read::{self, ReadConversation};
 use super::session_lease::SessionLease;
@@ -25,12 +25,12 @@ use crate::team::Team;
 const NEWEST_TURNS_CHECKED: usize = 8;
 
 /// Metadata of a session that was imported from a snapshot.
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct Origin {
     team: OriginTeam,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct OriginTeam {
     created_at: Timestamp,
 }
@@ -47,10 +47,8 @@ pub(crate) fn created_at(session: &Session) -> Timestamp {
 /// `session_not_found`: the text is not a valid id, so no session has it.
 pub(crate) fn parse_session_id(id: &str) -> Result<SessionId, Failure> {
     SessionId::new(id).map_err(|e| {
-        Failure::new(
-            ErrorCode::SessionNotFound,
-            format!("no session {id:?}: {e}"),
-        )
+        let detail = format!("no session {id:?}: {e}");
+        Failure::new(ErrorCode::SessionNotFound, detail)
     })
 }
 
@@ -69,11 +67,9 @@ pub(super) fn check_records_all(engine: &Engine, caller: &Caller) -> Result<(), 
 /// # Errors
 /// `invalid`: it belongs to another team, or to none.
 pub(crate) fn check_team(session: &Session, team_id: &str) -> Result<(), Failure> {
-    if session.team_id.as_deref() == Some(team_id) {
-        return Ok(());
-    }
     let id = session.session_id.as_str();
     let detail = match session.team_id.as_deref() {
+        Some(own) if own == team_id => return Ok(()),
         Some(other) => format!("session {id:?} belongs to team {other:?}, not to {team_id:?}"),
         None => format!("session {id:?} belongs to no team"),
     };
@@ -317,11 +313,6 @@ pub(crate) fn checkpoint_state(checkpoint: &Checkpoint) -> Option<CheckpointStat
 }
 
 /// The metadata of an imported session, which records when the original session was created.
-///
-/// # Errors
-/// Only an internal error.
-pub(super) fn origin_metadata(created_at: Timestamp) -> Result<RawJson, Failure> {
-    let team = OriginTeam { created_at };
-    RawJson::write(&Origin { team })
-        .map_err(|e| Failure::new(ErrorCode::Internal, format!("metadata as JSON: {e}")))
+pub(super) fn origin_metadata(created_at: Timestamp) -> RawJson {
+    RawJson::from_checked(format!(r#"{{"team":{{"created_at":"{created_at}"}}}}"#))
 }

@@ -4,15 +4,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use filrouge_engine::{Caller, CreateSession, Engine, ImportedTurn};
-use filrouge_types::{
-    Channel, ErrorCode, Failure, ItemBody, RequestId, Session, SessionId, TurnStatus,
-};
+use filrouge_types::{Channel, ErrorCode, Failure, ItemBody, Session, SessionId, TurnStatus};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::item::to_item;
 use super::open::{check_records_all, open, origin_metadata};
 use super::turn::Progress;
+use super::writes::request_id;
 use super::{OpenOptions, SessionWriter};
 use crate::message::{Cut, Message, MessageId, SpeakerKind};
 use crate::record::{Record, State, Status};
@@ -73,16 +72,14 @@ async fn target_session(
     let id = &snapshot.session_id;
     let own_id = SessionId::new(&**id)
         .map_err(|e| Failure::new(ErrorCode::Invalid, format!("session {id:?}: {e}")))?;
-    let new_session = |id: SessionId| -> Result<CreateSession, Failure> {
-        Ok(CreateSession {
-            session_id: Some(id),
-            team_id: Some(team.id.clone()),
-            title: Some(team.name.clone()),
-            metadata: Some(origin_metadata(snapshot.created_at)?),
-            ..CreateSession::default()
-        })
+    let new_session = |id| CreateSession {
+        session_id: Some(id),
+        team_id: Some(team.id.clone()),
+        title: Some(team.name.clone()),
+        metadata: Some(origin_metadata(snapshot.created_at)),
+        ..CreateSession::default()
     };
-    match engine.sessions.create(caller, new_session(own_id)?).await {
+    match engine.sessions.create(caller, new_session(own_id)).await {
         Ok(session) if session.team_id.as_ref() == Some(&team.id) => {
             return Ok(session.into_value());
         }
@@ -91,13 +88,8 @@ async fn target_session(
         Err(failure) if failure.code == ErrorCode::SessionConflict => {}
         Err(failure) => return Err(failure),
     }
-    let alternative = alternative_id(caller, &team.id, id)?;
-    let session = engine
-        .sessions
-        .create(caller, new_session(alternative)?)
-        .await?
-        .into_value();
-
+    let new = new_session(alternative_id(caller, &team.id, id)?);
+    let session = engine.sessions.create(caller, new).await?.into_value();
     super::open::check_team(&session, &team.id)?;
     Ok(session)
 }
@@ -226,25 +218,25 @@ impl SessionWriter {
             (None, Some(Cut::Cancelled) | None) => TurnStatus::Cancelled,
         };
         let turn = ImportedTurn {
-            request_id: turn_key(first)?,
+            request_id: request_id(&turn_key(&first.id))?,
             items,
             status,
             metadata: None,
         };
         let caller = self.lease.caller_after_check().await?;
-        let recorded = self.engine.turns.record(&caller, &self.session, turn);
-        recorded.await?;
+        self.engine
+            .turns
+            .record(&caller, &self.session, turn)
+            .await?;
         progress.state = None;
         Ok(())
     }
 }
 
-/// The key of the turn that begins with this message.
-fn turn_key(message: &Message) -> Result<RequestId, Failure> {
-    let id = &message.id;
-    let key = match id.len() <= KEY_BYTES_MAX {
+/// The key of the turn that begins with the message `id`.
+fn turn_key(id: &str) -> String {
+    match id.len() <= KEY_BYTES_MAX {
         true => format!("import.{id}"),
         false => format!("import.{}", hex::encode(Sha256::digest(id.as_bytes()))),
-    };
-    RequestId::new(key).map_err(|e| Failure::new(ErrorCode::Invalid, format!("{id:?}: {e}")))
+    }
 }

@@ -90,10 +90,8 @@ impl SessionLease {
         (label, ttl, wait): (&str, Duration, Duration),
     ) -> Result<Self, Failure> {
         let lease = engine.calls.lease(caller, session).await?;
-        if let Some(exited_holder) = lease
-            .holder
-            .as_deref()
-            .filter(|_| has_holder_exited(engine, &lease))
+        if let Some(exited_holder) = &lease.holder
+            && has_holder_exited(engine, &lease)
         {
             engine
                 .calls
@@ -174,14 +172,10 @@ impl SessionLease {
 
     /// The failure for a session whose lease another caller has acquired.
     fn lease_taken_failure(&self, lease: &Lease) -> Failure {
-        let new_holder = lease
-            .holder
-            .as_deref()
-            .map_or("another holder", holder_label);
-        let detail = format!(
-            "session {:?} was taken over by {new_holder}",
-            self.session.as_str()
-        );
+        let new_holder = lease.holder.as_deref();
+        let new_holder = new_holder.map_or("another holder", holder_label);
+        let session = self.session.as_str();
+        let detail = format!("session {session:?} was taken over by {new_holder}");
         let mut failure = Failure::new(ErrorCode::StaleFence, detail)
             .with_hint("resume the session: the conversation up to then is kept");
         failure.held = Some(Box::new(lease.clone()));
@@ -230,12 +224,8 @@ impl SessionLease {
             fence: Some(self.caller().map(|_| self.fence())?),
             ttl_ms: Some(millis(self.ttl)),
         };
-        let renewed = self
-            .engine
-            .calls
-            .renew(&self.caller, &self.session, request)
-            .await;
-        match renewed {
+        let calls = &self.engine.calls;
+        match calls.renew(&self.caller, &self.session, request).await {
             Ok(_) => Ok(()),
             Err(failure)
                 if matches!(

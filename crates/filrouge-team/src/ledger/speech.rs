@@ -43,11 +43,9 @@ pub(super) struct LedgerSpeech {
 }
 
 /// The failure of a call to a recording task that has ended.
-fn recording_ended() -> Failure {
-    Failure::new(
-        ErrorCode::Internal,
-        "the recording of this message has ended",
-    )
+fn recording_ended<E>(_: E) -> Failure {
+    let detail = "the recording of this message has ended";
+    Failure::new(ErrorCode::Internal, detail)
 }
 
 /// Begins to record a message. The receiver yields the message once it has ended.
@@ -77,10 +75,7 @@ pub(super) fn begin(
 impl Speech for LedgerSpeech {
     async fn append(&mut self, text: &str) -> Result<(), Failure> {
         let input = SpeechInput::Text(text.to_owned());
-        self.inputs
-            .send(input)
-            .await
-            .map_err(|_| recording_ended())?;
+        self.inputs.send(input).await.map_err(recording_ended)?;
         match &*self.failures.borrow() {
             Some(failure) => Err(failure.clone()),
             None => Ok(()),
@@ -95,11 +90,8 @@ impl Speech for LedgerSpeech {
         let (reply_tx, reply_rx) = oneshot::channel();
         let ended = Box::new((message.clone(), error.cloned()));
         let input = SpeechInput::End(ended, reply_tx);
-        self.inputs
-            .send(input)
-            .await
-            .map_err(|_| recording_ended())?;
-        reply_rx.await.map_err(|_| recording_ended())?
+        self.inputs.send(input).await.map_err(recording_ended)?;
+        reply_rx.await.map_err(recording_ended)?
     }
 }
 
@@ -129,16 +121,13 @@ impl Drafter {
         ended_tx: oneshot::Sender<EndedSpeech>,
     ) {
         loop {
-            let has_undrafted_text = self.text.len() > self.drafted_bytes;
-            let next_write_at = self.last_write_at
-                + if has_undrafted_text {
-                    DRAFT_EVERY
-                } else {
-                    HEARTBEAT_EVERY
-                };
+            let interval = match self.text.len() > self.drafted_bytes {
+                true => DRAFT_EVERY,
+                false => HEARTBEAT_EVERY,
+            };
             let input = tokio::select! {
                 input = inputs_receiver.recv() => input,
-                () = tokio::time::sleep_until(next_write_at) => {
+                () = tokio::time::sleep_until(self.last_write_at + interval) => {
                     self.draft().await;
                     continue;
                 }

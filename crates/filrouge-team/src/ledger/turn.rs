@@ -182,11 +182,9 @@ impl SessionWriter {
             Err(failure) => self.record_detached(turn.id, item, failure).await?,
         }
         turn.answered |= is_answer;
-        let ended = progress.ended.take();
-        if let Some(ended) = ended {
-            turn.cut = ended.message.cut.map(|cut| (cut, ended.error));
-            progress.state = None;
-        }
+        turn.cut = ended.message.cut.map(|cut| (cut, ended.error.take()));
+        progress.ended = None;
+        progress.state = None;
         Ok(())
     }
 
@@ -262,7 +260,12 @@ impl SessionWriter {
                 turns.cancel(&caller, session, turn.id, cancelled).await
             }
         };
-        accept_turn_closed(result.map(drop))?;
+        if let Err(failure) = result {
+            if failure.code != ErrorCode::TurnClosed {
+                return Err(failure);
+            }
+            tracing::warn!(detail = failure.detail, "another process ended the turn");
+        }
         progress.turn = None;
         progress.state = None;
         Ok(())
@@ -299,16 +302,5 @@ impl SessionWriter {
         progress.ended = None;
         progress.state = None;
         Ok(true)
-    }
-}
-
-/// Accepts a turn that another process has ended meanwhile.
-fn accept_turn_closed(result: Result<(), Failure>) -> Result<(), Failure> {
-    match result {
-        Err(failure) if failure.code == ErrorCode::TurnClosed => {
-            tracing::warn!(detail = failure.detail, "another process ended the turn");
-            Ok(())
-        }
-        result => result,
     }
 }

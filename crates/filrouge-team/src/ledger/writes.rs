@@ -7,7 +7,7 @@ use filrouge_types::{ErrorCode, Failure, ItemBody, RequestId, TurnId, TurnStatus
 use super::turn::{Progress, Turn};
 use super::{SessionWriter, item};
 
-fn request_id(id: &str) -> Result<RequestId, Failure> {
+pub(super) fn request_id(id: &str) -> Result<RequestId, Failure> {
     RequestId::new(id).map_err(|e| Failure::new(ErrorCode::Invalid, format!("{id:?}: {e}")))
 }
 

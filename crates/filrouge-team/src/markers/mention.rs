@@ -21,12 +21,7 @@ pub(super) fn mentions<'c, 't>(
     let names: Vec<(String, &Member)> = team
         .members
         .iter()
-        .flat_map(|member| {
-            [
-                (comparison_key(&member.name), member),
-                (comparison_key(&member.id), member),
-            ]
-        })
+        .flat_map(|member| [&member.name, &member.id].map(|name| (comparison_key(name), member)))
         .collect();
     let mut code = code.iter().peekable();
     for (index, _) in content.match_indices('@') {

@@ -167,8 +167,8 @@ fn run_at_line_start(remaining: &str, fence_char: char) -> (usize, &str) {
 /// The length of the line at the start of `remaining` if it opens a fenced block, and the block's fence.
 fn scan_opening_fence(remaining: &str, is_last: bool) -> Lookahead<(usize, Option<Fence>)> {
     let blanks = remaining.trim_start_matches(' ');
-    if blanks.is_empty() && remaining.len() <= 3 {
-        return undecided(is_last);
+    if blanks.is_empty() && remaining.len() <= 3 && !is_last {
+        return Lookahead::NeedsMore;
     }
     let Some(fence_char) = blanks.chars().next().filter(|c| matches!(c, '`' | '~')) else {
         return Lookahead::Absent;
@@ -215,15 +215,6 @@ fn scan_closing_fence(
     Lookahead::Absent
 }
 
-/// The result if the text that has arrived is not sufficient.
-fn undecided<T>(is_last: bool) -> Lookahead<T> {
-    if is_last {
-        Lookahead::Absent
-    } else {
-        Lookahead::NeedsMore
-    }
-}
-
 /// The length of code that begins and ends with a run of `run` backticks on one line, including both runs.
 fn code_span(remaining: &str, run: usize) -> Lookahead<usize> {
     let mut at = run;
@@ -263,11 +254,8 @@ fn scan_marker(remaining: &str) -> Lookahead<(Keyword, Range<usize>, usize)> {
     }
     for (name, keyword) in KEYWORDS {
         let compared_len = word.len().min(name.len());
-        let is_keyword = word.get(..compared_len).is_some_and(|w| {
-            name.get(..compared_len)
-                .is_some_and(|n| w.eq_ignore_ascii_case(n))
-        });
-        if is_keyword {
+        let name_start = &name.as_bytes()[..compared_len];
+        if word.as_bytes()[..compared_len].eq_ignore_ascii_case(name_start) {
             if compared_len < name.len() {
                 return Lookahead::NeedsMore;
             }

@@ -28,11 +28,7 @@ impl VisibleText {
 
     /// The text added since the last call.
     pub(super) fn take_new_text(&mut self) -> String {
-        let new = self
-            .content
-            .get(self.returned..)
-            .unwrap_or_default()
-            .to_owned();
+        let new = self.content[self.returned..].to_owned();
         self.returned = self.content.len();
         new
     }
@@ -44,23 +40,14 @@ impl VisibleText {
 
     /// Adds text, split into words and blanks.
     pub(super) fn push_pieces(&mut self, text: &str, is_code: bool) {
-        let mut remaining = text;
-        while !remaining.is_empty() {
-            let end = remaining
-                .find(char::is_whitespace)
-                .unwrap_or(remaining.len());
-            let (word, after) = remaining.split_at_checked(end).unwrap_or((remaining, ""));
+        for piece in text.split_inclusive(char::is_whitespace) {
+            let word = piece.trim_end();
             if !word.is_empty() {
                 self.push_word(word, is_code);
             }
-            let end = after
-                .find(|c: char| !c.is_whitespace())
-                .unwrap_or(after.len());
-            let (blanks, after) = after.split_at_checked(end).unwrap_or((after, ""));
-            for c in blanks.chars() {
+            for c in piece[word.len()..].chars() {
                 self.push_blank(c);
             }
-            remaining = after;
         }
     }
 
@@ -88,10 +75,8 @@ impl VisibleText {
             self.blanks.push(c);
         } else if c == '\n' {
             // Drop the blanks before the marker, which were held back.
-            let kept = self
-                .blanks
-                .trim_end_matches(|c: char| c.is_whitespace() && c != '\n');
-            self.blanks.truncate(kept.len());
+            let kept = self.blanks.rfind('\n').map_or(0, |end| end + 1);
+            self.blanks.truncate(kept);
             self.after_marker = false;
             if self.line_has_text {
                 self.blanks.push(c);

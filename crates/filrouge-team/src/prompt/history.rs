@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::{CHAIN_MAX, Window, kind_name};
+use super::{CHAIN_MAX, Window};
 use crate::context::ContextManager;
-use crate::message::{Cut, Message};
+use crate::message::{Cut, Message, SpeakerKind};
 
 /// The part of the conversation that a prompt shows, without the message `answered`; empty if there is no other
 /// message.
@@ -40,30 +40,24 @@ fn shown_positions(
     window: Window,
 ) -> Vec<usize> {
     let messages = context.messages();
-    let mut begin = messages.len();
     let mut newest = Vec::new();
     let mut bytes = 0;
     for (position, message) in messages.iter().enumerate().rev() {
         if answered_position == Some(position) {
             continue;
         }
-        bytes += approximate_bytes(message);
+        // The size of the heading is estimated.
+        bytes += message.content.len() + message.speaker.name.len() + 64;
         if newest.len() == window.messages || bytes > window.bytes {
             break;
         }
         newest.push(position);
-        begin = position;
     }
+    let begin = newest.last().copied().unwrap_or(messages.len());
     let chain = context.ancestor_indexes(answered, CHAIN_MAX);
     newest.extend(chain.into_iter().filter(|position| *position < begin));
-    newest.reverse();
     newest.sort_unstable();
     newest
-}
-
-/// The approximate size of a message in a prompt: its heading is estimated.
-fn approximate_bytes(message: &Message) -> usize {
-    message.content.len() + message.speaker.name.len() + 64
 }
 
 /// Appends a message: its heading, its text, and whether it was cut.
@@ -86,20 +80,17 @@ fn write_message(text: &mut String, message: &Message) {
 
 /// A message's heading: its speaker, its addressees and the message it answers.
 pub(super) fn heading(message: &Message) -> String {
-    let mut text = format!(
-        "[{}] {} ({})",
-        message.id,
-        message.speaker.name,
-        kind_name(message.speaker.kind)
-    );
+    let kind = match message.speaker.kind {
+        SpeakerKind::Human => "human",
+        SpeakerKind::Agent => "agent",
+        SpeakerKind::System => "application",
+    };
+    let mut text = format!("[{}] {} ({kind})", message.id, message.speaker.name);
     for (index, addressee) in message.routing.addressees.iter().enumerate() {
-        let name = addressee.member_name.as_deref();
+        let name = addressee.member_name.as_ref();
+        let name = name.unwrap_or(&addressee.identifier);
         let separator = if index == 0 { " to" } else { "," };
-        let _ = write!(
-            text,
-            "{separator} {}",
-            name.unwrap_or(&addressee.identifier)
-        );
+        let _ = write!(text, "{separator} {name}");
     }
     if let Some(parent) = &message.routing.parent {
         let _ = write!(text, ", answering {parent}");

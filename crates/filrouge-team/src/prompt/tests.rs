@@ -5,7 +5,7 @@ use std::path::Path;
 use filrouge_types::Timestamp;
 
 use super::*;
-use crate::message::{Addressee, Cut, Routing, Speaker};
+use crate::message::{Addressee, Cut, Routing, Speaker, SpeakerKind};
 use crate::team_file::Format;
 
 /// The team of Ada, bob and carol; `bob` is added to the table of bob.

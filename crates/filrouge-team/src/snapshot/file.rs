@@ -65,11 +65,6 @@ impl SnapshotWarning {
     }
 }
 
-/// Creates a folder private to its owner; an existing one stays unchanged.
-fn create_private_folder(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)
-}
-
 impl Snapshots {
     /// Writes a session's file: writes and flushes a temporary file, then renames it, so that readers find either the
     /// old file or the new one. Then deletes the session's file of the other form: the plain one if files are encrypted
@@ -105,7 +100,9 @@ impl Snapshots {
 
     fn replace(&self, snapshot: &SessionSnapshot, path: &Path) -> io::Result<()> {
         let folder = self.team_folder(&snapshot.team_id);
-        create_private_folder(&folder)?;
+        // A new folder is private to its owner; an existing one stays unchanged.
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(&folder)?;
         let file = path.file_name().unwrap_or_default();
         let mut temporary = std::ffi::OsString::from(".");
         temporary.push(file);
@@ -150,11 +147,8 @@ impl Snapshots {
     /// Deletes the session's file of the other form: the plain one if files are encrypted now, else the encrypted one.
     fn remove_other_form(&self, snapshot: &SessionSnapshot) -> io::Result<()> {
         let is_other_encrypted = self.seal.is_none();
-        let name = name::file_name(
-            snapshot.created_at,
-            &snapshot.session_id,
-            is_other_encrypted,
-        );
+        let (created_at, id) = (snapshot.created_at, &snapshot.session_id);
+        let name = name::file_name(created_at, id, is_other_encrypted);
         match fs::remove_file(self.team_folder(&snapshot.team_id).join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),

@@ -50,11 +50,8 @@ pub(super) fn build_team(file: TeamFile, folder: &Path) -> Result<Team, Failure>
             "there are {}, at most {MEMBERS_MAX} are allowed",
             file.members.len()
         );
-        return Err(invalid_field(
-            "members",
-            &detail,
-            "make several teams of them",
-        ));
+        let hint = "make several teams of them";
+        return Err(invalid_field("members", &detail, hint));
     }
     let members: Vec<Member> = file
         .members
@@ -65,11 +62,8 @@ pub(super) fn build_team(file: TeamFile, folder: &Path) -> Result<Team, Failure>
     check_distinct_names(&members)?;
     if !members.iter().any(|member| !member.is_agent()) {
         let hint = "add yourself: name = \"…\", kind = \"human\"";
-        return Err(invalid_field(
-            "members",
-            "there is no human among them",
-            hint,
-        ));
+        let detail = "there is no human among them";
+        return Err(invalid_field("members", detail, hint));
     }
     Ok(Team {
         id: derive_id(&file.name),
@@ -131,11 +125,8 @@ fn build_command(path: &str, file: FileMember, folder: &Path) -> Result<Command,
     let program = file.command.unwrap_or_default();
     if program.trim().is_empty() {
         let hint = "command = \"claude\"; arguments go into args";
-        return Err(invalid_field(
-            &field("command"),
-            "an agent needs a program",
-            hint,
-        ));
+        let detail = "an agent needs a program";
+        return Err(invalid_field(&field("command"), detail, hint));
     }
     let arguments = file.args.unwrap_or_default();
     let texts = arguments.iter().chain([&program]).chain(&file.cwd);
@@ -155,10 +146,9 @@ fn build_command(path: &str, file: FileMember, folder: &Path) -> Result<Command,
         },
         arguments: arguments.into_iter().map(Into::into).collect(),
         environment: environment(&field("env"), file.env.unwrap_or_default())?,
-        folder: match file.cwd {
-            Some(cwd) => Some(absolute_path(&field("cwd"), folder, &cwd)?),
-            None => None,
-        },
+        folder: (file.cwd)
+            .map(|cwd| absolute_path(&field("cwd"), folder, &cwd))
+            .transpose()?,
         template,
         timeout: timeout(&field("timeout"), file.timeout.as_deref())?,
     })
@@ -178,11 +168,8 @@ fn environment(field: &str, env: BTreeMap<String, String>) -> Result<Variables, 
     for (name, value) in &env {
         if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
             let hint = "a variable's name is not empty and has no =";
-            return Err(invalid_field(
-                field,
-                &format!("{name:?} cannot be set"),
-                hint,
-            ));
+            let detail = format!("{name:?} cannot be set");
+            return Err(invalid_field(field, &detail, hint));
         }
     }
     let variables = env.into_iter();
@@ -219,22 +206,16 @@ fn check_name(field: &str, name: &str) -> Result<(), Failure> {
     } else {
         return Ok(());
     };
-    Err(invalid_field(
-        field,
-        &detail,
-        "a name is a word or a few: \"Ada\"",
-    ))
+    let hint = "a name is a word or a few: \"Ada\"";
+    Err(invalid_field(field, &detail, hint))
 }
 
 /// Whether a character is invisible: control characters, and those that reorder text or have no width. Joiners, which
 /// scripts and emoji need, are allowed: comparing names ignores them.
 fn is_invisible(c: char) -> bool {
     c.is_control()
-        || matches!(
-            c,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}'
-        )
-        || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}'
+            | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// Checks that no two members have similar names or ids, so that a marker means exactly one of them.

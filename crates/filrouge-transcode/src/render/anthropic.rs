@@ -239,12 +239,10 @@ impl Anthropic<'_> {
         deferred: &mut Vec<DeferredMedium<'a>>,
     ) {
         let (seq, dispositions) = (result.seq, &mut *self.dispositions);
-        self.out.push('"');
-        push_result(result, self.out, |content| match is_sendable(content) {
+        push_result(result, "", self.out, |content| match is_sendable(content) {
             true => defer_medium(content, seq, label, deferred, dispositions),
             false => as_text(content, seq, dispositions),
         });
-        self.out.push('"');
     }
 
     /// Writes a result that contains images or documents.
@@ -254,11 +252,9 @@ impl Anthropic<'_> {
             json::push_comma(self.out);
             if is_sendable(content) {
                 self.write_medium(content, seq);
-                continue;
+            } else {
+                as_text(content, seq, self.dispositions).push_part("text", self.out);
             }
-            self.out.push_str("{\"type\":\"text\",\"text\":\"");
-            as_text(content, seq, self.dispositions).push(self.out);
-            self.out.push_str("\"}");
         }
         self.out.push(']');
     }

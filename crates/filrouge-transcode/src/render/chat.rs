@@ -78,7 +78,9 @@ impl Chat<'_> {
             self.out.push_str(",\"content\":[");
             for content in &message.contents {
                 json::push_comma(self.out);
-                self.write_part(content, message.seq);
+                if !push_media_part(content, self.out) {
+                    as_text(content, message.seq, self.dispositions).push_part("text", self.out);
+                }
             }
             self.out.push(']');
         }
@@ -97,23 +99,9 @@ impl Chat<'_> {
         self.out.push('[');
         for content in contents {
             json::push_comma(self.out);
-            let text = as_text(content, seq, self.dispositions);
-            self.write_text_part(&text);
+            as_text(content, seq, self.dispositions).push_part("text", self.out);
         }
         self.out.push(']');
-    }
-
-    fn write_text_part(&mut self, text: &Text<'_>) {
-        self.out.push_str("{\"type\":\"text\",\"text\":\"");
-        text.push(self.out);
-        self.out.push_str("\"}");
-    }
-
-    fn write_part(&mut self, content: &Content, seq: Option<u64>) {
-        if !push_media_part(content, self.out) {
-            let text = as_text(content, seq, self.dispositions);
-            self.write_text_part(&text);
-        }
     }
 
     /// Writes the assistant's message, to which calls may be added. Its content may be texts or exactly one refusal
@@ -165,9 +153,6 @@ impl Chat<'_> {
     }
 
     fn write_call(&mut self, call: &Call, label: &Label<'_>) {
-        if call.signature.is_some() {
-            self.dispositions.adapt(call.seq, "call_signature_dropped");
-        }
         json::push_comma(self.out);
         self.out.push('{');
         json::push_text_member(self.out, "id", &label.id);
@@ -186,18 +171,14 @@ impl Chat<'_> {
     ) {
         self.begin_message("tool");
         json::push_text_member(self.out, "tool_call_id", &label.id);
-        self.out.push_str(",\"content\":\"");
-        if !call.result.ok {
-            self.out.push_str("Error: ");
-        }
+        self.out.push_str(",\"content\":");
         let (seq, dispositions) = (call.result.seq, &mut *self.dispositions);
-        push_result(&call.result, self.out, |content| {
-            match sendable_part(content) {
-                Some(_) => defer_medium(content, seq, label, deferred, dispositions),
-                None => as_text(content, seq, dispositions),
-            }
-        });
-        self.out.push_str("\"}");
+        let text_of = |content| match sendable_part(content) {
+            Some(_) => defer_medium(content, seq, label, deferred, dispositions),
+            None => as_text(content, seq, dispositions),
+        };
+        push_result(&call.result, "Error: ", self.out, text_of);
+        self.out.push('}');
     }
 
     /// Writes a user message with the images and files of results, because a tool message accepts only text.
@@ -209,7 +190,7 @@ impl Chat<'_> {
         self.out.push_str(",\"content\":[");
         for item in deferred {
             json::push_comma(self.out);
-            self.write_text_part(&Text::Plain(item.heading().into()));
+            Text::Plain(item.heading().into()).push_part("text", self.out);
             json::push_comma(self.out);
             push_media_part(item.content, self.out);
         }
@@ -218,47 +199,34 @@ impl Chat<'_> {
 }
 
 /// An image or a file that a user message can contain.
-pub(super) enum Part<'a> {
-    Image(Source<'a>),
-    File(&'a Media, Source<'a>),
-}
-
-fn sendable_part(content: &Content) -> Option<Part<'_>> {
-    match content {
-        Content::Image(image) => match media::sendable_source(image)? {
-            Source::Base64 { mime, .. } if !IMAGES.contains(&mime) => None,
-            Source::OpenaiFile(_) => None,
-            source => Some(Part::Image(source)),
-        },
+fn sendable_part(content: &Content) -> Option<(&Media, Source<'_>)> {
+    let is_image = matches!(content, Content::Image(_));
+    media::sendable(content).filter(|(_, source)| match source {
+        Source::Base64 { mime, .. } if is_image => IMAGES.contains(mime),
         // The API refuses everything but a PDF: "Expected a base64-encoded data URL with an application/pdf MIME type".
-        Content::File(file) => match media::sendable_source(file)? {
-            Source::Base64 { mime, .. } if mime != PDF => None,
-            Source::Link(_) => None,
-            source => Some(Part::File(file, source)),
-        },
-        _ => None,
-    }
+        Source::Base64 { mime, .. } => *mime == PDF,
+        Source::Link(_) => is_image,
+        Source::OpenaiFile(_) => !is_image,
+    })
 }
 
 /// Writes an image or a file as a part; returns `false` and writes nothing if it cannot be one.
 fn push_media_part(content: &Content, out: &mut String) -> bool {
-    match sendable_part(content) {
-        None => return false,
-        Some(Part::Image(source)) => {
+    let Some((medium, source)) = sendable_part(content) else {
+        return false;
+    };
+    match (content, source) {
+        (Content::Image(_), _) => {
             out.push_str("{\"type\":\"image_url\",\"image_url\":{\"url\":");
-            push_source(source, out);
         }
-        Some(Part::File(_, Source::OpenaiFile(id))) => {
-            out.push_str("{\"type\":\"file\",\"file\":{\"file_id\":");
-            json::push_string(out, id);
-        }
-        Some(Part::File(file, source)) => {
+        (_, Source::OpenaiFile(_)) => out.push_str("{\"type\":\"file\",\"file\":{\"file_id\":"),
+        _ => {
             out.push_str("{\"type\":\"file\",\"file\":{\"filename\":");
-            json::push_string(out, media::file_name(file));
+            json::push_string(out, media::file_name(medium));
             out.push_str(",\"file_data\":");
-            push_source(source, out);
         }
     }
+    push_source(source, out);
     out.push_str("}}");
     true
 }

@@ -4,7 +4,7 @@
 //! matched by name and order, which the Gemini API accepts too.
 
 use filrouge_engine::restore::{
-    Call, CallResult, Calls, Content, Dispositions, Mark, Media, Message, Provider, Reasoning,
+    Call, CallResult, Calls, Content, Dispositions, Mark, Message, Provider, Reasoning,
     ResultContent, Sealed, Speaker,
 };
 use filrouge_types::JsonText;
@@ -135,11 +135,7 @@ impl<'p> Gemini<'_, 'p> {
     }
 
     fn write_part(&mut self, content: &Content, seq: Option<u64>) {
-        let (Content::Image(media) | Content::File(media)) = content else {
-            let text = as_text(content, seq, self.dispositions);
-            return self.write_text(&text);
-        };
-        let Some(source) = sendable_part(media) else {
+        let Some(source) = sendable_part(content) else {
             let text = as_text(content, seq, self.dispositions);
             return self.write_text(&text);
         };
@@ -235,10 +231,8 @@ impl<'p> Gemini<'_, 'p> {
         if let ResultContent::Value(value) = &result.content {
             self.out.push_str(value.as_str());
         } else {
-            self.out.push('"');
-            let dispositions = &mut *self.dispositions;
-            push_result(result, self.out, |c| as_text(c, result.seq, dispositions));
-            self.out.push('"');
+            let (seq, dispositions) = (result.seq, &mut *self.dispositions);
+            push_result(result, "", self.out, |c| as_text(c, seq, dispositions));
         }
         self.out.push('}');
     }
@@ -260,8 +254,8 @@ enum Part<'a> {
     },
 }
 
-fn sendable_part(medium: &Media) -> Option<Part<'_>> {
-    match media::sendable_source(medium)? {
+fn sendable_part(content: &Content) -> Option<Part<'_>> {
+    match media::sendable(content)?.1 {
         Source::Base64 { mime, data } if is_accepted(mime) => Some(Part::Inline { mime, data }),
         Source::Link(link) => {
             let mime = link.mime.filter(|mime| is_accepted(mime))?;

@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 
 use filrouge_engine::restore::{
-    Call, CallResult, Calls, Content, Dispositions, Message, Reasoning, ResultContent, Sealed,
-    Speaker, is_text,
+    Call, CallResult, Calls, Content, Dispositions, Media, Message, Reasoning, ResultContent,
+    Sealed, Speaker, is_text,
 };
 use filrouge_types::{JsonText, RawJson};
 use serde::Deserialize;
 
-use super::chat::{Part, push_source};
+use super::chat::push_source;
 use super::{NO_MESSAGE, NOT_IN_FORMAT, Step, foreign_reason, push_args_string, push_result};
 use crate::json;
 use crate::labels::{Label, LabelRules, is_word};
@@ -141,7 +141,7 @@ impl Responses<'_> {
             json::push_comma(self.out);
             if speaker == Speaker::System || !push_media_part(content, self.out) {
                 let text = as_text(content, message.seq, self.dispositions);
-                self.write_text("input_text", &text);
+                text.push_part("input_text", self.out);
             }
         }
         self.out.push_str("]}");
@@ -180,14 +180,6 @@ impl Responses<'_> {
         self.out.push_str("]}");
     }
 
-    fn write_text(&mut self, kind: &str, text: &Text<'_>) {
-        self.out.push_str("{\"type\":\"");
-        self.out.push_str(kind);
-        self.out.push_str("\",\"text\":\"");
-        text.push(self.out);
-        self.out.push_str("\"}");
-    }
-
     fn write_calls(&mut self, calls: &Calls, labels: &[Label<'_>]) {
         self.write_reasoning(&calls.reasoning);
         for (call, label) in calls.calls.iter().zip(labels) {
@@ -203,9 +195,6 @@ impl Responses<'_> {
     }
 
     fn write_call(&mut self, call: &Call, label: &Label<'_>) {
-        if call.signature.is_some() {
-            self.dispositions.adapt(call.seq, "call_signature_dropped");
-        }
         self.begin_item("function_call");
         json::push_text_member(self.out, "call_id", &label.id);
         json::push_text_member(self.out, "name", &label.name);
@@ -222,13 +211,9 @@ impl Responses<'_> {
                 self.write_parts(result, contents);
             }
             _ => {
-                self.out.push('"');
-                if !result.ok {
-                    self.out.push_str("Error: ");
-                }
-                let dispositions = &mut *self.dispositions;
-                push_result(result, self.out, |c| as_text(c, result.seq, dispositions));
-                self.out.push('"');
+                let (seq, dispositions) = (result.seq, &mut *self.dispositions);
+                let text_of = |c| as_text(c, seq, dispositions);
+                push_result(result, "Error: ", self.out, text_of);
             }
         }
     }
@@ -240,7 +225,7 @@ impl Responses<'_> {
         if needs_error_prefix && contents.first().is_some_and(|c| sendable_part(c).is_some()) {
             needs_error_prefix = false;
             let text = format!("Error: {NO_MESSAGE}");
-            self.write_text("input_text", &Text::Plain(text.into()));
+            Text::Plain(text.into()).push_part("input_text", self.out);
         }
         for content in contents {
             json::push_comma(self.out);
@@ -258,18 +243,12 @@ impl Responses<'_> {
     }
 }
 
-fn sendable_part(content: &Content) -> Option<Part<'_>> {
-    match content {
-        Content::Image(image) => match media::sendable_source(image)? {
-            Source::Base64 { mime, .. } if !IMAGES.contains(&mime) => None,
-            source => Some(Part::Image(source)),
-        },
-        Content::File(file) => match media::sendable_source(file)? {
-            Source::Base64 { mime, .. } if !is_document(mime) => None,
-            source => Some(Part::File(file, source)),
-        },
-        _ => None,
-    }
+fn sendable_part(content: &Content) -> Option<(&Media, Source<'_>)> {
+    media::sendable(content).filter(|(_, source)| match (content, source) {
+        (Content::Image(_), Source::Base64 { mime, .. }) => IMAGES.contains(mime),
+        (_, Source::Base64 { mime, .. }) => is_document(mime),
+        _ => true,
+    })
 }
 
 /// Whether `input_file` accepts the type (File inputs guide): PDF, text and code, word processing, presentations and
@@ -287,30 +266,24 @@ fn is_document(mime: &str) -> bool {
 
 /// Writes an image or a file as a part; returns `false` and writes nothing if it cannot be one.
 fn push_media_part(content: &Content, out: &mut String) -> bool {
-    let source = match sendable_part(content) {
-        None => return false,
-        Some(Part::Image(source)) => {
-            out.push_str("{\"type\":\"input_image\",\"detail\":\"auto\",");
-            out.push_str(match source {
-                Source::OpenaiFile(_) => "\"file_id\":",
-                _ => "\"image_url\":",
-            });
-            source
-        }
-        Some(Part::File(file, source)) => {
-            out.push_str("{\"type\":\"input_file\",");
-            match source {
-                Source::OpenaiFile(_) => out.push_str("\"file_id\":"),
-                Source::Link(_) => out.push_str("\"file_url\":"),
-                Source::Base64 { .. } => {
-                    out.push_str("\"filename\":");
-                    json::push_string(out, media::file_name(file));
-                    out.push_str(",\"file_data\":");
-                }
-            }
-            source
-        }
+    let Some((medium, source)) = sendable_part(content) else {
+        return false;
     };
+    let is_image = matches!(content, Content::Image(_));
+    out.push_str(match is_image {
+        true => "{\"type\":\"input_image\",\"detail\":\"auto\",",
+        false => "{\"type\":\"input_file\",",
+    });
+    match source {
+        Source::OpenaiFile(_) => out.push_str("\"file_id\":"),
+        _ if is_image => out.push_str("\"image_url\":"),
+        Source::Link(_) => out.push_str("\"file_url\":"),
+        Source::Base64 { .. } => {
+            out.push_str("\"filename\":");
+            json::push_string(out, media::file_name(medium));
+            out.push_str(",\"file_data\":");
+        }
+    }
     push_source(source, out);
     out.push('}');
     true

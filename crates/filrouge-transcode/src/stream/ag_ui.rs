@@ -44,7 +44,8 @@ impl super::EventDecoder for AgUi {
     fn decode_event(&mut self, name: &str, data: &str, out: &mut Transcript) {
         let known = json::read::<Event<'_>>(data).is_some_and(|event| {
             let kind = json::string_content(event.kind).unwrap_or(name);
-            self.decode(kind, data, &event, out) || self.decode_foreign_error(name, data, out)
+            self.decode(kind, data, &event, out)
+                || error_in(name, data).map(|e| self.fail(e, out)).is_some()
         });
         if !known {
             out.unknown(data);
@@ -139,12 +140,6 @@ impl AgUi {
             | "SUBAGENT_FINISHED" | "SUBAGENT_ERROR" => true,
             _ => false,
         }
-    }
-
-    /// Decodes an error that does not follow the protocol; `false` if the event is not an error.
-    fn decode_foreign_error(&mut self, name: &str, data: &str, out: &mut Transcript) -> bool {
-        let error = error_in(name, data);
-        error.map(|error| self.fail(error, out)).is_some()
     }
 
     /// Records what has arrived, and ends the response as failed.

@@ -95,7 +95,10 @@ impl Framing {
         }
         if self.pending.is_empty() {
             let consumed = self.emit_events(bytes, emit);
-            self.buffer(&bytes[consumed..]);
+            match self.mode {
+                Mode::Foreign => self.collect_foreign(&bytes[consumed..]),
+                _ => self.pending.extend_from_slice(&bytes[consumed..]),
+            }
         } else {
             let mut pending = mem::take(&mut self.pending);
             pending.extend_from_slice(bytes);
@@ -117,13 +120,6 @@ impl Framing {
         self.pending = Vec::new();
         self.lines = Lines::default();
         emit(Frame::TooLarge);
-    }
-
-    fn buffer(&mut self, unconsumed: &[u8]) {
-        if self.mode == Mode::Foreign {
-            return self.collect_foreign(unconsumed);
-        }
-        self.pending.extend_from_slice(unconsumed);
     }
 
     fn collect_foreign(&mut self, bytes: &[u8]) {

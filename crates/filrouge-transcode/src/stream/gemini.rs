@@ -44,7 +44,7 @@ impl CallIds {
     fn assign_id(&mut self, id: Raw<'_>) -> String {
         let position = self.count;
         self.count += 1;
-        match json::string_token(id).filter(|token| *token != "\"\"") {
+        match json::nonempty_token(id) {
             Some(id) => id.to_owned(),
             None if self.response_id.is_empty() => format!("\"call_{position}\""),
             None => format!("\"call_{}_{position}\"", self.response_id),
@@ -89,14 +89,12 @@ impl super::EventDecoder for Gemini {
     }
 
     fn end(&mut self, out: &mut Transcript) {
-        let Some(first) = self.candidates.get_mut(&0) else {
-            return;
-        };
-        let Some(finish) = first.finish.take() else {
-            return;
-        };
-        let ended = finish.stream_end(first.has_open_calls, out);
-        out.end(ended);
+        if let Some(first) = self.candidates.get_mut(&0)
+            && let Some(finish) = first.finish.take()
+        {
+            let ended = finish.stream_end(first.has_open_calls, out);
+            out.end(ended);
+        }
     }
 }
 

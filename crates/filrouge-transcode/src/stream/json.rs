@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use filrouge_engine::stream::{PieceId, Transcript};
-use filrouge_types::{JsonText, MAX_NESTING, RawJson, check_nesting};
+use filrouge_types::{Channel, JsonText, MAX_NESTING, RawJson, Role, check_nesting};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -63,6 +63,11 @@ pub(super) fn string_token(raw: Raw<'_>) -> Option<&str> {
         .filter(|token| token.starts_with('"'))
 }
 
+/// As [`string_token`], but `None` for an empty string.
+pub(super) fn nonempty_token(raw: Raw<'_>) -> Option<&str> {
+    string_token(raw).filter(|token| *token != "\"\"")
+}
+
 /// A value that is present and not `null`.
 pub(super) fn non_null(raw: Raw<'_>) -> Option<&str> {
     raw.map(RawValue::get).filter(|value| *value != "null")
@@ -92,6 +97,13 @@ pub(super) fn set_metadata<const N: usize>(
             out.set_metadata(name, &storable(value));
         }
     }
+}
+
+/// Records the result of a call as an item. `call_id` is a JSON string, `content` any JSON.
+pub(super) fn add_result(out: &mut Transcript, call_id: &str, ok: bool, content: &str) {
+    let parts =
+        format!(r#"[{{"type":"tool_result","call_id":{call_id},"ok":{ok},"content":{content}}}]"#);
+    out.add_item(Role::Tool, Channel::ToolResult, parts);
 }
 
 /// A JSON string with its escapes decoded; `None` for any other value.

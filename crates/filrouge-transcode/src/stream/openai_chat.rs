@@ -25,8 +25,8 @@ pub(super) struct Chat {
     /// Whether a list of choices has arrived, possibly an empty one.
     has_choices: bool,
     is_model_recorded: bool,
-    is_fingerprint_recorded: bool,
-    is_tier_recorded: bool,
+    /// The names of the recorded members that every chunk repeats.
+    recorded: Vec<&'static str>,
     /// The newest sources. Every chunk repeats them, so they are recorded only at the end of the response.
     citations: Option<String>,
     search_results: Option<String>,
@@ -90,11 +90,8 @@ impl Chat {
                 all_known &= choice.decode(message, &self.id, out);
             }
             if let Some(reason) = json::nonempty_string(part.finish_reason) {
-                choice.end(
-                    reason,
-                    json::nonempty_string(part.native_finish_reason),
-                    out,
-                );
+                let native = json::nonempty_string(part.native_finish_reason);
+                choice.end(reason, native, out);
             }
             all_known &= record_usage(part.usage, out);
         }
@@ -118,25 +115,17 @@ impl Chat {
             self.is_model_recorded = true;
             out.model(&model);
         }
-        let record_once = |is_recorded: &mut bool, name, raw: Raw<'_>, out: &mut Transcript| {
-            if !*is_recorded && let Some(value) = json::non_null(raw) {
-                *is_recorded = true;
+        for (name, raw) in [
+            ("system_fingerprint", chunk.system_fingerprint),
+            ("service_tier", chunk.service_tier),
+        ] {
+            if !self.recorded.contains(&name)
+                && let Some(value) = json::non_null(raw)
+            {
+                self.recorded.push(name);
                 out.set_metadata(name, &json::storable(value));
             }
-        };
-        let fingerprint = chunk.system_fingerprint;
-        record_once(
-            &mut self.is_fingerprint_recorded,
-            "system_fingerprint",
-            fingerprint,
-            out,
-        );
-        record_once(
-            &mut self.is_tier_recorded,
-            "service_tier",
-            chunk.service_tier,
-            out,
-        );
+        }
         json::set_metadata(
             [
                 ("prompt_filter_results", chunk.prompt_filter_results),
@@ -184,12 +173,12 @@ fn is_complete(chunk: &Chunk<'_>) -> bool {
     let choices = chunk.choices.as_deref().unwrap_or_default();
     match json::nonempty_string(chunk.object) {
         Some("chat.completion.chunk") => false,
-        object => match choices {
-            [] => object == Some("chat.completion") && chunk.choices.is_some(),
-            choices => choices
-                .iter()
-                .all(|c| c.message.is_some() && c.delta.is_none()),
-        },
+        object if choices.is_empty() => {
+            object == Some("chat.completion") && chunk.choices.is_some()
+        }
+        _ => choices
+            .iter()
+            .all(|c| c.message.is_some() && c.delta.is_none()),
     }
 }
 

@@ -93,33 +93,28 @@ impl Responses {
         out: &mut Transcript,
     ) -> Option<bool> {
         let items = &mut self.items;
-        let at = items.output_index(event);
         Some(match kind {
-            "output_text.delta" => items.add_text(at, event, PieceKind::Text, event.delta, out),
-            "refusal.delta" => items.add_text(at, event, PieceKind::Refusal, event.delta, out),
-            "output_text.done" => items.complete_text(at, event, PieceKind::Text, event.text, out),
-            "refusal.done" => {
-                items.complete_text(at, event, PieceKind::Refusal, event.refusal, out)
-            }
-            "content_part.added" => items.begin_part(at, event, out),
-            "content_part.done" => items.end_part(at, event, out),
-            "output_text.annotation.added" => items.record_annotation(at, event, out),
+            "output_text.delta" => items.add_text(event, PieceKind::Text, out),
+            "refusal.delta" => items.add_text(event, PieceKind::Refusal, out),
+            "output_text.done" => items.complete_text(event, PieceKind::Text, event.text, out),
+            "refusal.done" => items.complete_text(event, PieceKind::Refusal, event.refusal, out),
+            "content_part.added" => items.begin_part(event, out),
+            "content_part.done" => items.end_part(event, out),
+            "output_text.annotation.added" => items.record_annotation(event, out),
             "function_call_arguments.delta"
             | "custom_tool_call_input.delta"
             | "mcp_call_arguments.delta"
-            | "mcp_call.arguments.delta" => items.add_arguments(at, event.delta, out),
+            | "mcp_call.arguments.delta" => items.add_arguments(event, out),
             "function_call_arguments.done"
             | "mcp_call_arguments.done"
-            | "mcp_call.arguments.done" => items.complete_arguments(at, event.arguments, out),
-            "custom_tool_call_input.done" => items.complete_arguments(at, event.input, out),
-            "code_interpreter_call_code.delta" => items.add_code(at, event.delta, out),
+            | "mcp_call.arguments.done" => items.complete_arguments(event, event.arguments, out),
+            "custom_tool_call_input.done" => items.complete_arguments(event, event.input, out),
+            "code_interpreter_call_code.delta" => items.add_code(event, out),
             "code_interpreter_call_code.done" => true,
             "reasoning_summary_text.delta" => {
-                items.add_reasoning(at, false, event.summary_index, event.delta, out)
+                items.add_reasoning(event, false, event.summary_index, out)
             }
-            "reasoning_text.delta" => {
-                items.add_reasoning(at, true, event.content_index, event.delta, out)
-            }
+            "reasoning_text.delta" => items.add_reasoning(event, true, event.content_index, out),
             _ => return None,
         })
     }

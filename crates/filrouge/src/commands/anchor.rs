@@ -26,7 +26,7 @@ pub(super) async fn run(config: &Config, command: &AnchorCommand) -> anyhow::Res
         return Err(Usage::new("a store in memory has no anchor").into());
     };
     if matches!(command, AnchorCommand::Witness) {
-        return print_statement(ledger(config, IfMissing::Fail)?).await;
+        return print_statements(ledger(config, IfMissing::Fail)?).await;
     }
     if is_read_only {
         return set_and_show(config, command, ledger(config, IfMissing::Fail)?).await;
@@ -46,8 +46,9 @@ pub(super) async fn run(config: &Config, command: &AnchorCommand) -> anyhow::Res
     Ok(exit_code)
 }
 
-/// Prints a statement of the newest commit, for a witness. Fails if the store contradicts its anchor.
-async fn print_statement(open_ledger: OpenLedger) -> anyhow::Result<ExitCode> {
+/// Prints a statement of the newest commit of each lane that has one, for a witness. Fails if the store contradicts its
+/// anchor.
+async fn print_statements(open_ledger: OpenLedger) -> anyhow::Result<ExitCode> {
     let OpenLedger { ledger, anchor, .. } = open_ledger;
     if let Some(anchor) = anchor
         && let AnchorState::Broken(reason) = anchor.check(ledger.as_ref()).await?
@@ -57,13 +58,15 @@ async fn print_statement(open_ledger: OpenLedger) -> anyhow::Result<ExitCode> {
             .with_hint(hint)
             .into());
     }
-    let line = serde_json::to_string(&Statement::from_ledger(ledger.as_ref()))?;
-    print(|out| writeln!(out, "{line}"))?;
+    for statement in Statement::from_ledger(ledger.as_ref()) {
+        let line = serde_json::to_string(&statement)?;
+        print(|out| writeln!(out, "{line}"))?;
+    }
     ledger.close().await;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Sets the anchor to the ledger's newest commit if `command` is `init` or `accept`, and then shows it. Exit code 1 if
+/// Sets the anchor to the ledger's newest commits if `command` is `init` or `accept`, and then shows it. Exit code 1 if
 /// the store contradicts the anchor.
 async fn set_and_show(
     config: &Config,
@@ -89,9 +92,10 @@ async fn set_and_show(
             } else {
                 "anchor_accept"
             };
-            let (anchored, newest) = (previous.map(|p| p.commit_no), ledger.position().commit_no);
-            append_audit_line(config, action, Some(ledger.store_id()), anchored, newest)?;
-            anchor.set(&ledger.position())?;
+            let (anchored, newest) = (previous.map(|p| p.commit_count()), ledger.position());
+            let (store, count) = (Some(ledger.store_id()), newest.commit_count());
+            append_audit_line(config, action, store, anchored, count)?;
+            anchor.set(&newest)?;
         }
     }
     if !anchor.path().exists() {
@@ -109,8 +113,8 @@ async fn set_and_show(
             (true, "the store agrees with its anchor".to_owned())
         }
     };
-    let anchored = anchor.read().ok().flatten().map(|p| p.commit_no);
-    let newest = ledger.position().commit_no;
+    let anchored = anchor.read().ok().flatten().map(|p| p.commit_count());
+    let newest = ledger.position().commit_count();
     let output = json!({
         "path": anchor.path(), "store_id": ledger.store_id(), "anchored_commit": anchored,
         "newest_commit": newest, "holds": holds, "detail": text,
@@ -156,7 +160,7 @@ fn warn_if_keys_are_lost(config: &Config, seen: Option<&SeenStore>) -> anyhow::R
 }
 
 /// Appends a line to `audit.jsonl` in the anchors' folder: an operator set an anchor, which can hide a rollback.
-/// `anchored` is the commit of the previous anchor, and `newest` the store's newest commit.
+/// `anchored` is the number of commits up to the previous anchor, and `newest` that of the store.
 fn append_audit_line(
     config: &Config,
     action: &str,

@@ -48,7 +48,7 @@ fn query(args: &Audit, now: Timestamp) -> Result<AuditQuery, Usage> {
     })
 }
 
-/// Writes all rows, page by page, up to the commit that was the newest when the first page was read.
+/// Writes all rows, page by page, up to the commits that were the newest when the first page was read.
 async fn write(
     opened: &OpenStore,
     caller: &Caller,
@@ -72,7 +72,7 @@ async fn write(
         out.flush()?;
         query.last_commit.get_or_insert(newest);
         query.cursor = next;
-        if next.is_none() {
+        if query.cursor.is_none() {
             return Ok(());
         }
     }

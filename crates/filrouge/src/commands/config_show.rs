@@ -20,10 +20,8 @@ pub(super) fn run(config: &Config) -> anyhow::Result<()> {
         .collect();
     let settings: Map<String, Value> = (config.rows.iter())
         .map(|row| {
-            (
-                row.name.clone(),
-                json!({ "value": row.value, "origin": row.origin }),
-            )
+            let value = json!({ "value": row.value, "origin": row.origin });
+            (row.name.clone(), value)
         })
         .collect();
     let mut webhooks = Vec::new();

@@ -1,4 +1,4 @@
-//! `filrouge copy --from URL --to URL`: exit 0 copied and intact; 1 the copy failed, or the source is not intact.
+//! `filrouge copy --from URL --to URL`: exit 0 copied completely; 1 the copy failed, or the source is not intact.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use filrouge_engine::anchor::{Anchor, AnchorState};
 use filrouge_engine::keyfile;
 use filrouge_postgres::{PostgresCopyTarget, PostgresLedger, schema, store_id};
 use filrouge_sqlite::{Options, SqliteCopyTarget, SqliteLedger};
-use filrouge_store::copy::{Copied, CopyTarget, copy, verified_newest_commit};
+use filrouge_store::copy::{Copied, CopyTarget, check_newest_commits, copy};
 use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_types::{ErrorCode, Failure, SystemClock};
 
@@ -19,6 +19,7 @@ use crate::open::{known_store_at, missing_store, refuse_unverified};
 use crate::stop::StopSignals;
 
 mod endpoint;
+mod notes;
 mod progress;
 mod summary;
 
@@ -123,12 +124,17 @@ fn open_source(url: &StoreUrl, keyring: Arc<Keyring>) -> anyhow::Result<Arc<dyn 
 }
 
 /// The target, which the copy creates or resumes.
-fn copy_target(url: &StoreUrl, keyring: Arc<Keyring>) -> anyhow::Result<Box<dyn CopyTarget>> {
+fn copy_target(
+    config: &Config,
+    url: &StoreUrl,
+    keyring: Arc<Keyring>,
+) -> anyhow::Result<Box<dyn CopyTarget>> {
     match url {
         StoreUrl::Memory => Err(Usage::new("a store in memory cannot be copied").into()),
         StoreUrl::Sqlite(path) => Ok(Box::new(SqliteCopyTarget::new(options(path, keyring)))),
         StoreUrl::Postgres(url) => {
-            let options = url.options(keyring)?;
+            let mut options = url.options(keyring)?;
+            options.lanes = config.lanes;
             Ok(Box::new(PostgresCopyTarget::new(options)))
         }
     }
@@ -149,10 +155,13 @@ async fn refuse_rolled_back(
         return Ok(());
     }
     // With the wrong keyring, the anchor would not match either, and the failure would look like a rollback. Verifying
-    // the newest commit first reports a wrong keyring as such.
-    source
-        .query(|snapshot| verified_newest_commit(snapshot).map(drop))
-        .await?;
+    // the newest commits first reports a wrong keyring as such.
+    #[expect(
+        clippy::redundant_closure,
+        reason = "the function is not general enough over lifetimes"
+    )]
+    let check = source.query(|snapshot| check_newest_commits(snapshot));
+    check.await?;
     match anchor.check(source).await? {
         AnchorState::Broken(reason) => Err(Failure::new(ErrorCode::IntegrityError, reason)
             .with_hint("restore the newest copy, or accept the loss with `filrouge anchor accept`")
@@ -169,7 +178,7 @@ async fn run_copy(
     keyring: Arc<Keyring>,
 ) -> anyhow::Result<Option<Copied>> {
     refuse_rolled_back(config, source.as_ref(), keyring.clone()).await?;
-    let mut target = copy_target(to, keyring.clone())?;
+    let mut target = copy_target(config, to, keyring.clone())?;
     // This machine may have seen another store at the target's URL. The operator who copies to it knows that, so the
     // record of that store is removed and does not prevent the copy from being opened.
     if let Some(known) = known_store_at(&config.anchor, to)? {

@@ -130,23 +130,19 @@ async fn check_search(config: &Config, checks: &mut Vec<Check>) {
     }
 }
 
-/// Details that the JSON report has in addition to the checks.
-#[derive(Default)]
-struct Reports {
-    hot: Option<HotReport>,
-    webhooks: Vec<WebhookReport>,
-}
-
+/// Checks the store. Returns details of the hot store and of the webhooks for the JSON report.
 async fn check_store(
     config: &Config,
     access: Option<AccessSettings>,
     sessions: usize,
     checks: &mut Vec<Check>,
-    reports: &mut Reports,
-) {
+) -> (Option<HotReport>, Vec<WebhookReport>) {
     let opened = match open(config, IfMissing::Fail, Index::Unused).await {
         Ok(opened) => opened,
-        Err(e) => return checks.push(failed("store", &e)),
+        Err(e) => {
+            checks.push(failed("store", &e));
+            return (None, Vec::new());
+        }
     };
     let version = opened.ledger.backend().version.unwrap_or_default();
     checks.push(passed(
@@ -155,7 +151,7 @@ async fn check_store(
             "{}{}{version}, commit {}",
             config.store,
             if version.is_empty() { "" } else { ", " },
-            opened.ledger.position().commit_no
+            opened.ledger.position().commit_count()
         ),
     ));
     match &opened.anchor_state {
@@ -179,14 +175,15 @@ async fn check_store(
         }
     }
     check_search(config, checks).await;
-    reports.hot = check_hot(config, &opened, sessions, checks).await;
+    let hot = check_hot(config, &opened, sessions, checks).await;
     check_issuer(&opened, access, checks).await;
-    match webhook_reports(config, opened.ledger.as_ref()).await {
-        Ok(webhooks) => reports.webhooks = webhooks,
-        Err(e) => checks.push(failed("webhooks", &e)),
-    }
+    let webhooks = webhook_reports(config, opened.ledger.as_ref()).await;
+    let webhooks = webhooks.unwrap_or_else(|e| {
+        checks.push(failed("webhooks", &e));
+        Vec::new()
+    });
     opened.close().await;
-    checks.extend(reports.webhooks.iter().map(|webhook| {
+    checks.extend(webhooks.iter().map(|webhook| {
         check(
             format!("webhook {}", webhook.status.name),
             webhook.is_well(),
@@ -194,6 +191,7 @@ async fn check_store(
             webhook.hint(),
         )
     }));
+    (hot, webhooks)
 }
 
 /// Compares the heads of all sessions, and the notes, with the commit log. Returns the differences, or the reason why
@@ -241,14 +239,12 @@ pub(super) async fn run(config: &Config, sessions: usize) -> anyhow::Result<Exit
     if config.store != StoreUrl::Memory {
         checks.push(check_keyring(&config.keyring));
     }
-    let mut reports = Reports::default();
-    check_store(config, access, sessions, &mut checks, &mut reports).await;
+    let (hot, webhooks) = check_store(config, access, sessions, &mut checks).await;
     if config.store != StoreUrl::Memory {
         checks.push(check_spool(config));
     }
     let ok = checks.iter().all(|c| c.ok);
-    let output =
-        json!({ "ok": ok, "checks": checks, "hot": reports.hot, "webhooks": reports.webhooks });
+    let output = json!({ "ok": ok, "checks": checks, "hot": hot, "webhooks": webhooks });
     show(config.json, &output, |out| {
         for check in &checks {
             let status = if check.ok { "ok" } else { "FAILED" };

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::cli::DoctorSpool;
 use crate::config::Config;
-use crate::open::{IfMissing, keyring, ledger, refuse_unverified};
+use crate::open::{IfMissing, OpenLedger, keyring, ledger, refuse_unverified};
 use crate::output::{print_json, print_stderr, printable, show};
 
 /// The argument that selects all dead letters.
@@ -56,9 +56,9 @@ pub(super) fn counts(config: &Config) -> anyhow::Result<(usize, usize)> {
 fn open_spool(config: &Config) -> anyhow::Result<SpoolAdmin> {
     let directory = &config.spool.directory;
     let (keys, id) = match ledger(config, IfMissing::Fail) {
-        Ok(open_ledger) => (
-            open_ledger.keyring.clone(),
-            open_ledger.ledger.store_id().to_owned(),
+        Ok(OpenLedger { ledger, .. }) => (
+            Arc::new(ledger.keyring().clone()),
+            ledger.store_id().to_owned(),
         ),
         // The ledger may not answer. The spool is then read without it, if the folder contains only one spool.
         Err(error) => match only_store_id(directory) {
@@ -97,15 +97,13 @@ fn table(out: &mut impl Write, lines: &[ListedWrite]) -> io::Result<()> {
             ListedState::Queued => "queued",
             ListedState::Dead => "DEAD  ",
         };
-        let printable_or_dash =
-            |text: &Option<String>| printable(text.as_deref().unwrap_or("-")).to_string();
-        let at = line
-            .queued_at
-            .map_or_else(|| "-".to_owned(), |at| at.to_string());
+        let printable_or_dash = |text: &Option<String>| printable(text.as_deref().unwrap_or("-"));
+        let at = line.queued_at.map(|at| at.to_string());
         write!(
             out,
-            "{state}  {}  {at}  {}  {}/{}  {} bytes",
+            "{state}  {}  {}  {}  {}/{}  {} bytes",
             line.id,
+            printable_or_dash(&at),
             printable_or_dash(&line.what),
             printable_or_dash(&line.tenant),
             printable_or_dash(&line.session),

@@ -14,7 +14,7 @@ use serde_json::json;
 use super::redact::hot_text;
 use crate::cli::Erase;
 use crate::config::Config;
-use crate::exit::{Usage, parse};
+use crate::exit::parse;
 use crate::open::{IfMissing, Index, open, operator, refuse_unverified};
 use crate::output::{ask_confirmation, print_stderr};
 use crate::team::{remove_snapshot_files, snapshot_file_error};
@@ -31,7 +31,11 @@ enum ErasureTarget {
 }
 
 pub(super) async fn run(config: &Config, args: &Erase) -> anyhow::Result<()> {
-    let target = erasure_target(config, args)?;
+    let target = match (&args.target.session, &args.target.identity) {
+        (Some(id), _) => ErasureTarget::Session(parse(id)?),
+        (None, Some(id)) => ErasureTarget::Identity(parse(id)?),
+        (None, None) => ErasureTarget::Tenant(config.tenant.clone()),
+    };
     refuse_unverified(config)?;
     let sessions = match &target {
         ErasureTarget::Session(id) => format!("session {id}"),
@@ -81,14 +85,6 @@ pub(super) async fn run(config: &Config, args: &Erase) -> anyhow::Result<()> {
         print_stderr("there was nothing to erase");
     }
     Ok(())
-}
-
-fn erasure_target(config: &Config, args: &Erase) -> Result<ErasureTarget, Usage> {
-    Ok(match (&args.target.session, &args.target.identity) {
-        (Some(id), _) => ErasureTarget::Session(parse(id)?),
-        (None, Some(id)) => ErasureTarget::Identity(parse(id)?),
-        (None, None) => ErasureTarget::Tenant(config.tenant.clone()),
-    })
 }
 
 /// Writes each receipt as soon as its session is erased, so that no receipt is lost if the command is interrupted.

@@ -16,7 +16,11 @@ use crate::open::{IfMissing, with};
 pub(super) async fn run(config: &Config, id: &str, format: ExportFormat) -> anyhow::Result<()> {
     let id: SessionId = parse(id)?;
     with(config, IfMissing::Fail, async |opened, caller| {
-        let (engine, mut out) = (&opened.engine, StdoutSink::default());
+        let state = SinkState {
+            out: BufWriter::new(io::stdout()),
+            error: None,
+        };
+        let (engine, mut out) = (&opened.engine, StdoutSink(Arc::new(Mutex::new(state))));
         let written = match format {
             ExportFormat::Json => write_bundle(engine, caller, &id, &out).await,
             ExportFormat::Md => write_document(engine, caller, &id, &mut out, markdown).await,
@@ -29,21 +33,12 @@ pub(super) async fn run(config: &Config, id: &str, format: ExportFormat) -> anyh
 
 /// Stdout for writers that cannot return an I/O error. Keeps the error until [`Self::finish`] returns it. Clones write
 /// to the same stdout.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct StdoutSink(Arc<Mutex<SinkState>>);
 
 struct SinkState {
     out: BufWriter<Stdout>,
     error: Option<io::Error>,
-}
-
-impl Default for SinkState {
-    fn default() -> Self {
-        Self {
-            out: BufWriter::new(io::stdout()),
-            error: None,
-        }
-    }
 }
 
 impl StdoutSink {

@@ -23,13 +23,8 @@ use crate::output::{ask_confirmation, print, print_json, print_stderr, printable
 /// The name of the server in every configuration.
 const NAME: &str = "filrouge";
 
-/// The edit of a file.
-enum Edit {
-    /// No edit: the file already has the entry.
-    Unchanged,
-    /// The new text.
-    Change(String),
-}
+/// The new text of a file; `None` if the file already has the entry.
+type Edit = Option<String>;
 
 /// The reason why a file is not changed.
 struct RefusedEdit {
@@ -45,11 +40,10 @@ pub(super) fn run(config: &Config, global_options: &Options, args: &Install) -> 
     let path = location::config_file(args.client, args.scope)?;
     let old = file::read(&path)?;
     let text = old.as_deref().unwrap_or("");
-    let new =
-        match edit(args.client, text, &command).map_err(|refused| refusal_error(&path, refused))? {
-            Edit::Unchanged => return report(config, &path, "there", None, ""),
-            Edit::Change(new) => new,
-        };
+    let edited = edit(args.client, text, &command);
+    let Some(new) = edited.map_err(|refused| refusal_error(&path, refused))? else {
+        return report(config, &path, "there", None, "");
+    };
     // The diff quotes the user's file, which may contain credentials.
     let diff = diff::unified(&path, text, &new);
     let diff = filrouge_engine::mask_text(&diff, &mut Default::default()).unwrap_or(diff);
@@ -118,7 +112,7 @@ fn edit(client: McpClient, text: &str, command: &str) -> Result<Edit, RefusedEdi
 /// with the reason.
 fn existing_entry(name: &str, is_same: bool, is_disabled: bool) -> Result<Edit, String> {
     match (is_same, is_disabled) {
-        (true, false) => Ok(Edit::Unchanged),
+        (true, false) => Ok(None),
         (true, true) => Err(format!(
             "{name} already exists and is disabled: enabled is false"
         )),

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use filrouge_postgres::LANES_SETTING;
 use filrouge_sqlite::Options;
 use filrouge_store::OsEntropy;
 use filrouge_store::schema::{Migration, Schema};
@@ -57,7 +58,8 @@ fn migrate(config: &Config) -> anyhow::Result<Schema> {
         }
         StoreUrl::Postgres(url) => {
             let keyring = Arc::new(keyring(config, store_exists(config)?)?);
-            let options = url.options(keyring)?;
+            let mut options = url.options(keyring)?;
+            options.lanes = config.lanes;
             Ok(filrouge_postgres::migrate_up(&options).map_err(|f| with_url(url, f))?)
         }
     }
@@ -87,11 +89,21 @@ fn status(config: &Config, schema: &Schema) -> anyhow::Result<()> {
 }
 
 fn plan(config: &Config, schema: &Schema) -> anyhow::Result<()> {
-    let step = |s: &Migration| json!({ "number": s.number, "name": s.name, "sql": s.sql });
+    let step = |s: &Migration| json!({ "number": s.number, "name": s.name, "sql": sql(config, s) });
     pending(config, schema, ("pending", step), |out, step| {
         writeln!(out, "-- {:04} {}", step.number, step.name)?;
-        writeln!(out, "{}", step.sql.trim_end())
+        writeln!(out, "{}", sql(config, step).trim_end())
     })
+}
+
+/// The statements of a migration, with the setting that the one which creates a PostgreSQL store reads.
+fn sql(config: &Config, migration: &Migration) -> String {
+    match (&config.store, migration.number) {
+        (StoreUrl::Postgres(_), 1) => {
+            format!("SET {LANES_SETTING} = {};\n{}", config.lanes, migration.sql)
+        }
+        _ => migration.sql.to_owned(),
+    }
 }
 
 fn up(config: &Config, before: &Schema) -> anyhow::Result<()> {
@@ -106,8 +118,8 @@ fn up(config: &Config, before: &Schema) -> anyhow::Result<()> {
 fn pending(
     config: &Config,
     schema: &Schema,
-    (name, step): (&str, fn(&Migration) -> Value),
-    line: fn(&mut Stdout, &Migration) -> io::Result<()>,
+    (name, step): (&str, impl Fn(&Migration) -> Value),
+    line: impl Fn(&mut Stdout, &Migration) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     let (version, newest) = (schema.version, schema.known);
     let steps: Vec<_> = schema.pending().map(step).collect();

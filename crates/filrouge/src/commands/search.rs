@@ -6,7 +6,7 @@ use filrouge_search::{Excerpt, Hit, Mode, Results, SearchRequest, Zone, started_
 use filrouge_types::{Clock, SystemClock, Timestamp};
 
 use super::index_open::{indexes, update_if_few_changes};
-use super::source::{cell, library_error, print_notices, query_and_close, role_name, utc_time};
+use super::source::{library_error, print_notices, query_and_close, role_name, utc_time};
 use crate::cli::Search;
 use crate::config::Config;
 use crate::config::sources::open_with_ledger;
@@ -139,7 +139,7 @@ fn write(out: &mut impl Write, results: &Results) -> io::Result<()> {
 fn hit_line(hit: &Hit) -> String {
     let row = &hit.session;
     let (source, updated) = (&row.source, utc_time(row.updated));
-    let title = cell(row.title.as_deref(), 80);
+    let title = first_line(row.title.as_deref().unwrap_or(""), 80);
     first_line(&format!("{}  {source}  {updated}  {title}", row.id), 400)
 }
 

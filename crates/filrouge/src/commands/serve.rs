@@ -11,6 +11,7 @@ use filrouge_search::embed::Embedder;
 use filrouge_search::feed::Indexer;
 use filrouge_search::ledger::LedgerFeed;
 use filrouge_server::{App, McpSettings, SearchSettings, serve};
+use filrouge_sources::Library;
 use filrouge_store::Durability;
 use filrouge_types::SystemClock;
 
@@ -120,10 +121,8 @@ fn search_settings(
 fn mcp_settings(config: &Config, sources: &[SourceName]) -> anyhow::Result<McpSettings> {
     let hosts = config.mcp_hosts.clone();
     if sources.is_empty() {
-        return Ok(McpSettings {
-            hosts,
-            ..McpSettings::default()
-        });
+        let library = Library::new(Vec::new(), 0);
+        return Ok(McpSettings { library, hosts });
     }
     if sources.iter().any(SourceName::is_ledger) {
         return Err(Usage::new("serve --source ledger: the ledger is served anyway").into());

@@ -94,20 +94,15 @@ async fn read_all_items(
 
 /// An item on one line.
 pub(super) fn item_line(item: &Item) -> String {
+    let summary = match item.redacted {
+        true => "(redacted)".to_owned(),
+        false => first_line(&item.body.display_text(), 100),
+    };
     let line = format!(
-        "{:>5}  {:<9} {:<12} {}",
+        "{:>5}  {:<9} {:<12} {summary}",
         item.seq,
         item.body.role.as_str(),
-        item.body.channel.as_str(),
-        summary(item)
+        item.body.channel.as_str()
     );
     line.trim_end().to_owned()
-}
-
-/// A one-line summary of an item.
-fn summary(item: &Item) -> String {
-    if item.redacted {
-        return "(redacted)".to_owned();
-    }
-    first_line(&item.body.display_text(), 100)
 }

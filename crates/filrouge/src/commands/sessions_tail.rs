@@ -51,12 +51,6 @@ struct GrowingPart {
     has_text: bool,
 }
 
-impl GrowingPart {
-    fn belongs_to(&self, draft: &DraftEvent) -> bool {
-        self.item_id == draft.item_id && self.part == draft.part
-    }
-}
-
 /// A draft as a JSON line.
 #[derive(Serialize)]
 struct DraftLine<'a> {
@@ -114,7 +108,10 @@ impl Screen {
         }
         let previous = self.growing.take();
         // Offset 0 restarts the part: the shown text is obsolete.
-        let continues = |g: &&GrowingPart| g.belongs_to(draft) && (draft.offset > 0 || !g.has_text);
+        let continues = |g: &&GrowingPart| {
+            let is_same_part = g.item_id == draft.item_id && g.part == draft.part;
+            is_same_part && (draft.offset > 0 || !g.has_text)
+        };
         let continued = previous.as_ref().filter(continues);
         if continued.is_none() {
             if previous.is_some() {

@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::config::sources::{OpenLibrary, open_with_ledger};
 use crate::exit::Usage;
 use crate::open::Index;
-use crate::output::{first_line, print_stderr, printable};
+use crate::output::{print_stderr, printable};
 
 /// The maximum age of the listing that [`query_and_close`] reuses: the one of the query.
 const LISTING_AGE_MAX: Duration = Duration::from_secs(60);
@@ -27,8 +27,9 @@ pub(super) async fn query_and_close<T: Send + 'static>(
     for warning in &opened.found.warnings {
         print_stderr(warning);
     }
-    let result = opened.query(|library| {
-        let result = query(library);
+    let library = opened.library.clone();
+    let result = tokio::task::spawn_blocking(move || {
+        let result = query(&library);
         let catalog = library.catalog_within(LISTING_AGE_MAX);
         (
             result,
@@ -84,11 +85,6 @@ pub(super) fn ledger_option_error(option: &str) -> Usage {
 /// A time in UTC, to the second.
 pub(super) fn utc_time(millis: i64) -> String {
     Timestamp::from_millis(millis).map_or_else(|| millis.to_string(), crate::output::utc_time)
-}
-
-/// The text of a table's cell.
-pub(super) fn cell(text: Option<&str>, max: usize) -> String {
-    first_line(text.unwrap_or(""), max)
 }
 
 pub(super) const fn role_name(role: Role) -> &'static str {

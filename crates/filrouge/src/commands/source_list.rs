@@ -4,7 +4,7 @@ use std::io::Write;
 
 use filrouge_sources::library::list::{ListRequest, list};
 
-use super::source::{cell, print_notices, query_named, utc_time};
+use super::source::{print_notices, query_named, utc_time};
 use crate::cli::ListSessions;
 use crate::config::Config;
 use crate::exit::Usage;
@@ -39,10 +39,10 @@ pub(super) async fn run(config: &Config, args: ListSessions) -> anyhow::Result<(
             [
                 first_line(&row.id, 256),
                 format!("{} ({})", row.source, row.generation),
-                cell(row.agent.as_deref(), 24),
-                cell(row.project_name.as_deref(), 24),
+                first_line(row.agent.as_deref().unwrap_or(""), 24),
+                first_line(row.project_name.as_deref().unwrap_or(""), 24),
                 utc_time(row.updated),
-                cell(row.title.as_deref(), 60),
+                first_line(row.title.as_deref().unwrap_or(""), 60),
             ]
         });
         let header = ["SESSION", "SOURCE", "AGENT", "PROJECT", "UPDATED", "TITLE"];

@@ -80,12 +80,8 @@ fn write_projects(out: &mut impl Write, projects: &[(String, Sums)]) -> io::Resu
 
 /// Draws a bar for each day with messages, in proportion to the busiest day's messages.
 fn write_days(out: &mut impl Write, days: &[Day]) -> io::Result<()> {
-    let busiest = days
-        .iter()
-        .map(|day| day.messages)
-        .max()
-        .unwrap_or(0)
-        .max(1);
+    let messages = days.iter().map(|day| day.messages);
+    let busiest = messages.max().unwrap_or(0).max(1);
     for day in days {
         // A day with any message has a visible bar.
         let length = (day.messages * BAR_WIDTH).div_ceil(busiest);

@@ -146,11 +146,7 @@ fn write_tool(out: &mut impl Write, tool: &str, part: &ShownPart) -> io::Result<
         Some(ToolStatus::Error) => " failed",
         Some(ToolStatus::Completed) | None => "",
     };
-    let pruned = if part.pruned.is_some() {
-        ", pruned"
-    } else {
-        ""
-    };
+    let pruned = part.pruned.map_or("", |_| ", pruned");
     let title = part.title.as_deref().unwrap_or("");
     let head = format!("[tool {tool}{status}{pruned}] {title}");
     writeln!(out, "{}", printable(head.trim_end()))?;

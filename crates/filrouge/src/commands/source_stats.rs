@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use filrouge_sources::library::stats::{SessionStats, Sums, session_with_mask};
+use filrouge_sources::library::stats::{SessionStats, Sums, ToolUse, session_with_mask};
 
 use super::source::{print_notices, query_named};
 use super::stats::{Row, statistics_table};
@@ -32,20 +32,8 @@ pub(super) const ROWS: &[Row<Sums>] = &[
     ("messages", |s| s.message_count.to_string()),
     ("  of the user", |s| s.user_messages.to_string()),
     ("parts", |s| s.part_count.to_string()),
-    ("tool calls", |s| {
-        s.tools
-            .values()
-            .map(|tool| tool.calls)
-            .sum::<u64>()
-            .to_string()
-    }),
-    ("tool errors", |s| {
-        s.tools
-            .values()
-            .map(|tool| tool.errors)
-            .sum::<u64>()
-            .to_string()
-    }),
+    ("tool calls", |s| sum_tools(s, |tool| tool.calls)),
+    ("tool errors", |s| sum_tools(s, |tool| tool.errors)),
     ("errors", |s| s.errors.to_string()),
     ("tokens in", |s| s.tokens.input.to_string()),
     ("tokens out", |s| s.tokens.output.to_string()),
@@ -58,6 +46,11 @@ pub(super) const ROWS: &[Row<Sums>] = &[
     ("files changed", |s| s.changes.files.to_string()),
     ("active", |s| seconds(s.active)),
 ];
+
+/// Formats the sum of a count over all tools.
+fn sum_tools(sums: &Sums, count: fn(&ToolUse) -> u64) -> String {
+    sums.tools.values().map(count).sum::<u64>().to_string()
+}
 
 /// Formats milliseconds as seconds.
 pub(super) fn seconds(millis: i64) -> String {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use filrouge_engine::kpi::{KpiQuery, KpiReport, KpiRow};
+use filrouge_engine::kpi::{KeyFigures, KpiQuery, KpiReport, KpiRow};
 use filrouge_types::{Clock, SystemClock, Timestamp};
 
 use crate::cli::{KpiFormat, Stats};
@@ -44,34 +44,22 @@ fn query(args: &Stats, now: Timestamp) -> Result<KpiQuery, Usage> {
 }
 
 /// A column of the table: its name, and the function that formats its value.
-type Column = (&'static str, fn(&KpiRow) -> String);
+type Column = (&'static str, fn(&KeyFigures) -> String);
 
 const COLUMNS: &[Column] = &[
-    ("CALLS", |row| row.figures.calls.to_string()),
-    ("LOCK TIMEOUTS", |row| {
-        row.figures.call_lock_timeouts.to_string()
-    }),
-    ("%", |row| {
-        let alert = if row.figures.call_lock_timeout_alert {
-            "!"
-        } else {
-            ""
-        };
-        let rate = row.figures.call_lock_timeout_rate_pct;
+    ("CALLS", |f| f.calls.to_string()),
+    ("LOCK TIMEOUTS", |f| f.call_lock_timeouts.to_string()),
+    ("%", |f| {
+        let alert = if f.call_lock_timeout_alert { "!" } else { "" };
+        let rate = f.call_lock_timeout_rate_pct;
         rate.map_or("-".to_owned(), |pct| format!("{pct:.2}{alert}"))
     }),
-    ("RESUMES", |row| {
-        row.figures.resume_from_pg_count.to_string()
-    }),
-    ("A CALL", |row| format_rate(row.figures.resume_from_pg_rate)),
-    ("RECONSTRUCTED", |row| {
-        format_rate(row.figures.session_reconstruct_rate)
-    }),
-    ("UNKNOWN STATE", |row| {
-        format_rate(row.figures.unknown_state_rate)
-    }),
-    ("TRANSFERRED", |row| format_rate(row.figures.transfer_rate)),
-    ("EVENTS", |row| row.figures.events.to_string()),
+    ("RESUMES", |f| f.resume_from_pg_count.to_string()),
+    ("A CALL", |f| format_rate(f.resume_from_pg_rate)),
+    ("RECONSTRUCTED", |f| format_rate(f.session_reconstruct_rate)),
+    ("UNKNOWN STATE", |f| format_rate(f.unknown_state_rate)),
+    ("TRANSFERRED", |f| format_rate(f.transfer_rate)),
+    ("EVENTS", |f| f.events.to_string()),
 ];
 
 fn format_rate(rate: Option<f64>) -> String {
@@ -81,7 +69,7 @@ fn format_rate(rate: Option<f64>) -> String {
 fn write(out: &mut impl Write, report: &KpiReport) -> io::Result<()> {
     let names = COLUMNS.iter().map(|(name, _)| *name);
     let rows = report.data.iter().map(|row| {
-        let cells = COLUMNS.iter().map(|(_, format)| format(row));
+        let cells = COLUMNS.iter().map(|(_, format)| format(&row.figures));
         std::iter::once(period_text(row)).chain(cells)
     });
     let header = std::iter::once("PERIOD").chain(names);

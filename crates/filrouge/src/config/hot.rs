@@ -147,13 +147,6 @@ fn parse_metadata_policy(text: &str) -> Result<MetadataPolicy, String> {
     }
 }
 
-fn format_metadata_policy(policy: &MetadataPolicy) -> String {
-    match policy {
-        MetadataPolicy::All => ALL_NAMES.to_owned(),
-        MetadataPolicy::Only(names) => format_list(names),
-    }
-}
-
 /// Reads the sections `[tenants.NAME]`.
 pub(super) fn read_tenants(
     layers: &mut Layers<'_>,
@@ -190,12 +183,8 @@ impl HotConfig {
         let memory_bytes =
             layers.number("hot_memory_bytes", MEMORY_BYTES_MIN..=u64::MAX, 256 << 20)?;
         let default = || Ok("filrouge".to_owned());
-        let prefix = layers.read(
-            ("hot_prefix", ValueType::Text),
-            default,
-            parse_prefix,
-            String::clone,
-        )?;
+        let setting = ("hot_prefix", ValueType::Text);
+        let prefix = layers.read(setting, default, parse_prefix, String::clone)?;
         let durable = layers.text("durable", || Ok(DurablePolicy::default()))?;
         engine.record.default = layers.text("record", || Ok(ItemRetention::default()))?;
         let default = || {
@@ -206,13 +195,12 @@ impl HotConfig {
                 }
             })
         };
+        let format = |policy: &MetadataPolicy| match policy {
+            MetadataPolicy::All => ALL_NAMES.to_owned(),
+            MetadataPolicy::Only(names) => format_list(names),
+        };
         let setting = ("metadata_allow", ValueType::List);
-        engine.metadata = layers.read(
-            setting,
-            default,
-            parse_metadata_policy,
-            format_metadata_policy,
-        )?;
+        engine.metadata = layers.read(setting, default, parse_metadata_policy, format)?;
         Ok(Self {
             url,
             durable,

@@ -275,13 +275,8 @@ impl<'a> Layers<'a> {
         name: &'static str,
         default: impl FnOnce() -> Result<PathBuf, Usage>,
     ) -> Result<PathBuf, Usage> {
-        let display = |path: &PathBuf| path.display().to_string();
-        self.read(
-            (name, ValueType::Text),
-            default,
-            |text| Ok(text.into()),
-            display,
-        )
+        let read = |text: &str| Ok(text.into());
+        self.read((name, ValueType::Text), default, read, DISPLAY_PATH)
     }
 
     pub(super) fn boolean(&mut self, name: &'static str, default: bool) -> Result<bool, Usage> {
@@ -289,12 +284,8 @@ impl<'a> Layers<'a> {
             text.parse()
                 .map_err(|_| format!("{text:?} is neither true nor false"))
         };
-        self.read(
-            (name, ValueType::Boolean),
-            || Ok(default),
-            read,
-            bool::to_string,
-        )
+        let setting = (name, ValueType::Boolean);
+        self.read(setting, || Ok(default), read, bool::to_string)
     }
 
     /// Reads a whole number within `bounds`.
@@ -308,12 +299,8 @@ impl<'a> Layers<'a> {
             let number = N::try_from(parse_within(&bounds, text)?);
             number.map_err(|_| format!("{text:?} is too large for this machine"))
         };
-        self.read(
-            (name, ValueType::Number),
-            || Ok(default),
-            read,
-            N::to_string,
-        )
+        let setting = (name, ValueType::Number);
+        self.read(setting, || Ok(default), read, N::to_string)
     }
 
     /// Reads a number of milliseconds within `bounds`.
@@ -455,6 +442,9 @@ pub(super) fn parse_within(bounds: &RangeInclusive<u64>, text: &str) -> Result<u
     })
 }
 
+/// Formats a path.
+pub(super) const DISPLAY_PATH: fn(&PathBuf) -> String = |path| path.display().to_string();
+
 /// Formats a value; [`NONE`] if it is absent.
 pub(super) fn format_or_none<T: Display>(value: &Option<T>) -> String {
     value.as_ref().map_or_else(|| NONE.to_owned(), T::to_string)
@@ -462,13 +452,10 @@ pub(super) fn format_or_none<T: Display>(value: &Option<T>) -> String {
 
 /// Formats a list in the form that its environment variable has; [`NONE`] if it is empty.
 pub(super) fn format_list<T: ToString>(values: &[T]) -> String {
-    match values {
-        [] => NONE.to_owned(),
-        values => values
-            .iter()
-            .map(T::to_string)
-            .collect::<Vec<_>>()
-            .join(","),
+    let texts: Vec<_> = values.iter().map(T::to_string).collect();
+    match values.is_empty() {
+        true => NONE.to_owned(),
+        false => texts.join(","),
     }
 }
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use filrouge_search::embed::{Embedder, Http, HttpSettings, Key};
 
-use super::layers::{Layers, ValueType, format_or_none, non_empty, parse_within, xdg_folder};
+use super::layers::{
+    DISPLAY_PATH, Layers, ValueType, format_or_none, non_empty, parse_within, xdg_folder,
+};
 use super::secret::SecretSource;
 use crate::exit::Usage;
 
@@ -69,35 +71,28 @@ fn parse_absolute(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-impl IndexConfig {
-    fn read(layers: &mut Layers<'_>) -> Result<Self, Usage> {
-        let default_folder = || Ok(xdg_folder("XDG_CACHE_HOME", ".cache")?.join("index"));
-        let shown = |path: &PathBuf| path.display().to_string();
-        Ok(Self {
-            enabled: layers.boolean("search.index", true)?,
-            dir: layers.read(
-                ("search.index_dir", ValueType::Text),
-                default_folder,
-                parse_absolute,
-                shown,
-            )?,
-        })
-    }
-}
-
 impl SearchConfig {
     pub(super) fn read(layers: &mut Layers<'_>) -> Result<Self, Usage> {
+        let default_dir = || Ok(xdg_folder("XDG_CACHE_HOME", ".cache")?.join("index"));
         let default_folder =
             || Ok(xdg_folder("XDG_DATA_HOME", ".local/share")?.join("models/minilm"));
         let default_timeout = Duration::from_secs(30);
         Ok(Self {
-            index: IndexConfig::read(layers)?,
+            index: IndexConfig {
+                enabled: layers.boolean("search.index", true)?,
+                dir: layers.read(
+                    ("search.index_dir", ValueType::Text),
+                    default_dir,
+                    parse_absolute,
+                    DISPLAY_PATH,
+                )?,
+            },
             kind: layers.text("search.embedder.kind", || Ok(EmbedderKind::None))?,
             folder: layers.read(
                 ("search.embedder.folder", ValueType::FilePath),
                 default_folder,
                 |text| Ok(text.into()),
-                |path: &PathBuf| path.display().to_string(),
+                DISPLAY_PATH,
             )?,
             url: layers.optional("search.embedder.url", parse_url)?,
             model: layers.optional("search.embedder.model", non_empty)?,

@@ -67,12 +67,8 @@ impl fmt::Display for SourceName {
 
 /// Reads the histories that are queried by default; `None` for all that exist.
 pub(super) fn read(layers: &mut Layers<'_>) -> Result<Option<Vec<SourceName>>, Usage> {
-    layers.read(
-        ("sources", ValueType::List),
-        || Ok(None),
-        parse_names,
-        format_names,
-    )
+    let setting = ("sources", ValueType::List);
+    layers.read(setting, || Ok(None), parse_names, format_names)
 }
 
 /// Parses names separated by commas. `all` alone becomes `None`, which means every history that exists.

@@ -5,9 +5,12 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use filrouge_postgres::Options;
-use filrouge_store::{Keyring, OsEntropy};
+use filrouge_postgres::{Options, default_lanes};
+use filrouge_store::{Keyring, Lanes, OsEntropy};
 use filrouge_types::Failure;
+
+use super::layers::{Layers, ValueType, parse_within};
+use crate::exit::Usage;
 
 /// The store of the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +81,17 @@ pub(super) fn parse_postgres_url(text: &str) -> Result<HiddenUrl, String> {
         return Ok(HiddenUrl::new(text, filrouge_postgres::redacted));
     }
     Err("not a URL of the form postgres://user@host:5432/database".to_owned())
+}
+
+/// Reads the number of lanes of a new PostgreSQL store.
+pub(super) fn read_lanes(layers: &mut Layers<'_>) -> Result<Lanes, Usage> {
+    let read = |text: &str| {
+        let count = parse_within(&(1..=u64::from(Lanes::MAX)), text)?;
+        let lanes = u16::try_from(count).ok().and_then(Lanes::new);
+        lanes.ok_or_else(|| format!("{text:?} is no number of lanes"))
+    };
+    let setting = ("lanes", ValueType::Number);
+    layers.read(setting, || Ok(default_lanes()), read, Lanes::to_string)
 }
 
 fn password() -> Option<String> {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::layers::{Layers, NONE, ValueType, home_folder};
+use super::layers::{DISPLAY_PATH, Layers, NONE, ValueType, home_folder};
 use crate::exit::Usage;
 
 /// Where the sessions of teams are stored as snapshot files, in addition to the ledger.
@@ -31,8 +31,7 @@ fn default_folder() -> Result<Option<PathBuf>, Usage> {
 }
 
 fn format_path(path: &Option<PathBuf>) -> String {
-    let path = path.as_ref();
-    path.map_or_else(|| NONE.to_owned(), |path| path.display().to_string())
+    path.as_ref().map_or_else(|| NONE.to_owned(), DISPLAY_PATH)
 }
 
 impl TeamConfig {

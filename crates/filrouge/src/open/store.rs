@@ -58,13 +58,12 @@ pub(crate) fn holds_data(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|m| m.len() > 0)
 }
 
-/// An open ledger that is not yet compared with its anchor; the anchor, the clock and the keys that belong to it.
+/// An open ledger that is not yet compared with its anchor; the anchor and the clock that belong to it.
 pub(crate) struct OpenLedger {
     pub(crate) ledger: Arc<dyn Ledger>,
     /// `None` for a store in memory.
     pub(crate) anchor: Option<Anchor>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) keyring: Arc<Keyring>,
 }
 
 /// The record of the store that this machine has seen at the configured URL; `None` for a store in memory.
@@ -162,13 +161,12 @@ fn in_memory() -> anyhow::Result<OpenLedger> {
     let clock = Arc::new(SystemClock);
     // The id is random, so that no other process reads the entries that this one leaves in a hot store.
     let store_id = filrouge_store::random_id(&OsEntropy)?;
-    let ledger = MemoryLedger::new(keyring.clone(), Arc::new(OsEntropy), clock.clone())
-        .with_store_id(store_id);
+    let ledger =
+        MemoryLedger::new(keyring, Arc::new(OsEntropy), clock.clone()).with_store_id(store_id);
     Ok(OpenLedger {
         ledger: Arc::new(ledger),
         anchor: None,
         clock,
-        keyring,
     })
 }
 
@@ -184,12 +182,11 @@ fn sqlite(config: &Config, path: &Path, if_missing: IfMissing) -> anyhow::Result
         options.check = MacCheck::Unverified;
     }
     let ledger = SqliteLedger::open(options)?;
-    let anchor = Anchor::new(&config.anchor, ledger.store_id(), keyring.clone());
+    let anchor = Anchor::new(&config.anchor, ledger.store_id(), keyring);
     Ok(OpenLedger {
         ledger: Arc::new(ledger),
         anchor: Some(anchor),
         clock,
-        keyring,
     })
 }
 
@@ -237,17 +234,17 @@ fn postgres(config: &Config, url: &HiddenUrl, if_missing: IfMissing) -> anyhow::
         options = options.with_direct(direct.unmasked())?;
     }
     options.make = if_missing == IfMissing::Create;
+    options.lanes = config.lanes;
     if config.unverified {
         options.check = MacCheck::Unverified;
     }
     let ledger = PostgresLedger::open(options).map_err(|f| with_url(url, f))?;
-    let anchor = Anchor::new(&config.anchor, ledger.store_id(), keyring.clone());
+    let anchor = Anchor::new(&config.anchor, ledger.store_id(), keyring);
     let clock = ledger.clock();
     Ok(OpenLedger {
         ledger: Arc::new(ledger),
         anchor: Some(anchor),
         clock,
-        keyring,
     })
 }
 

@@ -68,12 +68,9 @@ pub(crate) struct Session {
 /// # Errors
 /// [`Usage`] when the file is missing or invalid.
 pub(crate) fn read_team(path: &Path) -> Result<Team, Usage> {
-    Team::read(path).map_err(|failure| {
-        let usage = Usage::new(failure.detail);
-        match failure.hint {
-            Some(hint) => usage.with_hint(hint),
-            None => usage,
-        }
+    Team::read(path).map_err(|failure| Usage {
+        detail: failure.detail,
+        hint: failure.hint,
     })
 }
 
@@ -210,33 +207,26 @@ fn start_coordinator(
     opened: OpenSession,
     is_resumed: bool,
 ) -> anyhow::Result<Session> {
-    let OpenSession {
-        record,
-        restored,
-        interrupted,
-        left_out,
-        ..
-    } = opened;
-    if left_out.foreign > 0 {
+    let record = Arc::new(opened.record);
+    if opened.left_out.foreign > 0 {
         tracing::warn!(
             session_id = record.session_id(),
-            items = left_out.foreign,
+            items = opened.left_out.foreign,
             "the session contains items that the team did not write; they are not part of the conversation"
         );
     }
-    let record = Arc::new(record);
     let (coordinator, events) = Coordinator::start(
         Arc::new(SystemClock),
         Settings::default(),
         team.clone(),
         record.clone(),
-        is_resumed.then_some(restored),
+        is_resumed.then_some(opened.restored),
     )?;
     Ok(Session {
         coordinator: Arc::new(coordinator),
         events,
         record,
-        interrupted,
+        interrupted: opened.interrupted,
         is_resumed,
     })
 }

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Sender, channel};
 
 use rustyline::error::ReadlineError;
 use rustyline::history::{History as _, MemHistory};
-use rustyline::{Config, Editor as Rustyline, Prompt};
+use rustyline::{Config, Editor as Rustyline};
 use tokio::sync::mpsc;
 
 /// The maximum number of lines in the history.
@@ -27,21 +27,6 @@ pub(super) enum Input {
     End,
     /// The editor failed.
     Failed(String),
-}
-
-struct StyledPrompt {
-    plain: String,
-    styled: String,
-}
-
-impl Prompt for StyledPrompt {
-    fn raw(&self) -> &str {
-        &self.plain
-    }
-
-    fn styled(&self) -> &str {
-        &self.styled
-    }
 }
 
 /// The line editor, in its own thread, which blocks on keys.
@@ -99,7 +84,7 @@ impl Editor {
 }
 
 fn read_line(editor: &mut Rustyline<(), MemHistory>, plain: String, styled: String) -> Input {
-    match editor.readline(&StyledPrompt { plain, styled }) {
+    match editor.readline(&(plain, styled)) {
         Ok(line) => {
             if !line.trim().is_empty() {
                 let _ = editor.history_mut().add(&line);

@@ -13,18 +13,16 @@ use filrouge_team::record::Record as _;
 
 /// Writes the first line: the session, and the number of its existing messages.
 pub(super) fn write_session(out: &mut impl Write, session: &Session) -> io::Result<()> {
-    write_line(
-        out,
-        &json!({
-            "event": "session",
-            "session_id": session.record.session_id(),
-            "team_id": session.coordinator.team().id,
-            "resumed": session.is_resumed,
-            "message_count": session.coordinator.message_count(),
-            "interrupted": session.interrupted,
-            "task": session.coordinator.team_task(),
-        }),
-    )
+    let line = json!({
+        "event": "session",
+        "session_id": session.record.session_id(),
+        "team_id": session.coordinator.team().id,
+        "resumed": session.is_resumed,
+        "message_count": session.coordinator.message_count(),
+        "interrupted": session.interrupted,
+        "task": session.coordinator.team_task(),
+    });
+    write_line(out, &line)
 }
 
 /// Writes a line for an event.
@@ -34,10 +32,8 @@ pub(super) fn write_event(out: &mut impl Write, event: &TeamEvent) -> io::Result
 
 /// Writes a line for a snapshot file that was not written.
 pub(super) fn write_warning(out: &mut impl Write, code: &str, detail: &str) -> io::Result<()> {
-    write_line(
-        out,
-        &json!({ "event": "warning", "code": code, "detail": detail }),
-    )
+    let line = json!({ "event": "warning", "code": code, "detail": detail });
+    write_line(out, &line)
 }
 
 fn write_line(out: &mut impl Write, value: &Value) -> io::Result<()> {

@@ -166,10 +166,8 @@ impl RunOutput {
             Self::Lines(out) => json_lines::write_warning(out, code, detail),
             Self::Text(screen) => {
                 let why = printable(detail);
-                screen.error(&fill(
-                    deployment.words.snapshot_not_written,
-                    &[("why", &why)],
-                ))
+                let text = fill(deployment.words.snapshot_not_written, &[("why", &why)]);
+                screen.error(&text)
             }
         }
     }

@@ -9,7 +9,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::http::{Client, text_item};
+use crate::receiver::Receiver;
 use crate::upload_client::{Upload, turn, wait_for_draft};
+use crate::webhooks::{configure, create_session, sessions, with_secret};
 use crate::world::{CommandOutput, Server, World, fixture};
 
 pub(crate) fn url(path: &Path) -> String {
@@ -55,20 +57,30 @@ impl World {
         assert_eq!(report["status"], "intact", "{report}");
     }
 
-    /// The output of every command that shows data of a tenant, by command.
+    /// The output of every command that shows data of a tenant, by command. Sessions and rows of the audit are sorted:
+    /// a copy has them in another order.
     pub(crate) fn reports(&self, url: &str, tenant: &str) -> BTreeMap<String, String> {
         let run =
             |arguments: &[&str]| self.ok_at(url, &[arguments, &["--tenant", tenant]].concat());
+        let keys = run(&["keys", "list", "--json"]);
+        let mut reports = BTreeMap::from([("keys".to_owned(), keys)]);
+        reports.insert("audit".to_owned(), self.audit(url, tenant));
         let list = run(&["sessions", "list", "--limit", "500", "--json"]);
-        let sessions: Value = serde_json::from_str(&list).unwrap();
-        let mut reports = BTreeMap::from([("list".to_owned(), list)]);
-        reports.insert("audit".to_owned(), run(&["audit", "--json"]));
-        reports.insert("keys".to_owned(), run(&["keys", "list", "--json"]));
-        for session in sessions["data"].as_array().unwrap() {
+        let list: Value = serde_json::from_str(&list).unwrap();
+        for session in list["data"].as_array().unwrap() {
             let id = session["session_id"].as_str().unwrap();
+            reports.insert(format!("list {id}"), session.to_string());
             reports.insert(format!("export {id}"), run(&["export", id]));
         }
         reports
+    }
+
+    /// The rows of a tenant's audit, sorted.
+    fn audit(&self, url: &str, tenant: &str) -> String {
+        let audit = self.ok_at(url, &["audit", "--json", "--tenant", tenant]);
+        let mut rows: Vec<&str> = audit.lines().collect();
+        rows.sort_unstable();
+        rows.join("\n")
     }
 }
 
@@ -231,6 +243,27 @@ fn every_command_prints_the_same_about_a_copy_and_its_source() {
     assert_eq!(mode(world.target().parent().unwrap()), 0o700);
 }
 
+/// A webhook begins at the end of the copy's feed: its receiver knows the sessions that were copied.
+#[test]
+fn a_webhook_of_a_copy_sends_only_later_changes() {
+    let world = World::on_sqlite();
+    let receiver = Receiver::start();
+    configure(&world, &receiver, &with_secret("from = \"beginning\""));
+    let server = world.serve();
+    create_session(&server.client(), "old");
+    receiver.until("the session is reported", |messages| messages.len() == 1);
+    server.stop();
+    assert_eq!(world.copy(&[]).code, Some(0));
+    let copy = world.serve_copy();
+    create_session(&copy.client(), "new");
+    receiver.until("the next session is reported", |messages| {
+        messages.len() == 2
+    });
+    assert_eq!(sessions(&receiver.changes()), ["old", "new"]);
+    copy.stop();
+    world.verify_copy();
+}
+
 /// Checks that every command that opens a store refuses an unfinished copy.
 fn assert_unfinished_copy_is_refused(world: &World) {
     let store = url(&world.target());
@@ -294,7 +327,7 @@ const ROUNDS_MAX: u64 = 60;
 fn a_killed_copy_is_finished_by_the_next_run() {
     let world = World::on_sqlite();
     fill_tenants(&world);
-    let stages = ["copying commits", "copying sessions", "verifying the copy"];
+    let stages = ["copying sessions", "writing commits", "verifying the copy"];
     let (mut killed_midway, mut resumed) = (0, 0);
     for round in 0..ROUNDS_MAX {
         // Up to three consecutive kills; the source receives writes in between.
@@ -332,7 +365,7 @@ fn a_killed_copy_is_finished_by_the_next_run() {
             );
         }
         world.verify_copy();
-        let audit = |path: &Path| world.ok_at(&url(path), &["audit", "--json", "--tenant", "t0"]);
+        let audit = |path: &Path| world.audit(&url(path), "t0");
         assert_eq!(audit(&world.target()), audit(&world.store()), "{round}");
         // The moment of a kill depends on the machine, so rounds are repeated until enough kills hit a running copy.
         if round >= 8 && killed_midway > 3 && resumed > 2 {
@@ -393,11 +426,7 @@ fn a_copy_that_was_stopped_can_be_resumed() {
     fill_tenants(&world);
     let mut stopped = 0;
     for round in 0..ROUNDS_MAX {
-        let stages = [
-            "verifying the source",
-            "copying sessions",
-            "verifying the copy",
-        ];
+        let stages = ["copying sessions", "writing commits", "verifying the copy"];
         let (stage, signal) = (stages[stopped % 3], ["-INT", "-TERM"][stopped % 2]);
         match stop_during(world.spawn_copy(), stage, signal) {
             Some(()) => stopped += 1,

@@ -7,6 +7,7 @@ use filrouge_testbed::Database;
 use serde_json::{Value, json};
 
 use crate::copy::{fill_tenants, kill_during, record_data, url};
+use crate::webhooks::write_config;
 use crate::world::{CommandOutput, World, fixture};
 
 fn copy(world: &World, from: &str, to: &str) -> CommandOutput {
@@ -35,7 +36,10 @@ fn a_store_is_copied_to_postgresql_and_back() {
     let (first, last) = (url(&world.store()), url(&world.target()));
     let before = world.reports(&first, "default");
 
+    write_config(&world, "lanes = 3\n");
     assert_copied(&copy(&world, &first, &database.url()));
+    let lanes = database.sql("SELECT count(*) FROM filrouge.lane");
+    assert_eq!(lanes[0][0].as_deref(), Some("3"));
     assert_eq!(world.reports(&database.url(), "default"), before);
     world.verify_at(&database.url());
     assert_copied(&copy(&world, &database.url(), &last));
@@ -69,7 +73,7 @@ fn a_killed_copy_to_postgresql_is_resumed() {
     server.stop();
     let from = url(&world.store());
     let (mut killed_midway, mut resumed) = (0, 0);
-    let stages = ["copying commits", "copying sessions", "verifying the copy"];
+    let stages = ["copying sessions", "writing commits", "verifying the copy"];
     for (stage, delay_ms) in stages.into_iter().zip([5, 20, 10]) {
         let database = Database::new();
         for kill in 0..3 {

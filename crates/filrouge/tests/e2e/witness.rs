@@ -1,5 +1,6 @@
 //! A witness outside the reach of whoever can write the store and the folder of the anchor (DESIGN §9).
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use serde_json::{Value, json};
@@ -84,6 +85,60 @@ fn a_store_that_is_rolled_back_with_its_anchor_contradicts_the_witness() {
             .contains("commit 3 is not the one that the witness recorded"),
         "{output:?}"
     );
+}
+
+#[test]
+fn each_lane_of_a_store_has_its_own_statements() {
+    let world = World::on_postgres();
+    let server = serve(&world, "witness.jsonl");
+    for n in 0..20 {
+        let body = json!({ "request_id": "r", "question_neutral": "?", "answer_neutral": "!" });
+        let path = format!("/s{n}/turns");
+        server.client().post(&path, &body).wrote(201);
+    }
+    server.stop();
+    let printed = world.ok(&["anchor", "witness"]);
+    let printed: Vec<Value> = printed
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let lanes: BTreeSet<u64> = printed
+        .iter()
+        .map(|s| s["lane"].as_u64().unwrap())
+        .collect();
+    assert!(
+        lanes.len() > 1 && lanes.len() == printed.len(),
+        "{printed:?}"
+    );
+    let commits: u64 = printed
+        .iter()
+        .map(|s| s["commit_no"].as_u64().unwrap())
+        .sum();
+    assert_eq!(world.json(&["anchor", "show"])["newest_commit"], commits);
+    let appended = statements(&world, "witness.jsonl");
+    let is_appended = |printed: &Value| {
+        let is_same = |s: &Value, field: &str| s[field] == printed[field];
+        let fields = ["lane", "commit_no", "link"];
+        appended
+            .iter()
+            .any(|s| fields.iter().all(|field| is_same(s, field)))
+    };
+    assert!(printed.iter().all(is_appended), "{appended:?}");
+    let file = world.path("witness.jsonl");
+    let name = file.display().to_string();
+    let verify = ["verify", "--witness", &name];
+    world.ok(&verify);
+
+    for statement in &printed {
+        let mut later = statement.clone();
+        let number = statement["commit_no"].as_u64().unwrap() + 1;
+        later["commit_no"] = json!(number);
+        fs::write(&file, format!("{later}\n")).unwrap();
+        let output = world.run(&verify);
+        let words = format!("commit {number} of lane {}, recorded at", statement["lane"]);
+        assert_eq!(output.code, Some(1), "{output:?}");
+        assert!(output.stdout.contains(&words), "{output:?}");
+    }
 }
 
 #[test]

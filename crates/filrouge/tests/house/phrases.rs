@@ -10,8 +10,6 @@ const EXCLUDED: &[&str] = &[
     "/fixtures/",
     "/golden/",
     "/migrations/",
-    "docs/format.md",
-    "docs/capacity.md",
     "adr/0002",
     "adr/0003",
     "adr/0018",

@@ -186,8 +186,9 @@ def legitimate_refusal(case, response):
         return "whether the turn has an answer to promote is not in the request"
     if code == "session_erased":
         return "the session was erased before"
-    if code == "invalid" and case.path == "/api/v1/changes" and {"after", "cursor"} & set(case.query or {}):
-        return "which cursors the feed has returned is not in the request"
+    with_cursors = ("/api/v1/changes", "/api/v1/sessions", "/api/v1/turns")
+    if code == "invalid" and case.path in with_cursors and {"after", "cursor"} & set(case.query or {}):
+        return "which cursors were returned is not in the request"
     if code == "invalid" and case.path.endswith("/items") and {"after", "cursor"} <= set(case.query or {}):
         return "OpenAPI cannot express that two parameters exclude each other"
     if code == "invalid" and has_non_64_bit_integer(case):

@@ -214,7 +214,7 @@ async fn paging_up_to_a_commit_ends() {
         world
             .start(&user("ada"), "s", &format!("more-{row_count}"))
             .await;
-        if page.next.is_none() {
+        if query.cursor.is_none() {
             break;
         }
     }

@@ -18,7 +18,7 @@ use super::super::read::parse_sections;
 use super::super::sign::sign;
 use super::super::verify::{derive_session, digest};
 use super::super::{CHECKPOINTS, END, HEAD, ITEMS, OPENING, PublicKey, SIGNATURE, TURNS, item};
-use crate::core::to_json;
+use crate::shared::to_json;
 
 const SALT: [u8; 16] = [7; 16];
 

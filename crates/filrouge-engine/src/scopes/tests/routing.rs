@@ -215,7 +215,7 @@ async fn operations_without_the_chain_work_on_an_ephemeral_session() {
         .await
         .unwrap();
     assert_eq!(items.len(), 4);
-    let commits = process.ledger().position().commit_no;
+    let commits = process.ledger().position().commit_count();
     assert_eq!(commits, 0, "the ledger has no commit");
 }
 

@@ -5,7 +5,7 @@ use axum::extract::{FromRef, FromRequest, Request};
 use axum::http::{HeaderMap, header};
 use filrouge_types::ErrorCode;
 
-use super::receive::{Encoding, Refusal, budget_caller, content_encoding};
+use super::receive::{Refusal, budget_caller, is_gzip};
 use crate::layer::HttpLayer;
 use crate::limits::Reservation;
 use crate::problem::Problem;
@@ -29,7 +29,7 @@ where
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         check_content_type(request.headers())?;
         let http = HttpLayer::from_ref(state);
-        if content_encoding(request.headers()) != Ok(Encoding::Plain) {
+        if is_gzip(request.headers()) != Ok(false) {
             http.metrics()
                 .count_refused_body(Refusal::UnknownEncoding.reason());
             let what = "a stream is accepted only without content-encoding";
@@ -61,13 +61,9 @@ fn check_content_type(headers: &HeaderMap) -> Result<(), Problem> {
     if accepted {
         return Ok(());
     }
-    let mut problem = Problem::new(
-        ErrorCode::UnsupportedMediaType,
-        format!("content-type is {text:?}"),
-    );
+    let detail = format!("content-type is {text:?}");
     let hint = "send the provider's content-type, such as -H 'content-type: text/event-stream' --data-binary @-";
-    problem.0.hint = Some(hint.to_owned());
-    Err(problem)
+    Err(Problem::new(ErrorCode::UnsupportedMediaType, detail).with_hint(hint))
 }
 
 fn is_from_page(headers: &HeaderMap) -> bool {

@@ -22,13 +22,6 @@ const LAG_MAX: Duration = Duration::from_secs(10);
 /// The minimum rate at which a body must arrive, because received bytes occupy memory that other requests need.
 const BYTES_PER_SECOND: u64 = 16 << 10;
 
-/// The compression of a body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Encoding {
-    Plain,
-    Gzip,
-}
-
 /// Why a body is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
@@ -57,7 +50,6 @@ impl Refusal {
     }
 
     fn problem(self) -> Problem {
-        let new_problem = |code, detail: &str| Problem::new(code, detail);
         match self {
             Self::TooLarge { limit } => {
                 let what = format!("the body is larger than {limit} bytes");
@@ -74,21 +66,21 @@ impl Refusal {
                     .with_hint("compress the body as one gzip member")
             }
             Self::TooSlow => {
-                new_problem(ErrorCode::RequestTimeout, "the body did not arrive in time")
+                Problem::new(ErrorCode::RequestTimeout, "the body did not arrive in time")
             }
             Self::NoMemory => {
-                new_problem(ErrorCode::Overloaded, "too many bytes are arriving at once")
+                Problem::new(ErrorCode::Overloaded, "too many bytes are arriving at once")
             }
-            Self::CutOff => new_problem(ErrorCode::BadRequest, "the body broke off"),
-            Self::NotGzip => new_problem(
-                ErrorCode::BadRequest,
-                "the body is not gzip, although content-encoding says so",
-            ),
-            Self::UnknownEncoding => new_problem(
-                ErrorCode::UnsupportedMediaType,
-                "the content-encoding is not known",
-            )
-            .with_hint("send the body as it is, or with content-encoding: gzip"),
+            Self::CutOff => Problem::new(ErrorCode::BadRequest, "the body broke off"),
+            Self::NotGzip => {
+                let what = "the body is not gzip, although content-encoding says so";
+                Problem::new(ErrorCode::BadRequest, what)
+            }
+            Self::UnknownEncoding => {
+                let what = "the content-encoding is not known";
+                Problem::new(ErrorCode::UnsupportedMediaType, what)
+                    .with_hint("send the body as it is, or with content-encoding: gzip")
+            }
         }
     }
 }
@@ -105,7 +97,7 @@ pub(super) async fn read_body(request: Request, http: &HttpLayer) -> Result<Vec<
 async fn read_within_limits(request: Request, http: &HttpLayer) -> Result<Vec<u8>, Refusal> {
     let settings = http.limits().settings();
     let limit = settings.body_bytes;
-    let encoding = content_encoding(request.headers())?;
+    let is_gzip = is_gzip(request.headers())?;
     // The layer around all routes adds the reservation to the request. Without that layer, as in a test, the body gets
     // its own.
     let reservation = request.extensions().get::<Arc<Reservation>>().cloned();
@@ -123,10 +115,9 @@ async fn read_within_limits(request: Request, http: &HttpLayer) -> Result<Vec<u8
         Ok(bytes) => bytes?,
         Err(_) => return Err(Refusal::TooSlow),
     };
-    match encoding {
-        Encoding::Plain => Ok(bytes),
-        Encoding::Gzip if bytes.is_empty() => Ok(bytes),
-        Encoding::Gzip => gzip::decompress(&bytes, limit, &reservation).await,
+    match is_gzip && !bytes.is_empty() {
+        true => gzip::decompress(&bytes, limit, &reservation).await,
+        false => Ok(bytes),
     }
 }
 
@@ -141,16 +132,15 @@ pub(super) fn budget_caller(request: &Request) -> String {
     format!("{identity}\0{name}")
 }
 
-pub(super) fn content_encoding(headers: &HeaderMap) -> Result<Encoding, Refusal> {
+/// Whether a body is compressed with gzip. Fails for any other compression.
+pub(super) fn is_gzip(headers: &HeaderMap) -> Result<bool, Refusal> {
     let mut values = headers.get_all(header::CONTENT_ENCODING).iter();
     let has_name =
         |value: &HeaderValue, name: &str| value.as_bytes().eq_ignore_ascii_case(name.as_bytes());
     match (values.next(), values.next()) {
-        (None, _) => Ok(Encoding::Plain),
-        (Some(value), None) if has_name(value, "identity") => Ok(Encoding::Plain),
-        (Some(value), None) if has_name(value, "gzip") || has_name(value, "x-gzip") => {
-            Ok(Encoding::Gzip)
-        }
+        (None, _) => Ok(false),
+        (Some(value), None) if has_name(value, "identity") => Ok(false),
+        (Some(value), None) if has_name(value, "gzip") || has_name(value, "x-gzip") => Ok(true),
         _ => Err(Refusal::UnknownEncoding),
     }
 }

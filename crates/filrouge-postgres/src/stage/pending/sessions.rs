@@ -7,104 +7,82 @@ use filrouge_types::{IdentityId, ProjectId, SessionId};
 use tokio_postgres::Error;
 use tokio_postgres::types::Type;
 
-use super::send_columns;
-use crate::rows::sql_int;
+use super::Pending;
 use crate::session::{Param, Session, Sql};
 
-pub(crate) static INSERT_SESSIONS: Sql = Sql::new(
-    "INSERT INTO filrouge.session (pk, tenant_id, session_id, identity_id, parent_session_id, project_id, team_id,
-         title, status, state, metadata, created_at, token, erased)
-     SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
-    &[
-        Type::INT8_ARRAY,
-        Type::TEXT_ARRAY,
-        Type::TEXT_ARRAY,
-        Type::TEXT_ARRAY,
-        Type::TEXT_ARRAY,
-        Type::TEXT_ARRAY,
-        Type::BYTEA_ARRAY,
-        Type::BYTEA_ARRAY,
-        Type::INT2_ARRAY,
-        Type::BYTEA_ARRAY,
-        Type::BYTEA_ARRAY,
-        Type::INT8_ARRAY,
-        Type::BYTEA_ARRAY,
-        Type::BYTEA_ARRAY,
-    ],
-);
+macro_rules! insert_sessions {
+    ($on_conflict:literal) => {
+        concat!(
+            "INSERT INTO filrouge.session (lane, pk, tenant_id, session_id, identity_id, parent_session_id, project_id,
+                 team_id, title, status, state, metadata, created_at, token, erased)
+             SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
+            $on_conflict
+        )
+    };
+}
 
-/// Updates all columns except those that never change.
+pub(crate) static INSERT_SESSIONS: Sql = Sql::new(insert_sessions!(""), SESSION_TYPES);
+/// Updates all columns except those that never change. It names the rows by their key, as an insert: to join them for an
+/// `UPDATE`, PostgreSQL may decide to read all sessions of a lane.
 pub(crate) static UPDATE_SESSIONS: Sql = Sql::new(
-    "UPDATE filrouge.session s SET identity_id = q.identity_id, parent_session_id = q.parent_session_id,
-         project_id = q.project_id, team_id = q.team_id, title = q.title, status = q.status, state = q.state,
-         metadata = q.metadata, token = q.token, erased = q.erased
-     FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS q (pk, identity_id, parent_session_id, project_id,
-         team_id, title, status, state, metadata, token, erased)
-     WHERE s.pk = q.pk",
-    &[
-        Type::INT8_ARRAY,
-        Type::TEXT_ARRAY,
-        Type::TEXT_ARRAY,
-        Type::TEXT_ARRAY,
-        Type::BYTEA_ARRAY,
-        Type::BYTEA_ARRAY,
-        Type::INT2_ARRAY,
-        Type::BYTEA_ARRAY,
-        Type::BYTEA_ARRAY,
-        Type::BYTEA_ARRAY,
-        Type::BYTEA_ARRAY,
-    ],
+    insert_sessions!(
+        " ON CONFLICT (lane, pk) DO UPDATE SET identity_id = EXCLUDED.identity_id,
+             parent_session_id = EXCLUDED.parent_session_id, project_id = EXCLUDED.project_id,
+             team_id = EXCLUDED.team_id, title = EXCLUDED.title, status = EXCLUDED.status, state = EXCLUDED.state,
+             metadata = EXCLUDED.metadata, token = EXCLUDED.token, erased = EXCLUDED.erased"
+    ),
+    SESSION_TYPES,
 );
+const SESSION_TYPES: &[Type] = &[
+    Type::INT2_ARRAY,
+    Type::INT8_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::BYTEA_ARRAY,
+    Type::BYTEA_ARRAY,
+    Type::INT2_ARRAY,
+    Type::BYTEA_ARRAY,
+    Type::BYTEA_ARRAY,
+    Type::INT8_ARRAY,
+    Type::BYTEA_ARRAY,
+    Type::BYTEA_ARRAY,
+];
 
-pub(super) async fn insert(
-    session: &Session,
-    rows: &[(SessionPk, SessionRow)],
-) -> Result<(), Error> {
-    let columns = Columns::from_rows(rows.iter().map(|(pk, row)| (*pk, row)));
-    let params: [Param<'_>; 14] = [
-        &columns.pks,
-        &columns.tenants,
-        &columns.names,
-        &columns.identities,
-        &columns.parents,
-        &columns.projects,
-        &columns.teams,
-        &columns.titles,
-        &columns.statuses,
-        &columns.states,
-        &columns.metadata,
-        &columns.created,
-        &columns.tokens,
-        &columns.erased,
-    ];
-    send_columns(session, &INSERT_SESSIONS, rows.len(), &params).await
+impl Pending {
+    /// Runs [`INSERT_SESSIONS`] or [`UPDATE_SESSIONS`].
+    pub(super) async fn send_sessions(
+        &self,
+        session: &Session,
+        sql: &'static Sql,
+        rows: &BTreeMap<SessionPk, SessionRow>,
+    ) -> Result<(), Error> {
+        let columns = Columns::from_rows(rows.values());
+        let columns: [Param<'_>; 13] = [
+            &columns.tenants,
+            &columns.names,
+            &columns.identities,
+            &columns.parents,
+            &columns.projects,
+            &columns.teams,
+            &columns.titles,
+            &columns.statuses,
+            &columns.states,
+            &columns.metadata,
+            &columns.created,
+            &columns.tokens,
+            &columns.erased,
+        ];
+        self.send_columns(session, sql, rows.keys().copied(), &columns)
+            .await
+    }
 }
 
-pub(super) async fn update(
-    session: &Session,
-    rows: &BTreeMap<SessionPk, SessionRow>,
-) -> Result<(), Error> {
-    let columns = Columns::from_rows(rows.iter().map(|(pk, row)| (*pk, row)));
-    let params: [Param<'_>; 11] = [
-        &columns.pks,
-        &columns.identities,
-        &columns.parents,
-        &columns.projects,
-        &columns.teams,
-        &columns.titles,
-        &columns.statuses,
-        &columns.states,
-        &columns.metadata,
-        &columns.tokens,
-        &columns.erased,
-    ];
-    send_columns(session, &UPDATE_SESSIONS, rows.len(), &params).await
-}
-
-/// The values of sessions, one vector for each column.
+/// The values of sessions, one vector for each column except lane and pk.
 #[derive(Default)]
 struct Columns<'r> {
-    pks: Vec<i64>,
     tenants: Vec<&'r str>,
     names: Vec<&'r str>,
     identities: Vec<Option<&'r str>>,
@@ -121,19 +99,18 @@ struct Columns<'r> {
 }
 
 impl<'r> Columns<'r> {
-    fn from_rows(rows: impl Iterator<Item = (SessionPk, &'r SessionRow)>) -> Self {
+    fn from_rows(rows: impl Iterator<Item = &'r SessionRow>) -> Self {
         let mut columns = Self::default();
-        for (pk, row) in rows {
-            columns.add(pk, row);
+        for row in rows {
+            columns.add(row);
         }
         columns
     }
 
-    fn add(&mut self, pk: SessionPk, row: &'r SessionRow) {
+    fn add(&mut self, row: &'r SessionRow) {
         fn bytes(text: Option<&str>) -> Option<&[u8]> {
             text.map(str::as_bytes)
         }
-        self.pks.push(sql_int(pk));
         self.tenants.push(row.tenant_id.as_str());
         self.names.push(row.session_id.as_str());
         let identity = row.identity_id.as_ref().map(IdentityId::as_str);

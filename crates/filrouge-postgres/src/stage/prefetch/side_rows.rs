@@ -1,4 +1,4 @@
-//! Fetches the events and checkpoints that a group of writes will need.
+//! Fetches the events and checkpoints that a group of writes will need. The last column of each statement is the lane.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
-use super::SessionName;
+use super::{SessionName, name_columns};
 use crate::error::failure;
 use crate::rows::{column, read_checkpoint, read_event, read_u64, sql_int};
-use crate::session::{Session, Sql};
+use crate::session::{Param, Session, Sql};
 
 /// If a command will record an event whose key is not known in advance, the keys of this many newest events of the
 /// session are fetched. Most sessions have fewer events; then these are all keys, and any other key is known not to
@@ -21,33 +21,47 @@ const NEWEST_KEYS: usize = 64;
 /// Reads events of sessions: the session's number, the number of its newest event, the keys of its newest events if no
 /// key is requested, and the event with the requested key.
 pub(crate) static EVENTS: Sql = Sql::new(
-    "SELECT s.pk, (SELECT e.number FROM filrouge.event e WHERE e.session_pk = s.pk ORDER BY e.number DESC LIMIT 1),
+    "SELECT s.pk, (SELECT e.number FROM filrouge.event e
+             WHERE e.lane = q.lane AND e.session_pk = s.pk ORDER BY e.number DESC LIMIT 1),
          CASE WHEN q.key IS NULL THEN ARRAY(SELECT e.key FROM filrouge.event e
-             WHERE e.session_pk = s.pk ORDER BY e.number DESC LIMIT $4) END,
-         e.number, e.data, e.at, e.key
-     FROM unnest($1, $2, $3) AS q (tenant_id, session_id, key)
-     CROSS JOIN LATERAL (SELECT s.pk, s.session_id FROM filrouge.session s
-         WHERE s.tenant_id = q.tenant_id AND s.session_id >= q.session_id ORDER BY s.session_id LIMIT 1) s
+             WHERE e.lane = q.lane AND e.session_pk = s.pk ORDER BY e.number DESC LIMIT $5) END,
+         e.number, e.data, e.at, e.key, q.lane
+     FROM unnest($1, $2, $3, $4) AS q (lane, tenant_id, session_id, key)
+     CROSS JOIN LATERAL (SELECT s.pk, s.session_id FROM filrouge.session s WHERE s.lane = q.lane
+         AND s.tenant_id = q.tenant_id AND s.session_id >= q.session_id ORDER BY s.session_id LIMIT 1) s
      LEFT JOIN LATERAL (SELECT * FROM filrouge.event e
-         WHERE e.session_pk = s.pk AND e.key = q.key LIMIT 1) e ON true
+         WHERE e.lane = q.lane AND e.session_pk = s.pk AND e.key = q.key LIMIT 1) e ON true
      WHERE s.session_id = q.session_id",
-    &[Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::UUID_ARRAY, Type::INT8],
+    &[
+        Type::INT2_ARRAY,
+        Type::TEXT_ARRAY,
+        Type::TEXT_ARRAY,
+        Type::UUID_ARRAY,
+        Type::INT8,
+    ],
 );
 /// Reads checkpoints of sessions: the session's number, the seqs of all its checkpoints, and the checkpoint at the
 /// requested seq (-1: at the newest item; null: none).
 pub(crate) static CHECKPOINTS: Sql = Sql::new(
-    "SELECT s.pk, ARRAY(SELECT c.seq FROM filrouge.checkpoint c WHERE c.session_pk = s.pk ORDER BY c.seq),
-         c.seq, c.data
-     FROM unnest($1, $2, $3) AS q (tenant_id, session_id, seq)
-     CROSS JOIN LATERAL (SELECT s.pk, s.session_id FROM filrouge.session s
-         WHERE s.tenant_id = q.tenant_id AND s.session_id >= q.session_id ORDER BY s.session_id LIMIT 1) s
+    "SELECT s.pk, ARRAY(SELECT c.seq FROM filrouge.checkpoint c
+             WHERE c.lane = q.lane AND c.session_pk = s.pk ORDER BY c.seq),
+         c.seq, c.data, q.lane
+     FROM unnest($1, $2, $3, $4) AS q (lane, tenant_id, session_id, seq)
+     CROSS JOIN LATERAL (SELECT s.pk, s.session_id FROM filrouge.session s WHERE s.lane = q.lane
+         AND s.tenant_id = q.tenant_id AND s.session_id >= q.session_id ORDER BY s.session_id LIMIT 1) s
      LEFT JOIN LATERAL (SELECT c.seq, c.data FROM filrouge.checkpoint c
-         WHERE c.session_pk = s.pk AND c.seq = CASE WHEN q.seq >= 0 THEN q.seq
+         WHERE c.lane = q.lane AND c.session_pk = s.pk AND c.seq = CASE WHEN q.seq >= 0 THEN q.seq
              WHEN q.seq = -1 THEN coalesce((SELECT LEAST(r.first_seq, 1::bigint << 62) + LEAST(r.count, 1::bigint << 61) - 1
-                 FROM filrouge.record r WHERE r.session_pk = s.pk ORDER BY r.first_seq DESC LIMIT 1), 0) END
+                 FROM filrouge.record r WHERE r.lane = q.lane AND r.session_pk = s.pk
+                 ORDER BY r.first_seq DESC LIMIT 1), 0) END
          LIMIT 1) c ON true
      WHERE s.session_id = q.session_id",
-    &[Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::INT8_ARRAY],
+    &[
+        Type::INT2_ARRAY,
+        Type::TEXT_ARRAY,
+        Type::TEXT_ARRAY,
+        Type::INT8_ARRAY,
+    ],
 );
 
 /// Which checkpoint of a session is requested. In each case the seqs of all its checkpoints are fetched too.
@@ -101,35 +115,24 @@ pub(crate) struct FetchedCheckpoints {
     pub(crate) by_seq: BTreeMap<u64, CheckpointRow>,
 }
 
-fn split_names<'n>(names: impl Iterator<Item = &'n SessionName>) -> (Vec<&'n str>, Vec<&'n str>) {
-    names.map(|(t, s)| (t.as_str(), s.as_str())).unzip()
-}
-
 impl RequestedSideRows {
     pub(super) async fn fetch_events(&self, session: &Session) -> Result<Vec<Row>, Error> {
-        if self.events.is_empty() {
-            return Ok(Vec::new());
-        }
-        let (tenants, ids) = split_names(self.events.iter().map(|(name, _)| name));
+        let (lanes, tenants, ids) = name_columns(self.events.iter().map(|(name, _)| name));
         let keys = self.events.iter().map(|(_, key)| key.map(Uuid::from_bytes));
         let keys: Vec<Option<Uuid>> = keys.collect();
         let max_keys = sql_int(NEWEST_KEYS as u64);
-        session
-            .query(&EVENTS, &[&tenants, &ids, &keys, &max_keys])
-            .await
+        let params: [Param<'_>; 5] = [&lanes, &tenants, &ids, &keys, &max_keys];
+        session.query_columns(&EVENTS, keys.len(), &params).await
     }
 
     pub(super) async fn fetch_checkpoints(&self, session: &Session) -> Result<Vec<Row>, Error> {
-        if self.checkpoints.is_empty() {
-            return Ok(Vec::new());
-        }
-        let (tenants, ids) = split_names(self.checkpoints.iter().map(|(name, _)| name));
-        let seqs = self
-            .checkpoints
-            .iter()
-            .map(|(_, requested)| requested.seq_param());
-        let seqs: Vec<Option<i64>> = seqs.collect();
-        session.query(&CHECKPOINTS, &[&tenants, &ids, &seqs]).await
+        let (lanes, tenants, ids) = name_columns(self.checkpoints.iter().map(|(name, _)| name));
+        let seqs = self.checkpoints.iter();
+        let seqs: Vec<Option<i64>> = seqs.map(|(_, requested)| requested.seq_param()).collect();
+        let params: [Param<'_>; 4] = [&lanes, &tenants, &ids, &seqs];
+        session
+            .query_columns(&CHECKPOINTS, seqs.len(), &params)
+            .await
     }
 
     /// Returns, by the numbers of the sessions, an entry for each event requested by key. All are marked as not

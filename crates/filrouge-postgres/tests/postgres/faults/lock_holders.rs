@@ -1,23 +1,25 @@
-//! Writes that wait for another holder of the writers' lock.
+//! Writes that wait for another holder of their lane.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use filrouge_store::Ledger;
+use filrouge_store::contract::lanes::session_in;
+use filrouge_store::{Lane, Ledger};
 use filrouge_testbed::{Database, FaultProxy};
 use filrouge_types::ErrorCode;
 use tokio_postgres::{Client, NoTls};
 
 use super::{put, retry_until_written, texts};
-use crate::database;
-use crate::servers::callers::{assert_intact, eventually};
+use crate::servers::callers::{Ledgers, TIMEOUT, assert_intact, eventually};
 use crate::servers::{block_on, close, open, separate_server_options, start_turn};
+use crate::{database, lane_of};
 
-/// The number of transactions that hold an advisory lock and wait for their client.
+/// The number of transactions that have locked lanes and wait for their client.
 fn silent_holders(database: &Database) -> usize {
     let sql = "SELECT a.pid FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
-        WHERE l.locktype = 'advisory' AND l.granted AND l.database = (SELECT oid FROM pg_database
-        WHERE datname = current_database()) AND a.state LIKE 'idle in transaction%'";
+        WHERE l.relation = 'filrouge.lane'::regclass AND l.mode = 'RowShareLock' AND l.granted
+        AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        AND a.state LIKE 'idle in transaction%'";
     database.sql(sql).len()
 }
 
@@ -88,11 +90,10 @@ async fn raw(url: &str) -> Client {
     client
 }
 
-/// The lock of the store's writers, computed as the writers compute it.
-fn writers_lock(ledger: &dyn Ledger) -> i64 {
-    let id = ledger.store_id().as_bytes();
-    let hash = filrouge_store::chain::fingerprint(&[b"writers", id]);
-    i64::from_be_bytes(hash[..8].try_into().unwrap())
+/// Begins a transaction that locks the lane of session `s`, as a writer does.
+fn lock_lane(ledger: &dyn Ledger) -> String {
+    let lane = lane_of(ledger, "s");
+    format!("BEGIN; SELECT lane FROM filrouge.lane WHERE lane = {lane} FOR NO KEY UPDATE")
 }
 
 #[test]
@@ -104,11 +105,7 @@ fn waiting_for_a_busy_holder_is_bounded() {
         let ledger = open(options);
         let turn = start_turn(&*ledger, "s", "r").await.turn_id;
         let holder = raw(&database.url()).await;
-        let acquire = format!(
-            "BEGIN; SELECT pg_advisory_xact_lock({})",
-            writers_lock(&*ledger)
-        );
-        holder.batch_execute(&acquire).await.unwrap();
+        holder.batch_execute(&lock_lane(&*ledger)).await.unwrap();
         let busy = tokio::spawn(async move {
             let ended = holder.batch_execute("SELECT pg_sleep(600)").await;
             assert!(ended.is_err(), "the test cancels this query");
@@ -140,21 +137,62 @@ fn a_write_waits_for_a_holder_that_ends() {
         let ledger = open(separate_server_options(&database.url()));
         let turn = start_turn(&*ledger, "s", "r").await.turn_id;
         let holder = raw(&database.url()).await;
-        let acquire = format!(
-            "BEGIN; SELECT pg_advisory_xact_lock({})",
-            writers_lock(&*ledger)
-        );
-        holder.batch_execute(&acquire).await.unwrap();
+        holder.batch_execute(&lock_lane(&*ledger)).await.unwrap();
         let own = ledger.clone();
         let waiting = tokio::spawn(async move { put(&*own, turn, "k").await });
-        let waits = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
-            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
-        eventually("the write waits for the lock", || {
+        let waits = "SELECT 1 FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        eventually("the write waits for the lane", || {
             !database.sql(waits).is_empty()
         })
         .await;
         holder.batch_execute("ROLLBACK").await.unwrap();
         assert_eq!(waiting.await.unwrap().unwrap(), (2, false));
         close(vec![ledger]).await;
+    });
+}
+
+/// While somebody holds a lane, both servers go on in all others.
+#[test]
+fn a_held_lane_delays_only_its_own_writes() {
+    let database = database();
+    block_on(async {
+        let ledgers: Ledgers = (0..2)
+            .map(|_| {
+                let mut options = separate_server_options(&database.url());
+                options.lock_timeout = TIMEOUT;
+                open(options)
+            })
+            .collect();
+        let (lanes, held) = (ledgers[0].lanes(), Lane::new(3));
+        let holder = raw(&database.url()).await;
+        let lock = "BEGIN; SELECT lane FROM filrouge.lane WHERE lane = 3 FOR NO KEY UPDATE";
+        holder.batch_execute(lock).await.unwrap();
+        let write_held = |ledger: &Arc<dyn Ledger>| {
+            let (ledger, session) = (ledger.clone(), session_in(lanes, held, "held"));
+            tokio::spawn(async move { start_turn(&*ledger, &session, "r").await })
+        };
+        let waiting: Vec<_> = ledgers.iter().map(write_held).collect();
+        for round in 0..3 {
+            for lane in lanes.iter().filter(|lane| *lane != held) {
+                let session = session_in(lanes, lane, "free");
+                for (n, ledger) in ledgers.iter().enumerate() {
+                    let request = format!("r{round}-{n}");
+                    let write = start_turn(&**ledger, &session, &request);
+                    let written = tokio::time::timeout(Duration::from_secs(5), write).await;
+                    assert!(!written.unwrap().replayed);
+                }
+            }
+        }
+        assert!(waiting.iter().all(|write| !write.is_finished()));
+        assert!(ledgers.iter().all(|l| l.health().read_only.is_none()));
+        holder.batch_execute("ROLLBACK").await.unwrap();
+        let mut replays = 0;
+        for write in waiting {
+            replays += usize::from(write.await.unwrap().replayed);
+        }
+        assert_eq!(replays, 1, "both servers wrote the same turn");
+        assert_intact(&*ledgers[0]).await;
+        close(ledgers).await;
     });
 }

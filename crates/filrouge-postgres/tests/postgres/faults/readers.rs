@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use filrouge_store::Ledger;
 use filrouge_store::command::{Scope, Write};
 use filrouge_store::contract::fixture::{append, cmd, item, operator, sid, start, text};
+use filrouge_store::{Lane, Ledger};
 use filrouge_testbed::Database;
 use filrouge_types::{Channel, ErrorCode};
 use rand::Rng;
@@ -37,7 +37,7 @@ fn a_query_that_panics_leaks_no_connection() {
         start_turn(&*ledger, "s", "r").await;
         for _ in 0..10 {
             let result = ledger.query(|snapshot| -> Result<(), _> {
-                snapshot.view.newest_log()?;
+                snapshot.view.newest_log(Lane::FIRST)?;
                 panic!("on purpose");
             });
             assert_eq!(result.await.unwrap_err().code, ErrorCode::Internal);

@@ -100,7 +100,9 @@ fn a_databases_locale_has_no_effect() {
     };
     differential::same_as_memory(4, french_ledger);
     block_on(async {
-        let (f, memory) = (french_ledger(keyring()), differential::memory(keyring()));
+        let f = french_ledger(keyring());
+        // Sessions of the same time are ordered by their numbers, which depend on the lanes.
+        let memory = differential::memory_like(keyring(), &*f.ledger);
         let who = operator("t");
         for id in ids() {
             let session = NewSession {

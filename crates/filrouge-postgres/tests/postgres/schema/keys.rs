@@ -94,8 +94,10 @@ fn old_keys_verify_and_the_active_key_writes() {
     let url = database.url();
     let who = anyone();
     let key_ids = || {
-        let heads = database
-            .sql("SELECT substr(head, 3, 4) FROM filrouge.record ORDER BY session_pk, first_seq");
+        let heads = database.sql(
+            "SELECT s.session_id || ' ' || encode(substr(r.head, 3, 4), 'hex')
+             FROM filrouge.record r JOIN filrouge.session s ON s.pk = r.session_pk ORDER BY s.session_id, r.first_seq",
+        );
         heads
             .into_iter()
             .map(|mut row| row.remove(0).unwrap())
@@ -126,7 +128,12 @@ fn old_keys_verify_and_the_active_key_writes() {
         f.ledger.close().await;
         assert_eq!(
             key_ids(),
-            ["\\x00000001", "\\x00000001", "\\x00000002", "\\x00000002"]
+            [
+                "both 00000001",
+                "both 00000002",
+                "new 00000002",
+                "old 00000001"
+            ]
         );
 
         // A server with the keyring from before the rotation reads what it has the key for.

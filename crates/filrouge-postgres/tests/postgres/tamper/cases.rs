@@ -20,7 +20,7 @@ fn changed_sessions_and_heads_are_refused() {
         ),
         (
             "session of another number",
-            "UPDATE filrouge.session SET pk = 99 WHERE pk = $pk",
+            "UPDATE filrouge.session SET pk = pk + 800 WHERE pk = $pk",
         ),
         (
             "title that is not text",
@@ -82,7 +82,7 @@ fn changed_turns_are_refused() {
         ),
         (
             "forged replacement",
-            "INSERT INTO filrouge.turn SELECT session_pk, place + 1, gen_random_uuid(), open, open_since, data
+            "INSERT INTO filrouge.turn SELECT lane, session_pk, place + 1, gen_random_uuid(), open, open_since, data
              FROM filrouge.turn WHERE session_pk = $pk AND place = 256"
                 .into(),
             "t1",
@@ -90,7 +90,7 @@ fn changed_turns_are_refused() {
         (
             "turn id changed with the turn",
             "DELETE FROM filrouge.turn WHERE session_pk = $pk AND place = 256;
-             INSERT INTO filrouge.turn SELECT $pk, place, turn_id, open, open_since, data
+             INSERT INTO filrouge.turn SELECT $lane, $pk, place, turn_id, open, open_since, data
              FROM filrouge.turn WHERE session_pk = $other AND place = 256"
                 .into(),
             "t",
@@ -126,7 +126,7 @@ fn changed_records_are_refused() {
         (
             "forged record appended",
             format!(
-                "INSERT INTO filrouge.record SELECT session_pk, {newest} + 2, count, head, body
+                "INSERT INTO filrouge.record SELECT lane, session_pk, {newest} + 2, count, head, body
                  FROM filrouge.record {first}"
             ),
             "ian",
@@ -148,9 +148,9 @@ fn changed_records_are_refused() {
         run_case(&case(name, sql, letters));
     }
     let swapped =
-        "UPDATE filrouge.record SET session_pk = 999 WHERE session_pk = $pk AND first_seq = 1;
-        UPDATE filrouge.record SET session_pk = $pk WHERE session_pk = $other AND first_seq = 1;
-        UPDATE filrouge.record SET session_pk = $other WHERE session_pk = 999";
+        "UPDATE filrouge.record SET lane = 7, session_pk = 999 WHERE session_pk = $pk AND first_seq = 1;
+        UPDATE filrouge.record SET lane = $lane, session_pk = $pk WHERE session_pk = $other AND first_seq = 1;
+        UPDATE filrouge.record SET lane = $other % 8, session_pk = $other WHERE session_pk = 999";
     run_case(&Case {
         confined: false,
         ..case("records of two sessions swapped", swapped, "it1")
@@ -162,12 +162,12 @@ fn changed_rows_that_refer_to_items_are_refused() {
     for (name, sql) in [
         ("item keys deleted", "DELETE FROM filrouge.item_key WHERE session_pk = $pk"),
         ("item keys moved", "UPDATE filrouge.item_key SET seq = seq + 1 WHERE session_pk = $pk"),
-        ("item key added", "INSERT INTO filrouge.item_key SELECT $pk, gen_random_uuid(), 1"),
+        ("item key added", "INSERT INTO filrouge.item_key SELECT $lane, $pk, gen_random_uuid(), 1"),
         ("an event deleted", "DELETE FROM filrouge.event WHERE session_pk = $pk AND number = 2"),
         ("the newest event deleted", "DELETE FROM filrouge.event WHERE session_pk = $pk AND number = 3"),
         (
             "an event twice",
-            "INSERT INTO filrouge.event SELECT session_pk, 4, gen_random_uuid(), data, at FROM filrouge.event
+            "INSERT INTO filrouge.event SELECT lane, session_pk, 4, gen_random_uuid(), data, at FROM filrouge.event
              WHERE session_pk = $pk AND number = 3",
         ),
         (
@@ -200,12 +200,12 @@ fn changed_rows_that_refer_to_items_are_refused() {
         ),
         (
             "a checkpoint twice",
-            "INSERT INTO filrouge.checkpoint SELECT session_pk, 3, data FROM filrouge.checkpoint
+            "INSERT INTO filrouge.checkpoint SELECT lane, session_pk, 3, data FROM filrouge.checkpoint
              WHERE session_pk = $pk AND seq = 4",
         ),
         (
             "a draft of another session",
-            "INSERT INTO filrouge.draft SELECT $pk, place, data FROM filrouge.draft LIMIT 1",
+            "INSERT INTO filrouge.draft SELECT $lane, $pk, place, data FROM filrouge.draft LIMIT 1",
         ),
     ] {
         run_case(&case(name, sql, ""));
@@ -217,45 +217,45 @@ fn rows_without_a_session_are_refused() {
     for (name, sql) in [
         (
             "a session never created",
-            "INSERT INTO filrouge.session (pk, tenant_id, session_id, status, metadata, created_at)
-             VALUES (77, 't', 'forged', 0, '{}', 0)",
+            "INSERT INTO filrouge.session (lane, pk, tenant_id, session_id, status, metadata, created_at)
+             VALUES (5, 77, 't', 'forged', 0, '{}', 0)",
         ),
         (
             "a head never created",
-            "INSERT INTO filrouge.head SELECT 77, data FROM filrouge.head LIMIT 1",
+            "INSERT INTO filrouge.head SELECT 5, 77, data FROM filrouge.head LIMIT 1",
         ),
         (
             "an orphaned record",
-            "INSERT INTO filrouge.record SELECT 78, first_seq, count, head, body FROM filrouge.record LIMIT 1",
+            "INSERT INTO filrouge.record SELECT 6, 78, first_seq, count, head, body FROM filrouge.record LIMIT 1",
         ),
         (
             "an orphaned turn",
-            "INSERT INTO filrouge.turn SELECT 79, 256, gen_random_uuid(), false, NULL, data FROM filrouge.turn LIMIT 1",
+            "INSERT INTO filrouge.turn SELECT 7, 79, 256, gen_random_uuid(), false, NULL, data FROM filrouge.turn LIMIT 1",
         ),
         (
             "an orphaned item key",
-            "INSERT INTO filrouge.item_key SELECT 80, gen_random_uuid(), 1",
+            "INSERT INTO filrouge.item_key SELECT 0, 80, gen_random_uuid(), 1",
         ),
         (
             "an orphaned event",
-            "INSERT INTO filrouge.event SELECT 81, number, key, data, at FROM filrouge.event LIMIT 1",
+            "INSERT INTO filrouge.event SELECT 1, 81, number, key, data, at FROM filrouge.event LIMIT 1",
         ),
         (
             "an orphaned checkpoint",
-            "INSERT INTO filrouge.checkpoint SELECT 83, seq, data FROM filrouge.checkpoint LIMIT 1",
+            "INSERT INTO filrouge.checkpoint SELECT 3, 83, seq, data FROM filrouge.checkpoint LIMIT 1",
         ),
         (
             "an orphaned draft",
-            "INSERT INTO filrouge.draft SELECT 82, place, data FROM filrouge.draft LIMIT 1",
+            "INSERT INTO filrouge.draft SELECT 2, 82, place, data FROM filrouge.draft LIMIT 1",
         ),
         (
             "rows of a negative number",
-            "INSERT INTO filrouge.event SELECT -1, number, key, data, at FROM filrouge.event LIMIT 1",
+            "INSERT INTO filrouge.event SELECT 0, -8, number, key, data, at FROM filrouge.event LIMIT 1",
         ),
         (
             "a session of a negative number",
-            "INSERT INTO filrouge.session (pk, tenant_id, session_id, status, metadata, created_at)
-             VALUES (-7, 't', 'forged', 0, '{}', 0)",
+            "INSERT INTO filrouge.session (lane, pk, tenant_id, session_id, status, metadata, created_at)
+             VALUES (0, -8, 't', 'forged', 0, '{}', 0)",
         ),
     ] {
         run_case(&case(name, sql, ""));
@@ -264,27 +264,34 @@ fn rows_without_a_session_are_refused() {
 
 #[test]
 fn a_changed_commit_log_is_refused() {
-    let newest = "(SELECT max(commit_no) FROM filrouge.commit_log)";
+    let newest = "(SELECT max(commit_no) FROM filrouge.commit_log WHERE lane = $lane)";
     for (name, sql) in [
         (
             "newest commit edited",
             format!("UPDATE filrouge.commit_log SET data = substr(data, 1, length(data) - 1) || '\\x55'
-                WHERE commit_no = {newest}"),
+                WHERE lane = $lane AND commit_no = {newest}"),
         ),
         (
             "newest commit emptied",
-            format!("UPDATE filrouge.commit_log SET data = '' WHERE commit_no = {newest}"),
+            format!("UPDATE filrouge.commit_log SET data = '' WHERE lane = $lane AND commit_no = {newest}"),
         ),
-        ("newest commits deleted", "DELETE FROM filrouge.commit_log WHERE commit_no > 3".to_owned()),
+        (
+            "newest commits deleted",
+            "DELETE FROM filrouge.commit_log WHERE lane = $lane AND commit_no > 3".to_owned(),
+        ),
+        (
+            "log of the lane deleted",
+            "DELETE FROM filrouge.commit_log WHERE lane = $lane".to_owned(),
+        ),
         ("log deleted", "DELETE FROM filrouge.commit_log".to_owned()),
         (
             "a commit forged",
-            format!("INSERT INTO filrouge.commit_log SELECT commit_no + 1, data FROM filrouge.commit_log
-                WHERE commit_no = {newest}"),
+            format!("INSERT INTO filrouge.commit_log SELECT lane, commit_no + 1, data FROM filrouge.commit_log
+                WHERE lane = $lane AND commit_no = {newest}"),
         ),
         (
             "a commit of a negative number",
-            "INSERT INTO filrouge.commit_log SELECT -1, data FROM filrouge.commit_log WHERE commit_no = 1;
+            "INSERT INTO filrouge.commit_log SELECT lane, -1, data FROM filrouge.commit_log WHERE commit_no = 1;
              DELETE FROM filrouge.commit_log WHERE commit_no > 0".to_owned(),
         ),
     ] {
@@ -293,11 +300,11 @@ fn a_changed_commit_log_is_refused() {
     for (name, sql) in [
         (
             "older commit edited",
-            "UPDATE filrouge.commit_log SET data = data || '\\x00' WHERE commit_no = 2",
+            "UPDATE filrouge.commit_log SET data = data || '\\x00' WHERE lane = $lane AND commit_no = 2",
         ),
         (
             "older commit deleted",
-            "DELETE FROM filrouge.commit_log WHERE commit_no = 2",
+            "DELETE FROM filrouge.commit_log WHERE lane = $lane AND commit_no = 2",
         ),
     ] {
         run_case(&case(name, sql, ""));

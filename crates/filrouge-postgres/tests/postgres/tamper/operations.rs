@@ -15,7 +15,8 @@ const OPERATIONS: [char; 6] = ['s', 'i', 't', '1', 'a', 'n'];
 /// The session that is tampered with.
 pub(super) const VICTIM: &str = "victim";
 
-/// One kind of tampering; in its SQL, `$pk` is the victim's number, and `$other` that of another session.
+/// One kind of tampering; in its SQL, `$pk` is the victim's number, `$lane` the victim's lane, and `$other` the number of
+/// another session.
 #[derive(Clone)]
 pub(super) struct Case {
     pub(super) name: &'static str,
@@ -103,6 +104,16 @@ pub(super) fn run_case(case: &Case) {
     }
 }
 
+/// Replaces `$pk`, `$lane` and `$other` ([`Case`]).
+fn with_numbers(sql: &str) -> String {
+    let of = |column: &str, s: &str| {
+        format!("(SELECT {column} FROM old.session WHERE tenant_id = 't' AND session_id = '{s}')")
+    };
+    sql.replace("$pk", &of("pk", VICTIM))
+        .replace("$lane", &of("lane", VICTIM))
+        .replace("$other", &of("pk", "other"))
+}
+
 async fn run_once(case: &Case, running: bool) {
     let name = format!(
         "{} ({})",
@@ -118,13 +129,7 @@ async fn run_once(case: &Case, running: bool) {
         open.ledger.close().await;
         None
     };
-    let pk = |s: &str| {
-        format!("(SELECT pk FROM old.session WHERE tenant_id = 't' AND session_id = '{s}')")
-    };
-    let sql = case
-        .sql
-        .replace("$pk", &pk(VICTIM))
-        .replace("$other", &pk("other"));
+    let sql = with_numbers(&case.sql);
     let client = raw(&database.url()).await;
     let done = client.batch_execute(&sql).await;
     done.unwrap_or_else(|e| panic!("{name}: {e:?}"));

@@ -15,6 +15,10 @@ const BROKEN: ErrorCode = ErrorCode::IntegrityError;
 const HEAD: &str =
     "UPDATE filrouge.head SET data = (SELECT data FROM old.head WHERE pk = $pk) WHERE pk = $pk";
 
+/// Selects a commit `c` in the older log.
+const OLD_COMMIT: &str =
+    "SELECT FROM old.commit_log o WHERE o.lane = c.lane AND o.commit_no = c.commit_no";
+
 #[test]
 fn restored_older_rows_are_refused() {
     let turns = "DELETE FROM filrouge.turn WHERE session_pk = $pk;
@@ -40,9 +44,8 @@ fn restored_older_rows_are_refused() {
     run_case(&case("tail cut", cut.clone(), "sit1an"));
     // The other session also has commits that the log lacks. Either it or the log may be wrong, so it may be refused,
     // too.
-    let with_log = format!(
-        "{cut}; DELETE FROM filrouge.commit_log WHERE commit_no > (SELECT max(commit_no) FROM old.commit_log)"
-    );
+    let with_log =
+        format!("{cut}; DELETE FROM filrouge.commit_log c WHERE NOT EXISTS ({OLD_COMMIT})");
     run_case(&Case {
         confined: false,
         ..case("tail cut, with its commits", with_log, "sit1an")
@@ -66,11 +69,8 @@ fn a_removed_session_is_found() {
         "{delete_rows} DELETE FROM filrouge.head WHERE pk = $pk; DELETE FROM filrouge.session WHERE pk = $pk;"
     );
     run_case(&case("session gone", delete_rows.clone(), "sit1an"));
-    for commits in [
-        "commit_no <= (SELECT max(commit_no) FROM old.commit_log)",
-        "true",
-    ] {
-        let sql = format!("{delete_rows} DELETE FROM filrouge.commit_log WHERE {commits}");
+    for commits in ["true", &format!("EXISTS ({OLD_COMMIT})")] {
+        let sql = format!("{delete_rows} DELETE FROM filrouge.commit_log c WHERE {commits}");
         run_case(&Case {
             confined: false,
             ..case("session gone, with its commits", sql, "sit1an")
@@ -194,6 +194,7 @@ fn changed_notes_are_refused() {
         "UPDATE filrouge.note SET data = '' WHERE name = 'a'",
         "DELETE FROM filrouge.note WHERE name = 'a'",
         "UPDATE filrouge.note SET name = 'c' WHERE name = 'a'",
+        "ALTER TABLE filrouge.note DROP CONSTRAINT note_lane_check; UPDATE filrouge.note SET lane = 1 WHERE name = 'a'",
         "UPDATE filrouge.note SET data = (SELECT data FROM old.note WHERE name = 'a') WHERE name = 'a'",
         "UPDATE filrouge.note SET data = (SELECT data FROM filrouge.note WHERE name = 'b') WHERE name = 'a'",
     ] {

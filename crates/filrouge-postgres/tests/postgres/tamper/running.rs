@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use filrouge_store::contract::Fixture;
 use filrouge_store::contract::fixture::{anyone, append, item, rid, sid};
+use filrouge_store::contract::lanes::session_in;
 use filrouge_types::{Channel, ErrorCode};
 
 use super::operations::{VICTIM, refused_operations};
 use super::{block_on, raw, world};
-use crate::{fixture_at, keyring};
+use crate::{fixture_at, keyring, lane_of};
 
 /// Waits until the ledger's health reports a change: sessions are compared soon after a commit.
 pub(super) async fn wait_for_report(f: &Fixture) {
@@ -32,26 +33,45 @@ pub(super) async fn wait_for_report(f: &Fixture) {
 /// Genuine rows of an older state have valid MACs: only the log shows that they are not the newest.
 #[test]
 fn older_state_is_found_without_a_query() {
+    let pk = "(SELECT pk FROM old.session WHERE session_id = 'victim')";
     for (sql, refuses_all) in [
-        ("UPDATE filrouge.head h SET data = (SELECT data FROM old.head o WHERE o.pk = h.pk)
-          WHERE pk = (SELECT pk FROM filrouge.session WHERE session_id = 'victim')", false),
-        ("DELETE FROM filrouge.head WHERE pk = (SELECT pk FROM filrouge.session WHERE session_id = 'victim');
-          DELETE FROM filrouge.session WHERE session_id = 'victim'", false),
-        ("UPDATE filrouge.commit_log SET data = data || '\\x00'
-          WHERE commit_no = (SELECT max(commit_no) FROM filrouge.commit_log)", true),
+        (
+            "UPDATE filrouge.head h SET data = (SELECT data FROM old.head o WHERE o.pk = h.pk)
+          WHERE pk = $pk",
+            false,
+        ),
+        (
+            "DELETE FROM filrouge.head WHERE pk = $pk; DELETE FROM filrouge.session WHERE pk = $pk",
+            false,
+        ),
+        (
+            "UPDATE filrouge.commit_log c SET data = data || '\\x00' WHERE lane = $pk % 8
+          AND commit_no = (SELECT max(commit_no) FROM filrouge.commit_log o WHERE o.lane = c.lane)",
+            true,
+        ),
     ] {
         block_on(async {
             let database = world();
             let f = fixture_at(&database.url(), keyring());
-            raw(&database.url()).await.batch_execute(sql).await.unwrap();
+            let change = sql.replace("$pk", pk);
+            raw(&database.url())
+                .await
+                .batch_execute(&change)
+                .await
+                .unwrap();
             if refuses_all {
-                // The next write finds that the newest commit has changed.
-                let write = f.create(&anyone(), "next").await;
+                // The next write to the lane finds that the newest commit has changed.
+                let next = session_in(f.ledger.lanes(), lane_of(&*f.ledger, VICTIM), "next");
+                let write = f.create(&anyone(), &next).await;
                 assert_eq!(write.unwrap_err().code, ErrorCode::IntegrityError);
             }
             wait_for_report(&f).await;
             assert_eq!(refused_operations(&f, VICTIM, sql).await, "sit1an", "{sql}");
-            assert_eq!(refused_operations(&f, "other", sql).await.is_empty(), !refuses_all, "{sql}");
+            assert_eq!(
+                refused_operations(&f, "other", sql).await.is_empty(),
+                !refuses_all,
+                "{sql}"
+            );
             f.ledger.close().await;
         });
     }
@@ -92,7 +112,7 @@ fn a_session_restored_to_an_older_state_is_refused_at_once() {
             .unwrap();
         for f in [&f, &second] {
             for n in 0..3 {
-                let new = format!("new-{}-{n}", f.ledger.position().commit_no);
+                let new = format!("new-{}-{n}", f.ledger.position().commit_count());
                 f.create(&anyone(), &new).await.unwrap();
                 assert_eq!(refused_operations(f, VICTIM, "restored").await, "sit1an");
                 assert_eq!(refused_operations(f, "other", "restored").await, "");

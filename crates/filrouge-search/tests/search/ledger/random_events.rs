@@ -7,6 +7,7 @@ use filrouge_engine::{
     AppendItems, Engine, FinalizeTurn, ImportedTurn, PatchSession, RedactTurn, StartTurn,
 };
 use filrouge_search::ledger::LedgerFeed;
+use filrouge_store::Lanes;
 use filrouge_store::command::RedactionTarget;
 use filrouge_store::record::Seqs;
 use filrouge_store::text_index::TextIndex;
@@ -243,9 +244,9 @@ fn imported(name: u8, message: u8, count: usize) -> ImportedTurn {
     }
 }
 
-/// Asserts that the index is right after the events.
-fn check_index_after(index: Arc<dyn TextIndex>, events: &[Event]) {
-    let world = LedgerWorld::from_parts(ledger(), index);
+/// Asserts that the index of a store with these lanes is right after the events.
+fn check_index_after(index: Arc<dyn TextIndex>, lanes: Lanes, events: &[Event]) {
+    let world = LedgerWorld::from_parts(ledger_with_lanes(lanes), index);
     let engine_without_index = world.engine_without_index();
     let mut runner = Runner {
         world,
@@ -286,10 +287,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn an_index_fed_in_steps_equals_one_built_at_once(events in proptest::collection::vec(event(), 8..40)) {
+    fn an_index_fed_in_steps_equals_one_built_at_once(lanes in 1..5_u16, events in proptest::collection::vec(event(), 8..40)) {
         // The first event creates a session, so that later ones can apply.
         let first = Event { session: 0, without_index: false, action: Action::Start { closed: false, anonymous: false } };
         let events: Vec<Event> = std::iter::once(first).chain(events).collect();
-        check_index_after(Arc::new(MemoryIndex::default()), &events);
+        check_index_after(Arc::new(MemoryIndex::default()), Lanes::new(lanes).unwrap(), &events);
     }
 }

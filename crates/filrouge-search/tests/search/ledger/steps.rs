@@ -142,8 +142,9 @@ fn a_step_ends_at_its_limit_and_the_next_one_continues() {
 }
 
 #[test]
-fn progress_counts_the_unread_commits() {
-    let world = LedgerWorld::new();
+fn progress_counts_the_unread_commits_of_all_lanes() {
+    let ledger = ledger_with_lanes(four_lanes());
+    let world = LedgerWorld::from_parts(ledger, Arc::new(MemoryIndex::default()));
     for n in 0..4 {
         world.create_session(&operator(), &format!("s{n}"), Some("a title"));
     }
@@ -154,6 +155,31 @@ fn progress_counts_the_unread_commits() {
     let progress = world.catch_up();
     assert_eq!((progress.lag_commits, progress.done), (0, true));
     assert!(progress.as_of.is_some());
+    for name in [names_in(1, 1), names_in(2, 2)].concat() {
+        world.start_turn(&operator(), (&name, "r"), "a question", None);
+    }
+    let progress = world.runtime.block_on(world.feed.read_progress()).unwrap();
+    assert_eq!((progress.lag_commits, progress.done), (3, false));
+}
+
+#[test]
+fn a_change_in_a_lane_with_few_commits_is_indexed() {
+    let ledger = ledger_with_lanes(four_lanes());
+    let world = LedgerWorld::from_parts(ledger, Arc::new(MemoryIndex::default()));
+    for name in names_in(1, 20) {
+        world.create_session(&operator(), &name, None);
+    }
+    let name = names_in(2, 1).remove(0);
+    world.start_turn(&operator(), (&name, "one"), "a quince", None);
+    world.catch_up();
+    world.start_turn(&operator(), (&name, "two"), "a medlar", None);
+    world.catch_up();
+    assert!(world.index_contains("quince") && world.index_contains("medlar"));
+    // A process that starts later repeats no work.
+    let other = LedgerFeed::new(world.engine.clone(), world.index.clone(), clock());
+    let caught_up = other.catch_up(Duration::from_secs(60), &|| false);
+    assert!(world.runtime.block_on(caught_up).unwrap().done);
+    assert_eq!(other.counts().sessions, 0);
 }
 
 #[test]

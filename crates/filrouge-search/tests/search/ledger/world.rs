@@ -14,7 +14,7 @@ use filrouge_store::contract::text_index::{IndexTestExt as _, query};
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::text_index::memory::MemoryIndex;
 use filrouge_store::text_index::{CandidateQuery, IndexScope, IndexedSession, TextIndex};
-use filrouge_store::{Keyring, Ledger, OsEntropy};
+use filrouge_store::{Keyring, Lane, Lanes, Ledger, OsEntropy};
 use filrouge_types::{FixedClock, IdentityId, ItemBody, JsonText, SessionId, TenantId, Turn};
 
 use serde_json::json;
@@ -33,8 +33,25 @@ pub(super) fn clock() -> Arc<FixedClock> {
 }
 
 pub(super) fn ledger() -> Arc<dyn Ledger> {
+    ledger_with_lanes(Lanes::ONE)
+}
+
+pub(super) fn ledger_with_lanes(lanes: Lanes) -> Arc<dyn Ledger> {
     let keyring = Arc::new(Keyring::single([7; 32]));
-    Arc::new(MemoryLedger::new(keyring, Arc::new(OsEntropy), clock()))
+    let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), clock());
+    Arc::new(ledger.with_lanes(lanes))
+}
+
+pub(super) fn four_lanes() -> Lanes {
+    Lanes::new(4).unwrap()
+}
+
+/// Names of sessions of the default tenant that belong to a lane of four.
+pub(super) fn names_in(lane: u16, count: usize) -> Vec<String> {
+    let (lane, tenant) = (Lane::new(lane), TenantId::default_tenant());
+    let is_in_lane = |name: &String| four_lanes().of_session(&tenant, &id(name)) == lane;
+    let names = (0..).map(|n| format!("s{n}")).filter(is_in_lane);
+    names.take(count).collect()
 }
 
 /// An engine that does not know the index.

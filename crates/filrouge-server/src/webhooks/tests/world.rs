@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use filrouge_engine::Caller;
-use filrouge_engine::{CreateSession, Engine, Settings};
+use filrouge_engine::{CreateSession, Engine, PatchSession, Settings};
 use filrouge_store::memory::MemoryLedger;
-use filrouge_store::{Entropy, Keyring, Ledger, OsEntropy};
+use filrouge_store::{Entropy, Keyring, Lane, Lanes, Ledger, OsEntropy};
 use filrouge_types::{Clock, FixedClock, TenantId};
 use serde_json::Value;
 
@@ -67,17 +67,24 @@ impl Receiver {
             .collect()
     }
 
+    /// The bodies of the messages.
+    pub(super) fn bodies(&self) -> Vec<Value> {
+        let received = self.received.lock().unwrap();
+        let bodies = received
+            .iter()
+            .map(|message| serde_json::from_slice(&message.body).unwrap());
+        bodies.collect()
+    }
+
     /// The sessions in each message.
     pub(super) fn sessions(&self) -> Vec<Vec<String>> {
-        let received = self.received.lock().unwrap();
-        let sessions_of = |message: &Message| {
-            let body: Value = serde_json::from_slice(&message.body).unwrap();
-            let data = body["data"].as_array().unwrap().clone();
+        let sessions_of = |body: &Value| {
+            let data = body["data"].as_array().unwrap();
             data.iter()
                 .map(|change| change["session_id"].as_str().unwrap().to_owned())
                 .collect()
         };
-        received.iter().map(sessions_of).collect()
+        self.bodies().iter().map(sessions_of).collect()
     }
 }
 
@@ -99,13 +106,14 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new() -> Self {
+        Self::with_lanes(Lanes::ONE)
+    }
+
+    pub(super) fn with_lanes(lanes: Lanes) -> Self {
         let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
         let keyring = Arc::new(Keyring::single([1; 32]));
-        let ledger: Arc<dyn Ledger> = Arc::new(MemoryLedger::new(
-            keyring,
-            Arc::new(OsEntropy),
-            clock.clone(),
-        ));
+        let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), clock.clone());
+        let ledger: Arc<dyn Ledger> = Arc::new(ledger.with_lanes(lanes));
         let engine = Engine::new(
             ledger.clone(),
             Arc::new(OsEntropy),
@@ -158,6 +166,26 @@ impl World {
             serde_json::from_value(serde_json::json!({ "session_id": id })).unwrap();
         let caller = Caller::operator(TenantId::default_tenant());
         self.engine.sessions.create(&caller, request).await.unwrap();
+    }
+
+    /// Changes a session's title, which is another change of the feed.
+    pub(super) async fn patch_session(&self, id: &str) {
+        let request = PatchSession {
+            title: Some(Some("a title".into())),
+            ..PatchSession::default()
+        };
+        let caller = Caller::operator(TenantId::default_tenant());
+        let session = id.parse().unwrap();
+        let patched = self.engine.sessions.patch(&caller, session, request, None);
+        patched.await.unwrap();
+    }
+
+    /// Names of sessions that belong to a lane.
+    pub(super) fn names_in(&self, lane: Lane, count: usize) -> Vec<String> {
+        let (lanes, tenant) = (self.ledger.lanes(), TenantId::default_tenant());
+        let is_in_lane = |name: &String| lanes.of_session(&tenant, &name.parse().unwrap()) == lane;
+        let names = (0..).map(|n| format!("s{n}")).filter(is_in_lane);
+        names.take(count).collect()
     }
 
     pub(super) fn advance_seconds(&self, seconds: i64) {

@@ -12,7 +12,7 @@ use filrouge_types::{
 use serde_json::json;
 
 use crate::library::list::Row;
-use crate::library::{Entry, Library, LibraryError, notices};
+use crate::library::{Entry, Library, LibraryError, clean, notices};
 use crate::turns_of::{ItemDraft, Records, build_turns};
 use crate::{Conversation, ForeignTurn, Message, Part, PartKind};
 
@@ -32,16 +32,11 @@ pub(super) fn read(library: &Library, entry: &Entry, mask: bool) -> Result<Recor
 fn record_foreign(entry: &Entry, conversation: &Conversation) -> Result<Recorded, LibraryError> {
     let row = Row::from_header(&entry.header);
     let id = SessionId::new(&row.id).map_err(|why| LibraryError::Invalid(why.to_string()))?;
-    let (mut foreign_turns, skipped) = build_turns(
-        entry.header.source,
-        conversation,
-        &CompleteRecords(conversation),
-    );
-    let left_out = notices::of_skipped(&skipped);
-    let mut notes: Vec<ItemBody> = left_out
-        .iter()
-        .map(|text| ItemDraft::system_note(text, row.created).item)
-        .collect();
+    let records = CompleteRecords(conversation);
+    let (mut foreign_turns, skipped) = build_turns(entry.header.source, conversation, &records);
+    let left_out = notices::of_skipped(&skipped).into_iter();
+    let notes = left_out.map(|text| ItemDraft::system_note(&text, row.created).item);
+    let mut notes: Vec<ItemBody> = notes.collect();
     if let Some(first) = foreign_turns.first_mut() {
         first.question.splice(0..0, notes.drain(..));
     }
@@ -248,11 +243,7 @@ fn mask_item(item: &mut Item) {
 }
 
 fn mask_label(label: &mut Option<Box<str>>) {
-    let masked = label.as_deref();
-    let masked = masked.and_then(|text| mask_text(text, &mut Masked::default()));
-    if let Some(masked) = masked {
-        *label = Some(masked.into());
-    }
+    *label = clean::optional_text(label.as_deref(), true).map(Into::into);
 }
 
 #[cfg(test)]

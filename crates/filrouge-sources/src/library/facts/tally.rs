@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::Spans;
-use crate::library::sums::{Sums, ToolUse};
-use crate::{Changes, Message, Part, PartKind, Role, Tokens, Tool, ToolStatus};
+use crate::library::sums::{ModelUse, Sums, ToolUse};
+use crate::{Changes, Message, Part, PartKind, Role, Tool, ToolStatus};
 
 /// The length of a day, in milliseconds.
 pub(in crate::library) const DAY_MILLIS: i64 = 86_400_000;
@@ -20,25 +20,8 @@ pub(in crate::library) struct Tally {
     pub(in crate::library) days: Box<[(i64, DaySums)]>,
 }
 
-/// The sums over the messages of one day.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(in crate::library) struct DaySums {
-    /// The number of messages.
-    pub(in crate::library) messages: u64,
-    /// Their tokens.
-    pub(in crate::library) tokens: Tokens,
-    /// Their cost.
-    pub(in crate::library) cost: f64,
-}
-
-impl DaySums {
-    /// Adds `more`.
-    pub(in crate::library) fn add(&mut self, more: &Self) {
-        self.messages += more.messages;
-        self.tokens.add(&more.tokens);
-        self.cost += more.cost;
-    }
-}
+/// The sums over the messages of one day, which consist of the same numbers as the use of a model.
+pub(in crate::library) type DaySums = ModelUse;
 
 impl Tally {
     /// Sums over `messages`.
@@ -50,12 +33,13 @@ impl Tally {
             let day = days
                 .entry(message.created.div_euclid(DAY_MILLIS))
                 .or_default();
-            day.add(&DaySums {
+            let usage = ModelUse {
                 messages: 1,
                 tokens: message.tokens.unwrap_or_default(),
                 cost: message.cost.unwrap_or_default(),
-            });
-            tally.add(message);
+            };
+            day.add(&usage);
+            tally.add(message, &usage);
             message.parts.iter().for_each(|part| changes.add(part));
         }
         tally.spans.merge();
@@ -64,25 +48,20 @@ impl Tally {
         tally
     }
 
-    fn add(&mut self, message: &Message) {
+    /// Adds a message; `usage` are its tokens and its cost.
+    fn add(&mut self, message: &Message, usage: &ModelUse) {
         let sums = &mut self.sums;
-        let tokens = message.tokens.unwrap_or_default();
-        let cost = message.cost.unwrap_or_default();
         sums.message_count += 1;
         sums.user_messages += u64::from(message.role == Role::User);
-        sums.tokens.add(&tokens);
-        sums.cost += cost;
+        sums.tokens.add(&usage.tokens);
+        sums.cost += usage.cost;
         sums.errors += u64::from(message.error.is_some());
         if message.role == Role::Assistant {
             if let Some(agent) = &message.agent {
                 update_entry(&mut sums.agents, agent, |n| *n += 1);
             }
             if let Some(model) = &message.model {
-                update_entry(&mut sums.models, model, |usage| {
-                    usage.messages += 1;
-                    usage.tokens.add(&tokens);
-                    usage.cost += cost;
-                });
+                update_entry(&mut sums.models, model, |sum| sum.add(usage));
             }
         }
         sums.part_count += message.parts.len() as u64;

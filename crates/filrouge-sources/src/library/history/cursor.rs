@@ -30,14 +30,15 @@ impl Position {
     }
 }
 
-/// The direction in which a page extends from its position.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::library) enum Direction {
-    /// Towards newer messages.
-    Forward,
-    /// Towards older messages.
-    Backward,
-}
+filrouge_types::words!(
+    /// The direction in which a page extends from its position, with its word in cursors.
+    pub(in crate::library) enum Direction: "direction" {
+        /// Towards newer messages.
+        Forward => "on",
+        /// Towards older messages.
+        Backward => "back",
+    }
+);
 
 /// The content that the pages of a query cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,12 +78,7 @@ impl Cursor {
         mask: bool,
         paged: PagedContent,
     ) -> String {
-        let prefix = paged.prefix();
-        let direction = if self.direction == Direction::Forward {
-            "on"
-        } else {
-            "back"
-        };
+        let (prefix, direction) = (paged.prefix(), self.direction);
         let text = if mask { "m" } else { "r" };
         let id = conversation
             .messages
@@ -147,11 +143,7 @@ impl Cursor {
 /// message id.
 fn parse_fields(text: &str) -> Option<(Direction, bool, usize, usize, &str)> {
     let mut fields = text.splitn(5, '.');
-    let direction = match fields.next()? {
-        "on" => Direction::Forward,
-        "back" => Direction::Backward,
-        _ => return None,
-    };
+    let direction = fields.next()?.parse().ok()?;
     let masked = match fields.next()? {
         "m" => true,
         "r" => false,

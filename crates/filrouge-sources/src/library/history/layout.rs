@@ -83,7 +83,7 @@ impl<'a> MessageLayout<'a> {
     }
 
     /// The number of characters before a position.
-    pub(super) fn chars_before(&self, slot: usize, offset: usize) -> usize {
+    pub(super) fn chars_before(&self, (slot, offset): (usize, usize)) -> usize {
         let full = self.slots.iter().take(slot).map(|s| s.chars).sum::<usize>();
         full + offset.min(self.slots.get(slot).map_or(0, |s| s.chars))
     }

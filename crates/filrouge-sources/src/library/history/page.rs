@@ -3,7 +3,7 @@
 
 use super::cursor::{Cursor, Direction, PagedContent, Position};
 use super::layout::{DisplayOptions, Hidden, MessageLayout};
-use super::shape::{Marks, show_message};
+use super::shape::show_message;
 use super::{MAX_CHARS, ShownMessage};
 use crate::Conversation;
 
@@ -13,7 +13,7 @@ const MIN_MESSAGE_CHARS: usize = 40;
 /// The limits of a page.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::library) struct PageLimits {
-    chars: usize,
+    pub(in crate::library) chars: usize,
     messages: usize,
 }
 
@@ -26,15 +26,10 @@ impl PageLimits {
         }
     }
 
-    pub(in crate::library) const fn chars(self) -> usize {
-        self.chars
-    }
-
     /// The limits with `used` characters fewer, but at least one.
-    pub(in crate::library) const fn without(self, used: usize) -> Self {
-        let left = self.chars.saturating_sub(used);
+    pub(in crate::library) fn without(self, used: usize) -> Self {
         Self {
-            chars: if left == 0 { 1 } else { left },
+            chars: self.chars.saturating_sub(used).max(1),
             ..self
         }
     }
@@ -71,6 +66,17 @@ pub(super) struct MessagePiece<'a> {
     pub(super) to: (usize, usize),
 }
 
+impl MessagePiece<'_> {
+    /// The position at a slot and an offset of the message.
+    pub(super) const fn position(&self, (slot, offset): (usize, usize)) -> Position {
+        Position {
+            message: self.index,
+            slot,
+            offset,
+        }
+    }
+}
+
 impl View<'_> {
     /// The page that begins or ends at the cursor's position.
     pub(in crate::library) fn page(&self, cursor: Cursor, limits: PageLimits) -> Page {
@@ -79,14 +85,11 @@ impl View<'_> {
             Direction::Backward => self.fill_backward(cursor.position, limits),
         };
         let end = match pieces.last() {
-            Some(piece) => self.after(piece),
+            Some(piece) => self.at_or_after(piece, piece.to),
             None => cursor.position,
         };
-        let start = pieces.first().map_or(cursor.position, |piece| Position {
-            message: piece.index,
-            slot: piece.from.0,
-            offset: piece.from.1,
-        });
+        let start = pieces.first().map(|piece| piece.position(piece.from));
+        let start = start.unwrap_or(cursor.position);
         let is_first = |m: usize| self.list.first().is_none_or(|first| m <= *first);
         let at_start = start.is_between() && is_first(start.message);
         let at_end = end.is_between() && self.list.last().is_none_or(|last| end.message > *last);
@@ -94,7 +97,10 @@ impl View<'_> {
             previous: (!at_start).then(|| self.cursor(Direction::Backward, start)),
             next: (!at_end).then(|| self.cursor(Direction::Forward, end)),
             notices: notices(&pieces),
-            messages: pieces.iter().map(|piece| self.show(piece)).collect(),
+            messages: pieces
+                .iter()
+                .map(|piece| show_message(self, piece))
+                .collect(),
         }
     }
 
@@ -102,12 +108,13 @@ impl View<'_> {
     pub(in crate::library) fn complete_message(&self, index: usize) -> Option<ShownMessage> {
         let layout = self.layout(index)?;
         let to = (layout.slots.len(), 0);
-        Some(self.show(&MessagePiece {
+        let piece = MessagePiece {
             index,
             layout,
             from: (0, 0),
             to,
-        }))
+        };
+        Some(show_message(self, &piece))
     }
 
     pub(super) fn cursor(&self, direction: Direction, position: Position) -> String {
@@ -118,33 +125,19 @@ impl View<'_> {
         cursor.write(self.conversation, self.options.mask, self.paged)
     }
 
-    fn show(&self, piece: &MessagePiece<'_>) -> ShownMessage {
-        let boundaries = &self.conversation.boundaries;
-        let reverted = self.conversation.reverted_at;
-        let marks = Marks {
-            compacted: boundaries.iter().any(|b| piece.index < b.at),
-            boundary: boundaries.iter().any(|b| piece.index == b.at),
-            reverted: reverted.is_some_and(|at| piece.index >= at),
-        };
-        show_message(self, piece, marks)
-    }
-
     fn layout(&self, index: usize) -> Option<MessageLayout<'_>> {
         let message = self.conversation.messages.get(index)?;
         let only_pruned = index >= self.pruned_from;
         Some(MessageLayout::new(message, &self.options, only_pruned))
     }
 
-    /// The position after a piece: inside its message, or before the next message of the list.
-    pub(super) fn after(&self, piece: &MessagePiece<'_>) -> Position {
-        if piece.to.0 < piece.layout.slots.len() {
-            return Position {
-                message: piece.index,
-                slot: piece.to.0,
-                offset: piece.to.1,
-            };
+    /// The position at a slot and an offset of a piece's message. After the last slot, it is the position before the
+    /// next message of the list.
+    pub(super) fn at_or_after(&self, piece: &MessagePiece<'_>, at: (usize, usize)) -> Position {
+        match at.0 < piece.layout.slots.len() {
+            true => piece.position(at),
+            false => self.after_message(piece.index),
         }
-        self.after_message(piece.index)
     }
 
     /// The position before the first message of the list that follows the message `index`.
@@ -170,7 +163,7 @@ impl View<'_> {
             } else {
                 (0, 0)
             };
-            let remaining = layout.chars() - layout.chars_before(from.0, from.1);
+            let remaining = layout.chars() - layout.chars_before(from);
             let to = (layout.slots.len(), 0);
             if from.0 >= to.0 {
                 continue;
@@ -211,7 +204,7 @@ impl View<'_> {
             } else {
                 end_of_message
             };
-            let remaining = layout.chars_before(to.0, to.1);
+            let remaining = layout.chars_before(to);
             let piece = MessagePiece {
                 index,
                 layout,

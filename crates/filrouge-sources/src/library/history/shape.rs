@@ -1,27 +1,17 @@
 //! Converts messages and parts to their shown form.
 
-use super::cursor::{Direction, Position};
+use super::cursor::Direction;
 use super::layout::{Field, Hidden};
 use super::page::{MessagePiece, View};
 use super::{Cut, ShownMessage, ShownPart};
 use crate::library::clean;
 use crate::{Part, PartKind};
 
-/// A message's state in the conversation: the fields of the same names of [`ShownMessage`].
-pub(super) struct Marks {
-    pub(super) compacted: bool,
-    pub(super) boundary: bool,
-    pub(super) reverted: bool,
-}
-
 /// Converts a message, or the range of one that a page contains.
-pub(super) fn show_message(
-    view: &View<'_>,
-    piece: &MessagePiece<'_>,
-    marks: Marks,
-) -> ShownMessage {
+pub(super) fn show_message(view: &View<'_>, piece: &MessagePiece<'_>) -> ShownMessage {
     let message = piece.layout.message;
     let clean = |text: &Option<Box<str>>| clean::optional_text(text.as_deref(), view.options.mask);
+    let forward = |position| view.cursor(Direction::Forward, position);
     let mut parts = Vec::new();
     let mut error = None;
     for (index, slot) in piece.layout.slots.iter().enumerate().skip(piece.from.0) {
@@ -48,25 +38,22 @@ pub(super) fn show_message(
             Some(part) => {
                 let mut shown = shown_part(part, from == 0, view.options.mask);
                 texts.for_each(|(field, text)| set_field(&mut shown, field, text));
-                let position_at = |offset| Position {
-                    message: piece.index,
-                    slot: index,
-                    offset,
-                };
                 shown.before = (from > 0).then(|| Cut {
                     chars: from,
-                    cursor: view.cursor(Direction::Backward, position_at(from)),
+                    cursor: view.cursor(Direction::Backward, piece.position((index, from))),
                     skip: None,
                 });
                 shown.cut = (to < slot.chars).then(|| Cut {
                     chars: slot.chars - to,
-                    cursor: view.cursor(Direction::Forward, position_at(to)),
-                    skip: Some(view.cursor(Direction::Forward, view.after_part(piece, index))),
+                    cursor: forward(piece.position((index, to))),
+                    skip: Some(forward(view.at_or_after(piece, (index + 1, 0)))),
                 });
                 parts.push(shown);
             }
         }
     }
+    let boundaries = &view.conversation.boundaries;
+    let reverted = view.conversation.reverted_at;
     ShownMessage {
         id: message.id.to_string(),
         role: message.role,
@@ -79,65 +66,21 @@ pub(super) fn show_message(
         cost: message.cost,
         error,
         summary: message.summary,
-        compacted: marks.compacted,
-        boundary: marks.boundary,
-        reverted: marks.reverted,
-        before: cut_before(view, piece),
-        cut: cut_after(view, piece),
+        compacted: boundaries.iter().any(|b| piece.index < b.at),
+        boundary: boundaries.iter().any(|b| piece.index == b.at),
+        reverted: reverted.is_some_and(|at| piece.index >= at),
+        before: (piece.from != (0, 0)).then(|| Cut {
+            chars: piece.layout.chars_before(piece.from),
+            cursor: view.cursor(Direction::Backward, piece.position(piece.from)),
+            skip: None,
+        }),
+        cut: (piece.to.0 < piece.layout.slots.len()).then(|| Cut {
+            chars: piece.layout.chars() - piece.layout.chars_before(piece.to),
+            cursor: forward(piece.position(piece.to)),
+            skip: Some(forward(view.after_message(piece.index))),
+        }),
         parts,
     }
-}
-
-impl View<'_> {
-    /// The position after the part in a slot.
-    fn after_part(&self, piece: &MessagePiece<'_>, slot: usize) -> Position {
-        let next = slot + 1;
-        if next < piece.layout.slots.len() {
-            return Position {
-                message: piece.index,
-                slot: next,
-                offset: 0,
-            };
-        }
-        self.after_message(piece.index)
-    }
-}
-
-/// The cut text of the message before the piece, if there is any.
-fn cut_before(view: &View<'_>, piece: &MessagePiece<'_>) -> Option<Cut> {
-    if piece.from == (0, 0) {
-        return None;
-    }
-    let (slot, offset) = piece.from;
-    let position = Position {
-        message: piece.index,
-        slot,
-        offset,
-    };
-    Some(Cut {
-        chars: piece.layout.chars_before(slot, offset),
-        cursor: view.cursor(Direction::Backward, position),
-        skip: None,
-    })
-}
-
-/// The cut text of the message after the piece, if there is any.
-fn cut_after(view: &View<'_>, piece: &MessagePiece<'_>) -> Option<Cut> {
-    let (slot, offset) = piece.to;
-    if slot >= piece.layout.slots.len() {
-        return None;
-    }
-    let position = Position {
-        message: piece.index,
-        slot,
-        offset,
-    };
-    let after = view.after_message(piece.index);
-    Some(Cut {
-        chars: piece.layout.chars() - piece.layout.chars_before(slot, offset),
-        cursor: view.cursor(Direction::Forward, position),
-        skip: Some(view.cursor(Direction::Forward, after)),
-    })
 }
 
 /// A part without its texts. `is_start`: whether the page shows the part from its beginning; only then does it list the

@@ -22,14 +22,14 @@ pub(super) struct Counted<'a> {
 #[derive(Default)]
 pub(super) struct Count {
     /// The sums over all messages, including copied ones.
-    all: SumsAndSpans,
+    pub(super) all: SumsAndSpans,
     /// The sums without copied messages.
-    originals: SumsAndSpans,
+    pub(super) originals: SumsAndSpans,
 }
 
 /// Sums over several sessions, with the time spans in which agents worked.
 #[derive(Default)]
-struct SumsAndSpans {
+pub(super) struct SumsAndSpans {
     /// The sums; `active` stays 0, because [`SumsAndSpans::sums`] computes it from the spans.
     sums: Sums,
     spans: Spans,
@@ -103,37 +103,23 @@ impl Count {
     pub(super) fn add(&mut self, session: &Counted<'_>) {
         let facts = &session.session.facts;
         for sums in [&mut self.all, &mut self.originals] {
-            sums.add(
-                &facts.certain_originals.sums,
-                &facts.certain_originals.spans,
-            );
+            sums.add(&facts.certain_originals);
         }
-        self.all
-            .add(&facts.maybe_copied.sums, &facts.maybe_copied.spans);
+        self.all.add(&facts.maybe_copied);
         if let Some(tally) = session.originals() {
-            self.originals.add(&tally.sums, &tally.spans);
+            self.originals.add(tally);
         }
-        self.all
-            .add_session(&changes(&session.session.entry.header, facts).0);
+        let changes = changes(&session.session.entry.header, facts).0;
+        self.all.add_session(&changes);
         self.originals
             .add_session(&session.changes_without_copied());
-    }
-
-    /// The sums with copies.
-    pub(super) fn all(&self) -> Sums {
-        self.all.sums()
-    }
-
-    /// The sums without copies.
-    pub(super) fn without_copied(&self) -> Sums {
-        self.originals.sums()
     }
 }
 
 impl SumsAndSpans {
-    fn add(&mut self, sums: &Sums, spans: &Spans) {
-        self.sums.add_messages(sums);
-        self.spans.extend(spans);
+    fn add(&mut self, tally: &Tally) {
+        self.sums.add_messages(&tally.sums);
+        self.spans.extend(&tally.spans);
     }
 
     fn add_session(&mut self, changes: &Changes) {
@@ -141,7 +127,7 @@ impl SumsAndSpans {
         add_changes(&mut self.sums.changes, changes);
     }
 
-    fn sums(&self) -> Sums {
+    pub(super) fn sums(&self) -> Sums {
         Sums {
             active: self.spans.clone().length(),
             ..self.sums.clone()
@@ -155,7 +141,7 @@ impl Sums {
         if mask {
             clean::mask_keys(&mut self.parts_by_type, |sum, more| *sum += more);
             clean::mask_keys(&mut self.agents, |sum, more| *sum += more);
-            clean::mask_keys(&mut self.models, add_model);
+            clean::mask_keys(&mut self.models, ModelUse::add);
             clean::mask_keys(&mut self.tools, add_tool);
         }
         self
@@ -169,21 +155,12 @@ impl Sums {
         self.tokens.add(&more.tokens);
         self.cost += more.cost;
         self.errors += more.errors;
-        add_counts(&mut self.parts_by_type, &more.parts_by_type);
-        add_counts(&mut self.agents, &more.agents);
-        for (name, used) in &more.models {
-            update_entry(&mut self.models, name, |sum| add_model(sum, used));
-        }
-        for (name, used) in &more.tools {
-            update_entry(&mut self.tools, name, |sum| add_tool(sum, used));
-        }
+        let add_count = |sum: &mut u64, more: &u64| *sum += more;
+        add_entries(&mut self.parts_by_type, &more.parts_by_type, add_count);
+        add_entries(&mut self.agents, &more.agents, add_count);
+        add_entries(&mut self.models, &more.models, ModelUse::add);
+        add_entries(&mut self.tools, &more.tools, add_tool);
     }
-}
-
-fn add_model(sum: &mut ModelUse, more: &ModelUse) {
-    sum.messages += more.messages;
-    sum.tokens.add(&more.tokens);
-    sum.cost += more.cost;
 }
 
 fn add_tool(sum: &mut ToolUse, more: &ToolUse) {
@@ -191,8 +168,12 @@ fn add_tool(sum: &mut ToolUse, more: &ToolUse) {
     sum.errors += more.errors;
 }
 
-fn add_counts(sums: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>) {
-    for (name, count) in more {
-        update_entry(sums, name, |sum| *sum += count);
+fn add_entries<V: Default>(
+    sums: &mut BTreeMap<String, V>,
+    more: &BTreeMap<String, V>,
+    add: fn(&mut V, &V),
+) {
+    for (name, value) in more {
+        update_entry(sums, name, |sum| add(sum, value));
     }
 }

@@ -39,10 +39,10 @@ pub fn overview(library: &Library, request: &ListRequest) -> Result<Overview, Li
     }
     let sources = sources.into_iter();
     Ok(Overview {
-        all: all.all().masked(request.mask),
-        without_copied: all.without_copied().masked(request.mask),
+        all: all.all.sums().masked(request.mask),
+        without_copied: all.originals.sums().masked(request.mask),
         by_source: sources
-            .map(|(name, count)| (name.to_owned(), count.all().masked(request.mask)))
+            .map(|(name, count)| (name.to_owned(), count.all.sums().masked(request.mask)))
             .collect(),
         by_project: by_project(projects, request.mask),
         days: days(&counted),
@@ -64,7 +64,7 @@ fn by_project(
 ) -> Vec<(String, Sums)> {
     let mut projects: Vec<_> = projects
         .into_iter()
-        .map(|(key, (name, count))| (key, name, count.all()))
+        .map(|(key, (name, count))| (key, name, count.all.sums()))
         .collect();
     let size = |sums: &Sums| Reverse((sums.tokens.total(), sums.message_count));
     projects.sort_by(|(a, _, a_sums), (b, _, b_sums)| {

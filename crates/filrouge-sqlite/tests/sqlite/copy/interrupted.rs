@@ -2,6 +2,7 @@
 
 use filrouge_store::contract::differential::{play, steps};
 use filrouge_store::contract::fixture::{anyone, item, redact_items, user};
+use filrouge_store::read::ChangeKind;
 use filrouge_types::Channel;
 use proptest::prelude::*;
 
@@ -12,8 +13,8 @@ use super::*;
 /// of runs.
 fn run_until_complete(pair: &Pair, rows: usize, writes_per_run: usize) -> (Copied, usize) {
     for run_no in 1.. {
-        let target = failing_target(&pair.target(), rows, writes_per_run * run_no);
-        match run(&pair.source(), target, Progress::default()) {
+        let copy_target = failing_target(&pair.target(), rows, writes_per_run * run_no);
+        match run(&pair.source(), copy_target, Progress::default()) {
             Ok(copied) => return (copied, run_no),
             Err(failure) => assert_eq!(failure, injected_failure()),
         }
@@ -27,7 +28,7 @@ fn run_until_complete(pair: &Pair, rows: usize, writes_per_run: usize) -> (Copie
 
 #[test]
 fn a_copy_interrupted_after_every_few_rows_completes() {
-    for (rows, writes_per_run) in [(3, 40), (11, 11), (100, 1), (100_000, 1)] {
+    for (rows, writes_per_run) in [(1, 13), (3, 5), (20, 1), (100_000, 1)] {
         let pair = Pair::new();
         let f = fixture_at(&pair.source(), keyring());
         block_on(async {
@@ -67,7 +68,7 @@ fn random_ledgers_are_copied() {
             let (copied, _) = run_until_complete(&pair, rows, 3);
             prop_assert!(copied.resumed);
         }
-       pair.assert_equal();
+        pair.assert_equal();
         let g = fixture_at(&pair.target(), keyring());
         block_on(async {
             g.assert_intact().await;
@@ -151,11 +152,11 @@ fn only_one_run_copies_at_a_time() {
         ) -> Result<(), Failure> {
             self.copy_target.with_view(query)
         }
-        fn put(&mut self, rows: &[CopyRow]) -> Result<(), Failure> {
-            self.copy_target.put(rows)
+        fn write(&mut self, work: CopyWrites<'_>) -> Result<(), Failure> {
+            self.copy_target.write(work)
         }
-        fn finish(&mut self, newest: SessionPk) -> Result<(), Failure> {
-            self.copy_target.finish(newest)
+        fn finish(&mut self) -> Result<(), Failure> {
+            self.copy_target.finish()
         }
     }
     let pair = Pair::new();
@@ -171,7 +172,90 @@ fn only_one_run_copies_at_a_time() {
     };
     let failure = run(&pair.source(), Box::new(taken_over), Progress::default()).unwrap_err();
     assert_eq!(failure, filrouge_store::copy::overtaken_run());
-    assert!(dump(&pair.target())["commit_log"].is_empty());
+    assert!(dump(&pair.target())["session"].is_empty());
     pair.copy().unwrap();
     pair.assert_equal();
+}
+
+/// The source was restored to an older state after an interrupted run. What it has lost is not in the copy.
+#[test]
+fn a_copy_never_has_what_the_source_has_lost() {
+    let pair = Pair::new();
+    let write_turn = |session: &str, request: &str| {
+        let f = fixture_at(&pair.source(), keyring());
+        block_on(async {
+            f.complete_turn(&anyone(), session, request, request).await;
+            f.ledger.close().await;
+        });
+    };
+    let interrupt = || {
+        let copy_target = failing_target(&pair.target(), 100, 1);
+        let first = run(&pair.source(), copy_target, Progress::default());
+        assert_eq!(first.unwrap_err(), injected_failure());
+    };
+    write_turn("s", "r");
+    let older = fs::read(pair.source()).unwrap();
+    write_turn("s", "one");
+    interrupt();
+    fs::write(pair.source(), &older).unwrap();
+    write_turn("s", "another");
+    let copied = pair.copy().unwrap();
+    assert!(copied.resumed && copied.sessions_unchanged == 0);
+    pair.assert_equal();
+
+    fs::remove_file(pair.target()).unwrap();
+    write_turn("lost", "r");
+    interrupt();
+    fs::write(pair.source(), &older).unwrap();
+    let refused = pair.copy().unwrap_err();
+    assert_eq!(refused.code, ErrorCode::IntegrityError);
+    assert!(refused.detail.contains("the copy differs"), "{refused}");
+    fs::remove_file(pair.target()).unwrap();
+    pair.copy().unwrap();
+    pair.assert_equal();
+}
+
+/// Each run makes the commit log anew, so it has no trace of sessions that were copied twice.
+#[test]
+fn a_session_that_was_copied_twice_is_created_once() {
+    let pair = Pair::new();
+    let f = fixture_at(&pair.source(), keyring());
+    let ann = user("ann");
+    block_on(async {
+        f.complete_turn(&ann, "s", "r", "a").await;
+        f.complete_turn(&ann, "t", "r", "a").await;
+    });
+    // The runs fail before the log is made, after it is made, and before the copy is finished.
+    for writes in 1..=3 {
+        let copy_target = failing_target(&pair.target(), 100, writes);
+        let failed = run(&pair.source(), copy_target, Progress::default());
+        assert_eq!(failed.unwrap_err(), injected_failure());
+        block_on(async {
+            f.complete_turn(&ann, "s", &format!("r{writes}"), "a").await;
+            f.ledger
+                .put_note("n", writes as u64 - 1, vec![1])
+                .await
+                .unwrap();
+        });
+    }
+    let copied = pair.copy().unwrap();
+    assert_eq!(copied.sessions_unchanged, 1);
+    pair.assert_equal();
+    let g = fixture_at(&pair.target(), keyring());
+    block_on(async {
+        let feed = g.feed(&ann, 100).await;
+        let changes: Vec<_> = feed
+            .iter()
+            .map(|change| (change.session_id.as_str(), change.kind, change.last_seq))
+            .collect();
+        assert_eq!(
+            changes,
+            [
+                ("s", ChangeKind::Created, Some(8)),
+                ("t", ChangeKind::Created, Some(2))
+            ]
+        );
+        f.ledger.close().await;
+        g.ledger.close().await;
+    });
 }

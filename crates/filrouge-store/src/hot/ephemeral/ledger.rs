@@ -8,9 +8,10 @@ use super::{EphemeralSessions, lock};
 use crate::command::Command;
 use crate::hot::rows::EphemeralRows;
 use crate::keyring::{Keyring, MAC_BYTES};
+use crate::lane::Lanes;
 use crate::ledger::{
-    Backend, CommittedWrite, Durability, Health, Ledger, Position, QuerySubject, SnapshotQuery,
-    StoreLoad,
+    Backend, CommittedWrite, Durability, Health, LanePosition, Ledger, Position, QuerySubject,
+    SnapshotQuery, StoreLoad,
 };
 use crate::verify::Suspects;
 
@@ -62,13 +63,17 @@ impl Ledger for EphemeralSessions {
         StoreLoad::default()
     }
 
+    fn lanes(&self) -> Lanes {
+        Lanes::ONE
+    }
+
     /// The number of commits of this process. Commits of other processes have no common order with them, and there is
     /// no link.
     fn position(&self) -> Position {
-        Position {
+        Position::new(vec![LanePosition {
             commit_no: *self.commits.borrow(),
             link: [0; MAC_BYTES],
-        }
+        }])
     }
 
     fn commits(&self) -> watch::Receiver<u64> {

@@ -9,6 +9,7 @@ use super::{ATTEMPTS_MAX, EphemeralSessions, too_many_writers};
 use crate::command::{Command, Interrupt, Outcome, RedactionTarget, Scope, Viewer, Write};
 use crate::hot::rows::{EphemeralRows, TrimContext};
 use crate::hot::{Edition, turn_expired};
+use crate::lane::Lane;
 use crate::rules::{self, CommitGroup, RuleContext};
 
 /// The number of random low bits of an incarnation; the microseconds above them fit until the year 2112.
@@ -131,7 +132,7 @@ impl EphemeralSessions {
             suspects: &suspects,
             known_heads: None,
         };
-        let mut group = CommitGroup::begin(&rows.rows, ctx.keyring)?;
+        let mut group = CommitGroup::begin(&rows.rows, Lane::FIRST, ctx.keyring)?;
         let written = self.written_turn(command);
         if let Write::Start(start) = &command.write {
             for id in self.idle_turns(rows, &ctx, written) {

@@ -12,7 +12,10 @@ use crate::rows::{
 impl Tx for Rows {
     fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure> {
         self.record_change(RowKey::Session);
-        let pk = self.sessions.keys().next_back().map_or(1, |pk| pk + 1);
+        let lane = self.lanes.of_session(&row.tenant_id, &row.session_id);
+        let mut newest_first = self.sessions.keys().rev().copied();
+        let newest = newest_first.find(|pk| self.lanes.of_pk(*pk) == lane);
+        let pk = self.lanes.next_pk(lane, newest);
         self.names
             .insert((row.tenant_id.clone(), row.session_id.clone()), pk);
         self.sessions.insert(pk, row.clone());
@@ -167,7 +170,7 @@ impl Tx for Rows {
     fn insert_log(&mut self, row: &LogRow) -> Result<(), Failure> {
         // The rows of one ephemeral session contain no commit log, which belongs to a ledger.
         if self.changes.is_none() {
-            self.log.insert(row.commit_no, row.clone());
+            self.log.insert((row.lane, row.commit_no), row.clone());
         }
         Ok(())
     }

@@ -2,13 +2,14 @@
 
 use filrouge_types::{ErrorCode, Failure, Timestamp};
 
-use super::ChangeCursor;
+use super::{ChangeCursor, LaneCursor};
+use crate::lane::Lane;
 use crate::read::VerifiedSnapshot;
 use crate::rows::{LogRow, View};
 
 impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
-    /// The position after the commits made before `at`, found by binary search: of a million commits, about 20 are
-    /// examined and verified.
+    /// The position after the commits made before `at`, found by binary search in each lane: of a million commits of a
+    /// lane, about 20 are examined and verified.
     ///
     /// If the clock was never set back, exactly the commits at or after `at` follow the position. If it was set back by
     /// at most `d`, a reader finds all of them by starting at `at - d` and checking each commit's time.
@@ -16,24 +17,36 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// # Errors
     /// `integrity_error`, `key_missing`.
     pub fn changes_before(&self, at: Timestamp) -> Result<ChangeCursor, Failure> {
+        let mut cursor = ChangeCursor::default();
+        for lane in self.view.lanes().iter() {
+            cursor.set(
+                lane,
+                LaneCursor::after_commit(self.newest_commit_before(lane, at)?),
+            );
+        }
+        Ok(cursor)
+    }
+
+    /// The number of the newest commit of a lane that was made before `at`; 0 if there is none.
+    fn newest_commit_before(&self, lane: Lane, at: Timestamp) -> Result<u64, Failure> {
         // Invariant: commit `before` was made before `at`, or `before` is 0. Commit `not_before` was made at or after
         // `at`, or does not exist.
         let mut before = 0;
-        let mut not_before = self.view.newest_log()?.map_or(0, |row| row.commit_no) + 1;
+        let mut not_before = self.view.newest_log(lane)?.map_or(0, |row| row.commit_no) + 1;
         while not_before - before > 1 {
             let middle = before + (not_before - before) / 2;
-            if self.commit(middle)?.at < at {
+            if self.commit(lane, middle)?.at < at {
                 before = middle;
             } else {
                 not_before = middle;
             }
         }
-        Ok(ChangeCursor::after_commit(before))
+        Ok(before)
     }
 
-    /// One commit, verified against the one before it.
-    fn commit(&self, commit_no: u64) -> Result<LogRow, Failure> {
-        let mut rows = self.view.log(commit_no.saturating_sub(2), 2)?;
+    /// One commit of a lane, verified against the one before it.
+    fn commit(&self, lane: Lane, commit_no: u64) -> Result<LogRow, Failure> {
+        let mut rows = self.view.log(lane, commit_no.saturating_sub(2), 2)?;
         rows.retain(|row| row.commit_no <= commit_no);
         match rows.pop() {
             Some(row) if row.commit_no == commit_no => {
@@ -85,7 +98,7 @@ mod tests {
         let cursor = ledger
             .query(move |snapshot| snapshot.changes_before(at))
             .await;
-        let cursor = cursor.unwrap();
+        let cursor = cursor.unwrap().lane(Lane::FIRST);
         assert_eq!(cursor.preceding, None);
         cursor.commit_no
     }

@@ -24,11 +24,18 @@ fn sid(id: &str) -> SessionId {
 }
 
 impl World {
-    /// A store with the sessions a and b and a note.
+    /// A store of one lane with the sessions a and b and a note.
     fn new() -> Self {
+        Self::with_lanes(Lanes::ONE)
+    }
+
+    fn with_lanes(lanes: Lanes) -> Self {
         let mut world = Self {
-            rows: Rows::default(),
-            keyring: Keyring::single([7; 32]),
+            rows: Rows {
+                lanes,
+                ..Rows::default()
+            },
+            keyring: Keyring::single([7; 32]).for_store("store", lanes),
         };
         for id in ["a", "b"] {
             world.write(Write::CreateSession(NewSession::with_id(sid(id))));
@@ -46,8 +53,9 @@ impl World {
             suspects: &Suspects::default(),
             known_heads: None,
         };
-        let mut group = CommitGroup::begin(&self.rows, ctx.keyring).unwrap();
         let command = Command { scope, write };
+        let lane = command.lane(self.rows.lanes);
+        let mut group = CommitGroup::begin(&self.rows, lane, ctx.keyring).unwrap();
         rules::apply(&mut self.rows, &mut group, &ctx, &command).unwrap();
         group.finish(&mut self.rows, &ctx).unwrap();
     }
@@ -72,20 +80,26 @@ impl World {
         })));
     }
 
-    /// Adds a commit without changes whose digest matches the present rows.
-    fn forge_commit(&mut self) {
-        let digest = StoreScan::run(&self.rows, &self.keyring).unwrap().digest;
-        let entry = LogEntry {
-            pk: 2,
-            first_seq: 0,
-            count: 0,
-            head: first_half(&self.rows.heads[&2].mac),
-            change: Change::Draft,
-        };
-        let (newest, now) = (self.rows.newest_log().unwrap(), Timestamp::from_micros(2));
+    /// The digests of the present rows, by the lane.
+    fn digests(&self) -> Vec<Digest> {
+        let scan = StoreScan::run(&self.rows, &self.keyring, None);
+        scan.unwrap().digests
+    }
+
+    /// Adds to each lane a commit without changes whose digest matches the present rows.
+    fn forge_commits(&mut self) {
+        for (lane, digest) in self.rows.lanes.iter().zip(self.digests()) {
+            self.forge_commit(lane, digest);
+        }
+    }
+
+    /// Adds a commit without changes to a lane.
+    fn forge_commit(&mut self, lane: Lane, digest: Digest) {
+        let newest = self.rows.newest_log(lane).unwrap();
+        let now = Timestamp::from_micros(2);
         let masked = digest.masked(&self.keyring, &OsEntropy).unwrap();
-        let row = LogRow::after(newest.as_ref(), now, &[entry], masked, &self.keyring);
-        self.rows.log.insert(row.commit_no, row);
+        let row = LogRow::after(newest.as_ref(), lane, now, &[], masked, &self.keyring);
+        self.rows.log.insert((lane, row.commit_no), row);
     }
 
     fn compare(&self, known: &KnownHeads) -> Suspects {
@@ -122,7 +136,7 @@ fn a_session_restored_under_a_matching_digest_is_found() {
     assert!(world.compare(&known).is_empty());
     world.rows.sessions.insert(1, old.0);
     world.rows.heads.insert(1, old.1);
-    world.forge_commit();
+    world.forge_commits();
     world.assert_found_by_log(&known, |suspects| {
         suspects.check(1, &sid("a")).is_err() && suspects.check(2, &sid("b")).is_ok()
     });
@@ -136,7 +150,7 @@ fn a_note_restored_under_a_matching_digest_is_found() {
     assert!(world.compare(&known).is_empty());
     world.put_note(1);
     world.rows.notes.insert("keys".into(), old);
-    world.forge_commit();
+    world.forge_commits();
     world.assert_found_by_log(&known, |suspects| {
         suspects.check_note("keys").is_err() && suspects.check(1, &sid("a")).is_ok()
     });
@@ -159,6 +173,7 @@ impl World {
     /// A copy of the rows that reads use.
     fn snapshot(&self) -> Rows {
         Rows {
+            lanes: self.rows.lanes,
             sessions: self.rows.sessions.clone(),
             names: self.rows.names.clone(),
             heads: self.rows.heads.clone(),
@@ -188,6 +203,7 @@ impl World {
             heads: HeadCheck {
                 known: Some(known),
                 uncommitted: &[],
+                applied: None,
             },
         }
     }
@@ -261,4 +277,70 @@ fn an_older_snapshot_is_read() {
     assert!(world.compare(&known).is_empty());
     assert_eq!(world.read(&old, &known, "a"), Ok(true));
     assert_eq!(world.read(&old, &known, "c"), Ok(false));
+}
+
+/// A store of three lanes, and a session in each of two lanes.
+fn two_lanes() -> (World, [SessionPk; 2]) {
+    let mut world = World::with_lanes(Lanes::new(3).unwrap());
+    let (tenant, lanes) = (TenantId::default_tenant(), world.rows.lanes);
+    let first = lanes.of_session(&tenant, &sid("a"));
+    let mut names = (0..).map(|n| sid(&format!("s{n}")));
+    let other = names.find(|id| lanes.of_session(&tenant, id) != first);
+    let other = other.unwrap();
+    world.write(Write::CreateSession(NewSession::with_id(other.clone())));
+    let pks = [sid("a"), other].map(|id| world.rows.names[&(tenant.clone(), id)]);
+    assert_ne!(lanes.of_pk(pks[0]), lanes.of_pk(pks[1]));
+    assert!(world.compare(&KnownHeads::default()).is_empty());
+    (world, pks)
+}
+
+/// The term leaves the sum over all lanes unchanged, but each lane's digest is compared with its own rows.
+#[test]
+fn a_term_in_the_digest_of_another_lane_is_found() {
+    let (mut world, pks) = two_lanes();
+    let [from, to] = pks.map(|pk| world.rows.lanes.of_pk(pk));
+    let (row, mac) = (DigestRow::Head(pks[0]), world.rows.heads[&pks[0]].mac);
+    let digests = world.digests();
+    let without = digests[from.index()].minus(&world.keyring, row, &mac);
+    let with = digests[to.index()].plus(&world.keyring, row, &mac);
+    world.forge_commit(from, without);
+    world.forge_commit(to, with);
+    for suspects in [
+        world.compare(&KnownHeads::default()),
+        compare_with_log(&world.rows, &world.keyring).unwrap(),
+    ] {
+        assert_eq!(suspects.store.as_deref(), Some(DIGEST_DIFFERS));
+    }
+}
+
+#[test]
+fn a_session_restored_under_matching_digests_is_found_in_its_lane() {
+    let (mut world, pks) = two_lanes();
+    let old = (
+        world.rows.sessions[&pks[0]].clone(),
+        world.rows.heads[&pks[0]].clone(),
+    );
+    let known = KnownHeads::default();
+    assert!(world.compare(&known).is_empty());
+    world.patch("a");
+    assert!(world.compare(&known).is_empty());
+    world.rows.sessions.insert(pks[0], old.0);
+    world.rows.heads.insert(pks[0], old.1);
+    world.forge_commits();
+    world.assert_found_by_log(&known, |suspects| {
+        suspects.check(pks[0], &sid("a")).is_err() && suspects.check(pks[1], &sid("other")).is_ok()
+    });
+}
+
+#[test]
+fn commits_swapped_between_lanes_are_found() {
+    let (mut world, pks) = two_lanes();
+    let places = pks.map(|pk| (world.rows.lanes.of_pk(pk), 1));
+    let [a, b] = places.map(|place| world.rows.log[&place].encode());
+    for ((lane, commit_no), bytes) in places.into_iter().zip([b, a]) {
+        let row = LogRow::decode(lane, commit_no, &bytes).unwrap();
+        world.rows.log.insert((lane, commit_no), row);
+    }
+    let suspects = compare_with_log(&world.rows, &world.keyring).unwrap();
+    assert!(suspects.store.is_some(), "{suspects:?}");
 }

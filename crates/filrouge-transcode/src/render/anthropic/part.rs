@@ -16,24 +16,22 @@ enum Part<'a> {
 }
 
 fn sendable_part(content: &Content) -> Option<Part<'_>> {
-    // The API fetches only HTTPS addresses: "Only HTTPS URLs are supported".
-    match content {
-        Content::Image(image) => match media::sendable_source(image)? {
-            Source::Base64 { mime, .. } if !IMAGES.contains(&mime) => None,
-            Source::Link(link) if link.scheme != "https" => None,
-            Source::OpenaiFile(_) => None,
-            source => Some(Part::Image(source)),
-        },
-        Content::File(file) => match media::sendable_source(file)? {
-            source @ Source::Base64 { mime: PDF, .. } => Some(Part::Document(file, source)),
-            Source::Base64 { .. } => media::decode_text(file).map(|text| Part::Text(file, text)),
-            Source::Link(link) if link.scheme == "https" && link.is_pdf() => {
-                Some(Part::Document(file, Source::Link(link)))
-            }
-            Source::Link(_) | Source::OpenaiFile(_) => None,
-        },
-        _ => None,
-    }
+    let (medium, source) = media::sendable(content)?;
+    let is_image = matches!(content, Content::Image(_));
+    let is_accepted = match source {
+        Source::Base64 { mime, .. } if is_image => IMAGES.contains(&mime),
+        Source::Base64 { mime: PDF, .. } => true,
+        Source::Base64 { .. } => {
+            return media::decode_text(medium).map(|text| Part::Text(medium, text));
+        }
+        // The API fetches only HTTPS addresses: "Only HTTPS URLs are supported".
+        Source::Link(link) => link.scheme == "https" && (is_image || link.is_pdf()),
+        Source::OpenaiFile(_) => false,
+    };
+    is_accepted.then_some(match is_image {
+        true => Part::Image(source),
+        false => Part::Document(medium, source),
+    })
 }
 
 /// Whether `content` is an image or a file that can be a block.

@@ -57,10 +57,7 @@ pub(super) fn record_result(call_id: &str, content: Raw<'_>, error: Raw<'_>, out
         (Some(other), _) => json::storable(other),
         (None, error) => error.map_or_else(|| "\"\"".to_owned(), json::storable),
     };
-    let ok = failed.is_none();
-    let parts =
-        format!(r#"[{{"type":"tool_result","call_id":{call_id},"ok":{ok},"content":{content}}}]"#);
-    out.add_item(Role::Tool, Channel::ToolResult, parts);
+    json::add_result(out, call_id, failed.is_none(), &content);
 }
 
 /// A list of content parts in the ledger's form; unknown parts stay unchanged.

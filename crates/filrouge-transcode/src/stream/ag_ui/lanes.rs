@@ -22,10 +22,7 @@ impl Lanes {
     /// of its kind is open there, the open one of its kind in any lane, if it is the only one.
     pub(super) fn open_id(&self, kind: Kind, lane: Option<&str>) -> Option<&str> {
         let mut of_kind = self.open.iter().filter(|c| c.kind == kind);
-        let in_lane = self
-            .open
-            .iter()
-            .find(|c| c.kind == kind && c.lane.as_deref() == lane);
+        let in_lane = of_kind.clone().find(|c| c.lane.as_deref() == lane);
         let chunk = match (in_lane, lane) {
             (Some(in_lane), _) => in_lane,
             (None, Some(_)) => return None,
@@ -45,14 +42,8 @@ impl Lanes {
 
     /// Removes and returns everything open in a lane.
     pub(super) fn close_lane(&mut self, lane: Option<&str>) -> Vec<Chunk> {
-        if self.open.is_empty() {
-            return Vec::new();
-        }
-        let (ended, open) = std::mem::take(&mut self.open)
-            .into_iter()
-            .partition(|c| c.lane.as_deref() == lane);
-        self.open = open;
-        ended
+        let in_lane = |c: &mut Chunk| c.lane.as_deref() == lane;
+        self.open.extract_if(.., in_lane).collect()
     }
 
     /// Removes and returns everything open.

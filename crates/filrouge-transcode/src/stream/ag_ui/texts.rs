@@ -106,13 +106,6 @@ impl Texts {
         self.complete_messages.contains(id) || has_entry(Kind::Text) || has_entry(Kind::Reasoning)
     }
 
-    fn open_piece(&self, kind: Kind, id: &str) -> Option<PieceId> {
-        match self.entries.get(&(kind, id.to_owned()))? {
-            Entry::Open(piece) => Some(*piece),
-            Entry::Begun(_) | Entry::Done => None,
-        }
-    }
-
     /// Begins or continues the content with an id.
     pub(super) fn start(&mut self, kind: Kind, event: &Event<'_>, out: &mut Transcript) -> bool {
         let event_id = json::string_content(content_id(kind, event));
@@ -273,13 +266,9 @@ impl Texts {
     /// Ends the content with an id.
     pub(super) fn end(&mut self, kind: Kind, event: &Event<'_>, out: &mut Transcript) -> bool {
         let last = self.last_ids.get(&kind).map(String::as_str);
-        let Some(id) = json::string_content(content_id(kind, event))
-            .or(last)
-            .map(str::to_owned)
-        else {
-            return false;
-        };
-        self.finish(kind, &id, out)
+        let id = json::string_content(content_id(kind, event)).or(last);
+        let id = id.map(str::to_owned);
+        id.is_some_and(|id| self.finish(kind, &id, out))
     }
 
     /// Ends the content with an id: a call becomes an item, other content may still continue.
@@ -353,8 +342,11 @@ impl Texts {
         let (Some(value), Some(id)) = (value, json::string_content(event.entity_id)) else {
             return false;
         };
-        let kinds = [Kind::Reasoning, Kind::Text, Kind::Call];
-        let piece = kinds.into_iter().find_map(|kind| self.open_piece(kind, id));
+        let keys = [Kind::Reasoning, Kind::Text, Kind::Call].map(|kind| (kind, id.to_owned()));
+        let piece = keys.iter().find_map(|key| match self.entries.get(key)? {
+            Entry::Open(piece) => Some(*piece),
+            Entry::Begun(_) | Entry::Done => None,
+        });
         let kind = json::string_token(event.encrypted_value_type);
         if let Some(piece) = piece {
             out.set(piece, "encrypted_value", value);

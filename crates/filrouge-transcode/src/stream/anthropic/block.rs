@@ -130,12 +130,8 @@ impl Block {
                 Self::Compaction(piece)
             }
             FALLBACK => {
-                let part = json::part(raw)?;
-                out.add_item(
-                    Role::System,
-                    Channel::from_word(FALLBACK),
-                    format!("[{part}]"),
-                );
+                let parts = format!("[{}]", json::part(raw)?);
+                out.add_item(Role::System, Channel::from_word(FALLBACK), parts);
                 Self::Complete
             }
             "container_upload" => {
@@ -164,10 +160,8 @@ impl Block {
     }
 
     fn begin_call(content: &Content<'_>, kind: &str, out: &mut Transcript) -> Option<Self> {
-        let (id, name) = (
-            json::string_token(content.id)?,
-            json::string_token(content.name)?,
-        );
+        let id = json::string_token(content.id)?;
+        let name = json::string_token(content.name)?;
         let piece = out.call(id, name, 0);
         if kind != "tool_use" {
             // The provider runs the tool.
@@ -199,11 +193,10 @@ impl Block {
             }
             ("thinking_delta", Self::Thinking(piece)) => push_raw(*piece, delta.thinking, out),
             ("signature_delta", Self::Thinking(piece)) => {
-                let signature = json::string_content(delta.signature);
-                if let Some(signature) = signature.filter(|signature| !signature.is_empty()) {
+                if let Some(signature) = json::nonempty_string(delta.signature) {
                     out.extend(*piece, "signature", signature);
                 }
-                signature.is_some()
+                json::string_content(delta.signature).is_some()
             }
             ("citations_delta", Self::Text(text)) => {
                 text.citations
@@ -263,9 +256,8 @@ fn record_result(content: &Content<'_>, kind: &str, out: &mut Transcript) -> Opt
     let call_id = json::string_token(content.tool_use_id)?;
     let result_content = json::non_null(content.content).unwrap_or("[]");
     let head = json::read_object::<ResultHead<'_>>(result_content);
-    let is_error = head.is_some_and(|head| {
-        json::nonempty_string(head.kind).is_some_and(|k| k.ends_with("_error"))
-    });
+    let result_kind = head.and_then(|head| json::nonempty_string(head.kind));
+    let is_error = result_kind.is_some_and(|k| k.ends_with("_error"));
     let ok = !is_error && json::non_null(content.is_error) != Some("true");
     let result_content = json::storable(result_content);
     let part = format!(

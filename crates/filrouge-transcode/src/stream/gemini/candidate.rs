@@ -105,12 +105,8 @@ impl Candidate {
         let Some(citations) = json::read::<Citations<'_>>(raw) else {
             return out.unknown(raw);
         };
-        for source in citations
-            .citation_sources
-            .iter()
-            .chain(&citations.citations)
-            .flatten()
-        {
+        let sources = [citations.citation_sources, citations.citations];
+        for source in sources.into_iter().flatten().flatten() {
             let Some(text) = self.growing_text() else {
                 out.unknown(source.get());
                 continue;
@@ -131,9 +127,8 @@ impl Candidate {
 
     /// Completes the growing piece.
     pub(super) fn finish_growing(&mut self, out: &mut Transcript) {
-        match self.growing.take() {
-            Some(Growing::Text(piece) | Growing::Thought(piece)) => out.finish(piece),
-            None => {}
+        if let Some(Growing::Text(piece) | Growing::Thought(piece)) = self.growing.take() {
+            out.finish(piece);
         }
         if let Some(partial) = self.partial.take() {
             partial.finish(out);
@@ -159,17 +154,30 @@ impl Finish {
     /// answer.
     pub(super) fn stream_end(&self, has_open_calls: bool, out: &mut Transcript) -> StreamEnd {
         let word = self.reason.trim_matches('"');
-        if is_broken(word) {
-            self.set_metadata("\"other\"", out);
-            let message = self.message.as_deref().map(json::read::<&RawValue>);
-            // The model may succeed on a retry.
-            return StreamEnd::Failed(stop_error(word, message.flatten(), true));
-        }
         let standard = match word {
             "STOP" if has_open_calls => "\"tool_calls\"",
             "STOP" => "\"stop\"",
             "MAX_TOKENS" => "\"length\"",
-            _ if is_filtered(word) => "\"content_filter\"",
+            "SAFETY"
+            | "RECITATION"
+            | "LANGUAGE"
+            | "BLOCKLIST"
+            | "PROHIBITED_CONTENT"
+            | "SPII"
+            | "IMAGE_SAFETY"
+            | "IMAGE_PROHIBITED_CONTENT"
+            | "IMAGE_RECITATION"
+            | "MODEL_ARMOR" => "\"content_filter\"",
+            // The answer is unusable, but the model may succeed on a retry.
+            "MALFORMED_FUNCTION_CALL"
+            | "MALFORMED_RESPONSE"
+            | "UNEXPECTED_TOOL_CALL"
+            | "TOO_MANY_TOOL_CALLS"
+            | "MISSING_THOUGHT_SIGNATURE" => {
+                self.set_metadata("\"other\"", out);
+                let message = self.message.as_deref().map(json::read::<&RawValue>);
+                return StreamEnd::Failed(stop_error(word, message.flatten(), true));
+            }
             _ => "\"other\"",
         };
         self.set_metadata(standard, out);
@@ -179,32 +187,4 @@ impl Finish {
             StreamEnd::Answered
         }
     }
-}
-
-/// Whether a finish reason means that the answer is unusable.
-fn is_broken(word: &str) -> bool {
-    const BROKEN: [&str; 5] = [
-        "MALFORMED_FUNCTION_CALL",
-        "MALFORMED_RESPONSE",
-        "UNEXPECTED_TOOL_CALL",
-        "TOO_MANY_TOOL_CALLS",
-        "MISSING_THOUGHT_SIGNATURE",
-    ];
-    BROKEN.contains(&word)
-}
-
-fn is_filtered(word: &str) -> bool {
-    const FILTERED: [&str; 10] = [
-        "SAFETY",
-        "RECITATION",
-        "LANGUAGE",
-        "BLOCKLIST",
-        "PROHIBITED_CONTENT",
-        "SPII",
-        "IMAGE_SAFETY",
-        "IMAGE_PROHIBITED_CONTENT",
-        "IMAGE_RECITATION",
-        "MODEL_ARMOR",
-    ];
-    FILTERED.contains(&word)
 }

@@ -55,7 +55,7 @@ impl Candidate {
         part: &Part<'_>,
         to: &mut Destination<'_>,
     ) -> bool {
-        let signature = json::string_token(part.thought_signature).filter(|s| *s != "\"\"");
+        let signature = json::nonempty_token(part.thought_signature);
         let thought = part.thought == Some(true);
         if let Some(call) = &part.function_call {
             self.record_call(call, signature, to);
@@ -68,13 +68,8 @@ impl Candidate {
             self.record_code_result(execution, to);
         } else if let Some(call) = &part.tool_call {
             let args = json::non_null(call.args).unwrap_or("{}");
-            self.record_provider_call(
-                call.id,
-                json::string_token(call.tool_type),
-                args,
-                signature,
-                to,
-            );
+            let name = json::string_token(call.tool_type);
+            self.record_provider_call(call.id, name, args, signature, to);
         } else if let Some(answer) = part
             .function_response
             .as_ref()
@@ -179,10 +174,8 @@ impl Candidate {
     fn record_code_result(&mut self, execution: &Execution<'_>, to: &mut Destination<'_>) {
         let ok =
             json::string_content(execution.outcome).is_none_or(|outcome| outcome == "OUTCOME_OK");
-        let output = json::string_token(execution.output)
-            .unwrap_or("\"\"")
-            .to_owned();
-        self.record_result(execution.id, ok, &output, to);
+        let output = json::string_token(execution.output).unwrap_or("\"\"");
+        self.record_result(execution.id, ok, output, to);
     }
 
     fn record_provider_result(&mut self, answer: &Answer<'_>, to: &mut Destination<'_>) {
@@ -199,15 +192,10 @@ impl Candidate {
     fn record_result(&mut self, id: Raw<'_>, ok: bool, content: &str, to: &mut Destination<'_>) {
         self.finish_growing(to.out);
         let running_call = self.running_call.take();
-        let own_id = json::string_token(id)
-            .filter(|id| *id != "\"\"")
-            .map(str::to_owned);
-        let id = own_id
-            .or(running_call)
-            .unwrap_or_else(|| to.call_ids.assign_id(None));
-        let parts =
-            format!(r#"[{{"type":"tool_result","call_id":{id},"ok":{ok},"content":{content}}}]"#);
-        to.out.add_item(Role::Tool, Channel::ToolResult, parts);
+        let own_id = json::nonempty_token(id).map(str::to_owned);
+        let id = own_id.or(running_call);
+        let id = id.unwrap_or_else(|| to.call_ids.assign_id(None));
+        json::add_result(to.out, &id, ok, content);
     }
 
     /// Records an image or a file, in the answer or in a thought.

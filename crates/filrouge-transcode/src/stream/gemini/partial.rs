@@ -44,12 +44,8 @@ impl PartialArgs {
         };
         if self.open_member.as_deref() != Some(name) {
             self.close_text(out);
-            let separator = if std::mem::replace(&mut self.has_members, true) {
-                ","
-            } else {
-                "{"
-            };
-            out.push(self.piece, separator);
+            out.push(self.piece, if self.has_members { "," } else { "{" });
+            self.has_members = true;
             out.push(self.piece, &json::escape_text(&format!("\"{name}\":")));
         }
         if let Some(text) = json::string_content(fragment.string_value) {

@@ -58,21 +58,17 @@ impl Calls {
         if let Some(index) = tool_call.index {
             self.by_index.insert(index, at);
         }
-        let signature = tool_call
-            .extra_content
-            .as_ref()
-            .and_then(|e| e.google.as_ref());
-        let signature = signature.and_then(|google| json::string_token(google.thought_signature));
-        if let (Some(signature), Some(call)) = (signature, self.calls.get(at)) {
+        let call = &mut self.calls[at];
+        let extra = tool_call.extra_content.as_ref();
+        let google = extra.and_then(|extra| extra.google.as_ref());
+        if let Some(signature) = google.and_then(|g| json::string_token(g.thought_signature)) {
             out.set(call.piece, "provider", "\"google\"");
             out.set(call.piece, "signature", signature);
         }
-        if tool_call.custom.is_some()
-            && let Some(call) = self.calls.get(at)
-        {
+        if tool_call.custom.is_some() {
             out.set(call.piece, "call_type", "\"custom\"");
         }
-        self.add_members(at, id, function, out)
+        call.add_members(id, function, out)
     }
 
     /// Decodes a call in the older form, or an addition to it. A response has at most one such call, which has no id,
@@ -84,18 +80,13 @@ impl Calls {
         response: &str,
         out: &mut Transcript,
     ) -> bool {
+        let name = json::nonempty_string(function.name);
         let at = match self.function_call {
             Some(at) => at,
-            None => self.begin_call(
-                None,
-                json::nonempty_string(function.name),
-                alternative,
-                response,
-                out,
-            ),
+            None => self.begin_call(None, name, alternative, response, out),
         };
         self.function_call = Some(at);
-        self.add_members(at, None, Some(function), out)
+        self.calls[at].add_members(None, Some(function), out)
     }
 
     /// Finds the call that an addition belongs to; `None` if it begins another call. The index does not always decide:
@@ -149,32 +140,6 @@ impl Calls {
         at
     }
 
-    fn add_members(
-        &mut self,
-        at: usize,
-        id: Option<&str>,
-        function: Option<&Function<'_>>,
-        out: &mut Transcript,
-    ) -> bool {
-        let Some(call) = self.calls.get_mut(at) else {
-            return false;
-        };
-        if let Some(id) = id.filter(|_| call.is_id_generated) {
-            id.clone_into(&mut call.id);
-            call.is_id_generated = false;
-            out.set_call(call.piece, Some(&format!("\"{id}\"")), None);
-        }
-        let Some(function) = function else {
-            return true;
-        };
-        if let Some(name) = json::nonempty_string(function.name).filter(|name| *name != call.name) {
-            // The name arrives in pieces. The providers' own clients concatenate them too.
-            call.name.push_str(name);
-            out.set_call(call.piece, None, Some(&format!("\"{}\"", call.name)));
-        }
-        call.add_arguments(function.arguments, out) && call.add_arguments(function.input, out)
-    }
-
     /// Ends the answer. Its calls are then complete. If the length limit has cut the answer off (`is_cut`), only calls
     /// with complete arguments are.
     pub(super) fn end_answer(&mut self, is_cut: bool, out: &mut Transcript) {
@@ -189,6 +154,28 @@ impl Calls {
 }
 
 impl Call {
+    fn add_members(
+        &mut self,
+        id: Option<&str>,
+        function: Option<&Function<'_>>,
+        out: &mut Transcript,
+    ) -> bool {
+        if let Some(id) = id.filter(|_| self.is_id_generated) {
+            id.clone_into(&mut self.id);
+            self.is_id_generated = false;
+            out.set_call(self.piece, Some(&format!("\"{id}\"")), None);
+        }
+        let Some(function) = function else {
+            return true;
+        };
+        if let Some(name) = json::nonempty_string(function.name).filter(|name| *name != self.name) {
+            // The name arrives in pieces. The providers' own clients concatenate them too.
+            self.name.push_str(name);
+            out.set_call(self.piece, None, Some(&format!("\"{}\"", self.name)));
+        }
+        self.add_arguments(function.arguments, out) && self.add_arguments(function.input, out)
+    }
+
     /// Adds arguments: a string with their text or, from some servers, the value itself.
     fn add_arguments(&self, raw: Raw<'_>, out: &mut Transcript) -> bool {
         match (json::string_content(raw), json::non_null(raw)) {

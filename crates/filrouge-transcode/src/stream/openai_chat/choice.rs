@@ -66,18 +66,16 @@ impl Choice {
         }
         all_known &= match json::non_null(message.content) {
             None => true,
-            Some(list) if list.starts_with('[') => self.decode_entries(list, out),
+            Some(list) if list.starts_with('[') => {
+                decode_list(message.content, |raw| self.decode_entry(raw, out))
+            }
             Some(_) => self.add_text(TextKind::Text, message.content, out),
         };
         all_known &= self.add_text(TextKind::Refusal, message.refusal, out);
-        let (audio, images) = (
-            json::non_null(message.audio),
-            json::non_null(message.images),
-        );
+        let audio = json::non_null(message.audio);
         all_known &= audio.is_none_or(|audio| self.record_audio(audio, out));
-        all_known &= images.is_none_or(|images| self.record_images(images, out));
-        all_known &= json::non_null(message.annotations)
-            .is_none_or(|list| self.record_annotations(list, out));
+        all_known &= decode_list(message.images, |raw| self.record_complete_part(raw, out));
+        all_known &= decode_list(message.annotations, |raw| self.record_annotation(raw, out));
         for call in message.tool_calls.iter().flatten() {
             self.finish_growing(out);
             all_known &= self.calls.decode(call, self.alternative, id, out);
@@ -135,31 +133,23 @@ impl Choice {
         out.push(piece, text)
     }
 
-    /// Decodes a content that is a list, as Mistral sends it.
-    fn decode_entries(&mut self, list: &str, out: &mut Transcript) -> bool {
-        let Some(raws) = json::read::<Vec<Raw<'_>>>(list) else {
+    /// Decodes an entry of a content that is a list, as Mistral sends it.
+    fn decode_entry(&mut self, raw: &str, out: &mut Transcript) -> bool {
+        let Some(entry) = json::read_object::<Entry<'_>>(raw) else {
             return false;
         };
-        let mut all_known = true;
-        for raw in raws.into_iter().filter_map(json::non_null) {
-            let Some(entry) = json::read_object::<Entry<'_>>(raw) else {
-                all_known = false;
-                continue;
-            };
-            all_known &= match json::nonempty_string(entry.kind) {
-                Some("text" | "output_text") => self.add_text(TextKind::Text, entry.text, out),
-                Some("refusal") => self.add_text(TextKind::Refusal, entry.refusal, out),
-                Some("thinking") => {
-                    self.finish_text(out);
-                    let known = self.reasoning.decode_entry(entry.thinking, out);
-                    self.last_piece = self.reasoning.last_piece().or(self.last_piece);
-                    known
-                }
-                Some(_) => self.record_complete_part(raw, out),
-                None => false,
-            };
+        match json::nonempty_string(entry.kind) {
+            Some("text" | "output_text") => self.add_text(TextKind::Text, entry.text, out),
+            Some("refusal") => self.add_text(TextKind::Refusal, entry.refusal, out),
+            Some("thinking") => {
+                self.finish_text(out);
+                let known = self.reasoning.decode_entry(entry.thinking, out);
+                self.last_piece = self.reasoning.last_piece().or(self.last_piece);
+                known
+            }
+            Some(_) => self.record_complete_part(raw, out),
+            None => false,
         }
-        all_known
     }
 
     /// Records a part that arrives complete, such as an image.
@@ -173,17 +163,6 @@ impl Choice {
         true
     }
 
-    fn record_images(&mut self, list: &str, out: &mut Transcript) -> bool {
-        let Some(raws) = json::read::<Vec<Raw<'_>>>(list) else {
-            return false;
-        };
-        let mut all_known = true;
-        for raw in raws.into_iter().filter_map(json::non_null) {
-            all_known &= self.record_complete_part(raw, out);
-        }
-        all_known
-    }
-
     /// Records the transcript of audio as text, and the audio data unchanged with it.
     fn record_audio(&mut self, audio: &str, out: &mut Transcript) -> bool {
         let Some(audio) = json::read_object::<Audio<'_>>(audio) else {
@@ -194,24 +173,19 @@ impl Choice {
         if let Some(time) = json::non_null(audio.expires_at) {
             out.set(piece, "audio_expires_at", &json::storable(time));
         }
-        if let Some(data) = json::string_token(audio.data).filter(|data| *data != "\"\"") {
+        if let Some(data) = json::nonempty_token(audio.data) {
             out.add_to_list(piece, "audio", data.to_owned());
         }
         json::string_content(audio.transcript).is_none_or(|text| out.push(piece, text))
     }
 
-    /// Records annotations; their positions count from the beginning of the content.
-    fn record_annotations(&mut self, list: &str, out: &mut Transcript) -> bool {
-        let Some(raws) = json::read::<Vec<Raw<'_>>>(list) else {
-            return false;
+    /// Records an annotation; its positions count from the beginning of the content.
+    fn record_annotation(&mut self, raw: &str, out: &mut Transcript) -> bool {
+        let piece = match self.growing {
+            Some((_, piece)) => piece,
+            None => self.growing_piece(TextKind::Text, out),
         };
-        for raw in raws.into_iter().filter_map(json::non_null) {
-            let piece = match self.growing {
-                Some((_, piece)) => piece,
-                None => self.growing_piece(TextKind::Text, out),
-            };
-            out.add_to_list(piece, "citations", json::storable(raw));
-        }
+        out.add_to_list(piece, "citations", json::storable(raw));
         true
     }
 
@@ -238,6 +212,19 @@ impl Choice {
             is_failure,
         });
     }
+}
+
+/// Decodes each element of a list that is not `null`; `false` if the value is no list, or if any element is unknown. A
+/// missing list has no elements.
+fn decode_list(list: Raw<'_>, mut decode: impl FnMut(&str) -> bool) -> bool {
+    let Some(list) = json::non_null(list) else {
+        return true;
+    };
+    let Some(raws) = json::read::<Vec<Raw<'_>>>(list) else {
+        return false;
+    };
+    let raws = raws.into_iter().filter_map(json::non_null);
+    raws.filter(|raw| !decode(raw)).count() == 0
 }
 
 /// The standard finish reason for a server's, and whether it means a failure.

@@ -48,11 +48,13 @@ impl Reasoning {
         }
     }
 
-    fn growing_piece(&mut self, out: &mut Transcript) -> PieceId {
-        match self.growing {
+    /// Adds text to the growing piece; begins one if nothing grows.
+    fn push(&mut self, text: &str, out: &mut Transcript) -> bool {
+        let piece = match self.growing {
             Some((piece, _)) => piece,
             None => self.begin(None, out),
-        }
+        };
+        out.push(piece, text)
     }
 
     fn begin(&mut self, index: Option<u64>, out: &mut Transcript) -> PieceId {
@@ -87,8 +89,7 @@ impl Reasoning {
         let plain = json::nonempty_string(message.reasoning_content)
             .or(json::nonempty_string(message.reasoning));
         if let Some(text) = plain.filter(|_| !has_text) {
-            let piece = self.growing_piece(out);
-            all_known &= out.push(piece, text);
+            all_known &= self.push(text, out);
         }
         let is_text = |raw| json::non_null(raw).is_none_or(|text| text.starts_with('"'));
         all_known && is_text(message.reasoning_content) && is_text(message.reasoning)
@@ -97,8 +98,7 @@ impl Reasoning {
     /// Decodes a thought in a content that is a list. The thought is a text or a list of texts.
     pub(super) fn decode_entry(&mut self, thinking: Raw<'_>, out: &mut Transcript) -> bool {
         if let Some(text) = json::string_content(thinking) {
-            let piece = self.growing_piece(out);
-            return out.push(piece, text);
+            return self.push(text, out);
         }
         let entries: Option<Vec<Entry<'_>>> = json::non_null(thinking).and_then(json::read);
         let Some(entries) = entries else {
@@ -106,10 +106,8 @@ impl Reasoning {
         };
         let mut all_known = true;
         for entry in &entries {
-            all_known &= json::string_content(entry.text).is_some_and(|text| {
-                let piece = self.growing_piece(out);
-                out.push(piece, text)
-            });
+            let text = json::string_content(entry.text);
+            all_known &= text.is_some_and(|text| self.push(text, out));
         }
         all_known
     }
@@ -122,12 +120,11 @@ impl Reasoning {
         out: &mut Transcript,
     ) -> bool {
         let kind = json::nonempty_string(detail.kind).unwrap_or_default();
-        let (signature, data) = (
-            json::nonempty_string(detail.signature),
-            json::nonempty_string(detail.data),
-        );
+        let is_text_kind = matches!(kind, "reasoning.text" | "reasoning.summary" | "thinking");
+        let signature = json::nonempty_string(detail.signature);
+        let data = json::nonempty_string(detail.data);
         if text.is_none() && signature.is_none() && data.is_none() {
-            return matches!(kind, "reasoning.text" | "reasoning.summary" | "thinking");
+            return is_text_kind;
         }
         let provider = provider(kind, json::nonempty_string(detail.format));
         let piece = self.piece_for(detail.index, text.is_none(), out);
@@ -136,22 +133,14 @@ impl Reasoning {
             let is_sealed = signature.is_some() || data.is_some();
             self.unsealed = Some(piece).filter(|_| !is_sealed);
         }
-        let mut all_known = text.is_none_or(|text| out.push(piece, text));
+        let is_pushed = text.is_none_or(|text| out.push(piece, text));
         if let Some(signature) = signature {
             out.extend(piece, "signature", signature);
         }
         if let Some(data) = data {
             self.record_sealed(piece, provider, data, json::string_token(detail.id), out);
         }
-        all_known &= matches!(
-            kind,
-            "reasoning.text"
-                | "reasoning.summary"
-                | "reasoning.encrypted"
-                | "thinking"
-                | "redacted_thinking"
-        );
-        all_known
+        is_pushed && (is_text_kind || matches!(kind, "reasoning.encrypted" | "redacted_thinking"))
     }
 
     /// The piece that a detail belongs to: the growing one with its index, else a new one. If nothing grows, a detail
@@ -184,11 +173,9 @@ impl Reasoning {
         let token = format!("\"{data}\"");
         match provider {
             Some("\"anthropic\"") => {
-                let is_empty = out.text(piece).is_some_and(str::is_empty);
-                let piece = if is_empty {
-                    piece
-                } else {
-                    self.begin(None, out)
+                let piece = match out.text(piece) {
+                    Some("") => piece,
+                    _ => self.begin(None, out),
                 };
                 out.set(piece, "provider", "\"anthropic\"");
                 out.set(piece, "redacted", &token);
@@ -196,10 +183,8 @@ impl Reasoning {
             Some("\"google\"") => out.set(piece, "signature", &token),
             _ => {
                 let summary = match out.text(piece) {
-                    Some(text) if !text.is_empty() => {
-                        format!(r#"[{{"type":"summary_text","text":"{text}"}}]"#)
-                    }
-                    _ => "[]".to_owned(),
+                    None | Some("") => "[]".to_owned(),
+                    Some(text) => format!(r#"[{{"type":"summary_text","text":"{text}"}}]"#),
                 };
                 if let Some(id) = id {
                     out.set(piece, "id", id);

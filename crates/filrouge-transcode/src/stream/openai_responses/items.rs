@@ -31,7 +31,7 @@ struct Slot {
     state: State,
 }
 
-enum State {
+pub(super) enum State {
     Message(Message),
     Reasoning(Thought),
     /// A call whose arguments arrive as text.
@@ -46,7 +46,7 @@ enum State {
     Done,
 }
 
-struct Thought {
+pub(super) struct Thought {
     piece: PieceId,
     /// The part that received the newest text: whether it is the reasoning itself (and not a summary), and its index.
     last_part: Option<(bool, u64)>,
@@ -67,10 +67,10 @@ impl Items {
         !self.open_calls.is_empty()
     }
 
-    /// The output index of the item that an event belongs to.
-    pub(super) fn output_index(&self, event: &Event<'_>) -> Option<u64> {
-        event.output_index.or_else(|| {
-            let id = json::string_content(event.item_id)?;
+    /// The output index of the item with this index or, without one, with this id.
+    fn output_index(&self, index: Option<u64>, id: Raw<'_>) -> Option<u64> {
+        index.or_else(|| {
+            let id = json::string_content(id)?;
             let slot = self.slots.iter().rfind(|(_, slot)| slot.id == id);
             slot.map(|(at, _)| *at)
         })
@@ -88,17 +88,19 @@ impl Items {
         self.slots.len() >= ITEMS_MAX && !self.slots.contains_key(&at)
     }
 
-    fn state(&mut self, at: Option<u64>) -> Option<&mut State> {
-        self.slots.get_mut(&at?).map(|slot| &mut slot.state)
+    /// The state of the item that an event belongs to.
+    fn state(&mut self, event: &Event<'_>) -> Option<&mut State> {
+        let at = self.output_index(event.output_index, event.item_id)?;
+        self.slots.get_mut(&at).map(|slot| &mut slot.state)
     }
 
     /// The message that an event belongs to; created if it is missing, because some servers begin with a delta. An
     /// event without an index and without an item's id belongs to the last item, if that is a message.
     pub(super) fn message(
         &mut self,
-        at: Option<u64>,
         event: &Event<'_>,
     ) -> Option<(&mut Message, &mut OpenPart, u64)> {
+        let at = self.output_index(event.output_index, event.item_id);
         let id = json::string_content(event.item_id);
         let last = self.slots.last_key_value();
         let last = last.filter(|(_, slot)| matches!(slot.state, State::Message(_)) && id.is_none());
@@ -145,12 +147,7 @@ impl Items {
                     last_part: None,
                 })
             }
-            _ => match tools::begin_call(kind, at, item, out) {
-                Some(tools::StartedCall::Text(piece)) => State::Call(piece),
-                Some(tools::StartedCall::Code(piece)) => State::Code(piece, false),
-                Some(tools::StartedCall::WithoutDeltas(piece)) => State::WithoutDeltas(piece),
-                None => State::ContentAtEnd,
-            },
+            _ => tools::begin_call(kind, at, item, out),
         };
         let id = json::string_content(item.id).unwrap_or_default().to_owned();
         self.slots.insert(at, Slot { id, state });
@@ -161,11 +158,7 @@ impl Items {
         let (Some(raw), Some(item)) = (event.item, read_item(event.item)) else {
             return false;
         };
-        let at = event.output_index.or_else(|| {
-            let id = json::string_content(item.id)?;
-            let slot = self.slots.iter().rfind(|(_, slot)| slot.id == id);
-            slot.map(|(at, _)| *at)
-        });
+        let at = self.output_index(event.output_index, item.id);
         let at = at.unwrap_or_else(|| self.next_index());
         if self.is_full(at) {
             return false;
@@ -180,7 +173,8 @@ impl Items {
             return out.unknown(output);
         };
         for (at, raw) in (0..).zip(output) {
-            if matches!(self.state(Some(at)), Some(State::Done)) {
+            let slot = self.slots.get(&at);
+            if slot.is_some_and(|slot| matches!(slot.state, State::Done)) {
                 continue;
             }
             match read_item(Some(raw)).filter(|_| !self.is_full(at)) {
@@ -198,34 +192,26 @@ impl Items {
         let Some(slot) = self.slots.get_mut(&at) else {
             return;
         };
-        match std::mem::replace(&mut slot.state, State::Done) {
-            State::Message(mut message) => message.complete(at, item, &mut self.open, out),
-            State::Reasoning(thought) => thought.complete(item, out),
-            State::Call(piece) => {
-                tools::complete_call(piece, item, out);
-                tools::end_call(piece, at, item, &mut self.open_calls, out);
+        let state = std::mem::replace(&mut slot.state, State::Done);
+        match state {
+            State::Message(mut message) => return message.complete(at, item, &mut self.open, out),
+            State::Reasoning(thought) => return thought.complete(item, out),
+            State::Call(piece) => tools::complete_call(piece, item, out),
+            State::Code(piece, begun) => tools::complete_code(piece, begun, item, out),
+            State::WithoutDeltas(piece) => tools::record_arguments(piece, item, out),
+            State::ContentAtEnd => {
+                return record_complete_item(item, raw, &mut self.open_calls, out);
             }
-            State::Code(piece, begun) => {
-                tools::complete_code(piece, begun, item, out);
-                tools::end_call(piece, at, item, &mut self.open_calls, out);
-            }
-            State::WithoutDeltas(piece) => {
-                tools::record_arguments(piece, item, out);
-                tools::end_call(piece, at, item, &mut self.open_calls, out);
-            }
-            State::ContentAtEnd => record_complete_item(item, raw, &mut self.open_calls, out),
-            State::Done => {}
+            State::Done => return,
+        }
+        if let State::Call(piece) | State::Code(piece, _) | State::WithoutDeltas(piece) = state {
+            tools::end_call(piece, at, item, &mut self.open_calls, out);
         }
     }
 
     /// Adds a piece of a call's arguments.
-    pub(super) fn add_arguments(
-        &mut self,
-        at: Option<u64>,
-        delta: Raw<'_>,
-        out: &mut Transcript,
-    ) -> bool {
-        match (self.state(at), json::string_content(delta)) {
+    pub(super) fn add_arguments(&mut self, event: &Event<'_>, out: &mut Transcript) -> bool {
+        match (self.state(event), json::string_content(event.delta)) {
             (Some(State::Call(piece)), Some(delta)) => out.push(*piece, delta),
             _ => false,
         }
@@ -234,11 +220,11 @@ impl Items {
     /// Records a call's complete arguments.
     pub(super) fn complete_arguments(
         &mut self,
-        at: Option<u64>,
+        event: &Event<'_>,
         complete: Raw<'_>,
         out: &mut Transcript,
     ) -> bool {
-        match (self.state(at), json::string_content(complete)) {
+        match (self.state(event), json::string_content(complete)) {
             (Some(State::Call(piece)), Some(complete)) => {
                 set_complete_text(*piece, 0, complete, out);
             }
@@ -249,13 +235,8 @@ impl Items {
     }
 
     /// Adds a piece of code, as part of a string inside the arguments' text.
-    pub(super) fn add_code(
-        &mut self,
-        at: Option<u64>,
-        delta: Raw<'_>,
-        out: &mut Transcript,
-    ) -> bool {
-        match (self.state(at), json::string_content(delta)) {
+    pub(super) fn add_code(&mut self, event: &Event<'_>, out: &mut Transcript) -> bool {
+        match (self.state(event), json::string_content(event.delta)) {
             (Some(State::Code(piece, begun)), Some(delta)) => {
                 if !std::mem::replace(begun, true) {
                     out.push(*piece, tools::CODE_BEGINS);
@@ -270,13 +251,12 @@ impl Items {
     /// of the part that has the piece.
     pub(super) fn add_reasoning(
         &mut self,
-        at: Option<u64>,
+        event: &Event<'_>,
         is_full_reasoning: bool,
         part: Option<u64>,
-        delta: Raw<'_>,
         out: &mut Transcript,
     ) -> bool {
-        match (self.state(at), json::string_content(delta)) {
+        match (self.state(event), json::string_content(event.delta)) {
             (Some(State::Reasoning(thought)), Some(delta)) => {
                 thought.add_text((is_full_reasoning, part.unwrap_or_default()), delta, out);
                 true
@@ -288,11 +268,8 @@ impl Items {
 
 impl Thought {
     fn add_text(&mut self, part: (bool, u64), delta: &str, out: &mut Transcript) {
-        if self
-            .last_part
-            .replace(part)
-            .is_some_and(|last| last != part)
-        {
+        let last_part = self.last_part.replace(part);
+        if last_part.is_some_and(|last| last != part) {
             out.push(self.piece, r"\n\n");
         }
         out.push(self.piece, delta);

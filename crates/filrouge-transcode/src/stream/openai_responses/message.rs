@@ -158,11 +158,8 @@ impl MessagePart {
         if self.offset > 0
             && let Some(members) = citation.strip_prefix('{')
         {
-            let comma = if members.trim_start().starts_with('}') {
-                ""
-            } else {
-                ","
-            };
+            let is_empty = members.trim_start().starts_with('}');
+            let comma = if is_empty { "" } else { "," };
             citation = format!("{{\"offset\":{}{comma}{members}", self.offset);
         }
         out.add_to_list(self.piece, "citations", citation);
@@ -170,37 +167,33 @@ impl MessagePart {
 }
 
 impl Items {
-    fn part<'s>(
-        &'s mut self,
-        at: Option<u64>,
+    fn part(
+        &mut self,
         event: &Event<'_>,
         kind: PieceKind,
         out: &mut Transcript,
-    ) -> Option<&'s mut MessagePart> {
-        let (message, open, at) = self.message(at, event)?;
+    ) -> Option<&mut MessagePart> {
+        let (message, open, at) = self.message(event)?;
         message.part(at, event.content_index.unwrap_or_default(), kind, open, out)
     }
 
     /// Appends the text of a delta event to its part. Returns `false` if the text cannot be recorded.
     pub(super) fn add_text(
         &mut self,
-        at: Option<u64>,
         event: &Event<'_>,
         kind: PieceKind,
-        delta: Raw<'_>,
         out: &mut Transcript,
     ) -> bool {
-        let Some(delta) = json::string_content(delta) else {
+        let Some(delta) = json::string_content(event.delta) else {
             return false;
         };
-        let part = self.part(at, event, kind, out).map(|p| p.piece);
+        let part = self.part(event, kind, out).map(|p| p.piece);
         part.is_some_and(|piece| out.push(piece, delta))
     }
 
     /// Completes a part's text from the event that repeats the complete text.
     pub(super) fn complete_text(
         &mut self,
-        at: Option<u64>,
         event: &Event<'_>,
         kind: PieceKind,
         text: Raw<'_>,
@@ -209,7 +202,7 @@ impl Items {
         let Some(text) = json::string_content(text) else {
             return false;
         };
-        let Some((message, open, at)) = self.message(at, event) else {
+        let Some((message, open, at)) = self.message(event) else {
             return false;
         };
         let index = event.content_index.unwrap_or_default();
@@ -223,12 +216,7 @@ impl Items {
     }
 
     /// `content_part.added`: begins a text or a refusal.
-    pub(super) fn begin_part(
-        &mut self,
-        at: Option<u64>,
-        event: &Event<'_>,
-        out: &mut Transcript,
-    ) -> bool {
+    pub(super) fn begin_part(&mut self, event: &Event<'_>, out: &mut Transcript) -> bool {
         let Some(content) = event.part.and_then(|p| json::read::<Content<'_>>(p.get())) else {
             return false;
         };
@@ -238,20 +226,15 @@ impl Items {
             // A part of any other type is recorded from the end event of its item, which contains the complete part.
             _ => return true,
         };
-        self.part(at, event, kind, out).is_some()
+        self.part(event, kind, out).is_some()
     }
 
     /// `content_part.done`: completes a text or a refusal, which no longer grows.
-    pub(super) fn end_part(
-        &mut self,
-        at: Option<u64>,
-        event: &Event<'_>,
-        out: &mut Transcript,
-    ) -> bool {
+    pub(super) fn end_part(&mut self, event: &Event<'_>, out: &mut Transcript) -> bool {
         let Some(part) = event.part else { return false };
         // Two kinds of parts are recorded only when their item ends: parts of an item that is not a message, such as
         // reasoning, and parts that `complete_part` does not record.
-        if let Some((message, open, at)) = self.message(at, event) {
+        if let Some((message, open, at)) = self.message(event) {
             let index = event.content_index.unwrap_or_default();
             message.complete_part(at, index, part, open, out);
             if open.part == Some((at, index)) {
@@ -262,16 +245,11 @@ impl Items {
     }
 
     /// Records an annotation of a text.
-    pub(super) fn record_annotation(
-        &mut self,
-        at: Option<u64>,
-        event: &Event<'_>,
-        out: &mut Transcript,
-    ) -> bool {
+    pub(super) fn record_annotation(&mut self, event: &Event<'_>, out: &mut Transcript) -> bool {
         let Some(annotation) = event.annotation else {
             return false;
         };
-        let part = self.part(at, event, PieceKind::Text, out);
+        let part = self.part(event, PieceKind::Text, out);
         part.map(|part| part.record_annotation(annotation, out))
             .is_some()
     }

@@ -2,33 +2,17 @@
 //! sends their results in the same response.
 
 use filrouge_engine::stream::{PieceId, Transcript};
-use filrouge_types::{Channel, Role};
 
 use super::OpenCalls;
-use super::items::{Item, set_complete_text};
+use super::items::{Item, State, set_complete_text};
 use crate::stream::json::{self, Raw};
 
 /// The beginning of the code interpreter's arguments, which are recorded as `{"code":…}`. It is escaped, because texts
 /// are recorded as they are spelled inside a JSON string.
 pub(super) const CODE_BEGINS: &str = r#"{\"code\":\""#;
 
-/// A call that has begun.
-pub(super) enum StartedCall {
-    /// A call whose arguments arrive as text, in deltas.
-    Text(PieceId),
-    /// A call of the code interpreter, whose code arrives in deltas.
-    Code(PieceId),
-    /// A call whose arguments arrive only with its end event.
-    WithoutDeltas(PieceId),
-}
-
-/// Begins a call; `None` if the item is not a call. `kind` is the item's type, and `at` its output index.
-pub(super) fn begin_call(
-    kind: &str,
-    at: u64,
-    item: &Item<'_>,
-    out: &mut Transcript,
-) -> Option<StartedCall> {
+/// Begins an item that is neither a message nor reasoning. `kind` is the item's type, and `at` its output index.
+pub(super) fn begin_call(kind: &str, at: u64, item: &Item<'_>, out: &mut Transcript) -> State {
     let id = call_id(at, item);
     let name = match kind {
         "function_call" | "custom_tool_call" | "mcp_call" => {
@@ -38,11 +22,10 @@ pub(super) fn begin_call(
                 out.set(piece, "call_type", "\"custom\"");
             }
             json::set_string(out, piece, "server_label", item.server_label);
-            return Some(StartedCall::Text(piece));
+            return State::Call(piece);
         }
         "code_interpreter_call" => {
-            let piece = out.call(&id, "\"code_interpreter\"", 0);
-            return Some(StartedCall::Code(piece));
+            return State::Code(out.call(&id, "\"code_interpreter\"", 0), false);
         }
         "web_search_call" => "\"web_search\"",
         "file_search_call" => "\"file_search\"",
@@ -52,16 +35,15 @@ pub(super) fn begin_call(
         "local_shell_call" => "\"local_shell\"",
         "shell_call" => "\"shell\"",
         "apply_patch_call" => "\"apply_patch\"",
-        _ => return None,
+        _ => return State::ContentAtEnd,
     };
-    Some(StartedCall::WithoutDeltas(out.call(&id, name, 0)))
+    State::WithoutDeltas(out.call(&id, name, 0))
 }
 
 /// The id that a call and its result share, as a JSON string. If the provider gives none, it is made from the output
 /// index `at`.
 fn call_id(at: u64, item: &Item<'_>) -> String {
-    let nonempty = |raw| json::string_token(raw).filter(|token| *token != "\"\"");
-    match nonempty(item.call_id).or_else(|| nonempty(item.id)) {
+    match json::nonempty_token(item.call_id).or_else(|| json::nonempty_token(item.id)) {
         Some(id) => id.to_owned(),
         None => format!("\"call_{at}\""),
     }
@@ -69,8 +51,8 @@ fn call_id(at: u64, item: &Item<'_>) -> String {
 
 /// Completes a call whose arguments are text, from its end event: the id, the name and the arguments.
 pub(super) fn complete_call(piece: PieceId, item: &Item<'_>, out: &mut Transcript) {
-    let nonempty = |raw| json::string_token(raw).filter(|token| *token != "\"\"");
-    out.set_call(piece, nonempty(item.call_id), nonempty(item.name));
+    let id = json::nonempty_token(item.call_id);
+    out.set_call(piece, id, json::nonempty_token(item.name));
     if let Some(text) =
         json::string_content(item.arguments).or_else(|| json::string_content(item.input))
     {
@@ -98,7 +80,7 @@ pub(super) fn complete_code(piece: PieceId, has_code: bool, item: &Item<'_>, out
     out.push(piece, "}");
 }
 
-/// Records the arguments of a [`StartedCall::WithoutDeltas`], which only its end event contains.
+/// Records the arguments of a [`State::WithoutDeltas`], which only its end event contains.
 pub(super) fn record_arguments(piece: PieceId, item: &Item<'_>, out: &mut Transcript) {
     let wrap = |name: &str, raw: Raw<'_>| {
         json::non_null(raw).map(|value| format!("{{\"{name}\":{}}}", json::storable(value)))
@@ -149,12 +131,8 @@ pub(super) fn end_call(
             return;
         }
     };
-    let failed = json::non_null(item.error).is_some()
-        || matches!(
-            json::string_content(item.status),
-            Some("failed" | "incomplete")
-        );
-    record_result(&id, !failed, &content, out);
+    let ok = json::non_null(item.error).is_none() && !has_failed(item);
+    json::add_result(out, &id, ok, &content);
 }
 
 /// The generated image as a JSON list with one part; `None` if the item contains no image.
@@ -181,17 +159,13 @@ pub(super) fn record_output(
     };
     open_calls.remove(id);
     let content = json::non_null(item.output).or_else(|| json::non_null(item.tools));
-    let failed = matches!(
-        json::string_content(item.status),
-        Some("failed" | "incomplete")
-    );
     let content = content.map_or_else(|| "\"\"".to_owned(), json::storable);
-    record_result(id, !failed, &content, out);
+    json::add_result(out, id, !has_failed(item), &content);
     true
 }
 
-fn record_result(call_id: &str, ok: bool, content: &str, out: &mut Transcript) {
-    let parts =
-        format!(r#"[{{"type":"tool_result","call_id":{call_id},"ok":{ok},"content":{content}}}]"#);
-    out.add_item(Role::Tool, Channel::ToolResult, parts);
+/// Whether the status of a call or a result means a failure.
+fn has_failed(item: &Item<'_>) -> bool {
+    let status = json::string_content(item.status);
+    matches!(status, Some("failed" | "incomplete"))
 }

@@ -12,6 +12,7 @@ use filrouge_store::{Keyring, Position};
 use filrouge_types::{ErrorCode, Failure};
 use indicatif::ProgressBar;
 
+use super::notes;
 use crate::output::{print_stderr, progress_bar};
 
 /// The minimum time between two lines of one stage.
@@ -44,9 +45,8 @@ impl Progress {
 
     fn show(&mut self, stage: CopyStage, done: u64, total: u64) {
         let label = match stage {
-            CopyStage::Source => "verifying the source",
-            CopyStage::Commits => "copying commits",
             CopyStage::Sessions => "copying sessions",
+            CopyStage::Commits => "writing commits",
             CopyStage::Copy => "verifying the copy",
         };
         if let Some(bar) = &self.bar {
@@ -73,6 +73,10 @@ impl CopyObserver for Progress {
         }
         self.show(stage, done, total);
         Ok(())
+    }
+
+    fn note_value(&mut self, name: &str, value: Vec<u8>, end: &Position) -> Option<Vec<u8>> {
+        notes::value_in_copy(name, value, end)
     }
 
     fn write_anchor(&mut self, store: &str, position: Position) -> Result<(), Failure> {

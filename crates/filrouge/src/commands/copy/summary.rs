@@ -12,7 +12,8 @@ use crate::config::{Config, StoreUrl};
 use crate::exit::code;
 use crate::output::show;
 
-/// Prints the report and returns the exit code: 1 when the source is not intact, even if it was copied completely.
+/// Prints the report and returns the exit code: 1 when the source is not intact, because the copy lacks the damaged
+/// sessions.
 pub(super) fn print(
     config: &Config,
     (from, to): (&StoreUrl, &StoreUrl),
@@ -22,7 +23,7 @@ pub(super) fn print(
     let report = &copied.copy;
     let output = json!({
         "from": from.to_string(), "to": to.to_string(), "store_id": copied.store_id,
-        "commit": copied.position.commit_no, "resumed": copied.resumed,
+        "commit": copied.position.commit_count(), "resumed": copied.resumed,
         "sessions_known": copied.sessions_unchanged, "sessions": report.sessions,
         "turns": report.turns, "items": report.items, "events": report.events,
         "notes": report.notes, "commits": report.commits,
@@ -39,7 +40,10 @@ fn write(out: &mut impl Write, copied: &Copied) -> io::Result<()> {
     writeln!(
         out,
         "copied up to commit {}: {} sessions, {} turns, {} items",
-        copied.position.commit_no, report.sessions, report.turns, report.items
+        copied.position.commit_count(),
+        report.sessions,
+        report.turns,
+        report.items
     )?;
     if copied.resumed {
         let earlier = copied.sessions_unchanged;
@@ -47,15 +51,8 @@ fn write(out: &mut impl Write, copied: &Copied) -> io::Result<()> {
     }
     match copied.source.verdict() {
         Verdict::Intact => writeln!(out, "intact: the copy equals the source")?,
-        Verdict::Broken => writeln!(out, "BROKEN in the source, and so in the copy:")?,
-        Verdict::CannotTell => writeln!(out, "cannot verify the source and its copy:")?,
+        Verdict::Broken => writeln!(out, "BROKEN in the source; damaged sessions are left out:")?,
+        Verdict::CannotTell => writeln!(out, "left out, because it cannot be verified:")?,
     }
-    write_findings(out, &copied.source.findings)?;
-    if !copied.left_out.is_empty() {
-        writeln!(
-            out,
-            "missing in the copy, because the source's rows cannot be read:"
-        )?;
-    }
-    write_findings(out, &copied.left_out)
+    write_findings(out, &copied.source.findings)
 }

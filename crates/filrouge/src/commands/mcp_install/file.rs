@@ -62,7 +62,7 @@ pub(super) fn replace(
         }
         None => (path.to_owned(), 0o600, None),
     };
-    let temporary = with_suffix(&target, &format!(".filrouge-{}", std::process::id()));
+    let temporary = target.with_added_extension(format!("filrouge-{}", std::process::id()));
     let written = write(&temporary, new, mode).and_then(|()| {
         if !read(&target).is_ok_and(|current| current.as_deref() == old) {
             return Err(io::Error::other(
@@ -82,16 +82,10 @@ pub(super) fn replace(
     Ok(backup)
 }
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
-
 /// Writes the old content to `NAME.bak.N`, where N is the first free number.
 fn back_up(target: &Path, old: &str, mode: u32) -> Result<PathBuf, Usage> {
     for number in 1..=BACKUPS_MAX {
-        let backup = with_suffix(target, &format!(".bak.{number}"));
+        let backup = target.with_added_extension(format!("bak.{number}"));
         match write(&backup, old, mode) {
             Ok(()) => return Ok(backup),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}

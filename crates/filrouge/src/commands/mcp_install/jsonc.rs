@@ -28,7 +28,7 @@ pub(super) fn edit(text: &str, expected: &ExpectedEntry<'_>) -> Result<Edit, Ref
     let without_mark = text.strip_prefix(BYTE_ORDER_MARK);
     let document_text = without_mark.unwrap_or(text);
     if document_text.trim().is_empty() {
-        return Ok(Edit::Change(new_file(expected)));
+        return Ok(Some(new_file(expected)));
     }
     let root = parse(document_text, expected.allow_comments).map_err(|reason| RefusedEdit {
         reason,
@@ -57,21 +57,15 @@ pub(super) fn edit(text: &str, expected: &ExpectedEntry<'_>) -> Result<Edit, Ref
                 let name = format!("{}.{NAME}", expected.section);
                 let entry = entry.value().and_then(|value| value.to_serde_value());
                 let entry = entry.unwrap_or_default();
+                let is_same = starts_with_command_line(&entry, expected.command_line);
                 let is_disabled = entry["enabled"] == false;
-                return existing_entry(
-                    &name,
-                    starts_with_command_line(&entry, expected.command_line),
-                    is_disabled,
-                )
-                .map_err(by_hand);
+                return existing_entry(&name, is_same, is_disabled).map_err(by_hand);
             }
             section.append(NAME, to_cst(&expected.entry));
         }
     }
-    Ok(Edit::Change(format!(
-        "{}{root}",
-        without_mark.map_or("", |_| BYTE_ORDER_MARK)
-    )))
+    let mark = without_mark.map_or("", |_| BYTE_ORDER_MARK);
+    Ok(Some(format!("{mark}{root}")))
 }
 
 /// Parses one document. The error names the line and column of the fault. `allow_comments` also allows trailing commas.

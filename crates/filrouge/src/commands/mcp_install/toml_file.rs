@@ -41,7 +41,7 @@ pub(super) fn edit(text: &str, command: &str) -> Result<Edit, RefusedEdit> {
     if toml::from_str::<Table>(&new).is_err() {
         return Err(by_hand(format!("{SECTION} is written in one line")));
     }
-    Ok(Edit::Change(new))
+    Ok(Some(new))
 }
 
 fn entry_lines(command: &str) -> String {
@@ -63,10 +63,7 @@ mod tests {
     use super::*;
 
     fn edited(text: &str) -> Option<String> {
-        match edit(text, "/bin/filrouge") {
-            Ok(Edit::Change(new)) => Some(new),
-            _ => None,
-        }
+        edit(text, "/bin/filrouge").ok().flatten()
     }
 
     #[test]
@@ -77,7 +74,7 @@ mod tests {
             new.starts_with(&format!("{old}\n\n[mcp_servers.filrouge]\n")),
             "{new}"
         );
-        assert!(matches!(edit(&new, "/bin/filrouge"), Ok(Edit::Unchanged)));
+        assert!(matches!(edit(&new, "/bin/filrouge"), Ok(None)));
         assert!(edited("").is_some_and(|new| new.starts_with("[mcp_servers.filrouge]")));
         assert!(edited("a = 1\r\n").is_some_and(|new| new.ends_with("args = [\"mcp\"]\r\n")));
     }

@@ -144,13 +144,22 @@ impl FoundHistories {
         config: &Config,
         index: Index,
     ) -> anyhow::Result<Option<OpenStore>> {
-        Ok(match self.ledger {
-            Some(SourceRequest::Named) => Some(open::open(config, IfMissing::Fail, index).await?),
-            Some(SourceRequest::IfExists) => {
-                ledger_if_exists(config, index, &mut self.warnings).await
+        let opened = match self.ledger {
+            None => return Ok(None),
+            Some(SourceRequest::Named) => {
+                return open::open(config, IfMissing::Fail, index).await.map(Some);
             }
-            None => None,
-        })
+            Some(SourceRequest::IfExists) => match open::store_exists(config) {
+                Ok(false) => return Ok(None),
+                Ok(true) => open::open(config, IfMissing::Fail, index).await,
+                Err(e) => Err(e),
+            },
+        };
+        let add_warning = |e| {
+            let warning = format!("ledger: {}", detail_and_hint(&e).0);
+            self.warnings.push(warning);
+        };
+        Ok(opened.map_err(add_warning).ok())
     }
 
     fn push(&mut self, program: &Program, path: &Path, sources: Vec<Arc<dyn Source>>) {
@@ -180,18 +189,6 @@ pub(crate) struct OpenLibrary {
 }
 
 impl OpenLibrary {
-    /// Queries the library on a blocking thread, since its answers block.
-    ///
-    /// # Errors
-    /// When the query panicked, which is printed on stderr.
-    pub(crate) async fn query<T: Send + 'static>(
-        &self,
-        query: impl FnOnce(&Library) -> T + Send + 'static,
-    ) -> anyhow::Result<T> {
-        let library = self.library.clone();
-        Ok(tokio::task::spawn_blocking(move || query(&library)).await?)
-    }
-
     /// The searcher over all sources, with the given indexes of other programs' histories. Uses the ledger's index if
     /// the ledger was opened with it. Must be called within the Tokio runtime.
     pub(crate) fn searcher(&self, config: &Config, indexes: Option<&Arc<Indexes>>) -> Searcher {
@@ -208,10 +205,7 @@ impl OpenLibrary {
             }
             None => Searcher::new(self.library.clone()),
         };
-        match indexes {
-            Some(indexes) => searcher.with_indexes(indexes.clone()),
-            None => searcher,
-        }
+        searcher.with_indexes(indexes.cloned())
     }
 
     /// Closes the library and the ledger.
@@ -237,8 +231,7 @@ pub(crate) async fn open_with_ledger(
     let opened = found.open_ledger(config, index).await?;
     let mut sources = found.sources.clone();
     if let Some(opened) = &opened {
-        let runtime = tokio::runtime::Handle::current();
-        let ledger = LedgerSource::new(opened.engine.clone(), operator(config), runtime);
+        let ledger = LedgerSource::new(opened.engine.clone(), operator(config), Handle::current());
         sources.push(Arc::new(ledger));
         found.locations.push(format!("ledger ({})", config.store));
     }
@@ -247,19 +240,4 @@ pub(crate) async fn open_with_ledger(
         found,
         opened,
     })
-}
-
-async fn ledger_if_exists(
-    config: &Config,
-    index: Index,
-    warnings: &mut Vec<String>,
-) -> Option<OpenStore> {
-    let opened = match open::store_exists(config) {
-        Ok(false) => return None,
-        Ok(true) => open::open(config, IfMissing::Fail, index).await,
-        Err(e) => Err(e),
-    };
-    opened
-        .map_err(|e| warnings.push(format!("ledger: {}", detail_and_hint(&e).0)))
-        .ok()
 }

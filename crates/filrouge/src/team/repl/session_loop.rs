@@ -186,10 +186,8 @@ impl<'a> SessionLoop<'a> {
             let names: Vec<_> = waiting
                 .map(|route| self.styled_name(&route.member_id))
                 .collect();
-            let text = fill(
-                self.deployment.words.waiting,
-                &[("names", &names.join(", "))],
-            );
+            let names = names.join(", ");
+            let text = fill(self.deployment.words.waiting, &[("names", &names)]);
             self.screen.remark(&text)?;
         }
         let human = self.awaited_human.as_deref();

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{Edit, ExpectedEntry, edit};
+use super::{ExpectedEntry, edit};
 
 fn expected(comments: bool) -> ExpectedEntry<'static> {
     ExpectedEntry {
@@ -14,8 +14,8 @@ fn expected(comments: bool) -> ExpectedEntry<'static> {
 
 fn edited(text: &str) -> String {
     match edit(text, &expected(true)) {
-        Ok(Edit::Change(new)) => new,
-        Ok(Edit::Unchanged) => panic!("unchanged: {text}"),
+        Ok(Some(new)) => new,
+        Ok(None) => panic!("unchanged: {text}"),
         Err(refused) => panic!("{}: {text}", refused.reason),
     }
 }
@@ -39,7 +39,7 @@ fn the_entry_is_added_and_nothing_else_changes() {
     for line in lines_except(old, &["    \"other\": {} // last"]) {
         assert!(kept.contains(&line), "{line}\n{new}");
     }
-    assert!(matches!(edit(&new, &expected(true)), Ok(Edit::Unchanged)));
+    assert!(matches!(edit(&new, &expected(true)), Ok(None)));
 }
 
 #[test]
@@ -84,10 +84,7 @@ fn trailing_commas_and_comments_are_kept() {
         for comment in ["// end", "// only", "/* only */", "// before", "// behind"] {
             assert_eq!(text.contains(comment), new.contains(comment), "{new}");
         }
-        assert!(
-            matches!(edit(&new, &expected(true)), Ok(Edit::Unchanged)),
-            "{new}"
-        );
+        assert!(matches!(edit(&new, &expected(true)), Ok(None)), "{new}");
     }
 }
 
@@ -119,8 +116,8 @@ fn an_existing_entry_is_kept_and_a_new_file_has_a_head() {
     ] {
         let text = format!("{{\"mcp\": {{\"filrouge\": {entry}, \"b\": 2}}}}");
         match edit(&text, &expected(true)) {
-            Ok(Edit::Unchanged) => assert!(is_kept, "{entry}"),
-            Ok(Edit::Change(new)) => panic!("{new}"),
+            Ok(None) => assert!(is_kept, "{entry}"),
+            Ok(Some(new)) => panic!("{new}"),
             Err(refused) => {
                 let has_reason = refused
                     .reason
