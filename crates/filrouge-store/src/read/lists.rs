@@ -4,7 +4,7 @@
 use filrouge_types::{ErrorCode, Failure, Session, SessionId, Turn, TurnId, TurnStatus};
 
 use super::{ALL_PLACES, VerifiedSession, VerifiedSnapshot, in_session};
-use crate::command::{Scope, SessionFilter};
+use crate::command::{Scope, SessionFilter, Viewer};
 use crate::rows::{RECORDS_BYTES, SessionOrder, SessionPk, TurnRow, View};
 
 /// The number of turns per page when all turns of a session are visited.
@@ -116,11 +116,21 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// # Errors
     /// `invalid` when the tenant has no such session; `integrity_error`.
     pub fn session_order(&self, scope: &Scope, pk: SessionPk) -> Result<SessionOrder, Failure> {
-        let stored = self.view.session_by_pk(pk)?;
+        self.suspects.check_listing(&scope.tenant, &scope.viewer)?;
+        // The session may belong to another identity, so only the operator gets its name (P6).
+        let hide = |failure: Failure| match failure.code {
+            ErrorCode::IntegrityError | ErrorCode::KeyMissing
+                if scope.viewer != Viewer::Operator =>
+            {
+                Failure::new(failure.code, "the cursor's session cannot be verified")
+            }
+            _ => failure,
+        };
+        let stored = self.view.session_by_pk(pk).map_err(hide)?;
         let of_tenant = stored.filter(|stored| stored.row.tenant_id == scope.tenant);
         let stored = of_tenant.ok_or_else(|| invalid_cursor(&pk.to_string()))?;
         let order = stored.order();
-        self.verified_session(stored)?;
+        self.verified_session(stored).map_err(hide)?;
         Ok(order)
     }
 
