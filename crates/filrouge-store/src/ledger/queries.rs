@@ -189,7 +189,7 @@ impl dyn Ledger + '_ {
     /// A page of the change feed up to the position `end`, which an earlier page has returned.
     ///
     /// # Errors
-    /// As [`Self::changes`].
+    /// Those of a page without an end.
     pub async fn changes_until(
         &self,
         scope: &Scope,
