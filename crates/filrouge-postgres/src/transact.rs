@@ -29,7 +29,8 @@ use crate::writer::Writer;
 /// How long a transaction waits for a lane. It is short, because writes to other lanes may be queued meanwhile.
 const LANE_WAIT: Duration = Duration::from_millis(100);
 
-/// The reason why it is not known that a transaction was committed.
+/// Why an attempt did not confirm a commit. Only after [`Self::Lost`] with an outcome may the transaction have been
+/// committed.
 pub(crate) enum NotCommitted {
     /// Nothing was written.
     Aborted(Box<Aborted>),

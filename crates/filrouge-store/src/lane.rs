@@ -43,7 +43,8 @@ impl fmt::Display for Lane {
     }
 }
 
-/// The number of lanes of a store: 1 by default. It is chosen when the store is created, and never changes.
+/// The number of lanes of a store, chosen when the store is created and never changed. [`Default`] is one lane; a new
+/// PostgreSQL store has another default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lanes(u16);
 

@@ -40,7 +40,8 @@ impl LanePosition {
 /// A position in every lane of a store, as an anchor records it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Position {
-    /// The position in each lane, by its number. Lanes after the last one are at their beginning.
+    /// The position in each lane, by its number. Lanes that are missing at the end of the list are at
+    /// their beginning.
     lanes: Vec<LanePosition>,
 }
 

@@ -35,7 +35,7 @@ type SessionName = (Lane, TenantId, SessionId);
 pub(crate) struct Prefetch {
     /// The lanes of the store.
     lanes: Lanes,
-    /// The lanes that the group will change.
+    /// The lanes of the group's writes. The transaction may lock only some of them.
     requested_lanes: BTreeSet<Lane>,
     sessions: BTreeSet<SessionName>,
     turns: BTreeSet<(SessionName, TurnId)>,

@@ -67,7 +67,7 @@ static OVER_SEVERAL_LANES: [(&str, &str); 7] = [
         "inserts or replaces the rows that a transaction writes",
     ),
     (
-        "pg_is_in_recovery() FROM unnest($1) AS q (lane)",
+        "l.data, pg_is_in_recovery(),",
         "reads the newest commit of each lane of a snapshot",
     ),
     ("AS q (lane, after)", "reads pages of the commit logs"),

@@ -22,7 +22,8 @@ mod search;
 use cursor::invalid_cursor;
 pub use cursor::{ChangeCursor, ChangeId, LaneCursor};
 
-/// The number of commits per read, for all lanes together.
+/// The number of commits per read, divided among the lanes. With more than 16 lanes, [`COMMITS_OF_LANE`] raises the
+/// total.
 const COMMITS: usize = 256;
 /// The minimum number of commits of a lane per read.
 const COMMITS_OF_LANE: usize = 16;
@@ -115,8 +116,8 @@ fn commits_per_read<V: View + ?Sized>(view: &V) -> usize {
     (COMMITS / usize::from(view.lanes().count())).max(COMMITS_OF_LANE)
 }
 
-/// The number of the commit before the first one that a page after `cursor` examines, which verifies that one. `None`
-/// for a cursor that no store issues.
+/// A page after `cursor` begins with some commit. Returns the number of the commit before it, whose link is needed to
+/// verify it. `None` for a cursor that no store issues.
 fn previous_no(cursor: LaneCursor) -> Option<u64> {
     let is_within_commit = u64::from(cursor.preceding.is_some());
     cursor.commit_no.checked_sub(is_within_commit)

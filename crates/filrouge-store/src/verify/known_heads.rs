@@ -69,8 +69,8 @@ impl KnownState {
 }
 
 /// The newest state of every head and note: filled when a store is opened, and advanced by each commit that this
-/// process verifies. Every row that is read is compared with it, so that missing rows, and older rows that were put
-/// back, are detected at once. Uses about 80 bytes for each session.
+/// process verifies. Every head or note that is read is compared with it, so a
+/// missing one, or an older one that was put back, is detected when it is read. Uses about 80 bytes for each session.
 #[derive(Default)]
 pub struct KnownHeads {
     /// `None` before the first comparison of all heads.

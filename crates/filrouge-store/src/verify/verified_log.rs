@@ -141,7 +141,7 @@ impl VerifiedLog {
         lock(&self.anchor_position).clone()
     }
 
-    /// Publishes the number of verified commits of all lanes.
+    /// The sender that publishes the commit count, of verified commits.
     pub const fn commits(&self) -> &watch::Sender<u64> {
         &self.commits
     }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use super::{Aborted, GroupResult, GroupSize, QUEUE_MAX, Request, Requests, answer_all};
 use crate::lane::{Lane, Lanes};
 
-/// How long a lane is only tried. After this time a transaction waits for it, so that the writes of a lane that is
-/// never free at the right moment do not starve.
+/// How long transactions try to lock a busy lane without waiting. After this time one transaction waits for it.
+/// Otherwise the lane's writes could starve.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A lane whose writes the last transaction left pending.

@@ -79,7 +79,8 @@ impl fmt::Display for LaneCursor {
 /// A position in the feed: one in each lane of the store. By default, the beginning.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ChangeCursor {
-    /// The position in each lane, by its number. Lanes after the last one are at their beginning.
+    /// The position in each lane, by its number. Lanes that are missing at the end of the list are at
+    /// their beginning.
     lanes: Vec<LaneCursor>,
 }
 
