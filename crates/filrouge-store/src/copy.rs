@@ -1,7 +1,7 @@
 //! Copies a store to a new store of any backend and of any number of lanes (DESIGN §12, docs/copy.md).
 //!
 //! Records are copied unchanged, so items keep their salts, links and receipts. All other rows are valid in one store
-//! only. They are signed again for the target, whose commit log is made anew. So only what passes verification is
+//! only. They are signed again for the target, which gets a new commit log. So only what passes verification is
 //! copied: a signature never makes damaged data valid.
 
 use filrouge_types::{ErrorCode, Failure};

@@ -71,7 +71,7 @@ async fn pages_contain_the_sessions_of_all_lanes_once() {
             let count = page.end.commit_count() - after.commit_count();
             assert_eq!(page.sessions.len() as u64, count);
             assert!(count <= limit.max(4));
-            // A lane with many commits holds up no other lane.
+            // A lane with many commits delays no other lane.
             let is_read = |lane| page.end.lane(lane).commit_no > 0;
             assert!(world.lanes.iter().all(is_read));
             for changed in page.sessions {

@@ -1,6 +1,6 @@
 -- The ledger. docs/format.md describes the binary columns; docs/adr/0038 explains the lanes.
--- Every table begins with the lane of its rows, and so does each of its keys and indexes: no constraint, statement or
--- trigger needs the rows of two lanes. Exceptions are the table store and the search index.
+-- Every table begins with the lane of its rows, and so does each of its keys and indexes: no constraint or trigger
+-- needs the rows of two lanes. Exceptions are the table store and the search index.
 -- Ids are compared as bytes (COLLATE "C"). Free text is kept as UTF-8 bytes, because it may hold characters that text
 -- cannot.
 
@@ -206,7 +206,7 @@ BEGIN
     END IF;
     RAISE EXCEPTION 'filrouge: rows of %.% go by erasure alone', TG_TABLE_SCHEMA, TG_TABLE_NAME USING ERRCODE = 'FR001';
 END $$;
--- Commits are never deleted, except those of an unfinished copy, which each run makes anew. This is the only guard that
+-- Commits are never deleted, except those of an unfinished copy, which each run rewrites. This is the only guard that
 -- reads a row of another table.
 CREATE FUNCTION filrouge.guard_copy() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS $$
 BEGIN

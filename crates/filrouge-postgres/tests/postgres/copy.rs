@@ -196,7 +196,7 @@ fn everything_is_copied() {
     });
 }
 
-/// A session that has changed since an earlier run is written anew under its number, and the log is made anew.
+/// A session that has changed since an earlier run is written again under its number, and the log is rewritten.
 #[test]
 fn a_run_after_one_that_nearly_finished_replaces_its_log() {
     let (source_database, target) = (Database::new(), Database::new());
@@ -235,7 +235,7 @@ fn a_server_that_has_the_empty_target_open_refuses_reads_until_the_copy_is_finis
         let mut options = separate_server_options(&target.url());
         options.lanes = lanes();
         let waiting = open(options);
-        // The log of a run that nearly finished is made anew by the next run.
+        // The log of a run that nearly finished is rewritten by the next run.
         for writes in [1, 2] {
             let failed = run(&source, &target, (1000, writes)).await;
             assert_eq!(failed.unwrap_err().detail, "injected failure");

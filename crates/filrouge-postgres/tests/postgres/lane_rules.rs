@@ -314,7 +314,7 @@ fn no_constraint_or_trigger_crosses_lanes() {
         WHERE connamespace = 'filrouge'::regnamespace AND contype IN ('f', 'x', 't')";
     let database = database();
     assert_eq!(names(&database, others), Vec::<String>::new());
-    // A distributed table has triggers only if the engine is told that they are safe: each of these reads and writes the
+    // A distributed table has triggers only if the engine is configured to allow them: each of these reads and writes the
     // lane of its row only, apart from the exceptions of `every_statement_names_the_lane_of_each_row`.
     let called = names(
         &database,

@@ -57,7 +57,7 @@ pub trait CopyTarget: Send {
 
     /// Creates the store if needed, migrates its schema and marks it as an unfinished copy of `source`. The store then
     /// cannot be opened, and other runs fail at their next [`Self::write`]. Deletes the commit log that an earlier run
-    /// has made: each run makes it anew when all sessions are copied.
+    /// has made: each run rewrites it when all sessions are copied.
     ///
     /// # Errors
     /// Fails when the store has acquired other contents, or with the store's failures.

@@ -215,7 +215,7 @@ fn a_copy_never_has_what_the_source_has_lost() {
     pair.assert_equal();
 }
 
-/// Each run makes the commit log anew, so it has no trace of sessions that were copied twice.
+/// Each run rewrites the commit log, so it has no trace of sessions that were copied twice.
 #[test]
 fn a_session_that_was_copied_twice_is_created_once() {
     let pair = Pair::new();

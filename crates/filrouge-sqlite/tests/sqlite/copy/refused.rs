@@ -242,7 +242,7 @@ fn a_session_that_was_put_back_to_an_older_state_is_left_out() {
     });
 }
 
-/// Without an intact log, nothing tells whether the sessions are complete.
+/// Without an intact log, it is unknown whether the sessions are complete.
 #[test]
 fn a_changed_commit_log_is_refused() {
     for sql in [
