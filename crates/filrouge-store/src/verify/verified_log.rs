@@ -45,7 +45,7 @@ impl VerifiedLog {
             keyring,
             check,
             lanes,
-            newest: Mutex::new(vec![None; lanes.iter().count()]),
+            newest: Mutex::new(vec![None; usize::from(lanes.count())]),
             anchor_position: Mutex::default(),
             suspects: RwLock::default(),
             known_heads: KnownHeads::default(),
@@ -168,8 +168,8 @@ impl VerifiedLog {
     /// snapshot. `verified` is the newest commit of the lane that was verified before the snapshot began, so the snapshot
     /// must contain it.
     /// If commits were removed or changed, or do not continue the chain of their predecessors, the entire store becomes
-    /// suspect. `fetched` are commits that the caller has already read: if they directly follow `verified`, they are
-    /// used instead of a query.
+    /// suspect. `fetched` are further commits that the caller has already read: if they or `newest` directly follow
+    /// `verified`, they are used instead of a query.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -179,7 +179,7 @@ impl VerifiedLog {
         lane: Lane,
         verified: Option<LogRow>,
         newest: Option<&LogRow>,
-        fetched: Vec<LogRow>,
+        mut fetched: Vec<LogRow>,
     ) -> Result<(), Failure> {
         if self.is_unverified() {
             return Ok(());
@@ -195,6 +195,9 @@ impl VerifiedLog {
             let in_lane = in_lane(self.lanes, lane);
             (verified.as_ref() != newest).then(|| format!("commit {after}{in_lane} was changed"))
         } else {
+            if fetched.is_empty() {
+                fetched.extend(newest.cloned());
+            }
             let heads = &self.known_heads;
             let commits = CommitRange {
                 lane,
