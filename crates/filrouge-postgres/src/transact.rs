@@ -258,8 +258,7 @@ impl Writer {
     /// Determines the rows that the group's writes to `lanes` will need.
     fn prefetch(&self, group: &[Request], lanes: &BTreeSet<Lane>) -> Prefetch {
         let requests = group.iter().filter(|request| lanes.contains(&request.lane));
-        let commands = requests.map(|request| &request.command);
-        Prefetch::for_commands(self.store_state.log.lanes(), commands, &self.keyring)
+        Prefetch::for_requests(self.store_state.log.lanes(), requests, &self.keyring)
     }
 
     /// Verifies the commits of the locked lanes after `verified`.

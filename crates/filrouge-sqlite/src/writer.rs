@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use filrouge_store::rows::LogRow;
 use filrouge_store::write_queue::{
-    Aborted, GroupOutcome, GroupResult, GroupTx, Request, Requests, apply_group, collect, serve,
+    Aborted, GroupOutcome, GroupResult, GroupTx, PendingWrites, Request, Requests, apply_group,
 };
-use filrouge_store::{Entropy, Keyring};
+use filrouge_store::{Entropy, Keyring, Lanes};
 use filrouge_types::{Clock, ErrorCode, Failure};
 use rusqlite::Connection;
 
@@ -36,10 +36,9 @@ pub(crate) struct Writer {
 impl Writer {
     /// Runs until the queue is closed.
     pub(crate) fn run(mut self, mut requests: Requests) {
-        while let Some(first) = requests.blocking_recv() {
-            serve(collect(first, &mut requests), &mut |group| {
-                self.serve(group)
-            });
+        let mut pending = PendingWrites::new(Lanes::ONE);
+        while pending.receive_blocking(&mut requests) {
+            pending.serve(&mut |group, _| self.serve(group));
         }
         let emptied = self.erasure.finish(&self.conn);
         if let Err(error) = emptied {

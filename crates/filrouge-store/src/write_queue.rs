@@ -28,7 +28,7 @@ const GROUP_BYTES: usize = 32 << 20;
 pub struct Request {
     /// The write.
     pub command: Command,
-    /// The lane that the write changes. [`PendingWrites`] determines it; until then it is the first one.
+    /// The lane that the write changes. [`PendingWrites`] sets it when it takes the write from the queue.
     pub lane: Lane,
     /// Whether the write needs a transaction of its own, because it was one of several whose transaction failed.
     alone: bool,
@@ -183,37 +183,6 @@ impl GroupSize {
     fn add(&mut self, request: &Request) {
         self.writes += 1;
         self.bytes += request.command.write.content_len();
-    }
-}
-
-/// Collects a group: `first`, and the writes that are already waiting.
-pub fn collect(first: Request, requests: &mut Requests) -> Vec<Request> {
-    let mut size = GroupSize::default();
-    size.add(&first);
-    let mut group = vec![first];
-    while size.has_room() {
-        let Ok(next) = requests.try_recv() else { break };
-        size.add(&next);
-        group.push(next);
-    }
-    group
-}
-
-/// Runs a group's transaction with `transact`, and answers all its requests. If one write makes the transaction of
-/// several writes fail, each write gets its own transaction.
-pub fn serve(group: Vec<Request>, transact: &mut dyn FnMut(&[Request]) -> GroupResult) {
-    match transact(&group) {
-        Ok(outcomes) => answer_all(group, outcomes),
-        Err(Aborted::Write(_)) if group.len() > 1 => {
-            for request in group {
-                serve(vec![request], transact);
-            }
-        }
-        Err(Aborted::Write(failure) | Aborted::Store(failure)) => {
-            for request in group {
-                request.refuse(&failure);
-            }
-        }
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use filrouge_store::command::{Command, Ending, LeaseRequest, Write};
+use filrouge_store::command::{Ending, LeaseRequest, Write};
 use filrouge_store::record::{Batch, RecordRow};
 use filrouge_store::rows::{
     DraftRow, LogRow, SessionPk, StoredSession, TurnRow, event_key, item_key,
 };
+use filrouge_store::write_queue::Request;
 use filrouge_store::{Keyring, Lane, Lanes};
 use filrouge_types::{Failure, ItemId, SessionId, TenantId, Timestamp, TurnId};
 use tokio::try_join;
@@ -89,18 +90,18 @@ pub(crate) struct Fetched {
 }
 
 impl Prefetch {
-    /// Determines the rows that `commands` will need in a store with these lanes.
-    pub(crate) fn for_commands<'a>(
+    /// Determines the rows that `requests` will need in a store with these lanes.
+    pub(crate) fn for_requests<'a>(
         lanes: Lanes,
-        commands: impl Iterator<Item = &'a Command>,
+        requests: impl Iterator<Item = &'a Request>,
         keyring: &Keyring,
     ) -> Self {
         let mut prefetch = Self {
             lanes,
             ..Self::default()
         };
-        for command in commands {
-            let lane = command.lane(lanes);
+        for Request { command, lane, .. } in requests {
+            let lane = *lane;
             prefetch.requested_lanes.insert(lane);
             if let Some(id) = command.write.session_id() {
                 let name = (lane, command.scope.tenant.clone(), id.clone());

@@ -83,12 +83,11 @@ fn apply_all<T: GroupTx>(
     group: &[Request],
     ctx: &RuleContext<'_>,
 ) -> Result<GroupOutcome, Aborted> {
-    let lanes = tx.lanes();
     let mut groups: BTreeMap<Lane, CommitGroup> = BTreeMap::new();
     let mut outcomes = Vec::with_capacity(group.len());
     let mut erases = BTreeSet::new();
     for request in group {
-        let lane = request.command.lane(lanes);
+        let lane = request.lane;
         let log = match groups.entry(lane) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {

@@ -1,5 +1,5 @@
-//! The writes of a store with several lanes that several servers share. A transaction serves the writes whose lanes it
-//! can lock; the others stay pending.
+//! The writes that a writer has taken from the queue. If several servers share a store, a transaction serves the writes
+//! whose lanes it can lock; the others stay pending.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -99,15 +99,31 @@ impl PendingWrites {
     /// Waits for a write if none is pending, and takes as many from the queue as one transaction accepts. Returns false
     /// once the queue is closed and no write is pending.
     pub async fn receive(&mut self, requests: &mut Requests) -> bool {
+        let first = match self.writes.is_empty() {
+            true => requests.recv().await,
+            false => None,
+        };
+        self.take_from(requests, first)
+    }
+
+    /// As [`Self::receive`], on a thread without an async runtime.
+    pub fn receive_blocking(&mut self, requests: &mut Requests) -> bool {
+        let first = match self.writes.is_empty() {
+            true => requests.blocking_recv(),
+            false => None,
+        };
+        self.take_from(requests, first)
+    }
+
+    fn take_from(&mut self, requests: &mut Requests, first: Option<Request>) -> bool {
         // Writes of busy lanes take no room, so that they do not delay those of the other lanes.
         let mut size = GroupSize::default();
         let of_free_lanes = self.writes.iter().filter(|w| !self.busy.contains(w.lane));
         of_free_lanes.for_each(|request| size.add(request));
-        if self.writes.is_empty() {
-            match requests.recv().await {
-                Some(first) => self.push(first, &mut size),
-                None => return false,
-            }
+        if let Some(first) = first {
+            self.push(first, &mut size);
+        } else if self.writes.is_empty() {
+            return false;
         }
         while size.has_room() && self.writes.len() < QUEUE_MAX {
             let Ok(next) = requests.try_recv() else { break };
