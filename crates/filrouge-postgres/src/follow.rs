@@ -175,6 +175,10 @@ impl CommitWatch {
                 (None, true) => POLL_INTERVAL,
                 _ => IDLE_INTERVAL,
             };
+            if let Some(unread) = notifications.as_mut().filter(|_| !has_waiters) {
+                // Nobody waits for a commit, so notifications are not read one by one.
+                while unread.try_recv().is_ok() {}
+            }
             let awaited = notifications.as_mut().filter(|_| has_waiters);
             // True if the watch was asked to check whether a vacuum is due. After a notification the loop does the same
             // as after the pause.

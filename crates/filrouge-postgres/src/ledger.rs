@@ -169,6 +169,7 @@ fn open_writer(
         driver,
         connector,
         connection: Some(connection),
+        unannounced: None,
         store_state: store_state.clone(),
         keyring: keyring.clone(),
         entropy: options.entropy.clone(),

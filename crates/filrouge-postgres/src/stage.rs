@@ -249,10 +249,13 @@ pub(crate) static REQUEST_VACUUM: Sql = Sql::new(
      ON CONFLICT (lane) DO UPDATE SET commit_no = EXCLUDED.commit_no",
     &[Type::INT2, Type::INT8],
 );
-/// Notifies all servers of a commit. The payload is the lane and the number of the commit, separated by a space. Sent
-/// after `COMMIT`: in a transaction, a notification would take a lock that makes all commits of the database wait for
-/// each other.
-pub(crate) static NOTIFY: Sql = Sql::new("SELECT pg_notify('filrouge', $1)", &[Type::TEXT]);
+/// Notifies all servers of commits; the payload is an [`announcement`](crate::follow::announcement). Sent after `COMMIT`:
+/// in a transaction, a notification would take a lock that makes all commits of the database wait for each other. A
+/// notification has a transaction of its own, which PostgreSQL would flush; nothing is lost without that.
+pub(crate) static NOTIFY: Sql = Sql::new(
+    "SELECT set_config('synchronous_commit', 'off', true), pg_notify('filrouge', $1)",
+    &[Type::TEXT],
+);
 
 /// The statements that groups of writes use, which are prepared when the connection is opened. A statement that is
 /// missing here would be prepared before its first execution, and `COMMIT` would overtake it.

@@ -306,13 +306,10 @@ impl Writer {
                 try_join!(biased; pending.send(session), vacuum_requests, session.run("COMMIT"))
                     .map(drop)
             };
-            let announced = announce(session, &outcome.commits);
             if connection.pooled {
-                // Some poolers lose answers if a statement arrives before they have answered the `COMMIT` before it.
-                commit.await?;
-                announced.await;
-                return Ok(());
+                return commit.await;
             }
+            let announced = announce(session, announcement(&outcome.commits));
             // The commit is complete when `COMMIT` is answered. Nobody waits for the answer to the notification.
             tokio::select! {
                 biased;
@@ -321,7 +318,13 @@ impl Writer {
             }
         };
         match self.wait(send) {
-            Ok(Ok(())) => Ok(outcome),
+            Ok(Ok(())) => {
+                // Some poolers lose answers if a statement arrives before they have answered the `COMMIT` before it. So
+                // the notification is sent separately, when the callers have been answered.
+                let is_pooled = connection.pooled;
+                self.unannounced = is_pooled.then(|| announcement(&outcome.commits));
+                Ok(outcome)
+            }
             Err(failure) => Err(NotCommitted::lost(failure, Some(outcome))),
             Ok(Err(error)) if is_lost(&error) && !is_standby(&error) => {
                 Err(NotCommitted::lost(failure(&error), Some(outcome)))
@@ -330,6 +333,21 @@ impl Writer {
                 // PostgreSQL refused a statement, so COMMIT rolled back the transaction.
                 self.roll_back();
                 Err(classify(&error))
+            }
+        }
+    }
+
+    /// Notifies other servers of the newest commits, if the transaction has not done so.
+    pub(crate) fn announce_commits(&mut self) {
+        if let (Some(announcement), Some(connection)) = (self.unannounced.take(), &self.connection)
+        {
+            let announced = async {
+                announce(&connection.session, announcement).await;
+                Ok(())
+            };
+            if let Err(failure) = self.wait(announced) {
+                tracing::debug!(%failure, "other servers were not notified of a commit");
+                self.connection = None;
             }
         }
     }
@@ -375,7 +393,7 @@ impl Writer {
         });
         let log_rows = match answer {
             Ok(Ok((locked, _))) if locked.is_empty() => {
-                return Err(Aborted::Store(lane_missing(row.lane)).into());
+                return Err(NotCommitted::lost(lane_missing(row.lane), Some(outcome)));
             }
             Ok(Ok((_, log_rows))) => log_rows,
             Ok(Err(error)) => {
@@ -435,9 +453,8 @@ async fn request_vacuum(session: &Session, outcome: &GroupOutcome) -> Result<(),
     sent.await.map(drop)
 }
 
-/// Notifies other servers of these commits. Without the notification they learn of the commits a little later.
-async fn announce(session: &Session, commits: &[LogRow]) {
-    let announcement = announcement(commits);
+/// Notifies other servers of commits. Without the notification they learn of the commits a little later.
+async fn announce(session: &Session, announcement: String) {
     if let Err(error) = session.query(&NOTIFY, &[&announcement]).await {
         tracing::debug!(%error, "other servers were not notified of a commit");
     }

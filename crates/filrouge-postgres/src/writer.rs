@@ -32,6 +32,8 @@ pub(crate) struct Writer {
     pub(crate) driver: Driver,
     pub(crate) connector: Arc<Connector>,
     pub(crate) connection: Option<Connection>,
+    /// What other servers are still to be notified of.
+    pub(crate) unannounced: Option<String>,
     pub(crate) store_state: Arc<StoreState>,
     pub(crate) keyring: Arc<Keyring>,
     pub(crate) entropy: Arc<dyn Entropy>,
@@ -68,6 +70,7 @@ impl Writer {
         let mut pending = PendingWrites::new(self.store_state.log.lanes());
         while self.driver.wait(pending.receive(&mut requests)) {
             pending.serve(&mut |group, busy| self.commit_with_retries(group, busy));
+            self.announce_commits();
         }
     }
 
