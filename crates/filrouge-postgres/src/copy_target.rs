@@ -15,15 +15,10 @@ use crate::follow::NOW;
 use crate::lanes::query_lanes;
 use crate::migrate;
 use crate::options::Options;
-use crate::rows::{NEWEST_LOG, ReadAhead, Rows, column, read_log, read_u64};
+use crate::rows::{NEWEST_LOG, ReadAhead, Rows, column, read_log};
 use crate::session::{Driver, Param, Session, Sql};
 use crate::stage::{Fetched, LOCK_LANE_WAIT, Stage};
 
-/// Reads the greatest number of a session of a lane.
-static NEWEST_PK: Sql = Sql::new(
-    "SELECT pk FROM filrouge.session WHERE lane = $1 ORDER BY pk DESC LIMIT 1",
-    &[Type::INT2],
-);
 /// Deletes the commit log of a lane. The database's guards permit this only in an unfinished copy.
 static DELETE_LOG: Sql = Sql::new(
     "DELETE FROM filrouge.commit_log WHERE lane = $1",
@@ -145,17 +140,15 @@ async fn mark_unfinished(
     Ok(resumed)
 }
 
-/// Fetches the newest session and the newest commit of each lane.
+/// Fetches the newest commit of each lane.
 fn fetch_newest(rows: &Rows<'_>) -> Result<Fetched, Failure> {
     let mut fetched = Fetched::default();
-    let pks = rows.query_lanes(&NEWEST_PK, &[])?;
     let commits = rows.query_lanes(&NEWEST_LOG, &[])?;
-    for ((lane, pks), commits) in rows.lanes.iter().zip(&pks).zip(&commits) {
-        let newest = fetched.lanes.entry(lane).or_default();
-        newest.newest_pk = pks.first().map(|row| read_u64(row, 0)).transpose()?;
-        for row in commits {
-            newest.commits.push(read_log(lane, row, 0)?);
-        }
+    for (lane, commits) in rows.lanes.iter().zip(&commits) {
+        let commits = commits.iter().map(|row| read_log(lane, row, 0));
+        fetched
+            .lanes
+            .insert(lane, commits.collect::<Result<_, Failure>>()?);
     }
     Ok(fetched)
 }

@@ -83,6 +83,16 @@ pub(crate) fn bytes(row: &Row, index: usize) -> Result<&[u8], Failure> {
     row.try_get(index).map_err(|e| failure(&e))
 }
 
+/// Reads the greatest number that a session of a lane has or had: the rows of an erased session may remain in part.
+pub(crate) static NEWEST_PK: Sql = Sql::new(
+    "SELECT greatest(
+         (SELECT pk FROM filrouge.session WHERE lane = $1 ORDER BY pk DESC LIMIT 1),
+         (SELECT pk FROM filrouge.head WHERE lane = $1 ORDER BY pk DESC LIMIT 1),
+         (SELECT session_pk FROM filrouge.turn WHERE lane = $1 ORDER BY session_pk DESC LIMIT 1),
+         (SELECT session_pk FROM filrouge.record WHERE lane = $1 ORDER BY session_pk DESC LIMIT 1))",
+    &[Type::INT2],
+);
+
 impl Rows<'_> {
     pub(crate) fn query_all(
         &self,
@@ -110,6 +120,16 @@ impl Rows<'_> {
         let lanes: Vec<i16> = self.lanes.iter().map(sql_lane).collect();
         let executions: Vec<_> = lanes.iter().map(|lane| in_lane(lane, params)).collect();
         self.wait(self.session.query_each(sql, &executions))
+    }
+
+    /// Reads, for each lane, the greatest number that a session has or had; `None` if there was no session.
+    pub(crate) fn newest_pks(&self) -> Result<Vec<Option<SessionPk>>, Failure> {
+        let lanes = self.query_lanes(&NEWEST_PK, &[])?;
+        let newest = lanes.iter().map(|rows| match rows.first() {
+            Some(row) if column::<Option<i64>>(row, 0)?.is_some() => read_u64(row, 0).map(Some),
+            _ => Ok(None),
+        });
+        newest.collect()
     }
 
     /// Runs, in every lane, a query whose text is built at run time. `types` and `params` are those of the parameters

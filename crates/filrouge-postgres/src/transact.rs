@@ -269,14 +269,14 @@ impl Writer {
         fetched: &mut Fetched,
     ) -> Result<(), NotCommitted> {
         let rows = self.rows(connection);
-        for (lane, fetched) in &mut fetched.lanes {
+        for (lane, commits) in &mut fetched.lanes {
             let verified = verified[lane.index()].take();
-            if fetched.commits.is_empty() && verified.is_some() {
+            if commits.is_empty() && verified.is_some() {
                 // The verified commit was removed. The verified log compares it with the newest one that still exists.
                 let newest = rows.newest_log(*lane).map_err(classify_failure)?;
-                fetched.commits.extend(newest);
+                commits.extend(newest);
             }
-            let (newest, commits) = (fetched.commits.first(), fetched.commits.clone());
+            let (newest, commits) = (commits.first(), commits.clone());
             self.store_state
                 .log
                 .verify_new_commits(&rows, *lane, verified, newest, commits)

@@ -7,7 +7,7 @@ use filrouge_store::rows::{DraftRow, LogRow, SessionPk, SessionRow, StoredSessio
 use filrouge_store::{Lane, Lanes};
 use filrouge_types::{ErrorCode, Failure, SessionId, TenantId, TurnId};
 
-use super::prefetch::{Fetched, FetchedLane};
+use super::prefetch::Fetched;
 
 mod side_rows;
 
@@ -22,9 +22,11 @@ type SessionName = (TenantId, SessionId);
 /// means that the row does not exist. In the maps, too, the value `None` is a row that does not exist.
 pub(super) struct Cache {
     lanes: Lanes,
-    /// The lanes that the transaction has locked. The greatest number of a session includes the sessions that the group
-    /// has created.
-    locked: BTreeMap<Lane, FetchedLane>,
+    /// The newest commits of the lanes that the transaction has locked.
+    locked: BTreeMap<Lane, Vec<LogRow>>,
+    /// By the lane, the greatest number that a session has or had, including those that the group has created.
+    /// `None` until the group creates a session.
+    newest_pks: Option<Vec<Option<SessionPk>>>,
     sessions: BTreeMap<SessionName, Option<StoredSession>>,
     names: BTreeMap<SessionPk, SessionName>,
     /// The sessions that the group has created. Rows of these sessions that are not cached do not exist.
@@ -44,6 +46,7 @@ impl Cache {
         let mut cache = Self {
             lanes,
             locked: fetched.lanes,
+            newest_pks: None,
             sessions: fetched
                 .absent
                 .into_iter()
@@ -78,7 +81,7 @@ impl Cache {
 
     /// The newest commit of a lane before this transaction.
     pub(super) fn newest_log(&self, lane: Lane) -> Option<Option<&LogRow>> {
-        Some(self.locked.get(&lane)?.commits.first())
+        Some(self.locked.get(&lane)?.first())
     }
 
     pub(super) fn session(
@@ -142,16 +145,27 @@ impl Cache {
         (covers_seq && (matching.len() == limit || next_seq > newest)).then_some(matching)
     }
 
-    /// Adds a new session, and returns the number that it gets.
+    /// Adds a new session, and returns the number that it gets. `newest_pks` reads the greatest number of each lane.
     ///
     /// # Errors
-    /// `internal` if the transaction has not locked the session's lane.
-    pub(super) fn add_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure> {
+    /// `internal` if the transaction has not locked the session's lane; fails when the database cannot be read.
+    pub(super) fn add_session(
+        &mut self,
+        row: &SessionRow,
+        newest_pks: impl FnOnce() -> Result<Vec<Option<SessionPk>>, Failure>,
+    ) -> Result<SessionPk, Failure> {
         let lane = self.lanes.of_session(&row.tenant_id, &row.session_id);
-        let not_locked = || Failure::new(ErrorCode::Internal, "a new session's lane is not locked");
-        let locked = self.locked.get_mut(&lane).ok_or_else(not_locked)?;
-        let pk = self.lanes.next_pk(lane, locked.newest_pk);
-        locked.newest_pk = Some(pk);
+        if !self.locked.contains_key(&lane) {
+            let what = "a new session's lane is not locked";
+            return Err(Failure::new(ErrorCode::Internal, what));
+        }
+        let newest_pks = match &mut self.newest_pks {
+            Some(newest_pks) => newest_pks,
+            none => none.insert(newest_pks()?),
+        };
+        let newest = &mut newest_pks[lane.index()];
+        let pk = self.lanes.next_pk(lane, *newest);
+        *newest = Some(pk);
         self.new_sessions.insert(pk);
         self.newest_turns.insert(pk, None);
         self.newest_seqs.insert(pk, 0);

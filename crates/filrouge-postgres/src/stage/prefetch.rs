@@ -57,22 +57,13 @@ pub(crate) struct FetchedSession {
     pub(crate) newest_turn: Option<Option<TurnRow>>,
 }
 
-/// The newest commits and sessions of a lane that the transaction has locked.
-#[derive(Default)]
-pub(crate) struct FetchedLane {
-    /// The newest commits, in descending order, at most 16, and none older than the newest commit that this process has
-    /// verified. Empty if that commit and all later ones were removed.
-    pub(crate) commits: Vec<LogRow>,
-    /// The greatest number that a session has or had; new sessions get the numbers after it. `None` before the first
-    /// session.
-    pub(crate) newest_pk: Option<SessionPk>,
-}
-
 /// The fetched rows.
 #[derive(Default)]
 pub(crate) struct Fetched {
-    /// The lanes that the transaction has locked. All other fields contain rows of these lanes only.
-    pub(crate) lanes: BTreeMap<Lane, FetchedLane>,
+    /// The newest commits of the lanes that the transaction has locked, in descending order, at most 16 of a lane, and
+    /// none older than the newest commit that this process has verified. Empty if that commit and all later ones were
+    /// removed. All other fields contain rows of these lanes only.
+    pub(crate) lanes: BTreeMap<Lane, Vec<LogRow>>,
     /// Whether the store is an unfinished copy.
     pub(crate) copying: bool,
     /// The database's time, read after the lanes were locked.
@@ -334,16 +325,13 @@ fn name_columns<'n>(
 /// Decodes the rows of [`NEWEST`], and adds them to `fetched`.
 fn read_newest(rows: &[Row], fetched: &mut Fetched) -> Result<(), Failure> {
     for row in rows {
-        let lane = read_lane(row, 5)?;
-        let newest = fetched.lanes.entry(lane).or_default();
+        let lane = read_lane(row, 4)?;
+        let commits = fetched.lanes.entry(lane).or_default();
         if column::<Option<i64>>(row, 0)?.is_some() {
-            newest.newest_pk = Some(read_u64(row, 0)?);
+            commits.push(read_log(lane, row, 0)?);
         }
-        if column::<Option<i64>>(row, 1)?.is_some() {
-            newest.commits.push(read_log(lane, row, 1)?);
-        }
-        fetched.copying = column(row, 3)?;
-        fetched.now = Some(Timestamp::from_micros(column(row, 4)?));
+        fetched.copying = column(row, 2)?;
+        fetched.now = Some(Timestamp::from_micros(column(row, 3)?));
     }
     Ok(())
 }

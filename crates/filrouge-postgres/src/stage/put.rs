@@ -52,7 +52,8 @@ impl Stage<'_> {
 
 impl Tx for Stage<'_> {
     fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure> {
-        let pk = self.cache.add_session(row)?;
+        let rows = &self.rows;
+        let pk = self.cache.add_session(row, || rows.newest_pks())?;
         self.buffer().insert_session(pk, row);
         Ok(pk)
     }

@@ -6,20 +6,14 @@ use tokio_postgres::types::Type;
 
 use crate::session::Sql;
 
-/// Reads four things of each lane: the greatest number that a session of the lane has or had; the newest commits of the
-/// lane from its number in `$2` on, in descending order, at most 16; whether the store is an unfinished copy; and the
-/// database's time in microseconds. Other servers have rarely added more than 16 commits to a lane since this server's
-/// last write, so usually no second query for commits is needed.
+/// Reads three things of each lane: the newest commits of the lane from its number in `$2` on, in descending order, at
+/// most 16; whether the store is an unfinished copy; and the database's time in microseconds. Other servers have rarely
+/// added more than 16 commits to a lane since this server's last write, so usually no second query for commits is
+/// needed.
 pub(crate) static NEWEST: Sql = Sql::new(
-    "SELECT s.pk, l.commit_no, l.data, EXISTS (SELECT FROM filrouge.store WHERE name = 'copying'),
+    "SELECT l.commit_no, l.data, EXISTS (SELECT FROM filrouge.store WHERE name = 'copying'),
          (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, q.lane
      FROM unnest($1, $2) AS q (lane, first_commit)
-     CROSS JOIN LATERAL (SELECT greatest(
-         (SELECT pk FROM filrouge.session WHERE lane = q.lane ORDER BY pk DESC LIMIT 1),
-         (SELECT pk FROM filrouge.head WHERE lane = q.lane ORDER BY pk DESC LIMIT 1),
-         (SELECT session_pk FROM filrouge.turn WHERE lane = q.lane ORDER BY session_pk DESC LIMIT 1),
-         (SELECT session_pk FROM filrouge.record WHERE lane = q.lane ORDER BY session_pk DESC LIMIT 1)
-         ) AS pk LIMIT 1) s
      LEFT JOIN LATERAL (SELECT commit_no, data FROM filrouge.commit_log
          WHERE lane = q.lane AND commit_no >= q.first_commit ORDER BY commit_no DESC LIMIT 16) l ON true
      ORDER BY l.commit_no DESC",
