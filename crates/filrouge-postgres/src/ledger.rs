@@ -15,7 +15,7 @@ use filrouge_types::{Clock, ErrorCode, Failure};
 use tokio::sync::watch;
 
 use crate::clock::DatabaseClock;
-use crate::connect::Connector;
+use crate::connect::{Connection, Connector};
 use crate::error::{failure, unavailable};
 use crate::follow::CommitWatch;
 use crate::migrate;
@@ -31,6 +31,9 @@ use crate::writer::Writer;
 
 /// The number of connections reserved for reads of the filrouge server's own data, such as API keys.
 const RESERVED_CONNECTIONS: u32 = 1;
+/// The maximum number of writers. Each has its own connection and its own share of the lanes, so that PostgreSQL applies
+/// the transaction of one while the other prepares its next transaction or waits for a flush.
+const WRITERS: usize = 2;
 
 /// A durable ledger in one PostgreSQL database; several servers may have it open at once.
 pub struct PostgresLedger {
@@ -41,7 +44,8 @@ pub struct PostgresLedger {
     readers: Arc<Readers>,
     /// For reads of the server's own data.
     reserved: Arc<Readers>,
-    writes: WriteQueue,
+    /// The queue of each writer. Writer n of w writes the lanes whose number leaves n as the remainder of w.
+    writes: Vec<WriteQueue>,
     store_id: String,
     /// The random name of this process as a writer.
     name: String,
@@ -80,8 +84,10 @@ impl PostgresLedger {
         let work = {
             let (connector, clock) = (connector.clone(), clock.clone());
             let (options, database_clock) = (options.clone(), database_clock.clone());
-            move |requests| match open_writer(&options, connector, clock, database_clock.as_ref()) {
-                Ok((writer, store)) => {
+            move |requests| match open_store(&options, &connector, database_clock.as_deref()) {
+                Ok((driver, connection, store)) => {
+                    let mut writer = new_writer(&options, connector, clock, &store, driver);
+                    writer.connection = Some(connection);
                     // Sending cannot fail: the thread that opens the ledger waits for this message.
                     let _ = sender.send(Ok(store));
                     writer.run(requests);
@@ -89,10 +95,16 @@ impl PostgresLedger {
                 Err(failure) => drop(sender.send(Err(failure))),
             }
         };
-        let writes = WriteQueue::start(work)?;
+        let mut writes = vec![WriteQueue::start(work)?];
         let store: OpenedStore = receiver
             .recv()
             .map_err(|_| Failure::new(ErrorCode::Internal, "opening the store panicked"))??;
+        while writes.len() < WRITERS.min(store.store_state.log.lanes().count().into()) {
+            // This writer connects when it gets its first write.
+            let driver = Driver::on_current_thread()?;
+            let writer = new_writer(&options, connector.clone(), clock.clone(), &store, driver);
+            writes.push(WriteQueue::start(move |requests| writer.run(requests))?);
+        }
         start_watch(&options, &store.store_state, database_clock)?;
         let read_connector = Arc::new(connector.for_reading());
         let readers = |max_queries| {
@@ -123,14 +135,13 @@ impl PostgresLedger {
     }
 }
 
-/// Connects, migrates the schema, compares the store's heads with its commit log, and builds the writer. Runs on the
-/// writer's thread. `database_clock` is `None` if the options contain a clock.
-fn open_writer(
+/// Connects, migrates the schema, and compares the store's heads with its commit log. `database_clock` is `None` if the
+/// options contain a clock.
+fn open_store(
     options: &Options,
-    connector: Arc<Connector>,
-    clock: Arc<dyn Clock>,
-    database_clock: Option<&Arc<DatabaseClock>>,
-) -> Result<(Writer, OpenedStore), Failure> {
+    connector: &Connector,
+    database_clock: Option<&DatabaseClock>,
+) -> Result<(Driver, Connection, OpenedStore), Failure> {
     let driver = Driver::on_current_thread()?;
     let mut connection = driver.wait(connector.connect(&[]))?;
     let client = connection.session.client();
@@ -165,19 +176,6 @@ fn open_writer(
     connection
         .session
         .set_answer_timeout(options.answer_timeout);
-    let writer = Writer {
-        driver,
-        connector,
-        connection: Some(connection),
-        unannounced: None,
-        store_state: store_state.clone(),
-        keyring: keyring.clone(),
-        entropy: options.entropy.clone(),
-        clock,
-        uses_database_time: database_clock.is_some(),
-        answer_timeout: options.answer_timeout,
-        settle_timeout: options.settle_timeout,
-    };
     let opened = OpenedStore {
         store_state,
         keyring,
@@ -185,7 +183,30 @@ fn open_writer(
         durability,
         version,
     };
-    Ok((writer, opened))
+    Ok((driver, connection, opened))
+}
+
+/// A writer without a connection.
+fn new_writer(
+    options: &Options,
+    connector: Arc<Connector>,
+    clock: Arc<dyn Clock>,
+    store: &OpenedStore,
+    driver: Driver,
+) -> Writer {
+    Writer {
+        driver,
+        connector,
+        connection: None,
+        unannounced: None,
+        store_state: store.store_state.clone(),
+        keyring: store.keyring.clone(),
+        entropy: options.entropy.clone(),
+        clock,
+        uses_database_time: options.clock.is_none(),
+        answer_timeout: options.answer_timeout,
+        settle_timeout: options.settle_timeout,
+    }
 }
 
 /// Reads the durability of a commit under the database server's settings, and the server's version.
@@ -237,8 +258,10 @@ fn start_watch(
 #[async_trait]
 impl Ledger for PostgresLedger {
     async fn write(&self, command: Command) -> Result<CommittedWrite, Failure> {
+        let lane = command.lane(self.lanes());
+        let queue = &self.writes[lane.index() % self.writes.len()];
         Ok(CommittedWrite {
-            outcome: self.writes.write(command).await?,
+            outcome: queue.write(command).await?,
             durability: self.durability,
         })
     }
@@ -317,7 +340,7 @@ impl Ledger for PostgresLedger {
     fn load(&self) -> StoreLoad {
         StoreLoad {
             statements: self.connector.statements_sent(),
-            queued_writes: self.writes.queued(),
+            queued_writes: self.writes.iter().map(WriteQueue::queued).sum(),
         }
     }
 
@@ -330,7 +353,9 @@ impl Ledger for PostgresLedger {
     async fn close(&self) {
         self.readers.close().await;
         self.reserved.close().await;
-        self.writes.close().await;
+        for queue in &self.writes {
+            queue.close().await;
+        }
         self.store_state.erasure().wait_for_attempt().await;
     }
 }

@@ -1,6 +1,6 @@
-//! The ledger in PostgreSQL. Several filrouge servers may share one database. Each has one writer, which commits writes
-//! in groups; readers, each of whose queries sees one snapshot; and a watch for commits of other servers (DESIGN §3,
-//! §4; docs/postgresql.md).
+//! The ledger in PostgreSQL. Several filrouge servers may share one database. Each has writers, which share the lanes
+//! and commit writes in groups; readers, each of whose queries sees one snapshot; and a watch for commits of other
+//! servers (DESIGN §3, §4; docs/postgresql.md).
 
 mod clock;
 mod connect;
