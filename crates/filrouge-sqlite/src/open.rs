@@ -1,5 +1,6 @@
 //! Opens SQLite connections with the settings on which the ledger's guarantees depend.
 
+use std::ffi::c_int;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,6 +9,8 @@ use std::time::{Duration, Instant};
 use filrouge_store::{Entropy, Keyring};
 use filrouge_types::{Clock, ErrorCode, Failure};
 use rusqlite::config::DbConfig;
+use rusqlite::hooks::Wal;
+use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{failure, is_busy, is_io_failure};
@@ -15,8 +18,13 @@ use crate::error::{failure, is_busy, is_io_failure};
 /// The oldest accepted version of SQLite: 3.51.3 fixes a WAL reset bug.
 pub const SQLITE_MIN: i32 = 3_051_003;
 
-/// A commit checkpoints the WAL if the WAL has at least this many pages.
+/// A commit checkpoints the WAL once the WAL has grown by this many pages since the previous checkpoint.
 const CHECKPOINT_PAGES: i32 = 1000;
+/// From this many pages on, a checkpoint waits for other writers and for readers, so that the next commit reuses the
+/// WAL. Otherwise the WAL would grow as long as several processes write without a pause.
+const WAL_PAGES_MAX: i32 = 16 * CHECKPOINT_PAGES;
+/// The maximum time of such a wait.
+pub(crate) const CHECKPOINT_WAIT: Duration = Duration::from_millis(500);
 
 /// The options of opening a ledger.
 #[derive(Clone)]
@@ -149,7 +157,7 @@ pub(crate) fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, 
     // main file.
     conn.pragma_update(None, "wal_autocheckpoint", 0)
         .map_err(failure)?;
-    conn.wal_hook(Some(checkpoint_when_large))
+    conn.wal_hook(Some(checkpoint_when_large()))
         .map_err(failure)?;
     Ok(conn)
 }
@@ -169,23 +177,34 @@ pub(crate) fn wal_mode(conn: &Connection, busy_timeout: Duration) -> Result<Stri
     }
 }
 
-/// Checkpoints the WAL if it has at least [`CHECKPOINT_PAGES`] pages. SQLite calls this after each commit.
-pub(crate) fn checkpoint_when_large(
-    wal: &mut rusqlite::hooks::Wal,
-    pages: std::ffi::c_int,
-) -> rusqlite::Result<()> {
-    if pages < CHECKPOINT_PAGES {
-        return Ok(());
-    }
-    match wal.checkpoint() {
-        // The commit itself is durable. So the writer must see only an error after which the state of the files is
-        // unknown; after any other error, the next commit retries.
-        Err(error) if is_busy(&error) => Ok(()),
-        Err(error) if !is_io_failure(&error) => {
-            tracing::warn!(%error, "the WAL was not copied back; it will be retried");
-            Ok(())
+/// A hook that SQLite calls after each commit with the number of pages in the WAL. It checkpoints the WAL when this
+/// number has grown by [`CHECKPOINT_PAGES`]. A checkpoint costs two flushes, and does not empty the WAL while another
+/// process reads or writes, so it must not follow each commit to a large WAL.
+fn checkpoint_when_large() -> impl FnMut(&mut Wal, c_int) -> rusqlite::Result<()> + Send + 'static {
+    let mut previous = 0;
+    move |wal, pages| {
+        if pages < previous {
+            // The WAL was reused from its start.
+            previous = 0;
         }
-        other => other,
+        if pages - previous < CHECKPOINT_PAGES {
+            return Ok(());
+        }
+        previous = pages;
+        let mode = match pages < WAL_PAGES_MAX {
+            true => CheckpointMode::PASSIVE,
+            false => CheckpointMode::RESTART,
+        };
+        match wal.checkpoint_v2(mode) {
+            // The commit itself is durable. So the writer must see only an error after which the state of the files is
+            // unknown; after any other error, a later commit retries.
+            Err(error) if is_busy(&error) => Ok(()),
+            Err(error) if !is_io_failure(&error) => {
+                tracing::warn!(%error, "the WAL was not copied back; it will be retried");
+                Ok(())
+            }
+            done => done.map(drop),
+        }
     }
 }
 

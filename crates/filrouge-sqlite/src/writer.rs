@@ -13,6 +13,7 @@ use rusqlite::Connection;
 
 use crate::erasure::{self, Erasure};
 use crate::error::{failure, is_busy, is_io_failure};
+use crate::open::CHECKPOINT_WAIT;
 use crate::rows::Rows;
 use crate::store_state::{StoreState, data_version};
 
@@ -92,7 +93,7 @@ impl Writer {
                 begun => break begun,
             }
         };
-        self.conn.busy_timeout(self.busy_timeout)?;
+        self.conn.busy_timeout(CHECKPOINT_WAIT)?;
         begun.map(drop)
     }
 
