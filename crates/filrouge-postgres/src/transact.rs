@@ -435,7 +435,7 @@ pub(crate) fn first_answer_timeout(answer_timeout: Duration) -> Duration {
 
 /// Moves the writes of the lanes that `is_served` accepts to the front of the group, and returns their number. Keeps
 /// the order of the writes of each lane.
-pub(crate) fn move_to_front(group: &mut [Request], is_served: impl Fn(Lane) -> bool) -> usize {
+fn move_to_front(group: &mut [Request], is_served: impl Fn(Lane) -> bool) -> usize {
     group.sort_by_key(|request| !is_served(request.lane));
     group.partition_point(|request| is_served(request.lane))
 }

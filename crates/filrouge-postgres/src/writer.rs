@@ -22,7 +22,7 @@ use crate::migrate;
 use crate::session::Driver;
 use crate::stage::STATEMENTS;
 use crate::store_state::StoreState;
-use crate::transact::{NotCommitted, move_to_front};
+use crate::transact::NotCommitted;
 
 /// The delay before a retry after the connection was lost.
 const RETRY_EVERY: Duration = Duration::from_millis(100);
@@ -95,7 +95,7 @@ impl Writer {
                     return Err(*aborted);
                 }
                 Err(NotCommitted::Busy(lane, failure)) => {
-                    return Ok(self.refuse_overdue(group, busy, (lane, *failure)));
+                    return Err(self.refuse_overdue(group, lane, *failure));
                 }
                 Err(NotCommitted::Lost(failure, outcome)) => {
                     self.connection = None;
@@ -170,19 +170,15 @@ impl Writer {
         outcome.outcomes
     }
 
-    /// Refuses the writes of a lane, with the failure of the newest wait for it, if they have waited for it for too
-    /// long. All other writes stay pending.
-    fn refuse_overdue(
-        &self,
-        group: &mut [Request],
-        busy: &BusyLanes,
-        (lane, failure): (Lane, Failure),
-    ) -> Vec<Result<Outcome, Failure>> {
-        if busy.waited_for(lane) < self.connector.lock_timeout() {
-            return Vec::new();
+    /// Refuses the writes of a lane that have waited for it for too long, with the failure of the newest wait. All other
+    /// writes stay pending.
+    fn refuse_overdue(&self, group: &[Request], lane: Lane, failure: Failure) -> Aborted {
+        let limit = self.connector.lock_timeout();
+        let mut of_lane = group.iter().filter(|request| request.lane == lane);
+        if of_lane.any(|request| request.waited() >= limit) {
+            self.store_state.record_write(Some(&failure));
         }
-        self.store_state.record_write(Some(&failure));
-        vec![Err(failure); move_to_front(group, |other| other == lane)]
+        Aborted::Lane(lane, limit, failure)
     }
 
     /// Ends the retries of a transaction that was certainly not committed.

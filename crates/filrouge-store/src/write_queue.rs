@@ -3,6 +3,7 @@
 
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::{mpsc, oneshot};
@@ -32,10 +33,19 @@ pub struct Request {
     pub lane: Lane,
     /// Whether the write needs a transaction of its own, because it was one of several whose transaction failed.
     alone: bool,
+    /// When a transaction first left the write pending because its lane was not free.
+    waits_since: Option<Instant>,
     reply: oneshot::Sender<Result<Outcome, Failure>>,
 }
 
 impl Request {
+    /// How long the write has waited for its lane.
+    #[must_use]
+    pub fn waited(&self) -> Duration {
+        let since = self.waits_since;
+        since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
     /// Answers the caller.
     fn answer(self, outcome: Result<Outcome, Failure>) {
         if self.reply.send(outcome).is_err() {
@@ -116,6 +126,7 @@ impl WriteQueue {
             command,
             lane: Lane::FIRST,
             alone: false,
+            waits_since: None,
             reply,
         };
         let sent = sender.send(request).await;

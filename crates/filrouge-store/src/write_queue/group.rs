@@ -3,6 +3,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use filrouge_types::{ErrorCode, Failure, Timestamp};
 
@@ -39,6 +40,9 @@ pub enum Aborted {
     Write(Failure),
     /// The store failed.
     Store(Failure),
+    /// Another server kept this lane locked. Its writes that have waited for it for at least this time are refused with
+    /// the failure. All other writes of the group stay pending.
+    Lane(Lane, Duration, Failure),
 }
 
 /// Whether the store itself failed, perhaps in the middle of a write. Any other failure is a refusal by the rules.

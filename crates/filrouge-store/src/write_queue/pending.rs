@@ -4,25 +4,23 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use filrouge_types::{ErrorCode, Failure};
+
 use super::{Aborted, GroupResult, GroupSize, QUEUE_MAX, Request, Requests, answer_all};
 use crate::lane::{Lane, Lanes};
+
+/// The maximum number of pending writes of a busy lane; further ones are refused.
+const LANE_MAX: usize = QUEUE_MAX;
 
 /// How long transactions try to lock a busy lane without waiting. After this time one transaction waits for it.
 /// Otherwise the lane's writes could starve.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// A lane whose writes the last transaction left pending.
-struct BusyLane {
-    /// Since when transactions have left its writes.
-    since: Instant,
-    /// When a transaction must wait for it.
-    wait_at: Instant,
-}
-
 /// The lanes that were not free for the last transaction.
 #[derive(Default)]
 pub struct BusyLanes {
-    lanes: BTreeMap<Lane, BusyLane>,
+    /// When a transaction must wait for each of these lanes.
+    wait_at: BTreeMap<Lane, Instant>,
     due: Option<Lane>,
 }
 
@@ -33,15 +31,8 @@ impl BusyLanes {
         self.due
     }
 
-    /// How long the lane's writes have waited for it.
-    #[must_use]
-    pub fn waited_for(&self, lane: Lane) -> Duration {
-        let busy = self.lanes.get(&lane);
-        busy.map_or(Duration::ZERO, |busy| busy.since.elapsed())
-    }
-
     fn contains(&self, lane: Lane) -> bool {
-        self.lanes.contains_key(&lane)
+        self.wait_at.contains_key(&lane)
     }
 
     /// The place of a lane's writes in a group: first the lane that is due, then the free ones, then the busy ones.
@@ -58,21 +49,44 @@ impl BusyLanes {
         if self.due.take().is_some() {
             return;
         }
-        let due = self.lanes.iter().filter(|(_, busy)| busy.wait_at <= now);
-        let longest = due.min_by_key(|(_, busy)| busy.wait_at);
+        let due = self.wait_at.iter().filter(|(_, at)| **at <= now);
+        let longest = due.min_by_key(|(_, at)| **at);
         self.due = longest.map(|(lane, _)| *lane);
     }
 
     /// Records that a transaction has left a write of this lane pending.
     fn add(&mut self, lane: Lane, now: Instant) {
-        let wait_at = now + PATIENCE;
-        let busy = self.lanes.entry(lane).or_insert(BusyLane {
-            since: now,
-            wait_at,
-        });
+        let next = now + PATIENCE;
+        let wait_at = self.wait_at.entry(lane).or_insert(next);
         if self.due == Some(lane) {
-            busy.wait_at = wait_at;
+            *wait_at = next;
         }
+    }
+}
+
+/// The pending writes, which limit how many more are taken from the queue.
+#[derive(Default)]
+struct Load {
+    /// The writes of free lanes.
+    free: GroupSize,
+    /// The number of writes of each busy lane.
+    busy: BTreeMap<Lane, usize>,
+}
+
+impl Load {
+    fn add(&mut self, request: &Request, busy: &BusyLanes) {
+        if busy.contains(request.lane) {
+            *self.busy.entry(request.lane).or_default() += 1;
+        } else {
+            self.free.add(request);
+        }
+    }
+
+    /// Whether this lane is busy and accepts no further write.
+    fn is_full(&self, lane: Lane) -> bool {
+        self.busy
+            .get(&lane)
+            .is_some_and(|writes| *writes >= LANE_MAX)
     }
 }
 
@@ -116,27 +130,43 @@ impl PendingWrites {
     }
 
     fn take_from(&mut self, requests: &mut Requests, first: Option<Request>) -> bool {
-        // Writes of busy lanes take no room, so that they do not delay those of the other lanes.
-        let mut size = GroupSize::default();
-        let of_free_lanes = self.writes.iter().filter(|w| !self.busy.contains(w.lane));
-        of_free_lanes.for_each(|request| size.add(request));
+        let mut load = Load::default();
+        for request in &self.writes {
+            load.add(request, &self.busy);
+        }
         if let Some(first) = first {
-            self.push(first, &mut size);
+            self.push(first, &mut load);
         } else if self.writes.is_empty() {
             return false;
         }
-        while size.has_room() && self.writes.len() < QUEUE_MAX {
+        // Writes of busy lanes take no room, so that they do not delay those of the other lanes. If no lane is free, none
+        // are delayed.
+        for _ in 0..QUEUE_MAX {
+            let has_room = self.writes.len() < QUEUE_MAX || self.has_free_lane();
+            if !has_room || !load.free.has_room() {
+                break;
+            }
             let Ok(next) = requests.try_recv() else { break };
-            self.push(next, &mut size);
+            self.push(next, &mut load);
         }
         true
     }
 
-    fn push(&mut self, mut request: Request, size: &mut GroupSize) {
+    fn has_free_lane(&self) -> bool {
+        self.busy.wait_at.len() < usize::from(self.lanes.count())
+    }
+
+    fn push(&mut self, mut request: Request, load: &mut Load) {
         request.lane = request.command.lane(self.lanes);
-        if !self.busy.contains(request.lane) {
-            size.add(&request);
+        if load.is_full(request.lane) {
+            let detail = format!("{LANE_MAX} writes already wait for lane {}", request.lane);
+            let failure = Failure::new(ErrorCode::Overloaded, detail).with_hint(
+                "another server has locked this lane; try again soon, with the same key",
+            );
+            request.refuse(&failure);
+            return;
         }
+        load.add(&request, &self.busy);
         self.writes.push_back(request);
     }
 
@@ -149,17 +179,16 @@ impl PendingWrites {
         let mut group = self.take_group();
         match transact(&mut group, &self.busy) {
             Ok(outcomes) => {
-                let (now, left) = (Instant::now(), group.split_off(outcomes.len()));
+                let left = group.split_off(outcomes.len());
                 for request in &group {
-                    self.busy.lanes.remove(&request.lane);
+                    self.busy.wait_at.remove(&request.lane);
                 }
-                // A transaction that waits for a lane tries no other one.
-                let due = self.busy.due;
-                for request in left.iter().filter(|r| due.is_none_or(|due| due == r.lane)) {
-                    self.busy.add(request.lane, now);
-                }
-                self.put_back(left);
+                self.leave(left);
                 answer_all(group, outcomes);
+            }
+            Err(Aborted::Lane(lane, limit, failure)) => {
+                self.leave(group);
+                self.refuse_overdue(lane, limit, &failure);
             }
             Err(Aborted::Write(_)) if group.len() > 1 => {
                 for request in &mut group {
@@ -169,10 +198,38 @@ impl PendingWrites {
             }
             Err(Aborted::Write(failure) | Aborted::Store(failure)) => {
                 for request in group {
-                    self.busy.lanes.remove(&request.lane);
+                    self.busy.wait_at.remove(&request.lane);
                     request.refuse(&failure);
                 }
             }
+        }
+    }
+
+    /// Puts back the writes of the newest group that it has not served, because their lanes were not free.
+    fn leave(&mut self, left: Vec<Request>) {
+        let (now, due) = (Instant::now(), self.busy.due);
+        // A transaction that waits for a lane tries no other one.
+        for request in left.iter().filter(|r| due.is_none_or(|due| due == r.lane)) {
+            self.busy.add(request.lane, now);
+        }
+        self.put_back(left);
+        for request in &mut self.writes {
+            if self.busy.contains(request.lane) {
+                request.waits_since.get_or_insert(now);
+            }
+        }
+    }
+
+    /// Refuses all writes of a lane that have waited for it for at least `limit`.
+    fn refuse_overdue(&mut self, lane: Lane, limit: Duration, failure: &Failure) {
+        let is_overdue = |request: &Request| request.lane == lane && request.waited() >= limit;
+        let (overdue, left) = self.writes.drain(..).partition::<Vec<_>, _>(is_overdue);
+        self.writes = left.into();
+        for request in overdue {
+            request.refuse(failure);
+        }
+        if !self.writes.iter().any(|request| request.lane == lane) {
+            self.busy.wait_at.remove(&lane);
         }
     }
 
@@ -221,169 +278,4 @@ impl PendingWrites {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use filrouge_types::{ErrorCode, Failure, TenantId};
-    use tokio::sync::oneshot;
-
-    use super::super::GROUP_MAX;
-    use super::*;
-    use crate::command::{Command, Outcome, PutNote, Scope, Viewer, Write};
-
-    type Answer = oneshot::Receiver<Result<Outcome, Failure>>;
-
-    /// A pending write with this name, and its answer.
-    fn write(lane: u16, name: &str) -> (Request, Answer) {
-        let (reply, answer) = oneshot::channel();
-        let note = PutNote {
-            name: name.into(),
-            expected: 0,
-            value: Vec::new(),
-        };
-        let scope = Scope::new(TenantId::default_tenant(), Viewer::Operator);
-        let write = Write::PutNote(note);
-        let request = Request {
-            command: Command { scope, write },
-            lane: Lane::new(lane),
-            alone: false,
-            reply,
-        };
-        (request, answer)
-    }
-
-    fn pending(writes: &[(u16, &str)]) -> (PendingWrites, Vec<Answer>) {
-        let mut pending = PendingWrites::new(Lanes::new(4).unwrap());
-        let writes = writes.iter().map(|(lane, name)| write(*lane, name));
-        let (requests, answers): (Vec<_>, _) = writes.unzip();
-        pending.writes.extend(requests);
-        (pending, answers)
-    }
-
-    fn names(group: &[Request]) -> Vec<String> {
-        let name = |request: &Request| match &request.command.write {
-            Write::PutNote(note) => note.name.to_string(),
-            other => panic!("{other:?}"),
-        };
-        group.iter().map(name).collect()
-    }
-
-    /// Runs a transaction that can lock all lanes but `locked`. Returns the names of the writes that it served.
-    fn serve_except(pending: &mut PendingWrites, locked: &[u16]) -> Vec<String> {
-        let mut served = Vec::new();
-        pending.serve(&mut |group, _| {
-            let is_locked = |request: &Request| locked.contains(&request.lane.number());
-            group.sort_by_key(is_locked);
-            let count = group.iter().filter(|request| !is_locked(request)).count();
-            served = names(&group[..count]);
-            Ok((0..count).map(|_| Ok(Outcome::Drafted)).collect())
-        });
-        served
-    }
-
-    #[test]
-    fn writes_of_lanes_that_are_not_free_stay_pending_in_their_order() {
-        let (mut pending, mut answers) = pending(&[(1, "a"), (2, "b"), (1, "c"), (3, "d")]);
-        assert_eq!(serve_except(&mut pending, &[1]), ["b", "d"]);
-        assert!(answers[0].try_recv().is_err() && answers[2].try_recv().is_err());
-        assert!(answers[1].try_recv().is_ok() && answers[3].try_recv().is_ok());
-        pending.writes.extend([write(1, "e").0, write(3, "f").0]);
-        assert_eq!(serve_except(&mut pending, &[]), ["a", "c", "e", "f"]);
-        assert!(pending.writes.is_empty() && pending.busy.lanes.is_empty());
-    }
-
-    #[test]
-    fn a_busy_lane_leaves_room_for_the_others() {
-        let (mut pending, _answers) = pending(&[(1, "busy"); GROUP_MAX + 1]);
-        assert!(serve_except(&mut pending, &[1]).is_empty());
-        pending.writes.push_back(write(2, "free").0);
-        assert_eq!(serve_except(&mut pending, &[1]), ["free"]);
-        assert_eq!(serve_except(&mut pending, &[]).len(), GROUP_MAX);
-        assert_eq!(serve_except(&mut pending, &[]).len(), 1);
-    }
-
-    #[tokio::test]
-    async fn writes_of_busy_lanes_do_not_keep_others_in_the_queue() {
-        let (mut pending, _answers) = pending(&[(1, "busy"); GROUP_MAX]);
-        assert!(serve_except(&mut pending, &[1]).is_empty());
-        let (sender, mut requests) = tokio::sync::mpsc::channel(4);
-        let (note, _answer) = write(0, "note");
-        assert!(sender.send(note).await.is_ok());
-        assert!(pending.receive(&mut requests).await);
-        assert_eq!(serve_except(&mut pending, &[1]), ["note"]);
-        drop(sender);
-        assert!(pending.receive(&mut requests).await, "writes are pending");
-        assert_eq!(serve_except(&mut pending, &[]).len(), GROUP_MAX);
-        assert!(!pending.receive(&mut requests).await);
-    }
-
-    #[test]
-    fn a_lane_that_stays_busy_becomes_due() {
-        let (mut pending, _answers) = pending(&[(1, "a"), (2, "b")]);
-        let due = |pending: &mut PendingWrites| {
-            let mut due = None;
-            pending.serve(&mut |_, busy| {
-                due = busy.due();
-                Ok(Vec::new())
-            });
-            due
-        };
-        assert_eq!(due(&mut pending), None);
-        let busy = pending.busy.lanes.get_mut(&Lane::new(2)).unwrap();
-        busy.wait_at = busy.since;
-        assert_eq!(due(&mut pending), Some(Lane::new(2)));
-        // The transaction has waited in vain, so the next one waits for no lane.
-        assert_eq!(due(&mut pending), None);
-        assert_eq!(serve_except(&mut pending, &[]), ["a", "b"]);
-    }
-
-    #[test]
-    fn many_lanes_that_are_due_do_not_starve_a_free_one() {
-        let held = [0, 1, 2];
-        let (mut pending, _answers) = pending(&[(0, "a"), (1, "b"), (2, "c")]);
-        assert!(serve_except(&mut pending, &held).is_empty());
-        let mut due = BTreeSet::new();
-        for round in 0..6 {
-            // All held lanes have been due since before.
-            for busy in pending.busy.lanes.values_mut() {
-                busy.wait_at = busy.wait_at.min(busy.since);
-            }
-            pending.writes.push_back(write(3, "free").0);
-            let mut served = Vec::new();
-            pending.serve(&mut |group, busy| {
-                due.extend(busy.due());
-                let is_served = |request: &Request| {
-                    busy.due().is_none() && !held.contains(&request.lane.number())
-                };
-                group.sort_by_key(|request| !is_served(request));
-                let count = group.iter().filter(|request| is_served(request)).count();
-                served = names(&group[..count]);
-                Ok((0..count).map(|_| Ok(Outcome::Drafted)).collect())
-            });
-            assert_eq!(served.is_empty(), round % 2 == 0, "{round}");
-        }
-        assert!(!due.is_empty());
-    }
-
-    #[test]
-    fn a_write_that_fails_is_refused_alone() {
-        let (mut pending, mut answers) = pending(&[(1, "a"), (2, "bad"), (1, "c")]);
-        let mut groups = Vec::new();
-        while !pending.writes.is_empty() {
-            pending.serve(&mut |group, _| {
-                let group_names = names(group);
-                let fails = group_names.iter().any(|name| name == "bad");
-                groups.push(group_names);
-                match fails {
-                    true => Err(Aborted::Write(Failure::new(ErrorCode::Internal, "bad"))),
-                    false => Ok(group.iter().map(|_| Ok(Outcome::Drafted)).collect()),
-                }
-            });
-        }
-        assert_eq!(groups.concat(), ["a", "bad", "c", "a", "bad", "c"]);
-        assert_eq!(groups.len(), 4);
-        let results = answers.iter_mut().map(|answer| answer.try_recv().unwrap());
-        let accepted: Vec<bool> = results.map(|result| result.is_ok()).collect();
-        assert_eq!(accepted, [true, false, true]);
-    }
-}
+mod tests;
