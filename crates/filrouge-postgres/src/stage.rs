@@ -280,11 +280,11 @@ pub(crate) static STATEMENTS: &[&Sql] = &[
     &pending::INSERT_KEYS,
     &pending::INSERT_AGENTS,
     &pending::PUT_DRAFTS,
-    &pending::DELETE_DRAFT,
+    &pending::DELETE_DRAFTS,
     &pending::INSERT_CHUNKS,
     &pending::DELETE_CHUNKS,
     &pending::INSERT_EVENTS,
     &pending::PUT_CHECKPOINTS,
-    &pending::DELETE_CHECKPOINT,
+    &pending::DELETE_CHECKPOINTS,
     &pending::INSERT_LOG,
 ];

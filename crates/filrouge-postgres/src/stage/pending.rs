@@ -1,5 +1,5 @@
 //! Buffers the rows of a group of writes, and sends them, in most cases with one or two statements for each table. A
-//! statement that writes rows covers all lanes: each of its parameters is a column of these rows.
+//! statement covers all lanes: each of its parameters is a column of the rows that it writes or deletes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ mod sessions;
 mod side_rows;
 
 pub(super) use sessions::{INSERT_SESSIONS, UPDATE_SESSIONS};
-pub(super) use side_rows::{DELETE_CHECKPOINT, INSERT_EVENTS, PUT_CHECKPOINTS};
+pub(super) use side_rows::{DELETE_CHECKPOINTS, INSERT_EVENTS, PUT_CHECKPOINTS};
 
 /// The rows that are written but not yet sent. A turn or draft is identified by its session and its place, a chunk also
 /// by its number.
@@ -113,10 +113,14 @@ pub(crate) static PUT_DRAFTS: Sql = Sql::new(
         Type::BYTEA_ARRAY,
     ],
 );
-pub(crate) static DELETE_DRAFT: Sql = Sql::new(
-    "DELETE FROM filrouge.draft WHERE lane = $1 AND session_pk = $2 AND place = $3",
-    &[Type::INT2, Type::INT8, Type::INT8],
+/// Deletes drafts. The condition on the lane is not a plain equality, because PostgreSQL could join by this: if the table
+/// was small when the statement was planned, each execution would read all rows of the table.
+pub(crate) static DELETE_DRAFTS: Sql = Sql::new(
+    "DELETE FROM filrouge.draft d USING unnest($1, $2, $3) AS q (lane, pk, place)
+     WHERE d.lane = ANY (ARRAY[q.lane]) AND d.session_pk = q.pk AND d.place = q.place",
+    KEY_TYPES,
 );
+const KEY_TYPES: &[Type] = &[Type::INT2_ARRAY, Type::INT8_ARRAY, Type::INT8_ARRAY];
 pub(crate) static INSERT_CHUNKS: Sql = Sql::new(
     "INSERT INTO filrouge.draft_chunk (lane, session_pk, place, number, data)
      SELECT * FROM unnest($1, $2, $3, $4, $5)",
@@ -128,9 +132,11 @@ pub(crate) static INSERT_CHUNKS: Sql = Sql::new(
         Type::BYTEA_ARRAY,
     ],
 );
+/// Deletes all chunks of drafts, as [`DELETE_DRAFTS`] deletes drafts.
 pub(crate) static DELETE_CHUNKS: Sql = Sql::new(
-    "DELETE FROM filrouge.draft_chunk WHERE lane = $1 AND session_pk = $2 AND place = $3",
-    &[Type::INT2, Type::INT8, Type::INT8],
+    "DELETE FROM filrouge.draft_chunk c USING unnest($1, $2, $3) AS q (lane, pk, place)
+     WHERE c.lane = ANY (ARRAY[q.lane]) AND c.session_pk = q.pk AND c.place = q.place",
+    KEY_TYPES,
 );
 /// Writes the rows of the commit logs.
 pub(crate) static INSERT_LOG: Sql = Sql::new(
@@ -229,8 +235,8 @@ impl Pending {
         try_join!(
             biased;
             self.send_deletes(session, &DELETE_CHUNKS, &self.cleared_chunks),
-            self.send_deletes(session, &DELETE_DRAFT, &self.deleted_drafts),
-            self.send_deletes(session, &DELETE_CHECKPOINT, &self.deleted_checkpoints),
+            self.send_deletes(session, &DELETE_DRAFTS, &self.deleted_drafts),
+            self.send_deletes(session, &DELETE_CHECKPOINTS, &self.deleted_checkpoints),
             self.send_sessions(session, &INSERT_SESSIONS, &self.new_sessions),
             self.send_sessions(session, &UPDATE_SESSIONS, &self.changed_sessions),
             self.send_records(session),
@@ -248,7 +254,7 @@ impl Pending {
         Ok(())
     }
 
-    /// Runs a statement that writes rows of these sessions. Its parameters are the columns lane and session_pk (or pk),
+    /// Runs a statement that writes or deletes rows of these sessions. Its parameters are the columns lane and session_pk (or pk),
     /// and then `columns`. Sends nothing without rows.
     async fn send_columns(
         &self,
@@ -265,23 +271,16 @@ impl Pending {
         sent.await.map(drop)
     }
 
-    /// Runs a statement for each of these keys, because in order to join several keys, PostgreSQL may decide to read all
-    /// rows of a lane.
+    /// Runs a statement that deletes the rows with these keys.
     async fn send_deletes(
         &self,
         session: &Session,
         sql: &'static Sql,
         keys: &BTreeSet<(SessionPk, u64)>,
     ) -> Result<(), Error> {
-        let key = |(pk, n): &(SessionPk, u64)| {
-            (sql_lane(self.lanes.of_pk(*pk)), sql_int(*pk), sql_int(*n))
-        };
-        let keys: Vec<(i16, i64, i64)> = keys.iter().map(key).collect();
-        let executions = keys
-            .iter()
-            .map(|(lane, pk, n)| vec![lane as Param<'_>, pk, n]);
-        let executions: Vec<Vec<Param<'_>>> = executions.collect();
-        session.query_each(sql, &executions).await.map(drop)
+        let numbers: Vec<i64> = keys.iter().map(|(_, number)| sql_int(*number)).collect();
+        let pks = keys.iter().map(|(pk, _)| *pk);
+        self.send_columns(session, sql, pks, &[&numbers]).await
     }
 
     async fn send_heads(&self, session: &Session) -> Result<(), Error> {

@@ -48,7 +48,7 @@ const SEARCH: &str = "the search index, which has no lanes";
 /// Statements that cover several lanes at once, by a part of their text. Their parameter `$1` is an array of lanes. On
 /// PostgreSQL one statement costs less than one for each lane. A distributed engine needs each of them once per lane,
 /// with the lane as a parameter and the rows as `VALUES` lists.
-static OVER_SEVERAL_LANES: [(&str, &str); 7] = [
+static OVER_SEVERAL_LANES: [(&str, &str); 8] = [
     (
         "lane = ANY($1) ORDER BY lane FOR NO KEY UPDATE SKIP LOCKED",
         "locks the lanes of a transaction",
@@ -66,6 +66,7 @@ static OVER_SEVERAL_LANES: [(&str, &str); 7] = [
         "SELECT * FROM unnest($1, ",
         "inserts or replaces the rows that a transaction writes",
     ),
+    ("lane = ANY (ARRAY[q.lane])", "deletes rows by their keys"),
     (
         "l.data, pg_is_in_recovery(),",
         "reads the newest commit of each lane of a snapshot",
@@ -245,6 +246,7 @@ fn statements_that_break_a_rule_are_found() {
         "INSERT INTO filrouge.turn (lane, place) SELECT lane, place FROM unnest($1, $2) AS new (lane, place)",
         "UPDATE filrouge.head SET data = $1 WHERE pk = $2",
         "DELETE FROM filrouge.draft WHERE lane = ANY($1)",
+        "DELETE FROM filrouge.draft d USING unnest($1, $2) AS q (lane, pk) WHERE d.session_pk = q.pk",
         "SELECT lane FROM filrouge.lane WHERE lane IN ($1, $2) FOR NO KEY UPDATE SKIP LOCKED",
         "SELECT pg_advisory_xact_lock(1)",
         "UPDATE filrouge.store SET value = $1 WHERE name = 'erasing'",

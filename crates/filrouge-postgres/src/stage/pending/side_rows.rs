@@ -31,9 +31,11 @@ pub(crate) static PUT_CHECKPOINTS: Sql = Sql::new(
         Type::BYTEA_ARRAY,
     ],
 );
-pub(crate) static DELETE_CHECKPOINT: Sql = Sql::new(
-    "DELETE FROM filrouge.checkpoint WHERE lane = $1 AND session_pk = $2 AND seq = $3",
-    &[Type::INT2, Type::INT8, Type::INT8],
+/// Deletes checkpoints, as [`super::DELETE_DRAFTS`] deletes drafts.
+pub(crate) static DELETE_CHECKPOINTS: Sql = Sql::new(
+    "DELETE FROM filrouge.checkpoint c USING unnest($1, $2, $3) AS q (lane, pk, number)
+     WHERE c.lane = ANY (ARRAY[q.lane]) AND c.session_pk = q.pk AND c.seq = q.number",
+    super::KEY_TYPES,
 );
 
 impl Pending {

@@ -132,6 +132,35 @@ fn late_writes_cost_as_much_as_early_ones() {
     });
 }
 
+/// One statement deletes all rows of a table that a write deletes.
+#[test]
+fn deleting_many_rows_costs_as_much_as_deleting_one() {
+    let database = database();
+    block_on(async {
+        let server = server(&database.url());
+        let ledger = &*server;
+        let fence = acquire_lease(ledger, "s", "worker").await.unwrap().fence;
+        let put = async |seq: u64, keep: u64| {
+            let put = checkpoint("s", Some(seq), "STATE", keep);
+            let written = write(ledger, Some(FencingToken::new(fence)), put).await;
+            drop(written.unwrap());
+        };
+        for n in 0..20 {
+            start_turn(ledger, fence, "s", &format!("r{n}")).await;
+        }
+        for seq in 1..=10 {
+            put(seq, 10).await;
+        }
+        let one = cost(ledger, async || put(11, 10).await).await;
+        let many = cost(ledger, async || put(12, 2).await).await;
+        assert_eq!(one, many);
+        let kept = database.sql("SELECT seq FROM filrouge.checkpoint ORDER BY seq");
+        let kept: Vec<_> = kept.iter().map(|row| row[0].as_deref()).collect();
+        assert_eq!(kept, [Some("11"), Some("12")]);
+        close(vec![server]).await;
+    });
+}
+
 async fn cost_if(counts: bool, ledger: &dyn Ledger, work: impl AsyncFnOnce()) -> (u64, u64) {
     if counts {
         return cost(ledger, work).await;

@@ -101,3 +101,48 @@ fn plans_of_an_empty_store_suit_a_large_one() {
         }
     });
 }
+
+/// Deleted rows are looked up by their keys, even if the statement was planned when the table had one row.
+#[test]
+fn deletes_planned_for_a_small_table_suit_a_large_one() {
+    let database = database();
+    let put = |s: &str, seq| checkpoint(s, Some(seq), "STATE", 1);
+    block_on(async {
+        let small = server(&database.url());
+        acquire_lease(&*small, "small", "worker").await.unwrap();
+        start_turn(&*small, 1, "small", "r").await;
+        let hold = || Some(FencingToken::new(1));
+        write(&*small, hold(), put("small", 1)).await.unwrap();
+        close(vec![small]).await;
+        database.sql("ANALYZE filrouge.checkpoint");
+        let server = server(&database.url());
+        let (ledger, checkpoints) = (&*server, 5);
+        for n in 0..MANY {
+            let s = format!("s{n}");
+            acquire_lease(ledger, &s, "worker").await.unwrap();
+            let turn = start_turn(ledger, 1, &s, "r").await;
+            let items = (0..checkpoints).map(|_| item(Channel::Plan, "p")).collect();
+            write(ledger, hold(), append(&s, turn, items, None))
+                .await
+                .unwrap();
+            for seq in 1..=checkpoints {
+                write(ledger, hold(), put(&s, seq)).await.unwrap();
+            }
+        }
+        close(vec![server]).await;
+        let counters = || {
+            let sql = "SELECT t.n_tup_del, i.idx_tup_read FROM pg_stat_user_tables t
+                 JOIN pg_stat_user_indexes i USING (relid)
+                 WHERE t.schemaname = 'filrouge' AND t.relname = 'checkpoint'";
+            let row = database.sql(sql).remove(0);
+            [0, 1].map(|n: usize| row[n].as_ref().unwrap().parse::<u64>().unwrap())
+        };
+        let writes = MANY as u64 * checkpoints;
+        eventually("the server reports its counters", || {
+            counters()[0] >= writes - MANY as u64
+        })
+        .await;
+        let read = counters()[1];
+        assert!(read <= 8 * writes, "{read} rows for {writes} checkpoints");
+    });
+}
