@@ -340,7 +340,7 @@ fn verify_snapshot(
     rows: &Rows<'_>,
     store_state: &StoreState,
     comparison: &mut Comparison,
-    verified: Vec<Option<LogRow>>,
+    verified: Vec<Option<Arc<LogRow>>>,
 ) -> Result<(), Failure> {
     let lanes: Vec<i16> = rows.lanes.iter().map(sql_lane).collect();
     let mut newest = read_newest_logs(&rows.query_all(&NEWEST_LOGS, &[&lanes])?)?;
@@ -349,9 +349,9 @@ fn verify_snapshot(
             Ok(newest) => store_state.log.verify_new_commits(
                 rows,
                 lane,
-                verified,
+                verified.as_deref(),
                 newest.as_ref(),
-                Vec::new(),
+                &[],
             )?,
             // The newest commit is malformed. The comparison, which is now due, reports this.
             Err(failure) if failure.code == ErrorCode::IntegrityError => comparison.broken = true,

@@ -159,7 +159,7 @@ impl Readers {
         };
         for (lane, verified) in lanes.iter().zip(verified) {
             let newest = start.newest.get(lane);
-            log.verify_new_commits(&view, *lane, verified, newest, Vec::new())?;
+            log.verify_new_commits(&view, *lane, verified.as_deref(), newest, &[])?;
         }
         let suspects = log.suspects();
         query(&VerifiedSnapshot {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_store::Lane;
@@ -86,8 +87,8 @@ impl Writer {
             .map_err(|_| unavailable("PostgreSQL does not answer"))
     }
 
-    /// Like [`Self::wait`], for a request that begins a transaction and may then wait for a lock. The request notifies
-    /// when `BEGIN` is answered. This first answer has a shorter time limit: if it does not come, a pooler may be
+    /// Like [`Self::wait`], for a request that may wait for a lock. The request notifies when its first statement, which
+    /// does not wait, is answered. This first answer has a shorter time limit: if it does not come, a pooler may be
     /// waiting for its server, which is down.
     fn wait_for_transaction<T>(
         &self,
@@ -147,7 +148,7 @@ impl Writer {
         let records = self.wait(prefetch.fetch_records(&connection.session, &mut fetched));
         let records = records.map_err(|f| NotCommitted::lost(f, None))?;
         records.map_err(|e| classify(&e))?;
-        self.verify_commits(connection, verified, &mut fetched)?;
+        self.verify_commits(connection, &verified, &mut fetched)?;
         let served = move_to_front(group, |lane| fetched.lanes.contains_key(&lane));
         // The database's clock decides whether a lease has ended, whatever this process's own clock shows.
         let database_time = fetched.now.filter(|_| self.uses_database_time);
@@ -171,34 +172,36 @@ impl Writer {
     }
 
     /// Begins the transaction, locks the lanes of the group that are free, and fetches the rows that the rules need, in
-    /// one round trip. If no lane is free, or one is due, waits for a single lane.
+    /// one round trip. If one lane is due, or none is free, waits for a single lane.
     fn lock_lanes(
         &self,
         connection: &Connection,
         group: &[Request],
         due: Option<Lane>,
-        verified: &[Option<LogRow>],
+        verified: &[Option<Arc<LogRow>>],
     ) -> Result<(Prefetch, Fetched), NotCommitted> {
-        let begin = format!("{BEGIN}{}", connection.transaction_settings);
+        let begin_sql = format!("{BEGIN}{}", connection.transaction_settings);
         let session = &connection.session;
-        let tried = group.iter().filter(|_| due.is_none());
-        let tried: BTreeSet<Lane> = tried.map(|request| request.lane).collect();
-        let prefetch = self.prefetch(group, &tried);
-        let lanes: Vec<i16> = tried.into_iter().map(sql_lane).collect();
-        let params: [Param<'_>; 1] = [&lanes];
         let first_commit = |lane: Lane| {
             let verified = verified[lane.index()].as_ref();
             verified.map_or(0, |row| row.commit_no)
         };
         session.record_begin();
+        if let Some(lane) = due {
+            let begin_sql = format!("{begin_sql}; ");
+            return self.wait_for_lane(session, group, &begin_sql, lane, first_commit);
+        }
+        let tried: BTreeSet<Lane> = group.iter().map(|request| request.lane).collect();
+        let prefetch = self.prefetch(group, &tried);
+        let lanes: Vec<i16> = tried.into_iter().map(sql_lane).collect();
+        let params: [Param<'_>; 1] = [&lanes];
         let fetched = self.wait_for_transaction(async |begun| {
             let lock = async {
-                let begin = async {
-                    session.run(&begin).await?;
-                    begun.notify_one();
-                    Ok(())
-                };
-                let ((), locked) = try_join!(biased; begin, session.query(&LOCK_LANES, &params))?;
+                let ((), locked) = try_join!(
+                    biased;
+                    begin(session, &begin_sql, begun),
+                    session.query(&LOCK_LANES, &params)
+                )?;
                 Ok(locked)
             };
             prefetch.fetch(session, lock, first_commit).await
@@ -209,15 +212,16 @@ impl Writer {
             return Ok((prefetch, fetched));
         }
         let oldest = group.first().map_or(Lane::FIRST, |request| request.lane);
-        self.wait_for_lane(session, group, due.unwrap_or(oldest), first_commit)
+        self.wait_for_lane(session, group, "", oldest, first_commit)
     }
 
-    /// Waits for a lane in a transaction that has locked none, and then fetches the rows that the rules need for its
-    /// writes.
+    /// Waits for a lane in a transaction that has locked none, and fetches the rows that the rules need for its writes, in
+    /// one round trip. `begin_sql` begins the transaction; it is empty if the transaction has begun.
     fn wait_for_lane(
         &self,
         session: &Session,
         group: &[Request],
+        begin_sql: &str,
         lane: Lane,
         first_commit: impl Fn(Lane) -> u64,
     ) -> Result<(Prefetch, Fetched), NotCommitted> {
@@ -225,21 +229,24 @@ impl Writer {
         let usual_limit = self.connector.lock_timeout();
         let set_limit = |limit: Duration| format!("SET LOCAL lock_timeout = {}", limit.as_millis());
         let (limit, unlimit) = (
-            set_limit(LANE_WAIT.min(usual_limit)),
+            begin_sql.to_owned() + &set_limit(LANE_WAIT.min(usual_limit)),
             set_limit(usual_limit),
         );
         let lane_param = sql_lane(lane);
         let params: [Param<'_>; 1] = [&lane_param];
-        let lock = async {
-            let ((), locked, ()) = try_join!(
-                biased;
-                session.run(&limit),
-                session.query(&LOCK_LANE_WAIT, &params),
-                session.run(&unlimit)
-            )?;
-            Ok(locked)
-        };
-        match self.wait(prefetch.fetch(session, lock, first_commit)) {
+        let fetched = self.wait_for_transaction(async |begun| {
+            let lock = async {
+                let ((), locked, ()) = try_join!(
+                    biased;
+                    begin(session, &limit, begun),
+                    session.query(&LOCK_LANE_WAIT, &params),
+                    session.run(&unlimit)
+                )?;
+                Ok(locked)
+            };
+            prefetch.fetch(session, lock, &first_commit).await
+        });
+        match fetched {
             Ok(Ok(fetched)) => {
                 let fetched = fetched.map_err(Aborted::Write)?;
                 if fetched.lanes.is_empty() {
@@ -265,21 +272,20 @@ impl Writer {
     fn verify_commits(
         &self,
         connection: &Connection,
-        mut verified: Vec<Option<LogRow>>,
+        verified: &[Option<Arc<LogRow>>],
         fetched: &mut Fetched,
     ) -> Result<(), NotCommitted> {
         let rows = self.rows(connection);
         for (lane, commits) in &mut fetched.lanes {
-            let verified = verified[lane.index()].take();
+            let verified = verified[lane.index()].as_deref();
             if commits.is_empty() && verified.is_some() {
                 // The verified commit was removed. The verified log compares it with the newest one that still exists.
                 let newest = rows.newest_log(*lane).map_err(classify_failure)?;
                 commits.extend(newest);
             }
-            let (newest, commits) = (commits.first(), commits.clone());
             self.store_state
                 .log
-                .verify_new_commits(&rows, *lane, verified, newest, commits)
+                .verify_new_commits(&rows, *lane, verified, commits.first(), commits)
                 .map_err(classify_failure)?;
         }
         Ok(())
@@ -372,19 +378,14 @@ impl Writer {
                 Some(outcome),
             ));
         };
-        let begin = format!("{BEGIN}{}", connection.transaction_settings);
+        let begin_sql = format!("{BEGIN}{}", connection.transaction_settings);
         let session = &connection.session;
         let answer = self.wait_for_transaction(async |begun| {
             let (lane, number) = (sql_lane(row.lane), sql_int(row.commit_no));
             let (lock, key): ([Param<'_>; 1], [Param<'_>; 2]) = ([&lane], [&lane, &number]);
-            let begin = async {
-                session.run(&begin).await?;
-                begun.notify_one();
-                Ok(())
-            };
             let ((), locked, log_rows, ()) = try_join!(
                 biased;
-                begin,
+                begin(session, &begin_sql, begun),
                 session.query(&LOCK_LANE_WAIT, &lock),
                 session.query(&LOG_AT, &key),
                 session.run("COMMIT")
@@ -420,6 +421,13 @@ impl Writer {
             self.connection = None;
         }
     }
+}
+
+/// Runs the first statement of a request, and notifies when it is answered.
+async fn begin(session: &Session, sql: &str, begun: &Notify) -> Result<(), Error> {
+    session.run(sql).await?;
+    begun.notify_one();
+    Ok(())
 }
 
 /// The failure of writes to a lane whose row was deleted: nobody can lock it.

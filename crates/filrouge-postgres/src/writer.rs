@@ -164,9 +164,7 @@ impl Writer {
         if !outcome.erases.is_empty() {
             self.store_state.erasure().record_erasure();
         }
-        for commit in outcome.commits {
-            self.store_state.log.advance(Some(commit));
-        }
+        self.store_state.log.advance(outcome.commits);
         outcome.outcomes
     }
 

@@ -157,8 +157,8 @@ impl StoreState {
             match rows.newest_log(Lane::FIRST) {
                 Ok(newest) => {
                     let log = &self.log;
-                    let (verified, newest) = (verified.clone(), newest.as_ref());
-                    log.verify_new_commits(rows, Lane::FIRST, verified, newest, Vec::new())?;
+                    let (verified, newest) = (verified.as_deref(), newest.as_ref());
+                    log.verify_new_commits(rows, Lane::FIRST, verified, newest, &[])?;
                 }
                 Err(failure) if failure.code == ErrorCode::IntegrityError => {
                     self.log
@@ -166,7 +166,7 @@ impl StoreState {
                 }
                 Err(failure) => return Err(failure),
             }
-            let verified = LanePosition::of_commit(verified.as_ref());
+            let verified = LanePosition::of_commit(verified.as_deref());
             let position = self.log.position().lane(Lane::FIRST);
             let is_explained = !has_changed || position != verified;
             if is_explained && !interval_over {

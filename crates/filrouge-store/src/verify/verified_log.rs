@@ -20,7 +20,7 @@ pub struct VerifiedLog {
     check: MacCheck,
     lanes: Lanes,
     /// The newest verified commit of each lane; `None` if the lane has none.
-    newest: Mutex<Vec<Option<LogRow>>>,
+    newest: Mutex<Vec<Option<Arc<LogRow>>>>,
     /// The newest verified commit of each lane that an anchor must record. Later commits contain only drafts.
     anchor_position: Mutex<Position>,
     /// The data that was changed outside filrouge. Reads and writes of it are refused.
@@ -118,12 +118,12 @@ impl VerifiedLog {
     }
 
     /// The newest commit of a lane that this process has verified.
-    pub fn newest(&self, lane: Lane) -> Option<LogRow> {
+    pub fn newest(&self, lane: Lane) -> Option<Arc<LogRow>> {
         lock(&self.newest)[lane.index()].clone()
     }
 
     /// The newest commit of each lane that this process has verified.
-    pub fn newest_of_all(&self) -> Vec<Option<LogRow>> {
+    pub fn newest_of_all(&self) -> Vec<Option<Arc<LogRow>>> {
         lock(&self.newest).clone()
     }
 
@@ -132,7 +132,7 @@ impl VerifiedLog {
         let newest = lock(&self.newest);
         let lanes = newest
             .iter()
-            .map(|row| LanePosition::of_commit(row.as_ref()));
+            .map(|row| LanePosition::of_commit(row.as_deref()));
         Position::new(lanes.collect())
     }
 
@@ -146,22 +146,26 @@ impl VerifiedLog {
         &self.commits
     }
 
-    /// Records that the commit `row` is verified, and publishes the number of verified commits. Ignores a commit that is
-    /// not newer than the newest known one of its lane.
-    pub fn advance(&self, row: Option<LogRow>) {
-        let Some(row) = row else { return };
-        let (lane, mut newest) = (row.lane, lock(&self.newest));
-        let before = commit_no_of(newest[lane.index()].as_ref());
-        if row.commit_no <= before {
-            return;
+    /// Records that these commits are verified, and publishes the number of verified commits once. Ignores a commit that
+    /// is not newer than the newest known one of its lane.
+    pub fn advance(&self, rows: impl IntoIterator<Item = LogRow>) {
+        let (mut all_newest, mut added) = (lock(&self.newest), 0);
+        for row in rows {
+            let newest = &mut all_newest[row.lane.index()];
+            let before = commit_no_of(newest.as_deref());
+            if row.commit_no <= before {
+                continue;
+            }
+            if !(row.commit_no == before + 1 && row.has_only_drafts()) {
+                lock(&self.anchor_position).set(row.lane, LanePosition::of_commit(Some(&row)));
+            }
+            self.known_heads.advance(&row);
+            added += row.commit_no - before;
+            *newest = Some(Arc::new(row));
         }
-        if !(row.commit_no == before + 1 && row.has_only_drafts()) {
-            lock(&self.anchor_position).set(lane, LanePosition::of_commit(Some(&row)));
+        if added > 0 {
+            self.commits.send_modify(|commits| *commits += added);
         }
-        self.known_heads.advance(&row);
-        let added = row.commit_no - before;
-        newest[lane.index()] = Some(row);
-        self.commits.send_modify(|commits| *commits += added);
     }
 
     /// Verifies the commits of a lane in the snapshot `view` after `verified`, up to `newest`, the newest one of the
@@ -177,14 +181,14 @@ impl VerifiedLog {
         &self,
         view: &V,
         lane: Lane,
-        verified: Option<LogRow>,
+        verified: Option<&LogRow>,
         newest: Option<&LogRow>,
-        mut fetched: Vec<LogRow>,
+        fetched: &[LogRow],
     ) -> Result<(), Failure> {
         if self.is_unverified() {
             return Ok(());
         }
-        let (before, after) = (commit_no_of(verified.as_ref()), commit_no_of(newest));
+        let (before, after) = (commit_no_of(verified), commit_no_of(newest));
         let damage = if after < before {
             let in_lane = in_lane(self.lanes, lane);
             Some(format!(
@@ -193,15 +197,16 @@ impl VerifiedLog {
             ))
         } else if after == before {
             let in_lane = in_lane(self.lanes, lane);
-            (verified.as_ref() != newest).then(|| format!("commit {after}{in_lane} was changed"))
+            (verified != newest).then(|| format!("commit {after}{in_lane} was changed"))
         } else {
-            if fetched.is_empty() {
-                fetched.extend(newest.cloned());
-            }
+            let fetched: Vec<LogRow> = match fetched.is_empty() {
+                true => newest.cloned().into_iter().collect(),
+                false => fetched.to_vec(),
+            };
             let heads = &self.known_heads;
             let commits = CommitRange {
                 lane,
-                previous: verified,
+                previous: verified.cloned(),
                 last: after,
             };
             let followed = read_commits(view, &self.keyring, commits, fetched, |row| {
@@ -235,5 +240,44 @@ impl VerifiedLog {
             self.add_suspects(self.known_heads.compare(view, &self.keyring)?);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Wake, Waker};
+
+    use filrouge_types::Timestamp;
+
+    use super::*;
+    use crate::digest::MaskedDigest;
+
+    /// A subscriber, and the commit count at each time that it is woken.
+    struct Subscriber(watch::Receiver<u64>, Mutex<Vec<u64>>);
+
+    impl Wake for Subscriber {
+        fn wake(self: Arc<Self>) {
+            let commit_count = *self.0.borrow();
+            lock(&self.1).push(commit_count);
+        }
+    }
+
+    #[test]
+    fn subscribers_are_woken_after_the_commits_of_all_lanes() {
+        let lanes = Lanes::new(2).unwrap();
+        let keyring = Arc::new(Keyring::single([7; 32]));
+        let log = VerifiedLog::new(keyring.clone(), MacCheck::Keyed, lanes);
+        let (mut receiver, observed) = (log.commits().subscribe(), log.commits().subscribe());
+        let subscriber = Arc::new(Subscriber(observed, Mutex::default()));
+        let waker = Waker::from(subscriber.clone());
+        let mut changed = pin!(receiver.changed());
+        let polled = changed.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        log.advance(lanes.iter().map(|lane| {
+            let (at, digest) = (Timestamp::from_micros(1), MaskedDigest::from_bytes([0; 36]));
+            LogRow::after(None, lane, at, &[], digest, &keyring)
+        }));
+        assert_eq!(*lock(&subscriber.1), [2]);
     }
 }
