@@ -215,8 +215,8 @@ impl Writer {
         self.wait_for_lane(session, group, "", oldest, first_commit)
     }
 
-    /// Waits for a lane in a transaction that has locked none, and fetches the rows that the rules need for its writes, in
-    /// one round trip. `begin_sql` begins the transaction; it is empty if the transaction has begun.
+    /// Waits for a lane in a transaction that has locked none, and fetches the rows that the rules need for its writes,
+    /// in one round trip. `begin_sql` begins the transaction; it is empty if the transaction has begun.
     fn wait_for_lane(
         &self,
         session: &Session,

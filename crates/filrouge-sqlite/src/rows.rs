@@ -190,20 +190,20 @@ impl View for Rows<'_> {
 
     fn turn(&self, pk: SessionPk, id: &TurnId) -> Result<Option<TurnRow>, Failure> {
         let found = self.query_optional(
-            "SELECT id, turn_id, data, open_since FROM turn WHERE turn_id = ?1",
-            [id.as_bytes().as_slice()],
-            |row| Ok((read_u64(row, 0)? >> 32, read_turn(row)?)),
+            "SELECT id, turn_id, data, open_since FROM turn WHERE turn_id = ?1 AND id BETWEEN ?2 AND ?3",
+            params![
+                id.as_bytes().as_slice(),
+                turn_row_id(pk, 0),
+                turn_row_id(pk, u64::MAX)
+            ],
+            read_turn,
         )?;
-        match found {
-            Some((turn_pk, turn)) if turn_pk == pk => {
-                Ok(Some(turn.ok_or_else(|| malformed("turn"))?.1))
-            }
-            _ => Ok(None),
-        }
+        let turn = found.map(|turn| turn.ok_or_else(|| malformed("turn")));
+        Ok(turn.transpose()?.map(|(_, turn)| turn))
     }
 
     fn session_of_turn(&self, id: &TurnId) -> Result<Option<SessionPk>, Failure> {
-        let sql = "SELECT id FROM turn WHERE turn_id = ?1";
+        let sql = "SELECT id FROM turn WHERE turn_id = ?1 ORDER BY id LIMIT 1";
         self.query_optional(sql, [id.as_bytes().as_slice()], |row| {
             Ok(read_u64(row, 0)? >> 32)
         })

@@ -39,10 +39,12 @@ CREATE TABLE head (
 -- id = session pk << 32 | ordinal << 8 | version - 1
 CREATE TABLE turn (
     id         INTEGER PRIMARY KEY,
-    turn_id    BLOB NOT NULL UNIQUE,
+    turn_id    BLOB NOT NULL,
     open_since INTEGER,
     data       BLOB NOT NULL
 );
+-- Not unique: a copy of a store with several lanes may contain sessions that were adopted with the same turn ids.
+CREATE INDEX turn_id ON turn (turn_id);
 CREATE INDEX turn_open ON turn (open_since) WHERE open_since IS NOT NULL;
 
 -- Records are stored in order of commit, for all sessions; record_key finds them by session and seq.

@@ -19,6 +19,7 @@ use super::{START_TIME, fixture_at, keyring};
 mod interrupted;
 mod lanes;
 mod refused;
+mod turn_ids;
 mod uninterrupted;
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {

@@ -4,11 +4,13 @@ use filrouge_types::{EventKey, Failure, IdentityId, RawJson, Session, SessionEve
 
 use super::fixture::{Fixture, anyone, sid};
 use super::lanes::is_at_or_before;
+use crate::chain::{GENESIS, LinkScope};
 use crate::command::{
     Adopt, CloseSession, Erase, Erased, Link, NewEvent, Outcome, Patch, PutNote, Scope,
     SessionPatch, Write,
 };
 use crate::read::{ChangeCursor, SessionChange};
+use crate::record::compute_link;
 use crate::rows::SessionPk;
 
 pub fn json(text: &str) -> RawJson {
@@ -182,5 +184,18 @@ impl Fixture {
             })
         });
         query.await.unwrap()
+    }
+
+    /// As [`Self::adopt_command_for`], for a session with another name and the same turn ids.
+    pub async fn adopt_command_as(&self, who: &Scope, session: &str, name: &str) -> Adopt {
+        let mut adopt = self.adopt_command_for(who, session).await;
+        adopt.session.session_id = sid(name);
+        let scope = LinkScope::new(&adopt.session.tenant_id, &adopt.session.session_id);
+        let mut link = GENESIS;
+        for chained in &mut adopt.items {
+            link = compute_link(chained, &link, &scope);
+            chained.link = link;
+        }
+        adopt
     }
 }

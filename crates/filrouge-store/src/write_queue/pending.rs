@@ -139,8 +139,8 @@ impl PendingWrites {
         } else if self.writes.is_empty() {
             return false;
         }
-        // Writes of busy lanes take no room, so that they do not delay those of the other lanes. If no lane is free, none
-        // are delayed.
+        // Writes of busy lanes take no room, so that they do not delay those of the other lanes. If no lane is free, there
+        // are no others.
         for _ in 0..QUEUE_MAX {
             let has_room = self.writes.len() < QUEUE_MAX || self.has_free_lane();
             if !has_room || !load.free.has_room() {
