@@ -113,8 +113,8 @@ pub(crate) static PUT_DRAFTS: Sql = Sql::new(
         Type::BYTEA_ARRAY,
     ],
 );
-/// Deletes drafts. The condition on the lane is not a plain equality, because PostgreSQL could join by this: if the table
-/// was small when the statement was planned, each execution would read all rows of the table.
+/// Deletes drafts. The condition on the lane is not a plain equality, because PostgreSQL could join by that: if the
+/// table was small when the statement was planned, each execution would read all of its rows.
 pub(crate) static DELETE_DRAFTS: Sql = Sql::new(
     "DELETE FROM filrouge.draft d USING unnest($1, $2, $3) AS q (lane, pk, place)
      WHERE d.lane = ANY (ARRAY[q.lane]) AND d.session_pk = q.pk AND d.place = q.place",
@@ -254,8 +254,8 @@ impl Pending {
         Ok(())
     }
 
-    /// Runs a statement that writes or deletes rows of these sessions. Its parameters are the columns lane and session_pk (or pk),
-    /// and then `columns`. Sends nothing without rows.
+    /// Runs a statement that writes or deletes rows of these sessions. Its parameters are the columns lane and session_pk
+    /// (or pk), and then `columns`. Sends nothing without rows.
     async fn send_columns(
         &self,
         session: &Session,
