@@ -7,6 +7,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+mod hold;
+
+use hold::{PendingHold, SentRequests};
+
 /// The data that is lost when [`FaultProxy::cut_after`] closes a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
@@ -50,6 +54,8 @@ struct State {
     open: Vec<Arc<ProxiedConnection>>,
     /// The pending loss that [`FaultProxy::cut_after`] requested, with its needle.
     pending_loss: Option<(Vec<u8>, Loss)>,
+    /// The pending hold that [`FaultProxy::hold_after`] requested.
+    pending_hold: Option<PendingHold>,
     /// The number of connections that the proxy has closed so far.
     cuts: usize,
 }
@@ -130,6 +136,22 @@ impl FaultProxy {
     /// Stops forwarding in both directions, and delays new connections, until [`FaultProxy::release`].
     pub fn hold(&self) {
         self.shared.state().is_held = true;
+    }
+
+    /// Requests a hold in the middle of a client's requests: once a client has sent `needle` and then this number of
+    /// statements of PostgreSQL's extended protocol, nothing else is forwarded in either direction, on any connection,
+    /// until [`FaultProxy::release`]. With 0 statements, the message that contains the needle stays incomplete. The hold
+    /// happens once, and replaces a pending one.
+    pub fn hold_after(&self, needle: &[u8], statements: usize) {
+        assert!(!needle.is_empty(), "the needle is empty");
+        let needle = needle.to_vec();
+        self.shared.state().pending_hold = Some(PendingHold { needle, statements });
+    }
+
+    /// Whether forwarding is suspended.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.shared.state().is_held
     }
 
     /// Undoes [`FaultProxy::hold`]: data sent in the meantime is forwarded.
@@ -252,7 +274,7 @@ impl Shared {
 
     /// Forwards the client's data, until a pending loss applies or either side ends.
     fn forward_requests(&self, connection: &ProxiedConnection) {
-        let mut recent = Vec::new();
+        let (mut recent, mut sent) = (Vec::new(), SentRequests::default());
         while let Some(piece) = self.read(&connection.client) {
             let loss = self.match_pending_loss(&mut recent, &piece);
             if loss == Some(Loss::Request) {
@@ -267,7 +289,7 @@ impl Shared {
                 // Set before the request is forwarded, so that no part of the answer passes.
                 connection.discards_answer.store(true, Ordering::SeqCst);
             }
-            if (&connection.server).write_all(&piece).is_err() {
+            if self.send(&connection.server, &piece, &mut sent).is_err() {
                 break;
             }
             if loss == Some(Loss::Connection) {
@@ -278,6 +300,35 @@ impl Shared {
         // The server's remaining answers are still forwarded.
         let closed = connection.server.shutdown(Shutdown::Write);
         drop(closed);
+    }
+
+    /// Forwards a piece of a client's data. If a pending hold is in it, forwards the bytes before the hold, and the others
+    /// after the release. `sent` is what the client has sent before.
+    fn send(
+        &self,
+        mut server: &TcpStream,
+        piece: &[u8],
+        sent: &mut SentRequests,
+    ) -> std::io::Result<()> {
+        let mut state = self.state();
+        let hold = state.pending_hold.as_ref();
+        let preceding = hold.map(|hold| sent.add(piece, hold));
+        let Some(Some(preceding)) = preceding else {
+            if preceding.is_none() {
+                *sent = SentRequests::default();
+            }
+            drop(state);
+            return server.write_all(piece);
+        };
+        *sent = SentRequests::default();
+        let (before, after) = piece.split_at(preceding);
+        state.pending_hold = None;
+        state.is_held = true;
+        // Sent before the state is unlocked: whoever sees the hold knows that these bytes have been forwarded.
+        server.write_all(before)?;
+        drop(state);
+        drop(self.wait_while_held());
+        server.write_all(after)
     }
 
     /// Forwards the server's data. Once `discards_answer` is set, it discards one answer and cuts the connection.

@@ -14,6 +14,7 @@ use super::servers::callers::{Workload, assert_intact, items};
 use super::servers::{block_on, close, open, separate_server_options, start_turn, two_ledgers};
 
 mod cut_connections;
+mod group_steps;
 mod lock_holders;
 mod readers;
 mod refusals;

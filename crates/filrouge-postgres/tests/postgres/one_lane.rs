@@ -10,7 +10,7 @@ use filrouge_testbed::Database;
 use super::{SCHEMA, fixture_at, keyring, options};
 
 /// A database with an empty store of one lane.
-fn database() -> Database {
+pub(crate) fn database() -> Database {
     let name = format!("store of one lane, schema {SCHEMA_VERSION} {SCHEMA}");
     Database::from_template(&name, |url| {
         let mut options = options(url, keyring());

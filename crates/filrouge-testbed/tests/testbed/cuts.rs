@@ -120,6 +120,44 @@ fn a_needle_is_found_across_pieces() {
 }
 
 #[test]
+fn everything_is_held_after_a_number_of_statements() {
+    use std::io::{Read, Write};
+    const SYNC: &[u8] = b"S\0\0\0\x04";
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let proxy = FaultProxy::before(listener.local_addr().expect("an address"));
+    let mut client = std::net::TcpStream::connect(proxy.addr()).expect("a connection");
+    let (mut server, _) = listener.accept().expect("a connection");
+    let receive = |socket: &mut std::net::TcpStream, expected: &[u8]| {
+        let mut received = vec![0; expected.len()];
+        socket.read_exact(&mut received).expect("arrived");
+        assert_eq!(received, expected);
+    };
+    proxy.hold_after(b"BEGIN", 2);
+    let before = [SYNC, b"BEG"].concat();
+    client.write_all(&before).expect("sent");
+    receive(&mut server, &before);
+    let forwarded = [b"IN", SYNC, b"second", SYNC].concat();
+    let both = [&forwarded[..], b"third", SYNC].concat();
+    client.write_all(&both).expect("sent");
+    receive(&mut server, &forwarded);
+    wait_until("the proxy holds", || proxy.is_held());
+    server.write_all(b"answer").expect("sent");
+    for socket in [&mut client, &mut server] {
+        let limit = Some(Duration::from_millis(200));
+        socket.set_read_timeout(limit).expect("a limit");
+        let early = socket.read(&mut [0]);
+        assert!(early.is_err(), "{early:?}");
+        socket.set_read_timeout(None).expect("no limit");
+    }
+    proxy.release();
+    receive(&mut client, b"answer");
+    receive(&mut server, &both[forwarded.len()..]);
+    // The hold happens once.
+    client.write_all(&both).expect("sent");
+    receive(&mut server, &both);
+}
+
+#[test]
 fn a_connection_to_a_stopped_server_closes() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let proxy = FaultProxy::before(listener.local_addr().expect("an address"));

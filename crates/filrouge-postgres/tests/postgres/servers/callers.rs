@@ -22,14 +22,14 @@ pub(crate) type Ledgers = Vec<Arc<dyn Ledger>>;
 
 /// A write as its caller knows it: rebuilt for every attempt, with the same keys.
 #[derive(Debug, Clone)]
-enum PlannedWrite {
+pub(crate) enum PlannedWrite {
     Start { request: String },
     Append { turn: TurnId, words: Vec<String> },
     Finalize { turn: TurnId, words: String },
 }
 
 impl PlannedWrite {
-    fn write(&self, session: &str) -> Write {
+    pub(crate) fn write(&self, session: &str) -> Write {
         match self {
             Self::Start { request } => {
                 Write::Start(Arc::new(start(&anyone(), session, request, request)))
@@ -43,7 +43,7 @@ impl PlannedWrite {
     }
 
     /// The texts of the items that the write adds.
-    fn texts(&self) -> Vec<String> {
+    pub(crate) fn texts(&self) -> Vec<String> {
         match self {
             Self::Start { request: words } | Self::Finalize { words, .. } => vec![words.clone()],
             Self::Append { words, .. } => words.clone(),
@@ -53,12 +53,13 @@ impl PlannedWrite {
 
 /// An answer, except for whether it was a replay.
 #[derive(Debug, Clone, PartialEq)]
-enum Answer {
+pub(crate) enum Answer {
     Turn(TurnId, u64),
     Seqs(u64, u64),
 }
 
-fn answer(outcome: Outcome) -> (Answer, bool) {
+/// The answer, and whether it was a replay.
+pub(crate) fn answer(outcome: Outcome) -> (Answer, bool) {
     match outcome {
         Outcome::Turn(turn, _) => (Answer::Turn(turn.turn_id, turn.first_seq), turn.replayed),
         Outcome::Appended {
