@@ -3,7 +3,7 @@
  *
  * Preloaded into a program (LD_PRELOAD), this library intercepts the program's calls on files below one directory. It
  * can record all changes of these files, so that a test can rebuild the content of a disk after a power cut. It can
- * kill the program at a given call, fake or fail flushes, and report a full disk.
+ * kill or freeze the program at a given call, fake or fail flushes, and report a full disk.
  *
  *   DISK_ROOT=dir           the watched directory (absolute, no symbolic links); if unset, the library has no effect
  *   DISK_RECORD=file        appends a record of every change and flush to this file (see `struct record`)
@@ -11,6 +11,7 @@
  *   DISK_KILL_AT=n          SIGKILL at the n-th point. Every changing call has two points: before it (odd n), and in
  *                           the middle of it (even n). In the middle, a write has stored the first half of its bytes,
  *                           and any other call is complete.
+ *   DISK_FREEZE_AT=n        SIGSTOP at the n-th point, which must be one before a call (odd n)
  *   DISK_FAIL_SYNC_AT=n     the n-th flush and all later ones fail with EIO
  *   DISK_FAIL_SYNC_COUNT=k  only k flushes fail; later ones succeed
  *   DISK_SYNC_ONLY=text     only flushes of files with this text in their path are faked or fail
@@ -58,7 +59,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char root[PATH_MAX];
 static size_t root_len;
 static int log_fd = -1, fake_sync;
-static uint64_t kill_at, fail_sync_at, fail_sync_count, enospc_at;
+static uint64_t kill_at, freeze_at, fail_sync_at, fail_sync_count, enospc_at;
 static const char *sync_only, *enospc_off, *arm;
 static uint64_t points, flushes, bytes, tickets; /* counters, under `lock` */
 
@@ -74,6 +75,7 @@ static void set_up(void) {
     strcpy(root, dir);
     fake_sync = getenv("DISK_FAKE_SYNC") != NULL;
     kill_at = number("DISK_KILL_AT", 0);
+    freeze_at = number("DISK_FREEZE_AT", 0);
     fail_sync_at = number("DISK_FAIL_SYNC_AT", 0);
     fail_sync_count = number("DISK_FAIL_SYNC_COUNT", UINT64_MAX);
     sync_only = getenv("DISK_SYNC_ONLY");
@@ -168,6 +170,7 @@ static int count_point(void) {
     if (!armed()) return 0;
     points += 2;
     if (kill_at && points - 1 == kill_at) die();
+    if (freeze_at && points - 1 == freeze_at) kill(getpid(), SIGSTOP);
     return kill_at && points == kill_at;
 }
 

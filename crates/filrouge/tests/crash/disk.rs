@@ -12,6 +12,8 @@ use tempfile::TempDir;
 pub(crate) struct Faults {
     /// The point at which the server is killed (SIGKILL).
     pub(crate) kill_at: Option<u64>,
+    /// The point at which the server is frozen (SIGSTOP).
+    pub(crate) freeze_at: Option<u64>,
     /// The file in which all changes and flushes are recorded.
     pub(crate) record: Option<PathBuf>,
     /// Whether flushes report success without doing anything.
@@ -37,6 +39,7 @@ impl Faults {
         let path = |p: &Option<PathBuf>| p.clone().map(PathBuf::into_os_string);
         let mut variables: Vec<(&'static str, OsString)> = [
             ("DISK_KILL_AT", number(self.kill_at)),
+            ("DISK_FREEZE_AT", number(self.freeze_at)),
             ("DISK_RECORD", path(&self.record)),
             ("DISK_FAKE_SYNC", self.fake_sync.then(|| "1".into())),
             ("DISK_FAIL_SYNC_AT", number(self.fail_sync_at)),

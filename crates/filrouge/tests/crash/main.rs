@@ -7,8 +7,9 @@
 //! - `full_disk`: a disk without space, and flushes that fail.
 //! - `copy`: SIGKILL, and a disk without space, while a store is copied.
 //! - `tails`: readers of live tails over many kills.
-//! - `postgres`: two servers on one PostgreSQL database. A server is killed or frozen, the database restarts, or
-//!   connections are lost.
+//! - `postgres`: two servers on one PostgreSQL database. A server is killed or frozen, also while it holds lanes, the
+//!   database restarts, or connections are lost.
+//! - `processes`: eight servers on one SQLite file, of which one is killed and one is frozen.
 //! - `redis`: two servers with one Redis or a cluster. Redis is killed, emptied, restored, frozen or full; the cluster
 //!   fails over, loses a master and moves slots.
 //! - `search`: SIGKILL while turns are written, searched and redacted.
@@ -39,6 +40,7 @@ mod model;
 mod op;
 mod postgres;
 mod power;
+mod processes;
 mod redis;
 mod search;
 mod server;

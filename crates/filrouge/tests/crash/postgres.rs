@@ -3,7 +3,7 @@
 //! again without a restart.
 
 use std::fs;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -17,13 +17,16 @@ use crate::http::CrashClient;
 use crate::model;
 use crate::server::{CrashServer, Home};
 use crate::workload::Writer;
-use crate::world::Clock;
+use crate::world::{Clock, StopOnDrop, wait_until};
 use crate::{Seed, env_number};
 
 const WRITERS: u32 = 6;
 const SESSIONS: usize = 20;
 /// The longest time until a server accepts a write.
 const WRITABLE_WITHIN: Duration = Duration::from_secs(30);
+
+/// How each transaction of a writer begins.
+const BEGIN: &[u8] = b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 
 /// Two homes, as on two machines, and their running servers.
 struct Site {
@@ -35,8 +38,9 @@ struct Site {
 }
 
 impl Site {
-    fn new(url: &str) -> Self {
-        let homes = [Home::with_store(url), Home::with_store(url)];
+    /// Starts two servers, each with its own URL of the same database.
+    fn new(urls: [&str; 2]) -> Self {
+        let homes = urls.map(Home::with_store);
         let first = start(&homes[0]);
         let keyring = |home: &Home| home.root().join("config/filrouge/keyring.json");
         let copy = keyring(&homes[1]);
@@ -56,17 +60,20 @@ impl Site {
         CrashClient::new(&self.origins[machine].lock().expect("no thread panicked"))
     }
 
-    fn kill_and_restart(&self, machine: usize) {
+    /// Kills a server, runs `while_down`, and starts the server again.
+    fn kill_and_restart(&self, machine: usize, while_down: impl FnOnce()) {
         let mut server = self.servers[machine].lock().expect("no thread panicked");
         server.kill();
+        while_down();
         *server = start(&self.homes[machine]);
         *self.origins[machine].lock().expect("no thread panicked") = server.origin().into();
     }
 
-    /// Freezes a server (SIGSTOP) until the other one has accepted a write.
-    fn freeze(&self, machine: usize) {
+    /// Freezes a server (SIGSTOP) until `while_frozen` has returned and the other server has accepted a write.
+    fn freeze(&self, machine: usize, while_frozen: impl FnOnce()) {
         let server = self.servers[machine].lock().expect("no thread panicked");
         server.signal("STOP");
+        while_frozen();
         let written = self.accepts_writes(1 - machine);
         server.signal("CONT");
         assert!(written, "a frozen server blocks the other one");
@@ -151,15 +158,6 @@ fn under_load(seed: &Seed, site: &Site, inject_faults: impl FnOnce(&mut StdRng))
     }
 }
 
-/// Stops the writers, even if `inject_faults` panics.
-struct StopOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-}
-
 /// Starts a PostgreSQL server that flushes each commit; returns it and the name of an empty database.
 fn durable_database() -> (Database, String) {
     let database = Database::start(Options {
@@ -178,13 +176,70 @@ fn rounds() -> u64 {
 fn servers_on_postgres_are_killed_and_frozen() {
     let seed = Seed::new("servers_on_postgres_are_killed_and_frozen");
     let (database, name) = durable_database();
-    let site = Site::new(&database.url(&name));
+    let url = database.url(&name);
+    let site = Site::new([&url; 2]);
     under_load(&seed, &site, |rng| {
         for _ in 0..rounds() {
             std::thread::sleep(Duration::from_millis(rng.random_range(100..600)));
-            site.kill_and_restart(rng.random_range(0..2));
+            site.kill_and_restart(rng.random_range(0..2), || {});
             std::thread::sleep(Duration::from_millis(rng.random_range(100..600)));
-            site.freeze(rng.random_range(0..2));
+            site.freeze(rng.random_range(0..2), || {});
+        }
+    });
+}
+
+/// Holds the connections of server 0 at a random statement of a transaction that has locked lanes. Returns the process
+/// of PostgreSQL that runs the transaction.
+fn hold_with_lanes(
+    database: &Database,
+    name: &str,
+    proxy: &FaultProxy,
+    rng: &mut StdRng,
+) -> String {
+    // Only the server behind the proxy uses TCP.
+    let holder =
+        "SELECT a.pid FROM filrouge.lane l JOIN pg_stat_activity a ON a.backend_xid = l.xmax
+        WHERE a.datname = current_database() AND a.client_addr IS NOT NULL";
+    for _ in 0..200 {
+        proxy.hold_after(BEGIN, rng.random_range(1..=12));
+        wait_until("server 0 writes", || proxy.is_held());
+        if let Some([Some(pid), ..]) = database.sql(name, holder).first().map(Vec::as_slice) {
+            return pid.clone();
+        }
+        // The transaction has found no lane free, or it is committed, or it belongs to the search index.
+        proxy.release();
+    }
+    panic!("server 0 was never held while it had locked lanes");
+}
+
+#[test]
+fn a_server_on_postgres_is_killed_and_frozen_while_it_holds_lanes() {
+    let seed = Seed::new("a_server_on_postgres_is_killed_and_frozen_while_it_holds_lanes");
+    let (database, name) = durable_database();
+    let proxy = FaultProxy::before(database.tcp());
+    let site = Site::new([&proxy.url(&name), &database.url(&name)]);
+    under_load(&seed, &site, |rng| {
+        for round in 0..rounds() {
+            let holder = hold_with_lanes(&database, &name, &proxy, rng);
+            if round % 2 == 0 {
+                site.kill_and_restart(0, || {
+                    // The operating system closes the connections of a killed process; the proxy does not notice that.
+                    proxy.cut();
+                    proxy.release();
+                    assert!(
+                        site.accepts_writes(1),
+                        "a killed server blocks the other one"
+                    );
+                });
+            } else {
+                site.freeze(0, || {
+                    let holds = format!(
+                        "SELECT pid FROM pg_stat_activity WHERE pid = {holder} AND backend_xid IS NOT NULL"
+                    );
+                    wait_until("the lanes are free", || database.sql(&name, &holds).is_empty());
+                    proxy.release();
+                });
+            }
         }
     });
 }
@@ -193,7 +248,8 @@ fn servers_on_postgres_are_killed_and_frozen() {
 fn servers_survive_restarts_of_postgres_under_load() {
     let seed = Seed::new("servers_survive_restarts_of_postgres_under_load");
     let (database, name) = durable_database();
-    let site = Site::new(&database.url(&name));
+    let url = database.url(&name);
+    let site = Site::new([&url; 2]);
     let terminate_all = format!(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
          WHERE datname = '{name}' AND pid <> pg_backend_pid()"
@@ -228,7 +284,8 @@ fn connections_to_postgres_are_lost_after_commits() {
     let seed = Seed::new("connections_to_postgres_are_lost_after_commits");
     let (database, name) = durable_database();
     let proxy = FaultProxy::before(database.tcp());
-    let site = Site::new(&proxy.url(&name));
+    let url = proxy.url(&name);
+    let site = Site::new([&url; 2]);
     under_load(&seed, &site, |rng| {
         for _ in 0..rounds() {
             for loss in [Loss::Request, Loss::Connection, Loss::Answer] {

@@ -12,6 +12,7 @@ use rand::rngs::StdRng;
 use crate::disk::Faults;
 use crate::http::CrashClient;
 use crate::server::{CrashServer, Home};
+use crate::world::StopOnDrop;
 
 mod durable;
 mod ephemeral;
@@ -56,15 +57,6 @@ fn run_during(workers: Vec<Worker<'_>>, inject_faults: impl FnOnce()) {
         inject_faults();
         drop(stop);
     });
-}
-
-/// Stops the workers, even if `inject_faults` panics.
-struct StopOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
 }
 
 /// Waits until `count` has grown by `more`, so that some work happens between two faults.

@@ -278,6 +278,21 @@ impl CrashServer {
         assert!(sent.is_ok_and(|s| s.success()), "SIG{name} cannot be sent");
     }
 
+    /// Whether the server has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        let status = self.child.try_wait().expect("ask for the server's status");
+        status.is_some()
+    }
+
+    /// Whether the server is frozen (SIGSTOP).
+    pub(crate) fn is_frozen(&self) -> bool {
+        let path = format!("/proc/{}/stat", self.child.id());
+        let stat = fs::read_to_string(path).unwrap_or_default();
+        // The line is `PID (NAME) STATE …`, and the name may contain any characters.
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.starts_with('T'))
+    }
+
     /// Stops the server (SIGTERM), which must exit successfully.
     pub(crate) fn stop(mut self) {
         self.signal("TERM");

@@ -1,7 +1,7 @@
 //! Several writers on one store, and what they know about it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -11,6 +11,31 @@ use crate::model;
 use crate::op::Op;
 use crate::server::CrashServer;
 use crate::workload::{WriteResult, Writer};
+
+/// How long to wait for an expected event.
+const EVENT_WITHIN: Duration = Duration::from_secs(30);
+
+/// Polls until `condition` returns true.
+///
+/// # Panics
+/// After [`EVENT_WITHIN`].
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        let late = begun.elapsed() > EVENT_WITHIN;
+        assert!(!late, "timed out waiting until {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Stops the writers when it is dropped, also by a panic.
+pub(crate) struct StopOnDrop<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
 
 /// A logical clock that all writers share.
 #[derive(Debug, Default)]
