@@ -26,6 +26,7 @@ pub(crate) use heads::newest_commit;
 use known_heads::in_lane;
 pub use known_heads::{HeadCheck, KnownHeads};
 pub(crate) use rebuilt::RebuiltSession;
+use side_rows::LoggedRows;
 pub use suspects::Suspects;
 pub use verified_log::VerifiedLog;
 
@@ -308,21 +309,21 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             ),
             Err(failure) => report.add_result(Err(failure))?,
         }
-        let event_counts = match self.verify_log(&mut report) {
+        let logged = match self.verify_log(&mut report) {
             Err(failure) => {
                 report.add_result(Err(failure))?;
                 BTreeMap::new()
             }
-            Ok(event_counts) => event_counts,
+            Ok(logged) => logged,
         };
-        let mut pks: BTreeSet<SessionPk> = event_counts.keys().copied().collect();
+        let mut pks: BTreeSet<SessionPk> = logged.keys().copied().collect();
         match self.view.session_pks() {
             Ok(stored_pks) => pks.extend(stored_pks),
             Err(failure) => report.add_result(Err(failure))?,
         }
         for (checked, pk) in (0..).zip(&pks) {
             let mut session = VerificationReport::default();
-            self.verify_session_number(*pk, event_counts.get(pk).copied(), &mut session)?;
+            self.verify_session_number(*pk, logged.get(pk), &mut session)?;
             on_session(*pk, &session, (checked, pks.len() as u64))?;
             report.add(session);
         }
@@ -359,28 +360,31 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         report.add_result(result)
     }
 
-    /// Verifies all rows of one session number. `logged_events` is the number of the session's events in the log;
-    /// `None` if no commit created the session.
+    /// Verifies all rows of one session number. `logged` is what the log says about them; `None` if no commit created
+    /// the session.
     fn verify_session_number(
         &self,
         pk: SessionPk,
-        logged_events: Option<u64>,
+        logged: Option<&LoggedRows>,
         report: &mut VerificationReport,
     ) -> Result<(), Failure> {
         match self.view.session_by_pk(pk) {
-            Ok(Some(stored)) if let Some(logged_events) = logged_events => {
+            Ok(Some(stored)) if let Some(logged) = logged => {
                 let (events_before, findings_before) = (report.events, report.findings.len());
                 let id = stored.row.session_id.clone();
                 self.verify_and_report(self.verified_session(stored), report)?;
-                let stored_events = report.events - events_before;
                 // A session with another finding may have events that were not examined, so they are not counted.
-                if stored_events != logged_events && report.findings.len() == findings_before {
+                if report.findings.len() > findings_before {
+                    return Ok(());
+                }
+                let (logged_events, stored_events) = (logged.events, report.events - events_before);
+                if stored_events != logged_events {
                     let detail =
                         format!("{logged_events} events were recorded, {stored_events} are stored");
                     let failure = Failure::integrity(id.as_str(), None, detail);
                     report.findings.push(failure.into());
                 }
-                Ok(())
+                report.add_result(self.compare_drafts(pk, &id, logged))
             }
             Ok(Some(stored)) => {
                 let id = Some(stored.row.session_id.to_string());
@@ -414,24 +418,25 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         }
     }
 
-    /// Verifies the commit logs of all lanes. Returns the number of events of each session that they name.
+    /// Verifies the commit logs of all lanes. Returns what they say about events and drafts of each session that they
+    /// name.
     fn verify_log(
         &self,
         report: &mut VerificationReport,
-    ) -> Result<BTreeMap<SessionPk, u64>, Failure> {
-        let mut event_counts = BTreeMap::new();
+    ) -> Result<BTreeMap<SessionPk, LoggedRows>, Failure> {
+        let mut logged = BTreeMap::new();
         for lane in self.view.lanes().iter() {
-            self.verify_lane(lane, report, &mut event_counts)?;
+            self.verify_lane(lane, report, &mut logged)?;
         }
-        Ok(event_counts)
+        Ok(logged)
     }
 
-    /// Verifies the commit log of a lane, and counts the events of the sessions that it names.
+    /// Verifies the commit log of a lane, and collects what it says about events and drafts.
     fn verify_lane(
         &self,
         lane: Lane,
         report: &mut VerificationReport,
-        event_counts: &mut BTreeMap<SessionPk, u64>,
+        logged: &mut BTreeMap<SessionPk, LoggedRows>,
     ) -> Result<(), Failure> {
         let mut previous: Option<LogRow> = None;
         loop {
@@ -456,24 +461,13 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
                     );
                     report.findings.push(Finding::new(code, None, detail));
                 }
-                for entry in row.entries().unwrap_or_default() {
-                    count_events(event_counts, &entry);
+                let entries = row.entries().unwrap_or_default();
+                let of_sessions = |entry: &&LogEntry| !matches!(entry.change, Change::Note(_));
+                for entry in entries.iter().filter(of_sessions) {
+                    logged.entry(entry.pk).or_default().apply(entry);
                 }
                 previous = Some(row);
             }
         }
-    }
-}
-
-/// Applies a log entry to the counts of events per session.
-fn count_events(event_counts: &mut BTreeMap<SessionPk, u64>, entry: &LogEntry) {
-    if matches!(entry.change, Change::Note(_)) {
-        return;
-    }
-    let events = event_counts.entry(entry.pk).or_default();
-    match entry.change {
-        Change::Event => *events += 1,
-        Change::Erased => *events = 0,
-        _ => {}
     }
 }

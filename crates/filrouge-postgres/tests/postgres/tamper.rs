@@ -25,6 +25,7 @@ use super::{SCHEMA, fixture_at, keyring};
 
 mod cases;
 mod columns;
+mod drafts;
 mod lanes;
 mod operations;
 mod readings;

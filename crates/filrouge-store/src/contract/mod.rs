@@ -46,6 +46,7 @@ pub mod paging;
 pub mod patches;
 pub mod redact;
 pub mod redact_many;
+pub mod removed_drafts;
 pub mod replace;
 pub mod sessions;
 pub mod tenant_events;

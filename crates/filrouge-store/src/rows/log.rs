@@ -23,7 +23,8 @@ pub enum Change {
     Event,
     /// The note with this name was written; it belongs to no session.
     Note(Box<str>),
-    /// A draft of the session grew; the head is unchanged.
+    /// A draft of the session was written; the head is unchanged. The entry stores the place of the draft's turn instead
+    /// of a first seq, and the number of its newest chunk instead of a count.
     Draft,
     /// The session's lease was changed.
     Lease,
@@ -36,10 +37,10 @@ pub enum Change {
 pub struct LogEntry {
     /// The session; 0 for a note.
     pub pk: SessionPk,
-    /// The first seq added; 0 when no items were added. [`Change::Event`] and [`Change::Checkpoint`] store another
-    /// number here.
+    /// The first seq added; 0 when no items were added. [`Change::Event`], [`Change::Checkpoint`] and [`Change::Draft`]
+    /// store another number here.
     pub first_seq: u64,
-    /// The number of items added.
+    /// The number of items added. [`Change::Draft`] stores another number here.
     pub count: u64,
     /// The first half of the new MAC of the session's head, or of the note.
     pub head: [u8; 8],

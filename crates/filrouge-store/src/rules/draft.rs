@@ -51,7 +51,8 @@ pub(super) fn put<T: Tx>(w: &mut ActiveWrite<'_, T>, put: &PutDraft) -> Result<O
     }
     w.tx.put_draft(session.pk, &draft)?;
     let mac = session.head.mac;
-    w.add_log_entry(session.pk, (0, 0), &mac, Change::Draft);
+    let newest_chunk = (draft.place, draft.last_chunk);
+    w.add_log_entry(session.pk, newest_chunk, &mac, Change::Draft);
     Ok(Outcome::Drafted)
 }
 

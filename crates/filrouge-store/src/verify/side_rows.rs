@@ -1,14 +1,41 @@
 //! Verifies events, checkpoints and drafts of sessions, and the notes of the store.
 
-use filrouge_types::{ErrorCode, Failure, TurnStatus};
+use std::collections::BTreeMap;
+
+use filrouge_types::{ErrorCode, Failure, SessionId, TurnStatus};
 
 use super::{Finding, VerificationReport};
 use crate::read::{VerifiedSession, VerifiedSnapshot};
 use crate::record::MacCheck;
-use crate::rows::{TurnRow, View};
+use crate::rows::{Change, LogEntry, SessionPk, TurnRow, View};
 
 /// The number of events per read.
 const EVENTS_PER_READ: usize = 1024;
+
+/// What the commit log says about those rows of a session that the head does not cover.
+#[derive(Debug, Default)]
+pub(super) struct LoggedRows {
+    /// The number of events.
+    pub(super) events: u64,
+    /// The number of the newest chunk of each draft, by the place of the draft's turn. Only the drafts that were written
+    /// after the session's newest items, because the write of these items may have ended the others.
+    drafts: BTreeMap<u64, u64>,
+}
+
+impl LoggedRows {
+    /// Applies a log entry of the session.
+    pub(super) fn apply(&mut self, entry: &LogEntry) {
+        match entry.change {
+            Change::Event => self.events += 1,
+            Change::Draft => {
+                self.drafts.insert(entry.first_seq, entry.count);
+            }
+            Change::Lease | Change::Checkpoint => {}
+            Change::Erased => *self = Self::default(),
+            _ => self.drafts.clear(),
+        }
+    }
+}
 
 impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// Checks that a session's events have dense numbers and unchanged contents, and that each is found by its key.
@@ -74,8 +101,8 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         Ok(())
     }
 
-    /// Checks that each of a session's drafts is unchanged and belongs to an open turn. Drafts are not chained, so a
-    /// missing one is not detected.
+    /// Checks that each of a session's drafts is unchanged and belongs to an open turn. Drafts are not chained:
+    /// [`Self::compare_drafts`] detects missing and older ones.
     pub(super) fn verify_drafts(&self, session: &VerifiedSession) -> Result<(), Failure> {
         for row in self.view.drafts(session.pk)? {
             let turn = row.turn_id;
@@ -88,6 +115,23 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             if !turns.iter().any(is_open) {
                 let detail = format!("turn {turn} has a draft but is not open");
                 return Err(session.integrity_failure(None, detail));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the drafts that the commit log names exist, with the newest chunks that it names.
+    pub(super) fn compare_drafts(
+        &self,
+        pk: SessionPk,
+        id: &SessionId,
+        logged: &LoggedRows,
+    ) -> Result<(), Failure> {
+        for (place, newest_chunk) in &logged.drafts {
+            let stored = self.view.draft(pk, *place)?;
+            if stored.is_none_or(|draft| draft.last_chunk != *newest_chunk) {
+                let detail = "a draft is missing or is not in its newest state";
+                return Err(Failure::integrity(id.as_str(), None, detail));
             }
         }
         Ok(())

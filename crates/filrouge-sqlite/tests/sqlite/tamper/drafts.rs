@@ -1,10 +1,12 @@
-//! Drafts are not chained, but every change of them is detected: every byte of their rows is authenticated.
+//! Drafts are not chained, but every change of them is detected: every byte of their rows is authenticated, and the
+//! commit log names the newest chunk.
 
 use std::collections::BTreeMap;
 
 use filrouge_store::Outcome;
 use filrouge_store::contract::drafts::{abandon, delta, put, stream};
 use filrouge_store::contract::fixture::{anyone, code, sid};
+use filrouge_store::contract::removed_drafts::{self, Removal};
 use filrouge_store::verify::Verdict;
 use filrouge_types::{Channel, ErrorCode};
 use rusqlite::Connection;
@@ -67,6 +69,38 @@ fn a_changed_draft_is_refused_and_does_not_block_the_turn() {
             g.ledger.close().await;
         }
     });
+}
+
+#[test]
+fn the_removed_end_of_a_draft_is_found() {
+    let removals = [
+        (Removal::Chunk, "DELETE FROM draft_chunk WHERE number = 3"),
+        (
+            Removal::ChunkAndRow,
+            "DELETE FROM draft_chunk WHERE number = 3; UPDATE draft SET data = (SELECT data FROM old)",
+        ),
+        (Removal::Draft, "DELETE FROM draft_chunk; DELETE FROM draft"),
+    ];
+    for ((removal, sql), reopens) in removals.into_iter().flat_map(|r| [(r, false), (r, true)]) {
+        block_on(async {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("f.db");
+            let mut f = fixture_at(&path, keyring());
+            let turn = removed_drafts::begin(&f).await;
+            let conn = Connection::open(&path).unwrap();
+            conn.execute_batch("CREATE TEMP TABLE old AS SELECT * FROM draft")
+                .unwrap();
+            removed_drafts::write_chunk(&f, turn, 3).await.unwrap();
+            f.assert_intact().await;
+            conn.execute_batch(sql).unwrap();
+            if reopens {
+                f.ledger.close().await;
+                f = fixture_at(&path, keyring());
+            }
+            removed_drafts::check(&f, turn, removal).await;
+            f.ledger.close().await;
+        });
+    }
 }
 
 /// For each byte of the drafts' rows, a statement that changes it.
