@@ -17,7 +17,7 @@ pub(super) struct ExportSession;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Arguments {
+pub(super) struct ExportArguments {
     /// The session; by default the one you are in, if it is known.
     #[serde(rename = "sessionID")]
     session_id: Option<String>,
@@ -175,10 +175,10 @@ impl Tool for ExportSession {
     const TITLE: &'static str = "Export a session";
     const DESCRIPTION: &'static str = "Writes a session as one document to keep or to show somebody: Markdown, HTML or JSON, a page at a time. \
         To read it yourself, get_session_history is shorter.";
-    type Arguments = Arguments;
+    type Arguments = ExportArguments;
     type Answer = Page;
 
-    fn answer(call: &Call<'_>, arguments: Arguments) -> Result<Page, Refusal> {
+    fn answer(call: &Call<'_>, arguments: ExportArguments) -> Result<Page, Refusal> {
         let session = call.resolve_session(arguments.session_id.as_deref())?;
         let cursor = arguments.cursor.as_deref();
         let chars = page_chars(arguments.max_chars)?;

@@ -18,7 +18,7 @@ pub(super) struct GetCompactedContext;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Arguments {
+pub(super) struct ContextArguments {
     /// The session; by default the one you are in, if it is known.
     #[serde(rename = "sessionID")]
     session_id: Option<String>,
@@ -37,10 +37,10 @@ impl Tool for GetCompactedContext {
     const TITLE: &'static str = "Read the compacted context";
     const DESCRIPTION: &'static str = "Returns what you can no longer see of a session: messages that compactions dropped, and tool outputs that were pruned. \
         Call it without parameters after your context was compacted, to read the original words behind the summary.";
-    type Arguments = Arguments;
+    type Arguments = ContextArguments;
     type Answer = CompactedContext;
 
-    fn answer(call: &Call<'_>, arguments: Arguments) -> Result<CompactedContext, Refusal> {
+    fn answer(call: &Call<'_>, arguments: ContextArguments) -> Result<CompactedContext, Refusal> {
         let request = HistoryRequest {
             cursor: arguments.cursor,
             newest_first: arguments.newest_first.unwrap_or_default(),

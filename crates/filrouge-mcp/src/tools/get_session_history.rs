@@ -15,7 +15,7 @@ pub(super) struct GetSessionHistory;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Arguments {
+pub(super) struct HistoryArguments {
     /// The session; by default the one you are in, if it is known.
     #[serde(rename = "sessionID")]
     session_id: Option<String>,
@@ -42,10 +42,10 @@ impl Tool for GetSessionHistory {
     const TITLE: &'static str = "Read a session";
     const DESCRIPTION: &'static str = "Reads what was said in a session, in order, a page at a time: also what a compaction removed from the context, marked as compacted. \
         Whatever is cut says so and names the cursor to continue.";
-    type Arguments = Arguments;
+    type Arguments = HistoryArguments;
     type Answer = History;
 
-    fn answer(call: &Call<'_>, arguments: Arguments) -> Result<History, Refusal> {
+    fn answer(call: &Call<'_>, arguments: HistoryArguments) -> Result<History, Refusal> {
         let request = HistoryRequest {
             cursor: arguments.cursor,
             newest_first: arguments.newest_first.unwrap_or_default(),

@@ -16,7 +16,7 @@ pub(super) struct ListSessions;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Arguments {
+pub(super) struct ListArguments {
     /// Part of the title, any case; if no title contains it, a project's name.
     session_name: Option<String>,
     /// A project's id, name or folder.
@@ -48,10 +48,10 @@ impl Tool for ListSessions {
     const TITLE: &'static str = "List sessions";
     const DESCRIPTION: &'static str = "Lists recorded sessions of coding agents, the last changed first: id, title, times, agent, project, what started them. \
         Use it to find a session by title, project, agent or time; to find one by what was said, use search_sessions.";
-    type Arguments = Arguments;
+    type Arguments = ListArguments;
     type Answer = Sessions;
 
-    fn answer(call: &Call<'_>, arguments: Arguments) -> Result<Sessions, Refusal> {
+    fn answer(call: &Call<'_>, arguments: ListArguments) -> Result<Sessions, Refusal> {
         let now = call.now();
         let request = ListRequest {
             session_name: arguments.session_name,

@@ -22,7 +22,7 @@ pub(super) struct SearchSessions;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Arguments {
+pub(super) struct SearchArguments {
     /// Words that one message contains, in any order and case; "a phrase"; -word for what it must not contain; or /a regex/ with flags i, m, s, x. Filters may be mixed in: agent:build, -tool:bash, role:user, project:name, on:28-december, before:2025-12-01, after:monday.
     query: String,
     /// Only sessions and messages of this agent.
@@ -65,10 +65,10 @@ impl Tool for SearchSessions {
     const TITLE: &'static str = "Search sessions";
     const DESCRIPTION: &'static str = "Searches everything that was said, thought and done in recorded sessions: titles, texts, reasoning, tool arguments, outputs and errors, file names. \
         Returns sessions with excerpts, the hit between « and »; messageID and place lead to get_session_history, whose cursor \"message:ID\" starts there.";
-    type Arguments = Arguments;
+    type Arguments = SearchArguments;
     type Answer = Results;
 
-    fn answer(call: &Call<'_>, arguments: Arguments) -> Result<Results, Refusal> {
+    fn answer(call: &Call<'_>, arguments: SearchArguments) -> Result<Results, Refusal> {
         let resolve = |id: Option<String>| {
             let resolved = id.map(|id| call.resolve_session(Some(id.as_str())));
             resolved.transpose()

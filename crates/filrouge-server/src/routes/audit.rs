@@ -46,7 +46,7 @@ fn requested_format(headers: &HeaderMap) -> Format {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ListQuery {
+pub(super) struct AuditPageQuery {
     /// Only items of this session, by seq.
     session_id: Option<SessionId>,
     /// Only turns that this end user asked, with their answers.
@@ -79,12 +79,12 @@ pub(super) struct ListQuery {
 #[utoipa::path(
     get,
     path = "/api/v1/audit",
-    params(ListQuery),
+    params(AuditPageQuery),
     responses(PageOrTableResponse<AuditRow>)
 )]
 pub(super) async fn list_audit(
     State(app): State<App>,
-    access: TenantAccess<may::Audit, ListQuery>,
+    access: TenantAccess<may::Audit, AuditPageQuery>,
     headers: HeaderMap,
 ) -> RouteResult {
     let format = access

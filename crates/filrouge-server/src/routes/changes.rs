@@ -37,7 +37,7 @@ impl From<ChangePage> for Changes {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ListQuery {
+pub(super) struct ChangesQuery {
     /// Only changes after this `next_cursor`, or after this `cursor` of a change; by default from the beginning.
     #[param(pattern = r"^[0-9]+(\.[0-9]+)?(_[0-9]+(\.[0-9]+)?)*$")]
     after: Option<String>,
@@ -54,7 +54,7 @@ pub(super) struct ListQuery {
 }
 
 /// Returns the position after which the caller wants changes.
-fn position(query: &ListQuery) -> Result<ChangeCursor, Problem> {
+fn position(query: &ChangesQuery) -> Result<ChangeCursor, Problem> {
     match (&query.after, &query.cursor) {
         (Some(after), Some(cursor)) if after != cursor => Err(Problem::new(
             ErrorCode::Invalid,
@@ -72,12 +72,12 @@ fn position(query: &ListQuery) -> Result<ChangeCursor, Problem> {
 #[utoipa::path(
     get,
     path = "/api/v1/changes",
-    params(ListQuery),
+    params(ChangesQuery),
     responses(StateResponse<Changes>)
 )]
 pub(super) async fn list_changes(
     State(app): State<App>,
-    access: TenantAccess<may::Read, ListQuery>,
+    access: TenantAccess<may::Read, ChangesQuery>,
 ) -> RouteResult {
     let (after, limit, wait) = (
         position(&access.query)?,

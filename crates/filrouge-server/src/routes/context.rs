@@ -18,7 +18,7 @@ use filrouge_http::response::{RouteResult, json};
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ShowQuery {
+pub(super) struct ContextQuery {
     /// The format of the messages: `pairs` by default.
     #[param(schema_with = format_schema)]
     format: Option<String>,
@@ -46,12 +46,12 @@ fn format_schema() -> Schema {
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/context",
-    params(ShowQuery),
+    params(ContextQuery),
     responses(StateResponse<Context>)
 )]
 pub(super) async fn restore_context(
     State(app): State<App>,
-    access: SessionAccess<may::Read, ShowQuery>,
+    access: SessionAccess<may::Read, ContextQuery>,
 ) -> RouteResult {
     let format: Format = match access.query.format.as_deref().map(str::parse) {
         None => Format::Pairs,

@@ -38,7 +38,7 @@ enum Format {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ShowQuery {
+pub(super) struct ExportQuery {
     /// The format of the document.
     #[serde(default)]
     #[param(inline)]
@@ -49,7 +49,7 @@ pub(super) struct ShowQuery {
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/export",
-    params(ShowQuery),
+    params(ExportQuery),
     responses((
         status = 200,
         description = "The document.",
@@ -63,7 +63,7 @@ pub(super) struct ShowQuery {
 )]
 pub(super) async fn export_session(
     State(app): State<App>,
-    access: SessionAccess<may::Read, ShowQuery>,
+    access: SessionAccess<may::Read, ExportQuery>,
 ) -> RouteResult {
     let permit = app.limits().large_response_permit().await?;
     let (text, media_type, name) = match access.query.format {
@@ -108,7 +108,7 @@ impl fmt::Write for LimitedText {
 
 async fn write_bundle(
     app: &App,
-    access: &SessionAccess<may::Read, ShowQuery>,
+    access: &SessionAccess<may::Read, ExportQuery>,
 ) -> Result<String, Failure> {
     let bundle = Arc::new(Mutex::new(LimitedText::default()));
     let out = bundle.clone();
@@ -124,7 +124,7 @@ async fn write_bundle(
 
 async fn render_document(
     app: &App,
-    access: &SessionAccess<may::Read, ShowQuery>,
+    access: &SessionAccess<may::Read, ExportQuery>,
     write: fn(&Recorded, &mut dyn fmt::Write) -> fmt::Result,
 ) -> Result<String, Failure> {
     let reading = app.context.conversation(&access.caller, &access.session);

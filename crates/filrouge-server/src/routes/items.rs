@@ -34,7 +34,7 @@ pub(super) async fn append_items(
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ListQuery {
+pub(super) struct ItemsQuery {
     /// Only items after this seq.
     after: Option<u64>,
     /// The maximum number of items.
@@ -57,12 +57,12 @@ pub(super) struct ListQuery {
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/items",
-    params(ListQuery, LastEventId),
+    params(ItemsQuery, LastEventId),
     responses(PageOrStreamResponse<Item>)
 )]
 pub(super) async fn list_items(
     State(app): State<App>,
-    access: SessionAccess<may::Read, ListQuery>,
+    access: SessionAccess<may::Read, ItemsQuery>,
     headers: HeaderMap,
 ) -> RouteResult {
     let limit = access.query.limit.into();

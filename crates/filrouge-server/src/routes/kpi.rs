@@ -30,7 +30,7 @@ enum Format {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ShowQuery {
+pub(super) struct KeyFiguresQuery {
     /// Only events at this moment or later; by default seven days before `until`.
     since: Option<Timestamp>,
     /// Only events before this moment; by default now.
@@ -50,7 +50,7 @@ pub(super) struct ShowQuery {
 #[utoipa::path(
     get,
     path = "/api/admin/tenants/{tenant_id}/kpi",
-    params(ShowQuery),
+    params(KeyFiguresQuery),
     responses((
         status = 200,
         description = "The rows, in the order of time.",
@@ -59,7 +59,7 @@ pub(super) struct ShowQuery {
 )]
 pub(super) async fn get_key_figures(
     State(app): State<App>,
-    access: TenantAccess<may::Administer, ShowQuery>,
+    access: TenantAccess<may::Administer, KeyFiguresQuery>,
     tenant: PathTenant,
 ) -> RouteResult {
     check_tenant(&access.caller, tenant)?;

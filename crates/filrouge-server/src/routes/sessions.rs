@@ -53,7 +53,7 @@ pub(super) async fn create_session(
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ListQuery {
+pub(super) struct SessionsQuery {
     /// Only sessions of this project.
     project_id: Option<ProjectId>,
     /// Only sessions of this end user.
@@ -83,12 +83,12 @@ pub(super) struct ListQuery {
 #[utoipa::path(
     get,
     path = "/api/v1/sessions",
-    params(ListQuery),
+    params(SessionsQuery),
     responses(PageResponse<Session>)
 )]
 pub(super) async fn list_sessions(
     State(app): State<App>,
-    access: TenantAccess<may::Read, ListQuery>,
+    access: TenantAccess<may::Read, SessionsQuery>,
 ) -> RouteResult {
     let filter = SessionFilter {
         project_id: access.query.project_id,

@@ -69,7 +69,7 @@ pub(super) async fn start_turn(
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ListQuery {
+pub(super) struct TurnsQuery {
     /// Only turns with this status.
     status: Option<TurnStatus>,
     /// Only the turn of this request.
@@ -92,12 +92,12 @@ pub(super) struct ListQuery {
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/turns",
-    params(ListQuery),
+    params(TurnsQuery),
     responses(CopyPageResponse<Turn>)
 )]
 pub(super) async fn list_turns(
     State(app): State<App>,
-    access: SessionAccess<may::Read, ListQuery>,
+    access: SessionAccess<may::Read, TurnsQuery>,
 ) -> RouteResult {
     let query = ListTurns {
         status: access.query.status,
@@ -133,7 +133,7 @@ fn page_from_copy(recent: &RecentTurns) -> RouteResult {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ShowQuery {
+pub(super) struct TurnQuery {
     /// How many milliseconds to wait for the turn to close: a long poll.
     #[param(minimum = 0, maximum = 60_000, default = 0)]
     wait: Option<u64>,
@@ -143,12 +143,12 @@ pub(super) struct ShowQuery {
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/turns/{turn_id}",
-    params(ShowQuery),
+    params(TurnQuery),
     responses(StateResponse<Turn>)
 )]
 pub(super) async fn get_turn(
     State(app): State<App>,
-    access: TurnAccess<may::Read, ShowQuery>,
+    access: TurnAccess<may::Read, TurnQuery>,
 ) -> RouteResult {
     let read_turn = || app.turns.get(&access.caller, &access.session, access.turn);
     let wait = wait(access.query.wait)?;
