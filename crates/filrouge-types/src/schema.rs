@@ -95,7 +95,7 @@ schemas! {
     Label: label("A label, at most 4096 bytes without NUL.", NO_NUL).build(),
     Word: label("A word, 1 to 4096 bytes without NUL.", NO_NUL).min_length(Some(1)).build(),
     Holder: bounded("The name of a session's holder, unique to it.", 256).examples(["webhook-7f3a"]).build(),
-    Reason: label("Why, 1 to 4096 bytes; stays in the journal.", r"^[^\u0000]*[^\s\u0000][^\u0000]*$")
+    Reason: label("Why, 1 to 4096 bytes; stays in the ledger.", r"^[^\u0000]*[^\s\u0000][^\u0000]*$")
         .min_length(Some(1))
         .build(),
     Part: ObjectBuilder::new()

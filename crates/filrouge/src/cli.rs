@@ -20,11 +20,11 @@ mod transfer;
 use crate::config::SourceName;
 
 pub(crate) use contents::{Audit, AuditFormat, Erase, Redact};
-pub(crate) use index::Index;
+pub(crate) use index::IndexCommand;
 pub(crate) use models::{InstallModel, Models};
 pub(crate) use operation::{
-    Anchor, Config, Doctor, DoctorSession, DoctorSpool, DoctorWebhooks, Keyring, Keys, Migrate,
-    MigrateCommand, NewKey,
+    Anchor, ConfigCommand, Doctor, DoctorSession, DoctorSpool, DoctorWebhooks, Keyring, Keys,
+    Migrate, MigrateCommand, NewKey,
 };
 pub(crate) use sessions::{ListSessions, Sessions, ShowSession};
 pub(crate) use sources::{Install, InstallScope, Mcp, McpClient, Search, Sources, program_names};
@@ -95,7 +95,7 @@ pub(crate) enum Command {
     Search(Search),
     /// Show and update the search indexes
     #[command(subcommand)]
-    Index(Index),
+    Index(IndexCommand),
     /// Serve histories to an agent over MCP, on stdin and stdout
     #[command(args_conflicts_with_subcommands = true)]
     Mcp {
@@ -179,7 +179,7 @@ pub(crate) enum Command {
     Models(Models),
     /// Show the configuration
     #[command(subcommand)]
-    Config(Config),
+    Config(ConfigCommand),
     /// Print shell completions
     Completions {
         /// The shell

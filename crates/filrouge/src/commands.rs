@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use filrouge_sources::programs;
 
 use crate::cli::{
-    Cli, Command, Doctor, Export, ExportFormat, Import, Index, Mcp, Models, Sessions, Stats, Team,
-    TeamSnapshots,
+    Cli, Command, ConfigCommand, Doctor, Export, ExportFormat, Import, IndexCommand, Mcp, Models,
+    Sessions, Stats, Team, TeamSnapshots,
 };
 use crate::config::Config;
 use crate::exit::Usage;
@@ -82,9 +82,13 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Sessions(command) => sessions(&config, command).await?,
         Command::Search(args) => search::run(&config, args).await?,
         Command::Index(command) => match command {
-            Index::Status(sources) => index_status::run(&config, &sources).await?,
-            Index::Update(sources) => return index_update::run(&config, &sources, false).await,
-            Index::Rebuild(sources) => return index_update::run(&config, &sources, true).await,
+            IndexCommand::Status(sources) => index_status::run(&config, &sources).await?,
+            IndexCommand::Update(sources) => {
+                return index_update::run(&config, &sources, false).await;
+            }
+            IndexCommand::Rebuild(sources) => {
+                return index_update::run(&config, &sources, true).await;
+            }
         },
         Command::Mcp {
             sources,
@@ -138,7 +142,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             Models::List => models_list::run(&config)?,
             Models::Check { texts } => models_check::run(&config, &texts)?,
         },
-        Command::Config(crate::cli::Config::Show) => config_show::run(&config)?,
+        Command::Config(ConfigCommand::Show) => config_show::run(&config)?,
         Command::Completions { shell } => completions::run(shell)?,
     }
     Ok(ExitCode::SUCCESS)

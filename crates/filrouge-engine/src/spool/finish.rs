@@ -12,7 +12,7 @@ use super::Core;
 use super::drain::DrainResult;
 use super::files::Files;
 use super::folder::{DeadLetter, Entry};
-use super::frame::Refusal;
+use super::frame::DeadLetterReason;
 use super::known::SessionKey;
 use super::state::{DeadLetterLocation, refusal};
 use crate::calls::log_word;
@@ -225,7 +225,7 @@ fn must_not_be_resent(entry: &Entry, result: &DrainResult) -> bool {
     entry.lease.is_some() || matches!(write, Some(Write::PutCheckpoint(put)) if put.seq.is_none())
 }
 
-fn new_dead_letter(entry: &Entry, refusal: Refusal, failure: &Failure) -> DeadLetter {
+fn new_dead_letter(entry: &Entry, refusal: DeadLetterReason, failure: &Failure) -> DeadLetter {
     // The session was erased, so its contents are not kept here either.
     let is_erased = failure.code == ErrorCode::SessionErased;
     DeadLetter {

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use super::frame::{EntryInfo, Header, Refusal, Seal, SpooledLease, scan};
+use super::frame::{DeadLetterReason, EntryInfo, Header, Seal, SpooledLease, scan};
 
 const QUEUE: &str = "queue";
 const DEAD: &str = "dead";
@@ -44,7 +44,7 @@ impl Entry {
 pub(super) struct DeadLetter {
     /// `None` for an unreadable piece.
     pub(super) info: Option<EntryInfo>,
-    pub(super) refusal: Refusal,
+    pub(super) refusal: DeadLetterReason,
     /// The encoded command, or the unreadable piece; empty if the contents were erased.
     pub(super) body: Vec<u8>,
 }

@@ -27,9 +27,9 @@ pub(super) enum Header {
     },
     /// A dead letter: a write that the ledger has refused. The body is the command, or empty if its contents were
     /// erased.
-    Dead(EntryInfo, Refusal),
+    Dead(EntryInfo, DeadLetterReason),
     /// A dead letter with a piece of a file that fails verification; the body is the piece.
-    Unreadable(Refusal),
+    Unreadable(DeadLetterReason),
 }
 
 /// Identifies an entry and its session.
@@ -57,7 +57,7 @@ pub(super) struct SpooledLease {
 
 /// The reason why an entry is a dead letter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Refusal {
+pub(super) struct DeadLetterReason {
     /// The number of the dead letter in its folder.
     pub(super) letter: u64,
     /// When the write was refused, in microseconds since 1970.

@@ -10,7 +10,7 @@ use filrouge_types::{Failure, SessionId, TenantId, Timestamp};
 use tokio::task::JoinHandle;
 
 use super::folder::{DeadLetter, Entry};
-use super::frame::Refusal;
+use super::frame::DeadLetterReason;
 use super::known::{KnownSession, KnownSessions, SessionKey};
 use super::local_session::LocalSession;
 use super::view::{SpoolCounts, SpoolView};
@@ -80,8 +80,8 @@ pub(super) fn key_of(tenant: &str, session: &str) -> Option<SessionKey> {
 }
 
 /// A refusal as the file of dead letters stores it; `letter` is the dead letter's number.
-pub(super) fn refusal(letter: u64, now: Timestamp, failure: &Failure) -> Refusal {
-    Refusal {
+pub(super) fn refusal(letter: u64, now: Timestamp, failure: &Failure) -> DeadLetterReason {
+    DeadLetterReason {
         letter,
         refused_at: now.as_micros(),
         code: failure.code.as_str().to_owned(),

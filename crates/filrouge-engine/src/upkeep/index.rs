@@ -7,12 +7,12 @@ use filrouge_store::text_index::TextIndex;
 use filrouge_types::{ErrorCode, Failure};
 
 /// A session as the index identifies it: its realm (the tenant) and its id.
-pub(super) type SessionKey = (Box<[u8]>, Box<str>);
+pub(super) type IndexKey = (Box<[u8]>, Box<str>);
 
 /// The index, and the sessions whose removal from it failed, is uncertain or is in progress (`pending`).
 pub(crate) struct Indexing {
     pub(super) index: Arc<dyn TextIndex>,
-    pub(super) pending: Mutex<BTreeSet<SessionKey>>,
+    pub(super) pending: Mutex<BTreeSet<IndexKey>>,
 }
 
 impl Indexing {
@@ -23,7 +23,7 @@ impl Indexing {
         }
     }
 
-    pub(super) async fn forget(&self, key: &SessionKey) -> Result<u64, Failure> {
+    pub(super) async fn forget(&self, key: &IndexKey) -> Result<u64, Failure> {
         let (index, (realm, session)) = (self.index.clone(), key.clone());
         let forgotten = tokio::task::spawn_blocking(move || index.forget(&realm, &session));
         forgotten.await.map_err(|error| {

@@ -13,7 +13,7 @@ use filrouge_store::read::SessionOrTombstone;
 use filrouge_store::text_index::TextIndex;
 use filrouge_types::{ErrorCode, Failure, SessionId};
 
-use super::index::SessionKey;
+use super::index::IndexKey;
 use crate::core::Core;
 use crate::engine::IndexFeed;
 use crate::shared::lock;
@@ -70,7 +70,7 @@ impl Core {
         else {
             return self.write_and_log(scope, write).await;
         };
-        let key: SessionKey = (
+        let key: IndexKey = (
             scope.tenant.as_str().as_bytes().into(),
             session.as_str().into(),
         );

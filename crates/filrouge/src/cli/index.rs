@@ -5,7 +5,7 @@ use clap::Subcommand;
 use super::Sources;
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Index {
+pub(crate) enum IndexCommand {
     /// Show each index: how much of its history it covers, its age and its size
     Status(Sources),
     /// Index all changes; safe to stop and to repeat

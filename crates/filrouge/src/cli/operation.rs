@@ -126,7 +126,7 @@ pub(crate) enum MigrateCommand {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Config {
+pub(crate) enum ConfigCommand {
     /// Show every setting, and its origin
     Show,
 }
