@@ -30,8 +30,8 @@ const RSA_MODULUS_MIN_BYTES: usize = 256;
 /// The location of an issuer's keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JwksSource {
-    /// An `https:` or `http:` address.
-    Url(String),
+    /// An `https:` or `http:` address without a credential, because it is displayed.
+    Url(reqwest::Url),
     /// A file.
     File(PathBuf),
 }
@@ -39,7 +39,7 @@ pub enum JwksSource {
 impl fmt::Display for JwksSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Url(url) => f.write_str(url),
+            Self::Url(url) => url.fmt(f),
             Self::File(path) => path.display().fmt(f),
         }
     }
@@ -48,9 +48,6 @@ impl fmt::Display for JwksSource {
 /// Why an issuer's keys, or their settings, are unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum JwtError {
-    /// The address cannot be used. The message does not contain it, because it may contain credentials.
-    #[error("jwks is no http or https address without a user name")]
-    Address,
     /// No HTTPS client can be created.
     #[error("no HTTPS client: {0}")]
     Client(reqwest::Error),
@@ -210,11 +207,10 @@ pub(super) enum Fetcher {
 
 impl Fetcher {
     pub(super) fn new(source: JwksSource) -> Result<Self, JwtError> {
-        let text = match source {
+        let url = match source {
             JwksSource::File(path) => return Ok(Self::File(path)),
-            JwksSource::Url(text) => text,
+            JwksSource::Url(url) => url,
         };
-        let url = outgoing::address(&text).ok_or(JwtError::Address)?;
         if url.scheme() == "http" {
             tracing::warn!(
                 host = url.host_str(),

@@ -104,7 +104,7 @@ impl Verifier {
     /// later.
     ///
     /// # Errors
-    /// [`JwtError`] for an invalid address, or a file of keys that cannot be used.
+    /// [`JwtError`] if there can be no client for the address, or if the file of keys cannot be used.
     pub(super) async fn start(settings: JwtSettings) -> Result<Self, JwtError> {
         ring_verifier::install();
         let fetcher = Fetcher::new(settings.jwks.clone())?;

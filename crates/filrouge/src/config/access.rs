@@ -1,10 +1,10 @@
 //! The sections `[access]` and `[jwt]`: which callers get access (DESIGN §8).
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use filrouge_engine::Settings;
 use filrouge_http::access::{AccessSettings, JwksSource, JwtAlgorithm, JwtSettings};
+use filrouge_http::outgoing;
 use filrouge_types::TenantId;
 
 use super::layers::{Layers, ValueType, non_empty, parse};
@@ -22,14 +22,14 @@ pub(crate) struct AccessConfig {
     incomplete: bool,
 }
 
+/// Parses the location of the issuer's keys. An address with a credential is refused, because settings are shown.
 fn parse_jwks_source(text: &str) -> Result<JwksSource, String> {
     let text = non_empty(text)?;
-    Ok(
-        match text.starts_with("https://") || text.starts_with("http://") {
-            true => JwksSource::Url(text),
-            false => JwksSource::File(PathBuf::from(text)),
-        },
-    )
+    if !text.starts_with("https://") && !text.starts_with("http://") {
+        return Ok(JwksSource::File(text.into()));
+    }
+    let address = outgoing::address(&text).map(JwksSource::Url);
+    address.ok_or_else(|| "no http or https address without a user name and password".to_owned())
 }
 
 impl AccessConfig {

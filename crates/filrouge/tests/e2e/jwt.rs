@@ -347,5 +347,7 @@ fn an_invalid_issuer_configuration_is_refused() {
             "{text}: {output:?}"
         );
         assert!(output.stderr.contains(word), "{text}: {output:?}");
+        let shown = world.run(&["--config", "bad.toml", "config", "show"]);
+        assert!(!format!("{shown:?}").contains("user:pass"), "{shown:?}");
     }
 }
