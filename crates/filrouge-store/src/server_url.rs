@@ -22,8 +22,7 @@ pub struct ServerUrls {
     pub hint: &'static str,
 }
 
-/// The pieces of a URL, still percent-encoded.
-#[derive(Debug, Clone)]
+/// The pieces of a URL, still percent-encoded. It has no `Debug`, because a piece is the password.
 pub struct ServerUrl<'a> {
     syntax: &'static ServerUrls,
     /// The scheme, including `://`.
