@@ -3,7 +3,6 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -95,7 +94,6 @@ pub(super) struct Verifier {
     /// When the newest fetch ended. Locked during a fetch, so that concurrent requests wait for one fetch and do not
     /// start more.
     last_fetch: tokio::sync::Mutex<Instant>,
-    failure_count: AtomicU64,
     last_failure: Mutex<Option<String>>,
 }
 
@@ -112,7 +110,6 @@ impl Verifier {
             fetcher,
             keys: RwLock::new(Arc::new(KeySet::new(Vec::new(), Vec::new()))),
             last_fetch: tokio::sync::Mutex::new(Instant::now()),
-            failure_count: AtomicU64::new(0),
             last_failure: Mutex::new(None),
             settings,
         };
@@ -146,7 +143,7 @@ impl Verifier {
         if last_fetch.elapsed() < min_age {
             return;
         }
-        // `fetch` itself counts and logs the failure.
+        // `fetch` itself keeps and logs the failure.
         let _ = self.fetch().await;
         *last_fetch = Instant::now();
     }
@@ -160,7 +157,6 @@ impl Verifier {
             .unwrap_or_else(PoisonError::into_inner);
         *last_failure = replaced.as_ref().err().map(ToString::to_string);
         replaced.inspect_err(|error| {
-            self.failure_count.fetch_add(1, Ordering::Relaxed);
             tracing::error!(%error, "the issuer's keys cannot be fetched; the known ones stay in use");
         })
     }

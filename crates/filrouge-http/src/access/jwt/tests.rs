@@ -82,19 +82,17 @@ async fn keys_are_fetched_again_when_the_issuer_rotates_them() {
     tokio::time::advance(FETCH_EVERY).await;
     verifier.refresh_if_old().await;
     assert!(verifier.last_failure().is_some());
-    assert_eq!(verifier.failure_count.load(Ordering::Relaxed), 1);
-    verifier.refresh_if_old().await;
-    assert_eq!(
-        verifier.failure_count.load(Ordering::Relaxed),
-        1,
-        "no retry before the gap has passed"
-    );
     assert!(
         accepts(&verifier, &token(1, "eve")).await,
         "the keys last read stay valid"
     );
 
     write_keys(&path, &[2]);
+    verifier.refresh_if_old().await;
+    assert!(
+        verifier.last_failure().is_some(),
+        "no retry before the gap has passed"
+    );
     tokio::time::advance(FETCH_GAP).await;
     verifier.refresh_if_old().await;
     assert_eq!(verifier.last_failure(), None);
@@ -106,21 +104,21 @@ async fn keys_are_fetched_again_when_the_issuer_rotates_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_unknown_keys_at_once_cost_one_fetch() {
+async fn tokens_of_unknown_keys_cost_one_fetch_even_if_it_fails() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("jwks.json");
     write_keys(&path, &[1]);
-    let verifier = Arc::new(Verifier::start(settings(&path)).await.unwrap());
+    let verifier = Verifier::start(settings(&path)).await.unwrap();
     tokio::time::advance(FETCH_GAP).await;
     std::fs::remove_file(&path).unwrap();
-    let tasks = (0..20).map(|n| {
-        let verifier = verifier.clone();
-        tokio::spawn(async move { accepts(&verifier, &token(2, &n.to_string())).await })
-    });
-    for task in tasks.collect::<Vec<_>>() {
-        assert!(!task.await.unwrap());
-    }
-    assert_eq!(verifier.failure_count.load(Ordering::Relaxed), 1);
+    assert!(!accepts(&verifier, &token(2, "ada")).await);
+    assert!(verifier.last_failure().is_some());
+
+    write_keys(&path, &[1, 2]);
+    assert!(
+        !accepts(&verifier, &token(2, "ada")).await,
+        "the keys are not fetched again before the gap has passed"
+    );
 }
 
 #[tokio::test(start_paused = true)]
