@@ -37,6 +37,20 @@ const SESSIONS: [&str; 9] = [
     "parent", "victim", "redacted", "gone", "linked", "kept", "drafting", "adopted", "other",
 ];
 
+/// The tables with rows of sessions.
+const SESSION_TABLES: [&str; 10] = [
+    "session",
+    "head",
+    "turn",
+    "record",
+    "item_key",
+    "session_agent",
+    "event",
+    "checkpoint",
+    "draft",
+    "draft_chunk",
+];
+
 fn block_on(work: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

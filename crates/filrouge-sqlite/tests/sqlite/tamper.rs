@@ -22,6 +22,17 @@ mod rollback;
 /// The session that is tampered with.
 const VICTIM: &str = "victim";
 
+/// The tables of which `old.db` keeps older rows.
+const OLD_TABLES: [&str; 7] = [
+    "session",
+    "head",
+    "turn",
+    "record",
+    "record_key",
+    "item_key",
+    "commit_log",
+];
+
 /// The operations that are tried on a session, by letter: read its record, its items, its turns, its first turn;
 /// append to its open turn; start a new turn.
 const OPERATIONS: [char; 6] = ['s', 'i', 't', '1', 'a', 'n'];
@@ -64,15 +75,7 @@ async fn world() -> (World, Fixture) {
         .unwrap();
         if s == VICTIM {
             let conn = Connection::open(folder.path().join("f.db")).unwrap();
-            for table in [
-                "session",
-                "head",
-                "turn",
-                "record",
-                "record_key",
-                "item_key",
-                "commit_log",
-            ] {
+            for table in OLD_TABLES {
                 conn.execute_batch(&format!(
                     "ATTACH '{0}' AS old; CREATE TABLE old.{table} AS SELECT * FROM main.{table}; DETACH old;",
                     folder.path().join("old.db").display()

@@ -11,7 +11,7 @@ use filrouge_testbed::Database;
 use filrouge_types::ErrorCode;
 
 use super::operations::{VICTIM, case, run_case};
-use super::{block_on, raw, world};
+use super::{SESSION_TABLES, block_on, raw, world};
 use crate::{database, fixture_at, keyring, lane_of, options};
 
 const BROKEN: ErrorCode = ErrorCode::IntegrityError;
@@ -215,18 +215,7 @@ fn the_database_refuses_rows_of_a_session_in_another_lane() {
     block_on(async {
         let database = world();
         let client = raw(&database.url()).await;
-        for table in [
-            "session",
-            "head",
-            "turn",
-            "record",
-            "item_key",
-            "session_agent",
-            "event",
-            "checkpoint",
-            "draft",
-            "draft_chunk",
-        ] {
+        for table in SESSION_TABLES {
             let sql = format!("UPDATE filrouge.{table} SET lane = (lane + 1) % 8");
             let refused = client.batch_execute(&sql).await.unwrap_err();
             assert_eq!(refused.code().unwrap().code(), "23514", "{table}");

@@ -7,7 +7,7 @@ use filrouge_store::verify::Verdict;
 use filrouge_types::ErrorCode;
 
 use super::operations::{Case, case, run_case};
-use super::{block_on, raw, world};
+use super::{SESSION_TABLES, block_on, raw, world};
 use crate::{fixture_at, keyring};
 
 const BROKEN: ErrorCode = ErrorCode::IntegrityError;
@@ -80,23 +80,11 @@ fn a_removed_session_is_found() {
 
 #[test]
 fn a_rolled_back_store_is_found() {
-    let sql = [
-        "session",
-        "head",
-        "turn",
-        "record",
-        "item_key",
-        "session_agent",
-        "event",
-        "note",
-        "draft",
-        "draft_chunk",
-        "checkpoint",
-        "commit_log",
-    ]
-    .map(|t| format!("DELETE FROM filrouge.{t}; INSERT INTO filrouge.{t} SELECT * FROM old.{t};"))
-    .concat();
-    let sql = format!("BEGIN; {sql} COMMIT");
+    let restore = |t: &str| {
+        format!("DELETE FROM filrouge.{t}; INSERT INTO filrouge.{t} SELECT * FROM old.{t};")
+    };
+    let tables = SESSION_TABLES.into_iter().chain(["note", "commit_log"]);
+    let sql = format!("BEGIN; {} COMMIT", tables.map(restore).collect::<String>());
     run_case(&Case {
         confined: false,
         verify_finds_it: false,

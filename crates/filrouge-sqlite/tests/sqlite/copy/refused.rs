@@ -128,6 +128,18 @@ async fn has_session(ledger: &dyn Ledger, id: &'static str) -> bool {
     found.await.unwrap().is_some()
 }
 
+/// Copies a filled store that `sql` has damaged.
+fn copy_damaged(sql: &str) -> (Pair, Copied) {
+    let pair = Pair::new();
+    create_filled(&pair.source());
+    let conn = Connection::open(pair.source()).unwrap();
+    assert!(conn.execute(sql, []).unwrap() > 0, "{sql}");
+    drop(conn);
+    let copied = pair.copy().unwrap_or_else(|e| panic!("{sql}: {e}"));
+    assert_eq!(copied.source.verdict(), Verdict::Broken, "{sql}");
+    (pair, copied)
+}
+
 /// A damaged session is left out of the copy: signed again, it would become valid.
 #[test]
 fn damaged_sessions_are_left_out_and_reported() {
@@ -161,13 +173,7 @@ fn damaged_sessions_are_left_out_and_reported() {
     let of_s = damages_of_s.iter().map(|sql| (sql, "s", "t"));
     let of_t = damages_of_t.iter().map(|sql| (sql, "t", "s"));
     for (sql, damaged, intact) in of_s.chain(of_t) {
-        let pair = Pair::new();
-        create_filled(&pair.source());
-        let conn = Connection::open(pair.source()).unwrap();
-        assert!(conn.execute(sql, []).unwrap() > 0, "{sql}");
-        drop(conn);
-        let copied = pair.copy().unwrap_or_else(|e| panic!("{sql}: {e}"));
-        assert_eq!(copied.source.verdict(), Verdict::Broken, "{sql}");
+        let (pair, copied) = copy_damaged(sql);
         assert_eq!(copied.copy.verdict(), Verdict::Intact, "{sql}");
         assert!(!copied.left_out.is_empty(), "{sql}");
         assert_eq!(copied.copy.sessions, 7, "{sql}");
@@ -191,13 +197,7 @@ fn damaged_notes_are_left_out_and_reported() {
         ),
         ("DELETE FROM note WHERE name = 'n'", 0),
     ] {
-        let pair = Pair::new();
-        create_filled(&pair.source());
-        let conn = Connection::open(pair.source()).unwrap();
-        assert!(conn.execute(sql, []).unwrap() > 0, "{sql}");
-        drop(conn);
-        let copied = pair.copy().unwrap_or_else(|e| panic!("{sql}: {e}"));
-        assert_eq!(copied.source.verdict(), Verdict::Broken, "{sql}");
+        let (_pair, copied) = copy_damaged(sql);
         assert_eq!(
             copied.left_out.len(),
             left_out,

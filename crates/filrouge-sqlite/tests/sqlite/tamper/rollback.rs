@@ -1,6 +1,6 @@
 //! Older rows restored over newer ones.
 
-use super::{Case, World, block_on, run_case};
+use super::{Case, OLD_TABLES, World, block_on, run_case};
 
 /// Attaches `old.db`, the older rows that [`super::world`] keeps next to the store.
 const ATTACH: &str = "ATTACH (SELECT replace(file, 'f.db', 'old.db') FROM pragma_database_list WHERE name = 'main') AS old;";
@@ -89,17 +89,9 @@ fn a_deleted_session_is_detected() {
 
 #[test]
 fn a_rolled_back_store_is_detected() {
-    let text = [
-        "session",
-        "head",
-        "turn",
-        "record",
-        "record_key",
-        "item_key",
-        "commit_log",
-    ]
-    .map(|table| format!("DELETE FROM {table}; INSERT INTO {table} SELECT * FROM old.{table}"))
-    .join(";");
+    let text = OLD_TABLES
+        .map(|table| format!("DELETE FROM {table}; INSERT INTO {table} SELECT * FROM old.{table}"))
+        .join(";");
     let rolled_back = Case {
         confined: false,
         verify_finds_it: false,
