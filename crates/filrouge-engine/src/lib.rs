@@ -62,10 +62,7 @@ pub use requests::{
     AppendItems, CancelTurn, CloseSession, CreateSession, ErrorBody, FailTurn, FinalizeTurn,
     LinkSession, PatchSession, RecordEvent, RedactTurn, ReplaceTurn, StartTurn,
 };
-pub use secrets::{
-    CredentialPolicy, MaskStream, Masked, SecretStream, TurnSecrets, credentials, mask_json,
-    mask_text,
-};
+pub use secrets::{CredentialPolicy, Masked, credentials, mask_json, mask_text};
 pub use settings::{RecordPolicies, Settings};
 pub use stats::{Origin, SessionStatistics, Statistics, Tokens, TurnsByStatus, usage_tokens};
 pub use turns::{Appended, IdentityTurns, ImportedTurn, ListTurns, OnBusy, RecordedTurn};

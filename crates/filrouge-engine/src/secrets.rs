@@ -27,7 +27,7 @@ mod verdict;
 
 pub use json::mask_json;
 pub use mask::{CredentialPolicy, Masked, credentials, mask_text};
-pub use stream::MaskStream;
-pub use turn::{SecretStream, TurnSecrets};
 
 pub(crate) use registry::Registry;
+pub(crate) use stream::MaskStream;
+pub(crate) use turn::{SecretStream, TurnSecrets};

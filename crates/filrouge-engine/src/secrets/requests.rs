@@ -25,10 +25,7 @@ pub(crate) struct RequestMasker {
 
 impl Core {
     /// The `runtime_context` values of an open turn that must not be recorded; `None` if there are none.
-    ///
-    /// Code that writes to a turn without this engine must mask them first.
-    #[must_use]
-    pub fn secrets_of(&self, turn: TurnId) -> Option<Arc<TurnSecrets>> {
+    pub(crate) fn secrets_of(&self, turn: TurnId) -> Option<Arc<TurnSecrets>> {
         self.secrets.secrets_of_turn(turn, self.clock.now())
     }
 

@@ -1,6 +1,5 @@
 //! Masks credentials, recognized by shape, in a text that arrives in pieces.
 
-use super::mask::Masked;
 use super::read::Text;
 use super::scan::{LOOK_AHEAD, LOOK_BEHIND, scan};
 use super::verdict::CredentialTail;
@@ -13,26 +12,19 @@ const ANCHOR_END_MAX: usize = 80;
 ///
 /// At most 4 KiB are held back. A longer credential, such as a private key, is masked as soon as it is recognized, and
 /// its remaining bytes are dropped as they arrive.
-#[derive(Debug, Default)]
-pub struct MaskStream {
+#[derive(Default)]
+pub(crate) struct MaskStream {
     /// The context, which is the last bytes that were output or masked, followed by the text that is held back.
     text: String,
     /// The length of that context.
     done: usize,
     /// Set while the text may continue a credential that is already masked.
     tail: Option<CredentialTail>,
-    masked: Masked,
 }
 
 impl MaskStream {
-    /// An empty text.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Appends to the text; returns what may be shown now, which may be empty.
-    pub fn push(&mut self, text: &str) -> String {
+    pub(crate) fn push(&mut self, text: &str) -> String {
         let mut out = String::new();
         let mut rest = text;
         // A large text is processed in pieces, so that the memory stays bounded.
@@ -45,23 +37,16 @@ impl MaskStream {
         out
     }
 
-    /// Ends the text. Returns the masked form of what was held back, and the counts of the entire text.
-    #[must_use]
-    pub fn finish(mut self) -> (String, Masked) {
+    /// Ends the text. Returns the masked form of what was held back.
+    pub(crate) fn finish(mut self) -> String {
         let mut out = String::new();
         self.process(&mut out, true);
-        (out, self.masked)
-    }
-
-    /// The counts of what was masked so far.
-    #[must_use]
-    pub const fn masked(&self) -> &Masked {
-        &self.masked
+        out
     }
 
     /// Number of bytes held back.
-    #[must_use]
-    pub fn held_back(&self) -> usize {
+    #[cfg(test)]
+    pub(super) fn held_back(&self) -> usize {
         self.text.len() - self.done
     }
 
@@ -92,7 +77,6 @@ impl MaskStream {
             }
             out.push_str(self.text.get(self.done..found.start).unwrap_or_default());
             out.push_str(&found.shape.mask());
-            self.masked.add(found.shape, 1);
             self.done = found.end;
             self.tail = found.tail;
         }

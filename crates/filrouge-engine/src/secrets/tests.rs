@@ -32,9 +32,13 @@ fn escaped(text: &str) -> String {
 }
 
 /// The result of a [`MaskStream`] that receives the text in pieces of these sizes.
-fn streamed(text: &str, sizes: &[usize]) -> (String, u64) {
-    let (mut stream, mut output, mut at, mut sizes) =
-        (MaskStream::new(), String::new(), 0, sizes.iter().cycle());
+fn streamed(text: &str, sizes: &[usize]) -> String {
+    let (mut stream, mut output, mut at, mut sizes) = (
+        MaskStream::default(),
+        String::new(),
+        0,
+        sizes.iter().cycle(),
+    );
     while at < text.len() {
         let mut end = (at + sizes.next().unwrap()).min(text.len());
         while !text.is_char_boundary(end) {
@@ -48,8 +52,7 @@ fn streamed(text: &str, sizes: &[usize]) -> (String, u64) {
         );
         at = end;
     }
-    let (remainder, counts) = stream.finish();
-    (output + &remainder, counts.count)
+    output + &stream.finish()
 }
 
 #[test]
@@ -146,7 +149,7 @@ fn a_stream_returns_the_same_result_as_the_complete_text() {
         for sizes in [&[1][..], &[3], &[7, 1, 20], &[64], &[1000]] {
             assert_eq!(
                 streamed(&text, sizes),
-                masked(&text),
+                masked(&text).0,
                 "{} {sizes:?}",
                 sample.name
             );
@@ -156,12 +159,12 @@ fn a_stream_returns_the_same_result_as_the_complete_text() {
 
 #[test]
 fn a_stream_returns_ordinary_words_at_once() {
-    let mut stream = MaskStream::new();
+    let mut stream = MaskStream::default();
     assert_eq!(stream.push("Bonjour, je "), "Bonjour, je ");
     assert_eq!(stream.push("suis là"), "suis là");
     assert_eq!(stream.push(" sk"), " ");
     assert_eq!(stream.push("i fast"), "ski ");
-    assert_eq!(stream.finish().0, "fast");
+    assert_eq!(stream.finish(), "fast");
 }
 
 #[test]
@@ -185,11 +188,11 @@ fn a_credential_longer_than_the_held_back_text_is_masked_completely() {
         (bearer, "authorization: Bearer [masked:bearer_token]. End"),
         (" ".repeat(100_000) + "x", ""),
     ] {
-        let expected = masked(&text);
+        let (expected, _) = masked(&text);
         assert!(
-            masked_text.is_empty() || expected.0 == masked_text,
+            masked_text.is_empty() || expected == masked_text,
             "{}",
-            &expected.0[..200.min(expected.0.len())]
+            &expected[..200.min(expected.len())]
         );
         for sizes in [&[1][..], &[100, 5000], &[1 << 20]] {
             assert_eq!(streamed(&text, sizes), expected);

@@ -2,7 +2,6 @@
 //! they reappear in the turn.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -25,8 +24,8 @@ const VALUES_MAX: usize = 1024;
 /// too.
 const SCHEMES: [&str; 6] = ["basic", "bearer", "token", "apikey", "digest", "negotiate"];
 
-/// The known secrets of one turn. They are only in memory, and `Debug` does not print them.
-pub struct TurnSecrets {
+/// The known secrets of one turn. They are only in memory, and there is no `Debug` that could print them.
+pub(crate) struct TurnSecrets {
     /// Matches secrets in a text, which may be plain, JSON, or the inside of a JSON string.
     plain: AhoCorasick,
     /// Matches secrets in the strings of a JSON text.
@@ -35,12 +34,6 @@ pub struct TurnSecrets {
     spellings: BTreeSet<String>,
     bytes: usize,
     lost: u64,
-}
-
-impl fmt::Debug for TurnSecrets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TurnSecrets")
-    }
 }
 
 /// The string values of a JSON text, at any depth, without the names of members.
@@ -179,25 +172,21 @@ impl TurnSecrets {
     }
 
     /// Masks the secrets in a text; `None` if there are none. Adds what was masked to `counts`.
-    #[must_use]
-    pub fn mask_text(&self, text: &str, counts: &mut Masked) -> Option<String> {
+    pub(crate) fn mask_text(&self, text: &str, counts: &mut Masked) -> Option<String> {
         mask_matches(&self.plain, text, counts, |_| false)
     }
 
     /// Masks the secrets in the strings of a JSON text; `None` if there are none. The result is valid JSON. Adds what
     /// was masked to `counts`.
-    #[must_use]
-    pub fn mask_json(&self, raw: &str, counts: &mut Masked) -> Option<String> {
+    pub(crate) fn mask_json(&self, raw: &str, counts: &mut Masked) -> Option<String> {
         mask_matches(&self.json, raw, counts, |at| in_escape(raw.as_bytes(), at))
     }
 
     /// A masker of the secrets in a text that arrives in pieces.
-    #[must_use]
-    pub fn stream(self: &Arc<Self>) -> SecretStream {
+    pub(crate) fn stream(self: &Arc<Self>) -> SecretStream {
         SecretStream {
             secrets: self.clone(),
             text: String::new(),
-            masked: Masked::default(),
         }
     }
 
@@ -259,18 +248,16 @@ fn in_escape(raw: &[u8], at: usize) -> bool {
 }
 
 /// Masks a turn's secrets in a text that arrives in pieces.
-#[derive(Debug)]
-pub struct SecretStream {
+pub(crate) struct SecretStream {
     secrets: Arc<TurnSecrets>,
     text: String,
-    masked: Masked,
 }
 
 impl SecretStream {
     /// Appends to the text; returns what may be shown now. Holds back at most the length of the longest secret.
-    pub fn push(&mut self, text: &str) -> String {
+    pub(crate) fn push(&mut self, text: &str) -> String {
         self.text.push_str(text);
-        let secrets = self.secrets.clone();
+        let secrets = &self.secrets;
         let (mut out, mut done) = (String::new(), 0);
         let mut safe_end = secrets.undecided_from(&self.text);
         while done < safe_end
@@ -281,7 +268,6 @@ impl SecretStream {
         {
             out.push_str(&self.text[done..hit.start()]);
             out.push_str(&Shape::RuntimeContext.mask());
-            self.masked.add(Shape::RuntimeContext, 1);
             done = hit.end();
             safe_end = done + secrets.undecided_from(&self.text[done..]);
         }
@@ -290,10 +276,9 @@ impl SecretStream {
         out
     }
 
-    /// Ends the text. Returns the masked form of what was held back, and the counts of the entire text.
-    #[must_use]
-    pub fn finish(mut self) -> (String, Masked) {
-        let rest = self.secrets.mask_text(&self.text, &mut self.masked);
-        (rest.unwrap_or(self.text), self.masked)
+    /// Ends the text. Returns the masked form of what was held back.
+    pub(crate) fn finish(self) -> String {
+        let rest = self.secrets.mask_text(&self.text, &mut Masked::default());
+        rest.unwrap_or(self.text)
     }
 }

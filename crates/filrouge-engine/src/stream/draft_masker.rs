@@ -51,7 +51,7 @@ impl DraftedPiece {
             masks_credentials,
             turn_secrets: secrets.cloned(),
             secrets: secrets.map(TurnSecrets::stream),
-            credentials: masks_credentials.then(MaskStream::new),
+            credentials: masks_credentials.then(MaskStream::default),
             output: String::new(),
         });
         Self {
@@ -73,7 +73,7 @@ impl DraftedPiece {
             }
             // The piece continues although it was complete: new maskers are needed.
             masked_text.secrets = masked_text.turn_secrets.as_ref().map(TurnSecrets::stream);
-            masked_text.credentials = masked_text.masks_credentials.then(MaskStream::new);
+            masked_text.credentials = masked_text.masks_credentials.then(MaskStream::default);
         }
         let mut new_text = new_text.to_owned();
         self.processed = text.len().max(self.processed);
@@ -119,11 +119,11 @@ impl MaskedText {
     fn finish(&mut self) {
         let mut remainder = String::new();
         if let Some(secrets) = self.secrets.take() {
-            remainder = secrets.finish().0;
+            remainder = secrets.finish();
         }
         if let Some(mut credentials) = self.credentials.take() {
             remainder = credentials.push(&remainder);
-            remainder.push_str(&credentials.finish().0);
+            remainder.push_str(&credentials.finish());
         }
         self.output.push_str(&remainder);
     }

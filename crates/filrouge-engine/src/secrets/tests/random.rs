@@ -54,10 +54,10 @@ proptest! {
         sizes in prop::collection::vec(1..90_usize, 1..8),
     ) {
         let text = fragments.concat();
-        let (masked_text, count) = masked(&text);
+        let (masked_text, _) = masked(&text);
         let (masked_again, further_count) = masked(&masked_text);
         prop_assert_eq!((&masked_again, further_count), (&masked_text, 0), "{}", text);
-        prop_assert_eq!(streamed(&text, &sizes), (masked_text, count), "{}", text);
+        prop_assert_eq!(streamed(&text, &sizes), masked_text, "{}", text);
     }
 
     #[test]
