@@ -129,12 +129,6 @@ impl Dispositions {
         }
     }
 
-    /// Number of items shown.
-    #[must_use]
-    pub fn kept(&self) -> usize {
-        self.dispositions.iter().filter(|f| f.pieces > 0).count()
-    }
-
     /// Builds the report.
     #[must_use]
     pub fn report(self) -> Report {
