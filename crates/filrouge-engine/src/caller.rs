@@ -58,7 +58,7 @@ impl Caller {
         self
     }
 
-    /// The same caller, who presented the secret of an anonymous session.
+    /// The same caller, who presented the secret of an anonymous session; `token` is its keyed hash.
     #[must_use]
     pub const fn with_token(mut self, token: Option<SessionToken>) -> Self {
         self.token = token;
@@ -91,7 +91,7 @@ impl Caller {
         self.name.as_deref()
     }
 
-    /// The secret of an anonymous session that the caller presented.
+    /// The keyed hash of the secret of an anonymous session that the caller presented.
     #[must_use]
     pub const fn token(&self) -> Option<SessionToken> {
         self.token
