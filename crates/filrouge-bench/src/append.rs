@@ -9,9 +9,9 @@ use tokio::sync::{mpsc, oneshot};
 use crate::Setup;
 use crate::product::Product;
 use crate::raw::{LAYOUTS, Layout, QueuedTurn, RawStore, RawTurn, run_group_writer};
-use crate::report::{Line, Section, Target, load_average};
+use crate::report::{Line, Section, Target};
 use crate::sessions::{self, CallsPerTurn, SessionWriter};
-use crate::stats::{Leg, Series, micros};
+use crate::stats::{Leg, Series, fastest, micros};
 use crate::workload::Turns;
 
 /// The number of the session of a single writer.
@@ -95,14 +95,14 @@ async fn raw_concurrent(dir: &Path, layout: Layout, sessions: usize, turns: usiz
 
 /// The bare program under concurrent sessions, in every layout.
 pub(crate) struct BareProgram {
-    series: Vec<Series>,
+    /// One of each layout.
+    pub(crate) series: Vec<Series>,
 }
 
 impl BareProgram {
     pub(crate) fn new() -> Self {
-        let series = LAYOUTS.iter().map(|l| Series::new(l.name()));
         Self {
-            series: series.collect(),
+            series: Layout::series(""),
         }
     }
 
@@ -118,31 +118,19 @@ impl BareProgram {
 
     /// The layout with the most turns a second.
     pub(crate) fn best(&self) -> Result<&Series> {
-        best_series(&self.series, |l| l.per_s, true)
+        let rate = |s: &Series| s.median(|l| l.per_s);
+        let best = self
+            .series
+            .iter()
+            .max_by(|a, b| rate(a).total_cmp(&rate(b)));
+        best.context("no layout")
     }
-
-    pub(crate) fn into_series(self) -> Vec<Series> {
-        self.series
-    }
-}
-
-/// The series with the best median of a metric: the highest with `highest`, otherwise the lowest.
-fn best_series(series: &[Series], metric: fn(&Leg) -> f64, highest: bool) -> Result<&Series> {
-    let value = |s: &&Series| {
-        let median = s.median(metric);
-        if highest { -median } else { median }
-    };
-    series
-        .iter()
-        .min_by(|a, b| value(a).total_cmp(&value(b)))
-        .context("no series to choose from")
 }
 
 /// `append1`.
 pub(crate) async fn append1(setup: &Setup) -> Result<Section> {
-    let before = load_average();
     let turns = setup.size(2000, 50);
-    let mut limits: Vec<Series> = LAYOUTS.iter().map(|l| Series::new(l.name())).collect();
+    let mut limits = Layout::series("");
     let mut product = Series::new("library");
     let mut behind_writer = Series::new("raw, a row per turn, behind a writer thread");
     for _ in 0..setup.pairs {
@@ -158,30 +146,15 @@ pub(crate) async fn append1(setup: &Setup) -> Result<Section> {
             .legs
             .push(library_single(setup.dir()?.path(), turns).await?);
     }
-    let limit = best_series(&limits, |l| l.p50, false)?;
+    let limit = fastest(&limits)?;
     let lines = vec![
-        Line::series(
-            "p50",
-            (&product, limit),
-            |l| l.p50,
-            Target::AtMost(1.3),
-            "µs",
-        ),
-        Line::series(
+        Line::p50("p50", (&product, limit), Target::AtMost(1.3)),
+        Line::p50(
             "p50, limit behind a writer thread",
             (&product, &behind_writer),
-            |l| l.p50,
             Target::Shown,
-            "µs",
         ),
-        Line::series("p99", (&product, limit), |l| l.p99, Target::Shown, "µs"),
-        Line::series(
-            "turns a second",
-            (&product, limit),
-            |l| l.per_s,
-            Target::Shown,
-            "/s",
-        ),
+        Line::rate("turns a second", (&product, limit), Target::Shown),
     ];
     let notes = vec![format!(
         "{turns} turns per leg into a fresh store; limit: best layout by p50, on the caller's own thread"
@@ -191,13 +164,12 @@ pub(crate) async fn append1(setup: &Setup) -> Result<Section> {
         lines,
         series: [vec![product, behind_writer], limits].concat(),
         notes,
-        load: (before, load_average()),
+        ..Section::default()
     })
 }
 
 /// `append32`.
 pub(crate) async fn append32(setup: &Setup) -> Result<Section> {
-    let before = load_average();
     let (sessions, turns) = (32, setup.size(250, 8));
     let mut bare = BareProgram::new();
     let mut product = Series::new("library, 32 tasks");
@@ -215,22 +187,13 @@ pub(crate) async fn append32(setup: &Setup) -> Result<Section> {
     }
     let limit = bare.best()?;
     let lines = vec![
-        Line::series(
-            "turns a second",
-            (&product, limit),
-            |l| l.per_s,
-            Target::AtLeast(1.0),
-            "/s",
-        ),
-        Line::series(
+        Line::rate("turns a second", (&product, limit), Target::AtLeast(1.0)),
+        Line::rate(
             "turns a second, three calls a turn / one call",
             (&three_calls, &product),
-            |l| l.per_s,
             Target::AtLeast(0.5),
-            "/s",
         ),
-        Line::series("p50", (&product, limit), |l| l.p50, Target::Shown, "µs"),
-        Line::series("p99", (&product, limit), |l| l.p99, Target::Shown, "µs"),
+        Line::p50("p50", (&product, limit), Target::Shown),
     ];
     let notes = vec![format!(
         "{sessions} tasks, {turns} turns each, fresh stores; limit: one writer thread that commits all waiting turns at once, best layout by turns a second"
@@ -238,8 +201,8 @@ pub(crate) async fn append32(setup: &Setup) -> Result<Section> {
     Ok(Section {
         name: "append32",
         lines,
-        series: [vec![product, three_calls], bare.into_series()].concat(),
+        series: [vec![product, three_calls], bare.series].concat(),
         notes,
-        load: (before, load_average()),
+        ..Section::default()
     })
 }

@@ -15,19 +15,12 @@ use filrouge_types::{Channel, ItemBody, RawJson, Role, SessionId};
 use crate::Setup;
 use crate::postgres::server::DurableServer;
 use crate::product::Product;
-use crate::report::{Section, load_average};
+use crate::report::Section;
 
 /// `calls`.
 pub(crate) async fn calls(setup: &Setup) -> Result<Section> {
-    let before = load_average();
     let server = DurableServer::start(setup).await?;
-    let mut section = Section {
-        name: "calls",
-        lines: Vec::new(),
-        series: Vec::new(),
-        notes: Vec::new(),
-        load: (before, before),
-    };
+    let mut section = Section::new("calls");
     let dir = setup.dir()?;
     let sqlite = Product::open(dir.path(), true).await?;
     measure_store(setup, &sqlite, "SQLite", &mut section).await?;
@@ -38,7 +31,6 @@ pub(crate) async fn calls(setup: &Setup) -> Result<Section> {
     measure_store(setup, &postgres, "PostgreSQL", &mut section).await?;
     postgres.close().await;
     wire::measure(setup, &server, &mut section).await?;
-    section.load.1 = load_average();
     Ok(section)
 }
 
@@ -124,21 +116,10 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn the_measurements_of_a_store_run() {
-        let setup = Setup {
-            quick: true,
-            pairs: 1,
-            root: std::env::temp_dir(),
-            binary: None,
-        };
+        let setup = Setup::quick();
         let dir = setup.dir().unwrap();
         let product = Product::open(dir.path(), true).await.unwrap();
-        let mut section = Section {
-            name: "calls",
-            lines: Vec::new(),
-            series: Vec::new(),
-            notes: Vec::new(),
-            load: (0.0, 0.0),
-        };
+        let mut section = Section::new("calls");
         measure_store(&setup, &product, "SQLite", &mut section)
             .await
             .unwrap();

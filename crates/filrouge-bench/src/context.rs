@@ -7,10 +7,10 @@ use filrouge_engine::restore::{RestoreQuery, Selection};
 use filrouge_transcode::{Format, restore};
 
 use crate::Setup;
-use crate::raw::LAYOUTS;
+use crate::raw::Layout;
 use crate::reads::{Stores, time_calls, write_stores};
-use crate::report::{Line, Section, Target, load_average};
-use crate::stats::Series;
+use crate::report::{Line, Section, Target};
+use crate::stats::{Series, fastest};
 
 /// Restores a context of the `last` turns, or of all, and renders it.
 async fn restore_context(stores: &Stores, format: Format, last: Option<usize>) -> Result<()> {
@@ -67,13 +67,9 @@ async fn read_items(stores: &Stores) -> Result<()> {
 
 /// `context`.
 pub(crate) async fn context(setup: &Setup) -> Result<Section> {
-    let before = load_average();
     let long = write_stores(setup, setup.size(5000, 60)).await?;
     let short = write_stores(setup, setup.size(500, 30)).await?;
-    let mut limits: Vec<Series> = LAYOUTS
-        .iter()
-        .map(|l| Series::new(format!("{}, parsed", l.name())))
-        .collect();
+    let mut limits = Layout::series(", parsed");
     let mut complete: Vec<Series> = Format::ALL
         .iter()
         .map(|f| Series::new(format!("all turns, {f}")))
@@ -84,13 +80,7 @@ pub(crate) async fn context(setup: &Setup) -> Result<Section> {
     let mut newest_short = Series::new("last 20 of the short session, anthropic");
     let calls = setup.size(200, 5);
     for _ in 0..setup.pairs {
-        for (series, raw) in limits.iter_mut().zip(&long.raw_stores) {
-            let call = || async {
-                black_box(raw.parsed()?);
-                Ok(())
-            };
-            series.legs.push(time_calls(3, call).await?);
-        }
+        long.parse_rows(&mut limits).await?;
         for (series, format) in complete.iter_mut().zip(Format::ALL) {
             let call = || restore_context(&long, format, None);
             series.legs.push(time_calls(3, call).await?);
@@ -103,30 +93,23 @@ pub(crate) async fn context(setup: &Setup) -> Result<Section> {
             .legs
             .push(time_calls(calls, || last(&short)).await?);
     }
-    let limit = limits
-        .iter()
-        .min_by(|a, b| a.median(|l| l.p50).total_cmp(&b.median(|l| l.p50)))
-        .unwrap_or(&limits[0]);
-    let line = |series: &Series, name: String| {
-        Line::series(&name, (series, limit), |l| l.p50, Target::AtMost(1.5), "µs")
-    };
+    let limit = fastest(&limits)?;
+    let line =
+        |series: &Series, name: String| Line::p50(&name, (series, limit), Target::AtMost(1.5));
     let mut lines: Vec<Line> = complete
         .iter()
         .zip(Format::ALL)
         .map(|(series, format)| line(series, format!("all turns, {format}")))
         .collect();
-    lines.push(Line::series(
+    lines.push(Line::p50(
         "last 20 turns, long session / short session",
         (&newest, &newest_short),
-        |l| l.p50,
         Target::AtMost(1.2),
-        "µs",
     ));
     let notes = vec![format!(
         "{} turns, and {} in the short session; every item verified, planned and rendered; limit: one thread reads the rows, parses each to serde_json::Value and keeps all",
         long.turns, short.turns
     )];
-    let load = (before, load_average());
     long.product.close().await;
     short.product.close().await;
     complete.extend([plan, items, newest, newest_short]);
@@ -135,6 +118,6 @@ pub(crate) async fn context(setup: &Setup) -> Result<Section> {
         lines,
         series: [complete, limits].concat(),
         notes,
-        load,
+        ..Section::default()
     })
 }

@@ -9,7 +9,7 @@ use filrouge_transcode::{Decoder, StreamFormat};
 use serde::de::IgnoredAny;
 
 use crate::Setup;
-use crate::report::{Line, Section, Target, load_average};
+use crate::report::{Line, Section, Target};
 use crate::stats::{Leg, Series, micros};
 use crate::streams::Stream;
 
@@ -55,7 +55,6 @@ fn run_leg(streams: usize, process_stream: impl Fn() -> Result<()>) -> Result<Le
 
 /// `decode`.
 pub(crate) fn decode(setup: &Setup) -> Result<Section> {
-    let before = load_average();
     let (mut lines, mut all_series, mut notes) = (Vec::new(), Vec::new(), Vec::new());
     for format in StreamFormat::ALL {
         let stream = Stream::new(format, setup.size(1, 50));
@@ -105,6 +104,6 @@ pub(crate) fn decode(setup: &Setup) -> Result<Section> {
         lines,
         series: all_series,
         notes,
-        load: (before, load_average()),
+        ..Section::default()
     })
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Setup;
 use crate::product::Product;
-use crate::report::{Line, Section, Target, load_average};
+use crate::report::{Line, Section, Target};
 use crate::stats::{median, micros};
 use crate::workload::{Turns, requests, session_id};
 
@@ -123,7 +123,6 @@ fn compare(
 
 /// `flat`.
 pub(crate) async fn flat(setup: &Setup) -> Result<Section> {
-    let before = load_average();
     let grown = setup.size(10_000, 100);
     let mut costs = RunCosts::default();
     for pair in 0..setup.pairs {
@@ -192,9 +191,8 @@ pub(crate) async fn flat(setup: &Setup) -> Result<Section> {
     Ok(Section {
         name: "flat",
         lines,
-        series: Vec::new(),
         notes,
-        load: (before, load_average()),
+        ..Section::default()
     })
 }
 

@@ -14,7 +14,7 @@ use filrouge_store::hot::HotBounds;
 use filrouge_testbed::Redis;
 
 use crate::Setup;
-use crate::report::{Section, load_average};
+use crate::report::Section;
 
 pub(crate) use growth::child as growth_child;
 
@@ -49,7 +49,6 @@ fn open_hot_store(url: &str, ttl: Duration) -> Result<Arc<RedisHot>> {
 
 /// Runs `hot`, or only `part`.
 pub(crate) async fn hot(setup: &Setup, turns: u64, part: Option<Part>) -> Result<Section> {
-    let before = load_average();
     let redis = tokio::task::spawn_blocking(Redis::start).await?;
     let is_selected = |candidate: Part| part.is_none_or(|part| part == candidate);
     let mut newest = newest::NewestSeries::default();
@@ -63,13 +62,7 @@ pub(crate) async fn hot(setup: &Setup, turns: u64, part: Option<Part>) -> Result
             durable.run_pair(setup, &redis, pair).await?;
         }
     }
-    let mut section = Section {
-        name: "hot",
-        lines: Vec::new(),
-        series: Vec::new(),
-        notes: Vec::new(),
-        load: (before, before),
-    };
+    let mut section = Section::new("hot");
     if is_selected(Part::Newest) {
         section.lines.extend(newest.lines());
         section.series.extend(newest.series());
@@ -87,7 +80,6 @@ pub(crate) async fn hot(setup: &Setup, turns: u64, part: Option<Part>) -> Result
         section.lines.extend(growth.lines());
         section.notes.extend(growth.notes());
     }
-    section.load.1 = load_average();
     Ok(section)
 }
 
@@ -95,18 +87,9 @@ pub(crate) async fn hot(setup: &Setup, turns: u64, part: Option<Part>) -> Result
 mod tests {
     use super::*;
 
-    fn setup() -> Setup {
-        Setup {
-            quick: true,
-            pairs: 1,
-            root: std::env::temp_dir(),
-            binary: None,
-        }
-    }
-
     #[tokio::test(flavor = "multi_thread")]
     async fn every_leg_has_results() {
-        let setup = setup();
+        let setup = Setup::quick();
         let redis = tokio::task::spawn_blocking(Redis::start).await.unwrap();
         let copies = newest::Copies::write(&setup, &redis).await.unwrap();
         let (mut newest, mut durable) = Default::default();
@@ -130,7 +113,9 @@ mod tests {
     async fn memory_is_measured_while_anonymous_sessions_expire() {
         let redis = tokio::task::spawn_blocking(Redis::start).await.unwrap();
         // One session of 20 turns for each of the 32 tasks.
-        let growth = growth_child(&setup(), &redis.url(), 640).await.unwrap();
+        let growth = growth_child(&Setup::quick(), &redis.url(), 640)
+            .await
+            .unwrap();
         assert_eq!(growth.marks.len(), 10);
         assert!(growth.marks.iter().all(|mark| mark.redis_bytes > 0));
         assert!(growth.lines().iter().all(|line| line.ratio > 0.0));

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::Setup;
 use crate::append::{BareProgram, library_single};
-use crate::report::{Line, Section, Target, load_average};
+use crate::report::{Line, Section, Target};
 use crate::stats::{Leg, Series, cpu_seconds, median};
 
 /// The number of connections of the clients.
@@ -109,7 +109,6 @@ impl Drop for Server {
 
 /// `http32`.
 pub(crate) async fn http(setup: &Setup) -> Result<Section> {
-    let before = load_average();
     let binary = binary(setup)?;
     let (turns, turns_of_one) = (setup.size(250, 8), setup.size(1000, 20));
     let mut bare = BareProgram::new();
@@ -132,12 +131,10 @@ pub(crate) async fn http(setup: &Setup) -> Result<Section> {
     }
     let cpu = median(cpu);
     let lines = vec![
-        Line::series(
+        Line::rate(
             "32 connections / the bare program, turns a second",
             (&many, bare.best()?),
-            |l| l.per_s,
             Target::AtLeast(0.6),
-            "/s",
         ),
         Line::of_builds(
             "32 connections, CPU time of the server per turn, µs",
@@ -145,12 +142,10 @@ pub(crate) async fn http(setup: &Setup) -> Result<Section> {
             Target::AtMost(0.55),
             format!("{cpu:.0} µs"),
         ),
-        Line::series(
+        Line::p50(
             "1 connection / library, p50",
             (&one, &library),
-            |l| l.p50,
             Target::AtMost(1.2),
-            "µs",
         ),
     ];
     let notes = vec![
@@ -160,8 +155,8 @@ pub(crate) async fn http(setup: &Setup) -> Result<Section> {
     Ok(Section {
         name: "http32",
         lines,
-        series: [vec![many, one, library], bare.into_series()].concat(),
+        series: [vec![many, one, library], bare.series].concat(),
         notes,
-        load: (before, load_average()),
+        ..Section::default()
     })
 }

@@ -188,6 +188,17 @@ impl Setup {
             .with_context(|| self.root.display().to_string())
     }
 
+    /// The options of a test.
+    #[cfg(test)]
+    fn quick() -> Self {
+        Self {
+            quick: true,
+            pairs: 1,
+            root: std::env::temp_dir(),
+            binary: None,
+        }
+    }
+
     /// `full`, or `tiny` with `--quick`.
     const fn size(&self, full: usize, tiny: usize) -> usize {
         if self.quick { tiny } else { full }
@@ -254,7 +265,7 @@ async fn run_and_print(setup: &Setup, command: &Workload, json: bool) -> Result<
     let mut out = std::io::stdout().lock();
     let mut sections = Vec::new();
     for workload in &chosen {
-        let section = measure(setup, workload).await?;
+        let section = Section::measured(measure(setup, workload)).await?;
         if !json {
             report::print(&mut out, &section)?;
         }

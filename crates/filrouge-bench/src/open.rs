@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use crate::Setup;
 use crate::postgres::server::DurableServer;
 use crate::product::Product;
-use crate::report::{Line, Section, Target, load_average};
+use crate::report::{Line, Section, Target};
 use crate::stats::{Leg, Series, micros};
 
 /// The number of sessions.
@@ -51,7 +51,6 @@ async fn time_open(open: impl Future<Output = Result<Product>>) -> Result<Leg> {
 
 /// `open`.
 pub(crate) async fn open(setup: &Setup) -> Result<Section> {
-    let before = load_average();
     let sessions = setup.size(SESSIONS, 200);
     let sqlite_dir = setup.dir()?;
     let product = Product::open(sqlite_dir.path(), true).await?;
@@ -88,7 +87,7 @@ pub(crate) async fn open(setup: &Setup) -> Result<Section> {
         notes: vec![
             "a store that a process has closed, in the cache, with an anchor; the sessions have no turns".to_owned(),
         ],
-        load: (before, load_average()),
+        ..Section::default()
     })
 }
 
@@ -98,12 +97,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn both_stores_are_opened_again() {
-        let setup = Setup {
-            quick: true,
-            pairs: 1,
-            root: std::env::temp_dir(),
-            binary: None,
-        };
+        let setup = Setup::quick();
         let section = open(&setup).await.unwrap();
         assert_eq!(section.lines.len(), 2);
         assert!(section.lines.iter().all(|line| line.ratio > 0.0));

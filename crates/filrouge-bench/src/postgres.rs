@@ -9,8 +9,8 @@ pub(crate) mod server;
 use anyhow::{Context, Result};
 
 use crate::Setup;
-use crate::report::{Line, Section, Target, load_average};
-use crate::stats::{Leg, Series};
+use crate::report::{Line, Section, Target};
+use crate::stats::Series;
 use arrangement::{
     Arrangement, DELAY, DISTANT_256, DISTANT_FOUR, DISTANT_MANY, FLUSHED_MANY, FLUSHED_TWO, MANY,
     ONE, POOL, POOLED_MANY, POOLED_ONE, STEPS_MANY, STEPS_ONE, TWO, turns_each,
@@ -31,59 +31,6 @@ const ARRANGEMENTS: [Arrangement; 12] = [
     DISTANT_MANY,
     DISTANT_FOUR,
     DISTANT_256,
-];
-
-/// Compared turns a second: the product's arrangement, and the one that is its limit.
-const RATES: [(&str, Arrangement, Arrangement, Target); 6] = [
-    (
-        "32 sessions, three calls a turn / one call",
-        STEPS_MANY,
-        MANY,
-        Target::AtLeast(0.5),
-    ),
-    (
-        "two servers, 32 sessions each / one server",
-        TWO,
-        MANY,
-        Target::AtLeast(1.2),
-    ),
-    (
-        "slow flushes: two servers, 32 sessions each / one server",
-        FLUSHED_TWO,
-        FLUSHED_MANY,
-        Target::AtLeast(1.9),
-    ),
-    (
-        "slow network: four servers, 32 sessions each / one server",
-        DISTANT_FOUR,
-        DISTANT_MANY,
-        Target::AtLeast(2.2),
-    ),
-    (
-        "slow network: one server, 256 sessions / 32 sessions",
-        DISTANT_256,
-        DISTANT_MANY,
-        Target::AtLeast(3.0),
-    ),
-    (
-        "32 sessions, through PgBouncer / without",
-        POOLED_MANY,
-        MANY,
-        Target::Shown,
-    ),
-];
-/// Compared latencies of turns, as [`RATES`].
-const LATENCIES: [(&str, Arrangement, Arrangement); 2] = [
-    (
-        "1 session, three calls a turn / one call, p50",
-        STEPS_ONE,
-        ONE,
-    ),
-    (
-        "1 session, through PgBouncer / without, p50",
-        POOLED_ONE,
-        ONE,
-    ),
 ];
 
 /// The legs of a run.
@@ -125,44 +72,41 @@ impl Legs {
     }
 
     fn lines(&self) -> Result<Vec<Line>> {
-        let per_s: fn(&Leg) -> f64 = |l| l.per_s;
-        let p50: fn(&Leg) -> f64 = |l| l.p50;
-        let many = self.of(&MANY)?;
-        let rate = many.median(per_s);
-        let mut lines = vec![
-            Line::series(
-                "turns a second, 32 sessions / the bare client",
-                (many, &self.bare_many),
-                per_s,
-                Target::AtLeast(1.0),
-                "/s",
-            ),
+        use Target::{AtLeast, Shown};
+        let (one, many) = (self.of(&ONE)?, self.of(&MANY)?);
+        let per_s = many.median(|l| l.per_s);
+        let rate = |(product, limit): (&Series, &Series), target: Target| {
+            let label = format!("{} / {}, turns a second", product.name, limit.name);
+            Line::rate(&label, (product, limit), target)
+        };
+        let p50 = |product: &Series, limit: &Series| {
+            let label = format!("{} / {}, p50", product.name, limit.name);
+            Line::p50(&label, (product, limit), Shown)
+        };
+        let pair = |product, limit| anyhow::Ok((self.of(product)?, self.of(limit)?));
+        Ok(vec![
+            rate((many, &self.bare_many), AtLeast(1.0)),
             Line::of_builds(
                 "turns a second, 32 sessions",
-                rate,
-                Target::AtLeast(1.0),
-                format!("{rate:.0} /s"),
+                per_s,
+                AtLeast(1.0),
+                format!("{per_s:.0} /s"),
             ),
-        ];
-        for (label, product, limit, target) in &RATES {
-            let label = format!("turns a second, {label}");
-            let compared = (self.of(product)?, self.of(limit)?);
-            lines.push(Line::series(&label, compared, per_s, *target, "/s"));
-        }
-        let one = (self.of(&ONE)?, &self.bare_one);
-        let label = "1 session / the bare client, p50";
-        lines.push(Line::series(label, one, p50, Target::Shown, "µs"));
-        for (label, product, limit) in &LATENCIES {
-            let compared = (self.of(product)?, self.of(limit)?);
-            lines.push(Line::series(label, compared, p50, Target::Shown, "µs"));
-        }
-        Ok(lines)
+            rate(pair(&STEPS_MANY, &MANY)?, AtLeast(0.5)),
+            rate(pair(&TWO, &MANY)?, AtLeast(1.2)),
+            rate(pair(&FLUSHED_TWO, &FLUSHED_MANY)?, AtLeast(1.9)),
+            rate(pair(&DISTANT_FOUR, &DISTANT_MANY)?, AtLeast(2.2)),
+            rate(pair(&DISTANT_256, &DISTANT_MANY)?, AtLeast(3.0)),
+            rate(pair(&POOLED_MANY, &MANY)?, Shown),
+            p50(one, &self.bare_one),
+            p50(self.of(&STEPS_ONE)?, one),
+            p50(self.of(&POOLED_ONE)?, one),
+        ])
     }
 }
 
 /// `postgres`.
 pub(crate) async fn postgres(setup: &Setup) -> Result<Section> {
-    let before = load_average();
     let server = DurableServer::start(setup).await?;
     let mut legs = Legs::new();
     for _ in 0..setup.pairs {
@@ -186,7 +130,7 @@ pub(crate) async fn postgres(setup: &Setup) -> Result<Section> {
         lines: legs.lines()?,
         series: [legs.products, vec![legs.bare_one, legs.bare_many]].concat(),
         notes,
-        load: (before, load_average()),
+        ..Section::default()
     })
 }
 
@@ -209,18 +153,9 @@ mod tests {
     const RECORD: usize = 0;
     const TURN: usize = 1;
 
-    fn setup() -> Setup {
-        Setup {
-            quick: true,
-            pairs: 1,
-            root: std::env::temp_dir(),
-            binary: None,
-        }
-    }
-
     #[tokio::test(flavor = "multi_thread")]
     async fn every_leg_has_results() {
-        let section = postgres(&setup()).await.unwrap();
+        let section = postgres(&Setup::quick()).await.unwrap();
         assert_eq!(section.series.len(), ARRANGEMENTS.len() + 2);
         for series in &section.series {
             let [leg] = series.legs.as_slice() else {
@@ -233,7 +168,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn the_bare_client_writes_the_rows_of_the_library() {
-        let setup = setup();
+        let setup = Setup::quick();
         let server = DurableServer::start(&setup).await.unwrap();
         let [of_client, of_library] = [server.store(), server.store()];
         let before = rows(&of_client);

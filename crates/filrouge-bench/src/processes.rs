@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use crate::Setup;
 use crate::append::library_concurrent;
 use crate::product::Product;
-use crate::report::{Line, Section, Target, load_average};
+use crate::report::{Line, Section, Target};
 use crate::sessions::{CallsPerTurn, SessionWriter};
 use crate::stats::{Leg, Series};
 
@@ -107,7 +107,6 @@ fn run_processes(store: &Path, turns: usize) -> Result<Leg> {
 
 /// `processes`.
 pub(crate) async fn processes(setup: &Setup) -> Result<Section> {
-    let before = load_average();
     let turns = setup.size(500, 8);
     let mut many = Series::new("8 processes, a session each");
     let mut one = Series::new("1 process, 8 sessions");
@@ -121,15 +120,8 @@ pub(crate) async fn processes(setup: &Setup) -> Result<Section> {
         one.legs.push(leg);
     }
     let lines = vec![
-        Line::series(
-            "turns a second",
-            (&many, &one),
-            |l| l.per_s,
-            Target::AtLeast(0.7),
-            "/s",
-        ),
-        Line::series("p50", (&many, &one), |l| l.p50, Target::Shown, "µs"),
-        Line::series("p99", (&many, &one), |l| l.p99, Target::Shown, "µs"),
+        Line::rate("turns a second", (&many, &one), Target::AtLeast(0.7)),
+        Line::p50("p50", (&many, &one), Target::Shown),
     ];
     let notes = vec![format!(
         "{turns} turns of each session, fresh stores with an anchor; no turn was refused: a refusal ends the run"
@@ -139,6 +131,6 @@ pub(crate) async fn processes(setup: &Setup) -> Result<Section> {
         lines,
         series: vec![many, one],
         notes,
-        load: (before, load_average()),
+        ..Section::default()
     })
 }

@@ -7,6 +7,7 @@ use anyhow::Result;
 use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::stats::Series;
 use crate::workload::TurnText;
 
 /// The layout of the items of a turn.
@@ -23,12 +24,18 @@ pub(crate) enum Layout {
 pub(crate) const LAYOUTS: [Layout; 3] = [Layout::Items, Layout::Turns, Layout::Appended];
 
 impl Layout {
-    pub(crate) const fn name(self) -> &'static str {
+    const fn name(self) -> &'static str {
         match self {
             Self::Items => "raw, packed rowid, a row per item",
             Self::Turns => "raw, packed rowid, a row per turn",
             Self::Appended => "raw, appended rowid + index, a row per turn",
         }
+    }
+
+    /// An empty series for each of [`LAYOUTS`]; `suffix` ends their names.
+    pub(crate) fn series(suffix: &str) -> Vec<Series> {
+        let name = |layout: &Self| format!("{}{suffix}", layout.name());
+        LAYOUTS.iter().map(name).map(Series::new).collect()
     }
 }
 

@@ -10,9 +10,9 @@ use tempfile::TempDir;
 
 use crate::Setup;
 use crate::product::Product;
-use crate::raw::{LAYOUTS, RawStore, RawTurn};
-use crate::report::{Line, Section, Target, load_average};
-use crate::stats::{Leg, Series, micros};
+use crate::raw::{LAYOUTS, Layout, RawStore, RawTurn};
+use crate::report::{Line, Section, Target};
+use crate::stats::{Leg, Series, fastest, micros};
 use crate::workload::{Turns, requests, session_id};
 
 /// The same session in the product and in each raw layout.
@@ -61,9 +61,23 @@ pub(crate) async fn time_calls<F: Future<Output = Result<()>>>(
     n: usize,
     call: impl Fn() -> F,
 ) -> Result<Leg> {
+    time_prepared_calls(n, || std::future::ready(Ok(())), call).await
+}
+
+/// Times `n` calls, without the preparation before each.
+async fn time_prepared_calls<P, F>(
+    n: usize,
+    prepare: impl Fn() -> P,
+    call: impl Fn() -> F,
+) -> Result<Leg>
+where
+    P: Future<Output = Result<()>>,
+    F: Future<Output = Result<()>>,
+{
     let mut latencies = Vec::with_capacity(n);
     let start = Instant::now();
     for _ in 0..n {
+        prepare().await?;
         let call_start = Instant::now();
         call().await?;
         latencies.push(micros(call_start));
@@ -101,6 +115,18 @@ impl Stores {
             black_box(raw.contents(0)?);
         }
         self.all_items(self.turns * 4).await
+    }
+
+    /// Reads and parses all rows of each raw layout; adds a leg to each of `series`.
+    pub(crate) async fn parse_rows(&self, series: &mut [Series]) -> Result<()> {
+        for (series, raw) in series.iter_mut().zip(&self.raw_stores) {
+            let call = || async {
+                black_box(raw.parsed()?);
+                Ok(())
+            };
+            series.legs.push(time_calls(3, call).await?);
+        }
+        Ok(())
     }
 
     async fn last_items(&self, limit: usize) -> Result<()> {
@@ -156,29 +182,11 @@ async fn raw_newest(raw: &RawStore, turns: usize) -> Result<()> {
     Ok(())
 }
 
-/// Times `n` calls, each after the newest pages were evicted.
-async fn time_calls_after_eviction<F: Future<Output = Result<()>>>(
-    stores: &Stores,
-    n: usize,
-    call: impl Fn() -> F,
-) -> Result<Leg> {
-    let mut latencies = Vec::with_capacity(n);
-    let start = Instant::now();
-    for _ in 0..n {
-        stores.evict_newest().await?;
-        let call_start = Instant::now();
-        call().await?;
-        latencies.push(micros(call_start));
-    }
-    Ok(Leg::new(latencies, start.elapsed()))
-}
-
 /// `last20`.
 pub(crate) async fn last20(setup: &Setup) -> Result<Section> {
-    let before = load_average();
     let stores = write_stores(setup, setup.size(5000, 60)).await?;
     let (newest, calls) = (20_usize, setup.size(200, 5));
-    let mut limits: Vec<Series> = LAYOUTS.iter().map(|l| Series::new(l.name())).collect();
+    let mut limits = Layout::series("");
     let mut turns = Series::new("library, last 20 finalized turns");
     let mut items = Series::new("library, last 80 items");
     let mut evicted = Series::new("raw, packed rowid, a row per turn, after reading all");
@@ -189,13 +197,12 @@ pub(crate) async fn last20(setup: &Setup) -> Result<Section> {
                 .legs
                 .push(time_calls(calls, || raw_newest(raw, newest)).await?);
         }
-        evicted.legs.push(
-            time_calls_after_eviction(&stores, 5, || raw_newest(&stores.raw_stores[1], newest))
-                .await?,
-        );
-        evicted_turns
-            .legs
-            .push(time_calls_after_eviction(&stores, 5, || stores.last_turns(newest)).await?);
+        let evict = || stores.evict_newest();
+        let call = || raw_newest(&stores.raw_stores[1], newest);
+        let leg = time_prepared_calls(5, evict, call).await?;
+        evicted.legs.push(leg);
+        let leg = time_prepared_calls(5, evict, || stores.last_turns(newest)).await?;
+        evicted_turns.legs.push(leg);
         turns
             .legs
             .push(time_calls(calls, || stores.last_turns(newest)).await?);
@@ -203,80 +210,48 @@ pub(crate) async fn last20(setup: &Setup) -> Result<Section> {
             .legs
             .push(time_calls(calls, || stores.last_items(newest * 4)).await?);
     }
-    let limit = limits
-        .iter()
-        .min_by(|a, b| a.median(|l| l.p50).total_cmp(&b.median(|l| l.p50)))
-        .unwrap_or(&limits[0]);
+    let limit = fastest(&limits)?;
     let lines = vec![
-        Line::series(
-            "last 20 turns, p50",
-            (&turns, limit),
-            |l| l.p50,
-            Target::AtMost(2.0),
-            "µs",
-        ),
-        Line::series(
-            "last 80 items, p50",
-            (&items, limit),
-            |l| l.p50,
-            Target::AtMost(2.0),
-            "µs",
-        ),
-        Line::series(
+        Line::p50("last 20 turns, p50", (&turns, limit), Target::AtMost(2.0)),
+        Line::p50("last 80 items, p50", (&items, limit), Target::AtMost(2.0)),
+        Line::p50(
             "last 20 turns, after other pages, p50",
             (&evicted_turns, &evicted),
-            |l| l.p50,
             Target::AtMost(2.0),
-            "µs",
         ),
-        Line::series(
+        Line::p50(
             "last 20 turns / a row per item, p50",
             (&turns, &limits[0]),
-            |l| l.p50,
             Target::Shown,
-            "µs",
         ),
-        Line::series(
+        Line::p50(
             "last 80 items / a row per item, p50",
             (&items, &limits[0]),
-            |l| l.p50,
             Target::Shown,
-            "µs",
         ),
     ];
     let notes = vec![format!(
         "{} turns in one session, {calls} calls per leg, warm; limit: 20 turn headers and their contents as bytes, best layout; the product verifies what it returns; after other pages: each call follows a read of the complete session",
         stores.turns
     )];
-    let load = (before, load_average());
     stores.product.close().await;
     Ok(Section {
         name: "last20",
         lines,
         series: [vec![turns, items, evicted_turns, evicted], limits].concat(),
         notes,
-        load,
+        ..Section::default()
     })
 }
 
 /// `readall`.
 pub(crate) async fn readall(setup: &Setup) -> Result<Section> {
-    let before = load_average();
     let stores = write_stores(setup, setup.size(5000, 60)).await?;
-    let mut limits: Vec<Series> = LAYOUTS
-        .iter()
-        .map(|l| Series::new(format!("{}, parsed", l.name())))
-        .collect();
+    let mut limits = Layout::series(", parsed");
     let mut paged = Series::new("library, pages of 500");
     let mut one_page = Series::new("library, one page");
     for _ in 0..setup.pairs {
-        for (series, raw) in limits.iter_mut().zip(&stores.raw_stores) {
-            let call = || async {
-                black_box(raw.parsed()?);
-                Ok(())
-            };
-            series.legs.push(time_calls(3, call).await?);
-        }
+        stores.parse_rows(&mut limits).await?;
         paged
             .legs
             .push(time_calls(3, || stores.all_items(500)).await?);
@@ -284,38 +259,22 @@ pub(crate) async fn readall(setup: &Setup) -> Result<Section> {
             .legs
             .push(time_calls(3, || stores.all_items(stores.turns * 4)).await?);
     }
-    let limit = limits
-        .iter()
-        .min_by(|a, b| a.median(|l| l.p50).total_cmp(&b.median(|l| l.p50)))
-        .unwrap_or(&limits[0]);
+    let limit = fastest(&limits)?;
     let lines = vec![
-        Line::series(
-            "pages of 500",
-            (&paged, limit),
-            |l| l.p50,
-            Target::AtMost(1.5),
-            "µs",
-        ),
-        Line::series(
-            "one page",
-            (&one_page, limit),
-            |l| l.p50,
-            Target::AtMost(1.5),
-            "µs",
-        ),
+        Line::p50("pages of 500", (&paged, limit), Target::AtMost(1.5)),
+        Line::p50("one page", (&one_page, limit), Target::AtMost(1.5)),
     ];
     let notes = vec![format!(
         "{} items of {} turns, each verified; limit: one thread reads the rows, parses each to serde_json::Value and keeps all",
         stores.turns * 4,
         stores.turns
     )];
-    let load = (before, load_average());
     stores.product.close().await;
     Ok(Section {
         name: "readall",
         lines,
         series: [vec![paged, one_page], limits].concat(),
         notes,
-        load,
+        ..Section::default()
     })
 }

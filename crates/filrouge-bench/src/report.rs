@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write;
 
+use anyhow::Result;
 use comfy_table::{Table, presets};
 use serde::Serialize;
 
@@ -86,8 +87,17 @@ impl Line {
         }
     }
 
-    /// Compares a metric of two series.
-    pub(crate) fn series(
+    /// Compares the calls per second of two series.
+    pub(crate) fn rate(label: &str, compared: (&Series, &Series), target: Target) -> Self {
+        Self::series(label, compared, |l| l.per_s, target, "/s")
+    }
+
+    /// Compares the median latencies of two series.
+    pub(crate) fn p50(label: &str, compared: (&Series, &Series), target: Target) -> Self {
+        Self::series(label, compared, |l| l.p50, target, "µs")
+    }
+
+    fn series(
         label: &str,
         (product, limit): (&Series, &Series),
         metric: fn(&Leg) -> f64,
@@ -132,7 +142,7 @@ impl Line {
 }
 
 /// One workload's result.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Section {
     /// Its name, as on the command line.
     pub(crate) name: &'static str,
@@ -142,12 +152,32 @@ pub(crate) struct Section {
     pub(crate) series: Vec<Series>,
     /// Remarks on the measurement.
     pub(crate) notes: Vec<String>,
-    /// The load average of the last minute, before and at the end.
+    /// The load average of the last minute, before and at the end; [`Section::measured`] sets it.
     pub(crate) load: (f64, f64),
 }
 
+impl Section {
+    /// The empty result of the workload `name`.
+    pub(crate) fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            ..Self::default()
+        }
+    }
+
+    /// Runs a workload, and adds the load averages to its result.
+    pub(crate) async fn measured(workload: impl Future<Output = Result<Self>>) -> Result<Self> {
+        let before = load_average();
+        let section = workload.await?;
+        Ok(Self {
+            load: (before, load_average()),
+            ..section
+        })
+    }
+}
+
 /// The load average of the last minute.
-pub(crate) fn load_average() -> f64 {
+fn load_average() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ')
         .next()

@@ -21,7 +21,7 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::Setup;
-use crate::report::{Section, load_average};
+use crate::report::Section;
 
 /// The parts to run; all, if none is named.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
@@ -51,14 +51,7 @@ impl Parts {
 
 /// `search`.
 pub(crate) async fn search(setup: &Setup, parts: &Parts) -> Result<Section> {
-    let before = load_average();
-    let mut section = Section {
-        name: "search",
-        lines: Vec::new(),
-        series: Vec::new(),
-        notes: Vec::new(),
-        load: (before, before),
-    };
+    let mut section = Section::new("search");
     let all = parts.all();
     // This work blocks; meanwhile the runtime moves other tasks to other threads.
     tokio::task::block_in_place(|| {
@@ -76,6 +69,5 @@ pub(crate) async fn search(setup: &Setup, parts: &Parts) -> Result<Section> {
     if all || parts.ledger {
         ledger::measure(setup, &mut section).await?;
     }
-    section.load.1 = load_average();
     Ok(section)
 }

@@ -17,6 +17,8 @@ use crate::workload::{Turns, requests, session_id};
 pub(crate) enum CallsPerTurn {
     /// One call with the complete turn.
     One,
+    /// Two durable calls: start the turn with its items, finalize it.
+    Two,
     /// Three durable calls: start the turn, append two items, finalize it.
     Three,
 }
@@ -61,19 +63,17 @@ impl SessionWriter {
     pub(crate) async fn write(self, calls: CallsPerTurn) -> Result<Vec<f64>> {
         let (turns, caller) = (&self.engine.turns, &self.caller);
         let mut latencies = Vec::with_capacity(self.requests.len());
-        for request in self.requests {
+        for mut request in self.requests {
             let call_start = Instant::now();
-            match calls {
-                CallsPerTurn::One => drop(turns.start(caller, self.id.clone(), request).await?),
-                CallsPerTurn::Three => {
-                    let (start, append, finalize) = split_request(request);
-                    let turn = turns.start(caller, self.id.clone(), start).await?;
-                    let turn = turn.value.turn_id;
-                    turns.append(caller, self.id.clone(), turn, append).await?;
-                    turns
-                        .finalize(caller, self.id.clone(), turn, finalize)
-                        .await?;
-                }
+            let append = (calls == CallsPerTurn::Three).then(|| take_items(&mut request));
+            let finalize = (calls != CallsPerTurn::One).then(|| take_answer(&mut request));
+            let turn = turns.start(caller, self.id.clone(), request).await?;
+            let (turn, id) = (turn.value.turn_id, &self.id);
+            if let Some(append) = append {
+                turns.append(caller, id.clone(), turn, append).await?;
+            }
+            if let Some(finalize) = finalize {
+                turns.finalize(caller, id.clone(), turn, finalize).await?;
             }
             latencies.push(micros(call_start));
         }
@@ -81,17 +81,18 @@ impl SessionWriter {
     }
 }
 
-/// Splits the request for a complete turn into three requests.
-fn split_request(mut request: StartTurn) -> (StartTurn, AppendItems, FinalizeTurn) {
-    let append = AppendItems {
+fn take_items(request: &mut StartTurn) -> AppendItems {
+    AppendItems {
         items: std::mem::take(&mut request.items),
         expected_seq: None,
         fence: None,
         release: false,
-    };
-    let finalize = FinalizeTurn {
+    }
+}
+
+fn take_answer(request: &mut StartTurn) -> FinalizeTurn {
+    FinalizeTurn {
         answer_neutral: request.answer_neutral.take(),
         ..FinalizeTurn::default()
-    };
-    (request, append, finalize)
+    }
 }

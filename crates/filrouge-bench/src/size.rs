@@ -10,7 +10,7 @@ use filrouge_types::{ItemBody, ProjectId, RawJson, SessionId};
 
 use crate::Setup;
 use crate::product::Product;
-use crate::report::{Line, Section, Target, load_average};
+use crate::report::{Line, Section, Target};
 use crate::workload::{Turns, session_id};
 
 /// The size of a closed store on disk: file, WAL and shared memory.
@@ -185,7 +185,6 @@ async fn synthetic(setup: &Setup, sessions: usize, turns: usize) -> Result<Line>
 
 /// `size`.
 pub(crate) async fn size(setup: &Setup) -> Result<Section> {
-    let before = load_average();
     let (line, note) = genuine(setup).await?;
     let lines = vec![
         line,
@@ -199,8 +198,7 @@ pub(crate) async fn size(setup: &Setup) -> Result<Section> {
     Ok(Section {
         name: "size",
         lines,
-        series: Vec::new(),
         notes,
-        load: (before, load_average()),
+        ..Section::default()
     })
 }

@@ -13,7 +13,7 @@ use filrouge_sources::{Library, opencode};
 use serde::Deserialize;
 
 use crate::Setup;
-use crate::report::{Section, load_average};
+use crate::report::Section;
 
 /// The contents of `truth.json`, which `tools/gen_opencode_storage.py` writes.
 #[derive(Debug, Deserialize)]
@@ -87,14 +87,7 @@ impl GeneratedHistory {
 
 /// `sources`.
 pub(crate) fn sources(setup: &Setup) -> Result<Section> {
-    let before = load_average();
-    let mut section = Section {
-        name: "sources",
-        lines: Vec::new(),
-        series: Vec::new(),
-        notes: Vec::new(),
-        load: (before, before),
-    };
+    let mut section = Section::new("sources");
     let dir = setup.dir()?;
     for form in ["sqlite", "json"] {
         let history = GeneratedHistory::write(setup, dir.path(), form, 1)?;
@@ -104,7 +97,6 @@ pub(crate) fn sources(setup: &Setup) -> Result<Section> {
         process::memory(setup, &history, &larger, &mut section)?;
         std::fs::remove_dir_all(&larger.root)?;
     }
-    section.load.1 = load_average();
     Ok(section)
 }
 
@@ -114,20 +106,9 @@ mod tests {
 
     #[test]
     fn every_query_runs_on_both_forms() {
-        let setup = Setup {
-            quick: true,
-            pairs: 1,
-            root: std::env::temp_dir(),
-            binary: None,
-        };
+        let setup = Setup::quick();
         let dir = setup.dir().unwrap();
-        let mut section = Section {
-            name: "sources",
-            lines: Vec::new(),
-            series: Vec::new(),
-            notes: Vec::new(),
-            load: (0.0, 0.0),
-        };
+        let mut section = Section::new("sources");
         for form in ["sqlite", "json"] {
             let history = GeneratedHistory::write(&setup, dir.path(), form, 1).unwrap();
             queries::measure(&setup, &history, &mut section).unwrap();

@@ -104,6 +104,13 @@ impl Series {
     }
 }
 
+/// The series with the lowest median latency.
+pub(crate) fn fastest(series: &[Series]) -> Result<&Series> {
+    let p50 = |s: &Series| s.median(|l| l.p50);
+    let fastest = series.iter().min_by(|a, b| p50(a).total_cmp(&p50(b)));
+    fastest.context("no series to choose from")
+}
+
 /// The processor time that a process has used so far, in seconds.
 pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;

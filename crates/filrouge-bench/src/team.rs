@@ -18,7 +18,7 @@ use rusqlite::{Connection, params};
 use crate::Setup;
 use crate::product::Product;
 use crate::reads::time_calls;
-use crate::report::{Line, Section, Target, load_average};
+use crate::report::{Line, Section, Target};
 use crate::stats::Series;
 use crate::workload::Turns;
 
@@ -166,7 +166,6 @@ fn build_prompt(restored: Restored, count: usize) -> Result<()> {
 
 /// `team`.
 pub(crate) async fn team_session(setup: &Setup) -> Result<Section> {
-    let before = load_average();
     let count = setup.size(5000, 60);
     let dir = setup.dir()?;
     let product = Product::open(dir.path(), false).await?;
@@ -210,9 +209,8 @@ pub(crate) async fn team_session(setup: &Setup) -> Result<Section> {
         };
         listed.legs.push(time_calls(3, call).await?);
     }
-    let line = |label: &str, series: &Series, target: Target| {
-        Line::series(label, (series, &limit), |l| l.p50, target, "µs")
-    };
+    let line =
+        |label: &str, series: &Series, target: Target| Line::p50(label, (series, &limit), target);
     let lines = vec![
         line(
             "restored, and the next prompt",
@@ -229,13 +227,12 @@ pub(crate) async fn team_session(setup: &Setup) -> Result<Section> {
     let notes = vec![format!(
         "{count} messages of {MESSAGE_BYTES} bytes, each recorded as it is sent, a hand-over after each answer; every item verified; limit: one thread reads the rows, parses the parts and metadata of each to serde_json::Value and keeps all"
     )];
-    let load = (before, load_average());
     product.close().await;
     Ok(Section {
         name: "team",
         lines,
         series: vec![restored, opened, listed, limit],
         notes,
-        load,
+        ..Section::default()
     })
 }

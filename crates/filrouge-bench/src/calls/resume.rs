@@ -47,12 +47,10 @@ pub(super) async fn measure(
         }
     }
     let [long, short] = &series;
-    section.lines.push(Line::series(
+    section.lines.push(Line::p50(
         &format!("{name}: resume, {} items / {SHORT_ITEMS}, p50", sizes[0]),
         (long, short),
-        |l| l.p50,
         Target::AtMost(1.5),
-        "µs",
     ));
     section.series.extend(series);
     Ok(())

@@ -5,15 +5,13 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use filrouge_types::SessionId;
 use serde_json::Value;
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
 use tokio_postgres::NoTls;
 use tokio_postgres::types::ToSql;
 
 use super::write_session;
 use crate::Setup;
 use crate::http::{Server, binary};
-use crate::load::read_response;
+use crate::load::HttpClient;
 use crate::postgres::server::DurableServer;
 use crate::product::Product;
 use crate::report::{Line, Section, Target};
@@ -37,55 +35,24 @@ const READ: usize = 3;
 const SELECT: usize = 4;
 const COMMIT: usize = 5;
 
-/// An HTTP client with one keep-alive connection.
-struct HttpClient {
-    stream: TcpStream,
-    address: String,
-    buffer: Vec<u8>,
+/// Sends a request; returns its duration in µs, and the JSON of the response.
+async fn call(http: &mut HttpClient, method: &str, path: &str, body: &str) -> Result<(f64, Value)> {
+    let request = http.request(method, path, body);
+    let duration = http.send(&request).await?;
+    Ok((duration, serde_json::from_slice(http.body())?))
 }
 
-impl HttpClient {
-    async fn connect(address: &str) -> Result<Self> {
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        Ok(Self {
-            stream,
-            address: address.to_owned(),
-            buffer: Vec::with_capacity(64 << 10),
-        })
-    }
-
-    /// Sends a request; returns its duration in µs, and the JSON of the response.
-    async fn call(&mut self, method: &str, path: &str, body: &str) -> Result<(f64, Value)> {
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-            self.address,
-            body.len()
-        );
-        let call_start = Instant::now();
-        self.stream.write_all(request.as_bytes()).await?;
-        let status = read_response(&mut self.stream, &mut self.buffer).await?;
-        let duration = micros(call_start);
-        let text = String::from_utf8_lossy(&self.buffer);
-        ensure!(status < 300, "{method} {path}: {text}");
-        let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-        Ok((duration, serde_json::from_str(body)?))
-    }
-
-    /// The number of SQL statements that the server has sent so far.
-    async fn statement_count(&mut self) -> Result<u64> {
-        let request = format!("GET /metrics HTTP/1.1\r\nhost: {}\r\n\r\n", self.address);
-        self.stream.write_all(request.as_bytes()).await?;
-        read_response(&mut self.stream, &mut self.buffer).await?;
-        let text = String::from_utf8_lossy(&self.buffer);
-        let line = text
-            .lines()
-            .find_map(|line| line.strip_prefix("filrouge_store_statements_total "));
-        Ok(line
-            .context("/metrics lacks filrouge_store_statements_total")?
-            .trim()
-            .parse()?)
-    }
+/// The number of SQL statements that the server has sent so far.
+async fn statement_count(http: &mut HttpClient) -> Result<u64> {
+    let request = http.request("GET", "/metrics", "");
+    http.send(&request).await?;
+    let line = std::str::from_utf8(http.body())?
+        .lines()
+        .find_map(|line| line.strip_prefix("filrouge_store_statements_total "));
+    Ok(line
+        .context("/metrics lacks filrouge_store_statements_total")?
+        .trim()
+        .parse()?)
 }
 
 pub(super) async fn measure(
@@ -163,11 +130,9 @@ async fn count_resume_statements(http: &mut HttpClient, last_seq: u64) -> Result
     for round in 0..5 {
         let holder = format!("counted-{round}");
         let body = format!(r#"{{"holder":"{holder}","known_seq":{last_seq}}}"#);
-        let before = http.statement_count().await?;
-        let (_, resumed) = http
-            .call("POST", &format!("{SESSION_PATH}/resume"), &body)
-            .await?;
-        fewest = fewest.min(http.statement_count().await? - before);
+        let before = statement_count(http).await?;
+        let (_, resumed) = call(http, "POST", &format!("{SESSION_PATH}/resume"), &body).await?;
+        fewest = fewest.min(statement_count(http).await? - before);
         release(http, &holder, &resumed).await?;
     }
     Ok(fewest)
@@ -177,37 +142,31 @@ async fn count_resume_statements(http: &mut HttpClient, last_seq: u64) -> Result
 async fn release(http: &mut HttpClient, holder: &str, lease: &Value) -> Result<f64> {
     let fence = lease["fence"].as_u64().context("no fence")?;
     let path = format!("{SESSION_PATH}/lease?holder={holder}&fence={fence}");
-    Ok(http.call("DELETE", &path, "").await?.0)
+    Ok(call(http, "DELETE", &path, "").await?.0)
 }
 
 /// Sends one request to each route; returns their durations in µs, in the order of [`OPERATIONS`].
 async fn call_routes(http: &mut HttpClient, holder: &str, last_seq: u64) -> Result<[f64; 4]> {
     let body = format!(r#"{{"holder":"{holder}","known_seq":{last_seq}}}"#);
-    let (resume, resumed) = http
-        .call("POST", &format!("{SESSION_PATH}/resume"), &body)
-        .await?;
+    let (resume, resumed) = call(http, "POST", &format!("{SESSION_PATH}/resume"), &body).await?;
     ensure!(resumed["stale"] == false, "{resumed}");
     let released = release(http, holder, &resumed).await?;
     let body = format!(r#"{{"holder":"{holder}"}}"#);
-    let (leased, granted) = http
-        .call("POST", &format!("{SESSION_PATH}/lease"), &body)
-        .await?;
+    let (leased, granted) = call(http, "POST", &format!("{SESSION_PATH}/lease"), &body).await?;
     release(http, holder, &granted).await?;
-    let (read, _) = http
-        .call("GET", &format!("{SESSION_PATH}/checkpoints/latest"), "")
-        .await?;
+    let (read, _) = call(
+        http,
+        "GET",
+        &format!("{SESSION_PATH}/checkpoints/latest"),
+        "",
+    )
+    .await?;
     Ok([resume, released, leased, read])
 }
 
 fn lines(series: &[Series]) -> Vec<Line> {
     let line = |label: &str, operation: usize, limit: usize, target: Target| {
-        Line::series(
-            label,
-            (&series[operation], &series[limit]),
-            |l| l.p50,
-            target,
-            "µs",
-        )
+        Line::p50(label, (&series[operation], &series[limit]), target)
     };
     vec![
         line(

@@ -1,21 +1,21 @@
 //! A durable turn, started and finalized, with and without Redis in front.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use filrouge_engine::Caller;
 use filrouge_engine::scopes::{DurablePolicy, TieredLedger};
-use filrouge_engine::{Engine, FinalizeTurn, StartTurn};
 use filrouge_store::hot::{HotKey, HotStore};
 use filrouge_testbed::Redis;
-use filrouge_types::{IdentityId, JsonText, SessionId};
+use filrouge_types::IdentityId;
 
 use super::TASKS;
 use crate::Setup;
 use crate::product::Product;
 use crate::report::{Line, Target};
-use crate::stats::{Leg, Series, cpu_seconds, median, micros};
-use crate::workload::{Turns, requests, session_id};
+use crate::sessions::{self, CallsPerTurn};
+use crate::stats::{Leg, Series, cpu_seconds, median};
+use crate::workload::session_id;
 
 /// The hot stores in front of SQLite.
 const FRONTS: [(Option<DurablePolicy>, &str); 3] = [
@@ -64,59 +64,6 @@ pub(super) fn notes(setup: &Setup) -> Vec<String> {
     )]
 }
 
-/// Starts a turn and finalizes it.
-async fn write_turn(
-    engine: &Engine,
-    caller: &Caller,
-    id: &SessionId,
-    request: StartTurn,
-) -> Result<()> {
-    let request_id = request.request_id.clone();
-    let answer = request.answer_neutral.clone();
-    let start = StartTurn {
-        answer_neutral: None,
-        ..request
-    };
-    let turn = engine.turns.start(caller, id.clone(), start).await?;
-    let finalize = FinalizeTurn {
-        request_id: Some(request_id),
-        answer_neutral: answer.or_else(|| Some(JsonText::from_plain("none"))),
-        ..FinalizeTurn::default()
-    };
-    engine
-        .turns
-        .finalize(caller, id.clone(), turn.turn_id, finalize)
-        .await?;
-    Ok(())
-}
-
-/// Writes turns to many sessions concurrently, as one leg.
-async fn write_sessions(
-    product: &Product,
-    caller: &Caller,
-    sessions: usize,
-    turns: usize,
-) -> Result<Leg> {
-    let mut tasks = Vec::new();
-    for n in 0..sessions {
-        let (engine, caller) = (product.engine.clone(), caller.clone());
-        let (id, requests) = (
-            session_id(n)?,
-            requests(&Turns::new(n as u64).next_turns(turns))?,
-        );
-        tasks.push(async move {
-            let mut latencies = Vec::with_capacity(requests.len());
-            for request in requests {
-                let call_start = Instant::now();
-                write_turn(&engine, &caller, &id, request).await?;
-                latencies.push(micros(call_start));
-            }
-            anyhow::Ok(latencies)
-        });
-    }
-    Leg::of_tasks(tasks).await
-}
-
 /// Checks that every session has a complete copy in the hot store.
 async fn check_copies(
     (product, tiered): (&Product, &TieredLedger),
@@ -158,7 +105,8 @@ async fn run_leg(
     let ann = Some(IdentityId::new("ann")?);
     let caller = Caller::local(product.caller.tenant().clone(), ann);
     let before = cpu_micros(redis)?;
-    let leg = write_sessions(&product, &caller, sessions, turns).await?;
+    let writer = (&product.engine, &caller);
+    let leg = sessions::write(&[writer], 0..sessions, turns, CallsPerTurn::Two).await?;
     if let Some(tiered) = &tiered {
         check_copies((&product, tiered), hot.as_ref(), sessions, turns).await?;
     }
@@ -208,19 +156,15 @@ impl DurableSeries {
             let Some(policy) = front else {
                 continue;
             };
-            lines.push(Line::series(
+            lines.push(Line::p50(
                 &format!("a durable turn with Redis, {policy}, 1 session, p50"),
                 (&self.one[n], &self.one[SQLITE_ALONE]),
-                |l| l.p50,
                 Target::AtMost(1.15),
-                "µs",
             ));
-            lines.push(Line::series(
+            lines.push(Line::rate(
                 &format!("durable turns a second with Redis, {policy}, 32 sessions"),
                 (&self.many[n], &self.many[SQLITE_ALONE]),
-                |l| l.per_s,
                 Target::AtLeast(1.0 / 1.15),
-                "/s",
             ));
             let shown = |n: usize| format!("{:.0} µs", median(self.cpu[n].iter().copied()));
             lines.push(Line::pairs(

@@ -236,7 +236,7 @@ impl NewestSeries {
         let at = |origin: Origin| ORIGINS.iter().position(|(o, _)| *o == origin).unwrap_or(0);
         let rate = |name: &str, series: &[Series], origin: Origin, target: Target| {
             let pair = (&series[at(origin)], &series[at(Origin::List)]);
-            Line::series(name, pair, |l| l.per_s, target, "/s")
+            Line::rate(name, pair, target)
         };
         vec![
             rate(

@@ -40,69 +40,28 @@ pub(super) struct Arrangement {
     has_slow_flushes: bool,
 }
 
-pub(super) const MANY: Arrangement = Arrangement {
-    name: "library, 32 sessions",
-    servers: 1,
-    sessions: 32,
-    calls: CallsPerTurn::One,
-    route: Route::Socket,
-    has_slow_flushes: false,
-};
-pub(super) const ONE: Arrangement = Arrangement {
-    name: "library, 1 session",
-    sessions: 1,
-    ..MANY
-};
-pub(super) const STEPS_ONE: Arrangement = Arrangement {
-    name: "library, 1 session, three calls a turn",
-    calls: CallsPerTurn::Three,
-    ..ONE
-};
-pub(super) const STEPS_MANY: Arrangement = Arrangement {
-    name: "library, 32 sessions, three calls a turn",
-    calls: CallsPerTurn::Three,
-    ..MANY
-};
-pub(super) const POOLED_ONE: Arrangement = Arrangement {
-    name: "library behind PgBouncer, 1 session",
-    route: Route::PgBouncer,
-    ..ONE
-};
-pub(super) const POOLED_MANY: Arrangement = Arrangement {
-    name: "library behind PgBouncer, 32 sessions",
-    route: Route::PgBouncer,
-    ..MANY
-};
-pub(super) const TWO: Arrangement = Arrangement {
-    name: "two servers, 32 sessions each",
-    servers: 2,
-    ..MANY
-};
-pub(super) const FLUSHED_MANY: Arrangement = Arrangement {
-    name: "slow flushes, library, 32 sessions",
-    has_slow_flushes: true,
-    ..MANY
-};
-pub(super) const FLUSHED_TWO: Arrangement = Arrangement {
-    name: "slow flushes, two servers, 32 sessions each",
-    has_slow_flushes: true,
-    ..TWO
-};
-pub(super) const DISTANT_MANY: Arrangement = Arrangement {
-    name: "slow network, library, 32 sessions",
-    route: Route::SlowNetwork,
-    ..MANY
-};
-pub(super) const DISTANT_FOUR: Arrangement = Arrangement {
-    name: "slow network, four servers, 32 sessions each",
-    servers: 4,
-    ..DISTANT_MANY
-};
-pub(super) const DISTANT_256: Arrangement = Arrangement {
-    name: "slow network, library, 256 sessions",
-    sessions: 256,
-    ..DISTANT_MANY
-};
+/// One server with 32 sessions: the limit of most others.
+pub(super) const MANY: Arrangement = Arrangement::of(1, 32, "library, 32 sessions");
+pub(super) const ONE: Arrangement = Arrangement::of(1, 1, "library, 1 session");
+pub(super) const STEPS_MANY: Arrangement =
+    Arrangement::of(1, 32, "library, 32 sessions, three calls a turn").in_three_calls();
+pub(super) const STEPS_ONE: Arrangement =
+    Arrangement::of(1, 1, "library, 1 session, three calls a turn").in_three_calls();
+pub(super) const POOLED_MANY: Arrangement =
+    Arrangement::of(1, 32, "library behind PgBouncer, 32 sessions").via(Route::PgBouncer);
+pub(super) const POOLED_ONE: Arrangement =
+    Arrangement::of(1, 1, "library behind PgBouncer, 1 session").via(Route::PgBouncer);
+pub(super) const TWO: Arrangement = Arrangement::of(2, 32, "two servers, 32 sessions each");
+pub(super) const FLUSHED_MANY: Arrangement =
+    Arrangement::of(1, 32, "slow flushes, library, 32 sessions").with_slow_flushes();
+pub(super) const FLUSHED_TWO: Arrangement =
+    Arrangement::of(2, 32, "slow flushes, two servers, 32 sessions each").with_slow_flushes();
+pub(super) const DISTANT_MANY: Arrangement =
+    Arrangement::of(1, 32, "slow network, library, 32 sessions").via(Route::SlowNetwork);
+pub(super) const DISTANT_FOUR: Arrangement =
+    Arrangement::of(4, 32, "slow network, four servers, 32 sessions each").via(Route::SlowNetwork);
+pub(super) const DISTANT_256: Arrangement =
+    Arrangement::of(1, 256, "slow network, library, 256 sessions").via(Route::SlowNetwork);
 
 /// The number of turns that each of `sessions` sessions writes in a leg: fewer if there are many sessions.
 pub(super) fn turns_each(setup: &Setup, sessions: usize) -> usize {
@@ -113,6 +72,33 @@ pub(super) fn turns_each(setup: &Setup, sessions: usize) -> usize {
 }
 
 impl Arrangement {
+    /// Turns in one call, over the socket, with normal flushes.
+    const fn of(servers: usize, sessions: usize, name: &'static str) -> Self {
+        Self {
+            name,
+            servers,
+            sessions,
+            calls: CallsPerTurn::One,
+            route: Route::Socket,
+            has_slow_flushes: false,
+        }
+    }
+
+    const fn in_three_calls(mut self) -> Self {
+        self.calls = CallsPerTurn::Three;
+        self
+    }
+
+    const fn via(mut self, route: Route) -> Self {
+        self.route = route;
+        self
+    }
+
+    const fn with_slow_flushes(mut self) -> Self {
+        self.has_slow_flushes = true;
+        self
+    }
+
     /// Runs one leg on a fresh store.
     pub(super) async fn run(&self, setup: &Setup, store: &Store<'_>) -> Result<Leg> {
         if self.has_slow_flushes {

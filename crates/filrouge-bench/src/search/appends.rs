@@ -54,12 +54,11 @@ pub(super) async fn measure(
             }
         }
         let line = format!("{name}: appends to {label} a second, with / without a feed");
-        let rate: fn(&Leg) -> f64 = |leg| leg.per_s;
         let [with, without] = both_series;
         let pair = (&with, &without);
         section
             .lines
-            .push(Line::series(&line, pair, rate, Target::AtLeast(0.95), "/s"));
+            .push(Line::rate(&line, pair, Target::AtLeast(0.95)));
         section.series.extend([with, without]);
     }
     Ok(())

@@ -13,8 +13,6 @@ use filrouge_search::{LedgerSearch, Searcher};
 use filrouge_sources::Library;
 use filrouge_store::OsEntropy;
 use filrouge_types::{SystemClock, TenantId};
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 
 use super::corpora::{self, History};
@@ -22,10 +20,10 @@ use super::mix::{Class, mix};
 use super::{appends, searchers, speed};
 use crate::Setup;
 use crate::http::{Server, binary};
-use crate::load::read_response;
+use crate::load::HttpClient;
 use crate::product::Product;
 use crate::report::{Line, Section, Target};
-use crate::stats::{Leg, Series, micros};
+use crate::stats::{Leg, Series};
 
 /// The time limit for an index to catch up, and for a server to become idle.
 const TIMEOUT: Duration = Duration::from_secs(600);
@@ -252,7 +250,7 @@ impl Bench<'_> {
         let mut http = HttpClient::connect(&server.address).await?;
         let start = Instant::now();
         for (needle, planted) in &self.history.truth.needles {
-            while !http.finds_all(needle, planted.len()).await? {
+            while !finds_all(&mut http, needle, planted.len()).await? {
                 ensure!(
                     start.elapsed() < TIMEOUT,
                     "{needle:?} was not found in all its sessions in time"
@@ -271,14 +269,12 @@ impl Bench<'_> {
         wait_until_idle(&server).await?;
         let queries = narrowed_queries(classes);
         for query in &queries {
-            http.search(query, 20).await?;
+            search_over_http(&mut http, query, 20).await?;
         }
         let (mut latencies, start) = (Vec::new(), Instant::now());
         for _ in 0..self.setup.size(2 + self.setup.pairs, 1) {
             for query in &queries {
-                let call_start = Instant::now();
-                http.search(query, 20).await?;
-                latencies.push(micros(call_start));
+                latencies.push(search_over_http(&mut http, query, 20).await?);
             }
         }
         self.add_latencies("searches over HTTP", latencies, start.elapsed());
@@ -312,51 +308,19 @@ fn narrowed_queries(classes: &[Class]) -> Vec<String> {
         .collect()
 }
 
-/// An HTTP client with one keep-alive connection.
-struct HttpClient {
-    stream: TcpStream,
-    address: String,
-    buffer: Vec<u8>,
+/// Searches over HTTP; returns the duration in µs. The response is in the client afterwards.
+async fn search_over_http(http: &mut HttpClient, query: &str, limit: usize) -> Result<f64> {
+    let query = percent_encoded(query);
+    let path = format!("/api/v1/search?q={query}&limit={limit}");
+    let request = http.request("GET", &path, "");
+    http.send(&request).await
 }
 
-impl HttpClient {
-    async fn connect(address: &str) -> Result<Self> {
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        Ok(Self {
-            stream,
-            address: address.to_owned(),
-            buffer: Vec::new(),
-        })
-    }
-
-    /// Searches; the response is in the buffer afterwards.
-    async fn search(&mut self, query: &str, limit: usize) -> Result<()> {
-        let query = percent_encoded(query);
-        let request = format!(
-            "GET /api/v1/search?q={query}&limit={limit} HTTP/1.1\r\nhost: {}\r\n\r\n",
-            self.address
-        );
-        self.stream.write_all(request.as_bytes()).await?;
-        let status = read_response(&mut self.stream, &mut self.buffer).await?;
-        ensure!(
-            status == 200,
-            "{status}: {}",
-            String::from_utf8_lossy(&self.buffer)
-        );
-        Ok(())
-    }
-
-    /// Whether the server finds `needle` in this many sessions.
-    async fn finds_all(&mut self, needle: &str, sessions: usize) -> Result<bool> {
-        self.search(needle, 1).await?;
-        let text = String::from_utf8_lossy(&self.buffer);
-        let (_, body) = text
-            .split_once("\r\n\r\n")
-            .context("a response without a body")?;
-        let page: serde_json::Value = serde_json::from_str(body)?;
-        Ok(page["total_sessions"] == sessions)
-    }
+/// Whether the server finds `needle` in this many sessions.
+async fn finds_all(http: &mut HttpClient, needle: &str, sessions: usize) -> Result<bool> {
+    search_over_http(http, needle, 1).await?;
+    let page: serde_json::Value = serde_json::from_slice(http.body())?;
+    Ok(page["total_sessions"] == sessions)
 }
 
 /// Percent-encodes a text for a query string.

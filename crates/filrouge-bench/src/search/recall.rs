@@ -335,19 +335,8 @@ mod tests {
 
     #[test]
     fn searches_find_the_same_as_a_full_scan() {
-        let setup = Setup {
-            quick: true,
-            pairs: 1,
-            root: std::env::temp_dir(),
-            binary: None,
-        };
-        let mut section = Section {
-            name: "search",
-            lines: Vec::new(),
-            series: Vec::new(),
-            notes: Vec::new(),
-            load: (0.0, 0.0),
-        };
+        let setup = Setup::quick();
+        let mut section = Section::new("search");
         measure(&setup, &mut section).unwrap();
         assert_eq!(section.lines.len(), 3);
         for line in &section.lines {
