@@ -1,10 +1,11 @@
 //! Deletes contents from the spool when they are redacted or erased in the ledger.
 
+use std::io;
 use std::sync::Arc;
 
 use filrouge_store::CommittedWrite;
 use filrouge_store::command::{Command, Write};
-use filrouge_types::Failure;
+use filrouge_types::{ErrorCode, Failure};
 use tracing::Instrument;
 
 use super::Core;
@@ -12,6 +13,16 @@ use super::known::SessionKey;
 use super::local_session::unavailable;
 
 use crate::shared::internal;
+
+/// The failure if the spool's files cannot be rewritten after the write: the ledger has changed.
+fn still_spooled(e: &io::Error) -> Failure {
+    let code = match e.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorCode::StoreFull,
+        _ => ErrorCode::StoreUnavailable,
+    };
+    let detail = format!("done in the ledger, but the spool may still hold its text: {e}");
+    Failure::new(code, detail).with_hint("repeat the request, which changes nothing in the ledger")
+}
 
 impl Core {
     /// Runs a redaction, an erasure or a link in the ledger. After a redaction or an erasure, also deletes the contents
@@ -88,20 +99,20 @@ impl Core {
             let Some(folder) = files.folder(folder) else {
                 continue;
             };
-            let mut letters = folder.contents().map_err(|e| self.write_failure(&e))?.dead;
+            let mut letters = folder.contents().map_err(|e| still_spooled(&e))?.dead;
             for letter in letters.iter_mut().filter(|d| d.belongs_to(tenant, session)) {
                 letter.body.clear();
             }
             folder
                 .rewrite_dead(letters.iter())
-                .map_err(|e| self.write_failure(&e))?;
+                .map_err(|e| still_spooled(&e))?;
         }
         // A queue file contains drained entries until it is rewritten.
         for index in 0..files.folders.len() {
             let queued = self.state().entries_of_folder(index);
             if let Some(folder) = files.folder(index) {
                 let rewritten = folder.rewrite(queued.iter().map(AsRef::as_ref));
-                rewritten.map_err(|e| self.write_failure(&e))?;
+                rewritten.map_err(|e| still_spooled(&e))?;
             }
         }
         Ok(())

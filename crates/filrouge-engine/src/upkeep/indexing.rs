@@ -18,10 +18,18 @@ use crate::core::Core;
 use crate::engine::IndexFeed;
 use crate::shared::lock;
 
+/// The code for a failure of the index: `store_full` if its disk is full, else `store_unavailable`.
+fn code_for(cause: &Failure) -> ErrorCode {
+    match cause.code {
+        ErrorCode::StoreFull => ErrorCode::StoreFull,
+        _ => ErrorCode::StoreUnavailable,
+    }
+}
+
 /// The failure if the index does not answer before the write: the ledger is unchanged.
 fn index_unavailable(cause: &Failure) -> Failure {
     let detail = format!("the search index does not answer, nothing was changed: {cause}");
-    Failure::new(ErrorCode::StoreUnavailable, detail)
+    Failure::new(code_for(cause), detail)
         .with_hint("try again; an index that stays unreadable can be deleted: it is rebuilt")
 }
 
@@ -29,7 +37,7 @@ fn index_unavailable(cause: &Failure) -> Failure {
 fn still_indexed(cause: &Failure) -> Failure {
     let detail =
         format!("done in the ledger, but the search index may still hold its text: {cause}");
-    Failure::new(ErrorCode::StoreUnavailable, detail).with_hint(
+    Failure::new(code_for(cause), detail).with_hint(
         "repeat the request, which changes nothing in the ledger; or wait, as filrouge retries the removal; or rebuild the index",
     )
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rand::Rng;
 use rand::rngs::StdRng;
+use serde_json::json;
 
 use crate::Seed;
 use crate::disk::Faults;
@@ -60,6 +61,59 @@ fn a_full_disk_refuses_writes_and_loses_nothing() {
         );
         server.kill();
         assert_intact_after_restart(&home, &mut world);
+    }
+}
+
+/// The ledger and its index are two files on the same disk.
+#[test]
+fn a_redaction_on_a_full_disk_is_507_and_works_when_there_is_room() {
+    let _seed = Seed::new("a_redaction_on_a_full_disk_is_507_and_works_when_there_is_room");
+    for index in ["true", "false"] {
+        let home = Home::new();
+        let (arm, free) = (home.test_file("arm"), home.test_file("free"));
+        let faults = Faults {
+            enospc_at: Some(0),
+            enospc_off: Some(free.clone()),
+            arm: Some(arm.clone()),
+            ..Faults::default()
+        };
+        let with_index = [("FILROUGE_SEARCH_INDEX", index)];
+        let mut server = CrashServer::start_with_env(&home, &faults, &with_index);
+        let client = CrashClient::new(server.origin());
+        let found = |client: &CrashClient| {
+            client.get("/api/v1/search?q=launchcode")["total_sessions"].clone()
+        };
+        let turn = json!({ "request_id": "r", "question_neutral": "the launchcode?",
+            "answer_neutral": "no" });
+        let turn = client
+            .post("/api/v1/sessions/s/turns", &turn)
+            .expect("the server responds");
+        let turn = turn.body["turn_id"].as_str().expect("a turn_id");
+        let path = format!("/api/v1/sessions/s/turns/{turn}");
+        let redact = || {
+            let reason = json!({ "reason": "requested" });
+            let redacted = client.post(&format!("{path}/redact"), &reason);
+            redacted.expect("the server responds")
+        };
+        assert_eq!(found(&client), 1);
+        fs::write(&arm, "").expect("fill the disk");
+        for _ in 0..2 {
+            let refused = redact();
+            assert_problem(&refused, 507..=507);
+            assert_eq!(refused.code(), "store_full", "{refused:?}");
+        }
+        assert_eq!(client.get(&path)["question_neutral"], "the launchcode?");
+
+        fs::write(&free, "").expect("free the space");
+        let redacted = redact();
+        assert_eq!(redacted.status, 200, "{redacted:?}");
+        server.kill();
+        let server = CrashServer::start(&home);
+        let client = CrashClient::new(server.origin());
+        assert!(client.get(&path)["question_neutral"].is_null());
+        assert_eq!(found(&client), 0);
+        server.stop();
+        home.verify();
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::caller::within_five_seconds;
 use crate::http::Client;
 use crate::import::import;
 use crate::world::{World, copy_tree, fixture};
@@ -161,6 +162,35 @@ fn invalid_redactions_are_refused() {
     let longest = json!({ "reason": "x".repeat(4096) });
     ada.post(&redact, &longest).wrote(200);
     server.stop();
+    world.verify();
+}
+
+/// The disk is full for the search index, then for the ledger.
+#[test]
+fn a_redaction_on_a_full_disk_of_postgresql_is_507() {
+    let world = World::on_postgres();
+    let server = world.serve();
+    let client = server.client();
+    let turn = record_turn(&client, "s", "r", SECRET);
+    let redact = format!("{}/redact", turn_path("s", &turn));
+    let reason = json!({ "reason": "requested" });
+    for (event, table) in [("UPDATE", "search_state"), ("INSERT", "record")] {
+        world.database().sql(&format!(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN RAISE EXCEPTION 'no space' USING ERRCODE = '53100'; END $$;
+             CREATE TRIGGER refuse BEFORE {event} ON filrouge.{table}
+             FOR EACH STATEMENT EXECUTE FUNCTION refuse()"
+        ));
+        client.post(&redact, &reason).fails(507, "store_full");
+        assert!(client.get("/s/items").text.contains(SECRET), "{table}");
+        world.database().sql("DROP FUNCTION refuse CASCADE");
+    }
+    within_five_seconds("the redaction is made", || {
+        client.post(&redact, &reason).status == 200
+    });
+    server.stop();
+    world.serve().stop();
+    world.assert_not_stored(SECRET);
     world.verify();
 }
 

@@ -247,12 +247,25 @@ async fn queued_writes_of_a_process_whose_lease_was_lost_become_dead_letters() {
     let reason = RedactTurn {
         reason: "on request".into(),
     };
-    first
-        .engine
-        .erasure
-        .redact_turn(&Caller::from(&user("ada")), s.clone(), turn, reason)
-        .await
-        .unwrap();
+    let redact = async || {
+        let caller = Caller::from(&user("ada"));
+        let redaction = first
+            .engine
+            .erasure
+            .redact_turn(&caller, s.clone(), turn, reason.clone());
+        redaction.await
+    };
+    // While the spool's disk is full, they cannot be rewritten.
+    let paths = super::super::folder::folders(&world.folder.path().join("store")).unwrap();
+    let full: Vec<_> = paths.iter().map(|path| path.join(".dead.new")).collect();
+    for path in &full {
+        std::os::unix::fs::symlink("/dev/full", path).unwrap();
+    }
+    assert_eq!(redact().await.unwrap_err().code, ErrorCode::StoreFull);
+    for path in &full {
+        std::fs::remove_file(path).unwrap();
+    }
+    redact().await.unwrap();
     let lines = admin.list(true).unwrap();
     assert_eq!(lines.len(), 4);
     assert!(lines.iter().all(|l| l.bytes == 0), "{lines:?}");
