@@ -207,12 +207,13 @@ impl Verifier {
         Some(credential)
     }
 
-    /// The header of a token; `None` if its algorithm is not accepted.
+    /// The header of a token; `None` if its algorithm is not accepted, or if it requires extensions or compression.
     fn accepted_header(&self, token: &str) -> Option<Header> {
         let header = jsonwebtoken::decode_header(token).ok()?;
         let accepted = self.settings.algorithms.contains(&JwtAlgorithm(header.alg));
-        // RFC 7515: a verifier that does not support a critical header must refuse the token.
-        (accepted && header.crit.is_none()).then_some(header)
+        // RFC 7515: a verifier that does not support a critical header must refuse the token. `zip` has a meaning only
+        // in an encrypted token (RFC 7516).
+        (accepted && header.crit.is_none() && header.zip.is_none()).then_some(header)
     }
 
     /// Checks the claims of a token with a valid signature, and returns the credential that they describe.
