@@ -19,7 +19,8 @@ impl AuditRow {
     }
 
     /// The row as a line of CSV, with its line end. An absent member gives an empty cell. A cell that a spreadsheet
-    /// would read as a formula gets a leading apostrophe, and so does one that begins with an apostrophe.
+    /// would read as a formula gets a leading apostrophe, and so does one that begins with an apostrophe. Characters
+    /// that control terminals become U+FFFD.
     ///
     /// # Errors
     /// `internal` when it cannot be serialized.
@@ -49,20 +50,27 @@ fn cell_text(name: &str, value: &str) -> String {
     }
 }
 
+/// Whether a character can control a terminal: any control character but a tab or a line end.
+fn controls_terminal(c: char) -> bool {
+    c.is_control() && !matches!(c, '\t' | '\r' | '\n')
+}
+
 fn push_cell(line: &mut String, text: &str) {
+    let text = text.replace(controls_terminal, "\u{fffd}");
     let apostrophe = if text.starts_with(FORMULA_STARTS) {
         "'"
     } else {
         ""
     };
-    if text.contains([',', '"', '\r', '\n']) {
+    // Some spreadsheets split cells without quotation marks at semicolons and tabs, too.
+    if text.contains([',', ';', '\t', '"', '\r', '\n']) {
         line.push('"');
         line.push_str(apostrophe);
         line.push_str(&text.replace('"', "\"\""));
         line.push('"');
     } else {
         line.push_str(apostrophe);
-        line.push_str(text);
+        line.push_str(&text);
     }
 }
 
@@ -82,7 +90,9 @@ mod tests {
             ("+1", "'+1"),
             ("-1", "'-1"),
             ("@x", "'@x"),
-            ("\tx", "'\tx"),
+            ("\tx", "\"'\tx\""),
+            ("a;=1", "\"a;=1\""),
+            ("a\t=1", "\"a\t=1\""),
             ("\rx", "\"'\rx\""),
             ("\nx", "\"'\nx\""),
             ("＝1", "'＝1"),
@@ -92,6 +102,8 @@ mod tests {
                 "\"'=HYPERLINK(\"\"x\"\",\"\"y\"\")\"",
             ),
             ("1-2", "1-2"),
+            ("\u{1b}[2J\u{9b}x\u{7f}", "\u{fffd}[2J\u{fffd}x\u{fffd}"),
+            ("\0=1", "\u{fffd}=1"),
         ] {
             let mut line = String::new();
             push_cell(&mut line, text);

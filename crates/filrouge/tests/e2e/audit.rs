@@ -10,8 +10,8 @@ use crate::caller::{Caller, key};
 use crate::http::{Client, text_item};
 use crate::world::World;
 
-/// Texts that spreadsheets or CSV readers may misread.
-const DIFFICULT: [&str; 9] = [
+/// Texts that spreadsheets, CSV readers or terminals may misread.
+const DIFFICULT: [&str; 11] = [
     "=HYPERLINK(\"http://evil\",\"x\")",
     "+1",
     "-1",
@@ -19,6 +19,8 @@ const DIFFICULT: [&str; 9] = [
     "\tx",
     "'quoted",
     "a,b;\"c\"\r\nd\n",
+    "\0=1",
+    "\u{1b}]8;;http://evil\u{7}link\u{9b}31m",
     "",
     "żółć 红线 \u{1f9f5}",
 ];
