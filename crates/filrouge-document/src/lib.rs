@@ -23,11 +23,11 @@ use filrouge_types::Recorded;
 
 /// Writes the conversation as CommonMark that has only headings, lists, block quotes and code.
 ///
-/// Texts are in block quotes. HTML, link definitions and links that run code are escaped with backslashes; a text that
-/// nests too deep or exceeds 1 MiB is in a code block. Control characters become U+FFFD. A name or value
-/// inside a line of the document's own text is cut after 4,096 characters. Pictures and files in base64 or a `data:`
-/// address are replaced by their type and size, any other base64 or `data:` address of more than 200 characters by its
-/// size. The output is written piece by piece; memory is bounded by one turn.
+/// Texts are in block quotes. HTML, link definitions, links that run code and images are escaped with backslashes, so
+/// that an image is shown as a link; a text that nests too deep or exceeds 1 MiB is in a code block. Control characters
+/// become U+FFFD. A name or value inside a line of the document's own text is cut after 4,096 characters. Pictures and
+/// files in base64 or a `data:` address are replaced by their type and size, any other base64 or `data:` address of
+/// more than 200 characters by its size. The output is written piece by piece; memory is bounded by one turn.
 ///
 /// # Errors
 /// Only those of `out`.

@@ -87,8 +87,8 @@ fn resource(header: &Row) -> Resource {
     }
 }
 
-/// Reads the session that `uri` names: the first [`MAX_CHARS`] characters, and if the session is longer,
-/// how to continue.
+/// Reads the session that `uri` names: the complete blocks of the first [`MAX_CHARS`] characters, and if the session is
+/// longer, how to continue.
 ///
 /// # Errors
 /// [`Refusal`]: `session_not_found` if the URI names no session, or an error of the library.
@@ -97,12 +97,14 @@ pub(crate) fn read_session(call: &Call<'_>, uri: &str) -> Result<ResourceContent
         let message = format!("{uri:?} is not the address of a session");
         return Err(Refusal::new("session_not_found", message, TEMPLATE));
     };
-    let page = export_page(call, &id, Some(Form::Markdown), None, MAX_CHARS)?;
+    let mut page = export_page(call, &id, Some(Form::Markdown), None, MAX_CHARS)?;
+    page.drop_last_block();
     let mut text = format!("{}\n\n{}", provenance(&page.source), page.content);
     if let Some(cursor) = &page.next_cursor {
         let (id, cursor, total) = (quoted(&id), quoted(cursor), page.total_chars);
+        let chars = page.content.chars().count();
         text.push_str(&format!(
-            "\n\nCut after character {MAX_CHARS} of {total}; continue with the tool export_session, sessionID {id}, cursor {cursor}.\n"
+            "\n\nCut after character {chars} of {total}; continue with the tool export_session, sessionID {id}, cursor {cursor}.\n"
         ));
     }
     Ok(ResourceContents::text(text, uri).with_mime_type(MARKDOWN))

@@ -1,8 +1,9 @@
 //! Renders untrusted Markdown as a block quote that it cannot close.
 //!
-//! The text is parsed in its quoted form. HTML, link definitions (which affect the entire document) and links that run
-//! code get a backslash, and the result is parsed again until no change is needed. A text that nests
-//! too deep, or needs changes after `MAX_ROUNDS` rounds, is shown in a code block.
+//! The text is parsed in its quoted form. HTML, link definitions (which affect the entire document), links that run
+//! code and images (which a viewer would load) get a backslash, and the result is parsed again until no change is
+//! needed. So an image becomes a link. A text that nests too deep, or needs changes after `MAX_ROUNDS` rounds, is shown
+//! in a code block.
 
 use std::ops::Range;
 
@@ -121,7 +122,8 @@ impl EscapeChanges {
         }
     }
 
-    /// Escapes those characters in `range` that could begin a tag, a comment or a footnote.
+    /// Escapes those characters in `range` that could begin a tag, a comment, a footnote or, for some parsers, an
+    /// image.
     fn escape_openings(&mut self, text: &str, range: Range<usize>) {
         let bytes = text.as_bytes();
         for at in range {
@@ -129,6 +131,7 @@ impl EscapeChanges {
             let can_open = match bytes[at] {
                 b'<' => next.is_ascii_alphabetic() || matches!(next, b'/' | b'!' | b'?'),
                 b'[' => next == b'^',
+                b'!' => next == b'[',
                 _ => false,
             };
             if can_open {
@@ -185,7 +188,9 @@ fn required_changes(candidate: &str, escapes: &[usize]) -> Option<EscapeChanges>
                         // The bracket of an image follows a `!`.
                         changes.escape(candidate, range.start + usize::from(is_image));
                     }
-                    Tag::FootnoteDefinition(_) => changes.escape(candidate, range.start),
+                    Tag::Image { .. } | Tag::FootnoteDefinition(_) => {
+                        changes.escape(candidate, range.start);
+                    }
                     _ => {}
                 }
             }
@@ -242,6 +247,23 @@ mod tests {
         assert_eq!(
             block("[a]\n\n[a]: /x\n[^1]: y"),
             "> [a]\n>\n> \\[a]: /x\n> \\[^1]: y\n"
+        );
+    }
+
+    #[test]
+    fn images_are_links() {
+        assert_eq!(
+            block("![a](https://b/c.png) `![d](e)` [![f](g)](https://h)"),
+            "> \\![a](https://b/c.png) `![d](e)` [\\![f](g)](https://h)\n"
+        );
+        // Parsers differ in what they accept as an image.
+        assert_eq!(
+            block("![a](b c) ![[d]] \\![e](f) !\n["),
+            "> \\![a](b c) \\![[d]] \\![e](f) !\n> [\n"
+        );
+        assert_eq!(
+            block("![a]\n\n[a]: https://b"),
+            "> \\![a]\n>\n> \\[a]: https://b\n"
         );
     }
 

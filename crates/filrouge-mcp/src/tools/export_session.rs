@@ -54,6 +54,24 @@ pub(crate) struct Page {
     pub(crate) notices: Vec<String>,
 }
 
+impl Page {
+    /// Drops the last block of Markdown from a page, unless the page ends the document. The page may lack the end of a
+    /// code span in this block; then a reader would take the span's content for Markdown.
+    pub(crate) fn drop_last_block(&mut self) {
+        let cursor = self.next_cursor.as_deref().map(ExportCursor::parse);
+        let Some(Ok(mut cursor)) = cursor else {
+            return;
+        };
+        // A blank line ends a block, also in a quote.
+        let blank_lines = ["\n\n", "\n>\n"].map(|blank| self.content.rfind(blank));
+        if let Some(end) = blank_lines.into_iter().flatten().max() {
+            self.content.truncate(end + 1);
+        }
+        cursor.offset = self.offset + self.content.chars().count();
+        self.next_cursor = Some(cursor.to_text());
+    }
+}
+
 /// A cursor: the offset at which the next page of an exported document begins, and the time of the session's last
 /// change. Its text is `md.40000.1766880000000.ses_1`: format, offset, time of the session's last change, session id.
 struct ExportCursor {

@@ -149,6 +149,33 @@ async fn sessions_are_resources() {
     }
 }
 
+/// The limit of a resource is in the middle of a code span. Without the span's end, its content would be an image.
+#[tokio::test]
+async fn a_resource_is_cut_between_blocks() {
+    let image = "![x](https://evil.example/x.png) ";
+    let text = format!("before\n\n`{}`", image.repeat(3_000));
+    let client = client(library_with_answer("amber", &text)).await;
+    let read = ReadResourceRequestParams::new("session://amber-1");
+    let read = client.read_resource(read).await.unwrap();
+    let ResourceContents::TextResourceContents { text, .. } = &read.contents[0] else {
+        panic!("{read:?}")
+    };
+    assert!(
+        text.contains("> before\n") && !text.contains("evil"),
+        "{text}"
+    );
+    let (_, cursor) = text.rsplit_once("cursor \"").unwrap();
+    let (cursor, _) = cursor.split_once('"').unwrap();
+    let rest = json!({ "sessionID": "amber-1", "cursor": cursor });
+    let (page, _) = answer(&client, "export_session", rest).await;
+    let rest = page["content"].as_str().unwrap();
+    assert!(
+        rest.starts_with(">\n> `![x]"),
+        "{}",
+        &rest[..rest.len().min(80)]
+    );
+}
+
 #[tokio::test]
 async fn ids_are_completed() {
     let client = client(library("amber")).await;

@@ -257,3 +257,53 @@ fn mcp_over_http_serves_the_histories_on_this_machine() {
     );
     server.stop();
 }
+
+/// Recorded Markdown that a viewer would act on, and what a document contains instead.
+const HOSTILE: [(&str, &str); 5] = [
+    (
+        "![pixel](https://evil.example/p.png)",
+        "\\![pixel](https://evil.example/p.png)",
+    ),
+    ("[go](javascript:alert(1))", "\\[go](javascript:alert(1))"),
+    (
+        "[go](JavaScript&#58;alert(1))",
+        "\\[go](JavaScript&#58;alert(1))",
+    ),
+    ("![d](data:text/html,x)", "!\\[d](data:text/html,x)"),
+    (
+        "<img src=\"https://evil.example/p.png\">",
+        "\\<img src=\"https://evil.example/p.png\">",
+    ),
+];
+
+#[test]
+fn recorded_markdown_does_not_act_in_a_document() {
+    let world = World::new();
+    let server = world.serve();
+    for (n, (text, _)) in HOSTILE.iter().enumerate() {
+        let turn = json!({ "request_id": format!("r{n}"), "question_neutral": text,
+            "answer_neutral": text });
+        server.client().post("/s/turns", &turn).wrote(201);
+    }
+    let check = |server: &Server| {
+        let read = json!({ "uri": "session://s" });
+        let read = Agent::new(server, None).request("resources/read", read);
+        let resource = &read["result"]["contents"][0]["text"];
+        for document in [
+            resource.as_str().unwrap(),
+            &server.client().get("/s/export?format=md").text,
+            &world.ok(&["export", "s", "--format", "md"]),
+        ] {
+            for (_, shown) in HOSTILE {
+                let lines = document.lines();
+                let found = lines.filter(|line| line.strip_prefix("> ") == Some(shown));
+                assert_eq!(found.count(), 2, "{shown}: {document}");
+            }
+        }
+    };
+    check(&server);
+    server.stop();
+    let server = world.serve();
+    check(&server);
+    server.stop();
+}
