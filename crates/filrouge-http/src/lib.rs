@@ -7,6 +7,7 @@ pub mod access;
 
 mod cors;
 pub mod extract;
+mod host;
 mod layer;
 pub mod limits;
 mod metrics;
@@ -21,6 +22,7 @@ mod transport;
 mod wire;
 
 pub use cors::{AllowedOrigin, InvalidOrigin};
+pub use host::check_host;
 pub use layer::HttpLayer;
 pub use metrics::Metrics;
 pub use transport::{ListenError, bind, serve};

@@ -6,12 +6,12 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Response, StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use filrouge_types::{ErrorCode, Failure};
 
 use crate::layer::HttpLayer;
 use crate::problem::{FailureText, Problem, ReportedFailure, format_problem};
-use crate::{access, cors, observe};
+use crate::{access, cors, host, observe};
 
 /// The routes of one protocol.
 #[derive(Clone, Default)]
@@ -56,8 +56,8 @@ impl MountedWires {
     }
 }
 
-/// Merges the routes of all wires, and adds authentication, limits, logs and metrics. `unknown_path_hint` is the hint
-/// in the error for a path that no wire serves.
+/// Merges the routes of all wires, and adds the check of the host, authentication, limits, logs and metrics.
+/// `unknown_path_hint` is the hint in the error for a path that no wire serves.
 pub fn mount(http: &HttpLayer, wires: Vec<Wire>, unknown_path_hint: &'static str) -> Router {
     let mounted = MountedWires {
         http: http.clone(),
@@ -75,6 +75,7 @@ pub fn mount(http: &HttpLayer, wires: Vec<Wire>, unknown_path_hint: &'static str
             Problem::new(ErrorCode::MethodNotAllowed, detail)
         })
         .layer(from_fn_with_state(mounted.clone(), access::authenticate))
+        .layer(from_fn(host::check_host))
         .layer(from_fn_with_state(mounted.clone(), observe::handle_request));
     // The router adds `Allow`, the list of a route's methods, to a response 405. `format_failures` reads this header,
     // so it must be a layer outside the router.

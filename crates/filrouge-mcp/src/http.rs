@@ -70,7 +70,7 @@ impl HttpService {
         }
     }
 
-    /// Answers a request.
+    /// Answers a request. The HTTP server has checked that it names one host.
     pub async fn handle<B>(&self, request: Request<B>) -> Response<BoxBody<Bytes, Infallible>>
     where
         B: Body + Send + 'static,
@@ -78,8 +78,8 @@ impl HttpService {
         B::Data: Send,
     {
         // The names are checked here because the SDK would log each refused one, which is a stranger's input, as a
-        // warning. The SDK still refuses a request without a host.
-        if !names::are_accepted(request.uri(), request.headers(), &self.hosts) {
+        // warning.
+        if !names::are_accepted(request.headers(), &self.hosts) {
             tracing::debug!("a request with a foreign Host or Origin was refused");
             let text = "Forbidden: Host or Origin is not one of this server's names";
             return text_reply(StatusCode::FORBIDDEN, text.to_owned());

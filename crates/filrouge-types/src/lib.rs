@@ -4,6 +4,7 @@
 
 mod application;
 mod error;
+mod host;
 mod id;
 mod item;
 mod json;
@@ -26,6 +27,7 @@ pub use application::{
     flag_metadata,
 };
 pub use error::{DataLocation, ErrorCode, Failure};
+pub use host::Host;
 pub use id::{
     EventKey, INTERNAL_EVENT_PREFIX, IdError, IdentityId, ItemId, ProjectId, RequestId, SessionId,
     TenantId, TurnId,

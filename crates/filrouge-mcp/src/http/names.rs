@@ -1,42 +1,34 @@
 //! Checks the host names in a request's `Host` and `Origin`.
 
-use http::uri::Authority;
-use http::{HeaderMap, Uri, header};
+use filrouge_types::Host;
+use http::{HeaderMap, HeaderName, header};
 
-/// Whether the request's host and, if it has an `Origin`, the host of that page are among `hosts`. Returns true for a
-/// request without a host: the SDK refuses it.
-pub(super) fn are_accepted(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> bool {
-    let host = match headers.get(header::HOST) {
-        Some(host) => host.to_str().ok().and_then(|host| host.parse().ok()),
-        None => uri.authority().cloned(),
+/// Whether the request's host and, if it has an `Origin`, the host of that page are among `hosts`.
+pub(super) fn are_accepted(headers: &HeaderMap, hosts: &[String]) -> bool {
+    let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or(""));
+    let is_accepted = |text: &str| {
+        let host = Host::parse(text);
+        host.is_some_and(|host| hosts.iter().any(|name| matches_name(host, name)))
     };
-    let has_no_host = !headers.contains_key(header::HOST) && uri.authority().is_none();
-    let is_accepted = |host: &Authority| hosts.iter().any(|name| matches_name(host, name));
-    if !has_no_host && !host.as_ref().is_some_and(is_accepted) {
-        return false;
-    }
-    let Some(origin) = headers.get(header::ORIGIN) else {
-        return true;
+    let is_accepted_origin = |origin: &str| {
+        let web = ["http://", "https://"];
+        let host = web.iter().find_map(|scheme| origin.strip_prefix(scheme));
+        host.is_some_and(is_accepted)
     };
-    let origin = origin.to_str().ok().and_then(|origin| origin.parse().ok());
-    origin.is_some_and(|origin: Uri| {
-        let is_web = matches!(origin.scheme_str(), Some("http" | "https"));
-        is_web && origin.authority().is_some_and(is_accepted)
-    })
+    text(header::HOST).is_some_and(is_accepted)
+        && text(header::ORIGIN).is_none_or(is_accepted_origin)
 }
 
-/// Whether an authority matches the name `accepted_name`. A name without a port matches any port.
-fn matches_name(host: &Authority, accepted_name: &str) -> bool {
-    let normalized = |name: &str| name.trim_matches(['[', ']']).to_ascii_lowercase();
-    let is_bare_ipv6 = accepted_name.matches(':').count() > 1 && !accepted_name.starts_with('[');
-    let (name, port) = match accepted_name.rsplit_once(':') {
-        Some((name, port)) if !is_bare_ipv6 && port.bytes().all(|b| b.is_ascii_digit()) => {
-            (name, port.parse().ok())
-        }
-        _ => (accepted_name, None),
+/// Whether a host matches the name `accepted_name`. A name without a port matches any port. An IPv6 address without a
+/// port may be without brackets.
+fn matches_name(host: Host<'_>, accepted_name: &str) -> bool {
+    let bare_address = Host {
+        name: accepted_name,
+        port: None,
     };
-    normalized(host.host()) == normalized(name)
-        && port.is_none_or(|port: u16| host.port_u16() == Some(port))
+    let accepted = Host::parse(accepted_name).unwrap_or(bare_address);
+    host.name.eq_ignore_ascii_case(accepted.name)
+        && accepted.port.is_none_or(|port| host.port == Some(port))
 }
 
 #[cfg(test)]
@@ -52,7 +44,7 @@ mod tests {
             if let Some(origin) = origin {
                 headers.insert(header::ORIGIN, origin.parse().unwrap());
             }
-            are_accepted(&Uri::from_static("/mcp"), &headers, &hosts)
+            are_accepted(&headers, &hosts)
         };
         for host in ["localhost", "LOCALHOST:7", "[::1]:80", "example.org:8080"] {
             assert!(are_accepted_for(host, None), "{host}");
@@ -62,6 +54,8 @@ mod tests {
             "example.org",
             "example.org:80",
             "localhost.evil",
+            "localhost:1@evil.example",
+            "evil.example@localhost",
             "a b",
         ] {
             assert!(!are_accepted_for(host, None), "{host}");
@@ -78,10 +72,6 @@ mod tests {
         ] {
             assert!(!are_accepted_for("localhost", Some(origin)), "{origin}");
         }
-        assert!(are_accepted(
-            &Uri::from_static("/mcp"),
-            &HeaderMap::new(),
-            &hosts
-        ));
+        assert!(!are_accepted(&HeaderMap::new(), &hosts));
     }
 }

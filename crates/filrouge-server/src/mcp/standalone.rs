@@ -5,14 +5,15 @@ use std::future::Future;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
+use axum::middleware::from_fn;
 use axum::routing::any;
 use filrouge_mcp::{CallerSession, Corpus, Histories, HttpService, McpServer};
 use tokio::net::TcpListener;
 
-use filrouge_http::ListenError;
+use filrouge_http::{ListenError, check_host};
 
 /// Serves `corpus` at `/mcp` until `stop` completes. There is no authentication. Only this machine can connect, and a
-/// request must name this machine as its host.
+/// request must name this machine as its host; one that does not name exactly one host gets 400.
 ///
 /// # Errors
 /// [`ListenError::NotLoopback`] for a listener that other machines can reach, [`ListenError::Io`] when the listener
@@ -36,7 +37,9 @@ pub async fn serve_mcp(
     );
     let service = HttpService::new(server, hosts);
     let handler = async move |request: Request| service.handle(request).await.map(Body::new);
-    let router = Router::new().route("/mcp", any(handler));
+    let router = Router::new()
+        .route("/mcp", any(handler))
+        .layer(from_fn(check_host));
     let serving = axum::serve(listener, router).with_graceful_shutdown(stop);
     serving.await.map_err(|e| listen_error(address, e))
 }

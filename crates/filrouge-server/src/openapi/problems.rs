@@ -74,10 +74,10 @@ pub(super) fn codes(id: &str, method: &str, path: &str, has_body: bool) -> Vec<E
     let mut codes = Vec::new();
     // Two operations are exceptions: `startTurn` creates a missing session, and the body of `recordStream` is not JSON.
     rules! { codes:
-        is_public && id != "getHealth" => Forbidden RequestTimeout Internal Overloaded;
-        !is_public => Unauthenticated Forbidden RequestTimeout Invalid RateLimited Internal Overloaded;
+        is_public && id != "getHealth" => BadRequest Forbidden RequestTimeout Internal Overloaded;
+        !is_public => BadRequest Unauthenticated Forbidden RequestTimeout Invalid RateLimited Internal Overloaded;
         is_stored => IntegrityError KeyMissing StoreUnavailable;
-        has_body && id != "recordStream" => BadRequest PayloadTooLarge UnsupportedMediaType LimitExceeded;
+        has_body && id != "recordStream" => PayloadTooLarge UnsupportedMediaType LimitExceeded;
         method != "get" => StoreReadOnly StoreFull LimitExceeded;
         path_has("{session_id}") && id != "startTurn" => SessionNotFound SessionErased HotUnavailable;
         path_has("{turn_id}") => TurnNotFound TurnMismatch TurnExpired;

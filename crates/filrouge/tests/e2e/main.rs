@@ -32,6 +32,7 @@ mod cors;
 mod doctor_session;
 mod ephemeral;
 mod erase;
+mod host;
 mod hot;
 mod hot_config;
 mod http;
