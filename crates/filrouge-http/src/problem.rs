@@ -107,7 +107,7 @@ pub fn detail_and_hint(failure: &Failure) -> (&str, Option<&str>) {
 /// Returns the seconds until a lease expires, rounded up, at least 1.
 fn seconds_left(lease: &Lease) -> u32 {
     let end = lease.expires_at.map_or(0, |at| at.as_micros());
-    let micros_left = end.saturating_sub(SystemClock.now().as_micros());
+    let micros_left = end.saturating_sub(SystemClock.lease_now().as_micros());
     let seconds = u64::try_from(micros_left).unwrap_or(0).div_ceil(1_000_000);
     u32::try_from(seconds.max(1)).unwrap_or(u32::MAX)
 }

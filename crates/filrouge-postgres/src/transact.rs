@@ -155,7 +155,7 @@ impl Writer {
         let now = database_time.unwrap_or_else(|| self.clock.now());
         let mut stage = Stage::new(self.rows(connection), fetched);
         let (verified, entropy) = ((&self.store_state.log, &*self.keyring), &*self.entropy);
-        match apply_group(&mut stage, &group[..served], verified, (entropy, now)) {
+        match apply_group(&mut stage, &group[..served], verified, (entropy, now, now)) {
             Ok(outcome) => Ok((Box::new(outcome), stage.into_pending())),
             Err(Aborted::Store(failure)) => Err(classify_failure(failure)),
             Err(aborted) => Err(aborted.into()),

@@ -138,9 +138,14 @@ impl Writer {
     fn apply(&mut self, group: &[Request]) -> Result<GroupOutcome, Aborted> {
         self.check_foreign_changes().map_err(Aborted::Store)?;
         let (verified, source) = (&self.store_state.log, self.entropy.as_ref());
-        let now = self.clock.now();
+        let times = (self.clock.now(), self.clock.lease_now());
         let mut rows = Rows(&self.conn);
-        let done = apply_group(&mut rows, group, (verified, &self.keyring), (source, now))?;
+        let done = apply_group(
+            &mut rows,
+            group,
+            (verified, &self.keyring),
+            (source, times.0, times.1),
+        )?;
         if let Some(row) = done.commits.first().filter(|_| !done.erases.is_empty()) {
             let noted = erasure::write_note(&self.conn, row.commit_no);
             noted.map_err(|e| Aborted::Store(failure(e)))?;

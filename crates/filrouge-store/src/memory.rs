@@ -84,12 +84,22 @@ impl MemoryLedger {
     /// # Errors
     /// Those of the rules.
     pub fn apply(&self, command: &Command, now: Timestamp) -> Result<Outcome, Failure> {
+        self.apply_at(command, (now, now))
+    }
+
+    /// Executes one write at the time `now`. `lease_now` is the time by which leases end.
+    fn apply_at(
+        &self,
+        command: &Command,
+        (now, lease_now): (Timestamp, Timestamp),
+    ) -> Result<Outcome, Failure> {
         let mut rows = lock(&self.rows);
         let suspects = lock(&self.suspects).clone();
         let ctx = RuleContext {
             keyring: &self.keyring,
             entropy: self.entropy.as_ref(),
             now,
+            lease_now,
             suspects: &suspects,
             known_heads: None,
         };
@@ -175,7 +185,8 @@ impl MemoryLedger {
 #[async_trait]
 impl Ledger for MemoryLedger {
     async fn write(&self, command: Command) -> Result<CommittedWrite, Failure> {
-        let outcome = self.apply(&command, self.clock.now())?;
+        let times = (self.clock.now(), self.clock.lease_now());
+        let outcome = self.apply_at(&command, times)?;
         Ok(CommittedWrite {
             outcome,
             durability: Durability::Ephemeral,

@@ -44,7 +44,7 @@ pub use moment::{Moment, MomentError, duration};
 pub use object::{Object, object, objects};
 pub use part::Part;
 pub use session::{Recorded, Session, SessionEvent, SessionStatus};
-pub use time::{Clock, FixedClock, SystemClock, Timestamp, TimestampError};
+pub use time::{Clock, FixedClock, LONGEST_LEASE, SystemClock, Timestamp, TimestampError};
 pub use turn::{Turn, TurnStatus};
 pub use unassigned::UNASSIGNED;
 pub use words::UnknownName;

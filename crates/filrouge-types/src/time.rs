@@ -2,8 +2,14 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// The longest duration of a lease. A lease that ends later than this from now was granted while a clock was wrong, and
+/// counts as ended.
+pub const LONGEST_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A moment, in microseconds since 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -34,6 +40,13 @@ impl Timestamp {
     #[must_use]
     pub const fn as_micros(self) -> i64 {
         self.0
+    }
+
+    /// The moment that is `duration` later.
+    #[must_use]
+    pub fn after(self, duration: Duration) -> Self {
+        let micros = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+        Self(self.0.saturating_add(micros))
     }
 
     /// Milliseconds since 1970, rounded down; a moment before 1970 is rounded toward the past too.
@@ -77,6 +90,12 @@ impl<'de> Deserialize<'de> for Timestamp {
 pub trait Clock: Send + Sync {
     /// The present moment.
     fn now(&self) -> Timestamp;
+
+    /// The present moment by which leases end: [`Self::now`], unless that would prolong leases because the clock was
+    /// set back.
+    fn lease_now(&self) -> Timestamp {
+        self.now()
+    }
 }
 
 /// The machine's clock.
@@ -86,6 +105,38 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         Timestamp(jiff::Timestamp::now().as_microsecond())
+    }
+
+    /// In this process, never behind the monotonic clock.
+    fn lease_now(&self) -> Timestamp {
+        LEASE_TIME.advance(self.now(), Instant::now())
+    }
+}
+
+/// The time by which leases end in this process.
+static LEASE_TIME: LeaseTime = LeaseTime(Mutex::new(None));
+
+/// The machine's time, continued monotonically when the machine's clock is set back.
+///
+/// Contains the newest time, and the instant at which it was returned.
+struct LeaseTime(Mutex<Option<(Timestamp, Instant)>>);
+
+impl LeaseTime {
+    /// The time at the instant `at`, when the machine's clock shows `wall`. It follows a clock that is further back
+    /// than the longest lease: then every lease granted before ends too far in the future, and counts as ended.
+    fn advance(&self, wall: Timestamp, at: Instant) -> Timestamp {
+        let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (time, since) = newest.unwrap_or((wall, at));
+        let continued = time.after(at.saturating_duration_since(since));
+        let is_far_back = continued > wall.after(LONGEST_LEASE);
+        let time = if is_far_back {
+            wall
+        } else {
+            wall.max(continued)
+        };
+        // Another thread may have stored a later instant.
+        *newest = Some((time, at.max(since)));
+        time
     }
 }
 
@@ -121,6 +172,28 @@ mod tests {
         let t: Timestamp = "2026-11-21T10:30:00.25+01:00".parse().unwrap();
         assert_eq!(t.to_string(), "2026-11-21T09:30:00.250000Z");
         assert_eq!("yesterday".parse::<Timestamp>(), Err(TimestampError));
+    }
+
+    #[test]
+    fn the_time_of_leases_does_not_go_back_with_the_clock() {
+        let (time, begin) = (LeaseTime(Mutex::new(None)), Instant::now());
+        let day = 24 * 60 * 60;
+        let advance = |wall: i64, elapsed: u64| {
+            let wall = Timestamp::from_micros(wall * 1_000_000);
+            let at = begin + Duration::from_secs(elapsed);
+            time.advance(wall, at).as_micros() / 1_000_000
+        };
+        assert_eq!(advance(10 * day, 0), 10 * day);
+        // Set back by an hour, twice.
+        assert_eq!(advance(10 * day - 3600, 60), 10 * day + 60);
+        assert_eq!(advance(10 * day - 7200, 90), 10 * day + 90);
+        // A thread that was slower to lock.
+        assert_eq!(advance(10 * day - 7200, 80), 10 * day + 90);
+        assert_eq!(advance(10 * day - 7200, 91), 10 * day + 91);
+        // Set forward, then back by two days.
+        assert_eq!(advance(11 * day, 100), 11 * day);
+        assert_eq!(advance(9 * day, 110), 9 * day);
+        assert_eq!(advance(9 * day + 1, 111), 9 * day + 1);
     }
 
     #[test]

@@ -157,7 +157,8 @@ impl LeaseReader {
         {
             return Ok(spooled.lease);
         }
-        let (query_scope, id, now) = (scope.clone(), session.clone(), self.clock.now());
+        let (query_scope, id) = (scope.clone(), session.clone());
+        let now = self.clock.lease_now();
         self.ledger
             .query_session(scope, session, move |snapshot| {
                 snapshot.lease(&query_scope, &id, now)

@@ -106,7 +106,8 @@ impl Turns {
         expected_seq: Option<u64>,
         all_keyed: bool,
     ) -> Result<Written<Appended>, Failure> {
-        let (viewer, id, now) = (scope.clone(), session_id.clone(), self.clock.now());
+        let (viewer, id) = (scope.clone(), session_id.clone());
+        let now = self.clock.lease_now();
         let (turn, last_seq, lease_check) = self
             .ledger
             .query_session(scope, session_id, move |snapshot| {

@@ -99,7 +99,7 @@ impl Turns {
         if scope.fence.is_none() || is_spooled {
             return Ok(false);
         }
-        let (viewer, id, now) = (scope.clone(), session.clone(), self.clock.now());
+        let (viewer, id, now) = (scope.clone(), session.clone(), self.clock.lease_now());
         self.ledger
             .query_session(&scope, session, move |snapshot| {
                 snapshot.is_inherited_turn(&viewer, &id, &turn, now)

@@ -1,13 +1,13 @@
-//! Releasing a session in the commit of the last write (DESIGN §6).
+//! Releasing a session in the commit of the last write, and leases that a clock would prolong (DESIGN §6).
 
 use std::sync::Arc;
 
-use filrouge_types::{Channel, ErrorCode};
+use filrouge_types::{Channel, Clock, ErrorCode, LONGEST_LEASE};
 
 use super::drafts;
 use super::fixture::{Fixture, append, code, item, start_with, user};
 use super::leases_writes::{BusySession, WRITES};
-use super::live_writes::{SECOND, TTL, acquire, checkpoint, releasing, under};
+use super::live_writes::{SECOND, TTL, acquire, acquire_with, checkpoint, releasing, under};
 use super::session_writes::{close_session, event, patch, patch_if, title};
 use crate::command::{SessionPatch, Write};
 
@@ -119,5 +119,37 @@ pub async fn a_draft_releases_nothing(f: &Fixture) {
     let draft = drafts::put("s", turn.turn_id, drafts::stream(1), 0, Vec::new());
     f.write(&releasing(&who, fence), draft).await.unwrap();
     assert_eq!(f.lease(&who, "s").await.unwrap(), held);
+    f.assert_intact().await;
+}
+
+pub async fn a_lease_ends_when_the_clock_is_set_back_by_days(f: &Fixture) {
+    let who = user("ann");
+    let turn = f.start(&who, "s", "r").await;
+    let first = f.acquire_lease(&who, "s", "a").await;
+    f.clock.advance(-2 * 24 * 60 * 60 * SECOND);
+    assert_eq!(f.lease(&who, "s").await.unwrap().holder, None);
+    let late = append("s", turn.turn_id, vec![item(Channel::Plan, "late")], None);
+    let ended = f.write(&under(&who, first), late.clone()).await;
+    assert_eq!(code(ended), ErrorCode::LeaseExpired);
+    let second = f.acquire_lease(&who, "s", "b").await;
+    assert!(second > first);
+    let stale = f.write(&under(&who, first), late.clone()).await;
+    assert_eq!(code(stale), ErrorCode::StaleFence);
+    f.write(&under(&who, second), late).await.unwrap();
+    f.assert_intact().await;
+}
+
+/// Otherwise it would count as ended.
+pub async fn no_lease_is_longer_than_the_longest(f: &Fixture) {
+    let who = user("ann");
+    f.create(&who, "s").await.unwrap();
+    let years = acquire_with("s", "a", |acquire| acquire.ttl = LONGEST_LEASE * 1_000);
+    let acquired = f.write_lease(&who, years).await.unwrap();
+    assert_eq!(
+        acquired.lease.expires_at,
+        Some(f.clock.now().after(LONGEST_LEASE))
+    );
+    let refused = f.write_lease(&who, acquire("s", "b")).await;
+    assert_eq!(code(refused), ErrorCode::LeaseTimeout);
     f.assert_intact().await;
 }

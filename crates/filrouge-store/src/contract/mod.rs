@@ -149,6 +149,7 @@ macro_rules! contract_tests {
             leases_release {
                 the_last_write_releases_the_lease, a_refused_write_releases_nothing,
                 a_repeated_write_releases_as_well, a_draft_releases_nothing,
+                a_lease_ends_when_the_clock_is_set_back_by_days, no_lease_is_longer_than_the_longest,
             }
             leases_together {
                 one_of_many_acquires_the_lease, every_waiting_holder_acquires_the_lease, a_fenced_holder_never_writes,
@@ -301,6 +302,7 @@ macro_rules! session_contract_tests {
             leases_release {
                 the_last_write_releases_the_lease, a_refused_write_releases_nothing,
                 a_repeated_write_releases_as_well, a_draft_releases_nothing,
+                a_lease_ends_when_the_clock_is_set_back_by_days, no_lease_is_longer_than_the_longest,
             }
             leases_together {
                 one_of_many_acquires_the_lease, every_waiting_holder_acquires_the_lease, a_fenced_holder_never_writes,

@@ -133,6 +133,7 @@ impl TargetTx<'_> {
             keyring: self.keyring,
             entropy: &OsEntropy,
             now,
+            lease_now: now,
             suspects: &Suspects::default(),
             known_heads: None,
         };

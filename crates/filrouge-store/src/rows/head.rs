@@ -1,6 +1,6 @@
 //! The head of a session: the state that changes with every append.
 
-use filrouge_types::{Lease, Timestamp};
+use filrouge_types::{LONGEST_LEASE, Lease, Timestamp};
 
 use super::SessionPk;
 use crate::chain::{GENESIS, Link};
@@ -40,10 +40,12 @@ impl Default for HeadLease {
 }
 
 impl HeadLease {
-    /// Whether the session has a holder now.
+    /// Whether the session has a holder now. A lease that ends later than any lease granted now was granted while a
+    /// clock was wrong, and counts as ended.
     #[must_use]
     pub fn is_live(&self, now: Timestamp) -> bool {
-        !self.holder.is_empty() && now < self.expires_at
+        let latest_end = now.after(LONGEST_LEASE);
+        !self.holder.is_empty() && now < self.expires_at && self.expires_at <= latest_end
     }
 
     /// The lease as callers see it at the time `now`.

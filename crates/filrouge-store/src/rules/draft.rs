@@ -15,7 +15,7 @@ use crate::rows::{Change, DraftChunk, DraftRow, TurnRow, Tx};
 pub(super) fn put<T: Tx>(w: &mut ActiveWrite<'_, T>, put: &PutDraft) -> Result<Outcome, Failure> {
     let (mut session, mut row) = w.turn(&put.session_id, &put.turn_id)?;
     // A draft is never the last write of a turn, so it never releases the lease.
-    lease::check_lease(&session, w.scope, w.ctx.now)?;
+    lease::check_lease(&session, w.scope, w.ctx.lease_now)?;
     let mut draft = match find(w, &session, &row, Some(put.stream)) {
         Ok(Some(draft)) => draft,
         _ if put.starts_recording && row.status != TurnStatus::Open => {

@@ -41,7 +41,7 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, new: &NewEvent) -> Result
     }
     // Recording an event needs no lease; only a given fence is checked.
     if w.scope.fence.is_some() {
-        lease::check_lease(&session, w.scope, w.ctx.now)?;
+        lease::check_lease(&session, w.scope, w.ctx.lease_now)?;
     }
     let event = SessionEvent {
         key: new.key.clone(),

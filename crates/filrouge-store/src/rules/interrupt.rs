@@ -29,7 +29,7 @@ pub(super) fn apply<T: Tx>(
         is_holder && interrupt.stream.is_none() && interrupt.before == AFTER_ANY_HEARTBEAT;
     let may_be_working =
         !is_declared && (interrupt.stream.is_none() || row.last_write_at >= lease.since);
-    if lease.is_live(w.ctx.now) && may_be_working {
+    if lease.is_live(w.ctx.lease_now) && may_be_working {
         return Ok(Outcome::Interrupted(None));
     }
     let item = ItemBody::new(

@@ -28,17 +28,17 @@ pub(super) fn apply<T: Tx>(
         LeaseRequest::Renew { fence, ttl } => {
             let mut session = w.snapshot().get(w.scope, &command.session_id)?;
             if was_granted_while_down(w, &session, &command.holder, *fence) {
-                let until = expiry_after_queued_renewal(&session.head.lease, w.ctx.now, *ttl);
+                let until = expiry_after_queued_renewal(&session.head.lease, w.ctx.lease_now, *ttl);
                 session.head.lease.holder = command.holder.clone();
                 session.head.lease.expires_at = until;
             } else {
-                session.head.lease = lease_check(&session, w.ctx.now).after_request(command)?;
+                session.head.lease = lease_check(&session, w.ctx).after_request(command)?;
             }
             put_lease(w, session)
         }
         LeaseRequest::Release { fence } => {
             let mut session = w.snapshot().get(w.scope, &command.session_id)?;
-            let lease_check = lease_check(&session, w.ctx.now);
+            let lease_check = lease_check(&session, w.ctx);
             let after = match was_granted_while_down(w, &session, &command.holder, *fence) {
                 true => lease_check.released(),
                 false => lease_check.after_request(command)?,
@@ -79,7 +79,7 @@ fn acquire_lease<T: Tx>(
     };
     check_can_continue(&session, w.ctx, acquire)?;
     let previous_fence = session.head.lease.fence;
-    session.head.lease = lease_check(&session, w.ctx.now).after_request(command)?;
+    session.head.lease = lease_check(&session, w.ctx).after_request(command)?;
     if previous_fence == 0 {
         session.head.lease.fence = first_fence(w, w.ctx.now);
     }
@@ -96,7 +96,7 @@ fn acquire_lease<T: Tx>(
     };
     let session = put_changed_head(w, session, (0, 0), change)?;
     Ok(Outcome::Lease {
-        lease: session.head.lease.to_lease(w.ctx.now),
+        lease: session.head.lease.to_lease(w.ctx.lease_now),
         acquired,
         created: is_created,
         resumed,
@@ -126,14 +126,14 @@ fn apply_queued_lease<T: Tx>(
     let is_renewal = lease.fence == fence && lease.holder == command.holder;
     let is_next = lease.fence.checked_add(1) == Some(fence);
     if fence == 0 || !(is_renewal || is_next) {
-        return Err(lease_check(&session, w.ctx.now).stale_fence_failure(fence));
+        return Err(lease_check(&session, w.ctx).stale_fence_failure(fence));
     }
     let until = if is_renewal {
-        expiry_after_queued_renewal(lease, w.ctx.now, ttl)
+        expiry_after_queued_renewal(lease, w.ctx.lease_now, ttl)
     } else {
-        expiry(w.ctx.now, ttl)
+        expiry(w.ctx.lease_now, ttl)
     };
-    session.head.lease = lease_check(&session, w.ctx.now).granted(command, fence, ttl);
+    session.head.lease = lease_check(&session, w.ctx).granted(command, fence, ttl);
     session.head.lease.expires_at = until;
     put_lease(w, session)
 }
@@ -154,7 +154,7 @@ fn check_can_continue(
     acquire: &Acquire,
 ) -> Result<(), Failure> {
     let state = session.row.state.as_deref();
-    lease_check(session, ctx.now).check_state(state, &acquire.terminal)?;
+    lease_check(session, ctx).check_state(state, &acquire.terminal)?;
     if session.row.status == SessionStatus::Closed {
         let detail = format!("session {:?} is closed", session.name());
         return Err(Failure::new(ErrorCode::SessionClosed, detail)
@@ -208,7 +208,7 @@ pub(super) fn check_and_release<T: Tx>(
     w: &ActiveWrite<'_, T>,
     session: &mut VerifiedSession,
 ) -> Result<(), Failure> {
-    check_lease(session, w.scope, w.ctx.now)?;
+    check_lease(session, w.scope, w.ctx.lease_now)?;
     release_in_head(w, session);
     Ok(())
 }
@@ -225,7 +225,7 @@ pub(super) fn check_and_release_if_fenced<T: Tx>(
 }
 
 /// Checks whether a write with this scope may continue the session now: its fence must be the current one or, without a
-/// fencing token, no lease may be live.
+/// fencing token, no lease may be live. `now` is the time by which leases end.
 ///
 /// # Errors
 /// `lease_held`, `stale_fence`, `lease_expired`.
@@ -236,12 +236,12 @@ pub fn check_lease(
 ) -> Result<(), Failure> {
     let Some(token) = scope.fence else {
         return if session.head.lease.is_live(now) {
-            Err(lease_check(session, now).held_failure(ErrorCode::LeaseHeld))
+            Err(lease_check_at(session, now).held_failure(ErrorCode::LeaseHeld))
         } else {
             Ok(())
         };
     };
-    lease_check(session, now).check_fence(token.fence, token.queued)
+    lease_check_at(session, now).check_fence(token.fence, token.queued)
 }
 
 /// Releases the lease in the head if the write requests it and comes from the lease's holder. Returns whether it was
@@ -255,9 +255,9 @@ pub(super) fn release_in_head<T: Tx>(
         .scope
         .fence
         .is_some_and(|token| token.release && token.fence == lease.fence);
-    let is_released = is_requested && lease.is_live(w.ctx.now);
+    let is_released = is_requested && lease.is_live(w.ctx.lease_now);
     if is_released {
-        session.head.lease = lease_check(session, w.ctx.now).released();
+        session.head.lease = lease_check(session, w.ctx).released();
     }
     is_released
 }
@@ -298,7 +298,7 @@ fn put_lease<T: Tx>(
 /// The outcome of a request that grants no new fence.
 fn outcome_without_new_fence(session: &VerifiedSession, ctx: &RuleContext<'_>) -> Outcome {
     Outcome::Lease {
-        lease: session.head.lease.to_lease(ctx.now),
+        lease: session.head.lease.to_lease(ctx.lease_now),
         acquired: false,
         created: false,
         resumed: false,
@@ -318,14 +318,22 @@ fn was_granted_while_down<T: Tx>(
         .scope
         .fence
         .is_some_and(|token| token.queued && token.fence == fence);
-    let is_free = !lease.is_live(w.ctx.now) || *lease.holder == *holder;
+    let is_free = !lease.is_live(w.ctx.lease_now) || *lease.holder == *holder;
     is_queued && fence != 0 && fence == lease.fence && is_free
 }
 
-fn lease_check<'a>(session: &'a VerifiedSession, now: Timestamp) -> LeaseCheck<'a> {
+fn lease_check<'a>(session: &'a VerifiedSession, ctx: &RuleContext<'_>) -> LeaseCheck<'a> {
+    LeaseCheck {
+        written_at: ctx.now,
+        ..lease_check_at(session, ctx.lease_now)
+    }
+}
+
+fn lease_check_at(session: &VerifiedSession, now: Timestamp) -> LeaseCheck<'_> {
     LeaseCheck {
         session: &session.row.session_id,
         lease: &session.head.lease,
         now,
+        written_at: now,
     }
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp};
+use filrouge_types::{ErrorCode, Failure, LONGEST_LEASE, SessionId, Timestamp};
 
 use crate::command::{LeaseCommand, LeaseRequest};
 use crate::rows::HeadLease;
@@ -16,8 +16,10 @@ pub struct LeaseCheck<'a> {
     pub session: &'a SessionId,
     /// The session's newest lease, live or not.
     pub lease: &'a HeadLease,
-    /// The current time.
+    /// The current time by which leases end.
     pub now: Timestamp,
+    /// The time that is recorded as the beginning of a new lease.
+    pub written_at: Timestamp,
 }
 
 impl LeaseCheck<'_> {
@@ -112,7 +114,7 @@ impl LeaseCheck<'_> {
             expires_at: expiry(self.now, ttl),
             since: match fence == self.lease.fence {
                 true => self.lease.since,
-                false => self.now,
+                false => self.written_at,
             },
         }
     }
@@ -159,9 +161,8 @@ fn lease_ended_failure(fence: u64) -> Failure {
     Failure::new(ErrorCode::LeaseExpired, detail)
 }
 
-/// The expiry of a lease that is acquired or renewed now.
+/// The expiry of a lease that is acquired or renewed now. No lease is longer than [`LONGEST_LEASE`].
 #[must_use]
 pub fn expiry(now: Timestamp, ttl: Duration) -> Timestamp {
-    let micros = i64::try_from(ttl.as_micros()).unwrap_or(i64::MAX);
-    Timestamp::from_micros(now.as_micros().saturating_add(micros))
+    now.after(ttl.min(LONGEST_LEASE))
 }

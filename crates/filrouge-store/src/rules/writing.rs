@@ -28,6 +28,8 @@ pub struct RuleContext<'a> {
     pub entropy: &'a dyn Entropy,
     /// The time of the commit.
     pub now: Timestamp,
+    /// The time by which leases end ([`filrouge_types::Clock::lease_now`]).
+    pub lease_now: Timestamp,
     /// Sessions that are known to fail verification.
     pub suspects: &'a Suspects,
     /// The newest known state of all heads and notes. Every row that is read is compared with it; with `None`, nothing

@@ -54,8 +54,9 @@ pub const fn is_store_failure(failure: &Failure) -> bool {
     )
 }
 
-/// Applies the rules to each write of `group`, and adds a row to the commit log of each lane that they change. Heads are
-/// compared with those that `verified` knows. The caller commits, or rolls back after [`Aborted`].
+/// Applies the rules to each write of `group`, and adds a row to the commit log of each lane that they change. Heads
+/// are compared with those that `verified` knows. `lease_now` is the time by which leases end. The caller commits, or
+/// rolls back after [`Aborted`].
 ///
 /// # Errors
 /// [`Aborted`]
@@ -63,13 +64,14 @@ pub fn apply_group<T: GroupTx>(
     tx: &mut T,
     group: &[Request],
     (verified, keyring): (&VerifiedLog, &Keyring),
-    (entropy, now): (&dyn Entropy, Timestamp),
+    (entropy, now, lease_now): (&dyn Entropy, Timestamp, Timestamp),
 ) -> Result<GroupOutcome, Aborted> {
     let suspects = verified.suspects();
     let ctx = RuleContext {
         keyring,
         entropy,
         now,
+        lease_now,
         suspects: &suspects,
         known_heads: Some(verified.known_heads()),
     };

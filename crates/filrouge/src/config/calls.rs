@@ -1,13 +1,14 @@
 //! The section `[calls]`: leases, checkpoints and resuming live calls (DESIGN §6).
 
 use filrouge_engine::CallSettings;
+use filrouge_types::LONGEST_LEASE;
 
 use super::layers::{Layers, NONE, ValueType, format_list};
 use crate::exit::Usage;
 
 /// The longest lease, in milliseconds: if a holder crashes, its lease blocks the session for all others until it
 /// expires.
-const LEASE_TTL_MAX: u64 = 24 * 60 * 60 * 1000;
+const LEASE_TTL_MAX: u64 = LONGEST_LEASE.as_secs() * 1000;
 /// The longest wait for a lease, in milliseconds: it must end well before the HTTP response has to begin.
 const LEASE_WAIT_MAX: u64 = 60_000;
 /// The maximum of `checkpoints_kept`: a write may delete that many checkpoints, and a list shows all of them.

@@ -1,4 +1,4 @@
-//! Compiles `disk.c`, and configures the faults that it injects.
+//! Compiles the libraries that tests preload, and configures the faults that `disk.c` injects.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -63,30 +63,29 @@ impl Faults {
 /// Returns the path of the compiled `disk.c`, which is built once per process.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
-    let (_dir, library) = LIBRARY.get_or_init(|| {
-        let dir = TempDir::with_prefix("filrouge-disk-").expect("a temporary directory");
-        let library = dir.path().join("disk.so");
-        let mut compiler = Command::new("cc");
-        compiler.args([
-            "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-x", "c", "-o",
-        ]);
-        let output = compiler
-            .arg(&library)
-            .arg(source())
-            .output()
-            .expect("run cc, the C compiler");
-        assert!(
-            output.status.success(),
-            "disk.c does not compile: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        (dir, library)
-    });
-    library
+    &LIBRARY.get_or_init(|| compile("disk.c")).1
 }
 
-fn source() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/crash/disk.c")
+/// Compiles a C file of this folder to a library for `LD_PRELOAD`; returns its directory and its path.
+pub(crate) fn compile(source: &str) -> (TempDir, PathBuf) {
+    let dir = TempDir::with_prefix("filrouge-preload-").expect("a temporary directory");
+    let library = dir.path().join("preload.so");
+    let mut compiler = Command::new("cc");
+    compiler.args([
+        "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-x", "c", "-o",
+    ]);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/crash");
+    let output = compiler
+        .arg(&library)
+        .arg(folder.join(source))
+        .output()
+        .expect("run cc, the C compiler");
+    assert!(
+        output.status.success(),
+        "{source} does not compile: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    (dir, library)
 }
 
 mod tests {

@@ -5,6 +5,7 @@
 //! - `kill_at`: SIGKILL before and in the middle of every single write and flush.
 //! - `power`: power cuts. The disk's content after a cut is rebuilt from a record of all writes and flushes.
 //! - `full_disk`: a disk without space, and flushes that fail.
+//! - `clock`: the machine's clock is set while leases are held.
 //! - `copy`: SIGKILL, and a disk without space, while a store is copied.
 //! - `tails`: readers of live tails over many kills.
 //! - `postgres`: two servers on one PostgreSQL database. A server is killed or frozen, also while it holds lanes, the
@@ -29,6 +30,7 @@
     reason = "tests fail by panicking, and print what they measured"
 )]
 
+mod clock;
 mod copy;
 mod disk;
 mod full_disk;

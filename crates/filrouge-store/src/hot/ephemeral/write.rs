@@ -129,6 +129,7 @@ impl EphemeralSessions {
             keyring: &self.keyring,
             entropy: self.entropy.as_ref(),
             now: self.clock.now(),
+            lease_now: self.clock.lease_now(),
             suspects: &suspects,
             known_heads: None,
         };

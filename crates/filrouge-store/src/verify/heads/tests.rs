@@ -50,6 +50,7 @@ impl World {
             keyring: &self.keyring,
             entropy: &OsEntropy,
             now: Timestamp::from_micros(1),
+            lease_now: Timestamp::from_micros(1),
             suspects: &Suspects::default(),
             known_heads: None,
         };
