@@ -2,7 +2,7 @@
 //! deletes a session except for its id.
 
 use filrouge_store::command::{
-    Erase, Erased, Outcome, Redact, Redacted, RedactionTarget, SessionFilter, Viewer, Write,
+    Erase, Erased, Outcome, Redact, Redacted, RedactionTarget, Scope, SessionFilter, Viewer, Write,
 };
 use filrouge_types::{ErrorCode, Failure, IdentityId, SessionId, Timestamp, Turn, TurnId};
 use serde::Serialize;
@@ -42,6 +42,10 @@ pub struct StoreReceipt {
     /// The result for the session in this store.
     #[cfg_attr(feature = "openapi", schema(value_type = String, example = "erased"))]
     pub status: &'static str,
+    /// Where bytes of the contents may remain, and until when; absent if nowhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub remains: Option<&'static str>,
 }
 
 impl Erasure {
@@ -134,14 +138,7 @@ impl Erasure {
             return Err(unexpected_outcome());
         };
         tracing::info!(%session_id, items, turns, "[SESSIONS][ERASE]");
-        let mut stores = vec![StoreReceipt {
-            store: "ledger",
-            status: "erased",
-        }];
-        stores.extend(self.tiers.as_ref().map(|tiers| StoreReceipt {
-            store: "hot",
-            status: tiers.receipt(scope, &session_id).as_str(),
-        }));
+        let stores = self.store_receipts(scope, &session_id);
         let receipt = ErasureReceipt {
             session_id,
             erased_at: at,
@@ -150,6 +147,22 @@ impl Erasure {
             stores,
         };
         Ok(Written::new(receipt, false, stored.durability))
+    }
+
+    /// The result in each store of a redaction or an erasure of the session that has returned.
+    #[must_use]
+    pub fn store_receipts(&self, scope: &Scope, session: &SessionId) -> Vec<StoreReceipt> {
+        let mut stores = vec![StoreReceipt {
+            store: "ledger",
+            status: "erased",
+            remains: self.ledger.backend().remains,
+        }];
+        stores.extend(self.tiers.as_ref().map(|tiers| StoreReceipt {
+            store: "hot",
+            status: tiers.receipt(scope, session).as_str(),
+            remains: tiers.remains(),
+        }));
+        stores
     }
 
     /// Erases all sessions of an identity, or of the entire tenant without one, one after the other. Calls `on_receipt`

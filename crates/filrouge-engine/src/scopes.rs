@@ -217,7 +217,7 @@ impl TieredLedger {
         let guard = self.deletion_lock.clone().read_owned().await;
         let write = async move {
             let _guard = guard;
-            scopes.write_to_tier(command).await
+            scopes.write_and_rewrite_files(command).await
         };
         let written = tokio::spawn(write.in_current_span()).await;
         written.unwrap_or_else(|e| Err(internal(format!("the task of a write ended early: {e}"))))

@@ -35,6 +35,9 @@ const RESERVED_CONNECTIONS: u32 = 1;
 /// the transaction of one while the other prepares its next transaction or waits for a flush.
 const WRITERS: usize = 2;
 
+/// Where bytes of erased contents remain after a redaction or an erasure.
+const REMAINS: &str = "in free space and the write-ahead log of PostgreSQL, until they are reused: docs/format.md#postgresql";
+
 /// A durable ledger in one PostgreSQL database; several servers may have it open at once.
 pub struct PostgresLedger {
     store_state: Arc<StoreState>,
@@ -292,6 +295,7 @@ impl Ledger for PostgresLedger {
             kind: "pg",
             version: Some(self.version.clone()),
             durability: self.durability,
+            remains: Some(REMAINS),
         }
     }
 

@@ -11,6 +11,7 @@ use crate::breaker::Breaker;
 use crate::connect::{BorrowedConnection, Connection, Connections};
 use crate::counts::RedisCounts;
 use crate::error::{RequestFailure, damaged_value, unavailable};
+use crate::rewrites::Rewrites;
 use crate::writes::WriteState;
 
 /// Sends requests to Redis, and records failures.
@@ -19,6 +20,7 @@ pub(crate) struct RedisClient {
     pub(crate) breaker: Breaker,
     pub(crate) counts: Mutex<RedisCounts>,
     pub(crate) writes: WriteState,
+    pub(crate) rewrites: Rewrites,
     /// The time limit for a request, including connecting.
     pub(crate) timeout: Duration,
 }

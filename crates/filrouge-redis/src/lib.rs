@@ -25,6 +25,7 @@
 //! `hot_unavailable`. If Redis answers but refuses a request, for example because it is out of memory, it still gets
 //! further requests: reads and removals may succeed. Failures are classified by the codes of Redis's errors.
 
+mod append_only;
 mod breaker;
 mod client;
 mod connect;
@@ -33,6 +34,7 @@ mod counts;
 mod error;
 mod health;
 mod options;
+mod rewrites;
 mod scripts;
 mod session;
 mod store;

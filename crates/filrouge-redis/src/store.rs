@@ -18,9 +18,10 @@ use crate::copy::{self, Damaged};
 use crate::counts::RedisCounts;
 use crate::error::RequestFailure;
 use crate::options::Options;
+use crate::rewrites::{self, Rewrites};
 use crate::scripts::{ADVANCE, COMMIT, FILL, FORGET, FORGET_RECENT, key_name};
 use crate::writes::WriteState;
-use crate::{health, session, url};
+use crate::{append_only, health, session, url};
 
 /// The maximum number of updates in one request. More updates are sent as several requests, each with the full time
 /// limit.
@@ -53,6 +54,7 @@ impl RedisHot {
                 breaker: Breaker::default(),
                 counts: Mutex::default(),
                 writes: WriteState::default(),
+                rewrites: Rewrites::default(),
                 timeout: options.timeout,
             },
             prefix: prefix.clone(),
@@ -221,6 +223,18 @@ impl HotStore for RedisHot {
         self.send_for_number(self.forget_recent_call(key, seq))
             .await
             .map(|_| ())
+    }
+
+    fn note_erasure(&self) {
+        self.client.rewrites.set_due();
+    }
+
+    async fn rewrite_if_due(&self) {
+        append_only::ask_if_due(&self.client).await;
+    }
+
+    fn remains(&self) -> Option<&'static str> {
+        self.client.rewrites.is_due().then_some(rewrites::REMAINS)
     }
 
     async fn health(&self) -> HotHealth {

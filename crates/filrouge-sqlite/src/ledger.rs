@@ -246,6 +246,7 @@ impl Ledger for SqliteLedger {
             kind: "sqlite",
             version: Some(format!("SQLite {}", rusqlite::version())),
             durability: Durability::Flushed,
+            remains: None,
         }
     }
 

@@ -252,6 +252,18 @@ pub trait HotStore: Send + Sync {
     /// Removes a copy. Afterwards fills and updates that are older than `seq` are rejected.
     async fn forget_recent(&self, key: &HotKey, seq: u64) -> Result<(), Failure>;
 
+    /// Records that contents were erased, which may remain in files of the store.
+    fn note_erasure(&self) {}
+
+    /// Asks the store to rewrite the files in which erased contents may remain. Does nothing if nothing was erased
+    /// since it was asked, or if it was asked less than a minute ago.
+    async fn rewrite_if_due(&self) {}
+
+    /// Where erased contents may remain, and until when; `None` if nowhere, or if the store is rewriting its files.
+    fn remains(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Queries the store's health.
     async fn health(&self) -> HotHealth;
 

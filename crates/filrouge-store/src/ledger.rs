@@ -155,6 +155,8 @@ pub struct Backend {
     pub version: Option<String>,
     /// The durability of an acknowledged write in this store.
     pub durability: Durability,
+    /// Where bytes of erased contents always remain after the response, and until when; `None` if nowhere.
+    pub remains: Option<&'static str>,
 }
 
 /// The durable record of sessions, turns and items. Every backend implements it.

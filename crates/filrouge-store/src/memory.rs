@@ -220,6 +220,7 @@ impl Ledger for MemoryLedger {
             kind: "memory",
             version: None,
             durability: Durability::Ephemeral,
+            remains: None,
         }
     }
 

@@ -265,6 +265,7 @@ impl Shared {
             if self.remove(key, removal).await.is_err() {
                 return;
             }
+            self.hot.note_erasure();
         }
     }
 }
@@ -283,6 +284,7 @@ async fn run(shared: Arc<Shared>, mut queue: mpsc::Receiver<Job>) {
             }
             _ = retry_timer.tick() => {
                 shared.retry_removals().await;
+                shared.hot.rewrite_if_due().await;
                 continue;
             }
         }

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use filrouge_store::command::{Scope, Viewer};
+use filrouge_store::CommittedWrite;
+use filrouge_store::command::{Command, Scope, Viewer, Write};
 use filrouge_store::hot::HotHealth;
 use filrouge_store::ledger::{QuerySubject, SnapshotQuery};
 use filrouge_types::{Failure, SessionId};
@@ -68,6 +69,26 @@ impl TieredLedger {
             true => HotReceipt::Unreachable,
             false => HotReceipt::Erased,
         }
+    }
+
+    /// Where contents that were erased from the hot store may remain, and until when.
+    #[must_use]
+    pub fn remains(&self) -> Option<&'static str> {
+        self.hot.remains()
+    }
+
+    /// Performs a write that deletes contents. If it erased them, asks the hot store to rewrite its files, too.
+    pub(super) async fn write_and_rewrite_files(
+        &self,
+        command: Command,
+    ) -> Result<CommittedWrite, Failure> {
+        let erases = matches!(command.write, Write::Redact(_) | Write::Erase(_));
+        let written = self.write_to_tier(command).await;
+        if erases && written.is_ok() {
+            self.hot.note_erasure();
+            self.hot.rewrite_if_due().await;
+        }
+        written
     }
 
     /// Runs a query about one session on the tier that has the session.

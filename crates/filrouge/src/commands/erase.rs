@@ -11,7 +11,7 @@ use filrouge_engine::scopes::DurablePolicy;
 use filrouge_types::{IdentityId, SessionId, TenantId};
 use serde_json::json;
 
-use super::redact::hot_text;
+use super::redact::stores_text;
 use crate::cli::Erase;
 use crate::config::Config;
 use crate::exit::parse;
@@ -108,14 +108,13 @@ impl Receipts {
             }
             document.to_string()
         } else {
-            let hot = receipt.stores.iter().find(|store| store.store == "hot");
             format!(
                 "erased: session {}, {} turns, {} items, {}{}",
                 receipt.session_id,
                 receipt.turns,
                 receipt.items,
                 receipt.erased_at,
-                hot.map_or_else(String::new, |hot| hot_text(hot.status))
+                stores_text(&receipt.stores)
             )
         };
         let mut out = io::stdout().lock();

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use filrouge_engine::StoreReceipt;
 use filrouge_engine::caller::Permission;
 use filrouge_engine::scopes::HotReceipt;
 use filrouge_store::command::RedactionTarget;
@@ -33,20 +34,16 @@ pub(super) async fn run(config: &Config, args: &Redact) -> anyhow::Result<()> {
         .erasure
         .redact(&caller, session.clone(), target, &args.reason)
         .await;
-    let (tiers, scope) = (opened.engine.tiers(), caller.scope(Permission::Redact)?);
-    let hot = tiers.map(|tiers| tiers.receipt(&scope, &session));
+    let scope = caller.scope(Permission::Redact)?;
+    let stores = opened.engine.erasure.store_receipts(&scope, &session);
     let rewritten = match &redacted {
         Ok(_) => rewrite_snapshot_files(config, &opened, &session).await,
         Err(_) => Ok(()),
     };
     opened.close().await;
     let redacted = redacted?.into_value();
-    let hot = hot.map(HotReceipt::as_str);
     let ranges: Vec<_> = redacted.seqs.ranges().map(|(a, b)| [a, b]).collect();
     let (seq, at) = (redacted.redaction_seq, redacted.at);
-    let store = |store: &str, status: &str| json!({ "store": store, "status": status });
-    let mut stores = vec![store("ledger", "erased")];
-    stores.extend(hot.map(|status| store("hot", status)));
     let output = json!({
         "session_id": session, "turn_id": redacted.turn.map(|t| t.turn_id), "seqs": ranges,
         "redaction_seq": seq, "at": at, "replayed": redacted.replayed, "stores": stores,
@@ -61,23 +58,31 @@ pub(super) async fn run(config: &Config, args: &Redact) -> anyhow::Result<()> {
             true => "was redacted before",
             false => "redacted",
         };
-        let hot = hot.map_or_else(String::new, hot_text);
+        let stores = stores_text(&stores);
         writeln!(
             out,
-            "{outcome}: session {session}, seqs {seqs}, by the redaction at seq {seq}, {at}{hot}"
+            "{outcome}: session {session}, seqs {seqs}, by the redaction at seq {seq}, {at}{stores}"
         )
     })?;
     rewritten.map_err(|error| snapshot_file_error("redacted in the ledger", error))?;
     Ok(())
 }
 
-/// The hot store's part of the receipt, as text.
-pub(super) fn hot_text(status: &str) -> String {
-    let retry_hint = match status == HotReceipt::Unreachable.as_str() {
-        true => "; repeat the command when it answers",
-        false => "",
-    };
-    format!(", hot store: {status}{retry_hint}")
+/// The stores' parts of a receipt as text: the status of the hot store, and where bytes may remain.
+pub(super) fn stores_text(stores: &[StoreReceipt]) -> String {
+    let mut text = String::new();
+    for store in stores {
+        if store.store == "hot" {
+            text += &format!(", hot store: {}", store.status);
+        }
+        if store.status == HotReceipt::Unreachable.as_str() {
+            text += "; repeat the command when it answers";
+        }
+        if let Some(remains) = store.remains {
+            text += &format!("; bytes may remain {remains}");
+        }
+    }
+    text
 }
 
 /// Parses the values of `--seq`: `N` and `N-M`.

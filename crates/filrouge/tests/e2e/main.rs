@@ -82,6 +82,7 @@ mod receiver;
 mod redact;
 mod redis;
 mod redis_copies;
+mod redis_files;
 mod resume;
 mod rollback;
 mod search_doctor;

@@ -3,6 +3,7 @@
 use filrouge_testbed::Redis;
 use serde_json::{Value, json};
 
+use crate::erase::ledger_receipt;
 use crate::hot::{
     CANARY, check_ephemeral, complete_turn_json, pairs, redis_content, turn_path, wait_for_copies,
     with_redis,
@@ -12,7 +13,7 @@ use crate::limits::{metric, until};
 use crate::world::{World, finish};
 
 /// Records three turns of a session; the middle one contains the canary.
-fn record_three_turns(client: &Client, session: &str) -> Vec<Value> {
+pub(crate) fn record_three_turns(client: &Client, session: &str) -> Vec<Value> {
     let words = ["One", CANARY, "Three"];
     let turns = words.iter().enumerate().map(|(n, words)| {
         let body = complete_turn_json(&format!("r{n}"), &format!("{words}?"), &format!("{words}!"));
@@ -36,7 +37,7 @@ fn assert_absent(client: &Client, session: &str) {
     }
 }
 
-fn redact(client: &Client, session: &str, turn: &Value) {
+pub(crate) fn redact(client: &Client, session: &str, turn: &Value) {
     let reason = json!({ "reason": "requested by the user" });
     client
         .post(&format!("{}/redact", turn_path(session, turn)), &reason)
@@ -180,8 +181,8 @@ fn the_command_line_erases_contents_in_redis() {
         "--hot", &url, "redact", "s", "--turn", turn, "--reason", "x",
     ];
     let receipt = world.json(&redact);
-    let erased = |store: &str| json!({ "store": store, "status": "erased" });
-    assert_eq!(receipt["stores"], json!([erased("ledger"), erased("hot")]));
+    let hot = json!({ "store": "hot", "status": "erased" });
+    assert_eq!(receipt["stores"], json!([ledger_receipt(), hot]));
     assert!(!redis_content(&redis).contains(turn));
     assert_absent(&ada, "s");
     let erase = ["--hot", &url, "erase", "--session", "t", "--yes"];
@@ -201,7 +202,7 @@ fn the_command_line_erases_contents_in_redis() {
     assert!(!ada.get("/s/turns?status=finalized").text.contains("One?"));
     // Without `--hot` the receipt does not mention Redis.
     let receipt = world.json(&["redact", "s", "--seq", "2", "--reason", "x"]);
-    assert_eq!(receipt["stores"], json!([erased("ledger")]));
+    assert_eq!(receipt["stores"], json!([ledger_receipt()]));
     server.stop();
     world.verify();
 }

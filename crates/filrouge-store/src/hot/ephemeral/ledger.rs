@@ -44,6 +44,7 @@ impl Ledger for EphemeralSessions {
             kind: "memory",
             version: None,
             durability: Durability::Ephemeral,
+            remains: None,
         }
     }
 
