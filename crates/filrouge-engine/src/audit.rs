@@ -85,8 +85,11 @@ impl Audit {
     /// the ledger's.
     pub async fn page(&self, caller: &Caller, query: AuditQuery) -> Result<AuditPage, Failure> {
         let scope = caller.scope(Permission::Audit)?;
+        let viewer = scope.clone();
         self.ledger
-            .query(move |snapshot| page_reader::read_page(snapshot, &scope, &query))
+            .query_listed(&viewer, move |snapshot| {
+                page_reader::read_page(snapshot, &scope, &query)
+            })
             .await
     }
 }

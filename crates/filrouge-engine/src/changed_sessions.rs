@@ -129,8 +129,8 @@ impl IndexFeed {
         extent: Extent,
     ) -> Result<Option<SessionAtCommit>, Failure> {
         let scope = caller.scope(Permission::Read)?;
-        let id = session.clone();
-        let session_at_commit = self.ledger.query(move |snapshot| {
+        let (viewer, id) = (scope.clone(), session.clone());
+        let session_at_commit = self.ledger.query_listed(&viewer, move |snapshot| {
             let loaded = match snapshot.find_or_tombstone(&scope, &id)? {
                 Some(SessionOrTombstone::Live(loaded)) => *loaded,
                 Some(SessionOrTombstone::Erased(_)) | None => return Ok(None),

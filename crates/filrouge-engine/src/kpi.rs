@@ -106,7 +106,7 @@ impl Events {
         let tenant = scope.tenant.clone();
         let data = self
             .ledger
-            .query(move |snapshot| {
+            .query_listed(&scope, move |snapshot| {
                 let mut rows = Vec::with_capacity(periods.len());
                 let mut periods = periods.into_iter();
                 let Some(mut period) = periods.next() else {

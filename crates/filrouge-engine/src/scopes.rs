@@ -22,10 +22,10 @@ use filrouge_store::command::{Command, Outcome, Scope, Write};
 use filrouge_store::hot::{Edition, EphemeralSessions, HotKey, HotStore};
 use filrouge_store::ledger::{LedgerLayer, QuerySubject, SnapshotQuery};
 use filrouge_store::read::session_conflict;
-use filrouge_store::{CommittedWrite, Durability, Entropy, Keyring, Ledger};
+use filrouge_store::{CommittedWrite, Durability, Entropy, FairSlots, Keyring, Ledger};
 use filrouge_types::{Clock, ErrorCode, Failure, IdentityId, SessionId, TenantId};
 use quick_cache::sync::Cache;
-use tokio::sync::{RwLock, Semaphore};
+use tokio::sync::RwLock;
 use tracing::Instrument;
 
 mod copies;
@@ -50,7 +50,7 @@ pub use view::{HotReceipt, HotState, HotView, RecentTurns, TierCounts};
 
 use copies::{Copies, PendingRemoval, Removal};
 use gate::LedgerGate;
-use recent::CONCURRENT_FILLS;
+use recent::FILL_SLOTS;
 use route::{LedgerPresence, Tier, identity_of};
 use tally::TierTally;
 use verified::{ShownSessions, ShownVersion};
@@ -83,8 +83,8 @@ pub struct TieredLedger {
     /// For each session, the seq up to which the newest copy was built, and the limit of turns that was requested for
     /// it.
     copied_extents: Cache<HotKey, (u64, usize)>,
-    /// One permit for each copy that may be built at once.
-    fill_permits: Arc<Semaphore>,
+    /// One slot for each copy that may be built at once.
+    fill_slots: FairSlots,
     /// For each ephemeral session that this process has written to, the incarnation for which it has checked, after the
     /// write, that the ledger has no session of that id.
     checked_incarnations: Cache<HotKey, u64>,
@@ -171,7 +171,7 @@ impl TieredLedger {
             known_in_ledger: Cache::new(IN_LEDGER_MAX),
             shown_sessions: ShownSessions::new(),
             copied_extents: Cache::new(COPIED_EXTENTS_MAX),
-            fill_permits: Arc::new(Semaphore::new(CONCURRENT_FILLS as usize)),
+            fill_slots: FairSlots::new(FILL_SLOTS),
             checked_incarnations: Cache::new(IN_LEDGER_MAX),
             deletion_lock: Arc::default(),
         })
@@ -192,8 +192,7 @@ impl TieredLedger {
     /// being built are complete. A step that the hot store does not accept is dropped and counted.
     pub async fn flush(&self) {
         self.copies.flush().await;
-        // The semaphore is never closed.
-        let _all_permits = self.fill_permits.acquire_many(CONCURRENT_FILLS).await;
+        self.fill_slots.wait_until_all_released().await;
     }
 
     /// Sends a write to the tier of its session.

@@ -276,16 +276,22 @@ impl Ledger for PostgresLedger {
     ) -> Result<(), Failure> {
         let lanes = self.lanes();
         match subject {
-            QuerySubject::Store => {
+            QuerySubject::Store | QuerySubject::Listed(_) => {
                 let all = lanes.iter().collect();
-                self.readers.inspect(all, None, query).await
+                self.readers.inspect(subject, all, None, query).await
             }
             // The server's own data are notes.
-            QuerySubject::ServerData => self.reserved.inspect(vec![Lane::FIRST], None, query).await,
+            QuerySubject::ServerData => {
+                let first = vec![Lane::FIRST];
+                self.reserved.inspect(subject, first, None, query).await
+            }
             QuerySubject::Session(scope, session) => {
                 let lane = lanes.of_session(&scope.tenant, session);
                 let lookup = SessionLookup::new(lanes, &scope.tenant, session, Some(scope));
-                self.readers.inspect(vec![lane], Some(lookup), query).await
+                let readers = &self.readers;
+                readers
+                    .inspect(subject, vec![lane], Some(lookup), query)
+                    .await
             }
         }
     }

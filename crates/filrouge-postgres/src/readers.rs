@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use deadpool::managed::{Object, Pool, PoolError};
+use deadpool::managed::{Object, Pool, PoolError, TimeoutType};
 use filrouge_store::ledger::SnapshotQuery;
 use filrouge_store::read::VerifiedSnapshot;
 use filrouge_store::record::MacCheck;
 use filrouge_store::rows::LogRow;
 use filrouge_store::verify::HeadCheck;
-use filrouge_store::{Keyring, Lane};
+use filrouge_store::{FairSlots, Keyring, Lane, QuerySubject, SlotBounds, WorkSize};
 use filrouge_types::{ErrorCode, Failure};
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::try_join;
 use tokio_postgres::Row;
 
@@ -31,9 +31,8 @@ type Reader = Object<PooledConnector>;
 /// A pool of connections for reads.
 pub(crate) struct Readers {
     pool: Pool<PooledConnector>,
-    /// A query has one of these permits until its transaction has ended.
-    active_queries: Arc<Semaphore>,
-    max_queries: u32,
+    /// A query has one of these slots, and with it a connection of the pool, until its transaction has ended.
+    active_queries: FairSlots,
     store_state: Arc<StoreState>,
     keyring: Arc<Keyring>,
     check: MacCheck,
@@ -66,8 +65,7 @@ impl Readers {
         let pool = connector.pool(max_queries as usize, transaction_timeout)?;
         Ok(Self {
             pool,
-            active_queries: Arc::new(Semaphore::new(max_queries as usize)),
-            max_queries,
+            active_queries: FairSlots::new(SlotBounds::without_shares(max_queries as usize)),
             store_state,
             keyring,
             check,
@@ -78,25 +76,35 @@ impl Readers {
     /// Accepts no more queries, and waits up to [`CLOSE_TIMEOUT`] for the running ones. They need the async runtime,
     /// and the caller may shut it down next.
     pub(crate) async fn close(&self) {
+        self.active_queries.close();
         self.pool.close();
-        let all_ended = tokio::time::timeout(
-            CLOSE_TIMEOUT,
-            self.active_queries.acquire_many(self.max_queries),
-        );
-        if !matches!(all_ended.await, Ok(Ok(_))) {
+        let all_ended = self.active_queries.wait_until_all_released();
+        if tokio::time::timeout(CLOSE_TIMEOUT, all_ended)
+            .await
+            .is_err()
+        {
             tracing::warn!("the store is closed while it is still being read");
         }
     }
 
-    /// Runs a query in one snapshot, after the new commits of `lanes` are verified. If `lookup` names a session, its
+    /// Runs a query about `subject` in one snapshot, after the new commits of `lanes` are verified. While all connections
+    /// are in use, callers take turns, and each waits at most `transaction_timeout`. If `lookup` names a session, its
     /// row is read in the same round trip that begins the snapshot. If the caller stops waiting, the query still runs to
     /// its end; its connection is reused only after its transaction has ended.
     pub(crate) async fn inspect(
         self: &Arc<Self>,
+        subject: QuerySubject<'_>,
         lanes: Vec<Lane>,
         lookup: Option<SessionLookup>,
         query: SnapshotQuery,
     ) -> Result<(), Failure> {
+        let caller = subject.caller();
+        let slot = self.active_queries.acquire(&caller, WorkSize::Small);
+        let slot = match tokio::time::timeout(self.transaction_timeout, slot).await {
+            Ok(slot) => slot.ok_or(PoolError::Closed),
+            Err(_) => Err(PoolError::Timeout(TimeoutType::Wait)),
+        };
+        let slot = slot.map_err(pool_failure)?;
         // The connection is opened in a task, which continues even if this caller stops waiting, so that the connection
         // reaches the pool. Otherwise, when connecting takes longer than callers wait, each caller would begin a new
         // connection, and none would ever be ready.
@@ -104,8 +112,6 @@ impl Readers {
         let reader = tokio::spawn(async move { pool.get().await }).await;
         let reader = reader.map_err(|_| Failure::new(ErrorCode::Internal, "connecting failed"))?;
         let reader = reader.map_err(pool_failure)?;
-        let permit = self.active_queries.clone().acquire_owned().await;
-        let permit = permit.map_err(|_| pool_failure(PoolError::Closed))?;
         let (sender, receiver) = oneshot::channel();
         let (readers, handle) = (self.clone(), Handle::current());
         tokio::task::spawn_blocking(move || {
@@ -116,7 +122,7 @@ impl Readers {
             // waiting.
             let _ = sender.send(result);
             borrowed.return_to_pool(&driver, readers.transaction_timeout);
-            drop(permit);
+            drop(slot);
         });
         let result = receiver.await;
         result.map_err(|_| Failure::new(ErrorCode::Internal, "a read panicked"))?

@@ -11,12 +11,12 @@ use filrouge_store::record::MacCheck;
 use filrouge_store::verify::Suspects;
 use filrouge_store::write_queue::{WriteQueue, closed_failure};
 use filrouge_store::{
-    Backend, Command, CommittedWrite, Durability, Health, Keyring, Lanes, Ledger, Position,
-    QuerySubject, StoreLoad,
+    Backend, Command, CommittedWrite, Durability, FairSlots, Health, Keyring, Lanes, Ledger,
+    Position, QuerySubject, SlotBounds, StoreLoad, WorkSize,
 };
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::Connection;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::copy_target::refuse_unfinished;
 use crate::erasure::Erasure;
@@ -46,10 +46,10 @@ struct Shared {
 /// A durable ledger in one SQLite file, which several processes may have open at once.
 pub struct SqliteLedger {
     shared: Arc<Shared>,
-    /// One permit for each query that may run at the same time.
-    slots: Arc<Semaphore>,
-    /// One permit, reserved for the server's own queries.
-    reserved_slot: Arc<Semaphore>,
+    /// One slot for each query that may run at the same time.
+    slots: FairSlots,
+    /// One slot, reserved for the server's own queries.
+    reserved_slot: FairSlots,
     writes: WriteQueue,
     store_id: String,
     presence: Presence,
@@ -83,7 +83,7 @@ impl SqliteLedger {
         let readers = (0..options.readers.max(1))
             .map(|_| reader())
             .collect::<Result<Vec<_>, Failure>>()?;
-        let slots = Arc::new(Semaphore::new(readers.len()));
+        let slots = FairSlots::new(SlotBounds::without_shares(readers.len()));
         let writes = match writer_parts {
             Some(parts) => start_writer(parts, &store_state, &options)?,
             None => WriteQueue::refusing(),
@@ -100,16 +100,22 @@ impl SqliteLedger {
                 readers: Mutex::new(readers),
             }),
             slots,
-            reserved_slot: Arc::new(Semaphore::new(1)),
+            reserved_slot: FairSlots::new(SlotBounds::without_shares(1)),
             writes,
             store_id,
             presence,
         })
     }
 
-    /// Runs a query once one of `slots` is free.
-    async fn run_query(&self, slots: Arc<Semaphore>, query: SnapshotQuery) -> Result<(), Failure> {
-        let slot = slots.acquire_owned().await.map_err(|_| closed_failure())?;
+    /// Runs a query once the caller gets one of `slots`.
+    async fn run_query(
+        &self,
+        slots: &FairSlots,
+        subject: QuerySubject<'_>,
+        query: SnapshotQuery,
+    ) -> Result<(), Failure> {
+        let slot = slots.acquire(&subject.caller(), WorkSize::Small).await;
+        let slot = slot.ok_or_else(closed_failure)?;
         let shared = self.shared.clone();
         let work = tokio::task::spawn_blocking(move || {
             let result = shared.run_in_snapshot(query);
@@ -236,9 +242,11 @@ impl Ledger for SqliteLedger {
     ) -> Result<(), Failure> {
         let slots = match subject {
             QuerySubject::ServerData => &self.reserved_slot,
-            QuerySubject::Store | QuerySubject::Session(..) => &self.slots,
+            QuerySubject::Store | QuerySubject::Listed(_) | QuerySubject::Session(..) => {
+                &self.slots
+            }
         };
-        self.run_query(slots.clone(), query).await
+        self.run_query(slots, subject, query).await
     }
 
     fn backend(&self) -> Backend {

@@ -27,7 +27,7 @@ pub use session::{
 };
 
 /// The user on whose behalf a command or query runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Viewer {
     /// An end user, who sees their own sessions and anonymous ones. `None` is an anonymous user.
     EndUser(Option<IdentityId>),
@@ -77,6 +77,12 @@ impl Scope {
     pub const fn with_fence(mut self, fence: Option<FencingToken>) -> Self {
         self.fence = fence;
         self
+    }
+
+    /// What identifies the caller among those that wait for a slot ([`crate::FairSlots`]).
+    #[must_use]
+    pub const fn caller(&self) -> (&TenantId, &Viewer, Option<SessionToken>) {
+        (&self.tenant, &self.viewer, self.token)
     }
 
     /// Whether the viewer may see a session of this tenant (P6). End users see their own sessions and anonymous ones.

@@ -3,10 +3,10 @@
 use std::any::Any;
 
 use async_trait::async_trait;
-use filrouge_types::{Failure, SessionId};
+use filrouge_types::{Failure, SessionId, TenantId};
 use tokio::sync::watch;
 
-use crate::command::{Command, Outcome, Scope};
+use crate::command::{Command, Outcome, Scope, SessionToken, Viewer};
 use crate::keyring::{Keyring, MAC_BYTES};
 use crate::lane::{Lane, Lanes};
 use crate::read::VerifiedSnapshot;
@@ -128,13 +128,27 @@ pub type SnapshotQuery = Box<dyn for<'a> FnOnce(&VerifiedSnapshot<'a, dyn View +
 /// and on which connection.
 #[derive(Debug, Clone, Copy)]
 pub enum QuerySubject<'a> {
-    /// The entire store.
+    /// The entire store, for the server itself.
     Store,
+    /// The sessions that the scope lists.
+    Listed(&'a Scope),
     /// One session, as the scope sees it.
     Session(&'a Scope, &'a SessionId),
     /// The server's own data, such as valid API keys. The query uses a reserved connection and never queues behind user
     /// reads.
     ServerData,
+}
+
+impl QuerySubject<'_> {
+    /// What identifies the caller among those that wait for a connection: its tenant, viewer and session token. `None`
+    /// is the server itself.
+    #[must_use]
+    pub fn caller(&self) -> Option<(&TenantId, &Viewer, Option<SessionToken>)> {
+        match self {
+            Self::Session(scope, _) | Self::Listed(scope) => Some(scope.caller()),
+            Self::Store | Self::ServerData => None,
+        }
+    }
 }
 
 /// The result of a committed write.

@@ -9,6 +9,7 @@ use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::command::{Command, Outcome};
+use crate::fair_slots::{FairSlots, Slot, SlotBounds, WorkSize};
 use crate::lane::Lane;
 use crate::read::in_session;
 
@@ -18,7 +19,8 @@ mod pending;
 pub use group::{Aborted, GroupOutcome, GroupTx, apply_group, is_store_failure};
 pub use pending::{BusyLanes, PendingWrites};
 
-/// The maximum number of writes in the queue; further callers wait for room.
+/// The maximum number of writes in the queue, and of those that a writer has taken from it. One caller may have as many
+/// writes in both; its further writes wait for its own, those of other callers for their turn.
 const QUEUE_MAX: usize = 1024;
 /// The maximum number of writes per transaction. It limits how long a write waits for the others.
 const GROUP_MAX: usize = 256;
@@ -36,6 +38,8 @@ pub struct Request {
     /// When a transaction first left the write pending because its lane was not free.
     waits_since: Option<Instant>,
     reply: oneshot::Sender<Result<Outcome, Failure>>,
+    /// Released when the write is answered.
+    _slot: Option<Slot>,
 }
 
 impl Request {
@@ -73,6 +77,15 @@ pub struct WriteQueue {
     /// `None` once the queue is closed, and for a store that is only read.
     sender: Mutex<Option<mpsc::Sender<Request>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    slots: FairSlots,
+}
+
+fn slots() -> FairSlots {
+    FairSlots::new(SlotBounds {
+        total: 2 * QUEUE_MAX,
+        share: QUEUE_MAX,
+        reserve: 0,
+    })
 }
 
 fn unavailable(what: &str) -> Failure {
@@ -98,15 +111,17 @@ impl WriteQueue {
         Ok(Self {
             sender: Mutex::new(Some(sender)),
             thread: Mutex::new(Some(thread)),
+            slots: slots(),
         })
     }
 
     /// A queue that accepts no writes, for a store that is only read.
     #[must_use]
-    pub const fn refusing() -> Self {
+    pub fn refusing() -> Self {
         Self {
             sender: Mutex::new(None),
             thread: Mutex::new(None),
+            slots: slots(),
         }
     }
 
@@ -121,6 +136,8 @@ impl WriteQueue {
     /// The refusals of the rules, and failures of the store.
     pub async fn write(&self, command: Command) -> Result<Outcome, Failure> {
         let (reply, answer) = oneshot::channel();
+        let caller = command.scope.caller();
+        let slot = self.slots.acquire(&caller, WorkSize::Small).await;
         let sender = self.sender().ok_or_else(closed_failure)?;
         let request = Request {
             command,
@@ -128,6 +145,7 @@ impl WriteQueue {
             alone: false,
             waits_since: None,
             reply,
+            _slot: slot,
         };
         let sent = sender.send(request).await;
         sent.map_err(|_| closed_failure())?;

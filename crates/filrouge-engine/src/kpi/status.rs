@@ -76,7 +76,7 @@ impl Events {
         let tenant = scope.tenant.clone();
         let (tally, last_event_at, last_hour_timeouts) = self
             .ledger
-            .query(move |snapshot| {
+            .query_listed(&scope, move |snapshot| {
                 // `tenant_events` excludes the end of its window, but an event at `now` has to count.
                 let window = (since, subtract_micros(now, -1));
                 let (mut tally, mut last, mut last_hour_timeouts) = (KpiTally::default(), None, 0);

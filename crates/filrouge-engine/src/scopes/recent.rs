@@ -5,11 +5,11 @@
 //! of that version. While the ledger does not answer, a copy is used only for callers to whom the ledger has shown the
 //! session in this process, and the response names the last seq that the copy covers.
 
-use filrouge_store::View;
 use filrouge_store::command::{Scope, Viewer};
 use filrouge_store::hot::{HistoryVersion, HotKey, HotTurn, Recent, RecentFill};
 use filrouge_store::read::{TurnOrder, TurnQuery, VerifiedSnapshot};
 use filrouge_store::rows::RECORDS_BYTES;
+use filrouge_store::{SlotBounds, View, WorkSize};
 use filrouge_types::{ErrorCode, Failure, SessionId, TurnStatus};
 
 use super::step::hot_turn;
@@ -19,8 +19,12 @@ use super::{DurablePolicy, TieredLedger, sealed};
 
 /// The minimum number of turns that are read from the ledger to build a copy.
 const COPY_TURNS_LEAST: usize = 50;
-/// The maximum number of copies that are built at once.
-pub(super) const CONCURRENT_FILLS: u32 = 8;
+/// The maximum number of copies that are built at once, of all callers and of one caller.
+pub(super) const FILL_SLOTS: SlotBounds = SlotBounds {
+    total: 8,
+    share: 4,
+    reserve: 0,
+};
 
 impl ShownVersion {
     /// Reads a session's version, and the viewer's access, from the ledger.
@@ -234,9 +238,12 @@ impl TieredLedger {
         })
     }
 
-    /// Builds a copy from the ledger in the background, unless [`CONCURRENT_FILLS`] are being built.
+    /// Builds a copy from the ledger in the background, unless all [`FILL_SLOTS`], or the caller's, are held.
     fn fill(&self, key: HotKey, scope: &Scope, session: &SessionId, limit: usize) {
-        let Ok(permit) = self.fill_permits.clone().try_acquire_owned() else {
+        let Some(slot) = self
+            .fill_slots
+            .try_acquire(&scope.caller(), WorkSize::Small)
+        else {
             return;
         };
         let (ledger, hot) = (self.ledger.clone(), self.hot.clone());
@@ -244,7 +251,7 @@ impl TieredLedger {
         let operator = Scope::new(scope.tenant.clone(), Viewer::Operator);
         let session = session.clone();
         tokio::spawn(async move {
-            let _permit = permit;
+            let _slot = slot;
             let filled = async {
                 let bounds = hot.bounds();
                 let turns_max = usize::try_from(bounds.turns).unwrap_or(usize::MAX);

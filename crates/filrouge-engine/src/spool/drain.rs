@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_store::command::{Command, Outcome};
-use filrouge_store::{CommittedWrite, Lane, Ledger};
+use filrouge_store::{CommittedWrite, FairSlots, Lane, Ledger, SlotBounds, WorkSize};
 use filrouge_types::{ErrorCode, Failure};
-use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -21,7 +21,7 @@ use super::state::Attempt;
 use crate::calls::{log_word, optional_log_word};
 use crate::trace::Trace;
 
-/// The maximum number of sessions that are drained at once.
+/// The maximum number of sessions that are drained at once. Tenants take turns.
 const CONCURRENT_SESSIONS_MAX: usize = 16;
 /// The maximum time that the drain waits for a write's unfinished first attempt (see `write.rs`) before it sends the
 /// write itself. Also the maximum time that a stopped drain waits for the tasks of its sessions.
@@ -35,7 +35,7 @@ const PROBE_TIMEOUT_FACTOR: u32 = 5;
 struct Drain {
     core: Arc<Core>,
     stop: watch::Receiver<bool>,
-    permits: Semaphore,
+    slots: FairSlots,
     /// The task that probes an unavailable ledger holds this lock; the tasks of other sessions wait for it.
     probing: Mutex<ProbeSchedule>,
 }
@@ -49,7 +49,7 @@ pub(super) async fn run(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
     let drain = Arc::new(Drain {
         core: core.clone(),
         stop: stop.clone(),
-        permits: Semaphore::new(CONCURRENT_SESSIONS_MAX),
+        slots: FairSlots::new(SlotBounds::without_shares(CONCURRENT_SESSIONS_MAX)),
         probing: Mutex::new((Instant::now(), core.options.pause.0)),
     });
     let (mut tasks, mut draining) = (JoinSet::new(), HashMap::new());
@@ -96,8 +96,8 @@ async fn drain_session(drain: Arc<Drain>, key: SessionKey) {
         if !may_try_now {
             continue;
         }
-        // The semaphore is never closed.
-        let permit = drain.permits.acquire().await;
+        // The slots are never closed.
+        let slot = drain.slots.acquire(&key.0, WorkSize::Small).await;
         let Some(first) = core.first_entry(&key) else {
             return;
         };
@@ -105,7 +105,7 @@ async fn drain_session(drain: Arc<Drain>, key: SessionKey) {
             pause = first_pause;
             continue;
         }
-        drop(permit);
+        drop(slot);
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             _ = stop.wait_for(|stop| *stop) => return,

@@ -54,8 +54,9 @@ impl Turns {
             None if caller.has_permission(Permission::ReadTenant) => Permission::ReadTenant,
             _ => Permission::Read,
         })?;
+        let viewer = scope.clone();
         self.ledger
-            .query(move |snapshot| page(snapshot, &scope, &query))
+            .query_listed(&viewer, move |snapshot| page(snapshot, &scope, &query))
             .await
     }
 }

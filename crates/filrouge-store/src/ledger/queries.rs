@@ -57,6 +57,20 @@ impl dyn Ledger + '_ {
         self.query_about(QuerySubject::Store, query).await
     }
 
+    /// Runs a query about what `scope` lists on one verified snapshot of the store.
+    ///
+    /// # Errors
+    /// Those of the query and of the store.
+    pub async fn query_listed<R, F>(&self, scope: &Scope, query: F) -> Result<R, Failure>
+    where
+        R: Send + 'static,
+        F: for<'a> FnOnce(&VerifiedSnapshot<'a, dyn View + 'a>) -> Result<R, Failure>
+            + Send
+            + 'static,
+    {
+        self.query_about(QuerySubject::Listed(scope), query).await
+    }
+
     /// Runs a query about one session on one verified snapshot of the store.
     ///
     /// # Errors
@@ -114,9 +128,11 @@ impl dyn Ledger + '_ {
         cursor: Option<String>,
         limit: usize,
     ) -> Result<SessionPage, Failure> {
-        let scope = scope.clone();
-        self.query(move |snapshot| snapshot.sessions(&scope, &filter, cursor.as_deref(), limit))
-            .await
+        let viewer = scope.clone();
+        self.query_listed(scope, move |snapshot| {
+            snapshot.sessions(&viewer, &filter, cursor.as_deref(), limit)
+        })
+        .await
     }
 
     /// One turn.
@@ -181,9 +197,11 @@ impl dyn Ledger + '_ {
         after: ChangeCursor,
         limit: usize,
     ) -> Result<ChangePage, Failure> {
-        let scope = scope.clone();
-        self.query(move |snapshot| snapshot.changes(&scope, after, None, limit))
-            .await
+        let viewer = scope.clone();
+        self.query_listed(scope, move |snapshot| {
+            snapshot.changes(&viewer, after, None, limit)
+        })
+        .await
     }
 
     /// A page of the change feed up to the position `end`, which an earlier page has returned.
@@ -197,9 +215,11 @@ impl dyn Ledger + '_ {
         end: ChangeCursor,
         limit: usize,
     ) -> Result<ChangePage, Failure> {
-        let scope = scope.clone();
-        self.query(move |snapshot| snapshot.changes(&scope, after, Some(&end), limit))
-            .await
+        let viewer = scope.clone();
+        self.query_listed(scope, move |snapshot| {
+            snapshot.changes(&viewer, after, Some(&end), limit)
+        })
+        .await
     }
 
     /// A page of a session's events after number `after`, and the cursor of the next page, if there is one.
@@ -284,7 +304,13 @@ impl dyn Ledger + '_ {
         &self,
         only: Option<(Scope, SessionId)>,
     ) -> Result<VerificationReport, Failure> {
-        self.query(move |snapshot| snapshot.verify(only.as_ref().map(|(scope, id)| (scope, id))))
-            .await
+        let viewer = only.as_ref().map(|(scope, _)| scope.clone());
+        let query = move |snapshot: &VerifiedSnapshot<'_, dyn View + '_>| {
+            snapshot.verify(only.as_ref().map(|(scope, id)| (scope, id)))
+        };
+        match viewer {
+            Some(viewer) => self.query_listed(&viewer, query).await,
+            None => self.query(query).await,
+        }
     }
 }

@@ -27,6 +27,7 @@ fn write(lane: u16, name: &str) -> (Request, Answer) {
         alone: false,
         waits_since: None,
         reply,
+        _slot: None,
     };
     (request, answer)
 }

@@ -1,0 +1,332 @@
+//! Slots for work that all callers share, such as building large responses. Callers that wait take turns.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, oneshot};
+
+#[cfg(test)]
+mod tests;
+
+/// The size of work that needs a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkSize {
+    /// It may use any slot.
+    Small,
+    /// It may not use the slots that are reserved for small work.
+    Large,
+}
+
+/// The numbers of slots. A number below 1 counts as 1, except `reserve`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotBounds {
+    /// All slots.
+    pub total: usize,
+    /// The slots that one caller may hold.
+    pub share: usize,
+    /// The slots that only small work may use.
+    pub reserve: usize,
+}
+
+impl SlotBounds {
+    /// Slots of which one caller may hold all while no other caller waits.
+    #[must_use]
+    pub const fn without_shares(total: usize) -> Self {
+        Self {
+            total,
+            share: total,
+            reserve: 0,
+        }
+    }
+}
+
+/// A limited number of slots. A released slot goes to the caller whose turn it is, however many slots other callers
+/// wait for. Clones share the slots.
+#[derive(Debug, Clone)]
+pub struct FairSlots(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    bounds: SlotBounds,
+    /// Callers are identified by a 64-bit hash, keyed with a secret of this process.
+    hasher: RandomState,
+    usage: Mutex<Usage>,
+    /// Notified when the last slot is released.
+    all_released: Notify,
+}
+
+/// Who holds slots, and who waits. Whoever waits cannot be served: it has its share, or no slot for its size is free.
+#[derive(Debug, Default)]
+struct Usage {
+    held: usize,
+    held_by_large: usize,
+    callers: HashMap<u64, CallerUsage>,
+    /// The callers that wait, in the order of their turns.
+    turns: VecDeque<u64>,
+    newest_ticket: u64,
+    is_closed: bool,
+}
+
+#[derive(Debug, Default)]
+struct CallerUsage {
+    held: usize,
+    /// The waiting requests of each size, by their tickets, which ascend.
+    small: BTreeMap<u64, oneshot::Sender<()>>,
+    large: BTreeMap<u64, oneshot::Sender<()>>,
+}
+
+impl CallerUsage {
+    const fn waiting(&mut self, size: WorkSize) -> &mut BTreeMap<u64, oneshot::Sender<()>> {
+        match size {
+            WorkSize::Small => &mut self.small,
+            WorkSize::Large => &mut self.large,
+        }
+    }
+
+    fn waits(&self) -> bool {
+        !self.small.is_empty() || !self.large.is_empty()
+    }
+}
+
+impl FairSlots {
+    /// Creates the slots; all are free.
+    #[must_use]
+    pub fn new(bounds: SlotBounds) -> Self {
+        let total = bounds.total.max(1);
+        Self(Arc::new(Shared {
+            bounds: SlotBounds {
+                total,
+                share: bounds.share.max(1),
+                reserve: bounds.reserve.min(total - 1),
+            },
+            hasher: RandomState::new(),
+            usage: Mutex::default(),
+            all_released: Notify::new(),
+        }))
+    }
+
+    /// Waits for a slot. `None` if the slots are closed.
+    pub async fn acquire(&self, caller: &impl Hash, size: WorkSize) -> Option<Slot> {
+        let caller = self.0.hasher.hash_one(caller);
+        let mut request = {
+            let mut usage = self.0.usage();
+            if usage.is_closed {
+                return None;
+            }
+            if usage.has_room(&self.0.bounds, caller, size) {
+                return Some(self.take(&mut usage, caller, size));
+            }
+            let (granted, receiver) = oneshot::channel();
+            WaitingRequest {
+                shared: &self.0,
+                caller,
+                size,
+                ticket: usage.enqueue(caller, size, granted),
+                receiver,
+            }
+        };
+        // The sender is dropped when the slots are closed.
+        (&mut request.receiver).await.ok()?;
+        Some(self.slot(caller, size))
+    }
+
+    /// Takes a slot if one is free for the caller. `None` if not, or if the slots are closed.
+    #[must_use]
+    pub fn try_acquire(&self, caller: &impl Hash, size: WorkSize) -> Option<Slot> {
+        let caller = self.0.hasher.hash_one(caller);
+        let mut usage = self.0.usage();
+        let is_free = !usage.is_closed && usage.has_room(&self.0.bounds, caller, size);
+        is_free.then(|| self.take(&mut usage, caller, size))
+    }
+
+    fn take(&self, usage: &mut Usage, caller: u64, size: WorkSize) -> Slot {
+        usage.take(caller, size);
+        self.slot(caller, size)
+    }
+
+    fn slot(&self, caller: u64, size: WorkSize) -> Slot {
+        Slot {
+            shared: self.0.clone(),
+            caller,
+            size,
+        }
+    }
+
+    /// Gives out no more slots. Everyone who waits gets none.
+    pub fn close(&self) {
+        let mut usage = self.0.usage();
+        usage.is_closed = true;
+        usage.turns.clear();
+        for caller in usage.callers.values_mut() {
+            caller.small.clear();
+            caller.large.clear();
+        }
+        usage.callers.retain(|_, caller| caller.held > 0);
+    }
+
+    /// Waits until no slot is held.
+    pub async fn wait_until_all_released(&self) {
+        loop {
+            // It is created before the check, so that it receives a notification after the check.
+            let released = self.0.all_released.notified();
+            if self.held() == 0 {
+                return;
+            }
+            released.await;
+        }
+    }
+
+    /// The number of held slots.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.0.usage().held
+    }
+}
+
+impl Shared {
+    fn usage(&self) -> MutexGuard<'_, Usage> {
+        // A panic while the lock is held could lose a slot, but not give out too many.
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn release(&self, usage: &mut Usage, caller: u64, size: WorkSize) {
+        usage.release(caller, size);
+        usage.grant(&self.bounds);
+        if usage.held == 0 {
+            self.all_released.notify_waiters();
+        }
+    }
+}
+
+impl Usage {
+    /// Whether the caller can get a slot now.
+    fn has_room(&self, bounds: &SlotBounds, caller: u64, size: WorkSize) -> bool {
+        let of_caller = self.callers.get(&caller).map_or(0, |usage| usage.held);
+        let has_slot = match size {
+            WorkSize::Small => true,
+            WorkSize::Large => self.held_by_large < bounds.total - bounds.reserve,
+        };
+        has_slot && self.held < bounds.total && of_caller < bounds.share
+    }
+
+    fn take(&mut self, caller: u64, size: WorkSize) {
+        self.held += 1;
+        self.held_by_large += usize::from(size == WorkSize::Large);
+        self.callers.entry(caller).or_default().held += 1;
+    }
+
+    fn release(&mut self, caller: u64, size: WorkSize) {
+        self.held -= 1;
+        self.held_by_large -= usize::from(size == WorkSize::Large);
+        if let Some(usage) = self.callers.get_mut(&caller) {
+            usage.held -= 1;
+        }
+        self.forget_if_idle(caller);
+    }
+
+    /// Adds a request to those of its caller, and returns its ticket.
+    fn enqueue(&mut self, caller: u64, size: WorkSize, granted: oneshot::Sender<()>) -> u64 {
+        self.newest_ticket += 1;
+        let usage = self.callers.entry(caller).or_default();
+        if !usage.waits() {
+            self.turns.push_back(caller);
+        }
+        usage.waiting(size).insert(self.newest_ticket, granted);
+        self.newest_ticket
+    }
+
+    /// Removes a waiting request. Returns whether it was waiting.
+    fn remove(&mut self, request: &WaitingRequest<'_>) -> bool {
+        let Some(usage) = self.callers.get_mut(&request.caller) else {
+            return false;
+        };
+        let was_waiting = usage.waiting(request.size).remove(&request.ticket);
+        if was_waiting.is_some() && !usage.waits() {
+            self.turns.retain(|caller| *caller != request.caller);
+        }
+        self.forget_if_idle(request.caller);
+        was_waiting.is_some()
+    }
+
+    fn forget_if_idle(&mut self, caller: u64) {
+        let usage = self.callers.get(&caller);
+        if usage.is_some_and(|usage| usage.held == 0 && !usage.waits()) {
+            self.callers.remove(&caller);
+        }
+    }
+
+    /// Gives the free slots to waiting callers, one to each in turn. A caller that cannot use one keeps its turn.
+    fn grant(&mut self, bounds: &SlotBounds) {
+        let mut index = 0;
+        while self.held < bounds.total
+            && let Some(caller) = self.turns.get(index).copied()
+        {
+            let Some((size, granted)) = self.next_request(bounds, caller) else {
+                index += 1;
+                continue;
+            };
+            // The receiver exists: a dropped request is removed under the same lock.
+            if granted.send(()).is_ok() {
+                self.take(caller, size);
+            }
+            self.turns.remove(index);
+            if self.callers.get(&caller).is_some_and(CallerUsage::waits) {
+                self.turns.push_back(caller);
+            }
+            index = 0;
+        }
+    }
+
+    /// Removes and returns the caller's oldest request that can be served.
+    fn next_request(
+        &mut self,
+        bounds: &SlotBounds,
+        caller: u64,
+    ) -> Option<(WorkSize, oneshot::Sender<()>)> {
+        let has_room = |size: &WorkSize| self.has_room(bounds, caller, *size);
+        let sizes = [WorkSize::Small, WorkSize::Large].map(|size| Some(size).filter(has_room));
+        let usage = self.callers.get_mut(&caller)?;
+        let oldest = sizes.into_iter().flatten().min_by_key(|size| {
+            let oldest = usage.waiting(*size).first_key_value();
+            oldest.map_or(u64::MAX, |(ticket, _)| *ticket)
+        })?;
+        let (_, granted) = usage.waiting(oldest).pop_first()?;
+        Some((oldest, granted))
+    }
+}
+
+/// A request that waits for a slot. If it is dropped, it leaves the queue, or releases the slot that it was given.
+struct WaitingRequest<'a> {
+    shared: &'a Shared,
+    caller: u64,
+    size: WorkSize,
+    ticket: u64,
+    receiver: oneshot::Receiver<()>,
+}
+
+impl Drop for WaitingRequest<'_> {
+    fn drop(&mut self) {
+        let mut usage = self.shared.usage();
+        // After `acquire` has received the grant, the channel is empty.
+        if !usage.remove(self) && self.receiver.try_recv().is_ok() {
+            self.shared.release(&mut usage, self.caller, self.size);
+        }
+    }
+}
+
+/// A slot; it is released when dropped.
+#[derive(Debug)]
+#[must_use = "the slot is released when it is dropped"]
+pub struct Slot {
+    shared: Arc<Shared>,
+    caller: u64,
+    size: WorkSize,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut usage = self.shared.usage();
+        self.shared.release(&mut usage, self.caller, self.size);
+    }
+}
