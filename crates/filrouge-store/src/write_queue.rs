@@ -221,3 +221,60 @@ fn answer_all(requests: Vec<Request>, outcomes: Vec<Result<Outcome, Failure>>) {
         request.answer(outcome);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, mpsc as blocking};
+
+    use filrouge_types::{IdentityId, TenantId};
+    use tokio::task::{JoinSet, yield_now};
+
+    use super::*;
+    use crate::command::{PutNote, Scope, Viewer, Write};
+
+    fn write_of(name: &str) -> Command {
+        let identity = IdentityId::new(name).unwrap();
+        let note = PutNote {
+            name: name.into(),
+            expected: 0,
+            value: Vec::new(),
+        };
+        Command {
+            scope: Scope::new(TenantId::default_tenant(), Viewer::EndUser(Some(identity))),
+            write: Write::PutNote(note),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_caller_with_many_writes_delays_no_other() {
+        let (open, opened) = blocking::channel::<()>();
+        let (written, order) = blocking::channel();
+        let work = move |mut requests: Requests| {
+            opened.recv().ok();
+            while let Some(request) = requests.blocking_recv() {
+                written.send(request.command.scope.viewer.clone()).ok();
+                request.answer(Ok(Outcome::Note(true)));
+            }
+        };
+        let queue = Arc::new(WriteQueue::start(work).unwrap());
+        let mut tasks = JoinSet::new();
+        let mut write = |name: &'static str| {
+            let queue = queue.clone();
+            tasks.spawn(async move { queue.write(write_of(name)).await.unwrap() });
+        };
+        for _ in 0..3 * QUEUE_MAX {
+            write("ann");
+        }
+        write("bob");
+        // Her share, and his write.
+        while queue.slots.held() < QUEUE_MAX + 1 {
+            yield_now().await;
+        }
+        open.send(()).unwrap();
+        tasks.join_all().await;
+        let bob = write_of("bob").scope.viewer;
+        let position = order.try_iter().position(|viewer| viewer == bob);
+        assert!(position.unwrap() <= QUEUE_MAX, "{position:?}");
+        queue.close().await;
+    }
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use filrouge_postgres::{Options, PostgresLedger, SCHEMA_VERSION};
 use filrouge_store::contract::fixture::{anyone, sid};
-use filrouge_store::contract::{CountingEntropy, Fixture, differential};
+use filrouge_store::contract::{CountingEntropy, Fixture, differential, fair_reads, run};
 use filrouge_store::{Keyring, Lane, Ledger};
 use filrouge_testbed::Database;
 use filrouge_types::FixedClock;
@@ -88,6 +88,11 @@ fn fixture() -> Fixture {
 }
 
 filrouge_store::contract_tests!(fixture);
+
+#[test]
+fn a_caller_with_many_reads_delays_no_other() {
+    run(fixture(), fair_reads::a_caller_with_many_reads_delays_no_other);
+}
 
 #[test]
 fn the_ledger_equals_the_in_memory_ledger() {

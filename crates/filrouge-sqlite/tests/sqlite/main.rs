@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use filrouge_sqlite::{Options, SqliteLedger};
-use filrouge_store::contract::{CountingEntropy, Fixture, differential};
+use filrouge_store::contract::{CountingEntropy, Fixture, differential, fair_reads, run};
 use filrouge_store::{Keyring, Ledger};
 use filrouge_types::FixedClock;
 
@@ -69,6 +69,11 @@ fn fixture() -> Fixture {
 mod contract {
     use super::fixture;
     filrouge_store::contract_tests!(fixture);
+}
+
+#[test]
+fn a_caller_with_many_reads_delays_no_other() {
+    run(fixture(), fair_reads::a_caller_with_many_reads_delays_no_other);
 }
 
 #[test]

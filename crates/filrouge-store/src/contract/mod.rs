@@ -27,6 +27,7 @@ pub mod drafts;
 pub mod drafts_kept;
 pub mod erasure;
 pub mod events;
+pub mod fair_reads;
 pub mod finals;
 pub mod full_pages;
 pub mod idempotency;
