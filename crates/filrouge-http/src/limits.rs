@@ -5,8 +5,9 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use filrouge_engine::Caller;
+use filrouge_store::{FairSlots, SlotBounds, WorkSize};
 use filrouge_types::{ErrorCode, Failure};
-use tokio::sync::Semaphore;
 
 use crate::metrics::{Counted, Metrics};
 
@@ -15,7 +16,7 @@ mod large_responses;
 mod rate;
 
 pub use budget::{Budget, Reservation, SMALL_BODY};
-pub use large_responses::LargeResponsePermit;
+pub use large_responses::{LargeResponsePermit, in_small_frames};
 pub use rate::{RateLimited, RateSubjects};
 
 /// A request rate with a burst.
@@ -44,14 +45,16 @@ pub struct LimitSettings {
     /// How long a peer may read nothing of a response before its connection is dropped. A response of known length must
     /// also be read completely within twice this time plus a second per 64 KiB.
     pub write_stall: Duration,
-    /// The maximum number of open connections; further ones get 503. Set it higher than `streams_per_key`, as the
-    /// default is, so that the streams of one key cannot use all connections.
+    /// The maximum number of open connections; further ones get 503. One address may have all but a sixteenth. Set it
+    /// higher than `streams_per_key`, as the default is, so that the streams of one key cannot use all connections.
     pub connections: usize,
     /// How long a provider's stream that is being recorded may be silent.
     pub stream_idle: Duration,
-    /// The maximum number of open streams of one API key; all callers without a key count as one key.
+    /// The maximum number of open streams of one API key; all callers without a key count as one key. Half of them may
+    /// be those of one end user.
     pub streams_per_key: usize,
-    /// The maximum number of large responses (exports, contexts) that are built and sent at the same time.
+    /// The maximum number of large responses (exports, contexts) that are built at the same time. One caller may have
+    /// half of them; a quarter is reserved for small responses (searches, statistics).
     pub large_answers: usize,
     /// The rate of one API key; `None` means no limit.
     pub rate_per_key: Option<Rate>,
@@ -88,18 +91,28 @@ pub struct Limits {
     pub(crate) bodies: Arc<Budget>,
     pub(crate) rates: rate::Rates,
     streams: Arc<Budget>,
-    large_responses: Arc<Semaphore>,
+    streams_of_end_users: Arc<Budget>,
+    large_responses: FairSlots,
+    /// The bytes of large responses that were built and not sent.
+    unsent: Arc<Budget>,
     metrics: Arc<Metrics>,
 }
 
 impl Limits {
     pub(crate) fn new(settings: LimitSettings, metrics: Arc<Metrics>) -> Self {
-        let permits = settings.large_answers.clamp(1, Semaphore::MAX_PERMITS);
+        let total = settings.large_answers;
+        let response_slots = SlotBounds {
+            total,
+            share: total.div_ceil(2),
+            reserve: total / 4,
+        };
         Self {
             bodies: Budget::new(settings.bodies_in_flight_bytes, settings.body_bytes),
             rates: rate::Rates::new(&settings),
             streams: Budget::per_caller(settings.streams_per_key),
-            large_responses: Arc::new(Semaphore::new(permits)),
+            streams_of_end_users: Budget::per_caller(settings.streams_per_key.div_ceil(2)),
+            large_responses: FairSlots::new(response_slots),
+            unsent: Budget::new(settings.bodies_in_flight_bytes, 0),
             settings,
             metrics,
         }
@@ -127,35 +140,46 @@ impl Limits {
             .inspect_err(|refusal| self.metrics.count_rate_limited(refusal.kind()))
     }
 
-    /// Reserves a slot for one more stream of the key; it is released when dropped. `None`: all callers without a key
-    /// count as one.
+    /// Reserves a slot for one more stream of the caller; it is released when dropped. All callers without a key count as
+    /// one key.
     ///
     /// # Errors
-    /// [`RateLimited`] if the key has the maximum number of open streams.
-    pub fn open_stream(&self, key: Option<&str>) -> Result<StreamSlot, RateLimited> {
-        let reservation = self.streams.reservation();
-        reservation.set_caller(key.unwrap_or_default(), false);
-        if !reservation.grow(1) {
-            let message = "this key has reached its maximum number of open streams";
+    /// [`RateLimited`] if the key, or the end user that the caller acts for, has the maximum number of open streams.
+    pub fn open_stream(&self, caller: &Caller) -> Result<StreamSlot, RateLimited> {
+        let of_key = self.streams.reservation();
+        of_key.set_caller(caller.name().unwrap_or_default(), false);
+        let of_end_user = self.streams_of_end_users.reservation();
+        of_end_user.set_caller(&caller_name(caller), false);
+        let end_users = usize::from(caller.identity().is_some());
+        if !of_end_user.grow(end_users) || !of_key.grow(1) {
+            let message =
+                "this key, or this end user, has reached its maximum number of open streams";
             let refusal = RateLimited::new(message, "streams", Duration::from_secs(5));
             self.metrics.count_rate_limited(refusal.kind());
             return Err(refusal);
         }
         Ok(StreamSlot {
             _counted: Counted::new(&self.metrics.tail_readers),
-            _reservation: reservation,
+            _reservations: [of_key, of_end_user],
         })
     }
 
-    /// Waits for a permit to build a large response, at most half of `answer_timeout`. The permit is released when it
-    /// is dropped. [`LargeResponsePermit::hold_in`] keeps it until the response was passed to the operating system.
+    /// Waits for a permit to build a response that takes much work or memory, at most half of `answer_timeout`. Callers
+    /// that wait take turns. The permit is released when it is dropped; [`LargeResponsePermit::hold`] releases it when
+    /// the response is built. `size` is that of the response.
     ///
     /// # Errors
     /// `overloaded` if no permit was released in that time.
-    pub async fn large_response_permit(&self) -> Result<LargeResponsePermit, Failure> {
-        let permit = self.large_responses.clone().acquire_owned();
-        match tokio::time::timeout(self.settings.answer_timeout / 2, permit).await {
-            Ok(Ok(_permit)) => Ok(LargeResponsePermit { _permit }),
+    pub async fn large_response_permit(
+        &self,
+        caller: &Caller,
+        size: WorkSize,
+    ) -> Result<LargeResponsePermit, Failure> {
+        let caller = caller_name(caller);
+        let slot = self.large_responses.acquire(&caller, size);
+        let slot = tokio::time::timeout(self.settings.answer_timeout / 2, slot).await;
+        match slot {
+            Ok(Some(slot)) => Ok(LargeResponsePermit::new(slot, caller, &self.unsent)),
             _ => Err(Failure::new(
                 ErrorCode::Overloaded,
                 "too many large answers are being built",
@@ -164,37 +188,122 @@ impl Limits {
     }
 }
 
+/// The name of a caller among those that share a limit. It combines tenant, credentials and end user, so the end users of
+/// one service have separate shares, and so do the services of one end user.
+#[must_use]
+pub fn caller_name(caller: &Caller) -> String {
+    let identity = caller.identity().map_or("", |id| id.as_str());
+    let name = caller.name().unwrap_or_default();
+    // NUL separates the parts, since no id contains it.
+    format!("{}\0{identity}\0{name}", caller.tenant())
+}
+
 /// The slot of one open stream; it is released when dropped.
 #[derive(Debug)]
 pub struct StreamSlot {
     _counted: Counted,
-    _reservation: Reservation,
+    _reservations: [Reservation; 2],
 }
 
 #[cfg(test)]
 mod tests {
+    use filrouge_types::{IdentityId, TenantId};
+
     use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    /// A caller without an identity, with this key.
+    fn with_key(key: Option<&str>) -> Caller {
+        Caller::local(TenantId::default_tenant(), None).with_name(key.map(Arc::from))
+    }
+
+    fn end_user(name: &str) -> Caller {
+        let identity = IdentityId::new(name).unwrap();
+        Caller::local(TenantId::default_tenant(), Some(identity)).with_name(Some(Arc::from("k")))
+    }
+
+    fn limits(settings: LimitSettings) -> (Limits, Arc<Metrics>) {
+        let metrics = Arc::new(Metrics::default());
+        (Limits::new(settings, metrics.clone()), metrics)
+    }
 
     #[test]
     fn a_key_holds_at_most_its_maximum_of_streams() {
-        let metrics = Arc::new(Metrics::default());
-        let settings = LimitSettings {
+        let (limits, metrics) = limits(LimitSettings {
             streams_per_key: 2,
             ..LimitSettings::default()
-        };
-        let limits = Limits::new(settings, metrics.clone());
-        let first = limits.open_stream(Some("k")).unwrap();
-        let second = limits.open_stream(Some("k")).unwrap();
-        assert_eq!(limits.open_stream(Some("k")).unwrap_err().kind(), "streams");
-        let without_key = limits.open_stream(None).unwrap();
+        });
+        let key = with_key(Some("k"));
+        let first = limits.open_stream(&key).unwrap();
+        let second = limits.open_stream(&key).unwrap();
+        assert_eq!(limits.open_stream(&key).unwrap_err().kind(), "streams");
+        let without_key = limits.open_stream(&with_key(None)).unwrap();
         assert_eq!(metrics.tail_readers.get(), 3);
         drop(first);
-        let third = limits.open_stream(Some("k")).unwrap();
+        let third = limits.open_stream(&key).unwrap();
         drop((second, third, without_key));
         assert_eq!(metrics.tail_readers.get(), 0);
         assert!(
-            !limits.streams.has_reservations(),
+            !limits.streams.has_reservations() && !limits.streams_of_end_users.has_reservations(),
             "keys without open streams are forgotten"
         );
+    }
+
+    #[test]
+    fn one_end_user_holds_at_most_half_of_a_keys_streams() {
+        let (limits, metrics) = limits(LimitSettings {
+            streams_per_key: 4,
+            ..LimitSettings::default()
+        });
+        let (ann, bob) = (end_user("ann"), end_user("bob"));
+        let hers = [&ann, &ann].map(|ann| limits.open_stream(ann).unwrap());
+        assert_eq!(limits.open_stream(&ann).unwrap_err().kind(), "streams");
+        let his = limits.open_stream(&bob).unwrap();
+        assert_eq!(metrics.tail_readers.get(), 3);
+        drop((hers, his));
+        limits.open_stream(&ann).unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_caller_cannot_use_all_permits() {
+        let (limits, _) = limits(LimitSettings::default());
+        let (ann, bob) = (end_user("ann"), end_user("bob"));
+        let permit = |caller, size| limits.large_response_permit(caller, size);
+        let hers = [
+            permit(&ann, WorkSize::Large).await.unwrap(),
+            permit(&ann, WorkSize::Large).await.unwrap(),
+        ];
+        let refused = permit(&ann, WorkSize::Small).await.unwrap_err();
+        assert_eq!(refused.code, ErrorCode::Overloaded);
+        let his = permit(&bob, WorkSize::Large).await.unwrap();
+        let refused = permit(&bob, WorkSize::Large).await.unwrap_err();
+        assert_eq!(refused.code, ErrorCode::Overloaded);
+        drop((permit(&bob, WorkSize::Small).await.unwrap(), hers, his));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn responses_that_are_not_sent_hold_only_their_callers_permits() {
+        let (limits, _) = limits(LimitSettings {
+            bodies_in_flight_bytes: 4 * 3 * MIB,
+            ..LimitSettings::default()
+        });
+        let (ann, bob) = (end_user("ann"), end_user("bob"));
+        let mut unsent = Vec::new();
+        // One response has room in her share of the budget; the next two keep their permits.
+        for _ in 0..3 {
+            let permit = limits.large_response_permit(&ann, WorkSize::Large).await;
+            unsent.push(permit.unwrap().hold(vec![0_u8; 2 * MIB]));
+        }
+        assert_eq!(limits.large_responses.held(), 2);
+        let refused = limits.large_response_permit(&ann, WorkSize::Large).await;
+        assert_eq!(refused.unwrap_err().code, ErrorCode::Overloaded);
+        for _ in 0..20 {
+            let permit = limits.large_response_permit(&bob, WorkSize::Large).await;
+            drop(permit.unwrap().hold(vec![0_u8; 2 * MIB]));
+        }
+        drop(unsent);
+        assert_eq!(limits.large_responses.held(), 0);
+        assert!(!limits.unsent.has_reservations());
     }
 }

@@ -37,9 +37,16 @@ pub type RouteResult = Result<Response<Body>, Problem>;
 /// # Errors
 /// `internal` when the value cannot be serialized.
 pub fn json<T: Serialize>(value: &T) -> RouteResult {
+    Ok(text("application/json", json_bytes(value)?))
+}
+
+/// Returns a value as JSON.
+///
+/// # Errors
+/// `internal` when the value cannot be serialized.
+pub fn json_bytes<T: Serialize>(value: &T) -> Result<Vec<u8>, Problem> {
     let json = serde_json::to_vec(value);
-    let json = json.map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))?;
-    Ok(text("application/json", json))
+    json.map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))
 }
 
 /// Returns 204: another caller is answering the turn, and the request asks for an empty response in that case.

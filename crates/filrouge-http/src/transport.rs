@@ -2,13 +2,13 @@
 //! stops.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use filrouge_store::{FairSlots, SlotBounds, WorkSize};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 
 use crate::access::Authority;
 use crate::layer::HttpLayer;
@@ -70,13 +70,17 @@ pub async fn bind(address: SocketAddr, authority: &Authority) -> Result<TcpListe
 /// Serves the router of [`crate::mount`] until [`HttpLayer::stop`] is called. Then waits until the requests in progress
 /// are answered, but at most 10 s.
 pub async fn serve(listener: TcpListener, router: Router, http: HttpLayer) {
-    let slot_count = http.limits().settings().connections.clamp(1, 1 << 24);
-    let slots = Arc::new(Semaphore::new(slot_count));
+    let total = http.limits().settings().connections;
+    let slots = FairSlots::new(SlotBounds {
+        total,
+        share: total - total / 16,
+        reserve: 0,
+    });
     let transport = Arc::new(Transport { router, http });
     let accepting = async {
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => start_connection(stream, &transport, &slots),
+                Ok((stream, peer)) => start_connection(stream, peer.ip(), &transport, &slots),
                 Err(error) => pause_after_error(&error, transport.http.metrics()).await,
             }
         }
@@ -93,15 +97,30 @@ pub async fn serve(listener: TcpListener, router: Router, http: HttpLayer) {
         () = transport.http.wait_until_stopping() => {}
     }
     drop(listener);
-    let all_slots = u32::try_from(slot_count).unwrap_or(u32::MAX);
-    let finished = tokio::time::timeout(STOP_TIMEOUT, slots.acquire_many(all_slots)).await;
-    if finished.is_err() {
+    let finished = tokio::time::timeout(STOP_TIMEOUT, slots.wait_until_all_released());
+    if finished.await.is_err() {
         tracing::warn!("requests are still under way; they are cut off");
     }
 }
 
-fn start_connection(stream: TcpStream, transport: &Arc<Transport>, slots: &Arc<Semaphore>) {
-    let Ok(slot) = slots.clone().try_acquire_owned() else {
+/// The part of an address that one peer can hardly vary: for IPv6 the first 64 bits, the prefix of a network.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let prefix = address.to_bits() & (u128::MAX << 64);
+            IpAddr::V6(Ipv6Addr::from_bits(prefix))
+        }
+        address => address,
+    }
+}
+
+fn start_connection(
+    stream: TcpStream,
+    peer: IpAddr,
+    transport: &Arc<Transport>,
+    slots: &FairSlots,
+) {
+    let Some(slot) = slots.try_acquire(&network(peer), WorkSize::Small) else {
         transport.http.metrics().count_refused_connection("full");
         own_response::refuse_connection(&stream);
         return;
@@ -129,4 +148,18 @@ async fn pause_after_error(error: &io::Error, metrics: &Metrics) {
     metrics.count_refused_connection("system");
     tracing::warn!(%error, "no connection can be accepted");
     tokio::time::sleep(ACCEPT_PAUSE).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_one_network_count_as_one() {
+        let network = |text: &str| network(text.parse().unwrap());
+        assert_eq!(network("2001:db8:1:2::7"), network("2001:db8:1:2:3:4:5:6"));
+        assert_ne!(network("2001:db8:1:2::7"), network("2001:db8:1:3::7"));
+        assert_eq!(network("::ffff:192.0.2.1"), network("192.0.2.1"));
+        assert_ne!(network("192.0.2.1"), network("192.0.2.2"));
+    }
 }

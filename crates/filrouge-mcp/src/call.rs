@@ -8,14 +8,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use filrouge_search::Searcher;
 use filrouge_sources::Library;
 use filrouge_sources::library::own::{Caller, own_session};
+use filrouge_store::{FairSlots, SlotBounds, WorkSize};
 use filrouge_types::{Clock, SystemClock, Timestamp};
-use tokio::sync::Semaphore;
 
 use crate::refusal::Refusal;
 
-/// The maximum number of concurrent calls; others wait. Each call uses a thread, and keeps the data that it reads in
-/// memory.
-const CONCURRENT_CALLS_MAX: usize = 16;
+/// The concurrent calls of all callers and of one caller; others wait, and callers take turns. Each call uses a thread,
+/// and keeps the data that it reads in memory.
+const CONCURRENT_CALLS: SlotBounds = SlotBounds {
+    total: 16,
+    share: 8,
+    reserve: 0,
+};
 
 /// The histories that a call may read.
 #[derive(Clone)]
@@ -99,22 +103,23 @@ impl Call<'_> {
 /// The names that agents may give for their own session.
 const OWN_SESSION_NAMES: [&str; 3] = ["", "own", "self"];
 
-/// Runs calls on blocking threads, at most [`CONCURRENT_CALLS_MAX`] at a time. Clones share the limit.
+/// Runs calls on blocking threads, at most [`CONCURRENT_CALLS`] at a time. Clones share the limit.
 #[derive(Clone)]
-pub(crate) struct BlockingPool(Arc<Semaphore>);
+pub(crate) struct BlockingPool(FairSlots);
 
 impl BlockingPool {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Semaphore::new(CONCURRENT_CALLS_MAX)))
+        Self(FairSlots::new(CONCURRENT_CALLS))
     }
 
-    /// Runs `work`, which blocks, and returns its result. `cancelled` completes when the client cancels the call.
+    /// Runs `work` of `caller`, which blocks, and returns its result. `cancelled` completes when the client cancels the call.
     /// Then this sets the flag that `work` receives, and returns without waiting for `work`.
     ///
     /// # Errors
     /// [`Refusal`]: that of `work`, `cancelled`, or `internal` if `work` panics.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
+        caller: String,
         cancelled: impl Future<Output = ()>,
         work: impl FnOnce(&Arc<AtomicBool>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
@@ -122,10 +127,11 @@ impl BlockingPool {
         let work_flag = stop_flag.clone();
         let pool = self.0.clone();
         let result = async move {
-            let permit = pool.acquire_owned().await.map_err(|_| internal_error())?;
+            let slot = pool.acquire(&caller, WorkSize::Small).await;
+            let slot = slot.ok_or_else(internal_error)?;
             let work = move || {
                 let answer = work(&work_flag);
-                drop(permit);
+                drop(slot);
                 answer
             };
             tokio::task::spawn_blocking(work)
@@ -156,4 +162,38 @@ fn internal_error() -> Refusal {
         "the call ended without an answer",
         "this is a bug of filrouge; its log says more",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_caller_with_many_calls_delays_no_other() {
+        let (pool, open) = (BlockingPool::new(), Arc::new(AtomicBool::new(false)));
+        let of_ann = (0..3 * CONCURRENT_CALLS.total).map(|_| {
+            let (pool, open) = (pool.clone(), open.clone());
+            let wait = move |_: &Arc<AtomicBool>| {
+                while !open.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Ok(())
+            };
+            tokio::spawn(async move { pool.run("ann".to_owned(), pending(), wait).await })
+        });
+        let of_ann: Vec<_> = of_ann.collect();
+        while pool.0.held() < CONCURRENT_CALLS.share {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let of_bob = pool.run("bob".to_owned(), pending(), |_| Ok(7));
+        let of_bob = tokio::time::timeout(Duration::from_secs(30), of_bob).await;
+        open.store(true, Ordering::Relaxed);
+        assert!(matches!(of_bob, Ok(Ok(7))));
+        for call in of_ann {
+            assert!(call.await.unwrap().is_ok());
+        }
+    }
 }

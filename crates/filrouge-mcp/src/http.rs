@@ -24,7 +24,12 @@ mod names;
 /// The histories of one request's caller. The layer that authenticates callers adds this value to the request's
 /// extensions.
 #[derive(Clone)]
-pub struct CallerCorpus(pub Corpus);
+pub struct CallerCorpus {
+    /// The histories.
+    pub corpus: Corpus,
+    /// The caller's name among those that wait for a call.
+    pub caller: String,
+}
 
 /// Names of this machine: always accepted in `Host` and `Origin`.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];

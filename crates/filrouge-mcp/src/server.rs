@@ -43,18 +43,21 @@ impl McpServer {
         }
     }
 
-    /// Returns the histories that this call may read.
+    /// Returns the histories that this call may read, and the name of its caller.
     ///
     /// # Errors
     /// [`Refusal`] `internal` if the HTTP layer did not add them to the request.
-    fn corpus(&self, context: &RequestContext<RoleServer>) -> Result<Corpus, Refusal> {
+    fn corpus(&self, context: &RequestContext<RoleServer>) -> Result<CallerCorpus, Refusal> {
         match &self.histories {
-            Histories::Shared(corpus) => Ok(Corpus::clone(corpus)),
+            Histories::Shared(corpus) => Ok(CallerCorpus {
+                corpus: Corpus::clone(corpus),
+                caller: String::new(),
+            }),
             Histories::PerCaller => {
                 let parts = context.extensions.get::<Parts>();
                 let caller_corpus = parts.and_then(|parts| parts.extensions.get::<CallerCorpus>());
-                let corpus = caller_corpus.map(|CallerCorpus(corpus)| corpus.clone());
-                corpus.ok_or_else(|| Refusal::fault("the call has no caller"))
+                let caller_corpus = caller_corpus.cloned();
+                caller_corpus.ok_or_else(|| Refusal::fault("the call has no caller"))
             }
         }
     }
@@ -67,7 +70,8 @@ impl McpServer {
         tool: &'static str,
         work: impl FnOnce(&Call<'_>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
-        let Corpus { library, searcher } = self.corpus(&context)?;
+        let CallerCorpus { corpus, caller } = self.corpus(&context)?;
+        let Corpus { library, searcher } = corpus;
         let caller_session = self.caller_session.clone();
         let work = move |stopped: &Arc<AtomicBool>| {
             // This library lists each source at most once for the call, however often the call needs the list.
@@ -81,7 +85,7 @@ impl McpServer {
             };
             work(&call)
         };
-        self.pool.run(context.ct.cancelled(), work).await
+        self.pool.run(caller, context.ct.cancelled(), work).await
     }
 }
 

@@ -1,12 +1,14 @@
-//! Limits how many large responses are built at a time, because each stays in memory until it has been sent.
+//! Large responses: how many are built at a time, and how many bytes of them wait for their clients.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use axum::body::Body;
+use filrouge_store::Slot;
 use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
-use tokio::sync::OwnedSemaphorePermit;
+
+use super::{Budget, Reservation, SMALL_BODY};
 
 /// The maximum number of bytes that are passed to the connection at a time. The connection takes no more before they
 /// are written.
@@ -15,42 +17,68 @@ const FRAME_MAX: usize = 64 << 10;
 /// The permit to build one large response; it is released when dropped.
 #[derive(Debug)]
 pub struct LargeResponsePermit {
-    pub(super) _permit: OwnedSemaphorePermit,
+    slot: Slot,
+    caller: String,
+    unsent: Reservation,
 }
 
 impl LargeResponsePermit {
-    /// Wraps a response's body so that the permit is released only when the last byte was passed to the operating
-    /// system, or when the response was dropped.
-    pub fn hold_in(self, body: Body) -> Body {
-        Body::new(PermitBody {
-            body,
-            remaining: Bytes::new(),
-            permit: Arc::new(self),
+    pub(super) fn new(slot: Slot, caller: String, unsent: &Arc<Budget>) -> Self {
+        Self {
+            slot,
+            caller,
+            unsent: unsent.reservation(),
+        }
+    }
+
+    /// Wraps the bytes of a response that is built, or of a part of it, and releases the permit. Only if the caller has
+    /// too many bytes that were not sent, the permit is released when these bytes are dropped: when they were passed to
+    /// the operating system, or when the client has disconnected.
+    pub fn hold(self, bytes: impl Into<Bytes>) -> Bytes {
+        let bytes = bytes.into();
+        self.unsent
+            .set_caller(&self.caller, bytes.len() <= SMALL_BODY);
+        let has_room = self.unsent.grow(bytes.len());
+        Bytes::from_owner(UnsentBytes {
+            bytes,
+            _unsent: self.unsent,
+            _slot: (!has_room).then_some(self.slot),
         })
+    }
+
+    /// As [`Self::hold`], as the body of the response.
+    pub fn hold_in_body(self, bytes: impl Into<Bytes>) -> Body {
+        in_small_frames(Body::from(self.hold(bytes)))
     }
 }
 
-/// A body that passes on the response in small frames. Each frame shares the permit, because a frame's bytes are slices
-/// that keep the entire response in memory, even when the connection has received the last one.
-struct PermitBody {
-    body: Body,
-    remaining: Bytes,
-    permit: Arc<LargeResponsePermit>,
-}
-
-/// Bytes of the response, together with the permit.
-struct PermitBytes {
+/// Bytes of a response that the client has not received. Slices of them keep all of them in memory.
+struct UnsentBytes {
     bytes: Bytes,
-    _permit: Arc<LargeResponsePermit>,
+    _unsent: Reservation,
+    _slot: Option<Slot>,
 }
 
-impl AsRef<[u8]> for PermitBytes {
+impl AsRef<[u8]> for UnsentBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl HttpBody for PermitBody {
+/// Wraps a body so that it passes on the response in small frames. The connection copies or queues only these.
+pub fn in_small_frames(body: Body) -> Body {
+    Body::new(SmallFrames {
+        body,
+        remaining: Bytes::new(),
+    })
+}
+
+struct SmallFrames {
+    body: Body,
+    remaining: Bytes,
+}
+
+impl HttpBody for SmallFrames {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -62,12 +90,7 @@ impl HttpBody for PermitBody {
         if this.remaining.is_empty() {
             match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
                 Some(Ok(frame)) => match frame.into_data() {
-                    Ok(bytes) => {
-                        this.remaining = Bytes::from_owner(PermitBytes {
-                            bytes,
-                            _permit: this.permit.clone(),
-                        });
-                    }
+                    Ok(bytes) => this.remaining = bytes,
                     Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
                 },
                 other => return Poll::Ready(other),
@@ -94,20 +117,24 @@ impl HttpBody for PermitBody {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use filrouge_store::{FairSlots, SlotBounds, WorkSize};
     use http_body_util::BodyExt;
-    use tokio::sync::Semaphore;
 
-    async fn permit(permits: &Arc<Semaphore>) -> LargeResponsePermit {
-        let _permit = permits.clone().acquire_owned().await.unwrap();
-        LargeResponsePermit { _permit }
+    use super::*;
+
+    /// A permit that has the only slot, with this budget for bytes that are not sent.
+    fn permit(budget: &Arc<Budget>) -> (FairSlots, LargeResponsePermit) {
+        let slots = FairSlots::new(SlotBounds::without_shares(1));
+        let slot = slots.try_acquire(&"ann", WorkSize::Large).unwrap();
+        let permit = LargeResponsePermit::new(slot, "ann".to_owned(), budget);
+        (slots, permit)
     }
 
     #[tokio::test]
-    async fn a_permit_is_held_until_the_last_byte_is_dropped() {
-        let permits = Arc::new(Semaphore::new(1));
+    async fn without_room_a_permit_is_held_until_the_last_byte_is_dropped() {
         let text: Vec<u8> = (0..2 * FRAME_MAX + 1).map(|n| (n % 251) as u8).collect();
-        let mut body = permit(&permits).await.hold_in(Body::from(text.clone()));
+        let (slots, permit) = permit(&Budget::without_shares(text.len() - 1));
+        let mut body = permit.hold_in_body(text.clone());
         let (mut received, mut last_frame) = (Vec::new(), Bytes::new());
         while let Some(frame) = body.frame().await {
             last_frame = frame.unwrap().into_data().unwrap();
@@ -118,21 +145,27 @@ mod tests {
         }
         assert!(received == text && HttpBody::is_end_stream(&body));
         drop(body);
-        assert_eq!(
-            permits.available_permits(),
-            0,
-            "its bytes are still in memory"
-        );
+        assert_eq!(slots.held(), 1, "its bytes are still in memory");
         drop(last_frame);
-        assert_eq!(permits.available_permits(), 1);
+        assert_eq!(slots.held(), 0);
     }
 
     #[tokio::test]
     async fn a_dropped_body_releases_the_permit() {
-        let permits = Arc::new(Semaphore::new(1));
-        let body = permit(&permits).await.hold_in(Body::from("text"));
-        assert_eq!(permits.available_permits(), 0);
+        let (slots, permit) = permit(&Budget::without_shares(0));
+        let body = permit.hold_in_body("text");
+        assert_eq!(slots.held(), 1);
         drop(body);
-        assert_eq!(permits.available_permits(), 1);
+        assert_eq!(slots.held(), 0);
+    }
+
+    #[tokio::test]
+    async fn with_room_a_permit_is_released_when_the_response_is_built() {
+        let unsent = Budget::without_shares(4);
+        let (slots, permit) = permit(&unsent);
+        let body = permit.hold_in_body("text");
+        assert_eq!((slots.held(), unsent.used()), (0, 4));
+        drop(body);
+        assert_eq!(unsent.used(), 0);
     }
 }

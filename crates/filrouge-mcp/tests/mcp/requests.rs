@@ -25,6 +25,13 @@ fn body(method: &str, params: &Value) -> Full<bytes::Bytes> {
     Full::from(message.to_string())
 }
 
+fn caller_corpus(library: Library) -> CallerCorpus {
+    CallerCorpus {
+        corpus: corpus(library),
+        caller: "ann".to_owned(),
+    }
+}
+
 /// Sends a tool call for a caller; returns the status and the body.
 pub(crate) async fn call(
     service: &HttpService,
@@ -37,9 +44,7 @@ pub(crate) async fn call(
         .body(body("tools/call", &params))
         .unwrap();
     if let Some(library) = caller {
-        request
-            .extensions_mut()
-            .insert(CallerCorpus(corpus(library)));
+        request.extensions_mut().insert(caller_corpus(library));
     }
     read_response(service.handle(request).await).await
 }
@@ -61,9 +66,7 @@ pub(crate) async fn call_newest_version(
         .header("Mcp-Name", tool)
         .body(body("tools/call", &params))
         .unwrap();
-    request
-        .extensions_mut()
-        .insert(CallerCorpus(corpus(caller)));
+    request.extensions_mut().insert(caller_corpus(caller));
     read_response(service.handle(request).await).await
 }
 

@@ -7,8 +7,9 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use filrouge_engine::Caller;
 use filrouge_engine::audit::{AuditPage, AuditQuery, AuditRow};
+use filrouge_store::WorkSize;
 use filrouge_types::{ErrorCode, Failure, IdentityId, SessionId, Timestamp};
-use futures_util::stream::{once, try_unfold};
+use futures_util::stream::{iter, try_unfold};
 use futures_util::{StreamExt, TryStreamExt};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
@@ -17,6 +18,7 @@ use crate::app::App;
 use crate::openapi::PageOrTableResponse;
 use filrouge_http::access::{Principal, may};
 use filrouge_http::extract::{LIMIT_MAX, Limit, TenantAccess};
+use filrouge_http::limits::in_small_frames;
 use filrouge_http::response::{Page, RouteResult, accepted_media_types, attachment, json};
 
 /// The format of the rows.
@@ -141,7 +143,6 @@ type BodyPiece = (Bytes, Option<RowReader>);
 
 impl RowReader {
     async fn respond(self) -> RouteResult {
-        let permit = self.app.limits().large_response_permit().await?;
         let (media_type, name, heading) = match self.format {
             Format::Csv => {
                 let media_type = "text/csv; charset=utf-8; header=present";
@@ -157,20 +158,21 @@ impl RowReader {
         }));
         // The first page is read before the response begins, so that its failure gets an ordinary error response.
         let first = body_pieces.try_next().await?.unwrap_or_default();
-        let first_bytes = Bytes::from([heading.as_bytes(), &first].concat());
+        let begin = iter([Bytes::from(heading), first].map(Ok));
         // A later failure breaks the connection, so that the client does not take the response for complete.
         let later_pieces = body_pieces.inspect_err(|failure: &Failure| {
             let code = failure.code.as_str();
             tracing::warn!(code, detail = %failure.detail, "an audit was cut off");
         });
-        let body = once(ready(Ok(first_bytes))).chain(later_pieces);
+        let body = begin.chain(later_pieces);
         let body = body.try_filter(|bytes| ready(!bytes.is_empty()));
-        let body = permit.hold_in(HttpBody::from_stream(body));
+        let body = in_small_frames(HttpBody::from_stream(body));
         Ok(attachment(media_type, name, body))
     }
 
-    /// Reads a page. Commits made after the first page was read are left out, because the response might never end
-    /// otherwise. Fails if the server stops or the credentials become invalid.
+    /// Reads a page, under a permit of its own, so that a client that reads slowly holds none. Commits made after the
+    /// first page was read are left out, because the response might never end otherwise. Fails if the server stops or
+    /// the credentials become invalid.
     async fn next_piece(mut self) -> Result<BodyPiece, Failure> {
         let end_reason = if *self.app.stopping().borrow() {
             Some("the server stops")
@@ -182,6 +184,9 @@ impl RowReader {
         if let Some(why) = end_reason {
             return Err(Failure::new(ErrorCode::Unauthenticated, why));
         }
+        let limits = self.app.limits();
+        let permit = limits.large_response_permit(&self.caller, WorkSize::Large);
+        let permit = permit.await?;
         self.query.limit = self.rows_left.min(LIMIT_MAX);
         let query = self.query.clone();
         let page = self.app.audit.page(&self.caller, query).await?;
@@ -195,7 +200,7 @@ impl RowReader {
         let lines = lines.collect::<Result<String, Failure>>()?;
         self.query.cursor = page.next;
         let has_more = self.query.cursor.is_some() && self.rows_left > 0;
-        Ok((lines.into(), has_more.then_some(self)))
+        Ok((permit.hold(lines), has_more.then_some(self)))
     }
 }
 

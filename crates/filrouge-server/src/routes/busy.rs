@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use filrouge_engine::OnBusy;
+use filrouge_engine::{Caller, OnBusy};
 use filrouge_types::{ErrorCode, Failure};
 use serde::Deserialize;
 use tokio::task::{JoinError, JoinHandle};
@@ -23,10 +23,10 @@ use filrouge_http::response::{RouteResult, no_content};
 /// The inner result is that of `work`.
 pub(super) async fn run_while_valid<T>(
     app: &App,
-    principal: &Principal,
+    (principal, caller): (&Principal, &Caller),
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<Result<T, Failure>, Problem> {
-    let _slot = app.limits().open_stream(principal.name())?;
+    let _slot = app.limits().open_stream(caller)?;
     tokio::select! {
         result = work => Ok(result),
         () = app.wait_until_stopping() => Err(Problem::new(ErrorCode::Overloaded, "the server is stopping")),

@@ -32,7 +32,7 @@ pub(super) async fn take_lease(
 ) -> RouteResult {
     request.wait_ms = access.query.wait_ms(request.wait_ms)?;
     let acquiring = app.calls.acquire(&access.caller, &access.session, request);
-    match run_while_valid(&app, &access.principal, acquiring).await? {
+    match run_while_valid(&app, (&access.principal, &access.caller), acquiring).await? {
         Ok(lease) => create_response(!lease.replayed, &lease),
         Err(failure) => access.query.accept_lease_timeout(failure),
     }
@@ -229,7 +229,8 @@ pub(super) async fn resume_session(
         None
     };
     let resuming = app.calls.resume(&access.caller, &access.session, request);
-    let resumed = match run_while_valid(&app, &access.principal, resuming).await? {
+    let resumed = match run_while_valid(&app, (&access.principal, &access.caller), resuming).await?
+    {
         Ok(resumed) => resumed,
         Err(failure) => return access.query.accept_lease_timeout(failure),
     };

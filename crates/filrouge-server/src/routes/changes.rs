@@ -89,7 +89,7 @@ pub(super) async fn list_changes(
     if wait.is_zero() {
         return json(&Changes::from(read_changes().await?));
     }
-    let _slot = app.limits().open_stream(access.principal.name())?;
+    let _slot = app.limits().open_stream(&access.caller)?;
     let deadline = Instant::now() + wait;
     let page = tokio::select! {
         page = following.next_changes(&access.caller, after.clone(), limit, deadline) => page?,

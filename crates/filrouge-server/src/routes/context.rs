@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use filrouge_engine::restore::{RestoreQuery, Selection, Unanswered};
+use filrouge_store::WorkSize;
 use filrouge_transcode::{Format, restore};
 use filrouge_types::{ErrorCode, Variant};
 use serde::Deserialize;
@@ -13,7 +14,7 @@ use crate::openapi::{Context, StateResponse, enum_schema};
 use filrouge_http::access::may;
 use filrouge_http::extract::SessionAccess;
 use filrouge_http::problem::Problem;
-use filrouge_http::response::{RouteResult, json};
+use filrouge_http::response::{RouteResult, json_bytes, text};
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -71,7 +72,11 @@ pub(super) async fn restore_context(
         max_tokens: access.query.max_tokens,
         unanswered: access.query.unanswered,
     };
-    let permit = app.limits().large_response_permit().await?;
+    let permit = app
+        .limits()
+        .large_response_permit(&access.caller, WorkSize::Large);
+    let permit = permit.await?;
     let context = restore(app.engine(), &access.caller, &access.session, format, query).await?;
-    Ok(json(&context)?.map(|body| permit.hold_in(body)))
+    let body = permit.hold_in_body(json_bytes(&context)?);
+    Ok(text("application/json", body))
 }

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use filrouge_document::{html, markdown};
+use filrouge_store::WorkSize;
 use filrouge_types::{ErrorCode, Failure, Recorded};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
@@ -65,7 +65,10 @@ pub(super) async fn export_session(
     State(app): State<App>,
     access: SessionAccess<may::Read, ExportQuery>,
 ) -> RouteResult {
-    let permit = app.limits().large_response_permit().await?;
+    let permit = app
+        .limits()
+        .large_response_permit(&access.caller, WorkSize::Large);
+    let permit = permit.await?;
     let (text, media_type, name) = match access.query.format {
         Format::Json => {
             let text = write_bundle(&app, &access).await?;
@@ -82,7 +85,7 @@ pub(super) async fn export_session(
     };
     // Browsers must not treat foreign content as a page of this origin.
     let policy = "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'";
-    let file = attachment(media_type, name, permit.hold_in(HttpBody::from(text)));
+    let file = attachment(media_type, name, permit.hold_in_body(text));
     Ok(([(header::CONTENT_SECURITY_POLICY, policy)], file).into_response())
 }
 

@@ -5,6 +5,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use filrouge_engine::Caller;
 use filrouge_engine::kpi::{Every, KpiQuery, KpiReport, TechnicalStatus};
+use filrouge_store::WorkSize;
 use filrouge_types::{ErrorCode, Timestamp};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
@@ -64,7 +65,10 @@ pub(super) async fn get_key_figures(
 ) -> RouteResult {
     check_tenant(&access.caller, tenant)?;
     // The report reads all events of the time range, so the number of concurrent ones is limited.
-    let _permit = app.limits().large_response_permit().await?;
+    let permit = app
+        .limits()
+        .large_response_permit(&access.caller, WorkSize::Small);
+    let _permit = permit.await?;
     let query = KpiQuery {
         since: access.query.since,
         until: access.query.until,
@@ -110,7 +114,10 @@ pub(super) async fn get_technical_status(
 ) -> RouteResult {
     check_tenant(&access.caller, tenant)?;
     // The status reads all events of a week, so the number of concurrent requests is limited.
-    let _permit = app.limits().large_response_permit().await?;
+    let permit = app
+        .limits()
+        .large_response_permit(&access.caller, WorkSize::Small);
+    let _permit = permit.await?;
     let status = app.events.technical_status(&access.caller).await?;
     json(&status)
 }

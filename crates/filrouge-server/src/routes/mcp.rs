@@ -12,6 +12,7 @@ use axum::extract::{Request, State};
 use axum::http::{Response, header};
 use filrouge_http::access::may;
 use filrouge_http::extract::{AnyQuery, TenantAccess};
+use filrouge_http::limits::caller_name;
 use filrouge_mcp::{CallerCorpus, Corpus};
 use filrouge_sources::ledger::LedgerSource;
 use tokio::runtime::Handle;
@@ -37,9 +38,14 @@ pub(super) async fn handle(
     let search = &app.search;
     let searcher = search.searcher(mcp.library.clone(), app.engine(), &caller);
     let searcher = searcher.with_indexes(search.indexes.clone());
+    let name = caller_name(&caller);
     let ledger = LedgerSource::new(app.engine().clone(), caller, Handle::current());
     let library = mcp.library.with(Arc::new(ledger));
     let corpus = Corpus { library, searcher };
-    request.extensions_mut().insert(CallerCorpus(corpus));
+    let corpus = CallerCorpus {
+        corpus,
+        caller: name,
+    };
+    request.extensions_mut().insert(corpus);
     mcp.service.handle(request).await.map(Body::new)
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::extract::State;
 use filrouge_search::{Excerpt, Hit, Mode, Order, Results, SearchRequest};
 use filrouge_sources::{Library, LibraryError, Role};
+use filrouge_store::WorkSize;
 use filrouge_types::{ErrorCode, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::Schema;
@@ -156,7 +157,10 @@ pub(super) async fn search(
     access: TenantAccess<may::Read, SearchQuery>,
 ) -> RouteResult {
     let search_request = search_request(access.query)?;
-    let permit = app.limits().large_response_permit().await?;
+    let permit = app
+        .limits()
+        .large_response_permit(&access.caller, WorkSize::Small);
+    let permit = permit.await?;
     let no_library = Library::new(Vec::new(), 0);
     let searcher = app
         .search

@@ -6,6 +6,7 @@ use axum::http::{HeaderMap, HeaderValue, Response, header};
 use filrouge_engine::{
     CloseSession, CreateSession, ErasureReceipt, LinkSession, PatchSession, Written,
 };
+use filrouge_store::WorkSize;
 use filrouge_store::command::SessionFilter;
 use filrouge_store::verify::{Verdict, VerificationReport};
 use filrouge_types::{
@@ -142,7 +143,10 @@ pub(super) async fn verify_session(
     access: SessionAccess<may::Read>,
 ) -> RouteResult {
     // A verification may read many sessions completely, so the number of concurrent ones is limited.
-    let _permit = app.limits().large_response_permit().await?;
+    let permit = app
+        .limits()
+        .large_response_permit(&access.caller, WorkSize::Small);
+    let _permit = permit.await?;
     let report = app.sessions.verify(&access.caller, access.session).await?;
     json(&Verified {
         status: report.verdict(),

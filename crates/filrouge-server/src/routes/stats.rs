@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use filrouge_engine::{Lineage, SessionStatistics};
+use filrouge_store::WorkSize;
 
 use crate::app::App;
 use crate::openapi::StateResponse;
@@ -22,7 +23,10 @@ pub(super) async fn get_stats(
     access: SessionAccess<may::Read>,
 ) -> RouteResult {
     // This may read many sessions completely, so the number of concurrent requests is limited.
-    let _permit = app.limits().large_response_permit().await?;
+    let permit = app
+        .limits()
+        .large_response_permit(&access.caller, WorkSize::Small);
+    let _permit = permit.await?;
     let statistics = app.stats.of(&access.caller, &access.session).await?;
     json(&statistics)
 }
@@ -40,7 +44,10 @@ pub(super) async fn get_lineage(
     access: SessionAccess<may::Read>,
 ) -> RouteResult {
     // This may read many sessions completely, so the number of concurrent requests is limited.
-    let _permit = app.limits().large_response_permit().await?;
+    let permit = app
+        .limits()
+        .large_response_permit(&access.caller, WorkSize::Small);
+    let _permit = permit.await?;
     let lineage = app.stats.lineage(&access.caller, &access.session).await?;
     json(&lineage)
 }

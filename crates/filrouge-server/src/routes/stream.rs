@@ -84,7 +84,7 @@ pub(super) async fn record_stream(
         let detail = "the server is stopping";
         return Err(Problem::new(ErrorCode::Overloaded, detail));
     }
-    let slot = app.limits().open_stream(access.principal.name())?;
+    let slot = app.limits().open_stream(&access.caller)?;
     let request = RecordStream {
         session_id: access.session,
         turn_id: access.turn,

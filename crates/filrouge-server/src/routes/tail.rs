@@ -59,7 +59,7 @@ pub(super) async fn open<Q>(
     drafts: bool,
 ) -> RouteResult {
     let start = last_event_id(headers)?.or(after);
-    let slot = app.limits().open_stream(access.principal.name())?;
+    let slot = app.limits().open_stream(&access.caller)?;
     let following = &app.following;
     let reader = following
         .tail(&access.caller, access.session, start, drafts)

@@ -49,7 +49,7 @@ pub(super) async fn start_turn(
         Some(on_busy) => {
             let turns = &app.turns;
             let started = turns.start_unless_busy(&access.caller, session, request, on_busy);
-            match run_while_valid(&app, &access.principal, started).await?? {
+            match run_while_valid(&app, (&access.principal, &access.caller), started).await?? {
                 Some(turn) => turn,
                 None => return Ok(no_content()),
             }
@@ -155,7 +155,7 @@ pub(super) async fn get_turn(
     if wait.is_zero() {
         return json(&read_turn().await?);
     }
-    let _slot = app.limits().open_stream(access.principal.name())?;
+    let _slot = app.limits().open_stream(&access.caller)?;
     let following = &app.following;
     let closed = following.turn(&access.caller, &access.session, access.turn, wait);
     let turn = tokio::select! {

@@ -139,7 +139,7 @@ fn connections_are_bounded() {
 }
 
 #[test]
-fn large_answers_are_limited_even_while_clients_do_not_read_them() {
+fn large_answers_of_a_caller_are_limited_while_it_does_not_read_them() {
     let world = World::new();
     // Without an index, whose updates would use additional memory.
     let settings = "large_answers = 2\nwrite_stall_ms = 3000\n\n[search]\nindex = false";
@@ -161,14 +161,15 @@ fn large_answers_are_limited_even_while_clients_do_not_read_them() {
         let answered = slow.iter().filter(|reader| reader.peek(&mut [0]).is_ok());
         answered.count()
     };
-    until("two requests are answered", || answered() >= 2);
+    // Its share of unread responses has room for two of them. The third holds its slot.
+    until("three requests are answered", || answered() >= 3);
     std::thread::sleep(Duration::from_millis(500));
-    assert_eq!(answered(), 2);
+    assert_eq!(answered(), 3);
     let response = client.send_bytes(get.as_bytes());
     assert_eq!(response.status, 200);
     assert!(response.text.len() > 24 * MIB);
     let grown = server.memory_peak() - before;
-    assert!(grown < 150 * MIB, "{grown} bytes more");
+    assert!(grown < 200 * MIB, "{grown} bytes more");
     server.stop();
 }
 

@@ -110,6 +110,7 @@ mod tail;
 mod tail_client;
 mod tamper;
 mod technical_status;
+mod two_callers;
 mod upload_client;
 mod vanished;
 mod webhooks;

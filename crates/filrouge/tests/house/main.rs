@@ -30,7 +30,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("search", &["engine", "sources", "sqlite", "store", "types"]),
     ("http", &["engine", "store", "types"]),
     ("openai", &["http", "types"]),
-    ("mcp", &["search", "sources", "types"]),
+    ("mcp", &["search", "sources", "store", "types"]),
     ("team", &["engine", "store", "types"]),
     (
         "server",
