@@ -5,6 +5,7 @@
 //! sessions are read in the order of the change feed, because that is the only order that sessions share.
 
 use filrouge_store::ledger::Position;
+use filrouge_store::verify::Finding;
 use filrouge_types::{Failure, IdentityId, SessionId, Timestamp};
 
 use crate::caller::{Caller, Permission};
@@ -42,6 +43,8 @@ pub struct AuditQuery {
     pub last_commit: Option<Position>,
     /// The maximum number of rows, 1 or more.
     pub limit: usize,
+    /// Whether pages of all sessions leave out damaged data and name its sessions. Otherwise such a page is refused.
+    pub with_findings: bool,
 }
 
 impl AuditQuery {
@@ -65,6 +68,8 @@ pub struct AuditPage {
     pub next: Option<AuditCursor>,
     /// The newest commit of each lane that the rows include: the query's `last_commit`, or the store's newest ones.
     pub newest: Position,
+    /// The damaged sessions of which the page lacks items; empty without [`AuditQuery::with_findings`].
+    pub findings: Vec<Finding>,
 }
 
 impl Audit {

@@ -36,9 +36,11 @@ fn change_scope(caller: &Caller) -> Result<Scope, Failure> {
 
 impl Following {
     /// A page of the change feed. On behalf of an end user it covers that user's sessions, otherwise the entire tenant.
+    /// It leaves out the changes of damaged sessions, and names these sessions.
     ///
     /// # Errors
-    /// `invalid` for a cursor that this store did not issue; `integrity_error`, and the ledger's errors.
+    /// `invalid` for a cursor that this store did not issue; `integrity_error` if it is unknown whether the caller sees a
+    /// damaged session; the ledger's errors.
     pub async fn changes(
         &self,
         caller: &Caller,
@@ -46,7 +48,7 @@ impl Following {
         limit: usize,
     ) -> Result<ChangePage, Failure> {
         let scope = change_scope(caller)?;
-        self.ledger.changes(&scope, after, limit).await
+        self.ledger.list_changes(&scope, after, limit).await
     }
 
     /// As [`Self::changes`], but waits until there are changes. Returns an empty page when there are none before
@@ -66,10 +68,11 @@ impl Following {
         let mut pause = POLL_PAUSE;
         loop {
             commits.borrow_and_update();
-            let page = self.ledger.changes(&scope, after, limit).await?;
+            let page = self.ledger.list_changes(&scope, after, limit).await?;
             // Changes outside the scope advance the cursor as well, so that they are examined only once.
             after = page.next.clone();
-            if !page.data.is_empty() || Instant::now() >= deadline {
+            let is_empty = page.data.is_empty() && page.findings.is_empty();
+            if !is_empty || Instant::now() >= deadline {
                 return Ok(page);
             }
             if page.more {

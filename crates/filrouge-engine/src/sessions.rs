@@ -5,7 +5,7 @@ use filrouge_store::command::{
     CloseSession, Link, NewSession, Outcome, Patch, SessionFilter, SessionPatch, Viewer, Write,
 };
 use filrouge_store::read::SessionPage;
-use filrouge_store::verify::VerificationReport;
+use filrouge_store::verify::{Finding, VerificationReport};
 use filrouge_types::{ErrorCode, Failure, IdentityId, RawJson, Session, SessionId, TurnId};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -169,6 +169,23 @@ impl Sessions {
     ) -> Result<SessionPage, Failure> {
         let scope = &caller.scope(Permission::Read)?;
         self.ledger.sessions(scope, filter, cursor, limit).await
+    }
+
+    /// As [`Self::list`], but leaves out damaged sessions, and returns what was found.
+    ///
+    /// # Errors
+    /// As [`Self::list`], if more than these sessions could be missing.
+    pub async fn list_with_findings(
+        &self,
+        caller: &Caller,
+        filter: SessionFilter,
+        cursor: Option<String>,
+        limit: usize,
+    ) -> Result<(SessionPage, Vec<Finding>), Failure> {
+        let scope = &caller.scope(Permission::Read)?;
+        self.ledger
+            .list_sessions(scope, filter, cursor, limit)
+            .await
     }
 
     /// Verifies that nothing in a session was changed since it was written. The report lists the findings.

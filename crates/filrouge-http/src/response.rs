@@ -5,6 +5,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, heade
 use axum::response::IntoResponse;
 use filrouge_engine::Written;
 use filrouge_store::Durability;
+use filrouge_store::verify::Finding;
 use filrouge_types::{ErrorCode, Failure};
 
 use serde::Serialize;
@@ -27,6 +28,9 @@ pub struct Page<T> {
     pub data: Vec<T>,
     /// The next page's cursor; `None` on the last page.
     pub next_cursor: Option<String>,
+    /// The damaged sessions that the page leaves out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
 }
 
 /// The result of a route.
@@ -119,7 +123,11 @@ pub async fn page<T: Serialize>(
     read: impl Future<Output = Result<(Vec<T>, Option<String>), Failure>>,
 ) -> RouteResult {
     let (data, next_cursor) = read.await?;
-    json(&Page { data, next_cursor })
+    json(&Page {
+        data,
+        next_cursor,
+        findings: Vec::new(),
+    })
 }
 
 /// Returns 200 with a file of this name and media type. Clients must not cache it, and must not guess another type.

@@ -14,6 +14,7 @@ mod changes;
 mod checkpoints;
 mod decode_many;
 mod drafts;
+mod findings;
 mod items;
 mod lists;
 mod notes;
@@ -26,6 +27,7 @@ pub use absent::{session_conflict, session_erased, session_not_found, turn_not_f
 pub use changes::{ChangeCursor, ChangeId, ChangeKind, ChangePage, LaneCursor, SessionChange};
 pub use checkpoints::NewestCheckpoint;
 pub use drafts::DraftUpdate;
+pub use findings::Findings;
 pub use items::ItemPage;
 pub use lists::{SessionPage, TurnOrder, TurnPage, TurnQuery};
 pub(crate) use project::NewBatch;

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use filrouge_store::command::{Erased, Scope};
 use filrouge_store::ledger::{LanePosition, Position};
 use filrouge_store::read::{
-    ChangeCursor, ChangeKind, SessionChange, SessionOrTombstone, VerifiedSession, VerifiedSnapshot,
-    in_session, session_not_found,
+    ChangeCursor, ChangeKind, ChangePage, Findings, SessionChange, SessionOrTombstone,
+    VerifiedSession, VerifiedSnapshot, in_session, session_not_found,
 };
 use filrouge_store::record::{RecordFaultKind, StartEvent};
 use filrouge_store::rows::{RECORDS_BYTES, View};
@@ -50,6 +50,7 @@ pub(super) fn read_page<V: View + ?Sized>(
         sessions: BTreeMap::new(),
         turns: BTreeMap::new(),
         calls: CallIndex::default(),
+        findings: query.with_findings.then(Findings::default),
     };
     let next = match &query.session_id {
         Some(id) => reader.read_session(id)?,
@@ -59,6 +60,7 @@ pub(super) fn read_page<V: View + ?Sized>(
         rows: reader.rows,
         next,
         newest,
+        findings: reader.findings.map_or_else(Vec::new, Findings::into_vec),
     })
 }
 
@@ -85,6 +87,8 @@ struct PageReader<'a, 'b, V: ?Sized> {
     sessions: BTreeMap<SessionId, Option<Rc<VerifiedSession>>>,
     turns: BTreeMap<TurnId, Rc<TurnStart>>,
     calls: CallIndex,
+    /// The damaged sessions of which items were left out; `None` if damage is refused.
+    findings: Option<Findings>,
 }
 
 /// The start of a turn.
@@ -142,9 +146,7 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
         let end = self.query.last_commit.as_ref().map(ChangeCursor::after);
         loop {
             let batch_size = self.batch_size(CHANGES_PER_READ);
-            let page =
-                self.snapshot
-                    .changes(self.scope, after.clone(), end.as_ref(), batch_size)?;
+            let page = self.changes(after.clone(), end.as_ref(), batch_size)?;
             for change in page.data {
                 if self.is_too_late(&change) {
                     return Ok(None);
@@ -153,7 +155,8 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
                     return Ok(Some(AuditCursor { after, items }));
                 }
                 let lane = change.id.lane;
-                if let Some(item) = self.add_change(&change, items.remove(&lane))? {
+                let added = self.add_change(&change, items.remove(&lane));
+                if let Some(item) = self.leave_out_damage(added)? {
                     items.insert(lane, item);
                     return Ok(Some(AuditCursor { after, items }));
                 }
@@ -166,6 +169,35 @@ impl<V: View + ?Sized> PageReader<'_, '_, V> {
             if self.is_full() || after.commit_count() - start_count >= COMMITS_MAX {
                 return Ok(Some(AuditCursor { after, items }));
             }
+        }
+    }
+
+    fn changes(
+        &mut self,
+        after: ChangeCursor,
+        end: Option<&ChangeCursor>,
+        limit: usize,
+    ) -> Result<ChangePage, Failure> {
+        let (snapshot, scope) = (self.snapshot, self.scope);
+        match &mut self.findings {
+            Some(findings) => snapshot.list_changes(scope, after, end, limit, findings),
+            None => snapshot.changes(scope, after, end, limit),
+        }
+    }
+
+    /// If the items of a change are damaged, continues after the change, and adds its session to the findings.
+    fn leave_out_damage(
+        &mut self,
+        added: Result<Option<AuditPosition>, Failure>,
+    ) -> Result<Option<AuditPosition>, Failure> {
+        match (added, &mut self.findings) {
+            (Err(failure), Some(findings)) => {
+                findings.add(failure)?;
+                // The items that are left out may contain newer calls with the ids of remembered ones.
+                self.calls.clear();
+                Ok(None)
+            }
+            (added, _) => added,
         }
     }
 

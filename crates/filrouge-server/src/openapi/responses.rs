@@ -140,7 +140,8 @@ fn page_of<T: ToSchema>() -> ResponseBuilder {
         "ListedCheckpoint" => "CheckpointPage".to_owned(),
         row => format!("{row}Page"),
     };
-    let schema = json!({
+    let has_findings = matches!(row.as_ref(), "Session" | "AuditRow");
+    let mut schema = json!({
         "type": "object",
         "description": "A page of a list.",
         "required": ["data", "next_cursor"],
@@ -156,6 +157,13 @@ fn page_of<T: ToSchema>() -> ResponseBuilder {
             },
         },
     });
+    if has_findings {
+        schema["properties"]["findings"] = json!({
+            "type": "array",
+            "items": Ref::from_schema_name("Finding"),
+            "description": "Damaged sessions that the page leaves out; absent if there are none.",
+        });
+    }
     let content = ContentBuilder::new()
         .schema(Some(Ref::from_schema_name(&name)))
         .build();

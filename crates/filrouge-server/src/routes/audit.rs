@@ -6,7 +6,7 @@ use axum::body::{Body as HttpBody, Bytes};
 use axum::extract::State;
 use axum::http::HeaderMap;
 use filrouge_engine::Caller;
-use filrouge_engine::audit::{AuditPage, AuditQuery, AuditRow};
+use filrouge_engine::audit::{AuditQuery, AuditRow};
 use filrouge_store::WorkSize;
 use filrouge_types::{ErrorCode, Failure, IdentityId, SessionId, Timestamp};
 use futures_util::stream::{iter, try_unfold};
@@ -77,7 +77,8 @@ pub(super) struct AuditPageQuery {
 /// One row for each item of the ledger, and for each call and result where an item holds several. With `session_id` by
 /// seq, otherwise for the whole tenant by the time of the commit. The work for a page is bounded: it may hold fewer rows than
 /// the limit, even none, and still have a `next_cursor`. `jsonl` and `csv` (or `Accept`) return all rows in one
-/// response, written as they are read.
+/// response, written as they are read. A page leaves out items that were damaged in the store, and names their sessions
+/// in `findings`; one response with all rows breaks off there.
 #[utoipa::path(
     get,
     path = "/api/v1/audit",
@@ -103,16 +104,20 @@ pub(super) async fn list_audit(
         cursor: access.query.cursor.as_deref().map(str::parse).transpose()?,
         last_commit: None,
         limit: LIMIT_MAX,
+        with_findings: false,
     };
     if format == Format::Json {
         let limit = access.query.limit.unwrap_or_default().into();
-        let page = app
-            .audit
-            .page(&access.caller, AuditQuery { limit, ..query });
-        let AuditPage { rows, next, .. } = page.await?;
+        let query = AuditQuery {
+            limit,
+            with_findings: true,
+            ..query
+        };
+        let page = app.audit.page(&access.caller, query).await?;
         let page = Page {
-            data: rows,
-            next_cursor: next.map(|next| next.to_string()),
+            data: page.rows,
+            next_cursor: page.next.map(|next| next.to_string()),
+            findings: page.findings,
         };
         return json(&page);
     }

@@ -187,7 +187,11 @@ pub(super) async fn list_checkpoints(
         .last()
         .filter(|_| has_more)
         .map(|checkpoint| checkpoint.seq.to_string());
-    json(&Page { data, next_cursor })
+    json(&Page {
+        data,
+        next_cursor,
+        findings: Vec::new(),
+    })
 }
 
 /// Returns the newest checkpoint that can be read.

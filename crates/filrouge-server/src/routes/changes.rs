@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use filrouge_store::read::{ChangeCursor, ChangePage, SessionChange};
+use filrouge_store::verify::Finding;
 use filrouge_types::ErrorCode;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -23,6 +24,9 @@ pub(crate) struct Changes {
     /// Where to continue, even on a page without changes. When it equals `after`, there is nothing new yet.
     #[schema(example = "42")]
     next_cursor: String,
+    /// Damaged sessions that the page leaves out; absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    findings: Vec<Finding>,
 }
 
 impl From<ChangePage> for Changes {
@@ -30,6 +34,7 @@ impl From<ChangePage> for Changes {
         Self {
             next_cursor: page.next.to_string(),
             data: page.data,
+            findings: page.findings,
         }
     }
 }

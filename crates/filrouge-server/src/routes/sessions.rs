@@ -23,7 +23,7 @@ use crate::openapi::{
 use filrouge_http::access::{add_session_token, may};
 use filrouge_http::extract::{Body, Cursor, Limit, OptionalBody, SessionAccess, TenantAccess};
 use filrouge_http::problem::Problem;
-use filrouge_http::response::{RouteResult, create_response, json, page, write_response, written};
+use filrouge_http::response::{Page, RouteResult, create_response, json, write_response, written};
 
 /// Creates a session.
 ///
@@ -81,6 +81,8 @@ pub(super) struct SessionsQuery {
 }
 
 /// Lists the caller's sessions, newest first.
+///
+/// Sessions that were damaged in the store are left out and named in `findings`.
 #[utoipa::path(
     get,
     path = "/api/v1/sessions",
@@ -104,7 +106,15 @@ pub(super) async fn list_sessions(
     };
     let limit = access.query.limit.into();
     let cursor = access.query.cursor.map(Into::into);
-    page(app.sessions.list(&access.caller, filter, cursor, limit)).await
+    let list = app
+        .sessions
+        .list_with_findings(&access.caller, filter, cursor, limit);
+    let ((data, next_cursor), findings) = list.await?;
+    json(&Page {
+        data,
+        next_cursor,
+        findings,
+    })
 }
 
 /// Returns a session.

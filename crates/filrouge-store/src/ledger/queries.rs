@@ -11,11 +11,11 @@ use super::{Ledger, Note, QuerySubject, SnapshotQuery};
 use crate::command::{Command, Outcome, PutNote, Scope, SessionFilter, Viewer, Write};
 use crate::draft::StreamId;
 use crate::read::{
-    ChangeCursor, ChangePage, DraftUpdate, ItemPage, SessionPage, TurnPage, TurnQuery,
+    ChangeCursor, ChangePage, DraftUpdate, Findings, ItemPage, SessionPage, TurnPage, TurnQuery,
     VerifiedSnapshot,
 };
 use crate::rows::View;
-use crate::verify::VerificationReport;
+use crate::verify::{Finding, VerificationReport};
 
 impl dyn Ledger + '_ {
     /// Executes one write in a transaction, and returns its outcome without the durability.
@@ -135,6 +135,26 @@ impl dyn Ledger + '_ {
         .await
     }
 
+    /// As [`Self::sessions`], but leaves out damaged sessions, and returns what was found.
+    ///
+    /// # Errors
+    /// As [`Self::sessions`], if more than these sessions could be missing.
+    pub async fn list_sessions(
+        &self,
+        scope: &Scope,
+        filter: SessionFilter,
+        cursor: Option<String>,
+        limit: usize,
+    ) -> Result<(SessionPage, Vec<Finding>), Failure> {
+        let viewer = scope.clone();
+        self.query_listed(scope, move |snapshot| {
+            let (from, mut findings) = (cursor.as_deref(), Findings::default());
+            let page = snapshot.list_sessions(&viewer, &filter, from, limit, &mut findings)?;
+            Ok((page, findings.into_vec()))
+        })
+        .await
+    }
+
     /// One turn.
     ///
     /// # Errors
@@ -200,6 +220,28 @@ impl dyn Ledger + '_ {
         let viewer = scope.clone();
         self.query_listed(scope, move |snapshot| {
             snapshot.changes(&viewer, after, None, limit)
+        })
+        .await
+    }
+
+    /// As [`Self::changes`], but leaves out the changes of damaged sessions; the page names these sessions.
+    ///
+    /// # Errors
+    /// As [`Self::changes`], if it is unknown whether `scope` lists a damaged session.
+    pub async fn list_changes(
+        &self,
+        scope: &Scope,
+        after: ChangeCursor,
+        limit: usize,
+    ) -> Result<ChangePage, Failure> {
+        let viewer = scope.clone();
+        self.query_listed(scope, move |snapshot| {
+            let mut findings = Findings::default();
+            let page = snapshot.list_changes(&viewer, after, None, limit, &mut findings)?;
+            Ok(ChangePage {
+                findings: findings.into_vec(),
+                ..page
+            })
         })
         .await
     }

@@ -10,11 +10,12 @@ use std::collections::{BTreeMap, VecDeque};
 use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp};
 use serde::Serialize;
 
-use super::VerifiedSnapshot;
+use super::{Findings, VerifiedSnapshot};
 use crate::command::Scope;
 use crate::lane::Lane;
 use crate::record::MacCheck;
 use crate::rows::{Change, LogEntry, LogRow, SessionPk, View};
+use crate::verify::Finding;
 
 mod cursor;
 mod search;
@@ -84,11 +85,17 @@ pub struct ChangePage {
     pub next: ChangeCursor,
     /// Whether more commits exist already.
     pub more: bool,
+    /// The damaged sessions whose changes are left out; always empty for readers that refuse them.
+    pub findings: Vec<Finding>,
 }
 
-/// The sessions of a page, cached so that each is looked up only once: the session's id, or `None` if the reader may
-/// not see its changes.
-type SessionCache = BTreeMap<SessionPk, Option<SessionId>>;
+/// The sessions of a page, cached so that each is looked up only once.
+struct SessionCache<'f> {
+    /// The session's id, or `None` if the reader may not see its changes.
+    found: BTreeMap<SessionPk, Option<SessionId>>,
+    /// Receives damaged sessions; `None` if they are refused.
+    findings: Option<&'f mut Findings>,
+}
 
 /// Reads the commits of one lane in order.
 struct LaneReader {
@@ -201,14 +208,47 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         limit: usize,
     ) -> Result<ChangePage, Failure> {
         self.suspects.check_listing(&scope.tenant, &scope.viewer)?;
+        self.change_page(scope, after, end, limit, None)
+    }
+
+    /// As [`Self::changes`], but leaves out the changes of damaged sessions, and adds these sessions to `findings`.
+    /// Nothing else can be missing: the commits name the changed sessions.
+    ///
+    /// # Errors
+    /// As [`Self::changes`], if it is unknown whether `scope` lists a damaged session.
+    pub fn list_changes(
+        &self,
+        scope: &Scope,
+        after: ChangeCursor,
+        end: Option<&ChangeCursor>,
+        limit: usize,
+        findings: &mut Findings,
+    ) -> Result<ChangePage, Failure> {
+        self.suspects.check_store()?;
+        self.change_page(scope, after, end, limit, Some(findings))
+    }
+
+    fn change_page(
+        &self,
+        scope: &Scope,
+        after: ChangeCursor,
+        end: Option<&ChangeCursor>,
+        limit: usize,
+        findings: Option<&mut Findings>,
+    ) -> Result<ChangePage, Failure> {
         after.check_lanes(self.view.lanes())?;
         let mut readers = lane_readers(self.view, &after, end)?;
         let mut page = ChangePage {
             data: Vec::new(),
             next: after,
             more: false,
+            findings: Vec::new(),
         };
-        let (mut sessions, mut commits) = (SessionCache::new(), 0);
+        let mut sessions = SessionCache {
+            found: BTreeMap::new(),
+            findings,
+        };
+        let mut commits = 0;
         while let Some(reader) = earliest(self.view, &mut readers)? {
             if commits == COMMITS_MAX || page.data.len() >= limit {
                 page.more = true;
@@ -242,7 +282,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         commit: &ExaminedCommit<'_>,
         page: &mut ChangePage,
         limit: usize,
-        sessions: &mut SessionCache,
+        sessions: &mut SessionCache<'_>,
     ) -> Result<bool, Failure> {
         let ExaminedCommit { row, entries, end } = *commit;
         let end = end.and_then(|end| end.preceding).unwrap_or(entries.len());
@@ -306,7 +346,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         row: &LogRow,
         (index, entry): (usize, &LogEntry),
         position: &ChangeCursor,
-        sessions: &mut SessionCache,
+        sessions: &mut SessionCache<'_>,
     ) -> Result<Option<SessionChange>, Failure> {
         let kind = match entry.change {
             Change::Items => ChangeKind::Items,
@@ -317,11 +357,14 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             Change::Checkpoint => ChangeKind::Checkpoint,
             Change::Note(_) | Change::Draft | Change::Lease => return Ok(None),
         };
-        let session = match sessions.get(&entry.pk) {
+        let session = match sessions.found.get(&entry.pk) {
             Some(cached) => cached.clone(),
             None => {
-                let session_id = self.visible_session(scope, entry.pk)?;
-                sessions.insert(entry.pk, session_id.clone());
+                let session_id = match &mut sessions.findings {
+                    Some(findings) => self.visible_or_found(scope, entry.pk, findings)?,
+                    None => self.visible_session(scope, entry.pk)?,
+                };
+                sessions.found.insert(entry.pk, session_id.clone());
                 session_id
             }
         };
@@ -341,7 +384,11 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     }
 
     /// The session's id if the caller may see its changes.
-    fn visible_session(&self, scope: &Scope, pk: SessionPk) -> Result<Option<SessionId>, Failure> {
+    pub(super) fn visible_session(
+        &self,
+        scope: &Scope,
+        pk: SessionPk,
+    ) -> Result<Option<SessionId>, Failure> {
         // A suspect session of this tenant would have failed the listing check, so this one belongs to another tenant.
         if self.suspects.contains_session(pk) {
             return Ok(None);

@@ -3,7 +3,7 @@
 
 use filrouge_types::{ErrorCode, Failure, Session, SessionId, Turn, TurnId, TurnStatus};
 
-use super::{ALL_PLACES, VerifiedSession, VerifiedSnapshot, in_session};
+use super::{ALL_PLACES, Findings, VerifiedSession, VerifiedSnapshot, in_session};
 use crate::command::{Scope, SessionFilter, Viewer};
 use crate::rows::{RECORDS_BYTES, SessionOrder, SessionPk, TurnRow, View};
 
@@ -79,6 +79,11 @@ fn invalid_cursor(text: &str) -> Failure {
         .with_hint("pass a next_cursor unchanged, or leave it out for the first page")
 }
 
+/// Refuses a list because of a damaged session.
+fn refuse(failure: Failure) -> Result<(), Failure> {
+    Err(failure)
+}
+
 /// Parses a cursor.
 fn parse_cursor(text: Option<&str>) -> Result<Option<u64>, Failure> {
     text.map(|t| t.parse().map_err(|_| invalid_cursor(t)))
@@ -111,12 +116,34 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         self.sessions_before(scope, filter, before, limit)
     }
 
+    /// As [`Self::sessions`], but leaves out damaged sessions and adds them to `findings`.
+    ///
+    /// # Errors
+    /// As [`Self::sessions`], if more than the added sessions could be missing.
+    pub fn list_sessions(
+        &self,
+        scope: &Scope,
+        filter: &SessionFilter,
+        from: Option<&str>,
+        limit: usize,
+        findings: &mut Findings,
+    ) -> Result<SessionPage, Failure> {
+        self.add_known_damage(scope, findings)?;
+        let last = parse_cursor(from)?;
+        let before = last.map(|pk| self.order_of(scope, pk)).transpose()?;
+        self.session_page(scope, filter, (before, limit), &mut |f| findings.add(f))
+    }
+
     /// The position in lists of the session with number `pk`, which a cursor names.
     ///
     /// # Errors
     /// `invalid` when the tenant has no such session; `integrity_error`.
     pub fn session_order(&self, scope: &Scope, pk: SessionPk) -> Result<SessionOrder, Failure> {
         self.suspects.check_listing(&scope.tenant, &scope.viewer)?;
+        self.order_of(scope, pk)
+    }
+
+    fn order_of(&self, scope: &Scope, pk: SessionPk) -> Result<SessionOrder, Failure> {
         // The session may belong to another identity, so only the operator gets its name (P6).
         let hide = |failure: Failure| match failure.code {
             ErrorCode::IntegrityError | ErrorCode::KeyMissing
@@ -146,20 +173,45 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         limit: usize,
     ) -> Result<SessionPage, Failure> {
         self.suspects.check_listing(&scope.tenant, &scope.viewer)?;
-        let rows = self
-            .view
-            .sessions(scope, filter, before, limit.saturating_add(1))?;
+        self.session_page(scope, filter, (before, limit), &mut refuse)
+    }
+
+    /// A page of sessions after a position. `on_damage` decides whether the page continues after a session that fails
+    /// verification.
+    fn session_page(
+        &self,
+        scope: &Scope,
+        filter: &SessionFilter,
+        (mut before, limit): (Option<SessionOrder>, usize),
+        on_damage: &mut dyn FnMut(Failure) -> Result<(), Failure>,
+    ) -> Result<SessionPage, Failure> {
         let (mut page, mut next, mut bytes) = (Vec::new(), None, 0);
-        for stored in rows {
-            if page.len() == limit || bytes >= RECORDS_BYTES {
-                return Ok((page, next));
+        loop {
+            let wanted = (limit - page.len()).saturating_add(1);
+            let mut is_complete = true;
+            for stored in self.view.sessions(scope, filter, before, wanted)? {
+                if page.len() == limit || bytes >= RECORDS_BYTES {
+                    return Ok((page, next));
+                }
+                before = Some(stored.order());
+                let content_len = stored.row.content_len();
+                match self.verified_session(stored) {
+                    Ok(loaded) => {
+                        next = Some(loaded.pk.to_string());
+                        bytes += content_len;
+                        page.push(loaded.row.with_head(&loaded.head));
+                    }
+                    Err(failure) => {
+                        on_damage(failure)?;
+                        // Further rows replace those that are left out.
+                        is_complete = false;
+                    }
+                }
             }
-            next = Some(stored.pk.to_string());
-            bytes += stored.row.content_len();
-            let loaded = self.verified_session(stored)?;
-            page.push(loaded.row.with_head(&loaded.head));
+            if is_complete {
+                return Ok((page, None));
+            }
         }
-        Ok((page, None))
     }
 
     /// One turn.

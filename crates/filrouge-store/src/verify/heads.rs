@@ -325,6 +325,7 @@ fn find_suspects<V: View + ?Sized>(
         suspects.sessions.insert(pk, detail.to_owned());
         if let Some(name) = log_state.names.get(&pk) {
             suspects.by_name.insert(name.clone(), detail.to_owned());
+            suspects.names.insert(pk, name.clone());
         }
     };
     for (pk, head) in &log_state.heads.sessions {

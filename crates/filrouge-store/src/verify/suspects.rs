@@ -9,7 +9,7 @@ use crate::command::Viewer;
 use crate::rows::SessionPk;
 
 /// A session's tenant and id.
-pub(super) type Name = (TenantId, SessionId);
+pub(crate) type Name = (TenantId, SessionId);
 
 /// Sessions and notes with known integrity errors, each with a description. Reads and writes of them are refused.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +19,8 @@ pub struct Suspects {
     /// The same sessions by their names at creation, if these are known. A row that was deleted or renamed is not found
     /// by its number.
     pub(super) by_name: BTreeMap<Name, String>,
+    /// The names in `by_name`, by the sessions' numbers.
+    pub(super) names: BTreeMap<SessionPk, Name>,
     pub(super) notes: BTreeMap<Box<str>, String>,
     /// The reason why the entire store is suspect; `None` if it is not.
     pub(super) store: Option<String>,
@@ -41,9 +43,11 @@ impl Suspects {
         id: &SessionId,
         detail: &str,
     ) -> Self {
+        let name = (tenant.clone(), id.clone());
         Self {
             sessions: pk.map(|pk| (pk, detail.to_owned())).into_iter().collect(),
-            by_name: BTreeMap::from([((tenant.clone(), id.clone()), detail.to_owned())]),
+            names: pk.map(|pk| (pk, name.clone())).into_iter().collect(),
+            by_name: BTreeMap::from([(name, detail.to_owned())]),
             ..Self::default()
         }
     }
@@ -71,6 +75,7 @@ impl Suspects {
         let mut merged = self.clone();
         merged.sessions.extend(more.sessions);
         merged.by_name.extend(more.by_name);
+        merged.names.extend(more.names);
         merged.notes.extend(more.notes);
         merged.store = merged.store.or(more.store);
         merged
@@ -107,6 +112,28 @@ impl Suspects {
         self.sessions.contains_key(&pk)
     }
 
+    /// The name and the description of the suspect session with this number.
+    pub(crate) fn named(&self, pk: SessionPk) -> Option<(&Name, &str)> {
+        self.names
+            .get(&pk)
+            .zip(self.sessions.get(&pk).map(String::as_str))
+    }
+
+    /// The suspect sessions of a tenant, each with its description.
+    pub(crate) fn in_tenant(&self, tenant: &TenantId) -> impl Iterator<Item = (&SessionId, &str)> {
+        let of_tenant = self.by_name.iter().filter(move |((t, _), _)| t == tenant);
+        of_tenant.map(|((_, id), detail)| (id, detail.as_str()))
+    }
+
+    /// The failure of a list that could lack a session, for a caller who may not learn which one.
+    pub(crate) fn unnamed_failure() -> Failure {
+        Failure::new(
+            ErrorCode::IntegrityError,
+            "a session of this tenant was changed outside filrouge, so a list could lack one",
+        )
+        .with_hint("`filrouge verify` names it to the operator")
+    }
+
     /// Fails if the note or the entire store is suspect.
     pub(crate) fn check_note(&self, name: &str) -> Result<(), Failure> {
         self.check_store()?;
@@ -129,15 +156,11 @@ impl Suspects {
     /// the session may belong to another identity (P6).
     pub(crate) fn check_listing(&self, tenant: &TenantId, viewer: &Viewer) -> Result<(), Failure> {
         self.check_store()?;
-        match self.by_name.iter().find(|((t, _), _)| t == tenant) {
-            Some(((_, id), detail)) if *viewer == Viewer::Operator => {
+        match self.in_tenant(tenant).next() {
+            Some((id, detail)) if *viewer == Viewer::Operator => {
                 Err(Failure::integrity(id.as_str(), None, detail))
             }
-            Some(_) => Err(Failure::new(
-                ErrorCode::IntegrityError,
-                "a session of this tenant was changed outside filrouge, so a list could lack one",
-            )
-            .with_hint("`filrouge verify` names it to the operator")),
+            Some(_) => Err(Self::unnamed_failure()),
             None => Ok(()),
         }
     }

@@ -60,7 +60,9 @@ async fn write(
     }
     loop {
         let page = opened.engine.audit.page(caller, query.clone()).await?;
-        let AuditPage { rows, next, newest } = page;
+        let AuditPage {
+            rows, next, newest, ..
+        } = page;
         let mut out = stdout();
         for row in &rows {
             match format {

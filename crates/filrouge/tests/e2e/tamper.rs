@@ -1,4 +1,4 @@
-//! After bytes of the store's file are changed, every response is correct, or an error that reports the damage.
+//! After bytes of the store's file are changed, every response is correct, or reports the damage.
 
 use std::fs;
 
@@ -7,8 +7,9 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 
+use crate::caller::{Caller, key};
 use crate::http::{Client, Response};
-use crate::world::{World, copy_tree};
+use crate::world::{Server, World, copy_tree};
 
 const SESSIONS: usize = 6;
 
@@ -52,7 +53,7 @@ fn read_paths() -> Vec<String> {
 enum Verdict {
     /// The response is the recorded content.
     Correct,
-    /// The response is an error that reports the damage.
+    /// The response is an error that reports the damage, or a list that names the sessions that it lacks.
     Refused,
     /// The response is neither.
     Wrong,
@@ -62,6 +63,9 @@ enum Verdict {
 fn compare_with_undamaged(response: &Response, undamaged: &Response) -> Verdict {
     if response.status == 200 && response.text == undamaged.text {
         return Verdict::Correct;
+    }
+    if response.status == 200 && lacks_only_named_sessions(response, undamaged) {
+        return Verdict::Refused;
     }
     let damage_codes = [
         "integrity_error",
@@ -79,6 +83,21 @@ fn compare_with_undamaged(response: &Response, undamaged: &Response) -> Verdict 
         return Verdict::Refused;
     }
     Verdict::Wrong
+}
+
+/// Whether a list equals that of the undamaged store without the sessions that it names.
+fn lacks_only_named_sessions(response: &Response, undamaged: &Response) -> bool {
+    let (list, mut expected) = (response.body(), undamaged.body());
+    let Some(findings) = list["findings"].as_array() else {
+        return false;
+    };
+    let is_named = |session: &Value| {
+        let mut findings = findings.iter();
+        findings.any(|finding| finding["session_id"] == session["session_id"])
+    };
+    let sessions = expected["data"].as_array_mut().unwrap();
+    sessions.retain(|session| !is_named(session));
+    list["data"] == expected["data"]
 }
 
 /// The page size of the store's file.
@@ -238,7 +257,9 @@ fn a_changed_title_is_detected() {
     let problem = client.get("/s3").fails(500, "integrity_error");
     assert_eq!(problem["session_id"], "s3");
     client.get("/s3/items").fails(500, "integrity_error");
-    client.get("").fails(500, "integrity_error");
+    let list = client.get_body("");
+    assert_eq!(list["data"].as_array().unwrap().len(), SESSIONS - 1);
+    assert_eq!(named(&list), ["s3"]);
     client
         .post(
             "/s3/turns",
@@ -267,6 +288,111 @@ fn a_changed_title_is_detected() {
         (&report["status"], &report["findings"][0]["session_id"]),
         (&json!("broken"), &json!("s3"))
     );
+}
+
+/// The sessions of a page's rows, or of its findings, without repetitions.
+fn session_ids(page: &Value, member: &str) -> Vec<String> {
+    let rows = page[member].as_array().into_iter().flatten();
+    let mut ids: Vec<_> = rows
+        .map(|row| row["session_id"].as_str().unwrap().to_owned())
+        .collect();
+    ids.sort();
+    ids.dedup();
+    ids
+}
+
+fn named(page: &Value) -> Vec<String> {
+    session_ids(page, "findings")
+}
+
+/// Changes rows as somebody with access to the database. `{}` in the statement stands for the schema.
+fn change_rows(world: &World, schema: &str, sql: &str) {
+    let sql = sql.replace("{}", schema);
+    match schema {
+        "" => {
+            let store = rusqlite::Connection::open(world.store()).unwrap();
+            store.execute_batch(&sql).unwrap();
+        }
+        _ => {
+            let bypass = "SET session_replication_role = replica";
+            world.database().sql(&format!("{bypass}; {sql}"));
+        }
+    }
+}
+
+#[test]
+fn lists_name_a_damaged_session_and_continue() {
+    for (world, schema, records) in [
+        (World::on_sqlite(), "", "record_key"),
+        (World::on_postgres(), "filrouge.", "record"),
+    ] {
+        let admin_key = key(&world, &["--role", "admin"]);
+        let service_key = key(&world, &["--role", "service"]);
+        let admin = |server: &Server| Caller::with_credentials(server, &admin_key);
+        let user = |server: &Server, name: &str| {
+            Caller::with_credentials(server, &service_key).for_identity(name)
+        };
+        let pages = ["/api/v1/changes?limit=500", "/api/v1/audit?limit=500"];
+        let server = world.serve();
+        for (owner, session) in [
+            ("ann", "hers"),
+            ("ann", "other"),
+            ("bob", "his"),
+            ("bob", "late"),
+        ] {
+            let turn = json!({ "request_id": "r", "question_neutral": "?", "answer_neutral": "!" });
+            let path = format!("/{session}/turns");
+            user(&server, owner).post(&path, &turn).wrote(201);
+        }
+        let title = "UPDATE {}session SET title = 'forged' WHERE session_id = 'hers'";
+        change_rows(&world, schema, title);
+        let check = |server: &Server| {
+            let list = admin(server).get("?limit=500").is(200);
+            assert_eq!(session_ids(&list, "data"), ["his", "late", "other"]);
+            assert_eq!(named(&list), ["hers"]);
+            for page in pages {
+                let page = admin(server).send("GET", page, None).is(200);
+                assert_eq!(session_ids(&page, "data"), ["his", "late", "other"]);
+                assert_eq!(named(&page), ["hers"]);
+            }
+            // One page after the other, each with one session.
+            let first = admin(server).get("?limit=1").is(200);
+            assert_eq!(session_ids(&first, "data"), ["late"]);
+            let next = first["next_cursor"].as_str().unwrap();
+            let second = admin(server)
+                .get(&format!("?limit=1&cursor={next}"))
+                .is(200);
+            assert_eq!(session_ids(&second, "data"), ["his"]);
+            let list = user(server, "ann").get("").is(200);
+            assert_eq!(session_ids(&list, "data"), ["other"]);
+            assert_eq!(named(&list), ["hers"]);
+            let changes = user(server, "ann").send("GET", pages[0], None).is(200);
+            assert_eq!(session_ids(&changes, "data"), ["other"]);
+            assert_eq!(named(&changes), ["hers"]);
+            // A response with all rows has no place for findings.
+            let rows = admin(server).send("GET", "/api/v1/audit?format=jsonl", None);
+            let problem = rows.fails(500, "integrity_error");
+            assert_eq!(problem["session_id"], "hers");
+        };
+        check(&server);
+        server.stop();
+        let server = world.serve();
+        check(&server);
+        // Nobody knows whose session it was, so it could be missing in his list. He does not learn its name.
+        for target in ["/api/v1/sessions", pages[0]] {
+            let problem = user(&server, "bob").send("GET", target, None);
+            let problem = problem.fails(500, "integrity_error");
+            let detail = problem["detail"].as_str().unwrap();
+            assert!(detail.contains("could lack one"), "{problem}");
+            assert!(!problem.to_string().contains("hers"), "{problem}");
+        }
+        let items = "DELETE FROM {}RECORDS WHERE session_pk = (SELECT pk FROM {}session WHERE session_id = 'his')";
+        change_rows(&world, schema, &items.replace("RECORDS", records));
+        let audit = admin(&server).send("GET", pages[1], None).is(200);
+        assert_eq!(session_ids(&audit, "data"), ["late", "other"]);
+        assert_eq!(named(&audit), ["hers", "his"]);
+        server.stop();
+    }
 }
 
 #[test]
