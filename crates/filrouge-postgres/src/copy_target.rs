@@ -135,6 +135,9 @@ async fn mark_unfinished(
     let resumed = contents(client).await?.is_resumable(source)?;
     put_store_value(client, "copying", source).await?;
     put_store_value(client, "copier", run).await?;
+    // Permits the database's guards to let this transaction delete commits.
+    let permit = session.run("SET LOCAL filrouge.copies = 'on'");
+    permit.await.map_err(|e| failure(&e))?;
     let delete = query_lanes(session, &DELETE_LOG, lanes.iter());
     delete.await.map_err(|e| failure(&e))?;
     Ok(resumed)

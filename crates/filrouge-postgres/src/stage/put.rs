@@ -43,10 +43,12 @@ impl Stage<'_> {
     /// Permits the database's guards to let this transaction change or delete rows of the session `pk`. The guards read
     /// `setting`, which is `filrouge.redacts` or `filrouge.erases`.
     fn permit_changes(&self, setting: &str, pk: SessionPk) -> Result<(), Failure> {
-        static SQL: Sql = Sql::new("SELECT set_config($1, $2, true)", &[Type::TEXT, Type::TEXT]);
-        self.flush()?
-            .query_all(&SQL, &[&setting, &pk.to_string()])
-            .map(drop)
+        let rows = self.flush()?;
+        // In a distributed store this statement, unlike `set_config`, also sets the setting on the node that owns the
+        // lane.
+        let set = format!("SET LOCAL {setting} = '{pk}'");
+        let set = rows.session.run(&set);
+        rows.driver.wait(rows.session.with_answer_timeout(set))
     }
 }
 
