@@ -343,7 +343,7 @@ fn verify_snapshot(
     verified: Vec<Option<Arc<LogRow>>>,
 ) -> Result<(), Failure> {
     let lanes: Vec<i16> = rows.lanes.iter().map(sql_lane).collect();
-    let mut newest = read_newest_logs(&rows.query_all(&NEWEST_LOGS, &[&lanes])?)?;
+    let mut newest = read_newest_logs(&rows.query_columns(&NEWEST_LOGS, &lanes, &[], &[])?)?;
     for (lane, verified) in rows.lanes.iter().zip(verified) {
         match newest.remove(&lane).transpose() {
             Ok(newest) => store_state.log.verify_new_commits(

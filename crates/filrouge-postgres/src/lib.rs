@@ -10,6 +10,7 @@ mod follow;
 mod lanes;
 mod ledger;
 mod migrate;
+mod one_lane;
 mod options;
 mod pool;
 mod readers;

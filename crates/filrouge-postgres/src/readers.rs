@@ -23,7 +23,7 @@ use crate::pool::PooledConnector;
 use crate::rows::{
     BY_ID, NEWEST_LOGS, ReadAhead, Rows, SessionLookup, column, read_newest_logs, sql_lane,
 };
-use crate::session::{Driver, Param, Session, Sql, answer_within};
+use crate::session::{Driver, Session, Sql, answer_within};
 use crate::store_state::StoreState;
 
 type Reader = Object<PooledConnector>;
@@ -221,7 +221,6 @@ impl BorrowedConnection {
         let begin =
             format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY{transaction_settings}");
         let lanes: Vec<i16> = lanes.iter().map(|lane| sql_lane(*lane)).collect();
-        let params: [Param<'_>; 1] = [&lanes];
         let start = async {
             let find_session = async {
                 match lookup {
@@ -229,7 +228,7 @@ impl BorrowedConnection {
                     None => Ok(None),
                 }
             };
-            let newest = session.query(&NEWEST_LOGS, &params);
+            let newest = session.query_columns(&NEWEST_LOGS, &lanes, &[], &[]);
             try_join!(biased; session.run(&begin), newest, find_session)
         };
         let ((), rows, session) = driver.wait(answer_within(transaction_timeout, start))?;

@@ -16,7 +16,7 @@ use tokio_postgres::types::{FromSqlOwned, Type};
 use tokio_postgres::{Error, Row};
 
 use crate::error::{failure, malformed};
-use crate::session::{Driver, Param, Session, Sql, pipeline};
+use crate::session::{Column, Driver, Param, Session, Sql, pipeline};
 
 mod checkpoint;
 mod draft;
@@ -42,7 +42,7 @@ pub(crate) use turn::{open_since, read_turn};
 /// A view of the store over one connection. The caller begins and ends the transaction.
 ///
 /// A statement reads one lane, which is its parameter `$1`; a query of all lanes sends the statement for each. Only the
-/// statements for commits of several lanes get an array of lanes as `$1`.
+/// statements for commits of several lanes get an array of lanes as `$1`, unless the store is distributed.
 pub(crate) struct Rows<'c> {
     pub(crate) session: &'c Session,
     pub(crate) driver: &'c Driver,
@@ -108,6 +108,17 @@ impl Rows<'_> {
         params: &[Param<'_>],
     ) -> Result<Option<Row>, Failure> {
         Ok(self.query_all(sql, params)?.into_iter().next())
+    }
+
+    /// Runs [`Session::query_columns`].
+    pub(crate) fn query_columns(
+        &self,
+        sql: &'static Sql,
+        lanes: &[i16],
+        columns: &[&dyn Column],
+        others: &[Param<'_>],
+    ) -> Result<Vec<Row>, Failure> {
+        self.wait(self.session.query_columns(sql, lanes, columns, others))
     }
 
     /// Runs a query in every lane, without waiting in between. `params` are the parameters after the lane. Returns the

@@ -1,8 +1,9 @@
 //! A connection to PostgreSQL, and the statements that are sent over it. `Session` here is a session of the database,
 //! not a conversation.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
+use std::iter;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
@@ -14,9 +15,38 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row, Statement};
 
 use crate::error::{failure, unavailable};
+use crate::one_lane::{covers_several_lanes, is_insertion, text_in_one_lane, types_in_one_lane};
 
 /// The value of a statement's parameter.
 pub(crate) type Param<'a> = &'a (dyn ToSql + Sync);
+
+/// A column of the rows that a statement gets.
+pub(crate) trait Column {
+    /// All values, as an array.
+    fn all(&self) -> Param<'_>;
+    /// The values of these rows, as an array.
+    fn of_rows(&self, rows: &[usize]) -> Box<dyn ToSql + Sync + '_>;
+    /// The value of this row.
+    fn of_row(&self, row: usize) -> Param<'_>;
+}
+
+impl<T: ToSql + Sync> Column for Vec<T> {
+    fn all(&self) -> Param<'_> {
+        self
+    }
+
+    fn of_rows(&self, rows: &[usize]) -> Box<dyn ToSql + Sync + '_> {
+        let values: Vec<&T> = rows.iter().map(|row| &self[*row]).collect();
+        Box::new(values)
+    }
+
+    fn of_row(&self, row: usize) -> Param<'_> {
+        &self[row]
+    }
+}
+
+/// The maximum number of rows of a statement in a distributed store: a statement has at most 65,535 parameters.
+const ROWS_MAX: usize = 1000;
 
 /// A statement, and the types of its parameters. Behind a pooler the text and the types are sent with every execution.
 pub(crate) struct Sql {
@@ -42,6 +72,8 @@ pub(crate) struct Session {
     failed: AtomicBool,
     /// The time limit for an answer. `None` for reads on behalf of callers: some of them scan the entire store.
     answer_timeout: Option<Duration>,
+    /// Whether the store is distributed. Then statements have another form (see [`crate::one_lane`]).
+    distributed: bool,
 }
 
 impl Session {
@@ -52,7 +84,18 @@ impl Session {
             statements_sent,
             failed: AtomicBool::new(false),
             answer_timeout: None,
+            distributed: false,
         }
+    }
+
+    /// Records that the store is distributed. No statement must be prepared yet.
+    pub(crate) const fn set_distributed(&mut self) {
+        self.distributed = true;
+    }
+
+    /// Whether the store is distributed.
+    pub(crate) const fn is_distributed(&self) -> bool {
+        self.distributed
     }
 
     /// Limits the time for every later answer.
@@ -89,11 +132,21 @@ impl Session {
     pub(crate) async fn prepare(&mut self, statements: &[&'static Sql]) -> Result<(), Error> {
         let mut prepared = HashMap::with_capacity(statements.len());
         for sql in statements {
-            let statement = self.client.prepare_typed(sql.text, sql.types).await?;
+            let statement = self.prepare_one(sql).await?;
             prepared.insert(sql.text, statement);
         }
         self.prepared = Some(Mutex::new(prepared));
         Ok(())
+    }
+
+    /// Prepares a statement in the form of this store; an insertion in that for one row.
+    async fn prepare_one(&self, sql: &Sql) -> Result<Statement, Error> {
+        if self.distributed && covers_several_lanes(sql.types) {
+            let text = text_in_one_lane(sql.text, 1);
+            let types = types_in_one_lane(sql.text, sql.types, 1);
+            return self.client.prepare_typed(&text, &types).await;
+        }
+        self.client.prepare_typed(sql.text, sql.types).await
     }
 
     /// The prepared statement; `None` behind a pooler.
@@ -107,7 +160,7 @@ impl Session {
         if statement.is_some() {
             return Ok(statement);
         }
-        let statement = self.client.prepare_typed(sql.text, sql.types).await?;
+        let statement = self.prepare_one(sql).await?;
         lock().insert(sql.text, statement.clone());
         Ok(Some(statement))
     }
@@ -156,18 +209,81 @@ impl Session {
         self.client.query_typed(text, &typed).await
     }
 
-    /// Runs a statement on `count` rows, of which each array in `params` contains one column. Sends nothing without
-    /// rows.
+    /// Runs a statement over rows of several lanes. `lanes` and `columns` are the columns of these rows, `others` the
+    /// parameters that follow. Sends nothing without rows. In a distributed store, runs the statement for each lane.
     pub(crate) async fn query_columns(
         &self,
         sql: &'static Sql,
-        count: usize,
-        params: &[Param<'_>],
+        lanes: &[i16],
+        columns: &[&dyn Column],
+        others: &[Param<'_>],
     ) -> Result<Vec<Row>, Error> {
-        if count == 0 {
+        if lanes.is_empty() {
             return Ok(Vec::new());
         }
-        self.query(sql, params).await
+        if self.distributed {
+            return self.query_each_lane(sql, lanes, columns, others).await;
+        }
+        let lanes: Param<'_> = &lanes;
+        let columns = columns.iter().map(|column| column.all());
+        let params = iter::once(lanes).chain(columns);
+        let params: Vec<Param<'_>> = params.chain(others.iter().copied()).collect();
+        self.query(sql, &params).await
+    }
+
+    /// Runs a statement for each lane, without waiting in between. Returns the rows of all lanes.
+    async fn query_each_lane(
+        &self,
+        sql: &'static Sql,
+        lanes: &[i16],
+        columns: &[&dyn Column],
+        others: &[Param<'_>],
+    ) -> Result<Vec<Row>, Error> {
+        let mut by_lane = BTreeMap::<i16, Vec<usize>>::new();
+        for (row, lane) in lanes.iter().enumerate() {
+            by_lane.entry(*lane).or_default().push(row);
+        }
+        // Otherwise each execution would prepare the statement.
+        self.prepared_statement(sql).await?;
+        let parts = by_lane.iter().flat_map(|(lane, rows)| {
+            let parts = rows.chunks(ROWS_MAX);
+            parts.map(move |rows| (lane, rows))
+        });
+        let queries = parts.map(|(lane, rows)| async move {
+            if is_insertion(sql.text) {
+                return self.insert_in_lane(sql, lane, rows, columns).await;
+            }
+            let arrays = columns.iter().map(|column| column.of_rows(rows));
+            let arrays: Vec<_> = arrays.collect();
+            let lane: Param<'_> = lane;
+            let params = iter::once(lane).chain(arrays.iter().map(|array| &**array as Param<'_>));
+            let params: Vec<Param<'_>> = params.chain(others.iter().copied()).collect();
+            self.query(sql, &params).await
+        });
+        Ok(pipeline(queries).await?.into_iter().flatten().collect())
+    }
+
+    /// Inserts these rows of a lane, as a `VALUES` list.
+    async fn insert_in_lane(
+        &self,
+        sql: &'static Sql,
+        lane: &i16,
+        rows: &[usize],
+        columns: &[&dyn Column],
+    ) -> Result<Vec<Row>, Error> {
+        let lane: Param<'_> = lane;
+        let row = |row: &usize| {
+            let row = *row;
+            iter::once(lane).chain(columns.iter().map(move |column| column.of_row(row)))
+        };
+        let params: Vec<Param<'_>> = rows.iter().flat_map(row).collect();
+        if rows.len() == 1 {
+            return self.query(sql, &params).await;
+        }
+        let text = text_in_one_lane(sql.text, rows.len());
+        let types = types_in_one_lane(sql.text, sql.types, rows.len());
+        self.statements_sent.fetch_add(1, Ordering::Relaxed);
+        self.query_text(&text, &types, &params).await
     }
 
     /// Runs statements without parameters.

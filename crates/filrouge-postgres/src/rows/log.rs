@@ -86,7 +86,7 @@ pub(super) fn pages(
     );
     let lanes: Vec<i16> = after.iter().map(|(lane, _)| sql_lane(*lane)).collect();
     let numbers: Vec<i64> = after.iter().map(|(_, after)| sql_int(*after)).collect();
-    let fetched = rows.query_all(&SQL, &[&lanes, &numbers, &sql_int(limit as u64)])?;
+    let fetched = rows.query_columns(&SQL, &lanes, &[&numbers], &[&sql_int(limit as u64)])?;
     let mut pages = BTreeMap::<Lane, Vec<LogRow>>::new();
     for row in &fetched {
         let lane = read_lane(row, 0)?;

@@ -14,7 +14,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use crate::rows::{open_since, sql_int, sql_lane};
-use crate::session::{Param, Session, Sql};
+use crate::session::{Column, Param, Session, Sql};
 
 mod sessions;
 mod side_rows;
@@ -254,20 +254,20 @@ impl Pending {
         Ok(())
     }
 
-    /// Runs a statement that writes or deletes rows of these sessions. Its parameters are the columns lane and session_pk
-    /// (or pk), and then `columns`. Sends nothing without rows.
+    /// Runs a statement that writes or deletes rows of these sessions. Its columns are lane, session_pk (or pk), and then
+    /// `columns`. Sends nothing without rows.
     async fn send_columns(
         &self,
         session: &Session,
         sql: &'static Sql,
         pks: impl Iterator<Item = SessionPk>,
-        columns: &[Param<'_>],
+        columns: &[&dyn Column],
     ) -> Result<(), Error> {
         let keys = pks.map(|pk| (sql_lane(self.lanes.of_pk(pk)), sql_int(pk)));
         let (lanes, pks): (Vec<i16>, Vec<i64>) = keys.unzip();
-        let keys: [Param<'_>; 2] = [&lanes, &pks];
-        let params = [&keys[..], columns].concat();
-        let sent = session.query_columns(sql, pks.len(), &params);
+        let pks: [&dyn Column; 1] = [&pks];
+        let columns = [&pks[..], columns].concat();
+        let sent = session.query_columns(sql, &lanes, &columns, &[]);
         sent.await.map(drop)
     }
 
@@ -295,7 +295,7 @@ impl Pending {
         let counts: Vec<i64> = rows().map(|r| sql_int(r.count)).collect();
         let heads: Vec<&[u8]> = rows().map(|r| r.head.as_slice()).collect();
         let bodies: Vec<&[u8]> = rows().map(|r| r.body.as_slice()).collect();
-        let columns: [Param<'_>; 4] = [&seqs, &counts, &heads, &bodies];
+        let columns: [&dyn Column; 4] = [&seqs, &counts, &heads, &bodies];
         let pks = self.records.iter().map(|(pk, _)| *pk);
         self.send_columns(session, &INSERT_RECORDS, pks, &columns)
             .await
@@ -353,7 +353,7 @@ impl Pending {
         let since: Vec<Option<i64>> = rows.values().map(open_since).collect();
         let open: Vec<bool> = since.iter().map(Option::is_some).collect();
         let data: Vec<Vec<u8>> = rows.values().map(TurnRow::encode).collect();
-        let columns: [Param<'_>; 5] = [&places, &ids, &open, &since, &data];
+        let columns: [&dyn Column; 5] = [&places, &ids, &open, &since, &data];
         let pks = rows.keys().map(|(pk, _)| *pk);
         self.send_columns(session, sql, pks, &columns).await
     }
@@ -363,8 +363,8 @@ impl Pending {
         let numbers = self.log.iter().map(|row| sql_int(row.commit_no));
         let numbers: Vec<i64> = numbers.collect();
         let data: Vec<Vec<u8>> = self.log.iter().map(LogRow::encode).collect();
-        let params: [Param<'_>; 3] = [&lanes, &numbers, &data];
-        let sent = session.query_columns(&INSERT_LOG, lanes.len(), &params);
+        let columns: [&dyn Column; 2] = [&numbers, &data];
+        let sent = session.query_columns(&INSERT_LOG, &lanes, &columns, &[]);
         sent.await.map(drop)
     }
 }

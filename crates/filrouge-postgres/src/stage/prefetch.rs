@@ -19,7 +19,7 @@ use crate::rows::{
     column, read_draft, read_lane, read_log, read_record, read_stored, read_turn, read_u64,
     sql_int, sql_lane,
 };
-use crate::session::{Param, Session};
+use crate::session::{Column, Session};
 
 mod side_rows;
 mod statements;
@@ -122,11 +122,11 @@ impl Prefetch {
         let first_commits = lanes.clone().map(|lane| sql_int(first_commit(lane)));
         let first_commits: Vec<i64> = first_commits.collect();
         let lanes: Vec<i16> = lanes.map(sql_lane).collect();
-        let params: [Param<'_>; 2] = [&lanes, &first_commits];
+        let first_commits: [&dyn Column; 1] = [&first_commits];
         let (locked, newest, sessions, keys, events, checkpoints) = try_join!(
             biased;
             lock,
-            session.query_columns(&NEWEST, lanes.len(), &params),
+            session.query_columns(&NEWEST, &lanes, &first_commits, &[]),
             self.fetch_sessions(session),
             self.fetch_keys(session),
             self.side_rows.fetch_events(session),
@@ -164,8 +164,10 @@ impl Prefetch {
                 seqs.push(sql_int(seq));
             }
         }
-        let params: [Param<'_>; 3] = [&lanes, &pks, &seqs];
-        let rows = session.query_columns(&RECORDS, pks.len(), &params).await?;
+        let columns: [&dyn Column; 2] = [&pks, &seqs];
+        let rows = session
+            .query_columns(&RECORDS, &lanes, &columns, &[])
+            .await?;
         read_records(&rows, &mut fetched.records);
         Ok(())
     }
@@ -256,16 +258,18 @@ impl Prefetch {
             .iter()
             .map(|id| id.map(|id| Uuid::from_bytes(*id.as_bytes())));
         let turns: Vec<Option<Uuid>> = turns.collect();
-        let params: [Param<'_>; 4] = [&lanes, &tenants, &ids, &turns];
-        session.query_columns(&SESSIONS, turns.len(), &params).await
+        let columns: [&dyn Column; 3] = [&tenants, &ids, &turns];
+        session
+            .query_columns(&SESSIONS, &lanes, &columns, &[])
+            .await
     }
 
     async fn fetch_keys(&self, session: &Session) -> Result<Vec<Row>, Error> {
         let (lanes, tenants, ids) = name_columns(self.keys.iter().map(|(name, _)| name));
         let keys = self.keys.iter().map(|(_, key)| Uuid::from_bytes(*key));
         let keys: Vec<Uuid> = keys.collect();
-        let params: [Param<'_>; 4] = [&lanes, &tenants, &ids, &keys];
-        session.query_columns(&KEYS, keys.len(), &params).await
+        let columns: [&dyn Column; 3] = [&tenants, &ids, &keys];
+        session.query_columns(&KEYS, &lanes, &columns, &[]).await
     }
 
     /// Decodes the results of [`NEWEST`], [`SESSIONS`], [`KEYS`], [`EVENTS`] and [`CHECKPOINTS`]. Leaves out the rows of

@@ -8,7 +8,7 @@ use tokio_postgres::Error;
 use tokio_postgres::types::Type;
 
 use super::Pending;
-use crate::session::{Param, Session, Sql};
+use crate::session::{Column, Session, Sql};
 
 macro_rules! insert_sessions {
     ($on_conflict:literal) => {
@@ -60,7 +60,7 @@ impl Pending {
         rows: &BTreeMap<SessionPk, SessionRow>,
     ) -> Result<(), Error> {
         let columns = Columns::from_rows(rows.values());
-        let columns: [Param<'_>; 13] = [
+        let columns: [&dyn Column; 13] = [
             &columns.tenants,
             &columns.names,
             &columns.identities,

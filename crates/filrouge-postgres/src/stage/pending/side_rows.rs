@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::Pending;
 use crate::rows::sql_int;
-use crate::session::{Param, Session, Sql};
+use crate::session::{Column, Session, Sql};
 
 pub(crate) static INSERT_EVENTS: Sql = Sql::new(
     "INSERT INTO filrouge.event (lane, session_pk, number, key, data, at)
@@ -46,7 +46,7 @@ impl Pending {
         let keys: Vec<Uuid> = keys.map(Uuid::from_bytes).collect();
         let data: Vec<Vec<u8>> = rows().map(|row| row.encode()).collect();
         let at: Vec<i64> = rows().map(|row| row.event.at.as_micros()).collect();
-        let columns: [Param<'_>; 4] = [&numbers, &keys, &data, &at];
+        let columns: [&dyn Column; 4] = [&numbers, &keys, &data, &at];
         let pks = self.events.iter().map(|(pk, _)| *pk);
         self.send_columns(session, &INSERT_EVENTS, pks, &columns)
             .await

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::{SessionName, name_columns};
 use crate::error::failure;
 use crate::rows::{column, read_checkpoint, read_event, read_u64, sql_int};
-use crate::session::{Param, Session, Sql};
+use crate::session::{Column, Session, Sql};
 
 /// If a command will record an event whose key is not known in advance, the keys of this many newest events of the
 /// session are fetched. Most sessions have fewer events; then these are all keys, and any other key is known not to
@@ -121,17 +121,19 @@ impl RequestedSideRows {
         let keys = self.events.iter().map(|(_, key)| key.map(Uuid::from_bytes));
         let keys: Vec<Option<Uuid>> = keys.collect();
         let max_keys = sql_int(NEWEST_KEYS as u64);
-        let params: [Param<'_>; 5] = [&lanes, &tenants, &ids, &keys, &max_keys];
-        session.query_columns(&EVENTS, keys.len(), &params).await
+        let columns: [&dyn Column; 3] = [&tenants, &ids, &keys];
+        session
+            .query_columns(&EVENTS, &lanes, &columns, &[&max_keys])
+            .await
     }
 
     pub(super) async fn fetch_checkpoints(&self, session: &Session) -> Result<Vec<Row>, Error> {
         let (lanes, tenants, ids) = name_columns(self.checkpoints.iter().map(|(name, _)| name));
         let seqs = self.checkpoints.iter();
         let seqs: Vec<Option<i64>> = seqs.map(|(_, requested)| requested.seq_param()).collect();
-        let params: [Param<'_>; 4] = [&lanes, &tenants, &ids, &seqs];
+        let columns: [&dyn Column; 3] = [&tenants, &ids, &seqs];
         session
-            .query_columns(&CHECKPOINTS, seqs.len(), &params)
+            .query_columns(&CHECKPOINTS, &lanes, &columns, &[])
             .await
     }
 
