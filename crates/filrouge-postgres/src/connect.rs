@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -32,8 +32,10 @@ pub(crate) struct Connector {
     lock_timeout: Duration,
     /// How long the server keeps an open transaction that is idle, before it ends the connection.
     idle_timeout: Duration,
-    /// The number of statements sent over all connections of this connector and of its copies for reading.
+    /// The number of statements sent over all connections of this connector and of its copies.
     statements_sent: Arc<AtomicU64>,
+    /// Whether the store is distributed.
+    distributed: AtomicBool,
 }
 
 /// The idle timeout of writing transactions. It is short, because a process that is suspended in the middle of a write
@@ -53,6 +55,11 @@ const PLANNER_SETTINGS: &str =
     "; SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
     SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
 
+/// Settings of a connection to a distributed store. Citus plans no statement with arrays for all parameter values.
+/// And it sends `SET LOCAL` to the nodes, whose triggers read such settings.
+const DISTRIBUTED_SETTINGS: &str =
+    "SET plan_cache_mode = auto; SET citus.propagate_set_commands = 'local'";
+
 impl Connector {
     pub(crate) fn new(target: Target, lock_timeout: Duration) -> Self {
         Self {
@@ -61,6 +68,7 @@ impl Connector {
             lock_timeout,
             idle_timeout: WRITE_IDLE_TIMEOUT,
             statements_sent: Arc::default(),
+            distributed: AtomicBool::default(),
         }
     }
 
@@ -72,7 +80,30 @@ impl Connector {
             lock_timeout: self.lock_timeout,
             idle_timeout: READ_IDLE_TIMEOUT,
             statements_sent: self.statements_sent.clone(),
+            distributed: AtomicBool::new(self.is_distributed()),
         }
+    }
+
+    /// Returns a copy of this connector that connects to another node of a distributed store.
+    pub(crate) fn for_node(&self, host: &str, port: u16) -> Self {
+        Self {
+            target: self.target.for_server(host, port),
+            preferred_server: AtomicUsize::default(),
+            lock_timeout: self.lock_timeout,
+            idle_timeout: self.idle_timeout,
+            statements_sent: self.statements_sent.clone(),
+            distributed: AtomicBool::new(true),
+        }
+    }
+
+    /// Records whether the store is distributed. Applies to connections that are opened afterwards.
+    pub(crate) fn set_distributed(&self, distributed: bool) {
+        self.distributed.store(distributed, Ordering::Relaxed);
+    }
+
+    /// Whether the store is distributed.
+    pub(crate) fn is_distributed(&self) -> bool {
+        self.distributed.load(Ordering::Relaxed)
     }
 
     /// How long a statement may wait for a lock.
@@ -107,14 +138,15 @@ impl Connector {
     }
 
     /// Like [`Self::connect`], but also returns a channel of the notifications of commits that any server makes.
-    /// Returns `None` instead of the channel behind a pooler, which delivers no notifications.
+    /// Returns `None` instead of the channel behind a pooler, which delivers no notifications, and for a distributed
+    /// store, where the nodes do not notify each other.
     pub(crate) async fn listen(
         &self,
         statements: &[&'static Sql],
     ) -> Result<(Connection, Option<Notifications>), Failure> {
         let (client, notifications) = self.open_client().await?;
         let connection = with_timeout(self.prepare_connection(client, statements)).await?;
-        if connection.pooled {
+        if connection.pooled || connection.session.is_distributed() {
             return Ok((connection, None));
         }
         let listen = connection.session.run("LISTEN filrouge");
@@ -198,20 +230,27 @@ impl Connector {
         statements: &[&'static Sql],
     ) -> Result<Connection, Failure> {
         let pooled = is_pooled(&client).await?;
-        let mut session = Session::new(client, self.statements_sent.clone());
+        let session = Session::new(client, self.statements_sent.clone());
         let transaction_settings = if pooled {
             format!("; {}", self.settings("LOCAL"))
         } else {
             let result = session.run(&(self.settings("") + PLANNER_SETTINGS)).await;
             result.map_err(|e| failure(&e))?;
-            session.prepare(statements).await.map_err(|e| failure(&e))?;
             String::new()
         };
-        Ok(Connection {
+        let mut connection = Connection {
             session,
             pooled,
             transaction_settings,
-        })
+        };
+        if self.is_distributed() {
+            connection.use_distributed().await?;
+        }
+        if !pooled {
+            let prepared = connection.session.prepare(statements).await;
+            prepared.map_err(|e| failure(&e))?;
+        }
+        Ok(connection)
     }
 }
 
@@ -331,6 +370,23 @@ pub(crate) struct Connection {
     pub(crate) pooled: bool,
     /// SQL with the settings of a transaction, to append to each `BEGIN`; empty without a pooler.
     pub(crate) transaction_settings: String,
+}
+
+impl Connection {
+    /// Configures the connection for a distributed store. No statement must be prepared yet.
+    ///
+    /// # Errors
+    /// `invalid` behind a pooler, which may send the settings and the statements to different servers.
+    pub(crate) async fn use_distributed(&mut self) -> Result<(), Failure> {
+        if self.pooled {
+            let detail = "a distributed store cannot be used through a pooler";
+            return Err(Failure::new(ErrorCode::Invalid, detail)
+                .with_hint("name Citus's coordinator in --store"));
+        }
+        self.session.set_distributed();
+        let set = self.session.run(DISTRIBUTED_SETTINGS).await;
+        set.map_err(|e| failure(&e))
+    }
 }
 
 /// Whether there is a pooler before the server. A pooler issues its own cancel keys. Then the process id in the

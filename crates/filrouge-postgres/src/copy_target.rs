@@ -222,10 +222,12 @@ impl CopyTarget for PostgresCopyTarget {
         let options = self.options.clone();
         let id = random_id(options.entropy.as_ref())?;
         let copy = self.connection()?;
+        let client = copy.connection.session.client();
+        let store = copy.driver.wait(migrate::migrate(client, &options))?;
+        if store.distributed {
+            copy.driver.wait(copy.connection.use_distributed())?;
+        }
         let session = &copy.connection.session;
-        let store = copy
-            .driver
-            .wait(migrate::migrate(session.client(), &options))?;
         let lanes = store.lanes;
         let resumed = copy.transact(BEGIN, || {
             copy.driver

@@ -125,9 +125,13 @@ pub(crate) fn is_locked(error: &Error) -> bool {
 /// Whether the error comes from a conflict with another transaction, so that a retry can succeed.
 pub(crate) fn is_transient(error: &Error) -> bool {
     error.as_db_error().is_some_and(|db| {
-        // Another transaction has used the same commit number: this one lost the lock of writers in the meantime.
-        let is_overtaken =
-            *db.code() == SqlState::UNIQUE_VIOLATION && db.table() == Some("commit_log");
+        // Another transaction has used the same commit number: this one lost the lock of writers in the meantime. In a
+        // distributed store the name of the table ends with a number.
+        let is_log = || {
+            db.table()
+                .is_some_and(|table| table.starts_with("commit_log"))
+        };
+        let is_overtaken = *db.code() == SqlState::UNIQUE_VIOLATION && is_log();
         sqlstate_class(db.code()) == "40" || is_overtaken
     })
 }

@@ -19,6 +19,7 @@ use crate::connect::{Connection, Connector};
 use crate::error::{failure, unavailable};
 use crate::follow::CommitWatch;
 use crate::migrate;
+use crate::nodes::{self, Node, Nodes};
 use crate::options::Options;
 use crate::readers::Readers;
 use crate::rows::{ReadAhead, Rows, SessionLookup};
@@ -63,6 +64,8 @@ struct OpenedStore {
     /// The keyring of the options, bound to the store.
     keyring: Arc<Keyring>,
     store_id: String,
+    /// The nodes that own the lanes of a distributed store.
+    owners: Option<Vec<Node>>,
     durability: Durability,
     version: String,
 }
@@ -102,13 +105,14 @@ impl PostgresLedger {
         let store: OpenedStore = receiver
             .recv()
             .map_err(|_| Failure::new(ErrorCode::Internal, "opening the store panicked"))??;
+        let distributed = connector.is_distributed();
         while writes.len() < WRITERS.min(store.store_state.log.lanes().count().into()) {
             // This writer connects when it gets its first write.
             let driver = Driver::on_current_thread()?;
             let writer = new_writer(&options, connector.clone(), clock.clone(), &store, driver);
             writes.push(WriteQueue::start(move |requests| writer.run(requests))?);
         }
-        start_watch(&options, &store.store_state, database_clock)?;
+        start_watch(&options, &store.store_state, database_clock, distributed)?;
         let read_connector = Arc::new(connector.for_reading());
         let readers = |max_queries| {
             let (store_state, keyring) = (store.store_state.clone(), store.keyring.clone());
@@ -151,6 +155,13 @@ fn open_store(
     let store = driver.wait(migrate::migrate(client, options))?;
     driver.wait(migrate::refuse_unfinished(client))?;
     let (durability, version) = driver.wait(read_server_facts(client))?;
+    let mut owners = None;
+    if store.distributed {
+        connector.set_distributed(true);
+        driver.wait(connection.use_distributed())?;
+        let read_owners = nodes::read_owners(&connection.session, store.lanes);
+        owners = Some(driver.wait(read_owners)?);
+    }
     let keyring = Arc::new(options.keyring.for_store(&store.store_id, store.lanes));
     let store_state = Arc::new(StoreState::new(keyring.clone(), options.check, store.lanes));
     let rows = Rows {
@@ -183,6 +194,7 @@ fn open_store(
         store_state,
         keyring,
         store_id: store.store_id,
+        owners,
         durability,
         version,
     };
@@ -201,6 +213,7 @@ fn new_writer(
         driver,
         connector,
         connection: None,
+        nodes: store.owners.clone().map(Nodes::new),
         unannounced: None,
         store_state: store.store_state.clone(),
         keyring: store.keyring.clone(),
@@ -231,9 +244,13 @@ fn start_watch(
     options: &Options,
     store_state: &Arc<StoreState>,
     clock: Option<Arc<DatabaseClock>>,
+    distributed: bool,
 ) -> Result<(), Failure> {
-    let new_connector =
-        |target: &Target| Arc::new(Connector::new(target.clone(), options.lock_timeout));
+    let new_connector = |target: &Target| {
+        let connector = Connector::new(target.clone(), options.lock_timeout);
+        connector.set_distributed(distributed);
+        Arc::new(connector)
+    };
     let server = new_connector(&options.server);
     let (connector, fallback) = match &options.direct {
         Some(direct) => (new_connector(direct), Some(server)),

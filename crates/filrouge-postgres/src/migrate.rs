@@ -13,9 +13,12 @@ use crate::error::{failure, failure_with_privilege_hint, unavailable};
 use crate::options::Options;
 use crate::rows::sql_lane;
 
+mod distribute;
 mod keys;
 #[cfg(test)]
 mod tests;
+
+pub use distribute::distributed_sql;
 
 /// A migration: its name, and its SQL statements.
 type Migration = (&'static str, &'static str);
@@ -42,6 +45,8 @@ const MIGRATION_LOCK: i64 = 0x6669_6c72_6f75_6765;
 pub(crate) struct Identity {
     pub(crate) store_id: String,
     pub(crate) lanes: Lanes,
+    /// Whether the tables are distributed with Citus.
+    pub(crate) distributed: bool,
     version: usize,
 }
 
@@ -87,7 +92,7 @@ async fn contents(client: &Client) -> Result<Contents, Failure> {
         (true, true) => {}
     }
     let sql = "SELECT name::text, value::text FROM filrouge.store
-         WHERE name::text IN ('schema', 'store_id', 'format', 'lanes')";
+         WHERE name::text IN ('schema', 'store_id', 'format', 'lanes', 'distribute')";
     let rows = client.query_typed(sql, &[]).await.map_err(|e| {
         // `IntegrityError` means here that the columns have other names or types.
         match failure(&e) {
@@ -110,6 +115,7 @@ async fn contents(client: &Client) -> Result<Contents, Failure> {
             Ok(Contents::Store(Identity {
                 store_id,
                 lanes,
+                distributed: value("distribute").is_some(),
                 version,
             }))
         }
@@ -209,8 +215,8 @@ pub(crate) async fn refuse_unfinished(client: &Client) -> Result<(), Failure> {
 /// identity.
 ///
 /// # Errors
-/// `invalid` when the schema is another program's or a newer filrouge's; `key_missing` when the store is written with
-/// other keys; the store's failures.
+/// `invalid` when the schema is another program's or a newer filrouge's, or a store that should be distributed is not
+/// or cannot be; `key_missing` when the store is written with other keys; the store's failures.
 pub(crate) async fn migrate(client: &Client, options: &Options) -> Result<Identity, Failure> {
     migrate_with(client, options, MIGRATIONS).await
 }
@@ -230,6 +236,9 @@ async fn migrate_with(
         Contents::Nothing { .. } if !options.make => return Err(no_store()),
         _ => in_locked_transaction(client, apply_migrations(client, options, migrations)).await?,
     };
+    if options.make && options.distribute && !store.distributed {
+        return Err(distribute::not_distributed());
+    }
     if options.check == MacCheck::Keyed {
         keys::check(client, &options.keyring, &store.store_id).await?;
     }
@@ -278,7 +287,7 @@ async fn apply_migrations(
 ) -> Result<Identity, Failure> {
     let newest_known = migrations.len();
     // Another server may have migrated while this one waited for the lock.
-    let (applied, privilege_hint) = match contents(client).await? {
+    let (applied, mut privilege_hint) = match contents(client).await? {
         Contents::Store(store) if store.version > newest_known => {
             return Err(newer_schema_failure(store.version, newest_known));
         }
@@ -295,7 +304,12 @@ async fn apply_migrations(
             "GRANT CREATE ON DATABASE to the role, or run `filrouge migrate up` with one that has it",
         ),
     };
-    let pending: String = migrations[applied..].iter().map(|(_, sql)| *sql).collect();
+    let mut pending: String = migrations[applied..].iter().map(|(_, sql)| *sql).collect();
+    if applied == 0 && options.distribute {
+        distribute::check_citus(client).await?;
+        privilege_hint = distribute::PRIVILEGE_HINT;
+        pending = distributed_sql(&pending);
+    }
     let sql = format!("SET LOCAL {LANES_SETTING} = {}; {pending}", options.lanes);
     let result = client.batch_execute(&sql).await;
     result.map_err(|e| failure_with_privilege_hint(&e, privilege_hint))?;

@@ -39,6 +39,8 @@ pub struct Options {
     pub make: bool,
     /// The number of lanes of a store that is created. A store that exists keeps its own.
     pub lanes: Lanes,
+    /// Whether a store that is created is distributed with Citus. If so, a store that exists must be distributed too.
+    pub distribute: bool,
 }
 
 impl Options {
@@ -68,6 +70,7 @@ impl Options {
             check: MacCheck::Keyed,
             make: true,
             lanes: default_lanes(),
+            distribute: false,
         })
     }
 
@@ -116,6 +119,7 @@ impl fmt::Debug for Options {
             .field("settle_timeout", &self.settle_timeout)
             .field("check", &self.check)
             .field("lanes", &self.lanes)
+            .field("distribute", &self.distribute)
             .finish_non_exhaustive()
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct Target {
     /// The servers, each with one host, in the order in which they are tried.
     pub(crate) servers: Vec<Config>,
     pub(crate) tls: Tls,
+    /// The settings of the servers without a host.
+    settings: Config,
 }
 
 /// Shows only the hosts, never a password.
@@ -65,31 +67,44 @@ impl Target {
         set_channel_binding(&mut config, &parts)?;
         set_timeouts(&mut config, &parts)?;
         let addresses = parts.addresses()?;
-        let servers = addresses.into_iter().map(|(host, port)| {
-            let mut config = config.clone();
-            // As in libpq, sockets use no TLS.
-            let mode = if host.starts_with('/') {
-                SslMode::Disable
-            } else {
-                tls.ssl_mode()
-            };
-            config.host(host).port(port).ssl_mode(mode);
-            config
-        });
+        let servers = addresses.into_iter();
+        let servers = servers.map(|(host, port)| with_address(&config, &tls, &host, port));
         Ok(Self {
             servers: servers.collect(),
             tls,
+            settings: config,
         })
+    }
+
+    /// Returns a target with the same settings, for another server.
+    pub(crate) fn for_server(&self, host: &str, port: u16) -> Self {
+        Self {
+            servers: vec![with_address(&self.settings, &self.tls, host, port)],
+            ..self.clone()
+        }
     }
 
     /// Sets the password, unless the URL contains one.
     pub(crate) fn set_password(&mut self, password: &str) {
-        for config in &mut self.servers {
+        for config in self.servers.iter_mut().chain([&mut self.settings]) {
             if config.get_password().is_none() {
                 config.password(password);
             }
         }
     }
+}
+
+/// Returns the settings of a server, with its host and port.
+fn with_address(settings: &Config, tls: &Tls, host: &str, port: u16) -> Config {
+    let mut config = settings.clone();
+    // As in libpq, sockets use no TLS.
+    let mode = if host.starts_with('/') {
+        SslMode::Disable
+    } else {
+        tls.ssl_mode()
+    };
+    config.host(host).port(port).ssl_mode(mode);
+    config
 }
 
 /// Returns the host and port of a server, for messages.

@@ -43,12 +43,12 @@ pub struct PostgresIndex {
 }
 
 impl PostgresIndex {
-    /// Opens the index of the ledger that `options` name. The ledger's schema must be up to date. The index's
-    /// connections run on the async runtime of `handle`.
+    /// Opens the index of the ledger that `options` name; `None` for a distributed store, which has no index. The
+    /// ledger's schema must be up to date. The index's connections run on the async runtime of `handle`.
     ///
     /// # Errors
     /// `invalid` for a schema that is not this program's; `store_unavailable`.
-    pub fn open(options: &Options, handle: &Handle) -> Result<Self, Failure> {
+    pub fn open(options: &Options, handle: &Handle) -> Result<Option<Self>, Failure> {
         let connector = Arc::new(Connector::new(options.server.clone(), options.lock_timeout));
         let read_connector = Arc::new(connector.for_reading());
         let (timeout, handle) = (options.answer_timeout, || handle.clone());
@@ -69,30 +69,37 @@ impl PostgresIndex {
             )?,
             index_has_shards: AtomicBool::default(),
         };
-        index.check_format()?;
-        Ok(index)
+        Ok(index.check_format()?.then_some(index))
     }
 
-    /// Refuses a store with another version of the schema. Empties an index of another format, so that it is filled
-    /// again. Logs a warning if PostgreSQL cannot find texts by their trigrams.
-    fn check_format(&self) -> Result<(), Failure> {
+    /// Returns whether the store has an index. Refuses a store with another version of the schema. Empties an index of
+    /// another format, so that it is filled again. Logs a warning if PostgreSQL cannot find texts by their trigrams.
+    fn check_format(&self) -> Result<bool, Failure> {
         static SCHEMA: Sql = Sql::new(
-            "SELECT value FROM filrouge.store WHERE name = 'schema'",
+            "SELECT value, EXISTS (SELECT FROM filrouge.store WHERE name = 'distribute')
+             FROM filrouge.store WHERE name = 'schema'",
             &[],
         );
         static HAS_CURRENT_FORMAT: Sql =
             Sql::new("SELECT format = 1 FROM filrouge.search_state", &[]);
         let has_current_format = self.read(|tx| {
-            let schema = tx.query_opt(&SCHEMA, &[])?;
-            let schema: Option<String> = schema.map(|row| column(&row, 0)).transpose()?;
+            let row = tx.query_opt(&SCHEMA, &[])?;
+            let schema: Option<String> = row.as_ref().map(|row| column(row, 0)).transpose()?;
             if schema.as_deref() != Some(&SCHEMA_VERSION.to_string()) {
                 let detail = "the store's schema is not this filrouge's";
                 return Err(Failure::new(ErrorCode::Invalid, detail)
                     .with_hint("bring it up to date with `filrouge migrate up`"));
             }
+            let distributed = row.as_ref().map(|row| column(row, 1)).transpose()?;
+            if distributed == Some(true) {
+                return Ok(None);
+            }
             let format = tx.query_opt(&HAS_CURRENT_FORMAT, &[])?;
-            format.map_or(Ok(false), |row| column(&row, 0))
+            format.map_or(Ok(false), |row| column(&row, 0)).map(Some)
         })?;
+        let Some(has_current_format) = has_current_format else {
+            return Ok(false);
+        };
         if !has_current_format {
             self.clear()?;
         }
@@ -104,7 +111,7 @@ impl PostgresIndex {
                  database, and rebuild the index"
             );
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The reason why PostgreSQL cannot find texts by their trigrams; `None` if it can. If the role that owns the

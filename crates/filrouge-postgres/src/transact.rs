@@ -9,9 +9,7 @@ use std::time::Duration;
 use filrouge_store::Lane;
 use filrouge_store::copy::unfinished_copy;
 use filrouge_store::rows::{LogRow, View};
-use filrouge_store::write_queue::{
-    Aborted, BusyLanes, GroupOutcome, Request, apply_group, is_store_failure,
-};
+use filrouge_store::write_queue::{Aborted, GroupOutcome, Request, apply_group, is_store_failure};
 use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::Notify;
 use tokio::try_join;
@@ -42,6 +40,17 @@ pub(crate) enum NotCommitted {
     Conflict(Box<Failure>),
     /// No lane was free, and this one did not become free in time. Nothing was written.
     Busy(Lane, Box<Failure>),
+}
+
+/// The lanes that a transaction locks.
+#[derive(Clone, Copy)]
+pub(crate) enum LaneChoice {
+    /// Those lanes of the group that are free. If none is free, waits for that of the oldest write.
+    Free,
+    /// Those lanes of the group that are free. Waits for none.
+    FreeNow,
+    /// This lane, for which the transaction waits.
+    Due(Lane),
 }
 
 impl NotCommitted {
@@ -114,9 +123,9 @@ impl Writer {
     pub(crate) fn transact(
         &mut self,
         group: &mut [Request],
-        busy: &BusyLanes,
+        choice: LaneChoice,
     ) -> Result<Option<Box<GroupOutcome>>, NotCommitted> {
-        let outcome = self.begin_and_apply(group, busy.due());
+        let outcome = self.begin_and_apply(group, choice);
         match outcome {
             Ok((outcome, pending)) => self.commit(outcome, &pending).map(Some),
             Err(NotCommitted::Lost(failure, outcome)) => Err(NotCommitted::Lost(failure, outcome)),
@@ -132,7 +141,7 @@ impl Writer {
     fn begin_and_apply(
         &self,
         group: &mut [Request],
-        due: Option<Lane>,
+        choice: LaneChoice,
     ) -> Result<(Box<GroupOutcome>, Pending), NotCommitted> {
         let Some(connection) = &self.connection else {
             return Err(NotCommitted::lost(unavailable("not connected"), None));
@@ -141,7 +150,7 @@ impl Writer {
         // servers commit, and the watch of this process verifies these commits. If the newest verified commits were
         // read only then, the transaction's rows would seem to lack them, as if somebody had removed them.
         let verified = self.store_state.log.newest_of_all();
-        let (prefetch, mut fetched) = self.lock_lanes(connection, group, due, &verified)?;
+        let (prefetch, mut fetched) = self.lock_lanes(connection, group, choice, &verified)?;
         if fetched.copying {
             return Err(Aborted::Store(unfinished_copy("the store in this database")).into());
         }
@@ -172,12 +181,12 @@ impl Writer {
     }
 
     /// Begins the transaction, locks the lanes of the group that are free, and fetches the rows that the rules need, in
-    /// one round trip. If one lane is due, or none is free, waits for a single lane.
+    /// one round trip. If one lane is due, or none is free, waits for a single lane, unless `choice` forbids this.
     fn lock_lanes(
         &self,
         connection: &Connection,
         group: &[Request],
-        due: Option<Lane>,
+        choice: LaneChoice,
         verified: &[Option<Arc<LogRow>>],
     ) -> Result<(Prefetch, Fetched), NotCommitted> {
         let begin_sql = format!("{BEGIN}{}", connection.transaction_settings);
@@ -187,20 +196,19 @@ impl Writer {
             verified.map_or(0, |row| row.commit_no)
         };
         session.record_begin();
-        if let Some(lane) = due {
+        if let LaneChoice::Due(lane) = choice {
             let begin_sql = format!("{begin_sql}; ");
             return self.wait_for_lane(session, group, &begin_sql, lane, first_commit);
         }
         let tried: BTreeSet<Lane> = group.iter().map(|request| request.lane).collect();
         let prefetch = self.prefetch(group, &tried);
         let lanes: Vec<i16> = tried.into_iter().map(sql_lane).collect();
-        let params: [Param<'_>; 1] = [&lanes];
         let fetched = self.wait_for_transaction(async |begun| {
             let lock = async {
                 let ((), locked) = try_join!(
                     biased;
                     begin(session, &begin_sql, begun),
-                    session.query(&LOCK_LANES, &params)
+                    session.query_columns(&LOCK_LANES, &lanes, &[], &[])
                 )?;
                 Ok(locked)
             };
@@ -212,6 +220,9 @@ impl Writer {
             return Ok((prefetch, fetched));
         }
         let oldest = group.first().map_or(Lane::FIRST, |request| request.lane);
+        if let LaneChoice::FreeNow = choice {
+            return Err(NotCommitted::Busy(oldest, Box::new(lane_locked())));
+        }
         self.wait_for_lane(session, group, "", oldest, first_commit)
     }
 
@@ -312,7 +323,7 @@ impl Writer {
                 try_join!(biased; pending.send(session), vacuum_requests, session.run("COMMIT"))
                     .map(drop)
             };
-            if connection.pooled {
+            if connection.pooled || session.is_distributed() {
                 return commit.await;
             }
             let announced = announce(session, announcement(&outcome.commits));
@@ -430,6 +441,11 @@ async fn begin(session: &Session, sql: &str, begun: &Notify) -> Result<(), Error
     Ok(())
 }
 
+/// The failure of writes to a lane that another server has locked.
+fn lane_locked() -> Failure {
+    unavailable("another server has locked the lane").with_hint("try again soon, with the same key")
+}
+
 /// The failure of writes to a lane whose row was deleted: nobody can lock it.
 fn lane_missing(lane: Lane) -> Failure {
     let detail = format!("the row of lane {lane} was deleted from filrouge.lane");
@@ -443,7 +459,7 @@ pub(crate) fn first_answer_timeout(answer_timeout: Duration) -> Duration {
 
 /// Moves the writes of the lanes that `is_served` accepts to the front of the group, and returns their number. Keeps
 /// the order of the writes of each lane.
-fn move_to_front(group: &mut [Request], is_served: impl Fn(Lane) -> bool) -> usize {
+pub(crate) fn move_to_front(group: &mut [Request], is_served: impl Fn(Lane) -> bool) -> usize {
     group.sort_by_key(|request| !is_served(request.lane));
     group.partition_point(|request| is_served(request.lane))
 }

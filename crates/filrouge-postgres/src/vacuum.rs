@@ -16,9 +16,10 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_postgres::types::Type;
 
-use crate::connect::Connector;
+use crate::connect::{Connection, Connector};
 use crate::error::{failure, is_locked, unavailable};
 use crate::lanes::query_lanes;
+use crate::nodes::read_owners;
 use crate::rows::{column, sql_lane};
 use crate::session::{Driver, Param, Session, Sql};
 
@@ -228,11 +229,11 @@ impl Vacuum {
     }
 }
 
-fn run_vacuum(connector: &Connector, lanes: Lanes) -> Result<VacuumResult, Failure> {
+fn run_vacuum(connector: &Arc<Connector>, lanes: Lanes) -> Result<VacuumResult, Failure> {
     let driver = Driver::on_current_thread()?;
     let mut connection = driver.wait(connector.connect(&[]))?;
     connection.session.set_answer_timeout(VACUUM_TIMEOUT);
-    driver.wait(vacuum_with(&connection.session, lanes))
+    driver.wait(vacuum_with(connector, &connection.session, lanes))
 }
 
 /// A vacuum request.
@@ -260,7 +261,29 @@ async fn read_requests(session: &Session, lanes: Lanes) -> Result<Vec<VacuumRequ
     requests.collect()
 }
 
-async fn vacuum_with(session: &Session, lanes: Lanes) -> Result<VacuumResult, Failure> {
+/// In a distributed store, connects to the node that owns a lane: the transaction ids of the lane's rows are those of
+/// this node.
+async fn connect_to_owner(
+    connector: &Arc<Connector>,
+    session: &Session,
+    lanes: Lanes,
+    lane: Lane,
+) -> Result<Option<Connection>, Failure> {
+    if !session.is_distributed() {
+        return Ok(None);
+    }
+    let owners = read_owners(session, lanes).await?;
+    let Some(owner) = owners.get(lane.index()) else {
+        return Ok(None);
+    };
+    owner.connector(connector).connect(&[]).await.map(Some)
+}
+
+async fn vacuum_with(
+    connector: &Arc<Connector>,
+    session: &Session,
+    lanes: Lanes,
+) -> Result<VacuumResult, Failure> {
     let requests = read_requests(session, lanes).await?;
     if requests.is_empty() {
         // Another server has vacuumed.
@@ -274,6 +297,8 @@ async fn vacuum_with(session: &Session, lanes: Lanes) -> Result<VacuumResult, Fa
         return Ok(VacuumResult::Forbidden(tables));
     }
     for request in &requests {
+        let owner = connect_to_owner(connector, session, lanes, request.lane).await?;
+        let session = owner.as_ref().map_or(session, |owner| &owner.session);
         if !wait_until_unseen(session, &request.xid).await? {
             return Ok(VacuumResult::Blocked(
                 "an older snapshot sees what was erased",

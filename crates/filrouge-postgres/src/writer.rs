@@ -19,10 +19,11 @@ use filrouge_types::{Clock, ErrorCode, Failure};
 use crate::connect::{Connection, Connector};
 use crate::error::unavailable;
 use crate::migrate;
+use crate::nodes::{self, Nodes};
 use crate::session::Driver;
 use crate::stage::STATEMENTS;
 use crate::store_state::StoreState;
-use crate::transact::NotCommitted;
+use crate::transact::{LaneChoice, NotCommitted, move_to_front};
 
 /// The delay before a retry after the connection was lost.
 const RETRY_EVERY: Duration = Duration::from_millis(100);
@@ -32,6 +33,8 @@ pub(crate) struct Writer {
     pub(crate) driver: Driver,
     pub(crate) connector: Arc<Connector>,
     pub(crate) connection: Option<Connection>,
+    /// The nodes of a distributed store; `None` for every other store.
+    pub(crate) nodes: Option<Nodes>,
     /// What other servers are still to be notified of.
     pub(crate) unannounced: Option<String>,
     pub(crate) store_state: Arc<StoreState>,
@@ -69,17 +72,61 @@ impl Writer {
     pub(crate) fn run(mut self, mut requests: Requests) {
         let mut pending = PendingWrites::new(self.store_state.log.lanes());
         while self.driver.wait(pending.receive(&mut requests)) {
-            pending.serve(&mut |group, busy| self.commit_with_retries(group, busy));
+            pending.serve(&mut |group, busy| {
+                if self.nodes.is_some() {
+                    return self.commit_in_one_lane(group, busy);
+                }
+                let choice = busy.due().map_or(LaneChoice::Free, LaneChoice::Due);
+                self.commit_with_retries(group, choice)
+            });
             self.announce_commits();
         }
     }
 
+    /// Runs a transaction for the writes of one lane of a distributed store: of the lane that is due, or of the first
+    /// one that is free, in the order of their oldest writes. If none is free, waits for the first. The transaction
+    /// goes to the node that owns the lane.
+    fn commit_in_one_lane(&mut self, group: &mut [Request], busy: &BusyLanes) -> GroupResult {
+        for (lane, choice) in lanes_to_try(group, busy.due()) {
+            self.use_owner(lane);
+            let count = move_to_front(group, |other| other == lane);
+            match self.commit_with_retries(&mut group[..count], choice) {
+                Err(Aborted::Lane(..)) if matches!(choice, LaneChoice::FreeNow) => {}
+                aborted @ Err(Aborted::Lane(..)) => return aborted,
+                aborted @ Err(Aborted::Write(_)) if count > 1 => return aborted,
+                // The writes of other lanes may go to other nodes.
+                Err(Aborted::Write(failure) | Aborted::Store(failure)) => {
+                    return Ok(vec![Err(failure); count]);
+                }
+                served => return served,
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// Makes the connection to the node that owns `lane` the one in use.
+    fn use_owner(&mut self, lane: Lane) {
+        let Some(nodes) = &mut self.nodes else { return };
+        if nodes.are_old()
+            && let Some(connection) = &self.connection
+        {
+            let lanes = self.store_state.log.lanes();
+            let owners = nodes::read_owners(&connection.session, lanes);
+            let owners = self.driver.wait(owners);
+            if owners.is_err() {
+                self.connection = None;
+            }
+            nodes.update(owners.ok());
+        }
+        nodes.switch_to_owner(lane, &mut self.connection);
+    }
+
     /// Runs a transaction for the writes of the group whose lanes are free. If the connection is lost during the
     /// transaction, finds out over a new connection whether it was committed, and if not, runs it again.
-    fn commit_with_retries(&mut self, group: &mut [Request], busy: &BusyLanes) -> GroupResult {
+    fn commit_with_retries(&mut self, group: &mut [Request], choice: LaneChoice) -> GroupResult {
         let mut retries = RetryState::default();
         loop {
-            match self.attempt(group, busy, &mut retries) {
+            match self.attempt(group, choice, &mut retries) {
                 Ok(Some(outcome)) => {
                     if retries.deadline.is_some() {
                         tracing::info!(
@@ -135,7 +182,7 @@ impl Writer {
     fn attempt(
         &mut self,
         group: &mut [Request],
-        busy: &BusyLanes,
+        choice: LaneChoice,
         retries: &mut RetryState,
     ) -> Result<Option<Box<GroupOutcome>>, NotCommitted> {
         match (
@@ -145,7 +192,7 @@ impl Writer {
             (Ok(()), Some(outcome)) => self.find_commit(outcome),
             (Ok(()), None) => match self.store_state.outdated() {
                 Some(failure) => Err(Aborted::Store(failure).into()),
-                None => self.transact(group, busy),
+                None => self.transact(group, choice),
             },
             // Nothing of the group was sent, so the callers get the error at once.
             (Err(failure), _) if retries.deadline.is_none() => {
@@ -207,8 +254,12 @@ impl Writer {
             let remaining = deadline.map_or(self.settle_timeout, |d| {
                 d.saturating_duration_since(Instant::now())
             });
+            let connector = match &self.nodes {
+                Some(nodes) => nodes.connector(&self.connector),
+                None => self.connector.clone(),
+            };
             let connect =
-                async { tokio::time::timeout(remaining, self.connector.connect(STATEMENTS)).await };
+                async { tokio::time::timeout(remaining, connector.connect(STATEMENTS)).await };
             let connection = self.driver.wait(connect);
             let mut connection =
                 connection.map_err(|_| unavailable("PostgreSQL does not answer"))??;
@@ -230,6 +281,22 @@ impl Writer {
         self.store_state.record_schema(schema.as_deref());
         Ok(())
     }
+}
+
+/// The lanes for which a transaction in a distributed store is tried, one after another.
+fn lanes_to_try(group: &[Request], due: Option<Lane>) -> Vec<(Lane, LaneChoice)> {
+    if let Some(due) = due.filter(|due| group.iter().any(|request| request.lane == *due)) {
+        return vec![(due, LaneChoice::Due(due))];
+    }
+    let mut lanes = Vec::new();
+    for request in group {
+        if !lanes.contains(&request.lane) {
+            lanes.push(request.lane);
+        }
+    }
+    let tries = lanes.iter().map(|lane| (*lane, LaneChoice::FreeNow));
+    let wait = lanes.first().map(|lane| (*lane, LaneChoice::Due(*lane)));
+    tries.chain(wait).collect()
 }
 
 /// The error that callers get after the last retry. `maybe_committed`: it is unknown whether the write was committed.

@@ -54,6 +54,8 @@ pub(crate) struct Config {
     pub(crate) store_direct: Option<HiddenUrl>,
     /// The number of lanes of a PostgreSQL store that is created.
     pub(crate) lanes: Lanes,
+    /// Whether a PostgreSQL store that is created is distributed with Citus.
+    pub(crate) distribute: bool,
     pub(crate) listen: SocketAddr,
     pub(crate) tenant: TenantId,
     /// The path of the keyring.
@@ -146,6 +148,7 @@ impl Config {
         })?;
         let store_direct = layers.optional("store_direct", store::parse_postgres_url)?;
         let lanes = store::read_lanes(&mut layers)?;
+        let distribute = store::read_distribute(&mut layers)?;
         let listen = listen(&mut layers)?;
         let tenant = layers.text("tenant", || Ok(TenantId::default_tenant()))?;
         let keyring = layers.path("keyring", || {
@@ -188,6 +191,7 @@ impl Config {
             store,
             store_direct,
             lanes,
+            distribute,
             listen,
             tenant,
             keyring,

@@ -1,5 +1,5 @@
 //! The search index of the ledger: a file next to the SQLite database, or tables next to the ledger's tables in
-//! PostgreSQL. A ledger in memory has no index.
+//! PostgreSQL. A ledger in memory and a distributed store have no index.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,7 +53,9 @@ pub(crate) async fn open(
             let runtime = Handle::current();
             let opened =
                 tokio::task::spawn_blocking(move || PostgresIndex::open(&options, &runtime));
-            Ok(Some(Arc::new(opened.await??)))
+            // A distributed store has no index.
+            let opened = opened.await??;
+            Ok(opened.map(|index| Arc::new(index) as Arc<dyn TextIndex>))
         }
     }
 }

@@ -18,7 +18,8 @@ use crate::ledger_index;
 
 pub(crate) use store::{
     BUSY_TIMEOUT, IfMissing, OpenLedger, holds_data, keyring, known_store, known_store_at, ledger,
-    ledger_unchecked, missing_store, refuse_unverified, store_exists, stored_id, with_url,
+    ledger_unchecked, missing_store, refuse_distribution, refuse_unverified, store_exists,
+    stored_id, with_url,
 };
 
 /// An open store with its engine.

@@ -13,7 +13,8 @@ BEGIN
 END $$;
 
 -- The store's name, its format, the schema's version, the number of lanes, which never changes, and the marks of its
--- keys, which the first server adds. The setting filrouge.lanes determines the number of lanes.
+-- keys, which the first server adds. The setting filrouge.lanes determines the number of lanes. A distributed store has
+-- the row distribute too.
 CREATE TABLE filrouge.store (
     name  text PRIMARY KEY,
     value text NOT NULL
@@ -367,7 +368,8 @@ EXCEPTION WHEN insufficient_privilege THEN
 END $$;
 DO $$
 DECLARE
-    lacks text := filrouge.search_prepare(true);
+    -- A distributed store has no search index.
+    lacks text := filrouge.search_prepare(current_setting('filrouge.distribute', true) IS DISTINCT FROM 'citus');
 BEGIN
     IF lacks IS NOT NULL THEN
         RAISE NOTICE 'filrouge: searches are slower without an index of trigrams: %', lacks;

@@ -14,7 +14,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use crate::rows::{open_since, sql_int, sql_lane};
-use crate::session::{Column, Param, Session, Sql};
+use crate::session::{Column, Session, Sql};
 
 mod sessions;
 mod side_rows;

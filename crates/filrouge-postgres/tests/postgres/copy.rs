@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use filrouge_postgres::PostgresCopyTarget;
+use filrouge_postgres::{Options, PostgresCopyTarget};
 use filrouge_store::copy::{
     Copied, CopyObserver, CopyStage, CopyTarget, CopyWrites, StartedCopy, TargetContents, copy,
     unfinished_copy,
@@ -69,7 +69,7 @@ const CONTENTS: [(&str, &str, &str); 11] = [
 
 /// Asserts that two stores have the same contents.
 #[track_caller]
-fn assert_equal(source: &Database, target: &Database) {
+pub(crate) fn assert_equal(source: &Database, target: &Database) {
     for (table, columns, pk) in CONTENTS {
         let sql = format!(
             "SELECT q::text FROM (SELECT s.tenant_id, s.session_id, {columns} FROM filrouge.{table} t
@@ -154,6 +154,15 @@ async fn run(
 ) -> Result<Copied, Failure> {
     let mut options = separate_server_options(&target.url());
     options.lanes = lanes();
+    run_with(source, options, (rows, writes_left)).await
+}
+
+/// Copies into the store of `options`, in transactions of `rows` rows, of which all after the first `writes_left` fail.
+pub(crate) async fn run_with(
+    source: &Arc<dyn Ledger>,
+    options: Options,
+    (rows, writes_left): (usize, usize),
+) -> Result<Copied, Failure> {
     let mut copy_target = FailingTarget {
         copy_target: PostgresCopyTarget::new(options),
         rows,

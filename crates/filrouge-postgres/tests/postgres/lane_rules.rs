@@ -1,6 +1,6 @@
-//! The rules that let a distributed engine place the lanes on several machines: every statement names the lane of each
-//! row, every key begins with the lane, no constraint or trigger crosses lanes, and nothing is used that such an engine
-//! refuses (docs/scaling.md).
+//! The rules that let Citus place the lanes on several machines: every statement names the lane of each row, every key
+//! begins with the lane, no constraint or trigger crosses lanes, and nothing is used that Citus refuses
+//! (docs/scaling.md).
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,6 +8,15 @@ use std::path::Path;
 use filrouge_testbed::Database;
 
 use super::{SCHEMA, database};
+
+#[path = "../../src/one_lane.rs"]
+#[allow(
+    dead_code,
+    reason = "the types of parameters are not in the sources' literals"
+)]
+mod one_lane;
+
+use one_lane::text_in_one_lane;
 
 /// The tables without lanes, by the beginning of their names.
 static TABLES_WITHOUT_LANES: [(&str, &str); 2] = [
@@ -22,7 +31,7 @@ static TABLES_WITHOUT_LANES: [(&str, &str); 2] = [
 ];
 
 /// Statements that may break a rule, by a part of their text.
-static EXCEPTIONS: [(&str, &str); 7] = [
+static EXCEPTIONS: [(&str, &str); 9] = [
     (
         "plan_cache_mode = force_generic_plan",
         "the setting of a store that is not distributed",
@@ -33,6 +42,11 @@ static EXCEPTIONS: [(&str, &str); 7] = [
     ),
     ("pg_advisory_xact_lock({LOCK})", SEARCH),
     ("PERFORM pg_advisory_xact_lock", SEARCH),
+    ("set_config('filrouge.forgot'", SEARCH),
+    (
+        "pg_notify('filrouge', $1)",
+        "servers of a distributed store do not notify each other",
+    ),
     ("VALUES ('store_id', gen_random_uuid()", "a new store"),
     (
         "INTO filrouge.store (name, value) VALUES ($1, $2)",
@@ -46,8 +60,8 @@ static EXCEPTIONS: [(&str, &str); 7] = [
 const SEARCH: &str = "the search index, which has no lanes";
 
 /// Statements that cover several lanes at once, by a part of their text. Their parameter `$1` is an array of lanes. On
-/// PostgreSQL one statement costs less than one for each lane. A distributed engine needs each of them once per lane,
-/// with the lane as a parameter and the rows as `VALUES` lists.
+/// PostgreSQL one statement costs less than one for each lane. In a distributed store each of them is run once per lane,
+/// in another form.
 static OVER_SEVERAL_LANES: [(&str, &str); 8] = [
     (
         "lane = ANY($1) ORDER BY lane FOR NO KEY UPDATE SKIP LOCKED",
@@ -75,8 +89,11 @@ static OVER_SEVERAL_LANES: [(&str, &str); 8] = [
 ];
 
 /// What a distributed engine refuses, or does in a way that filrouge must not rely on, as a part of a statement.
-static REFUSED: [(&str, &str); 5] = [
+static REFUSED: [(&str, &str); 8] = [
     ("pg_advisory", "the lock holds on one entry node only"),
+    ("pg_notify", "the notification reaches one entry node only"),
+    ("set_config('filrouge.", UNREACHED),
+    ("set_config($", UNREACHED),
     (
         "force_generic_plan",
         "no plan is made for a statement with arrays",
@@ -85,6 +102,8 @@ static REFUSED: [(&str, &str); 5] = [
     ("UPDATE filrouge.store", TWO_PHASES),
     ("DELETE FROM filrouge.store", TWO_PHASES),
 ];
+const UNREACHED: &str =
+    "the setting does not reach the triggers of another node; a SET LOCAL of its own does";
 const TWO_PHASES: &str = "every node has the table, so that the transaction commits in two phases";
 
 /// The string literals of a Rust source.
@@ -133,9 +152,14 @@ fn add_statements(folder: &Path, statements: &mut Vec<String>) {
 }
 
 fn is_sql(text: &str) -> bool {
-    ["filrouge.", "pg_advisory", "plan_cache_mode"]
-        .iter()
-        .any(|part| text.contains(part))
+    let parts = [
+        "filrouge.",
+        "pg_advisory",
+        "pg_notify",
+        "set_config(",
+        "plan_cache_mode",
+    ];
+    parts.iter().any(|part| text.contains(part))
 }
 
 /// The statements of the program.
@@ -249,6 +273,9 @@ fn statements_that_break_a_rule_are_found() {
         "DELETE FROM filrouge.draft d USING unnest($1, $2) AS q (lane, pk) WHERE d.session_pk = q.pk",
         "SELECT lane FROM filrouge.lane WHERE lane IN ($1, $2) FOR NO KEY UPDATE SKIP LOCKED",
         "SELECT pg_advisory_xact_lock(1)",
+        "SELECT pg_notify('a', $1)",
+        "SELECT set_config($1, $2, true)",
+        "SELECT set_config('filrouge.erases', $1, true)",
         "UPDATE filrouge.store SET value = $1 WHERE name = 'erasing'",
         "SELECT 1 FROM unnest($1) AS q (lane) CROSS JOIN LATERAL (SELECT FROM filrouge.head h WHERE h.lane = q.lane) h",
     ] {
@@ -264,6 +291,55 @@ fn statements_that_break_a_rule_are_found() {
     }
     let locks = "SELECT lane FROM filrouge.lane WHERE lane = ANY($1) ORDER BY lane FOR NO KEY UPDATE SKIP LOCKED";
     assert_eq!(permissions(locks).map(|parts| parts.len()), Ok(1));
+}
+
+/// The statements of the program that cover several lanes.
+fn statements_over_several_lanes() -> Vec<String> {
+    let mut found = statements();
+    found.retain(|statement| covers_several_lanes(statement));
+    assert!(found.len() >= OVER_SEVERAL_LANES.len());
+    found
+}
+
+#[test]
+fn every_statement_over_several_lanes_has_a_form_for_one_lane() {
+    let arrays = ["unnest($1", "ANY($1)", "q.lane", "q (lane"];
+    for statement in statements_over_several_lanes() {
+        let in_one_lane = text_in_one_lane(&statement, 2);
+        assert_eq!(
+            permissions(&in_one_lane),
+            Ok(BTreeSet::new()),
+            "{in_one_lane}"
+        );
+        assert!(
+            !arrays.iter().any(|array| in_one_lane.contains(array)),
+            "{in_one_lane}"
+        );
+        let is_insertion = statement.contains("INTO filrouge.");
+        // New rows from a SELECT would make the transaction commit in two phases.
+        let has_values = in_one_lane.contains("VALUES ($1, $2") && !in_one_lane.contains("unnest");
+        assert_eq!(has_values, is_insertion, "{in_one_lane}");
+        assert!(
+            is_insertion || in_one_lane.contains("lane = $1"),
+            "{in_one_lane}"
+        );
+    }
+}
+
+#[test]
+fn an_insertion_in_one_lane_has_the_rows_as_values() {
+    let rows = "INSERT INTO filrouge.head (lane, pk, data) SELECT * FROM unnest($1, $2, $3) ON CONFLICT DO NOTHING";
+    assert_eq!(
+        text_in_one_lane(rows, 2),
+        "INSERT INTO filrouge.head (lane, pk, data) VALUES ($1, $2, $3), ($4, $5, $6) ON CONFLICT DO NOTHING"
+    );
+    let join = "SELECT q.lane, h.data FROM unnest($1, $2) AS q (lane, pk)
+        CROSS JOIN LATERAL (SELECT FROM filrouge.head h WHERE h.lane = q.lane AND h.pk = q.pk) h";
+    assert_eq!(
+        text_in_one_lane(join, 2),
+        "SELECT $1, h.data FROM unnest($2) AS q (pk)
+        CROSS JOIN LATERAL (SELECT FROM filrouge.head h WHERE h.lane = $1 AND h.pk = q.pk) h"
+    );
 }
 
 #[test]
@@ -316,8 +392,8 @@ fn no_constraint_or_trigger_crosses_lanes() {
         WHERE connamespace = 'filrouge'::regnamespace AND contype IN ('f', 'x', 't')";
     let database = database();
     assert_eq!(names(&database, others), Vec::<String>::new());
-    // A distributed table has triggers only if the engine is configured to allow them: each of these reads and writes the
-    // lane of its row only, apart from the exceptions of `every_statement_names_the_lane_of_each_row`.
+    // Citus calls triggers unsafe, because they run on the node of their row: a guard reads nothing but this row. A
+    // distributed store lacks the triggers that call search_forget.
     let called = names(
         &database,
         "SELECT DISTINCT p.proname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_proc p ON p.oid = t.tgfoid
@@ -333,4 +409,7 @@ fn no_constraint_or_trigger_crosses_lanes() {
             "search_forget"
         ]
     );
+    let reading = "SELECT proname FROM pg_proc WHERE pronamespace = 'filrouge'::regnamespace
+        AND proname LIKE 'guard%' AND prosrc ~ '(FROM|JOIN|INTO|UPDATE) '";
+    assert_eq!(names(&database, reading), Vec::<String>::new());
 }

@@ -12,6 +12,7 @@ use filrouge_types::FixedClock;
 
 mod copy;
 mod direct_url;
+mod distributed;
 mod faults;
 mod guards;
 mod isolated_failures;

@@ -18,7 +18,8 @@ mod rights;
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 
 fn index_at(url: &str) -> PostgresIndex {
-    PostgresIndex::open(&options(url, keyring()), RUNTIME.handle()).unwrap()
+    let opened = PostgresIndex::open(&options(url, keyring()), RUNTIME.handle());
+    opened.unwrap().unwrap()
 }
 
 fn index() -> IndexFixture {

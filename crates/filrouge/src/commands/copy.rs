@@ -15,7 +15,7 @@ use filrouge_types::{ErrorCode, Failure, SystemClock};
 
 use crate::config::{Config, StoreUrl};
 use crate::exit::{Usage, report};
-use crate::open::{known_store_at, missing_store, refuse_unverified};
+use crate::open::{known_store_at, missing_store, refuse_distribution, refuse_unverified};
 use crate::stop::StopSignals;
 
 mod endpoint;
@@ -131,10 +131,14 @@ fn copy_target(
 ) -> anyhow::Result<Box<dyn CopyTarget>> {
     match url {
         StoreUrl::Memory => Err(Usage::new("a store in memory cannot be copied").into()),
-        StoreUrl::Sqlite(path) => Ok(Box::new(SqliteCopyTarget::new(options(path, keyring)))),
+        StoreUrl::Sqlite(path) => {
+            refuse_distribution(config)?;
+            Ok(Box::new(SqliteCopyTarget::new(options(path, keyring))))
+        }
         StoreUrl::Postgres(url) => {
             let mut options = url.options(keyring)?;
             options.lanes = config.lanes;
+            options.distribute = config.distribute;
             Ok(Box::new(PostgresCopyTarget::new(options)))
         }
     }

@@ -27,7 +27,13 @@ pub(super) async fn check(
             )));
         }
         StoreUrl::Sqlite(_) => None,
-        StoreUrl::Postgres(url) => trigram_obstacle(url).await?,
+        StoreUrl::Postgres(url) => match trigram_obstacle(url).await? {
+            Some(obstacle) => obstacle,
+            None => {
+                let detail = "a distributed store has no index: searches scan everything";
+                return Ok(Some((detail.to_owned(), None)));
+            }
+        },
     };
     let location = index_location(&config.store);
     Ok(Some(match obstacle {
@@ -41,11 +47,13 @@ pub(super) async fn check(
     }))
 }
 
-/// The reason why PostgreSQL cannot search by trigrams, if there is one.
-async fn trigram_obstacle(url: &HiddenUrl) -> anyhow::Result<Option<String>> {
+/// The reason why PostgreSQL cannot search by trigrams, if there is one; `None` for a store without an index.
+async fn trigram_obstacle(url: &HiddenUrl) -> anyhow::Result<Option<Option<String>>> {
     let options = url.options_without_keyring()?;
     let runtime = Handle::current();
-    let obstacle =
-        tokio::task::spawn_blocking(move || PostgresIndex::open(&options, &runtime)?.lacks());
+    let obstacle = tokio::task::spawn_blocking(move || {
+        let index = PostgresIndex::open(&options, &runtime)?;
+        index.map(|index| index.lacks()).transpose()
+    });
     Ok(obstacle.await??)
 }

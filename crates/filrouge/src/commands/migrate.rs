@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use filrouge_postgres::LANES_SETTING;
+use filrouge_postgres::{LANES_SETTING, distributed_sql};
 use filrouge_sqlite::Options;
 use filrouge_store::OsEntropy;
 use filrouge_store::schema::{Migration, Schema};
@@ -14,7 +14,8 @@ use crate::cli::{Migrate, MigrateCommand};
 use crate::config::{Config, StoreUrl};
 use crate::exit::Usage;
 use crate::open::{
-    BUSY_TIMEOUT, holds_data, keyring, missing_store, refuse_unverified, store_exists, with_url,
+    BUSY_TIMEOUT, holds_data, keyring, missing_store, refuse_distribution, refuse_unverified,
+    store_exists, with_url,
 };
 use crate::output::{Stdout, show};
 
@@ -48,6 +49,7 @@ fn migrate(config: &Config) -> anyhow::Result<Schema> {
         StoreUrl::Memory => Err(in_memory()),
         StoreUrl::Sqlite(path) if !path.exists() => Err(missing_store(path.display()).into()),
         StoreUrl::Sqlite(path) => {
+            refuse_distribution(config)?;
             // Reading the schema refuses a newer schema, or another program's file, before a keyring is created.
             filrouge_sqlite::schema(path, BUSY_TIMEOUT)?;
             let keyring = Arc::new(keyring(config, holds_data(path))?);
@@ -60,6 +62,7 @@ fn migrate(config: &Config) -> anyhow::Result<Schema> {
             let keyring = Arc::new(keyring(config, store_exists(config)?)?);
             let mut options = url.options(keyring)?;
             options.lanes = config.lanes;
+            options.distribute = config.distribute;
             Ok(filrouge_postgres::migrate_up(&options).map_err(|f| with_url(url, f))?)
         }
     }
@@ -96,11 +99,15 @@ fn plan(config: &Config, schema: &Schema) -> anyhow::Result<()> {
     })
 }
 
-/// The statements of a migration, with the setting that the one which creates a PostgreSQL store reads.
+/// The statements of a migration. That which creates a PostgreSQL store reads a setting, and may distribute the store.
 fn sql(config: &Config, migration: &Migration) -> String {
     match (&config.store, migration.number) {
         (StoreUrl::Postgres(_), 1) => {
-            format!("SET {LANES_SETTING} = {};\n{}", config.lanes, migration.sql)
+            let sql = match config.distribute {
+                true => distributed_sql(migration.sql),
+                false => migration.sql.to_owned(),
+            };
+            format!("SET {LANES_SETTING} = {};\n{sql}", config.lanes)
         }
         _ => migration.sql.to_owned(),
     }

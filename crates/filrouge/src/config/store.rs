@@ -94,6 +94,18 @@ pub(super) fn read_lanes(layers: &mut Layers<'_>) -> Result<Lanes, Usage> {
     layers.read(setting, || Ok(default_lanes()), read, Lanes::to_string)
 }
 
+/// Reads whether a new PostgreSQL store is distributed.
+pub(super) fn read_distribute(layers: &mut Layers<'_>) -> Result<bool, Usage> {
+    let read = |text: &str| match text {
+        "off" => Ok(false),
+        "citus" => Ok(true),
+        _ => Err(format!("{text:?} is neither off nor citus")),
+    };
+    let display = |distribute: &bool| if *distribute { "citus" } else { "off" }.to_owned();
+    let setting = ("distribute", ValueType::Text);
+    layers.read(setting, || Ok(false), read, display)
+}
+
 fn password() -> Option<String> {
     let variables = ["FILROUGE_STORE_PASSWORD", "PGPASSWORD"];
     let mut values = variables.iter().filter_map(|name| env::var(name).ok());

@@ -147,11 +147,25 @@ pub(crate) fn ledger_unchecked(
     if if_missing == IfMissing::Create {
         refuse_unverified(config)?;
     }
+    if !matches!(config.store, StoreUrl::Postgres(_)) {
+        refuse_distribution(config)?;
+    }
     match &config.store {
         StoreUrl::Memory => in_memory(),
         StoreUrl::Sqlite(path) => sqlite(config, path, if_missing),
         StoreUrl::Postgres(url) => postgres(config, url, if_missing),
     }
+}
+
+/// Refuses to distribute a store that is not in PostgreSQL.
+pub(crate) fn refuse_distribution(config: &Config) -> Result<(), Usage> {
+    if !config.distribute {
+        return Ok(());
+    }
+    Err(
+        Usage::new("distribute: only a PostgreSQL store can be distributed")
+            .with_hint("set `distribute` to `off`, or name a PostgreSQL store in --store"),
+    )
 }
 
 fn in_memory() -> anyhow::Result<OpenLedger> {
@@ -235,6 +249,7 @@ fn postgres(config: &Config, url: &HiddenUrl, if_missing: IfMissing) -> anyhow::
     }
     options.make = if_missing == IfMissing::Create;
     options.lanes = config.lanes;
+    options.distribute = config.distribute;
     if config.unverified {
         options.check = MacCheck::Unverified;
     }

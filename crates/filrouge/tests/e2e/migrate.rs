@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::world::{World, finish};
 
 /// Runs a script of SQL statements on a SQLite file, without filrouge.
 fn sql(path: &Path, script: &str) {
@@ -148,4 +148,37 @@ fn stores_that_cannot_be_migrated_are_refused() {
     let applied = world.ok(&["migrate", "up", "--store", &store]);
     assert_eq!(applied, "applied 0001 ledger\n");
     world.ok(&["sessions", "list", "--store", &store]);
+}
+
+#[test]
+fn only_a_postgresql_store_can_be_distributed() {
+    let world = world_with_a_turn();
+    let copy = crate::copy::url(&world.path("copy.db"));
+    let source = crate::copy::url(&world.store());
+    for arguments in [
+        &["migrate", "up"][..],
+        &["sessions", "list"],
+        &["migrate", "up", "--store", "memory:"],
+        &["copy", "--from", source.as_str(), "--to", copy.as_str()],
+    ] {
+        let mut command = world.command(arguments);
+        command.env("FILROUGE_DISTRIBUTE", "citus");
+        let output = finish(command, "filrouge");
+        let is_in_memory = arguments.contains(&"memory:");
+        let error = if is_in_memory {
+            "in memory"
+        } else {
+            "only a PostgreSQL store"
+        };
+        assert_eq!(output.code, Some(2), "{arguments:?}: {output:?}");
+        assert!(output.stderr.contains(error), "{arguments:?}: {output:?}");
+    }
+    assert!(!world.path("copy.db").exists());
+    let mut unknown = world.command(&["sessions", "list"]);
+    unknown.env("FILROUGE_DISTRIBUTE", "yes");
+    let output = finish(unknown, "filrouge");
+    assert!(
+        output.stderr.contains("neither off nor citus"),
+        "{output:?}"
+    );
 }
