@@ -188,10 +188,10 @@ impl Client {
 
     /// Sends a request without a body, with the given header lines.
     pub(crate) fn send_without_body(&self, method: &str, target: &str, headers: &str) -> Response {
-        let host = if headers.to_ascii_lowercase().contains("host:") {
-            ""
-        } else {
-            "host: localhost\r\n"
+        let headers_lower = headers.to_ascii_lowercase();
+        let host = match headers_lower.lines().any(|line| line.starts_with("host:")) {
+            true => "",
+            false => "host: localhost\r\n",
         };
         let text =
             format!("{method} {target} HTTP/1.1\r\n{host}{headers}connection: close\r\n\r\n");
