@@ -79,10 +79,11 @@ impl Scope {
         self
     }
 
-    /// What identifies the caller among those that wait for a slot ([`crate::FairSlots`]).
+    /// What identifies the caller among those that wait for a slot ([`crate::FairSlots`]). The session secret does not:
+    /// a caller could present another one with each request, and would be as many callers.
     #[must_use]
-    pub const fn caller(&self) -> (&TenantId, &Viewer, Option<SessionToken>) {
-        (&self.tenant, &self.viewer, self.token)
+    pub const fn caller(&self) -> (&TenantId, &Viewer) {
+        (&self.tenant, &self.viewer)
     }
 
     /// Whether the viewer may see a session of this tenant (P6). End users see their own sessions and anonymous ones.

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use filrouge_types::{Failure, SessionId, TenantId};
 use tokio::sync::watch;
 
-use crate::command::{Command, Outcome, Scope, SessionToken, Viewer};
+use crate::command::{Command, Outcome, Scope, Viewer};
 use crate::keyring::{Keyring, MAC_BYTES};
 use crate::lane::{Lane, Lanes};
 use crate::read::VerifiedSnapshot;
@@ -140,10 +140,9 @@ pub enum QuerySubject<'a> {
 }
 
 impl QuerySubject<'_> {
-    /// What identifies the caller among those that wait for a connection: its tenant, viewer and session token. `None`
-    /// is the server itself.
+    /// What identifies the caller among those that wait for a connection. `None` is the server itself.
     #[must_use]
-    pub fn caller(&self) -> Option<(&TenantId, &Viewer, Option<SessionToken>)> {
+    pub fn caller(&self) -> Option<(&TenantId, &Viewer)> {
         match self {
             Self::Session(scope, _) | Self::Listed(scope) => Some(scope.caller()),
             Self::Store | Self::ServerData => None,

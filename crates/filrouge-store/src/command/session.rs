@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::keyring::MAC_BYTES;
 
 /// The keyed hash of an anonymous session's secret (DESIGN §7, `require_session_token`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionToken(#[serde(with = "crate::hex")] pub [u8; MAC_BYTES]);
 
 /// The changes to a session. A field that is `None` keeps its value; an inner `None` clears it.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use super::fixture::{Fixture, user};
+use crate::command::Scope;
 use crate::ledger::Ledger;
 
 /// The reads that one caller has waiting: many more than the ledger has connections.
@@ -17,11 +18,16 @@ pub async fn a_caller_with_many_reads_delays_no_other(f: &Fixture) {
         Arc::new(AtomicBool::new(false)),
         Arc::new(Mutex::new(Vec::new())),
     );
-    let read = |name: &'static str| {
+    let read = |name: &'static str, number: usize| {
         let (ledger, open, order) = (f.ledger.clone(), open.clone(), order.clone());
+        // A caller may present another secret with each request.
+        let token = Some(f.keyring.session_token(&number.to_string()));
         async move {
             let ledger: &dyn Ledger = ledger.as_ref();
-            let viewer = user(name);
+            let viewer = Scope {
+                token,
+                ..user(name)
+            };
             let query = ledger.query_listed(&viewer, move |_| {
                 while !open.load(Ordering::SeqCst) {
                     std::thread::sleep(Duration::from_millis(1));
@@ -33,11 +39,11 @@ pub async fn a_caller_with_many_reads_delays_no_other(f: &Fixture) {
         }
     };
     let mut tasks = JoinSet::new();
-    for _ in 0..READS {
-        tasks.spawn(read("ann"));
+    for number in 0..READS {
+        tasks.spawn(read("ann", number));
     }
     tokio::time::sleep(Duration::from_millis(200)).await;
-    tasks.spawn(read("bob"));
+    tasks.spawn(read("bob", 0));
     tokio::time::sleep(Duration::from_millis(200)).await;
     open.store(true, Ordering::SeqCst);
     tasks.join_all().await;
