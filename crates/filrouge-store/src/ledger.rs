@@ -130,7 +130,7 @@ pub type SnapshotQuery = Box<dyn for<'a> FnOnce(&VerifiedSnapshot<'a, dyn View +
 pub enum QuerySubject<'a> {
     /// The entire store, for the server itself.
     Store,
-    /// The sessions that the scope lists.
+    /// The entire store, as the scope sees it.
     Listed(&'a Scope),
     /// One session, as the scope sees it.
     Session(&'a Scope, &'a SessionId),

@@ -58,13 +58,13 @@ impl TieredLedger {
         session: &SessionId,
         turns: &[LateTurn],
     ) -> Result<Vec<TurnId>, Failure> {
-        let (owner, session) = (owner.clone(), session.clone());
+        let (viewer, session) = (owner.clone(), session.clone());
         let ids: Vec<TurnId> = turns.iter().map(|t| t.turn_id).collect();
-        let missing = self.ledger.query(move |snapshot| {
-            let loaded = snapshot.get(&owner, &session)?;
+        let missing = self.ledger.query_listed(owner, move |snapshot| {
+            let loaded = snapshot.get(&viewer, &session)?;
             let mut missing = Vec::new();
             for id in ids {
-                if snapshot.find_turn(&loaded, &owner, &id)?.is_none() {
+                if snapshot.find_turn(&loaded, &viewer, &id)?.is_none() {
                     missing.push(id);
                 }
             }

@@ -324,7 +324,7 @@ impl TieredLedger {
         identity: &IdentityId,
     ) -> Result<bool, Failure> {
         let (viewer, id, identity) = (scope.clone(), session.clone(), identity.clone());
-        let is_owner = self.ledger.query(move |snapshot| {
+        let is_owner = self.ledger.query_listed(scope, move |snapshot| {
             let session = snapshot.find_or_tombstone(&viewer, &id)?;
             Ok(match session {
                 Some(SessionOrTombstone::Live(s)) => s.row.identity_id == Some(identity),

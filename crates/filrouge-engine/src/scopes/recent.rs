@@ -249,7 +249,7 @@ impl TieredLedger {
         let (ledger, hot) = (self.ledger.clone(), self.hot.clone());
         let tally = self.tally.clone();
         let operator = Scope::new(scope.tenant.clone(), Viewer::Operator);
-        let session = session.clone();
+        let (viewer, session) = (scope.clone(), session.clone());
         tokio::spawn(async move {
             let _slot = slot;
             let filled = async {
@@ -261,7 +261,7 @@ impl TieredLedger {
                     limit: limit.saturating_add(1).max(COPY_TURNS_LEAST).min(turns_max),
                     ..TurnQuery::default()
                 };
-                let newest = ledger.query(move |snapshot| {
+                let newest = ledger.query_listed(&viewer, move |snapshot| {
                     let head = snapshot.get(&operator, &session)?.head;
                     let (turns, next) = snapshot.turns(&operator, &session, &query)?;
                     let turns = turns

@@ -78,10 +78,12 @@ impl TieredLedger {
         let (viewer, id) = (scope.clone(), session.clone());
         let is_present = self
             .ledger
-            .query(move |snapshot| match snapshot.find_any(&viewer, &id) {
-                Ok(found) => Ok(found.is_some()),
-                Err(failure) if has_tombstone(&failure) => Ok(true),
-                Err(failure) => Err(failure),
+            .query_listed(scope, move |snapshot| {
+                match snapshot.find_any(&viewer, &id) {
+                    Ok(found) => Ok(found.is_some()),
+                    Err(failure) if has_tombstone(&failure) => Ok(true),
+                    Err(failure) => Err(failure),
+                }
             })
             .await?;
         Ok(is_present.then(|| {

@@ -120,7 +120,7 @@ impl Core {
     ) -> bool {
         let (viewer, id) = (scope.clone(), session.clone());
         let is_link = matches!(write, Write::Link(_));
-        let is_affected = self.ledger.query(move |snapshot| {
+        let is_affected = self.ledger.query_listed(scope, move |snapshot| {
             Ok(match snapshot.find_or_tombstone(&viewer, &id)? {
                 Some(SessionOrTombstone::Live(session)) => {
                     !is_link || session.row.identity_id.is_none()

@@ -43,7 +43,7 @@ impl dyn Ledger + '_ {
         result.try_recv().map_err(|_| not_run())?
     }
 
-    /// Runs a query on one verified snapshot of the store.
+    /// Runs a query of the server itself on one verified snapshot of the store.
     ///
     /// # Errors
     /// Those of the query and of the store.
@@ -57,7 +57,7 @@ impl dyn Ledger + '_ {
         self.query_about(QuerySubject::Store, query).await
     }
 
-    /// Runs a query about what `scope` lists on one verified snapshot of the store.
+    /// Runs a query for the caller of `scope` on one verified snapshot of the store.
     ///
     /// # Errors
     /// Those of the query and of the store.

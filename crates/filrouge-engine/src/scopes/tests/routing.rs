@@ -1,5 +1,7 @@
 //! The tier to which the requests of a session go.
 
+use std::sync::atomic::Ordering;
+
 use filrouge_store::ledger::Durability;
 use filrouge_store::verify::Verdict;
 use filrouge_types::ErrorCode;
@@ -238,4 +240,20 @@ async fn a_follower_sees_an_ephemeral_session_grow() {
     let other = sid("other");
     let expired = engine.following.turn(&caller, &other, open, wait);
     assert_eq!(code(expired.await), ErrorCode::TurnExpired);
+}
+
+#[tokio::test]
+async fn queries_for_a_caller_take_the_callers_turns() {
+    let world = TierWorld::new(DurablePolicy::Authenticated);
+    let process = world.process();
+    let (s, ada) = (sid("s"), user("ada"));
+    assert!(process.turns(&anonymous(), &sid("other")).await.is_err());
+    process.complete_turn(&anonymous(), &s, "a").await.unwrap();
+    // A login.
+    let turn = process.complete_turn(&ada, &s, "b").await.unwrap();
+    process.page(&ada, &s, 5).await.unwrap();
+    process.tiers.flush().await;
+    process.redact(&ada, &s, turn.turn_id).await.unwrap();
+    let queries = &process.ledger_switch.server_queries;
+    assert_eq!(queries.load(Ordering::Relaxed), 0);
 }

@@ -39,6 +39,8 @@ pub(super) struct FailureSwitch {
     pub(super) held_from: Mutex<Option<i64>>,
     /// Number of calls so far.
     pub(super) calls: AtomicI64,
+    /// Number of queries that take the turns of the server itself, not those of a caller.
+    pub(super) server_queries: AtomicI64,
 }
 
 /// The outcome of a call.
@@ -149,6 +151,9 @@ impl LedgerLayer for FailingLedger {
         subject: QuerySubject<'_>,
         query: SnapshotQuery,
     ) -> Result<(), Failure> {
+        let of_server = matches!(subject, QuerySubject::Store);
+        let server_queries = &self.switch.server_queries;
+        server_queries.fetch_add(i64::from(of_server), Ordering::Relaxed);
         let inspect = self.inner.inspect(subject, query);
         self.switch.run(ErrorCode::StoreUnavailable, inspect).await
     }
