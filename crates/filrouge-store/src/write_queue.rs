@@ -20,7 +20,8 @@ pub use group::{Aborted, GroupOutcome, GroupTx, apply_group, is_store_failure};
 pub use pending::{BusyLanes, PendingWrites};
 
 /// The maximum number of writes in the queue, and of those that a writer has taken from it. One caller may have as many
-/// writes in both; its further writes wait for its own, those of other callers for their turn.
+/// writes in both; its further writes wait for its own, those of other callers for their turn. Writes that wait for a
+/// busy lane do not count, so that they do not delay those of other lanes.
 const QUEUE_MAX: usize = 1024;
 /// The maximum number of writes per transaction. It limits how long a write waits for the others.
 const GROUP_MAX: usize = 256;
@@ -38,8 +39,8 @@ pub struct Request {
     /// When a transaction first left the write pending because its lane was not free.
     waits_since: Option<Instant>,
     reply: oneshot::Sender<Result<Outcome, Failure>>,
-    /// Released when the write is answered.
-    _slot: Option<Slot>,
+    /// Released when the write is answered, or when it waits for its lane.
+    slot: Option<Slot>,
 }
 
 impl Request {
@@ -145,7 +146,7 @@ impl WriteQueue {
             alone: false,
             waits_since: None,
             reply,
-            _slot: slot,
+            slot,
         };
         let sent = sender.send(request).await;
         sent.map_err(|_| closed_failure())?;

@@ -216,6 +216,7 @@ impl PendingWrites {
         for request in &mut self.writes {
             if self.busy.contains(request.lane) {
                 request.waits_since.get_or_insert(now);
+                drop(request.slot.take());
             }
         }
     }

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use super::super::GROUP_MAX;
 use super::*;
 use crate::command::{Command, Outcome, PutNote, Scope, Viewer, Write};
+use crate::fair_slots::{FairSlots, SlotBounds, WorkSize};
 
 type Answer = oneshot::Receiver<Result<Outcome, Failure>>;
 
@@ -27,7 +28,7 @@ fn write(lane: u16, name: &str) -> (Request, Answer) {
         alone: false,
         waits_since: None,
         reply,
-        _slot: None,
+        slot: None,
     };
     (request, answer)
 }
@@ -80,6 +81,18 @@ fn a_busy_lane_leaves_room_for_the_others() {
     assert_eq!(serve_except(&mut pending, &[1]), ["free"]);
     assert_eq!(serve_except(&mut pending, &[]).len(), GROUP_MAX);
     assert_eq!(serve_except(&mut pending, &[]).len(), 1);
+}
+
+#[test]
+fn writes_of_busy_lanes_leave_their_slots_to_others() {
+    let slots = FairSlots::new(SlotBounds::without_shares(3));
+    let (mut pending, _answers) = pending(&[(1, "busy"), (2, "free"), (1, "busy")]);
+    for request in &mut pending.writes {
+        request.slot = slots.try_acquire(&"ann", WorkSize::Small);
+    }
+    assert_eq!(slots.held(), 3);
+    assert_eq!(serve_except(&mut pending, &[1]), ["free"]);
+    assert_eq!((slots.held(), pending.writes.len()), (0, 2));
 }
 
 #[tokio::test]
