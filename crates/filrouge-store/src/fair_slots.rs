@@ -165,14 +165,11 @@ impl FairSlots {
         usage.callers.retain(|_, caller| caller.held > 0);
     }
 
-    /// Waits until no slot is held.
+    /// Waits until no slot is held. If slots are taken afterwards, it does not wait for them.
     pub async fn wait_until_all_released(&self) {
-        loop {
-            // It is created before the check, so that it receives a notification after the check.
-            let released = self.0.all_released.notified();
-            if self.held() == 0 {
-                return;
-            }
+        // It is created before the check, so that it receives a notification after the check.
+        let released = self.0.all_released.notified();
+        if self.held() > 0 {
             released.await;
         }
     }

@@ -141,6 +141,21 @@ async fn closed_slots_are_given_to_nobody_and_are_awaited() {
     ended.expect("all slots are released").unwrap();
 }
 
+#[tokio::test]
+async fn slots_that_are_taken_later_are_not_awaited() {
+    let slots = slots(1, 1, 0);
+    let held = slots.try_acquire(&"ann", Small).unwrap();
+    let waiting = tokio::spawn({
+        let slots = slots.clone();
+        async move { slots.wait_until_all_released().await }
+    });
+    yield_now().await;
+    drop(held);
+    let _later = slots.try_acquire(&"bob", Small).unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(30), waiting).await;
+    ended.expect("all slots were released").unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn threads_never_hold_more_than_the_bounds_and_all_are_served() {
     let slots = slots(4, 2, 1);
