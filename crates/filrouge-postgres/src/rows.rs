@@ -16,6 +16,7 @@ use tokio_postgres::types::{FromSqlOwned, Type};
 use tokio_postgres::{Error, Row};
 
 use crate::error::{failure, malformed};
+use crate::lanes::query_lanes;
 use crate::session::{Column, Driver, Param, Session, Sql, pipeline};
 
 mod checkpoint;
@@ -84,7 +85,7 @@ pub(crate) fn bytes(row: &Row, index: usize) -> Result<&[u8], Failure> {
 }
 
 /// Reads the greatest number that a session of a lane has or had: the rows of an erased session may remain in part.
-pub(crate) static NEWEST_PK: Sql = Sql::new(
+static NEWEST_PK: Sql = Sql::new(
     "SELECT greatest(
          (SELECT pk FROM filrouge.session WHERE lane = $1 ORDER BY pk DESC LIMIT 1),
          (SELECT pk FROM filrouge.head WHERE lane = $1 ORDER BY pk DESC LIMIT 1),
@@ -133,14 +134,19 @@ impl Rows<'_> {
         self.wait(self.session.query_each(sql, &executions))
     }
 
-    /// Reads, for each lane, the greatest number that a session has or had; `None` if there was no session.
-    pub(crate) fn newest_pks(&self) -> Result<Vec<Option<SessionPk>>, Failure> {
-        let lanes = self.query_lanes(&NEWEST_PK, &[])?;
-        let newest = lanes.iter().map(|rows| match rows.first() {
+    /// Reads, for each of `lanes`, the greatest number that a session has or had; `None` if there was no session.
+    pub(crate) fn newest_pks(
+        &self,
+        lanes: Vec<Lane>,
+    ) -> Result<BTreeMap<Lane, Option<SessionPk>>, Failure> {
+        let fetched = query_lanes(self.session, &NEWEST_PK, lanes.iter().copied());
+        let fetched = self.wait(fetched)?;
+        let newest = fetched.iter().map(|rows| match rows.first() {
             Some(row) if column::<Option<i64>>(row, 0)?.is_some() => read_u64(row, 0).map(Some),
             _ => Ok(None),
         });
-        newest.collect()
+        let newest = lanes.into_iter().zip(newest);
+        newest.map(|(lane, newest)| Ok((lane, newest?))).collect()
     }
 
     /// Runs, in every lane, a query whose text is built at run time. `types` and `params` are those of the parameters

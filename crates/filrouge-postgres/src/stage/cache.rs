@@ -24,9 +24,9 @@ pub(super) struct Cache {
     lanes: Lanes,
     /// The newest commits of the lanes that the transaction has locked.
     locked: BTreeMap<Lane, Vec<LogRow>>,
-    /// By the lane, the greatest number that a session has or had, including those that the group has created.
-    /// `None` until the group creates a session.
-    newest_pks: Option<Vec<Option<SessionPk>>>,
+    /// The greatest number that a session of each locked lane has or had, including those that the group has created.
+    /// Empty until the group creates a session.
+    newest_pks: BTreeMap<Lane, Option<SessionPk>>,
     sessions: BTreeMap<SessionName, Option<StoredSession>>,
     names: BTreeMap<SessionPk, SessionName>,
     /// The sessions that the group has created. Rows of these sessions that are not cached do not exist.
@@ -46,7 +46,7 @@ impl Cache {
         let mut cache = Self {
             lanes,
             locked: fetched.lanes,
-            newest_pks: None,
+            newest_pks: BTreeMap::new(),
             sessions: fetched
                 .absent
                 .into_iter()
@@ -145,25 +145,21 @@ impl Cache {
         (covers_seq && (matching.len() == limit || next_seq > newest)).then_some(matching)
     }
 
-    /// Adds a new session, and returns the number that it gets. `newest_pks` reads the greatest number of each lane.
+    /// Adds a new session, and returns the number that it gets. `newest_pks` reads the greatest numbers of lanes.
     ///
     /// # Errors
     /// `internal` if the transaction has not locked the session's lane; fails when the database cannot be read.
     pub(super) fn add_session(
         &mut self,
         row: &SessionRow,
-        newest_pks: impl FnOnce() -> Result<Vec<Option<SessionPk>>, Failure>,
+        newest_pks: impl FnOnce(Vec<Lane>) -> Result<BTreeMap<Lane, Option<SessionPk>>, Failure>,
     ) -> Result<SessionPk, Failure> {
         let lane = self.lanes.of_session(&row.tenant_id, &row.session_id);
-        if !self.locked.contains_key(&lane) {
-            let what = "a new session's lane is not locked";
-            return Err(Failure::new(ErrorCode::Internal, what));
+        if self.newest_pks.is_empty() {
+            self.newest_pks = newest_pks(self.locked.keys().copied().collect())?;
         }
-        let newest_pks = match &mut self.newest_pks {
-            Some(newest_pks) => newest_pks,
-            none => none.insert(newest_pks()?),
-        };
-        let newest = &mut newest_pks[lane.index()];
+        let not_locked = || Failure::new(ErrorCode::Internal, "a new session's lane is not locked");
+        let newest = self.newest_pks.get_mut(&lane).ok_or_else(not_locked)?;
         let pk = self.lanes.next_pk(lane, *newest);
         *newest = Some(pk);
         self.new_sessions.insert(pk);

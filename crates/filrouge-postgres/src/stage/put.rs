@@ -55,7 +55,8 @@ impl Stage<'_> {
 impl Tx for Stage<'_> {
     fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure> {
         let rows = &self.rows;
-        let pk = self.cache.add_session(row, || rows.newest_pks())?;
+        let newest_pks = |lanes| rows.newest_pks(lanes);
+        let pk = self.cache.add_session(row, newest_pks)?;
         self.buffer().insert_session(pk, row);
         Ok(pk)
     }

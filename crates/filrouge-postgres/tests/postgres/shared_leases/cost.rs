@@ -1,9 +1,10 @@
 //! The cost of leases and checkpoints on the server.
 
-use filrouge_store::Ledger;
 use filrouge_store::command::{FencingToken, NewEvent, NewSession, Write};
 use filrouge_store::contract::fixture::{append, item, keyed, sid};
+use filrouge_store::contract::lanes::session_in;
 use filrouge_store::contract::session_writes::event;
+use filrouge_store::{Lane, Ledger};
 use filrouge_testbed::{Options, Server};
 use filrouge_types::{Channel, Timestamp};
 
@@ -13,7 +14,7 @@ use super::{
 use crate::servers::callers::eventually;
 use crate::servers::{block_on, close};
 use crate::statements::settled_count;
-use crate::{START_TIME, database};
+use crate::{START_TIME, database, one_lane};
 
 fn releasing(fence: u64) -> FencingToken {
     FencingToken {
@@ -159,6 +160,27 @@ fn deleting_many_rows_costs_as_much_as_deleting_one() {
         assert_eq!(kept, [Some("11"), Some("12")]);
         close(vec![server]).await;
     });
+}
+
+/// A new session gets its number from the rows of its own lane.
+#[test]
+fn a_new_session_costs_the_same_in_a_store_of_many_lanes() {
+    let costs = [one_lane::database(), database()].map(|database| {
+        block_on(async {
+            let server = server(&database.url());
+            let ledger = &*server;
+            let create = async |prefix: &str| {
+                let session = session_in(ledger.lanes(), Lane::FIRST, prefix);
+                let new = Write::CreateSession(NewSession::with_id(sid(&session)));
+                drop(write(ledger, None, new).await.unwrap());
+            };
+            create("first").await;
+            let second = cost(ledger, async || create("second").await).await;
+            close(vec![server]).await;
+            second
+        })
+    });
+    assert_eq!(costs[0], costs[1]);
 }
 
 async fn cost_if(counts: bool, ledger: &dyn Ledger, work: impl AsyncFnOnce()) -> (u64, u64) {
