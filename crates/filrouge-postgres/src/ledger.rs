@@ -36,6 +36,11 @@ const RESERVED_CONNECTIONS: u32 = 1;
 /// the transaction of one while the other prepares its next transaction or waits for a flush.
 const WRITERS: usize = 2;
 
+/// The number of the writer that writes a lane.
+fn writer_of(lane: Lane, lanes: Lanes) -> usize {
+    lane.index() % WRITERS.min(lanes.count().into())
+}
+
 /// Where bytes of erased contents remain after a redaction or an erasure.
 const REMAINS: &str = "in free space and the write-ahead log of PostgreSQL, until they are reused: docs/format.md#postgresql";
 
@@ -48,7 +53,7 @@ pub struct PostgresLedger {
     readers: Arc<Readers>,
     /// For reads of the server's own data.
     reserved: Arc<Readers>,
-    /// The queue of each writer. Writer n of w writes the lanes whose number leaves n as the remainder of w.
+    /// The queues of the writers, by the numbers of [`writer_of`].
     writes: Vec<WriteQueue>,
     store_id: String,
     /// The random name of this process as a writer.
@@ -92,7 +97,7 @@ impl PostgresLedger {
             let (options, database_clock) = (options.clone(), database_clock.clone());
             move |requests| match open_store(&options, &connector, database_clock.as_deref()) {
                 Ok((driver, connection, store)) => {
-                    let mut writer = new_writer(&options, connector, clock, &store, driver);
+                    let mut writer = new_writer(&options, connector, clock, &store, driver, 0);
                     writer.connection = Some(connection);
                     // Sending cannot fail: the thread that opens the ledger waits for this message.
                     let _ = sender.send(Ok(store));
@@ -109,7 +114,8 @@ impl PostgresLedger {
         while writes.len() < WRITERS.min(store.store_state.log.lanes().count().into()) {
             // This writer connects when it gets its first write.
             let driver = Driver::on_current_thread()?;
-            let writer = new_writer(&options, connector.clone(), clock.clone(), &store, driver);
+            let (connector, clock) = (connector.clone(), clock.clone());
+            let writer = new_writer(&options, connector, clock, &store, driver, writes.len());
             writes.push(WriteQueue::start(move |requests| writer.run(requests))?);
         }
         start_watch(&options, &store.store_state, database_clock, distributed)?;
@@ -201,18 +207,22 @@ fn open_store(
     Ok((driver, connection, opened))
 }
 
-/// A writer without a connection.
+/// The writer with this number, without a connection.
 fn new_writer(
     options: &Options,
     connector: Arc<Connector>,
     clock: Arc<dyn Clock>,
     store: &OpenedStore,
     driver: Driver,
+    number: usize,
 ) -> Writer {
+    let lanes = store.store_state.log.lanes();
+    let writers = lanes.iter().map(|lane| writer_of(lane, lanes));
     Writer {
         driver,
         connector,
         connection: None,
+        own_lanes: writers.filter(|writer| *writer == number).count(),
         nodes: store.owners.clone().map(Nodes::new),
         unannounced: None,
         store_state: store.store_state.clone(),
@@ -278,8 +288,8 @@ fn start_watch(
 #[async_trait]
 impl Ledger for PostgresLedger {
     async fn write(&self, command: Command) -> Result<CommittedWrite, Failure> {
-        let lane = command.lane(self.lanes());
-        let queue = &self.writes[lane.index() % self.writes.len()];
+        let lanes = self.lanes();
+        let queue = &self.writes[writer_of(command.lane(lanes), lanes)];
         Ok(CommittedWrite {
             outcome: queue.write(command).await?,
             durability: self.durability,

@@ -33,6 +33,8 @@ pub(crate) struct Writer {
     pub(crate) driver: Driver,
     pub(crate) connector: Arc<Connector>,
     pub(crate) connection: Option<Connection>,
+    /// The number of lanes that this writer writes.
+    pub(crate) own_lanes: usize,
     /// The nodes of a distributed store; `None` for every other store.
     pub(crate) nodes: Option<Nodes>,
     /// What other servers are still to be notified of.
@@ -70,7 +72,7 @@ impl RetryState {
 impl Writer {
     /// Serves requests until the queue is closed.
     pub(crate) fn run(mut self, mut requests: Requests) {
-        let mut pending = PendingWrites::new(self.store_state.log.lanes());
+        let mut pending = PendingWrites::new(self.store_state.log.lanes(), self.own_lanes);
         while self.driver.wait(pending.receive(&mut requests)) {
             pending.serve(&mut |group, busy| {
                 if self.nodes.is_some() {

@@ -37,7 +37,7 @@ pub(crate) struct Writer {
 impl Writer {
     /// Runs until the queue is closed.
     pub(crate) fn run(mut self, mut requests: Requests) {
-        let mut pending = PendingWrites::new(Lanes::ONE);
+        let mut pending = PendingWrites::new(Lanes::ONE, 1);
         while pending.receive_blocking(&mut requests) {
             pending.serve(&mut |group, _| self.serve(group));
         }

@@ -94,17 +94,20 @@ impl Load {
 /// overtake each other.
 pub struct PendingWrites {
     lanes: Lanes,
+    /// The number of lanes that this writer writes.
+    own_lanes: usize,
     writes: VecDeque<Request>,
     /// Each of these lanes has pending writes.
     busy: BusyLanes,
 }
 
 impl PendingWrites {
-    /// No writes, for a store with these lanes.
+    /// No writes, for a writer of `own_lanes` of the store's lanes.
     #[must_use]
-    pub fn new(lanes: Lanes) -> Self {
+    pub fn new(lanes: Lanes, own_lanes: usize) -> Self {
         Self {
             lanes,
+            own_lanes,
             writes: VecDeque::new(),
             busy: BusyLanes::default(),
         }
@@ -153,7 +156,7 @@ impl PendingWrites {
     }
 
     fn has_free_lane(&self) -> bool {
-        self.busy.wait_at.len() < usize::from(self.lanes.count())
+        self.busy.wait_at.len() < self.own_lanes
     }
 
     fn push(&mut self, mut request: Request, load: &mut Load) {

@@ -34,7 +34,7 @@ fn write(lane: u16, name: &str) -> (Request, Answer) {
 }
 
 fn pending(writes: &[(u16, &str)]) -> (PendingWrites, Vec<Answer>) {
-    let mut pending = PendingWrites::new(Lanes::new(4).unwrap());
+    let mut pending = PendingWrites::new(Lanes::new(4).unwrap(), 4);
     let writes = writes.iter().map(|(lane, name)| write(*lane, name));
     let (requests, answers): (Vec<_>, _) = writes.unzip();
     pending.writes.extend(requests);
@@ -131,16 +131,20 @@ async fn a_busy_lane_with_too_many_writes_refuses_more_and_delays_no_other_lane(
 
 #[tokio::test]
 async fn without_a_free_lane_writes_stay_in_the_queue() {
-    let mut pending = PendingWrites::new(Lanes::ONE);
-    let (requests, _answers): (Vec<_>, Vec<_>) = (0..QUEUE_MAX).map(|_| write(0, "busy")).unzip();
-    pending.writes.extend(requests);
-    assert!(serve_except(&mut pending, &[0]).is_empty());
-    let (sender, mut requests) = tokio::sync::mpsc::channel(4);
-    let (note, mut answer) = write(0, "note");
-    assert!(sender.send(note).await.is_ok());
-    assert!(pending.receive(&mut requests).await);
-    assert!(answer.try_recv().is_err());
-    assert_eq!(sender.capacity(), 3, "the note is in the queue");
+    // In the second store, another writer writes the other lane.
+    for lanes in [Lanes::ONE, Lanes::new(2).unwrap()] {
+        let mut pending = PendingWrites::new(lanes, 1);
+        let writes = (0..QUEUE_MAX).map(|_| write(0, "busy"));
+        let (requests, _answers): (Vec<_>, Vec<_>) = writes.unzip();
+        pending.writes.extend(requests);
+        assert!(serve_except(&mut pending, &[0]).is_empty());
+        let (sender, mut requests) = tokio::sync::mpsc::channel(4);
+        let (note, mut answer) = write(0, "note");
+        assert!(sender.send(note).await.is_ok());
+        assert!(pending.receive(&mut requests).await);
+        assert!(answer.try_recv().is_err());
+        assert_eq!(sender.capacity(), 3, "the note is in the queue");
+    }
 }
 
 #[test]
