@@ -1,4 +1,4 @@
-//! The writer thread: collects the writes in its queue as a group, applies those whose lanes are free in one
+//! A writer thread: collects the writes in its queue as a group, applies those whose lanes are free in one
 //! transaction with one flush, and then answers their callers. The others stay pending.
 //!
 //! A group usually needs two round trips. The first locks the lanes that no other server has locked, and fetches the
@@ -23,12 +23,12 @@ use crate::nodes::{self, Nodes};
 use crate::session::Driver;
 use crate::stage::STATEMENTS;
 use crate::store_state::StoreState;
-use crate::transact::{LaneChoice, NotCommitted, move_to_front};
+use crate::transact::{LaneChoice, NotCommitted, first_answer_timeout, move_to_front};
 
 /// The delay before a retry after the connection was lost.
 const RETRY_EVERY: Duration = Duration::from_millis(100);
 
-/// The writer, which has its own thread and its own connection.
+/// A writer, which has its own thread and its own connection.
 pub(crate) struct Writer {
     pub(crate) driver: Driver,
     pub(crate) connector: Arc<Connector>,
@@ -94,7 +94,6 @@ impl Writer {
             let count = move_to_front(group, |other| other == lane);
             match self.commit_with_retries(&mut group[..count], choice) {
                 Err(Aborted::Lane(..)) if matches!(choice, LaneChoice::FreeNow) => {}
-                aborted @ Err(Aborted::Lane(..)) => return aborted,
                 aborted @ Err(Aborted::Write(_)) if count > 1 => return aborted,
                 // The writes of other lanes may go to other nodes.
                 Err(Aborted::Write(failure) | Aborted::Store(failure)) => {
@@ -113,12 +112,14 @@ impl Writer {
             && let Some(connection) = &self.connection
         {
             let lanes = self.store_state.log.lanes();
-            let owners = nodes::read_owners(&connection.session, lanes);
-            let owners = self.driver.wait(owners);
-            if owners.is_err() {
+            let read_owners = nodes::read_owners(&connection.session, lanes);
+            let limit = first_answer_timeout(self.answer_timeout);
+            let read_owners = async { tokio::time::timeout(limit, read_owners).await };
+            let owners = self.driver.wait(read_owners).ok().and_then(Result::ok);
+            if owners.is_none() {
                 self.connection = None;
             }
-            nodes.update(owners.ok());
+            nodes.update(owners);
         }
         nodes.switch_to_owner(lane, &mut self.connection);
     }
