@@ -1,4 +1,4 @@
-//! The nodes of a distributed store: which of them owns each lane, and the writer's connections to them. A
+//! The nodes of a distributed store: which of them owns each lane, and a writer's connections to them. A
 //! transaction of a lane goes to the node that owns the lane, so that it involves no other node (docs/scaling.md).
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::lanes::query_lanes;
 use crate::rows::column;
 use crate::session::{Session, Sql};
 
-/// How long the writer relies on what it has read about the owners of the lanes. A lane may move to another node; until
+/// How long a writer relies on what it has read about the owners of the lanes. A lane may move to another node; until
 /// the writer knows that, the previous owner forwards its statements.
 const OWNERS_AGE_MAX: Duration = Duration::from_secs(30);
 
@@ -71,7 +71,7 @@ fn read_owner(rows: &[Row]) -> Result<Node, Failure> {
     })
 }
 
-/// The writer's connections to the nodes of a distributed store, except the one in use.
+/// A writer's connections to the nodes of a distributed store, except the one in use.
 pub(crate) struct Nodes {
     /// The owners of the lanes, in the order of the lanes.
     owners: Vec<Node>,

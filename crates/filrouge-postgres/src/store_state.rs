@@ -1,4 +1,4 @@
-//! The state of the store that the ledger's readers, writer and watch share.
+//! The state of the store that the ledger's readers, writers and watch share.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use filrouge_types::{ErrorCode, Failure};
 use crate::migrate::{self, SCHEMA_VERSION};
 use crate::vacuum::Erasure;
 
-/// What this process knows about the store. Its readers, its writer and its watch share it.
+/// What this process knows about the store. Its readers, its writers and its watch share it.
 pub(crate) struct StoreState {
     /// Detects changes that filrouge did not make.
     pub(crate) log: VerifiedLog,

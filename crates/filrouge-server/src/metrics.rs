@@ -62,7 +62,7 @@ async fn add_store(app: &App, registry: &mut Registry) {
         ConstGauge "degraded" "1 when /readyz says degraded" = i64::from(readiness.is_degraded());
         ConstGauge "hot_up" "1 when the hot store answers" = i64::from(hot_up);
         ConstGauge "store_commit" "Number of durable commits" = upkeep.position().commit_count();
-        ConstGauge "store_queued_writes" "Writes that wait in the writer's queue" = load.queued_writes;
+        ConstGauge "store_queued_writes" "Writes that wait in the queues of the writers" = load.queued_writes;
         ConstCounter "store_statements" "Statements that were run on the store" = load.statements;
     }
 }
