@@ -128,7 +128,7 @@ async fn mark_unfinished(
     let lock = session.run("LOCK TABLE filrouge.store IN SHARE ROW EXCLUSIVE MODE");
     lock.await.map_err(|e| failure(&e))?;
     // A filrouge server that has this store open checks for the mark, under the lock of a lane, before it writes. It
-    // waits for nothing while it has locked a lane, so all lanes can be locked here, one after another.
+    // waits for no lane while it has locked one, so all lanes can be locked here, one after another.
     let lock = query_lanes(session, &LOCK_LANE_WAIT, lanes.iter());
     lock.await.map_err(|e| failure(&e))?;
     let client = session.client();
