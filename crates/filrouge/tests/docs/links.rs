@@ -75,6 +75,7 @@ fn links_are_not_broken() {
         "CONTRIBUTING.md",
         "ARCHITECTURE.md",
         "CHANGELOG.md",
+        "SECURITY.md",
         "docs/adr/README.md",
     ];
     let other_pages = other_pages.map(str::to_owned);

@@ -2,10 +2,10 @@
 //! can produce with the program.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod contract;
 mod errors;
 mod links;
 mod metrics;
+mod named_tests;
 mod page;
 mod settings;
 mod table;

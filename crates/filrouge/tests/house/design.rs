@@ -62,9 +62,14 @@ fn citations_of_the_design_name_existing_passages() {
     let root = root();
     let page = fs::read_to_string(root.join(PAGE)).unwrap();
     let anchors = anchors(&page);
-    let mut files: Vec<_> = ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"]
-        .map(|name| root.join(name))
-        .into();
+    let mut files: Vec<_> = [
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "README.md",
+        "SECURITY.md",
+    ]
+    .map(|name| root.join(name))
+    .into();
     for folder in ["crates", "docs", "examples"] {
         files.extend(files_with_extension(
             &root.join(folder),

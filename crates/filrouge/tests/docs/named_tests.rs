@@ -1,21 +1,27 @@
-//! Checks that every test that `docs/history-contract.md` names exists in the sources.
+//! Checks that every test that a page names exists in the sources.
 
 use std::path::{Path, PathBuf};
 
 use crate::page::{Page, root};
 
-/// Returns the rows of all tables of rules: the rule, its tests, and its code.
-fn rules(text: &str) -> Vec<[String; 3]> {
+/// The pages with tables of tests, and the least number of rows in these tables.
+const PAGES: [(&str, usize); 3] = [
+    ("SECURITY.md", 40),
+    ("docs/history-contract.md", 60),
+    ("docs/limits.md", 10),
+];
+
+/// Returns the rows of all tables that have a column `tests`: the cells, and the index of this column.
+fn rows(text: &str) -> Vec<(Vec<&str>, usize)> {
     let mut rows = Vec::new();
-    let mut in_table = false;
+    let mut column = None;
     for line in text.lines() {
         let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
-        match cells[..] {
-            ["rule", "tests", "code"] => in_table = true,
-            [rule, tests, code] if in_table => {
-                rows.push([rule, tests, code].map(str::to_owned));
-            }
-            _ => in_table = in_table && line.starts_with("|--"),
+        match column {
+            _ if !line.starts_with('|') => column = None,
+            None => column = cells.iter().position(|cell| *cell == "tests"),
+            Some(_) if line.starts_with("|--") => {}
+            Some(column) => rows.push((cells, column)),
         }
     }
     rows
@@ -54,35 +60,41 @@ fn test_exists(name: &str) -> bool {
 }
 
 #[test]
-fn tests_of_the_contract_exist() {
-    let page = Page::read("docs/history-contract.md");
-    let rules = rules(page.text());
-    assert!(rules.len() > 50, "only {} rules found", rules.len());
+fn named_tests_exist() {
     let mut missing = Vec::new();
-    for [rule, tests, code] in &rules {
-        let names: Vec<&str> = tests
-            .split(", ")
-            .map(|name| name.trim_matches('`'))
-            .collect();
-        assert!(
-            !rule.is_empty() && !code.is_empty(),
-            "a cell is empty: {rule} | {tests} | {code}"
-        );
-        missing.extend(names.into_iter().filter(|name| !test_exists(name)));
+    for (name, least) in PAGES {
+        let page = Page::read(name);
+        let rows = rows(page.text());
+        assert!(rows.len() >= least, "{name} has only {} rows", rows.len());
+        for (cells, column) in rows {
+            let is_complete = cells.iter().all(|cell| !cell.is_empty());
+            assert!(is_complete, "{name}: a cell is empty: {cells:?}");
+            let names = cells[column].split(", ").map(|name| name.trim_matches('`'));
+            let absent = names.filter(|test| !test_exists(test));
+            missing.extend(absent.map(|test| format!("{name}: {test}")));
+        }
     }
     assert!(missing.is_empty(), "no such tests: {missing:#?}");
 }
 
 #[test]
+fn rows_of_tables_with_tests_are_found() {
+    let text = "| a | b |\n|---|---|\n| x | y |\n\n\
+                | a | tests |\n|---|---|\n| x | `t::u`, `v` |\n| y | |\n\n| z | w |\n";
+    let expected = [(vec!["x", "`t::u`, `v`"], 1), (vec!["y", ""], 1)];
+    assert_eq!(rows(text), expected);
+}
+
+#[test]
 fn a_missing_test_is_detected() {
     assert!(test_exists(
-        "filrouge::docs::contract::a_missing_test_is_detected"
+        "filrouge::docs::named_tests::a_missing_test_is_detected"
     ));
     for name in [
-        "filrouge::docs::contract::another_one",
+        "filrouge::docs::named_tests::another_one",
         "filrouge::docs::absent::a_missing_test_is_detected",
-        "filrouge::docs::contract::inner::a_missing_test_is_detected",
-        "absent::docs::contract::a_missing_test_is_detected",
+        "filrouge::docs::named_tests::inner::a_missing_test_is_detected",
+        "absent::docs::named_tests::a_missing_test_is_detected",
         "a_missing_test_is_detected",
     ] {
         assert!(!test_exists(name), "{name}");
