@@ -246,7 +246,7 @@ fn a_pooler_before_a_distributed_store_is_refused() {
 
 /// The number of connections over TCP whose newest statement has committed.
 fn commits_over_tcp(database: &Database) -> usize {
-    let sql = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND client_addr IS NOT NULL
+    let sql = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND client_addr IS NOT NULL
         AND query = 'COMMIT'";
     database.sql(sql).len()
 }
@@ -285,7 +285,7 @@ fn a_node_that_does_not_answer_stops_only_its_lanes() {
 
 /// The number of transactions that have committed in several lanes.
 fn transactions_in_several_lanes(database: &Database) -> usize {
-    let sql = "SELECT FROM filrouge.commit_log GROUP BY xmin::text HAVING count(DISTINCT lane) > 1";
+    let sql = "SELECT xmin::text FROM filrouge.commit_log GROUP BY xmin::text HAVING count(DISTINCT lane) > 1";
     database.sql(sql).len()
 }
 

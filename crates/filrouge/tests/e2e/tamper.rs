@@ -342,7 +342,7 @@ fn lists_name_a_damaged_session_and_continue() {
         ] {
             let turn = json!({ "request_id": "r", "question_neutral": "?", "answer_neutral": "!" });
             let path = format!("/{session}/turns");
-            user(&server, owner).post(&path, &turn).wrote(201);
+            user(&server, owner).post(&path, &turn).is(201);
         }
         let title = "UPDATE {}session SET title = 'forged' WHERE session_id = 'hers'";
         change_rows(&world, schema, title);
