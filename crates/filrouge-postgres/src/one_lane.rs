@@ -30,6 +30,7 @@ pub(crate) fn text_in_one_lane(text: &str, rows: usize) -> String {
         .replace("unnest($1, ", "unnest(")
         .replace(" AS q (lane, ", " AS q (")
         .replace("q.lane", "$1")
+        .replace("= ANY (ARRAY[$1])", "= $1")
         .replace("lane = ANY($1) ORDER BY lane", "lane = $1")
 }
 
