@@ -49,6 +49,7 @@ fn every_test_of_the_suite_is_listed() {
             "live_writes.rs",
             "fixture.rs",
             "differential.rs",
+            "fair_reads.rs",
             "removed_drafts.rs",
         ]
         .contains(&name)
