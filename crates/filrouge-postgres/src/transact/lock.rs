@@ -23,7 +23,7 @@ const LANE_WAIT: Duration = Duration::from_millis(100);
 
 impl Writer {
     /// Begins the transaction, locks the lanes of the group that are free, and fetches the rows that the rules need, in
-    /// one round trip. If one lane is due, or none is free, waits for a single lane, unless `choice` forbids this.
+    /// one round trip. If one lane is due, or none is free, first waits for this lane, unless `choice` forbids this.
     pub(super) fn lock_lanes(
         &self,
         connection: &Connection,
@@ -68,8 +68,9 @@ impl Writer {
         self.wait_for_lane(session, group, "", oldest, first_commit)
     }
 
-    /// Waits for a lane in a transaction that has locked none, and fetches the rows that the rules need for its writes,
-    /// in one round trip. `begin_sql` begins the transaction; it is empty if the transaction has begun.
+    /// Waits for a lane in a transaction that has locked none, locks the other lanes of the group that are then free, and
+    /// fetches the rows that the rules need, in one round trip. Whoever had locked the lane has often released others with
+    /// it. `begin_sql` begins the transaction; it is empty if the transaction has begun.
     fn wait_for_lane(
         &self,
         session: &Session,
@@ -78,7 +79,10 @@ impl Writer {
         lane: Lane,
         first_commit: impl Fn(Lane) -> u64,
     ) -> Result<(Prefetch, Fetched), NotCommitted> {
-        let prefetch = self.prefetch(group, &BTreeSet::from([lane]));
+        let tried = group.iter().map(|request| request.lane);
+        let tried: BTreeSet<Lane> = tried.chain([lane]).collect();
+        let prefetch = self.prefetch(group, &tried);
+        let lanes: Vec<i16> = tried.into_iter().map(sql_lane).collect();
         let usual_limit = self.connector.lock_timeout();
         let set_limit = |limit: Duration| format!("SET LOCAL lock_timeout = {}", limit.as_millis());
         let (limit, unlimit) = (
@@ -89,11 +93,12 @@ impl Writer {
         let params: [Param<'_>; 1] = [&lane_param];
         let fetched = self.wait_for_transaction(async |begun| {
             let lock = async {
-                let ((), locked, ()) = try_join!(
+                let ((), _, (), locked) = try_join!(
                     biased;
                     begin(session, &limit, begun),
                     session.query(&LOCK_LANE_WAIT, &params),
-                    session.run(&unlimit)
+                    session.run(&unlimit),
+                    session.query_columns(&LOCK_LANES, &lanes, &[], &[])
                 )?;
                 Ok(locked)
             };
@@ -102,7 +107,7 @@ impl Writer {
         match fetched {
             Ok(Ok(fetched)) => {
                 let fetched = fetched.map_err(Aborted::Write)?;
-                if fetched.lanes.is_empty() {
+                if !fetched.lanes.contains_key(&lane) {
                     return Err(Aborted::Store(lane_missing(lane)).into());
                 }
                 Ok((prefetch, fetched))
