@@ -92,7 +92,10 @@ filrouge_store::contract_tests!(fixture);
 
 #[test]
 fn a_caller_with_many_reads_delays_no_other() {
-    run(fixture(), fair_reads::a_caller_with_many_reads_delays_no_other);
+    run(
+        fixture(),
+        fair_reads::a_caller_with_many_reads_delays_no_other,
+    );
 }
 
 #[test]

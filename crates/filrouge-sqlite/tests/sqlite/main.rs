@@ -73,7 +73,10 @@ mod contract {
 
 #[test]
 fn a_caller_with_many_reads_delays_no_other() {
-    run(fixture(), fair_reads::a_caller_with_many_reads_delays_no_other);
+    run(
+        fixture(),
+        fair_reads::a_caller_with_many_reads_delays_no_other,
+    );
 }
 
 #[test]
