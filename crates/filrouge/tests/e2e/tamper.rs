@@ -305,7 +305,7 @@ fn named(page: &Value) -> Vec<String> {
     session_ids(page, "findings")
 }
 
-/// Changes rows as somebody with access to the database. `{}` in the statement stands for the schema.
+/// Changes rows as somebody with access to the database. `{}` in the statement is the place of the schema.
 fn change_rows(world: &World, schema: &str, sql: &str) {
     let sql = sql.replace("{}", schema);
     match schema {
