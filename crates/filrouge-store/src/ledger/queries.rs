@@ -135,10 +135,10 @@ impl dyn Ledger + '_ {
         .await
     }
 
-    /// As [`Self::sessions`], but leaves out damaged sessions, and returns what was found.
+    /// As `sessions`, but leaves out damaged sessions, and returns what was found.
     ///
     /// # Errors
-    /// As [`Self::sessions`], if more than these sessions could be missing.
+    /// As `sessions`, if more than these sessions could be missing.
     pub async fn list_sessions(
         &self,
         scope: &Scope,
@@ -224,10 +224,10 @@ impl dyn Ledger + '_ {
         .await
     }
 
-    /// As [`Self::changes`], but leaves out the changes of damaged sessions; the page names these sessions.
+    /// As `changes`, but leaves out the changes of damaged sessions; the page names these sessions.
     ///
     /// # Errors
-    /// As [`Self::changes`], if it is unknown whether `scope` lists a damaged session.
+    /// As `changes`, if it is unknown whether `scope` lists a damaged session.
     pub async fn list_changes(
         &self,
         scope: &Scope,
