@@ -24,7 +24,7 @@ use super::servers::{
 use super::tamper::world;
 use super::{SCHEMA, fixture_at, keyring, options};
 
-const STAND_IN: &str = include_str!("distributed/stand_in.sql");
+const SUBSTITUTE: &str = include_str!("distributed/substitute.sql");
 const DISTRIBUTE: &str = include_str!("../../src/migrate/distribute.sql");
 
 fn distributed(mut options: Options) -> Options {
@@ -32,24 +32,24 @@ fn distributed(mut options: Options) -> Options {
     options
 }
 
-/// An empty database with the stand-ins for Citus's functions.
+/// An empty database with substitutes for Citus's functions.
 fn empty() -> Database {
     let database = Database::new();
-    database.sql(STAND_IN);
+    database.sql(SUBSTITUTE);
     database
 }
 
 async fn create(url: &str) {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(connection);
-    client.batch_execute(STAND_IN).await.unwrap();
+    client.batch_execute(SUBSTITUTE).await.unwrap();
 }
 
 /// A database with an empty distributed store. The coordinator, at the socket, owns the lanes with even numbers; a
 /// worker, at the TCP address of the same server, owns the others.
 fn database() -> Database {
     let name =
-        format!("distributed store of schema {SCHEMA_VERSION} {SCHEMA} {DISTRIBUTE} {STAND_IN}");
+        format!("distributed store of schema {SCHEMA_VERSION} {SCHEMA} {DISTRIBUTE} {SUBSTITUTE}");
     let database = Database::from_template(&name, |url| {
         std::thread::scope(|scope| scope.spawn(|| block_on(create(url))).join().unwrap());
         drop(PostgresLedger::open(distributed(options(url, keyring()))).unwrap());
@@ -64,7 +64,6 @@ fn database() -> Database {
     database
 }
 
-/// Every statement at least once, and every operation that needs several.
 mod contract {
     use super::{Fixture, database, fixture_at, keyring};
 
@@ -77,42 +76,7 @@ mod contract {
         }
     }
 
-    filrouge_store::contract_tests! { @each fixture;
-        bytes { every_byte_is_returned_unchanged }
-        chain { the_commit_log_counts_every_commit }
-        changes { each_kind_of_change_is_in_the_feed, a_concurrent_reader_misses_nothing, commits_are_reported }
-        checkpoints {
-            a_checkpoint_is_written_once_per_seq, states_of_any_size_are_stored, one_of_many_equal_checkpoints_is_new,
-        }
-        checkpoints_kept { the_newest_checkpoints_are_kept, redaction_deletes_covering_checkpoints }
-        concurrency { many_tasks_write_to_few_sessions, repeated_concurrent_writes_have_one_effect }
-        conflicts { a_refused_write_changes_nothing }
-        drafts { drafts_grow_by_deltas, drafts_become_items, erasure_deletes_drafts }
-        drafts_kept { drafts_are_kept_however_the_turn_ends }
-        erasure { only_the_name_remains, a_session_of_many_records_is_erased }
-        events { an_event_is_recorded_once_per_key, events_are_paged_in_order }
-        full_pages { pages_of_large_sessions_are_bounded }
-        idempotency { a_repeated_append_is_replayed, retries_after_every_failure_are_safe }
-        lanes {
-            the_feed_misses_and_repeats_nothing_while_lanes_are_written, a_write_commits_in_one_lane,
-            each_lane_has_a_dense_log_of_its_own_sessions,
-        }
-        leases { fences_only_grow, acquiring_creates_the_session, a_resume_is_reported_once }
-        leases_release { the_last_write_releases_the_lease }
-        leases_together { one_of_many_acquires_the_lease }
-        leases_writes { a_live_lease_keeps_others_from_writing }
-        life { every_write_has_a_defined_effect_in_every_status, a_repeated_start_reopens_an_interrupted_turn }
-        links { one_of_many_logins_wins }
-        notes { notes_are_compared_and_set, notes_are_independent_of_sessions }
-        order { big_batches_keep_their_order }
-        owners { lists_show_only_own_sessions }
-        paging { sessions_are_paged_while_others_write, turns_are_filtered_by_status, sessions_are_filtered }
-        patches { each_field_is_patched_separately }
-        redact { a_turn_is_redacted, items_of_an_open_turn_are_redacted }
-        redact_many { interleaved_and_long_turns_are_redacted }
-        replace { a_turn_is_replaced_by_a_new_version }
-        sessions { a_closed_session_stays_closed, a_secret_protects_an_anonymous_session }
-    }
+    selected_contract_tests!();
 }
 
 fn row(values: [Option<&str>; 4]) -> Row {

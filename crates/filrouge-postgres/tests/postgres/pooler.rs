@@ -12,7 +12,6 @@ use super::servers::{
 };
 use super::{database, fixture_at, keyring};
 
-/// A part of the contract suite: every statement at least once, and every operation that needs several.
 mod contract {
     use std::sync::OnceLock;
 
@@ -30,42 +29,7 @@ mod contract {
         }
     }
 
-    filrouge_store::contract_tests! { @each fixture;
-        bytes { every_byte_is_returned_unchanged }
-        chain { the_commit_log_counts_every_commit }
-        changes { each_kind_of_change_is_in_the_feed, a_concurrent_reader_misses_nothing, commits_are_reported }
-        checkpoints {
-            a_checkpoint_is_written_once_per_seq, states_of_any_size_are_stored, one_of_many_equal_checkpoints_is_new,
-        }
-        checkpoints_kept { the_newest_checkpoints_are_kept, redaction_deletes_covering_checkpoints }
-        concurrency { many_tasks_write_to_few_sessions, repeated_concurrent_writes_have_one_effect }
-        conflicts { a_refused_write_changes_nothing }
-        drafts { drafts_grow_by_deltas, drafts_become_items, erasure_deletes_drafts }
-        drafts_kept { drafts_are_kept_however_the_turn_ends }
-        erasure { only_the_name_remains, a_session_of_many_records_is_erased }
-        events { an_event_is_recorded_once_per_key, events_are_paged_in_order }
-        full_pages { pages_of_large_sessions_are_bounded }
-        idempotency { a_repeated_append_is_replayed, retries_after_every_failure_are_safe }
-        lanes {
-            the_feed_misses_and_repeats_nothing_while_lanes_are_written, a_write_commits_in_one_lane,
-            each_lane_has_a_dense_log_of_its_own_sessions,
-        }
-        leases { fences_only_grow, acquiring_creates_the_session, a_resume_is_reported_once }
-        leases_release { the_last_write_releases_the_lease }
-        leases_together { one_of_many_acquires_the_lease }
-        leases_writes { a_live_lease_keeps_others_from_writing }
-        life { every_write_has_a_defined_effect_in_every_status, a_repeated_start_reopens_an_interrupted_turn }
-        links { one_of_many_logins_wins }
-        notes { notes_are_compared_and_set, notes_are_independent_of_sessions }
-        order { big_batches_keep_their_order }
-        owners { lists_show_only_own_sessions }
-        paging { sessions_are_paged_while_others_write, turns_are_filtered_by_status, sessions_are_filtered }
-        patches { each_field_is_patched_separately }
-        redact { a_turn_is_redacted, items_of_an_open_turn_are_redacted }
-        redact_many { interleaved_and_long_turns_are_redacted }
-        replace { a_turn_is_replaced_by_a_new_version }
-        sessions { a_closed_session_stays_closed, a_secret_protects_an_anonymous_session }
-    }
+    selected_contract_tests!();
 }
 
 #[test]

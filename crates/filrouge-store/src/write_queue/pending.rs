@@ -211,7 +211,7 @@ impl PendingWrites {
     /// Puts back the writes of the newest group that it has not served, because their lanes were not free.
     fn leave(&mut self, left: Vec<Request>) {
         let (now, due) = (Instant::now(), self.busy.due);
-        // A transaction that has waited for a lane in vain has tried no other one.
+        // A transaction whose wait for a lane has timed out has tried no other one.
         for request in left.iter().filter(|r| due.is_none_or(|due| due == r.lane)) {
             self.busy.add(request.lane, now);
         }

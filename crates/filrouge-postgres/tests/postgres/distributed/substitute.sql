@@ -16,7 +16,7 @@ CREATE TABLE pg_catalog.distribution_calls (
     settings text
 );
 
-CREATE FUNCTION pg_catalog.citus_version() RETURNS text LANGUAGE sql AS $$ SELECT 'Citus 13.2.0, a stand-in' $$;
+CREATE FUNCTION pg_catalog.citus_version() RETURNS text LANGUAGE sql AS $$ SELECT 'Citus 13.2.0, a substitute' $$;
 CREATE FUNCTION pg_catalog.get_shard_id_for_distribution_column(regclass, smallint) RETURNS bigint
     LANGUAGE sql AS $$ SELECT 1000 + $2 $$;
 CREATE FUNCTION pg_catalog.create_distributed_table(table_name regclass, distribution_column text,
