@@ -23,8 +23,8 @@ const CHECKPOINT_PAGES: i32 = 1000;
 /// From this many pages on, a checkpoint waits for other writers and for readers, so that the next commit reuses the
 /// WAL. Otherwise the WAL would grow as long as several processes write without a pause.
 const WAL_PAGES_MAX: i32 = 16 * CHECKPOINT_PAGES;
-/// The maximum time of such a wait.
-pub(crate) const CHECKPOINT_WAIT: Duration = Duration::from_millis(500);
+/// The maximum time of such a wait, which delays the answer to a commit.
+pub(crate) const CHECKPOINT_WAIT: Duration = Duration::from_millis(50);
 
 /// The options of opening a ledger.
 #[derive(Clone)]
@@ -253,4 +253,32 @@ pub(crate) fn sync_directory(path: &Path) -> Result<(), Failure> {
                 format!("{}: {e}", parent.display()),
             )
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_wal_is_not_checkpointed_by_each_commit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        let second = Duration::from_secs(1);
+        let conn = writer(&path, second).unwrap();
+        conn.execute_batch("CREATE TABLE t (x BLOB)").unwrap();
+        let reading = reader(&path, second).unwrap();
+        let size = || path.metadata().unwrap().len();
+        let (mut copied, mut checkpoints) = (size(), 0);
+        for _ in 0..400 {
+            // The snapshot keeps the WAL from being reused, and allows the copy of all earlier commits.
+            let begin = "BEGIN; SELECT count(*) FROM t";
+            reading.execute_batch(begin).unwrap();
+            let about_ten_pages = "INSERT INTO t VALUES (zeroblob(40000))";
+            conn.execute(about_ten_pages, []).unwrap();
+            reading.execute_batch("ROLLBACK").unwrap();
+            checkpoints += u32::from(size() != copied);
+            copied = size();
+        }
+        assert!((1..=5).contains(&checkpoints), "{checkpoints}");
+    }
 }
