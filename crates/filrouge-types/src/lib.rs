@@ -17,6 +17,7 @@ mod part;
 #[cfg(feature = "openapi")]
 pub mod schema;
 mod session;
+mod terminal;
 mod time;
 mod turn;
 pub mod unassigned;
@@ -44,6 +45,7 @@ pub use moment::{Moment, MomentError, duration};
 pub use object::{Object, object, objects};
 pub use part::Part;
 pub use session::{Recorded, Session, SessionEvent, SessionStatus};
+pub use terminal::controls_terminal;
 pub use time::{Clock, FixedClock, LONGEST_LEASE, SystemClock, Timestamp, TimestampError};
 pub use turn::{Turn, TurnStatus};
 pub use unassigned::UNASSIGNED;

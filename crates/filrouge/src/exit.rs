@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::{ErrorCode, Failure, controls_terminal};
 
 /// The error for a command that was called or configured wrongly.
 #[derive(Debug, thiserror::Error)]
@@ -116,15 +116,15 @@ pub(crate) fn report(error: &anyhow::Error, json: bool) -> ExitCode {
     } else {
         "failed"
     };
-    let mut stderr = io::stderr().lock();
-    // A failed write to stderr cannot be reported.
-    let _ = if json {
-        let object = serde_json::json!({ "code": code, "detail": detail, "hint": hint });
-        writeln!(stderr, "{object}")
+    let text = if json {
+        serde_json::json!({ "code": code, "detail": detail, "hint": hint }).to_string()
     } else {
         let hint = hint.map_or_else(String::new, |h| format!("\nhint: {h}"));
-        writeln!(stderr, "error[{code}]: {detail}{hint}")
+        format!("error[{code}]: {detail}{hint}")
     };
+    // An error may name recorded ids. A failed write to stderr cannot be reported.
+    let shown = text.replace(controls_terminal, "\u{fffd}");
+    let _ = writeln!(io::stderr().lock(), "{shown}");
     let is_wrong_usage = usage.is_some() || failure.is_some_and(|f| f.code == ErrorCode::Invalid);
     ExitCode::from(if is_wrong_usage { 2 } else { 1 })
 }

@@ -1,10 +1,12 @@
 //! Writes data to stdout and messages to stderr.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io::{self, BufRead, BufWriter, IsTerminal, StdoutLock, Write};
 use std::ops::Range;
 
 use comfy_table::{Cell, CellAlignment, Table, presets::NOTHING};
-use filrouge_types::Timestamp;
+use filrouge_types::{Timestamp, controls_terminal};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
@@ -26,16 +28,19 @@ pub(crate) fn print(text: impl FnOnce(&mut Stdout) -> io::Result<()>) -> anyhow:
     Ok(())
 }
 
-/// Prints a result: with `json` as a JSON document, else in the form that `text` writes.
+/// Prints a result: with `json` as a JSON document, else in the form that `text` writes, made printable.
 pub(crate) fn show(
     json: bool,
     result: &impl Serialize,
-    text: impl FnOnce(&mut Stdout) -> io::Result<()>,
+    text: impl FnOnce(&mut Vec<u8>) -> io::Result<()>,
 ) -> anyhow::Result<()> {
-    match json {
-        true => print_json(result),
-        false => print(text),
+    if json {
+        return print_json(result);
     }
+    let mut bytes = Vec::new();
+    text(&mut bytes)?;
+    let text = printable(&String::from_utf8_lossy(&bytes));
+    print(|out| out.write_all(text.as_bytes()))
 }
 
 /// Builds a table without lines between its cells. The columns in the range `numeric_columns` are aligned to the right.
@@ -95,10 +100,34 @@ fn read_confirmation(
 
 /// Prints one JSON document and a line feed.
 pub(crate) fn print_json<T: Serialize>(value: &T) -> anyhow::Result<()> {
-    print(|out| {
-        serde_json::to_writer_pretty(&mut *out, value)?;
-        writeln!(out)
-    })
+    let json = serde_json::to_string_pretty(value)?;
+    print(|out| writeln!(out, "{}", json_for_stdout(&json)))
+}
+
+/// JSON in the form in which stdout gets it: unchanged, but on a terminal with escapes for the characters that act on
+/// one.
+pub(crate) fn json_for_stdout(json: &str) -> Cow<'_, str> {
+    match io::stdout().is_terminal() {
+        true => Cow::Owned(printable_json(json)),
+        false => Cow::Borrowed(json),
+    }
+}
+
+/// Escapes the characters of JSON that [`printable`] replaces. The values stay equal: outside strings, JSON has none of
+/// these characters but the carriage return, which is white space there and does not occur inside them.
+fn printable_json(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '\r' => out.push(' '),
+            c if controls_terminal(c) => {
+                // Writing to a string does not fail.
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 /// A progress bar on stderr, shown only on a terminal.
@@ -110,27 +139,16 @@ pub(crate) fn progress_bar(template: &str) -> ProgressBar {
     bar
 }
 
-/// Prints a message for the user on stderr.
+/// Prints a message for the user on stderr, made printable.
 pub(crate) fn print_stderr(text: impl std::fmt::Display) {
     // A failed write to stderr cannot be reported.
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", printable(&text.to_string()));
 }
 
-/// Replaces control characters other than line feeds and tabs by U+FFFD: a recorded text must not control the terminal,
-/// break lines or change their direction.
+/// Replaces the characters that act on a terminal by U+FFFD: a recorded text must not control it, break lines or change
+/// their direction.
 pub(crate) fn printable(text: &str) -> String {
-    let shown = |c| if controls_terminal(c) { '\u{fffd}' } else { c };
-    text.chars().map(shown).collect()
-}
-
-/// Whether [`printable`] replaces a character: a control character, a line or paragraph separator other than a line
-/// feed, or a change of direction (Unicode Standard Annex 9).
-fn controls_terminal(c: char) -> bool {
-    match c {
-        '\n' | '\t' => false,
-        '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
-        c => c.is_control(),
-    }
+    text.replace(controls_terminal, "\u{fffd}")
 }
 
 /// A moment in UTC, to the second, such as `2026-11-21 09:30:00`.
@@ -173,6 +191,18 @@ mod tests {
         );
         assert_eq!(first_line("abcdef\nx", 4), "abc…");
         assert_eq!(first_line("abcd\nx", 4), "abcd");
+    }
+
+    #[test]
+    fn escapes_keep_the_value_of_json() {
+        let json = "{\"a\\u001b\u{9b}\" :\t[\r\n\"\u{7f}\u{202e}é\u{2028}\"\r]}";
+        let shown = printable_json(json);
+        assert_eq!(
+            shown,
+            "{\"a\\u001b\\u009b\" :\t[ \n\"\\u007f\\u202eé\\u2028\" ]}"
+        );
+        let parse = |json: &str| serde_json::from_str::<serde_json::Value>(json).unwrap();
+        assert_eq!(parse(&shown), parse(json));
     }
 
     #[test]

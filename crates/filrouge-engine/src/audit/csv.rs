@@ -1,6 +1,6 @@
 //! Rows as CSV (RFC 4180).
 
-use filrouge_types::{Failure, JsonText, Members, RawJson};
+use filrouge_types::{Failure, JsonText, Members, RawJson, controls_terminal};
 
 use super::row::AuditRow;
 use crate::shared::to_json;
@@ -50,13 +50,9 @@ fn cell_text(name: &str, value: &str) -> String {
     }
 }
 
-/// Whether a character can control a terminal: any control character but a tab or a line end.
-fn controls_terminal(c: char) -> bool {
-    c.is_control() && !matches!(c, '\t' | '\r' | '\n')
-}
-
 fn push_cell(line: &mut String, text: &str) {
-    let text = text.replace(controls_terminal, "\u{fffd}");
+    // The quotation marks around a cell keep its line ends in it.
+    let text = text.replace(|c: char| c != '\r' && controls_terminal(c), "\u{fffd}");
     let apostrophe = if text.starts_with(FORMULA_STARTS) {
         "'"
     } else {
@@ -104,6 +100,7 @@ mod tests {
             ("1-2", "1-2"),
             ("\u{1b}[2J\u{9b}x\u{7f}", "\u{fffd}[2J\u{fffd}x\u{fffd}"),
             ("\0=1", "\u{fffd}=1"),
+            ("a\u{202e}b\u{2028}c", "a\u{fffd}b\u{fffd}c"),
         ] {
             let mut line = String::new();
             push_cell(&mut line, text);

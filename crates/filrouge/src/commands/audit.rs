@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::exit::{Usage, parse_option};
 use crate::moment::Period;
 use crate::open::{IfMissing, OpenStore, with};
-use crate::output::{first_line, print, stdout, utc_time};
+use crate::output::{first_line, json_for_stdout, print, stdout, utc_time};
 
 /// The number of rows per page.
 const PAGE_ROWS: usize = 500;
@@ -68,7 +68,7 @@ async fn write(
             match format {
                 AuditFormat::Text => writeln!(out, "{}", text_line(row))?,
                 AuditFormat::Csv => out.write_all(row.csv_line()?.as_bytes())?,
-                AuditFormat::Jsonl => out.write_all(row.json_line()?.as_bytes())?,
+                AuditFormat::Jsonl => write!(out, "{}", json_for_stdout(&row.json_line()?))?,
             }
         }
         out.flush()?;

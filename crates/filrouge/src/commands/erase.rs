@@ -16,7 +16,7 @@ use crate::cli::Erase;
 use crate::config::Config;
 use crate::exit::parse;
 use crate::open::{IfMissing, Index, open, operator, refuse_unverified};
-use crate::output::{ask_confirmation, print_stderr};
+use crate::output::{ask_confirmation, json_for_stdout, print_stderr, printable};
 use crate::team::{remove_snapshot_files, snapshot_file_error};
 
 /// The notice for an erasure of several sessions while some sessions may be only in the hot store.
@@ -106,16 +106,16 @@ impl Receipts {
             if let Some(not_listed) = self.not_listed {
                 document["not_listed"] = not_listed.into();
             }
-            document.to_string()
+            json_for_stdout(&document.to_string()).into_owned()
         } else {
-            format!(
+            printable(&format!(
                 "erased: session {}, {} turns, {} items, {}{}",
                 receipt.session_id,
                 receipt.turns,
                 receipt.items,
                 receipt.erased_at,
                 stores_text(&receipt.stores)
-            )
+            ))
         };
         let mut out = io::stdout().lock();
         let written = writeln!(out, "{line}").and_then(|()| out.flush());

@@ -12,12 +12,14 @@ use crate::cli::ExportFormat;
 use crate::config::Config;
 use crate::exit::parse;
 use crate::open::{IfMissing, with};
+use crate::output::json_for_stdout;
 
 pub(super) async fn run(config: &Config, id: &str, format: ExportFormat) -> anyhow::Result<()> {
     let id: SessionId = parse(id)?;
     with(config, IfMissing::Fail, async |opened, caller| {
         let state = SinkState {
             out: BufWriter::new(io::stdout()),
+            is_json: matches!(format, ExportFormat::Json),
             error: None,
         };
         let (engine, mut out) = (&opened.engine, StdoutSink(Arc::new(Mutex::new(state))));
@@ -38,6 +40,7 @@ struct StdoutSink(Arc<Mutex<SinkState>>);
 
 struct SinkState {
     out: BufWriter<Stdout>,
+    is_json: bool,
     error: Option<io::Error>,
 }
 
@@ -58,7 +61,11 @@ impl StdoutSink {
 impl fmt::Write for StdoutSink {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.out.write_all(text.as_bytes()).map_err(|e| {
+        let shown = match state.is_json {
+            true => json_for_stdout(text),
+            false => text.into(),
+        };
+        state.out.write_all(shown.as_bytes()).map_err(|e| {
             state.error = Some(e);
             fmt::Error
         })

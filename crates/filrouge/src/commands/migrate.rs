@@ -17,7 +17,7 @@ use crate::open::{
     BUSY_TIMEOUT, holds_data, keyring, missing_store, refuse_distribution, refuse_unverified,
     store_exists, with_url,
 };
-use crate::output::{Stdout, show};
+use crate::output::show;
 
 pub(super) fn run(config: &Config, args: &Migrate) -> anyhow::Result<()> {
     match &args.command {
@@ -126,7 +126,7 @@ fn pending(
     config: &Config,
     schema: &Schema,
     (name, step): (&str, impl Fn(&Migration) -> Value),
-    line: impl Fn(&mut Stdout, &Migration) -> io::Result<()>,
+    line: impl Fn(&mut Vec<u8>, &Migration) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     let (version, newest) = (schema.version, schema.known);
     let steps: Vec<_> = schema.pending().map(step).collect();

@@ -30,7 +30,7 @@ pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<()> {
         items: &items,
     };
     show(config.json, &output, |out| {
-        let title = printable(session.title.as_deref().unwrap_or(""));
+        let title = first_line(session.title.as_deref().unwrap_or(""), 400);
         writeln!(out, "{}  {title}", session.session_id)?;
         if let Some(parent) = &session.parent_session_id {
             writeln!(out, "parent {parent}")?;
@@ -61,7 +61,7 @@ struct SessionOutput<'a> {
 /// Writes the state of a live call (DESIGN §6). Writes nothing for a session that is not a live call.
 fn write_call(out: &mut impl Write, session: &Session, call: &CallState) -> io::Result<()> {
     if let Some(state) = &session.state {
-        writeln!(out, "state {}", printable(state))?;
+        writeln!(out, "state {state}")?;
     }
     if call.checkpoints_unreadable > 0 {
         let count = call.checkpoints_unreadable;
@@ -104,5 +104,5 @@ pub(super) fn item_line(item: &Item) -> String {
         item.body.role.as_str(),
         item.body.channel.as_str()
     );
-    line.trim_end().to_owned()
+    printable(line.trim_end())
 }

@@ -11,7 +11,7 @@ use super::sessions_show::item_line;
 use crate::config::Config;
 use crate::exit::parse;
 use crate::open::{IfMissing, OpenStore, with};
-use crate::output::{first_line, printable, stdout};
+use crate::output::{first_line, json_for_stdout, printable, stdout};
 
 /// The number of items per page.
 const PAGE_ITEMS: usize = 500;
@@ -92,8 +92,8 @@ impl Screen {
 
     fn item(&mut self, out: &mut impl Write, item: &Item) -> std::io::Result<()> {
         if self.json {
-            serde_json::to_writer(&mut *out, item)?;
-            return writeln!(out);
+            let json = serde_json::to_string(item)?;
+            return writeln!(out, "{}", json_for_stdout(&json));
         }
         if self.growing.take().is_some() {
             writeln!(out)?;
@@ -103,8 +103,8 @@ impl Screen {
 
     fn draft(&mut self, out: &mut impl Write, draft: &DraftEvent) -> std::io::Result<()> {
         if self.json {
-            serde_json::to_writer(&mut *out, &DraftLine { draft })?;
-            return writeln!(out);
+            let json = serde_json::to_string(&DraftLine { draft })?;
+            return writeln!(out, "{}", json_for_stdout(&json));
         }
         let previous = self.growing.take();
         // Offset 0 restarts the part: the shown text is obsolete.

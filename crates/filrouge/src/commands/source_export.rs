@@ -1,6 +1,6 @@
 //! `filrouge export ID --source …`
 
-use std::io::Write;
+use std::io::{self, IsTerminal, Write};
 
 use filrouge_sources::library::export::{ExportError, Form, export};
 
@@ -8,7 +8,7 @@ use super::source::{library_error, query_and_close};
 use crate::cli::{Export, ExportFormat};
 use crate::config::{Config, sources::open_with_ledger};
 use crate::open::Index;
-use crate::output::stdout;
+use crate::output::{json_for_stdout, stdout};
 
 pub(super) async fn run(config: &Config, args: Export) -> anyhow::Result<()> {
     let format = match args.format {
@@ -18,10 +18,16 @@ pub(super) async fn run(config: &Config, args: Export) -> anyhow::Result<()> {
     };
     let opened = open_with_ledger(config, &args.sources.sources, Index::Unused).await?;
     let (id, mask) = (args.id, !args.unmasked);
-    let written = query_and_close(opened, move |library| {
+    let written = query_and_close(opened, move |library| -> Result<(), ExportError> {
         let mut out = stdout();
-        let written = export(library, &id, format, mask, &mut out);
-        written.and_then(|()| Ok(out.flush()?))
+        if format != Form::Json || !io::stdout().is_terminal() {
+            export(library, &id, format, mask, &mut out)?;
+            return Ok(out.flush()?);
+        }
+        let mut json = Vec::new();
+        export(library, &id, format, mask, &mut json)?;
+        out.write_all(json_for_stdout(&String::from_utf8_lossy(&json)).as_bytes())?;
+        Ok(out.flush()?)
     });
     let (written, _) = written.await?;
     written.map_err(|error| match error {

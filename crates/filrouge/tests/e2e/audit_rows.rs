@@ -65,7 +65,8 @@ fn read_cell(column: &str, text: &str) -> Value {
 
 /// Whether a character is replaced in cells, because it can control a terminal.
 fn controls_terminal(c: char) -> bool {
-    c.is_control() && !matches!(c, '\t' | '\r' | '\n')
+    let separates_or_turns = matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    separates_or_turns || (c.is_control() && !matches!(c, '\t' | '\r' | '\n'))
 }
 
 /// Checks that a CSV table has these rows, cell by cell.
