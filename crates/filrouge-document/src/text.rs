@@ -11,7 +11,7 @@ pub(crate) const MAX_MARKDOWN_BYTES: usize = 1 << 20;
 pub(crate) const MAX_DEPTH: usize = 64;
 
 /// The text in the form that documents show: long base64 and `data:` addresses are replaced by their size, control
-/// characters by U+FFFD.
+/// characters and line separators by U+FFFD.
 pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
     match replace_data(text) {
         Cow::Borrowed(text) => without_controls(text),
@@ -19,11 +19,15 @@ pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Makes control characters visible as U+FFFD. Tabs are kept; line endings become line feeds.
+/// Makes control characters visible as U+FFFD, and the line and paragraph separators, after which an editor or a model
+/// could read the text as outside its quote. Tabs are kept; line endings become line feeds.
 pub(crate) fn without_controls(text: &str) -> Cow<'_, str> {
-    let is_replaced_control = |c: char| c.is_control() && c != '\t' && c != '\n';
-    // The control characters beyond ASCII begin with the byte C2 in UTF-8.
-    let may_be_control = |b: u8| matches!(b, 0..=8 | 11..=31 | 0x7F | 0xC2);
+    let is_replaced_control = |c: char| match c {
+        '\t' | '\n' => false,
+        c => c.is_control() || matches!(c, '\u{2028}' | '\u{2029}'),
+    };
+    // The control characters beyond ASCII begin with the byte C2 in UTF-8, the separators with E2.
+    let may_be_control = |b: u8| matches!(b, 0..=8 | 11..=31 | 0x7F | 0xC2 | 0xE2);
     if !text.bytes().any(may_be_control) || !text.contains(is_replaced_control) {
         return Cow::Borrowed(text);
     }
@@ -121,6 +125,7 @@ mod tests {
             "a\u{fffd}b\u{fffd}[1m\u{fffd}\u{fffd}"
         );
         assert_eq!(sanitize("a\r\nb\rc\n\td"), "a\nb\nc\n\td");
+        assert_eq!(sanitize("a\u{2028}b\u{2029}“"), "a\u{fffd}b\u{fffd}“");
         assert!(matches!(sanitize("plain\n\ttext"), Cow::Borrowed(_)));
     }
 

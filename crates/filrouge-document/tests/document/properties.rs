@@ -215,11 +215,14 @@ fn blocks(document: &str) -> Vec<Block<'_>> {
     blocks
 }
 
-/// The text in the form that documents show: line ends are line feeds, and other control characters are replaced.
+/// The text in the form that documents show: line ends are line feeds; other control characters and line separators are
+/// replaced.
 fn visible(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     text.replace(
-        |c: char| c.is_control() && c != '\n' && c != '\t',
+        |c: char| {
+            matches!(c, '\u{2028}' | '\u{2029}') || (c.is_control() && c != '\n' && c != '\t')
+        },
         "\u{fffd}",
     )
 }
