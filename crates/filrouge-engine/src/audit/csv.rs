@@ -7,9 +7,7 @@ use crate::shared::to_json;
 
 /// A spreadsheet reads a cell that begins with one of these characters as a formula; the last four are full-width
 /// forms. The apostrophe is in the list so that removing one leading apostrophe restores every cell.
-const FORMULA_STARTS: [char; 12] = [
-    '=', '+', '-', '@', '\t', '\r', '\n', '\'', '＝', '＋', '－', '＠',
-];
+const FORMULA_STARTS: [char; 11] = ['=', '+', '-', '@', '\t', '\n', '\'', '＝', '＋', '－', '＠'];
 
 impl AuditRow {
     /// The CSV header, with its line end.
@@ -19,8 +17,8 @@ impl AuditRow {
     }
 
     /// The row as a line of CSV, with its line end. An absent member gives an empty cell. A cell that a spreadsheet
-    /// would read as a formula gets a leading apostrophe, and so does one that begins with an apostrophe. Characters
-    /// that control terminals become U+FFFD.
+    /// would read as a formula gets a leading apostrophe, and so does one that begins with an apostrophe. Line ends in a
+    /// cell are line feeds. Characters that control terminals become U+FFFD.
     ///
     /// # Errors
     /// `internal` when it cannot be serialized.
@@ -51,15 +49,16 @@ fn cell_text(name: &str, value: &str) -> String {
 }
 
 fn push_cell(line: &mut String, text: &str) {
-    // The quotation marks around a cell keep its line ends in it.
-    let text = text.replace(|c: char| c != '\r' && controls_terminal(c), "\u{fffd}");
+    let text = text
+        .replace("\r\n", "\n")
+        .replace(controls_terminal, "\u{fffd}");
     let apostrophe = if text.starts_with(FORMULA_STARTS) {
         "'"
     } else {
         ""
     };
     // Some spreadsheets split cells without quotation marks at semicolons and tabs, too.
-    if text.contains([',', ';', '\t', '"', '\r', '\n']) {
+    if text.contains([',', ';', '\t', '"', '\n']) {
         line.push('"');
         line.push_str(apostrophe);
         line.push_str(&text.replace('"', "\"\""));
@@ -89,7 +88,8 @@ mod tests {
             ("\tx", "\"'\tx\""),
             ("a;=1", "\"a;=1\""),
             ("a\t=1", "\"a\t=1\""),
-            ("\rx", "\"'\rx\""),
+            ("\rx", "\u{fffd}x"),
+            ("\r\nx", "\"'\nx\""),
             ("\nx", "\"'\nx\""),
             ("＝1", "'＝1"),
             ("'x", "''x"),
