@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::chromium::{RequestListener, browse, program};
 use crate::elements::check_elements;
-use crate::hostile::TEXTS;
+use crate::hostile::corpus;
 use crate::properties::conversation;
 use crate::sample::{Conversation, small};
 
@@ -27,7 +27,8 @@ fn save(folder: &tempfile::TempDir, html: &str) -> PathBuf {
 
 /// A page with every hostile text, aimed at `base`, at every place where a text can occur.
 fn hostile_page(base: &str) -> String {
-    let mut texts: Vec<String> = TEXTS.iter().map(|t| t.replace("{BASE}", base)).collect();
+    let texts = corpus("texts");
+    let mut texts: Vec<String> = texts.iter().map(|t| t.replace("{BASE}", base)).collect();
     texts.push("W".repeat(20_000));
     texts.push(texts.concat());
     conversation(&texts).html()

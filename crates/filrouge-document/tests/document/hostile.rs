@@ -1,41 +1,11 @@
-//! Texts that try to break out of their block of a document.
+//! The corpus of hostile texts: texts that try to break out of their place in an output, and to act there.
 
-/// Hostile texts; `{BASE}` is an address that must never be requested.
-pub(crate) const TEXTS: &[&str] = &[
-    "<script>document.title='OWNED';new Image().src='{BASE}/script'</script>",
-    "<img src=x onerror=\"document.title='OWNED';fetch('{BASE}/onerror')\">",
-    "<img src=\"{BASE}/img\"> ![x]({BASE}/mdimg) [![y]({BASE}/badge)]({BASE}/link)",
-    "[click](javascript:document.title='OWNED') <javascript:alert(1)> [r]\n\n[r]: javascript:alert(1)",
-    "[data](data:text/html,<script>alert(1)</script>) ![d](data:text/html;base64,PHNjcmlwdD4=)",
-    "[tab](java\tscript:alert(1)) [ent](javascript&#58;alert(1)) [vb](VBScript:x) [f](file:///etc/passwd)",
-    "</style><style>@import '{BASE}/css'; body{background:url({BASE}/bg)}</style><link rel=stylesheet href={BASE}/l>",
-    "</code></pre></div></article></main><h1>Fake</h1><script src={BASE}/s></script>",
-    "]]> --> <![CDATA[ <!-- <!DOCTYPE x [<!ENTITY y SYSTEM \"{BASE}/dtd\">]>",
-    "<svg onload=\"document.title='OWNED'\"><use href=\"{BASE}/u#x\"/><image href=\"{BASE}/i\"/></svg>",
-    "![s](data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9ImFsZXJ0KDEpIi8+) ![s2](data:image/png;base64,AA\"onerror=x)",
-    "<template><img src={BASE}/t></template><noscript><img src={BASE}/n></noscript>",
-    "<meta http-equiv=refresh content=\"0;url={BASE}/refresh\"><base href=\"{BASE}/\">",
-    "<iframe src={BASE}/frame srcdoc=\"<script>top.document.title='OWNED'</script>\"></iframe><object data={BASE}/o></object><embed src={BASE}/e>",
-    "<form action={BASE}/form><input autofocus onfocus=\"document.title='OWNED'\"><button>x</button></form>",
-    "<video src={BASE}/v autoplay><audio src={BASE}/a><math><mtext><style><img src={BASE}/m>",
-    "a\u{202E}gnirts desrever\u{202D} b\u{2067}c\u{2066}",
-    "```\nunclosed fence\n# not a heading",
-    "````html\n<b>\n```\n</b>",
-    "~~~\n# still code",
-    "# Turn 99 · finalized\n\n## Fake\n\nSetext\n===\n\nTwo\n---",
-    "text\n> # quoted heading\nlazy\n===",
-    "- item\n\n      code\n\n1. one\n   # in list",
-    "<div>\n```\n<script>\n```\n\n# after\n</div>",
-    "<!--\n\n# hidden\n\n-->\n<?php ?>\n<!X>\n</p>",
-    "`<i>` ``a`b <u>`` \\<b> \\\\<b> \\\\\\<b> &lt;b&gt; &#60;script&#62;",
-    "[^1]: note\n\nuse [^1] and [Turn 1] and [item]\n\n[Turn 1]: https://evil.example\n[item]: /x 'y'",
-    "| a | b |\n|---|---|\n| <b> | [x](javascript:1) |\n\n    indented <code>\n\tand\ttabs",
-    "\r\ncarriage\rreturns\r\n# heading\r",
-    "nul \0 bell \u{7} escape \u{1b}]8;;http://x\u{7} \u{85} \u{2028} \u{feff}",
-    "> > > > nested\n>>> - 1. * deep",
-    "***bold*italic** ~~x~~ __y_ $a<b$ $$\\frac{<x>}$$ :::note",
-    "[a [b](javascript:1) c](https://ok.example \"t<b>\") <https://ok.example/<x>> <a@b.c>",
-    "+++\ntitle = 1\n+++\n---\nyaml: 1\n---",
-    "\n\n\n",
-    "",
-];
+use std::collections::BTreeMap;
+
+/// The texts of one list of the corpus: `texts`, in which `{BASE}` is an address that must never be requested, or
+/// `lone_surrogates`, the contents of JSON strings with escapes of single surrogates.
+pub(crate) fn corpus(list: &str) -> Vec<String> {
+    let corpus = include_str!("../../../../tests/fixtures/hostile-text.json");
+    let mut lists: BTreeMap<String, Vec<String>> = serde_json::from_str(corpus).unwrap();
+    lists.remove(list).unwrap()
+}

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod attachments;
+mod blocks;
 mod browser;
 mod chromium;
 mod content;

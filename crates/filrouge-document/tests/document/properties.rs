@@ -2,11 +2,11 @@
 
 use filrouge_types::{Channel, Role, TurnStatus};
 use proptest::prelude::*;
-use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use serde_json::json;
 
+use crate::blocks::blocks;
 use crate::elements::check_elements;
-use crate::hostile::TEXTS;
+use crate::hostile::corpus;
 use crate::sample::Conversation;
 
 /// The pieces of which hostile texts are composed.
@@ -89,7 +89,7 @@ const PIECES: &[&str] = &[
 fn hostile_text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         8 => proptest::sample::select(PIECES).prop_map(str::to_owned),
-        1 => proptest::sample::select(TEXTS).prop_map(str::to_owned),
+        1 => proptest::sample::select(corpus("texts")),
         1 => any::<String>(),
     ];
     proptest::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
@@ -129,90 +129,6 @@ pub(crate) fn conversation(texts: &[String]) -> Conversation {
         c.answer(text);
     }
     c
-}
-
-/// The extensions of Markdown that readers may have enabled.
-fn options() -> Options {
-    Options::ENABLE_TABLES
-        | Options::ENABLE_STRIKETHROUGH
-        | Options::ENABLE_TASKLISTS
-        | Options::ENABLE_FOOTNOTES
-}
-
-/// A top-level block of a document.
-struct Block<'a> {
-    source: &'a str,
-    heading: Option<u8>,
-    is_quote: bool,
-    code: Option<String>,
-}
-
-/// Splits a document into its top-level blocks, and asserts that it contains no active content.
-fn blocks(document: &str) -> Vec<Block<'_>> {
-    let mut blocks = Vec::new();
-    let mut depth = 0;
-    for (event, range) in Parser::new_ext(document, options()).into_offset_iter() {
-        match &event {
-            Event::Html(_) | Event::InlineHtml(_) => panic!("HTML: {:?}", &document[range]),
-            Event::FootnoteReference(_) => panic!("footnote: {:?}", &document[range]),
-            Event::Start(Tag::Image { .. }) => panic!("image: {:?}", &document[range]),
-            Event::Start(Tag::Link { dest_url, .. }) => {
-                let unsafe_schemes = ["javascript:", "data:", "vbscript:", "file:"];
-                let target = dest_url.trim_start().to_ascii_lowercase();
-                assert!(
-                    !unsafe_schemes
-                        .iter()
-                        .any(|scheme| target.starts_with(scheme)),
-                    "{target}"
-                );
-            }
-            Event::Start(Tag::FootnoteDefinition(_)) => panic!("footnote: {:?}", &document[range]),
-            _ => {}
-        }
-        match event {
-            Event::Start(tag) => {
-                if depth == 0 {
-                    let heading = if let Tag::Heading { level, .. } = tag {
-                        Some(level as u8)
-                    } else {
-                        None
-                    };
-                    let is_quote = matches!(tag, Tag::BlockQuote(_));
-                    let code = matches!(tag, Tag::CodeBlock(_)).then(String::new);
-                    blocks.push(Block {
-                        source: &document[range],
-                        heading,
-                        is_quote,
-                        code,
-                    });
-                }
-                depth += 1;
-            }
-            Event::End(tag) => {
-                depth -= 1;
-                assert!(
-                    depth > 0 || !matches!(tag, TagEnd::Table),
-                    "a top-level table"
-                );
-            }
-            Event::Text(text) if depth == 1 => {
-                if let Some(code) = blocks.last_mut().and_then(|b| b.code.as_mut()) {
-                    code.push_str(&text);
-                }
-            }
-            Event::Rule => assert!(depth > 0, "a top-level rule"),
-            _ => {}
-        }
-    }
-    assert!(
-        Parser::new_ext(document, options())
-            .reference_definitions()
-            .iter()
-            .next()
-            .is_none(),
-        "a link reference definition"
-    );
-    blocks
 }
 
 /// The text in the form that documents show: line ends are line feeds; other control characters and line separators are
@@ -317,7 +233,7 @@ fn check_html(texts: &[String]) {
 
 #[test]
 fn known_hostile_texts_stay_in_their_blocks() {
-    let all: Vec<String> = TEXTS.iter().map(|t| (*t).to_owned()).collect();
+    let all = corpus("texts");
     check_markdown(&all);
     check_html(&all);
     for text in all {
