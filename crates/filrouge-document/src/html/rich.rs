@@ -4,8 +4,8 @@ use maud::{Markup, PreEscaped, Render, html};
 use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use super::safe_text::{SafeText, open_listing};
-use crate::data::{replace_data, replace_data_except_pictures};
-use crate::text::{MAX_DEPTH, MAX_MARKDOWN_BYTES, nests_too_deep, without_controls};
+use crate::data::replace_data_except_pictures;
+use crate::text::{MAX_DEPTH, MAX_MARKDOWN_BYTES, nests_too_deep, sanitize, without_controls};
 use crate::url;
 
 /// The level of the first heading in a text: the document's own headings use the levels 1 and 2.
@@ -25,7 +25,7 @@ pub(super) fn render_markdown(text: &str) -> Markup {
             return PreEscaped(out);
         }
     }
-    html! { pre.plain dir="auto" { (replace_data(&text)) } }
+    html! { pre.plain dir="auto" { (sanitize(&text)) } }
 }
 
 /// An image whose description is being read.
@@ -85,12 +85,13 @@ impl<'o> Renderer<'o> {
                 self.end(tag);
             }
             _ if !self.images.is_empty() => {}
+            // A character reference such as `&#27;` stands for a control character that the Markdown did not contain.
             Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => {
-                replace_data(&text).render_to(self.out);
+                sanitize(&text).render_to(self.out);
             }
             Event::Code(text) => {
                 self.out.push_str("<code>");
-                replace_data(&text).render_to(self.out);
+                sanitize(&text).render_to(self.out);
                 self.out.push_str("</code>");
             }
             Event::SoftBreak => self.out.push('\n'),
@@ -184,7 +185,7 @@ impl<'o> Renderer<'o> {
             CodeBlockKind::Fenced(info) => info.split_whitespace().next().unwrap_or_default(),
             CodeBlockKind::Indented => "",
         };
-        open_listing(&replace_data(language), self.out);
+        open_listing(&sanitize(language), self.out);
     }
 
     fn open_cell(&mut self) {
@@ -218,10 +219,10 @@ impl<'o> Renderer<'o> {
         };
         // An image inside a link becomes only its label, because links do not nest.
         if self.link.is_some() {
-            return replace_data(&label).render_to(self.out);
+            return sanitize(&label).render_to(self.out);
         }
         self.open_link(&image.url);
-        replace_data(&label).render_to(self.out);
+        sanitize(&label).render_to(self.out);
         self.end(TagEnd::Link);
     }
 }
@@ -277,6 +278,19 @@ mod tests {
         assert_eq!(
             render("<script>\nx</script>"),
             "<pre class=\"plain\" dir=\"auto\">&lt;script&gt;\nx&lt;/script&gt;</pre>"
+        );
+    }
+
+    #[test]
+    fn character_references_give_no_control_characters() {
+        assert_eq!(
+            render("&#27;[2J&#x9b;x&#x2028;y"),
+            "<p>\u{fffd}[2J\u{fffd}x\u{fffd}y</p>"
+        );
+        assert_eq!(
+            render("```a&#27;\nb\n```\n![c&#27;](https://d)"),
+            "<pre dir=\"ltr\"><code data-language=\"a\u{fffd}\">b\n</code></pre>\
+             <p><a href=\"https://d\" rel=\"noopener noreferrer nofollow\">c\u{fffd}</a></p>"
         );
     }
 

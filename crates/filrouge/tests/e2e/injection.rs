@@ -32,7 +32,7 @@ const TEXTS: &[&str] = &[
     "\u{10ffff}🧵\u{1f468}\u{200d}\u{1f469}",
 ];
 
-fn encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     text.bytes().map(|b| format!("%{b:02x}")).collect()
 }
 

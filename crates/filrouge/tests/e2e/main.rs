@@ -21,6 +21,8 @@ mod calls_config;
 mod canary;
 mod changes;
 mod checkpoints;
+#[path = "../../../filrouge-document/tests/document/chromium.rs"]
+mod chromium;
 mod cli;
 mod cli_config;
 mod cli_keys;
@@ -30,9 +32,17 @@ mod copy_postgres;
 mod copy_refused;
 mod cors;
 mod doctor_session;
+#[path = "../../../filrouge-document/tests/document/elements.rs"]
+mod elements;
 mod ephemeral;
 mod erase;
 mod host;
+mod hostile;
+#[path = "../../../filrouge-document/tests/document/hostile.rs"]
+mod hostile_corpus;
+mod hostile_mcp;
+mod hostile_sources;
+mod hostile_terminal;
 mod hot;
 mod hot_config;
 mod http;
@@ -55,6 +65,8 @@ mod limits;
 mod limits_connections;
 mod lineage;
 mod login;
+#[path = "../../../filrouge-document/tests/document/blocks.rs"]
+mod markdown_blocks;
 mod mcp_clients;
 mod mcp_http;
 mod mcp_install;

@@ -8,13 +8,13 @@ use crate::mcp_stdio::with_history;
 use crate::world::{Server, World};
 
 /// An MCP client that sends the same headers with every message.
-struct Agent {
+pub(crate) struct Agent {
     client: Client,
     headers: String,
 }
 
 impl Agent {
-    fn new(server: &Server, key: Option<&str>) -> Self {
+    pub(crate) fn new(server: &Server, key: Option<&str>) -> Self {
         let bearer = key.map(|key| format!("authorization: Bearer {key}\r\n"));
         Self {
             client: Client::new(server.origin().trim_end_matches("/mcp")),
@@ -39,7 +39,7 @@ impl Agent {
     }
 
     /// Calls a method with the protocol of 2025-11-25; returns the response.
-    fn request(&self, method: &str, params: Value) -> Value {
+    pub(crate) fn request(&self, method: &str, params: Value) -> Value {
         let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let response = self.send("mcp-protocol-version: 2025-11-25\r\n", &message);
         response.is(200)

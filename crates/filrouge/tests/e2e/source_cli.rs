@@ -24,7 +24,7 @@ pub(crate) fn home() -> World {
 }
 
 /// A command without the programs' own variables, which could name other folders.
-fn command(world: &World, arguments: &[&str]) -> Command {
+pub(crate) fn command(world: &World, arguments: &[&str]) -> Command {
     let mut command = world.command(arguments);
     for name in ["CLAUDE_CONFIG_DIR", "CODEX_HOME", "OPENCODE_DB"] {
         command.env_remove(name);
