@@ -22,7 +22,7 @@ use super::doctor_webhooks::{WebhookReport, webhook_reports};
 use crate::config::{Config, StoreUrl};
 use crate::exit::{code, detail_and_hint};
 use crate::open::{IfMissing, Index, OpenStore, open};
-use crate::output::{printable, show};
+use crate::output::show;
 
 #[derive(Serialize)]
 struct Check {
@@ -248,14 +248,9 @@ pub(super) async fn run(config: &Config, sessions: usize) -> anyhow::Result<Exit
     show(config.json, &output, |out| {
         for check in &checks {
             let status = if check.ok { "ok" } else { "FAILED" };
-            writeln!(
-                out,
-                "{status:<7} {:<14} {}",
-                check.name,
-                printable(&check.detail)
-            )?;
+            writeln!(out, "{status:<7} {:<14} {}", check.name, check.detail)?;
             if let Some(hint) = &check.hint {
-                writeln!(out, "{:<22} hint: {}", "", printable(hint))?;
+                writeln!(out, "{:<22} hint: {hint}", "")?;
             }
         }
         Ok(())

@@ -13,7 +13,7 @@ use crate::cli::DoctorWebhooks;
 use crate::config::Config;
 use crate::exit::{NotFound, code, parse};
 use crate::open::{IfMissing, refuse_unverified, with};
-use crate::output::{printable, show};
+use crate::output::show;
 
 /// A webhook's configuration and state.
 #[derive(Debug, Serialize)]
@@ -151,12 +151,7 @@ pub(super) async fn run(config: &Config, args: &DoctorWebhooks) -> anyhow::Resul
             writeln!(out, "no webhooks are configured")?;
         }
         for webhook in &reports {
-            writeln!(
-                out,
-                "{}: {}",
-                webhook.status.name,
-                printable(&webhook.detail())
-            )?;
+            writeln!(out, "{}: {}", webhook.status.name, webhook.detail())?;
             for letter in &webhook.status.dead_letters {
                 writeln!(
                     out,

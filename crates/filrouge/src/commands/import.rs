@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::config::{Config, SourceName, sources::open};
 use crate::exit::Usage;
 use crate::open::{IfMissing, with};
-use crate::output::{printable, progress_bar, show};
+use crate::output::{progress_bar, show};
 
 #[derive(Default, Serialize)]
 struct Summary {
@@ -256,8 +256,8 @@ fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
             writeln!(
                 out,
                 "  {}: {}",
-                printable(&skipped.path.to_string_lossy()),
-                printable(&skipped.detail)
+                skipped.path.display(),
+                skipped.detail
             )?;
         }
     }
@@ -270,7 +270,7 @@ fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
             .as_ref()
             .map_or_else(String::new, |id| format!(" turn {id}"));
         let (id, code) = (&refused.session_id, refused.code);
-        writeln!(out, "  {id}{turn}: {code}: {}", printable(&refused.detail))?;
+        writeln!(out, "  {id}{turn}: {code}: {}", refused.detail)?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use super::verify_bundle::{read_bundle, warn_if_untrusted_signer};
 use crate::config::Config;
 use crate::exit::{Usage, parse_option};
 use crate::open::{IfMissing, with};
-use crate::output::{printable, show};
+use crate::output::show;
 
 pub(super) async fn run(config: &Config, path: &Path, key: Option<&str>) -> anyhow::Result<()> {
     let key = parse_option("--public-key", key)?;
@@ -29,7 +29,7 @@ pub(super) async fn run(config: &Config, path: &Path, key: Option<&str>) -> anyh
             true => "imported",
             false => "known already",
         };
-        let id = printable(session.session_id.as_str());
+        let id = &session.session_id;
         writeln!(out, "{outcome}: session {id}, {turns} turns, {items} items")?;
         warn_if_untrusted_signer(&imported.signed_by);
         writeln!(out, "signed by {}", imported.signed_by.public_key)

@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::config::sources::FoundHistories;
 use crate::ledger_index::index_location;
 use crate::open::{Index, OpenStore};
-use crate::output::{print_stderr, printable, progress_bar};
+use crate::output::{print_stderr, progress_bar};
 
 /// The name under which the ledger is listed among the sources.
 const NAME: &str = "ledger";
@@ -143,7 +143,7 @@ async fn open_ledger(
     let earlier_warnings = found.warnings.len();
     let opened = found.open_ledger(config, index).await?;
     for warning in found.warnings.iter().skip(earlier_warnings) {
-        print_stderr(printable(warning));
+        print_stderr(warning);
     }
     Ok(opened)
 }

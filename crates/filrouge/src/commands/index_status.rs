@@ -12,7 +12,7 @@ use super::{index_ledger, index_open::indexes};
 use crate::cli::Sources;
 use crate::config::{Config, sources::histories};
 use crate::exit::Usage;
-use crate::output::{print_stderr, printable, show, table, utc_time};
+use crate::output::{print_stderr, show, table, utc_time};
 
 /// The state of an index. The numbers that only an index can report are absent while it is missing.
 #[derive(Default, Serialize)]
@@ -147,12 +147,12 @@ fn write(out: &mut impl Write, rows: &[IndexRow]) -> io::Result<()> {
         writeln!(out, "{}", table(header, 1..7, cells))?;
     }
     for row in rows.iter().filter(|row| row.documents.is_some()) {
-        writeln!(out, "{}", printable(&row.file))?;
+        writeln!(out, "{}", row.file)?;
         if let Some(behind) = row.behind.filter(|behind| *behind > 0) {
             writeln!(out, "  {behind} commits behind")?;
         }
         for (embedder, count) in &row.vectors {
-            writeln!(out, "  {count} vectors of {}", printable(embedder))?;
+            writeln!(out, "  {count} vectors of {embedder}")?;
         }
     }
     Ok(())

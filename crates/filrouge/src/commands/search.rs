@@ -13,7 +13,7 @@ use crate::config::sources::open_with_ledger;
 use crate::exit::Usage;
 use crate::moment::Period;
 use crate::open::Index;
-use crate::output::{first_line, print_stderr, printable, show};
+use crate::output::{first_line, print_stderr, show};
 
 pub(super) async fn run(config: &Config, args: Search) -> anyhow::Result<()> {
     if args.limit == 0 {
@@ -62,10 +62,7 @@ fn print_totals(results: &Results) {
         )),
     }
     if let Some(cursor) = &results.next_cursor {
-        print_stderr(format_args!(
-            "there are more: --cursor {}",
-            printable(cursor)
-        ));
+        print_stderr(format_args!("there are more: --cursor {cursor}"));
     }
 }
 
@@ -78,10 +75,6 @@ fn searched_locations(locations: &[String]) -> String {
     if locations.is_empty() {
         return "no history exists here; name one with --source".to_owned();
     }
-    let locations: Vec<_> = locations
-        .iter()
-        .map(|location| printable(location))
-        .collect();
     format!("searched {}", locations.join(", "))
 }
 
@@ -151,6 +144,6 @@ fn excerpt_line(excerpt: &Excerpt) -> String {
     };
     let message = excerpt.message_id.as_deref().unwrap_or("");
     let label = format!("{author} {} {message}", excerpt.field);
-    let text = printable(&excerpt.text).replace(['\n', '\t'], " ");
-    format!("{}: {text}", printable(label.trim()))
+    let text = excerpt.text.replace(['\n', '\t'], " ");
+    format!("{}: {text}", label.trim())
 }

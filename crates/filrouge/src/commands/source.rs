@@ -98,6 +98,6 @@ pub(super) const fn role_name(role: Role) -> &'static str {
 /// Reports the notices of a result, which name its omissions, one line each.
 pub(super) fn print_notices(notices: &[String]) {
     for notice in notices {
-        print_stderr(printable(notice));
+        print_stderr(notice);
     }
 }

@@ -8,7 +8,7 @@ use super::source::{print_notices, query_named, utc_time};
 use crate::cli::ListSessions;
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::output::{first_line, print_stderr, printable, show, table};
+use crate::output::{first_line, print_stderr, show, table};
 
 pub(super) async fn run(config: &Config, args: ListSessions) -> anyhow::Result<()> {
     if args.limit == 0 {
@@ -53,7 +53,7 @@ pub(super) async fn run(config: &Config, args: ListSessions) -> anyhow::Result<(
     }
     print_notices(&page.notices);
     if let Some(cursor) = &page.next_cursor {
-        let (total, cursor) = (page.total, printable(cursor));
+        let total = page.total;
         print_stderr(format_args!(
             "{total} in all, there are more: --cursor {cursor}"
         ));

@@ -10,7 +10,7 @@ use filrouge_sources::library::history::{
 use super::source::{print_notices, query_named, role_name, utc_time};
 use crate::cli::ShowSession;
 use crate::config::Config;
-use crate::output::{print_stderr, printable, show};
+use crate::output::{print_stderr, show};
 
 pub(super) async fn run(config: &Config, args: ShowSession) -> anyhow::Result<()> {
     let request = HistoryRequest {
@@ -33,10 +33,7 @@ pub(super) async fn run(config: &Config, args: ShowSession) -> anyhow::Result<()
     }
     print_notices(&page.notices);
     if let Some(cursor) = &page.next_cursor {
-        print_stderr(format_args!(
-            "there is more: --cursor {}",
-            printable(cursor)
-        ));
+        print_stderr(format_args!("there is more: --cursor {cursor}"));
     }
     Ok(())
 }
@@ -45,21 +42,21 @@ fn write_head(out: &mut impl Write, page: &History) -> io::Result<()> {
     let session = &page.session;
     let title = session.title.as_deref().unwrap_or("");
     let head = format!("{}  {}", session.id, title);
-    writeln!(out, "{}", printable(head.trim_end()))?;
+    writeln!(out, "{}", head.trim_end())?;
     let version = session
         .version
         .as_deref()
         .map_or_else(String::new, |v| format!(" {v}"));
     let program = format!("{}{version} ({})", session.source, session.generation);
     match &session.directory {
-        Some(directory) => writeln!(out, "{}", printable(&format!("{program} in {directory}")))?,
-        None => writeln!(out, "{}", printable(&program))?,
+        Some(directory) => writeln!(out, "{program} in {directory}")?,
+        None => writeln!(out, "{program}")?,
     }
     if let Some(parent) = &session.parent_id {
-        writeln!(out, "parent {}", printable(parent))?;
+        writeln!(out, "parent {parent}")?;
     }
     for child in &page.children {
-        writeln!(out, "child {}", printable(child))?;
+        writeln!(out, "child {child}")?;
     }
     let (created, updated) = (utc_time(session.created), utc_time(session.updated));
     writeln!(
@@ -93,12 +90,12 @@ fn write_message(out: &mut impl Write, message: &ShownMessage) -> io::Result<()>
             .filter(|(applies, _)| *applies)
             .map(|(_, mark)| (*mark).to_owned()),
     );
-    writeln!(out, "## {}", printable(&head.join(" · ")))?;
+    writeln!(out, "## {}", head.join(" · "))?;
     for part in &message.parts {
         write_part(out, part)?;
     }
     match &message.error {
-        Some(error) => writeln!(out, "[error] {}", printable(error)),
+        Some(error) => writeln!(out, "[error] {error}"),
         None => Ok(()),
     }
 }
@@ -118,7 +115,7 @@ fn write_part(out: &mut impl Write, part: &ShownPart) -> io::Result<()> {
         }
         (kind, _) => {
             let files = part.files.join(", ");
-            writeln!(out, "{}", printable(format!("[{kind}] {files}").trim_end()))?;
+            writeln!(out, "{}", format!("[{kind}] {files}").trim_end())?;
             if part.text.is_some() {
                 write_text(out, "", part.text.as_deref())?;
             }
@@ -128,15 +125,14 @@ fn write_part(out: &mut impl Write, part: &ShownPart) -> io::Result<()> {
         Some(cut) => writeln!(
             out,
             "[{} characters more: --cursor {}]",
-            cut.chars,
-            printable(&cut.cursor)
+            cut.chars, cut.cursor
         ),
         None => Ok(()),
     }
 }
 
 fn write_text(out: &mut impl Write, mark: &str, text: Option<&str>) -> io::Result<()> {
-    writeln!(out, "{mark}{}", printable(text.unwrap_or("").trim_end()))
+    writeln!(out, "{mark}{}", text.unwrap_or("").trim_end())
 }
 
 fn write_tool(out: &mut impl Write, tool: &str, part: &ShownPart) -> io::Result<()> {
@@ -149,7 +145,7 @@ fn write_tool(out: &mut impl Write, tool: &str, part: &ShownPart) -> io::Result<
     let pruned = part.pruned.map_or("", |_| ", pruned");
     let title = part.title.as_deref().unwrap_or("");
     let head = format!("[tool {tool}{status}{pruned}] {title}");
-    writeln!(out, "{}", printable(head.trim_end()))?;
+    writeln!(out, "{}", head.trim_end())?;
     let input = part.input.as_deref().map(compact_json);
     for (mark, text) in [
         ("  > ", input.as_deref()),
@@ -157,12 +153,12 @@ fn write_tool(out: &mut impl Write, tool: &str, part: &ShownPart) -> io::Result<
         ("  ! ", part.error.as_deref()),
     ] {
         let Some(text) = text else { continue };
-        for line in printable(text.trim_end()).lines() {
+        for line in text.trim_end().lines() {
             writeln!(out, "{}", format!("{mark}{line}").trim_end())?;
         }
     }
     match &part.child_session_id {
-        Some(child) => writeln!(out, "  session {}", printable(child)),
+        Some(child) => writeln!(out, "  session {child}"),
         None => Ok(()),
     }
 }

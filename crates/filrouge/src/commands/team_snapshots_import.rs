@@ -9,7 +9,7 @@ use super::team_deploy::report_with_code;
 use super::team_snapshots_show::read;
 use crate::config::Config;
 use crate::open::{IfMissing, with};
-use crate::output::{print_json, print_stderr, printable};
+use crate::output::{print_json, print_stderr};
 use crate::team::{Deployment, read_team};
 
 pub(super) async fn run(config: &Config, path: &Path, team: &Path) -> anyhow::Result<ExitCode> {
@@ -30,7 +30,7 @@ pub(super) async fn run(config: &Config, path: &Path, team: &Path) -> anyhow::Re
     }
     print_stderr(format_args!(
         "session {}: {} messages added, {} known, {} differing, {} redacted",
-        printable(&imported.session_id),
+        imported.session_id,
         imported.added,
         imported.known,
         imported.differing.len(),

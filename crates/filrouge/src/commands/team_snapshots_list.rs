@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::output::{first_line, print_stderr, printable, show, utc_time};
+use crate::output::{first_line, print_stderr, show, utc_time};
 use crate::team::{read_team, snapshots, team_ids};
 
 pub(super) fn run(config: &Config, team: Option<&Path>) -> anyhow::Result<()> {
@@ -35,7 +35,7 @@ pub(super) fn run(config: &Config, team: Option<&Path>) -> anyhow::Result<()> {
         print_stderr(format_args!(
             "warning[{}]: {}",
             warning.problem.code(),
-            printable(&warning.to_string())
+            warning
         ));
     }
     Ok(())
@@ -64,12 +64,12 @@ fn write(out: &mut impl Write, files: &[SnapshotFile]) -> io::Result<()> {
         writeln!(
             out,
             "{}  {}  {}  {} messages  {}{old}\n  {}",
-            printable(&file.team_id),
+            file.team_id,
             first_line(&file.session_id, 256),
             utc_time(file.updated_at),
             file.message_count,
             first_line(file.first_words.as_deref().unwrap_or(""), 80),
-            printable(&file.path.display().to_string()),
+            file.path.display(),
         )?;
     }
     Ok(())

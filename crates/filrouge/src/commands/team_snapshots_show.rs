@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::output::{printable, show, utc_time};
+use crate::output::{show, utc_time};
 use crate::team::{message_json, snapshots_in};
 
 pub(super) fn run(config: &Config, path: &Path) -> anyhow::Result<()> {
@@ -23,23 +23,20 @@ pub(super) fn run(config: &Config, path: &Path) -> anyhow::Result<()> {
         "messages": messages,
     });
     show(config.json, &output, |out| {
-        let (id, team) = (
-            printable(&snapshot.session_id),
-            printable(&snapshot.team_id),
-        );
+        let (id, team) = (&snapshot.session_id, &snapshot.team_id);
         writeln!(out, "{id}  team {team}  {}", utc_time(snapshot.created_at))?;
         if let Some(task) = &snapshot.team_task {
-            writeln!(out, "task: {}", printable(task))?;
+            writeln!(out, "task: {task}")?;
         }
         for message in &snapshot.messages {
             let cut = message.cut.map_or("", |_| "  (cut)");
             writeln!(
                 out,
                 "\n{}  {}  {}{cut}\n{}",
-                printable(&message.id),
-                printable(&message.speaker.name),
+                message.id,
+                message.speaker.name,
                 utc_time(message.at),
-                printable(message.content.trim_end())
+                message.content.trim_end()
             )?;
         }
         Ok(())

@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::config::Config;
 use crate::exit::{Usage, parse, report as report_error};
 use crate::open::{IfMissing, Index, open, operator};
-use crate::output::{printable, show};
+use crate::output::show;
 
 pub(super) async fn run(
     config: &Config,
@@ -156,8 +156,7 @@ pub(super) fn verdict_code(verdict: Verdict) -> ExitCode {
 
 /// Writes findings, one per line.
 pub(super) fn write_findings(out: &mut impl Write, findings: &[Finding]) -> io::Result<()> {
-    (findings.iter())
-        .try_for_each(|finding| writeln!(out, "  {}: {}", finding.code, printable(&finding.what)))
+    (findings.iter()).try_for_each(|finding| writeln!(out, "  {}: {}", finding.code, finding.what))
 }
 
 /// Reports a store that cannot be opened or verified. The verdict is *broken* if an integrity error is the cause, else

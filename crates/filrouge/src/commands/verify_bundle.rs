@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::verify::verdict_code;
 use crate::exit::{parse_option, report as report_error};
-use crate::output::{print_stderr, printable, show};
+use crate::output::{print_stderr, show};
 
 /// The maximum size of a bundle file in bytes, because a bundle is read into memory.
 const BUNDLE_MAX: u64 = 4 << 30;
@@ -57,7 +57,7 @@ pub(super) async fn run(path: &Path, key: Option<&str>, json: bool) -> anyhow::R
 }
 
 fn write(out: &mut impl Write, report: &BundleReport) -> io::Result<()> {
-    let session = printable(report.session_id.as_deref().unwrap_or("unknown"));
+    let session = report.session_id.as_deref().unwrap_or("unknown");
     match report.verdict {
         Verdict::Intact => {
             let (turns, items) = (report.turns, report.items);
@@ -73,7 +73,7 @@ fn write(out: &mut impl Write, report: &BundleReport) -> io::Result<()> {
         let seq = finding
             .seq
             .map_or_else(String::new, |seq| format!("seq {seq}: "));
-        writeln!(out, "  {seq}{}", printable(&finding.what))?;
+        writeln!(out, "  {seq}{}", finding.what)?;
     }
     if let Some(signed_by) = &report.signed_by {
         writeln!(out, "signed by {}", signed_by.public_key)?;

@@ -6,8 +6,6 @@ use filrouge_engine::{Caller, Engine};
 use filrouge_types::{Checkpoint, Failure, Lease, SessionId};
 use serde::Serialize;
 
-use crate::output::printable;
-
 /// The lease and the newest checkpoint.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct CallState {
@@ -52,7 +50,7 @@ impl CallState {
     pub(crate) fn checkpoint_text(&self) -> Option<String> {
         let checkpoint = self.checkpoint.as_ref()?;
         let label = checkpoint.label.as_deref();
-        let label = label.map_or_else(String::new, |label| format!(", {}", printable(label)));
+        let label = label.map_or_else(String::new, |label| format!(", {label}"));
         Some(format!("{}{label}", checkpoint.seq))
     }
 
@@ -60,7 +58,7 @@ impl CallState {
     /// holder.
     pub(crate) fn lease_text(&self) -> Option<String> {
         let lease = self.lease.as_ref()?;
-        let (holder, until) = (printable(lease.holder.as_ref()?), lease.expires_at?);
+        let (holder, until) = (lease.holder.as_ref()?, lease.expires_at?);
         Some(format!("by {holder}, fence {}, until {until}", lease.fence))
     }
 

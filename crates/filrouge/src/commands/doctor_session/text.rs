@@ -12,7 +12,7 @@ use filrouge_types::{JsonText, RawJson, Session, TurnStatus};
 use super::super::verify::verdict_text;
 use super::State;
 use super::restored::{Restored, SentContext, ranges};
-use crate::output::{first_line, printable, utc_time};
+use crate::output::{first_line, utc_time};
 
 /// The maximum number of characters of a recorded text on one line.
 const WIDTH: usize = 100;
@@ -110,8 +110,8 @@ fn write_findings(out: &mut impl Write, state: &State) -> io::Result<()> {
             Level::Problem => "PROBLEM",
             Level::Note => "note",
         };
-        let what = printable(&finding.what).replace(['\n', '\t'], " ");
-        let hint = printable(&finding.hint).replace(['\n', '\t'], " ");
+        let what = finding.what.replace(['\n', '\t'], " ");
+        let hint = finding.hint.replace(['\n', '\t'], " ");
         writeln!(out, "\n{level:<8} {}", first_line(&what, 400))?;
         writeln!(out, "         hint: {}", first_line(&hint, 400))?;
     }
