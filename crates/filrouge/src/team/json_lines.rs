@@ -9,6 +9,7 @@ use filrouge_types::Failure;
 use serde_json::{Value, json};
 
 use super::deployment::Session;
+use crate::output::json_for_stdout;
 use filrouge_team::record::Record as _;
 
 /// Writes the first line: the session, and the number of its existing messages.
@@ -37,8 +38,7 @@ pub(super) fn write_warning(out: &mut impl Write, code: &str, detail: &str) -> i
 }
 
 fn write_line(out: &mut impl Write, value: &Value) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, value)?;
-    writeln!(out)?;
+    writeln!(out, "{}", json_for_stdout(&value.to_string()))?;
     out.flush()
 }
 
