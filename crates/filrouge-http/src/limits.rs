@@ -2,6 +2,7 @@
 //! and no single caller can use all of it.
 
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,9 +15,11 @@ use crate::metrics::{Counted, Metrics};
 mod budget;
 mod large_responses;
 mod rate;
+mod unread_file;
 
 pub use budget::{Budget, Reservation, SMALL_BODY};
-pub use large_responses::{LargeResponsePermit, in_small_frames};
+use large_responses::UnreadPlaces;
+pub use large_responses::{LargeResponsePermit, UnreadResponse};
 pub use rate::{RateLimited, RateSubjects};
 
 /// A request rate with a burst.
@@ -56,6 +59,12 @@ pub struct LimitSettings {
     /// The maximum number of large responses (exports, contexts) that are built at the same time. One caller may have
     /// half of them; a quarter is reserved for small responses (searches, statistics).
     pub large_answers: usize,
+    /// The maximum size in bytes of all files with large responses that clients have not read. One caller may use a
+    /// quarter of what the others leave. Such responses first use as much memory as `bodies_in_flight_bytes`, in the same
+    /// shares.
+    pub unread_bytes: usize,
+    /// The folder of these files, which have no names; `None`: there are no files.
+    pub unread_folder: Option<PathBuf>,
     /// The rate of one API key; `None` means no limit.
     pub rate_per_key: Option<Rate>,
     /// The rate of one identity; `None` means no limit.
@@ -78,6 +87,8 @@ impl Default for LimitSettings {
             stream_idle: Duration::from_secs(600),
             streams_per_key: 16_384,
             large_answers: 4,
+            unread_bytes: 4 << 30,
+            unread_folder: None,
             rate_per_key: None,
             rate_per_identity: None,
             rate_per_session: None,
@@ -93,8 +104,7 @@ pub struct Limits {
     streams: Arc<Budget>,
     streams_of_end_users: Arc<Budget>,
     large_responses: FairSlots,
-    /// The bytes of large responses that were built and not sent.
-    unsent: Arc<Budget>,
+    unread: Arc<UnreadPlaces>,
     metrics: Arc<Metrics>,
 }
 
@@ -112,7 +122,7 @@ impl Limits {
             streams: Budget::per_caller(settings.streams_per_key),
             streams_of_end_users: Budget::per_caller(settings.streams_per_key.div_ceil(2)),
             large_responses: FairSlots::new(response_slots),
-            unsent: Budget::new(settings.bodies_in_flight_bytes, 0),
+            unread: Arc::new(UnreadPlaces::new(&settings)),
             settings,
             metrics,
         }
@@ -179,7 +189,10 @@ impl Limits {
         let slot = self.large_responses.acquire(&caller, size);
         let slot = tokio::time::timeout(self.settings.answer_timeout / 2, slot).await;
         match slot {
-            Ok(Some(slot)) => Ok(LargeResponsePermit::new(slot, caller, &self.unsent)),
+            Ok(Some(slot)) => {
+                let unread = self.unread.clone();
+                Ok(LargeResponsePermit::new(slot, caller, unread))
+            }
             _ => Err(Failure::new(
                 ErrorCode::Overloaded,
                 "too many large answers are being built",
@@ -282,28 +295,31 @@ mod tests {
         drop((permit(&bob, WorkSize::Small).await.unwrap(), hers, his));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn responses_that_are_not_sent_hold_only_their_callers_permits() {
+    #[tokio::test]
+    async fn responses_that_are_not_read_hold_no_permits_and_only_their_callers_memory() {
+        let folder = tempfile::tempdir().unwrap();
         let (limits, _) = limits(LimitSettings {
-            bodies_in_flight_bytes: 4 * 3 * MIB,
+            bodies_in_flight_bytes: 12 * MIB,
+            unread_bytes: 12 * MIB,
+            unread_folder: Some(folder.path().to_owned()),
             ..LimitSettings::default()
         });
-        let (ann, bob) = (end_user("ann"), end_user("bob"));
-        let mut unsent = Vec::new();
-        // One response has room in her share of the budget; the next two keep their permits.
-        for _ in 0..3 {
-            let permit = limits.large_response_permit(&ann, WorkSize::Large).await;
-            unsent.push(permit.unwrap().hold(vec![0_u8; 2 * MIB]));
+        let hold = async |caller: &Caller| {
+            let permit = limits.large_response_permit(caller, WorkSize::Large).await;
+            let held = permit.unwrap().hold(vec![0_u8; 2 * MIB]).await;
+            assert_eq!(limits.large_responses.held(), 0);
+            held.map_err(|failure| failure.code)
+        };
+        let callers = ["ann", "bob", "cyd", "dan"].map(end_user);
+        let mut unread = Vec::new();
+        for caller in &callers[..3] {
+            // Of each caller, one response has room in memory, and one in a file.
+            unread.extend([hold(caller).await.unwrap(), hold(caller).await.unwrap()]);
+            assert_eq!(hold(caller).await.err(), Some(ErrorCode::Overloaded));
         }
-        assert_eq!(limits.large_responses.held(), 2);
-        let refused = limits.large_response_permit(&ann, WorkSize::Large).await;
-        assert_eq!(refused.unwrap_err().code, ErrorCode::Overloaded);
-        for _ in 0..20 {
-            let permit = limits.large_response_permit(&bob, WorkSize::Large).await;
-            drop(permit.unwrap().hold(vec![0_u8; 2 * MIB]));
-        }
-        drop(unsent);
-        assert_eq!(limits.large_responses.held(), 0);
-        assert!(!limits.unsent.has_reservations());
+        let permit = limits.large_response_permit(&callers[3], WorkSize::Large);
+        let small = permit.await.unwrap().hold(vec![0_u8; MIB]).await.unwrap();
+        drop((unread, small));
+        assert!(limits.unread.is_empty());
     }
 }

@@ -10,11 +10,18 @@ pub const SMALL_BODY: usize = 1 << 20;
 #[derive(Debug)]
 pub struct Budget {
     total: usize,
-    /// The maximum for one caller.
-    share: usize,
+    share: Share,
     /// The part that only small bodies may use.
     reserve: usize,
     usage: Mutex<Usage>,
+}
+
+/// The maximum for one caller.
+#[derive(Debug, Clone, Copy)]
+enum Share {
+    Fixed(usize),
+    /// A quarter of what the other callers leave, so that a further caller finds room.
+    QuarterOfRemainder,
 }
 
 #[derive(Debug, Default)]
@@ -29,7 +36,18 @@ impl Budget {
     pub fn new(total: usize, body: usize) -> Arc<Self> {
         Arc::new(Self {
             total,
-            share: (total / 4).max(body),
+            share: Share::Fixed((total / 4).max(body)),
+            reserve: total / 16,
+            usage: Mutex::default(),
+        })
+    }
+
+    /// A budget of `total` bytes, of which one caller may reserve a quarter of what the others leave. A sixteenth is
+    /// reserved for small bodies.
+    pub(super) fn of_remainder(total: usize) -> Arc<Self> {
+        Arc::new(Self {
+            total,
+            share: Share::QuarterOfRemainder,
             reserve: total / 16,
             usage: Mutex::default(),
         })
@@ -39,7 +57,7 @@ impl Budget {
     pub(crate) fn per_caller(share: usize) -> Arc<Self> {
         Arc::new(Self {
             total: usize::MAX,
-            share,
+            share: Share::Fixed(share),
             reserve: 0,
             usage: Mutex::default(),
         })
@@ -56,7 +74,7 @@ impl Budget {
     pub fn without_shares(total: usize) -> Arc<Self> {
         Arc::new(Self {
             total,
-            share: total,
+            share: Share::Fixed(total),
             reserve: 0,
             usage: Mutex::default(),
         })
@@ -148,10 +166,14 @@ impl Reservation {
         let limit = budget.total - if is_small { 0 } else { budget.reserve };
         let mut usage = budget.usage();
         let caller_bytes = usage.by_caller.get(&reserved.caller).copied().unwrap_or(0);
+        let share = match budget.share {
+            Share::Fixed(share) => share,
+            Share::QuarterOfRemainder => (budget.total - (usage.total - caller_bytes)) / 4,
+        };
         let sums = caller_bytes
             .checked_add(bytes)
             .zip(usage.total.checked_add(bytes));
-        match sums.filter(|(of_caller, total)| *of_caller <= budget.share && *total <= limit) {
+        match sums.filter(|(of_caller, total)| *of_caller <= share && *total <= limit) {
             Some((of_caller, total)) => {
                 usage.total = total;
                 usage.by_caller.insert(reserved.caller.clone(), of_caller);
@@ -235,6 +257,23 @@ mod tests {
         assert!(!bob.grow(1), "it is no longer small");
         drop(ann);
         assert!(bob.grow(1));
+    }
+
+    #[test]
+    fn many_callers_with_their_shares_leave_room_for_another() {
+        let budget = Budget::of_remainder(1024);
+        let mut held = Vec::new();
+        for (caller, share) in [("ann", 256), ("bob", 192), ("cyd", 144), ("dan", 108)] {
+            let reservation = reserve_for(&budget, caller, false);
+            assert!(!reservation.grow(share + 1) && reservation.grow(share));
+            held.push(reservation);
+        }
+        assert!(reserve_for(&budget, "eve", false).grow(81));
+        drop(held.remove(0));
+        assert!(
+            held[0].grow(1) && !held[0].grow(1),
+            "without ann his share grows"
+        );
     }
 
     #[test]

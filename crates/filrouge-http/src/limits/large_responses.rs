@@ -1,171 +1,215 @@
-//! Large responses: how many are built at a time, and how many bytes of them wait for their clients.
+//! Large responses: how many are built at a time, and where they wait for their clients.
 
+use std::io;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use axum::body::Body;
 use filrouge_store::Slot;
+use filrouge_types::{ErrorCode, Failure};
 use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
+use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::{Budget, Reservation, SMALL_BODY};
+use super::unread_file::UnreadFile;
+use super::{Budget, LimitSettings, Reservation, SMALL_BODY};
+
+#[cfg(test)]
+mod tests;
 
 /// The maximum number of bytes that are passed to the connection at a time. The connection takes no more before they
 /// are written.
-const FRAME_MAX: usize = 64 << 10;
+pub(super) const FRAME_MAX: usize = 64 << 10;
+
+/// The places where built responses wait for their clients.
+#[derive(Debug)]
+pub(super) struct UnreadPlaces {
+    memory: Arc<Budget>,
+    files: Arc<Budget>,
+    /// The folder of the files; `None`: there are no files.
+    folder: Option<PathBuf>,
+}
+
+impl UnreadPlaces {
+    pub(super) fn new(settings: &LimitSettings) -> Self {
+        Self {
+            memory: Budget::of_remainder(settings.bodies_in_flight_bytes),
+            files: Budget::of_remainder(settings.unread_bytes),
+            folder: settings.unread_folder.clone(),
+        }
+    }
+
+    /// Whether any response is waiting.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        !self.memory.has_reservations() && !self.files.has_reservations()
+    }
+}
 
 /// The permit to build one large response; it is released when dropped.
 #[derive(Debug)]
 pub struct LargeResponsePermit {
     slot: Slot,
     caller: String,
-    unsent: Reservation,
+    places: Arc<UnreadPlaces>,
 }
 
 impl LargeResponsePermit {
-    pub(super) fn new(slot: Slot, caller: String, unsent: &Arc<Budget>) -> Self {
+    pub(super) fn new(slot: Slot, caller: String, places: Arc<UnreadPlaces>) -> Self {
         Self {
             slot,
             caller,
-            unsent: unsent.reservation(),
+            places,
         }
     }
 
-    /// Wraps the bytes of a response that is built, or of a part of it, and releases the permit. Only if the caller has
-    /// too many bytes that were not sent, the permit is released when these bytes are dropped: when they were passed to
-    /// the operating system, or when the client has disconnected.
-    pub fn hold(self, bytes: impl Into<Bytes>) -> Bytes {
+    /// Keeps the bytes of a response that is built, or of a part of it, until the client has read them, and releases the
+    /// permit: no permit depends on how fast a client reads. If the caller has too many unread bytes in memory, they are
+    /// kept in a file.
+    ///
+    /// # Errors
+    /// `overloaded` if the caller has too many unread bytes in files, too, or if the file cannot be written;
+    /// `store_full` if its disk is full.
+    pub async fn hold(self, bytes: impl Into<Bytes>) -> Result<UnreadResponse, Failure> {
         let bytes = bytes.into();
-        self.unsent
-            .set_caller(&self.caller, bytes.len() <= SMALL_BODY);
-        let has_room = self.unsent.grow(bytes.len());
-        Bytes::from_owner(UnsentBytes {
-            bytes,
-            _unsent: self.unsent,
-            _slot: (!has_room).then_some(self.slot),
-        })
+        let remaining = bytes.len();
+        if let Some(reservation) = self.reserve(&self.places.memory, remaining) {
+            let kept = Kept::Memory(Bytes::from_owner(UnreadBytes {
+                bytes,
+                _reservation: reservation,
+            }));
+            return Ok(UnreadResponse { kept, remaining });
+        }
+        let reservation = self.reserve(&self.places.files, remaining);
+        let place = reservation.zip(self.places.folder.clone());
+        let (reservation, folder) = place.ok_or_else(too_many_unread)?;
+        // The thread holds the permit, because it continues if the request is dropped.
+        let writing = spawn_blocking(move || {
+            let file = UnreadFile::create(&folder, &bytes, reservation);
+            drop((bytes, self));
+            file
+        });
+        let file = writing.await.map_err(io::Error::other).flatten();
+        let kept = Kept::File {
+            file: Arc::new(file.map_err(|error| file_failure(&error))?),
+            next_frame: 0,
+            reading: None,
+        };
+        Ok(UnreadResponse { kept, remaining })
     }
 
-    /// As [`Self::hold`], as the body of the response.
-    pub fn hold_in_body(self, bytes: impl Into<Bytes>) -> Body {
-        in_small_frames(Body::from(self.hold(bytes)))
+    fn reserve(&self, place: &Arc<Budget>, bytes: usize) -> Option<Reservation> {
+        let reservation = place.reservation();
+        reservation.set_caller(&self.caller, bytes <= SMALL_BODY);
+        reservation.grow(bytes).then_some(reservation)
     }
+}
+
+fn too_many_unread() -> Failure {
+    Failure::new(
+        ErrorCode::Overloaded,
+        "too many bytes of large responses wait for their clients",
+    )
+    .with_hint("first read the responses that you have requested")
+}
+
+fn file_failure(error: &io::Error) -> Failure {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    tracing::warn!(%error, "a large response cannot be written to a file in spool.dir");
+    let code = match error.kind() {
+        StorageFull | QuotaExceeded => ErrorCode::StoreFull,
+        _ => ErrorCode::Overloaded,
+    };
+    Failure::new(code, "a large response cannot be kept in a file")
+        .with_hint("the server's log names the cause; a smaller response needs no file")
+}
+
+/// A response that is built, or a part of it. As a body, it passes on its bytes in small frames: the connection copies
+/// or queues only these.
+pub struct UnreadResponse {
+    kept: Kept,
+    /// The number of bytes that were not passed on.
+    remaining: usize,
+}
+
+enum Kept {
+    /// The bytes that were not passed on.
+    Memory(Bytes),
+    File {
+        file: Arc<UnreadFile>,
+        next_frame: usize,
+        reading: Option<JoinHandle<io::Result<Bytes>>>,
+    },
 }
 
 /// Bytes of a response that the client has not received. Slices of them keep all of them in memory.
-struct UnsentBytes {
+struct UnreadBytes {
     bytes: Bytes,
-    _unsent: Reservation,
-    _slot: Option<Slot>,
+    _reservation: Reservation,
 }
 
-impl AsRef<[u8]> for UnsentBytes {
+impl AsRef<[u8]> for UnreadBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// Wraps a body so that it passes on the response in small frames. The connection copies or queues only these.
-pub fn in_small_frames(body: Body) -> Body {
-    Body::new(SmallFrames {
-        body,
-        remaining: Bytes::new(),
-    })
+impl Kept {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
+        match self {
+            Self::Memory(bytes) => {
+                let length = bytes.len().min(FRAME_MAX);
+                Poll::Ready(Ok(bytes.split_to(length)))
+            }
+            Self::File {
+                file,
+                next_frame,
+                reading,
+            } => {
+                let task = reading.get_or_insert_with(|| {
+                    let (file, number) = (file.clone(), *next_frame);
+                    spawn_blocking(move || file.read_frame(number))
+                });
+                let read = ready!(Pin::new(task).poll(cx));
+                *reading = None;
+                *next_frame += 1;
+                Poll::Ready(read.map_err(io::Error::other).flatten())
+            }
+        }
+    }
 }
 
-struct SmallFrames {
-    body: Body,
-    remaining: Bytes,
-}
-
-impl HttpBody for SmallFrames {
+impl HttpBody for UnreadResponse {
     type Data = Bytes;
-    type Error = axum::Error;
+    type Error = io::Error;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let this = self.get_mut();
-        if this.remaining.is_empty() {
-            match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
-                Some(Ok(frame)) => match frame.into_data() {
-                    Ok(bytes) => this.remaining = bytes,
-                    Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
-                },
-                other => return Poll::Ready(other),
-            }
+        if this.remaining == 0 {
+            return Poll::Ready(None);
         }
-        let next = this.remaining.split_to(this.remaining.len().min(FRAME_MAX));
-        Poll::Ready(Some(Ok(Frame::data(next))))
+        let frame = ready!(this.kept.poll_next(cx)).map(|bytes| {
+            this.remaining -= bytes.len();
+            Frame::data(bytes)
+        });
+        Poll::Ready(Some(frame))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.remaining.is_empty() && self.body.is_end_stream()
+        self.remaining == 0
     }
 
     fn size_hint(&self) -> SizeHint {
-        let (body_hint, remaining) = (self.body.size_hint(), self.remaining.len() as u64);
-        let mut hint = SizeHint::new();
-        hint.set_lower(body_hint.lower() + remaining);
-        if let Some(upper) = body_hint.upper() {
-            hint.set_upper(upper + remaining);
-        }
-        hint
+        SizeHint::with_exact(self.remaining as u64)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use filrouge_store::{FairSlots, SlotBounds, WorkSize};
-    use http_body_util::BodyExt;
-
-    use super::*;
-
-    /// A permit that has the only slot, with this budget for bytes that are not sent.
-    fn permit(budget: &Arc<Budget>) -> (FairSlots, LargeResponsePermit) {
-        let slots = FairSlots::new(SlotBounds::without_shares(1));
-        let slot = slots.try_acquire(&"ann", WorkSize::Large).unwrap();
-        let permit = LargeResponsePermit::new(slot, "ann".to_owned(), budget);
-        (slots, permit)
-    }
-
-    #[tokio::test]
-    async fn without_room_a_permit_is_held_until_the_last_byte_is_dropped() {
-        let text: Vec<u8> = (0..2 * FRAME_MAX + 1).map(|n| (n % 251) as u8).collect();
-        let (slots, permit) = permit(&Budget::without_shares(text.len() - 1));
-        let mut body = permit.hold_in_body(text.clone());
-        let (mut received, mut last_frame) = (Vec::new(), Bytes::new());
-        while let Some(frame) = body.frame().await {
-            last_frame = frame.unwrap().into_data().unwrap();
-            assert!(last_frame.len() <= FRAME_MAX);
-            received.extend_from_slice(&last_frame);
-            let remaining = (text.len() - received.len()) as u64;
-            assert_eq!(HttpBody::size_hint(&body).exact(), Some(remaining));
-        }
-        assert!(received == text && HttpBody::is_end_stream(&body));
-        drop(body);
-        assert_eq!(slots.held(), 1, "its bytes are still in memory");
-        drop(last_frame);
-        assert_eq!(slots.held(), 0);
-    }
-
-    #[tokio::test]
-    async fn a_dropped_body_releases_the_permit() {
-        let (slots, permit) = permit(&Budget::without_shares(0));
-        let body = permit.hold_in_body("text");
-        assert_eq!(slots.held(), 1);
-        drop(body);
-        assert_eq!(slots.held(), 0);
-    }
-
-    #[tokio::test]
-    async fn with_room_a_permit_is_released_when_the_response_is_built() {
-        let unsent = Budget::without_shares(4);
-        let (slots, permit) = permit(&unsent);
-        let body = permit.hold_in_body("text");
-        assert_eq!((slots.held(), unsent.used()), (0, 4));
-        drop(body);
-        assert_eq!(unsent.used(), 0);
+impl From<UnreadResponse> for Body {
+    fn from(response: UnreadResponse) -> Self {
+        Self::new(response)
     }
 }

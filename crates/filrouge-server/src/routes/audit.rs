@@ -18,7 +18,7 @@ use crate::app::App;
 use crate::openapi::PageOrTableResponse;
 use filrouge_http::access::{Principal, may};
 use filrouge_http::extract::{LIMIT_MAX, Limit, TenantAccess};
-use filrouge_http::limits::in_small_frames;
+use filrouge_http::limits::UnreadResponse;
 use filrouge_http::response::{Page, RouteResult, accepted_media_types, attachment, json};
 
 /// The format of the rows.
@@ -144,7 +144,7 @@ struct RowReader {
 }
 
 /// A part of the response, and the reader of the further rows; `None` if there are none.
-type BodyPiece = (Bytes, Option<RowReader>);
+type BodyPiece = (UnreadResponse, Option<RowReader>);
 
 impl RowReader {
     async fn respond(self) -> RouteResult {
@@ -162,17 +162,18 @@ impl RowReader {
             }
         }));
         // The first page is read before the response begins, so that its failure gets an ordinary error response.
-        let first = body_pieces.try_next().await?.unwrap_or_default();
-        let begin = iter([Bytes::from(heading), first].map(Ok));
+        let first = body_pieces.try_next().await?;
         // A later failure breaks the connection, so that the client does not take the response for complete.
         let later_pieces = body_pieces.inspect_err(|failure: &Failure| {
             let code = failure.code.as_str();
             tracing::warn!(code, detail = %failure.detail, "an audit was cut off");
         });
-        let body = begin.chain(later_pieces);
+        let rows = iter(first.map(Ok)).chain(later_pieces);
+        let rows = rows.map_ok(|piece| HttpBody::from(piece).into_data_stream());
+        let rows = rows.map_err(axum::Error::new).try_flatten();
+        let body = iter([Ok(Bytes::from(heading))]).chain(rows);
         let body = body.try_filter(|bytes| ready(!bytes.is_empty()));
-        let body = in_small_frames(HttpBody::from_stream(body));
-        Ok(attachment(media_type, name, body))
+        Ok(attachment(media_type, name, HttpBody::from_stream(body)))
     }
 
     /// Reads a page, under a permit of its own, so that a client that reads slowly holds none. Commits made after the
@@ -205,7 +206,7 @@ impl RowReader {
         let lines = lines.collect::<Result<String, Failure>>()?;
         self.query.cursor = page.next;
         let has_more = self.query.cursor.is_some() && self.rows_left > 0;
-        Ok((permit.hold(lines), has_more.then_some(self)))
+        Ok((permit.hold(lines).await?, has_more.then_some(self)))
     }
 }
 

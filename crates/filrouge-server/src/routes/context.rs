@@ -77,6 +77,6 @@ pub(super) async fn restore_context(
         .large_response_permit(&access.caller, WorkSize::Large);
     let permit = permit.await?;
     let context = restore(app.engine(), &access.caller, &access.session, format, query).await?;
-    let body = permit.hold_in_body(json_bytes(&context)?);
-    Ok(text("application/json", body))
+    let response = permit.hold(json_bytes(&context)?).await?;
+    Ok(text("application/json", response))
 }

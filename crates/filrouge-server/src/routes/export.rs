@@ -85,7 +85,7 @@ pub(super) async fn export_session(
     };
     // Browsers must not treat foreign content as a page of this origin.
     let policy = "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'";
-    let file = attachment(media_type, name, permit.hold_in_body(text));
+    let file = attachment(media_type, name, permit.hold(text).await?.into());
     Ok(([(header::CONTENT_SECURITY_POLICY, policy)], file).into_response())
 }
 

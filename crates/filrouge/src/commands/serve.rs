@@ -6,6 +6,7 @@ use std::sync::Arc;
 use filrouge_engine::Engine;
 use filrouge_engine::scopes::DurablePolicy;
 use filrouge_http::access::Authority;
+use filrouge_http::limits::LimitSettings;
 use filrouge_http::{ListenError, bind};
 use filrouge_search::embed::Embedder;
 use filrouge_search::feed::Indexer;
@@ -63,7 +64,10 @@ pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Resu
     if let Err(error) = print(|out| writeln!(out, "listening on http://{address}")) {
         tracing::warn!(%error, "stdout is closed");
     }
-    let limits = config.limits.clone();
+    let limits = LimitSettings {
+        unread_folder: Some(config.spool.directory.clone()),
+        ..config.limits.clone()
+    };
     raise_descriptor_limit(limits.connections);
     std::panic::set_hook(Box::new(report_panic));
     let search_settings = search_settings(config, &engine, &mcp_settings, embedder);

@@ -78,6 +78,8 @@ pub(super) fn read(
         connections: count(layers, "limits.connections", defaults.connections)?,
         streams_per_key: count(layers, "limits.streams_per_key", defaults.streams_per_key)?,
         large_answers: count(layers, "limits.large_answers", defaults.large_answers)?,
+        unread_bytes: count(layers, "limits.unread_bytes", defaults.unread_bytes)?,
+        unread_folder: None,
         rate_per_key: rate(
             layers,
             "limits.requests_per_second_per_key",

@@ -44,20 +44,24 @@ fn record(client: &Client, session: &str, text: &str) {
 }
 
 #[test]
-fn a_caller_that_does_not_read_denies_nobody_large_answers() {
+fn callers_that_do_not_read_deny_nobody_large_answers() {
     let world = World::new();
-    // Her responses are larger than her share of unread ones, so she holds slots while she does not read.
-    let settings = "bodies_in_flight_bytes = 67108864\n\n[search]\nindex = false";
+    // Each of these responses is larger than a caller's share of memory.
+    let settings =
+        "bodies_in_flight_bytes = 33554432\nwrite_stall_ms = 120000\n\n[search]\nindex = false";
     let server = serve_with_limits(&world, settings);
     let client = server.client();
-    record(&client.for_identity("ann"), "hers", &"x".repeat(12 * MIB));
     record(&client.for_identity("bob"), "his", "a lantern");
-    let paths = ["context", "export", "export?format=md", "stats"];
-    let requests = paths.map(|path| get("ann", &format!("/api/v1/sessions/hers/{path}")));
-    let requests: Vec<_> = (0..6).flat_map(|_| requests.clone()).collect();
-    let unread = send_without_reading(&server, &requests);
-    until("her first requests are answered", || answered(&unread) >= 2);
-    assert!(answered(&unread) < unread.len(), "she waits for herself");
+    let callers = ["ann", "cyd", "dan", "eve", "fay", "gus"];
+    let paths = ["context", "export"];
+    let requests = callers.map(|caller| {
+        record(&client.for_identity(caller), caller, &"x".repeat(8 * MIB));
+        paths.map(|path| get(caller, &format!("/api/v1/sessions/{caller}/{path}")))
+    });
+    let unread = send_without_reading(&server, requests.as_flattened());
+    until("all requests are answered", || {
+        answered(&unread) == unread.len()
+    });
     for _ in 0..3 {
         for target in [
             "/api/v1/sessions/his/context",
@@ -70,7 +74,35 @@ fn a_caller_that_does_not_read_denies_nobody_large_answers() {
             assert_eq!(response.status, 200, "{target}: {response:?}");
         }
     }
+    for mut stream in unread {
+        stream.set_nonblocking(false).unwrap();
+        let response = parse(&read_to_end(&mut stream));
+        assert_eq!(response.status, 200);
+        assert!(response.text.len() > 16 * MIB);
+    }
+    server.stop();
+}
+
+#[test]
+fn a_caller_with_too_many_unread_answers_is_refused_alone() {
+    let world = World::new();
+    // Her share has room for one of her responses.
+    let settings = "bodies_in_flight_bytes = 33554432\nunread_bytes = 117440512\nwrite_stall_ms = 120000\n\n[search]\nindex = false";
+    let server = serve_with_limits(&world, settings);
+    let client = server.client();
+    record(&client.for_identity("ann"), "hers", &"x".repeat(10 * MIB));
+    record(&client.for_identity("bob"), "his", "a lantern");
+    let [hers, his] = ["hers", "his"].map(|id| format!("/api/v1/sessions/{id}/context"));
+    let unread = send_without_reading(&server, &[get("ann", &hers)]);
+    until("her first request is answered", || answered(&unread) == 1);
+    let refused = client.send_bytes(&get("ann", &hers));
+    let problem = refused.fails(503, "overloaded");
+    assert!(problem["hint"].as_str().unwrap().contains("first read"));
+    assert_eq!(client.send_bytes(&get("bob", &his)).status, 200);
     drop(unread);
+    until("her next request is answered", || {
+        client.send_bytes(&get("ann", &hers)).status == 200
+    });
     server.stop();
 }
 
