@@ -85,7 +85,7 @@ impl Caller {
     }
 
     /// The name of the caller's credentials, without any secret: a key's id, or a token's tenant and subject. Request
-    /// rates and open streams are counted for each name. `None` for a caller without credentials.
+    /// rates and open streams are counted for each name, and callers take turns by it. `None` for a caller without credentials.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
@@ -137,6 +137,7 @@ impl Caller {
             viewer,
             token: self.token,
             fence: self.fence,
+            key: self.name.clone(),
         })
     }
 }
@@ -151,6 +152,7 @@ impl From<&Scope> for Caller {
         }
         .with_token(scope.token)
         .with_fence(scope.fence)
+        .with_name(scope.key.clone())
     }
 }
 

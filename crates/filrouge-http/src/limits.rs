@@ -157,9 +157,10 @@ impl Limits {
     /// [`RateLimited`] if the key, or the end user that the caller acts for, has the maximum number of open streams.
     pub fn open_stream(&self, caller: &Caller) -> Result<StreamSlot, RateLimited> {
         let of_key = self.streams.reservation();
-        of_key.set_caller(caller.name().unwrap_or_default(), false);
+        let (key, end_user) = key_and_end_user(caller);
+        of_key.set_caller(&key, "", false);
         let of_end_user = self.streams_of_end_users.reservation();
-        of_end_user.set_caller(&caller_name(caller), false);
+        of_end_user.set_caller(&key, &end_user, false);
         let end_users = usize::from(caller.identity().is_some());
         if !of_end_user.grow(end_users) || !of_key.grow(1) {
             let message =
@@ -185,7 +186,7 @@ impl Limits {
         caller: &Caller,
         size: WorkSize,
     ) -> Result<LargeResponsePermit, Failure> {
-        let caller = caller_name(caller);
+        let caller = key_and_end_user(caller);
         let slot = self.large_responses.acquire(&caller, size);
         let slot = tokio::time::timeout(self.settings.answer_timeout / 2, slot).await;
         match slot {
@@ -201,14 +202,13 @@ impl Limits {
     }
 }
 
-/// The name of a caller among those that share a limit. It combines tenant, credentials and end user, so the end users of
-/// one service have separate shares, and so do the services of one end user.
+/// A caller among those that share a limit: the name of its credentials, which is empty without credentials, and the end
+/// user that it acts for. The end users of one service have separate shares, and so do the services of one end user.
 #[must_use]
-pub fn caller_name(caller: &Caller) -> String {
-    let identity = caller.identity().map_or("", |id| id.as_str());
-    let name = caller.name().unwrap_or_default();
-    // NUL separates the parts, since no id contains it.
-    format!("{}\0{identity}\0{name}", caller.tenant())
+pub fn key_and_end_user(caller: &Caller) -> (String, String) {
+    let end_user = caller.identity().map_or("", |id| id.as_str());
+    let key = caller.name().unwrap_or_default();
+    (key.to_owned(), end_user.to_owned())
 }
 
 /// The slot of one open stream; it is released when dropped.

@@ -120,7 +120,7 @@ fn start_connection(
     transport: &Arc<Transport>,
     slots: &FairSlots,
 ) {
-    let Some(slot) = slots.try_acquire(&network(peer), WorkSize::Small) else {
+    let Some(slot) = slots.try_acquire(&(network(peer), ()), WorkSize::Small) else {
         transport.http.metrics().count_refused_connection("full");
         own_response::refuse_connection(&stream);
         return;

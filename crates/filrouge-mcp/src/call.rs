@@ -112,14 +112,14 @@ impl BlockingPool {
         Self(FairSlots::new(CONCURRENT_CALLS))
     }
 
-    /// Runs `work` of `caller`, which blocks, and returns its result. `cancelled` completes when the client cancels the call.
+    /// Runs `work` of `caller`, a key and its end user, and returns its result; `work` blocks. `cancelled` completes when the client cancels the call.
     /// Then this sets the flag that `work` receives, and returns without waiting for `work`.
     ///
     /// # Errors
     /// [`Refusal`]: that of `work`, `cancelled`, or `internal` if `work` panics.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
-        caller: String,
+        caller: (String, String),
         cancelled: impl Future<Output = ()>,
         work: impl FnOnce(&Arc<AtomicBool>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
@@ -182,13 +182,15 @@ mod tests {
                 }
                 Ok(())
             };
-            tokio::spawn(async move { pool.run("ann".to_owned(), pending(), wait).await })
+            let ann = ("desk".to_owned(), "ann".to_owned());
+            tokio::spawn(async move { pool.run(ann, pending(), wait).await })
         });
         let of_ann: Vec<_> = of_ann.collect();
         while pool.0.held() < CONCURRENT_CALLS.share {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        let of_bob = pool.run("bob".to_owned(), pending(), |_| Ok(7));
+        let bob = ("desk".to_owned(), "bob".to_owned());
+        let of_bob = pool.run(bob, pending(), |_| Ok(7));
         let of_bob = tokio::time::timeout(Duration::from_secs(30), of_bob).await;
         open.store(true, Ordering::Relaxed);
         assert!(matches!(of_bob, Ok(Ok(7))));

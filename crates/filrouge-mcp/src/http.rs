@@ -27,8 +27,8 @@ mod names;
 pub struct CallerCorpus {
     /// The histories.
     pub corpus: Corpus,
-    /// The caller's name among those that wait for a call.
-    pub caller: String,
+    /// The caller among those that wait for a call: its key, and the end user that the key acts for.
+    pub caller: (String, String),
 }
 
 /// Names of this machine: always accepted in `Host` and `Origin`.

@@ -51,7 +51,7 @@ impl McpServer {
         match &self.histories {
             Histories::Shared(corpus) => Ok(CallerCorpus {
                 corpus: Corpus::clone(corpus),
-                caller: String::new(),
+                caller: Default::default(),
             }),
             Histories::PerCaller => {
                 let parts = context.extensions.get::<Parts>();

@@ -58,7 +58,15 @@ pub struct Scope {
     /// The fencing token of the lease under which the caller writes; `None` if the caller names no lease.
     #[serde(rename = "hold")]
     pub fence: Option<FencingToken>,
+    /// The name of the API key or token by which the caller called, if any. It decides only whose turn it is
+    /// ([`Self::caller`]).
+    #[serde(skip)]
+    pub key: Option<Arc<str>>,
 }
+
+/// What identifies a caller among those that wait for a slot ([`crate::FairSlots`]): its tenant and key, and the end user
+/// that it acts for. `None`: the server itself.
+pub type SlotCaller<'a> = (Option<(&'a TenantId, Option<&'a str>)>, Option<&'a Viewer>);
 
 impl Scope {
     /// A scope without a session secret and without a fencing token.
@@ -69,6 +77,7 @@ impl Scope {
             viewer,
             token: None,
             fence: None,
+            key: None,
         }
     }
 
@@ -79,11 +88,12 @@ impl Scope {
         self
     }
 
-    /// What identifies the caller among those that wait for a slot ([`crate::FairSlots`]). The session secret does not:
-    /// a caller could present another one with each request, and would be as many callers.
+    /// What identifies the caller among those that wait for a slot. The session secret does not: a caller could present
+    /// another one with each request, and would be as many callers.
     #[must_use]
-    pub const fn caller(&self) -> (&TenantId, &Viewer) {
-        (&self.tenant, &self.viewer)
+    pub fn caller(&self) -> SlotCaller<'_> {
+        let key = (&self.tenant, self.key.as_deref());
+        (Some(key), Some(&self.viewer))
     }
 
     /// Whether the viewer may see a session of this tenant (P6). End users see their own sessions and anonymous ones.

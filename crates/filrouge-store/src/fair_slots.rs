@@ -1,4 +1,7 @@
 //! Slots for work that all callers share, such as building large responses. Callers that wait take turns.
+//!
+//! A caller is an API key and the end user that it acts for. A key can name any number of end users, so turns are taken
+//! by keys first, and by the end users of a key in its turn.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -42,14 +45,14 @@ impl SlotBounds {
 }
 
 /// A limited number of slots. A released slot goes to the caller whose turn it is, however many slots other callers
-/// wait for. Clones share the slots.
+/// wait for. Clones share the slots. Its methods take a caller as its key and its end user.
 #[derive(Debug, Clone)]
 pub struct FairSlots(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     bounds: SlotBounds,
-    /// Callers are identified by a 64-bit hash, keyed with a secret of this process.
+    /// Keys and end users are identified by 64-bit hashes, keyed with a secret of this process.
     hasher: RandomState,
     usage: Mutex<Usage>,
     /// Notified when the last slot is released.
@@ -61,11 +64,24 @@ struct Shared {
 struct Usage {
     held: usize,
     held_by_large: usize,
-    callers: HashMap<u64, CallerUsage>,
-    /// The callers that wait, in the order of their turns.
-    turns: VecDeque<u64>,
+    callers: HashMap<CallerId, CallerUsage>,
+    /// The keys of the callers that wait, in the order of their turns.
+    turns: VecDeque<KeyTurn>,
     newest_ticket: u64,
     is_closed: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct CallerId {
+    key: u64,
+    end_user: u64,
+}
+
+#[derive(Debug)]
+struct KeyTurn {
+    key: u64,
+    /// The end users of the key that wait, in the order of their turns; never empty.
+    end_users: VecDeque<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -107,8 +123,8 @@ impl FairSlots {
     }
 
     /// Waits for a slot. `None` if the slots are closed.
-    pub async fn acquire(&self, caller: &impl Hash, size: WorkSize) -> Option<Slot> {
-        let caller = self.0.hasher.hash_one(caller);
+    pub async fn acquire(&self, caller: &(impl Hash, impl Hash), size: WorkSize) -> Option<Slot> {
+        let caller = self.0.id_of(caller);
         let mut request = {
             let mut usage = self.0.usage();
             if usage.is_closed {
@@ -133,19 +149,19 @@ impl FairSlots {
 
     /// Takes a slot if one is free for the caller. `None` if not, or if the slots are closed.
     #[must_use]
-    pub fn try_acquire(&self, caller: &impl Hash, size: WorkSize) -> Option<Slot> {
-        let caller = self.0.hasher.hash_one(caller);
+    pub fn try_acquire(&self, caller: &(impl Hash, impl Hash), size: WorkSize) -> Option<Slot> {
+        let caller = self.0.id_of(caller);
         let mut usage = self.0.usage();
         let is_free = !usage.is_closed && usage.has_room(&self.0.bounds, caller, size);
         is_free.then(|| self.take(&mut usage, caller, size))
     }
 
-    fn take(&self, usage: &mut Usage, caller: u64, size: WorkSize) -> Slot {
+    fn take(&self, usage: &mut Usage, caller: CallerId, size: WorkSize) -> Slot {
         usage.take(caller, size);
         self.slot(caller, size)
     }
 
-    fn slot(&self, caller: u64, size: WorkSize) -> Slot {
+    fn slot(&self, caller: CallerId, size: WorkSize) -> Slot {
         Slot {
             shared: self.0.clone(),
             caller,
@@ -187,7 +203,14 @@ impl Shared {
         self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn release(&self, usage: &mut Usage, caller: u64, size: WorkSize) {
+    fn id_of(&self, (key, end_user): &(impl Hash, impl Hash)) -> CallerId {
+        CallerId {
+            key: self.hasher.hash_one(key),
+            end_user: self.hasher.hash_one(end_user),
+        }
+    }
+
+    fn release(&self, usage: &mut Usage, caller: CallerId, size: WorkSize) {
         usage.release(caller, size);
         usage.grant(&self.bounds);
         if usage.held == 0 {
@@ -198,7 +221,7 @@ impl Shared {
 
 impl Usage {
     /// Whether the caller can get a slot now.
-    fn has_room(&self, bounds: &SlotBounds, caller: u64, size: WorkSize) -> bool {
+    fn has_room(&self, bounds: &SlotBounds, caller: CallerId, size: WorkSize) -> bool {
         let of_caller = self.callers.get(&caller).map_or(0, |usage| usage.held);
         let has_slot = match size {
             WorkSize::Small => true,
@@ -207,13 +230,13 @@ impl Usage {
         has_slot && self.held < bounds.total && of_caller < bounds.share
     }
 
-    fn take(&mut self, caller: u64, size: WorkSize) {
+    fn take(&mut self, caller: CallerId, size: WorkSize) {
         self.held += 1;
         self.held_by_large += usize::from(size == WorkSize::Large);
         self.callers.entry(caller).or_default().held += 1;
     }
 
-    fn release(&mut self, caller: u64, size: WorkSize) {
+    fn release(&mut self, caller: CallerId, size: WorkSize) {
         self.held -= 1;
         self.held_by_large -= usize::from(size == WorkSize::Large);
         if let Some(usage) = self.callers.get_mut(&caller) {
@@ -223,11 +246,17 @@ impl Usage {
     }
 
     /// Adds a request to those of its caller, and returns its ticket.
-    fn enqueue(&mut self, caller: u64, size: WorkSize, granted: oneshot::Sender<()>) -> u64 {
+    fn enqueue(&mut self, caller: CallerId, size: WorkSize, granted: oneshot::Sender<()>) -> u64 {
         self.newest_ticket += 1;
         let usage = self.callers.entry(caller).or_default();
         if !usage.waits() {
-            self.turns.push_back(caller);
+            match self.turns.iter_mut().find(|turn| turn.key == caller.key) {
+                Some(turn) => turn.end_users.push_back(caller.end_user),
+                None => self.turns.push_back(KeyTurn {
+                    key: caller.key,
+                    end_users: VecDeque::from([caller.end_user]),
+                }),
+            }
         }
         usage.waiting(size).insert(self.newest_ticket, granted);
         self.newest_ticket
@@ -240,13 +269,17 @@ impl Usage {
         };
         let was_waiting = usage.waiting(request.size).remove(&request.ticket);
         if was_waiting.is_some() && !usage.waits() {
-            self.turns.retain(|caller| *caller != request.caller);
+            let CallerId { key, end_user } = request.caller;
+            if let Some(turn) = self.turns.iter_mut().find(|turn| turn.key == key) {
+                turn.end_users.retain(|waiting| *waiting != end_user);
+            }
+            self.turns.retain(|turn| !turn.end_users.is_empty());
         }
         self.forget_if_idle(request.caller);
         was_waiting.is_some()
     }
 
-    fn forget_if_idle(&mut self, caller: u64) {
+    fn forget_if_idle(&mut self, caller: CallerId) {
         let usage = self.callers.get(&caller);
         if usage.is_some_and(|usage| usage.held == 0 && !usage.waits()) {
             self.callers.remove(&caller);
@@ -255,31 +288,44 @@ impl Usage {
 
     /// Gives the free slots to waiting callers, one to each in turn. A caller that cannot use one keeps its turn.
     fn grant(&mut self, bounds: &SlotBounds) {
-        let mut index = 0;
         while self.held < bounds.total
-            && let Some(caller) = self.turns.get(index).copied()
+            && let Some((caller, size, granted)) = self.next_request(bounds)
         {
-            let Some((size, granted)) = self.next_request(bounds, caller) else {
-                index += 1;
-                continue;
-            };
             // The receiver exists: a dropped request is removed under the same lock.
             if granted.send(()).is_ok() {
                 self.take(caller, size);
             }
-            self.turns.remove(index);
-            if self.callers.get(&caller).is_some_and(CallerUsage::waits) {
-                self.turns.push_back(caller);
-            }
-            index = 0;
         }
     }
 
-    /// Removes and returns the caller's oldest request that can be served.
+    /// Removes and returns the next request that can be served. Its caller, and the caller's key, are next again after
+    /// all others.
     fn next_request(
         &mut self,
         bounds: &SlotBounds,
-        caller: u64,
+    ) -> Option<(CallerId, WorkSize, oneshot::Sender<()>)> {
+        for key_index in 0..self.turns.len() {
+            let mut index = 0;
+            while let Some(turn) = self.turns.get(key_index)
+                && let Some(end_user) = turn.end_users.get(index).copied()
+            {
+                let key = turn.key;
+                let caller = CallerId { key, end_user };
+                if let Some((size, granted)) = self.request_of(bounds, caller) {
+                    self.end_turn(key_index, index);
+                    return Some((caller, size, granted));
+                }
+                index += 1;
+            }
+        }
+        None
+    }
+
+    /// Removes and returns the caller's oldest request that can be served.
+    fn request_of(
+        &mut self,
+        bounds: &SlotBounds,
+        caller: CallerId,
     ) -> Option<(WorkSize, oneshot::Sender<()>)> {
         let has_room = |size: &WorkSize| self.has_room(bounds, caller, *size);
         let sizes = [WorkSize::Small, WorkSize::Large].map(|size| Some(size).filter(has_room));
@@ -291,12 +337,29 @@ impl Usage {
         let (_, granted) = usage.waiting(oldest).pop_first()?;
         Some((oldest, granted))
     }
+
+    /// Moves a key, and an end user of it, behind all others that wait. An end user who waits no more leaves.
+    fn end_turn(&mut self, key_index: usize, index: usize) {
+        let Some(mut turn) = self.turns.remove(key_index) else {
+            return;
+        };
+        let key = turn.key;
+        if let Some(end_user) = turn.end_users.remove(index)
+            && let Some(usage) = self.callers.get(&CallerId { key, end_user })
+            && usage.waits()
+        {
+            turn.end_users.push_back(end_user);
+        }
+        if !turn.end_users.is_empty() {
+            self.turns.push_back(turn);
+        }
+    }
 }
 
 /// A request that waits for a slot. If it is dropped, it leaves the queue, or releases the slot that it was given.
 struct WaitingRequest<'a> {
     shared: &'a Shared,
-    caller: u64,
+    caller: CallerId,
     size: WorkSize,
     ticket: u64,
     receiver: oneshot::Receiver<()>,
@@ -317,7 +380,7 @@ impl Drop for WaitingRequest<'_> {
 #[must_use = "the slot is released when it is dropped"]
 pub struct Slot {
     shared: Arc<Shared>,
-    caller: u64,
+    caller: CallerId,
     size: WorkSize,
 }
 

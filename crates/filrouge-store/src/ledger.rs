@@ -3,10 +3,10 @@
 use std::any::Any;
 
 use async_trait::async_trait;
-use filrouge_types::{Failure, SessionId, TenantId};
+use filrouge_types::{Failure, SessionId};
 use tokio::sync::watch;
 
-use crate::command::{Command, Outcome, Scope, Viewer};
+use crate::command::{Command, Outcome, Scope, SlotCaller};
 use crate::keyring::{Keyring, MAC_BYTES};
 use crate::lane::{Lane, Lanes};
 use crate::read::VerifiedSnapshot;
@@ -140,12 +140,12 @@ pub enum QuerySubject<'a> {
 }
 
 impl QuerySubject<'_> {
-    /// What identifies the caller among those that wait for a connection. `None` is the server itself.
+    /// What identifies the caller among those that wait for a connection.
     #[must_use]
-    pub fn caller(&self) -> Option<(&TenantId, &Viewer)> {
+    pub fn caller(&self) -> SlotCaller<'_> {
         match self {
-            Self::Session(scope, _) | Self::Listed(scope) => Some(scope.caller()),
-            Self::Store | Self::ServerData => None,
+            Self::Session(scope, _) | Self::Listed(scope) => scope.caller(),
+            Self::Store | Self::ServerData => (None, None),
         }
     }
 }

@@ -32,7 +32,7 @@ mod keyring;
 mod lane;
 
 pub use chain::Link;
-pub use command::{Command, NewSession, Outcome, Scope, Viewer};
+pub use command::{Command, NewSession, Outcome, Scope, SlotCaller, Viewer};
 pub use digest::{Digest, DigestRow, MaskedDigest};
 pub use fair_slots::{FairSlots, Slot, SlotBounds, WorkSize};
 pub use keyring::{

@@ -97,7 +97,7 @@ async fn drain_session(drain: Arc<Drain>, key: SessionKey) {
             continue;
         }
         // The slots are never closed.
-        let slot = drain.slots.acquire(&key.0, WorkSize::Small).await;
+        let slot = drain.slots.acquire(&(&key.0, ()), WorkSize::Small).await;
         let Some(first) = core.first_entry(&key) else {
             return;
         };

@@ -98,7 +98,11 @@ impl Streams {
             // After a login, this anonymous scope no longer has access to the session, which ends the recording.
             scope.clone()
         } else {
-            Scope::new(scope.tenant.clone(), Viewer::Operator).with_fence(scope.fence)
+            Scope {
+                viewer: Viewer::Operator,
+                token: None,
+                ..scope.clone()
+            }
         };
         let mut stream = [0; 8];
         self.entropy.fill(&mut stream)?;

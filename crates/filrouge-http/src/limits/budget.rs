@@ -28,11 +28,25 @@ enum Share {
 struct Usage {
     total: usize,
     by_caller: HashMap<Arc<str>, usize>,
+    by_key: HashMap<Arc<str>, usize>,
+}
+
+fn add(counts: &mut HashMap<Arc<str>, usize>, name: &Arc<str>, bytes: usize) {
+    *counts.entry(name.clone()).or_default() += bytes;
+}
+
+fn subtract(counts: &mut HashMap<Arc<str>, usize>, name: &Arc<str>, bytes: usize) {
+    match counts.get_mut(name) {
+        Some(count) if *count > bytes => *count -= bytes,
+        _ => {
+            counts.remove(name);
+        }
+    }
 }
 
 impl Budget {
-    /// A budget of `total` bytes, of which one caller may reserve a quarter, or `body` bytes if that is more. A
-    /// sixteenth is reserved for small bodies.
+    /// A budget of `total` bytes, of which one caller may reserve a quarter, or `body` bytes if that is more, and all
+    /// callers with one key three quarters. A sixteenth is reserved for small bodies.
     pub fn new(total: usize, body: usize) -> Arc<Self> {
         Arc::new(Self {
             total,
@@ -42,8 +56,8 @@ impl Budget {
         })
     }
 
-    /// A budget of `total` bytes, of which one caller may reserve a quarter of what the others leave. A sixteenth is
-    /// reserved for small bodies.
+    /// A budget of `total` bytes, of which one caller may reserve a quarter of what the others leave, and all callers
+    /// with one key three quarters of all. A sixteenth is reserved for small bodies.
     pub(super) fn of_remainder(total: usize) -> Arc<Self> {
         Arc::new(Self {
             total,
@@ -63,10 +77,16 @@ impl Budget {
         })
     }
 
+    /// The maximum for all callers with one key, if one caller may have `share`.
+    fn key_share(&self, share: usize) -> usize {
+        (self.total - self.total / 4).max(share)
+    }
+
     /// Whether any caller has a reservation.
     #[cfg(test)]
     pub(super) fn has_reservations(&self) -> bool {
-        !self.usage().by_caller.is_empty()
+        let usage = self.usage();
+        !usage.by_caller.is_empty() || !usage.by_key.is_empty()
     }
 
     /// A budget without shares: one caller may use all of it.
@@ -107,6 +127,9 @@ pub struct Reservation {
 #[derive(Debug, Default)]
 struct Reserved {
     bytes: usize,
+    /// Empty for callers without credentials, which have no common share.
+    key: Arc<str>,
+    /// The key with the end user.
     caller: Arc<str>,
     is_small: bool,
 }
@@ -116,12 +139,14 @@ impl Reservation {
         self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the caller whose share is used, and whether the announced size of the body is at most [`SMALL_BODY`]. Call
-    /// it before anything is reserved; later it has no effect.
-    pub fn set_caller(&self, caller: &str, is_small: bool) {
+    /// Sets the caller whose share is used, as its key and the end user that the key acts for, and whether the announced
+    /// size of the body is at most [`SMALL_BODY`]. Call it before anything is reserved; later it has no effect.
+    pub fn set_caller(&self, key: &str, end_user: &str, is_small: bool) {
         let mut reserved = self.reserved();
         if reserved.bytes == 0 {
-            reserved.caller = caller.into();
+            reserved.key = key.into();
+            // NUL separates the two, since no id contains it.
+            reserved.caller = format!("{key}\0{end_user}").into();
             reserved.is_small = is_small;
         }
     }
@@ -145,12 +170,8 @@ impl Reservation {
         reserved.bytes -= bytes;
         let mut usage = self.budget.usage();
         usage.total -= bytes;
-        match usage.by_caller.get_mut(&reserved.caller) {
-            Some(of_caller) if *of_caller > bytes => *of_caller -= bytes,
-            _ => {
-                usage.by_caller.remove(&reserved.caller);
-            }
-        }
+        subtract(&mut usage.by_caller, &reserved.caller, bytes);
+        subtract(&mut usage.by_key, &reserved.key, bytes);
     }
 
     /// Reserves `bytes` more. Returns `false`, and reserves nothing, if they are not available. It never waits: two
@@ -166,22 +187,25 @@ impl Reservation {
         let limit = budget.total - if is_small { 0 } else { budget.reserve };
         let mut usage = budget.usage();
         let caller_bytes = usage.by_caller.get(&reserved.caller).copied().unwrap_or(0);
+        let key_bytes = usage.by_key.get(&reserved.key).copied().unwrap_or(0);
         let share = match budget.share {
             Share::Fixed(share) => share,
             Share::QuarterOfRemainder => (budget.total - (usage.total - caller_bytes)) / 4,
         };
-        let sums = caller_bytes
-            .checked_add(bytes)
-            .zip(usage.total.checked_add(bytes));
-        match sums.filter(|(of_caller, total)| *of_caller <= share && *total <= limit) {
-            Some((of_caller, total)) => {
-                usage.total = total;
-                usage.by_caller.insert(reserved.caller.clone(), of_caller);
-                reserved.bytes = own_bytes;
-                true
-            }
-            None => false,
+        let Some(total) = usage.total.checked_add(bytes) else {
+            return false;
+        };
+        // The other sums are at most the total.
+        let has_room = total <= limit
+            && caller_bytes + bytes <= share
+            && (reserved.key.is_empty() || key_bytes + bytes <= budget.key_share(share));
+        if has_room {
+            usage.total = total;
+            add(&mut usage.by_caller, &reserved.caller, bytes);
+            add(&mut usage.by_key, &reserved.key, bytes);
+            reserved.bytes = own_bytes;
         }
+        has_room
     }
 }
 
@@ -198,7 +222,7 @@ mod tests {
 
     fn reserve_for(budget: &Arc<Budget>, caller: &str, is_small: bool) -> Reservation {
         let reservation = budget.reservation();
-        reservation.set_caller(caller, is_small);
+        reservation.set_caller("", caller, is_small);
         reservation
     }
 
@@ -233,7 +257,7 @@ mod tests {
         assert!(first.grow(40));
         drop(first);
         assert_eq!(budget.used(), 0);
-        assert!(budget.usage().by_caller.is_empty());
+        assert!(!budget.has_reservations());
     }
 
     #[test]
@@ -274,6 +298,22 @@ mod tests {
             held[0].grow(1) && !held[0].grow(1),
             "without ann his share grows"
         );
+    }
+
+    #[test]
+    fn a_key_that_names_many_end_users_leaves_a_quarter_to_others() {
+        let budget = Budget::new(1024, 0);
+        let reserve_with = |key: &str, end_user: &str, bytes| {
+            let reservation = budget.reservation();
+            reservation.set_caller(key, end_user, false);
+            reservation.grow(bytes).then_some(reservation)
+        };
+        let of_desk = ["a", "b", "c"].map(|end_user| reserve_with("desk", end_user, 256));
+        assert!(of_desk.iter().all(Option::is_some));
+        assert!(reserve_with("desk", "d", 1).is_none());
+        assert!(reserve_with("app", "d", 192).is_some());
+        drop(of_desk);
+        assert!(!budget.has_reservations());
     }
 
     #[test]

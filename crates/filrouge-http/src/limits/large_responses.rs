@@ -51,12 +51,13 @@ impl UnreadPlaces {
 #[derive(Debug)]
 pub struct LargeResponsePermit {
     slot: Slot,
-    caller: String,
+    /// The key and its end user.
+    caller: (String, String),
     places: Arc<UnreadPlaces>,
 }
 
 impl LargeResponsePermit {
-    pub(super) fn new(slot: Slot, caller: String, places: Arc<UnreadPlaces>) -> Self {
+    pub(super) fn new(slot: Slot, caller: (String, String), places: Arc<UnreadPlaces>) -> Self {
         Self {
             slot,
             caller,
@@ -101,7 +102,8 @@ impl LargeResponsePermit {
 
     fn reserve(&self, place: &Arc<Budget>, bytes: usize) -> Option<Reservation> {
         let reservation = place.reservation();
-        reservation.set_caller(&self.caller, bytes <= SMALL_BODY);
+        let (key, end_user) = &self.caller;
+        reservation.set_caller(key, end_user, bytes <= SMALL_BODY);
         reservation.grow(bytes).then_some(reservation)
     }
 }

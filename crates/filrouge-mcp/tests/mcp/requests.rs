@@ -28,7 +28,7 @@ fn body(method: &str, params: &Value) -> Full<bytes::Bytes> {
 fn caller_corpus(library: Library) -> CallerCorpus {
     CallerCorpus {
         corpus: corpus(library),
-        caller: "ann".to_owned(),
+        caller: ("desk".to_owned(), "ann".to_owned()),
     }
 }
 

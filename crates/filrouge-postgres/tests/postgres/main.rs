@@ -141,6 +141,14 @@ fn a_caller_with_many_reads_delays_no_other() {
 }
 
 #[test]
+fn a_key_with_many_end_users_delays_no_other() {
+    run(
+        fixture(),
+        fair_reads::a_key_with_many_end_users_delays_no_other,
+    );
+}
+
+#[test]
 fn the_ledger_equals_the_in_memory_ledger() {
     let cases = std::env::var("PROPTEST_CASES")
         .ok()

@@ -12,7 +12,7 @@ use axum::extract::{Request, State};
 use axum::http::{Response, header};
 use filrouge_http::access::may;
 use filrouge_http::extract::{AnyQuery, TenantAccess};
-use filrouge_http::limits::caller_name;
+use filrouge_http::limits::key_and_end_user;
 use filrouge_mcp::{CallerCorpus, Corpus};
 use filrouge_sources::ledger::LedgerSource;
 use tokio::runtime::Handle;
@@ -38,7 +38,7 @@ pub(super) async fn handle(
     let search = &app.search;
     let searcher = search.searcher(mcp.library.clone(), app.engine(), &caller);
     let searcher = searcher.with_indexes(search.indexes.clone());
-    let name = caller_name(&caller);
+    let name = key_and_end_user(&caller);
     let ledger = LedgerSource::new(app.engine().clone(), caller, Handle::current());
     let library = mcp.library.with(Arc::new(ledger));
     let corpus = Corpus { library, searcher };

@@ -14,25 +14,38 @@ use crate::ledger::Ledger;
 const READS: usize = 300;
 
 pub async fn a_caller_with_many_reads_delays_no_other(f: &Fixture) {
+    let ann = |number: usize| Scope {
+        // A caller may present another secret with each request.
+        token: Some(f.keyring.session_token(&number.to_string())),
+        ..user("ann")
+    };
+    many_reads_do_not_delay(f, ann, user("bob")).await;
+}
+
+pub async fn a_key_with_many_end_users_delays_no_other(f: &Fixture) {
+    let with_key = |key: &str, end_user: &str| Scope {
+        key: Some(Arc::from(key)),
+        ..user(end_user)
+    };
+    let desk = |number: usize| with_key("desk", &number.to_string());
+    many_reads_do_not_delay(f, desk, with_key("app", "bob")).await;
+}
+
+/// Starts the numbered reads of `many`, then one of `other`, which must be one of the first to end.
+async fn many_reads_do_not_delay(f: &Fixture, many: impl Fn(usize) -> Scope, other: Scope) {
     let (open, order) = (
         Arc::new(AtomicBool::new(false)),
         Arc::new(Mutex::new(Vec::new())),
     );
-    let read = |name: &'static str, number: usize| {
+    let read = |viewer: Scope, is_other: bool| {
         let (ledger, open, order) = (f.ledger.clone(), open.clone(), order.clone());
-        // A caller may present another secret with each request.
-        let token = Some(f.keyring.session_token(&number.to_string()));
         async move {
             let ledger: &dyn Ledger = ledger.as_ref();
-            let viewer = Scope {
-                token,
-                ..user(name)
-            };
             let query = ledger.query_listed(&viewer, move |_| {
                 while !open.load(Ordering::SeqCst) {
                     std::thread::sleep(Duration::from_millis(1));
                 }
-                order.lock().unwrap().push(name);
+                order.lock().unwrap().push(is_other);
                 Ok(())
             });
             query.await.unwrap();
@@ -40,15 +53,15 @@ pub async fn a_caller_with_many_reads_delays_no_other(f: &Fixture) {
     };
     let mut tasks = JoinSet::new();
     for number in 0..READS {
-        tasks.spawn(read("ann", number));
+        tasks.spawn(read(many(number), false));
     }
     tokio::time::sleep(Duration::from_millis(200)).await;
-    tasks.spawn(read("bob", 0));
+    tasks.spawn(read(other, true));
     tokio::time::sleep(Duration::from_millis(200)).await;
     open.store(true, Ordering::SeqCst);
     tasks.join_all().await;
     let order = order.lock().unwrap();
-    let position = order.iter().position(|name| *name == "bob").unwrap();
+    let position = order.iter().position(|is_other| *is_other).unwrap();
     assert!(
         order.len() == READS + 1 && position < READS / 4,
         "{position}"

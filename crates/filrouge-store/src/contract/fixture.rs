@@ -64,12 +64,7 @@ pub fn rid(id: &str) -> RequestId {
 }
 
 fn scope(tenant: &str, viewer: Viewer) -> Scope {
-    Scope {
-        tenant: TenantId::new(tenant).unwrap(),
-        viewer,
-        token: None,
-        fence: None,
-    }
+    Scope::new(TenantId::new(tenant).unwrap(), viewer)
 }
 
 /// An anonymous caller of tenant `t`.

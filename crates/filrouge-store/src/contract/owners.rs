@@ -81,12 +81,7 @@ pub async fn a_foreign_session_id_cannot_be_used(f: &Fixture) {
 pub async fn tenants_are_isolated(f: &Fixture) {
     let (t, u) = (
         anyone(),
-        Scope {
-            tenant: operator("u").tenant,
-            viewer: Viewer::EndUser(None),
-            token: None,
-            fence: None,
-        },
+        Scope::new(operator("u").tenant, Viewer::EndUser(None)),
     );
     let a = f.start(&t, "s", "r").await;
     let b = f.start(&u, "s", "r").await;

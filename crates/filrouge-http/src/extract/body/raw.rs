@@ -37,7 +37,8 @@ where
                 .with_hint("send the decoded bytes: iter_bytes(), not iter_raw()"));
         }
         let reservation = http.limits().body_reservation();
-        reservation.set_caller(&budget_caller(&request), false);
+        let (key, end_user) = budget_caller(&request);
+        reservation.set_caller(&key, &end_user, false);
         Ok(Self {
             body: request.into_body(),
             reservation,

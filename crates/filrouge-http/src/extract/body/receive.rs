@@ -102,14 +102,14 @@ async fn read_within_limits(request: Request, http: &HttpLayer) -> Result<Vec<u8
     // its own.
     let reservation = request.extensions().get::<Arc<Reservation>>().cloned();
     let reservation = reservation.unwrap_or_else(|| Arc::new(http.limits().body_reservation()));
-    let caller = budget_caller(&request);
+    let (key, end_user) = budget_caller(&request);
     let body = request.into_body();
     if body.size_hint().lower() > limit as u64 {
         return Err(Refusal::TooLarge { limit });
     }
     let announced = body.size_hint().upper();
     let is_small = announced.is_some_and(|bytes| bytes <= SMALL_BODY as u64);
-    reservation.set_caller(&caller, is_small);
+    reservation.set_caller(&key, &end_user, is_small);
     let receiving = receive(body, limit, &reservation);
     let bytes = match tokio::time::timeout(settings.body_timeout, receiving).await {
         Ok(bytes) => bytes?,
@@ -121,15 +121,14 @@ async fn read_within_limits(request: Request, http: &HttpLayer) -> Result<Vec<u8
     }
 }
 
-/// Returns the name of the caller whose share of the budget the body uses. It combines credentials and end user, so the
-/// end users of one service have separate shares, and so do the services of one end user.
-pub(super) fn budget_caller(request: &Request) -> String {
+/// Returns the caller whose share of the budget the body uses, as [`crate::limits::key_and_end_user`] does.
+pub(super) fn budget_caller(request: &Request) -> (String, String) {
     let principal = request.extensions().get::<Principal>();
     let name = principal.and_then(Principal::name).unwrap_or_default();
     // `end_user` does not fail here: authorization already refused a caller that must not act for the end user.
     let identity = principal.and_then(|p| p.end_user(request.headers()).ok()?);
     let identity = identity.as_ref().map_or("", |id| id.as_str());
-    format!("{identity}\0{name}")
+    (name.to_owned(), identity.to_owned())
 }
 
 /// Whether a body is compressed with gzip. Fails for any other compression.

@@ -7,14 +7,14 @@ use super::*;
 /// A permit that has the only slot. Memory and files have room for these numbers of bytes.
 fn permit(memory: usize, files: usize) -> (FairSlots, LargeResponsePermit, TempDir) {
     let slots = FairSlots::new(SlotBounds::without_shares(1));
-    let slot = slots.try_acquire(&"ann", WorkSize::Large).unwrap();
+    let slot = slots.try_acquire(&("key", "ann"), WorkSize::Large).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let places = UnreadPlaces {
         memory: Budget::without_shares(memory),
         files: Budget::without_shares(files),
         folder: Some(folder.path().to_owned()),
     };
-    let permit = LargeResponsePermit::new(slot, "ann".to_owned(), Arc::new(places));
+    let permit = LargeResponsePermit::new(slot, Default::default(), Arc::new(places));
     (slots, permit, folder)
 }
 

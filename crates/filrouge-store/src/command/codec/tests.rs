@@ -87,6 +87,7 @@ fn a_scope() -> impl Strategy<Value = Scope> {
         viewer,
         token,
         fence,
+        key: None,
     })
 }
 

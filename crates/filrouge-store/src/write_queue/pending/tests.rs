@@ -88,7 +88,7 @@ fn writes_of_busy_lanes_leave_their_slots_to_others() {
     let slots = FairSlots::new(SlotBounds::without_shares(3));
     let (mut pending, _answers) = pending(&[(1, "busy"), (2, "free"), (1, "busy")]);
     for request in &mut pending.writes {
-        request.slot = slots.try_acquire(&"ann", WorkSize::Small);
+        request.slot = slots.try_acquire(&("key", "ann"), WorkSize::Small);
     }
     assert_eq!(slots.held(), 3);
     assert_eq!(serve_except(&mut pending, &[1]), ["free"]);
