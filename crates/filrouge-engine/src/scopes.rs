@@ -22,7 +22,9 @@ use filrouge_store::command::{Command, Outcome, Scope, Write};
 use filrouge_store::hot::{Edition, EphemeralSessions, HotKey, HotStore};
 use filrouge_store::ledger::{LedgerLayer, QuerySubject, SnapshotQuery};
 use filrouge_store::read::session_conflict;
-use filrouge_store::{CommittedWrite, Durability, Entropy, FairSlots, Keyring, Ledger};
+use filrouge_store::{
+    CommittedWrite, Durability, Entropy, FairSlots, Keyring, Ledger, Slot, SlotBounds, WorkSize,
+};
 use filrouge_types::{Clock, ErrorCode, Failure, IdentityId, SessionId, TenantId};
 use quick_cache::sync::Cache;
 use tokio::sync::RwLock;
@@ -63,6 +65,10 @@ const COPIED_EXTENTS_MAX: usize = 16_384;
 /// the pause after the first attempt. The pause after the second attempt is twice as long.
 const REMOVAL_ATTEMPTS: (u32, Duration) = (3, Duration::from_millis(50));
 
+/// The maximum number of requests that use ephemeral sessions at once. Each reads a note over the connection that the
+/// ledger reserves for the server's own data.
+const EPHEMERAL_SLOTS: SlotBounds = SlotBounds::without_shares(16);
+
 /// The maximum time that closing waits for steps (updates of copies) that have not reached the hot store.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -85,6 +91,7 @@ pub struct TieredLedger {
     copied_extents: Cache<HotKey, (u64, usize)>,
     /// One slot for each copy that may be built at once.
     fill_slots: FairSlots,
+    ephemeral_slots: FairSlots,
     /// For each ephemeral session that this process has written to, the incarnation for which it has checked, after the
     /// write, that the ledger has no session of that id.
     checked_incarnations: Cache<HotKey, u64>,
@@ -172,6 +179,7 @@ impl TieredLedger {
             shown_sessions: ShownSessions::new(),
             copied_extents: Cache::new(COPIED_EXTENTS_MAX),
             fill_slots: FairSlots::new(FILL_SLOTS),
+            ephemeral_slots: FairSlots::new(EPHEMERAL_SLOTS),
             checked_incarnations: Cache::new(IN_LEDGER_MAX),
             deletion_lock: Arc::default(),
         })
@@ -340,9 +348,24 @@ impl TieredLedger {
         is_required.then(|| (scope.clone(), session.clone(), identity.clone()))
     }
 
+    /// Waits until it is the caller's turn to use an ephemeral session.
+    async fn ephemeral_slot(&self, scope: &Scope) -> Option<Slot> {
+        let slots = &self.ephemeral_slots;
+        slots.acquire(&scope.caller(), WorkSize::Small).await
+    }
+
+    /// Whether the hot store has the session.
+    async fn has_ephemeral(&self, scope: &Scope, session: &SessionId) -> Result<bool, Failure> {
+        let _slot = self.ephemeral_slot(scope).await;
+        let is_ephemeral = self.ephemeral.has_session(&scope.tenant, session).await;
+        self.tally.observe(is_ephemeral)
+    }
+
     /// Performs a write to an ephemeral session.
     async fn write_ephemeral(&self, command: Command) -> Result<CommittedWrite, Failure> {
+        let slot = self.ephemeral_slot(&command.scope).await;
         let written = self.ephemeral.write(&command).await;
+        drop(slot);
         let (outcome, edition) = self.tally.observe(written)?;
         let stored = CommittedWrite {
             outcome,

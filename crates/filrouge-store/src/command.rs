@@ -58,15 +58,10 @@ pub struct Scope {
     /// The fencing token of the lease under which the caller writes; `None` if the caller names no lease.
     #[serde(rename = "hold")]
     pub fence: Option<FencingToken>,
-    /// The name of the API key or token by which the caller called, if any. It decides only whose turn it is
-    /// ([`Self::caller`]).
+    /// The name of the caller's API key or token, if any. It only decides whose turn it is.
     #[serde(skip)]
     pub key: Option<Arc<str>>,
 }
-
-/// What identifies a caller among those that wait for a slot ([`crate::FairSlots`]): its tenant and key, and the end user
-/// that it acts for. `None`: the server itself.
-pub type SlotCaller<'a> = (Option<(&'a TenantId, Option<&'a str>)>, Option<&'a Viewer>);
 
 impl Scope {
     /// A scope without a session secret and without a fencing token.
@@ -88,12 +83,13 @@ impl Scope {
         self
     }
 
-    /// What identifies the caller among those that wait for a slot. The session secret does not: a caller could present
-    /// another one with each request, and would be as many callers.
+    /// The caller, as slots are shared. The session secret does not count: each request could present another one.
     #[must_use]
-    pub fn caller(&self) -> SlotCaller<'_> {
-        let key = (&self.tenant, self.key.as_deref());
-        (Some(key), Some(&self.viewer))
+    pub fn caller(&self) -> crate::SlotCaller<'_> {
+        (
+            Some((&self.tenant, self.key.as_deref())),
+            Some(&self.viewer),
+        )
     }
 
     /// Whether the viewer may see a session of this tenant (P6). End users see their own sessions and anonymous ones.
@@ -242,8 +238,7 @@ pub struct PutDraft {
     pub turn_id: TurnId,
     /// The recording.
     pub stream: StreamId,
-    /// Whether this chunk starts the recording. If so, the write is refused while another recording of the turn is in
-    /// progress.
+    /// Whether this chunk starts the recording; refused while another recording of the turn is in progress.
     pub starts_recording: bool,
     /// The name of the process that records ([`crate::Ledger::writer`]).
     pub writer: Box<str>,

@@ -102,10 +102,12 @@ impl TieredLedger {
             return self.inspect_durable(scope, session, query).await;
         }
         let (wrapped, reclaim) = reclaimable(query);
+        let slot = self.ephemeral_slot(scope).await;
         let answered = self
             .ephemeral
             .inspect(&scope.tenant, session, wrapped)
             .await;
+        drop(slot);
         let answered = self.tally.observe(answered)?;
         match reclaim() {
             Some(query) if scope.viewer == Viewer::EndUser(None) => {

@@ -133,8 +133,7 @@ impl TieredLedger {
             }
             return Ok(Tier::Ledger);
         }
-        let is_ephemeral = self.ephemeral.has_session(&scope.tenant, session).await;
-        match (self.tally.observe(is_ephemeral), write) {
+        match (self.has_ephemeral(scope, session).await, write) {
             (Ok(true), Write::Link(link)) => {
                 self.login(command, session, &link.identity_id).await?;
                 Ok(Tier::Ledger)
@@ -156,8 +155,7 @@ impl TieredLedger {
         if !self.allows_ephemeral() || self.ledger_presence(scope, session).await?.is_some() {
             return Ok(false);
         }
-        let is_ephemeral = self.ephemeral.has_session(&scope.tenant, session).await;
-        self.tally.observe(is_ephemeral)
+        self.has_ephemeral(scope, session).await
     }
 }
 

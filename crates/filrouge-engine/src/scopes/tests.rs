@@ -13,4 +13,5 @@ mod race;
 mod redaction;
 mod routing;
 mod stores;
+mod turns;
 mod world;
