@@ -23,6 +23,7 @@ mod verified_log;
 pub use finding::Finding;
 pub use heads::compare_with_log;
 pub(crate) use heads::newest_commit;
+pub(crate) use known_heads::DELETED;
 use known_heads::in_lane;
 pub use known_heads::{HeadCheck, KnownHeads};
 pub(crate) use rebuilt::RebuiltSession;

@@ -15,7 +15,7 @@ use crate::command::Scope;
 use crate::lane::Lane;
 use crate::record::MacCheck;
 use crate::rows::{Change, LogEntry, LogRow, SessionPk, View};
-use crate::verify::Finding;
+use crate::verify::{DELETED, Finding};
 
 mod cursor;
 mod search;
@@ -394,8 +394,16 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             return Ok(None);
         }
         let Some(stored) = self.view.session_by_pk(pk)? else {
-            let detail = format!("session number {pk} is missing");
-            return Err(Failure::new(ErrorCode::IntegrityError, detail));
+            return match self.heads.name_of_deleted(self.view, self.keyring, pk)? {
+                Some((tenant, id)) if tenant == scope.tenant => {
+                    Err(Failure::integrity(id.as_str(), None, DELETED))
+                }
+                Some(_) => Ok(None),
+                None => {
+                    let detail = format!("session number {pk} is missing");
+                    Err(Failure::new(ErrorCode::IntegrityError, detail))
+                }
+            };
         };
         if stored.row.tenant_id != scope.tenant {
             return Ok(None);

@@ -343,7 +343,7 @@ pub struct HeadCheck<'a> {
 }
 
 const NOT_NEWEST: &str = "the session is not in its newest state (older rows were put back)";
-const DELETED: &str = "the session was deleted outside filrouge";
+pub(crate) const DELETED: &str = "the session was deleted outside filrouge";
 
 impl HeadCheck<'_> {
     /// Fails if the head of a session, of which `mac` is the MAC, is not the newest one.
@@ -388,6 +388,31 @@ impl HeadCheck<'_> {
         }
         self.report_suspects(Suspects::session(None, tenant, id, DELETED));
         Err(Failure::integrity(id.as_str(), None, DELETED))
+    }
+
+    /// The name of a session that has commits but no row, or `None` if no commit created it. Reads the log of its lane.
+    pub(crate) fn name_of_deleted<V: View + ?Sized>(
+        &self,
+        view: &V,
+        keyring: &Keyring,
+        pk: SessionPk,
+    ) -> Result<Option<Name>, Failure> {
+        let mut name = None;
+        let commits = CommitRange::all(view.lanes().of_pk(pk));
+        read_commits(view, keyring, commits, Vec::new(), |row| {
+            for entry in commit_entries(row)? {
+                if entry.pk == pk
+                    && let Change::Created(tenant, id) = entry.change
+                {
+                    name = Some((tenant, id));
+                }
+            }
+            Ok(())
+        })?;
+        if let Some((tenant, id)) = &name {
+            self.report_suspects(Suspects::session(Some(pk), tenant, id, DELETED));
+        }
+        Ok(name)
     }
 
     /// Fails if the stored state of a note is not the newest one. `mac` is the note's MAC; `None` if the view has no

@@ -396,6 +396,32 @@ fn lists_name_a_damaged_session_and_continue() {
 }
 
 #[test]
+fn a_session_deleted_while_the_server_runs_is_named() {
+    for (world, schema) in [
+        (World::on_sqlite(), ""),
+        (World::on_postgres(), "filrouge."),
+    ] {
+        let admin_key = key(&world, &["--role", "admin"]);
+        let server = world.serve();
+        let admin = || Caller::with_credentials(&server, &admin_key);
+        for session in ["deleted", "kept"] {
+            let turn = json!({ "request_id": "r", "question_neutral": "?", "answer_neutral": "!" });
+            admin().post(&format!("/{session}/turns"), &turn).is(201);
+        }
+        let delete = "DELETE FROM {}session WHERE session_id = 'deleted'";
+        change_rows(&world, schema, delete);
+        // Only the first page has to find the session.
+        for target in ["changes", "audit", "sessions", "changes"] {
+            let page = format!("/api/v1/{target}?limit=500");
+            let page = admin().send("GET", &page, None).is(200);
+            assert_eq!(session_ids(&page, "data"), ["kept"], "{target}");
+            assert_eq!(named(&page), ["deleted"], "{target}");
+        }
+        server.stop();
+    }
+}
+
+#[test]
 fn a_truncated_or_foreign_file_is_refused() {
     let world = World::on_sqlite();
     let server = world.serve();
