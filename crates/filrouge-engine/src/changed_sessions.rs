@@ -251,7 +251,11 @@ impl ChangeCollector {
     ) -> Result<(), Failure> {
         let is_relevant = matches!(
             entry.change,
-            Change::Items | Change::Created(..) | Change::Patched | Change::Erased
+            Change::Items
+                | Change::Created(..)
+                | Change::Linked(_)
+                | Change::Patched
+                | Change::Erased
         );
         if !is_relevant {
             return Ok(());

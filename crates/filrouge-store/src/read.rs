@@ -171,14 +171,14 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
             || is_owner(self.keyring.owner(scope.viewer.identity(), None))
     }
 
-    /// Whether lists show the caller the erased session, by the rule of [`Scope::can_list`].
-    pub(crate) fn can_list_erased(&self, scope: &Scope, erased: &Erased) -> bool {
+    /// Whether lists show the caller the sessions of an owner with this hash, by the rule of [`Scope::can_list`].
+    fn can_list_owner(&self, scope: &Scope, session_owner: &[u8; MAC_BYTES]) -> bool {
         let owner = match &scope.viewer {
             Viewer::Operator => return true,
             Viewer::EndUser(Some(viewer)) => self.keyring.owner(Some(viewer), None),
             Viewer::EndUser(None) => self.keyring.owner(None, scope.token),
         };
-        equal_macs(&owner, &erased.owner)
+        equal_macs(&owner, session_owner)
     }
 
     /// Looks up a session, or the tombstone of one. `None` if no such session exists or `scope` may not see it.

@@ -40,12 +40,12 @@ impl<V: View + ?Sized> Run<'_, '_, V> {
             return Ok(());
         };
         let session = self.source.verified_session(stored)?;
-        let (tenant, id) = (&session.row.tenant_id, session.row.session_id.clone());
+        let id = session.row.session_id.clone();
         // The number and the MAC are those of the target.
         let copied = CopiedSession {
             pk: 0,
             mac: [0; MAC_BYTES],
-            created: Change::Created(tenant.clone(), id.clone()),
+            created: Change::created(&session.row, self.keyring),
             items: session.head.last_seq,
             events,
             is_erased: session.row.erased.is_some(),

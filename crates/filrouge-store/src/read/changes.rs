@@ -207,7 +207,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         end: Option<&ChangeCursor>,
         limit: usize,
     ) -> Result<ChangePage, Failure> {
-        self.suspects.check_listing(&scope.tenant, &scope.viewer)?;
+        self.check_listing(scope)?;
         self.change_page(scope, after, end, limit, None)
     }
 
@@ -349,7 +349,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         sessions: &mut SessionCache<'_>,
     ) -> Result<Option<SessionChange>, Failure> {
         let kind = match entry.change {
-            Change::Items => ChangeKind::Items,
+            Change::Items | Change::Linked(_) => ChangeKind::Items,
             Change::Created(..) => ChangeKind::Created,
             Change::Patched => ChangeKind::Patched,
             Change::Erased => ChangeKind::Erased,
@@ -389,13 +389,16 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         scope: &Scope,
         pk: SessionPk,
     ) -> Result<Option<SessionId>, Failure> {
-        // A suspect session of this tenant would have failed the listing check, so this one belongs to another tenant.
+        // The listing check would have failed for a suspect session that the caller may list.
         if self.suspects.contains_session(pk) {
             return Ok(None);
         }
         let Some(stored) = self.view.session_by_pk(pk)? else {
-            return match self.heads.name_of_deleted(self.view, self.keyring, pk)? {
-                Some((tenant, id)) if tenant == scope.tenant => {
+            let logged = self
+                .heads
+                .find_in_log(self.view, self.keyring, pk, DELETED)?;
+            return match logged {
+                Some(((tenant, id), _)) if tenant == scope.tenant => {
                     Err(Failure::integrity(id.as_str(), None, DELETED))
                 }
                 Some(_) => Ok(None),
@@ -410,7 +413,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         }
         let session = self.verified_session(stored)?;
         let is_visible = match &session.row.erased {
-            Some(erased) => self.can_list_erased(scope, erased),
+            Some(erased) => self.can_list_owner(scope, &erased.owner),
             None => scope.can_list(&session.row),
         };
         Ok(is_visible.then_some(session.row.session_id))

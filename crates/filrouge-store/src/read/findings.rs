@@ -1,9 +1,10 @@
 //! Lists that leave out damaged sessions, and name them.
 //!
 //! A list continues after a damaged session only if the session is all that could be missing. The operator's lists name
-//! every damaged session of the tenant. An end user's lists name those whose row names this end user. Of any other
-//! damaged session the owner is known only if its row is as filrouge wrote it; otherwise it may be the end user's, whose
-//! list is refused. The refusal does not name the session, because it may belong to another identity (P6).
+//! every damaged session of the tenant. An end user's lists name those of this end user, and continue: the commit log has
+//! the hash of each session's owner. Without it, in stores of older programs, the owner of a damaged session is known
+//! only if its row is as filrouge wrote it; otherwise the session may be the end user's, whose list is refused. The
+//! refusal does not name the session, because it may belong to another identity (P6).
 
 use filrouge_types::{ErrorCode, Failure, SessionId};
 
@@ -57,6 +58,22 @@ fn session_of(failure: &Failure) -> Option<SessionId> {
 }
 
 impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
+    /// Fails for a list in which a session may be missing. The failure names the session only to the operator, because
+    /// the session may belong to another identity (P6).
+    pub(super) fn check_listing(&self, scope: &Scope) -> Result<(), Failure> {
+        self.suspects.check_store()?;
+        for (id, detail) in self.suspects.in_tenant(&scope.tenant) {
+            if scope.viewer == Viewer::Operator {
+                return Err(Failure::integrity(id.as_str(), None, detail));
+            }
+            let owner = self.suspects.owner(&scope.tenant, id);
+            if owner.is_none_or(|owner| self.can_list_owner(scope, owner)) {
+                return Err(Suspects::unnamed_failure());
+            }
+        }
+        Ok(())
+    }
+
     /// Adds the sessions of the tenant with known integrity errors, as far as a list of `scope` could contain them.
     ///
     /// # Errors
@@ -68,7 +85,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     ) -> Result<(), Failure> {
         self.suspects.check_store()?;
         for (id, detail) in self.suspects.in_tenant(&scope.tenant) {
-            if self.names_to(scope, id)? {
+            if self.names_to(scope, id, None)? {
                 findings.add(Failure::integrity(id.as_str(), None, detail))?;
             }
         }
@@ -83,7 +100,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         findings: &mut Findings,
     ) -> Result<Option<SessionId>, Failure> {
         if let Some(((tenant, id), detail)) = self.suspects.named(pk) {
-            if *tenant == scope.tenant && self.names_to(scope, id)? {
+            if *tenant == scope.tenant && self.names_to(scope, id, None)? {
                 findings.add(Failure::integrity(id.as_str(), None, detail))?;
             }
             return Ok(None);
@@ -95,19 +112,37 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         let Some(id) = session_of(&failure) else {
             return Err(failure);
         };
-        if self.names_to(scope, &id)? {
+        if self.names_to(scope, &id, Some((pk, &failure.detail)))? {
             findings.add(failure)?;
         }
         Ok(None)
     }
 
-    /// Whether a list of `scope` names this damaged session.
+    /// Whether a list of `scope` names this damaged session. `found` is the number of a session that is not known as
+    /// suspect, and the description of its damage; its owner is then searched in the commit log.
     ///
     /// # Errors
     /// `integrity_error` if the session may belong in the list but may not be named.
-    fn names_to(&self, scope: &Scope, id: &SessionId) -> Result<bool, Failure> {
+    fn names_to(
+        &self,
+        scope: &Scope,
+        id: &SessionId,
+        found: Option<(SessionPk, &str)>,
+    ) -> Result<bool, Failure> {
         if scope.viewer == Viewer::Operator {
             return Ok(true);
+        }
+        if let Some(owner) = self.suspects.owner(&scope.tenant, id) {
+            return Ok(self.can_list_owner(scope, owner));
+        }
+        if let Some((pk, detail)) = found
+            && self.check == MacCheck::Keyed
+            && let Some(((tenant, logged_id), Some(owner))) =
+                self.heads
+                    .find_in_log(self.view, self.keyring, pk, detail)?
+            && (&tenant, &logged_id) == (&scope.tenant, id)
+        {
+            return Ok(self.can_list_owner(scope, &owner));
         }
         let stored = match self.view.session(&scope.tenant, id, None) {
             Err(failure) if failure.code != ErrorCode::IntegrityError => return Err(failure),

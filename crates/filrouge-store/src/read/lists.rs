@@ -139,7 +139,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
     /// # Errors
     /// `invalid` when the tenant has no such session; `integrity_error`.
     pub fn session_order(&self, scope: &Scope, pk: SessionPk) -> Result<SessionOrder, Failure> {
-        self.suspects.check_listing(&scope.tenant, &scope.viewer)?;
+        self.check_listing(scope)?;
         self.order_of(scope, pk)
     }
 
@@ -172,7 +172,7 @@ impl<V: View + ?Sized> VerifiedSnapshot<'_, V> {
         before: Option<SessionOrder>,
         limit: usize,
     ) -> Result<SessionPage, Failure> {
-        self.suspects.check_listing(&scope.tenant, &scope.viewer)?;
+        self.check_listing(scope)?;
         self.session_page(scope, filter, (before, limit), &mut refuse)
     }
 

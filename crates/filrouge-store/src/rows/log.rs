@@ -2,7 +2,7 @@
 
 use filrouge_types::{SessionId, TenantId, Timestamp};
 
-use super::SessionPk;
+use super::{SessionPk, SessionRow};
 use crate::codec::{ByteReader, Malformed, WriteBytes};
 use crate::digest::MaskedDigest;
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
@@ -13,8 +13,11 @@ use crate::lane::Lane;
 pub enum Change {
     /// Items were added, or a turn was changed by them.
     Items,
-    /// The session with this name was created.
-    Created(TenantId, SessionId),
+    /// The session with this name was created. The hash of its owner ([`Keyring::owner`]) is `None` in commits of older
+    /// programs.
+    Created(TenantId, SessionId, Option<[u8; MAC_BYTES]>),
+    /// The session got an owner, of which this is the hash, and an item that records it.
+    Linked([u8; MAC_BYTES]),
     /// The session's listed fields were changed.
     Patched,
     /// The session was erased.
@@ -30,6 +33,17 @@ pub enum Change {
     Lease,
     /// A checkpoint was written. The entry stores the checkpoint's seq instead of a first seq.
     Checkpoint,
+}
+
+impl Change {
+    /// The creation of a session.
+    pub(crate) fn created(row: &SessionRow, keyring: &Keyring) -> Self {
+        let owner = match row.erased {
+            Some(erased) => erased.owner,
+            None => keyring.owner(row.identity_id.as_ref(), row.token),
+        };
+        Self::Created(row.tenant_id.clone(), row.session_id.clone(), Some(owner))
+    }
 }
 
 /// The effect of one write on one session, or on one note.
@@ -84,10 +98,17 @@ impl LogRow {
             encoded.extend_from_slice(&e.head);
             match &e.change {
                 Change::Items => encoded.byte(0),
-                Change::Created(tenant, session) => {
-                    encoded.byte(1);
+                Change::Created(tenant, session, owner) => {
+                    encoded.byte(if owner.is_some() { 9 } else { 1 });
                     encoded.text(tenant.as_str());
                     encoded.text(session.as_str());
+                    if let Some(owner) = owner {
+                        encoded.extend_from_slice(owner);
+                    }
+                }
+                Change::Linked(owner) => {
+                    encoded.byte(10);
+                    encoded.extend_from_slice(owner);
                 }
                 Change::Patched => encoded.byte(2),
                 Change::Erased => encoded.byte(3),
@@ -209,9 +230,10 @@ fn read_entry(r: &mut ByteReader<'_>) -> Result<LogEntry, Malformed> {
         head: r.array()?,
         change: match r.byte()? {
             0 => Change::Items,
-            1 => Change::Created(
+            kind @ (1 | 9) => Change::Created(
                 TenantId::new(r.text()?).map_err(|_| Malformed)?,
                 SessionId::new(r.text()?).map_err(|_| Malformed)?,
+                (kind == 9).then(|| r.array()).transpose()?,
             ),
             2 => Change::Patched,
             3 => Change::Erased,
@@ -220,6 +242,7 @@ fn read_entry(r: &mut ByteReader<'_>) -> Result<LogEntry, Malformed> {
             6 => Change::Draft,
             7 => Change::Lease,
             8 => Change::Checkpoint,
+            10 => Change::Linked(r.array()?),
             _ => return Err(Malformed),
         },
     })

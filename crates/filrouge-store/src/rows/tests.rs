@@ -81,14 +81,15 @@ fn turn() -> impl Strategy<Value = TurnRow> {
 }
 
 fn entry() -> impl Strategy<Value = LogEntry> {
-    let name = ("[a-z]{1,9}", ".{1,20}");
-    let created = name.prop_map(|(t, s)| {
+    let name = ("[a-z]{1,9}", ".{1,20}", any::<Option<[u8; 16]>>());
+    let created = name.prop_map(|(t, s, owner)| {
         let name = TenantId::new(t).ok().zip(SessionId::new(s).ok());
-        name.map_or(Change::Items, |(t, s)| Change::Created(t, s))
+        name.map_or(Change::Items, |(t, s)| Change::Created(t, s, owner))
     });
     let change = prop_oneof![
         Just(Change::Items),
         created,
+        any::<[u8; 16]>().prop_map(Change::Linked),
         Just(Change::Patched),
         Just(Change::Erased),
         Just(Change::Event),

@@ -88,11 +88,9 @@ fn acquire_lease<T: Tx>(
         Some(caller_seq) if !is_created => record_resume(w, &session, *caller_seq)?,
         _ => false,
     };
-    let change = match &acquire.create {
-        Some(new) if is_created => {
-            Change::Created(session.row.tenant_id.clone(), new.session_id.clone())
-        }
-        _ => Change::Lease,
+    let change = match is_created {
+        true => Change::created(&session.row, w.ctx.keyring),
+        false => Change::Lease,
     };
     let session = put_changed_head(w, session, (0, 0), change)?;
     Ok(Outcome::Lease {

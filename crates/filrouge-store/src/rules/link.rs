@@ -51,7 +51,8 @@ pub(super) fn apply<T: Tx>(w: &mut ActiveWrite<'_, T>, link: &Link) -> Result<Ou
         token: None,
         ..session.row.clone()
     };
-    put_row(w, session, row, (first, 1), Change::Items)
+    let owner = w.ctx.keyring.owner(Some(&link.identity_id), None);
+    put_row(w, session, row, (first, 1), Change::Linked(owner))
 }
 
 /// Finds the session, even if the viewer may not see it. The failure for an erased session reveals the erasure only to

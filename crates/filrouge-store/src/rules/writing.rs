@@ -204,8 +204,7 @@ pub(super) fn put_head<T: Tx>(
     is_created: bool,
 ) -> Result<VerifiedSession, Failure> {
     let change = if is_created {
-        let (tenant, name) = (&session.row.tenant_id, &session.row.session_id);
-        Change::Created(tenant.clone(), name.clone())
+        Change::created(&session.row, w.ctx.keyring)
     } else {
         Change::Items
     };

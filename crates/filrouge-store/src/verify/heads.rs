@@ -8,7 +8,7 @@ use filrouge_types::{ErrorCode, Failure};
 use super::known_heads::{
     CommitRange, Heads, KnownHeads, Names, commit_entries, first_half, in_lane, read_commits,
 };
-use super::suspects::Suspects;
+use super::suspects::{OwnerHash, Suspects};
 use crate::digest::{Digest, DigestRow};
 use crate::keyring::Keyring;
 use crate::lane::{Lane, Lanes};
@@ -240,6 +240,8 @@ pub(crate) fn newest_commit<V: View + ?Sized>(
 struct LogState {
     heads: Heads,
     names: Names,
+    /// The hash of each session's owner, if the log has it.
+    owners: BTreeMap<SessionPk, OwnerHash>,
     sessions_in_log: BTreeSet<SessionPk>,
     notes_in_log: BTreeSet<Box<str>>,
 }
@@ -257,9 +259,16 @@ impl LogState {
                 if stored.sessions.get(&entry.pk) == Some(&entry.head) {
                     self.sessions_in_log.insert(entry.pk);
                 }
-                if let Change::Created(tenant, session) = change {
-                    self.names
-                        .insert(entry.pk, (tenant.clone(), session.clone()));
+                match change {
+                    Change::Created(tenant, session, owner) => {
+                        let name = (tenant.clone(), session.clone());
+                        self.names.insert(entry.pk, name);
+                        self.owners.extend(owner.map(|owner| (entry.pk, owner)));
+                    }
+                    Change::Linked(owner) => {
+                        self.owners.insert(entry.pk, *owner);
+                    }
+                    _ => {}
                 }
             }
         }
@@ -326,6 +335,10 @@ fn find_suspects<V: View + ?Sized>(
         if let Some(name) = log_state.names.get(&pk) {
             suspects.by_name.insert(name.clone(), detail.to_owned());
             suspects.names.insert(pk, name.clone());
+            let owner = log_state.owners.get(&pk).copied();
+            suspects
+                .owners
+                .extend(owner.map(|owner| (name.clone(), owner)));
         }
     };
     for (pk, head) in &log_state.heads.sessions {

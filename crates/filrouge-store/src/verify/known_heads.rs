@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError, RwLock};
 
 use filrouge_types::{ErrorCode, Failure, SessionId, TenantId};
 
-use super::suspects::{Name, Suspects};
+use super::suspects::{Name, OwnerHash, Suspects};
 use crate::keyring::{Keyring, MAC_BYTES};
 use crate::lane::{Lane, Lanes};
 use crate::rows::{Change, LogEntry, LogRow, SessionPk, View};
@@ -204,7 +204,7 @@ impl KnownHeads {
                     known.notes.insert(name, head);
                     continue;
                 }
-                Change::Created(tenant, session) => {
+                Change::Created(tenant, session, _) => {
                     let name = self.hasher.hash_one((&tenant, &session));
                     known.names.insert(name, entry.pk);
                 }
@@ -386,33 +386,43 @@ impl HeadCheck<'_> {
         if self.is_newest((view, lane), keyring, None, |_| false, known_head)? {
             return Ok(());
         }
-        self.report_suspects(Suspects::session(None, tenant, id, DELETED));
+        let pk = known.read(|known| known.names.get(&name).copied());
+        let logged = match pk.flatten() {
+            Some(pk) => self.find_in_log(view, keyring, pk, DELETED)?,
+            None => None,
+        };
+        if logged.is_none() {
+            self.report_suspects(Suspects::session(None, tenant, id, DELETED));
+        }
         Err(Failure::integrity(id.as_str(), None, DELETED))
     }
 
-    /// The name of a session that has commits but no row, or `None` if no commit created it. Reads the log of its lane.
-    pub(crate) fn name_of_deleted<V: View + ?Sized>(
+    /// Finds a damaged session in the commit log, and reports it as suspect for the reason `detail`. Returns its name, and
+    /// the hash of its owner if the log has it; `None` if no commit created it. Reads the entire log of its lane.
+    pub(crate) fn find_in_log<V: View + ?Sized>(
         &self,
         view: &V,
         keyring: &Keyring,
         pk: SessionPk,
-    ) -> Result<Option<Name>, Failure> {
-        let mut name = None;
+        detail: &str,
+    ) -> Result<Option<(Name, Option<OwnerHash>)>, Failure> {
+        let (mut name, mut owner) = (None, None);
         let commits = CommitRange::all(view.lanes().of_pk(pk));
         read_commits(view, keyring, commits, Vec::new(), |row| {
-            for entry in commit_entries(row)? {
-                if entry.pk == pk
-                    && let Change::Created(tenant, id) = entry.change
-                {
-                    name = Some((tenant, id));
+            for entry in commit_entries(row)?.into_iter().filter(|e| e.pk == pk) {
+                match entry.change {
+                    Change::Created(tenant, id, hash) => (name, owner) = (Some((tenant, id)), hash),
+                    Change::Linked(hash) => owner = Some(hash),
+                    _ => {}
                 }
             }
             Ok(())
         })?;
         if let Some((tenant, id)) = &name {
-            self.report_suspects(Suspects::session(Some(pk), tenant, id, DELETED));
+            let suspect = Suspects::session(Some(pk), tenant, id, detail);
+            self.report_suspects(suspect.with_owner((tenant, id), owner));
         }
-        Ok(name)
+        Ok(name.map(|name| (name, owner)))
     }
 
     /// Fails if the stored state of a note is not the newest one. `mac` is the note's MAC; `None` if the view has no

@@ -5,11 +5,14 @@ use std::fmt;
 
 use filrouge_types::{ErrorCode, Failure, SessionId, TenantId};
 
-use crate::command::Viewer;
+use crate::keyring::MAC_BYTES;
 use crate::rows::SessionPk;
 
 /// A session's tenant and id.
 pub(crate) type Name = (TenantId, SessionId);
+
+/// The hash of a session's owner ([`crate::Keyring::owner`]).
+pub(crate) type OwnerHash = [u8; MAC_BYTES];
 
 /// Sessions and notes with known integrity errors, each with a description. Reads and writes of them are refused.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +24,8 @@ pub struct Suspects {
     pub(super) by_name: BTreeMap<Name, String>,
     /// The names in `by_name`, by the sessions' numbers.
     pub(super) names: BTreeMap<SessionPk, Name>,
+    /// The owners of those sessions in `by_name` whose owners the commit log has.
+    pub(super) owners: BTreeMap<Name, OwnerHash>,
     pub(super) notes: BTreeMap<Box<str>, String>,
     /// The reason why the entire store is suspect; `None` if it is not.
     pub(super) store: Option<String>,
@@ -52,6 +57,17 @@ impl Suspects {
         }
     }
 
+    /// Adds the owner of the session with this name.
+    pub(super) fn with_owner(
+        mut self,
+        (tenant, id): (&TenantId, &SessionId),
+        owner: Option<OwnerHash>,
+    ) -> Self {
+        let name = (tenant.clone(), id.clone());
+        self.owners.extend(owner.map(|owner| (name, owner)));
+        self
+    }
+
     /// Marks one note as suspect.
     pub(super) fn note(name: &str, detail: &str) -> Self {
         Self {
@@ -76,6 +92,7 @@ impl Suspects {
         merged.sessions.extend(more.sessions);
         merged.by_name.extend(more.by_name);
         merged.names.extend(more.names);
+        merged.owners.extend(more.owners);
         merged.notes.extend(more.notes);
         merged.store = merged.store.or(more.store);
         merged
@@ -125,6 +142,11 @@ impl Suspects {
         of_tenant.map(|((_, id), detail)| (id, detail.as_str()))
     }
 
+    /// The hash of the owner of a suspect session, if it is known.
+    pub(crate) fn owner(&self, tenant: &TenantId, id: &SessionId) -> Option<&OwnerHash> {
+        self.owners.get(&(tenant.clone(), id.clone()))
+    }
+
     /// The failure of a list that could lack a session, for a caller who may not learn which one.
     pub(crate) fn unnamed_failure() -> Failure {
         Failure::new(
@@ -148,19 +170,6 @@ impl Suspects {
         self.check_store()?;
         match self.by_name.get(&(tenant.clone(), id.clone())) {
             Some(detail) => Err(Failure::integrity(id.as_str(), None, detail)),
-            None => Ok(()),
-        }
-    }
-
-    /// Fails for a list in which a session may be missing. The failure names the session only to the operator, because
-    /// the session may belong to another identity (P6).
-    pub(crate) fn check_listing(&self, tenant: &TenantId, viewer: &Viewer) -> Result<(), Failure> {
-        self.check_store()?;
-        match self.in_tenant(tenant).next() {
-            Some((id, detail)) if *viewer == Viewer::Operator => {
-                Err(Failure::integrity(id.as_str(), None, detail))
-            }
-            Some(_) => Err(Self::unnamed_failure()),
             None => Ok(()),
         }
     }

@@ -3,13 +3,15 @@
 
 use std::sync::LazyLock;
 
-use filrouge_types::{SessionId, TenantId, Timestamp};
+use filrouge_types::{IdentityId, SessionId, TenantId, Timestamp};
 
 use super::*;
-use crate::command::{Command, NewSession, Patch, PutNote, Scope, SessionPatch, Viewer, Write};
+use crate::command::{
+    Command, Link, NewSession, Patch, PutNote, Scope, SessionFilter, SessionPatch, Viewer, Write,
+};
 use crate::keyring::OsEntropy;
 use crate::memory::rows::Rows;
-use crate::read::VerifiedSnapshot;
+use crate::read::{Findings, VerifiedSnapshot};
 use crate::record::MacCheck;
 use crate::rules::{self, CommitGroup, RuleContext};
 use crate::verify::HeadCheck;
@@ -45,7 +47,11 @@ impl World {
     }
 
     fn write(&mut self, write: Write) {
-        let scope = Scope::new(TenantId::default_tenant(), Viewer::Operator);
+        self.write_as(Viewer::Operator, write);
+    }
+
+    fn write_as(&mut self, viewer: Viewer, write: Write) {
+        let scope = Scope::new(TenantId::default_tenant(), viewer);
         let ctx = RuleContext {
             keyring: &self.keyring,
             entropy: &OsEntropy,
@@ -344,4 +350,87 @@ fn commits_swapped_between_lanes_are_found() {
     }
     let suspects = compare_with_log(&world.rows, &world.keyring).unwrap();
     assert!(suspects.store.is_some(), "{suspects:?}");
+}
+
+fn user(name: &str) -> Viewer {
+    Viewer::EndUser(Some(IdentityId::new(name).unwrap()))
+}
+
+impl World {
+    /// The sessions that a list contains, and those that it names as damaged.
+    fn list(
+        &self,
+        rows: &Rows,
+        suspects: &Suspects,
+        viewer: Viewer,
+    ) -> Result<[Vec<String>; 2], Failure> {
+        let known = KnownHeads::default();
+        let snapshot = VerifiedSnapshot {
+            suspects,
+            ..self.verified_snapshot(rows, &known)
+        };
+        let (scope, mut findings) = (
+            Scope::new(TenantId::default_tenant(), viewer),
+            Findings::default(),
+        );
+        let filter = SessionFilter::default();
+        let (page, _) = snapshot.list_sessions(&scope, &filter, None, 10, &mut findings)?;
+        let listed = page.iter().map(|session| session.session_id.to_string());
+        let found = findings.into_vec();
+        let found = found.iter().map(|finding| finding.session_id.clone());
+        Ok([listed.collect(), found.map(Option::unwrap).collect()])
+    }
+
+    /// Rewrites the log as older programs wrote it, without owners.
+    fn remove_owners(&mut self) {
+        let mut previous = None;
+        for row in self.rows.log.values_mut() {
+            let mut entries = row.entries().unwrap();
+            for entry in &mut entries {
+                match &mut entry.change {
+                    Change::Created(_, _, owner) => *owner = None,
+                    change @ Change::Linked(_) => *change = Change::Items,
+                    _ => {}
+                }
+            }
+            let (lane, at, digest) = (row.lane, row.at, row.digest);
+            *row = LogRow::after(previous.as_ref(), lane, at, &entries, digest, &self.keyring);
+            previous = Some(row.clone());
+        }
+    }
+}
+
+#[test]
+fn a_damaged_session_concerns_only_its_owner() {
+    let mut world = World::new();
+    for (session, owner) in [("c", "ann"), ("d", "bob")] {
+        let create = Write::CreateSession(NewSession::with_id(sid(session)));
+        world.write_as(user(owner), create);
+    }
+    world.write(Write::Link(Link {
+        session_id: sid("a"),
+        identity_id: IdentityId::new("ann").unwrap(),
+    }));
+    let delete = |world: &World| {
+        let mut rows = world.snapshot();
+        for pk in [1, 3] {
+            rows.sessions.remove(&pk);
+            rows.names.retain(|_, known| *known != pk);
+        }
+        rows
+    };
+    let rows = delete(&world);
+    let suspects = compare_with_log(&rows, &world.keyring).unwrap();
+    let list = |viewer| world.list(&rows, &suspects, viewer).unwrap();
+    assert_eq!(list(user("ann")), [vec![], vec!["a", "c"]]);
+    assert_eq!(list(user("bob")), [vec!["d"], vec![]]);
+    assert_eq!(list(Viewer::EndUser(None)), [vec!["b"], vec![]]);
+
+    world.remove_owners();
+    let rows = delete(&world);
+    let suspects = compare_with_log(&rows, &world.keyring).unwrap();
+    for viewer in [user("ann"), user("bob"), Viewer::EndUser(None)] {
+        let refused = world.list(&rows, &suspects, viewer).unwrap_err();
+        assert!(refused.detail.contains("could lack one"), "{refused}");
+    }
 }
